@@ -1,0 +1,57 @@
+# Everything a newcomer or a developer runs. Each target makes its own .venv first (Python 3.11 or newer) and may be repeated.
+#   make PYTHON=/usr/bin/python3.12 demo      to choose the Python
+#   make TORCH_PYTHON=/path/bin/python bench  a Python that has PyTorch, to compare with
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint bench clean
+
+VENV := .venv
+BIN := $(VENV)/bin
+PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3 python; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && { echo $$p; break; }; done)
+PYTEST_ARGS ?=
+WORKERS ?= 2
+
+help:
+	@echo "make demo    install flambeau with matplotlib, train a network on handwritten digits"
+	@echo "make test    run the tests"
+	@echo "make lint    ruff and mypy"
+	@echo "make bench   measure against PyTorch (TORCH_PYTHON=python-with-torch), rewrite the README's table"
+	@echo "make clean   remove .venv and everything built"
+
+$(VENV)/.created:
+	@test -n "$(PYTHON)" || { echo "flambeau needs Python 3.11 or newer; none found. Try: make PYTHON=/path/to/python3.11 ..."; exit 1; }
+	@echo "==> creating $(VENV) with $$($(PYTHON) --version)"
+	@rm -rf $(VENV)
+	@$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+# One stamp per extra: installed once, and again when pyproject.toml changes.
+$(VENV)/.installed-%: pyproject.toml | $(VENV)/.created
+	@echo "==> installing flambeau[$*] into $(VENV)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[$*]" </dev/null
+	@touch $@
+
+demo: $(VENV)/.installed-demo
+	@echo "==> flambeau run examples/digits.py"
+	@$(BIN)/flambeau run examples/digits.py
+
+test: $(VENV)/.installed-test
+	@echo "==> pytest -q -n $(WORKERS)"
+	@$(BIN)/python -m pytest -q -n $(WORKERS) $(PYTEST_ARGS) </dev/null
+
+lint: $(VENV)/.installed-lint
+	@echo "==> ruff check"
+	@$(BIN)/ruff check flambeau tests examples bench
+	@echo "==> mypy"
+	@$(BIN)/mypy
+
+bench: $(VENV)/.installed-bench
+	@echo "==> bench/run.py"
+	@$(BIN)/python bench/run.py --readme README.md $(if $(TORCH_PYTHON),--torch-python $(TORCH_PYTHON)) $(BENCH_ARGS) </dev/null
+
+clean:
+	@echo "==> removing $(VENV), caches and outputs"
+	@rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache examples/out bench/out
+	@find flambeau tests bench examples -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,46 @@
+"""Switches read once from the environment, each settable for a block of code.
+
+`FLAMBEAU_DEBUG=1..5` is the debug ladder, each rung one layer deeper: 1 operators, 2 plans, 3 loop nests, 4 LLVM,
+5 machine code. Used by all layers.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+
+__all__ = ["Flags", "debug", "flags"]
+
+
+def _integer(name: str, default: int) -> int:
+    text = os.environ.get(name, "").strip()
+    if not text:
+        return default
+    try:
+        return int(text)
+    except ValueError:
+        raise ValueError(f"the environment variable {name} must be an integer, got {text!r}") from None
+
+
+class Flags:
+    """The switches of this process; `flags` is the only instance."""
+
+    __slots__ = ("debug",)
+
+    def __init__(self) -> None:
+        self.debug = _integer("FLAMBEAU_DEBUG", 0)
+
+
+flags = Flags()
+
+
+@contextlib.contextmanager
+def debug(level: int) -> Iterator[None]:
+    """Climb the debug ladder to `level` inside a `with` block."""
+    before = flags.debug
+    flags.debug = level
+    try:
+        yield
+    finally:
+        flags.debug = before

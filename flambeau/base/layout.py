@@ -1,0 +1,276 @@
+"""How elements lie in storage: `Size`, the interned `Layout`, and the markers `strided`, `channels_last`, ...
+
+A Layout is shape, strides, dtype and device in one object that exists once: equal layouts are the same object, so
+operators find their plan by identity. Used by every layer; the algebra on shapes and strides is in `geometry`.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+import threading
+from collections.abc import Iterable, Sequence
+from typing import Any, SupportsIndex, TypeVar, overload
+
+from flambeau.base.device import device as Device
+from flambeau.base.dtype import dtype as DType
+
+__all__ = ["Layout", "Size", "channels_last", "channels_last_3d", "contiguous_format", "layout", "memory_format",
+           "preserve_format", "register_cache", "strided"]
+
+
+class Size(tuple[int, ...]):
+    """A shape: a tuple of ints whose slices and sums are Sizes."""
+
+    __slots__ = ()
+    __module__ = "flambeau"
+
+    def __new__(cls, sizes: Iterable[Any] = ()) -> Size:
+        if type(sizes) is Size:
+            return sizes
+        made = tuple.__new__(cls, sizes)
+        for position, item in enumerate(made):
+            if type(item) is not int:
+                return tuple.__new__(cls, _as_ints(made, position))
+        return made
+
+    def numel(self) -> int:
+        """The number of elements."""
+        return math.prod(self)
+
+    @overload  # type: ignore[override]
+    def __getitem__(self, key: SupportsIndex) -> int: ...
+    @overload
+    def __getitem__(self, key: slice) -> Size: ...
+    def __getitem__(self, key: Any) -> Any:
+        found = tuple.__getitem__(self, key)
+        return tuple.__new__(Size, found) if type(key) is slice else found
+
+    def __add__(self, other: object) -> Size:  # type: ignore[override]
+        if not isinstance(other, tuple):
+            raise TypeError(f"can only concatenate tuple (not {type(other).__name__}) to torch.Size")
+        return Size(tuple.__add__(self, other))
+
+    def __radd__(self, other: object) -> Size:
+        if not isinstance(other, tuple):
+            return NotImplemented
+        return Size(tuple.__add__(other, self))
+
+    def __mul__(self, times: SupportsIndex) -> Size:
+        return tuple.__new__(Size, tuple.__mul__(self, times))
+
+    __rmul__ = __mul__
+
+    def __repr__(self) -> str:
+        return f"torch.Size([{', '.join(map(repr, self))}])"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Size, (tuple(self),)
+
+
+def _as_ints(items: tuple[Any, ...], position: int) -> list[int]:
+    """The items as ints: whatever has `__index__` counts, except that floats never do."""
+    made: list[int] = list(items[:position])
+    for number, item in enumerate(items[position:], position):
+        try:
+            made.append(item.__index__())
+        except (AttributeError, TypeError):
+            raise TypeError(
+                f"torch.Size() takes an iterable of 'int' (item {number} is '{type(item).__name__}')") from None
+    return made
+
+
+class Layout:
+    """Shape, strides (in elements), dtype and device of a tensor. Make one with `Layout.of` or `Layout.contiguous`.
+
+    numel: number of elements; nbytes: numel * itemsize; is_contiguous: C order without gaps; ndim; flavor: None, or a
+    marker set by a room that needs its own kind of tensor.
+    """
+
+    __slots__ = ("__weakref__", "device", "dtype", "flavor", "is_contiguous", "nbytes", "ndim", "numel", "shape",
+                 "strides")
+    shape: Size
+    strides: tuple[int, ...]
+    dtype: DType
+    device: Device
+    numel: int
+    nbytes: int
+    is_contiguous: bool
+    ndim: int
+    flavor: Any
+
+    @staticmethod
+    def of(shape: Sequence[int], strides: Sequence[int], dtype: DType, device: Device, flavor: Any = None) -> Layout:
+        """The one Layout with these properties. Shape and strides are tuples of ints."""
+        found = _table.get((shape, strides, dtype, device, flavor))
+        if found is None:
+            found = _enter(Size(shape), tuple(strides), dtype, device, flavor)
+        return found
+
+    @staticmethod
+    def contiguous(shape: Sequence[int], dtype: DType, device: Device) -> Layout:
+        """The layout of a fresh tensor of this shape, in C order."""
+        found = _contiguous.get((shape, dtype, device))
+        if found is None:
+            size = Size(shape)
+            found = _enter(size, contiguous_strides(size), dtype, device, None)
+            _contiguous[size, dtype, device] = found
+        return found
+
+    def with_dtype(self, dtype: DType) -> Layout:
+        """The same shape, strides and device with elements of another type."""
+        return self if dtype is self.dtype else Layout.of(self.shape, self.strides, dtype, self.device, self.flavor)
+
+    def with_device(self, device: Device) -> Layout:
+        """The same shape, strides and dtype on another device."""
+        return self if device is self.device else Layout.of(self.shape, self.strides, self.dtype, device, self.flavor)
+
+    def dense(self) -> Layout:
+        """The contiguous layout of this shape, dtype and device."""
+        return self if self.is_contiguous else Layout.contiguous(self.shape, self.dtype, self.device)
+
+    def __repr__(self) -> str:
+        return f"Layout({list(self.shape)}, strides={self.strides}, {self.dtype}, '{self.device}')"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Layout.of, (self.shape, self.strides, self.dtype, self.device, self.flavor)
+
+
+def contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:
+    """Strides of `shape` in C order; dimensions of size 0 count as 1."""
+    strides: list[int] = []
+    step = 1
+    for size in reversed(shape):
+        strides.append(step)
+        step *= size or 1
+    strides.reverse()
+    return tuple(strides)
+
+
+def contiguous(shape: Sequence[int], strides: Sequence[int]) -> bool:
+    """Whether the elements lie in C order without gaps; the stride of a dimension of size 1 doesn't matter."""
+    step = 1
+    for size, stride in zip(reversed(shape), reversed(strides), strict=True):
+        if size != 1:
+            if size == 0:
+                return True
+            if stride != step:
+                return 0 in shape
+            step *= size
+    return True
+
+
+# Interning. Hits take no lock. A layout leaves the table only when nothing outside refers to it, so that two equal
+# layouts never exist side by side; caches keyed on layouts register themselves and are emptied first.
+
+_table: dict[tuple[Any, ...], Layout] = {}
+_contiguous: dict[tuple[Any, ...], Layout] = {}
+_caches: list[dict[Any, Any]] = [_contiguous]
+_lock = threading.Lock()
+_LEAST_LIMIT = 1 << 15
+_limit = _LEAST_LIMIT
+
+
+Cache = TypeVar("Cache", bound=dict[Any, Any])
+
+
+def register_cache(cache: Cache) -> Cache:
+    """Have `cache`, which may be emptied at any time, emptied when the table of layouts is full. Returns it."""
+    _caches.append(cache)
+    return cache
+
+
+def _enter(shape: Size, strides: tuple[int, ...], dtype: DType, device: Device, flavor: Any) -> Layout:
+    key = (shape, strides, dtype, device, flavor)
+    with _lock:
+        found = _table.get(key)
+        if found is None:
+            if len(_table) >= _limit:
+                _sweep()
+            found = object.__new__(Layout)
+            found.shape, found.strides, found.dtype, found.device, found.flavor = key
+            found.ndim = len(shape)
+            found.numel = math.prod(shape)
+            found.nbytes = found.numel * dtype.itemsize
+            found.is_contiguous = contiguous(shape, strides)
+            _table[key] = found
+    return found
+
+
+def _sweep() -> None:
+    """Drop the layouts nobody uses; called with the lock held."""
+    global _limit
+    for cache in _caches:
+        cache.clear()
+    for key in list(_table):
+        # Taken out before it is counted: nobody can then reach it through the table while we decide.
+        candidate = _table.pop(key)
+        if sys.getrefcount(candidate) > 2:
+            _table[key] = candidate
+    _limit = max(_LEAST_LIMIT, 2 * len(_table))
+
+
+# ---------------------------------------------------------------- markers of the public namespace
+
+
+class layout:
+    """A storage scheme marker; tensors here are always `strided`."""
+
+    __slots__ = ("name",)
+    name: str
+    __module__ = "flambeau"
+
+    def __new__(cls, *args: object) -> layout:
+        raise TypeError("cannot create 'torch.layout' instances")
+
+    def __repr__(self) -> str:
+        return f"torch.{self.name}"
+
+    def __reduce__(self) -> str:
+        return self.name
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> layout:
+        return self
+
+
+class memory_format:
+    """An order of dimensions in memory: contiguous_format, channels_last, channels_last_3d, preserve_format."""
+
+    __slots__ = ("name",)
+    name: str
+    __module__ = "flambeau"
+
+    def __new__(cls, *args: object) -> memory_format:
+        raise TypeError("cannot create 'torch.memory_format' instances")
+
+    def __repr__(self) -> str:
+        return f"torch.{self.name}"
+
+    def __reduce__(self) -> str:
+        return self.name
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> memory_format:
+        return self
+
+
+Marker = TypeVar("Marker", layout, memory_format)
+
+
+def _marker(kind: type[Marker], name: str) -> Marker:
+    made = object.__new__(kind)
+    made.name = name
+    return made
+
+
+strided = _marker(layout, "strided")
+sparse_coo = _marker(layout, "sparse_coo")
+sparse_csr = _marker(layout, "sparse_csr")
+sparse_csc = _marker(layout, "sparse_csc")
+sparse_bsr = _marker(layout, "sparse_bsr")
+sparse_bsc = _marker(layout, "sparse_bsc")
+jagged = _marker(layout, "jagged")
+contiguous_format = _marker(memory_format, "contiguous_format")
+channels_last = _marker(memory_format, "channels_last")
+channels_last_3d = _marker(memory_format, "channels_last_3d")
+preserve_format = _marker(memory_format, "preserve_format")
+legacy_contiguous_format = contiguous_format

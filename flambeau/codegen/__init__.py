@@ -1,0 +1,1 @@
+"""From loop nests and declared kernels to machine code; the only room that knows LLVM."""

@@ -1,0 +1,99 @@
+"""The disk cache of code images: one small file per kernel, named by the content of its LLVM text, the CPU and the versions.
+
+Files are written to a temporary name and renamed, so that many processes can share a directory; a file that does not verify is
+ignored and written anew. `FLAMBEAU_CACHE` names another directory; `FLAMBEAU_CACHE=0` keeps the cache in memory only.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import marshal
+import os
+import tempfile
+from functools import lru_cache
+from pathlib import Path
+
+from flambeau.codegen.image import Image
+
+FORMAT = 1
+
+
+@lru_cache(maxsize=None)
+def directory() -> Path | None:
+    """The cache directory of this user, or None if there is none to be had."""
+    chosen = os.environ.get("FLAMBEAU_CACHE", "")
+    if chosen == "0":
+        return None
+    root = Path(chosen) if chosen else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "flambeau"
+    try:
+        root.mkdir(parents=True, exist_ok=True, mode=0o700)
+        # code is run from here: it must be the user's own, and nobody else's to write
+        status = root.stat()
+        return root if status.st_uid == os.getuid() and not status.st_mode & 0o022 else None
+    except (OSError, RuntimeError):
+        return None
+
+
+@lru_cache(maxsize=None)
+def machine() -> str:
+    """What compiled code depends on besides its text: the CPU and the compiler's version, read without loading LLVM."""
+    import importlib.util
+
+    from flambeau.version import __version__
+    cpu = ""
+    try:
+        with open("/proc/cpuinfo") as f:
+            cpu = "".join(sorted(line for line in f.read(8192).split("\n\n")[0].split("\n")
+                                 if line.startswith(("flags", "model", "cpu family", "stepping"))))
+    except OSError:
+        import platform
+        cpu = platform.processor()
+    spec = importlib.util.find_spec("llvmlite")
+    compiler = (Path(spec.origin).parent / "_version.py").read_text() if spec and spec.origin else ""
+    text = f"{FORMAT}\n{cpu}\n{compiler}\n{__version__}"
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def key_of(*parts: str) -> str:
+    return hashlib.sha256("\0".join([machine(), *parts]).encode()).hexdigest()[:40]
+
+
+def read(key: str) -> Image | None:
+    """The image stored under `key`, or None (not there, damaged, not readable)."""
+    data = read_bytes(key + ".image")
+    return None if data is None else Image(*marshal.loads(data))
+
+
+def write(key: str, image: Image) -> None:
+    write_bytes(key + ".image", marshal.dumps(image.to_tuple()))
+
+
+def read_bytes(name: str) -> bytes | None:
+    """The verified content of a cache file, or None."""
+    root = directory()
+    if root is None:
+        return None
+    try:
+        data = (root / name).read_bytes()
+    except OSError:
+        return None
+    payload = data[32:]
+    return payload if hashlib.sha256(payload).digest() == data[:32] else None
+
+
+def write_bytes(name: str, payload: bytes) -> None:
+    """Store a cache file atomically; a cache that can't be written is no error."""
+    root = directory()
+    if root is None:
+        return
+    try:
+        handle, temporary = tempfile.mkstemp(dir=root)
+        try:
+            with os.fdopen(handle, "wb") as f:
+                f.write(hashlib.sha256(payload).digest() + payload)
+            os.replace(temporary, root / name)
+        except BaseException:
+            os.unlink(temporary)
+            raise
+    except OSError:
+        pass

@@ -1,0 +1,167 @@
+"""The gather kernel of convolutions: packed weights times panels of patches taken from a band.
+
+It computes the forward, the gradient of the input (once per stride phase, over the output's gradient) and transposed
+convolutions. Stands on conv_band.py and gemm_micro.py; conv.py plans its phases.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from flambeau.codegen.builder import Value, module
+from flambeau.codegen.conv_band import GEOMETRY, box_of, copy_band, fill_function, runs_of
+from flambeau.codegen.gemm_micro import BYTES, Epilogue, Kernel, Kind, epilogue, micro, register_rows, widen
+from flambeau.codegen.jit import compile_kernel
+
+BLOCK_STEPS = 288        # steps along (channel, tap) per block: a panel of patches then stays in the first-level cache
+TILE_SLOTS = 192         # register tiles that a task may hold unfinished between blocks of channels
+BOX_PIXELS = 1024
+
+FORWARD = (*GEOMETRY, "rows", "row_step", "panels", "tile_panels", "count_m", "c_slot", "c_place", "c_n", "c_o", "c_z", "c_y",
+           "c_x", "d_slot", "weights", "alpha", "beta")
+TAPS_AT = len(FORWARD)
+
+
+def patches_function(kind: Kind, width: int) -> Kernel:
+    """void patches(band, channels, band_channel, taps, tap_table, runs, run_table, panel): a panel of patches."""
+    f = Kernel("patches", [("band", "ptr"), ("channels", "i64"), ("band_channel", "i64"), ("taps", "i64"), ("tap_table", "ptr"),
+                           ("runs", "i64"), ("run_table", "ptr"), ("panel", "ptr")], internal=True)
+    compute, whole = kind.compute, kind.accumulator
+    align = BYTES[compute]
+
+    def steps(body) -> None:
+        with f.loop(0, f["channels"]) as channel:
+            plane = f.at(compute, f["band"], channel * f["band_channel"])
+            row = f.at(compute, f["panel"], channel * f["taps"] * width)
+            with f.loop(0, f["taps"]) as tap:
+                body(f.at(compute, plane, f.load("i64", f["tap_table"], tap)), f.at(compute, row, tap * width))
+
+    # a run is copied as one full vector: what it writes too much is overwritten by the next run or the next step
+    with f.branches(f["runs"].equals(2)) as otherwise:
+        places = [(f.load("i64", f["run_table"], r * 4), f.load("i64", f["run_table"], r * 4 + 2)) for r in range(2)]
+
+        def two(source: Value, target: Value) -> None:
+            for lane, offset in places:
+                f.store(f.load(whole, source, offset, align=align), target, lane, align=align)
+        steps(two)
+        otherwise()
+
+        def any_number(source: Value, target: Value) -> None:
+            with f.loop(0, f["runs"]) as r:
+                lane, offset = f.load("i64", f["run_table"], r * 4), f.load("i64", f["run_table"], r * 4 + 2)
+                f.store(f.load(whole, source, offset, align=align), target, lane, align=align)
+        steps(any_number)
+    return f
+
+
+@lru_cache(maxsize=None)
+def forward_text(kind: Kind, finish: Epilogue, unit: bool) -> str:
+    """The compute kernel: its range is groups x blocks of output channels x boxes of output pixels."""
+    height = register_rows()
+    width, compute, lanes = 2 * kind.lanes, kind.compute, kind.lanes
+    cell = height * width
+    plain = finish.plain and kind.storage == compute
+    f = Kernel()
+    c = f.constants(FORWARD)
+    taps = f.at("i64", f.load("ptr", f["p"]), TAPS_AT)
+    slots = f.stack(compute, TILE_SLOTS * cell + 2 * width, align=64)
+    runs = f.stack("i64", 4 * width)
+    band = f.scratch(c["work"] + f["thread"] * c["slice"])
+    panel = f.at("i8", band, f.ceiling_division((c["band_image"] * c["tile_n"] + 2 * width) * BYTES[compute], 64) * 64)
+    boxes = c["count_n"] * c["count_z"] * c["count_y"] * c["count_x"]
+    blocks = f.maximum(f.ceiling_division(c["channels"], c["block"]), 1)
+    depth_total = c["channels"] * c["taps"]
+    with f.loop(f["begin"], f["end"]) as index:
+        box = box_of(f, c, index.unsigned_rem(boxes))
+        rest = index.unsigned_div(boxes)
+        tile_m, group = rest.unsigned_rem(c["count_m"]), rest.unsigned_div(c["count_m"])
+        i0 = tile_m * c["tile_panels"] * c["row_step"]
+        i1 = f.minimum(i0 + c["tile_panels"] * c["row_step"], c["rows"])
+        source = f.at(kind.storage, f.slot(c["in_slot"]), group * c["channels"] * c["in_c"])
+        weights = f.at(compute, f.scratch(c["weights"]), group * c["panels"] * height * depth_total)
+        target = f.at(kind.storage, f.slot(c["c_slot"]), group * c["rows"] * c["c_o"] + c["c_place"])
+        bias = f.at(kind.storage, f.slot(c["d_slot"]), group * c["rows"])
+        pixels = box.pixels()
+        with f.loop(0, blocks) as block:
+            first_channel = block * c["block"]
+            count = f.minimum(c["block"], c["channels"] - first_channel)
+            depth = count * c["taps"]
+            first = f.convert(block.equals(0), "i64", "zext")
+            last = (block + 1).equals(blocks)
+            with f.when(depth > 0):
+                copy_band(f, c, kind, box, source, first_channel, count, band)
+            with f.loop(0, pixels, width) as j:
+                columns = f.minimum(pixels - j, width)
+                number = runs_of(f, c, box, j, columns, lanes, runs)
+                f.call("void", "patches", band, count, c["band_channel"], c["taps"], taps, number, runs, panel, declare=False)
+                together = f.value(0, "i1")
+                goal0 = f.load("i64", runs, 3)
+                if plain:
+                    # all pixels of the panel lie next to each other in the output
+                    final = number - 1
+                    spread = f.load("i64", runs, final * 4 + 3) + f.load("i64", runs, final * 4 + 1) - goal0
+                    together = spread.equals(width) & columns.equals(width)
+                with f.loop(i0, i1, c["row_step"]) as i:
+                    rows = f.minimum(i1 - i, c["row_step"])
+                    a = f.at(compute, weights, (first_channel * c["taps"] * c["panels"]
+                                                + i.unsigned_div(c["row_step"]) * depth) * height)
+                    row = (i - i0).unsigned_div(c["row_step"])
+                    place = row * f.ceiling_division(pixels, width) + j.unsigned_div(f.i64(width))
+                    tile = f.at(compute, slots, f.select(blocks.equals(1), f.i64(0), place) * cell)
+                    stride = f.i64(width)
+                    base = f.at(kind.storage, target, i * c["c_o"])
+                    if plain:
+                        tile = f.select(together, f.at(compute, base, goal0), tile)
+                        stride = f.select(together, c["c_o"], stride)
+                    zero = f.i64(0)
+                    arguments = (depth, a, panel, tile, stride, first, zero, zero, zero, columns)
+                    f.switch(rows, {r: (lambda r=r: f.call("void", f"micro_{r}", *arguments, declare=False))
+                                    for r in range(1, height + 1)})
+                    with f.when(f.select(together, f.value(0, "i1"), last)), f.loop(0, number) as r:
+                        lane, length, goal = (f.load("i64", runs, r * 4 + word) for word in (0, 1, 3))
+                        f.call("void", "finish", f.at(compute, tile, lane), rows, length, f.at(kind.storage, base, goal),
+                               c["c_o"], c["c_x"], f.at(kind.storage, bias, i), f.i64(1), zero, c["alpha"], c["beta"],
+                               declare=False)
+    micros = [micro(kind, r, 2, height, True, True) for r in range(1, height + 1)]
+    return module(*micros, epilogue(kind, kind, finish, width), fill_function(kind, unit), patches_function(kind, width), f)
+
+
+WEIGHTS = ("slot", "place", "group_stride", "row_stride", "channel_stride", "rows", "row_step", "panels", "channels", "taps",
+           "block", "destination")
+WEIGHT_TAPS_AT = len(WEIGHTS)
+
+
+@lru_cache(maxsize=None)
+def weights_text(kind: Kind) -> str:
+    """Pack weights into panels of rows, any strides and any choice of taps; the range is groups x panels x blocks of channels."""
+    f = Kernel()
+    c = f.constants(WEIGHTS)
+    taps = f.at("i64", f.load("ptr", f["p"]), WEIGHT_TAPS_AT)
+    height = register_rows()
+    blocks = f.ceiling_division(c["channels"], c["block"])
+    with f.loop(f["begin"], f["end"]) as index:
+        block, rest = index.unsigned_rem(blocks), index.unsigned_div(blocks)
+        panel, group = rest.unsigned_rem(c["panels"]), rest.unsigned_div(c["panels"])
+        row = panel * c["row_step"]
+        rows = f.minimum(c["row_step"], c["rows"] - row)
+        first = block * c["block"]
+        count = f.minimum(c["block"], c["channels"] - first)
+        source = f.at(kind.storage, f.slot(c["slot"]), c["place"] + group * c["group_stride"] + row * c["row_stride"])
+        start = (group * c["panels"] * c["channels"] + first * c["panels"] + panel * count) * c["taps"] * height
+        target = f.at(kind.compute, f.scratch(c["destination"]), start)
+        with f.loop(0, count) as channel, f.loop(0, rows) as r:
+            here = f.at(kind.storage, source, (first + channel) * c["channel_stride"] + r * c["row_stride"])
+            goal = f.at(kind.compute, target, channel * c["taps"] * height + r)
+            with f.loop(0, c["taps"]) as tap:
+                f.store(widen(f, kind, f.load(kind.storage, here, f.load("i64", taps, tap))), goal, tap * height)
+    return module(f)
+
+
+@lru_cache(maxsize=None)
+def forward_kernel(kind: Kind, finish: Epilogue, unit: bool) -> int:
+    return compile_kernel(forward_text(kind, finish, unit))
+
+
+@lru_cache(maxsize=None)
+def weights_kernel(kind: Kind) -> int:
+    return compile_kernel(weights_text(kind))

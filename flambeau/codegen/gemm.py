@@ -1,0 +1,351 @@
+"""The contraction template: C = activation(alpha * A B + beta * D) for batches of strided matrices, as phases of a plan.
+
+Sizes and strides are run-time constants; a kernel is specialised on dtype, register tile, where its operands are read (packed
+panels or in place) and its epilogue. Large products pack both operands into panels once, shared by all threads, and then run
+over tiles of C; small and skinny ones read their operands in place; products with few rows whose operands are both contiguous
+along k run as vectorised dot products. Stands on gemm_micro.py and pack.py; matmul, linear and attention use `gemm_phases`.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple, Sequence
+
+from flambeau.codegen import state
+from flambeau.codegen.builder import Value, module
+from flambeau.codegen.gemm_micro import (BYTES, Epilogue, Kernel, Kind, bits_of, epilogue, kind_of, micro, multiply_add, paired,
+                                         register_rows, relu, vector, vector_bytes, widen)
+from flambeau.codegen.jit import compile_kernel
+from flambeau.codegen.launch import Phase
+from flambeau.codegen.pack import pack_text, stride_class
+
+BLOCK_STEPS = 256        # steps along k of a packed block: a panel of B (32 columns) then stays in the first-level cache
+TILE_PANELS = 16         # panels of rows per task: with the block above a quarter of the second-level cache
+TILE_SLOTS = 128         # register tiles that a task may hold unfinished between blocks of k (on its stack)
+IN_PLACE_BYTES = 192 << 10
+SERIAL_WORK = 48 * 1024  # multiply-adds below which waking another thread costs more than it saves
+
+CONSTANTS = ("m", "n", "k", "tiles_m", "tiles_n", "tile_rows", "tile_columns", "row_step", "block", "batch1",
+             "a_slot", "a0", "a1", "a_row", "a_step", "b_slot", "b0", "b1", "b_step", "b_column",
+             "c_slot", "c0", "c1", "c_row", "c_column", "d_slot", "d0", "d1", "d_row", "d_column", "alpha", "beta",
+             "a_panels", "b_panels", "a_place", "b_place")
+
+
+class Matrix(NamedTuple):
+    """An operand: its buffer slot, and strides in elements along (outer batch, inner batch, rows, columns)."""
+
+    slot: int
+    strides: tuple[int, int, int, int]
+
+    @property
+    def transposed(self) -> Matrix:
+        s = self.strides
+        return Matrix(self.slot, (s[0], s[1], s[3], s[2]))
+
+
+class Variant(NamedTuple):
+    """What a compute kernel is specialised on."""
+
+    kind: Kind
+    out: Kind
+    rows: int
+    vectors: int
+    a_packed: bool
+    b_packed: bool
+    finish: Epilogue
+
+
+def _base(f: Kernel, c: dict[str, Value], letter: str, item: str, outer: Value, inner: Value) -> Value:
+    return f.at(item, f.slot(c[letter + "_slot"]), outer * c[letter + "0"] + inner * c[letter + "1"])
+
+
+@lru_cache(maxsize=None)
+def tile_text(v: Variant) -> str:
+    """The compute kernel: its range is batches x tiles of rows x tiles of columns."""
+    kind, compute = v.kind, v.kind.compute
+    width = v.vectors * kind.lanes
+    cell = v.rows * width
+    plain = v.finish.plain and v.out.storage == compute
+    f = Kernel()
+    c = f.constants(CONSTANTS)
+    slots = f.stack(compute, TILE_SLOTS * cell if v.a_packed or v.b_packed else cell, align=64)
+    blocks = f.maximum(f.ceiling_division(c["k"], c["block"]), 1)
+    with f.loop(f["begin"], f["end"]) as index:
+        tile_n, rest = index.unsigned_rem(c["tiles_n"]), index.unsigned_div(c["tiles_n"])
+        tile_m, batch = rest.unsigned_rem(c["tiles_m"]), rest.unsigned_div(c["tiles_m"])
+        outer, inner = batch.unsigned_div(c["batch1"]), batch.unsigned_rem(c["batch1"])
+        i0, j0 = tile_m * c["tile_rows"], tile_n * c["tile_columns"]
+        i1, j1 = f.minimum(i0 + c["tile_rows"], c["m"]), f.minimum(j0 + c["tile_columns"], c["n"])
+        target = _base(f, c, "c", v.out.storage, outer, inner)
+        addend = _base(f, c, "d", v.out.storage, outer, inner) if v.finish.addend else target
+        if v.a_packed:
+            a_base = f.at(kind.item, f.scratch(c["a_place"]), outer * c["a0"] + inner * c["a1"])
+        else:
+            a_base = _base(f, c, "a", kind.storage, outer, inner)
+        if v.b_packed:
+            b_base = f.at(kind.item, f.scratch(c["b_place"]), outer * c["b0"] + inner * c["b1"])
+        else:
+            b_base = _base(f, c, "b", kind.storage, outer, inner)
+        with f.loop(0, blocks) as block:
+            k0 = block * c["block"]
+            depth = f.minimum(c["block"], c["k"] - k0)
+            first = f.convert(block.equals(0), "i64", "zext")
+            last = (block + 1).equals(blocks)
+            with f.loop(j0, j1, width) as j:
+                columns = f.minimum(j1 - j, width)
+                if v.b_packed:
+                    b = f.at(kind.item, b_base, k0 * c["b_panels"] * width + j * depth)
+                else:
+                    b = f.at(kind.storage, b_base, k0 * c["b_step"] + j)
+                with f.loop(i0, i1, c["row_step"]) as i:
+                    rows = f.minimum(i1 - i, c["row_step"])
+                    panel = i.unsigned_div(c["row_step"])
+                    if v.a_packed:
+                        a = f.at(kind.item, a_base, k0 * c["a_panels"] * v.rows + panel * depth * v.rows)
+                    else:
+                        a = f.at(kind.storage, a_base, i * c["a_row"] + k0 * c["a_step"])
+                    goal = f.at(v.out.storage, target, i * c["c_row"] + j * (1 if v.finish.columns == "unit" else c["c_column"]))
+                    row = (i - i0).unsigned_div(c["row_step"])
+                    place = row * f.ceiling_division(c["tile_columns"], width) + (j - j0).unsigned_div(f.i64(width))
+                    tile = f.at(compute, slots, f.select(blocks.equals(1), f.i64(0), place) * cell)
+                    stride = f.i64(width)
+                    direct = None
+                    if plain:
+                        direct = columns.equals(width)
+                        tile, stride = f.select(direct, goal, tile), f.select(direct, c["c_row"], stride)
+                    arguments = (depth, a, b, tile, stride, first, c["a_row"], c["a_step"], c["b_step"], columns)
+                    f.switch(rows, {r: (lambda r=r: f.call("void", f"micro_{r}", *arguments, declare=False))
+                                    for r in range(1, v.rows + 1)})
+                    finish = last if direct is None else f.select(direct, f.value(0, "i1"), last)
+                    with f.when(finish):
+                        d = tile if v.finish.addend is None else \
+                            f.at(v.out.storage, addend, i * c["d_row"] + j * c["d_column"])
+                        f.call("void", "finish", tile, rows, columns, goal, c["c_row"], c["c_column"], d, c["d_row"],
+                               c["d_column"], c["alpha"], c["beta"], declare=False)
+    micros = [micro(kind, r, v.vectors, v.rows, v.a_packed, v.b_packed) for r in range(1, v.rows + 1)]
+    return module(*micros, epilogue(kind, v.out, v.finish, width), f)
+
+
+@lru_cache(maxsize=None)
+def tile_kernel(v: Variant) -> int:
+    return compile_kernel(tile_text(v))
+
+
+@lru_cache(maxsize=None)
+def pack_kernel(kind: Kind, width: int, order: str) -> int:
+    return compile_kernel(pack_text(kind, width, order))
+
+
+def _column_class(stride: int, extent: int) -> str:
+    return "unit" if stride == 1 or extent == 1 else "zero" if stride == 0 else "any"
+
+
+def _share(tasks_wanted: int, panels: int, most: int) -> int:
+    """Panels per task: at most `most`, split evenly, and finer if that gives every thread work."""
+    tasks = max(-(-panels // most), min(tasks_wanted, panels))
+    return -(-panels // tasks)
+
+
+def gemm_phases(dtype: object, m: int, n: int, k: int, a: Matrix, b: Matrix, c: Matrix, batch: tuple[int, int] = (1, 1),
+                addend: Matrix | None = None, alpha: float = 1, beta: float = 1, activation: str | None = None,
+                apply: object = None, out: object = None) -> tuple[list[Phase], int]:
+    """Phases for C[.., m, n] = activation(alpha * A[.., m, k] B[.., k, n] + beta * addend), and the scratch bytes they need.
+
+    `addend` has the output's dtype and any strides (0 broadcasts a bias; C itself accumulates). activation: "relu", or any
+    other name together with `apply(f, value) -> value`, which emits it. out: another dtype for C. No phases if C is empty.
+    """
+    if not (m and n and batch[0] * batch[1]):
+        return [], 0
+    kind, result = kind_of(dtype), kind_of(out or dtype)
+    if activation == "relu":
+        apply = relu
+    if n == 1 and m > 1 or (c.strides[3] != 1 and c.strides[2] == 1 and n > 1):
+        # C is contiguous along m (or has one column): compute its transpose
+        m, n, a, b, c = n, m, b.transposed, a.transposed, c.transposed
+        addend = None if addend is None else addend.transposed
+    finish = Epilogue("unit" if c.strides[3] == 1 or n == 1 else "any",
+                      None if addend is None else _column_class(addend.strides[3], n),
+                      alpha != 1 or (beta != 1 and addend is not None), activation, apply)
+    word = (bits_of(alpha, kind), bits_of(beta, kind))
+    d = addend or Matrix(c.slot, (0, 0, 0, 0))
+    threads = state.words[state.THREADS]
+    batches = batch[0] * batch[1]
+    b_unit = b.strides[3] == 1 or n == 1
+    rows_most = register_rows()
+    if m <= rows_most and b.strides[2] == 1 and not b_unit and a.strides[3] == 1 and k >= 16:
+        return _dot_phases(kind, result, finish, m, n, k, a, b, c, d, batch, word, threads)
+    if b_unit and (m <= 2 * rows_most or k * n * BYTES[kind.storage] <= IN_PLACE_BYTES or k == 0) and not kind.pair:
+        return _in_place_phases(kind, result, finish, m, n, k, a, b, c, d, batch, word, threads)
+    kind = paired(kind)
+    lanes = kind.lanes
+    steps = -(-k // 2) if kind.pair else k
+    vectors = 1 if n <= lanes else 2
+    width = lanes * vectors
+    panels_m = -(-m // rows_most)
+    row_step = -(-m // panels_m)
+    panels_m, panels_n = -(-m // row_step), -(-n // width)
+    blocks = max(1, -(-steps // (BLOCK_STEPS * 3 // 2)))
+    block = max(1, -(-steps // blocks))
+    phases: list[Phase] = []
+    scratch = 0
+    places, strides = [], []
+    for matrix, lane, step, lanes_total, panel, height, panels in (
+            (a, a.strides[2], a.strides[3], m, row_step, rows_most, panels_m),
+            (b, b.strides[3], b.strides[2], n, width, width, panels_n)):
+        o, i = matrix.strides[:2]
+        outer, inner = (batch[0] if o else 1), (batch[1] if i else 1)
+        size = panels * height * steps
+        constants = (matrix.slot, inner, o, i, lane, step, lanes_total, panel, panels, k, steps, block, scratch)
+        order = stride_class(lane, step, lanes_total, k)
+        total = outer * inner * panels * blocks
+        grain = max(1, min(total // (4 * threads), 65536 // (height * block) + 1))
+        phases.append(Phase(pack_kernel(kind, height, order), total, grain if batches * m * n * k > SERIAL_WORK else total,
+                            constants))
+        places.append(scratch)
+        strides.append((size * inner if o else 0, size if i else 0))
+        scratch += (size * outer * inner * BYTES[kind.item] + 127) // 64 * 64
+    wanted = -(-4 * threads // batches)
+    share_m = _share(1, panels_m, TILE_PANELS)
+    tasks_m = -(-panels_m // share_m)
+    share_n = _share(-(-wanted // tasks_m), panels_n, TILE_SLOTS // TILE_PANELS)
+    tasks_n = -(-panels_n // share_n)
+    if tasks_m * tasks_n < wanted:
+        share_m = _share(-(-wanted // tasks_n), panels_m, TILE_PANELS)
+        tasks_m = -(-panels_m // share_m)
+    constants = (m, n, steps, tasks_m, tasks_n, share_m * row_step, share_n * width, row_step, block, batch[1],
+                 a.slot, *strides[0], 0, 0, b.slot, *strides[1], 0, 0, c.slot, *c.strides, d.slot, *d.strides, *word,
+                 panels_m, panels_n, *places)
+    total = batches * tasks_m * tasks_n
+    serial = batches * m * n * k <= SERIAL_WORK
+    variant = Variant(kind, result, rows_most, vectors, True, True, finish)
+    phases.append(Phase(tile_kernel(variant), total, total if serial else max(1, total // (8 * threads)), constants))
+    return phases, scratch
+
+
+def _register_tile(m: int, n: int, lanes: int) -> tuple[int, int]:
+    """Rows and vectors of an in-place register tile: few rows leave room for wide ones, which read B in longer runs."""
+    shapes = ((2, 8), (4, 6), (6, 4), (14, 2)) if vector_bytes() == 64 else ((2, 4), (6, 2))
+    rows, vectors = next(((r, v) for r, v in shapes if m <= r), shapes[-1])
+    if n <= lanes:
+        return register_rows(), 1
+    return (rows, vectors) if n > lanes * (vectors - 1) else (register_rows(), 2)
+
+
+def _in_place_phases(kind: Kind, result: Kind, finish: Epilogue, m: int, n: int, k: int, a: Matrix, b: Matrix, c: Matrix,
+                     d: Matrix, batch: tuple[int, int], word: tuple[int, int], threads: int) -> tuple[list[Phase], int]:
+    """One phase that reads A anywhere and B with unit stride along n where they lie."""
+    rows, vectors = _register_tile(m, n, kind.lanes)
+    width = vectors * kind.lanes
+    panels_m = -(-m // rows)
+    row_step = -(-m // panels_m)
+    panels_m, panels_n = -(-m // row_step), -(-n // width)
+    batches = batch[0] * batch[1]
+    serial = batches * m * n * k <= SERIAL_WORK
+    wanted = 1 if serial else -(-4 * threads // batches)
+    share_m = _share(wanted, panels_m, TILE_PANELS)
+    tasks_m = -(-panels_m // share_m)
+    share_n = _share(-(-wanted // tasks_m), panels_n, 1 << 20)
+    tasks_n = -(-panels_n // share_n)
+    constants = (m, n, k, tasks_m, tasks_n, share_m * row_step, share_n * width, row_step, max(k, 1), batch[1], a.slot, *a.strides,
+                 b.slot, *b.strides, c.slot, *c.strides, d.slot, *d.strides, *word, 0, 0, 0, 0)
+    total = batches * tasks_m * tasks_n
+    variant = Variant(kind, result, rows, vectors, False, False, finish)
+    return [Phase(tile_kernel(variant), total, total if serial else max(1, total // (8 * threads)), constants)], 0
+
+
+DOT_CONSTANTS = ("m", "n", "k", "tiles_n", "tile_columns", "batch1", "a_slot", "a0", "a1", "a_row", "a_step",
+                 "b_slot", "b0", "b1", "b_step", "b_column", "c_slot", "c0", "c1", "c_row", "c_column",
+                 "d_slot", "d0", "d1", "d_row", "d_column", "alpha", "beta")
+DOT_ROWS, DOT_COLUMNS = 4, 4
+
+
+def _dot_micro(kind: Kind, rows: int) -> Kernel:
+    """void dot_rows(k, a, a_row, b, b_column, columns, tile): rows x 4 dot products along contiguous k."""
+    f = Kernel(f"dot_{rows}", [("k", "i64"), ("a", "ptr"), ("a_row", "i64"), ("b", "ptr"), ("b_column", "i64"),
+                               ("columns", "i64"), ("tile", "ptr")], internal=True)
+    storage, lanes = kind.storage, kind.lanes
+    unroll = 4 if rows == 1 else 2 if rows == 2 else 1
+    wide = vector(storage, lanes)
+    sums = [[[f.variable(kind.accumulator, 0) for _ in range(unroll)] for _ in range(DOT_COLUMNS)] for _ in range(rows)]
+    a = [f.at(storage, f["a"], f["a_row"] * i) for i in range(rows)]
+    # columns past the edge repeat the last one, so that nothing outside the matrix is read
+    b = [f.at(storage, f["b"], f.minimum(f.i64(j), f["columns"] - 1) * f["b_column"]) for j in range(DOT_COLUMNS)]
+
+    def step(k: Value, u: int, load) -> None:
+        left = [widen(f, kind, load(pointer, k)) for pointer in a]
+        for j, pointer in enumerate(b):
+            right = widen(f, kind, load(pointer, k))
+            for i in range(rows):
+                sums[i][j][u].set(multiply_add(f, kind, left[i], right, sums[i][j][u].get()))
+
+    whole = f["k"].unsigned_div(f.i64(lanes * unroll)) * (lanes * unroll)
+    with f.loop(0, whole, lanes * unroll) as k:
+        for u in range(unroll):
+            step(k + u * lanes, u, lambda pointer, k: f.load(wide, pointer, k, align=BYTES[storage]))
+    with f.loop(whole, f["k"], lanes) as k:
+        mask = f.mask(f["k"] - k, lanes)
+        step(k, 0, lambda pointer, k: f.masked_load(wide, f.at(storage, pointer, k), mask))
+    name = "fadd" if kind.floating else "add"
+    for i in range(rows):
+        for j in range(DOT_COLUMNS):
+            cells = [v.get() for v in sums[i][j]]
+            while len(cells) > 1:
+                cells = [x + y for x, y in zip(cells[::2], cells[1::2], strict=True)]
+            width, total = lanes, cells[0]
+            while width > 1:
+                width //= 2
+                low = f.shuffle(total, total, range(width))
+                high = f.shuffle(total, total, range(width, 2 * width))
+                total = f.emit(low.type, f"{name} {low.type} {low.name}, {high.name}")
+            scalar = f.emit(kind.compute, f"extractelement {total.type} {total.name}, i32 0")
+            f.store(scalar, f["tile"], i * kind.lanes + j)
+    return f
+
+
+@lru_cache(maxsize=None)
+def dot_text(kind: Kind, out: Kind, finish: Epilogue) -> str:
+    """Few rows, both operands contiguous along k; the range is batches x tiles of columns."""
+    f = Kernel()
+    c = f.constants(DOT_CONSTANTS)
+    tile = f.stack(kind.compute, DOT_ROWS * kind.lanes, align=64)
+    with f.loop(f["begin"], f["end"]) as index:
+        batch = index.unsigned_div(c["tiles_n"])
+        outer, inner = batch.unsigned_div(c["batch1"]), batch.unsigned_rem(c["batch1"])
+        j0 = index.unsigned_rem(c["tiles_n"]) * c["tile_columns"]
+        j1 = f.minimum(j0 + c["tile_columns"], c["n"])
+        a, b = (_base(f, c, letter, kind.storage, outer, inner) for letter in "ab")
+        target = _base(f, c, "c", out.storage, outer, inner)
+        addend = _base(f, c, "d", out.storage, outer, inner)
+        with f.loop(j0, j1, DOT_COLUMNS) as j:
+            columns = f.minimum(j1 - j, DOT_COLUMNS)
+            with f.loop(0, c["m"], DOT_ROWS) as i:
+                rows = f.minimum(c["m"] - i, DOT_ROWS)
+                arguments = (c["k"], f.at(kind.storage, a, i * c["a_row"]), c["a_row"],
+                             f.at(kind.storage, b, j * c["b_column"]), c["b_column"], columns, tile)
+                f.switch(rows, {r: (lambda r=r: f.call("void", f"dot_{r}", *arguments, declare=False))
+                                for r in range(1, DOT_ROWS + 1)})
+                f.call("void", "finish", tile, rows, columns, f.at(out.storage, target, i * c["c_row"] + j * c["c_column"]),
+                       c["c_row"], c["c_column"], f.at(out.storage, addend, i * c["d_row"] + j * c["d_column"]),
+                       c["d_row"], c["d_column"], c["alpha"], c["beta"], declare=False)
+    dots = [_dot_micro(kind, r) for r in range(1, DOT_ROWS + 1)]
+    return module(*dots, epilogue(kind, out, finish, kind.lanes), f)
+
+
+@lru_cache(maxsize=None)
+def dot_kernel(kind: Kind, out: Kind, finish: Epilogue) -> int:
+    return compile_kernel(dot_text(kind, out, finish))
+
+
+def _dot_phases(kind: Kind, result: Kind, finish: Epilogue, m: int, n: int, k: int, a: Matrix, b: Matrix, c: Matrix, d: Matrix,
+                batch: tuple[int, int], word: Sequence[int], threads: int) -> tuple[list[Phase], int]:
+    batches = batch[0] * batch[1]
+    serial = batches * m * n * k <= SERIAL_WORK
+    quads = -(-n // DOT_COLUMNS)
+    tasks = 1 if serial else min(quads, -(-8 * threads // batches))
+    columns = -(-quads // tasks) * DOT_COLUMNS
+    tasks = -(-n // columns)
+    column = 1 if finish.columns == "unit" else c.strides[3]
+    constants = (m, n, k, tasks, columns, batch[1], a.slot, *a.strides, b.slot, *b.strides, c.slot, *c.strides[:3], column,
+                 d.slot, *d.strides, *word)
+    total = batches * tasks
+    return [Phase(dot_kernel(kind, result, finish), total, total if serial else max(1, total // (8 * threads)), constants)], 0

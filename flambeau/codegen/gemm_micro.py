@@ -1,0 +1,362 @@
+"""The inner pieces of the contraction template: element kinds, register tiles, epilogues and vector helpers, as LLVM IR.
+
+A register tile is `rows` x `vectors` accumulators; for each step along k it loads the vectors of B and broadcasts one element of
+A per row. Stands on builder.py; gemm.py, pack.py and conv.py put loops around it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import Callable, Iterator, NamedTuple, Sequence
+
+from flambeau.codegen.builder import KERNEL_PARAMETERS, Function, Value, Variable, scalar_type
+
+BYTES = {"float": 4, "double": 8, "half": 2, "i8": 1, "i16": 2, "i32": 4, "i64": 8}
+_SUFFIX = {"float": "f32", "double": "f64", "half": "f16"}
+
+
+@lru_cache(maxsize=None)
+def cpu_flags() -> frozenset[str]:
+    """Features of this CPU as the kernel lists them (empty where /proc is not there)."""
+    try:
+        with open("/proc/cpuinfo") as f:
+            for line in f:
+                if line.startswith("flags"):
+                    return frozenset(line.split(":")[1].split())
+    except OSError:
+        pass
+    return frozenset()
+
+
+@lru_cache(maxsize=None)
+def vector_bytes() -> int:
+    """Width of the vectors that kernels are written for."""
+    flags = cpu_flags()
+    return 64 if {"avx512f", "avx512bw", "avx512vl", "avx512dq"} <= flags else 32 if {"avx2", "fma"} <= flags else 16
+
+
+@lru_cache(maxsize=None)
+def register_rows() -> int:
+    """Rows of a register tile two vectors wide: as many as the register file holds."""
+    return 14 if vector_bytes() == 64 else 6
+
+
+def vector(element: str, lanes: int) -> str:
+    return f"<{lanes} x {element}>"
+
+
+def suffix(type: str) -> str:
+    """How intrinsics spell a type."""
+    if type[0] == "<":
+        lanes, element = type[1:-1].split(" x ")
+        return f"v{lanes}{_SUFFIX.get(element, element)}"
+    return _SUFFIX.get(type, type)
+
+
+class Kernel(Function):
+    """A Function with vector helpers; `internal` helpers of a module are Kernels as well."""
+
+    def __init__(self, name: str = "kernel", parameters: Sequence[tuple[str, str]] = KERNEL_PARAMETERS, internal: bool = False):
+        super().__init__(name, list(parameters), linkage="internal" if internal else "",
+                         attributes="noinline nounwind" if internal else "nounwind")
+
+    def splat(self, value: Value, lanes: int) -> Value:
+        type = vector(value.type, lanes)
+        first = self.emit(type, f"insertelement {type} poison, {value.type} {value.name}, i32 0")
+        return self.emit(type, f"shufflevector {type} {first.name}, {type} poison, <{lanes} x i32> zeroinitializer")
+
+    def shuffle(self, a: Value, b: Value, order: Sequence[int]) -> Value:
+        mask = ", ".join(f"i32 {i}" for i in order)
+        return self.emit(vector(scalar_type(a.type), len(order)),
+                         f"shufflevector {a.type} {a.name}, {b.type} {b.name}, <{len(order)} x i32> <{mask}>")
+
+    def mask(self, count: Value, lanes: int) -> Value:
+        """Lane i is on where i < count."""
+        narrow = self.minimum(self.maximum(count, 0), lanes)
+        wide = self.splat(self.convert(narrow, "i32", "trunc"), lanes)
+        steps = "<" + ", ".join(f"i32 {i}" for i in range(lanes)) + ">"
+        return self.emit(vector("i1", lanes), f"icmp slt <{lanes} x i32> {steps}, {wide.name}")
+
+    def masked_load(self, type: str, pointer: Value, mask: Value, align: int = 1) -> Value:
+        name = f"llvm.masked.load.{suffix(type)}.p0"
+        self.declarations.add(f"declare {type} @{name}(ptr, {mask.type}, {type})")
+        return self.emit(type, f"call {type} @{name}(ptr align {align} {pointer.name}, {mask.type} {mask.name}, "
+                               f"{type} zeroinitializer)")
+
+    def masked_store(self, value: Value, pointer: Value, mask: Value, align: int = 1) -> None:
+        name = f"llvm.masked.store.{suffix(value.type)}.p0"
+        self.declarations.add(f"declare void @{name}({value.type}, ptr, {mask.type})")
+        self.line(f"call void @{name}({value.type} {value.name}, ptr align {align} {pointer.name}, {mask.type} {mask.name})")
+
+    def switch(self, value: Value, cases: dict[int, Callable[[], None]]) -> None:
+        """Run the body of the case that matches; no match runs none."""
+        after = self.label()
+        labels = {key: self.label() for key in cases}
+        listed = " ".join(f"i64 {key}, label %{label}" for key, label in labels.items())
+        self.line(f"switch i64 {value.name}, label %{after} [{listed}]")
+        for key, body in cases.items():
+            self.start(labels[key])
+            body()
+            self.jump(after)
+        self.start(after)
+
+    def ceiling_division(self, a: Value, b: Value | int) -> Value:
+        b = self.i64(b)
+        return (a + b - 1).unsigned_div(b)
+
+    def constants(self, names: Sequence[str]) -> dict[str, Value]:
+        """The phase's constants by name, in the order in which the plan lists them."""
+        block = self.load("ptr", self["p"])
+        return {name: self.load("i64", block, i) for i, name in enumerate(names)}
+
+    def slot(self, index: Value) -> Value:
+        """Address of the buffer whose number is a value."""
+        return self.pointer(self.load("i64", self["p"], index + 4))
+
+    def scratch(self, offset: Value) -> Value:
+        return self.at("i8", self.load("ptr", self["p"], 1), offset)
+
+    @contextmanager
+    def maybe(self, condition: Value | None) -> Iterator[None]:
+        """`when`, or nothing at all around the body if there is no condition."""
+        if condition is None:
+            yield
+        else:
+            with self.when(condition):
+                yield
+
+
+class Kind(NamedTuple):
+    """How elements of a dtype are stored, and in what they are multiplied and added."""
+
+    name: str
+    storage: str
+    compute: str
+    pair: bool = False   # two k steps per lane (bfloat16 dot products)
+
+    @property
+    def lanes(self) -> int:
+        return vector_bytes() // BYTES[self.compute]
+
+    @property
+    def accumulator(self) -> str:
+        return vector(self.compute, self.lanes)
+
+    @property
+    def item(self) -> str:
+        """Element type of packed panels."""
+        return "i32" if self.pair else self.compute
+
+    @property
+    def floating(self) -> bool:
+        return self.compute in ("float", "double")
+
+
+_KINDS = {
+    "float32": Kind("float32", "float", "float"), "float64": Kind("float64", "double", "double"),
+    "float16": Kind("float16", "half", "float"), "bfloat16": Kind("bfloat16", "i16", "float"),
+    "int8": Kind("int8", "i8", "i32"), "uint8": Kind("uint8", "i8", "i32"), "int16": Kind("int16", "i16", "i32"),
+    "int32": Kind("int32", "i32", "i32"), "int64": Kind("int64", "i64", "i64"),
+}
+
+
+def kind_of(dtype: object) -> Kind:
+    """The Kind of a dtype (an object with a name, or the name)."""
+    name = getattr(dtype, "name", dtype)
+    if name not in _KINDS:
+        raise NotImplementedError(f"contractions of dtype {name} are not supported; convert the operands first")
+    return _KINDS[name]
+
+
+def paired(kind: Kind) -> Kind:
+    """The same kind, packed for the CPU's bfloat16 dot products where it has them."""
+    available = kind.name == "bfloat16" and "avx512_bf16" in cpu_flags() and vector_bytes() == 64
+    return kind._replace(pair=True) if available else kind
+
+
+def widen(f: Kernel, kind: Kind, value: Value) -> Value:
+    """A stored scalar or vector as the compute type."""
+    if kind.storage == kind.compute:
+        return value
+    lanes = int(value.type[1:].split(" ")[0]) if value.type[0] == "<" else 0
+    wide = vector(kind.compute, lanes) if lanes else kind.compute
+    if kind.name == "bfloat16":
+        bits = vector("i32", lanes) if lanes else "i32"
+        return f.convert(f.convert(value, bits, "zext") << 16, wide, "bitcast")
+    return f.convert(value, wide, "fpext" if kind.floating else "zext" if kind.name == "uint8" else "sext")
+
+
+def narrow(f: Kernel, kind: Kind, value: Value) -> Value:
+    """A computed vector rounded once to the stored type."""
+    if kind.storage == kind.compute:
+        return value
+    lanes = int(value.type[1:].split(" ")[0]) if value.type[0] == "<" else 0
+    shape = (lambda t: vector(t, lanes)) if lanes else (lambda t: t)
+    if kind.name == "bfloat16":
+        bits = f.convert(value, shape("i32"), "bitcast")
+        rounded = (bits + ((bits >> 16) & 1) + 0x7FFF) >> 16
+        ordered = f.emit(shape("i1"), f"fcmp ord {value.type} {value.name}, {value.name}")
+        return f.convert(f.select(ordered, rounded, (bits >> 16) | 0x40), shape("i16"), "trunc")
+    return f.convert(value, shape(kind.storage), "fptrunc" if kind.floating else "trunc")
+
+
+def multiply_add(f: Kernel, kind: Kind, a: Value, b: Value, c: Value) -> Value:
+    """c + a * b in the accumulator's type."""
+    if kind.pair:
+        halves = vector("bfloat", 2 * kind.lanes)
+        return f.call(kind.accumulator, "llvm.x86.avx512bf16.dpbf16ps.512", c, f.convert(a, halves, "bitcast"),
+                      f.convert(b, halves, "bitcast"))
+    return f.fma(a, b, c) if kind.floating else a * b + c
+
+
+def micro(kind: Kind, rows: int, vectors: int, height: int, a_packed: bool, b_packed: bool, name: str = "micro") -> Kernel:
+    """void micro_rows(k, a, b, c, c_stride, first, a_row, a_step, b_step, columns): C tile (+)= A rows * B columns.
+
+    Packed A has `height` elements per step, packed B one full tile row; otherwise strides (in stored elements) are arguments
+    and B is read under a mask of `columns` lanes. C is of the compute type, complete vectors.
+    """
+    f = Kernel(f"{name}_{rows}", [("k", "i64"), ("a", "ptr"), ("b", "ptr"), ("c", "ptr"), ("c_stride", "i64"), ("first", "i64"),
+                                  ("a_row", "i64"), ("a_step", "i64"), ("b_step", "i64"), ("columns", "i64")], internal=True)
+    lanes, accumulator, compute = kind.lanes, kind.accumulator, kind.compute
+    a_item = kind.item if a_packed else kind.storage
+    b_item = kind.item if b_packed else kind.storage
+    tile = [[f.variable(accumulator) for _ in range(vectors)] for _ in range(rows)]
+    c_rows = [f.at(compute, f["c"], f["c_stride"] * i) for i in range(rows)]
+    with f.branches(f["first"].differs(0)) as otherwise:
+        for row in tile:
+            for cell in row:
+                cell.set(0)
+        otherwise()
+        for i, row in enumerate(tile):
+            for j, cell in enumerate(row):
+                cell.set(f.load(accumulator, c_rows[i], j * lanes, align=BYTES[compute]))
+    masks = [] if b_packed else [f.mask(f["columns"] - j * lanes, lanes) for j in range(vectors)]
+    # pointers three rows apart: the two rows between are reached by scaled addressing, which keeps registers free
+    bases = [] if a_packed else [f.at(a_item, f["a"], f["a_row"] * i) for i in range(0, rows, 3)]
+    with f.loop(0, f["k"]) as p:
+        b = f.at(b_item, f["b"], p * (vectors * lanes if b_packed else f["b_step"]))
+        columns = []
+        for j in range(vectors):
+            if b_packed:
+                columns.append(f.load(vector(b_item, lanes), b, j * lanes, align=vector_bytes()))
+            else:
+                loaded = f.masked_load(vector(b_item, lanes), f.at(b_item, b, j * lanes), masks[j], BYTES[b_item])
+                columns.append(widen(f, kind, loaded))
+        step = None if a_packed else p * f["a_step"]
+        for i, row in enumerate(tile):
+            if a_packed:
+                one = f.load(a_item, f.at(a_item, f["a"], p * height), i)
+            else:
+                one = widen(f, kind, f.load(a_item, f.at(a_item, f.at(a_item, bases[i // 3], step), f["a_row"] * (i % 3))))
+            broadcast = f.splat(one, lanes)
+            for j, cell in enumerate(row):
+                cell.set(multiply_add(f, kind, broadcast, columns[j], cell.get()))
+    for i, row in enumerate(tile):
+        for j, cell in enumerate(row):
+            f.store(cell.get(), c_rows[i], j * lanes, align=BYTES[compute])
+    return f
+
+
+class Epilogue(NamedTuple):
+    """What happens to a finished tile: activation(alpha * tile + beta * addend), stored in the output's dtype.
+
+    addend: None, or its stride along n: "unit", "zero" (one value per row) or "any". activation: a key for the cache, and
+    `apply(f, value) -> value` over a vector or a scalar of the compute type. columns: stride class of C along n.
+    """
+
+    columns: str = "unit"
+    addend: str | None = None
+    scaled: bool = False
+    activation: str | None = None
+    apply: Callable[[Kernel, Value], Value] | None = None
+
+    @property
+    def plain(self) -> bool:
+        """Nothing but a copy: tiles may be accumulated in C itself."""
+        return self.columns == "unit" and self.addend is None and not self.scaled and self.activation is None
+
+
+def relu(f: Kernel, value: Value) -> Value:
+    """max(value, 0), NaN kept."""
+    if scalar_type(value.type) in ("float", "double"):
+        keep = f.emit("i1" if value.type[0] != "<" else value.type[:value.type.index("x") + 2] + "i1>",
+                      f"fcmp ugt {value.type} {value.name}, {f.value(0, value.type).name}")
+        return f.select(keep, value, 0)
+    return f.maximum(value, 0)
+
+
+def scalar_constant(f: Kernel, kind: Kind, bits: Value) -> Value:
+    """alpha or beta from its word in the constants (the bits of a double, or an integer)."""
+    if not kind.floating:
+        return bits if kind.compute == "i64" else f.convert(bits, kind.compute, "trunc")
+    wide = f.convert(bits, "double", "bitcast")
+    return wide if kind.compute == "double" else f.convert(wide, "float", "fptrunc")
+
+
+def epilogue(kind: Kind, out: Kind, spec: Epilogue, width: int, name: str = "finish") -> Kernel:
+    """void finish(tile, rows, columns, c, c_row, c_column, d, d_row, d_column, alpha, beta): a tile `width` wide into C."""
+    f = Kernel(name, [("tile", "ptr"), ("rows", "i64"), ("columns", "i64"), ("c", "ptr"), ("c_row", "i64"), ("c_column", "i64"),
+                      ("d", "ptr"), ("d_row", "i64"), ("d_column", "i64"), ("alpha", "i64"), ("beta", "i64")], internal=True)
+    alpha, beta = (scalar_constant(f, kind, f[word]) for word in ("alpha", "beta"))
+
+    def finish(value: Value, addend: Value | None) -> Value:
+        if spec.scaled:
+            value = value * (f.splat(alpha, kind.lanes) if value.type[0] == "<" else alpha)
+        if addend is not None:
+            if spec.scaled:
+                factor = f.splat(beta, kind.lanes) if value.type[0] == "<" else beta
+                addend = f.select(factor.equals(0), 0, addend * factor) if kind.floating else addend * factor
+            value = value + addend
+        if spec.apply is not None:
+            value = spec.apply(f, value)
+        return narrow(f, out, value)
+
+    by_vector = spec.columns == "unit" and spec.addend != "any"
+    if by_vector:
+        masks = [f.mask(f["columns"] - j, kind.lanes) for j in range(0, width, kind.lanes)]
+    with f.loop(0, f["rows"]) as i:
+        tile, c = f.at(kind.compute, f["tile"], i * width), f.at(out.storage, f["c"], i * f["c_row"])
+        d = None if spec.addend is None else f.at(out.storage, f["d"], i * f["d_row"])
+        if by_vector:
+            for j, mask in enumerate(masks):
+                addend = None
+                if spec.addend == "unit":
+                    loaded = f.masked_load(vector(out.storage, kind.lanes), f.at(out.storage, d, j * kind.lanes), mask)
+                    addend = widen(f, out, loaded)
+                elif spec.addend == "zero":
+                    addend = f.splat(widen(f, out, f.load(out.storage, d)), kind.lanes)
+                value = finish(f.load(kind.accumulator, tile, j * kind.lanes, align=BYTES[kind.compute]), addend)
+                f.masked_store(value, f.at(out.storage, c, j * kind.lanes), mask)
+        else:
+            with f.loop(0, f["columns"]) as j:
+                addend = None if d is None else widen(f, out, f.load(out.storage, f.at(out.storage, d, j * f["d_column"])))
+                value = finish(f.load(kind.compute, tile, j), addend)
+                f.store(value, f.at(out.storage, c, j * f["c_column"]))
+    return f
+
+
+def bits_of(value: float | int, kind: Kind) -> int:
+    """alpha or beta as a word of the constants."""
+    return ctypes.c_int64.from_buffer(ctypes.c_double(value)).value if kind.floating else int(value)
+
+
+def transpose_square(f: Kernel, rows: list[Value]) -> list[Value]:
+    """The transpose of a square of vectors, by exchanging blocks of half the size, a quarter, ... down to one lane."""
+    lanes = len(rows)
+    half = lanes // 2
+    while half:
+        following = list(rows)
+        for i in range(lanes):
+            if not i & half:
+                a, b = rows[i], rows[i + half]
+                low = [x if not x & half else x - half + lanes for x in range(lanes)]
+                high = [x + half if not x & half else x + lanes for x in range(lanes)]
+                following[i], following[i + half] = f.shuffle(a, b, low), f.shuffle(a, b, high)
+        rows, half = following, half // 2
+    return rows
+
+
+__all__ = ["Epilogue", "Kernel", "Kind", "Variable", "bits_of", "epilogue", "kind_of", "micro", "multiply_add", "narrow",
+           "paired", "register_rows", "relu", "transpose_square", "vector", "vector_bytes", "widen"]

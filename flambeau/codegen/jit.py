@@ -1,0 +1,73 @@
+"""LLVM IR text to callable addresses: memory cache, then disk cache, then LLVM.
+
+Stands on image.py and cache.py; imports llvmlite only when something has to be compiled. Everything that runs goes through
+`compile_module`.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+
+from flambeau.base.flags import flags
+from flambeau.codegen import cache
+from flambeau.codegen.image import Image, link, map_image
+
+_loaded: dict[str, dict[str, int]] = {}
+_lock = threading.RLock()
+statistics = {"compiled": 0, "loaded": 0, "compile_seconds": 0.0, "load_seconds": 0.0}
+
+
+def compile_object(text: str, level: int = 3) -> bytes:
+    """LLVM IR text to an object file for this machine."""
+    import llvmlite.binding as llvm
+    if not getattr(compile_object, "ready", False):
+        llvm.initialize_native_target()
+        llvm.initialize_native_asmprinter()
+        compile_object.ready = True
+    features = llvm.get_host_cpu_features().flatten()
+    machine = llvm.Target.from_default_triple().create_target_machine(
+        cpu=llvm.get_host_cpu_name(), features=features, opt=level, reloc="pic", codemodel="small")
+    module = llvm.parse_assembly(text)
+    module.triple, module.data_layout = machine.triple, str(machine.target_data)
+    tuning = llvm.create_pipeline_tuning_options(speed_level=level)
+    tuning.loop_vectorization = True
+    tuning.slp_vectorization = True
+    tuning.loop_unrolling = True
+    passes = llvm.create_pass_builder(machine, tuning)
+    passes.getModulePassManager().run(module, passes)
+    if flags.debug >= 5:
+        print(machine.emit_assembly(module))
+    return machine.emit_object(module)
+
+
+def compile_module(text: str, level: int = 3) -> dict[str, int]:
+    """Addresses of the functions that `text` defines (external linkage)."""
+    found = _loaded.get(text)
+    if found is not None:
+        return found
+    with _lock:
+        if text in _loaded:
+            return _loaded[text]
+        if flags.debug >= 4:
+            print(text)
+        start = time.perf_counter()
+        key = cache.key_of(text, str(level))
+        image: Image | None = cache.read(key)
+        if image is None:
+            image = link(compile_object(text, level))
+            cache.write(key, image)
+            statistics["compiled"] += 1
+            statistics["compile_seconds"] += time.perf_counter() - start
+            if flags.debug >= 2:
+                print(f"compiled {list(image.functions)} in {(time.perf_counter() - start) * 1e3:.1f} ms")
+        else:
+            statistics["loaded"] += 1
+            statistics["load_seconds"] += time.perf_counter() - start
+        _loaded[text] = map_image(image)
+        return _loaded[text]
+
+
+def compile_kernel(text: str, name: str = "kernel", level: int = 3) -> int:
+    """Address of the kernel `name` that `text` defines."""
+    return compile_module(text, level)[name]

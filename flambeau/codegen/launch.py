@@ -1,0 +1,306 @@
+"""Plans: one Python call that allocates results, runs kernels on all threads, and returns Tensors.
+
+`plan(...)` packs kernels, extents, constants and result layouts into a block of words and wraps the native launcher around it
+(METH_FASTCALL: about 0.1 us a call). The launcher reads tensors' slots, allocates what is given as None, converts scalars,
+releases the interpreter's lock for long work and raises what a kernel's error word says. Operators keep plans by input layouts.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from typing import Callable, NamedTuple, Sequence
+
+from flambeau.codegen import memory, state, threads
+from flambeau.codegen.builder import Function, Value, module
+from flambeau.codegen.jit import compile_module
+
+PLAN_WORDS_BEFORE_OPERANDS = 8
+MAX_OPERANDS = 240
+BYTES_DATA = bytes.__basicsize__ - 1
+assert BYTES_DATA == 32, "plans are read from bytes objects, whose layout is not the expected one"
+SCALAR_FLOAT, SCALAR_INT, SCALAR_COMPLEX = 0, 1, 2
+_KINDS = {"f": SCALAR_FLOAT, "i": SCALAR_INT, "c": SCALAR_COMPLEX}
+
+
+class KernelCheck(Exception):
+    """A kernel found bad data (an index out of range, say); args[0] is the code it left."""
+
+
+class Phase(NamedTuple):
+    """One kernel of a plan: run over [0, total) in chunks of `grain`, with `constants` at p[0]."""
+
+    kernel: int
+    total: int
+    grain: int
+    constants: Sequence[int]
+
+
+def _object_slot(f: Function, object: Value, s: Value, slot: int) -> Value:
+    return f.at("i8", object, f.load("i64", s, slot))
+
+
+def _incref(f: Function, object: Value) -> Value:
+    f.call("void", "Py_IncRef", object)
+    return object
+
+
+def _new_tensor(f: Function, s: Value, storage: Value, offset: Value, layout: Value) -> Value:
+    """A Tensor that takes over the reference to `storage` and gets its own to the others."""
+    tensor = f.call("ptr", "PyType_GenericAlloc", f.load("ptr", s, state.TENSOR_TYPE), f.i64(0))
+    f.store(storage, _object_slot(f, tensor, s, state.SLOT_STORAGE))
+    f.store(_incref(f, offset), _object_slot(f, tensor, s, state.SLOT_OFFSET))
+    f.store(_incref(f, layout), _object_slot(f, tensor, s, state.SLOT_LAYOUT))
+    f.store(_incref(f, f.load("ptr", s, state.NONE)), _object_slot(f, tensor, s, state.SLOT_NODE))
+    f.store(_incref(f, f.load("ptr", s, state.ZERO)), _object_slot(f, tensor, s, state.SLOT_INDEX))
+    return tensor
+
+
+def _data_address(f: Function, s: Value, tensor: Value, item_size: Value) -> Value:
+    storage = f.load("ptr", _object_slot(f, tensor, s, state.SLOT_STORAGE))
+    offset = f.call("i64", "PyLong_AsLongLong", f.load("ptr", _object_slot(f, tensor, s, state.SLOT_OFFSET)))
+    return f.load("i64", f.at("i8", storage, memory.PTR)) + offset * item_size
+
+
+def launch_function() -> Function:
+    f = Function("fb_launch", [("self", "ptr"), ("args", "ptr"), ("nargs", "i64")], "ptr")
+    plan = f.at("i8", f["self"], BYTES_DATA)
+    null = f.pointer(f.i64(0))
+    s = f.load("ptr", plan, 0)
+    n_out, n_in, n_scalar, n_phase, scratch_bytes, flags, kinds = (f.load("i64", plan, i) for i in range(1, 8))
+    p = f.stack("i64", MAX_OPERANDS + 16, align=64)
+    results = f.stack("ptr", 16)
+    f.store(f.i64(0), p, 2)
+    none = f.load("ptr", s, state.NONE)
+    with f.loop(0, n_out) as i:
+        given = f.load("ptr", f["args"], i)
+        description = f.at("i64", plan, i * 3 + PLAN_WORDS_BEFORE_OPERANDS)
+        with f.branches(f.address(given).equals(f.address(none))) as otherwise:
+            block = f.call("ptr", "fb_new_block", s, f.load("i64", description, 1), declare=False)
+            with f.when(f.address(block).equals(0)):
+                with f.loop(0, i) as j:
+                    f.call("void", "Py_DecRef", f.load("ptr", results, j))
+                f.ret(null)
+            tensor = _new_tensor(f, s, block, f.load("ptr", s, state.ZERO), f.load("ptr", description, 0))
+            f.store(tensor, results, i)
+            f.store(f.load("i64", f.at("i8", block, memory.PTR)), p, i + 4)
+            otherwise()
+            f.store(_incref(f, given), results, i)
+            storage = f.load("ptr", _object_slot(f, given, s, state.SLOT_STORAGE))
+            version = f.at("i8", storage, memory.VERSION)
+            f.store(f.load("i64", version) + 1, version)
+            f.store(_data_address(f, s, given, f.load("i64", description, 2)), p, i + 4)
+    inputs = f.at("i64", plan, n_out * 3 + PLAN_WORDS_BEFORE_OPERANDS)
+    arguments = f.at("ptr", f["args"], n_out)
+    slots = f.at("i64", p, n_out + 4)
+    with f.loop(0, n_in) as i:
+        f.store(_data_address(f, s, f.load("ptr", arguments, i), f.load("i64", inputs, i)), slots, i)
+    arguments, slots = f.at("ptr", arguments, n_in), f.variable("ptr", f.at("i64", slots, n_in))
+    kind = f.variable("i64", kinds)
+    with f.loop(0, n_scalar) as i:
+        object = f.load("ptr", arguments, i)
+        failed = f.variable("i1", 0)
+        this = kind.get() & 3
+        with f.when(this.equals(SCALAR_FLOAT)):
+            value = f.call("double", "PyFloat_AsDouble", object)
+            f.store(value, slots.get())
+            failed.set(value.equals(-1.0))
+        with f.when(this.equals(SCALAR_INT)):
+            value = f.call("i64", "PyLong_AsLongLong", object)
+            f.store(value, slots.get())
+            failed.set(value.equals(-1))
+        with f.when(this.equals(SCALAR_COMPLEX)):
+            pair = f.call("{ double, double }", "PyComplex_AsCComplex", object)
+            f.store(f.emit("double", f"extractvalue {pair.type} {pair.name}, 0"), slots.get())
+            slots.set(f.at("i64", slots.get(), 1))
+            f.store(f.emit("double", f"extractvalue {pair.type} {pair.name}, 1"), slots.get())
+        with f.when(failed.get()):
+            with f.when(f.address(f.call("ptr", "PyErr_Occurred")).differs(0)):
+                with f.loop(0, n_out) as j:
+                    f.call("void", "Py_DecRef", f.load("ptr", results, j))
+                f.ret(null)
+        slots.set(f.at("i64", slots.get(), 1))
+        kind.set(kind.get() >> 2)
+    scratch = f.variable("ptr", null)
+    with f.when(scratch_bytes.differs(0)):
+        scratch.set(f.call("ptr", "fb_allocate", s, scratch_bytes, declare=False))
+        with f.when(f.address(scratch.get()).equals(0)):
+            with f.loop(0, n_out) as j:
+                f.call("void", "Py_DecRef", f.load("ptr", results, j))
+            f.ret(f.call("ptr", "PyErr_NoMemory"))
+    f.store(scratch.get(), p, 1)
+    workers = f.load("i64", s, state.THREADS)
+    f.store(workers, p, 3)
+    thread_state = f.variable("ptr", null)
+    releases = (flags & 1).differs(0)
+    with f.when(releases):
+        thread_state.set(f.call("ptr", "PyEval_SaveThread"))
+    phases = f.at("i64", inputs, n_in)
+    with f.loop(0, n_phase) as i:
+        phase = f.at("i64", phases, i * 4)
+        kernel, total, grain = f.load("ptr", phase, 0), f.load("i64", phase, 1), f.load("i64", phase, 2)
+        f.store(f.at("i64", plan, f.load("i64", phase, 3)), p, 0)
+        with f.branches(f.select(total <= grain, f.value(1, "i1"), workers <= 1)) as otherwise:
+            with f.when(total > 0):
+                f.call_pointer("void", kernel, p, f.i64(0), total, f.i64(0))
+            otherwise()
+            f.call("void", "fb_parallel", s, kernel, p, total, grain, declare=False)
+    with f.when(releases):
+        f.call("void", "PyEval_RestoreThread", thread_state.get())
+    with f.when(scratch_bytes.differs(0)):
+        f.call("void", "fb_release", s, scratch.get(), scratch_bytes, declare=False)
+    error = f.load("i64", p, 2)
+    with f.when(error.differs(0)):
+        with f.loop(0, n_out) as j:
+            f.call("void", "Py_DecRef", f.load("ptr", results, j))
+        code = f.call("ptr", "PyLong_FromLongLong", error)
+        f.call("void", "PyErr_SetObject", f.load("ptr", s, state.CHECK_ERROR), code)
+        f.call("void", "Py_DecRef", code)
+        f.ret(null)
+    with f.when(n_out.equals(1)):
+        f.ret(f.load("ptr", results, 0))
+    items = f.call("ptr", "PyTuple_New", n_out)
+    with f.loop(0, n_out) as j:
+        f.call("i32", "PyTuple_SetItem", items, j, f.load("ptr", results, j))
+    f.ret(items)
+    return f
+
+
+def tensor_from_function() -> Function:
+    """tensor_from(storage, offset, layout) -> Tensor over existing memory, without a graph."""
+    f = Function("fb_tensor_from", [("self", "ptr"), ("args", "ptr"), ("nargs", "i64")], "ptr")
+    s = f.pointer(f.i64(0) + f.call("i64", "PyLong_AsLongLong", f["self"]))
+    storage, offset, layout = (f.load("ptr", f["args"], i) for i in range(3))
+    f.ret(_new_tensor(f, s, _incref(f, storage), offset, layout))
+    return f
+
+
+def view_of_function() -> Function:
+    """view_of(tensor, offset, layout) -> Tensor that shares the storage and remembers its base."""
+    f = Function("fb_view_of", [("self", "ptr"), ("args", "ptr"), ("nargs", "i64")], "ptr")
+    s = f.pointer(f.i64(0) + f.call("i64", "PyLong_AsLongLong", f["self"]))
+    source, offset, layout = (f.load("ptr", f["args"], i) for i in range(3))
+    storage = f.load("ptr", _object_slot(f, source, s, state.SLOT_STORAGE))
+    view = _new_tensor(f, s, _incref(f, storage), offset, layout)
+    base = f.load("ptr", _object_slot(f, source, s, state.SLOT_BASE))
+    root = f.select(f.address(base).equals(0), source, base)
+    f.store(_incref(f, root), _object_slot(f, view, s, state.SLOT_BASE))
+    f.ret(view)
+    return f
+
+
+def new_storage_function() -> Function:
+    """new_storage(nbytes) -> Storage."""
+    f = Function("fb_new_storage", [("self", "ptr"), ("size", "ptr")], "ptr")
+    s = f.pointer(f.i64(0) + f.call("i64", "PyLong_AsLongLong", f["self"]))
+    f.ret(f.call("ptr", "fb_new_block", s, f.call("i64", "PyLong_AsLongLong", f["size"]), declare=False))
+    return f
+
+
+def wrap_storage_function() -> Function:
+    """wrap_storage(address, nbytes, owner) -> Storage over memory that `owner` keeps alive."""
+    f = Function("fb_wrap_storage", [("self", "ptr"), ("args", "ptr"), ("nargs", "i64")], "ptr")
+    s = f.pointer(f.i64(0) + f.call("i64", "PyLong_AsLongLong", f["self"]))
+    block = f.call("ptr", "PyType_GenericAlloc", f.load("ptr", s, state.STORAGE_TYPE), f.i64(0))
+    f.store(f.call("i64", "PyLong_AsLongLong", f.load("ptr", f["args"], 0)), f.at("i8", block, memory.PTR))
+    f.store(f.call("i64", "PyLong_AsLongLong", f.load("ptr", f["args"], 1)), f.at("i8", block, memory.NBYTES))
+    f.store(f.i64(memory.OWNED_ELSEWHERE), f.at("i8", block, memory.CLASS))
+    f.store(s, f.at("i8", block, memory.STATE))
+    f.store(_incref(f, f.load("ptr", f["args"], 2)), f.at("i8", block, memory.OWNER))
+    f.ret(block)
+    return f
+
+
+def empty_cache_call_function() -> Function:
+    f = Function("fb_empty_cache_call", [("self", "ptr"), ("nothing", "ptr")], "ptr")
+    s = f.pointer(f.i64(0) + f.call("i64", "PyLong_AsLongLong", f["self"]))
+    f.call("void", "fb_empty_cache", s, declare=False)
+    f.ret(_incref(f, f.load("ptr", s, state.NONE)))
+    return f
+
+
+class _MethodDef(ctypes.Structure):
+    _fields_ = [("name", ctypes.c_char_p), ("function", ctypes.c_void_p), ("flags", ctypes.c_int), ("doc", ctypes.c_char_p)]
+
+
+METH_NOARGS, METH_O, METH_FASTCALL = 4, 8, 0x80
+_new_function = ctypes.pythonapi.PyCFunction_NewEx
+_new_function.restype, _new_function.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object, ctypes.py_object]
+_definitions: list[_MethodDef] = []
+
+
+def _definition(name: str, address: int, flags: int = METH_FASTCALL) -> int:
+    definition = _MethodDef(name.encode(), address, flags, None)
+    _definitions.append(definition)
+    return ctypes.addressof(definition)
+
+
+def _compile_runtime() -> dict[str, int]:
+    return compile_module(module(*memory.functions(), *threads.functions(), launch_function(), tensor_from_function(),
+                                 view_of_function(), new_storage_function(), wrap_storage_function(),
+                                 empty_cache_call_function()), level=2)
+
+
+_address = _compile_runtime()
+Block = memory.make_block_type(_address["fb_dealloc"])
+memory.set_limits()
+pool = threads.Pool(_address["fb_worker"])
+_launcher = _definition("launch", _address["fb_launch"])
+tensor_from: Callable = _new_function(_definition("tensor_from", _address["fb_tensor_from"]), state.ADDRESS, None)
+view_of: Callable = _new_function(_definition("view_of", _address["fb_view_of"]), state.ADDRESS, None)
+new_storage: Callable = _new_function(_definition("new_storage", _address["fb_new_storage"], METH_O), state.ADDRESS, None)
+wrap_storage: Callable = _new_function(_definition("wrap_storage", _address["fb_wrap_storage"]), state.ADDRESS, None)
+empty_cache: Callable = _new_function(_definition("empty_cache", _address["fb_empty_cache_call"], METH_NOARGS),
+                                      state.ADDRESS, None)
+
+
+def bind(storage_class: type, tensor_class: type) -> None:
+    """Tell the launcher the classes of its results and where a Tensor's slots lie."""
+    def slot_offset(name: str) -> int:
+        descriptor = next(c.__dict__[name] for c in tensor_class.__mro__ if name in c.__dict__)
+        member = ctypes.c_void_p.from_address(id(descriptor) + 40).value  # PyMemberDescrObject.d_member
+        return ctypes.c_ssize_t.from_address(member + 16).value           # PyMemberDef.offset
+    w = state.words
+    w[state.TENSOR_TYPE], w[state.STORAGE_TYPE] = id(tensor_class), id(storage_class)
+    for word, name in ((state.SLOT_STORAGE, "_storage"), (state.SLOT_OFFSET, "_offset"), (state.SLOT_LAYOUT, "_layout"),
+                       (state.SLOT_NODE, "_node"), (state.SLOT_INDEX, "_index"), (state.SLOT_BASE, "_base")):
+        w[word] = slot_offset(name)
+    w[state.NONE], w[state.ZERO], w[state.CHECK_ERROR] = id(None), id(0), id(KernelCheck)
+
+
+def plan(phases: Sequence[Phase], outputs: Sequence = (), inputs: Sequence[int] = (), scalars: str = "", scratch: int = 0,
+         release: bool = False) -> Callable:
+    """A callable `launch(out_or_None..., inputs..., scalars...)` that runs `phases`.
+
+    outputs: the Layout of each result (allocated when the argument is None, returned in any case); inputs: the item size of
+    each input tensor; scalars: a letter each, "f" (passed as a double), "i" (int64), "c" (two doubles); scratch: bytes of
+    working memory; release: let other Python threads run meanwhile (worth it from about 100 us of work).
+    """
+    operands = len(outputs) + len(inputs) + 2 * len(scalars)
+    if operands > MAX_OPERANDS or len(outputs) > 16 or len(scalars) > 31:
+        raise NotImplementedError(f"a kernel with {operands} operands; at most {MAX_OPERANDS} are supported")
+    kinds = sum(_KINDS[k] << (2 * i) for i, k in enumerate(scalars))
+    head = [state.ADDRESS, len(outputs), len(inputs), len(scalars), len(phases), scratch, int(release), kinds]
+    for layout in outputs:
+        head += (id(layout), layout.nbytes, layout.dtype.itemsize)
+    head += inputs
+    at = len(head) + 4 * len(phases)
+    tail: list[int] = []
+    parallel = False
+    for kernel, total, grain, constants in phases:
+        head += (kernel, total, grain, at)
+        tail += constants
+        at += len(constants)
+        parallel |= total > grain
+    if parallel and state.words[state.WORKERS] < state.words[state.THREADS] - 1:
+        pool.ensure()
+    return _new_function(_launcher, struct.pack(f"{at}q", *head, *tail), tuple(outputs))
+
+
+def set_threads(n: int) -> None:
+    state.words[state.THREADS] = n
+    pool.ensure()
+
+
+def get_threads() -> int:
+    return state.words[state.THREADS]

@@ -1,0 +1,190 @@
+"""Native storage: a caching allocator and the Python type whose instances own its blocks.
+
+Blocks are 64-byte aligned and come in size classes (multiples of 64 up to 1 KiB, then four per doubling); a freed block goes to
+its class's free list and serves the next request of that class without a page fault. Blocks of 2 MiB and more are aligned to
+huge pages and the kernel is asked for them. Everything here runs under the interpreter's lock, so lists need no locks.
+`Block` is what core.storage calls Storage.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+
+from flambeau.codegen import state
+from flambeau.codegen.builder import Function, Value
+
+HUGE = 2 << 20
+# fields of a Block, byte offsets: PyObject header 0..15
+PTR, NBYTES, VERSION, CLASS, STATE, OWNER, SIZE = 16, 24, 32, 40, 48, 56, 64
+OWNED_ELSEWHERE = -1      # size class of memory that `owner` keeps alive
+
+
+def size_class(f: Function, n: Value) -> tuple[Value, Value]:
+    """(class index, bytes) that a request of n bytes is rounded to."""
+    n = f.maximum(n, 1)
+    small = (n + 63) >> 6
+    last = n - 1
+    zeros = f.call("i64", "llvm.ctlz.i64", last, Value(f, "i1", "false"))
+    shift = f.maximum(f.i64(61) - zeros, 1)           # floor(log2(n - 1)) - 2
+    quarter = last >> shift                           # 4..7
+    large = (shift - 8) * 4 + (quarter - 4) + 17
+    is_small = n <= 1024
+    return f.select(is_small, small, large), f.select(is_small, small << 6, (quarter + 1) << shift)
+
+
+def allocate_function() -> Function:
+    """ptr allocate(state, nbytes): a block, or null when there is no memory."""
+    f = Function("fb_allocate", [("state", "ptr"), ("nbytes", "i64")], "ptr")
+    s = f["state"]
+    index, size = size_class(f, f["nbytes"])
+    head = f.at("i64", s, index + state.FREE_LISTS)
+    first = f.load("i64", head)
+    result = f.variable("i64", 0)
+    with f.branches(first.differs(0)) as otherwise:
+        f.store(f.load("i64", f.pointer(first)), head)
+        result.set(first)
+        f.store(f.load("i64", s, state.CACHED) - size, s, state.CACHED)
+        otherwise()
+        large = size >= HUGE
+        alignment = f.select(large, f.i64(HUGE), f.i64(64))
+        rounded = f.select(large, (size + (HUGE - 1)) & ~(HUGE - 1), size)
+        fresh = f.call("ptr", "aligned_alloc", alignment, rounded)
+        address = f.address(fresh)
+        with f.when(address.equals(0)):
+            f.call("void", "fb_empty_cache", s, declare=False)
+            retry = f.call("ptr", "aligned_alloc", alignment, rounded)
+            result.set(f.address(retry))
+        with f.when(address.differs(0)):
+            result.set(address)
+            with f.when(large):
+                with f.when(f.load("i64", s, state.HUGE_PAGES).differs(0)):
+                    f.call("i32", "madvise", fresh, rounded, f.value(14, "i32"))
+    with f.when(result.get().differs(0)):
+        now = f.load("i64", s, state.ALLOCATED) + size
+        f.store(now, s, state.ALLOCATED)
+        f.store(f.maximum(now, f.load("i64", s, state.ALLOCATED_PEAK)), s, state.ALLOCATED_PEAK)
+        f.store(f.load("i64", s, state.ALLOCATIONS) + 1, s, state.ALLOCATIONS)
+    f.ret(f.pointer(result.get()))
+    return f
+
+
+def release_function() -> Function:
+    """void release(state, pointer, nbytes): give a block back to its free list, or to the system over the cache limit."""
+    f = Function("fb_release", [("state", "ptr"), ("block", "ptr"), ("nbytes", "i64")])
+    s = f["state"]
+    index, size = size_class(f, f["nbytes"])
+    f.store(f.load("i64", s, state.ALLOCATED) - size, s, state.ALLOCATED)
+    cached = f.load("i64", s, state.CACHED) + size
+    with f.branches(cached > f.load("i64", s, state.CACHE_LIMIT)) as otherwise:
+        f.call("void", "free", f["block"])
+        otherwise()
+        head = f.at("i64", s, index + state.FREE_LISTS)
+        f.store(f.load("i64", head), f["block"])
+        f.store(f.address(f["block"]), head)
+        f.store(cached, s, state.CACHED)
+    return f
+
+
+def empty_cache_function() -> Function:
+    f = Function("fb_empty_cache", [("state", "ptr")])
+    with f.loop(0, 256) as i:
+        head = f.at("i64", f["state"], i + state.FREE_LISTS)
+        with f.repeat(lambda: f.load("i64", head).differs(0)):
+            block = f.pointer(f.load("i64", head))
+            f.store(f.load("i64", block), head)
+            f.call("void", "free", block)
+    f.store(f.i64(0), f["state"], state.CACHED)
+    return f
+
+
+def dealloc_function() -> Function:
+    """tp_dealloc of Block."""
+    f = Function("fb_dealloc", [("self", "ptr")])
+    owner = f.load("i64", f.at("i8", f["self"], OWNER))
+    with f.when(owner.differs(0)):
+        f.call("void", "Py_DecRef", f.pointer(owner))
+    pointer = f.load("i64", f.at("i8", f["self"], PTR))
+    owned = f.load("i64", f.at("i8", f["self"], CLASS)).differs(OWNED_ELSEWHERE)
+    with f.when(f.select(owned, pointer.differs(0), f.value(0, "i1"))):
+        f.call("void", "fb_release", f.pointer(f.load("i64", f.at("i8", f["self"], STATE))), f.pointer(pointer),
+               f.load("i64", f.at("i8", f["self"], NBYTES)), declare=False)
+    type = f.load("ptr", f["self"], 1)
+    f.call("void", "PyObject_Free", f["self"])
+    f.call("void", "Py_DecRef", type)
+    return f
+
+
+def new_block(f: Function, s: Value, nbytes: Value) -> Value:
+    """Emit: a new Block object (PyObject*, null on failure) that owns `nbytes` fresh bytes."""
+    return f.call("ptr", "fb_new_block", s, nbytes, declare=False)
+
+
+def new_block_function() -> Function:
+    f = Function("fb_new_block", [("state", "ptr"), ("nbytes", "i64")], "ptr")
+    s = f["state"]
+    memory = f.call("ptr", "fb_allocate", s, f["nbytes"], declare=False)
+    with f.when(f.address(memory).equals(0)):
+        f.call("ptr", "PyErr_NoMemory")
+        f.ret(f.pointer(f.i64(0)))
+    block = f.call("ptr", "PyType_GenericAlloc", f.load("ptr", s, state.STORAGE_TYPE), f.i64(0))
+    f.store(memory, f.at("i8", block, PTR))
+    f.store(f["nbytes"], f.at("i8", block, NBYTES))
+    f.store(s, f.at("i8", block, STATE))
+    f.ret(block)
+    return f
+
+
+def functions() -> list[Function]:
+    return [allocate_function(), release_function(), empty_cache_function(), dealloc_function(), new_block_function()]
+
+
+class _MemberDef(ctypes.Structure):
+    _fields_ = [("name", ctypes.c_char_p), ("type", ctypes.c_int), ("offset", ctypes.c_ssize_t), ("flags", ctypes.c_int),
+                ("doc", ctypes.c_char_p)]
+
+
+class _Slot(ctypes.Structure):
+    _fields_ = [("slot", ctypes.c_int), ("function", ctypes.c_void_p)]
+
+
+class _Spec(ctypes.Structure):
+    _fields_ = [("name", ctypes.c_char_p), ("basicsize", ctypes.c_int), ("itemsize", ctypes.c_int), ("flags", ctypes.c_uint),
+                ("slots", ctypes.POINTER(_Slot))]
+
+
+_T_LONGLONG, _READONLY = 17, 1
+_TP_DEALLOC, _TP_MEMBERS, _TP_DOC = 52, 72, 56
+_keep: list = []
+
+
+def make_block_type(dealloc: int) -> type:
+    """The type of storages: a heap type with raw fields and a native destructor."""
+    members = (_MemberDef * 5)(
+        _MemberDef(b"ptr", _T_LONGLONG, PTR, _READONLY, b"address of the first byte"),
+        _MemberDef(b"nbytes", _T_LONGLONG, NBYTES, _READONLY, b"size in bytes"),
+        _MemberDef(b"version", _T_LONGLONG, VERSION, 0, b"counts in-place writes"),
+        _MemberDef(b"size_class", _T_LONGLONG, CLASS, _READONLY, b"-1: the memory belongs to another object"),
+        _MemberDef())
+    doc = ctypes.c_char_p(b"A block of memory that the caching allocator owns, or that `owner` keeps alive.")
+    slots = (_Slot * 4)(_Slot(_TP_DEALLOC, dealloc), _Slot(_TP_MEMBERS, ctypes.addressof(members)),
+                        _Slot(_TP_DOC, ctypes.cast(doc, ctypes.c_void_p).value), _Slot(0, None))
+    default, no_instantiation = 1 << 18, 1 << 7
+    spec = _Spec(b"flambeau.Storage", SIZE, 0, default | no_instantiation, slots)
+    _keep.extend((members, slots, spec, doc))
+    create = ctypes.pythonapi.PyType_FromSpec
+    create.restype, create.argtypes = ctypes.py_object, [ctypes.c_void_p]
+    return create(ctypes.addressof(spec))
+
+
+def set_limits() -> None:
+    """Cache at most half of the machine's memory; ask for huge pages unless the system says never."""
+    physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    state.words[state.CACHE_LIMIT] = physical // 2
+    try:
+        with open("/sys/kernel/mm/transparent_hugepage/enabled") as f:
+            state.words[state.HUGE_PAGES] = int("[never]" not in f.read())
+    except OSError:
+        state.words[state.HUGE_PAGES] = 0
+
+

@@ -1,0 +1,111 @@
+"""Packing matrices into panels: `width` lanes side by side per step along k, so that register tiles read memory in order.
+
+Three kernels by stride class: lanes contiguous (masked vector copies), k contiguous (square transposes), neither. Narrow dtypes
+are widened on the way; bfloat16 pairs two steps of k per lane for the CPU's dot products. Stands on gemm_micro.py.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from flambeau.codegen.builder import Value, module
+from flambeau.codegen.gemm_micro import BYTES, Kernel, Kind, transpose_square, vector, vector_bytes, widen
+
+# `lanes` rows or columns in panels of `step` (at most `width`); `k` steps in blocks of `block`
+CONSTANTS = ("slot", "batch1", "batch0_stride", "batch1_stride", "lane_stride", "k_stride", "lanes", "step", "panels", "depth",
+             "k", "block", "destination")
+
+
+def stride_class(lane_stride: int, k_stride: int, lanes: int, depth: int) -> str:
+    if lane_stride == 1 or lanes == 1:
+        return "lane"
+    return "depth" if k_stride == 1 or depth == 1 else "any"
+
+
+def pair(f: Kernel, low: Value, high: Value) -> Value:
+    return f.convert(low, "i32", "zext") | (f.convert(high, "i32", "zext") << 16)
+
+
+def pack_panel(kind: Kind, width: int, order: str, name: str = "pack") -> Kernel:
+    """void pack(source, lane_stride, k_stride, lanes, depth, destination): one panel; depth counts elements along k."""
+    f = Kernel(name, [("source", "ptr"), ("lane_stride", "i64"), ("k_stride", "i64"), ("lanes", "i64"), ("depth", "i64"),
+                      ("destination", "ptr")], internal=True)
+    source, target, storage, item, chunk = f["source"], f["destination"], kind.storage, kind.item, kind.lanes
+    per = 2 if kind.pair else 1
+    full = f["depth"] // per
+    starts = list(range(0, width, chunk))
+
+    def element(lane: Value, k: Value) -> Value:
+        return f.load(storage, f.at(storage, source, lane * f["lane_stride"] + k * f["k_stride"]))
+
+    def scalar_steps(first: Value, last: Value, low: int = 0, high: Value | None = None) -> None:
+        """Steps [first, last) of lanes [low, high) one element at a time."""
+        with f.loop(first, last) as step:
+            with f.loop(low, high if high is not None else f["lanes"]) as lane:
+                if kind.pair:
+                    value = pair(f, element(lane, step * 2), element(lane, step * 2 + 1))
+                else:
+                    value = widen(f, kind, element(lane, step))
+                f.store(value, target, step * width + lane)
+
+    if order == "lane":
+        masks = [f.mask(f["lanes"] - start, min(chunk, width - start)) for start in starts]
+        with f.loop(0, full) as step:
+            for start, mask in zip(starts, masks, strict=True):
+                count = min(chunk, width - start)
+                rows = [f.masked_load(vector(storage, count), f.at(storage, source, (step * per + h) * f["k_stride"] + start),
+                                      mask) for h in range(per)]
+                if kind.pair:
+                    merged = f.shuffle(rows[0], rows[1], [h * count + i for i in range(count) for h in (0, 1)])
+                    value = f.convert(merged, vector("i32", count), "bitcast")
+                else:
+                    value = widen(f, kind, rows[0])
+                f.store(value, target, step * width + start, align=4 if width % chunk else vector_bytes())
+    elif order == "depth":
+        blocks = (full // chunk) * chunk
+        for start in starts:
+            count = min(chunk, width - start)
+            # lanes past the edge read the last row again: harmless, and nothing outside the matrix is touched
+            last = f["lanes"] - 1
+            rows = [f.at(storage, source, f.minimum(f.i64(start + i), last) * f["lane_stride"]) for i in range(count)]
+            with f.when(f["lanes"] > start), f.loop(0, blocks, chunk) as step:
+                loaded = []
+                for row in rows:
+                    if kind.pair:
+                        loaded.append(f.load(vector("i32", chunk), f.at(storage, row, step * 2), align=BYTES[storage]))
+                    else:
+                        loaded.append(widen(f, kind, f.load(vector(storage, chunk), row, step, align=BYTES[storage])))
+                loaded += [loaded[-1]] * (chunk - count)
+                for i, value in enumerate(transpose_square(f, loaded)):
+                    if count < chunk:
+                        value = f.shuffle(value, value, range(count))
+                    f.store(value, target, (step + i) * width + start, align=BYTES[item])
+        scalar_steps(blocks, full)
+    else:
+        scalar_steps(f.i64(0), full)
+    if kind.pair:  # an odd last element is paired with zero
+        with f.when((f["depth"] % 2).differs(0)), f.loop(0, f["lanes"]) as lane:
+            f.store(f.convert(element(lane, full * 2), "i32", "zext"), target, full * width + lane)
+    return f
+
+
+@lru_cache(maxsize=None)
+def pack_text(kind: Kind, width: int, order: str) -> str:
+    """The packing kernel of a phase; its range is batches x blocks of k x panels."""
+    f = Kernel()
+    c = f.constants(CONSTANTS)
+    source, target = f.slot(c["slot"]), f.scratch(c["destination"])
+    blocks = f.maximum(f.ceiling_division(c["k"], c["block"]), 1)
+    per = 2 if kind.pair else 1
+    with f.loop(f["begin"], f["end"]) as index:
+        panel, rest = index.unsigned_rem(c["panels"]), index.unsigned_div(c["panels"])
+        block, batch = rest.unsigned_rem(blocks), rest.unsigned_div(blocks)
+        first, lane = block * c["block"], panel * c["step"]
+        steps = f.minimum(c["block"], c["k"] - first)
+        place = batch.unsigned_div(c["batch1"]) * c["batch0_stride"] + batch.unsigned_rem(c["batch1"]) * c["batch1_stride"]
+        place = place + lane * c["lane_stride"] + first * per * c["k_stride"]
+        goal = batch * c["panels"] * c["k"] * width + first * c["panels"] * width + panel * steps * width
+        f.call("void", "pack", f.at(kind.storage, source, place), c["lane_stride"], c["k_stride"],
+               f.minimum(c["step"], c["lanes"] - lane), f.minimum(c["block"] * per, c["depth"] - first * per),
+               f.at(kind.item, target, goal), declare=False)
+    return module(pack_panel(kind, width, order), f)

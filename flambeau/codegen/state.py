@@ -1,0 +1,26 @@
+"""The words that the native runtime shares: one block of i64, its address known to every plan and every storage.
+
+memory.py, threads.py and launch.py name the words they use here, so that two of them never mean different things by one number.
+"""
+
+from __future__ import annotations
+
+import ctypes
+
+WORDS = 2048
+_raw = ctypes.create_string_buffer(WORDS * 8 + 64)
+ADDRESS = (ctypes.addressof(_raw) + 63) // 64 * 64
+words = (ctypes.c_int64 * WORDS).from_address(ADDRESS)
+
+# the Tensor class and where its slots lie in an object (bytes), written by launch.bind
+TENSOR_TYPE, SLOT_STORAGE, SLOT_OFFSET, SLOT_LAYOUT, SLOT_NODE, SLOT_INDEX, SLOT_BASE = range(7)
+STORAGE_TYPE, NONE, ZERO, CHECK_ERROR = 7, 8, 9, 10
+# the allocator
+ALLOCATED, ALLOCATED_PEAK, CACHED, CACHE_LIMIT, ALLOCATIONS, HUGE_PAGES = 11, 12, 13, 14, 15, 16
+FREE_LISTS = 256          # one word per size class
+# the thread pool; words that two threads write are a cache line apart
+THREADS, WORKERS = 17, 18
+SEQUENCE, OPEN, ACTIVE, NEXT, JOB, SLEEPERS, MUTEX, CONDITION, BUSY = 64, 72, 80, 88, 96, 104, 112, 128, 144
+JOB_KERNEL, JOB_PARAMETERS, JOB_TOTAL, JOB_GRAIN = JOB, JOB + 1, JOB + 2, JOB + 3
+WORKER_ARGUMENTS = 1024   # two words a worker: state address, thread number
+MAX_WORKERS = 255

@@ -1,0 +1,1 @@
+"""The Tensor, the declarations of operators, the modes and the gradient engine."""

@@ -1,0 +1,257 @@
+"""From Python, NumPy and buffers to tensors, and back.
+
+Stands on core.tensor and core.storage. `make_tensor` is torch.tensor's work; `array_of` is a NumPy view of a tensor's memory.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any, Sequence
+
+import numpy as np
+
+from flambeau.base import dtype as dtypes
+from flambeau.base.device import device as Device
+from flambeau.base.dtype import bfloat16, bool_, float32, float64, get_default_dtype, int64
+from flambeau.base.dtype import dtype as DType
+from flambeau.base.layout import Layout
+from flambeau.core import storage
+from flambeau.core.tensor import Tensor, empty_layout, tensor_from
+
+CPU = Device("cpu")
+
+
+def array_of(tensor: Tensor) -> np.ndarray:
+    """A NumPy array over the tensor's memory (bfloat16 as uint16); no checks, no copy."""
+    layout = tensor._layout
+    held = tensor._storage
+    if layout.numel == 0:
+        return np.empty(layout.shape, layout.dtype.numpy)
+    raw = np.frombuffer(storage.buffer(held), dtype=np.uint8)
+    itemsize = layout.dtype.itemsize
+    return np.ndarray(layout.shape, layout.dtype.numpy, raw, tensor._offset * itemsize,
+                      tuple(s * itemsize for s in layout.strides))
+
+
+def from_array(array: np.ndarray, dtype: DType | None = None) -> Tensor:
+    """A tensor over the array's memory; strides must be whole elements and not negative."""
+    dtype = dtype or dtypes.from_numpy(array.dtype)
+    itemsize = array.dtype.itemsize
+    if any(s < 0 for s in array.strides):
+        raise ValueError("At least one stride in the given numpy array is negative, and tensors with negative strides are not "
+                         "currently supported. (You can probably work around this by making a copy of your array  with "
+                         "array.copy().) ")
+    if any(s % itemsize for s in array.strides):
+        raise ValueError("given numpy array strides not a multiple of the element byte size. Copy the numpy array to reallocate "
+                         "the memory.")
+    if array.dtype.byteorder not in "=|" and array.dtype.newbyteorder("=") != array.dtype:
+        raise ValueError("given numpy array has byte order different from the native byte order. Conversion between byte orders "
+                         "is currently not supported.")
+    strides = tuple(s // itemsize for s in array.strides)
+    extent = 1 + sum((n - 1) * s for n, s in zip(array.shape, array.strides)) if array.size else 0
+    nbytes = 0 if not array.size else extent - 1 + itemsize
+    held = storage.wrap(array.__array_interface__["data"][0], nbytes, array)
+    return tensor_from(held, 0, Layout.of(tuple(array.shape), strides, dtype, CPU))
+
+
+def copy_array(array: np.ndarray, dtype: DType | None = None) -> Tensor:
+    """A fresh tensor with the array's values."""
+    dtype = dtype or dtypes.from_numpy(array.dtype)
+    made = empty_layout(Layout.contiguous(tuple(array.shape), dtype, CPU))
+    if array.size:
+        array_of(made)[...] = array if dtype is not bfloat16 or array.dtype == np.uint16 else to_bfloat16(array)
+    return made
+
+
+def to_bfloat16(array: np.ndarray) -> np.ndarray:
+    """Round float values to bfloat16, to nearest even; the bits as uint16."""
+    bits = np.ascontiguousarray(array, np.float32).view(np.uint32).astype(np.uint64)
+    rounded = ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16)
+    return np.where(np.isnan(array), np.uint16(0x7FC0), rounded)
+
+
+def from_bfloat16(bits: np.ndarray) -> np.ndarray:
+    """float32 values of bfloat16 bits."""
+    return (bits.astype(np.uint32) << 16).view(np.float32)
+
+
+def infer_dtype(data: Any) -> DType:
+    """The dtype torch.tensor gives to nested Python numbers."""
+    found: set[type] = set()
+    tensors: list[DType] = []
+
+    def walk(x: Any) -> None:
+        if isinstance(x, (list, tuple)):
+            for y in x:
+                walk(y)
+        elif isinstance(x, Tensor):
+            tensors.append(x._layout.dtype)
+        elif isinstance(x, np.generic):
+            tensors.append(dtypes.from_numpy(x.dtype))
+        elif isinstance(x, np.ndarray):
+            tensors.append(dtypes.from_numpy(x.dtype))
+        elif isinstance(x, (bool, int, float, complex)):
+            found.add(next(t for t in (bool, int, float, complex) if isinstance(x, t)))
+        elif hasattr(x, "__index__") or hasattr(x, "__float__"):
+            found.add(int if hasattr(x, "__index__") else float)
+        elif x is None:
+            raise TypeError("must be real number, not NoneType")
+        elif isinstance(x, str):
+            raise TypeError("new(): invalid data type 'str'")
+        elif hasattr(x, "__len__") and hasattr(x, "__getitem__"):
+            for i in range(len(x)):
+                walk(x[i])
+        else:
+            raise RuntimeError(f"Could not infer dtype of {type(x).__name__}")
+    walk(data)
+    kinds = {bool: bool_, int: int64, float: get_default_dtype(), complex: get_default_dtype().to_complex()}
+    result = None
+    for d in [*tensors, *(kinds[t] for t in found)]:
+        result = d if result is None else dtypes.promote_types(result, d)
+    return result or get_default_dtype()
+
+
+def _shape_of(data: Any) -> tuple[int, ...]:
+    if isinstance(data, (list, tuple)) or hasattr(data, "__len__") and hasattr(data, "__getitem__") and not isinstance(
+            data, (str, bytes, Tensor, np.ndarray)):
+        if not len(data):
+            return (0,)
+        inner = _shape_of(data[0])
+        for i in range(1, len(data)):
+            other = _shape_of(data[i])
+            if other != inner:
+                if not inner or not other:
+                    raise TypeError(f"must be real number, not {type(data[i] if other else data[0]).__name__}") if not inner \
+                        else TypeError("not a sequence")
+                raise ValueError(f"expected sequence of length {inner[0]} at dim 1 (got {other[0]})" if inner[0] != other[0] else
+                                 f"expected sequence of length {inner[1] if len(inner) > 1 else inner[0]} at dim "
+                                 f"{2} (got {other[1] if len(other) > 1 else other[0]})")
+        return (len(data), *inner)
+    if isinstance(data, (Tensor, np.ndarray)):
+        return tuple(data.shape)
+    return ()
+
+
+def _plain(data: Any) -> Any:
+    if isinstance(data, Tensor):
+        return data.tolist()
+    if isinstance(data, (list, tuple)):
+        return [_plain(x) for x in data]
+    if hasattr(data, "__len__") and hasattr(data, "__getitem__") and not isinstance(data, (str, bytes, np.ndarray)):
+        return [_plain(data[i]) for i in range(len(data))]
+    return data
+
+
+def make_tensor(data: Any, dtype: DType | None = None) -> Tensor:
+    """A fresh CPU tensor with the values of `data`: numbers, nested sequences, arrays, tensors."""
+    if isinstance(data, Tensor):
+        source = data.detach()
+        return source.clone() if dtype is None or dtype is source.dtype else source.to(dtype)
+    if isinstance(data, (np.ndarray, np.generic)):
+        array = np.asarray(data)
+        made = copy_array(array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("=")))
+        return made if dtype is None or dtype is made.dtype else made.to(dtype)
+    if hasattr(data, "__array_interface__") and not isinstance(data, (list, tuple)):
+        return make_tensor(np.array(data), dtype)
+    wanted = dtype or infer_dtype(data)
+    if data.__class__ is float or data.__class__ is int and -2 ** 63 <= data < 2 ** 63:
+        made = empty_layout(Layout.contiguous((), wanted, CPU))
+        if wanted is float32:
+            ctypes.c_float.from_address(made._storage.ptr).value = data
+            return made
+        if wanted is int64 and data.__class__ is int:
+            ctypes.c_int64.from_address(made._storage.ptr).value = data
+            return made
+    if wanted is float32 and data.__class__ is list and data and all([x.__class__ is float for x in data]):
+        array = np.array(data, np.float32)
+        made = empty_layout(Layout.contiguous((len(data),), float32, CPU))
+        ctypes.memmove(made._storage.ptr, array.ctypes.data, array.nbytes)
+        return made
+    shape = _shape_of(data)
+    return copy_array(_values(_plain(data), wanted, shape), wanted)
+
+
+def _values(data: Any, dtype: DType, shape: tuple[int, ...]) -> np.ndarray:
+    if dtype is bfloat16:
+        return to_bfloat16(np.array(data, np.float64).astype(np.float32).reshape(shape))
+    try:
+        with np.errstate(over="ignore", invalid="ignore"):
+            if dtype.is_floating_point or dtype.is_complex:
+                return np.array(data, np.complex128 if dtype.is_complex else np.float64).astype(dtype.numpy).reshape(shape)
+            if dtype is bool_:
+                return np.array(data).astype(bool).reshape(shape)
+            array = np.array(data)
+            if array.dtype.kind == "O":
+                raise OverflowError
+            if array.dtype.kind == "f":
+                return np.trunc(array).astype(dtype.numpy).reshape(shape)
+            if array.dtype.kind in "iu" and array.size and dtype.itemsize < 8:
+                info = np.iinfo(dtype.numpy)
+                if int(array.min()) < info.min or int(array.max()) > info.max:
+                    if dtype.name == "uint8" and int(array.min()) >= -255 and int(array.max()) <= 255:
+                        return array.astype(dtype.numpy).reshape(shape)
+                    raise RuntimeError(f"value cannot be converted to type {_c_integer(dtype)} without overflow")
+            return array.astype(dtype.numpy).reshape(shape)
+    except OverflowError:
+        raise RuntimeError("Overflow when unpacking long long") from None
+
+
+def _c_integer(dtype: DType) -> str:
+    return {"int8": "int8_t", "uint8": "uint8_t", "int16": "int16_t", "int32": "int"}.get(dtype.name, dtype.name)
+
+
+def item(tensor: Tensor) -> Any:
+    """The value of a one-element tensor as a Python number."""
+    layout = tensor._layout
+    if layout.numel != 1:
+        raise RuntimeError(f"a Tensor with {layout.numel} elements cannot be converted to Scalar")
+    if layout.device.type == "meta":
+        raise RuntimeError("Tensor.item() cannot be called on meta tensors")
+    dtype = layout.dtype
+    address = tensor._storage.ptr + tensor._offset * dtype.itemsize
+    reader = _READERS.get(dtype)
+    if reader is not None:
+        return reader.from_address(address).value
+    values = tolist_array(tensor)
+    return values.reshape(-1)[0].item()
+
+
+_READERS = {float32: ctypes.c_float, float64: ctypes.c_double, int64: ctypes.c_int64, bool_: ctypes.c_bool,
+            dtypes.int32: ctypes.c_int32, dtypes.int16: ctypes.c_int16, dtypes.int8: ctypes.c_int8, dtypes.uint8: ctypes.c_uint8}
+
+
+def tolist_array(tensor: Tensor) -> np.ndarray:
+    """A NumPy array whose tolist() gives the tensor's values."""
+    array = array_of(tensor)
+    return from_bfloat16(array) if tensor._layout.dtype is bfloat16 else array
+
+
+def legacy_constructor(*args: Any, dtype: DType | None = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """torch.Tensor(...), torch.FloatTensor(...): sizes give uninitialised memory, a sequence gives values."""
+    dtype = dtype or get_default_dtype()
+    if device is not None and Device(device).type != "cpu":
+        raise RuntimeError(f"legacy constructor expects device type: cpu but device type: {Device(device).type} was passed")
+    if not args:
+        return empty_layout(Layout.contiguous((0,), dtype, CPU))
+    if len(args) == 1 and not isinstance(args[0], int):
+        given = args[0]
+        if isinstance(given, Tensor):
+            if given.dtype is not dtype:
+                raise TypeError(f"expected {dtype} (got {given.dtype})")
+            return given.alias() if given._node is not None else given.detach()
+        if isinstance(given, storage.Storage):
+            return tensor_from(given, 0, Layout.contiguous((given.nbytes // dtype.itemsize,), dtype, CPU))
+        if type(given).__name__ == "Size":
+            return empty_layout(Layout.contiguous(tuple(given), dtype, CPU))
+        if not hasattr(given, "__len__"):
+            raise TypeError(f"new(): data must be a sequence (got {type(given).__name__})")
+        return make_tensor(given, dtype)
+    return empty_layout(Layout.contiguous(_sizes(args), dtype, CPU))
+
+
+def _sizes(args: Sequence[Any]) -> tuple[int, ...]:
+    sizes = tuple(int(a) for a in args)
+    for n in sizes:
+        if n < 0:
+            raise RuntimeError(f"Trying to create tensor with negative dimension {n}: {list(sizes)}")
+    return sizes

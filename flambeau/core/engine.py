@@ -1,0 +1,470 @@
+"""The engine that runs a graph backwards: `backward` and `grad`.
+
+Nodes run by priority of creation, latest first, from a heap; nothing recurses, so depth is no limit. Rules return
+gradients as they come out: the engine sums them over broadcast dimensions, casts them, and adds up what meets at one
+node. Stands on node and modes; Tensor.backward and flambeau.autograd are its faces.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Callable, Sequence
+from heapq import heappop, heappush
+from typing import Any
+
+from flambeau.base.layout import Layout
+from flambeau.core import tensor as tensors
+from flambeau.core.modes import local
+from flambeau.core.node import AccumulateGrad, Node, anomaly, held_gradient, running, type_name
+
+__all__ = ["backward", "execute", "grad", "queue_callback"]
+
+Root = tuple[Node, int, Any]  # node, which output, gradient
+Target = tuple[Node, int]
+
+
+def execute(roots: Sequence[Root], keep_graph: bool, create_graph: bool,
+            wanted: dict[Target, list[int]] | None = None, captured: list[Any] | None = None) -> None:
+    """Run the graph behind `roots`.
+
+    wanted: outputs of nodes whose gradients go into `captured` (at the listed positions) instead of further back; only
+    nodes on the way to them run. Without it every leaf accumulates. create_graph: record the run itself.
+    """
+    grad_before, needed_before, keep_before = local.grad, running.needed, running.keep_graph
+    callbacks_before, node_before = running.callbacks, running.node
+    callbacks: list[Callable[[], None]] = []
+    counts, needed = _plan(roots, wanted)
+    local.grad, running.needed, running.callbacks, running.keep_graph = create_graph, needed, callbacks, keep_graph
+    try:
+        _run(roots, counts, needed, keep_graph, wanted, captured)
+        while callbacks:
+            callbacks.pop(0)()
+    finally:
+        local.grad, running.needed, running.callbacks = grad_before, needed_before, callbacks_before
+        running.node, running.keep_graph = node_before, keep_before
+
+
+def _plan(roots: Sequence[Root], wanted: dict[Target, list[int]] | None) -> tuple[dict[Node, int], set[Node] | None]:
+    """How many gradients each node waits for, and the nodes that lead to a wanted one (None: all of them)."""
+    counts: dict[Node, int] = {}
+    stack = list(dict.fromkeys([root[0] for root in roots]))
+    starts = set(stack) if len(stack) > 1 else ()
+    order: list[Node] = []
+    while stack:
+        node = stack.pop()
+        order.append(node)
+        for target, _ in node.edges:
+            if target is not None:
+                if target in counts:
+                    counts[target] += 1
+                else:
+                    counts[target] = 1
+                    if target not in starts:
+                        stack.append(target)
+    if wanted is None:
+        return counts, None
+    # Edges lead to nodes made earlier, so the order of creation settles what leads where; leaves lead nowhere.
+    needed = {node for node, _ in wanted}
+    for node in sorted((node for node in order if type(node) is not AccumulateGrad), key=_age):
+        if any(target in needed for target, _ in node.edges):
+            needed.add(node)
+    return counts, needed
+
+
+def _age(node: Node) -> int:
+    return node.sequence
+
+
+def _run(roots: Sequence[Root], counts: dict[Node, int], needed: set[Node] | None, keep_graph: bool,
+         wanted: dict[Target, list[int]] | None, captured: list[Any] | None) -> None:
+    buffers: dict[Node, list[Any]] = {}
+    ready: list[tuple[int, int, Node]] = []
+    for node, index, gradient in roots:
+        buffer = buffers.get(node)
+        if buffer is None:
+            buffer = buffers[node] = [None] * node.output_count
+            if node not in counts:
+                heappush(ready, (-node.sequence, id(node), node))
+        buffer[index] = gradient if buffer[index] is None else buffer[index] + gradient
+    roots = ()
+    gradient = buffer = None
+    while ready:
+        node = heappop(ready)[2]
+        gradients = buffers.pop(node, None) or [None] * node.output_count
+        extras = node.extras
+        if extras is not None and (extras.tensor_hooks or extras.retained):
+            _tensor_hooks(node, gradients)
+        if wanted is not None:
+            for index in range(node.output_count):
+                for position in wanted.get((node, index), ()):
+                    captured[position] = gradients[index]  # type: ignore[index]
+            if not _leads_on(node, needed, wanted):
+                _skip(node, counts, ready, needed)
+                continue
+        if extras is not None and extras.pre_hooks:
+            _pre_hooks(node, gradients)
+        if type(node) is AccumulateGrad:
+            if gradients[0] is not None:
+                _accumulate(node, gradients)
+            continue
+        if gradients[0] is None and all(g is None for g in gradients):
+            results: Any = (None,) * len(node.edges)
+        else:
+            results = _apply_watched(node, gradients) if anomaly.enabled else node.apply(gradients)
+        if extras is not None and extras.post_hooks:
+            results = _post_hooks(node, results, tuple(gradients))
+        if not keep_graph and node.versions:
+            node.saved = None
+        del gradients
+        edges = node.edges
+        if len(results) != len(edges):
+            results = _trim(node, results)
+        results = list(results)
+        for position, (target, index) in enumerate(edges):
+            if target is None:
+                continue
+            layout = node.inputs[position]
+            if results[position] is not None:
+                own = results[position]._layout
+                if own is not layout and layout is not None and (
+                        own.shape != layout.shape or own.dtype is not layout.dtype or own.device is not layout.device):
+                    results[position] = _conform(node, position, results[position], layout)
+                buffer = buffers.get(target)
+                if buffer is None:
+                    if target.output_count == 1:
+                        buffers[target] = [results[position]]
+                    else:
+                        buffer = buffers[target] = [None] * target.output_count
+                        buffer[index] = results[position]
+                elif buffer[index] is None:
+                    buffer[index] = results[position]
+                else:
+                    _add_into(buffer, index, results[position])
+                results[position] = None  # so that buffers alone hold what is on its way
+            left = counts[target] - 1
+            counts[target] = left
+            if left == 0 and (needed is None or target in needed):
+                heappush(ready, (-target.sequence, id(target), target))
+            elif left == 0:
+                _skip(target, counts, ready, needed)
+        buffer = None
+
+
+def _leads_on(node: Node, needed: set[Node] | None, wanted: dict[Target, list[int]]) -> bool:
+    """Whether a node of a run with wanted outputs has to be applied, rather than only captured."""
+    if type(node) is AccumulateGrad:
+        return False
+    return needed is not None and any(target in needed for target, _ in node.edges)
+
+
+def _skip(node: Node, counts: dict[Node, int], ready: list[tuple[int, int, Node]],
+          needed: set[Node] | None = None) -> None:
+    """Count a node's edges as done without running it; what becomes ready and leads nowhere is skipped as well."""
+    stack = [node]
+    while stack:
+        for target, _ in stack.pop().edges:
+            if target is not None:
+                counts[target] -= 1
+                if counts[target] == 0:
+                    if needed is not None and target in needed:
+                        heappush(ready, (-target.sequence, id(target), target))
+                    else:
+                        stack.append(target)
+
+
+def _add_into(buffer: list[Any], index: int, gradient: Any) -> None:
+    """Add up two gradients of one output, in place if nobody but the buffer holds the first."""
+    if (not local.grad and sys.getrefcount(buffer[index]) == 2 and sys.getrefcount(buffer[index]._storage) == 2
+            and buffer[index]._layout is gradient._layout and gradient._layout.is_contiguous):
+        buffer[index].add_(gradient)
+    else:
+        buffer[index] = buffer[index] + gradient
+
+
+def _conform(node: Node, position: int, gradient: Any, layout: Layout) -> Any:
+    """The gradient with the shape, type and device of the input it belongs to."""
+    shape, own = layout.shape, gradient._layout.shape
+    if own != shape:
+        lead = len(own) - len(shape)
+        if lead < 0 or any(size not in (1, own[lead + dim]) for dim, size in enumerate(shape)):
+            raise RuntimeError(f"Function {node.name()} returned an invalid gradient at index {position} - got "
+                               f"{list(own)} but expected shape compatible with {list(shape)}")
+        gradient = gradient.sum_to_size(shape)
+    if gradient._layout.dtype is not layout.dtype:
+        if gradient._layout.dtype.is_complex and not layout.dtype.is_complex:
+            gradient = gradient.real
+        gradient = gradient.to(layout.dtype)
+    if gradient._layout.device is not layout.device:
+        raise RuntimeError(f"Function {node.name()} returned an invalid gradient at index {position} - expected device "
+                           f"{layout.device} but got {gradient._layout.device}")
+    return gradient
+
+
+def _trim(node: Node, results: Sequence[Any]) -> Sequence[Any]:
+    """Surplus Nones at the end of a rule's answer are let go; any other wrong number is an error."""
+    count = len(node.edges)
+    if len(results) < count:
+        raise RuntimeError(f"function {node.name()} returned an incorrect number of gradients (expected {count}, got "
+                           f"{len(results)})")
+    if any(result is not None for result in results[count:]):
+        raise RuntimeError(f"function {node.name()} returned an incorrect number of gradients (expected {count}, got "
+                           f"{len(results)})")
+    return results[:count]
+
+
+def _accumulate(node: AccumulateGrad, gradients: list[Any]) -> None:
+    """Add to the leaf's gradient, then run what was registered for afterwards."""
+    extras = node.extras
+    if extras is None:
+        node.accumulate(gradients)
+        return
+    shown = tuple(gradients) if extras.post_hooks else ()
+    node.accumulate(gradients)
+    if extras.post_hooks:
+        _post_hooks(node, (), shown)
+    variable = node.reference()
+    if variable is not None:
+        for hook in list(extras.post_accumulate.values()):
+            hook(variable)
+
+
+# ---------------------------------------------------------------- hooks
+
+
+def _tensor_hooks(node: Node, gradients: list[Any]) -> None:
+    """Run the hooks of the node's output tensors, then hand the gradients to the tensors that retain theirs."""
+    extras = node.extras
+    assert extras is not None
+    for index, table in list(extras.tensor_hooks.items()):
+        for hook in list(table.values()):
+            if gradients[index] is not None:
+                result = hook(gradients[index])
+                if result is not None:
+                    gradients[index] = _checked(gradients[index], result, hook)
+    for index, reference in extras.retained.items():
+        tensor = reference()
+        if tensor is not None and gradients[index] is not None:
+            held = held_gradient(tensor)
+            if held is None:
+                tensor._grad = gradients[index] if local.grad else gradients[index].clone()
+            else:
+                tensor._grad = held + gradients[index]
+
+
+def _checked(value: Any, result: Any, hook: Callable[..., Any]) -> Any:
+    """A hook's replacement for a gradient, if it may replace it."""
+    if not isinstance(result, tensors.Tensor):
+        raise TypeError(f"expected Variable, but hook returned '{type(result).__name__}'")
+    if value is None:
+        return result
+    name = getattr(hook, "__name__", "<unknown>")
+    if result._layout.shape != value._layout.shape:
+        raise RuntimeError(f"hook '{name}' has changed the size of value")
+    if result._layout.dtype is not value._layout.dtype:
+        raise RuntimeError(f"hook '{name}' has changed the type of value (was {type_name(value._layout)} got "
+                           f"{type_name(result._layout)})")
+    return result
+
+
+def _pre_hooks(node: Node, gradients: list[Any]) -> None:
+    for hook in list(node.extras.pre_hooks.values()):  # type: ignore[union-attr]
+        replaced = hook(tuple(gradients))
+        if replaced is not None:
+            gradients[:] = _replacements(gradients, replaced, hook)
+
+
+def _post_hooks(node: Node, results: Sequence[Any], gradients: tuple[Any, ...]) -> Sequence[Any]:
+    for hook in list(node.extras.post_hooks.values()):  # type: ignore[union-attr]
+        replaced = hook(tuple(results), gradients)
+        if replaced is not None:
+            results = _replacements(results, replaced, hook)
+    return results
+
+
+def _replacements(values: Sequence[Any], replaced: Any, hook: Callable[..., Any]) -> list[Any]:
+    given = replaced if isinstance(replaced, (tuple, list)) else (replaced,)
+    if len(given) != len(values):
+        raise RuntimeError(f"hook '{getattr(hook, '__name__', '<unknown>')}' has returned an incorrect number of values "
+                           f"(got {len(given)}, but expected {len(values)})")
+    return [value if new is None else _checked(value, new, hook) for value, new in zip(values, given, strict=True)]
+
+
+def queue_callback(callback: Callable[[], None]) -> None:
+    """Call `callback()` at the end of the backward pass under way."""
+    if running.callbacks is None:
+        raise RuntimeError("Final callbacks can only be installed during backward pass.")
+    running.callbacks.append(callback)
+
+
+# ---------------------------------------------------------------- anomaly mode
+
+
+def _apply_watched(node: Node, gradients: list[Any]) -> tuple[Any, ...]:
+    """Apply a node so that an error, or a NaN it makes, names the line that made the node."""
+    before, running.node = running.node, node
+    try:
+        results = node.apply(gradients)
+    except Exception:
+        _warn_of(node)
+        raise
+    finally:
+        running.node = before
+    if anomaly.check_nan:
+        for position, result in enumerate(results):
+            if result is not None and result._layout.dtype.category >= 2 and bool(result.ne(result).any()):
+                _warn_of(node)
+                raise RuntimeError(f"Function '{node.name()}' returned nan values in its {position}th output.")
+    return results
+
+
+def _warn_of(node: Node) -> None:
+    described = node
+    following = False
+    while described is not None:
+        lines = described.extras.traceback if described.extras is not None else None
+        if following:
+            words = (f"\n\nPrevious calculation was induced by {described.name()}. Traceback of forward call that "
+                     "induced the previous calculation:\n")
+        else:
+            words = f"Error detected in {described.name()}. "
+        if lines is None:
+            warnings.warn(words + "No forward pass information available. Enable detect anomaly during forward pass "
+                          "for more information.", stacklevel=4)
+            return
+        warnings.warn(words + ("" if following else "Traceback of forward call that caused the error:\n")
+                      + "".join(lines), stacklevel=4)
+        described = described.metadata.get("parent")
+        following = True
+
+
+# ---------------------------------------------------------------- the public entrances
+
+
+def _sequence(given: Any) -> tuple[Any, ...]:
+    return (given,) if isinstance(given, tensors.Tensor) else tuple(given)
+
+
+def _root(position: int, output: Any, gradient: Any) -> Any:
+    """The gradient a run starts with at one output: what was given, checked, or one."""
+    layout = output._layout
+    if gradient is None:
+        if output._node is None:
+            return None
+        if layout.numel != 1:
+            raise RuntimeError("grad can be implicitly created only for scalar outputs")
+        if not layout.dtype.is_floating_point:
+            raise RuntimeError("grad can be implicitly created only for real scalar outputs but got "
+                               f"{layout.dtype}")
+        one = tensors.empty_layout(layout.dense())
+        one.fill_(1)
+        return one
+    if not isinstance(gradient, tensors.Tensor):
+        raise TypeError(f"gradients can be either Tensors or None, but got {type(gradient).__name__}")
+    own = gradient._layout
+    if own.shape != layout.shape:
+        raise RuntimeError(f"Mismatch in shape: grad_output[{position}] has a shape of {own.shape} and "
+                           f"output[{position}] has a shape of {layout.shape}.")
+    if own.dtype.is_complex != layout.dtype.is_complex:
+        raise RuntimeError("For complex Tensors, both grad_output and output are required to have the same dtype. "
+                           f"Mismatch in dtype: grad_output[{position}] has a dtype of {own.dtype} and "
+                           f"output[{position}] has a dtype of {layout.dtype}.")
+    return gradient if own.dtype is layout.dtype else gradient.to(layout.dtype)
+
+
+def _roots(outputs: Sequence[Any], gradients: Sequence[Any]) -> list[Root]:
+    if len(outputs) != len(gradients):
+        raise RuntimeError(f"got {len(outputs)} tensors and {len(gradients)} gradients")
+    starts = [_root(position, *pair) for position, pair in enumerate(zip(outputs, gradients, strict=True))]
+    roots: list[Root] = []
+    for position, output in enumerate(outputs):
+        node = current_node(output)
+        if node is None:
+            raise RuntimeError(f"element {position} of tensors does not require grad and does not have a grad_fn")
+        roots.append((node, output._index, starts[position]))
+    return roots
+
+
+def current_node(tensor: Any) -> Node | None:
+    """The node behind a tensor: what a gradient for it is handed to."""
+    node: Node | None = tensor._node
+    return node
+
+
+def backward(outputs: Any, gradients: Any = None, retain_graph: bool | None = None, create_graph: bool = False,
+             inputs: Any = None) -> None:
+    """Add the gradients of `outputs`, weighted with `gradients`, to the leaves' `grad`; only to `inputs` if given."""
+    outputs = _sequence(outputs)
+    gradients = (None,) * len(outputs) if gradients is None else _sequence(gradients)
+    roots = _roots(outputs, gradients)
+    keep = create_graph if retain_graph is None else retain_graph
+    if inputs is None:
+        del gradients
+        execute(roots, keep, create_graph)
+        return
+    inputs = _sequence(inputs)
+    if not inputs:
+        raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
+    captured: list[Any] = [None] * len(inputs)
+    execute(roots, keep, create_graph, _targets(inputs, "element {} of inputs does not require grad"), captured)
+    before, local.grad = local.grad, create_graph
+    try:
+        for tensor, gradient in zip(inputs, captured, strict=True):
+            if gradient is None:
+                continue
+            if type(tensor._node) is AccumulateGrad:
+                _accumulate(tensor._node, [gradient])
+            else:
+                held = held_gradient(tensor)
+                tensor._grad = gradient.clone() if held is None else held + gradient
+    finally:
+        local.grad = before
+
+
+def _targets(inputs: Sequence[Any], complaint: str) -> dict[Target, list[int]]:
+    wanted: dict[Target, list[int]] = {}
+    for position, tensor in enumerate(inputs):
+        if isinstance(tensor, tensors.Tensor):
+            node, index = current_node(tensor), tensor._index
+        else:  # a GradientEdge
+            node, index = tensor.node, tensor.output_nr
+        if node is None:
+            raise RuntimeError(complaint.format(position))
+        wanted.setdefault((node, index), []).append(position)
+    return wanted
+
+
+def grad(outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool | None = None,
+         create_graph: bool = False, only_inputs: bool = True, allow_unused: bool | None = None,
+         is_grads_batched: bool = False, materialize_grads: bool = False) -> tuple[Any, ...]:
+    """The gradients of `outputs`, weighted with `grad_outputs`, with respect to `inputs`; no `grad` is touched."""
+    if materialize_grads and allow_unused is False:
+        raise ValueError("Expected allow_unused to be True or not passed when materialize_grads=True, "
+                         "but got: allow_unused=False.")
+    if is_grads_batched:
+        raise NotImplementedError("is_grads_batched is not supported: call grad once per row of grad_outputs, or use "
+                                  "func.vmap over a function that calls func.vjp")
+    allow_unused = materialize_grads if allow_unused is None else allow_unused
+    outputs = _sequence(outputs)
+    inputs = (inputs,) if isinstance(inputs, tensors.Tensor) or hasattr(inputs, "output_nr") else tuple(inputs)
+    if not inputs:
+        raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
+    if not only_inputs:
+        warnings.warn("only_inputs argument is deprecated and is ignored now (defaults to True). To accumulate gradient "
+                      "for other parts of the graph, please use torch.autograd.backward.", FutureWarning, stacklevel=2)
+    gradients = (None,) * len(outputs) if grad_outputs is None else _sequence(grad_outputs)
+    roots = _roots(outputs, gradients)
+    keep = create_graph if retain_graph is None else retain_graph
+    captured: list[Any] = [None] * len(inputs)
+    wanted = _targets(inputs, "One of the differentiated Tensors does not require grad")
+    execute(roots, keep, create_graph, wanted, captured)
+    for position, gradient in enumerate(captured):
+        if gradient is None:
+            if not allow_unused:
+                raise RuntimeError(f"The differentiated Tensor at index {position} appears to not have been used in the "
+                                   "graph. Set allow_unused=True if this is the desired behavior.")
+            if materialize_grads:
+                zeros = tensors.empty_layout(inputs[position]._layout.dense())
+                zeros.zero_()
+                captured[position] = zeros
+    return tuple(captured)

@@ -1,0 +1,263 @@
+"""In-place operators and the graph: what may be written to, and how history is rewired afterwards.
+
+A write to a plain tensor gives it a new node. A write to a view changes its base: the base's new node, `CopySlices`,
+runs the write's own rule on the view's part of the gradient, and every view of that base becomes a fresh view of the
+new base. Stands on node; generated in-place variants call `check` before and `rebase` after they write.
+"""
+
+from __future__ import annotations
+
+import gc
+import re
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from flambeau.base import geometry
+from flambeau.core import tensor as tensors
+from flambeau.core.modes import local
+from flambeau.core.node import NO_EDGE, AccumulateGrad, Node
+
+__all__ = ["MULTI_VIEW", "NO_GRAD_VIEW", "AsStridedBackward0", "CopySlices", "base_of", "check", "rebase"]
+
+#: Values of `_creation`, set on views that must not be written to while a graph is recorded.
+NO_GRAD_VIEW, MULTI_VIEW = "no_grad", "multi"
+
+
+def base_of(tensor: Any) -> Any:
+    """The tensor this one is a view of, or None."""
+    try:
+        return tensor._base
+    except AttributeError:
+        return None
+
+
+def check(tensor: Any) -> None:
+    """Raise RuntimeError unless `tensor` may be written to by an operator that records its graph.
+
+    Called with grad mode on, when the tensor or another operand requires grad.
+    """
+    base = base_of(tensor)
+    if base is not None:
+        creation = getattr(tensor, "_creation", None)
+        if creation is not None:
+            raise RuntimeError(_refusal(tensor, creation))
+        if type(base._node) is AccumulateGrad:
+            raise RuntimeError("a view of a leaf Variable that requires grad is being used in an in-place operation.")
+    if type(tensor._node) is AccumulateGrad:
+        raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
+
+
+def _refusal(tensor: Any, creation: str) -> str:
+    if creation == NO_GRAD_VIEW:
+        return ("A view was created in no_grad mode and is being modified inplace with grad mode enabled. Given that "
+                "this use case is ambiguous and error-prone, it is forbidden. You can clarify your code by moving both "
+                "the view and the inplace either both inside the no_grad block (if you don't want the inplace to be "
+                "tracked) or both outside (if you want the inplace to be tracked).")
+    maker = re.sub(r"Backward\d*$", "", tensor._node.name()) if tensor._node is not None else "a multi-view function"
+    return (f"Output {tensor._index} of {maker} is a view and is being modified inplace. This view is the output of a "
+            "function that returns multiple views. Such functions do not allow the output views to be modified inplace. "
+            "You should replace the inplace operation by an out-of-place one.")
+
+
+def rebase(tensor: Any, node: Node, index: int = 0) -> None:
+    """Make output `index` of `node` the history of `tensor`, whose memory that step has just written.
+
+    node's first edge is the one of the tensor as it was before.
+    """
+    base = base_of(tensor)
+    storage = tensor._storage
+    aliases = sum(1 for value in node.saved or () if value is not tensor and getattr(value, "_storage", None) is storage)
+    if base is None:
+        _move_retained(tensor, node, index)
+        tensor._node, tensor._index = node, index
+        # Holders of the storage: the tensor, the rule's own aliases, this frame and the call that counts.
+        if sys.getrefcount(storage) > 3 + aliases:
+            _refresh(tensor, None)
+        return
+    if tensor._layout.dtype is not base._layout.dtype:
+        raise NotImplementedError("an in-place write, with gradient, to a view of another dtype than its base: write to "
+                                  "a clone, or to the base")
+    written = CopySlices(base, tensor, node)
+    _move_retained(base, written, 0)
+    base._node, base._index = written, 0
+    _regenerate(tensor, base)
+    if sys.getrefcount(storage) > 4 + aliases:
+        _refresh(base, tensor)
+
+
+def _move_retained(tensor: Any, node: Node, index: int) -> None:
+    """A tensor that retains its gradient goes on doing so at its new place in the graph."""
+    before = tensor._node
+    extras = before.extras if before is not None else None
+    if extras is not None and type(before) is not AccumulateGrad:
+        reference = extras.retained.get(tensor._index)
+        if reference is not None and reference() is tensor:
+            del extras.retained[tensor._index]
+            node.extended().retained[index] = reference
+
+
+def _refresh(base: Any, fresh: Any) -> None:
+    """Give every live view of `base`, except `fresh`, a node that starts at the base's new one.
+
+    Views don't register with their base, which would burden each of them; this rare search finds them by reference.
+    """
+    for holder in gc.get_referrers(base):
+        if (isinstance(holder, tensors.Tensor) and holder is not fresh and base_of(holder) is base
+                and getattr(holder, "_creation", None) is not NO_GRAD_VIEW
+                and holder._layout.dtype is base._layout.dtype):
+            _regenerate(holder, base)
+
+
+def _regenerate(view: Any, base: Any) -> None:
+    layout = view._layout
+    view._node = AsStridedBackward0(((base._node, base._index),), (base._layout,),
+                                    (layout.shape, layout.strides, view._offset - base._offset))
+    view._index = 0
+
+
+# ---------------------------------------------------------------- as_strided and its transpose
+
+
+class AsStridedBackward0(Node):
+    """A view of arbitrary geometry; saved: shape, strides, and offset from the input's own."""
+
+    __slots__ = ()
+    saved_names = ("size", "stride", "storage_offset")
+
+    def apply(self, gradients: Sequence[Any]) -> tuple[Any, ...]:
+        layout = self.inputs[0]
+        assert layout is not None
+        return (scatter_strided(gradients[0], layout, *self.saved),)  # type: ignore[misc]
+
+
+class ScatterStridedBackward0(Node):
+    """The transpose of as_strided; its own transpose is as_strided."""
+
+    __slots__ = ()
+
+    def apply(self, gradients: Sequence[Any]) -> tuple[Any, ...]:
+        layout, shape, strides, offset = self.saved  # type: ignore[misc]
+        gradient = laid_out(gradients[0], layout)
+        return (gradient.as_strided(shape, strides, gradient._offset + offset),)
+
+
+def laid_out(tensor: Any, layout: Any) -> Any:
+    """The tensor with the strides of `layout`: itself, or a (differentiable) copy."""
+    if tensor._layout.strides == layout.strides:
+        return tensor
+    copy = tensors.empty_layout(layout.with_dtype(tensor._layout.dtype))
+    copy.copy_(tensor)
+    return copy
+
+
+def scatter_strided(gradient: Any, layout: Any, shape: Any, strides: Any, offset: int) -> Any:
+    """The gradient of an input of `layout` from that of its view `(shape, strides, offset from the input's)`.
+
+    Elements seen several times get the sum. Differentiable.
+    """
+    if geometry.overlaps_itself(layout.shape, layout.strides):
+        raise NotImplementedError("the gradient of as_strided on an expanded tensor: call clone() on it first")
+    first = min(offset, 0)
+    reach = max(geometry.extent(layout.shape, layout.strides) - first,
+                offset - first + geometry.extent(shape, strides))
+    grad_before, local.grad = local.grad, False
+    try:
+        flat = tensors.empty_layout(
+            type(layout).contiguous((reach,), gradient._layout.dtype, gradient._layout.device))
+        flat.zero_()
+        summed = gradient.detach()
+        repeated = [dim for dim, stride in enumerate(strides) if stride == 0 and shape[dim] > 1]
+        if repeated:
+            summed = summed.sum(repeated, keepdim=True)
+        seen = summed._layout.shape
+        if geometry.is_dense(seen, strides) or _steps_apart(seen, strides):
+            flat.as_strided(seen, strides, offset - first).copy_(summed)
+        else:
+            _add_overlapping(flat, summed, seen, strides, offset - first)
+        result = flat.as_strided(layout.shape, layout.strides, -first)
+        if first or result._layout.numel != reach:  # let no stretch of `flat` outlive its use
+            result = result.clone()
+    finally:
+        local.grad = grad_before
+    if gradient._node is not None and local.grad:
+        result = result.detach()
+        result._node = ScatterStridedBackward0(((gradient._node, gradient._index),), (gradient._layout,),
+                                               (layout, shape, strides, offset))
+    return result
+
+
+def _steps_apart(shape: Sequence[int], strides: Sequence[int]) -> bool:
+    """Whether no two indices can meet: each dimension steps over all that the finer ones reach."""
+    reach = 0
+    for stride, size in sorted((stride, size) for stride, size in zip(strides, shape, strict=True) if size > 1):
+        if stride <= reach:
+            return False
+        reach += stride * (size - 1)
+    return True
+
+
+def _add_overlapping(flat: Any, values: Any, shape: Sequence[int], strides: Sequence[int], offset: int) -> None:
+    """flat.as_strided(...) += values where several elements of values may share a place.
+
+    Dimensions that step over the finer ones are written at once; the others, index by index, so that no single write
+    meets itself.
+    """
+    dims = sorted((dim for dim in range(len(shape)) if shape[dim] > 1), key=lambda dim: strides[dim])
+    apart: list[int] = []
+    reach = 0
+    for dim in dims:
+        if strides[dim] > reach:
+            apart.append(dim)
+            reach += strides[dim] * (shape[dim] - 1)
+    looped = [dim for dim in range(len(shape)) if shape[dim] > 1 and dim not in apart]
+    kept = [dim for dim in range(len(shape)) if dim not in looped]
+    place = [0] * len(looped)
+    while True:
+        part = values
+        for dim, index in sorted(zip(looped, place, strict=True), reverse=True):
+            part = part.select(dim, index)
+        start = offset + sum(strides[dim] * index for dim, index in zip(looped, place, strict=True))
+        flat.as_strided([shape[dim] for dim in kept], [strides[dim] for dim in kept], start).add_(part)
+        for position in range(len(looped) - 1, -1, -1):
+            place[position] += 1
+            if place[position] < shape[looped[position]]:
+                break
+            place[position] = 0
+        else:
+            return
+
+
+# ---------------------------------------------------------------- writes to views
+
+
+class CopySlices(Node):
+    """The new history of a base one of whose views was written to.
+
+    Saved: the rule of the write, the base's layout, and the view's geometry relative to the base.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, base: Any, view: Any, rule: Node) -> None:
+        edge = NO_EDGE if base._node is None else (base._node, base._index)
+        layout = view._layout
+        super().__init__((edge, *rule.edges[1:]), (base._layout, *rule.inputs[1:]),
+                         (rule, base._layout, layout.shape, layout.strides, view._offset - base._offset))
+
+    def apply(self, gradients: Sequence[Any]) -> tuple[Any, ...]:
+        if self.saved is None:
+            self.unpack()
+        rule, layout, shape, strides, offset = self.saved  # type: ignore[misc]
+        result = tensors.empty_layout((layout if geometry.is_dense(layout.shape, layout.strides) else layout.dense())
+                                      .with_dtype(gradients[0]._layout.dtype))
+        result.copy_(gradients[0])
+        own = laid_out(result, layout)
+        part = own.as_strided(shape, strides, own._offset + offset)
+        answers = rule.apply((part.clone(),))
+        if self.edges[0][0] is not None:
+            if answers and answers[0] is not None:
+                part.copy_(answers[0])
+            else:
+                part.zero_()
+        return (own, *answers[1:])

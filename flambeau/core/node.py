@@ -1,0 +1,392 @@
+"""Nodes of the autograd graph: `Node`, one subclass per operator, and `AccumulateGrad`, which ends at a leaf.
+
+A node is made by an operator whose inputs require grad and kept alive by the results. `edges` lead to the nodes of the
+inputs, `inputs` say what each input's gradient must look like, `saved` holds what the rule needs. Tensors are saved
+with the version of their storage, so that a later in-place write is noticed. Stands on modes; core.derive makes the
+subclasses, core.engine runs them.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import threading
+import traceback
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from itertools import count
+from typing import Any, ClassVar
+
+from flambeau.base.geometry import is_dense
+from flambeau.base.layout import Layout
+from flambeau.core import hooks, modes
+from flambeau.core import tensor as tensors
+
+__all__ = ["NO_EDGE", "AccumulateGrad", "Extras", "MultiNode", "Node", "Packed", "pack"]
+
+FREED = ("Trying to backward through the graph a second time (or directly access saved tensors after they have already "
+         "been freed). Saved intermediate values of the graph are freed when you call .backward() or autograd.grad(). "
+         "Specify retain_graph=True if you need to backward through the graph a second time or if you need to access "
+         "saved tensors after calling backward.")
+
+#: The edge of an input that needs no gradient.
+NO_EDGE: tuple[None, int] = (None, 0)
+
+Edge = tuple["Node | None", int]
+
+_next_sequence = count().__next__
+
+
+class Extras:
+    """What few nodes have: hooks, tensors that retain their gradient, metadata, the line that made the node."""
+
+    __slots__ = ("metadata", "post_accumulate", "post_hooks", "pre_hooks", "retained", "tensor_hooks",
+                 "traceback")
+
+    def __init__(self) -> None:
+        self.tensor_hooks: dict[int, OrderedDict[int, Callable[..., Any]]] = {}
+        self.retained: dict[int, weakref.ref[Any]] = {}
+        self.pre_hooks: OrderedDict[int, Callable[..., Any]] = OrderedDict()
+        self.post_hooks: OrderedDict[int, Callable[..., Any]] = OrderedDict()
+        self.post_accumulate: OrderedDict[int, Callable[..., Any]] = OrderedDict()
+        self.metadata: dict[Any, Any] = {}
+        self.traceback: list[str] | None = None
+
+
+class Packed:
+    """A saved tensor in the custody of `saved_tensors_hooks`: what pack returned, and the unpack to call."""
+
+    __slots__ = ("payload", "unpack")
+
+    def __init__(self, payload: Any, unpack: Callable[[Any], Any]) -> None:
+        self.payload = payload
+        self.unpack = unpack
+
+
+PACKED = -1  # stands in `versions` for a Packed value
+
+
+class Node:
+    """A step of the graph.
+
+    edges: per input that may need a gradient, (node that made it or None, which output of that node).
+    inputs: per edge, the Layout of the input, or None where any gradient will do.
+    saved: values for the rule; versions: per saved value, its storage's version, or None if it isn't a tensor.
+    `apply(gradients)` takes one gradient (or None) per output and returns one (or None) per edge.
+    """
+
+    __slots__ = ("__weakref__", "edges", "extras", "inputs", "saved", "sequence", "versions")
+
+    #: How many outputs the step has.
+    output_count = 1
+    #: Names for `_saved_<name>`, in the order of `saved`.
+    saved_names: ClassVar[tuple[str, ...]] = ()
+
+    edges: tuple[Edge, ...]
+    inputs: tuple[Layout | None, ...]
+    saved: tuple[Any, ...] | None
+    versions: tuple[int | None, ...]
+    sequence: int
+    extras: Extras | None
+
+    def __init__(self, edges: tuple[Edge, ...], inputs: tuple[Layout | None, ...], saved: tuple[Any, ...] = (),
+                 versions: tuple[int | None, ...] = ()) -> None:
+        self.edges = edges
+        self.inputs = inputs
+        self.saved = saved
+        self.versions = versions
+        self.sequence = _next_sequence()
+        self.extras = None
+
+    def apply(self, gradients: Sequence[Any]) -> tuple[Any, ...]:
+        """The gradients of the inputs from those of the outputs; runs with grad mode on only under create_graph."""
+        raise NotImplementedError(f"the derivative for '{self.name()}' is not implemented")
+
+    # What rules use.
+
+    def unpack(self) -> tuple[Any, ...]:
+        """The saved values. Raises RuntimeError if they were freed, or if a tensor was written to since."""
+        saved = self.saved
+        if saved is None:
+            raise RuntimeError(FREED)
+        for value, version in zip(saved, self.versions):  # noqa: B905 - values that are no tensors may end the tuple
+            if version is not None and (version == PACKED or value._storage.version != version):
+                return self._unpack_carefully(saved)
+        return saved
+
+    def _unpack_carefully(self, saved: tuple[Any, ...]) -> tuple[Any, ...]:
+        values = list(saved)
+        for position, version in enumerate(self.versions):
+            value = saved[position]
+            if version == PACKED:
+                values[position] = value.unpack(value.payload)
+                if not hasattr(values[position], "_storage"):
+                    raise TypeError("Output of saved tensor unpack_hook expected to be a Tensor but got result of type "
+                                    f"{type(values[position])}")
+            elif version is not None and value._storage.version != version:
+                raise RuntimeError(self._overwritten(value, version))
+        return tuple(values)
+
+    def _overwritten(self, value: Any, version: int) -> str:
+        layout = value._layout
+        maker = value._node
+        words = (f"one of the variables needed for gradient computation has been modified by an inplace operation: "
+                 f"[{type_name(layout)} {list(layout.shape)}]")
+        if maker is None and self.saves_output(value):
+            maker = self
+        if maker is not None and not isinstance(maker, AccumulateGrad):
+            kind = "torch::autograd::CopySlices" if maker.name() == "CopySlices" else (
+                re.sub(r"Backward\d*$", "", maker.name()))
+            words += f", which is output {value._index} of {kind},"
+        words += f" is at version {value._storage.version}; expected version {version} instead. Hint: "
+        if anomaly.enabled:
+            return words + ("the backtrace further above shows the operation that failed to compute its gradient. The "
+                            "variable in question was changed in there or anywhere later. Good luck!")
+        return words + ("enable anomaly detection to find the operation that failed to compute its gradient, with "
+                        "torch.autograd.set_detect_anomaly(True, check_nan=False).")
+
+    def saves_output(self, value: Any) -> bool:
+        """Whether a saved value is a detached alias of this step's own result (which can't be saved itself: a cycle)."""
+        names = self.saved_names
+        if self.saved is None:
+            return False
+        return any(saved is value and names[position:position + 1] in (("result",), ("out",), ("output",))
+                   for position, saved in enumerate(self.saved))
+
+    def attach(self, alias: Any, index: int = 0) -> Any:
+        """A saved alias of output `index`, joined to the graph again if gradients of gradients are wanted."""
+        if not modes.local.grad:
+            return alias
+        again = alias.detach()
+        again._node, again._index = self, index
+        return again
+
+    def needs(self, position: int) -> bool:
+        """Whether anybody wants the gradient of input `position` in the run under way."""
+        target = self.edges[position][0]
+        if target is None:
+            return False
+        needed = running.needed
+        return needed is None or target in needed
+
+    # The public face.
+
+    def name(self) -> str:
+        """PyTorch's name of the step, such as "AddBackward0"."""
+        return type(self).__name__
+
+    @property
+    def next_functions(self) -> tuple[Edge, ...]:
+        """Per input, the node that made it (None if it needs no gradient) and which output of that it is."""
+        return tuple(NO_EDGE if edge[0] is None else (edge[0], edge[1]) for edge in self.edges)
+
+    @property
+    def metadata(self) -> dict[Any, Any]:
+        """A dict for the user's notes."""
+        return self.extended().metadata
+
+    @property
+    def requires_grad(self) -> bool:
+        """Always true."""
+        return True
+
+    def _sequence_nr(self) -> int:
+        return self.sequence
+
+    def extended(self) -> Extras:
+        """The extras, made on demand."""
+        if self.extras is None:
+            self.extras = Extras()
+        return self.extras
+
+    def register_hook(self, fn: Callable[..., Any]) -> hooks.RemovableHandle:
+        """Call fn(gradients of the inputs, gradients of the outputs) after the step; it may return replacements."""
+        return hooks.register(self.extended().post_hooks, fn)
+
+    def register_prehook(self, fn: Callable[..., Any]) -> hooks.RemovableHandle:
+        """Call fn(gradients of the outputs) before the step; it may return replacements."""
+        return hooks.register(self.extended().pre_hooks, fn)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_saved_") and name[7:] in self.saved_names:
+            return self.unpack()[self.saved_names.index(name[7:])]
+        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+
+    def __repr__(self) -> str:
+        return f"<{self.name()} object at {id(self):#x}>"
+
+
+class MultiNode(Node):
+    """A step with any number of outputs, fixed when it is made."""
+
+    __slots__ = ("output_count",)
+    output_count: int
+
+    def __init__(self, output_count: int, edges: tuple[Edge, ...], inputs: tuple[Layout | None, ...],
+                 saved: tuple[Any, ...] = (), versions: tuple[int | None, ...] = ()) -> None:
+        super().__init__(edges, inputs, saved, versions)
+        self.output_count = output_count
+
+
+class AccumulateGrad(Node):
+    """The end of the graph at a leaf: adds what arrives to `variable.grad`.
+
+    The leaf owns this node, so the way back is a weak reference; without the leaf there is nobody to read `grad`.
+    """
+
+    __slots__ = ("reference",)
+    _after_all = 18446744073709551615  # runs before everything else that is ready
+
+    def __init__(self, variable: Any) -> None:
+        self.edges = ()
+        self.inputs = ()
+        self.saved = ()
+        self.versions = ()
+        self.sequence = self._after_all
+        self.extras = None
+        self.reference = weakref.ref(variable)
+
+    @property
+    def variable(self) -> Any:
+        """The leaf, or None when it is gone."""
+        return self.reference()
+
+    def apply(self, gradients: Sequence[Any]) -> tuple[Any, ...]:
+        """Add the gradient to the leaf's."""
+        gradient = list(gradients)
+        self.accumulate(gradient)
+        return ()
+
+    def accumulate(self, gradients: list[Any]) -> None:
+        """Add gradients[0] to the leaf's. The list's element becomes the leaf's gradient if nobody else holds it."""
+        variable = self.reference()
+        if variable is None or gradients[0] is None:
+            return
+        with _accumulating:
+            held = held_gradient(variable)
+            if held is None:
+                variable._grad = _first_gradient(variable, gradients)
+            elif modes.local.grad:
+                variable._grad = held + gradients[0]
+            else:
+                held.add_(gradients[0])
+
+
+#: Backward passes of several threads may meet at one leaf.
+_accumulating = threading.RLock()
+
+
+def held_gradient(tensor: Any) -> Any:
+    """The tensor's accumulated gradient, or None."""
+    try:
+        return tensor._grad
+    except AttributeError:
+        return None
+
+
+def _first_gradient(variable: Any, gradients: list[Any]) -> Any:
+    """The gradient a leaf starts with: the given tensor itself if only the engine holds it, a copy otherwise."""
+    if modes.local.grad:
+        return gradients[0].clone()
+    layout = variable._layout
+    if (gradients[0]._layout is layout and gradients[0]._node is None and sys.getrefcount(gradients[0]) == 2
+            and sys.getrefcount(gradients[0]._storage) == 2):
+        return gradients[0]
+    return _copy_as(layout, gradients[0])
+
+
+def _copy_as(layout: Layout, gradient: Any) -> Any:
+    """A copy of the gradient in the leaf's order of dimensions if that is dense, contiguous otherwise."""
+    if not is_dense(layout.shape, layout.strides):
+        layout = layout.dense()
+    copy = tensors.empty_layout(layout.with_dtype(gradient._layout.dtype))
+    copy.copy_(gradient)
+    return copy
+
+
+def type_name(layout: Layout) -> str:
+    """PyTorch's old name for a kind of tensor, which its messages still use: "torch.FloatTensor"."""
+    return f"torch.{layout.dtype.scalar_name}Tensor"
+
+
+# ---------------------------------------------------------------- saving under hooks
+
+
+def pack(values: tuple[Any, ...], versions: tuple[int | None, ...]) -> tuple[tuple[Any, ...], tuple[int | None, ...]]:
+    """Saved values as the innermost `saved_tensors_hooks` of this thread want them; unchanged without any."""
+    if modes.local.saved_tensors_disabled is not None and any(version is not None for version in versions):
+        raise RuntimeError(modes.local.saved_tensors_disabled)
+    if not modes.local.saved_tensors_hooks:
+        return values, versions
+    pack_hook, unpack_hook = modes.local.saved_tensors_hooks[-1]
+    kept, marks = list(values), list(versions)
+    for position, version in enumerate(versions):
+        if version is not None:
+            value = values[position]
+            payload = pack_hook(value)
+            if hasattr(payload, "_storage") and value._storage.version != version:
+                raise RuntimeError("A saved tensor pack hook is modifying its input in place. Tensors provided as input "
+                                   "to pack hook can not be modified by in-place operations as this can lead to "
+                                   "unexpected side-effects. Please open an issue if you need to perform in-place "
+                                   "operations on the input to a pack hook.")
+            kept[position], marks[position] = Packed(payload, unpack_hook), PACKED
+    return tuple(kept), tuple(marks)
+
+
+# ---------------------------------------------------------------- the run under way, anomaly mode
+
+
+class _Running(threading.local):
+    """What the engine is doing in this thread: the nodes some gradient is wanted of (None: all), and callbacks."""
+
+    needed: Any = None
+    callbacks: list[Callable[[], None]] | None = None
+    node: Node | None = None
+    keep_graph: bool = False
+
+
+running = _Running()
+
+
+class _Anomaly:
+    """Anomaly detection; while it is on, nodes remember the stack that made them."""
+
+    __slots__ = ("check_nan", "enabled")
+
+    def __init__(self) -> None:
+        self.enabled = False
+        self.check_nan = True
+
+    def set(self, enabled: bool, check_nan: bool = True) -> None:
+        """Switch detection on or off."""
+        self.enabled, self.check_nan = enabled, check_nan
+        choose_constructor()
+
+
+anomaly = _Anomaly()
+_hook_blocks = 0
+_plain_init = Node.__init__
+
+
+def _careful_init(self: Node, edges: tuple[Edge, ...], inputs: tuple[Layout | None, ...],
+                  saved: tuple[Any, ...] = (), versions: tuple[int | None, ...] = ()) -> None:
+    if versions:
+        saved, versions = pack(saved, versions)
+    _plain_init(self, edges, inputs, saved, versions)
+    if anomaly.enabled:
+        self.extended().traceback = traceback.format_stack()[:-1]
+        if running.node is not None:
+            self.metadata["parent"] = running.node
+
+
+def choose_constructor(hook_blocks: int = 0) -> None:
+    """Exchange the constructor of nodes, so that anomaly mode and saved tensor hooks cost nothing while unused.
+
+    hook_blocks: +1 when some thread enters a `saved_tensors_hooks` block, -1 when it leaves.
+    """
+    global _hook_blocks
+    with _accumulating:
+        _hook_blocks += hook_blocks
+        careful = anomaly.enabled or _hook_blocks > 0
+        Node.__init__ = _careful_init if careful else _plain_init  # type: ignore[method-assign]

@@ -1,0 +1,99 @@
+"""Row programs: reductions, softmax, norms, scans - declared as stages over the rows of their inputs.
+
+A `Rows` is declared once with a function that writes the stages (ir.loops) from the elements of its inputs; called with tensors
+and the dimensions that make a row, it lays them out, compiles once per form and runs. It records nothing: operators in
+flambeau.ops wrap it with their rules. Stands on codegen.schedule and core.tensor.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Sequence
+
+from flambeau.base import geometry
+from flambeau.base.dtype import dtype as DType
+from flambeau.base.layout import Layout, register_cache
+from flambeau.codegen import launch as launching
+from flambeau.codegen import schedule
+from flambeau.core.op import RELEASE_FROM, scalar_kind
+from flambeau.core.tensor import Tensor
+from flambeau.ir.loops import Nest, element, number
+from flambeau.ir.scalar import compute_dtype
+
+FULL, KEPT, KEEPDIM = "full", "kept", "keepdim"
+
+
+class Rows:
+    """A row program.
+
+    stages(elements, numbers, *statics) -> stages, where elements and numbers are tuples of expressions; outputs(dtypes, *statics)
+    -> a list of (dtype, FULL | KEPT | KEEPDIM): the shape of the inputs, or that without the row's dimensions, or with size 1
+    there. number_dtype(dtypes) is the compute dtype of run-time numbers. ordered: positions along the row matter.
+    """
+
+    def __init__(self, name: str, stages: Callable, outputs: Callable, number_dtype: Callable[[Sequence[DType]], DType] | None = None,
+                 ordered: bool = False):
+        self.name, self.stages, self.outputs, self.ordered = name, stages, outputs, ordered
+        self.number_dtype = number_dtype or (lambda dtypes: compute_dtype(dtypes[0]))
+        self.plans: dict[Any, Callable] = register_cache({})
+
+    def __call__(self, inputs: Sequence[Tensor], dims: tuple[int, ...], numbers: Sequence[Any] = (), statics: tuple = (),
+                 out: Sequence[Tensor | None] | None = None, picks: tuple[tuple[int, int], ...] = ()) -> Any:
+        """Run over tensors that broadcast to the shape of the first; dims are the row's (sorted, not negative).
+
+        picks: (input, axis) pairs for `pick` expressions. One output is returned as a Tensor, several as a tuple.
+        """
+        key = (*[x._layout for x in inputs], dims, *[v.__class__ for v in numbers], statics, picks,
+               None if out is None else tuple([None if x is None else x._layout for x in out]))
+        launch = self.plans.get(key)
+        if launch is None:
+            launch, count = self._plan(inputs, dims, numbers, statics, out, picks)
+            self.plans[key] = launch = (launch, (None,) * count)
+        run, nothing = launch
+        return run(*(nothing if out is None else out), *inputs, *numbers)
+
+    def _plan(self, inputs, dims, numbers, statics, out, picks) -> tuple[Callable, int]:
+        layouts = [x._layout for x in inputs]
+        shape = layouts[0].shape
+        picked = dict(picks)
+        dtypes = tuple(layout.dtype for layout in layouts)
+        described = self.outputs(dtypes, *statics)
+        kept = [d for d in range(len(shape)) if d not in dims]
+        device = layouts[0].device
+        out_layouts: list[Layout] = []
+        out_strides: list[tuple[int, ...]] = []     # over the full shape
+        for i, (dtype, form) in enumerate(described):
+            given = out[i]._layout if out is not None and out[i] is not None else None
+            if form == FULL:
+                strides = geometry.preserved_strides(shape, layouts[0].strides)
+                layout = given or Layout.of(shape, strides, dtype, device)
+                out_strides.append(layout.strides)
+            else:
+                own = tuple(shape[d] for d in kept) if form == KEPT else tuple(1 if d in dims else n for d, n in enumerate(shape))
+                layout = given or Layout.contiguous(own, dtype, device)
+                walk = iter(layout.strides)
+                out_strides.append(tuple((0 if d in dims else next(walk)) if form == KEPT else (0 if d in dims else s)
+                                         for d, s in enumerate(layout.strides if form == KEEPDIM else shape)))
+            out_layouts.append(layout)
+        in_strides = []
+        pick_axes: dict[int, tuple[int, int]] = {}
+        for i, layout in enumerate(layouts):
+            if i in picked:
+                axis = picked[i]
+                pick_axes[len(described) + i] = (layout.strides[axis], layout.shape[axis])
+                strides = tuple(0 if d == axis else s for d, s in enumerate(layout.strides))
+                in_strides.append(strides if layout.ndim == len(shape) else geometry.broadcast_strides(
+                    tuple(1 if d == axis else n for d, n in enumerate(layout.shape)), strides, shape))
+            else:
+                in_strides.append(geometry.broadcast_strides(layout.shape, layout.strides, shape))
+        elements = tuple(element(i, d) for i, d in enumerate(dtypes))
+        number_dtype = self.number_dtype(dtypes)
+        scalars = tuple((scalar_kind(v), number_dtype) for v in numbers)
+        stages = self.stages(elements, tuple(number(i, number_dtype) for i in range(len(numbers))), *statics)
+        nest = Nest(self.name, tuple(layout.dtype for layout in out_layouts), dtypes, tuple(stages), scalars)
+        strides = out_strides + in_strides
+        laid = schedule.lay(nest, [shape[d] for d in kept], [tuple(s[d] for d in kept) for s in strides],
+                            [shape[d] for d in dims], [tuple(s[d] for d in dims) for s in strides], pick_axes, self.ordered)
+        work = layouts[0].numel * schedule.cost(nest)
+        launch = launching.plan(laid.phases, out_layouts, [layout.dtype.itemsize for layout in layouts],
+                                "".join(kind for kind, _ in scalars), laid.scratch, release=work >= RELEASE_FROM)
+        return launch, len(described)

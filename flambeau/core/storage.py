@@ -1,0 +1,58 @@
+"""Storage: the memory that tensors share, with the counter of in-place writes.
+
+Stands on the native Block (codegen.memory). One Storage may be seen through many tensors; it is freed with the last of them.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+from flambeau.codegen import launch, memory, state
+
+
+Storage = launch.Block
+"""Memory of `nbytes` bytes at address `ptr`; `version` counts in-place writes. Made by `empty` and `wrap`."""
+
+
+def empty(nbytes: int) -> Any:
+    """Fresh, uninitialised memory, 64-byte aligned."""
+    return launch.new_storage(nbytes)
+
+
+def wrap(address: int, nbytes: int, owner: Any) -> Any:
+    """Memory that belongs to `owner` (a NumPy array, a mapped file), which is kept alive."""
+    return launch.wrap_storage(address, nbytes, owner)
+
+
+def buffer(storage: Any) -> ctypes.Array:
+    """The bytes as a ctypes array, which keeps the storage alive."""
+    array = (ctypes.c_char * storage.nbytes).from_address(storage.ptr)
+    array.storage = storage
+    return array
+
+
+def copy_bytes(into: Any, source: Any, count: int) -> None:
+    """Copy the first `count` bytes of one storage to another."""
+    ctypes.memmove(into.ptr, source.ptr, count)
+
+
+def owned_elsewhere(storage: Any) -> bool:
+    """Whether the memory belongs to another object (NumPy, a mapped file), so that it can't grow."""
+    return storage.size_class == memory.OWNED_ELSEWHERE
+
+
+def memory_statistics() -> dict[str, int]:
+    """What the caching allocator holds: bytes in tensors now and at most, bytes kept for reuse, allocations so far."""
+    words = state.words
+    return {"allocated_bytes": words[state.ALLOCATED], "peak_allocated_bytes": words[state.ALLOCATED_PEAK],
+            "cached_bytes": words[state.CACHED], "allocations": words[state.ALLOCATIONS]}
+
+
+def reset_peak() -> None:
+    state.words[state.ALLOCATED_PEAK] = state.words[state.ALLOCATED]
+
+
+def empty_cache() -> None:
+    """Give the memory kept for reuse back to the system."""
+    launch.empty_cache()

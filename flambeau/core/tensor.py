@@ -1,0 +1,144 @@
+"""The Tensor: storage, offset, layout, and its place in the graph; no mathematics.
+
+Stands on core.storage and base.layout. Operators (flambeau.ops) attach themselves as methods; what is here is what a tensor is:
+its fields, their properties, and the way in and out (NumPy, DLPack, buffers, numbers, pickles).
+"""
+
+from __future__ import annotations
+
+from operator import attrgetter
+from typing import Any, Callable
+
+from flambeau.base.dtype import dtype as DType
+from flambeau.base.layout import Layout, Size
+from flambeau.codegen import launch
+from flambeau.core.storage import Storage
+
+_get_shape = attrgetter("_layout.shape")
+
+
+class Tensor:
+    """A multi-dimensional array of one dtype that can record what is done to it.
+
+    Fields (always set): `_storage`, `_offset` (elements), `_layout` (shape, strides, dtype, device), `_node` (the graph node
+    that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_index` (which result of the node).
+    """
+
+    __slots__ = ("_storage", "_offset", "_layout", "_node", "_index", "_base", "_grad", "_hooks", "_creation", "__dict__",
+                 "__weakref__")
+    _storage: Any
+    _offset: int
+    _layout: Layout
+    _node: Any
+    _index: int
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> "Tensor":
+        if cls is Tensor or not args or not isinstance(args[0], Tensor):
+            from flambeau.core import create
+            made = create.legacy_constructor(*args, **kwargs)
+        else:
+            made = args[0]
+        return made if cls is Tensor else made.as_subclass(cls)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        pass
+
+    # ---- what it is
+    shape = property(_get_shape, doc="Size of each dimension.")
+    dtype = property(attrgetter("_layout.dtype"), doc="Element type.")
+    device = property(attrgetter("_layout.device"), doc="Where the elements are.")
+    ndim = property(attrgetter("_layout.ndim"), doc="Number of dimensions.")
+    nbytes = property(attrgetter("_layout.nbytes"), doc="Bytes of the elements, without gaps.")
+    itemsize = property(attrgetter("_layout.dtype.itemsize"), doc="Bytes of an element.")
+
+    def size(self, dim: int | None = None) -> Any:
+        """The shape, or the size of one dimension."""
+        if dim is None:
+            return self._layout.shape
+        return self._layout.shape[wrap_dim(dim, self._layout.ndim)]
+
+    def stride(self, dim: int | None = None) -> Any:
+        """Steps in elements from one index to the next: of all dimensions, or of one."""
+        if dim is None:
+            return self._layout.strides
+        return self._layout.strides[wrap_dim(dim, self._layout.ndim)]
+
+    def dim(self) -> int:
+        return self._layout.ndim
+
+    def numel(self) -> int:
+        return self._layout.numel
+
+    nelement = numel
+    ndimension = dim
+
+    def element_size(self) -> int:
+        return self._layout.dtype.itemsize
+
+    def storage_offset(self) -> int:
+        return self._offset
+
+    def data_ptr(self) -> int:
+        """Address of the first element."""
+        return self._storage.ptr + self._offset * self._layout.dtype.itemsize if self._layout.numel else 0
+
+    def is_floating_point(self) -> bool:
+        return self._layout.dtype.is_floating_point
+
+    def is_complex(self) -> bool:
+        return self._layout.dtype.is_complex
+
+    def is_signed(self) -> bool:
+        return self._layout.dtype.is_signed
+
+    @property
+    def _version(self) -> int:
+        return self._storage.version
+
+    def __len__(self) -> int:
+        if not self._layout.ndim:
+            raise TypeError("len() of a 0-d tensor")
+        return self._layout.shape[0]
+
+    # ---- classes
+    @staticmethod
+    def _make_subclass(cls: type, data: "Tensor", requires_grad: bool = False) -> Any:
+        """A tensor of class `cls` over the same memory, a leaf of its own."""
+        made = launch.tensor_from(data._storage, data._offset, data._layout)
+        made.__class__ = cls
+        if requires_grad:
+            made.requires_grad_(True)
+        return made
+
+    def as_subclass(self, cls: type) -> Any:
+        """The same tensor seen as an instance of a subclass."""
+        made = self.alias() if self._node is not None else launch.tensor_from(self._storage, self._offset, self._layout)
+        made.__class__ = cls
+        return made
+
+    __hash__ = object.__hash__
+
+
+def wrap_dim(dim: int, ndim: int) -> int:
+    """A dimension counted from either end as one counted from the front; IndexError in PyTorch's words."""
+    extent = ndim or 1
+    if not -extent <= dim < extent:
+        raise IndexError(f"Dimension out of range (expected to be in range of [{-extent}, {extent - 1}], but got {dim})")
+    return dim + extent if dim < 0 else dim
+
+
+launch.bind(Storage, Tensor)
+tensor_from: Callable[[Any, int, Layout], Tensor] = launch.tensor_from
+view_of: Callable[[Tensor, int, Layout], Tensor] = launch.view_of
+_empties: dict[Layout, Callable] = {}
+
+
+def empty_layout(layout: Layout) -> Tensor:
+    """A fresh, uninitialised tensor (strides must lie dense in `layout.nbytes`)."""
+    make = _empties.get(layout)
+    if make is None:
+        make = _empties[layout] = launch.plan([], [layout])
+    return make(None)
+
+
+__all__ = ["Tensor", "Size", "DType", "tensor_from", "view_of", "empty_layout", "wrap_dim"]

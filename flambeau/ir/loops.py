@@ -1,0 +1,111 @@
+"""Loop nests: what a kernel computes, without how it is laid out in memory.
+
+A nest has operands (outputs first, then inputs), run-time scalars, and stages over one row: a `Loop` runs along the inner axes
+(the reduced ones, or simply the innermost), folding values into reductions and storing elements; a `Row` stores one value per
+row from what the loops before it found. Pointwise operators, reductions, softmax, norms and scans are all of this form; each
+row stays in cache between its stages. Stands on ir.scalar; codegen.nest turns a nest into a kernel, codegen.schedule lays it
+over the axes of concrete tensors.
+
+Leaves of the expressions: `element(k)` (input k at the current index), `number(k)` (scalar k), `folded(name)` (result of a
+reduction; in its own scan loop, the running value), `position()` (index along the inner axes), and `pick(k, index)` (input k
+moved by `index` along the axis that its plan names, bounds checked).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Callable
+
+from flambeau.base.dtype import dtype as DType
+from flambeau.base.dtype import int64
+from flambeau.ir.scalar import Expr, compute_dtype, leaf, make
+
+
+def element(k: int, dtype: DType) -> Expr:
+    """Input `k` at the current index; `dtype` is its storage dtype."""
+    return leaf(f"in{k}", compute_dtype(dtype))
+
+
+def number(k: int, dtype: DType) -> Expr:
+    """Run-time scalar `k` as a value of compute dtype `dtype`."""
+    return leaf(f"s{k}", compute_dtype(dtype))
+
+
+def folded(name: str, dtype: DType) -> Expr:
+    """The result of the reduction component `name`."""
+    return leaf(f"acc:{name}", dtype)
+
+
+def position() -> Expr:
+    """The index along the inner axes, counted in row-major order over all of them."""
+    return leaf("r", int64)
+
+
+def pick(k: int, index: Expr, dtype: DType) -> Expr:
+    """Input `k` at the current index, moved by `index` (int64) along its pick axis."""
+    return make("pick", (index,), compute_dtype(dtype), k)
+
+
+@dataclass(frozen=True)
+class Fold:
+    """A reduction: components `names`, their first values, the value of one element, and how two partial results combine.
+
+    `combine(a, b)` gets and gives tuples of expressions; it must be associative and commutative up to rounding (for
+    `Loop(scan=True)` only associative: b is the later one).
+    """
+
+    names: tuple[str, ...]
+    start: tuple[Expr, ...]
+    lift: tuple[Expr, ...]
+    combine: Callable[[tuple[Expr, ...], tuple[Expr, ...]], tuple[Expr, ...]]
+
+    def leaves(self) -> tuple[Expr, ...]:
+        return tuple(folded(n, s.dtype) for n, s in zip(self.names, self.start))
+
+
+@dataclass(frozen=True)
+class Loop:
+    """Along the inner axes: fold, and store `(output, expression)` pairs. A scan stores running values, in order."""
+
+    folds: tuple[Fold, ...] = ()
+    stores: tuple[tuple[int, Expr], ...] = ()
+    scan: bool = False
+
+
+@dataclass(frozen=True)
+class Row:
+    """Once per row: store `(output, expression)` pairs."""
+
+    stores: tuple[tuple[int, Expr], ...]
+
+
+@dataclass(frozen=True)
+class Nest:
+    """Operands' storage dtypes, kinds and compute dtypes of scalars ("f", "i", "c"), and the stages."""
+
+    name: str
+    outputs: tuple[DType, ...]
+    inputs: tuple[DType, ...]
+    stages: tuple[Loop | Row, ...]
+    scalars: tuple[tuple[str, DType], ...] = ()
+
+    def key(self) -> tuple:
+        """Content without the functions in it: folds are identified by their combined expressions."""
+        stages = []
+        for s in self.stages:
+            folds = ()
+            if isinstance(s, Loop):
+                folds = tuple((f.names, f.start, f.lift, combined(f)) for f in s.folds)
+            stages.append((type(s).__name__, folds, s.stores, getattr(s, "scan", False)))
+        return self.outputs, self.inputs, tuple(stages), self.scalars
+
+    def pointwise(self) -> bool:
+        """Whether every element is independent of the others."""
+        return all(isinstance(s, Loop) and not s.folds for s in self.stages)
+
+
+def combined(fold: Fold) -> tuple[Expr, ...]:
+    """The fold's combination of two symbolic partial results."""
+    a = tuple(leaf(f"a{i}", s.dtype) for i, s in enumerate(fold.start))
+    b = tuple(leaf(f"b{i}", s.dtype) for i, s in enumerate(fold.start))
+    return tuple(fold.combine(a, b))

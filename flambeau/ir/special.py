@@ -1,0 +1,323 @@
+"""Bodies of the error, gamma and Bessel functions, for real dtypes.
+
+float32 versions of the slower functions work in double precision inside. Polynomials are minimax fits made for this
+file. Stands on ir.scalar and ir.elementary. Used through ir.functions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from flambeau.base.dtype import float32, float64
+from flambeau.ir import scalar as s
+from flambeau.ir.elementary import EXP, EXP_RANGE, INFINITY, NAN, bounded, exp_reduced, polynomial, scale_by_power
+from flambeau.ir.scalar import Expr, cast, constant, exact_mul, fma, where
+
+BODIES: dict[str, Callable[..., Expr]] = {}
+
+# erf(x) = x + x P(x**2) for |x| <= 1.
+ERF = {
+    float32: (0.128379166, -0.37612626, 0.112835981, -0.0268543586, 0.00518935081, -0.000801903196, 7.88252437e-05),
+    float64: (0.1283791670955126, -0.3761263890318375, 0.11283791670954879, -0.026866170645076886,
+              0.005223977624818235, -0.0008548326980807044, 0.00012055331109263404, -1.4925595176815784e-05,
+              1.6460998528776505e-06, -1.6350286721480898e-07, 1.465956639672153e-08, -1.1371914115633335e-09,
+              5.955387219592772e-11),
+}  # fmt: skip
+# -log(erfc(x)) for 0.95 <= x <= 4, where float32's erf reaches 1.
+ERF_TAIL = (-0.00018344268, 1.12955678, 0.633262575, 0.108372517, -0.0251790062, 0.00419363007, -0.000439111231,
+            2.14966149e-05)  # fmt: skip
+
+
+def body(op: str):
+    """Register a function as the body of `op`."""
+
+    def register(function: Callable[..., Expr]) -> Callable[..., Expr]:
+        BODIES[op] = function
+        return function
+
+    return register
+
+
+def wide(function: Callable[[Expr], Expr]) -> Callable[..., Expr]:
+    """A body for float64 that float32 shares by widening."""
+
+    def apply(node: Expr, x: Expr) -> Expr:
+        return cast(function(cast(x, float64)), node.dtype)
+
+    apply.__name__ = function.__name__
+    return apply
+
+
+@body("erf")
+def erf(node: Expr, x: Expr) -> Expr:
+    dtype = x.dtype
+    a = abs(x)
+    inner = fma(x, polynomial(x * x, ERF[dtype]), x)
+    if dtype is float32:
+        outer = 1 - s.exp(-polynomial(bounded(a, 0.0, 4.0), ERF_TAIL))
+    else:
+        outer = 1 - erfc_positive(a)
+    return where(a < 1, inner, s.copysign(outer, x))
+
+
+# (1 + 2 a) exp(a**2) erfc(a) for a >= 0, as a polynomial of t = (a - 4) / (a + 4).
+ERFCX = (
+    1.2329951186255526, -0.1396211168405623, 0.015379652102619299, 0.06809705425467008,
+    -0.10103906603628586, 0.09373283499906844, -0.06633036581246346, 0.03716751552686837,
+    -0.016197734057115037, 0.0050319700655670225, -0.0007577732767345433, -0.000199257138076685,
+    0.00015062154569833416, -2.4397768788811048e-05, -1.1221419807378274e-05, 5.706642826353609e-06,
+    2.921844732652509e-07, -8.211369027102879e-07, 7.72483058218383e-08, 1.0636877276556222e-07,
+    -2.0413183315297312e-08, -1.2358967677228258e-08, 3.1132389723637394e-09, 9.33281453898935e-10,
+    -2.565423270301044e-10,
+)
+
+
+def erfcx_positive(a: Expr) -> tuple[Expr, Expr]:
+    """exp(a**2) erfc(a) for a >= 0 as a sum of two numbers (float64)."""
+    up, down = a + 4, a - 4
+    t = down / up
+    t = t + fma(-t, up, down) / up
+    numerator = polynomial(t, ERFCX)
+    denominator = fma(a, 2.0, 1.0)
+    quotient = numerator / denominator
+    return quotient, fma(-quotient, denominator, numerator) / denominator
+
+
+def erfc_positive(a: Expr) -> Expr:
+    """erfc(a) for a >= 0 (float64)."""
+    a = bounded(a, 0.0, 28.0)
+    square = exact_mul(a, a)
+    rest = fma(a, a, -square)  # exp(-a * a) would magnify the rounding of the square
+    f, _, k = exp_reduced(-square)
+    f = f - rest
+    quotient, low = erfcx_positive(a)
+    fraction = fma(polynomial(f, EXP[float64]), f * f, f)
+    return scale_by_power(quotient + fma(quotient, fraction, low), k)
+
+
+@body("erfc")
+@wide
+def erfc(x: Expr) -> Expr:
+    tail = erfc_positive(abs(x))
+    central = 1 - fma(x, polynomial(x * x, ERF[float64]), x)
+    return where(abs(x) < 0.5, central, where(x < 0, 2 - tail, tail))
+
+
+@body("erfcx")
+def erfcx(node: Expr, x: Expr) -> Expr:
+    wide_x = cast(x, float64)
+    a = abs(wide_x)
+    inside = s.add(*erfcx_positive(bounded(a, 0.0, 1e8)))
+    inside = where(a > 1e8, 0.5641895835477563 / a, inside)
+    square = exact_mul(wide_x, wide_x)
+    growth = s.exp(square)
+    growth = where(growth < INFINITY, fma(growth, fma(wide_x, wide_x, -square), growth), growth)
+    return cast(where(wide_x < 0, 2 * growth - inside, inside), node.dtype)
+
+
+# erfinv(x) / x as polynomials of w - 2.5 for w = -log(1 - x**2) < 5, and of sqrt(w) - 4 beyond: good to 1e-6, which
+# one Halley step turns into full precision.
+ERFINV_CENTRE = (
+    1.5014093681211218, 0.24664074904576302, -0.004177430566781696, -0.0012537365843609696, 0.0002183791632910289,
+    -4.3874963866786396e-06, -3.471546330069568e-06, 3.428782111144526e-07, 2.393735577053114e-08,
+)
+ERFINV_TAIL = (
+    3.8397788742396766, 1.0095066405557267, 0.0013171880741826146, -0.0009277279121090246, 0.0002209770729001661,
+    -3.844587357161696e-05, 0.00010701520389773509, -7.675668250875872e-05, 1.5394125746529717e-05,
+)
+
+
+@body("erfinv")
+def erfinv(node: Expr, x: Expr) -> Expr:
+    wide_x = cast(x, float64)
+    a = abs(wide_x)
+    w = -s.log((1 - a) * (1 + a))
+    near = w < 5
+    root = s.sqrt(where(near, 5.0, w))
+    y = a * where(near, polynomial(w - 2.5, ERFINV_CENTRE), polynomial(bounded(root, 2.0, 6.2) - 4, ERFINV_TAIL))
+    residual = where(a < 0.5, fma(y, polynomial(y * y, ERF[float64]), y) - a, (1 - a) - erfc_positive(y))
+    step = residual * s.exp(y * y) * 0.8862269254527579
+    y = y - step / fma(y, step, 1.0)
+    y = where(a < 1, where(a == 0, a, y), where(a == 1, INFINITY, NAN * constant(1, float64)))
+    return cast(s.copysign(y, wide_x), node.dtype)
+
+
+# ------------------------------------------------------------------------------------------------------------ gamma
+
+HALF_LOG_TWO_PI = 0.9189385332046727
+PI = 3.141592653589793
+STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156, -3617 / 122400)
+DIGAMMA = (1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760, 1 / 12, -3617 / 8160)
+# log(Gamma(2 + u)) = u P(u) for |u| <= 1/2.
+LGAMMA = (
+    0.42278433509846713, 0.32246703342411326, -0.06735230105319819, 0.020580808427780196, -0.007385551028663762,
+    0.0028905103310453745, -0.0011927539121815507, 0.0005096695151116786, -0.00022315474702883336,
+    9.945767782622719e-05, -4.4926394072614814e-05, 2.0505556462196405e-05, -9.438166903834635e-06,
+    4.38486069921311e-06, -2.0460751134955274e-06, 9.196761402024768e-07, -4.278908277858884e-07,
+    2.791134210355272e-07, -1.3632031409628998e-07,
+)
+TRIGAMMA = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510,
+            43867 / 798)  # fmt: skip
+
+
+def _lgamma_positive(x: Expr) -> Expr:
+    """log(Gamma(x)) for x >= 0: by recurrence into [1.5, 2.5], where it is (u - 2) P(u - 2); Stirling from 8 on."""
+    one = constant(1, float64)
+    up = where(x < 0.5, x * (x + 1), where(x < 1.5, x, one))
+    u = where(x < 0.5, x, where(x < 1.5, x - 1, x - 2))
+    down = one
+    for _ in range(6):
+        larger = u > 0.5
+        down = where(larger, down * (u + 1), down)
+        u = where(larger, u - 1, u)
+    large = x >= 8
+    logarithm = s.log(where(large, x, where(x < 1.5, up, down)))
+    u = where(large, 0.0, u)
+    small = fma(u, polynomial(u, LGAMMA), where(x < 1.5, -logarithm, logarithm))
+    inverse = 1 / where(large, x, 8.0)
+    series = fma(inverse, polynomial(inverse * inverse, STIRLING), HALF_LOG_TWO_PI)
+    stirling = where(x < INFINITY, fma(x - 0.5, logarithm, -x) + series, x)
+    return where(large, stirling, small)
+
+
+def _sine_pi(x: Expr) -> tuple[Expr, Expr]:
+    """(sin(pi r), cos(pi r)) for r = x - round(x)."""
+    r = (x - s.round(x)) * PI
+    return s.sin(r), s.cos(r)
+
+
+@body("lgamma")
+@wide
+def lgamma(x: Expr) -> Expr:
+    a = abs(x)
+    result = _lgamma_positive(a)
+    sine, _ = _sine_pi(x)
+    reflected = s.log(PI / abs(a * sine)) - result
+    reflected = where(s.trunc(x) == x, INFINITY, where(a < 1e-300, -s.log(a), reflected))
+    return where(x > 0, result, where(s.isnan(x), x, reflected))
+
+
+@body("digamma")
+@wide
+def digamma(x: Expr) -> Expr:
+    positive = x > 0
+    y = where(positive, x, 1 - x)
+    numerator, denominator, shifted = constant(1, float64), y, y
+    for _ in range(7):  # numerator / denominator = 1 / y + 1 / (y + 1) + ...
+        shifted = shifted + 1
+        numerator, denominator = fma(numerator, shifted, denominator), denominator * shifted
+    large = y >= 8
+    sum_ = where(large, 0.0, numerator / where(large, 1.0, denominator))
+    y = where(large, y, y + 8)
+    inverse = 1 / y
+    square = inverse * inverse
+    result = s.log(y) - fma(square, polynomial(square, DIGAMMA), inverse * 0.5) - sum_
+    sine, cosine = _sine_pi(x)
+    reflected = result - PI * cosine / sine
+    reflected = where(x == 0, s.copysign(INFINITY, -x), where(s.trunc(x) == x, NAN, reflected))
+    return where(positive, result, where(s.isnan(x), x, reflected))
+
+
+@body("trigamma")
+@wide
+def trigamma(x: Expr) -> Expr:
+    positive = x > 0.5
+    y = where(positive, x, 1 - x)
+    sum_ = constant(0, float64)
+    shifted = y
+    for _ in range(4):  # two reciprocal squares to a division
+        first, second = shifted * shifted, (shifted + 1) * (shifted + 1)
+        sum_ = sum_ + (first + second) / (first * second)
+        shifted = shifted + 2
+    large = y >= 8
+    sum_ = where(large, 0.0, sum_)
+    inverse = 1 / where(large, y, y + 8)
+    square = inverse * inverse
+    result = sum_ + inverse * fma(square, polynomial(square, TRIGAMMA), fma(inverse, 0.5, 1.0))
+    sine, _ = _sine_pi(x)
+    reflected = (PI * PI) / (sine * sine) - result
+    return where(positive, result, where(s.isnan(x), x, reflected))
+
+
+# ----------------------------------------------------------------------------------------------------------- Bessel
+
+
+# exp(-a) I0(a) and exp(-a) I1(a) / a by a / 4 - 1 on [0, 8]; times sqrt(a) by 16 / a - 1 beyond.
+I0_NEAR = (
+    0.2070019212239867, -0.1130043268862054, 0.09451562853995185, -0.08904344136077189, 0.08734341617546694,
+    -0.08496338091563031, 0.07927522590866962, -0.06954119562796764, 0.05677703199893657, -0.04298594933178526,
+    0.03017791219739028, -0.019682655570427275, 0.011960076970877608, -0.006792395679395667, 0.0036171298491180478,
+    -0.001811900622273657, 0.0008563066920232738, -0.0003828698900544099, 0.00016242064523153553,
+    -6.556197061705551e-05, 2.5183421707466984e-05, -9.189192583154644e-06, 3.2454302793631295e-06,
+    -1.1388814827310406e-06, 3.5864363204632654e-07, -8.698821643244911e-08, 2.9185994902604455e-08,
+    -1.6154163960969946e-08, 4.045158952281227e-09,
+)
+I1_NEAR = (
+    0.044687709875608835, -0.06112433802966629, 0.0680575999095117, -0.06848260620582587, 0.06376740371339987,
+    -0.05528003922703132, 0.04467457262145694, -0.03367135552038778, 0.023686016954845856, -0.015571309250858817,
+    0.009583962175195993, -0.005534567805427497, 0.003005762286090129, -0.0015388747321869551,
+    0.0007445128378659852, -0.00034117556022689004, 0.00014841998020801998, -6.142449754537706e-05,
+    2.423602231625867e-05, -9.13536128837836e-06, 3.2910486779554127e-06, -1.1337697846616743e-06,
+    3.7838812833256957e-07, -1.2362867915908976e-07, 3.665491921317884e-08, -9.195201995883313e-09,
+    3.0562185292476522e-09, -1.3850953764475643e-09, 3.0635002561671044e-10,
+)
+I0_FAR = (
+    0.4021765094450081, 0.0033605519836676844, 0.00013621607438061417, 1.1143033805580978e-05,
+    1.4838480456081252e-06, 2.973594977238436e-07, 8.871426239610413e-08, 3.9329969039470665e-08,
+    2.161589933646529e-08, 7.528421239375834e-09, -7.085048695897819e-09, -1.3306434066671184e-08,
+    -4.342183646337898e-09, 7.29519788487607e-09, 5.243230895056672e-09, -3.0813009859259727e-09,
+    -2.977316825677329e-09, 1.0623341295657376e-09, 9.940862728527254e-10, -2.611993517731566e-10,
+    -1.523508436408158e-10, 3.2621722566402824e-11,
+)
+I1_FAR = (
+    0.3893984590258723, -0.009749577193235574, -0.0002192357638220903, -1.5038547214008971e-05,
+    -1.8349106326935237e-06, -3.4838524497101725e-07, -1.0000461636680768e-07, -4.313295789642377e-08,
+    -2.3444252302911723e-08, -8.403705884755049e-09, 7.085776084059668e-09, 1.3940422446967398e-08,
+    4.868256573024915e-09, -7.406871808708745e-09, -5.611886264487892e-09, 3.037776159864657e-09,
+    3.1457623982287925e-09, -1.0201312920743355e-09, -1.0442161062382677e-09, 2.4579986746860224e-10,
+    1.5955057278963186e-10, -3.027767833157808e-11,
+)
+
+
+def _bessel_scaled(a: Expr, near: tuple[float, ...], far: tuple[float, ...], times_a: bool) -> Expr:
+    """exp(-a) I(a): a polynomial of a / 4 - 1 up to 8, of 16 / a - 1 over sqrt(a) beyond."""
+    close = a <= 8
+    small = polynomial(fma(where(close, a, 8.0), 0.25, -1.0), near)
+    if times_a:
+        small = small * a
+    beyond = where(close, 8.0, a)
+    large = polynomial(16 / beyond - 1, far) / s.sqrt(beyond)
+    return where(close, small, where(s.isnan(a), a, large))
+
+
+def _unscaled(a: Expr, scaled: Expr) -> Expr:
+    """scaled * exp(a), where exp(a) alone may overflow."""
+    low, high = EXP_RANGE[float64]
+    _, fraction, k = exp_reduced(bounded(a, low, high + 20))
+    return scale_by_power((fraction + 1) * scaled, k)
+
+
+@body("i0e")
+@wide
+def i0e(x: Expr) -> Expr:
+    return _bessel_scaled(abs(x), I0_NEAR, I0_FAR, False)
+
+
+@body("i0")
+@wide
+def i0(x: Expr) -> Expr:
+    a = abs(x)
+    return where(a == INFINITY, a, _unscaled(a, _bessel_scaled(a, I0_NEAR, I0_FAR, False)))
+
+
+@body("i1e")
+@wide
+def i1e(x: Expr) -> Expr:
+    return s.copysign(_bessel_scaled(abs(x), I1_NEAR, I1_FAR, True), x)
+
+
+@body("i1")
+@wide
+def i1(x: Expr) -> Expr:
+    a = abs(x)
+    return s.copysign(where(a == INFINITY, a, _unscaled(a, _bessel_scaled(a, I1_NEAR, I1_FAR, True))), x)

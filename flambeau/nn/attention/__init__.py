@@ -1,0 +1,98 @@
+"""Which implementations `scaled_dot_product_attention` may use, as PyTorch's programs select them.
+
+There is one implementation here, which stands for every backend: a selection is checked and remembered, and numbers do
+not depend on it. `nn.functional` may read `_cur_sdpa_kernel_backends()`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from enum import IntEnum
+from typing import Any
+
+WARN_FOR_UNFUSED_KERNELS = False
+
+
+class SDPBackend(IntEnum):
+    """Backends of scaled dot product attention."""
+
+    ERROR = -1
+    MATH = 0
+    FLASH_ATTENTION = 1
+    EFFICIENT_ATTENTION = 2
+    CUDNN_ATTENTION = 3
+    OVERRIDEABLE = 4
+
+    def __str__(self) -> str:
+        return f"SDPBackend.{self.name}"
+
+    def __repr__(self) -> str:
+        return f"<SDPBackend.{self.name}: {self.value}>"
+
+
+_SELECTABLE = (
+    SDPBackend.FLASH_ATTENTION,
+    SDPBackend.EFFICIENT_ATTENTION,
+    SDPBackend.MATH,
+    SDPBackend.CUDNN_ATTENTION,
+)
+_allowed: list[SDPBackend] = list(_SELECTABLE)
+
+
+def _cur_sdpa_kernel_backends(with_priority: bool = False) -> list[SDPBackend]:
+    """The backends allowed at present, in order of preference."""
+    return list(_allowed)
+
+
+@contextlib.contextmanager
+def sdpa_kernel(backends: list[SDPBackend] | SDPBackend, set_priority: bool = False) -> Iterator[dict]:
+    """Allow only these backends within the block; with set_priority in the order given."""
+    global _allowed
+    if not isinstance(backends, (list, SDPBackend)):
+        raise AssertionError("Backend must be an instance of SDPBackend or a list of SDPBackend instances")
+    wanted = [backends] if isinstance(backends, SDPBackend) else backends
+    wanted = list(dict.fromkeys(wanted))
+    previous = _allowed
+    _allowed = wanted if set_priority else [backend for backend in _SELECTABLE if backend in wanted]
+    try:
+        yield {}
+    finally:
+        _allowed = previous
+
+
+# Further flash attention implementations can be registered under a name; activating one runs its function.
+_implementations: dict[str, Callable[..., Any]] = {}
+_active: tuple[str, Any] | None = None
+
+
+def register_flash_attention_impl(impl: str, *, register_fn: Callable[..., Any]) -> None:
+    """Make `register_fn` (called at activation, may return a handle with `remove()`) known as impl."""
+    _implementations[impl] = register_fn
+
+
+def list_flash_attention_impls() -> list[str]:
+    """The registered names, sorted."""
+    return sorted(_implementations)
+
+
+def current_flash_attention_impl() -> str | None:
+    """The activated name, or None."""
+    return None if _active is None else _active[0]
+
+
+def activate_flash_attention_impl(impl: str) -> None:
+    """Run the registered function of a name; ValueError where there is none."""
+    global _active
+    if impl not in _implementations:
+        raise ValueError(f"Unknown flash attention impl '{impl}'. Available implementations: {list_flash_attention_impls()}")
+    restore_flash_attention_impl(_raise_warn=False)
+    _active = (impl, _implementations[impl]())
+
+
+def restore_flash_attention_impl(_raise_warn: bool = True) -> None:
+    """Back to the built-in implementation."""
+    global _active
+    if _active is not None and hasattr(_active[1], "remove"):
+        _active[1].remove()
+    _active = None

@@ -1,0 +1,18 @@
+"""skip_init: building a module without spending time on initial values."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+from flambeau.nn.modules.module import Module
+
+
+def skip_init(module_cls: type[Module], *args: Any, **kwargs: Any) -> Module:
+    """module_cls(*args, **kwargs) with undefined parameter values. The class must take `device`."""
+    if not issubclass(module_cls, Module):
+        raise RuntimeError(f"Expected a Module; got {module_cls}")
+    if "device" not in inspect.signature(module_cls).parameters:
+        raise RuntimeError("Module must support a 'device' arg to skip initialization")
+    device = kwargs.pop("device", "cpu")
+    return module_cls(*args, device="meta", **kwargs).to_empty(device=device)

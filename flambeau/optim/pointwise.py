@@ -1,0 +1,121 @@
+"""The common part of optimizers whose step is one scalar formula: closure, gradient checks, lazy state, old pickles.
+
+Stands on optimizer.py and update.py; Adam, SGD and most of this package derive from `PointwiseOptimizer`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import flambeau
+from flambeau.core.tensor import Tensor
+from flambeau.optim.optimizer import Closure, Optimizer
+from flambeau.optim.update import new_counter
+
+Member = tuple[Tensor, dict[str, Any]]
+
+CAPTURABLE_DEVICES = ["cuda", "xpu", "hpu", "privateuseone", "xla"]
+
+
+class PointwiseOptimizer(Optimizer):
+    """An optimizer that updates each parameter element by element. Subclasses give `_update_group`."""
+
+    # options that state dicts and pickles of older versions lack, with the value they meant
+    _later_options: ClassVar[dict[str, Any]] = {}
+    # states that older versions kept as Python numbers
+    _counters: ClassVar[tuple[str, ...]] = ("step",)
+    # what the refusal of capturable=True speaks of
+    _captured: ClassVar[str] = "params and state_steps"
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        for group in self.param_groups:
+            for name, value in self._later_options.items():
+                group.setdefault(name, value)
+            for parameter in group["params"]:
+                parameter_state = self.state.get(parameter, {})
+                for name in self._counters:
+                    if name in parameter_state and not isinstance(parameter_state[name], Tensor):
+                        parameter_state[name] = new_counter(parameter_state[name])
+
+    def step(self, closure: Closure | None = None) -> Any:
+        """Update the parameters once; returns what `closure`, which computes the loss again, returned."""
+        with flambeau.set_grad_enabled(bool(self.defaults["differentiable"])):
+            loss = None
+            if closure is not None:
+                with flambeau.enable_grad():
+                    loss = closure()
+            for group in self.param_groups:
+                self._update_group(group)
+        return loss
+
+    def _update_group(self, group: dict[str, Any]) -> None:
+        """Update the parameters of `group` that have gradients."""
+        raise NotImplementedError(f"{type(self).__name__} must define _update_group")
+
+    def _create_state(self, parameter: Tensor, group: dict[str, Any]) -> dict[str, Any]:
+        """The state of a parameter before its first step."""
+        raise NotImplementedError(f"{type(self).__name__} must define _create_state")
+
+    def _members(self, group: dict[str, Any]) -> list[Member]:
+        """The parameters of `group` that have gradients, each with its state, which is made if there is none."""
+        members = []
+        for parameter in group["params"]:
+            gradient = parameter.grad
+            if gradient is None:
+                continue
+            if gradient.is_sparse:
+                self._refuse_sparse()
+            state = self.state[parameter]
+            if not state:
+                state.update(self._create_state(parameter, group))
+            members.append((parameter, state))
+        if members and group.get("capturable"):
+            raise AssertionError(
+                f"If capturable=True, {self._captured} must be on supported devices: {CAPTURABLE_DEVICES}."
+            )
+        return members
+
+    def _refuse_sparse(self) -> None:
+        raise RuntimeError(f"{type(self).__name__} does not support sparse gradients")
+
+
+def number(value: Any, group: dict[str, Any]) -> Any:
+    """A hyperparameter that may be a one-element tensor, as a number; as it is where the step is differentiated."""
+    return value.item() if isinstance(value, Tensor) and not group["differentiable"] else value
+
+
+def check_tensor_lr(lr: Any, *, foreach: bool | None = None, capturable: bool = False) -> None:
+    """Raise ValueError for a learning rate that is a tensor and can't serve as one number."""
+    if isinstance(lr, Tensor):
+        if foreach and not capturable:
+            raise ValueError("lr as a Tensor is not supported for capturable=False and foreach=True")
+        if lr.numel() != 1:
+            raise ValueError("Tensor lr must be 1-element")
+
+
+def check_not_negative(what: str, value: Any) -> None:
+    """Raise ValueError unless 0 <= value; `what` opens the message."""
+    if not 0.0 <= value:
+        raise ValueError(f"{what}: {value}")
+
+
+def check_betas(betas: tuple[Any, Any]) -> None:
+    """Raise ValueError unless both betas lie in [0, 1)."""
+    for index in range(2):
+        if not 0.0 <= betas[index] < 1.0:
+            raise ValueError(f"Invalid beta parameter at index {index}: {betas[index]}")
+
+
+def check_fused(fused: bool | None, foreach: bool | None, differentiable: bool) -> None:
+    """Raise RuntimeError for options that fused=True excludes."""
+    if fused:
+        if differentiable:
+            raise RuntimeError("`fused` does not support `differentiable`")
+        if foreach:
+            raise RuntimeError("`fused` and `foreach` cannot be `True` together.")
+
+
+def zeros(parameter: Tensor) -> Tensor:
+    """Zeros of a parameter's shape, dtype and memory format, without a graph."""
+    return flambeau.zeros_like(parameter, memory_format=flambeau.preserve_format)

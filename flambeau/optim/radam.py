@@ -1,0 +1,138 @@
+"""RAdam: Adam that waits until its second moment can be trusted. Stands on pointwise.py and update.py."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flambeau.core.tensor import Tensor
+from flambeau.optim.optimizer import ParamsT
+from flambeau.optim.pointwise import (
+    PointwiseOptimizer,
+    check_betas,
+    check_not_negative,
+    check_tensor_lr,
+    number,
+    zeros,
+)
+from flambeau.optim.update import apply_updates, by_step, lerp, new_counter, sqrt
+
+__all__ = ["RAdam"]
+
+
+def radam(
+    param, exp_avg, exp_avg_sq, grad, *,
+    lr, weight1, beta2, weight2, eps, weight_decay, kept, bias1, bias2_sqrt, rectification,
+    maximize, decay, decoupled, rectified,
+):  # fmt: skip
+    """Adam's step times a rectification, or plain momentum if not `rectified`. -> (param, exp_avg, exp_avg_sq)"""
+    if maximize:
+        grad = -grad
+    if decay:
+        if decoupled:
+            param = param * kept
+        else:
+            grad = grad + weight_decay * param
+    exp_avg = lerp(exp_avg, grad, weight1)
+    exp_avg_sq = exp_avg_sq * beta2 + weight2 * grad * grad
+    step = exp_avg / bias1 * lr
+    if rectified:
+        step = step * (bias2_sqrt / (sqrt(exp_avg_sq) + eps)) * rectification
+    return param - step, exp_avg, exp_avg_sq
+
+
+class RAdam(PointwiseOptimizer):
+    """Rectified Adam: steps by momentum alone until the variance of the adaptive rate is tractable.
+
+    Args:
+        params: tensors, named tensors, or parameter groups.
+        lr: learning rate.
+        betas: how much each moving average keeps.
+        eps: keeps the denominator from zero.
+        weight_decay: times the parameter, is added to the gradient (see decoupled_weight_decay).
+        decoupled_weight_decay: shrink the parameter itself by lr * weight_decay.
+        foreach, maximize, capturable, differentiable: as for Adam.
+
+    Raises:
+        ValueError: a hyperparameter out of its range.
+    """
+
+    _later_options = {
+        "foreach": None,
+        "maximize": False,
+        "differentiable": False,
+        "decoupled_weight_decay": False,
+        "capturable": False,
+    }
+
+    def __init__(
+        self,
+        params: ParamsT,
+        lr: float | Tensor = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        decoupled_weight_decay: bool = False,
+        *,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        capturable: bool = False,
+        differentiable: bool = False,
+    ) -> None:
+        check_tensor_lr(lr)
+        check_not_negative("Invalid learning rate", lr)
+        check_not_negative("Invalid epsilon value", eps)
+        check_betas(betas)
+        check_not_negative("Invalid weight_decay value", weight_decay)
+        defaults = {
+            "lr": lr,
+            "betas": betas,
+            "eps": eps,
+            "weight_decay": weight_decay,
+            "maximize": maximize,
+            "foreach": foreach,
+            "capturable": capturable,
+            "decoupled_weight_decay": decoupled_weight_decay,
+            "differentiable": differentiable,
+        }
+        super().__init__(params, defaults)
+
+    def _create_state(self, parameter: Tensor, group: dict[str, Any]) -> dict[str, Any]:
+        return {"step": new_counter(), "exp_avg": zeros(parameter), "exp_avg_sq": zeros(parameter)}
+
+    def _update_group(self, group: dict[str, Any]) -> None:
+        beta1, beta2 = (number(beta, group) for beta in group["betas"])
+        lr, weight_decay = number(group["lr"], group), group["weight_decay"]
+        length_limit = 2 / (1 - beta2) - 1
+        for step, members in by_step(self._members(group)):
+            bias2 = 1 - beta2**step
+            # the number of gradients that the second moment effectively averages
+            length = length_limit - 2 * step * beta2**step / bias2
+            rectified = bool(length > 5.0)
+            rectification = 1.0
+            if rectified:
+                rectification = (
+                    (length - 4)
+                    * (length - 2)
+                    * length_limit
+                    / ((length_limit - 4) * (length_limit - 2) * length)
+                ) ** 0.5
+            scalars = {
+                "lr": lr,
+                "weight1": 1 - beta1,
+                "beta2": beta2,
+                "weight2": 1 - beta2,
+                "eps": group["eps"],
+                "weight_decay": weight_decay,
+                "kept": 1 - lr * weight_decay,
+                "bias1": 1 - beta1**step,
+                "bias2_sqrt": bias2**0.5,
+                "rectification": rectification,
+            }
+            flags = {
+                "maximize": group["maximize"],
+                "decay": weight_decay != 0,
+                "decoupled": group["decoupled_weight_decay"],
+                "rectified": rectified,
+            }
+            rows = [((p, state["exp_avg"], state["exp_avg_sq"]), (p.grad,)) for p, state in members]
+            apply_updates(radam, rows, scalars, flags)

@@ -1,0 +1,124 @@
+"""Where parameters are changed: applies an optimizer's scalar formula to tensors, in place.
+
+An optimizer states its step once, as a function of one element of each tensor:
+
+    def formula(param, state..., grad, *, run-time scalars, flags) -> (new param, new state...)
+
+written with operators and the functions below. `formula` may be called with scalar expressions, which makes one
+kernel of it, or with whole tensors, which is what happens when the step itself is differentiated. Scalars are numbers
+computed beforehand in double precision, so that no value that changes from step to step is part of a kernel; flags
+are bools that choose the formula's shape. The formulas keep the order of operations of PyTorch's single-tensor steps.
+
+Stands on ir.scalar and the tensor API; used by the optimizers of this package and by no one else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import flambeau
+from flambeau.core.tensor import Tensor
+from flambeau.ir import scalar
+
+Row: TypeAlias = tuple[Sequence[Tensor], Sequence[Tensor]]
+Formula: TypeAlias = Callable[..., tuple[Any, ...]]
+
+
+# ---------------------------------------------------------------- the formulas' vocabulary
+def sqrt(value: Any) -> Any:
+    """Square root of an expression or tensor."""
+    return scalar.sqrt(value) if isinstance(value, scalar.Expr) else value.sqrt()
+
+
+def absolute(value: Any) -> Any:
+    """Absolute value of an expression or tensor."""
+    return scalar.abs(value) if isinstance(value, scalar.Expr) else value.abs()
+
+
+def sign(value: Any) -> Any:
+    """-1, 0 or 1 of an expression or tensor."""
+    return scalar.sign(value) if isinstance(value, scalar.Expr) else value.sign()
+
+
+def maximum(first: Any, second: Any) -> Any:
+    """The larger of two expressions or tensors; NaN if either is."""
+    return scalar.maximum(first, second) if isinstance(first, scalar.Expr) else flambeau.maximum(first, second)
+
+
+def clamp(value: Any, low: Any, high: Any) -> Any:
+    """`value` between the scalars `low` and `high`."""
+    return scalar.clamp(value, low, high) if isinstance(value, scalar.Expr) else value.clamp(low, high)
+
+
+def where(condition: Any, first: Any, second: Any) -> Any:
+    """`first` where `condition` holds, else `second`; expressions, tensors or scalars."""
+    if isinstance(condition, scalar.Expr):
+        return scalar.where(condition, first, second)
+    if isinstance(condition, bool):
+        return first if condition else second
+    return flambeau.where(condition, first, second)
+
+
+def lerp(start: Any, end: Any, weight: Any) -> Any:
+    """start + weight * (end - start), which is `end` exactly at weight 1."""
+    # the difference is written out in each branch so that only the taken one is computed on tensors
+    if isinstance(weight, scalar.Expr):
+        difference = end - start
+        return scalar.where(weight < 0.5, start + weight * difference, end - difference * (1 - weight))
+    return start + weight * (end - start) if weight < 0.5 else end - (end - start) * (1 - weight)
+
+
+# ---------------------------------------------------------------- applying a formula
+def apply_update(
+    formula: Formula,
+    in_out: Sequence[Tensor],
+    inputs: Sequence[Tensor],
+    scalars: Mapping[str, Any],
+    flags: Mapping[str, bool],
+) -> None:
+    """Write formula(*in_out, *inputs, **scalars, **flags) over the tensors `in_out`; all have one shape.
+
+    Recorded by autograd when gradients are enabled, which is what differentiable=True of an optimizer asks for.
+    """
+    for tensor, value in zip(in_out, formula(*in_out, *inputs, **scalars, **flags), strict=True):
+        tensor.copy_(value)
+
+
+def apply_updates(
+    formula: Formula, rows: Iterable[Row], scalars: Mapping[str, Any], flags: Mapping[str, bool] | None = None
+) -> None:
+    """`apply_update` for each (in_out, inputs) of `rows`. Complex tensors are updated as pairs of real numbers."""
+    flags = flags or {}
+    for in_out, inputs in rows:
+        if in_out[0].is_complex():
+            in_out = tuple(flambeau.view_as_real(tensor) for tensor in in_out)
+            inputs = tuple(flambeau.view_as_real(tensor) for tensor in inputs)
+        apply_update(formula, in_out, inputs, scalars, flags)
+
+
+# ---------------------------------------------------------------- counters
+def new_counter(value: float = 0.0) -> Tensor:
+    """A zero-dimensional state on the CPU, such as the number of steps, in the default precision."""
+    double = flambeau.get_default_dtype() == flambeau.float64
+    return flambeau.tensor(float(value), dtype=flambeau.float64 if double else flambeau.float32)
+
+
+def advance(counters: Iterable[Tensor]) -> list[float]:
+    """Add one to each zero-dimensional counter; their new values."""
+    values = []
+    for counter in counters:
+        counter += 1
+        values.append(counter.item())
+    return values
+
+
+def by_step(
+    members: Sequence[tuple[Tensor, dict[str, Any]]],
+) -> Iterator[tuple[float, list[tuple[Tensor, dict[str, Any]]]]]:
+    """Count a step of each (parameter, state); (step, members) for each distinct step, nearly always a single one."""
+    steps = advance(state["step"] for _, state in members)
+    groups: dict[float, list[tuple[Tensor, dict[str, Any]]]] = {}
+    for step, member in zip(steps, members):
+        groups.setdefault(step, []).append(member)
+    yield from groups.items()

@@ -1,0 +1,74 @@
+"""Names in files: what flambeau calls its objects and what PyTorch's files call them.
+
+A file written here names everything as PyTorch does, so that either reads the other's. Most names differ in the head only
+(flambeau.nn.modules.linear against torch.nn.modules.linear); `RENAMED` lists the rest. Stands on the standard library;
+used by the pickler and the unpicklers.
+"""
+
+from __future__ import annotations
+
+import _compat_pickle
+import functools
+import importlib
+from typing import Any
+
+PACKAGE = __name__.partition(".")[0]
+
+#: (module, name) here -> (module, name) in a file.
+RENAMED = {
+    ("serialize.rebuild", "rebuild_tensor"): ("torch._utils", "_rebuild_tensor"),
+    ("serialize.rebuild", "rebuild_tensor_v2"): ("torch._utils", "_rebuild_tensor_v2"),
+    ("serialize.rebuild", "rebuild_tensor_v3"): ("torch._utils", "_rebuild_tensor_v3"),
+    ("serialize.rebuild", "rebuild_meta_tensor_no_storage"): ("torch._utils", "_rebuild_meta_tensor_no_storage"),
+    ("serialize.rebuild", "rebuild_from_type_v2"): ("torch._tensor", "_rebuild_from_type_v2"),
+    ("serialize.rebuild", "get_layout"): ("torch.serialization", "_get_layout"),
+    ("nn.parameter", "_rebuild_parameter"): ("torch._utils", "_rebuild_parameter"),
+    ("nn.parameter", "_rebuild_parameter_with_state"): ("torch._utils", "_rebuild_parameter_with_state"),
+    ("core.tensor", "Tensor"): ("torch", "Tensor"),
+    ("base.layout", "Size"): ("torch", "Size"),
+    ("base.device", "device"): ("torch", "device"),
+    ("base.rng", "Generator"): ("torch._C", "Generator"),
+}
+OUTWARD = {(f"{PACKAGE}.{module}", name): foreign for (module, name), foreign in RENAMED.items()}
+INWARD = {foreign: own for own, foreign in OUTWARD.items()}
+
+
+def outward(module: str, name: str) -> tuple[str, str]:
+    """The name that a file gives to our object `module.name`; names of other packages are returned unchanged."""
+    found = OUTWARD.get((module, name))
+    if found is not None:
+        return found
+    head, dot, rest = module.partition(".")
+    return ("torch" + dot + rest, name) if head == PACKAGE else (module, name)
+
+
+def inward(module: str, name: str) -> tuple[str, str]:
+    """The name here of what a file calls `module.name`."""
+    found = INWARD.get((module, name))
+    if found is not None:
+        return found
+    head, dot, rest = module.partition(".")
+    return (PACKAGE + dot + rest, name) if head == "torch" else (module, name)
+
+
+def modern(module: str, name: str) -> tuple[str, str]:
+    """The Python 3 name of what a pickle of protocol 2 or lower calls by its Python 2 name."""
+    found = _compat_pickle.NAME_MAPPING.get((module, name))
+    if found is not None:
+        return found
+    return _compat_pickle.IMPORT_MAPPING.get(module, module), name
+
+
+def resolve(module: str, name: str) -> Any:
+    """The object that a file calls `module.name`; imports its module, so only for names that are trusted.
+
+    Raises ImportError or AttributeError.
+    """
+    module, name = inward(module, name)
+    return functools.reduce(getattr, name.split("."), importlib.import_module(module))
+
+
+def own_name(thing: Any) -> str:
+    """The full name by which files call an object, such as torch.nn.modules.linear.Linear."""
+    module = getattr(thing, "__module__", None) or "builtins"
+    return ".".join(outward(module, getattr(thing, "__qualname__", None) or thing.__name__))

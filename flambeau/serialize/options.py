@@ -1,0 +1,61 @@
+"""Settings of torch.save and torch.load that hold for the whole process. Stands on the standard library."""
+
+from __future__ import annotations
+
+import enum
+import mmap
+from typing import Any
+
+
+class LoadEndianness(enum.Enum):
+    """The byte order assumed of files that don't record theirs."""
+
+    NATIVE = 1
+    LITTLE = 2
+    BIG = 3
+
+
+_settings: dict[str, Any] = {"crc32": True, "endianness": None, "mmap_flags": getattr(mmap, "MAP_PRIVATE", 2)}
+
+
+def get_crc32_options() -> bool:
+    """Whether torch.save computes the checksum of each record."""
+    return _settings["crc32"]
+
+
+def set_crc32_options(compute_crc32: bool) -> None:
+    """Whether torch.save computes the checksum of each record. Without, other zip programs call the file damaged."""
+    _settings["crc32"] = compute_crc32
+
+
+def get_default_load_endianness() -> LoadEndianness | None:
+    """The byte order assumed of files without a byteorder record; None means this machine's."""
+    return _settings["endianness"]
+
+
+def set_default_load_endianness(endianness: LoadEndianness | None) -> None:
+    """Set the byte order assumed of files without a byteorder record. Raises TypeError for anything else."""
+    if not isinstance(endianness, LoadEndianness) and endianness is not None:
+        raise TypeError("Invalid argument type in function set_default_load_endianness")
+    _settings["endianness"] = endianness
+
+
+def get_default_mmap_options() -> int:
+    """The flags with which torch.load(mmap=True) maps a file: mmap.MAP_PRIVATE or mmap.MAP_SHARED."""
+    return _settings["mmap_flags"]
+
+
+class set_default_mmap_options:  # noqa: N801 - PyTorch's name
+    """Set the flags of torch.load(mmap=True), for good or as a context manager. Raises ValueError for other flags."""
+
+    def __init__(self, flags: int):
+        if flags not in (mmap.MAP_PRIVATE, mmap.MAP_SHARED):
+            raise ValueError(f"Invalid argument in function set_default_mmap_options, expected mmap.MAP_PRIVATE or mmap.MAP_SHARED, but got {flags}")
+        self.before = _settings["mmap_flags"]
+        _settings["mmap_flags"] = flags
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *exception: Any) -> None:
+        _settings["mmap_flags"] = self.before

@@ -1,0 +1,90 @@
+"""The pickler behind torch.save: storages leave the pickle, and every name is PyTorch's.
+
+Stands on the standard library's pickler written in Python, because the one in C can't write a name other than the
+object's own. Used by the zip and the legacy writer.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any
+
+from flambeau.base.layout import layout
+from flambeau.core.storage import Storage
+from flambeau.serialize import names, storage_io
+from flambeau.serialize.rebuild import get_layout
+from flambeau.serialize.storage_types import BY_DTYPE, UNTYPED, StorageReference, StorageType
+
+
+class Storages:
+    """The storages of one file, numbered in the order in which they are met."""
+
+    def __init__(self, key_of: Callable[[int, Storage], str]):
+        self.key_of = key_of
+        self.found: dict[int, tuple[str, Storage]] = {}
+        self.dtypes: dict[int, Any] = {}
+
+    def identity(self, thing: Any) -> tuple[Any, ...] | None:
+        """The persistent id of a storage; None for anything else.
+
+        Raises RuntimeError if one memory was met as two types, which the format can't express.
+        """
+        if isinstance(thing, Storage):
+            thing = StorageReference(thing)
+        if not isinstance(thing, StorageReference):
+            return None
+        storage, dtype = thing.storage, thing.dtype
+        if self.dtypes.setdefault(id(storage), dtype) is not dtype:
+            raise RuntimeError(
+                "Cannot save multiple tensors or storages that view the same data as different types"
+            )
+        key, _ = self.found.setdefault(id(storage), (self.key_of(len(self.found), storage), storage))
+        marker = UNTYPED if dtype is None else BY_DTYPE[dtype]
+        return ("storage", marker, key, "cpu", storage.nbytes // marker.itemsize)
+
+    def contents(self) -> list[tuple[str, memoryview]]:
+        """(key, bytes) of every storage."""
+        return [(key, storage_io.memory_of(storage)) for key, storage in self.found.values()]
+
+
+def pickler_class(pickle_module: Any) -> type:
+    """The pickler to use with this pickle module: its version in Python, if it has one, with our names."""
+    base = getattr(pickle_module, "_Pickler", pickle_module.Pickler)
+
+    class SavePickler(base):  # type: ignore[misc, valid-type]
+        def __init__(self, file: Any, protocol: int, identity: Callable[[Any], Any]):
+            super().__init__(file, protocol=protocol)
+            self.identity = identity
+
+        def persistent_id(self, thing: Any) -> Any:
+            return self.identity(thing)
+
+        def reducer_override(self, thing: Any) -> Any:
+            if isinstance(thing, layout):
+                return get_layout, (repr(thing),)
+            return NotImplemented
+
+        def save_global(self, thing: Any, name: str | None = None) -> None:
+            if isinstance(thing, StorageType):
+                module, foreign = thing.module, thing.name
+            else:
+                own = name or getattr(thing, "__qualname__", None) or thing.__name__
+                home = pickle.whichmodule(thing, own)
+                module, foreign = names.outward(home, own)
+                if (module, foreign) == (home, own) or "<locals>" in own:
+                    super().save_global(thing, name)
+                    return
+            if self.proto >= 4:
+                self.save(module)
+                self.save(foreign)
+                self.write(pickle.STACK_GLOBAL)
+            else:
+                self.write(pickle.GLOBAL + f"{module}\n{foreign}\n".encode())
+            self.memoize(thing)
+
+        if hasattr(base, "dispatch"):
+            dispatch = {**base.dispatch, FunctionType: save_global, StorageType: save_global}
+
+    return SavePickler

@@ -1,0 +1,210 @@
+"""How tensors are taken apart for a pickle and put together again: the functions that PyTorch's files name.
+
+Stands on storage_io. `reduce_tensor` is what `Tensor.__reduce_ex__` calls, `deepcopy_tensor` what `Tensor.__deepcopy__`
+calls; they are attached to the Tensor here because the core knows nothing of files. The `rebuild_*` functions are what a
+pickle calls, under PyTorch's names (see names.py). Nothing here trusts its arguments: they may come from a hostile file.
+"""
+
+from __future__ import annotations
+
+import copy
+import copyreg
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Any
+
+from flambeau.base import dtype as dtypes
+from flambeau.base import layout as layouts
+from flambeau.core.storage import Storage
+from flambeau.core.tensor import Tensor
+from flambeau.serialize import storage_io
+from flambeau.serialize.storage_types import BY_DTYPE, StorageReference
+
+#: `values_follow` is True in a thread that reads a legacy file, where storages are filled only after the tensors are made.
+reading = threading.local()
+
+# ---------------------------------------------------------------- taking apart
+
+
+def reduce_tensor(tensor: Tensor, protocol: int = 2) -> tuple[Any, ...]:
+    """The (function, arguments) by which pickle writes a tensor; the same for plain pickle and torch.save.
+
+    The graph is not written: a tensor that requires grad comes back as a leaf that requires grad.
+    """
+    function, arguments = _plain_parts(tensor)
+    state = attributes_of(tensor)
+    if type(tensor) is Tensor and not state:
+        return function, arguments
+    return rebuild_from_type_v2, (function, type(tensor), arguments, state)
+
+
+def _plain_parts(tensor: Tensor) -> tuple[Any, tuple[Any, ...]]:
+    requires_grad = bool(tensor.requires_grad)
+    if tensor.device.type == "meta":
+        shape, strides = tuple(tensor.shape), tuple(tensor.stride())
+        return rebuild_meta_tensor_no_storage, (tensor.dtype, shape, strides, requires_grad)
+    storage, offset, shape, strides, dtype = storage_io.parts(tensor)
+    if dtype in BY_DTYPE:
+        reference = StorageReference(storage, dtype)
+        return rebuild_tensor_v2, (reference, offset, shape, strides, requires_grad, OrderedDict())
+    reference = StorageReference(storage)
+    return rebuild_tensor_v3, (reference, offset, shape, strides, requires_grad, OrderedDict(), dtype)
+
+
+def attributes_of(tensor: Tensor) -> dict[str, Any]:
+    """The attributes that a program put on a tensor."""
+    return dict(getattr(tensor, "__dict__", None) or {})
+
+
+def reduce_storage(storage: Storage) -> tuple[Any, ...]:
+    """How plain pickle writes a storage: its bytes. Tensors that share it in one pickle still share it afterwards."""
+    return storage_from_bytes, (bytes(storage_io.memory_of(storage)),)
+
+
+def deepcopy_tensor(tensor: Tensor, memo: dict[int, Any]) -> Tensor:
+    """copy.deepcopy of a leaf tensor: new memory, same strides; views of one storage stay views of one copy.
+
+    Raises RuntimeError for a tensor with history.
+    """
+    if not tensor.is_leaf:
+        raise RuntimeError(
+            "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment.  If "
+            "you were attempting to deepcopy a module, this may be because of a torch.nn.utils.weight_norm usage, see "
+            "https://github.com/pytorch/pytorch/pull/103001"
+        )
+    found = memo.get(id(tensor))
+    if found is not None:
+        return found
+    function, arguments = _plain_parts(tensor)
+    copied = function(*(copy.deepcopy(argument, memo) for argument in arguments))
+    if type(tensor) is not Tensor:
+        copied = copied.as_subclass(type(tensor))
+    for name, value in attributes_of(tensor).items():
+        setattr(copied, name, copy.deepcopy(value, memo))
+    gradient = tensor.grad
+    if gradient is not None:
+        copied.grad = copy.deepcopy(gradient, memo)
+    memo[id(tensor)] = copied
+    return copied
+
+
+# ---------------------------------------------------------------- putting together
+
+
+def storage_from_bytes(content: bytes) -> Storage:
+    """A new storage with this content."""
+    if not isinstance(content, bytes | bytearray):
+        raise TypeError(f"the content of a storage must be bytes, not {type(content).__name__}")
+    storage = storage_io.allocate(len(content))
+    storage_io.memory_of(storage)[:] = content
+    return storage
+
+
+def rebuild_tensor(reference: StorageReference, offset: int, shape: Sequence[int], strides: Sequence[int]) -> Tensor:
+    """The tensor of this geometry (counted in elements) over a storage of known type.
+
+    Raises RuntimeError for geometry outside the storage.
+    """
+    return _over(reference, reference.dtype if isinstance(reference, StorageReference) else None, offset, shape, strides)
+
+
+def _over(reference: Any, dtype: Any, offset: int, shape: Sequence[int], strides: Sequence[int]) -> Tensor:
+    if not isinstance(reference, StorageReference):
+        raise TypeError(f"expected a storage, not {type(reference).__name__}")
+    return storage_io.make_tensor(reference.storage, dtype, offset, shape, strides)
+
+
+def rebuild_tensor_v2(
+    reference: StorageReference,
+    offset: int,
+    shape: Sequence[int],
+    strides: Sequence[int],
+    requires_grad: bool,
+    backward_hooks: Any,
+    metadata: dict[str, bool] | None = None,
+) -> Tensor:
+    """rebuild_tensor plus requires_grad. Hooks are never written; the argument keeps PyTorch's format."""
+    tensor = rebuild_tensor(reference, offset, shape, strides)
+    return with_grad(with_metadata(tensor, metadata), requires_grad)
+
+
+def rebuild_tensor_v3(
+    reference: StorageReference,
+    offset: int,
+    shape: Sequence[int],
+    strides: Sequence[int],
+    requires_grad: bool,
+    backward_hooks: Any,
+    dtype: dtypes.dtype,
+    metadata: dict[str, bool] | None = None,
+) -> Tensor:
+    """The same over a storage without type: of the dtypes that have no old storage name."""
+    return with_grad(with_metadata(_over(reference, dtype, offset, shape, strides), metadata), requires_grad)
+
+
+def rebuild_meta_tensor_no_storage(
+    dtype: dtypes.dtype, shape: Sequence[int], strides: Sequence[int], requires_grad: bool
+) -> Tensor:
+    """A tensor on meta: everything but values."""
+    return with_grad(storage_io.make_tensor(None, dtype, 0, shape, strides), requires_grad)
+
+
+def rebuild_from_type_v2(function: Any, cls: type, arguments: tuple[Any, ...], state: Any) -> Tensor:
+    """A tensor of a subclass, or one with attributes of its own."""
+    tensor = function(*arguments)
+    if type(tensor) is not cls:
+        if not (isinstance(cls, type) and issubclass(cls, Tensor)):
+            raise TypeError(f"expected a subclass of torch.Tensor, not {cls!r}")
+        tensor = tensor.as_subclass(cls)
+    if "__setstate__" in cls.__dict__:
+        tensor.__setstate__(state)
+        return tensor
+    # (attributes, slots) is how copyreg writes a class with slots.
+    attributes, slots = state if isinstance(state, tuple) and len(state) == 2 else (state, None)
+    # Straight into __dict__: a file must not reach the slots that say where the tensor's memory is.
+    tensor.__dict__.update(attributes or {})
+    for name, value in (slots or {}).items():
+        if hasattr(Tensor, name):
+            raise TypeError(f"a file can't set the attribute {name!r} of a tensor")
+        setattr(tensor, name, value)
+    return tensor
+
+
+def get_layout(name: str) -> layouts.layout:
+    """The storage scheme called `name` ("torch.strided"). Raises RuntimeError for one that doesn't exist here."""
+    if name != repr(layouts.strided):
+        raise RuntimeError(f"tensors of layout {name} are not supported")
+    return layouts.strided
+
+
+def with_metadata(tensor: Tensor, metadata: dict[str, bool] | None) -> Tensor:
+    """Applies the lazy conjugate and negative marks that a file may carry.
+
+    Raises NotImplementedError in a legacy file, where the values follow behind the pickle.
+    """
+    if metadata and (metadata.get("conj") or metadata.get("neg")):
+        if getattr(reading, "values_follow", False):
+            raise NotImplementedError(
+                "a conjugate or negative view in a file of the format before PyTorch 1.6 can't be loaded: save "
+                "tensor.resolve_conj().resolve_neg(), or save without _use_new_zipfile_serialization=False"
+            )
+        if metadata.get("conj"):
+            tensor = tensor.conj()
+        if metadata.get("neg"):
+            tensor = tensor.neg()
+    return tensor
+
+
+def with_grad(tensor: Tensor, requires_grad: bool) -> Tensor:
+    """The tensor, requiring grad if the file says so. Raises RuntimeError for integers and bools."""
+    if requires_grad:
+        if not (tensor.dtype.is_floating_point or tensor.dtype.is_complex):
+            raise RuntimeError("only Tensors of floating point and complex dtype can require gradients")
+        tensor.requires_grad_(True)
+    return tensor
+
+
+copyreg.pickle(Storage, reduce_storage)
+Tensor.__reduce_ex__ = reduce_tensor
+Tensor.__deepcopy__ = deepcopy_tensor

@@ -1,0 +1,375 @@
+"""The unpickler behind weights_only=True: reads tensors and plain containers, and never runs anything a file brings.
+
+An interpreter for the few pickle instructions that checkpoints need. Names are looked up in a fixed list (allowed.py),
+nothing is imported on a file's word; calls go only to functions of that list, new objects are made only of its classes.
+Everything else, and every malformed file, ends in an UnpicklingError. Used by torch.load.
+"""
+
+from __future__ import annotations
+
+import codecs
+import struct
+import warnings
+from collections import Counter, OrderedDict
+from collections.abc import Callable
+from pickle import UnpicklingError
+from typing import IO, Any
+
+from flambeau.base import dtype as dtypes
+from flambeau.core.tensor import Tensor
+from flambeau.serialize import allowed, names
+from flambeau.serialize.rebuild import rebuild_from_type_v2
+from flambeau.serialize.storage_types import StorageType
+
+#: Longest text or byte string that is read in one piece before the file must show that it has it.
+PIECE = 1 << 20
+#: Classes whose objects a file may make by calling them, or without arguments through NEWOBJ.
+CONTAINERS = (OrderedDict, Counter, set)
+
+
+class Refused(UnpicklingError):
+    """What the file wants isn't allowed; kind "global" (a program may allow it), "blocked", "unsupported" or "malformed"."""
+
+    def __init__(self, message: str, kind: str = "unsupported"):
+        super().__init__(message)
+        self.kind = kind
+
+
+class Mark:
+    """Where on the stack a group of items begins."""
+
+
+class SafeUnpickler:
+    """Reads one pickle from a binary file. persistent_load gets the persistent ids (storages) of the file."""
+
+    def __init__(self, file: IO[bytes], persistent_load: Callable[[Any], Any], encoding: str = "bytes"):
+        self.file, self.persistent_load, self.encoding = file, persistent_load, encoding
+        self.stack: list[Any] = []
+        self.memo: dict[int, Any] = {}
+        self.named: dict[int, Any] = {}  # by id, kept alive by the value
+
+    # ---- reading
+
+    def read(self, size: int) -> bytes:
+        """Exactly `size` bytes. Raises EOFError; a false size costs no memory."""
+        if size <= PIECE:
+            content = self.file.read(size)
+        else:
+            pieces, left = [], size
+            while left:
+                piece = self.file.read(min(left, PIECE))
+                if not piece:
+                    break
+                pieces.append(piece)
+                left -= len(piece)
+            content = b"".join(pieces)
+        if len(content) != size:
+            raise EOFError("Ran out of input")
+        return content
+
+    def number(self, form: str) -> Any:
+        """One number in a struct format."""
+        return struct.unpack(form, self.read(struct.calcsize(form)))[0]
+
+    def line(self) -> str:
+        """The text up to the end of the line."""
+        content = self.file.readline(PIECE)
+        if not content.endswith(b"\n"):
+            raise EOFError("Ran out of input")
+        return self.text(content[:-1])
+
+    @staticmethod
+    def text(content: bytes) -> str:
+        """UTF-8 text."""
+        try:
+            return content.decode("utf-8", "surrogatepass")
+        except UnicodeDecodeError as error:
+            raise Refused(str(error), "malformed") from None
+
+    def load(self) -> Any:
+        """The object in the file.
+
+        Raises UnpicklingError for anything that isn't allowed or well formed, EOFError at the end of the file; errors in the
+        data of a storage or the geometry of a tensor come as the RuntimeError of the function that found them.
+        """
+        instructions = self.INSTRUCTIONS
+        while True:
+            code = self.file.read(1)
+            if not code:
+                raise EOFError
+            if code == b".":
+                return self.pop()
+            instruction = instructions.get(code)
+            if instruction is None:
+                raise Refused(f"Unsupported operand {code[0]}")
+            instruction(self)
+
+    # ---- the stack
+
+    def pop(self) -> Any:
+        """The top of the stack."""
+        if not self.stack or self.stack[-1] is Mark:
+            raise Refused("unpickling stack underflow", "malformed")
+        return self.stack.pop()
+
+    def top(self) -> Any:
+        """The top of the stack, which stays there."""
+        if not self.stack or self.stack[-1] is Mark:
+            raise Refused("unpickling stack underflow", "malformed")
+        return self.stack[-1]
+
+    def pop_group(self) -> list[Any]:
+        """The items above the last mark."""
+        for index in range(len(self.stack) - 1, -1, -1):
+            if self.stack[index] is Mark:
+                items = self.stack[index + 1 :]
+                del self.stack[index:]
+                return items
+        raise Refused("unpickling stack underflow", "malformed")
+
+    def pop_tuple(self, count: int) -> tuple[Any, ...]:
+        """The last `count` items."""
+        return tuple([self.pop() for _ in range(count)][::-1])
+
+    # ---- instructions: names, calls, objects
+
+    def protocol(self) -> None:
+        version = self.number("<B")
+        if version != 2:
+            warnings.warn(
+                f"Detected pickle protocol {version} in the checkpoint, which was not the default pickle protocol used by "
+                "`torch.load` (2). The weights_only Unpickler might not support all instructions implemented by this "
+                "protocol, please file an issue for adding support if you encounter this.",
+                stacklevel=6,
+            )
+
+    def global_(self) -> None:
+        module, name = names.modern(self.line(), self.line())
+        full_name = f"{module}.{name}"
+        if module.partition(".")[0] in allowed.BLOCKED_MODULES:
+            raise Refused(f"Trying to load unsupported GLOBAL {full_name} whose module {module} is blocked.", "blocked")
+        try:
+            found = allowed.lookup(full_name)
+        except (KeyError, ImportError, AttributeError):
+            shown = name if module == "builtins" else full_name
+            raise Refused(
+                f"Unsupported global: GLOBAL {shown} was not an allowed global by default. Please use "
+                f"`torch.serialization.add_safe_globals([{shown}])` or the `torch.serialization.safe_globals([{shown}])` "
+                "context manager to allowlist this global if you trust this class/function.",
+                "global",
+            ) from None
+        self.named[id(found)] = found
+        self.stack.append(found)
+
+    def reduce(self) -> None:
+        arguments, function = self.pop(), self.pop()
+        if id(function) not in self.named or isinstance(function, StorageType | dtypes.dtype):
+            raise Refused(f"Trying to call reduce for unrecognized function {function}")
+        if type(arguments) is not tuple:
+            raise Refused(f"arguments of {function} must be a tuple, not {type(arguments).__name__}", "malformed")
+        self.stack.append(self.call(function, arguments))
+
+    def call(self, function: Any, arguments: tuple[Any, ...]) -> Any:
+        """Call a function of the list; those that aren't ours are kept from being used as a memory bomb."""
+        if function is codecs.encode:
+            if not (len(arguments) == 2 and isinstance(arguments[0], str) and arguments[1] == "latin1"):
+                raise Refused("_codecs.encode is allowed for text in latin1 only")
+        elif function is bytearray and not all(isinstance(argument, bytes | str) for argument in arguments):
+            raise Refused("bytearray is allowed for bytes only")
+        elif function is rebuild_from_type_v2:
+            self.check_from_type(arguments)
+        elif function is Tensor:
+            raise Refused(f"Trying to call reduce for unrecognized function {function}")
+        try:
+            return function(*arguments)
+        except (TypeError, ValueError, AttributeError, LookupError, OverflowError) as error:
+            name = getattr(function, "__name__", function)
+            raise Refused(f"{name} got arguments it can't take: {error}", "malformed") from error
+
+    def check_from_type(self, arguments: tuple[Any, ...]) -> None:
+        """The nested call of _rebuild_from_type_v2 must itself be one that the file was allowed to name."""
+        if len(arguments) != 4 or type(arguments[2]) is not tuple:
+            raise Refused("_rebuild_from_type_v2 takes a function, a class, a tuple and a state", "malformed")
+        function, cls, inner, _ = arguments
+        for thing in (function, cls):
+            if id(thing) not in self.named:
+                raise Refused(f"Trying to call reduce for unrecognized function {thing}")
+        if function is rebuild_from_type_v2:
+            self.check_from_type(inner)
+
+    def new_object(self) -> None:
+        arguments, cls = self.pop(), self.pop()
+        if type(arguments) is not tuple:
+            raise Refused(f"arguments of {cls} must be a tuple, not {type(arguments).__name__}", "malformed")
+        if not (isinstance(cls, type) and (cls in CONTAINERS or allowed.is_allowed(cls))):
+            raise Refused(f"Trying to create new object for unrecognized class {cls}")
+        self.stack.append(cls.__new__(cls, *arguments))
+
+    def build(self) -> None:
+        state, target = self.pop(), self.top()
+        kind = type(target)
+        if kind is OrderedDict and isinstance(state, dict):
+            target.__dict__.update(state)
+        elif allowed.is_allowed(kind):
+            self.set_state(target, state)
+        elif isinstance(target, Tensor):
+            raise Refused("this file was written by a very old PyTorch; load and save it again with PyTorch 1.0 or newer")
+        else:
+            raise Refused(
+                "Can only build Tensor, Parameter, OrderedDict or types allowlisted via `add_safe_globals`, but got "
+                f"{kind}"
+            )
+
+    @staticmethod
+    def set_state(target: Any, state: Any) -> None:
+        """Give an object of an added class its state."""
+        if hasattr(target, "__setstate__"):
+            target.__setstate__(state)
+            return
+        attributes, slots = state if isinstance(state, tuple) and len(state) == 2 else (state, None)
+        for name, value in (attributes or {}).items():
+            setattr(target, name, value)
+        for name, value in (slots or {}).items():
+            setattr(target, name, value)
+
+    def persistent(self) -> None:
+        identity = self.pop()
+        if type(identity) is not tuple:
+            raise Refused(f"saved_id must be a tuple, got {type(identity).__name__}", "malformed")
+        if not identity or identity[0] not in ("storage", b"storage"):
+            kind = identity[0] if identity else None
+            raise Refused(f"Only persistent_load of storage is allowed, but got {type(kind)}")
+        self.stack.append(self.persistent_load(identity))
+
+    # ---- instructions: containers
+
+    def append(self) -> None:
+        item, target = self.pop(), self.top()
+        if type(target) is not list:
+            raise Refused(f"Can only append to lists, but got {type(target)}")
+        target.append(item)
+
+    def appends(self) -> None:
+        items, target = self.pop_group(), self.top()
+        if type(target) is not list:
+            raise Refused(f"Can only extend lists, but got {type(target)}")
+        target.extend(items)
+
+    def put(self, target: Any, items: list[Any], instruction: str) -> None:
+        """Set pairs in a dict."""
+        if type(target) not in (dict, OrderedDict, Counter):
+            raise Refused(
+                f"Can only {instruction} for dict, collections.OrderedDict, collections.Counter, but got {type(target)}"
+            )
+        if len(items) % 2:
+            raise Refused("odd number of items for SETITEMS", "malformed")
+        try:
+            for key, value in zip(items[::2], items[1::2], strict=True):
+                target[key] = value
+        except TypeError as error:  # an unhashable key
+            raise Refused(str(error), "malformed") from error
+
+    def set_item(self) -> None:
+        value, key = self.pop(), self.pop()
+        self.put(self.top(), [key, value], "SETITEM")
+
+    def set_items(self) -> None:
+        items = self.pop_group()
+        self.put(self.top(), items, "SETITEMS")
+
+    # ---- instructions: values
+
+    def short_string(self) -> None:
+        content = self.read(self.number("<B"))
+        # Python 2 wrote its str by this instruction: bytes or text, as the caller of torch.load says.
+        try:
+            self.stack.append(content if self.encoding == "bytes" else content.decode(self.encoding, "strict"))
+        except UnicodeDecodeError as error:
+            raise Refused(str(error), "malformed") from None
+
+    def unicode(self) -> None:
+        self.stack.append(self.text(self.read(self.number("<I"))))
+
+    def long(self) -> None:
+        self.stack.append(int.from_bytes(self.read(self.number("<B")), "little", signed=True))
+
+    def get(self, form: str) -> None:
+        index = self.number(form)
+        if index not in self.memo:
+            raise Refused(f"Memo value not found at index {index}", "malformed")
+        self.stack.append(self.memo[index])
+
+    def remember(self, form: str) -> None:
+        self.memo[self.number(form)] = self.top()
+
+    INSTRUCTIONS: dict[bytes, Callable[[SafeUnpickler], Any]] = {
+        b"\x80": protocol,
+        b"c": global_,
+        b"R": reduce,
+        b"\x81": new_object,
+        b"b": build,
+        b"Q": persistent,
+        b"a": append,
+        b"e": appends,
+        b"s": set_item,
+        b"u": set_items,
+        b"(": lambda self: self.stack.append(Mark),
+        b")": lambda self: self.stack.append(()),
+        b"]": lambda self: self.stack.append([]),
+        b"}": lambda self: self.stack.append({}),
+        b"\x8f": lambda self: self.stack.append(set()),
+        b"t": lambda self: self.stack.append(tuple(self.pop_group())),
+        b"\x85": lambda self: self.stack.append(self.pop_tuple(1)),
+        b"\x86": lambda self: self.stack.append(self.pop_tuple(2)),
+        b"\x87": lambda self: self.stack.append(self.pop_tuple(3)),
+        b"N": lambda self: self.stack.append(None),
+        b"\x88": lambda self: self.stack.append(True),
+        b"\x89": lambda self: self.stack.append(False),
+        b"J": lambda self: self.stack.append(self.number("<i")),
+        b"K": lambda self: self.stack.append(self.number("<B")),
+        b"M": lambda self: self.stack.append(self.number("<H")),
+        b"G": lambda self: self.stack.append(self.number(">d")),
+        b"U": short_string,
+        b"X": unicode,
+        b"\x8a": long,
+        b"h": lambda self: self.get("<B"),
+        b"j": lambda self: self.get("<I"),
+        b"q": lambda self: self.remember("<B"),
+        b"r": lambda self: self.remember("<I"),
+    }
+
+
+# ---------------------------------------------------------------- what the user is told
+
+VERSION_NOTE = (
+    "In PyTorch 2.6, we changed the default value of the `weights_only` argument in `torch.load` from `False` to `True`. "
+    "Re-running `torch.load` with `weights_only` set to `False` will likely succeed, but it can result in arbitrary code "
+    "execution. Do it only if you got the file from a trusted source."
+)
+DOCUMENTATION = (
+    "\n\nCheck the documentation of torch.load to learn more about types accepted by default with weights_only "
+    "https://pytorch.org/docs/stable/generated/torch.load.html."
+)
+
+
+def explained(error: UnpicklingError) -> UnpicklingError:
+    """The error that torch.load raises: PyTorch's words around what the unpickler found."""
+    kind = getattr(error, "kind", "unsupported")
+    if kind == "global":
+        text = (
+            "Weights only load failed. This file can still be loaded, to do so you have two options, \033[1mdo those steps "
+            f"only if you trust the source of the checkpoint\033[0m. \n\t(1) {VERSION_NOTE}\n\t(2) Alternatively, to load "
+            "with `weights_only=True` please check the recommended steps in the following error message.\n\t"
+            f"WeightsUnpickler error: {error}"
+        )
+    elif kind == "malformed":
+        text = f"Weights only load failed. The file is damaged or is no checkpoint.\n\n{error}"
+    else:
+        text = f"Weights only load failed. {VERSION_NOTE}\n"
+        if kind != "blocked":
+            text += (
+                "Please file an issue with the following so that we can make `weights_only=True` compatible with your use "
+                "case: WeightsUnpickler error: "
+            )
+        text += f"\n\n{error}"
+    return UnpicklingError(text + DOCUMENTATION)

@@ -1,0 +1,6 @@
+"""Puts the harness of this folder on the import path."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))

@@ -1,0 +1,174 @@
+"""The layers of docs/architecture.md, kept by parsing every import of the package, those inside functions too."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+PACKAGE = "flambeau"
+LAYERS = {"version": 0, "base": 0, "ir": 1, "codegen": 2, "core": 3, "ops": 4, "compile": 5}
+ROOMS = 6  # nn, optim, utils, ...: every other folder
+TOP = 7  # the namespace and the command
+TOP_MODULES = {"", "__init__", "__main__", "cli", "as_torch", "locate"}
+# Rooms of the same floor don't know each other, but for these.
+SIBLINGS = {
+    "distributed": {"nn"},
+    "export": {"nn"},
+    "onnx": {"nn", "export"},
+    "jit": {"nn", "export"},
+    "optim": {"nn"},  # swa_utils.AveragedModel is a module
+}
+DEPENDENCIES = {"numpy"}
+COMPILER = "llvmlite"  # only for codegen
+IMPORTING_CALLS = {"import_module", "importlib.import_module", "__import__"}
+DYNAMIC_IMPORTERS = {"as_torch", "locate", "serialize"}  # whose job it is to import by a name that is computed
+
+
+@dataclass(frozen=True)
+class Import:
+    """One import: who imports, what, and where it is written."""
+
+    importer: str
+    target: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"{self.importer}:{self.line} imports {self.target}"
+
+
+def room(module: str) -> str:
+    """The first name below the package: `flambeau.core.tensor` lives in `core`."""
+    return module.split(".")[1] if "." in module else ""
+
+
+def layer(module: str) -> int:
+    name = room(module)
+    return TOP if name in TOP_MODULES else LAYERS.get(name, ROOMS)
+
+
+def is_type_checking(test: ast.expr) -> bool:
+    return ast.unparse(test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING")
+
+
+def statements(tree: ast.AST) -> Iterator[ast.AST]:
+    """Every node that can run; what stands under `if TYPE_CHECKING` is for readers and editors only."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.If) and is_type_checking(node.test):
+            for other in node.orelse:
+                yield from statements(other)
+            continue
+        yield node
+        yield from statements(node)
+
+
+def imports(source: str, module: str, is_package: bool, known: set[str]) -> Iterator[Import]:
+    """The imports of a module's source; `known` are the package's modules, which tells modules from other names."""
+    for node in statements(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield Import(module, alias.name, node.lineno)
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                parts = module.split(".")
+                parts = parts[: len(parts) - node.level + is_package]
+                base = ".".join([*parts, base] if base else parts)
+            for alias in node.names:
+                full = f"{base}.{alias.name}"
+                yield Import(module, full if full in known else base, node.lineno)
+        elif isinstance(node, ast.Call) and ast.unparse(node.func) in IMPORTING_CALLS:
+            first = node.args[0] if node.args else None
+            constant = isinstance(first, ast.Constant) and isinstance(first.value, str)
+            yield Import(module, first.value if constant else "a computed name", node.lineno)
+
+
+def objection(found: Import) -> str | None:
+    """Why this import is not allowed, or None."""
+    head, here = found.target.partition(".")[0], layer(found.importer)
+    if found.target == "a computed name":
+        return None if room(found.importer) in DYNAMIC_IMPORTERS else "imports by a computed name can't be checked"
+    if head == PACKAGE:
+        there, one, other = layer(found.target), room(found.importer), room(found.target)
+        if here == ROOMS and found.target == PACKAGE:
+            return None  # rooms are written in the public operators, like a user's program
+        if there > here:
+            return f"climbs from layer {here} to layer {there}"
+        if here == there == ROOMS and one != other and other not in SIBLINGS.get(one, ()):
+            return "rooms of the same floor are independent"
+        return None
+    if head == COMPILER:
+        return None if room(found.importer) == "codegen" else "only codegen may import llvmlite"
+    if head in sys.stdlib_module_names or head in DEPENDENCIES:
+        return None
+    return "the package stands on the standard library, NumPy and (in codegen) llvmlite"
+
+
+@pytest.fixture(scope="module")
+def modules(root: Path) -> dict[str, Path]:
+    found = {}
+    for path in sorted((root / PACKAGE).rglob("*.py")):
+        parts = path.relative_to(root).with_suffix("").parts
+        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+@pytest.fixture(scope="module")
+def found_imports(modules: dict[str, Path]) -> list[Import]:
+    known = set(modules)
+    return [
+        found
+        for name, path in modules.items()
+        for found in imports(path.read_text(), name, path.name == "__init__.py", known)
+    ]
+
+
+def test_imports_point_down(found_imports: list[Import]) -> None:
+    assert len(found_imports) > 20
+    objections = [f"{found}: {reason}" for found in found_imports if (reason := objection(found))]
+    assert not objections, "\n" + "\n".join(objections)
+
+
+def test_nobody_imports_pytorch(found_imports: list[Import]) -> None:
+    assert not [str(found) for found in found_imports if found.target.partition(".")[0] == "torch"]
+
+
+def test_every_folder_is_a_package(modules: dict[str, Path]) -> None:
+    folders = {path.parent for path in modules.values()}
+    assert not [str(folder) for folder in folders if not (folder / "__init__.py").exists()]
+
+
+def test_every_module_says_what_it_is(modules: dict[str, Path]) -> None:
+    sources = {name: path.read_text() for name, path in modules.items()}
+    silent = [name for name, source in sources.items() if source.strip() and not ast.get_docstring(ast.parse(source))]
+    assert not silent, f"no docstring: {', '.join(silent)}"
+
+
+@pytest.mark.parametrize(
+    ("importer", "source", "reason"),
+    [
+        ("flambeau.base.dtype", "import numpy, sys\nfrom . import errors", None),
+        ("flambeau.base.dtype", "from flambeau.core import tensor", "climbs"),
+        ("flambeau.ir.scalar", "def f():\n    from ..codegen import jit", "climbs"),
+        ("flambeau.ops.view", "from ..core.tensor import Tensor", None),
+        ("flambeau.ops.view", "import flambeau", "climbs"),
+        ("flambeau.core.op", "import llvmlite.binding", "only codegen"),
+        ("flambeau.codegen.jit", "import llvmlite.binding", None),
+        ("flambeau.optim.adam", "import flambeau as torch", None),
+        ("flambeau.optim.adam", "import flambeau.cli", "climbs"),
+        ("flambeau.nn.linear", "from flambeau.optim import Optimizer", "independent"),
+        ("flambeau.export.api", "from flambeau.nn import Module", None),
+        ("flambeau.nn.linear", "if 1:\n    import torch", "stands on"),
+        ("flambeau.nn.linear", "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import torch", None),
+        ("flambeau.nn.linear", "import importlib\nimportlib.import_module('x' + 'y')", "computed"),
+        ("flambeau.nn.linear", "import importlib\nimportlib.import_module('scipy.linalg')", "stands on"),
+    ],
+)
+def test_the_checker_sees_what_it_should(importer: str, source: str, reason: str | None) -> None:
+    found = imports(source, importer, is_package=False, known={"flambeau.core.tensor"})
+    answers = [answer for each in found if (answer := objection(each))]
+    assert (reason is None and not answers) or (reason is not None and len(answers) == 1 and reason in answers[0])

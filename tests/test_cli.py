@@ -1,0 +1,163 @@
+"""The command: programs that import torch run under flambeau, as Python would run them."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from flambeau import version
+from flambeau.version import TorchVersion
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def flambeau(run_python: Run, tmp_path: Path) -> Run:
+    """Runs `python -m flambeau ...` in an empty folder."""
+
+    def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+        return run_python("-m", "flambeau", *arguments, cwd=tmp_path)
+
+    return run
+
+
+def written(folder: Path, name: str, source: str) -> Path:
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(source)
+    return path
+
+
+REDIRECTION = """
+import importlib.metadata, importlib.util
+assert importlib.util.find_spec("torch") is not None        # before anything is imported
+assert importlib.util.find_spec("torch.nn.functional") is not None
+assert importlib.util.find_spec("torch.no_such_module") is None
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+import torch.optim.lr_scheduler
+from torch import Tensor
+from torch.utils.data import DataLoader
+import flambeau, flambeau.nn, flambeau.utils.data
+assert torch is flambeau and nn is flambeau.nn and F is flambeau.nn.functional
+assert DataLoader is flambeau.utils.data.DataLoader and nn.Linear is flambeau.nn.Linear
+assert isinstance(torch.ones(2), flambeau.Tensor) and isinstance(flambeau.ones(2), Tensor)
+assert flambeau.nn.__name__ == flambeau.nn.__spec__.name == "flambeau.nn"
+assert importlib.metadata.version("torch") == torch.__version__
+assert "torch" in {each.metadata["Name"] for each in importlib.metadata.distributions()}
+assert importlib.util.find_spec("torch") is not None
+try:
+    import torch.no_such_module
+except ModuleNotFoundError as error:
+    assert "torch.no_such_module" in str(error)
+else:
+    raise AssertionError
+print("redirected")
+"""
+
+
+def test_torch_is_flambeau(flambeau: Run, tmp_path: Path) -> None:
+    answer = flambeau("run", written(tmp_path, "program.py", REDIRECTION))
+    assert (answer.returncode, answer.stdout, answer.stderr) == (0, "redirected\n", "")
+
+
+def test_nothing_is_redirected_without_asking(run_python: Run, tmp_path: Path) -> None:
+    source = "import flambeau, sys; assert 'torch' not in sys.modules; print(len(sys.meta_path))"
+    plain = run_python("-c", "import sys; print(len(sys.meta_path))", cwd=tmp_path)
+    assert run_python("-c", source, cwd=tmp_path).stdout == plain.stdout
+
+
+PROGRAM = """
+import sys
+import beside
+print(__name__, sys.argv[1:], __file__ == sys.modules["__main__"].__file__, beside.__name__, __package__, __spec__)
+"""
+
+
+def test_a_script_sees_what_python_shows_it(flambeau: Run, run_python: Run, tmp_path: Path) -> None:
+    script = written(tmp_path, "folder/program.py", PROGRAM)
+    written(tmp_path, "folder/beside.py", "")
+    arguments = ["folder/program.py", "-x", "--epochs", "3"]
+    answer, python = flambeau("run", *arguments), run_python(*arguments, cwd=tmp_path)
+    assert script.exists() and answer.stderr == "" and answer.returncode == 0
+    assert answer.stdout == python.stdout == "__main__ ['-x', '--epochs', '3'] True beside None None\n"
+
+
+def test_a_module_runs_as_python_runs_it(flambeau: Run, run_python: Run, tmp_path: Path) -> None:
+    written(tmp_path, "package/__init__.py", "")
+    written(tmp_path, "package/other.py", "word = 'found'")
+    tool = "import sys\nfrom .other import word\nprint(word, __name__, __package__, sys.argv)"
+    written(tmp_path, "package/tool.py", tool)
+    written(tmp_path, "package/__main__.py", "from .other import word\nprint('main', word, __spec__.name)")
+    for arguments in (["-m", "package.tool", "a", "-b"], ["-m", "package"]):
+        answer, python = flambeau("run", *arguments), run_python(*arguments, cwd=tmp_path)
+        assert answer.stdout == python.stdout != "" and answer.returncode == 0, answer.stderr
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "def fail():\n    raise ValueError('no')\n\nfail()\n",
+        "try:\n    1 / 0\nexcept ZeroDivisionError as error:\n    raise KeyError('k') from error\n",
+        "x = (1,\ny = 2\n",
+        "import sys\nsys.exit(3)\n",
+        "import sys\nsys.exit('a last word')\n",
+        "raise SystemExit\n",
+    ],
+    ids=["error", "cause", "syntax", "exit", "exit_message", "exit_plain"],
+)
+def test_a_failing_script_ends_as_under_python(flambeau: Run, run_python: Run, tmp_path: Path, source: str) -> None:
+    written(tmp_path, "program.py", source)
+    answer, python = flambeau("run", "program.py"), run_python("program.py", cwd=tmp_path)
+    assert (answer.returncode, answer.stderr, answer.stdout) == (python.returncode, python.stderr, python.stdout)
+
+
+@pytest.mark.parametrize("arguments", [["missing.py"], ["-m", "missing"], ["-m", "missing.module"]])
+def test_what_is_not_there(flambeau: Run, run_python: Run, tmp_path: Path, arguments: list[str]) -> None:
+    answer, python = flambeau("run", *arguments), run_python(*arguments, cwd=tmp_path)
+    assert (answer.returncode, answer.stderr) == (python.returncode, python.stderr)
+
+
+def test_classes_of_the_program_can_be_pickled_and_sent_to_workers(flambeau: Run, tmp_path: Path) -> None:
+    source = """
+import pickle
+from torch.utils.data import DataLoader, Dataset
+
+class Squares(Dataset):
+    def __len__(self):
+        return 4
+    def __getitem__(self, index):
+        return index * index
+
+if __name__ == "__main__":
+    assert type(pickle.loads(pickle.dumps(Squares()))) is Squares
+    print([batch.tolist() for batch in DataLoader(Squares(), batch_size=2, num_workers=2)])
+"""
+    answer = flambeau("run", written(tmp_path, "program.py", source))
+    assert (answer.stdout, answer.returncode) == ("[[0, 1], [4, 9]]\n", 0), answer.stderr
+
+
+def test_where(flambeau: Run) -> None:
+    answer = flambeau("where", "relu")
+    assert answer.returncode == 0 and "torch.relu" in answer.stdout and "torch.nn.functional.relu" in answer.stdout
+    answer = flambeau("where", "no_such_operator")
+    assert answer.returncode == 1 and "no_such_operator" in answer.stderr
+
+
+def test_version_and_usage(flambeau: Run) -> None:
+    assert flambeau("--version").stdout == f"flambeau {version.FLAMBEAU} (the API of PyTorch {version.PYTORCH})\n"
+    assert flambeau("--help").stdout.startswith("usage: flambeau run script.py [args]")
+    for wrong in ([], ["run"], ["run", "-m"], ["walk"], ["where"]):
+        answer = flambeau(*wrong)
+        assert answer.returncode == 2 and answer.stderr.startswith("usage:")
+
+
+def test_versions_compare_by_their_numbers() -> None:
+    ours = TorchVersion("2.13.0+flambeau.0.1.0")
+    assert ours >= "2.9" and ours > "2.5.1" and ours < "2.14" and ours >= (2, 13) and not ours < "2.13.0"
+    assert ours == "2.13.0+flambeau.0.1.0" and ours != "2.13.0" and TorchVersion("2.13") == "2.13.0"
+    assert ours.startswith("2.13") and isinstance(version.__version__, str)
