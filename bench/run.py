@@ -80,8 +80,8 @@ class Contender:
         return self.read()
 
     def stop(self) -> None:
-        if self.process is not None and self.process.stdin is not None:
-            self.process.stdin.close()
+        if self.process is not None:
+            self.process.kill()
             self.process.wait()
 
 

@@ -1,0 +1,75 @@
+"""flambeau: an independent implementation of PyTorch; `import flambeau as torch`.
+
+The namespace of torch: operators come from `flambeau.ops` (each registers itself), types and switches from base and core, and the
+rooms (nn, optim, utils, ...) are imported when they are first used.
+"""
+
+from __future__ import annotations
+
+import importlib as _importlib
+from typing import Any as _Any
+
+from flambeau import ops as _ops  # noqa: F401 - registers the operators
+from flambeau.base import dtype as _dtypes
+from flambeau.base.device import device, get_default_device, set_default_device
+from flambeau.base.dtype import (
+    can_cast, dtype, finfo, get_default_dtype, iinfo, promote_types, set_default_dtype)
+from flambeau.base.layout import (
+    Size, channels_last, channels_last_3d, contiguous_format, layout, memory_format, preserve_format, strided)
+from flambeau.core import derive as _derive
+from flambeau.core.modes import (
+    autocast, enable_grad, inference_mode, is_grad_enabled, is_inference_mode_enabled, no_grad, set_grad_enabled)
+from flambeau.core.printing import set_printoptions
+from flambeau.core.tensor import Tensor
+from flambeau.core.threads import get_num_interop_threads, get_num_threads, set_num_interop_threads, set_num_threads
+from flambeau.version import __version__
+
+globals().update(_dtypes.all_dtypes())
+globals().update(_derive.NAMESPACE)
+_derive.save_code()
+
+from math import e, inf, nan, pi  # noqa: E402
+
+newaxis = None
+torch_function_names = tuple(_derive.NAMESPACE)
+
+_ROOMS = frozenset((
+    "amp", "autograd", "backends", "cuda", "distributed", "fft", "func", "hub", "jit", "linalg", "nn", "onnx", "optim",
+    "overrides", "profiler", "quantization", "random", "return_types", "serialization", "signal", "sparse", "special", "testing",
+    "types", "utils", "version", "compiler", "export", "multiprocessing", "mps", "xpu", "accelerator", "_C", "_tensor"))
+_FROM_ROOMS = {
+    "save": "serialization", "load": "serialization", "manual_seed": "random", "seed": "random", "initial_seed": "random",
+    "get_rng_state": "random", "set_rng_state": "random", "Generator": "random", "default_generator": "random",
+    "compile": "compiler_api",
+    "autocast_mode": "amp",
+}
+
+
+def __getattr__(name: str) -> _Any:
+    """Rooms of the namespace, imported at first use."""
+    if name in _ROOMS:
+        try:
+            return _importlib.import_module(f"flambeau.{name}")
+        except ModuleNotFoundError as missing:
+            if missing.name != f"flambeau.{name}":
+                raise
+    elif name in _FROM_ROOMS:
+        value = getattr(_importlib.import_module(f"flambeau.{_FROM_ROOMS[name]}"), name)
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module 'flambeau' has no attribute '{name}'")
+
+
+def is_floating_point(input: Tensor) -> bool:
+    """Whether the dtype of `input` is a floating point type."""
+    return input.is_floating_point()
+
+
+def is_complex(input: Tensor) -> bool:
+    """Whether the dtype of `input` is a complex type."""
+    return input.is_complex()
+
+
+def numel(input: Tensor) -> int:
+    """The number of elements."""
+    return input.numel()

@@ -57,9 +57,7 @@ class GradScaler:
         self._device = device
         self._enabled = enabled
         if enabled and device == "cuda" and not flambeau.cuda.is_available():
-            warnings.warn(
-                "torch.cuda.amp.GradScaler is enabled, but CUDA is not available.  Disabling.", stacklevel=2
-            )
+            warnings.warn("torch.cuda.amp.GradScaler is enabled, but CUDA is not available.  Disabling.", stacklevel=2)
             self._enabled = False
         if not self._enabled:
             return
@@ -228,9 +226,7 @@ class GradScaler:
                 scale.copy_(new_scale.reshape(()))
         else:
             flags = [
-                flag
-                for state in self._per_optimizer_states.values()
-                for flag in state["found_inf_per_device"].values()
+                flag for state in self._per_optimizer_states.values() for flag in state["found_inf_per_device"].values()
             ]
             assert flags, "No inf checks were recorded prior to update."
             self._adapt(scale, growth_tracker, any(flag.item() for flag in flags))

@@ -14,14 +14,15 @@ from flambeau.codegen import state
 from flambeau.codegen.conv_band import Reach, Tensor5, Triple, geometry
 from flambeau.codegen.conv_depthwise import depthwise_kernel, depthwise_weight_kernel
 from flambeau.codegen.conv_gather import BLOCK_STEPS, BOX_PIXELS, TILE_SLOTS, forward_kernel, weights_kernel
-from flambeau.codegen.conv_weight import PIXEL_STEPS, ROW_VECTORS, pack_gradient_kernel, reduce_kernel, weight_kernel
+from flambeau.codegen.conv_weight import PIXEL_STEPS, ROW_VECTORS, pack_gradient_kernel, patch_table, reduce_kernel, weight_kernel
 from flambeau.codegen.gemm import Matrix, gemm_phases, pack_kernel
-from flambeau.codegen.gemm_micro import BYTES, Epilogue, Kind, kind_of, register_rows, relu
+from flambeau.codegen.gemm_micro import BYTES, Epilogue, Kind, kind_of, micro_table, register_rows, relu
 from flambeau.codegen.launch import Phase
 
 
 WEIGHT_ROWS = 126      # (channel, tap) rows per task of the weight gradient
 WEIGHT_ROWS_ALONE = 320
+PATCH_PRODUCTS = 256   # images x channels up to which a product each is planned
 WEIGHT_PIXELS = 4096
 
 
@@ -74,7 +75,7 @@ def _gather_phases(kind: Kind, images: int, channels: int, rows: int, groups: in
     if taps and w.strides[2] == taps and w.taps == tuple(range(taps)):
         # (channel, tap) is contiguous: packed as the rows of a matrix
         total = groups * panels * -(-channels // g.block)
-        constants = (w.slot, 1, w.strides[0], 0, w.strides[1], 1, rows, row_step, panels, channels * taps, channels * taps,
+        constants = (w.slot, 0, 1, w.strides[0], 0, w.strides[1], 1, rows, row_step, panels, channels * taps, channels * taps,
                      g.block * taps, weights)
         phases.append(Phase(pack_kernel(kind, height, "depth"), total, max(1, total // (8 * threads)), constants))
     elif taps:
@@ -84,7 +85,7 @@ def _gather_phases(kind: Kind, images: int, channels: int, rows: int, groups: in
     scratch += (groups * panels * height * channels * taps * size_of + 127) // 64 * 64
     share = ((g.band + 2 * width) * size_of + 63) // 64 * 64 + ((g.block * taps + 2) * width * size_of + 127) // 64 * 64
     constants = (*g.constants, scratch, share, rows, row_step, panels, tile_panels, count_m, target.slot, place, *target.strides,
-                 bias_slot, weights, 0, 0, *g.taps)
+                 bias_slot, weights, 0, 0, micro_table(kind, 2, height, True, True), *g.taps)
     total = groups * count_m * g.boxes
     phases.append(Phase(forward_kernel(kind, finish, _rows_contiguous(source, size)), total, max(1, total // (16 * threads)),
                         constants))
@@ -152,6 +153,9 @@ def conv_grad_input_phases(dtype: object, images: int, channels: int, outputs: i
         return gemm_phases(dtype, channels, size[0] * size[1] * size[2], outputs, Matrix(weight_slot, (0, 0, 1, channels)),
                            Matrix(dy.slot, (dy.strides[0], 0, dy.strides[1], 1)),
                            Matrix(dx.slot, (dx.strides[0], 0, dx.strides[1], 1)), (images, 1), bias, activation=activation)
+    if kernel == stride and kernel[0] == groups == 1 and pad == (0, 0, 0) and size == (1, out[1] * kernel[1], out[2] * kernel[2]) \
+            and kernel[2] >= 8 and images * channels <= PATCH_PRODUCTS and bias_slot is None and activation is None:
+        return _patch_phases(dtype, images, channels, outputs, kernel, out, dy, weight_slot, dx)
     rows, inputs = channels // groups, outputs // groups
     phases: list[Phase] = []
     scratch = 0
@@ -177,6 +181,23 @@ def conv_grad_input_phases(dtype: object, images: int, channels: int, outputs: i
         phases += more
         scratch = max(scratch, end)
     return phases, scratch
+
+
+def _patch_phases(dtype: object, images: int, channels: int, outputs: int, kernel: Triple, out: Triple, dy: Tensor5, weight_slot: int,
+                  dx: Tensor5) -> tuple[list[Phase], int]:
+    """Gradient of the input of a convolution whose patches tile the image: a product per image and channel, in place.
+
+    For each row of outputs and each row of the kernel, dx[x, tap] = sum over o of dy[o, x] * weight[o, tap].
+    """
+    phases: list[Phase] = []
+    area = kernel[1] * kernel[2]
+    for image, channel in product(range(images), range(channels)):
+        a = Matrix(dy.slot, (0, dy.strides[3], dy.strides[4], dy.strides[1]), image * dy.strides[0])
+        b = Matrix(weight_slot, (kernel[2], 0, channels * area, 1), channel * area)
+        c = Matrix(dx.slot, (dx.strides[3], kernel[1] * dx.strides[3], kernel[2] * dx.strides[4], dx.strides[4]),
+                   image * dx.strides[0] + channel * dx.strides[1])
+        phases += gemm_phases(dtype, out[2], kernel[2], outputs, a, b, c, (kernel[1], out[1]))[0]
+    return phases, 0
 
 
 def conv_grad_weight_phases(dtype: object, images: int, channels: int, outputs: int, size: Triple, kernel: Triple, stride: Triple,
@@ -227,7 +248,7 @@ def conv_grad_weight_phases(dtype: object, images: int, channels: int, outputs: 
     share = (((g.band + width) * size_of + 63) // 64 + (rows * 8 + 63) // 64 + 2) * 64 + fused * panels * PIXEL_STEPS * width * size_of
     work = partial + (slices * groups * inputs * taps * panels * width * size_of + 127) // 64 * 64
     constants = (*g.constants, work, share, rows_of, panels, slices, blocks, row_step, 0, partial, dy.slot, *dy.strides[:2], step,
-                 *g.taps)
+                 patch_table(kind), *g.taps)
     phases.append(Phase(weight_kernel(kind, unit, order if fused else None), slices * groups * blocks, 1, constants))
     row_tiles = -(-inputs * taps // (kind.lanes * ROW_VECTORS))
     total = groups * row_tiles

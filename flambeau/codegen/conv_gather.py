@@ -10,7 +10,7 @@ from functools import lru_cache
 
 from flambeau.codegen.builder import Value, module
 from flambeau.codegen.conv_band import GEOMETRY, box_of, copy_band, fill_function, runs_of
-from flambeau.codegen.gemm_micro import BYTES, Epilogue, Kernel, Kind, epilogue, micro, register_rows, widen
+from flambeau.codegen.gemm_micro import BYTES, Epilogue, Kernel, Kind, call_tile, epilogue, register_rows, widen
 from flambeau.codegen.jit import compile_kernel
 
 BLOCK_STEPS = 288        # steps along (channel, tap) per block: a panel of patches then stays in the first-level cache
@@ -18,7 +18,7 @@ TILE_SLOTS = 192         # register tiles that a task may hold unfinished betwee
 BOX_PIXELS = 1024
 
 FORWARD = (*GEOMETRY, "rows", "row_step", "panels", "tile_panels", "count_m", "c_slot", "c_place", "c_n", "c_o", "c_z", "c_y",
-           "c_x", "d_slot", "weights", "alpha", "beta")
+           "c_x", "d_slot", "weights", "alpha", "beta", "micros")
 TAPS_AT = len(FORWARD)
 
 
@@ -115,15 +115,13 @@ def forward_text(kind: Kind, finish: Epilogue, unit: bool) -> str:
                         stride = f.select(together, c["c_o"], stride)
                     zero = f.i64(0)
                     arguments = (depth, a, panel, tile, stride, first, zero, zero, zero, columns)
-                    f.switch(rows, {r: (lambda r=r: f.call("void", f"micro_{r}", *arguments, declare=False))
-                                    for r in range(1, height + 1)})
+                    call_tile(f, c["micros"], rows, *arguments)
                     with f.when(f.select(together, f.value(0, "i1"), last)), f.loop(0, number) as r:
                         lane, length, goal = (f.load("i64", runs, r * 4 + word) for word in (0, 1, 3))
                         f.call("void", "finish", f.at(compute, tile, lane), rows, length, f.at(kind.storage, base, goal),
                                c["c_o"], c["c_x"], f.at(kind.storage, bias, i), f.i64(1), zero, c["alpha"], c["beta"],
                                declare=False)
-    micros = [micro(kind, r, 2, height, True, True) for r in range(1, height + 1)]
-    return module(*micros, epilogue(kind, kind, finish, width), fill_function(kind, unit), patches_function(kind, width), f)
+    return module(epilogue(kind, kind, finish, width), fill_function(kind, unit), patches_function(kind, width), f)
 
 
 WEIGHTS = ("slot", "place", "group_stride", "row_stride", "channel_stride", "rows", "row_step", "panels", "channels", "taps",

@@ -11,7 +11,8 @@ from functools import lru_cache
 
 from flambeau.codegen.builder import module
 from flambeau.codegen.conv_band import GEOMETRY, box_of, copy_band, fill_function, runs_of
-from flambeau.codegen.gemm_micro import BYTES, Kernel, Kind, multiply_add, narrow, register_rows, transpose_square, vector_bytes
+from flambeau.codegen.gemm_micro import (BYTES, Kernel, Kind, call_tile, multiply_add, narrow, register_rows, table_of,
+                                         transpose_square, vector_bytes)
 from flambeau.codegen.jit import compile_kernel
 from flambeau.codegen.pack import pack_panel
 
@@ -19,7 +20,7 @@ PIXEL_STEPS = 256   # pixels per pass over a panel of the output's gradient, whi
 ROW_VECTORS = 4     # rows per task of the reduction, in vectors: longer runs of memory written
 GRADIENT = ("g_slot", "g_n", "g_o", "g_pixel", "images", "groups", "outputs", "panels", "pixels", "destination")
 WEIGHT = (*GEOMETRY, "outputs", "panels", "slices", "blocks", "row_step", "gradient", "partial",
-          "g_slot", "g_n", "g_o", "g_pixel")
+          "g_slot", "g_n", "g_o", "g_pixel", "micros")
 REDUCE = ("rows", "outputs", "panels", "groups", "slices", "partial", "c_slot", "row_tiles")
 
 
@@ -41,8 +42,7 @@ def pack_gradient_text(kind: Kind, order: str) -> str:
 
 def _micro(kind: Kind, rows: int) -> Kernel:
     """void patch_rows(k, a, b, c, c_stride, first): C tile (+)= rows of patches, PIXEL_STEPS apart, * packed gradient."""
-    f = Kernel(f"patch_{rows}", [("k", "i64"), ("a", "ptr"), ("b", "ptr"), ("c", "ptr"), ("c_stride", "i64"), ("first", "i64")],
-               internal=True)
+    f = Kernel(f"patch_{rows}", [("k", "i64"), ("a", "ptr"), ("b", "ptr"), ("c", "ptr"), ("c_stride", "i64"), ("first", "i64")])
     lanes, whole, compute = kind.lanes, kind.accumulator, kind.compute
     goals = [f.at(compute, f["c"], f["c_stride"] * i) for i in range(rows)]
     tile = [[f.variable(whole) for _ in range(2)] for _ in range(rows)]
@@ -65,6 +65,11 @@ def _micro(kind: Kind, rows: int) -> Kernel:
         for j, cell in enumerate(row):
             f.store(cell.get(), goals[i], j * lanes, align=vector_bytes())
     return f
+
+
+@lru_cache(maxsize=None)
+def patch_table(kind: Kind) -> int:
+    return table_of(("patch", kind), lambda: [_micro(kind, r) for r in range(1, register_rows() + 1)])
 
 
 def _rows(kind: Kind) -> Kernel:
@@ -143,11 +148,9 @@ def weight_text(kind: Kind, unit: bool, order: str | None) -> str:
                         else:
                             b = f.at(compute, local, panel * PIXEL_STEPS * width)
                         goal = f.at(compute, partial, i * stride + panel * width)
-                        arguments = (depth, patches, b, goal, stride, fresh)
-                        f.switch(here, {r: (lambda r=r: f.call("void", f"patch_{r}", *arguments, declare=False))
-                                        for r in range(1, height + 1)})
+                        call_tile(f, c["micros"], here, depth, patches, b, goal, stride, fresh)
     helpers = [fill_function(kind, unit), _rows(kind)] + ([] if order is None else [pack_panel(kind, width, order)])
-    return module(*(_micro(kind, r) for r in range(1, height + 1)), *helpers, f)
+    return module(*helpers, f)
 
 
 @lru_cache(maxsize=None)

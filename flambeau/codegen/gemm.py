@@ -13,8 +13,8 @@ from typing import NamedTuple, Sequence
 
 from flambeau.codegen import state
 from flambeau.codegen.builder import Value, module
-from flambeau.codegen.gemm_micro import (BYTES, Epilogue, Kernel, Kind, bits_of, epilogue, kind_of, micro, multiply_add, paired,
-                                         register_rows, relu, vector, vector_bytes, widen)
+from flambeau.codegen.gemm_micro import (BYTES, Epilogue, Kernel, Kind, bits_of, call_tile, epilogue, kind_of, micro_table,
+                                         multiply_add, paired, register_rows, relu, table_of, vector, vector_bytes, widen)
 from flambeau.codegen.jit import compile_kernel
 from flambeau.codegen.launch import Phase
 from flambeau.codegen.pack import pack_text, stride_class
@@ -26,21 +26,26 @@ IN_PLACE_BYTES = 192 << 10
 SERIAL_WORK = 48 * 1024  # multiply-adds below which waking another thread costs more than it saves
 
 CONSTANTS = ("m", "n", "k", "tiles_m", "tiles_n", "tile_rows", "tile_columns", "row_step", "block", "batch1",
-             "a_slot", "a0", "a1", "a_row", "a_step", "b_slot", "b0", "b1", "b_step", "b_column",
-             "c_slot", "c0", "c1", "c_row", "c_column", "d_slot", "d0", "d1", "d_row", "d_column", "alpha", "beta",
-             "a_panels", "b_panels", "a_place", "b_place")
+             "a_slot", "a_offset", "a0", "a1", "a_row", "a_step", "b_slot", "b_offset", "b0", "b1", "b_step", "b_column",
+             "c_slot", "c_offset", "c0", "c1", "c_row", "c_column", "d_slot", "d_offset", "d0", "d1", "d_row", "d_column", "alpha", "beta",
+             "a_panels", "b_panels", "a_place", "b_place", "micros")
 
 
 class Matrix(NamedTuple):
-    """An operand: its buffer slot, and strides in elements along (outer batch, inner batch, rows, columns)."""
+    """An operand: its buffer slot, strides in elements along (outer batch, inner batch, rows, columns), and first element."""
 
     slot: int
     strides: tuple[int, int, int, int]
+    offset: int = 0
 
     @property
     def transposed(self) -> Matrix:
         s = self.strides
-        return Matrix(self.slot, (s[0], s[1], s[3], s[2]))
+        return Matrix(self.slot, (s[0], s[1], s[3], s[2]), self.offset)
+
+    @property
+    def words(self) -> tuple[int, ...]:
+        return (self.slot, self.offset, *self.strides)
 
 
 class Variant(NamedTuple):
@@ -56,7 +61,7 @@ class Variant(NamedTuple):
 
 
 def _base(f: Kernel, c: dict[str, Value], letter: str, item: str, outer: Value, inner: Value) -> Value:
-    return f.at(item, f.slot(c[letter + "_slot"]), outer * c[letter + "0"] + inner * c[letter + "1"])
+    return f.at(item, f.slot(c[letter + "_slot"]), c[letter + "_offset"] + outer * c[letter + "0"] + inner * c[letter + "1"])
 
 
 @lru_cache(maxsize=None)
@@ -114,16 +119,14 @@ def tile_text(v: Variant) -> str:
                         direct = columns.equals(width)
                         tile, stride = f.select(direct, goal, tile), f.select(direct, c["c_row"], stride)
                     arguments = (depth, a, b, tile, stride, first, c["a_row"], c["a_step"], c["b_step"], columns)
-                    f.switch(rows, {r: (lambda r=r: f.call("void", f"micro_{r}", *arguments, declare=False))
-                                    for r in range(1, v.rows + 1)})
+                    call_tile(f, c["micros"], rows, *arguments)
                     finish = last if direct is None else f.select(direct, f.value(0, "i1"), last)
                     with f.when(finish):
                         d = tile if v.finish.addend is None else \
                             f.at(v.out.storage, addend, i * c["d_row"] + j * c["d_column"])
                         f.call("void", "finish", tile, rows, columns, goal, c["c_row"], c["c_column"], d, c["d_row"],
                                c["d_column"], c["alpha"], c["beta"], declare=False)
-    micros = [micro(kind, r, v.vectors, v.rows, v.a_packed, v.b_packed) for r in range(1, v.rows + 1)]
-    return module(*micros, epilogue(kind, v.out, v.finish, width), f)
+    return module(epilogue(kind, v.out, v.finish, width), f)
 
 
 @lru_cache(maxsize=None)
@@ -167,7 +170,7 @@ def gemm_phases(dtype: object, m: int, n: int, k: int, a: Matrix, b: Matrix, c: 
                       None if addend is None else _column_class(addend.strides[3], n),
                       alpha != 1 or (beta != 1 and addend is not None), activation, apply)
     word = (bits_of(alpha, kind), bits_of(beta, kind))
-    d = addend or Matrix(c.slot, (0, 0, 0, 0))
+    d = Matrix(c.slot, (0, 0, 0, 0)) if addend is None else addend
     threads = state.words[state.THREADS]
     batches = batch[0] * batch[1]
     b_unit = b.strides[3] == 1 or n == 1
@@ -195,7 +198,7 @@ def gemm_phases(dtype: object, m: int, n: int, k: int, a: Matrix, b: Matrix, c: 
         o, i = matrix.strides[:2]
         outer, inner = (batch[0] if o else 1), (batch[1] if i else 1)
         size = panels * height * steps
-        constants = (matrix.slot, inner, o, i, lane, step, lanes_total, panel, panels, k, steps, block, scratch)
+        constants = (matrix.slot, matrix.offset, inner, o, i, lane, step, lanes_total, panel, panels, k, steps, block, scratch)
         order = stride_class(lane, step, lanes_total, k)
         total = outer * inner * panels * blocks
         grain = max(1, min(total // (4 * threads), 65536 // (height * block) + 1))
@@ -213,8 +216,8 @@ def gemm_phases(dtype: object, m: int, n: int, k: int, a: Matrix, b: Matrix, c: 
         share_m = _share(-(-wanted // tasks_n), panels_m, TILE_PANELS)
         tasks_m = -(-panels_m // share_m)
     constants = (m, n, steps, tasks_m, tasks_n, share_m * row_step, share_n * width, row_step, block, batch[1],
-                 a.slot, *strides[0], 0, 0, b.slot, *strides[1], 0, 0, c.slot, *c.strides, d.slot, *d.strides, *word,
-                 panels_m, panels_n, *places)
+                 a.slot, 0, *strides[0], 0, 0, b.slot, 0, *strides[1], 0, 0, *c.words, *d.words, *word,
+                 panels_m, panels_n, *places, micro_table(kind, vectors, rows_most, True, True))
     total = batches * tasks_m * tasks_n
     serial = batches * m * n * k <= SERIAL_WORK
     variant = Variant(kind, result, rows_most, vectors, True, True, finish)
@@ -246,23 +249,24 @@ def _in_place_phases(kind: Kind, result: Kind, finish: Epilogue, m: int, n: int,
     tasks_m = -(-panels_m // share_m)
     share_n = _share(-(-wanted // tasks_m), panels_n, 1 << 20)
     tasks_n = -(-panels_n // share_n)
-    constants = (m, n, k, tasks_m, tasks_n, share_m * row_step, share_n * width, row_step, max(k, 1), batch[1], a.slot, *a.strides,
-                 b.slot, *b.strides, c.slot, *c.strides, d.slot, *d.strides, *word, 0, 0, 0, 0)
+    constants = (m, n, k, tasks_m, tasks_n, share_m * row_step, share_n * width, row_step, max(k, 1), batch[1], *a.words,
+                 *b.words, *c.words, *d.words, *word, 0, 0, 0, 0,
+                 micro_table(kind, vectors, rows, False, False))
     total = batches * tasks_m * tasks_n
     variant = Variant(kind, result, rows, vectors, False, False, finish)
     return [Phase(tile_kernel(variant), total, total if serial else max(1, total // (8 * threads)), constants)], 0
 
 
-DOT_CONSTANTS = ("m", "n", "k", "tiles_n", "tile_columns", "batch1", "a_slot", "a0", "a1", "a_row", "a_step",
-                 "b_slot", "b0", "b1", "b_step", "b_column", "c_slot", "c0", "c1", "c_row", "c_column",
-                 "d_slot", "d0", "d1", "d_row", "d_column", "alpha", "beta")
+DOT_CONSTANTS = ("m", "n", "k", "tiles_n", "tile_columns", "batch1", "a_slot", "a_offset", "a0", "a1", "a_row", "a_step",
+                 "b_slot", "b_offset", "b0", "b1", "b_step", "b_column", "c_slot", "c_offset", "c0", "c1", "c_row", "c_column",
+                 "d_slot", "d_offset", "d0", "d1", "d_row", "d_column", "alpha", "beta", "micros")
 DOT_ROWS, DOT_COLUMNS = 4, 4
 
 
 def _dot_micro(kind: Kind, rows: int) -> Kernel:
     """void dot_rows(k, a, a_row, b, b_column, columns, tile): rows x 4 dot products along contiguous k."""
     f = Kernel(f"dot_{rows}", [("k", "i64"), ("a", "ptr"), ("a_row", "i64"), ("b", "ptr"), ("b_column", "i64"),
-                               ("columns", "i64"), ("tile", "ptr")], internal=True)
+                               ("columns", "i64"), ("tile", "ptr")])
     storage, lanes = kind.storage, kind.lanes
     unroll = 4 if rows == 1 else 2 if rows == 2 else 1
     wide = vector(storage, lanes)
@@ -303,6 +307,11 @@ def _dot_micro(kind: Kind, rows: int) -> Kernel:
 
 
 @lru_cache(maxsize=None)
+def _dot_table(kind: Kind) -> int:
+    return table_of(("dot", kind), lambda: [_dot_micro(kind, r) for r in range(1, DOT_ROWS + 1)])
+
+
+@lru_cache(maxsize=None)
 def dot_text(kind: Kind, out: Kind, finish: Epilogue) -> str:
     """Few rows, both operands contiguous along k; the range is batches x tiles of columns."""
     f = Kernel()
@@ -322,13 +331,11 @@ def dot_text(kind: Kind, out: Kind, finish: Epilogue) -> str:
                 rows = f.minimum(c["m"] - i, DOT_ROWS)
                 arguments = (c["k"], f.at(kind.storage, a, i * c["a_row"]), c["a_row"],
                              f.at(kind.storage, b, j * c["b_column"]), c["b_column"], columns, tile)
-                f.switch(rows, {r: (lambda r=r: f.call("void", f"dot_{r}", *arguments, declare=False))
-                                for r in range(1, DOT_ROWS + 1)})
+                call_tile(f, c["micros"], rows, *arguments)
                 f.call("void", "finish", tile, rows, columns, f.at(out.storage, target, i * c["c_row"] + j * c["c_column"]),
                        c["c_row"], c["c_column"], f.at(out.storage, addend, i * c["d_row"] + j * c["d_column"]),
                        c["d_row"], c["d_column"], c["alpha"], c["beta"], declare=False)
-    dots = [_dot_micro(kind, r) for r in range(1, DOT_ROWS + 1)]
-    return module(*dots, epilogue(kind, out, finish, kind.lanes), f)
+    return module(epilogue(kind, out, finish, kind.lanes), f)
 
 
 @lru_cache(maxsize=None)
@@ -345,7 +352,6 @@ def _dot_phases(kind: Kind, result: Kind, finish: Epilogue, m: int, n: int, k: i
     columns = -(-quads // tasks) * DOT_COLUMNS
     tasks = -(-n // columns)
     column = 1 if finish.columns == "unit" else c.strides[3]
-    constants = (m, n, k, tasks, columns, batch[1], a.slot, *a.strides, b.slot, *b.strides, c.slot, *c.strides[:3], column,
-                 d.slot, *d.strides, *word)
+    constants = (m, n, k, tasks, columns, batch[1], *a.words, *b.words, *c.words[:5], column, *d.words, *word, _dot_table(kind))
     total = batches * tasks
     return [Phase(dot_kernel(kind, result, finish), total, total if serial else max(1, total // (8 * threads)), constants)], 0

@@ -7,11 +7,11 @@ A per row. Stands on builder.py; gemm.py, pack.py and conv.py put loops around i
 from __future__ import annotations
 
 import ctypes
-from contextlib import contextmanager
 from functools import lru_cache
-from typing import Callable, Iterator, NamedTuple, Sequence
+from typing import Callable, NamedTuple, Sequence
 
-from flambeau.codegen.builder import KERNEL_PARAMETERS, Function, Value, Variable, scalar_type
+from flambeau.codegen.builder import KERNEL_PARAMETERS, Function, Value, module, scalar_type
+from flambeau.codegen.jit import compile_module
 
 BYTES = {"float": 4, "double": 8, "half": 2, "i8": 1, "i16": 2, "i32": 4, "i64": 8}
 _SUFFIX = {"float": "f32", "double": "f64", "half": "f16"}
@@ -90,18 +90,6 @@ class Kernel(Function):
         self.declarations.add(f"declare void @{name}({value.type}, ptr, {mask.type})")
         self.line(f"call void @{name}({value.type} {value.name}, ptr align {align} {pointer.name}, {mask.type} {mask.name})")
 
-    def switch(self, value: Value, cases: dict[int, Callable[[], None]]) -> None:
-        """Run the body of the case that matches; no match runs none."""
-        after = self.label()
-        labels = {key: self.label() for key in cases}
-        listed = " ".join(f"i64 {key}, label %{label}" for key, label in labels.items())
-        self.line(f"switch i64 {value.name}, label %{after} [{listed}]")
-        for key, body in cases.items():
-            self.start(labels[key])
-            body()
-            self.jump(after)
-        self.start(after)
-
     def ceiling_division(self, a: Value, b: Value | int) -> Value:
         b = self.i64(b)
         return (a + b - 1).unsigned_div(b)
@@ -117,15 +105,6 @@ class Kernel(Function):
 
     def scratch(self, offset: Value) -> Value:
         return self.at("i8", self.load("ptr", self["p"], 1), offset)
-
-    @contextmanager
-    def maybe(self, condition: Value | None) -> Iterator[None]:
-        """`when`, or nothing at all around the body if there is no condition."""
-        if condition is None:
-            yield
-        else:
-            with self.when(condition):
-                yield
 
 
 class Kind(NamedTuple):
@@ -211,14 +190,14 @@ def multiply_add(f: Kernel, kind: Kind, a: Value, b: Value, c: Value) -> Value:
     return f.fma(a, b, c) if kind.floating else a * b + c
 
 
-def micro(kind: Kind, rows: int, vectors: int, height: int, a_packed: bool, b_packed: bool, name: str = "micro") -> Kernel:
+def micro(kind: Kind, rows: int, vectors: int, height: int, a_packed: bool, b_packed: bool) -> Kernel:
     """void micro_rows(k, a, b, c, c_stride, first, a_row, a_step, b_step, columns): C tile (+)= A rows * B columns.
 
     Packed A has `height` elements per step, packed B one full tile row; otherwise strides (in stored elements) are arguments
     and B is read under a mask of `columns` lanes. C is of the compute type, complete vectors.
     """
-    f = Kernel(f"{name}_{rows}", [("k", "i64"), ("a", "ptr"), ("b", "ptr"), ("c", "ptr"), ("c_stride", "i64"), ("first", "i64"),
-                                  ("a_row", "i64"), ("a_step", "i64"), ("b_step", "i64"), ("columns", "i64")], internal=True)
+    f = Kernel(f"micro_{rows}", [("k", "i64"), ("a", "ptr"), ("b", "ptr"), ("c", "ptr"), ("c_stride", "i64"), ("first", "i64"),
+                                  ("a_row", "i64"), ("a_step", "i64"), ("b_step", "i64"), ("columns", "i64")])
     lanes, accumulator, compute = kind.lanes, kind.accumulator, kind.compute
     a_item = kind.item if a_packed else kind.storage
     b_item = kind.item if b_packed else kind.storage
@@ -257,6 +236,31 @@ def micro(kind: Kind, rows: int, vectors: int, height: int, a_packed: bool, b_pa
         for j, cell in enumerate(row):
             f.store(cell.get(), c_rows[i], j * lanes, align=BYTES[compute])
     return f
+
+
+_tables: dict[tuple, ctypes.Array] = {}
+
+
+def table_of(key: tuple, functions: Callable[[], list[Kernel]]) -> int:
+    """Address of an array whose element r is the address of the r-th function (from 1), compiled once for all kernels."""
+    table = _tables.get(key)
+    if table is None:
+        found = functions()
+        addresses = compile_module(module(*found))
+        table = _tables[key] = (ctypes.c_int64 * (len(found) + 1))(0, *(addresses[f.name] for f in found))
+    return ctypes.addressof(table)
+
+
+@lru_cache(maxsize=None)
+def micro_table(kind: Kind, vectors: int, height: int, a_packed: bool, b_packed: bool) -> int:
+    """The register tiles of 1 to `height` rows, as a table for `call_tile`."""
+    return table_of(("micro", kind, vectors, height, a_packed, b_packed),
+                    lambda: [micro(kind, r, vectors, height, a_packed, b_packed) for r in range(1, height + 1)])
+
+
+def call_tile(f: Kernel, table: Value, rows: Value, *arguments: Value) -> None:
+    """Call the register tile for `rows` rows."""
+    f.call_pointer("void", f.load("ptr", f.pointer(table + rows * 8)), *arguments)
 
 
 class Epilogue(NamedTuple):
@@ -356,7 +360,3 @@ def transpose_square(f: Kernel, rows: list[Value]) -> list[Value]:
                 following[i], following[i + half] = f.shuffle(a, b, low), f.shuffle(a, b, high)
         rows, half = following, half // 2
     return rows
-
-
-__all__ = ["Epilogue", "Kernel", "Kind", "Variable", "bits_of", "epilogue", "kind_of", "micro", "multiply_add", "narrow",
-           "paired", "register_rows", "relu", "transpose_square", "vector", "vector_bytes", "widen"]

@@ -12,7 +12,7 @@ from flambeau.codegen.builder import Value, module
 from flambeau.codegen.gemm_micro import BYTES, Kernel, Kind, transpose_square, vector, vector_bytes, widen
 
 # `lanes` rows or columns in panels of `step` (at most `width`); `k` steps in blocks of `block`
-CONSTANTS = ("slot", "batch1", "batch0_stride", "batch1_stride", "lane_stride", "k_stride", "lanes", "step", "panels", "depth",
+CONSTANTS = ("slot", "offset", "batch1", "batch0_stride", "batch1_stride", "lane_stride", "k_stride", "lanes", "step", "panels", "depth",
              "k", "block", "destination")
 
 
@@ -103,7 +103,7 @@ def pack_text(kind: Kind, width: int, order: str) -> str:
         first, lane = block * c["block"], panel * c["step"]
         steps = f.minimum(c["block"], c["k"] - first)
         place = batch.unsigned_div(c["batch1"]) * c["batch0_stride"] + batch.unsigned_rem(c["batch1"]) * c["batch1_stride"]
-        place = place + lane * c["lane_stride"] + first * per * c["k_stride"]
+        place = place + c["offset"] + lane * c["lane_stride"] + first * per * c["k_stride"]
         goal = batch * c["panels"] * c["k"] * width + first * c["panels"] * width + panel * steps * width
         f.call("void", "pack", f.at(kind.storage, source, place), c["lane_stride"], c["k_stride"],
                f.minimum(c["step"], c["lanes"] - lane), f.minimum(c["block"] * per, c["depth"] - first * per),

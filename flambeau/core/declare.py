@@ -33,7 +33,7 @@ def parameter_kind(annotation: Any) -> str:
 class Operator:
     """An implementation with a derivative rule; `record` makes the node of a call."""
 
-    def __init__(self, name: str, implementation: Callable, node: str | None):
+    def __init__(self, name: str, implementation: Callable, node: str | Callable[[Sequence[Any]], str] | None):
         self.name, self.implementation = name, implementation
         self.signature = inspect.signature(implementation)
         self.parameters = list(self.signature.parameters)
@@ -41,13 +41,22 @@ class Operator:
         self.tensors = [n for n in self.parameters if self.kinds[n] != OTHER]
         self.rule: Callable | None = None
         self.rule_names: tuple[str, ...] = ()
-        title = (node or "".join(part[:1].upper() + part[1:] for part in name.split("_"))).removesuffix("Backward0")
-        body = {"__slots__": (), "operator": self}
-        self.node_class = type(f"{title}Backward0", (OperatorNode,), dict(body))
-        self.multi_class = type(f"{title}Backward0", (MultiOperatorNode,), dict(body))
+        title = "".join(part[:1].upper() + part[1:] for part in name.split("_")) + "Backward0"
+        self.choose_node = node if callable(node) else None
+        self.node_classes: dict[Any, type] = {}
+        self.node_name = title if node is None or callable(node) else node if "Backward" in node else node + "Backward0"
 
     def __repr__(self) -> str:
         return f"<operator {self.name}>"
+
+    def node_class(self, arguments: Sequence[Any], several: bool) -> type:
+        """The class of the node of a call; PyTorch names those of the overloads of an operator differently."""
+        name = self.node_name if self.choose_node is None else self.choose_node(arguments)
+        found = self.node_classes.get((name, several))
+        if found is None:
+            base = MultiOperatorNode if several else OperatorNode
+            found = self.node_classes[name, several] = type(name, (base,), {"__slots__": (), "operator": self})
+        return found
 
     def record(self, arguments: Sequence[Any], result: Any) -> Node:
         """The node of a computed call; `arguments` in order of the signature."""
@@ -64,7 +73,7 @@ class Operator:
         marks: list[Any] = []
         results = result if isinstance(result, tuple) else (result,)
         for name in self.rule_names:
-            if name in ("g", "gs", "need"):
+            if name in ("g", "gs", "need", "layouts"):
                 continue
             if name == "out" or name == "outs":
                 for y in results if name == "outs" else results[:1]:
@@ -84,9 +93,9 @@ class Operator:
         if modes.local.saved_tensors_hooks or modes.local.saved_tensors_disabled:
             values, versions = pack(values, versions)
         if isinstance(result, tuple):
-            node: Any = self.multi_class(len(results), tuple(edges), tuple(inputs), values, versions)
+            node: Any = self.node_class(arguments, True)(len(results), tuple(edges), tuple(inputs), values, versions)
         else:
-            node = self.node_class(tuple(edges), tuple(inputs), values, versions)
+            node = self.node_class(arguments, False)(tuple(edges), tuple(inputs), values, versions)
         node.counts = tuple(len(x) if x is not None and self.kinds[n] == TENSORS else -1
                             for n, x in zip(self.parameters, arguments) if self.kinds[n] != OTHER)
         for i, y in enumerate(results):
@@ -121,6 +130,8 @@ def _apply(node: Any, gradients: Sequence[Any]) -> tuple[Any, ...]:
             keywords[name] = gradients[0]
         elif name == "gs":
             keywords[name] = tuple(gradients)
+        elif name == "layouts":
+            keywords[name] = node.inputs
         elif name == "need":
             need, at = Need(), 0
             for n, count in zip(operator.tensors, node.counts):
@@ -175,7 +186,7 @@ class MultiOperatorNode(MultiNode):
 _SOURCE = '''
 def {name}({signature}):
     """{doc}"""
-    if active.count or {special}:
+{aliases}    if active.count or {special}:
         return general({arguments_tuple}, {{{keyword_dict}}}{out_argument})
 {out_code}    if {wanted} and local.grad:
         local.grad = False
@@ -189,10 +200,32 @@ def {name}({signature}):
 '''
 
 
-def _signature(function: Callable, out: bool) -> tuple[str, str, list[str], list[str]]:
+def _aliases(function: Callable) -> tuple[dict[str, str], str]:
+    """NumPy's names that PyTorch takes too ({axis: dim, keepdims: keepdim}), and the code that translates them."""
+    parameters = inspect.signature(function).parameters
+    names = {"axis": "dim"} if "dim" in parameters else {}
+    if not names:
+        return {}, ""
+    after = list(parameters.values())[list(parameters).index("dim") + 1:]
+    required = parameters["dim"].default is inspect.Parameter.empty
+    if required and any(p.default is p.empty for p in after if p.kind is p.POSITIONAL_OR_KEYWORD):
+        return {}, ""
+    code = "    if axis is not None:\n        dim = axis\n"
+    if required:
+        code += ("    elif dim is None:\n        raise TypeError(\"{name}() missing 1 required positional arguments: "
+                 "\\\"dim\\\"\")\n").format(name=function.__name__)
+    if "keepdim" in parameters:
+        names["keepdims"] = "keepdim"
+        code += "    if keepdims is not None:\n        keepdim = keepdims\n"
+    return names, code
+
+
+def _signature(function: Callable, out: bool, aliases: dict[str, str]) -> tuple[str, str, list[str], list[str]]:
     """(parameters text, call text, positional names, keyword-only names) of a function."""
     parts, call, positional, keywords, star = [], [], [], [], False
     for name, p in inspect.signature(function).parameters.items():
+        if name == "dim" and aliases and p.default is p.empty:
+            p = p.replace(default=None)
         if p.kind is p.VAR_POSITIONAL:
             parts.append(f"*{name}")
             call.append(f"*{name}")
@@ -204,8 +237,8 @@ def _signature(function: Callable, out: bool) -> tuple[str, str, list[str], list
         parts.append(name if p.default is p.empty else f"{name}={_default(p.default)}")
         call.append(f"{name}={name}" if p.kind is p.KEYWORD_ONLY else name)
         (keywords if p.kind is p.KEYWORD_ONLY else positional).append(name)
-    if out:
-        parts += [*([] if star else ["*"]), "out=None"]
+    if out or aliases:
+        parts += [*([] if star else ["*"]), *(f"{name}=None" for name in aliases), *(["out=None"] if out else [])]
     return ", ".join(parts), ", ".join(call), positional, keywords
 
 
@@ -244,7 +277,8 @@ def operator(method: bool = True, function: bool = True, inplace: bool = False, 
 
 
 def _generate(declared: Operator, implementation: Callable, public: str, out: bool) -> Callable:
-    signature, call, positional, keywords = _signature(implementation, out)
+    aliases, alias_code = _aliases(implementation)
+    signature, call, positional, keywords = _signature(implementation, out, aliases)
     tensors = [n for n in declared.tensors if declared.kinds[n] == TENSOR]
     lists = [n for n in declared.tensors if declared.kinds[n] == TENSORS]
     checks = [f"({n}.__class__ not in plain)" for n in tensors] + [f"unusual_list({n})" for n in lists]
@@ -256,7 +290,7 @@ def _generate(declared: Operator, implementation: Callable, public: str, out: bo
     out_code = "    if out is not None:\n        return write_out(" + ", ".join([*positional, *keywords]) + ", out=out)\n" if out else ""
     source = _SOURCE.format(
         name=public, signature=signature, doc=(inspect.getdoc(implementation) or "").replace('"""', "'''").replace("\\", "\\\\"),
-        special=" or ".join(checks) or "False", arguments=call, wanted="(" + (" or ".join(wanted) or "False") + ")",
+        aliases=alias_code, special=" or ".join(checks) or "False", arguments=call, wanted="(" + (" or ".join(wanted) or "False") + ")",
         arguments_tuple="[" + ", ".join(positional) + "]", keyword_dict=", ".join(f"{k!r}: {k}" for k in keywords),
         out_argument=", out" if out else ", None", out_code=out_code,
         arguments_tuple_values=", ".join([*positional, *keywords]))
@@ -378,7 +412,7 @@ def _inplace_variant(declared: Operator, made: Callable, public: str) -> Callabl
 _COMPOSITE = '''
 def {name}({signature}):
     """{doc}"""
-    if active.count or {special}:
+{aliases}    if active.count or {special}:
         return general({arguments_tuple}, {{{keyword_dict}}}{out_argument})
 {out_code}    return implementation({arguments})
 '''
@@ -390,12 +424,13 @@ def composite(method: bool = True, function: bool = True, inplace: bool = False,
     def declare(implementation: Callable) -> Callable:
         public = name or implementation.__name__
         declared = Operator(public, implementation, None)
-        signature, call, positional, keywords = _signature(implementation, out)
+        aliases, alias_code = _aliases(implementation)
+        signature, call, positional, keywords = _signature(implementation, out, aliases)
         tensors = [n for n in declared.tensors if declared.kinds[n] == TENSOR]
         lists = [n for n in declared.tensors if declared.kinds[n] == TENSORS]
         checks = [f"({n}.__class__ not in plain)" for n in tensors] + [f"unusual_list({n})" for n in lists]
         source = _COMPOSITE.format(
-            name=public, signature=signature, special=" or ".join(checks) or "False", arguments=call,
+            name=public, signature=signature, aliases=alias_code, special=" or ".join(checks) or "False", arguments=call,
             doc=(inspect.getdoc(implementation) or "").replace('"""', "'''").replace("\\", "\\\\"),
             arguments_tuple="[" + ", ".join(positional) + "]", keyword_dict=", ".join(f"{k!r}: {k}" for k in keywords),
             out_argument=", out" if out else ", None",

@@ -2,7 +2,8 @@
 
 A write to a plain tensor gives it a new node. A write to a view changes its base: the base's new node, `CopySlices`,
 runs the write's own rule on the view's part of the gradient, and every view of that base becomes a fresh view of the
-new base. Stands on node; generated in-place variants call `check` before and `rebase` after they write.
+new base. Stands on node; generated in-place variants call
+`check` before and `rebase` after they write.
 """
 
 from __future__ import annotations
@@ -32,11 +33,13 @@ def base_of(tensor: Any) -> Any:
         return None
 
 
-def check(tensor: Any) -> None:
-    """Raise RuntimeError unless `tensor` may be written to by an operator that records its graph.
-
-    Called with grad mode on, when the tensor or another operand requires grad.
-    """
+def check(tensor: Any, recording: bool = True) -> None:
+    """Raise RuntimeError unless `tensor` may be written to; `recording` says whether the write goes into the graph."""
+    layout = tensor._layout
+    if not layout.is_contiguous and geometry.overlaps_itself(layout.shape, layout.strides):
+        raise RuntimeError(geometry.OVERLAPS_ITSELF)
+    if not recording:
+        return
     base = base_of(tensor)
     if base is not None:
         creation = getattr(tensor, "_creation", None)
@@ -60,11 +63,14 @@ def _refusal(tensor: Any, creation: str) -> str:
             "You should replace the inplace operation by an out-of-place one.")
 
 
-def rebase(tensor: Any, node: Node, index: int = 0) -> None:
+def rebase(tensor: Any, node: Node | None, index: int = 0) -> None:
     """Make output `index` of `node` the history of `tensor`, whose memory that step has just written.
 
-    node's first edge is the one of the tensor as it was before.
+    node's first edge is the one of the tensor as it was before; None stands for a step without a derivative.
     """
+    if node is None:
+        edge = NO_EDGE if tensor._node is None else (tensor._node, tensor._index)
+        node = ConstantBackward0((edge,), (tensor._layout,))
     base = base_of(tensor)
     storage = tensor._storage
     aliases = sum(1 for value in node.saved or () if value is not tensor and getattr(value, "_storage", None) is storage)
@@ -114,6 +120,15 @@ def _regenerate(view: Any, base: Any) -> None:
     view._node = AsStridedBackward0(((base._node, base._index),), (base._layout,),
                                     (layout.shape, layout.strides, view._offset - base._offset))
     view._index = 0
+
+
+class ConstantBackward0(Node):
+    """A write whose result doesn't depend smoothly on what was there: nothing flows back."""
+
+    __slots__ = ()
+
+    def apply(self, gradients: Sequence[Any]) -> tuple[Any, ...]:
+        return (None,)
 
 
 # ---------------------------------------------------------------- as_strided and its transpose

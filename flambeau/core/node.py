@@ -103,6 +103,12 @@ class Node:
         """The gradients of the inputs from those of the outputs; runs with grad mode on only under create_graph."""
         raise NotImplementedError(f"the derivative for '{self.name()}' is not implemented")
 
+    def save(self, saved: tuple[Any, ...], versions: tuple[int | None, ...]) -> None:
+        """Save values after construction, through the hooks for saved tensors if there are any."""
+        if _hook_blocks > 0:
+            saved, versions = pack(saved, versions)
+        self.saved, self.versions = saved, versions
+
     # What rules use.
 
     def unpack(self) -> tuple[Any, ...]:
@@ -322,7 +328,7 @@ def pack(values: tuple[Any, ...], versions: tuple[int | None, ...]) -> tuple[tup
     pack_hook, unpack_hook = modes.local.saved_tensors_hooks[-1]
     kept, marks = list(values), list(versions)
     for position, version in enumerate(versions):
-        if version is not None:
+        if version is not None and version != PACKED:
             value = values[position]
             payload = pack_hook(value)
             if hasattr(payload, "_storage") and value._storage.version != version:

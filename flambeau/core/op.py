@@ -69,6 +69,8 @@ class Pointwise:
     undecided: operands that take no part in promotion (a condition). check(dtypes, statics) may refuse dtypes.
     """
 
+    converts = False    # whether the result may be written to a tensor of any dtype
+
     def __init__(self, name: str, body: Callable, operands: Sequence[str], numbers: dict[str, Any] | None = None,
                  statics: dict[str, Any] | None = None, kind: str | Callable = PROMOTE, undecided: Sequence[str] = (),
                  check: Callable | None = None, node: str | None = None, differentiable: bool = True):
@@ -133,7 +135,7 @@ class Pointwise:
             out_layout = out._layout
             if tuple(out_layout.shape) != tuple(shape):
                 raise RuntimeError(f"output with shape {list(out_layout.shape)} doesn't match the broadcast shape {list(shape)}")
-            if not can_cast(result, out_layout.dtype):
+            if not self.converts and not can_cast(result, out_layout.dtype):
                 raise RuntimeError(f"result type {result.scalar_name} can't be cast to the desired output type "
                                    f"{out_layout.dtype.scalar_name}")
         scalars: list[tuple[str, DType]] = []

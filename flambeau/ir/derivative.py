@@ -92,7 +92,7 @@ def _bessel_i1e(g, out, x):
 
 def _sinc(g, out, x):
     product = x * math.pi
-    return (where(x == 0, 0, g * ((s.cos(product) * product - s.sin(product)) / (product * x))),)
+    return (where(product * x == 0, 0, g * ((s.cos(product) * product - s.sin(product)) / (product * x))),)
 
 
 def _acosh(g, out, x):
@@ -102,7 +102,8 @@ def _acosh(g, out, x):
 
 
 def _atan2(g, out, y, x):
-    scaled = g / (x * x + y * y)
+    norm = x * x + y * y
+    scaled = where(norm == 0, 0, g / norm)
     return scaled * x, -scaled * y
 
 

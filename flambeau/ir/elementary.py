@@ -163,10 +163,10 @@ def _fmod_double(a: Expr, b: Expr, steps: int) -> Expr:
     """The exact remainder of a by b, truncated, for a / b below 2**(52 steps); every step clears 52 bits."""
     magnitude, divisor = abs(a), abs(b)
     rest = magnitude
-    for _ in range(steps):
+    for _ in range(steps):  # exact; a quotient that was rounded up leaves a negative rest, which the next step mends
         rest = fma(-s.trunc(rest / divisor), divisor, rest)
-        rest = where(rest < 0, rest + divisor, rest)
-        rest = where(rest >= divisor, rest - divisor, rest)
+    rest = where(rest < 0, rest + divisor, rest)
+    rest = where(rest >= divisor, rest - divisor, rest)
     rest = where(magnitude < divisor, magnitude, rest)  # also an infinite divisor
     return s.copysign(rest, a)
 

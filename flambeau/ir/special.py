@@ -291,10 +291,10 @@ def _bessel_scaled(a: Expr, near: tuple[float, ...], far: tuple[float, ...], tim
 
 
 def _unscaled(a: Expr, scaled: Expr) -> Expr:
-    """scaled * exp(a), where exp(a) alone may overflow."""
+    """scaled * exp(a), where exp(a) alone may overflow; NaN at infinity, as in PyTorch."""
     low, high = EXP_RANGE[float64]
     _, fraction, k = exp_reduced(bounded(a, low, high + 20))
-    return scale_by_power((fraction + 1) * scaled, k)
+    return where(a == INFINITY, NAN, scale_by_power((fraction + 1) * scaled, k))
 
 
 @body("i0e")
@@ -307,7 +307,7 @@ def i0e(x: Expr) -> Expr:
 @wide
 def i0(x: Expr) -> Expr:
     a = abs(x)
-    return where(a == INFINITY, a, _unscaled(a, _bessel_scaled(a, I0_NEAR, I0_FAR, False)))
+    return _unscaled(a, _bessel_scaled(a, I0_NEAR, I0_FAR, False))
 
 
 @body("i1e")
@@ -320,4 +320,4 @@ def i1e(x: Expr) -> Expr:
 @wide
 def i1(x: Expr) -> Expr:
     a = abs(x)
-    return s.copysign(where(a == INFINITY, a, _unscaled(a, _bessel_scaled(a, I1_NEAR, I1_FAR, True))), x)
+    return s.copysign(_unscaled(a, _bessel_scaled(a, I1_NEAR, I1_FAR, True)), x)

@@ -4,12 +4,20 @@ from typing import Any
 
 from flambeau.nn.parameter import (
     Buffer as Buffer,
+)
+from flambeau.nn.parameter import (
     Parameter as Parameter,
+)
+from flambeau.nn.parameter import (
     UninitializedBuffer as UninitializedBuffer,
+)
+from flambeau.nn.parameter import (
     UninitializedParameter as UninitializedParameter,
 )
+
 from flambeau.nn import functional as functional, init as init  # isort: skip
-from flambeau.nn.modules import *  # noqa: F403
+from flambeau.nn.modules import *
+
 from flambeau.nn import attention as attention, modules as modules, parallel as parallel, utils as utils  # isort: skip
 from flambeau.nn.parallel import DataParallel as DataParallel
 
@@ -21,8 +29,8 @@ def factory_kwargs(kwargs: dict[str, Any] | None) -> dict[str, Any]:
     """
     if kwargs is None:
         return {}
-    simple = {"device", "dtype", "memory_format"}
-    expected = simple | {"factory_kwargs"}
+    simple = ("device", "dtype", "memory_format")
+    expected = {*simple, "factory_kwargs"}
     if not kwargs.keys() <= expected:
         raise TypeError(f"unexpected kwargs {kwargs.keys() - expected}")
     result = dict(kwargs.get("factory_kwargs", {}))

@@ -8,9 +8,7 @@ import warnings
 def get_enum(reduction: str) -> int:
     """0 for "none", 1 for "mean", 2 for "sum"; ValueError otherwise."""
     if reduction == "elementwise_mean":
-        warnings.warn(
-            "reduction='elementwise_mean' is deprecated. Please use reduction='mean' instead.", stacklevel=2
-        )
+        warnings.warn("reduction='elementwise_mean' is deprecated. Please use reduction='mean' instead.", stacklevel=2)
         return 1
     try:
         return ("none", "mean", "sum").index(reduction)

@@ -7,7 +7,7 @@ from typing import Any
 from flambeau.core.tensor import Tensor
 from flambeau.optim.optimizer import ParamsT
 from flambeau.optim.pointwise import PointwiseOptimizer, check_not_negative, check_tensor_lr, number, zeros
-from flambeau.optim.update import apply_updates, by_step, new_counter, sqrt
+from flambeau.optim.update import apply_updates, by_step, multiply_add, new_counter, product, sqrt
 
 __all__ = ["Adadelta"]
 
@@ -17,11 +17,11 @@ def adadelta(param, square_avg, acc_delta, grad, *, lr, rho, weight, eps, weight
     if maximize:
         grad = -grad
     if decay:
-        grad = grad + weight_decay * param
-    square_avg = square_avg * rho + weight * grad * grad
+        grad = multiply_add(weight_decay, param, grad)
+    square_avg = multiply_add(weight * grad, grad, product(square_avg, rho))
     delta = sqrt(acc_delta + eps) / sqrt(square_avg + eps) * grad
-    acc_delta = acc_delta * rho + weight * delta * delta
-    return param - lr * delta, square_avg, acc_delta
+    acc_delta = multiply_add(weight * delta, delta, product(acc_delta, rho))
+    return multiply_add(-lr, delta, param), square_avg, acc_delta
 
 
 class Adadelta(PointwiseOptimizer):

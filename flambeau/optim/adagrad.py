@@ -14,7 +14,7 @@ from flambeau.optim.pointwise import (
     check_tensor_lr,
     number,
 )
-from flambeau.optim.update import apply_updates, by_step, new_counter, sqrt
+from flambeau.optim.update import apply_updates, by_step, multiply_add, new_counter, sqrt
 
 __all__ = ["Adagrad"]
 
@@ -24,8 +24,8 @@ def adagrad(param, square_sum, grad, *, step_size, eps, weight_decay, maximize, 
     if maximize:
         grad = -grad
     if decay:
-        grad = grad + weight_decay * param
-    square_sum = square_sum + grad * grad
+        grad = multiply_add(weight_decay, param, grad)
+    square_sum = multiply_add(grad, grad, square_sum)
     return param - step_size * grad / (sqrt(square_sum) + eps), square_sum
 
 
@@ -96,9 +96,7 @@ class Adagrad(PointwiseOptimizer):
         first = complex(initial, initial) if parameter.is_complex() else initial
         return {
             "step": new_counter(),
-            "sum": flambeau.full_like(
-                parameter, first, memory_format=flambeau.preserve_format, requires_grad=False
-            ),
+            "sum": flambeau.full_like(parameter, first, memory_format=flambeau.preserve_format, requires_grad=False),
         }
 
     def _refuse_sparse(self) -> None:

@@ -15,24 +15,22 @@ from flambeau.optim.pointwise import (
     number,
     zeros,
 )
-from flambeau.optim.update import apply_updates, by_step, lerp, maximum, new_counter, sqrt
+from flambeau.optim.update import apply_updates, by_step, lerp, maximum, multiply_add, new_counter, product, sqrt
 
 __all__ = ["Adam"]
 
 
-def _moments(
-    param, exp_avg, exp_avg_sq, grad, weight1, beta2, weight2, weight_decay, kept, maximize, decay, decoupled
-):
+def _moments(param, exp_avg, exp_avg_sq, grad, weight1, beta2, weight2, weight_decay, kept, maximize, decay, decoupled):
     """Weight decay and both moving averages. -> (param, exp_avg, exp_avg_sq)"""
     if maximize:
         grad = -grad
     if decay:
         if decoupled:
-            param = param * kept
+            param = product(param, kept)
         else:
-            grad = grad + weight_decay * param
+            grad = multiply_add(weight_decay, param, grad)
     exp_avg = lerp(exp_avg, grad, weight1)
-    exp_avg_sq = exp_avg_sq * beta2 + weight2 * grad * grad
+    exp_avg_sq = multiply_add(weight2 * grad, grad, product(exp_avg_sq, beta2))
     return param, exp_avg, exp_avg_sq
 
 

@@ -14,7 +14,7 @@ from flambeau.optim.pointwise import (
     number,
     zeros,
 )
-from flambeau.optim.update import absolute, apply_updates, by_step, lerp, maximum, new_counter
+from flambeau.optim.update import absolute, apply_updates, by_step, lerp, maximum, multiply_add, new_counter
 
 __all__ = ["Adamax"]
 
@@ -24,7 +24,7 @@ def adamax(param, exp_avg, exp_inf, grad, *, weight1, beta2, eps, weight_decay, 
     if maximize:
         grad = -grad
     if decay:
-        grad = grad + weight_decay * param
+        grad = multiply_add(weight_decay, param, grad)
     exp_avg = lerp(exp_avg, grad, weight1)
     exp_inf = maximum(exp_inf * beta2, absolute(grad) + eps)
     return param - step_size * exp_avg / exp_inf, exp_avg, exp_inf

@@ -7,7 +7,7 @@ from typing import Any
 from flambeau.core.tensor import Tensor
 from flambeau.optim.optimizer import ParamsT
 from flambeau.optim.pointwise import Member, PointwiseOptimizer, check_not_negative, check_tensor_lr, number, zeros
-from flambeau.optim.update import apply_updates, by_step, new_counter
+from flambeau.optim.update import apply_updates, by_step, multiply_add, new_counter, product
 
 __all__ = ["ASGD"]
 
@@ -17,9 +17,9 @@ def asgd(param, average, grad, *, eta, kept, mu, weight_decay, maximize, decay, 
     if maximize:
         grad = -grad
     if decay:
-        grad = grad + weight_decay * param
-    param = param * kept - eta * grad
-    return param, average + (param - average) * mu if averaging else param
+        grad = multiply_add(weight_decay, param, grad)
+    param = multiply_add(-eta, grad, product(param, kept))
+    return param, average + product(param - average, mu) if averaging else param
 
 
 class ASGD(PointwiseOptimizer):

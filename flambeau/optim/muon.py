@@ -14,9 +14,7 @@ __all__ = ["Muon"]
 MOST_STEPS = 100
 
 
-def orthogonalize(
-    matrix: Tensor, coefficients: tuple[float, float, float], steps: int, eps: float
-) -> Tensor:
+def orthogonalize(matrix: Tensor, coefficients: tuple[float, float, float], steps: int, eps: float) -> Tensor:
     """Roughly the orthogonal matrix nearest to `matrix`, in bfloat16, by a quintic Newton-Schulz iteration.
 
     Args:
@@ -88,11 +86,11 @@ class Muon(Optimizer):
         adjust_lr_fn: str | None = None,
     ) -> None:
         check_tensor_lr(lr)
-        if not 0.0 <= lr:
+        if not lr >= 0.0:
             raise ValueError(f"Learning rate should be >= 0 but is: {lr}")
-        if not 0.0 <= momentum:
+        if not momentum >= 0.0:
             raise ValueError(f"momentum should be >= 0 but is: {momentum}")
-        if not 0.0 <= weight_decay:
+        if not weight_decay >= 0.0:
             raise ValueError(f"weight decay should be >= 0 but is: {weight_decay}")
         if adjust_lr_fn not in (None, "original", "match_rms_adamw"):
             raise ValueError(f"Adjust learning rate function {adjust_lr_fn} is not supported")
@@ -111,8 +109,7 @@ class Muon(Optimizer):
             for parameter in group["params"]:
                 if parameter.ndim != 2:
                     raise ValueError(
-                        "Muon only supports 2D parameters whereas we found a parameter with size: "
-                        f"{parameter.size()}"
+                        f"Muon only supports 2D parameters whereas we found a parameter with size: {parameter.size()}"
                     )
 
     def step(self, closure: Closure | None = None) -> Any:

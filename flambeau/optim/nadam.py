@@ -15,7 +15,7 @@ from flambeau.optim.pointwise import (
     number,
     zeros,
 )
-from flambeau.optim.update import apply_updates, by_step, lerp, new_counter, sqrt
+from flambeau.optim.update import apply_updates, by_step, lerp, multiply_add, new_counter, product, sqrt
 
 __all__ = ["NAdam"]
 
@@ -29,11 +29,11 @@ def nadam(
         grad = -grad
     if decay:
         if decoupled:
-            param = param * kept
+            param = product(param, kept)
         else:
-            grad = grad + weight_decay * param
+            grad = multiply_add(weight_decay, param, grad)
     exp_avg = lerp(exp_avg, grad, weight1)
-    exp_avg_sq = exp_avg_sq * beta2 + weight2 * grad * grad
+    exp_avg_sq = multiply_add(weight2 * grad, grad, product(exp_avg_sq, beta2))
     denominator = sqrt(exp_avg_sq / bias2) + eps
     param = param - grad_size * grad / denominator
     return param - avg_size * exp_avg / denominator, exp_avg, exp_avg_sq

@@ -15,8 +15,8 @@ from itertools import chain
 from typing import Any, TypeAlias
 
 import flambeau
+from flambeau.core.hooks import RemovableHandle
 from flambeau.core.tensor import Tensor
-from flambeau.utils.hooks import RemovableHandle
 
 __all__ = ["Optimizer", "register_optimizer_step_post_hook", "register_optimizer_step_pre_hook"]
 

@@ -96,7 +96,7 @@ def check_tensor_lr(lr: Any, *, foreach: bool | None = None, capturable: bool = 
 
 def check_not_negative(what: str, value: Any) -> None:
     """Raise ValueError unless 0 <= value; `what` opens the message."""
-    if not 0.0 <= value:
+    if not value >= 0.0:
         raise ValueError(f"{what}: {value}")
 
 

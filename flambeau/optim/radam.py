@@ -14,7 +14,7 @@ from flambeau.optim.pointwise import (
     number,
     zeros,
 )
-from flambeau.optim.update import apply_updates, by_step, lerp, new_counter, sqrt
+from flambeau.optim.update import apply_updates, by_step, lerp, multiply_add, new_counter, product, sqrt
 
 __all__ = ["RAdam"]
 
@@ -29,14 +29,14 @@ def radam(
         grad = -grad
     if decay:
         if decoupled:
-            param = param * kept
+            param = product(param, kept)
         else:
-            grad = grad + weight_decay * param
+            grad = multiply_add(weight_decay, param, grad)
     exp_avg = lerp(exp_avg, grad, weight1)
-    exp_avg_sq = exp_avg_sq * beta2 + weight2 * grad * grad
-    step = exp_avg / bias1 * lr
+    exp_avg_sq = multiply_add(weight2 * grad, grad, product(exp_avg_sq, beta2))
+    step = product(exp_avg / bias1, lr)
     if rectified:
-        step = step * (bias2_sqrt / (sqrt(exp_avg_sq) + eps)) * rectification
+        step = product(step * (bias2_sqrt / (sqrt(exp_avg_sq) + eps)), rectification)
     return param - step, exp_avg, exp_avg_sq
 
 
@@ -111,10 +111,7 @@ class RAdam(PointwiseOptimizer):
             rectification = 1.0
             if rectified:
                 rectification = (
-                    (length - 4)
-                    * (length - 2)
-                    * length_limit
-                    / ((length_limit - 4) * (length_limit - 2) * length)
+                    (length - 4) * (length - 2) * length_limit / ((length_limit - 4) * (length_limit - 2) * length)
                 ) ** 0.5
             scalars = {
                 "lr": lr,

@@ -7,7 +7,7 @@ from typing import Any
 from flambeau.core.tensor import Tensor
 from flambeau.optim.optimizer import ParamsT
 from flambeau.optim.pointwise import PointwiseOptimizer, check_not_negative, check_tensor_lr, number, zeros
-from flambeau.optim.update import apply_updates, by_step, lerp, new_counter, sqrt
+from flambeau.optim.update import apply_updates, by_step, lerp, multiply_add, new_counter, product, sqrt
 
 __all__ = ["RMSprop"]
 
@@ -16,21 +16,21 @@ def _prepared(param, grad, weight_decay, maximize, decay):
     """The gradient with its sign and weight decay."""
     if maximize:
         grad = -grad
-    return grad + weight_decay * param if decay else grad
+    return multiply_add(weight_decay, param, grad) if decay else grad
 
 
 def _stepped(param, buffer, grad, average, lr, momentum):
     """The parameter and the momentum buffer (None if there is none) after a step of grad / average."""
     if buffer is None:
         return (param - lr * grad / average,)
-    buffer = momentum * buffer + grad / average
-    return param - lr * buffer, buffer
+    buffer = product(buffer, momentum) + grad / average
+    return multiply_add(-lr, buffer, param), buffer
 
 
 def rmsprop(param, square_avg, grad, *, lr, alpha, weight, eps, momentum, weight_decay, maximize, decay):
     """-> (param, square_avg)"""
     grad = _prepared(param, grad, weight_decay, maximize, decay)
-    square_avg = square_avg * alpha + weight * grad * grad
+    square_avg = multiply_add(weight * grad, grad, product(square_avg, alpha))
     (param,) = _stepped(param, None, grad, sqrt(square_avg) + eps, lr, momentum)
     return param, square_avg
 
@@ -40,7 +40,7 @@ def rmsprop_momentum(
 ):
     """-> (param, square_avg, buffer)"""
     grad = _prepared(param, grad, weight_decay, maximize, decay)
-    square_avg = square_avg * alpha + weight * grad * grad
+    square_avg = multiply_add(weight * grad, grad, product(square_avg, alpha))
     param, buffer = _stepped(param, buffer, grad, sqrt(square_avg) + eps, lr, momentum)
     return param, square_avg, buffer
 
@@ -50,9 +50,9 @@ def rmsprop_centered(
 ):
     """-> (param, square_avg, grad_avg)"""
     grad = _prepared(param, grad, weight_decay, maximize, decay)
-    square_avg = square_avg * alpha + weight * grad * grad
+    square_avg = multiply_add(weight * grad, grad, product(square_avg, alpha))
     grad_avg = lerp(grad_avg, grad, weight)
-    average = sqrt(square_avg - grad_avg * grad_avg) + eps
+    average = sqrt(multiply_add(-grad_avg, grad_avg, square_avg)) + eps
     (param,) = _stepped(param, None, grad, average, lr, momentum)
     return param, square_avg, grad_avg
 
@@ -62,9 +62,9 @@ def rmsprop_centered_momentum(
 ):
     """-> (param, square_avg, grad_avg, buffer)"""
     grad = _prepared(param, grad, weight_decay, maximize, decay)
-    square_avg = square_avg * alpha + weight * grad * grad
+    square_avg = multiply_add(weight * grad, grad, product(square_avg, alpha))
     grad_avg = lerp(grad_avg, grad, weight)
-    average = sqrt(square_avg - grad_avg * grad_avg) + eps
+    average = sqrt(multiply_add(-grad_avg, grad_avg, square_avg)) + eps
     param, buffer = _stepped(param, buffer, grad, average, lr, momentum)
     return param, square_avg, grad_avg, buffer
 

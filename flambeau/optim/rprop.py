@@ -8,14 +8,12 @@ import flambeau
 from flambeau.core.tensor import Tensor
 from flambeau.optim.optimizer import ParamsT
 from flambeau.optim.pointwise import PointwiseOptimizer, check_not_negative, check_tensor_lr, number, zeros
-from flambeau.optim.update import apply_updates, by_step, clamp, new_counter, sign, where
+from flambeau.optim.update import apply_updates, by_step, clamp, multiply_add, new_counter, sign, where
 
 __all__ = ["Rprop"]
 
 
-def rprop(
-    param, prev, step_size, grad, *, eta_minus, eta_plus, step_size_min, step_size_max, maximize
-):
+def rprop(param, prev, step_size, grad, *, eta_minus, eta_plus, step_size_min, step_size_max, maximize):
     """A step of step_size against the gradient's sign, none where it just turned. -> (param, prev, step_size)"""
     if maximize:
         grad = -grad
@@ -24,7 +22,7 @@ def rprop(
     step_size = where(turned, step_size * eta_minus, where(agreement > 0, step_size * eta_plus, step_size))
     step_size = clamp(step_size, step_size_min, step_size_max)
     grad = where(turned, 0.0, grad)
-    return param - sign(grad) * step_size, grad, step_size
+    return multiply_add(-sign(grad), step_size, param), grad, step_size
 
 
 class Rprop(PointwiseOptimizer):

@@ -8,7 +8,7 @@ import flambeau
 from flambeau.core.tensor import Tensor
 from flambeau.optim.optimizer import ParamsT
 from flambeau.optim.pointwise import PointwiseOptimizer, check_fused, check_tensor_lr, number
-from flambeau.optim.update import apply_updates
+from flambeau.optim.update import apply_updates, multiply_add, product
 
 __all__ = ["SGD"]
 
@@ -18,21 +18,19 @@ def sgd(param, grad, *, lr, weight_decay, maximize, decay):
     if maximize:
         grad = -grad
     if decay:
-        grad = grad + weight_decay * param
-    return (param - lr * grad,)
+        grad = multiply_add(weight_decay, param, grad)
+    return (multiply_add(-lr, grad, param),)
 
 
-def sgd_momentum(
-    param, buffer, grad, *, lr, momentum, undamped, weight_decay, maximize, decay, nesterov, first
-):
+def sgd_momentum(param, buffer, grad, *, lr, momentum, undamped, weight_decay, maximize, decay, nesterov, first):
     """Descent along a running sum of gradients, which starts as the `first` gradient. -> (param, buffer)"""
     if maximize:
         grad = -grad
     if decay:
-        grad = grad + weight_decay * param
-    buffer = grad if first else momentum * buffer + undamped * grad
-    direction = grad + momentum * buffer if nesterov else buffer
-    return param - lr * direction, buffer
+        grad = multiply_add(weight_decay, param, grad)
+    buffer = grad if first else multiply_add(undamped, grad, product(buffer, momentum))
+    direction = multiply_add(momentum, buffer, grad) if nesterov else buffer
+    return multiply_add(-lr, direction, param), buffer
 
 
 class SGD(PointwiseOptimizer):

@@ -8,7 +8,7 @@ import flambeau
 from flambeau.core.tensor import Tensor
 from flambeau.optim.optimizer import Closure, Optimizer, ParamsT
 from flambeau.optim.pointwise import check_betas, check_tensor_lr, zeros
-from flambeau.optim.update import apply_updates, sqrt
+from flambeau.optim.update import apply_updates, product, sqrt
 
 __all__ = ["SparseAdam"]
 
@@ -17,9 +17,9 @@ def sparse_adam(param, exp_avg, exp_avg_sq, grad, *, weight1, weight2, eps, step
     """Adam's step on the elements of a sparse gradient. -> (param, exp_avg, exp_avg_sq)"""
     if maximize:
         grad = -grad
-    exp_avg = exp_avg + weight1 * (grad - exp_avg)
-    exp_avg_sq = exp_avg_sq + weight2 * (grad * grad - exp_avg_sq)
-    return param - step_size * exp_avg / (sqrt(exp_avg_sq) + eps), exp_avg, exp_avg_sq
+    exp_avg = product(grad - exp_avg, weight1) + exp_avg
+    exp_avg_sq = product(product(grad, grad) - exp_avg_sq, weight2) + exp_avg_sq
+    return param - product(step_size, exp_avg / (sqrt(exp_avg_sq) + eps)), exp_avg, exp_avg_sq
 
 
 class SparseAdam(Optimizer):
@@ -46,9 +46,9 @@ class SparseAdam(Optimizer):
         maximize: bool = False,
     ) -> None:
         check_tensor_lr(lr)
-        if not 0.0 < lr:
+        if not lr > 0.0:
             raise ValueError(f"Invalid learning rate: {lr}")
-        if not 0.0 < eps:
+        if not eps > 0.0:
             raise ValueError(f"Invalid epsilon value: {eps}")
         check_betas(betas)
         super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "maximize": maximize})

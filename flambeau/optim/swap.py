@@ -50,9 +50,7 @@ def _swapped_groups(optimizer: Optimizer, parameters: list[Tensor], state: dict[
         raise RuntimeError(f"{_NAME} requires initialized optimizer state.")
     live_groups = optimizer.param_groups
     if len(parameters) != sum(len(group["params"]) for group in live_groups):
-        raise RuntimeError(
-            f"{_NAME} requires the explicit parameter state to match optimizer.param_groups ordering."
-        )
+        raise RuntimeError(f"{_NAME} requires the explicit parameter state to match optimizer.param_groups ordering.")
     saved_groups = state.get("param_groups")
     if not isinstance(saved_groups, list):
         raise RuntimeError(

@@ -7,7 +7,8 @@ An optimizer states its step once, as a function of one element of each tensor:
 written with operators and the functions below. `formula` may be called with scalar expressions, which makes one
 kernel of it, or with whole tensors, which is what happens when the step itself is differentiated. Scalars are numbers
 computed beforehand in double precision, so that no value that changes from step to step is part of a kernel; flags
-are bools that choose the formula's shape. The formulas keep the order of operations of PyTorch's single-tensor steps.
+are bools that choose the formula's shape. The formulas keep the order of operations of PyTorch's single-tensor steps,
+and say by `product` and `multiply_add` which results are rounded, so that compiled or not they give the same bits.
 
 Stands on ir.scalar and the tensor API; used by the optimizers of this package and by no one else.
 """
@@ -60,13 +61,28 @@ def where(condition: Any, first: Any, second: Any) -> Any:
     return flambeau.where(condition, first, second)
 
 
+def product(first: Any, second: Any) -> Any:
+    """first * second rounded on its own, where an addition follows that must not be fused with it."""
+    if isinstance(first, scalar.Expr) or isinstance(second, scalar.Expr):
+        return scalar.exact_mul(*scalar.promote(first, second))
+    return first * second
+
+
+def multiply_add(factor: Any, value: Any, addend: Any) -> Any:
+    """factor * value + addend, rounded once, as add(alpha=), addcmul and lerp do. `factor` may be a scalar."""
+    if isinstance(addend, scalar.Expr):
+        return scalar.fma(factor, value, addend)
+    return addend.addcmul(factor, value) if isinstance(factor, Tensor) else addend.add(value, alpha=factor)
+
+
 def lerp(start: Any, end: Any, weight: Any) -> Any:
     """start + weight * (end - start), which is `end` exactly at weight 1."""
-    # the difference is written out in each branch so that only the taken one is computed on tensors
-    if isinstance(weight, scalar.Expr):
+    if isinstance(start, scalar.Expr):
         difference = end - start
-        return scalar.where(weight < 0.5, start + weight * difference, end - difference * (1 - weight))
-    return start + weight * (end - start) if weight < 0.5 else end - (end - start) * (1 - weight)
+        return scalar.where(
+            weight < 0.5, scalar.fma(weight, difference, start), scalar.fma(difference, weight - 1.0, end)
+        )
+    return start.lerp(end, weight)
 
 
 # ---------------------------------------------------------------- applying a formula

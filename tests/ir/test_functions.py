@@ -200,3 +200,11 @@ def test_complex_arithmetic():
     np.testing.assert_allclose(run(s.angle, a), np.angle(a), rtol=1e-15)
     np.testing.assert_array_equal(run(s.conj, a), a.conj())
     assert math.isnan(run(s.real, np.array([complex(NAN, 1)]))[0])
+
+
+def test_fmod_of_distant_magnitudes_is_exact():
+    a = np.array([1e30, 1e38, 3e20, 1.0], np.float32)
+    b = np.array([3.7, 1e10, 7e-8, 1e-40], np.float32)
+    np.testing.assert_array_equal(run(s.fmod, a, b), [math.fmod(x, y) for x, y in zip(a.tolist(), b.tolist())])
+    a, b = np.array([1e40, 1e17, 123456.789]), np.array([3.7, 0.1, 1e-5])
+    np.testing.assert_array_equal(run(s.fmod, a, b), [math.fmod(x, y) for x, y in zip(a.tolist(), b.tolist())])

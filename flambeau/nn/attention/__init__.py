@@ -32,10 +32,11 @@ class SDPBackend(IntEnum):
 
 
 _SELECTABLE = (
+    SDPBackend.CUDNN_ATTENTION,
     SDPBackend.FLASH_ATTENTION,
     SDPBackend.EFFICIENT_ATTENTION,
     SDPBackend.MATH,
-    SDPBackend.CUDNN_ATTENTION,
+    SDPBackend.OVERRIDEABLE,
 )
 _allowed: list[SDPBackend] = list(_SELECTABLE)
 
@@ -50,7 +51,10 @@ def sdpa_kernel(backends: list[SDPBackend] | SDPBackend, set_priority: bool = Fa
     """Allow only these backends within the block; with set_priority in the order given."""
     global _allowed
     if not isinstance(backends, (list, SDPBackend)):
-        raise AssertionError("Backend must be an instance of SDPBackend or a list of SDPBackend instances")
+        raise AssertionError(
+            "Backend must be an instance of SDPBackend or a list of SDPBackend instances, "
+            f"got {type(backends).__name__}"
+        )
     wanted = [backends] if isinstance(backends, SDPBackend) else backends
     wanted = list(dict.fromkeys(wanted))
     previous = _allowed
@@ -85,7 +89,9 @@ def activate_flash_attention_impl(impl: str) -> None:
     """Run the registered function of a name; ValueError where there is none."""
     global _active
     if impl not in _implementations:
-        raise ValueError(f"Unknown flash attention impl '{impl}'. Available implementations: {list_flash_attention_impls()}")
+        raise ValueError(
+            f"Unknown flash attention impl '{impl}'. Available implementations: {list_flash_attention_impls()}"
+        )
     restore_flash_attention_impl(_raise_warn=False)
     _active = (impl, _implementations[impl]())
 

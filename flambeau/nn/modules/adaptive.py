@@ -62,7 +62,9 @@ class AdaptiveLogSoftmaxWithLoss(Module):
             width = int(in_features // (div_value ** (cluster + 1)))
             classes = self.cutoffs[cluster + 1] - self.cutoffs[cluster]
             self.tail.append(
-                Sequential(Linear(in_features, width, bias=False, **factory), Linear(width, classes, bias=False, **factory))
+                Sequential(
+                    Linear(in_features, width, bias=False, **factory), Linear(width, classes, bias=False, **factory)
+                )
             )
 
     def reset_parameters(self) -> None:

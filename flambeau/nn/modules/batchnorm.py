@@ -221,7 +221,8 @@ class LazyBatchNorm3d(_LazyNormBase, _BatchNorm):
 class SyncBatchNorm(_BatchNorm):
     """Batch normalisation with statistics over all processes of a group.
 
-    Like PyTorch's it trains on accelerators only: on the CPU it evaluates, and refuses to train.
+    Like PyTorch's it combines processes on accelerators only: in a CPU process group it refuses to train; without a
+    process group it is an ordinary batch normalisation.
     """
 
     def __init__(
@@ -253,11 +254,14 @@ class SyncBatchNorm(_BatchNorm):
     def forward(self, input: Tensor) -> Tensor:
         self._check_input_dim(input)
         self._check_non_zero_input_channels(input)
-        if self.training:
-            raise ValueError(
-                "SyncBatchNorm expected input tensor to be on GPU or XPU or privateuseone"
-            )
+        if self.training and self._in_process_group():
+            raise ValueError("SyncBatchNorm expected input tensor to be on GPU or XPU or privateuseone")
         return super().forward(input)
+
+    @staticmethod
+    def _in_process_group() -> bool:
+        distributed = getattr(flambeau, "distributed", None)
+        return distributed is not None and distributed.is_available() and distributed.is_initialized()
 
     @classmethod
     def convert_sync_batchnorm(cls, module: Module, process_group: Any | None = None) -> Module:

@@ -28,7 +28,7 @@ class Container(Module):
 
     def __init__(self, **kwargs: Any) -> None:
         warnings.warn(
-            "`nn.Container` is deprecated. All of it's functionality is now implemented in `nn.Module`. "
+            "`nn.Container` is deprecated. All of its functionality is now implemented in `nn.Module`. "
             "Subclass that instead.",
             FutureWarning,
             stacklevel=2,
@@ -81,16 +81,12 @@ class Sequential(Module):
 
     def __add__(self, other: Sequential) -> Sequential:
         if not isinstance(other, Sequential):
-            raise ValueError(  # noqa: TRY004
-                f"add operator supports only objects of Sequential class, but {type(other)} is given."
-            )
+            raise ValueError(f"add operator supports only objects of Sequential class, but {type(other)} is given.")
         return Sequential(*self, *other)
 
     def __iadd__(self, other: Sequential) -> Sequential:
         if not isinstance(other, Sequential):
-            raise ValueError(  # noqa: TRY004
-                f"add operator supports only objects of Sequential class, but {type(other)} is given."
-            )
+            raise ValueError(f"add operator supports only objects of Sequential class, but {type(other)} is given.")
         offset = len(self)
         for position, module in enumerate(other):
             self.add_module(str(position + offset), module)
@@ -233,9 +229,7 @@ class ModuleList(Module):
     def extend(self, modules: Iterable[Module]) -> ModuleList:
         """Add every module of an iterable; returns self."""
         if not isinstance(modules, Iterable):
-            raise TypeError(
-                f"ModuleList.extend should be called with an iterable, but got {type(modules).__name__}"
-            )
+            raise TypeError(f"ModuleList.extend should be called with an iterable, but got {type(modules).__name__}")
         offset = len(self)
         for position, module in enumerate(modules):
             self.add_module(str(offset + position), module)
@@ -296,9 +290,7 @@ class ModuleDict(Module):
 def _update(target: Any, pairs: Any, call: str, element: str) -> None:
     """target[k] = v for every pair, with PyTorch's complaints about what is not a pair."""
     if not isinstance(pairs, Iterable):
-        raise TypeError(
-            f"{call} should be called with an iterable of key/value pairs, but got {type(pairs).__name__}"
-        )
+        raise TypeError(f"{call} should be called with an iterable of key/value pairs, but got {type(pairs).__name__}")
     if isinstance(pairs, (Mapping, ModuleDict, ParameterDict)):
         for key, value in pairs.items():
             target[key] = value
@@ -311,13 +303,13 @@ def _update(target: Any, pairs: Any, call: str, element: str) -> None:
         target[pair[0]] = pair[1]
 
 
-def _describe(value: Any) -> str:
-    """One line of a parameter container's repr."""
+def _describe(value: Any, element: str) -> str:
+    """One line of a parameter container's repr; element names the type of a tensor's elements."""
     if isinstance(value, Tensor):
         size = "x".join(str(extent) for extent in value.size())
         device = "" if not value.is_cuda else f" (GPU {value.get_device()})"
         kind = "Parameter" if isinstance(value, Parameter) else "Tensor"
-        return f"{kind} containing: [{flambeau.typename(value)} of size {size}{device}]"
+        return f"{kind} containing: [{element} of size {size}{device}]"
     return f"Object of type: {type(value).__name__}"
 
 
@@ -369,15 +361,16 @@ class ParameterList(Module):
     def extend(self, values: Iterable[Any]) -> ParameterList:
         """Add every value of an iterable; returns self."""
         if not isinstance(values, Iterable) or isinstance(values, Tensor):
-            raise TypeError(
-                f"ParameterList.extend should be called with an iterable, but got {type(values).__name__}"
-            )
+            raise TypeError(f"ParameterList.extend should be called with an iterable, but got {type(values).__name__}")
         for value in values:
             self.append(value)
         return self
 
     def extra_repr(self) -> str:
-        return "\n".join(f"  ({position}): {_describe(value)}" for position, value in enumerate(self))
+        return "\n".join(
+            f"  ({position}): {_describe(value, str(getattr(value, 'dtype', None)))}"
+            for position, value in enumerate(self)
+        )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         raise RuntimeError("ParameterList should not be called.")
@@ -483,7 +476,7 @@ class ParameterDict(Module):
         _update(self, parameters, "ParametersDict.update", "ParameterDict update sequence element ")
 
     def extra_repr(self) -> str:
-        return "\n".join(f"  ({key}): {_describe(value)}" for key, value in self.items())
+        return "\n".join(f"  ({key}): {_describe(value, flambeau.typename(value))}" for key, value in self.items())
 
     def __call__(self, input: Any) -> Any:
         raise RuntimeError("ParameterDict should not be called.")

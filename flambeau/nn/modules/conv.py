@@ -51,9 +51,7 @@ class _ConvNd(Module):
             raise ValueError("out_channels must be divisible by groups")
         if isinstance(padding, str):
             if padding not in _PADDING_WORDS:
-                raise ValueError(
-                    f"Invalid padding string {padding!r}, should be one of {{'same', 'valid'}}"
-                )
+                raise ValueError(f"Invalid padding string {padding!r}, should be one of {{'same', 'valid'}}")
             if padding == "same" and any(step != 1 for step in stride):
                 raise ValueError("padding='same' is not supported for strided convolutions")
         if padding_mode not in _PADDING_MODES:
@@ -223,7 +221,6 @@ class _ConvTransposeNd(_ConvNd):
             return _single(self.output_padding)
         has_batch = input.dim() == num_spatial_dims + 2
         leading = 2 if has_batch else 1
-        output_size = list(output_size)
         if len(output_size) == leading + num_spatial_dims:
             output_size = output_size[leading:]
         if len(output_size) != num_spatial_dims:

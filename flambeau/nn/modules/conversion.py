@@ -36,12 +36,16 @@ def parse_to(*args: Any, **kwargs: Any) -> tuple[Any, Any, bool, Any]:
     kwargs.pop("copy", rest.pop(0) if rest else False)
     memory_format = kwargs.pop("memory_format", None)
     if rest or kwargs:
-        received = ", ".join([type(value).__name__ for value in args] + [f"{name}=" for name in kwargs])
+        received = "".join(f"{type(value).__name__}, " for value in args).removesuffix(", ")
+        received += "".join(f"{name}={type(value).__name__}, " for name, value in kwargs.items())
         raise TypeError(
             f"to() received an invalid combination of arguments - got ({received}), but expected one of:\n"
-            " * (torch.device device, torch.dtype dtype, bool non_blocking, bool copy, *, torch.memory_format memory_format)\n"
-            " * (torch.dtype dtype, bool non_blocking, bool copy, *, torch.memory_format memory_format)\n"
-            " * (Tensor tensor, bool non_blocking, bool copy, *, torch.memory_format memory_format)\n"
+            " * (torch.device device = None, torch.dtype dtype = None, bool non_blocking = False, bool copy = False, *, "
+            "torch.memory_format memory_format = None)\n"
+            " * (torch.dtype dtype, bool non_blocking = False, bool copy = False, *, "
+            "torch.memory_format memory_format = None)\n"
+            " * (Tensor tensor, bool non_blocking = False, bool copy = False, *, "
+            "torch.memory_format memory_format = None)\n"
         )
     if isinstance(device, (str, int)):
         device = flambeau.device(device)

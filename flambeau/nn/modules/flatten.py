@@ -30,27 +30,11 @@ class Unflatten(Module):
 
     __constants__ = ["dim", "unflattened_size"]
 
-    def __init__(self, dim: int | str, unflattened_size: Any) -> None:
+    def __init__(self, dim: int, unflattened_size: Any) -> None:
         super().__init__()
-        if isinstance(dim, int):
-            self._require_tuple_int(unflattened_size)
-        elif isinstance(dim, str):
-            self._require_tuple_tuple(unflattened_size)
-        else:
-            raise TypeError("invalid argument type for dim parameter")
+        self._require_tuple_int(unflattened_size)
         self.dim = dim
         self.unflattened_size = unflattened_size
-
-    @staticmethod
-    def _require_tuple_tuple(value: Any) -> None:
-        if not isinstance(value, tuple):
-            raise TypeError(f"unflattened_size must be a tuple of tuples, but found type {type(value).__name__}")
-        for position, item in enumerate(value):
-            if not isinstance(item, tuple):
-                raise TypeError(
-                    "unflattened_size must be tuple of tuples, "
-                    f"but found element of type {type(item).__name__} at pos {position}"
-                )
 
     @staticmethod
     def _require_tuple_int(value: Any) -> None:

@@ -8,7 +8,8 @@ from __future__ import annotations
 import warnings
 import weakref
 from collections import OrderedDict
-from typing import Any, Callable
+from collections.abc import Callable
+from typing import Any
 
 import flambeau
 from flambeau.autograd import Function
@@ -144,18 +145,16 @@ class BackwardHookFunction(Function):
     """The identity on several tensors at once; its backward hands the gradients to a callback."""
 
     @staticmethod
-    def forward(ctx, on_gradients: Callable, *tensors: Tensor):
+    def forward(ctx, on_gradients: Callable, materialize: bool, *tensors: Tensor):
         ctx.on_gradients = on_gradients
-        ctx.set_materialize_grads(False)
+        ctx.set_materialize_grads(materialize)
         outputs = tuple(tensor.view_as(tensor) for tensor in tensors)
-        ctx.mark_non_differentiable(
-            *(output for tensor, output in zip(tensors, outputs) if not tensor.requires_grad)
-        )
+        ctx.mark_non_differentiable(*(output for tensor, output in zip(tensors, outputs) if not tensor.requires_grad))
         return outputs
 
     @staticmethod
     def backward(ctx, *gradients):
-        return (None, *ctx.on_gradients(gradients))
+        return (None, None, *ctx.on_gradients(gradients))
 
 
 class BackwardHook:
@@ -177,23 +176,23 @@ class BackwardHook:
 
     def setup_input(self, args: tuple) -> tuple:
         self.input_count = len(args)
-        args, self.input_positions = self._through(args, self._on_input_gradients)
+        args, self.input_positions = self._through(args, self._on_input_gradients, materialize=True)
         return args
 
     def setup_output(self, output: Any) -> Any:
         is_tensor = isinstance(output, Tensor)
         outputs = (output,) if is_tensor else output
         self.output_count = len(outputs)
-        outputs, self.output_positions = self._through(outputs, self._on_output_gradients)
+        outputs, self.output_positions = self._through(outputs, self._on_output_gradients, materialize=False)
         return outputs[0] if is_tensor else outputs
 
     @staticmethod
-    def _through(values: tuple, on_gradients: Callable) -> tuple[tuple, list[int] | None]:
+    def _through(values: tuple, on_gradients: Callable, materialize: bool) -> tuple[tuple, list[int] | None]:
         positions = [position for position, value in enumerate(values) if isinstance(value, Tensor)]
         tracked = any(values[position].requires_grad for position in positions)
         if not (tracked and flambeau.is_grad_enabled()):
             return values, None
-        fresh = BackwardHookFunction.apply(on_gradients, *(values[position] for position in positions))
+        fresh = BackwardHookFunction.apply(on_gradients, materialize, *(values[position] for position in positions))
         changed = list(values)
         for position, tensor in zip(positions, fresh):
             changed[position] = tensor
@@ -212,12 +211,22 @@ class BackwardHook:
         grad_outputs = self._spread(self.output_positions, gradients, self.output_count)
         for hook in self.pre_hooks:
             grad_outputs = _replaced(
-                hook(self.module, grad_outputs), grad_outputs, "Backward pre hook returned an invalid number of grad_output"
+                hook(self.module, grad_outputs),
+                grad_outputs,
+                "Backward pre hook returned an invalid number of grad_output",
             )
         self.grad_outputs = grad_outputs
         if self.input_positions is None:
             # No input carries gradient: the hooks' only chance, and there is nothing for them to change.
             nothing = (None,) * self.input_count
+            if self.hooks:
+                warnings.warn(
+                    "Full backward hook is firing when gradients are computed with respect to module outputs since no "
+                    "inputs require gradients. See "
+                    "https://docs.pytorch.org/docs/main/generated/torch.nn.Module.html"
+                    "#torch.nn.Module.register_full_backward_hook for more details.",
+                    stacklevel=5,
+                )
             for hook in self.hooks:
                 result = hook(self.module, nothing, grad_outputs)
                 if result is not None and not (isinstance(result, tuple) and all(item is None for item in result)):
@@ -257,7 +266,8 @@ def attach_legacy_backward_hooks(module: Any, hooks: list[Callable], args: tuple
     """Deprecated backward hooks: called with the gradients of the node that made the (first) output."""
     first = result
     while not isinstance(first, Tensor):
-        first = next(value for value in first.values() if isinstance(value, Tensor)) if isinstance(first, dict) else first[0]
+        candidates = first.values() if isinstance(first, dict) else first
+        first = next(value for value in candidates if isinstance(value, (Tensor, dict, tuple, list)))
     node = first.grad_fn
     if node is None:
         return
@@ -289,15 +299,17 @@ def _warn_legacy_backward_hook(args: tuple, result: Any, node: Any) -> None:
         return
     results = (result,) if isinstance(result, Tensor) else result
     if any(item.grad_fn is not node for item in results):
-        reason = "Using a non-full backward hook when outputs are generated by different autograd Nodes is deprecated. "
-        warnings.warn(
-            reason + "This hook will be missing some grad_output. " + advice, FutureWarning, stacklevel=4
+        reason = (
+            "Using a non-full backward hook when outputs are generated by different autograd Nodes "
+            "is deprecated and will be removed in future versions. "
         )
+        warnings.warn(reason + "This hook will be missing some grad_output. " + advice, FutureWarning, stacklevel=4)
         return
-    sources = {source for source, _ in node.next_functions if source is not None}
+    sources = {source for source, _ in node.next_functions}
     wanted = {item.grad_fn for item in args if isinstance(item, Tensor) and item.grad_fn is not None}
-    if sources and not wanted <= sources:
-        reason = "Using a non-full backward hook when the forward contains multiple autograd Nodes is deprecated. "
-        warnings.warn(
-            reason + "This hook will be missing some grad_input. " + advice, FutureWarning, stacklevel=4
+    if wanted != sources:
+        reason = (
+            "Using a non-full backward hook when the forward contains multiple autograd Nodes "
+            "is deprecated and will be removed in future versions. "
         )
+        warnings.warn(reason + "This hook will be missing some grad_input. " + advice, FutureWarning, stacklevel=4)

@@ -47,8 +47,8 @@ class _InstanceNorm(_NormBase):
                 names = " and ".join(f'"{prefix + name}"' for name in stale)
                 kind = type(self).__name__
                 error_msgs.append(
-                    f"Unexpected running stats buffer(s) {names} for {kind} with track_running_stats=False. If state_dict "
-                    "is a checkpoint saved before 0.4.0, this may be expected because "
+                    f"Unexpected running stats buffer(s) {names} for {kind} with track_running_stats=False. "
+                    "If state_dict is a checkpoint saved before 0.4.0, this may be expected because "
                     f"{kind} does not track running stats by default since 0.4.0. Please remove these keys from "
                     "state_dict. If the running stats are actually needed, instead set "
                     f"track_running_stats=True in {kind} to enable them. See the documentation of {kind} for details."

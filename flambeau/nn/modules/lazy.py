@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 from flambeau.nn.parameter import is_lazy
@@ -21,11 +20,6 @@ class LazyModuleMixin:
         super().__init__(*args, **kwargs)
         self._load_hook = self._register_load_state_dict_pre_hook(self._lazy_load_hook)
         self._initialize_hook = self.register_forward_pre_hook(self._infer_parameters, with_kwargs=True)
-        warnings.warn(
-            "Lazy modules are a new feature under heavy development "
-            "so changes to the API or functionality can happen at any moment.",
-            stacklevel=2,
-        )
 
     def _save_to_state_dict(self, destination: dict, prefix: str, keep_vars: bool) -> None:
         # Uninitialised tensors are saved as they are: detach() needs a shape.

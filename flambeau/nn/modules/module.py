@@ -15,7 +15,35 @@ import flambeau
 from flambeau.core.tensor import Tensor
 from flambeau.nn.modules import hooks as _hooks
 from flambeau.nn.modules.conversion import Conversion
-from flambeau.nn.modules.hooks import RemovableHandle, add_hook, global_call_hooks
+from flambeau.nn.modules.hooks import (
+    RemovableHandle,
+    add_hook,
+    global_call_hooks,
+)
+from flambeau.nn.modules.hooks import (
+    register_module_backward_hook as register_module_backward_hook,
+)
+from flambeau.nn.modules.hooks import (
+    register_module_buffer_registration_hook as register_module_buffer_registration_hook,
+)
+from flambeau.nn.modules.hooks import (
+    register_module_forward_hook as register_module_forward_hook,
+)
+from flambeau.nn.modules.hooks import (
+    register_module_forward_pre_hook as register_module_forward_pre_hook,
+)
+from flambeau.nn.modules.hooks import (
+    register_module_full_backward_hook as register_module_full_backward_hook,
+)
+from flambeau.nn.modules.hooks import (
+    register_module_full_backward_pre_hook as register_module_full_backward_pre_hook,
+)
+from flambeau.nn.modules.hooks import (
+    register_module_module_registration_hook as register_module_module_registration_hook,
+)
+from flambeau.nn.modules.hooks import (
+    register_module_parameter_registration_hook as register_module_parameter_registration_hook,
+)
 from flambeau.nn.modules.state import StateDict
 from flambeau.nn.modules.traversal import Traversal
 from flambeau.nn.parameter import Buffer, Parameter
@@ -312,14 +340,18 @@ class Module(Traversal, Conversion, StateDict):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         # The hot path of every model: one look at each table that could change a call, then forward.
         attributes = self.__dict__
-        if (
-            attributes["_forward_hooks"]
-            or attributes["_forward_pre_hooks"]
-            or attributes["_backward_hooks"]
-            or attributes["_backward_pre_hooks"]
-            or global_call_hooks
-            or "_compiled_call_impl" in attributes
-        ):
+        try:
+            extras = (
+                attributes["_backward_hooks"]
+                or attributes["_forward_hooks"]
+                or attributes["_forward_pre_hooks"]
+                or attributes["_backward_pre_hooks"]
+                or global_call_hooks
+                or "_compiled_call_impl" in attributes
+            )
+        except KeyError as error:  # Module.__init__ did not run
+            raise AttributeError(f"'{type(self).__name__}' object has no attribute {error}") from None
+        if extras:
             return self._call_with_extras(args, kwargs)
         return self.forward(*args, **kwargs)
 

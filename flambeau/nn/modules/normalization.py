@@ -55,6 +55,9 @@ class CrossMapLRN2d(Module):
         upper = (positions + before).clamp(max=channels)
         lower = (positions - before + 1).clamp(min=0)
         window = total.index_select(1, upper) - total.index_select(1, lower)
+        # Once the window has left channel 0 behind, PyTorch's running sum still holds it; so does every later one.
+        behind = (positions >= before).reshape(1, -1, 1, 1)
+        window = window + behind * input[:, :1].square()
         return input * (self.k + self.alpha / self.size * window).pow(-self.beta)
 
     def extra_repr(self) -> str:
@@ -128,12 +131,8 @@ class GroupNorm(Module):
         bias: bool = True,
     ) -> None:
         super().__init__()
-        if num_groups <= 0:
-            raise ValueError(f"num_groups must be positive, got {num_groups}")
         if num_channels % num_groups != 0:
-            raise ValueError(
-                f"num_channels ({num_channels}) must be divisible by num_groups ({num_groups})"
-            )
+            raise ValueError(f"num_channels ({num_channels}) must be divisible by num_groups ({num_groups})")
         self.num_groups = num_groups
         self.num_channels = num_channels
         self.eps = eps

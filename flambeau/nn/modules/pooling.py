@@ -135,9 +135,7 @@ class AvgPool1d(_AvgPoolNd):
         self.count_include_pad = count_include_pad
 
     def forward(self, input: Tensor) -> Tensor:
-        return F.avg_pool1d(
-            input, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad
-        )
+        return F.avg_pool1d(input, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad)
 
 
 class _AvgPoolWithDivisor(_AvgPoolNd):
@@ -195,10 +193,6 @@ class _FractionalMaxPoolNd(Module):
         _random_samples: Tensor | None = None,
     ) -> None:  # fmt: skip
         super().__init__()
-        if (isinstance(kernel_size, int) and kernel_size <= 0) or (
-            isinstance(kernel_size, (tuple, list)) and not all(extent > 0 for extent in kernel_size)
-        ):
-            raise ValueError(f"kernel_size must greater than zero, but got {kernel_size}")
         self.kernel_size = self._ntuple(kernel_size)
         self.return_indices = return_indices
         self.register_buffer("_random_samples", _random_samples)
@@ -229,6 +223,12 @@ class FractionalMaxPool3d(_FractionalMaxPoolNd):
     """(N, C, D, H, W) or (C, D, H, W) to (N, C, *output_size)."""
 
     _ntuple = staticmethod(_triple)
+
+    def __init__(self, kernel_size: Any, *args: Any, **kwargs: Any) -> None:
+        extents = kernel_size if isinstance(kernel_size, (tuple, list)) else (kernel_size,)
+        if any(extent <= 0 for extent in extents):
+            raise ValueError(f"kernel_size must be greater than 0, but got {kernel_size}")
+        super().__init__(kernel_size, *args, **kwargs)
 
     def forward(self, input: Tensor) -> Any:
         return self._pooled(F.fractional_max_pool3d, input)

@@ -91,9 +91,7 @@ class RNNBase(Module):
     def _check_arguments(self, dropout: Any) -> None:
         if not isinstance(dropout, numbers.Number) or not 0 <= dropout <= 1 or isinstance(dropout, bool):
             raise ValueError(
-                "dropout should be a number in range [0, 1] "
-                "representing the probability of an element being "
-                "zeroed"
+                "dropout should be a number in range [0, 1] representing the probability of an element being zeroed"
             )
         if dropout > 0 and self.num_layers == 1:
             warnings.warn(
@@ -154,7 +152,10 @@ class RNNBase(Module):
         """Dtype, rank and features of the input."""
         weight_type = getattr(self, self._flat_weights_names[0]).dtype
         if input.dtype != weight_type and not flambeau.is_autocast_enabled(input.device.type):
-            raise ValueError(f"input must have the type {weight_type}, got type {input.dtype}")
+            raise ValueError(
+                f"RNN input dtype ({input.dtype}) does not match weight dtype ({weight_type}). "
+                f"Convert input: input.to({weight_type}), or convert model: model.to({input.dtype})"
+            )
         expected = 2 if batch_sizes is not None else 3
         if input.dim() != expected:
             raise RuntimeError(f"input must have {expected} dimensions, got {input.dim()}")
@@ -190,7 +191,8 @@ class RNNBase(Module):
         return hx if permutation is None else hx.index_select(1, permutation)
 
     # ------------------------------------------------------------------ forward
-    _kind = ""
+    # The words of the complaint about an input's rank.
+    _kind = _noun = ""
 
     def _initial_states(self, input: Tensor, batch_sizes: Tensor | None) -> tuple[Tensor, ...]:
         shape = self.get_expected_hidden_size(input, batch_sizes)
@@ -216,7 +218,7 @@ class RNNBase(Module):
                 states = tuple(RNNBase.permute_hidden(self, state, sorted_indices) for state in states)
         else:
             if input.dim() not in (2, 3):
-                raise ValueError(f"{self._kind}: Expected input to be 2D or 3D, got {input.dim()}D instead")
+                raise ValueError(f"{self._kind}: Expected input to be 2D or 3D, got {input.dim()}D{self._noun} instead")
             batched = input.dim() == 3
             if states is not None:
                 self._check_state_rank(states, batched)
@@ -274,7 +276,7 @@ class RNN(RNNBase):
     (layers * directions, N, hidden_size). Returns (output (L, N, directions * hidden_size), last hidden).
     """
 
-    _kind = "RNN"
+    _kind, _noun = "RNN", " tensor"
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         if "proj_size" in kwargs:
@@ -360,9 +362,7 @@ class RNNCellBase(Module):
 
     __constants__ = ["input_size", "hidden_size", "bias"]
 
-    def __init__(
-        self, input_size: int, hidden_size: int, bias: bool, num_chunks: int, device=None, dtype=None
-    ) -> None:
+    def __init__(self, input_size: int, hidden_size: int, bias: bool, num_chunks: int, device=None, dtype=None) -> None:
         super().__init__()
         self.input_size = input_size
         self.hidden_size = hidden_size
@@ -389,9 +389,7 @@ class RNNCellBase(Module):
 
     def _check_rank(self, tensor: Tensor, what: str) -> None:
         if tensor.dim() not in (1, 2):
-            raise ValueError(
-                f"{type(self).__name__}: Expected {what} to be 1D or 2D, got {tensor.dim()}D instead"
-            )
+            raise ValueError(f"{type(self).__name__}: Expected {what} to be 1D or 2D, got {tensor.dim()}D instead")
 
     def _step(self, function: Any, input: Tensor, hx: Tensor | None) -> Tensor:
         """One step of a kind with a single state, with or without a batch."""

@@ -52,9 +52,7 @@ class Embedding(Module):
         self.sparse = sparse
         if _weight is None:
             shape = (num_embeddings, embedding_dim)
-            self.weight = Parameter(
-                flambeau.empty(shape, device=device, dtype=dtype), requires_grad=not _freeze
-            )
+            self.weight = Parameter(flambeau.empty(shape, device=device, dtype=dtype), requires_grad=not _freeze)
             self.reset_parameters()
         else:
             if list(_weight.shape) != [num_embeddings, embedding_dim]:
@@ -155,9 +153,7 @@ class EmbeddingBag(Module):
         self.scale_grad_by_freq = scale_grad_by_freq
         self.padding_idx = _checked_padding(padding_idx, num_embeddings, "padding_idx must be within num_embeddings")
         if _weight is None:
-            self.weight = Parameter(
-                flambeau.empty((num_embeddings, embedding_dim), device=device, dtype=dtype)
-            )
+            self.weight = Parameter(flambeau.empty((num_embeddings, embedding_dim), device=device, dtype=dtype))
             self.reset_parameters()
         else:
             if list(_weight.shape) != [num_embeddings, embedding_dim]:
@@ -170,9 +166,7 @@ class EmbeddingBag(Module):
     reset_parameters = Embedding.reset_parameters
     _fill_padding_idx_with_zero = Embedding._fill_padding_idx_with_zero
 
-    def forward(
-        self, input: Tensor, offsets: Tensor | None = None, per_sample_weights: Tensor | None = None
-    ) -> Tensor:
+    def forward(self, input: Tensor, offsets: Tensor | None = None, per_sample_weights: Tensor | None = None) -> Tensor:
         return F.embedding_bag(
             input,
             self.weight,

@@ -19,7 +19,7 @@ from flambeau.nn.parameter import Parameter, is_lazy
 EXTRA_STATE_SUFFIX = "_extra_state"
 
 
-class IncompatibleKeys(namedtuple("IncompatibleKeys", ["missing_keys", "unexpected_keys"])):
+class _IncompatibleKeys(namedtuple("_IncompatibleKeys", ["missing_keys", "unexpected_keys"])):
     """What load_state_dict(strict=False) left over on either side."""
 
     __slots__ = ()
@@ -66,7 +66,9 @@ class StateDict:
         if self._has_own("get_extra_state"):
             destination[prefix + EXTRA_STATE_SUFFIX] = self.get_extra_state()
 
-    def state_dict(self, *args: Any, destination: dict | None = None, prefix: str = "", keep_vars: bool = False) -> dict:
+    def state_dict(
+        self, *args: Any, destination: dict | None = None, prefix: str = "", keep_vars: bool = False
+    ) -> dict:
         """Names to tensors, of this module and all below. The tensors share memory with the module's; they are
         detached unless keep_vars."""
         if args:
@@ -239,14 +241,12 @@ class StateDict:
             local_metadata = {} if metadata is None else metadata.get(prefix[:-1], {})
             if assign:
                 local_metadata["assign_to_params_buffers"] = True
-            module._load_from_state_dict(
-                local, prefix, local_metadata, True, missing_keys, unexpected_keys, error_msgs
-            )
+            module._load_from_state_dict(local, prefix, local_metadata, True, missing_keys, unexpected_keys, error_msgs)
             for name, child in module._modules.items():
                 if child is not None:
                     child_prefix = f"{prefix}{name}."
                     load(child, {k: v for k, v in local.items() if k.startswith(child_prefix)}, child_prefix)
-            incompatible = IncompatibleKeys(missing_keys, unexpected_keys)
+            incompatible = _IncompatibleKeys(missing_keys, unexpected_keys)
             for hook in module._load_state_dict_post_hooks.values():
                 if hook(module, incompatible) is not None:
                     raise AssertionError(
@@ -267,7 +267,7 @@ class StateDict:
             raise RuntimeError(
                 "Error(s) in loading state_dict for {}:\n\t{}".format(type(self).__name__, "\n\t".join(error_msgs))
             )
-        return IncompatibleKeys(missing_keys, unexpected_keys)
+        return _IncompatibleKeys(missing_keys, unexpected_keys)
 
 
 class _PreHook:

@@ -118,9 +118,7 @@ class Transformer(Module):
             raise RuntimeError("the batch number of src and tgt must be equal")
         if src.size(-1) != self.d_model or tgt.size(-1) != self.d_model:
             raise RuntimeError("the feature number of src and tgt must be equal to d_model")
-        memory = self.encoder(
-            src, mask=src_mask, src_key_padding_mask=src_key_padding_mask, is_causal=src_is_causal
-        )
+        memory = self.encoder(src, mask=src_mask, src_key_padding_mask=src_key_padding_mask, is_causal=src_is_causal)
         return self.decoder(
             tgt,
             memory,
@@ -146,8 +144,8 @@ class Transformer(Module):
 class TransformerEncoder(Module):
     """num_layers copies of an encoder layer, then norm. src (S, N, E) to the same.
 
-    enable_nested_tensor: when evaluating with a padding mask, outputs at padded positions are zero and the sequence is
-    cut to the longest one, which is what PyTorch's nested-tensor path returns.
+    enable_nested_tensor: when evaluating with a padding mask, outputs at padded positions are zero (before norm), which
+    is what PyTorch's nested-tensor path returns.
     """
 
     __constants__ = ["norm"]
@@ -194,16 +192,17 @@ class TransformerEncoder(Module):
             return "encoder_layer.self_attn.num_heads is odd"
         return ""
 
-    def _cuts_padding(self, src: Tensor, mask: Tensor | None, padding: Tensor | None) -> bool:
-        """Whether padded positions are to be removed from the result (see the class)."""
+    def _clears_padding(self, src: Tensor, mask: Tensor | None, padding: Tensor | None) -> bool:
+        """Whether padded positions are to be zero in the result (see the class)."""
         if not self.use_nested_tensor or padding is None or mask is not None or self.training or src.dim() != 3:
             return False
         if flambeau.is_autocast_enabled(src.device.type):
             return False
-        if flambeau.is_grad_enabled() and (src.requires_grad or any(p.requires_grad for p in self.layers[0].parameters())):
+        tracked = src.requires_grad or any(parameter.requires_grad for parameter in self.layers[0].parameters())
+        if tracked and flambeau.is_grad_enabled():
             return False
         forbidden = padding if padding.dtype == flambeau.bool else padding != 0
-        # Only padding on the right can be cut off.
+        # Only padding on the right makes a nested tensor.
         aligned = not bool((forbidden[:, :-1] & ~forbidden[:, 1:]).any())
         return aligned or not self.mask_check
 
@@ -224,10 +223,9 @@ class TransformerEncoder(Module):
         causal = _detect_is_causal_mask(mask, is_causal, _get_seq_len(src, self.layers[0].self_attn.batch_first))
         for layer in self.layers:
             output = layer(output, src_mask=mask, is_causal=causal, src_key_padding_mask=src_key_padding_mask)
-        if self._cuts_padding(src, mask, given_padding):
+        if self._clears_padding(src, mask, given_padding):
             kept = ~(given_padding if given_padding.dtype == flambeau.bool else given_padding != 0)
-            longest = int(kept.sum(1).max())
-            output = output.masked_fill(~kept.unsqueeze(-1), 0.0)[:, :longest]
+            output = output.masked_fill(~kept.unsqueeze(-1), 0.0)
         return output if self.norm is None else self.norm(output)
 
 

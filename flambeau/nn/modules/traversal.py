@@ -108,7 +108,7 @@ class Traversal:
         if target == "":
             raise ValueError("Cannot set the submodule without a target name!")
         if not isinstance(module, Traversal):
-            raise ValueError(f"Expected `module` to be an `nn.Module`, but got {type(module)}") # noqa: TRY004
+            raise ValueError(f"`module` is not an nn.Module, found {type(module)}")
         *parents, name = target.split(".")
         parent = self.get_submodule(".".join(parents))
         if strict and not hasattr(parent, name):
@@ -150,7 +150,7 @@ class Traversal:
     def train(self, mode: bool = True):
         """Set `training` here and below; returns self."""
         if not isinstance(mode, bool):
-            raise ValueError("training mode is expected to be boolean")  # noqa: TRY004
+            raise ValueError("training mode is expected to be boolean")
         self.training = mode
         for module in self.children():
             module.train(mode)

@@ -11,8 +11,8 @@ from flambeau.nn.modules.module import Module
 def _refuse_devices(device_ids: Sequence[Any] | None) -> None:
     if device_ids:
         raise NotImplementedError(
-            f"DataParallel over devices {list(device_ids)}: this build computes on the CPU; leave device_ids out to run "
-            "the module as it is, or use several processes"
+            f"DataParallel over devices {list(device_ids)}: this build computes on the CPU; leave device_ids out to "
+            "run the module as it is, or use several processes"
         )
 
 

@@ -91,9 +91,7 @@ def clip_grad_norm(
     return clip_grad_norm_(parameters, max_norm, norm_type, error_if_nonfinite, foreach)
 
 
-def clip_grad_value_(
-    parameters: Tensor | Iterable[Tensor], clip_value: float, foreach: bool | None = None
-) -> None:
+def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float, foreach: bool | None = None) -> None:
     """Clamp every gradient in place to [-clip_value, clip_value]."""
     clip_value = float(clip_value)
     with flambeau.no_grad():

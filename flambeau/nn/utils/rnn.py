@@ -7,6 +7,7 @@ longest sequence first. Used by `nn.modules.rnn`.
 from __future__ import annotations
 
 from collections import namedtuple
+from itertools import pairwise
 from typing import Any
 
 import flambeau
@@ -159,7 +160,7 @@ def _pack(input: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
         raise RuntimeError(
             "Length of all samples has to be greater than 0, but found an element in 'lengths' that is <= 0"
         )
-    if any(later > earlier for earlier, later in zip(sizes, sizes[1:])):
+    if any(later > earlier for earlier, later in pairwise(sizes)):
         raise RuntimeError(
             "`lengths` array must be sorted in decreasing order when `enforce_sorted` is True. You can pass "
             "`enforce_sorted=False` to pack_padded_sequence and/or pack_sequence to sidestep this requirement if you "

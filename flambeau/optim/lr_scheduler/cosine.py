@@ -12,7 +12,7 @@ from flambeau.optim.optimizer import Optimizer
 class CosineAnnealingLR(LRScheduler):
     """From the initial rate to eta_min and back along a cosine of half period T_max."""
 
-    def __init__(self, optimizer: Optimizer, T_max: int, eta_min: float = 0.0, last_epoch: int = -1) -> None:  # noqa: N803
+    def __init__(self, optimizer: Optimizer, T_max: int, eta_min: float = 0.0, last_epoch: int = -1) -> None:
         self.T_max = T_max
         self.eta_min = eta_min
         super().__init__(optimizer, last_epoch)
@@ -51,8 +51,8 @@ class CosineAnnealingWarmRestarts(LRScheduler):
     def __init__(
         self,
         optimizer: Optimizer,
-        T_0: int,  # noqa: N803
-        T_mult: int = 1,  # noqa: N803
+        T_0: int,
+        T_mult: int = 1,
         eta_min: float = 0.0,
         last_epoch: int = -1,
     ) -> None:
@@ -103,4 +103,3 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         run = int(math.log(epoch / self.T_0 * (self.T_mult - 1) + 1, self.T_mult))
         started = self.T_0 * (self.T_mult**run - 1) / (self.T_mult - 1)
         return epoch - started, self.T_0 * self.T_mult**run
-

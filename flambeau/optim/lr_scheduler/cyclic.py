@@ -122,9 +122,7 @@ class CyclicLR(LRScheduler):
         scale = self.scale_fn(cycle if self.scale_mode == "cycle" else self.last_epoch)
         rates = [base + (highest - base) * height * scale for base, highest in zip(self.base_lrs, self.max_lrs)]
         if self.cycle_momentum:
-            for lowest, highest, group in zip(
-                self.base_momentums, self.max_momentums, self.optimizer.param_groups
-            ):
+            for lowest, highest, group in zip(self.base_momentums, self.max_momentums, self.optimizer.param_groups):
                 set_momentum(group, highest - (highest - lowest) * height * scale, self.use_beta1)
         return rates
 

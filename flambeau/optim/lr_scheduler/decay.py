@@ -99,9 +99,7 @@ class LinearLR(LRScheduler):
         last_epoch: int = -1,
     ) -> None:
         if start_factor > 1.0 or start_factor <= 0:
-            raise ValueError(
-                "Starting multiplicative factor expected to be greater than 0 and less or equal to 1."
-            )
+            raise ValueError("Starting multiplicative factor expected to be greater than 0 and less or equal to 1.")
         if end_factor > 1.0 or end_factor < 0:
             raise ValueError("Ending multiplicative factor expected to be between 0 and 1.")
         self.start_factor = start_factor
@@ -145,9 +143,7 @@ class ExponentialLR(LRScheduler):
 class PolynomialLR(LRScheduler):
     """Times (1 - epoch / total_iters) ** power, until it is zero."""
 
-    def __init__(
-        self, optimizer: Optimizer, total_iters: int = 5, power: float = 1.0, last_epoch: int = -1
-    ) -> None:
+    def __init__(self, optimizer: Optimizer, total_iters: int = 5, power: float = 1.0, last_epoch: int = -1) -> None:
         self.total_iters = total_iters
         self.power = power
         super().__init__(optimizer, last_epoch)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 import flambeau
+from flambeau.core.tensor import Tensor
 
 #: NumPy types that hold text or objects, which no tensor can.
 TEXT = re.compile(r"[SaUO]")
@@ -22,7 +23,7 @@ WRONG_TYPE = "default_collate: batch must contain tensors, numpy arrays, numbers
 def default_convert(data: Any) -> Any:
     """NumPy arrays and numbers as tensors, inside mappings and sequences too; everything else as it is."""
     kind = type(data)
-    if isinstance(data, flambeau.Tensor):
+    if isinstance(data, Tensor):
         return data
     if isinstance(data, np.ndarray | np.generic):
         return data if TEXT.search(data.dtype.str) else flambeau.as_tensor(data)
@@ -135,7 +136,7 @@ def collate_str_fn(batch: Any, *, collate_fn_map: Any = None) -> Any:
 
 #: How default_collate treats each type; programs may add entries.
 default_collate_fn_map: dict[Any, Callable[..., Any]] = {
-    flambeau.Tensor: collate_tensor_fn,
+    Tensor: collate_tensor_fn,
     np.ndarray: collate_numpy_array_fn,
     (np.bool_, np.number, np.object_): collate_numpy_scalar_fn,
     float: collate_float_fn,

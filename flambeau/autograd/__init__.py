@@ -1,0 +1,54 @@
+"""`flambeau.autograd`: gradients, custom Functions, gradient checks. A face over flambeau.core."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from flambeau.autograd import anomaly_mode, forward_ad, function, functional, grad_mode, graph, variable
+from flambeau.autograd.anomaly_mode import detect_anomaly, set_detect_anomaly
+from flambeau.autograd.grad_mode import (
+    enable_grad,
+    inference_mode,
+    no_grad,
+    set_grad_enabled,
+    set_multithreading_enabled,
+)
+from flambeau.autograd.variable import Variable
+from flambeau.core import engine
+from flambeau.core.function import Function
+from flambeau.core.gradcheck import GradcheckError, gradcheck, gradgradcheck
+
+__all__ = [
+    "Function", "GradcheckError", "Variable", "anomaly_mode", "backward", "detect_anomaly", "enable_grad", "forward_ad",
+    "function", "functional", "grad", "grad_mode", "gradcheck", "gradgradcheck", "graph", "inference_mode", "no_grad",
+    "set_detect_anomaly", "set_grad_enabled", "set_multithreading_enabled", "variable",
+]
+
+
+def backward(tensors: Any, grad_tensors: Any = None, retain_graph: bool | None = None, create_graph: bool = False,
+             grad_variables: Any = None, inputs: Any = None) -> None:
+    """Add the gradients of `tensors`, weighted with `grad_tensors`, to the `grad` of the leaves they came from.
+
+    tensors: a tensor or a sequence; those with more than one element need a weight of the same shape. retain_graph:
+    keep the graph for another pass (default: create_graph). create_graph: record the pass for higher derivatives.
+    inputs: the only tensors whose `grad` changes. Raises RuntimeError for mismatched shapes and freed graphs.
+    """
+    if grad_variables is not None:
+        if grad_tensors is not None:
+            raise RuntimeError("`grad_tensors` and `grad_variables` (deprecated) arguments both passed to `backward()`. "
+                               "Please only use `grad_tensors`.")
+        grad_tensors = grad_variables
+    engine.backward(tensors, grad_tensors, retain_graph, create_graph, inputs)
+
+
+def grad(outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool | None = None,
+         create_graph: bool = False, only_inputs: bool = True, allow_unused: bool | None = None,
+         is_grads_batched: bool = False, materialize_grads: bool = False) -> Sequence[Any]:
+    """The gradients of `outputs`, weighted with `grad_outputs`, with respect to `inputs`, as a tuple.
+
+    allow_unused: None for inputs the outputs don't depend on, instead of RuntimeError; materialize_grads: zeros for
+    them. No `grad` attribute changes.
+    """
+    return engine.grad(outputs, inputs, grad_outputs, retain_graph, create_graph, only_inputs, allow_unused,
+                       is_grads_batched, materialize_grads)

@@ -1,0 +1,21 @@
+"""`flambeau.autograd.function`: operators whose forward and backward the user writes."""
+
+from __future__ import annotations
+
+from flambeau.core.function import Function, FunctionCtx, once_differentiable
+
+__all__ = ["BackwardCFunction", "Function", "FunctionCtx", "InplaceFunction", "NestedIOFunction", "once_differentiable"]
+
+BackwardCFunction = FunctionCtx
+
+
+class InplaceFunction(Function):
+    """A Function that may work in place; kept for programs that subclass it."""
+
+    def __init__(self, inplace: bool = False) -> None:
+        super().__init__()
+        self.inplace = inplace
+
+
+class NestedIOFunction(Function):
+    """PyTorch's Function over nested containers; programs only test for it."""

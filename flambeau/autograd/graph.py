@@ -1,0 +1,169 @@
+"""`flambeau.autograd.graph`: looking at and into the graph; hooks on saved tensors."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from flambeau.core import engine
+from flambeau.core.hooks import RemovableHandle
+from flambeau.core.modes import local
+from flambeau.core.node import Node, choose_constructor
+from flambeau.core.tensor import Tensor, empty_layout
+
+__all__ = [
+    "GradientEdge", "Node", "allow_mutation_on_saved_tensors", "disable_saved_tensors_hooks", "get_gradient_edge",
+    "increment_version", "register_multi_grad_hook", "save_on_cpu", "saved_tensors_hooks",
+]
+
+
+class GradientEdge(NamedTuple):
+    """A place in the graph that can stand for a tensor in `autograd.grad` and `backward`."""
+
+    node: Node
+    output_nr: int
+    ownership_token: Any = None
+
+
+def get_gradient_edge(tensor: Any) -> GradientEdge:
+    """The edge a tensor's gradient arrives at. Raises RuntimeError if the tensor doesn't require grad."""
+    if tensor._node is None:
+        raise RuntimeError("It is not possible to get the gradient edge for a Tensor that does not require gradients")
+    return GradientEdge(tensor._node, tensor._index)
+
+
+def increment_version(tensor: Any) -> None:
+    """Tell the graph that the memory of a tensor (or of several) was written to."""
+    for each in (tensor,) if isinstance(tensor, Tensor) else tensor:
+        each._storage.version += 1
+
+
+class saved_tensors_hooks:
+    """Context: tensors saved for backward go through pack_hook now, and what it returned through unpack_hook later."""
+
+    def __init__(self, pack_hook: Callable[[Any], Any], unpack_hook: Callable[[Any], Any]) -> None:
+        self.pack_hook = pack_hook
+        self.unpack_hook = unpack_hook
+
+    def __enter__(self) -> None:
+        if local.saved_tensors_disabled is not None:
+            raise RuntimeError(local.saved_tensors_disabled)
+        local.saved_tensors_hooks.append((self.pack_hook, self.unpack_hook))
+        choose_constructor(+1)
+
+    def __exit__(self, *exception: Any) -> None:
+        local.saved_tensors_hooks.pop()
+        choose_constructor(-1)
+
+
+class save_on_cpu(saved_tensors_hooks):
+    """Context: saved tensors are kept as copies. All memory here is the CPU's, so nothing moves."""
+
+    def __init__(self, pin_memory: bool = False, device_type: str = "cuda") -> None:
+        def pack_to_cpu(tensor: Any) -> Any:
+            copy = empty_layout(tensor._layout.dense())
+            copy.copy_(tensor.detach())
+            return copy
+
+        super().__init__(pack_to_cpu, lambda packed: packed)
+
+
+@contextlib.contextmanager
+def disable_saved_tensors_hooks(error_message: str) -> Iterator[None]:
+    """Context: using saved tensor hooks raises RuntimeError(error_message)."""
+    if local.saved_tensors_hooks:
+        raise RuntimeError(error_message)
+    before, local.saved_tensors_disabled = local.saved_tensors_disabled, error_message
+    try:
+        yield
+    finally:
+        local.saved_tensors_disabled = before
+
+
+class allow_mutation_on_saved_tensors:
+    """Context: tensors saved for backward may be written to afterwards; they are copied when saved."""
+
+    def __init__(self) -> None:
+        self._hooks = saved_tensors_hooks(lambda tensor: tensor.detach().clone(), lambda packed: packed)
+
+    def __enter__(self) -> allow_mutation_on_saved_tensors:
+        self._hooks.__enter__()
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        self._hooks.__exit__()
+
+
+class _MultiHandle:
+    """Removes several hooks at once."""
+
+    def __init__(self, handles: tuple[RemovableHandle, ...]) -> None:
+        self.handles = handles
+
+    def remove(self) -> None:
+        """Take the hooks back."""
+        for handle in self.handles:
+            handle.remove()
+
+    def __enter__(self) -> _MultiHandle:
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        self.remove()
+
+
+def register_multi_grad_hook(tensors: Sequence[Any], fn: Callable[..., Any], *, mode: str = "all") -> _MultiHandle:
+    """Call a hook once per backward pass.
+
+    mode "all": fn(gradients) when the gradients of all tensors that take part are there, None for the others; "any":
+    fn(gradient) with the first.
+    """
+    if mode not in ("all", "any"):
+        raise ValueError(f"Expects mode to be one of ('all', 'any') but got {mode}")
+    nodes = [tensor._node for tensor in tensors]
+    if any(node is None for node in nodes):
+        raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
+    lock = threading.Lock()
+    arrived: dict[str, Any] = {}
+
+    def start() -> None:
+        if not arrived:
+            arrived["gradients"] = [None] * len(nodes)
+            arrived["done"] = False
+            engine.queue_callback(finish)
+
+    def finish() -> None:
+        gradients, done = arrived["gradients"], arrived["done"]
+        arrived.clear()
+        if mode == "all" and not done:
+            fn(gradients)
+
+    def hook_for(position: int) -> Callable[[Any], None]:
+        def hook(gradient: Any) -> None:
+            with lock:
+                start()
+                arrived["gradients"][position] = gradient
+                if arrived["done"]:
+                    return
+                ready = mode == "any" or all(g is not None for g in arrived["gradients"])
+                if ready:
+                    arrived["done"] = True
+            if ready:
+                fn(gradient if mode == "any" else arrived["gradients"])
+        return hook
+
+    return _MultiHandle(tuple(tensor.register_hook(hook_for(position)) for position, tensor in enumerate(tensors)))
+
+
+def nodes_of(roots: Iterable[Any]) -> Iterator[Node]:
+    """Every node reachable from the tensors, each once."""
+    seen: set[Node] = set()
+    stack = [root._node for root in roots]
+    while stack:
+        node = stack.pop()
+        if node is not None and node not in seen:
+            seen.add(node)
+            yield node
+            stack.extend(target for target, _ in node.edges)

@@ -1,0 +1,348 @@
+"""`tensor[index]` and `tensor[index] = value`: from an index of any kind to views and gathers.
+
+Ints, slices, None and Ellipsis make a view, found by (layout, index) when seen before. Booleans, tensors, lists, ranges
+and arrays then go, one per dimension, to the operators `index` and `index_put_`, which ops.index registers here.
+Stands on core.views and core.create.
+"""
+
+from __future__ import annotations
+
+import operator
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from flambeau.base.dtype import bool_, int32, int64, uint8
+from flambeau.base.layout import Layout, register_cache
+from flambeau.core import create, modes, overrides, views
+from flambeau.core.modes import active, local
+from flambeau.core.tensor import Tensor, view_of
+
+__all__ = ["adjacent", "broadcast_indices", "check_masks", "expand_masks", "getitem", "register", "setitem"]
+
+_WRONG_KIND = ("only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices (got {})")
+_WRONG_DTYPE = "tensors used as indices must be long, int, byte or bool tensors"
+
+_gather: Callable[..., Any] | None = None
+_scatter: Callable[..., Any] | None = None
+
+
+def register(index: Callable[..., Any], index_put_: Callable[..., Any]) -> None:
+    """Take the operators index(tensor, indices) and index_put_(tensor, indices, value, accumulate) into use.
+
+    indices: per dimension of the tensor a tensor (int64, int32, uint8, or bool over one or more dimensions) or None;
+    trailing Nones are left out.
+    """
+    global _gather, _scatter
+    _gather, _scatter = index, index_put_
+
+
+# ---------------------------------------------------------------- views by (layout, index)
+
+_views: dict[Any, tuple[Layout, int] | None] = register_cache({})
+
+
+def _basic_key(index: Any) -> Any:
+    """A hashable stand-in for an index made of ints, slices, None and Ellipsis; None for any other index.
+
+    Ints stand for themselves, a slice is a triple, Ellipsis itself, and None is the empty tuple.
+    """
+    key: list[Any] = []
+    for item in index:
+        kind = item.__class__
+        if kind is int or item is Ellipsis:
+            key.append(item)
+        elif kind is slice:
+            start, stop, step = item.start, item.stop, item.step
+            if ((start is None or start.__class__ is int) and (stop is None or stop.__class__ is int)
+                    and (step is None or step.__class__ is int)):
+                key.append((start, stop, step))
+            else:
+                return None
+        elif item is None:
+            key.append(())
+        else:
+            return None
+    return tuple(key)
+
+
+def getitem(self: Any, index: Any) -> Any:
+    """self[index]: a view for ints, slices, None and Ellipsis, a copy where tensors, lists or booleans take part."""
+    if index.__class__ is int:
+        key: Any = (index,)
+    else:
+        key = _basic_key(index if index.__class__ is tuple else (index,))
+    if key is None or active.count:
+        return _general(self, index)
+    found = _views.get((self._layout, key))
+    if found is None or self._node is not None:
+        return _general(self, index)
+    return view_of(self, self._offset + found[1], found[0])
+
+
+def _general(self: Any, index: Any) -> Any:
+    if overrides.any_override((self, *index) if isinstance(index, tuple) else (self, index)):
+        return overrides.dispatch(Tensor.__getitem__, (self, index), {})
+    if active.count and local.modes:
+        return modes.dispatch(Tensor.__getitem__, Tensor.__getitem__, (self, index), {})
+    items = _items(index)
+    view, tensors = _apply(self, items)
+    if not tensors:
+        if view is self:
+            view = views.alias(self)
+        key = _basic_key(items)
+        if key is not None and self._node is None:
+            _views[self._layout, key] = (view._layout, view._offset - self._offset)
+        return view
+    if _gather is None:
+        raise NotImplementedError("indexing with tensors needs the operator `index`: import flambeau.ops")
+    check_masks(view, tensors)
+    return _gather(view, tensors)
+
+
+def _items(index: Any) -> tuple[Any, ...]:
+    """The index as a tuple of one item per place."""
+    if isinstance(index, tuple):
+        return index
+    if isinstance(index, list) and len(index) < 32 and any(
+            item is None or item is Ellipsis or isinstance(item, (slice, Tensor, list, tuple, np.ndarray))
+            for item in index):
+        warnings.warn("Using a non-tuple sequence for multidimensional indexing is deprecated and will be changed in "
+                      "pytorch 2.9; use x[tuple(seq)] instead of x[seq]. In pytorch 2.9 this will be interpreted as "
+                      "tensor index, x[torch.tensor(seq)], which will result either in an error or a different result",
+                      UserWarning, stacklevel=4)
+        return tuple(index)
+    return (index,)
+
+
+def _consumed(item: Any) -> int:
+    """How many dimensions of the tensor an item uses up."""
+    if item is None or item is Ellipsis or isinstance(item, (bool, np.bool_)):
+        return 0
+    if isinstance(item, Tensor) and item._layout.dtype in (bool_, uint8):
+        return item._layout.ndim
+    return item.ndim if isinstance(item, np.ndarray) and item.dtype == np.bool_ else 1
+
+
+def _apply(self: Any, items: Sequence[Any]) -> tuple[Any, list[Any]]:
+    """The view that the ints, slices, Nones and Ellipsis make, and the tensors that are left, by dimension of it."""
+    ndim = self._layout.ndim
+    used = sum([_consumed(item) for item in items])
+    if used > ndim and (ndim or len(items) > 1):
+        raise IndexError(f"too many indices for tensor of dimension {ndim}")
+    view, dim, tensors = self, 0, []
+    for item in items:
+        if item.__class__ is int:
+            view = _select(view, dim, item, self)
+        elif item.__class__ is slice:
+            view = _slice(view, dim, item)
+            dim += 1
+        elif item is Ellipsis:
+            dim += ndim - used
+        elif item is None:
+            view = views.unsqueeze(view, dim)
+            dim += 1
+        elif isinstance(item, (bool, np.bool_)):
+            view = views.unsqueeze(view, dim)
+            _place(tensors, dim, _truth(bool(item)))
+            dim += 1
+        else:
+            given = _as_tensor(item)
+            if given.__class__ is int:
+                view = _select(view, dim, given, self)
+                continue
+            layout = given._layout
+            if layout.ndim == 0:
+                if layout.dtype in (bool_, uint8):
+                    view = views.unsqueeze(view, dim)
+                    _place(tensors, dim, _truth(bool(given.item())))
+                    dim += 1
+                elif layout.dtype.is_floating_point or layout.dtype.is_complex:
+                    raise IndexError(_WRONG_DTYPE)
+                else:
+                    view = _select(view, dim, int(given.item()), self)
+                continue
+            _place(tensors, dim, given)
+            dim += layout.ndim if layout.dtype in (bool_, uint8) else 1
+    return view, tensors
+
+
+def _place(tensors: list[Any], dim: int, given: Any) -> None:
+    """Put a tensor at its dimension. A mask over several dimensions stands at the first of them."""
+    width = sum(_width(tensor) for tensor in tensors)
+    tensors.extend([None] * (dim - width))
+    tensors.append(given)
+
+
+def _width(tensor: Any) -> int:
+    return tensor._layout.ndim if tensor is not None and tensor._layout.dtype in (bool_, uint8) else 1
+
+
+def _truth(value: bool) -> Any:
+    """The index that stands for a boolean: position 0 of a new dimension of size 1, or nothing of it."""
+    return create.from_array(np.zeros(1 if value else 0, dtype=np.int64))
+
+
+def _as_tensor(item: Any) -> Any:
+    """An item that is no view index as a tensor (or an int, for NumPy integers and zero-dim arrays)."""
+    if isinstance(item, Tensor):
+        dtype = item._layout.dtype
+        if dtype not in (int64, int32, uint8, bool_) and item._layout.ndim:
+            raise IndexError(_WRONG_DTYPE)
+        return item
+    if isinstance(item, np.ndarray) and item.ndim:
+        return _as_tensor(create.copy_array(item))
+    if isinstance(item, (list, tuple, range)):
+        made = create.make_tensor(list(item), int64 if not len(item) else None)
+        return _as_tensor(made)
+    if isinstance(item, str):
+        raise TypeError("new(): invalid data type 'str'")
+    if hasattr(item, "__index__") and not isinstance(item, float):
+        return operator.index(item)
+    raise IndexError(_WRONG_KIND.format(type(item).__name__))
+
+
+def _select(view: Any, dim: int, index: int, original: Any) -> Any:
+    shape = view._layout.shape
+    if not shape:
+        raise IndexError("invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in C++ to "
+                         "convert a 0-dim tensor to a number")
+    size = shape[dim]
+    if not -size <= index < size:
+        # Dimensions count as the tensor's own, which earlier ints have removed from the view.
+        raise IndexError(f"index {index} is out of bounds for dimension "
+                         f"{dim + original._layout.ndim - view._layout.ndim if view._layout.ndim < original._layout.ndim else dim}"
+                         f" with size {size}")
+    return views.select(view, dim, index)
+
+
+def _slice(view: Any, dim: int, item: slice) -> Any:
+    step = 1 if item.step is None else operator.index(item.step)
+    if step == 0:
+        raise ValueError("slice step cannot be zero")
+    if step < 0:
+        raise ValueError("step must be greater than zero")
+    shape = view._layout.shape
+    start, stop, _ = item.indices(shape[dim])
+    if start == 0 and stop == shape[dim] and step == 1:
+        return view
+    return views.slice_(view, dim, start, stop, step)
+
+
+# ---------------------------------------------------------------- assignment
+
+
+def setitem(self: Any, index: Any, value: Any) -> None:
+    """self[index] = value: numbers fill, tensors are broadcast. Raises IndexError, RuntimeError, TypeError as PyTorch."""
+    if overrides.any_override((self, value)):
+        overrides.dispatch(Tensor.__setitem__, (self, index, value), {})
+        return
+    number = isinstance(value, (int, float, complex, np.number, np.bool_)) or (
+        isinstance(value, np.ndarray) and value.ndim == 0)
+    if not number and not isinstance(value, Tensor):
+        raise TypeError(f"can't assign a {_type_name(value)} to a torch.{self._layout.dtype.scalar_name}Tensor")
+    if number and not isinstance(value, (int, float, complex)):
+        value = value.item()
+    if index.__class__ is bool and not index:
+        return
+    view, tensors = _apply(self, _items(index))
+    if not tensors:
+        if number:
+            view.fill_(value)
+        else:
+            _copy(view, value)
+        return
+    if _scatter is None:
+        raise NotImplementedError("assigning through tensors needs the operator `index_put_`: import flambeau.ops")
+    check_masks(view, tensors)
+    if number:
+        value = create.make_tensor(value, view._layout.dtype)
+    else:
+        value = _without_leading_ones(value)
+    _scatter(view, tensors, value, False)
+
+
+def _type_name(value: Any) -> str:
+    kind = type(value)
+    return kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"
+
+
+def _without_leading_ones(value: Any) -> Any:
+    shape = value._layout.shape
+    lead = 0
+    while lead < len(shape) and shape[lead] == 1:
+        lead += 1
+    return value.reshape(shape[lead:]) if lead else value
+
+
+def _copy(view: Any, value: Any) -> None:
+    shape = view._layout.shape
+    if value._layout.shape != shape:
+        value = _without_leading_ones(value)
+        if value._layout.shape != shape:
+            value = value.expand(shape)
+    view.copy_(value)
+
+
+# ---------------------------------------------------------------- what index and index_put_ use
+
+
+def check_masks(tensor: Any, indices: Sequence[Any]) -> None:
+    """Raise IndexError unless every mask among `indices` has the shape of the dimensions it covers."""
+    shape, dim = tensor._layout.shape, 0
+    for index in indices:
+        if index is not None and index._layout.dtype in (bool_, uint8):
+            if index._layout.dtype is uint8:
+                warnings.warn("indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool "
+                              "instead.", UserWarning, stacklevel=5)
+            own = index._layout.shape
+            if dim + len(own) > len(shape):
+                raise IndexError(f"too many indices for tensor of dimension {len(shape)}")
+            for place, size in enumerate(own):
+                if size != shape[dim + place]:
+                    raise IndexError(f"The shape of the mask {list(own)} at index {place} does not match the shape of "
+                                     f"the indexed tensor {list(shape)} at index {dim + place}")
+            dim += len(own)
+        else:
+            dim += 1
+    if dim > len(shape):
+        raise IndexError(f"too many indices for tensor of dimension {len(shape)} (got {dim})")
+
+
+def expand_masks(indices: Sequence[Any]) -> list[Any]:
+    """The indices with every mask replaced by the positions of its true elements, one integer tensor per dimension."""
+    expanded: list[Any] = []
+    for index in indices:
+        if index is not None and index._layout.dtype in (bool_, uint8):
+            positions = index.nonzero()
+            expanded.extend(views.select(positions, 1, dim) for dim in range(index._layout.ndim))
+        else:
+            expanded.append(index)
+    return expanded
+
+
+def broadcast_indices(indices: Sequence[Any]) -> tuple[int, ...]:
+    """The common shape of the index tensors. Raises IndexError if they don't broadcast."""
+    shapes = [index._layout.shape for index in indices if index is not None]
+    ndim = max(map(len, shapes))
+    result = [1] * ndim
+    for shape in shapes:
+        for dim in range(-1, -1 - len(shape), -1):
+            if shape[dim] != 1:
+                if result[dim] not in (1, shape[dim]):
+                    raise IndexError("shape mismatch: indexing tensors could not be broadcast together with shapes "
+                                     + ", ".join(str(list(shape)) for shape in shapes))
+                result[dim] = shape[dim]
+    return tuple(result)
+
+
+def adjacent(indices: Sequence[Any]) -> bool:
+    """Whether the index tensors stand side by side: their dimensions then stay in place, otherwise they come first."""
+    places = [place for place, index in enumerate(indices) if index is not None]
+    return places[-1] - places[0] + 1 == len(places)
+
+
+Tensor.__getitem__ = getitem  # type: ignore[attr-defined]
+Tensor.__setitem__ = setitem  # type: ignore[attr-defined]

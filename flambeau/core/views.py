@@ -1,0 +1,138 @@
+"""View operators: tensors that show another's memory in another geometry.
+
+`declare` makes an operator from its geometry and its gradient; layouts are worked out once per (layout, arguments) and
+then looked up. The views that indexing is made of are declared here, the others in ops.view. Stands on base.geometry
+and node.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from flambeau.base import geometry
+from flambeau.base.layout import Layout, register_cache
+from flambeau.core import modes, overrides
+from flambeau.core.inplace import NO_GRAD_VIEW
+from flambeau.core.modes import active, local
+from flambeau.core.node import Node
+from flambeau.core.tensor import Tensor, empty_layout, view_of
+
+__all__ = ["ViewNode", "alias", "declare", "embed", "remember", "select", "slice_", "unsqueeze"]
+
+
+class ViewNode(Node):
+    """A recorded view; `saved` are the operator's arguments."""
+
+    __slots__ = ()
+    gradient: Callable[..., Any]
+
+    def apply(self, gradients: Sequence[Any]) -> tuple[Any, ...]:
+        gradient = gradients[0]
+        return (None if gradient is None else type(self).gradient(gradient, self.inputs[0], *self.saved),)  # type: ignore[misc]
+
+
+def node_class(name: str, gradient: Callable[..., Any], saved_names: tuple[str, ...] = ()) -> type[ViewNode]:
+    """The node class of a view operator: gradient(gradient, the input's layout, *arguments) -> the input's gradient."""
+    return type(name, (ViewNode,), {"__slots__": (), "gradient": staticmethod(gradient), "saved_names": saved_names,
+                                    "__module__": "flambeau"})
+
+
+def remember(view: Any, source: Any, kind: type[Node], arguments: tuple[Any, ...]) -> None:
+    """Record that `view` was made from `source`, which requires grad; under no_grad only mark the view."""
+    if local.grad:
+        view._node = kind(((source._node, source._index),), (source._layout,), arguments)
+    else:
+        view._creation = NO_GRAD_VIEW
+
+
+def plain(argument: Any) -> Any:
+    """An argument as Python ints, tuples and None, whatever kind of integers the caller used."""
+    if argument is None or argument.__class__ is int:
+        return argument
+    if isinstance(argument, (tuple, list)):
+        return tuple([plain(item) for item in argument])
+    return operator.index(argument)
+
+
+def declare(name: str, node_name: str, geometry_of: Callable[..., geometry.Geometry],
+            gradient: Callable[..., Any], saved_names: tuple[str, ...] = ()) -> Callable[..., Any]:
+    """A view operator `operate(input, *arguments)`.
+
+    geometry_of(shape, strides, *arguments) -> (shape, strides, offset) works out the view; gradient(gradient, layout,
+    *arguments) -> gradient of the input is written in differentiable operators.
+    """
+    kind = node_class(node_name, gradient, saved_names)
+    known: dict[Any, tuple[Layout, int]] = register_cache({})
+
+    def learn(input: Any, arguments: tuple[Any, ...]) -> Any:
+        if overrides.any_override((input,)):
+            return overrides.dispatch(operate, (input, *arguments), {})
+        if not isinstance(input, Tensor):
+            raise TypeError(f"{name}(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
+        given = plain(arguments)
+        layout = input._layout
+        shape, strides, offset = geometry_of(layout.shape, layout.strides, *given)
+        made = Layout.of(shape, strides, layout.dtype, layout.device, layout.flavor)
+        known[layout, given] = (made, offset)
+        view = view_of(input, input._offset + offset, made)
+        if input._node is not None:
+            remember(view, input, kind, given)
+        return view
+
+    def operate(input: Any, *arguments: Any) -> Any:
+        if active.count and local.modes:
+            return modes.dispatch(operate, operate, (input, *arguments), {})
+        try:
+            layout, offset = known[input._layout, arguments]
+        except (KeyError, AttributeError, TypeError):
+            return learn(input, arguments)
+        view = view_of(input, input._offset + offset, layout)
+        if input._node is not None:
+            remember(view, input, kind, arguments)
+        return view
+
+    operate.__name__ = operate.__qualname__ = name
+    operate.kind = kind  # type: ignore[attr-defined]
+    return operate
+
+
+# ---------------------------------------------------------------- the transpose of a view
+
+
+class EmbedBackward0(Node):
+    """Zeros with a gradient written into one view of them; its transpose is that view."""
+
+    __slots__ = ()
+
+    def apply(self, gradients: Sequence[Any]) -> tuple[Any, ...]:
+        view, arguments = self.saved  # type: ignore[misc]
+        return (view(gradients[0], *arguments),)
+
+
+def embed(gradient: Any, layout: Layout, view: Callable[..., Any], *arguments: Any) -> Any:
+    """Zeros of the layout's shape with `gradient` at `view(zeros, *arguments)`; differentiable."""
+    before, local.grad = local.grad, False
+    try:
+        whole = empty_layout(layout.dense().with_dtype(gradient._layout.dtype))
+        whole.zero_()
+        view(whole, *arguments).copy_(gradient)
+    finally:
+        local.grad = before
+    if gradient._node is not None and before:
+        whole._node = EmbedBackward0(((gradient._node, gradient._index),), (gradient._layout,), (view, arguments))
+    return whole
+
+
+# ---------------------------------------------------------------- the views that indexing is made of
+
+alias = declare("alias", "AliasBackward0", lambda shape, strides: (shape, strides, 0),
+                lambda gradient, layout: gradient)
+select = declare("select", "SelectBackward0", geometry.select_geometry,
+                 lambda gradient, layout, dim, index: embed(gradient, layout, select, dim, index), ("dim", "index"))
+slice_ = declare("slice", "SliceBackward0", geometry.slice_geometry,
+                 lambda gradient, layout, *arguments: embed(gradient, layout, slice_, *arguments),
+                 ("dim", "start", "end", "step"))
+unsqueeze = declare("unsqueeze", "UnsqueezeBackward0", geometry.unsqueeze_geometry,
+                    lambda gradient, layout, dim: gradient.squeeze(dim), ("dim",))

@@ -1,0 +1,332 @@
+"""Copies and conversions: copy_, clone, contiguous, to and its short forms, fill_ and zero_.
+
+Stands on core.op: a copy is the identity as a pointwise operator whose result has another dtype, order or home.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flambeau.base import geometry
+from flambeau.base.device import require
+from flambeau.base.device import device as Device
+from flambeau.base.dtype import dtype as DType
+from flambeau.base import dtype as dtypes
+from flambeau.base.layout import (
+    Layout,
+    channels_last,
+    channels_last_3d,
+    contiguous_format,
+    memory_format,
+    preserve_format,
+    register_cache,
+)
+from flambeau.codegen import launch as launching
+from flambeau.codegen import schedule
+from flambeau.core import inplace, modes, overrides
+from flambeau.core.derive import NAMESPACE
+from flambeau.core.op import NUMBERS, RELEASE_FROM, Pointwise, call, needs_graph, record
+from flambeau.core.tensor import Tensor, empty_layout
+from flambeau.ir.loops import Loop, Nest, number
+from flambeau.ir.scalar import cast, compute_dtype
+
+
+class Copy(Pointwise):
+    """The identity; its result may be of any dtype."""
+
+    converts = True
+
+
+COPY = Copy("copy", lambda source: source, ["source"], node="Copy")
+CLONE = Copy("clone", lambda input: input, ["input"], node="Clone")
+_conversions: dict[DType, Copy] = {}
+_fills: dict[Any, Any] = register_cache({})
+
+
+class CopyInto(Pointwise):
+    """copy_ as a step of the graph: nothing reaches the overwritten tensor, the source gets the gradient."""
+
+    converts = True
+
+
+COPY_INTO = CopyInto("copy_into", lambda self, source: source, ["self", "source"], node="Copy")
+COPY_INTO.node_class.__name__ = "CopyBackwards"
+
+
+def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
+    """Write the elements of `src` (broadcast, converted) into this tensor. Returns the tensor.
+
+    Raises RuntimeError if the shapes don't fit, or when a leaf that requires grad is written to in grad mode.
+    """
+    if self.__class__ not in overrides.PLAIN or src.__class__ not in overrides.PLAIN:
+        if overrides.any_override([self, src]):
+            return overrides.dispatch(copy_, [self, src], {})
+    if not isinstance(src, Tensor):
+        raise TypeError(f"copy_(): argument 'other' (position 1) must be Tensor, not {type(src).__name__}")
+    if needs_graph((self, src)):
+        inplace.check(self)
+        copy_raw(self, src)
+        inplace.rebase(self, record(COPY_INTO, self, (self, src), (), ()))
+        return self
+    return copy_raw(self, src)
+
+
+def copy_raw(self: Tensor, src: Tensor) -> Tensor:
+    """copy_ without a graph."""
+    if self._layout.device.type == "meta" or src._layout.device.type == "meta":
+        if self._layout.device.type != "meta":
+            raise NotImplementedError("Cannot copy out of meta tensor; no data!")
+        return self
+    if src._storage is self._storage:
+        if src._layout is self._layout and src._offset == self._offset:
+            return self
+        mine, theirs = self._layout, src._layout
+        low, high = self._offset, self._offset + geometry.extent(mine.shape, mine.strides)
+        if src._offset < high and low < src._offset + geometry.extent(theirs.shape, theirs.strides):
+            src = clone_raw(src)
+    if geometry.overlaps_itself(self._layout.shape, self._layout.strides):
+        raise RuntimeError(geometry.OVERLAPS_ITSELF)
+    COPY.compute((src,), (), (), self)
+    return self
+
+
+def clone_raw(input: Tensor) -> Tensor:
+    """A copy without a graph, in the same order of dimensions."""
+    return CLONE.compute((input,))
+
+
+def clone(input: Tensor, *, memory_format: memory_format = preserve_format) -> Tensor:
+    """A copy of `input` that passes gradients on. Strides are kept if dense; `memory_format` may order them otherwise."""
+    if input.__class__ not in overrides.PLAIN and overrides.any_override([input]):
+        return overrides.dispatch(clone, [input], {} if memory_format is preserve_format else {"memory_format": memory_format})
+    if input._layout.device.type == "meta":
+        return empty_layout(input._layout)
+    if memory_format is preserve_format or memory_format is contiguous_format and input._layout.is_contiguous:
+        return call(CLONE, (input,))
+    out = empty_layout(layout_in_format(input._layout, memory_format))
+    COPY.compute((input,), (), (), out)
+    out._storage.version = 0
+    if needs_graph((input,)):
+        out._node = record(CLONE, out, (input,), (), ())
+    return out
+
+
+def layout_in_format(layout: Layout, wanted: memory_format) -> Layout:
+    """A dense layout of the same shape, dtype and device in a memory format."""
+    if wanted is preserve_format:
+        return Layout.of(layout.shape, geometry.preserved_strides(layout.shape, layout.strides), layout.dtype, layout.device)
+    if wanted is contiguous_format:
+        return Layout.contiguous(layout.shape, layout.dtype, layout.device)
+    rank = 4 if wanted is channels_last else 5
+    if wanted not in (channels_last, channels_last_3d) or layout.ndim != rank:
+        raise RuntimeError(f"required rank {rank} tensor to use {'channels_last' if rank == 4 else 'channels_last_3d'} format")
+    return Layout.of(layout.shape, geometry.channels_last_strides(layout.shape), layout.dtype, layout.device)
+
+
+def contiguous(self: Tensor, memory_format: memory_format = contiguous_format) -> Tensor:
+    """This tensor if its elements lie in C order (or in `memory_format`), else a copy in that order."""
+    layout = self._layout
+    if memory_format is contiguous_format:
+        return self if layout.is_contiguous else clone(self, memory_format=contiguous_format)
+    if memory_format is preserve_format:
+        raise RuntimeError("preserve memory format is unsupported by the contiguous operator")
+    return self if is_contiguous(self, memory_format) else clone(self, memory_format=memory_format)
+
+
+def is_contiguous(self: Tensor, memory_format: memory_format = contiguous_format) -> bool:
+    """Whether the elements lie in the order of `memory_format` without gaps."""
+    layout = self._layout
+    if memory_format is contiguous_format:
+        return layout.is_contiguous
+    return layout.ndim == (4 if memory_format is channels_last else 5) and geometry.is_channels_last(layout.shape, layout.strides)
+
+
+def convert(input: Tensor, dtype: DType) -> Tensor:
+    """A copy of another dtype, in the same order; recorded."""
+    operator = _conversions.get(dtype)
+    if operator is None:
+        operator = Copy("to_copy", lambda input: input, ["input"], kind=lambda common: (common, dtype), node="ToCopy")
+        _conversions[dtype] = operator
+    if input._layout.device.type == "meta":
+        return empty_layout(input._layout.dense().with_dtype(dtype))
+    if not (dtype.is_floating_point or dtype.is_complex):
+        return operator.compute((input,))
+    return call(operator, (input,))
+
+
+def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    """to(dtype), to(device), to(device, dtype), to(other): this tensor converted, or itself when there is nothing to do.
+
+    Keywords: dtype, device, non_blocking, copy (always a copy), memory_format.
+    """
+    device, dtype, copy, wanted = to_arguments(args, kwargs)
+    layout = self._layout
+    if self.__class__ not in overrides.PLAIN and overrides.any_override([self]):
+        return overrides.dispatch(to, [self, *args], kwargs)
+    if device is not None and device != layout.device:
+        if device.type == "meta":
+            return empty_layout(layout.with_dtype(dtype or layout.dtype).with_device(device))
+        require(device)
+        if layout.device.type == "meta":
+            raise NotImplementedError("Cannot copy out of meta tensor; no data! Please use torch.nn.Module.to_empty() instead of "
+                                      "torch.nn.Module.to() when moving module from meta to a different device.")
+    result = self
+    if dtype is not None and dtype is not layout.dtype:
+        result = convert(self, dtype)
+        copy = False
+    if wanted is not preserve_format and not is_contiguous(result, wanted):
+        return clone(result, memory_format=wanted)
+    return clone(result) if copy else result
+
+
+def to_arguments(args: tuple, kwargs: dict) -> tuple[Device | None, DType | None, bool, memory_format]:
+    """(device, dtype, copy, memory_format) of a call of `to`."""
+    device = dtype = None
+    copy = False
+    wanted: memory_format = preserve_format
+    rest = list(args)
+    if rest:
+        first = rest.pop(0)
+        if isinstance(first, DType):
+            dtype = first
+        elif isinstance(first, Tensor):
+            device, dtype = first._layout.device, first._layout.dtype
+        elif isinstance(first, (str, Device, int)):
+            device = Device(first) if not isinstance(first, Device) else first
+            if rest and (isinstance(rest[0], DType) or rest[0] is None):
+                dtype = rest.pop(0)
+        elif first is None:
+            dtype = rest.pop(0) if rest and isinstance(rest[0], DType) else None
+        else:
+            raise TypeError(f"to() received an invalid combination of arguments - got ({type(first).__name__}), but expected one "
+                            "of:\n * (torch.device device = None, torch.dtype dtype = None, bool non_blocking = False, bool copy "
+                            "= False, *, torch.memory_format memory_format = None)\n * (torch.dtype dtype, ...)\n * (Tensor "
+                            "tensor, ...)")
+    if rest:
+        rest.pop(0)  # non_blocking
+    if rest:
+        copy = bool(rest.pop(0))
+    for name, value in kwargs.items():
+        if name == "dtype":
+            dtype = value
+        elif name == "device":
+            device = None if value is None else value if isinstance(value, Device) else Device(value)
+        elif name == "copy":
+            copy = bool(value)
+        elif name == "other":
+            device, dtype = value._layout.device, value._layout.dtype
+        elif name == "memory_format":
+            wanted = value or preserve_format
+        elif name != "non_blocking":
+            raise TypeError(f"to() received an invalid combination of arguments - got an unexpected keyword argument '{name}'")
+    return device, dtype, copy, wanted
+
+
+def _short(name: str, dtype: DType) -> Any:
+    def short(self: Tensor, memory_format: memory_format = preserve_format) -> Tensor:
+        return to(self, dtype, memory_format=memory_format)
+    short.__name__ = short.__qualname__ = name
+    short.__doc__ = f"to({dtype})."
+    return short
+
+
+for _name, _dtype in (("float", dtypes.float32), ("double", dtypes.float64), ("half", dtypes.float16),
+                      ("bfloat16", dtypes.bfloat16), ("int", dtypes.int32), ("long", dtypes.int64), ("short", dtypes.int16),
+                      ("char", dtypes.int8), ("byte", dtypes.uint8), ("bool", dtypes.bool_), ("cfloat", dtypes.complex64),
+                      ("cdouble", dtypes.complex128), ("chalf", dtypes.complex32)):
+    setattr(Tensor, _name, _short(_name, _dtype))
+
+
+def cpu(self: Tensor, memory_format: memory_format = preserve_format) -> Tensor:
+    """to("cpu")."""
+    return to(self, "cpu", memory_format=memory_format)
+
+
+def cuda(self: Tensor, device: Any = None, non_blocking: bool = False, memory_format: memory_format = preserve_format) -> Tensor:
+    """to("cuda"), which this build does not have: AssertionError."""
+    return to(self, Device("cuda" if device is None else device), memory_format=memory_format)
+
+
+def type_as(self: Tensor, other: Tensor) -> Tensor:
+    """This tensor with the dtype of `other`."""
+    return to(self, other._layout.dtype)
+
+
+def type(self: Tensor, dtype: Any = None, non_blocking: bool = False, **kwargs: Any) -> Any:
+    """The name of the old tensor type ("torch.FloatTensor"), or a conversion to `dtype` (a dtype or such a name)."""
+    if dtype is None:
+        return f"torch.{self._layout.dtype.scalar_name}Tensor"
+    if isinstance(dtype, str):
+        found = next((d for d in dtypes.all_dtypes().values() if f"torch.{d.scalar_name}Tensor" == dtype), None)
+        if found is None:
+            raise ValueError(f"invalid type: '{dtype}'")
+        dtype = found
+    if not isinstance(dtype, DType):
+        dtype = getattr(dtype, "dtype", None)
+        if dtype is None:
+            raise RuntimeError("dtype must be a type, str, or dtype object")
+    return to(self, dtype)
+
+
+class Fill(Pointwise):
+    """fill_ and zero_ as steps of the graph."""
+
+    converts = True
+
+
+FILL = Fill("fill", lambda self, value: value, ["self", "value"], node="Fill")
+ZERO = Fill("zero", lambda self: 0, ["self"], node="Zero")
+
+
+def fill_raw(self: Tensor, value: Any) -> Tensor:
+    """Write one number everywhere; no graph."""
+    layout = self._layout
+    if layout.device.type == "meta":
+        return self
+    launch = _fills.get((layout, value.__class__))
+    if launch is None:
+        kind = {float: "f", complex: "c"}.get(value.__class__, "i")
+        dtype = compute_dtype(layout.dtype)
+        if kind == "c" and not layout.dtype.is_complex:
+            raise RuntimeError(f"value cannot be converted to type {layout.dtype.name} without overflow")
+        nest = Nest("fill", (layout.dtype,), (), (Loop((), ((0, cast(number(0, dtype), dtype)),)),), ((kind, dtype),))
+        laid = schedule.lay(nest, (), [()], layout.shape, [layout.strides])
+        launch = launching.plan(laid.phases, [layout], (), kind, release=layout.numel >= RELEASE_FROM)
+        _fills[layout, value.__class__] = launch
+    return launch(self, value)
+
+
+def fill_(self: Tensor, value: Any) -> Tensor:
+    """Write `value` (a number or a zero-dim tensor) into every element. Returns the tensor."""
+    if isinstance(value, Tensor):
+        if value._layout.ndim:
+            raise RuntimeError(f"fill_ only supports 0-dimension value tensor but got tensor with {value._layout.ndim} dimensions.")
+        if needs_graph((self, value)):
+            inplace.check(self)
+            copy_raw(self, value)
+            inplace.rebase(self, record(FILL, self, (self, value), (), ()))
+            return self
+        return copy_raw(self, value)
+    if value.__class__ not in NUMBERS:
+        value = value.item()
+    if self._node is not None and modes.local.grad:
+        inplace.check(self)
+        fill_raw(self, value)
+        inplace.rebase(self, record(ZERO if value == 0 else FILL, self, (self,) if value == 0 else (self, value), (), ()))
+        return self
+    return fill_raw(self, value)
+
+
+def zero_(self: Tensor) -> Tensor:
+    """Write zeros. Returns the tensor."""
+    return fill_(self, 0)
+
+
+def fill(input: Tensor, value: Any) -> Tensor:
+    """A copy of the shape of `input` filled with `value`."""
+    return fill_(clone(input), value)
+
+
+for _function in (copy_, clone, contiguous, is_contiguous, to, cpu, cuda, type_as, type, fill_, zero_, fill):
+    setattr(Tensor, _function.__name__, _function)
+NAMESPACE.update(clone=clone, fill=fill, fill_=fill_, zero_=zero_)

@@ -1,0 +1,465 @@
+"""Making tensors: tensor, zeros, ones, full, arange, linspace, eye, tril_indices and their relatives.
+
+Stands on core.create and ops.copy.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any, Callable, Sequence
+
+import numpy as np
+
+from flambeau.base.device import device as Device
+from flambeau.base.device import get_default_device, require
+from flambeau.base.dtype import bool_, float32, float64, get_default_dtype, int64
+from flambeau.base.dtype import dtype as DType
+from flambeau.base.layout import Layout, contiguous_format, preserve_format, register_cache, strided
+from flambeau.codegen import launch as launching
+from flambeau.codegen import schedule
+from flambeau.core import create
+from flambeau.core.create import from_array, make_tensor
+from flambeau.core.derive import NAMESPACE
+from flambeau.core.op import RELEASE_FROM, scalar_kind
+from flambeau.core.tensor import Tensor, empty_layout
+from flambeau.ir import scalar as s
+from flambeau.ir.loops import Loop, Nest, number, position
+from flambeau.ir.scalar import cast, compute_dtype
+from flambeau.ops.copy import fill_raw, layout_in_format, to
+
+
+def public(function: Callable) -> Callable:
+    """Offer a function as `flambeau.<name>`."""
+    NAMESPACE[function.__name__.removesuffix("_closed")] = function
+    return function
+
+
+def method(function: Callable) -> Callable:
+    """Offer a function as `Tensor.<name>`."""
+    setattr(Tensor, function.__name__, function)
+    return function
+
+
+def home(device: Any) -> Device:
+    """The device of a new tensor."""
+    if device is None:
+        return get_default_device()
+    device = device if isinstance(device, Device) else Device(device)
+    if device.type != "cpu":
+        require(device)
+    return device
+
+
+def finish(made: Tensor, requires_grad: bool, out: Tensor | None = None) -> Tensor:
+    """requires_grad and out= of a factory function."""
+    if out is not None:
+        from flambeau.core.variants import copy_into
+        return copy_into(out, made)
+    return made.requires_grad_(True) if requires_grad else made
+
+
+def sizes_of(function: str, size: tuple[Any, ...]) -> tuple[int, ...]:
+    """A shape given as numbers or as one sequence; RuntimeError for negative sizes."""
+    if len(size) == 1 and not isinstance(size[0], int):
+        size = size[0] if isinstance(size[0], (tuple, list)) else (size[0],)
+    try:
+        shape = tuple([n if n.__class__ is int else n.__index__() for n in size])
+    except (AttributeError, TypeError):
+        bad = next((i, n) for i, n in enumerate(size) if not hasattr(n, "__index__"))
+        raise TypeError(f"{function}(): argument 'size' failed to unpack the object at pos {bad[0] + 1} with error \"type must be "
+                        f"tuple of ints,but got {type(bad[1]).__name__}\"") from None
+    for n in shape:
+        if n < 0:
+            raise RuntimeError(f"Trying to create tensor with negative dimension {n}: {list(shape)}")
+    return shape
+
+
+def check_layout(layout: Any) -> None:
+    if layout is not None and layout is not strided:
+        raise NotImplementedError(f"only strided tensors are supported, not {layout}; make a dense tensor")
+
+
+def blank(shape: tuple[int, ...], dtype: DType | None, device: Any) -> Tensor:
+    return empty_layout(Layout.contiguous(shape, dtype or get_default_dtype(), home(device)))
+
+
+@public
+def tensor(data: Any, *, dtype: DType | None = None, device: Any = None, requires_grad: bool = False,
+           pin_memory: bool = False) -> Tensor:
+    """A new leaf tensor with a copy of `data` (numbers, nested sequences, arrays); the dtype is inferred if not given."""
+    if isinstance(data, Tensor):
+        warnings.warn("To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or "
+                      "sourceTensor.detach().clone().requires_grad_(True), rather than torch.tensor(sourceTensor).", UserWarning,
+                      stacklevel=2)
+    made = make_tensor(data, dtype)
+    if device is not None or get_default_device().type != "cpu":
+        made = to(made, home(device))
+    return made.requires_grad_(True) if requires_grad else made
+
+
+@public
+def scalar_tensor(s: Any, *, dtype: DType | None = None, device: Any = None, requires_grad: bool = False, layout: Any = None) -> Tensor:
+    """A zero-dim tensor of the default (or given) dtype."""
+    return tensor(s, dtype=dtype or get_default_dtype(), device=device, requires_grad=requires_grad)
+
+
+@public
+def as_tensor(data: Any, dtype: DType | None = None, device: Any = None) -> Tensor:
+    """`data` as a tensor, sharing memory (and history) where nothing has to change."""
+    if isinstance(data, Tensor):
+        return to(data, device=device, dtype=dtype)
+    if isinstance(data, np.ndarray) and data.dtype.isnative and all(n > 0 for n in data.strides):
+        made = from_array(data)
+    else:
+        made = make_tensor(data, dtype)
+    return to(made, device=device, dtype=dtype)
+
+
+@public
+def asarray(obj: Any, *, dtype: DType | None = None, device: Any = None, copy: bool | None = None,
+            requires_grad: bool = False) -> Tensor:
+    """As `as_tensor`; copy: True always copies, False never does (ValueError if it must)."""
+    made = as_tensor(obj, dtype, device)
+    if copy is False and not isinstance(obj, (Tensor, np.ndarray)):
+        raise ValueError("can't alias arbitrary sequence into a tensor.")
+    if copy:
+        made = made.clone()
+    return made.detach().requires_grad_(True) if requires_grad else made
+
+
+@public
+def from_numpy(ndarray: Any) -> Tensor:
+    """A tensor over the memory of a NumPy array; writes are seen by both. Raises TypeError for unsupported dtypes."""
+    if not isinstance(ndarray, np.ndarray):
+        raise TypeError(f"expected np.ndarray (got {type(ndarray).__name__})")
+    if not ndarray.flags.writeable:
+        warnings.warn("The given NumPy array is not writable, and PyTorch does not support non-writable tensors. This means "
+                      "writing to this tensor will result in undefined behavior. You may want to copy the array to protect its "
+                      "data or make it writable before converting it to a tensor. This type of warning will be suppressed for the "
+                      "rest of this program.", UserWarning, stacklevel=2)
+    return from_array(ndarray)
+
+
+@public
+def frombuffer(buffer: Any, *, dtype: DType, count: int = -1, offset: int = 0, requires_grad: bool = False) -> Tensor:
+    """A 1-d tensor over the memory of an object with the buffer interface."""
+    size = memoryview(buffer).nbytes
+    if size == 0 or count == 0:
+        raise ValueError(f"both buffer length ({size}) and count ({count}) must not be 0")
+    if not 0 <= offset < size:
+        raise ValueError(f"offset ({offset} bytes) must be non-negative and no greater than buffer length ({size} bytes) minus 1")
+    if count < 0 and (size - offset) % dtype.itemsize:
+        raise ValueError(f"buffer length ({size - offset} bytes) after offset ({offset} bytes) must be a multiple of element size "
+                         f"({dtype.itemsize})")
+    if count > 0 and offset + count * dtype.itemsize > size:
+        raise ValueError(f"requested buffer length ({count} * {dtype.itemsize} bytes) after offset ({offset} bytes) must not be "
+                         f"greater than actual buffer length ({size} bytes)")
+    made = from_array(np.frombuffer(buffer, dtype.numpy, count, offset), dtype)
+    return made.requires_grad_(True) if requires_grad else made
+
+
+@public
+def empty(*size: Any, dtype: DType | None = None, layout: Any = None, device: Any = None, requires_grad: bool = False,
+          pin_memory: bool = False, memory_format: Any = contiguous_format, out: Tensor | None = None, names: Any = None) -> Tensor:
+    """Uninitialised memory of this shape."""
+    check_layout(layout)
+    shape = sizes_of("empty", size)
+    if out is not None:
+        from flambeau.core.variants import resize_out
+        resize_out(out, shape)
+        return out
+    made = blank(shape, dtype, device)
+    if memory_format is not contiguous_format and memory_format is not preserve_format and memory_format is not None:
+        made = empty_layout(layout_in_format(made._layout, memory_format))
+    return made.requires_grad_(True) if requires_grad else made
+
+
+@public
+def empty_strided(size: Sequence[int], stride: Sequence[int], *, dtype: DType | None = None, layout: Any = None,
+                  device: Any = None, requires_grad: bool = False, pin_memory: bool = False) -> Tensor:
+    """Uninitialised memory of this shape and these strides."""
+    from flambeau.base import geometry
+    shape, strides = tuple(size), tuple(stride)
+    extent = geometry.extent(shape, strides)
+    made = blank((extent,), dtype, device).as_strided(shape, strides).detach()
+    return made.requires_grad_(True) if requires_grad else made
+
+
+@public
+def full(size: Any, fill_value: Any, *, dtype: DType | None = None, layout: Any = None, device: Any = None,
+         requires_grad: bool = False, pin_memory: bool = False, out: Tensor | None = None, names: Any = None) -> Tensor:
+    """`fill_value` in every element; the dtype follows the value."""
+    check_layout(layout)
+    value = fill_value.item() if hasattr(fill_value, "item") else fill_value
+    if dtype is None and out is not None:
+        dtype = out._layout.dtype
+    dtype = dtype or {bool: bool_, int: int64, complex: get_default_dtype().to_complex()}.get(type(value), get_default_dtype())
+    made = fill_raw(blank(sizes_of("full", (size,)), dtype, device), value)
+    return finish(made, requires_grad, out)
+
+
+@public
+def zeros(*size: Any, dtype: DType | None = None, layout: Any = None, device: Any = None, requires_grad: bool = False,
+          pin_memory: bool = False, out: Tensor | None = None, names: Any = None) -> Tensor:
+    """Zeros of this shape."""
+    if not (layout is None or layout is strided):
+        check_layout(layout)
+    made = fill_raw(blank(sizes_of("zeros", size), dtype or (out._layout.dtype if out is not None else None), device), 0)
+    if requires_grad or out is not None:
+        return finish(made, requires_grad, out)
+    return made
+
+
+@public
+def ones(*size: Any, dtype: DType | None = None, layout: Any = None, device: Any = None, requires_grad: bool = False,
+         pin_memory: bool = False, out: Tensor | None = None, names: Any = None) -> Tensor:
+    """Ones of this shape."""
+    check_layout(layout)
+    made = fill_raw(blank(sizes_of("ones", size), dtype or (out._layout.dtype if out is not None else None), device), 1)
+    return finish(made, requires_grad, out)
+
+
+def like(input: Tensor, dtype: DType | None, device: Any, memory_format: Any) -> Tensor:
+    """An uninitialised tensor of the shape of `input`, and of its strides, dtype and device unless told otherwise."""
+    layout = input._layout
+    layout = layout_in_format(layout, memory_format or preserve_format).with_dtype(dtype or layout.dtype)
+    if device is not None:
+        layout = layout.with_device(home(device))
+    return empty_layout(layout)
+
+
+@public
+def empty_like(input: Tensor, *, dtype: DType | None = None, layout: Any = None, device: Any = None, requires_grad: bool = False,
+               pin_memory: bool = False, memory_format: Any = preserve_format) -> Tensor:
+    """Uninitialised memory like `input`."""
+    return finish(like(input, dtype, device, memory_format), requires_grad)
+
+
+@public
+def zeros_like(input: Tensor, *, dtype: DType | None = None, layout: Any = None, device: Any = None, requires_grad: bool = False,
+               pin_memory: bool = False, memory_format: Any = preserve_format) -> Tensor:
+    """Zeros like `input`."""
+    return finish(fill_raw(like(input, dtype, device, memory_format), 0), requires_grad)
+
+
+@public
+def ones_like(input: Tensor, *, dtype: DType | None = None, layout: Any = None, device: Any = None, requires_grad: bool = False,
+              pin_memory: bool = False, memory_format: Any = preserve_format) -> Tensor:
+    """Ones like `input`."""
+    return finish(fill_raw(like(input, dtype, device, memory_format), 1), requires_grad)
+
+
+@public
+def full_like(input: Tensor, fill_value: Any, *, dtype: DType | None = None, layout: Any = None, device: Any = None,
+              requires_grad: bool = False, pin_memory: bool = False, memory_format: Any = preserve_format) -> Tensor:
+    """`fill_value` in every element, like `input`."""
+    value = fill_value.item() if hasattr(fill_value, "item") else fill_value
+    return finish(fill_raw(like(input, dtype, device, memory_format), value), requires_grad)
+
+
+_steps: dict[Any, Callable] = register_cache({})
+
+
+def _along(name: str, layout: Layout, numbers: tuple, body: Callable, work: DType) -> Tensor:
+    """A 1-d tensor whose element i is body(i, *numbers), computed in `work`."""
+    key = (name, layout, *[v.__class__ for v in numbers])
+    launch = _steps.get(key)
+    if launch is None:
+        scalars = tuple((scalar_kind(v), compute_dtype(work)) for v in numbers)
+        expression = body(position(), *[number(i, compute_dtype(work)) for i, _ in enumerate(numbers)])
+        nest = Nest(name, (layout.dtype,), (), (Loop((), ((0, cast(expression, compute_dtype(layout.dtype))),)),), scalars)
+        laid = schedule.lay(nest, (), [()], layout.shape, [layout.strides], ordered=True)
+        launch = launching.plan(laid.phases, [layout], (), "".join(k for k, _ in scalars), release=layout.numel >= RELEASE_FROM)
+        _steps[key] = launch
+    return launch(None, *numbers)
+
+
+def _number(x: Any) -> Any:
+    return x.item() if hasattr(x, "item") else x
+
+
+@public
+def arange(start: Any, end: Any = None, step: Any = 1, *, dtype: DType | None = None, layout: Any = None, device: Any = None,
+           requires_grad: bool = False, pin_memory: bool = False, out: Tensor | None = None) -> Tensor:
+    """start, start + step, ... below `end`. Integers give int64, floats the default dtype.
+
+    Raises RuntimeError if step is 0 or leads away from `end`.
+    """
+    if end is None:
+        start, end = 0, start
+    start, end, step = _number(start), _number(end), _number(step)
+    if dtype is None:
+        dtype = out._layout.dtype if out is not None else int64 if all(isinstance(x, int) for x in (start, end, step)) \
+            else get_default_dtype()
+    if step == 0:
+        raise RuntimeError("step must be nonzero")
+    if not all(math.isfinite(x) for x in (start, end)):
+        raise RuntimeError(f"unsupported range: {start} -> {end}")
+    if (end - start) * step < 0:
+        raise RuntimeError("upper bound and lower bound inconsistent with step sign")
+    if isinstance(start, int) and isinstance(end, int) and isinstance(step, int):
+        count = max(0, -(-(end - start) // step))
+    elif dtype.is_floating_point:
+        count = max(0, math.ceil((end - start) / step))
+    else:
+        start, end, step = int(start), int(end), int(step)
+        count = max(0, -(-(end - start) // step))
+    layout_made = Layout.contiguous((count,), dtype, home(device))
+    if dtype.is_floating_point:
+        work = float64 if dtype is float64 or dtype is float32 else float32
+        made = _along("arange", layout_made, (float(start), float(step)), lambda i, a, b: a + cast(i, a.dtype) * b, work)
+    else:
+        made = _along("arange", layout_made, (int(start), int(step)), lambda i, a, b: a + i * b, int64)
+    return finish(made, requires_grad, out)
+
+
+@public
+def range_closed(start: Any, end: Any = None, step: Any = 1, *, dtype: DType | None = None, layout: Any = None, device: Any = None,
+          requires_grad: bool = False, out: Tensor | None = None) -> Tensor:
+    """As `arange` with both ends included (deprecated in PyTorch)."""
+    warnings.warn("torch.range is deprecated and will be removed in a future release because its behavior is inconsistent with "
+                  "Python's range builtin. Instead, use torch.arange, which produces values in [start, end).", UserWarning,
+                  stacklevel=2)
+    if end is None:
+        start, end = 0, start
+    start, end, step = _number(start), _number(end), _number(step)
+    if step == 0:
+        raise RuntimeError("step must be nonzero")
+    if (end - start) * step < 0:
+        raise RuntimeError("upper bound and lower bound inconsistent with step sign")
+    dtype = dtype or get_default_dtype()
+    count = int(math.floor((end - start) / step)) + 1
+    made = _along("range", Layout.contiguous((count,), dtype, home(device)), (float(start), float(step)),
+                  lambda i, a, b: a + cast(i, a.dtype) * b, float64)
+    return finish(made, requires_grad, out)
+
+
+def _interpolated(i, a, b, step, last, half):
+    """PyTorch's symmetric formula: from the start in the first half, from the end in the second."""
+    x = cast(i, a.dtype)
+    return s.where(x < half, a + step * x, b - step * (last - x))
+
+
+@public
+def linspace(start: Any, end: Any, steps: int, *, dtype: DType | None = None, layout: Any = None, device: Any = None,
+             requires_grad: bool = False, pin_memory: bool = False, out: Tensor | None = None) -> Tensor:
+    """`steps` values from start to end, both included."""
+    start, end = _number(start), _number(end)
+    if steps < 0:
+        raise RuntimeError("number of steps must be non-negative")
+    dtype = dtype or (out._layout.dtype if out is not None else
+                      get_default_dtype().to_complex() if complex in (type(start), type(end)) else get_default_dtype())
+    layout_made = Layout.contiguous((steps,), dtype, home(device))
+    if dtype.is_complex:
+        made = create.copy_array(np.linspace(start, end, steps, dtype=dtype.numpy))
+    else:
+        work = float32 if dtype.is_floating_point and dtype is not float64 else float64
+        start, end = float(start), float(end)
+        step = (end - start) / (steps - 1) if steps > 1 else 0.0
+        if work is float32:
+            step = float((np.float32(end) - np.float32(start)) / np.float32(max(steps - 1, 1)))
+        made = _along("linspace", layout_made, (start, end, step, float(steps - 1), float(steps // 2)), _interpolated, work) \
+            if steps != 1 else fill_raw(empty_layout(layout_made), start)
+    return finish(made, requires_grad, out)
+
+
+@public
+def logspace(start: Any, end: Any, steps: int, base: float = 10.0, *, dtype: DType | None = None, layout: Any = None,
+             device: Any = None, requires_grad: bool = False, out: Tensor | None = None) -> Tensor:
+    """base to the powers of `linspace(start, end, steps)`."""
+    start, end = float(_number(start)), float(_number(end))
+    if steps < 0:
+        raise RuntimeError("number of steps must be non-negative")
+    dtype = dtype or (out._layout.dtype if out is not None else get_default_dtype())
+    step = (end - start) / (steps - 1) if steps > 1 else 0.0
+    layout_made = Layout.contiguous((steps,), dtype, home(device))
+    made = _along("logspace", layout_made, (start, end, step, float(steps - 1), float(max(steps // 2, 1)), float(base)),
+                  lambda i, a, b, d, last, half, base: s.pow(base, _interpolated(i, a, b, d, last, half)), float64)
+    return finish(made, requires_grad, out)
+
+
+@public
+def eye(n: int, m: int | None = None, *, dtype: DType | None = None, layout: Any = None, device: Any = None,
+        requires_grad: bool = False, pin_memory: bool = False, out: Tensor | None = None) -> Tensor:
+    """n x m with ones on the diagonal."""
+    m = n if m is None else m
+    if n < 0 or m < 0:
+        raise RuntimeError(f"n must be greater or equal to 0, got {n}" if n < 0 else f"m must be greater or equal to 0, got {m}")
+    made = fill_raw(blank((n, m), dtype or (out._layout.dtype if out is not None else None), device), 0)
+    if made._layout.device.type != "meta":
+        fill_raw(made.as_strided((min(n, m),), (m + 1,)), 1)
+        made._storage.version = 0
+    return finish(made, requires_grad, out)
+
+
+def _indices(pairs: np.ndarray, dtype: DType | None, device: Any) -> Tensor:
+    return to(create.copy_array(np.ascontiguousarray(pairs.astype(np.int64))), dtype=dtype, device=device)
+
+
+@public
+def tril_indices(row: int, col: int, offset: int = 0, *, dtype: DType | None = int64, device: Any = None, layout: Any = None) -> Tensor:
+    """Indices (2, n) of the lower triangle, row by row."""
+    return _indices(np.stack(np.tril_indices(row, offset, col)), dtype, device)
+
+
+@public
+def triu_indices(row: int, col: int, offset: int = 0, *, dtype: DType | None = int64, device: Any = None, layout: Any = None) -> Tensor:
+    """Indices (2, n) of the upper triangle, row by row."""
+    return _indices(np.stack(np.triu_indices(row, offset, col)), dtype, device)
+
+
+def _new(self: Tensor, dtype: DType | None, device: Any) -> dict[str, Any]:
+    return {"dtype": dtype or self._layout.dtype, "device": device if device is not None else self._layout.device}
+
+
+@method
+def new_empty(self: Tensor, *size: Any, dtype: DType | None = None, device: Any = None, requires_grad: bool = False,
+              layout: Any = None, pin_memory: bool = False) -> Tensor:
+    """Uninitialised memory of the dtype and device of this tensor."""
+    return empty(*size, **_new(self, dtype, device), requires_grad=requires_grad)
+
+
+@method
+def new_zeros(self: Tensor, *size: Any, dtype: DType | None = None, device: Any = None, requires_grad: bool = False,
+              layout: Any = None, pin_memory: bool = False) -> Tensor:
+    """Zeros of the dtype and device of this tensor."""
+    return zeros(*size, **_new(self, dtype, device), requires_grad=requires_grad)
+
+
+@method
+def new_ones(self: Tensor, *size: Any, dtype: DType | None = None, device: Any = None, requires_grad: bool = False,
+             layout: Any = None, pin_memory: bool = False) -> Tensor:
+    """Ones of the dtype and device of this tensor."""
+    return ones(*size, **_new(self, dtype, device), requires_grad=requires_grad)
+
+
+@method
+def new_full(self: Tensor, size: Any, fill_value: Any, *, dtype: DType | None = None, device: Any = None,
+             requires_grad: bool = False, layout: Any = None, pin_memory: bool = False) -> Tensor:
+    """`fill_value` everywhere, of the dtype and device of this tensor."""
+    return full(size, fill_value, **_new(self, dtype, device), requires_grad=requires_grad)
+
+
+@method
+def new_empty_strided(self: Tensor, size: Any, stride: Any, *, dtype: DType | None = None, device: Any = None,
+                      requires_grad: bool = False, layout: Any = None, pin_memory: bool = False) -> Tensor:
+    """Uninitialised memory of these strides, of the dtype and device of this tensor."""
+    return empty_strided(size, stride, **_new(self, dtype, device), requires_grad=requires_grad)
+
+
+@method
+def new_tensor(self: Tensor, data: Any, *, dtype: DType | None = None, device: Any = None, requires_grad: bool = False,
+               layout: Any = None, pin_memory: bool = False) -> Tensor:
+    """A copy of `data` with the dtype and device of this tensor."""
+    if isinstance(data, Tensor):
+        return to(make_tensor(data, dtype), device=device).requires_grad_(requires_grad)
+    return tensor(data, **_new(self, dtype, device), requires_grad=requires_grad)
+
+
+@method
+def new(self: Tensor, *args: Any, device: Any = None) -> Tensor:
+    """The old constructor: sizes or data, of the dtype of this tensor."""
+    return create.legacy_constructor(*args, dtype=self._layout.dtype)
+
+

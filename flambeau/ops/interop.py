@@ -1,0 +1,334 @@
+"""Ways out of a tensor: Python numbers, lists, NumPy arrays, DLPack, text, pickles.
+
+Stands on core.create and core.printing; attaches itself to the Tensor class.
+"""
+
+from __future__ import annotations
+
+import copy
+import ctypes
+from typing import Any, Callable, Iterator
+
+import numpy as np
+
+from flambeau.base.dtype import bfloat16, bool_
+from flambeau.core import create, modes, printing
+from flambeau.core.create import array_of, tolist_array
+from flambeau.core.derive import NAMESPACE
+from flambeau.core.node import AccumulateGrad
+from flambeau.core.overrides import PLAIN
+from flambeau.core.storage import Storage
+from flambeau.core.tensor import Tensor, tensor_from
+
+
+def method(function: Callable) -> Callable:
+    setattr(Tensor, function.__name__, function)
+    return function
+
+
+@method
+def item(self: Tensor) -> Any:
+    """The value of a one-element tensor as a Python number. Raises RuntimeError for other sizes."""
+    return create.item(self)
+
+
+def need_data(self: Tensor, what: str) -> None:
+    if self._layout.device.type == "meta":
+        raise NotImplementedError(f"Cannot copy out of meta tensor; no data! ({what})")
+
+
+@method
+def tolist(self: Tensor) -> Any:
+    """The values as nested lists of Python numbers (a number for a zero-dim tensor)."""
+    need_data(self, "tolist")
+    return tolist_array(self).tolist()
+
+
+@method
+def numpy(self: Tensor, *, force: bool = False) -> np.ndarray:
+    """A NumPy array over the same memory. Raises RuntimeError for tensors that require grad and TypeError for dtypes NumPy lacks.
+
+    force: detach and convert first if need be.
+    """
+    if self._node is not None and not force:
+        raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
+    if self._layout.dtype is bfloat16:
+        raise TypeError("Got unsupported ScalarType BFloat16")
+    if self._layout.device.type == "meta":
+        raise TypeError("can't convert meta device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first.")
+    if self._layout.dtype.name not in np.sctypeDict and self._layout.dtype is not bool_:
+        raise TypeError(f"Got unsupported ScalarType {self._layout.dtype.scalar_name}")
+    return array_of(self)
+
+
+@method
+def __array__(self: Tensor, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+    array = self.numpy()
+    if copy:
+        array = array.copy()
+    return array if dtype is None else array.astype(dtype, copy=False)
+
+
+@method
+def __array_wrap__(self: Tensor, array: np.ndarray, context: Any = None, return_scalar: bool = False) -> Tensor:
+    if array.dtype == bool:
+        array = array.astype("uint8")
+    return create.copy_array(np.asarray(array))
+
+
+@method
+def __dlpack_device__(self: Tensor) -> tuple[int, int]:
+    return 1, 0
+
+
+@method
+def __dlpack__(self: Tensor, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: bool | None = None) -> Any:
+    """A DLPack capsule over the same memory. Raises BufferError for tensors that require grad."""
+    if self._node is not None:
+        raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
+    return self.numpy().__dlpack__()
+
+
+class _Exporter:
+    def __init__(self, capsule: Any):
+        self.capsule = capsule
+
+    def __dlpack__(self, **_: Any) -> Any:
+        return self.capsule
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 1, 0
+
+
+def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None) -> Tensor:
+    """A tensor over the memory of an object with `__dlpack__` (or of a DLPack capsule)."""
+    array = np.from_dlpack(ext_tensor if hasattr(ext_tensor, "__dlpack__") else _Exporter(ext_tensor))
+    made = create.from_array(array if array.flags.writeable else array.view())
+    return made.clone() if copy else made
+
+
+@method
+def __repr__(self: Tensor, *, tensor_contents: Any = None) -> str:
+    with modes.no_grad():
+        return printing.tensor_repr(self)
+
+
+@method
+def __format__(self: Tensor, spec: str) -> str:
+    if self._layout.ndim == 0 and self.__class__ in PLAIN and self._layout.device.type != "meta":
+        return create.item(self).__format__(spec)
+    return object.__format__(self, spec) if spec else repr(self)
+
+
+@method
+def __bool__(self: Tensor) -> bool:
+    count = self._layout.numel
+    if count != 1:
+        raise RuntimeError("Boolean value of Tensor with no values is ambiguous" if count == 0 else
+                           "Boolean value of Tensor with more than one value is ambiguous")
+    return bool(create.item(self))
+
+
+def _number(name: str, kind: type) -> None:
+    def convert(self: Tensor) -> Any:
+        if self._layout.numel != 1:
+            raise RuntimeError(f"a Tensor with {self._layout.numel} elements cannot be converted to Scalar")
+        return kind(create.item(self))
+    convert.__name__ = name
+    setattr(Tensor, name, convert)
+
+
+for _name, _kind in (("__int__", int), ("__float__", float), ("__complex__", complex)):
+    _number(_name, _kind)
+
+
+@method
+def __index__(self: Tensor) -> int:
+    if self._layout.dtype.is_floating_point or self._layout.dtype.is_complex or self._layout.numel != 1:
+        raise TypeError("only integer tensors of a single element can be converted to an index")
+    return int(create.item(self))
+
+
+@method
+def __contains__(self: Tensor, element: Any) -> bool:
+    if isinstance(element, (Tensor, int, float, bool, complex)):
+        return bool((self == element).any().item())
+    raise RuntimeError(f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(element)}.")
+
+
+@method
+def __iter__(self: Tensor) -> Iterator[Tensor]:
+    if self._layout.ndim == 0:
+        raise TypeError("iteration over a 0-d tensor")
+    return iter(self.unbind(0))
+
+
+@method
+def __reversed__(self: Tensor) -> Tensor:
+    return self if self._layout.ndim == 0 else self.flip(0)
+
+
+@method
+def __deepcopy__(self: Tensor, memo: dict[int, Any]) -> Tensor:
+    if self._node is not None and type(self._node) is not AccumulateGrad:
+        raise RuntimeError("Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment.  "
+                           "If you were attempting to deepcopy a module, this may be because of a torch.nn.utils.weight_norm "
+                           "usage, see https://github.com/pytorch/pytorch/pull/103001")
+    if id(self) in memo:
+        return memo[id(self)]
+    layout = self._layout
+    if layout.device.type == "meta":
+        made = tensor_from(self._storage, 0, layout)
+    else:
+        key = ("storage", self._storage.ptr)
+        held = memo.get(key)
+        if held is None:
+            from flambeau.core import storage
+            held = storage.empty(self._storage.nbytes)
+            storage.copy_bytes(held, self._storage, self._storage.nbytes)
+            memo[key] = held
+        made = tensor_from(held, self._offset, layout)
+    if self.__class__ is not Tensor:
+        made.__class__ = self.__class__
+    memo[id(self)] = made
+    if self._node is not None:
+        made.requires_grad_(True)
+    if self.grad is not None:
+        made.grad = copy.deepcopy(self.grad, memo)
+    own = getattr(self, "__dict__", None)
+    if own:
+        made.__dict__.update(copy.deepcopy(own, memo))
+    return made
+
+
+@method
+def __reduce_ex__(self: Tensor, protocol: Any) -> Any:
+    from flambeau.core import rebuild
+    return rebuild.reduce_tensor(self)
+
+
+@method
+def data_property(self: Tensor) -> Tensor:
+    """The same memory outside the graph, with a version counter of its own."""
+    held = self._storage
+    return tensor_from(Storage_alias(held), self._offset, self._layout)
+
+
+def Storage_alias(held: Any) -> Any:
+    from flambeau.core import storage
+    return storage.wrap(held.ptr, held.nbytes, held)
+
+
+def _set_data(self: Tensor, value: Tensor) -> None:
+    if not isinstance(value, Tensor):
+        raise TypeError(f"Variable data has to be a tensor, but got {type(value).__name__}")
+    self._storage, self._offset, self._layout = value._storage, value._offset, value._layout
+
+
+del Tensor.data_property
+Tensor.data = property(data_property, _set_data, doc="The tensor without its graph; assigning swaps the memory in place.")
+Tensor.is_cuda = property(lambda self: False, doc="Whether the tensor is on a CUDA device.")
+Tensor.is_meta = property(lambda self: self._layout.device.type == "meta", doc="Whether the tensor has no memory behind it.")
+for _flag in ("is_sparse", "is_quantized", "is_mkldnn", "is_xpu", "is_mps", "is_ipu", "is_nested", "is_sparse_csr", "is_vulkan",
+              "is_xla", "is_maia", "is_mtia", "is_hpu"):
+    setattr(Tensor, _flag, property(lambda self: False))
+Tensor.layout = property(lambda self: _strided(), doc="The storage scheme: torch.strided.")
+Tensor.names = property(lambda self: (None,) * self._layout.ndim)
+Tensor.name = property(lambda self: None)
+Tensor.__array_priority__ = 1000
+
+
+def _strided() -> Any:
+    from flambeau.base.layout import strided
+    return strided
+
+
+@method
+def get_device(self: Tensor) -> int:
+    """-1: the CPU."""
+    return -1
+
+
+@method
+def is_inference(self: Tensor) -> bool:
+    return bool(getattr(self, "_inference", False))
+
+
+@method
+def is_shared(self: Tensor) -> bool:
+    return False
+
+
+@method
+def is_pinned(self: Tensor, device: Any = None) -> bool:
+    return False
+
+
+@method
+def pin_memory(self: Tensor, device: Any = None) -> Tensor:
+    raise RuntimeError("Cannot access accelerator device when none is available.")
+
+
+@method
+def share_memory_(self: Tensor) -> Tensor:
+    raise NotImplementedError("tensors in memory shared between processes are not supported; send NumPy arrays in "
+                              "multiprocessing.shared_memory instead")
+
+
+@method
+def untyped_storage(self: Tensor) -> Any:
+    """The storage behind the tensor."""
+    return self._storage
+
+
+@method
+def set_(self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = None, stride: Any = None) -> Tensor:
+    """Look at another tensor's memory (or a storage) from now on."""
+    from flambeau.base import geometry
+    from flambeau.base.layout import Layout
+    if isinstance(source, Tensor) and size is None:
+        self._storage, self._offset, self._layout = source._storage, source._offset, source._layout
+        return self
+    held = source._storage if isinstance(source, Tensor) else source
+    itemsize = self._layout.dtype.itemsize
+    shape = tuple(size) if size is not None else ((held.nbytes // itemsize,) if held is not None else (0,))
+    strides = tuple(stride) if stride is not None else geometry.contiguous_strides(shape)
+    if held is None:
+        from flambeau.core import storage
+        held = storage.empty(0)
+    geometry.check_storage_bounds(shape, strides, storage_offset, itemsize, held.nbytes)
+    self._storage, self._offset = held, storage_offset
+    self._layout = Layout.of(shape, strides, self._layout.dtype, self._layout.device)
+    return self
+
+
+@method
+def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
+    """Change the shape in place; the storage grows if it must. Raises RuntimeError for tensors that require grad."""
+    from flambeau.core.variants import resize
+    from flambeau.ops.create import sizes_of
+    if self._node is not None:
+        raise RuntimeError("cannot resize variables that require grad")
+    resize(self, sizes_of("resize_", sizes))
+    return self
+
+
+@method
+def resize_as_(self: Tensor, the_template: Tensor, *, memory_format: Any = None) -> Tensor:
+    """resize_ to the shape of another tensor."""
+    return self.resize_(*the_template._layout.shape) if the_template._layout.ndim else self.resize_(())
+
+
+Storage.data_ptr = lambda self: self.ptr
+Storage.size = lambda self: self.nbytes
+Storage.__len__ = lambda self: self.nbytes
+Storage.__repr__ = lambda self: f"<Storage of {self.nbytes} bytes, version {self.version}>"
+NAMESPACE["from_dlpack"] = from_dlpack
+NAMESPACE["is_tensor"] = lambda obj: isinstance(obj, Tensor)
+
+
+def _as_bytes(self: Any) -> bytes:
+    return ctypes.string_at(self.ptr, self.nbytes)
+
+
+Storage.__bytes__ = _as_bytes

@@ -1,0 +1,875 @@
+"""Views and reshapes: reshape, transpose, permute, expand, slice, split and their relatives.
+
+Each operator is its geometry (base.geometry) and its gradient, the inverse view. Stands on core.views; the functions
+attach themselves to the namespace and to Tensor.
+"""
+
+from __future__ import annotations
+
+import operator
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from flambeau.base import geometry
+from flambeau.base.dtype import dtype as DType
+from flambeau.base.layout import (
+    Layout,
+    channels_last,
+    channels_last_3d,
+    contiguous_format,
+    memory_format,
+    preserve_format,
+)
+from flambeau.core import views
+from flambeau.core.derive import NAMESPACE
+from flambeau.core.inplace import MULTI_VIEW, AsStridedBackward0, base_of, check
+from flambeau.core.modes import local
+from flambeau.core.node import AccumulateGrad, MultiNode, Node
+from flambeau.core.tensor import Tensor, tensor_from, view_of
+from flambeau.core.views import declare, embed, node_class, plain, remember
+
+# ---------------------------------------------------------------- registration
+
+
+def public(function: Callable[..., Any] | None = None, *, names: Sequence[str] = (), method: bool = True,
+           namespace: bool = True) -> Any:
+    """Offer a function under its own name and `names`, as `flambeau.name` and as `Tensor.name`."""
+    if function is None:
+        return lambda given: public(given, names=names, method=method, namespace=namespace)
+    for name in (function.__name__.rstrip("_") if function.__name__.endswith("__") else function.__name__, *names):
+        if namespace:
+            NAMESPACE[name] = function
+        if method:
+            setattr(Tensor, name, function)
+    return function
+
+
+def _sizes(function: str, argument: str, given: tuple[Any, ...]) -> tuple[int, ...]:
+    """Sizes or dimensions passed one by one or as one sequence."""
+    if len(given) == 1 and given[0].__class__ is not int:
+        first = given[0]
+        if isinstance(first, (tuple, list)):
+            given = tuple(first)
+        else:
+            given = (_integer(function, argument, first),)
+    elif not given:
+        raise TypeError(f'{function}() missing 1 required positional arguments: "{argument}"')
+    for size in given:
+        if size.__class__ is not int:
+            return tuple([_integer(function, argument, item) for item in given])
+    return given
+
+
+def _integer(function: str, argument: str, given: Any) -> int:
+    if isinstance(given, int) or (hasattr(given, "__index__") and not isinstance(given, (float, str))):
+        return operator.index(given)
+    raise TypeError(f"{function}(): argument '{argument}' must be tuple of ints, but found element of type "
+                    f"{type(given).__name__} at pos 0")
+
+
+# ---------------------------------------------------------------- shape
+
+
+_view = declare("view", "ViewBackward0", geometry.view_geometry,
+                lambda gradient, layout, sizes: gradient.reshape(layout.shape), ("size",))
+_reshape_alias = declare("reshape", "ReshapeAliasBackward0", geometry.view_geometry,
+                         lambda gradient, layout, sizes: gradient.reshape(layout.shape), ("size",))
+_unsafe_view = node_class("UnsafeViewBackward0", lambda gradient, layout: gradient.reshape(layout.shape))
+
+
+@public(namespace=False)
+def view(self: Any, *size: Any, dtype: DType | None = None, **keywords: Any) -> Any:
+    """The same elements in another shape (one size may be -1), or the same bytes as another dtype; no copy.
+
+    Raises RuntimeError where that takes a copy.
+    """
+    if len(size) == 1 and size[0].__class__ is not int:
+        first = size[0]
+        if isinstance(first, DType):
+            return view_dtype(self, first)
+        if isinstance(first, (tuple, list)):
+            return _view(self, tuple(first))
+        if not hasattr(first, "__index__"):
+            raise _no_overload("view", size)
+    elif not size:
+        if "size" in keywords:
+            return _view(self, tuple(keywords["size"]))
+        if dtype is not None:
+            return view_dtype(self, dtype)
+        raise _no_overload("view", size)
+    return _view(self, size)
+
+
+def _no_overload(name: str, given: tuple[Any, ...]) -> TypeError:
+    kinds = ", ".join(type(item).__name__ for item in given)
+    return TypeError(f"{name}() received an invalid combination of arguments - got ({kinds}), but expected one of:\n"
+                     " * (torch.dtype dtype)\n * (tuple of ints size)\n")
+
+
+def view_dtype(input: Any, dtype: DType) -> Any:
+    """The same bytes as elements of another type; no gradient flows through."""
+    layout = input._layout
+    own = layout.dtype
+    if dtype is own:
+        return input
+    shape, strides, offset = layout.shape, layout.strides, input._offset
+    words = f"to view {own.scalar_name} as {dtype.scalar_name} (different element sizes)"
+    if own.itemsize != dtype.itemsize:
+        if not shape:
+            raise RuntimeError(f"self.dim() cannot be 0 {words}")
+        if strides[-1] != 1:
+            raise RuntimeError(f"self.stride(-1) must be 1 {words}, but got {strides[-1]}")
+        if own.itemsize > dtype.itemsize:
+            ratio = own.itemsize // dtype.itemsize
+            shape, offset = (*shape[:-1], shape[-1] * ratio), offset * ratio
+            strides = (*[stride * ratio for stride in strides[:-1]], 1)
+        else:
+            ratio = dtype.itemsize // own.itemsize
+            if shape[-1] % ratio:
+                raise RuntimeError(f"self.size(-1) must be divisible by {ratio} {words}, but got {shape[-1]}")
+            if offset % ratio:
+                raise RuntimeError(f"self.storage_offset() must be divisible by {ratio} {words}, but got {offset}")
+            for dim, stride in enumerate(strides[:-1]):
+                if stride % ratio:
+                    raise RuntimeError(f"self.stride({dim}) must be divisible by {ratio} {words}, but got {stride}")
+            shape, offset = (*shape[:-1], shape[-1] // ratio), offset // ratio
+            strides = (*[stride // ratio for stride in strides[:-1]], 1)
+    return view_of(input, offset, Layout.of(shape, strides, dtype, layout.device, layout.flavor))
+
+
+def _reshape(input: Any, sizes: tuple[int, ...]) -> Any:
+    layout = input._layout
+    if layout.is_contiguous:
+        return _view(input, sizes)
+    shape = geometry.infer_size(plain(sizes), layout.numel)
+    if geometry.reshape_strides(layout.shape, layout.strides, shape) is not None:
+        return _reshape_alias(input, shape)
+    copy = input.clone(memory_format=contiguous_format)
+    made = tensor_from(copy._storage, 0, Layout.contiguous(shape, layout.dtype, layout.device))
+    if copy._node is not None:
+        made._node = _unsafe_view(((copy._node, copy._index),), (copy._layout,))
+    return made
+
+
+def reshape(input: Any, shape: Sequence[int]) -> Any:
+    """The same elements in another shape; one size may be -1. A view where possible, a copy otherwise."""
+    if not isinstance(shape, (tuple, list)):
+        raise TypeError(f"reshape(): argument 'shape' (position 2) must be tuple of ints, not {type(shape).__name__}")
+    return _reshape(input, tuple(shape))
+
+
+NAMESPACE["reshape"] = reshape
+
+
+def _reshape_method(self: Any, *shape: Any, **keywords: Any) -> Any:
+    """The same elements in another shape; one size may be -1. A view where possible, a copy otherwise."""
+    given = (keywords["shape"],) if "shape" in keywords else shape
+    return _reshape(self, _sizes("reshape", "shape", given))
+
+
+Tensor.reshape = _reshape_method  # type: ignore[attr-defined]
+
+
+@public(namespace=False)
+def view_as(self: Any, other: Any) -> Any:
+    """`view` in the shape of another tensor."""
+    return _view(self, other._layout.shape)
+
+
+@public(namespace=False)
+def reshape_as(self: Any, other: Any) -> Any:
+    """`reshape` in the shape of another tensor."""
+    return _reshape(self, other._layout.shape)
+
+
+@public
+def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
+    """The dimensions start_dim to end_dim as one; a zero-dim tensor gets one dimension."""
+    layout = input._layout
+    start, end = geometry.wrap_dim(start_dim, layout.ndim), geometry.wrap_dim(end_dim, layout.ndim)
+    if start > end:
+        raise RuntimeError("flatten() has invalid args: start_dim cannot come after end_dim")
+    if not layout.ndim:
+        return _reshape(input, (1,))
+    if start == end:
+        return input
+    merged = 1
+    for size in layout.shape[start:end + 1]:
+        merged *= size
+    return _reshape(input, (*layout.shape[:start], merged, *layout.shape[end + 1:]))
+
+
+@public
+def ravel(input: Any) -> Any:
+    """All elements in one dimension."""
+    return contiguous(input).view(-1)
+
+
+@public
+def unflatten(input: Any, dim: int, sizes: Sequence[int]) -> Any:
+    """One dimension as several of these sizes; one may be -1."""
+    layout = input._layout
+    place = geometry.wrap_dim(dim, layout.ndim)
+    sizes = plain(tuple(sizes))
+    if not sizes:
+        raise RuntimeError("unflatten: sizes must be non-empty")
+    size = layout.shape[place]
+    try:
+        filled = geometry.infer_size(sizes, size)
+    except RuntimeError as error:
+        if "only one" in str(error):
+            raise RuntimeError(f"unflatten got an unexpected error:\n{error}") from None
+        raise RuntimeError(f"unflatten: Provided sizes {list(sizes)} don't multiply up to the size of dim {place} "
+                           f"({size}) in the input tensor") from None
+    return _view(input, (*layout.shape[:place], *filled, *layout.shape[place + 1:]))
+
+
+_squeeze_all = declare("squeeze", "SqueezeBackward0", lambda shape, strides: geometry.squeeze_geometry(shape, strides, None),
+                       lambda gradient, layout: gradient.reshape(layout.shape))
+_squeeze_one = declare("squeeze", "SqueezeBackward1",
+                       lambda shape, strides, dim: geometry.squeeze_geometry(shape, strides, (dim,)),
+                       lambda gradient, layout, dim: gradient.reshape(layout.shape), ("dim",))
+_squeeze_some = declare("squeeze", "SqueezeBackward2", geometry.squeeze_geometry,
+                        lambda gradient, layout, dims: gradient.reshape(layout.shape), ("dim",))
+
+
+@public
+def squeeze(input: Any, dim: int | Sequence[int] | None = None) -> Any:
+    """Without the dimensions of size 1: all of them, or `dim` (an int or several) where its size is 1."""
+    if dim is None:
+        return _squeeze_all(input)
+    return _squeeze_some(input, tuple(dim)) if isinstance(dim, (tuple, list)) else _squeeze_one(input, dim)
+
+
+@public
+def unsqueeze(input: Any, dim: int) -> Any:
+    """With a new dimension of size 1 at `dim`."""
+    return views.unsqueeze(input, dim)
+
+
+# ---------------------------------------------------------------- order of dimensions
+
+_transpose = declare("transpose", "TransposeBackward0", geometry.transpose_geometry,
+                     lambda gradient, layout, dim0, dim1: _transpose(gradient, dim0, dim1), ("dim0", "dim1"))
+
+
+@public(names=("swapaxes", "swapdims"))
+def transpose(input: Any, dim0: int, dim1: int) -> Any:
+    """Two dimensions swapped."""
+    return _transpose(input, dim0, dim1)
+
+
+def _t_geometry(shape: geometry.Shape, strides: geometry.Shape) -> geometry.Geometry:
+    if len(shape) > 2:
+        raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {len(shape)}D")
+    return shape[::-1], strides[::-1], 0
+
+
+_t = declare("t", "TBackward0", _t_geometry, lambda gradient, layout: _t(gradient))
+
+
+@public
+def t(input: Any) -> Any:
+    """A matrix transposed; vectors and numbers stay as they are. Raises RuntimeError above two dimensions."""
+    return _t(input)
+
+
+def _inverse(order: Sequence[int]) -> tuple[int, ...]:
+    back = [0] * len(order)
+    for place, dim in enumerate(order):
+        back[dim] = place
+    return tuple(back)
+
+
+_permute = declare("permute", "PermuteBackward0", geometry.permute_geometry,
+                   lambda gradient, layout, dims: _permute(gradient, _inverse(dims)), ("dims",))
+
+
+def permute(input: Any, dims: Sequence[int]) -> Any:
+    """The dimensions in the order `dims`."""
+    return _permute(input, tuple(dims))
+
+
+def _permute_method(self: Any, *dims: Any, **keywords: Any) -> Any:
+    """The dimensions in the order `dims` (ints, or one sequence)."""
+    return _permute(self, _sizes("permute", "dims", (keywords["dims"],) if "dims" in keywords else dims))
+
+
+NAMESPACE["permute"] = permute
+Tensor.permute = _permute_method  # type: ignore[attr-defined]
+
+
+@public(names=("moveaxis",))
+def movedim(input: Any, source: int | Sequence[int], destination: int | Sequence[int]) -> Any:
+    """Dimensions moved from `source` to `destination`; the others keep their order."""
+    origin = (source,) if isinstance(source, int) else tuple(source)
+    target = (destination,) if isinstance(destination, int) else tuple(destination)
+    return _permute(input, geometry.movedim_order(input._layout.ndim, origin, target))
+
+
+@public
+def adjoint(input: Any) -> Any:
+    """The last two dimensions swapped, conjugated if complex."""
+    if input._layout.ndim < 2:
+        raise RuntimeError("tensor.adjoint() is only supported on matrices or batches of matrices. Got "
+                           f"{input._layout.ndim}-D tensor.")
+    return _conjugated(_transpose(input, -2, -1))
+
+
+def _conjugated(input: Any) -> Any:
+    return input.conj() if input._layout.dtype.is_complex else input
+
+
+def _reversed(self: Any) -> Any:
+    """All dimensions in reverse order; meant for matrices."""
+    ndim = self._layout.ndim
+    if ndim == 0:
+        warnings.warn("Tensor.T is deprecated on 0-D tensors. This function is the identity in these cases.",
+                      UserWarning, stacklevel=2)
+    elif ndim > 2:
+        warnings.warn("The use of `x.T` on tensors of dimension other than 2 to reverse their shape is deprecated and "
+                      "it will throw an error in a future release. Consider `x.mT` to transpose batches of matrices or "
+                      "`x.permute(*torch.arange(x.ndim - 1, -1, -1))` to reverse the dimensions of a tensor.",
+                      UserWarning, stacklevel=2)
+    return _permute(self, tuple(range(ndim - 1, -1, -1)))
+
+
+def _matrix_transpose(self: Any) -> Any:
+    """The last two dimensions swapped."""
+    if self._layout.ndim < 2:
+        raise RuntimeError("tensor.mT is only supported on matrices or batches of matrices. Got "
+                           f"{self._layout.ndim}-D tensor.")
+    return _transpose(self, -2, -1)
+
+
+def _matrix_adjoint(self: Any) -> Any:
+    """The last two dimensions swapped and conjugated."""
+    if self._layout.ndim < 2:
+        raise RuntimeError("tensor.mH is only supported on matrices or batches of matrices. Got "
+                           f"{self._layout.ndim}-D tensor.")
+    return _conjugated(_transpose(self, -2, -1))
+
+
+def _hermitian(self: Any) -> Any:
+    """A matrix transposed and conjugated."""
+    ndim = self._layout.ndim
+    if ndim == 0:
+        return _conjugated(self)
+    if ndim != 2:
+        more = " For batches of matrices, consider using tensor.mH" if ndim > 2 else ""
+        raise RuntimeError(f"tensor.H is only supported on matrices (2-D tensors). Got {ndim}-D tensor.{more}")
+    return _conjugated(_transpose(self, 0, 1))
+
+
+for _name, _getter in (("T", _reversed), ("mT", _matrix_transpose), ("mH", _matrix_adjoint), ("H", _hermitian)):
+    setattr(Tensor, _name, property(_getter, doc=_getter.__doc__))
+
+# ---------------------------------------------------------------- repetition
+
+# The engine sums the gradient over the repeated dimensions.
+_expand = declare("expand", "ExpandBackward0", geometry.expand_geometry, lambda gradient, layout, sizes: gradient, ("size",))
+
+
+@public(namespace=False)
+def expand(self: Any, *sizes: Any, **keywords: Any) -> Any:
+    """Dimensions of size 1 (and new leading ones) repeated without a copy; -1 keeps a size."""
+    given = _sizes("expand", "size", (keywords["size"],) if "size" in keywords else sizes)
+    try:
+        return _expand(self, given)
+    except RuntimeError as error:
+        if "torch.FloatTensor{" not in str(error):
+            raise
+        kind = f"torch.{self._layout.dtype.scalar_name}Tensor{{"
+        raise RuntimeError(str(error).replace("torch.FloatTensor{", kind)) from None
+
+
+@public(namespace=False)
+def expand_as(self: Any, other: Any) -> Any:
+    """`expand` to the shape of another tensor."""
+    return expand(self, other._layout.shape)
+
+
+@public
+def broadcast_to(input: Any, size: Sequence[int]) -> Any:
+    """`expand` to a shape."""
+    return expand(input, tuple(size))
+
+
+@public(method=False)
+def broadcast_tensors(*tensors: Any) -> tuple[Any, ...]:
+    """Every tensor expanded to their common shape."""
+    given = tensors[0] if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)) else tensors
+    shape = geometry.broadcast(*[tensor._layout.shape for tensor in given])
+    return tuple(tensor if tensor._layout.shape == shape else _expand(tensor, shape) for tensor in given)
+
+
+def broadcast_shapes(*shapes: Any) -> Any:
+    """The shape to which these shapes broadcast. Raises RuntimeError if they don't."""
+    return Layout.contiguous(geometry.broadcast_shapes(*shapes), _ANY, _HERE).shape
+
+
+def _any_layout() -> tuple[Any, Any]:
+    from flambeau.base.device import cpu
+    from flambeau.base.dtype import uint8
+    return uint8, cpu
+
+
+_ANY, _HERE = _any_layout()
+NAMESPACE["broadcast_shapes"] = broadcast_shapes
+
+
+@public(method=False)
+def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Any, ...]:
+    """Coordinates of a grid: each vector expanded along its own dimension. indexing: "ij", or "xy" (the first two swap)."""
+    given = list(tensors[0] if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)) else tensors)
+    if not given:
+        raise RuntimeError("meshgrid expects a non-empty TensorList")
+    for tensor in given:
+        if tensor._layout.ndim > 1:
+            raise RuntimeError(f"torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got: {tensor}")
+        if tensor._layout.dtype is not given[0]._layout.dtype:
+            raise RuntimeError("torch.meshgrid expects all tensors to have the same dtype")
+    if indexing is None:
+        warnings.warn("torch.meshgrid: in an upcoming release, it will be required to pass the indexing argument.",
+                      UserWarning, stacklevel=2)
+    elif indexing not in ("ij", "xy"):
+        raise RuntimeError(f'torch.meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}')
+    swap = indexing == "xy" and len(given) > 1
+    if swap:
+        given[0], given[1] = given[1], given[0]
+    shape = tuple(tensor._layout.numel for tensor in given)
+    grids = [_expand(_view(tensor, (1,) * place + (shape[place],) + (1,) * (len(given) - place - 1)), shape)
+             for place, tensor in enumerate(given)]
+    if swap:
+        grids = [_transpose(grid, 0, 1) for grid in grids]
+        grids[0], grids[1] = grids[1], grids[0]
+    return tuple(grids)
+
+
+def _each(function: Callable[[Any], Any], tensors: tuple[Any, ...]) -> Any:
+    """Apply to one tensor, or to several (given one by one or as a sequence) for a tuple."""
+    if len(tensors) == 1 and isinstance(tensors[0], Tensor):
+        return function(tensors[0])
+    given = tensors[0] if len(tensors) == 1 else tensors
+    return tuple(function(tensor) for tensor in given)
+
+
+@public(method=False)
+def atleast_1d(*tensors: Any) -> Any:
+    """Zero-dim tensors get a dimension; others stay as they are."""
+    return _each(lambda x: x if x._layout.ndim else _view(x, (1,)), tensors)
+
+
+@public(method=False)
+def atleast_2d(*tensors: Any) -> Any:
+    """Tensors with at least two dimensions; a vector becomes a row."""
+    return _each(lambda x: x if x._layout.ndim > 1 else views.unsqueeze(x, 0) if x._layout.ndim else _view(x, (1, 1)),
+                 tensors)
+
+
+@public(method=False)
+def atleast_3d(*tensors: Any) -> Any:
+    """Tensors with at least three dimensions; a vector becomes (1, n, 1), a matrix gets a last dimension."""
+    def raised(x: Any) -> Any:
+        if x._layout.ndim == 2:
+            return views.unsqueeze(x, -1)
+        if x._layout.ndim == 1:
+            return views.unsqueeze(views.unsqueeze(x, 0), -1)
+        return x if x._layout.ndim else _view(x, (1, 1, 1))
+    return _each(raised, tensors)
+
+
+# ---------------------------------------------------------------- parts
+
+
+@public
+def select(input: Any, dim: int, index: int) -> Any:
+    """Without dimension `dim`, at position `index` of it."""
+    return views.select(input, dim, index)
+
+
+@public
+def narrow(input: Any, dim: int, start: Any, length: int) -> Any:
+    """Positions start to start + length of a dimension; start may be an integer tensor of one element."""
+    start = operator.index(start)
+    place, first = geometry.narrow_bounds(input._layout.shape, dim, start, length)
+    return views.slice_(input, place, first, first + length, 1)
+
+
+def _unfold_gradient(gradient: Any, layout: Layout, dim: int, size: int, step: int) -> Any:
+    """The windows' gradients added up where they overlap: per place in the window, one strided slice."""
+    if not layout.ndim:
+        return gradient.sum()
+    place = geometry.wrap_dim(dim, layout.ndim)
+    reach = (gradient._layout.shape[place] - 1) * step + 1
+    total: Any = None
+    for position in range(size):
+        part = embed(gradient.select(-1, position), layout, views.slice_, place, position, position + reach, step)
+        total = part if total is None else total + part
+    return total
+
+
+_unfold = declare("unfold", "UnfoldBackward0", geometry.unfold_geometry, _unfold_gradient, ("dimension", "size", "step"))
+
+
+@public(namespace=False)
+def unfold(self: Any, dimension: int, size: int, step: int) -> Any:
+    """Windows of `size` elements every `step` along a dimension; a window's elements are the new last dimension."""
+    return _unfold(self, dimension, size, step)
+
+
+_diagonal = declare("diagonal", "DiagonalBackward0", geometry.diagonal_geometry,
+                    lambda gradient, layout, *arguments: embed(gradient, layout, _diagonal, *arguments),
+                    ("offset", "dim1", "dim2"))
+
+
+@public
+def diagonal(input: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
+    """The diagonal of two dimensions, `offset` above (or below) the main one, as the last dimension."""
+    return _diagonal(input, offset, dim1, dim2)
+
+
+@public
+def as_strided(input: Any, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None) -> Any:
+    """A view of the input's storage with any geometry; storage_offset defaults to the input's. Checked against bounds."""
+    layout = input._layout
+    offset = input._offset if storage_offset is None else storage_offset
+    shape, strides, start = geometry.as_strided_geometry(plain(tuple(size)), plain(tuple(stride)), offset,
+                                                         layout.dtype.itemsize, input._storage.nbytes)
+    made = view_of(input, start, Layout.of(shape, strides, layout.dtype, layout.device, layout.flavor))
+    if input._node is not None:
+        remember(made, input, AsStridedBackward0, (shape, strides, start - input._offset))
+    return made
+
+
+# ---------------------------------------------------------------- several parts at once
+
+
+class _PartsBackward(MultiNode):
+    """A recorded split into several views."""
+
+    __slots__ = ()
+
+    def _filled(self, gradients: Sequence[Any], shapes: Sequence[Sequence[int]]) -> list[Any]:
+        """The parts' gradients, zeros for those nobody asked for."""
+        known = next(gradient for gradient in gradients if gradient is not None)
+        return [known.new_zeros(shape) if gradient is None else gradient
+                for gradient, shape in zip(gradients, shapes, strict=True)]
+
+
+class SplitBackward0(_PartsBackward):
+    """saved: dimension, sizes of the parts."""
+
+    __slots__ = ()
+
+    def apply(self, gradients: Sequence[Any]) -> tuple[Any, ...]:
+        dim, sizes = self.saved  # type: ignore[misc]
+        shape = self.inputs[0].shape  # type: ignore[union-attr]
+        shapes = [(*shape[:dim], size, *shape[dim + 1:]) for size in sizes]
+        return (NAMESPACE["cat"](self._filled(gradients, shapes), dim),)
+
+
+class SplitWithSizesBackward0(SplitBackward0):
+    """A split whose sizes the caller gave."""
+
+    __slots__ = ()
+
+
+class UnbindBackward0(_PartsBackward):
+    """saved: dimension."""
+
+    __slots__ = ()
+
+    def apply(self, gradients: Sequence[Any]) -> tuple[Any, ...]:
+        (dim,) = self.saved  # type: ignore[misc]
+        shape = self.inputs[0].shape  # type: ignore[union-attr]
+        part = (*shape[:dim], *shape[dim + 1:])
+        return (NAMESPACE["stack"](self._filled(gradients, [part] * shape[dim]), dim),)
+
+
+def _record_parts(parts: list[Any], source: Any, kind: type[MultiNode], saved: tuple[Any, ...]) -> None:
+    node: Node | None = None
+    if source._node is not None and local.grad:
+        node = kind(len(parts), ((source._node, source._index),), (source._layout,), saved)
+    for index, part in enumerate(parts):
+        part._creation = MULTI_VIEW
+        part._node, part._index = node, index if node is not None else 0
+
+
+def _split_sizes(input: Any, sizes: Sequence[int], dim: int, kind: type[MultiNode]) -> tuple[Any, ...]:
+    parts: list[Any] = []
+    layout, start = input._layout, 0
+    made: dict[int, Layout] = {}
+    for size in sizes:
+        if size not in made:
+            made[size] = Layout.of((*layout.shape[:dim], size, *layout.shape[dim + 1:]), layout.strides, layout.dtype,
+                                   layout.device, layout.flavor)
+        parts.append(view_of(input, input._offset + start * layout.strides[dim], made[size]))
+        start += size
+    _record_parts(parts, input, kind, (dim, tuple(sizes)))
+    return tuple(parts)
+
+
+@public
+def split(tensor: Any, split_size_or_sections: int | Sequence[int], dim: int = 0) -> tuple[Any, ...]:
+    """Parts of one size (the last may be smaller), or of the given sizes, along a dimension."""
+    if isinstance(split_size_or_sections, (tuple, list)):
+        return split_with_sizes(tensor, split_size_or_sections, dim)
+    layout, size = tensor._layout, operator.index(split_size_or_sections)
+    if not layout.ndim:
+        raise RuntimeError("split expects at least a 1-dimensional tensor")
+    if size < 0:
+        raise RuntimeError(f"split expects split_size be non-negative, but got split_size={size}")
+    place = geometry.wrap_dim(dim, layout.ndim)
+    length = layout.shape[place]
+    if size == 0:
+        if length:
+            raise RuntimeError(f"split_size can only be 0 if dimension size is 0, but got dimension size of {length}")
+        return _split_sizes(tensor, (0,), place, SplitBackward0)
+    count = max((length + size - 1) // size, 1)
+    return _split_sizes(tensor, [size] * (count - 1) + [length - size * (count - 1)], place, SplitBackward0)
+
+
+@public
+def split_with_sizes(input: Any, split_sizes: Sequence[int], dim: int = 0) -> tuple[Any, ...]:
+    """Parts of the given sizes along a dimension, which they must fill."""
+    layout = input._layout
+    if not layout.ndim:
+        raise RuntimeError("split_with_sizes expects at least a 1-dimensional tensor")
+    place = geometry.wrap_dim(dim, layout.ndim)
+    sizes = list(plain(tuple(split_sizes)))
+    if any(size < 0 for size in sizes):
+        raise RuntimeError(f"split_with_sizes expects split_sizes have only non-negative entries, but got split_sizes="
+                           f"{sizes}")
+    if sum(sizes) != layout.shape[place]:
+        raise RuntimeError(f"split_with_sizes expects split_sizes to sum exactly to {layout.shape[place]} (input "
+                           f"tensor's size at dimension {place}), but got split_sizes={sizes}")
+    return _split_sizes(input, sizes, place, SplitWithSizesBackward0)
+
+
+@public
+def chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Any, ...]:
+    """At most `chunks` parts of equal size (the last may be smaller) along a dimension."""
+    layout = input._layout
+    if not layout.ndim:
+        raise RuntimeError("chunk expects at least a 1-dimensional tensor")
+    if chunks <= 0:
+        raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
+    place = geometry.wrap_dim(dim, layout.ndim)
+    size = (layout.shape[place] + chunks - 1) // chunks
+    if size == 0:
+        return _split_sizes(input, [0] * chunks, place, SplitWithSizesBackward0)
+    return split(input, size, place)
+
+
+NAMESPACE["unsafe_split"] = Tensor.unsafe_split = split  # type: ignore[attr-defined]
+NAMESPACE["unsafe_chunk"] = Tensor.unsafe_chunk = chunk  # type: ignore[attr-defined]
+NAMESPACE["unsafe_split_with_sizes"] = Tensor.unsafe_split_with_sizes = split_with_sizes  # type: ignore[attr-defined]
+
+
+@public
+def unbind(input: Any, dim: int = 0) -> tuple[Any, ...]:
+    """The positions of a dimension, one tensor each, without that dimension."""
+    layout = input._layout
+    if not layout.ndim:
+        raise IndexError("Dimension specified as 0 but tensor has no dimensions")
+    place = geometry.wrap_dim(dim, layout.ndim)
+    made = Layout.of(layout.shape[:place] + layout.shape[place + 1:], layout.strides[:place] + layout.strides[place + 1:],
+                     layout.dtype, layout.device, layout.flavor)
+    step, start = layout.strides[place], input._offset
+    parts = [view_of(input, start + index * step, made) for index in range(layout.shape[place])]
+    _record_parts(parts, input, UnbindBackward0, (place,))
+    return tuple(parts)
+
+
+@public
+def tensor_split(input: Any, indices_or_sections: Any, dim: int = 0) -> tuple[Any, ...]:
+    """Parts along a dimension: as equal as can be, if a number of them is given, or cut at the given positions."""
+    layout = input._layout
+    if not layout.ndim:
+        raise RuntimeError("tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims")
+    place = geometry.wrap_dim(dim, layout.ndim)
+    given = indices_or_sections
+    if isinstance(given, Tensor):
+        if given._layout.ndim > 1:
+            raise RuntimeError("tensor_split expected tensor_indices_or_sections to be a zero-dimensional or "
+                               f"one-dimensional tensor, but got a tensor with {given._layout.ndim} dims")
+        given = given.tolist()
+    length = layout.shape[place]
+    if isinstance(given, (tuple, list)):
+        cuts = [0, *plain(tuple(given)), length]
+    else:
+        if given <= 0:
+            raise RuntimeError(f"number of sections must be larger than 0, got {given}")
+        least, more = divmod(length, given)
+        cuts = [index * least + min(index, more) for index in range(given + 1)]
+    return tuple(views.slice_(input, place, start, end, 1) for start, end in zip(cuts, cuts[1:], strict=False))
+
+
+def _named_split(name: str, least: int, dim_of: Callable[[int], int]) -> Callable[..., Any]:
+    def splitter(input: Any, indices_or_sections: Any) -> tuple[Any, ...]:
+        ndim = input._layout.ndim
+        if ndim < least:
+            raise RuntimeError(f"torch.{name} requires a tensor with at least {least} dimension, but got a tensor with "
+                               f"{ndim} dimensions!")
+        dim = dim_of(ndim)
+        if isinstance(indices_or_sections, int):
+            size = input._layout.shape[dim]
+            if indices_or_sections <= 0 or size % indices_or_sections:
+                raise RuntimeError(f"torch.{name} attempted to split along dimension {dim}, but the size of the "
+                                   f"dimension {size} is not divisible by the split_size {indices_or_sections}!")
+        return tensor_split(input, indices_or_sections, dim)
+
+    splitter.__name__ = splitter.__qualname__ = name
+    splitter.__doc__ = f"`tensor_split` along the {('horizontal', 'vertical', 'depth')['hvd'.index(name[0])]} dimension."
+    public(splitter)
+    return splitter
+
+
+hsplit = _named_split("hsplit", 1, lambda ndim: 0 if ndim == 1 else 1)
+vsplit = _named_split("vsplit", 2, lambda ndim: 0)
+dsplit = _named_split("dsplit", 3, lambda ndim: 2)
+
+# ---------------------------------------------------------------- complex numbers as pairs
+
+_view_as_real_node = node_class("ViewAsRealBackward0", lambda gradient, layout: view_as_complex(gradient.contiguous()))
+_view_as_complex_node = node_class("ViewAsComplexBackward0", lambda gradient, layout: view_as_real(gradient))
+
+
+@public(method=False)
+def view_as_real(input: Any) -> Any:
+    """Complex numbers as pairs: a last dimension of size 2."""
+    layout = input._layout
+    if not layout.dtype.is_complex:
+        raise RuntimeError("view_as_real is only supported for complex tensors")
+    made = Layout.of((*layout.shape, 2), (*[2 * stride for stride in layout.strides], 1), layout.dtype.to_real(),
+                     layout.device, layout.flavor)
+    pairs = view_of(input, 2 * input._offset, made)
+    if input._node is not None:
+        remember(pairs, input, _view_as_real_node, ())
+    return pairs
+
+
+@public(method=False)
+def view_as_complex(input: Any) -> Any:
+    """Pairs (a last dimension of size 2 and stride 1) as complex numbers."""
+    layout = input._layout
+    if not layout.dtype.is_floating_point or layout.dtype.itemsize not in (2, 4, 8):
+        raise RuntimeError("view_as_complex is only supported for half, float and double tensors, but got a tensor of "
+                           f"scalar type: {layout.dtype.scalar_name}")
+    if not layout.ndim:
+        raise RuntimeError("Input tensor must have one or more dimensions")
+    if layout.shape[-1] != 2:
+        raise RuntimeError("Tensor must have a last dimension of size 2")
+    if layout.strides[-1] != 1:
+        raise RuntimeError("Tensor must have a last dimension with stride 1")
+    for stride in layout.strides[:-1]:
+        if stride % 2:
+            raise RuntimeError("Tensor must have a stride divisible by 2 for all but last dimension")
+    if input._offset % 2:
+        raise RuntimeError("Tensor must have a storage_offset divisible by 2")
+    made = Layout.of(layout.shape[:-1], tuple(stride // 2 for stride in layout.strides[:-1]), layout.dtype.to_complex(),
+                     layout.device, layout.flavor)
+    numbers = view_of(input, input._offset // 2, made)
+    if input._node is not None:
+        remember(numbers, input, _view_as_complex_node, ())
+    return numbers
+
+
+@public(method=False)
+def real(input: Any) -> Any:
+    """The real parts, as a view; a real tensor itself."""
+    return views.select(view_as_real(input), -1, 0) if input._layout.dtype.is_complex else input
+
+
+@public(method=False)
+def imag(input: Any) -> Any:
+    """The imaginary parts, as a view. Raises RuntimeError for real tensors."""
+    if not input._layout.dtype.is_complex:
+        raise RuntimeError("imag is not implemented for tensors with non-complex dtypes.")
+    return views.select(view_as_real(input), -1, 1)
+
+
+def _set_real(self: Any, value: Any) -> None:
+    real(self).copy_(value)
+
+
+def _set_imag(self: Any, value: Any) -> None:
+    imag(self).copy_(value)
+
+
+Tensor.real = property(real, _set_real, doc=real.__doc__)  # type: ignore[attr-defined]
+Tensor.imag = property(imag, _set_imag, doc=imag.__doc__)  # type: ignore[attr-defined]
+
+# ---------------------------------------------------------------- the same elements
+
+
+@public(namespace=False)
+def alias(self: Any) -> Any:
+    """A view of everything."""
+    return views.alias(self)
+
+
+@public(namespace=False)
+def contiguous(self: Any, memory_format: memory_format = contiguous_format) -> Any:
+    """The tensor itself if its elements lie in this order without gaps, otherwise a copy that does."""
+    layout = self._layout
+    if memory_format is contiguous_format:
+        return self if layout.is_contiguous else self.clone(memory_format=contiguous_format)
+    if memory_format is preserve_format:
+        raise RuntimeError("preserve memory format is unsupported by the contiguous operator")
+    check_memory_format(layout.ndim, memory_format)
+    return self if geometry.is_channels_last(layout.shape, layout.strides) else self.clone(memory_format=memory_format)
+
+
+@public(namespace=False)
+def is_contiguous(self: Any, memory_format: memory_format = contiguous_format) -> bool:
+    """Whether the elements lie in this order without gaps."""
+    layout = self._layout
+    if memory_format is contiguous_format:
+        return layout.is_contiguous
+    if memory_format is preserve_format:
+        raise RuntimeError("preserve memory format is unsupported by the contiguous operator")
+    wanted = 4 if memory_format is channels_last else 5
+    return layout.ndim == wanted and geometry.is_channels_last(layout.shape, layout.strides)
+
+
+def check_memory_format(ndim: int, wanted: memory_format) -> None:
+    """Raise RuntimeError unless a tensor of so many dimensions can have this memory format."""
+    if wanted is channels_last and ndim != 4:
+        raise RuntimeError("required rank 4 tensor to use channels_last format")
+    if wanted is channels_last_3d and ndim != 5:
+        raise RuntimeError("required rank 5 tensor to use channels_last_3d format")
+
+
+@public(namespace=False)
+def _is_view(self: Any) -> bool:
+    """Whether this tensor is a view of another."""
+    return base_of(self) is not None
+
+
+# ---------------------------------------------------------------- in place: the tensor becomes its own view
+
+
+def _become(operate: Callable[..., Any], name: str) -> None:
+    def in_place(self: Any, *arguments: Any, **keywords: Any) -> Any:
+        _check_reshaped(self)
+        made = operate(self, *arguments, **keywords)
+        self._layout, self._offset, self._node, self._index = made._layout, made._offset, made._node, made._index
+        return self
+
+    in_place.__name__ = in_place.__qualname__ = name
+    in_place.__doc__ = f"`{name[:-1]}` in place: the tensor itself gets the view's shape."
+    setattr(Tensor, name, in_place)
+
+
+def _check_reshaped(tensor: Any) -> None:
+    """Refuse to reshape a leaf that requires grad in place."""
+    if type(tensor._node) is AccumulateGrad and local.grad:
+        check(tensor)
+
+
+for _operate in (squeeze, unsqueeze, transpose, t, as_strided):
+    _become(_operate, _operate.__name__ + "_")
+Tensor.swapaxes_ = Tensor.swapdims_ = Tensor.transpose_  # type: ignore[attr-defined]

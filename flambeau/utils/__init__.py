@@ -1,0 +1,1 @@
+"""torch.utils: the rooms beside the tensor library. Programs import them by name, such as flambeau.utils.data."""

@@ -1,0 +1,32 @@
+"""torch.utils.data: datasets, samplers and the DataLoader."""
+
+from flambeau.utils.data import _utils
+from flambeau.utils.data.collate import default_collate, default_convert
+from flambeau.utils.data.dataloader import DataLoader, _DatasetKind
+from flambeau.utils.data.dataset import (
+    ChainDataset,
+    ConcatDataset,
+    Dataset,
+    IterableDataset,
+    StackDataset,
+    Subset,
+    TensorDataset,
+    random_split,
+)
+from flambeau.utils.data.distributed import DistributedSampler
+from flambeau.utils.data.sampler import (
+    BatchSampler,
+    RandomSampler,
+    Sampler,
+    SequentialSampler,
+    SubsetRandomSampler,
+    WeightedRandomSampler,
+)
+from flambeau.utils.data.worker import get_worker_info
+
+__all__ = [
+    "BatchSampler", "ChainDataset", "ConcatDataset", "DataLoader", "Dataset", "DistributedSampler", "IterableDataset",
+    "RandomSampler", "Sampler", "SequentialSampler", "StackDataset", "Subset", "SubsetRandomSampler", "TensorDataset",
+    "WeightedRandomSampler", "_DatasetKind", "_utils", "default_collate", "default_convert", "get_worker_info",
+    "random_split",
+]  # fmt: skip

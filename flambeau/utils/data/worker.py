@@ -1,0 +1,183 @@
+"""A worker process of a DataLoader: takes lists of keys, sends batches.
+
+Stands on fetch and transport. A thread reads the requests, so that the program never waits to hand one over while the worker
+waits to hand over a batch.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import random
+import sys
+import threading
+import traceback
+from typing import Any
+
+import numpy as np
+
+import flambeau
+from flambeau.utils.data import transport
+from flambeau.utils.data.fetch import fetcher
+
+#: Seconds between looks at whether the program still lives.
+PATIENCE = 5.0
+
+
+class WorkerInfo:
+    """What get_worker_info() says in a worker: id, num_workers, seed and this worker's copy of the dataset."""
+
+    def __init__(self, id: int, num_workers: int, seed: int, dataset: Any):
+        self.__dict__.update(
+            id=id, num_workers=num_workers, seed=seed, dataset=dataset, rng=None, worker_method="multiprocessing"
+        )
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise RuntimeError(f"Cannot assign attributes to {type(self).__name__} objects")
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in vars(self).items())})"
+
+
+_info: WorkerInfo | None = None
+
+
+def get_worker_info() -> WorkerInfo | None:
+    """In a worker process of a DataLoader, what it is; None in any other process."""
+    return _info
+
+
+class Stop:
+    """Sent in place of a batch when an iterable dataset has ended in a worker."""
+
+
+class Ready:
+    """Sent when a kept worker has begun a new epoch."""
+
+
+class Failure:
+    """An exception on its way to the program, with its traceback as text."""
+
+    def __init__(self, error: BaseException, where: str):
+        self.type, self.where = type(error), where
+        # Frames before the dataset's own are this room's: they tell the reader which call failed.
+        self.text = "".join(traceback.format_exception(error))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _failure, (self.type, self.where, self.text)
+
+    def reraise(self) -> None:
+        """Raise the exception, in the program, as the same type where it can be made from a message."""
+        message = f"Caught {self.type.__name__} {self.where}.\nOriginal {self.text}"
+        if self.type is KeyError:  # whose str is the repr of its argument
+            raise KeyError(Verbatim(message))
+        try:
+            error = self.type(message)
+        except Exception:
+            raise RuntimeError(message) from None
+        raise error
+
+
+def _failure(kind: type[BaseException], where: str, text: str) -> Failure:
+    made = Failure.__new__(Failure)
+    made.type, made.where, made.text = kind, where, text
+    return made
+
+
+class Verbatim(str):
+    """Text that is its own repr."""
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def numpy_seed(base_seed: int, worker: int) -> list[int]:
+    """The seed that NumPy's global generator gets in a worker: four words that depend on both arguments."""
+    entropy = [worker, base_seed & 0xFFFFFFFF, base_seed >> 32, 0]
+    return np.random.SeedSequence(entropy).generate_state(4).tolist()
+
+
+def run(
+    worker: int, workers: int, base_seed: int, dataset: Any, settings: dict[str, Any], connection: Any, inherited: list[Any]
+) -> None:
+    """The life of a worker. `inherited`: connections of other workers that a fork has left open here."""
+    global _info
+    for other in inherited:
+        other.close()
+    try:
+        work(worker, workers, base_seed, dataset, settings, connection)
+    except (KeyboardInterrupt, BrokenPipeError, ConnectionResetError):
+        pass  # the program was interrupted or is gone, and says so itself
+    sys.stdout.flush()
+    sys.stderr.flush()
+
+
+def work(
+    worker: int, workers: int, base_seed: int, dataset: Any, settings: dict[str, Any], connection: Any
+) -> None:
+    """Answer requests until None comes or the program is gone."""
+    global _info
+    parent = os.getppid()
+    seed = base_seed + worker
+    flambeau.set_num_threads(1)
+    random.seed(seed)
+    flambeau.manual_seed(seed)
+    np.random.seed(numpy_seed(base_seed, worker))
+    _info = WorkerInfo(worker, workers, seed, dataset)
+    where = f"in DataLoader worker process {worker}"
+    requests: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    threading.Thread(target=read_requests, args=(connection, requests), daemon=True).start()
+
+    def begin() -> Any:
+        return fetcher(dataset, settings["batched"], settings["collate_fn"], settings["drop_last"])
+
+    fetch = failure = None
+    try:
+        if settings["worker_init_fn"] is not None:
+            settings["worker_init_fn"](worker)
+        fetch = begin()
+    except Exception as error:
+        failure = Failure(error, where)
+    while True:
+        try:
+            request = requests.get(timeout=PATIENCE)
+        except queue.Empty:
+            if os.getppid() != parent:
+                return
+            continue
+        if request is None:
+            return
+        task, keys = request
+        try:
+            if failure is not None:
+                answer, failure = failure, None
+            elif task is Ready:
+                answer, fetch = Ready, begin()
+            else:
+                answer = fetch(keys)
+        except StopIteration:
+            answer = Stop
+        except Exception as error:
+            answer = Failure(error, where)
+        try:
+            transport.send(connection, (task, answer))
+        except (BrokenPipeError, ConnectionResetError):
+            raise
+        except Exception as error:  # the batch, or the exception, can't be pickled
+            try:
+                transport.send(connection, (task, Failure(error, where)))
+            except (TypeError, AttributeError, ImportError, ValueError) as second:
+                transport.send(connection, (task, Failure(RuntimeError(str(second)), where)))
+        del answer
+
+
+def read_requests(connection: Any, requests: queue.SimpleQueue[Any]) -> None:
+    """Move requests from the socket to the queue; None at its end."""
+    try:
+        while True:
+            request = connection.recv()
+            requests.put(request)
+            if request is None:
+                return
+    except (EOFError, OSError):
+        requests.put(None)

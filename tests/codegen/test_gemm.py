@@ -1,0 +1,193 @@
+"""The contraction template against NumPy in float64: sizes, strides, dtypes, batches, epilogues, and nothing touched outside."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from kernel_runner import Guarded, guarded, run
+
+from flambeau.codegen.gemm import Matrix, gemm_phases
+
+TYPES = {"float32": np.float32, "float64": np.float64, "float16": np.float16, "int8": np.int8, "uint8": np.uint8,
+         "int16": np.int16, "int32": np.int32, "int64": np.int64, "bfloat16": np.uint16}
+TOLERANCE = {"float32": 3e-6, "float64": 1e-14, "float16": 1e-3, "bfloat16": 8e-3}
+
+
+def to_bfloat16(x: np.ndarray) -> np.ndarray:
+    bits = np.ascontiguousarray(x, np.float32).view(np.uint32)
+    return ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16)
+
+
+def from_bfloat16(x: np.ndarray) -> np.ndarray:
+    return (x.astype(np.uint32) << 16).view(np.float32)
+
+
+def random(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> np.ndarray:
+    if dtype.startswith(("int", "uint")):
+        info = np.iinfo(TYPES[dtype])
+        return rng.integers(info.min, info.max, shape, TYPES[dtype], endpoint=True)
+    values = rng.standard_normal(shape)
+    return to_bfloat16(values) if dtype == "bfloat16" else values.astype(TYPES[dtype])
+
+
+def wide(x: np.ndarray, dtype: str) -> np.ndarray:
+    return from_bfloat16(x).astype(np.float64) if dtype == "bfloat16" else x if x.dtype.kind in "iu" else x.astype(np.float64)
+
+
+def check(m: int, n: int, k: int, dtype: str = "float32", a_order: str = "k", b_order: str = "n", c_order: str = "n",
+          batch: tuple[int, int] = (1, 1), a_broadcast: tuple[bool, bool] = (False, False), bias: str | None = None,
+          alpha: float = 1, beta: float = 1, activation: str | None = None, padding: int = 0, seed: int = 0) -> None:
+    rng = np.random.default_rng(seed)
+
+    def operand(rows: int, columns: int, contiguous_rows: bool, batches: tuple[int, int]):
+        """A matrix with `padding` unused elements between its rows; returns values, memory and strides."""
+        outer, inner = (columns, rows) if contiguous_rows else (rows, columns)
+        memory = random(rng, (*batches, outer, inner + padding), dtype)
+        view = memory[..., :inner]
+        view = view.swapaxes(-1, -2) if contiguous_rows else view
+        strides = tuple(0 if size == 1 and axis < 2 else s // memory.itemsize
+                        for axis, (s, size) in enumerate(zip(view.strides, view.shape, strict=True)))
+        last = memory.size - (padding if memory.size else 0)
+        return view, memory.ravel()[:last], strides
+
+    a_batch = tuple(1 if b else size for b, size in zip(a_broadcast, batch, strict=True))
+    a, a_memory, a_strides = operand(m, k, a_order == "m", a_batch)
+    b, b_memory, b_strides = operand(k, n, b_order == "k", batch)
+    c, c_memory, c_strides = operand(m, n, c_order == "m", batch)
+    buffers = [guarded(c_memory), guarded(a_memory, front=seed % 2 == 1), guarded(b_memory)]
+    expected = np.matmul(wide(a, dtype), wide(b, dtype))
+    addend = None
+    if bias == "c":
+        addend = Matrix(0, c_strides)
+        expected = alpha * expected + beta * wide(c, dtype)
+    elif bias:
+        values = random(rng, (n if bias == "n" else m,), dtype)
+        buffers.append(guarded(values))
+        addend = Matrix(3, (0, 0, 0, 1) if bias == "n" else (0, 0, 1, 0))
+        expected = alpha * expected + beta * wide(values if bias == "n" else values[:, None], dtype)
+    elif alpha != 1:
+        expected = alpha * expected
+    if activation == "relu":
+        expected = np.maximum(expected, 0)
+    phases, scratch = gemm_phases(dtype, m, n, k, Matrix(1, a_strides), Matrix(2, b_strides), Matrix(0, c_strides), batch, addend,
+                                  alpha, beta, activation)
+    before = c_memory.copy()
+    run(phases, scratch, buffers)
+    got_memory = np.resize(before, before.size)
+    got_memory[:] = buffers[0].array
+    inner = (m if c_order == "m" else n) + padding
+    full = np.concatenate([got_memory, before[:0], np.zeros(padding, before.dtype)]) if got_memory.size else got_memory
+    rows = full.reshape(*batch, -1, inner) if full.size else full.reshape(*batch, n if c_order == "m" else m, inner)
+    got = rows[..., :inner - padding]
+    got = got.swapaxes(-1, -2) if c_order == "m" else got
+    if padding:  # what lies between the rows of C is not C
+        old = np.concatenate([before, np.zeros(padding, before.dtype)]).reshape(rows.shape)
+        assert np.array_equal(rows[..., inner - padding:].ravel()[:-padding], old[..., inner - padding:].ravel()[:-padding])
+    if expected.dtype.kind in "iu":
+        assert np.array_equal(got, expected.astype(TYPES[dtype]))
+    else:
+        scale = max(1.0, float(np.abs(expected).max(initial=0)))
+        assert np.abs(wide(got, dtype) - expected).max(initial=0) <= TOLERANCE[dtype] * scale
+
+
+SIZES = [(1, 1, 1), (1, 7, 3), (2, 33, 5), (3, 130, 17), (5, 5, 40), (13, 31, 9), (14, 32, 64), (15, 33, 65), (16, 16, 16),
+         (29, 1, 21), (1, 300, 70), (31, 65, 33), (64, 100, 30), (97, 17, 400), (130, 70, 513), (7, 257, 1)]
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("orders", ["kn", "kk", "mn", "mk"])
+def test_sizes_and_orders(size, orders):
+    check(*size, a_order=orders[0], b_order=orders[1], padding=size[0] % 3)
+
+
+def test_large_in_place_and_blocked():
+    check(50, 400, 300, seed=1)
+    check(33, 70, 1200, b_order="k")
+    check(300, 90, 800, a_order="m", b_order="k", bias="n", activation="relu")
+    check(40, 40, 700, b_order="k", c_order="m", bias="m")
+
+
+@pytest.mark.parametrize("dtype", list(TYPES))
+def test_dtypes(dtype):
+    for size, orders in (((3, 20, 33), "kk"), ((20, 40, 31), "kn"), ((70, 35, 129), "kk"), ((70, 300, 140), "mn"),
+                         ((1, 50, 64), "kk"), ((40, 1, 50), "kk")):
+        check(*size, dtype, *orders)
+
+
+@pytest.mark.parametrize("bias", ["n", "m", "c"])
+def test_epilogues(bias):
+    for size, orders in (((4, 21, 50), "kk"), ((20, 50, 30), "kn"), ((50, 40, 620), "kk")):
+        check(*size, a_order=orders[0], b_order=orders[1], bias=bias)
+        check(*size, a_order=orders[0], b_order=orders[1], bias=bias, alpha=0.5, beta=-2, activation="relu", padding=1)
+    check(30, 40, 20, "bfloat16", bias=bias)
+    check(30, 40, 20, "int32", bias=bias, alpha=3, beta=2)
+
+
+def test_alpha_alone():
+    check(20, 40, 30, alpha=-0.25)
+    check(60, 40, 300, b_order="k", alpha=2.5)
+
+
+def test_batches():
+    for orders in ("kn", "kk", "mk"):
+        check(9, 17, 33, a_order=orders[0], b_order=orders[1], batch=(3, 4))
+        check(20, 30, 21, a_order=orders[0], b_order=orders[1], batch=(2, 3), a_broadcast=(False, True), bias="n")
+        check(60, 70, 90, a_order=orders[0], b_order=orders[1], batch=(2, 2), a_broadcast=(True, True))
+
+
+@pytest.mark.parametrize("size", [(0, 3, 4), (3, 0, 4)])
+def test_empty_results_have_no_phases(size):
+    assert gemm_phases("float32", *size, Matrix(1, (0, 0, 4, 1)), Matrix(2, (0, 0, 3, 1)), Matrix(0, (0, 0, 3, 1))) == ([], 0)
+
+
+def test_nothing_to_sum_gives_zeros_or_bias():
+    check(5, 40, 0)
+    check(50, 40, 0, b_order="k")
+    check(5, 40, 0, bias="n")
+    check(60, 300, 0, b_order="k", bias="m", activation="relu")
+
+
+def test_arbitrary_strides():
+    rng = np.random.default_rng(0)
+    a, b = rng.standard_normal((60, 80)).astype("f"), rng.standard_normal((80, 90)).astype("f")
+    c = Guarded(40 * 90, np.float32)
+    phases, scratch = gemm_phases("float32", 20, 30, 40, Matrix(1, (0, 0, 240, 2)), Matrix(2, (0, 0, 180, 3)), Matrix(0, (0, 0, 90, 3)))
+    run(phases, scratch, [c, guarded(a), guarded(b)])
+    expected = a[::3, ::2].astype("d") @ b[::2, ::3]
+    assert np.allclose(c.array.reshape(40, 90)[:20, ::3], expected, atol=1e-4)
+    assert (c.array.reshape(40, 90)[:, 1::3].view(np.uint32) == 0xA5A5A5A5).all()
+
+
+def test_offsets():
+    rng = np.random.default_rng(0)
+    a, b = rng.standard_normal((30, 40)).astype("f"), rng.standard_normal((50, 40)).astype("f")
+    c = Guarded(31 * 50, np.float32)
+    phases, scratch = gemm_phases("float32", 29, 49, 39, Matrix(1, (0, 0, 40, 1), 41), Matrix(2, (0, 0, 1, 40), 41),
+                                  Matrix(0, (0, 0, 50, 1), 101))
+    run(phases, scratch, [c, guarded(a), guarded(b)])
+    assert np.allclose(c.array.reshape(31, 50)[2:, 1:], a[1:, 1:].astype("d") @ b[1:, 1:].T, atol=1e-4)
+
+
+def test_activation_hook_and_output_dtype():
+    rng = np.random.default_rng(0)
+    a, b = (rng.standard_normal(shape).astype("f") for shape in ((20, 30), (30, 40)))
+    c = Guarded(20 * 40, np.uint16)
+    phases, scratch = gemm_phases("float32", 20, 40, 30, Matrix(1, (0, 0, 30, 1)), Matrix(2, (0, 0, 40, 1)), Matrix(0, (0, 0, 40, 1)),
+                                  activation="square", apply=_square, out="bfloat16")
+    run(phases, scratch, [c, guarded(a), guarded(b)])
+    expected = (a.astype("d") @ b) ** 2
+    assert np.allclose(from_bfloat16(c.array).reshape(20, 40), expected, rtol=8e-3, atol=1e-3)
+
+
+def _square(f, value):
+    return value * value
+
+
+def test_nan_and_infinity_pass_through_relu():
+    a = np.array([[np.nan, 1.0], [np.inf, 1.0], [-np.inf, 0.0]], np.float32)
+    c = Guarded(6, np.float32)
+    phases, scratch = gemm_phases("float32", 3, 2, 2, Matrix(1, (0, 0, 2, 1)), Matrix(2, (0, 0, 2, 1)), Matrix(0, (0, 0, 2, 1)),
+                                  activation="relu")
+    run(phases, scratch, [c, guarded(a), guarded(np.ones((2, 2), np.float32))])
+    got = c.array.reshape(3, 2)
+    assert np.isnan(got[0]).all() and np.isposinf(got[1]).all() and (got[2] == 0).all()

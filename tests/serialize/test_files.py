@@ -1,0 +1,158 @@
+"""Files go both ways: what PyTorch 2.13 wrote is read, what is written comes back, and nothing is lost on the way."""
+
+import copy
+import io
+import os
+import pathlib
+import pickle
+import zipfile
+from collections import OrderedDict
+
+import pytest
+
+import flambeau as torch
+
+FILES = pathlib.Path(__file__).parent / "files"
+BOTH = ["pytorch_2_13.pt", "legacy_pytorch_2_13.pt"]
+
+
+def through(value, **options):
+    buffer = io.BytesIO()
+    torch.save(value, buffer, **options)
+    buffer.seek(0)
+    return torch.load(buffer)
+
+
+def check_sample(sample):
+    """What was in the files that PyTorch wrote."""
+    assert sample["a"].tolist() == [[0, 1, 2], [3, 4, 5]]
+    assert sample["b"].tolist() == [[0, 3], [1, 4], [2, 5]] and sample["b"].stride() == (1, 3)
+    assert sample["c"].tolist() == [[3, 4, 5]] and sample["c"].storage_offset() == 3
+    assert isinstance(sample["p"], torch.nn.Parameter) and sample["p"].requires_grad
+    assert sample["h"].dtype is torch.bfloat16 and sample["h"].tolist() == [1.5, -2.0]
+    assert sample["size"] == torch.Size([1, 2]) and isinstance(sample["size"], torch.Size)
+    assert sample["dtype"] is torch.float32 and sample["device"] == torch.device("cpu")
+    assert sample["od"] == OrderedDict(a=1, b=[1, (2, 3)]) and sample["set"] == {1}
+    assert sample["empty"].shape == (0, 3) and sample["ex"].stride() == (0, 0)
+    assert [part.tolist() for part in sample["ints"]] == [[0, 1, 2, 3, 4], 7, [True, False]]
+    assert sample["text"] == "é" and sample["none"] is None and sample["big"] == 10**30
+    assert sample["rg"].requires_grad and sample["rg"].is_leaf
+    # One memory under three tensors.
+    sample["a"][1, 0] = 30.0
+    assert sample["b"][0, 1] == 30.0 and sample["c"][0, 0] == 30.0
+
+
+@pytest.mark.parametrize("file", BOTH)
+@pytest.mark.parametrize("weights_only", [True, False])
+def test_files_of_pytorch_are_read(file, weights_only):
+    check_sample(torch.load(FILES / file, weights_only=weights_only))
+
+
+def test_a_file_is_mapped():
+    sample = torch.load(FILES / "pytorch_2_13.pt", mmap=True)
+    check_sample(sample)
+    assert torch.load(FILES / "pytorch_2_13.pt")["a"][1, 0] == 3.0  # writes stay in memory
+
+
+def test_types_without_an_old_storage_name_and_meta_tensors():
+    sample = torch.load(FILES / "pytorch_2_13.pt")
+    assert sample["u16"].dtype is torch.uint16 and sample["u16"].tolist() == [1, 65535]
+    assert sample["meta"].device.type == "meta" and sample["meta"].shape == (2,)
+
+
+@pytest.mark.parametrize("options", [{}, {"_use_new_zipfile_serialization": False}])
+def test_round_trip(options):
+    sample = torch.load(FILES / "legacy_pytorch_2_13.pt")
+    check_sample(through(sample, **options))
+
+
+def test_the_container_is_pytorchs():
+    buffer = io.BytesIO()
+    torch.save({"w": torch.ones(3), "p": torch.nn.Parameter(torch.ones(2))}, buffer)
+    archive = zipfile.ZipFile(buffer)
+    assert archive.testzip() is None
+    assert archive.namelist() == [
+        "archive/data.pkl", "archive/.format_version", "archive/.storage_alignment", "archive/byteorder", "archive/data/0",
+        "archive/data/1", "archive/version", "archive/.data/serialization_id",
+    ]  # fmt: skip
+    assert archive.read("archive/version") == b"3\n" and archive.read("archive/.storage_alignment") == b"64"
+    assert buffer.getvalue().index(archive.read("archive/data/0")) % 64 == 0
+    content = archive.read("archive/data.pkl")
+    assert b"ctorch._utils\n_rebuild_tensor_v2\n" in content and b"ctorch\nFloatStorage\n" in content
+    assert b"ctorch._utils\n_rebuild_parameter\n" in content and b"flambeau" not in content
+
+
+def test_map_location():
+    file = FILES / "pytorch_2_13.pt"
+    assert torch.load(file, map_location="meta")["a"].device.type == "meta"
+    assert torch.load(file, map_location=torch.device("cpu"))["a"].tolist() == [[0, 1, 2], [3, 4, 5]]
+    seen = []
+    torch.load(file, map_location=lambda storage, location: seen.append(location))
+    assert set(seen) == {"cpu"}
+    with pytest.raises(RuntimeError, match="Attempting to deserialize object on a CUDA device"):
+        torch.load(file, map_location="cuda")
+    with pytest.raises(RuntimeError, match="don't know how to restore data location"):
+        torch.load(file, map_location="elsewhere")
+
+
+def test_one_memory_as_two_types_is_refused():
+    tensor = torch.ones(4)
+    with pytest.raises(RuntimeError, match="view the same data as different types"):
+        torch.save([tensor, tensor.view(torch.int32)], io.BytesIO())
+
+
+def test_a_failure_leaves_the_old_file(tmp_path):
+    path = tmp_path / "model.pt"
+    torch.save({"epoch": 1}, path)
+    os.chmod(path, 0o640)
+    with pytest.raises((AttributeError, pickle.PicklingError)):
+        torch.save({"epoch": 2, "bad": lambda: None}, path)
+    assert torch.load(path) == {"epoch": 1}
+    torch.save({"epoch": 3}, path)
+    assert torch.load(path) == {"epoch": 3}
+    assert os.stat(path).st_mode & 0o777 == 0o640
+    assert os.listdir(tmp_path) == ["model.pt"]
+
+
+def test_a_link_stays_a_link(tmp_path):
+    (tmp_path / "latest.pt").symlink_to("epoch1.pt")
+    torch.save(1, tmp_path / "latest.pt")
+    assert (tmp_path / "latest.pt").is_symlink() and torch.load(tmp_path / "epoch1.pt") == 1
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+def test_a_full_disk_is_an_error():
+    with pytest.raises(OSError, match="No space left"):
+        torch.save(torch.ones(100_000), "/dev/full")
+
+
+def test_arguments():
+    with pytest.raises(RuntimeError, match="Parent directory .* does not exist"):
+        torch.save(1, "/nowhere/at/all.pt")
+    with pytest.raises(AttributeError, match="expected 'f' to be string, path, or a file-like object"):
+        torch.save(1, 3)
+    with pytest.raises(AttributeError, match="You can only torch.load from a file that is seekable"):
+        torch.load(3)
+    with pytest.raises(ValueError, match="f must be a file path in order to use the mmap argument"):
+        torch.load(io.BytesIO(), mmap=True)
+    with pytest.raises(RuntimeError, match="Can not safely load weights when explicit pickle_module"):
+        torch.load(io.BytesIO(), pickle_module=pickle, weights_only=True)
+
+
+def test_pickle_and_deepcopy_keep_strides_and_sharing():
+    base = torch.arange(6.0).reshape(2, 3)
+    for copied in (pickle.loads(pickle.dumps([base, base.t()])), copy.deepcopy([base, base.t()])):
+        assert copied[1].stride() == (1, 3)
+        copied[0][0, 1] = 7.0
+        assert copied[1][1, 0] == 7.0 and base[0, 1] == 1.0
+
+
+def test_deepcopy_is_for_leaves():
+    with pytest.raises(RuntimeError, match="Only Tensors created explicitly by the user"):
+        copy.deepcopy(torch.ones(2, requires_grad=True) * 2)
+
+
+def test_attributes_of_a_tensor_are_kept():
+    tensor = torch.ones(2)
+    tensor.note = "kept"
+    assert through(tensor).note == "kept"

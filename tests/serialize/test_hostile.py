@@ -1,0 +1,151 @@
+"""Files that are damaged or mean harm: every one is an error, in PyTorch's words where it has them, and nothing runs."""
+
+import io
+import pathlib
+import pickle
+import random
+import warnings
+import zipfile
+
+import craft
+import pytest
+
+import flambeau as torch
+
+FILES = pathlib.Path(__file__).parent / "files"
+
+
+def load(content, **options):
+    return torch.load(io.BytesIO(content), **options)
+
+
+def test_the_well_formed_file_loads():
+    assert load(craft.archive(craft.pickled(craft.tensor()))).tolist() == [1, 2, 3, 4]
+    assert load(craft.archive(craft.pickled(craft.tensor()), compression=zipfile.ZIP_DEFLATED)).tolist() == [1, 2, 3, 4]
+    assert load(craft.archive(craft.pickled(craft.tensor(size=(1000,), stride=(0,))))).sum() == 1000
+
+
+GEOMETRY = {
+    "offset": (dict(offset=2), "Trying to resize storage that is not resizable"),
+    "negative offset": (dict(offset=-1), "invalid storage offset -1"),
+    "stride": (dict(stride=(5,)), "Trying to resize storage that is not resizable"),
+    "negative stride": (dict(stride=(-1,), offset=3), "Storage size calculation overflowed"),
+    "negative size": (dict(size=(-4,)), "numel: integer multiplication overflow"),
+    "overflow": (dict(size=(2**62, 2**62), stride=(0, 0)), "numel: integer multiplication overflow"),
+    "far stride": (dict(size=(2, 2), stride=(2**62, 2**62)), "Storage size calculation overflowed"),
+    "ranks": (dict(stride=(1, 1)), "unequal size length"),
+    "record too small": (dict(numel=8, size=(8,)), r"record size \(16 bytes\) does not match expected size \(32 bytes"),
+    "huge storage": (dict(numel=2**40), "record size"),
+    "no record": (dict(key="7"), "PytorchStreamReader failed locating file data/7: file not found"),
+    "path": (dict(key="../data.pkl"), "PytorchStreamReader failed locating file"),
+    "device": (dict(location="cuda:0"), "Attempting to deserialize object on a CUDA device"),
+}
+
+
+@pytest.mark.parametrize("case", GEOMETRY)
+@pytest.mark.parametrize("weights_only", [True, False])
+def test_tensors_outside_their_storage(case, weights_only):
+    arguments, message = GEOMETRY[case]
+    with pytest.raises(RuntimeError, match=message):
+        load(craft.archive(craft.pickled(craft.tensor(**arguments))), weights_only=weights_only)
+
+
+SHELL = craft.group(craft.text("echo harm"))
+REFUSED = {
+    "os.system": (craft.name("os", "system") + SHELL + b"R", "unsupported GLOBAL os.system whose module os is blocked"),
+    "stack global": (craft.text("os") + craft.text("system") + b"\x93" + SHELL + b"R", "Unsupported operand 147"),
+    "eval": (craft.name("builtins", "eval") + SHELL + b"R", "Unsupported global: GLOBAL eval was not an allowed global"),
+    "getattr": (craft.name("__builtin__", "getattr") + SHELL + b"R", "GLOBAL getattr was not an allowed global"),
+    "inst": (b"(ios\nsystem\n", "Unsupported operand 105"),
+    "text called": (craft.text("a") + SHELL + b"R", "Trying to call reduce for unrecognized function a"),
+    "build": (b"}}b", "Can only build Tensor, Parameter, OrderedDict"),
+    "append": (b")" + craft.integer(1) + b"a", "Can only append to lists, but got <class 'tuple'>"),
+    "set item": (b"]" + craft.integer(1) + craft.integer(2) + b"s", "Can only SETITEM for dict"),
+    "bytearray bomb": (craft.name("builtins", "bytearray") + craft.group(craft.integer(2**40)) + b"R", "bytearray"),
+    "underflow": (b"R", "underflow"),
+    "memo": (b"h\x05", "Memo value not found"),
+    "persistent id": (craft.integer(3) + b"Q", "saved_id must be a tuple"),
+    "not a storage": (craft.storage(tag="module"), "Only persistent_load of storage is allowed"),
+    "negative storage": (craft.storage(numel=-4), "can't have -4 elements"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_refused_by_weights_only(case, capfd):
+    body, message = REFUSED[case]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with pytest.raises(pickle.UnpicklingError, match="Weights only load failed") as caught:
+            load(craft.archive(craft.pickled(body)))
+    assert message in str(caught.value)
+    assert "harm" not in capfd.readouterr().out
+
+
+DAMAGED = {
+    "no pickle": (craft.archive(None), "failed locating file data.pkl: file not found"),
+    "no version": (craft.archive(craft.pickled(b"N"), version=None), 'Expected hasRecord'),
+    "version": (craft.archive(craft.pickled(b"N"), version=b"99\n"), "maximum supported version for reading is 10"),
+    "half": (craft.archive(craft.pickled(craft.tensor()))[:200], "failed finding central directory"),
+    "last byte": (craft.archive(craft.pickled(craft.tensor()))[:-1], "failed finding central directory"),
+    "head": (craft.archive(craft.pickled(craft.tensor()))[:20], "not a ZIP archive"),
+}
+
+
+@pytest.mark.parametrize("case", DAMAGED)
+def test_damaged_archives(case):
+    content, message = DAMAGED[case]
+    with pytest.raises(RuntimeError, match=message):
+        load(content)
+
+
+def test_a_compressed_bomb_is_refused():
+    bomb = craft.archive(craft.pickled(b"N"), compression=zipfile.ZIP_DEFLATED)
+    # The directory claims two gigabytes for the pickle.
+    place = bomb.index(b"PK\1\2") + 24
+    with pytest.raises(RuntimeError, match="compressed records claim"):
+        load(bomb[:place] + (2**31).to_bytes(4, "little") + bomb[place + 4 :])
+
+
+def test_legacy_files_that_end_early():
+    content = (FILES / "legacy_pytorch_2_13.pt").read_bytes()
+    with pytest.raises(RuntimeError, match="unexpected EOF, expected 5 more bytes. The file might be corrupted."):
+        load(content[:-5])
+    with pytest.raises(EOFError):
+        load(content[:60])
+    with pytest.raises(EOFError):
+        load(b"")
+
+
+def test_a_file_cant_reach_the_fields_of_a_tensor():
+    state = b"}" + craft.text("_offset") + craft.integer(10**9) + b"s"
+    body = craft.name("torch._tensor", "_rebuild_from_type_v2") + craft.group(
+        craft.name("torch._utils", "_rebuild_tensor_v2"), craft.name("torch", "Tensor"), craft.tensor_arguments(), state
+    ) + b"R"  # fmt: skip
+    assert load(craft.archive(craft.pickled(body))).tolist() == [1, 2, 3, 4]
+
+
+def test_allowing_a_class():
+    buffer = io.BytesIO()
+    torch.save({"path": pathlib.PurePosixPath("a/b")}, buffer)
+    with pytest.raises(pickle.UnpicklingError, match=r"add_safe_globals\(\[pathlib.PurePosixPath\]\)"):
+        load(buffer.getvalue())
+    with torch.serialization.safe_globals([pathlib.PurePosixPath]):
+        assert load(buffer.getvalue()) == {"path": pathlib.PurePosixPath("a/b")}
+        assert pathlib.PurePosixPath in torch.serialization.get_safe_globals()
+    assert pathlib.PurePosixPath not in torch.serialization.get_safe_globals()
+
+
+@pytest.mark.parametrize("file", ["pytorch_2_13.pt", "legacy_pytorch_2_13.pt"])
+def test_random_damage_never_does_more_than_raise(file):
+    content = (FILES / file).read_bytes()
+    source = random.Random(0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for _ in range(300):
+            damaged = bytearray(content)
+            for _ in range(source.choice([1, 2, 5])):
+                damaged[source.randrange(len(damaged))] = source.randrange(256)
+            try:
+                load(bytes(damaged))
+            except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError, NotImplementedError):
+                pass
