@@ -2,4 +2,4 @@
 
 from flambeau.core import tracking  # noqa: F401 - the autograd face of Tensor comes first
 
-from flambeau.ops import pointwise, view, copy, create, interop  # noqa: F401, E402, I001
+from flambeau.ops import pointwise, view, copy, create, random, interop  # noqa: F401, E402, I001

@@ -20,6 +20,7 @@ from typing import Any, TypeAlias
 
 import flambeau
 from flambeau.core.tensor import Tensor
+from flambeau.core.update import pointwise_update
 from flambeau.ir import scalar
 
 Row: TypeAlias = tuple[Sequence[Tensor], Sequence[Tensor]]
@@ -95,8 +96,12 @@ def apply_update(
 ) -> None:
     """Write formula(*in_out, *inputs, **scalars, **flags) over the tensors `in_out`; all have one shape.
 
-    Recorded by autograd when gradients are enabled, which is what differentiable=True of an optimizer asks for.
+    One kernel, unless gradients are enabled, which is what differentiable=True of an optimizer asks for: then the formula runs
+    on whole tensors and is recorded. So do hyperparameters that are tensors.
     """
+    if not flambeau.is_grad_enabled() and not any(isinstance(value, Tensor) for value in scalars.values()):
+        pointwise_update(formula, in_out, inputs, scalars, flags)
+        return
     for tensor, value in zip(in_out, formula(*in_out, *inputs, **scalars, **flags), strict=True):
         tensor.copy_(value)
 

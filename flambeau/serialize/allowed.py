@@ -100,7 +100,7 @@ def clear_safe_globals() -> None:
     _added.clear()
 
 
-class safe_globals:  # noqa: N801 - PyTorch's name
+class safe_globals:
     """add_safe_globals for the length of a with block."""
 
     def __init__(self, safe_globals: Iterable[Any]):

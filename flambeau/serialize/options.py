@@ -45,12 +45,15 @@ def get_default_mmap_options() -> int:
     return _settings["mmap_flags"]
 
 
-class set_default_mmap_options:  # noqa: N801 - PyTorch's name
+class set_default_mmap_options:
     """Set the flags of torch.load(mmap=True), for good or as a context manager. Raises ValueError for other flags."""
 
     def __init__(self, flags: int):
         if flags not in (mmap.MAP_PRIVATE, mmap.MAP_SHARED):
-            raise ValueError(f"Invalid argument in function set_default_mmap_options, expected mmap.MAP_PRIVATE or mmap.MAP_SHARED, but got {flags}")
+            raise ValueError(
+                "Invalid argument in function set_default_mmap_options, expected mmap.MAP_PRIVATE or mmap.MAP_SHARED, but got "
+                f"{flags}"
+            )
         self.before = _settings["mmap_flags"]
         _settings["mmap_flags"] = flags
 

@@ -180,7 +180,9 @@ class ZipLoad:
             )
         if self.mapped is not None:
             if not self.reader.is_stored(name) or self.swap:
-                raise RuntimeError(f"record {name} is compressed or in foreign byte order and can't be mapped: load with mmap=False")
+                raise RuntimeError(
+                    f"record {name} is compressed or in foreign byte order and can't be mapped: load with mmap=False"
+                )
             return storage_io.map_storage(self.mapped, self.reader.start(name), nbytes)
         self.reader.start(name)  # the record must be in the file before memory for it is taken
         storage = storage_io.allocate(nbytes)

@@ -99,7 +99,7 @@ def fail():
 
 
 def test_errors_are_raised_here():
-    with pytest.raises(ValueError, match="^Caught ValueError in DataLoader worker process 1.\nOriginal Traceback") as caught:
+    with pytest.raises(ValueError, match=r"^Caught ValueError in DataLoader worker process 1.\nOriginal Traceback") as caught:
         list(DataLoader(at_three(fail), batch_size=2, num_workers=2))
     assert "in fail" in str(caught.value) and "ValueError: bad item" in str(caught.value)
     with pytest.raises(KeyError, match="Caught KeyError in DataLoader worker process 1"):
@@ -118,7 +118,7 @@ def test_dead_workers_are_noticed():
 
 
 def test_timeout():
-    with pytest.raises(RuntimeError, match="DataLoader timed out after 0.2 seconds"):
+    with pytest.raises(RuntimeError, match=r"DataLoader timed out after 0.2 seconds"):
         list(DataLoader(Items(lambda index: time.sleep(5)), num_workers=1, timeout=0.2))
 
 

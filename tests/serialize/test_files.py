@@ -127,11 +127,11 @@ def test_a_full_disk_is_an_error():
 
 
 def test_arguments():
-    with pytest.raises(RuntimeError, match="Parent directory .* does not exist"):
+    with pytest.raises(RuntimeError, match=r"Parent directory .* does not exist"):
         torch.save(1, "/nowhere/at/all.pt")
     with pytest.raises(AttributeError, match="expected 'f' to be string, path, or a file-like object"):
         torch.save(1, 3)
-    with pytest.raises(AttributeError, match="You can only torch.load from a file that is seekable"):
+    with pytest.raises(AttributeError, match=r"You can only torch.load from a file that is seekable"):
         torch.load(3)
     with pytest.raises(ValueError, match="f must be a file path in order to use the mmap argument"):
         torch.load(io.BytesIO(), mmap=True)

@@ -1,5 +1,6 @@
 """Files that are damaged or mean harm: every one is an error, in PyTorch's words where it has them, and nothing runs."""
 
+import contextlib
 import io
 import pathlib
 import pickle
@@ -26,19 +27,19 @@ def test_the_well_formed_file_loads():
 
 
 GEOMETRY = {
-    "offset": (dict(offset=2), "Trying to resize storage that is not resizable"),
-    "negative offset": (dict(offset=-1), "invalid storage offset -1"),
-    "stride": (dict(stride=(5,)), "Trying to resize storage that is not resizable"),
-    "negative stride": (dict(stride=(-1,), offset=3), "Storage size calculation overflowed"),
-    "negative size": (dict(size=(-4,)), "numel: integer multiplication overflow"),
-    "overflow": (dict(size=(2**62, 2**62), stride=(0, 0)), "numel: integer multiplication overflow"),
-    "far stride": (dict(size=(2, 2), stride=(2**62, 2**62)), "Storage size calculation overflowed"),
-    "ranks": (dict(stride=(1, 1)), "unequal size length"),
-    "record too small": (dict(numel=8, size=(8,)), r"record size \(16 bytes\) does not match expected size \(32 bytes"),
-    "huge storage": (dict(numel=2**40), "record size"),
-    "no record": (dict(key="7"), "PytorchStreamReader failed locating file data/7: file not found"),
-    "path": (dict(key="../data.pkl"), "PytorchStreamReader failed locating file"),
-    "device": (dict(location="cuda:0"), "Attempting to deserialize object on a CUDA device"),
+    "offset": ({"offset": 2}, "Trying to resize storage that is not resizable"),
+    "negative offset": ({"offset": -1}, "invalid storage offset -1"),
+    "stride": ({"stride": (5,)}, "Trying to resize storage that is not resizable"),
+    "negative stride": ({"stride": (-1,), "offset": 3}, "Storage size calculation overflowed"),
+    "negative size": ({"size": (-4,)}, "numel: integer multiplication overflow"),
+    "overflow": ({"size": (2**62, 2**62), "stride": (0, 0)}, "numel: integer multiplication overflow"),
+    "far stride": ({"size": (2, 2), "stride": (2**62, 2**62)}, "Storage size calculation overflowed"),
+    "ranks": ({"stride": (1, 1)}, "unequal size length"),
+    "record too small": ({"numel": 8, "size": (8,)}, r"record size \(16 bytes\) does not match expected size \(32 bytes"),
+    "huge storage": ({"numel": 2**40}, "record size"),
+    "no record": ({"key": "7"}, "PytorchStreamReader failed locating file data/7: file not found"),
+    "path": ({"key": "../data.pkl"}, "PytorchStreamReader failed locating file"),
+    "device": ({"location": "cuda:0"}, "Attempting to deserialize object on a CUDA device"),
 }
 
 
@@ -108,7 +109,7 @@ def test_a_compressed_bomb_is_refused():
 
 def test_legacy_files_that_end_early():
     content = (FILES / "legacy_pytorch_2_13.pt").read_bytes()
-    with pytest.raises(RuntimeError, match="unexpected EOF, expected 5 more bytes. The file might be corrupted."):
+    with pytest.raises(RuntimeError, match=r"unexpected EOF, expected 5 more bytes\. The file might be corrupted"):
         load(content[:-5])
     with pytest.raises(EOFError):
         load(content[:60])
@@ -145,7 +146,5 @@ def test_random_damage_never_does_more_than_raise(file):
             damaged = bytearray(content)
             for _ in range(source.choice([1, 2, 5])):
                 damaged[source.randrange(len(damaged))] = source.randrange(256)
-            try:
+            with contextlib.suppress(pickle.UnpicklingError, RuntimeError, EOFError, ValueError):
                 load(bytes(damaged))
-            except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError, NotImplementedError):
-                pass

@@ -40,8 +40,8 @@ def parse_to(*args: Any, **kwargs: Any) -> tuple[Any, Any, bool, Any]:
         received += "".join(f"{name}={type(value).__name__}, " for name, value in kwargs.items())
         raise TypeError(
             f"to() received an invalid combination of arguments - got ({received}), but expected one of:\n"
-            " * (torch.device device = None, torch.dtype dtype = None, bool non_blocking = False, bool copy = False, *, "
-            "torch.memory_format memory_format = None)\n"
+            " * (torch.device device = None, torch.dtype dtype = None, bool non_blocking = False, bool copy = False, "
+            "*, torch.memory_format memory_format = None)\n"
             " * (torch.dtype dtype, bool non_blocking = False, bool copy = False, *, "
             "torch.memory_format memory_format = None)\n"
             " * (Tensor tensor, bool non_blocking = False, bool copy = False, *, "

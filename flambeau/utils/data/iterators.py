@@ -6,6 +6,7 @@ PyTorch does; the order of a shuffle is drawn after it.
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import os
 import signal
@@ -262,10 +263,8 @@ class WorkersIterator(BaseIterator):
         self.closed = True
         for socket in self.sockets:
             if not at_once:
-                try:
+                with contextlib.suppress(OSError):
                     socket.send(None)
-                except OSError:
-                    pass
             socket.close()
         deadline = time.monotonic() + GRACE
         for process in self.processes:

@@ -6,6 +6,7 @@ waits to hand over a batch.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import queue
 import random
@@ -60,7 +61,6 @@ class Failure:
 
     def __init__(self, error: BaseException, where: str):
         self.type, self.where = type(error), where
-        # Frames before the dataset's own are this room's: they tell the reader which call failed.
         self.text = "".join(traceback.format_exception(error))
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -101,13 +101,11 @@ def run(
     worker: int, workers: int, base_seed: int, dataset: Any, settings: dict[str, Any], connection: Any, inherited: list[Any]
 ) -> None:
     """The life of a worker. `inherited`: connections of other workers that a fork has left open here."""
-    global _info
     for other in inherited:
         other.close()
-    try:
+    # When the program was interrupted or is gone it says so itself.
+    with contextlib.suppress(KeyboardInterrupt, BrokenPipeError, ConnectionResetError):
         work(worker, workers, base_seed, dataset, settings, connection)
-    except (KeyboardInterrupt, BrokenPipeError, ConnectionResetError):
-        pass  # the program was interrupted or is gone, and says so itself
     sys.stdout.flush()
     sys.stderr.flush()
 

@@ -1,0 +1,51 @@
+"""Several tensors overwritten by one pointwise formula in one kernel: what an optimizer's step is.
+
+Stands on codegen.schedule and ir; used by flambeau.optim.update.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Mapping, Sequence
+
+from flambeau.base.layout import register_cache
+from flambeau.codegen import launch as launching
+from flambeau.codegen import schedule
+from flambeau.core.op import RELEASE_FROM, scalar_kind
+from flambeau.core.tensor import Tensor
+from flambeau.ir.loops import Loop, Nest, element, number
+from flambeau.ir.scalar import as_expr, cast, compute_dtype
+
+_plans: dict[Any, Callable] = register_cache({})
+
+
+def pointwise_update(formula: Callable, in_out: Sequence[Tensor], inputs: Sequence[Tensor], scalars: Mapping[str, Any],
+                     flags: Mapping[str, Any]) -> None:
+    """Write formula(*in_out, *inputs, **scalars, **flags) over `in_out`; no graph, versions are bumped.
+
+    All tensors have one shape. Scalars are run-time numbers computed with in the dtype of the first tensor; flags shape the
+    formula and are part of the kernel.
+    """
+    key = (formula, *[t._layout for t in in_out], *[t._layout for t in inputs], *[v.__class__ for v in scalars.values()],
+           *flags.values())
+    launch = _plans.get(key)
+    if launch is None:
+        launch = _plans[key] = _plan(formula, in_out, inputs, scalars, flags)
+    launch(*in_out, *in_out, *inputs, *scalars.values())
+
+
+def _plan(formula, in_out, inputs, scalars, flags) -> Callable:
+    operands = [*in_out, *inputs]
+    layouts = [t._layout for t in operands]
+    work = compute_dtype(layouts[0].dtype)
+    elements = [cast(element(i, layout.dtype), work) for i, layout in enumerate(layouts)]
+    numbers = {name: number(i, work) for i, name in enumerate(scalars)}
+    made = formula(*elements, **numbers, **flags)
+    outputs = layouts[:len(in_out)]
+    stores = tuple((i, cast(as_expr(e), compute_dtype(layout.dtype))) for i, (e, layout) in enumerate(zip(made, outputs)))
+    kinds = tuple((scalar_kind(v), work) for v in scalars.values())
+    nest = Nest(formula.__name__, tuple(layout.dtype for layout in outputs), tuple(layout.dtype for layout in layouts),
+                (Loop((), stores),), kinds)
+    strides = [layout.strides for layout in [*outputs, *layouts]]
+    laid = schedule.lay(nest, (), [()] * len(strides), layouts[0].shape, strides)
+    return launching.plan(laid.phases, outputs, [layout.dtype.itemsize for layout in layouts], "".join(k for k, _ in kinds),
+                          laid.scratch, release=layouts[0].numel * schedule.cost(nest) >= RELEASE_FROM)

@@ -1,0 +1,76 @@
+"""torch.random: seeds and states of the generator that operators draw from."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any, Iterator
+
+import numpy as np
+
+from flambeau.base.device import device as Device
+from flambeau.base.rng import Generator as _Stream
+from flambeau.base.rng import default_generator as _stream
+from flambeau.core.create import array_of, copy_array
+from flambeau.core.tensor import Tensor
+
+
+class Generator(_Stream):
+    """A stream of random numbers of its own; `Generator().manual_seed(0)` repeats what the default one gives after that seed."""
+
+    def __init__(self, device: Any = "cpu"):
+        super().__init__()
+        self.device = Device(device)
+        if self.device.type != "cpu":
+            raise RuntimeError(f"Device type {self.device.type} is not supported for torch.Generator() api.")
+
+    def get_state(self) -> Tensor:
+        """The state as a tensor of bytes, in PyTorch's format."""
+        return copy_array(super().get_state())
+
+    def set_state(self, state: Any) -> "Generator":
+        """Go on from a state of `get_state`."""
+        super().set_state(np.ascontiguousarray(array_of(state) if isinstance(state, Tensor) else state))
+        return self
+
+
+default_generator = _stream
+
+
+def manual_seed(seed: Any) -> Any:
+    """Start the default generator at `seed`. Returns the generator."""
+    return _stream.manual_seed(int(seed))
+
+
+def seed() -> int:
+    """Start the default generator at a random seed, and return that."""
+    return _stream.seed()
+
+
+def initial_seed() -> int:
+    """The seed the default generator was started with."""
+    return _stream.initial_seed()
+
+
+def get_rng_state() -> Tensor:
+    """The state of the default generator, a tensor of bytes."""
+    return copy_array(_stream.get_state())
+
+
+def set_rng_state(new_state: Tensor) -> None:
+    """Put the default generator into a state of `get_rng_state`."""
+    if not isinstance(new_state, Tensor) or new_state.dtype.name != "uint8":
+        raise TypeError("RNG state must be a torch.ByteTensor")
+    _stream.set_state(np.ascontiguousarray(array_of(new_state)))
+
+
+@contextlib.contextmanager
+def fork_rng(devices: Any = None, enabled: bool = True, **_: Any) -> Iterator[None]:
+    """Run a block whose draws leave the default generator's state as it was."""
+    if not enabled:
+        yield
+        return
+    state = _stream.get_state()
+    try:
+        yield
+    finally:
+        _stream.set_state(state)

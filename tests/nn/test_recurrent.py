@@ -1,0 +1,73 @@
+"""RNN, LSTM, GRU: layers against cells, packed against padded, states, errors."""
+
+import pytest
+
+import flambeau as torch
+from flambeau import nn
+from flambeau.nn.utils import rnn
+
+
+@pytest.mark.parametrize("kind", ["RNN", "GRU", "LSTM"])
+def test_layer_equals_its_cell(kind):
+    layer, cell = getattr(nn, kind)(3, 4), getattr(nn, kind + "Cell")(3, 4)
+    cell.load_state_dict({name.removesuffix("_l0"): tensor for name, tensor in layer.state_dict().items()})
+    x = torch.rand(5, 2, 3)
+    output, _ = layer(x)
+    state = None
+    for step in range(5):
+        state = cell(x[step], state)
+        hidden = state[0] if kind == "LSTM" else state
+        assert torch.allclose(output[step], hidden, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["RNN", "GRU", "LSTM"])
+def test_packed_equals_each_sequence_alone(kind):
+    layer = getattr(nn, kind)(2, 3, num_layers=2, bidirectional=True)
+    sequences = [torch.rand(length, 2) for length in (2, 5, 1, 5)]
+    packed, state = layer(rnn.pack_sequence(sequences, enforce_sorted=False))
+    padded, lengths = rnn.pad_packed_sequence(packed)
+    assert lengths.tolist() == [2, 5, 1, 5]
+    hidden = state[0] if kind == "LSTM" else state
+    for position, sequence in enumerate(sequences):
+        alone, alone_state = layer(sequence)
+        assert torch.allclose(padded[: len(sequence), position], alone, atol=1e-6)
+        alone_hidden = alone_state[0] if kind == "LSTM" else alone_state
+        assert torch.allclose(hidden[:, position], alone_hidden, atol=1e-6)
+
+
+def test_projection_shapes_and_names():
+    layer = nn.LSTM(2, 5, proj_size=3, bidirectional=True, batch_first=True)
+    output, (hidden, cell) = layer(torch.rand(4, 7, 2))
+    assert (tuple(output.shape), tuple(hidden.shape), tuple(cell.shape)) == ((4, 7, 6), (2, 4, 3), (2, 4, 5))
+    assert list(layer.state_dict())[:5] == [
+        "weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0", "weight_hr_l0",
+    ]  # fmt: skip
+
+
+def test_gradients_reach_every_weight():
+    layer = nn.GRU(2, 3, num_layers=2, bidirectional=True)
+    layer(torch.rand(4, 2, 2))[0].sum().backward()
+    assert all(parameter.grad is not None for parameter in layer.parameters())
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: nn.LSTM(2, 2, proj_size=2), ValueError, "proj_size has to be smaller than hidden_size"),
+        (lambda: nn.RNN(2, 2, nonlinearity="x"), ValueError, "Unknown nonlinearity 'x'. Select from 'tanh' or 'relu'."),
+        (lambda: nn.RNN(2, 2)(torch.ones(2, 3)), RuntimeError,
+         "input.size(-1) must be equal to input_size. Expected 2, got 3"),
+        (lambda: nn.RNN(2, 2)(torch.ones(2, 3, 2), torch.ones(1, 2, 2)), RuntimeError,
+         "Expected hidden size (1, 3, 2), got [1, 2, 2]"),
+    ],
+)  # fmt: skip
+def test_errors(call, error, message):
+    with pytest.raises(error) as caught:
+        call()
+    assert str(caught.value) == message
+
+
+def test_padding_sides():
+    sequences = [torch.ones(2), torch.ones(1)]
+    assert rnn.pad_sequence(sequences, batch_first=True).tolist() == [[1, 1], [1, 0]]
+    assert rnn.pad_sequence(sequences, batch_first=True, padding_side="left").tolist() == [[1, 1], [0, 1]]
