@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from flambeau.core import engine
@@ -155,15 +155,3 @@ def register_multi_grad_hook(tensors: Sequence[Any], fn: Callable[..., Any], *, 
         return hook
 
     return _MultiHandle(tuple(tensor.register_hook(hook_for(position)) for position, tensor in enumerate(tensors)))
-
-
-def nodes_of(roots: Iterable[Any]) -> Iterator[Node]:
-    """Every node reachable from the tensors, each once."""
-    seen: set[Node] = set()
-    stack = [root._node for root in roots]
-    while stack:
-        node = stack.pop()
-        if node is not None and node not in seen:
-            seen.add(node)
-            yield node
-            stack.extend(target for target, _ in node.edges)

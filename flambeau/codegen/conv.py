@@ -8,6 +8,7 @@ extents of 1. Stands on conv_band.py, conv_gather.py, conv_depthwise.py, conv_we
 from __future__ import annotations
 
 from itertools import product
+from math import gcd
 from typing import NamedTuple
 
 from flambeau.codegen import state
@@ -18,10 +19,12 @@ from flambeau.codegen.conv_weight import PIXEL_STEPS, ROW_VECTORS, pack_gradient
 from flambeau.codegen.gemm import Matrix, gemm_phases, pack_kernel
 from flambeau.codegen.gemm_micro import BYTES, Epilogue, Kind, kind_of, micro_table, register_rows, relu
 from flambeau.codegen.launch import Phase
+from flambeau.codegen.pack import stride_class
 
 
 WEIGHT_ROWS = 126      # (channel, tap) rows per task of the weight gradient
 WEIGHT_ROWS_ALONE = 320
+DEPTHWISE_BYTES = 24 << 10  # bands of a depthwise convolution that are filled before they are used
 PATCH_PRODUCTS = 256   # images x channels up to which a product each is planned
 WEIGHT_PIXELS = 4096
 
@@ -31,11 +34,11 @@ def _threads() -> int:
 
 
 class Weights(NamedTuple):
-    """Where a convolution's weights lie: slot, first element, strides per group, row and channel, offset of each tap."""
+    """Where a convolution's weights lie: slot, strides per group, row and channel, taps of the kernel, and which are used."""
 
     slot: int
-    place: int
     strides: Triple
+    area: int
     taps: tuple[int, ...]
 
 
@@ -56,9 +59,11 @@ def _gather_phases(kind: Kind, images: int, channels: int, rows: int, groups: in
         taps = channels = 0
     if channels == rows == 1:
         g = geometry(kind, images, groups, 1, size, reach, stride, pad, out, 1 << 30, images, source, 1)
-        share = (g.band * size_of + 8 * taps + 511) // 64 * 64
-        constants = (*g.constants, scratch, share, target.slot, place, *target.strides, bias_slot, w.slot, w.place, w.strides[0],
-                     *g.taps, *w.taps)
+        plane = (g.band + kind.lanes) * size_of
+        together = max(1, min(1, DEPTHWISE_BYTES // plane))
+        share = (plane * together + 8 * taps + 255) // 64 * 64
+        constants = (*g.constants, scratch, share, target.slot, place, *target.strides, bias_slot, w.slot, 0, w.strides[0],
+                     together, *g.taps, *w.taps)
         total = g.boxes * groups
         return [Phase(depthwise_kernel(kind, finish, _rows_contiguous(source, size), taps), total, max(1, total // (16 * threads)),
                       constants)], scratch + share * threads
@@ -69,23 +74,28 @@ def _gather_phases(kind: Kind, images: int, channels: int, rows: int, groups: in
     tile_panels = -(-panels // -(-panels // 48))
     count_m = -(-panels // tile_panels)
     g = geometry(kind, images, channels, groups, size, reach, stride, pad, out, min(BOX_PIXELS, TILE_SLOTS // tile_panels * width),
-                  -(-4 * threads // (groups * count_m)), source, BLOCK_STEPS)
+                  -(-4 * threads // (groups * count_m)), source, BLOCK_STEPS, width // gcd(width, out[2]))
+    heights = reach[1] if len(reach[0]) == 1 and taps and size[0] == out[0] == 1 else ()
     phases: list[Phase] = []
     weights = scratch
-    if taps and w.strides[2] == taps and w.taps == tuple(range(taps)):
-        # (channel, tap) is contiguous: packed as the rows of a matrix
-        total = groups * panels * -(-channels // g.block)
-        constants = (w.slot, 0, 1, w.strides[0], 0, w.strides[1], 1, rows, row_step, panels, channels * taps, channels * taps,
-                     g.block * taps, weights)
-        phases.append(Phase(pack_kernel(kind, height, "depth"), total, max(1, total // (8 * threads)), constants))
+    total = groups * panels * -(-channels // g.block)
+    if w.area == 1 and taps:
+        # one tap: (row, channel) is a matrix
+        order = stride_class(w.strides[1], w.strides[2], rows, channels)
+        constants = (w.slot, 0, 1, w.strides[0], 0, w.strides[1], w.strides[2], rows, row_step, panels, channels, channels, g.block,
+                     weights)
+        phases.append(Phase(pack_kernel(kind, height, order), total, max(1, total // (8 * threads)), constants))
     elif taps:
-        constants = (w.slot, w.place, *w.strides, rows, row_step, panels, channels, taps, g.block, weights, *w.taps)
-        total = groups * panels * -(-channels // g.block)
+        places = [-1] * w.area
+        for place_of, tap in enumerate(w.taps):
+            places[tap] = place_of
+        constants = (w.slot, 0, *w.strides, rows, row_step, panels, channels, taps, w.area, g.block, weights, *places)
         phases.append(Phase(weights_kernel(kind), total, max(1, total // (8 * threads)), constants))
     scratch += (groups * panels * height * channels * taps * size_of + 127) // 64 * 64
     share = ((g.band + 2 * width) * size_of + 63) // 64 * 64 + ((g.block * taps + 2) * width * size_of + 127) // 64 * 64
     constants = (*g.constants, scratch, share, rows, row_step, panels, tile_panels, count_m, target.slot, place, *target.strides,
-                 bias_slot, weights, 0, 0, micro_table(kind, 2, height, True, True), *g.taps)
+                 bias_slot, weights, 0, 0, micro_table(kind, 2, height, True, True), len(heights),
+                 len(reach[2]), *heights, *g.taps)
     total = groups * count_m * g.boxes
     phases.append(Phase(forward_kernel(kind, finish, _rows_contiguous(source, size)), total, max(1, total // (16 * threads)),
                         constants))
@@ -132,7 +142,7 @@ def conv_forward_phases(dtype: object, images: int, channels: int, outputs: int,
     finish = Epilogue("unit" if y.strides[4] == 1 or out[2] == 1 else "any", None if bias_slot is None else "zero", False,
                       activation, relu if activation == "relu" else None)
     inputs, rows = channels // groups, outputs // groups
-    w = Weights(weight_slot, 0, (rows * inputs * taps, inputs * taps, taps), tuple(range(taps)))
+    w = Weights(weight_slot, (rows * inputs * taps, inputs * taps, taps), taps, tuple(range(taps)))
     return _gather_phases(kind, images, inputs, rows, groups, size, _dilated(kernel, dilation), stride, pad, out, x, y, 0, w, finish,
                           bias_slot or 0, 0)
 
@@ -172,7 +182,7 @@ def conv_grad_input_phases(dtype: object, images: int, channels: int, outputs: i
             extent.append(-(-(size[axis] - start[axis]) // stride[axis]))
         strides = (*dx.strides[:2], *(dx.strides[axis + 2] * stride[axis] for axis in range(3)))
         place = sum(start[axis] * dx.strides[axis + 2] for axis in range(3))
-        w = Weights(weight_slot, 0, (rows * inputs * taps, taps, rows * taps),
+        w = Weights(weight_slot, (rows * inputs * taps, taps, rows * taps), taps,
                     tuple((z * kernel[1] + y) * kernel[2] + x for z, y, x in product(*chosen)))
         finish = Epilogue("unit" if strides[4] == 1 or extent[2] == 1 else "any", None if bias_slot is None else "zero", False,
                           activation, relu if activation == "relu" else None)

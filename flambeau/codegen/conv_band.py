@@ -61,6 +61,7 @@ def fill_function(kind: Kind, unit: bool) -> Kernel:
     """
     f = Kernel("fill", [("source", "ptr"), ("target", "ptr"), ("offset", "i64"), ("size", "i64"), ("stride", "i64"),
                         ("in_x", "i64"), ("phase", "i64")], internal=True)
+    f.attributes = "alwaysinline nounwind"  # a row can be a single vector
     lanes, storage = kind.lanes, kind.storage
     steps = "<" + ", ".join(f"i64 {i}" for i in range(lanes)) + ">"
 
@@ -81,6 +82,16 @@ def fill_function(kind: Kind, unit: bool) -> Kernel:
         # whole vectors from left to right: what one writes too much is overwritten by the next or by the next row
         low = f.minimum(f.maximum(f.i64(0) - offset, 0), phase)
         high = f.maximum(f.minimum(size - offset, phase), low)
+        with f.branches(phase <= lanes) as otherwise:
+            # the whole row in one vector
+            inside = f.mask(high, lanes)
+            inside = f.emit(inside.type, f"and {inside.type} {inside.name}, {(f.mask(low, lanes) ^ 1).name}")
+            row = f.masked_load(vector(storage, lanes), f.at(storage, f["source"], offset), inside, BYTES[storage])
+            f.store(widen(f, kind, row), target, align=align)
+            otherwise()
+            pieces(low, high)
+
+    def pieces(low: Value, high: Value) -> None:
         zeros(f.i64(0), low)
         whole = low + (high - low).unsigned_div(f.i64(lanes)) * lanes
         with f.loop(low, whole, lanes) as x:
@@ -139,18 +150,24 @@ def copy_band(f: Kernel, c: dict[str, Value], kind: Kind, box: Box, source: Valu
                c["in_x"], c["band_phase"], declare=False)
 
 
-def runs_of(f: Kernel, c: dict[str, Value], box: Box, first: Value, count: Value, longest: int, table: Value) -> Value:
+def runs_of(f: Kernel, c: dict[str, Value], box: Box, first: Value, count: Value, longest: int, table: Value,
+            images_inside: bool = False) -> Value:
     """Cut pixels [first, first + count) of a box into runs within an output row of at most `longest` pixels.
 
     Writes (place in the panel, length, band offset, output offset) per run into `table` and returns the number of runs; the
-    output offset is left out where the kernel has no strides for it.
+    output offset is left out where the kernel has no strides for it. images_inside: pixels are counted along x, then images, then
+    y and z (rows of the same height together), instead of along x, y, z, then images.
     """
     number, lane = f.variable("i64", 0), f.variable("i64", 0)
     with f.repeat(lambda: lane.get() < count):
         pixel = first + lane.get()
         x, rest = pixel.unsigned_rem(box.count_x), pixel.unsigned_div(box.count_x)
-        y, rest = rest.unsigned_rem(box.count_y), rest.unsigned_div(box.count_y)
-        z, n = rest.unsigned_rem(box.count_z), rest.unsigned_div(box.count_z)
+        if images_inside:
+            n, rest = rest.unsigned_rem(box.count_n), rest.unsigned_div(box.count_n)
+            y, z = rest.unsigned_rem(box.count_y), rest.unsigned_div(box.count_y)
+        else:
+            y, rest = rest.unsigned_rem(box.count_y), rest.unsigned_div(box.count_y)
+            z, n = rest.unsigned_rem(box.count_z), rest.unsigned_div(box.count_z)
         length = f.minimum(f.minimum(box.count_x - x, count - lane.get()), longest)
         words = [lane.get(), length, n * c["band_image"] + z * c["stride_z"] * c["band_plane"] + y * c["stride_y"] * c["band_row"] + x]
         if "c_n" in c:
@@ -178,10 +195,10 @@ Reach = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
 
 
 def geometry(kind: Kind, images: int, channels: int, groups: int, size: Triple, reach: Reach, stride: Triple, pad: Triple,
-              out: Triple, box_pixels: int, wanted: int, source: Tensor5, block_steps: int) -> Geometry:
+              out: Triple, box_pixels: int, wanted: int, source: Tensor5, block_steps: int, align: int = 1) -> Geometry:
     """Choose boxes (whole rows, then planes, then images: pixels of a box are consecutive) and lay out the band.
 
-    reach: the offsets of the taps along each axis, from 0.
+    reach: the offsets of the taps along each axis, from 0. align: a number of images per box that fits panels.
     """
     taps = len(reach[0]) * len(reach[1]) * len(reach[2])
     blocks = -(-channels // max(1, block_steps // max(1, taps)))
@@ -202,6 +219,8 @@ def geometry(kind: Kind, images: int, channels: int, groups: int, size: Triple, 
         most = room // others if axis == 0 else (room // others - beyond[axis - 1] - 1) // stride[axis - 1] + 1
         most = max(1, min(most, limit // (tiles[0] * tiles[1] * tiles[2] * tiles[3]), full))
         tiles[axis] = -(-full // -(-full // most))
+        if axis == 0 and most >= align:
+            tiles[0] = min(full, -(-tiles[0] // align) * align) if -(-tiles[0] // align) * align <= most else most // align * align
         if tiles[axis] < full:
             break
     counts = (-(-images // tiles[0]), *(-(-out[axis] // tiles[axis + 1]) for axis in range(3)))

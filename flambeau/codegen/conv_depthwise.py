@@ -9,21 +9,16 @@ from __future__ import annotations
 from functools import lru_cache
 
 from flambeau.codegen.builder import Value, module
-from flambeau.codegen.conv_band import GEOMETRY, Box, box_of, copy_band, fill_function
+from flambeau.codegen.conv_band import GEOMETRY, box_of, copy_band, fill_function
 from flambeau.codegen.gemm_micro import BYTES, Epilogue, Kernel, Kind, narrow, widen
 from flambeau.codegen.jit import compile_kernel
 
-DEPTHWISE = (*GEOMETRY, "c_slot", "c_place", "c_n", "c_o", "c_z", "c_y", "c_x", "d_slot", "weights", "w_place", "w_channel")
+DEPTHWISE = (*GEOMETRY, "c_slot", "c_place", "c_n", "c_o", "c_z", "c_y", "c_x", "d_slot", "weights", "w_place", "w_channel",
+             "together")
 WEIGHT = (*GEOMETRY, "g_slot", "g_n", "g_o", "g_z", "g_y", "g_x", "c_slot")
 ROWS = 4      # output rows computed together: enough independent sums to hide the latency of a multiply-add
 TAP_GROUP = 9
 UNROLLED = (3, 9)  # numbers of taps with a kernel of their own
-
-
-def _start(f: Kernel, c: dict[str, Value], box: Box, row: Value) -> tuple[Value, Value, Value]:
-    """Band offset, z and y of row number `row` of a box."""
-    y, z = row.unsigned_rem(box.count_y), row.unsigned_div(box.count_y)
-    return z * c["stride_z"] * c["band_plane"] + y * c["stride_y"] * c["band_row"], box.z + z, box.y + y
 
 
 @lru_cache(maxsize=None)
@@ -37,10 +32,11 @@ def depthwise_text(kind: Kind, finish: Epilogue, unit: bool, unrolled: int) -> s
     compute, whole, lanes = kind.compute, kind.accumulator, kind.lanes
     spill = f.stack(compute, lanes, align=64)
     band = f.scratch(c["work"] + f["thread"] * c["slice"])
-    factors = f.at("i8", band, f.ceiling_division(c["band_image"] * c["tile_n"] * BYTES[compute] + 128, 64) * 64)
-    with f.loop(f["begin"], f["end"]) as index:
+    plane = c["band_image"] * c["tile_n"] + lanes
+    factors = f.at("i8", band, f.ceiling_division(plane * c["together"] * BYTES[compute], 64) * 64)
+
+    def sums_of_plane(index: Value, here: Value) -> None:
         channel, box = index.unsigned_rem(c["channels"]), box_of(f, c, index.unsigned_div(c["channels"]))
-        copy_band(f, c, kind, box, f.slot(c["in_slot"]), channel, f.i64(1), band)
         weights = f.at(kind.storage, f.slot(c["weights"]), c["w_place"] + channel * c["w_channel"])
         with f.loop(0, c["taps"]) as tap:
             f.store(widen(f, kind, f.load(kind.storage, weights, f.load("i64", weight_taps, tap))), factors, tap)
@@ -48,14 +44,17 @@ def depthwise_text(kind: Kind, finish: Epilogue, unit: bool, unrolled: int) -> s
         bias = None
         if finish.addend is not None:
             bias = f.splat(widen(f, kind, f.load(kind.storage, f.slot(c["d_slot"]), channel)), lanes)
-        rows = box.count_z * box.count_y
         fixed = [(f.load("i64", taps, t), f.splat(f.load(compute, factors, t), lanes)) for t in range(unrolled)]
-        with f.loop(0, box.count_n) as n, f.loop(0, rows, ROWS) as first:
-            image = f.at(compute, band, n * c["band_image"])
-            places = [_start(f, c, box, f.minimum(first + r, rows - 1)) for r in range(ROWS)]
+        with f.loop(0, box.count_n) as n, f.loop(0, box.count_z) as z, f.loop(0, box.count_y, ROWS) as first:
+            slab = f.at(compute, here, n * c["band_image"] + z * c["stride_z"] * c["band_plane"])
+            # rows past the last one repeat it, and are not stored
+            rows = [f.minimum(first + r, box.count_y - 1) for r in range(ROWS)]
+            starts = [row * c["stride_y"] * c["band_row"] for row in rows]
+            goals = [f.at(kind.storage, target, (box.n + n) * c["c_n"] + (box.z + z) * c["c_z"] + (box.y + row) * c["c_y"]
+                          + box.x * c["c_x"]) for row in rows]
             with f.loop(0, box.count_x, lanes) as x:
                 sums = [f.variable(whole, 0) for _ in range(ROWS)]
-                sources = [f.at(compute, image, offset + x) for offset, _, _ in places]
+                sources = [f.at(compute, slab, offset + x) for offset in starts]
 
                 def add(offset: Value, factor: Value) -> None:
                     for total, source in zip(sums, sources, strict=True):
@@ -68,19 +67,28 @@ def depthwise_text(kind: Kind, finish: Epilogue, unit: bool, unrolled: int) -> s
                     with f.loop(0, c["taps"]) as tap:
                         add(f.load("i64", taps, tap), f.splat(f.load(compute, factors, tap), lanes))
                 count = f.minimum(box.count_x - x, lanes)
-                for r, (_, z, y) in enumerate(places):
-                    with f.when(first + r < rows):
+                mask = f.mask(count, lanes)
+                for r, goal in enumerate(goals):
+                    with f.when(first + r < box.count_y):
                         value = sums[r].get()
                         value = value if bias is None else value + bias
                         value = narrow(f, kind, value if finish.apply is None else finish.apply(f, value))
-                        goal = (box.n + n) * c["c_n"] + z * c["c_z"] + y * c["c_y"] + (box.x + x) * c["c_x"]
-                        place = f.at(kind.storage, target, goal)
+                        place = f.at(kind.storage, goal, x * c["c_x"])
                         if finish.columns == "unit":
-                            f.masked_store(value, place, f.mask(count, lanes), BYTES[kind.storage])
+                            f.masked_store(value, place, mask, BYTES[kind.storage])
                         else:
                             f.store(value, spill)
                             with f.loop(0, count) as i:
                                 f.store(f.load(kind.storage, spill, i), f.at(kind.storage, place, i * c["c_x"]))
+
+    with f.loop(f["begin"], f["end"], c["together"]) as start:
+        stop = f.minimum(start + c["together"], f["end"])
+        # several bands first, then several planes of sums: reading vectors that straddle stores still in flight is slow
+        with f.loop(start, stop) as index:
+            channel, box = index.unsigned_rem(c["channels"]), box_of(f, c, index.unsigned_div(c["channels"]))
+            copy_band(f, c, kind, box, f.slot(c["in_slot"]), channel, f.i64(1), f.at(compute, band, (index - start) * plane))
+        with f.loop(start, stop) as index:
+            sums_of_plane(index, f.at(compute, band, (index - start) * plane))
     return module(fill_function(kind, unit), f)
 
 
@@ -102,15 +110,15 @@ def depthwise_weight_text(kind: Kind, unit: bool) -> str:
             box = box_of(f, c, number)
             copy_band(f, c, kind, box, f.slot(c["in_slot"]), channel, f.i64(1), band)
             gradient = f.at(kind.storage, f.slot(c["g_slot"]), channel * c["g_o"])
-            rows = box.count_z * box.count_y
             with f.loop(0, c["taps"], TAP_GROUP) as group:
                 chosen = [f.minimum(group + t, c["taps"] - 1) for t in range(TAP_GROUP)]
                 offsets = [f.load("i64", taps, t) for t in chosen]
                 sums = [f.variable(whole, f.load(whole, f.at(whole, sums_at, t), align=64)) for t in chosen]
-                with f.loop(0, box.count_n) as n, f.loop(0, rows) as row:
-                    offset, z, y = _start(f, c, box, row)
-                    source = f.at(compute, band, n * c["band_image"] + offset)
-                    line = f.at(kind.storage, gradient, (box.n + n) * c["g_n"] + z * c["g_z"] + y * c["g_y"] + box.x)
+                with f.loop(0, box.count_n) as n, f.loop(0, box.count_z) as z, f.loop(0, box.count_y) as y:
+                    offset = n * c["band_image"] + z * c["stride_z"] * c["band_plane"] + y * c["stride_y"] * c["band_row"]
+                    source = f.at(compute, band, offset)
+                    line = f.at(kind.storage, gradient,
+                                (box.n + n) * c["g_n"] + (box.z + z) * c["g_z"] + (box.y + y) * c["g_y"] + box.x)
                     with f.loop(0, box.count_x, lanes) as x:
                         mask = f.mask(box.count_x - x, lanes)
                         g = widen(f, kind, f.masked_load(vector_of(kind), f.at(kind.storage, line, x), mask, BYTES[kind.storage]))

@@ -9,8 +9,8 @@ from __future__ import annotations
 from functools import lru_cache
 
 from flambeau.codegen.builder import Value, module
-from flambeau.codegen.conv_band import GEOMETRY, box_of, copy_band, fill_function, runs_of
-from flambeau.codegen.gemm_micro import BYTES, Epilogue, Kernel, Kind, call_tile, epilogue, register_rows, widen
+from flambeau.codegen.conv_band import GEOMETRY, Box, box_of, copy_band, fill_function, runs_of
+from flambeau.codegen.gemm_micro import BYTES, Epilogue, Kernel, Kind, call_tile, epilogue, register_rows, transpose_square, vector, widen
 from flambeau.codegen.jit import compile_kernel
 
 BLOCK_STEPS = 288        # steps along (channel, tap) per block: a panel of patches then stays in the first-level cache
@@ -18,8 +18,8 @@ TILE_SLOTS = 192         # register tiles that a task may hold unfinished betwee
 BOX_PIXELS = 1024
 
 FORWARD = (*GEOMETRY, "rows", "row_step", "panels", "tile_panels", "count_m", "c_slot", "c_place", "c_n", "c_o", "c_z", "c_y",
-           "c_x", "d_slot", "weights", "alpha", "beta", "micros")
-TAPS_AT = len(FORWARD)
+           "c_x", "d_slot", "weights", "alpha", "beta", "micros", "heights", "height_taps")
+HEIGHTS_AT = len(FORWARD)   # then the offsets of the rows of taps along y, then those of the taps in the band
 
 
 def patches_function(kind: Kind, width: int) -> Kernel:
@@ -30,11 +30,11 @@ def patches_function(kind: Kind, width: int) -> Kernel:
     align = BYTES[compute]
 
     def steps(body) -> None:
-        with f.loop(0, f["channels"]) as channel:
-            plane = f.at(compute, f["band"], channel * f["band_channel"])
-            row = f.at(compute, f["panel"], channel * f["taps"] * width)
-            with f.loop(0, f["taps"]) as tap:
-                body(f.at(compute, plane, f.load("i64", f["tap_table"], tap)), f.at(compute, row, tap * width))
+        with f.loop(0, f["taps"]) as tap:
+            plane = f.at(compute, f["band"], f.load("i64", f["tap_table"], tap))
+            row = f.at(compute, f["panel"], tap * f["channels"] * width)
+            with f.loop(0, f["channels"]) as channel:
+                body(f.at(compute, plane, channel * f["band_channel"]), f.at(compute, row, channel * width))
 
     # a run is copied as one full vector: what it writes too much is overwritten by the next run or the next step
     with f.branches(f["runs"].equals(2)) as otherwise:
@@ -54,6 +54,26 @@ def patches_function(kind: Kind, width: int) -> Kernel:
     return f
 
 
+def _rows_hit(f: Kernel, c: dict[str, Value], box: Box, first: Value, count: Value, heights: Value) -> tuple[Value, Value]:
+    """The taps [low, high) that reach into the input from any of the panel's pixels; the others would only add padding.
+
+    Whole rows of taps are left out, in two dimensions only ("heights" is 0 in three).
+    """
+    row = box.count_x * box.count_n
+    top = (box.y + first.unsigned_div(row)) * c["stride_y"] - c["pad_y"]
+    bottom = (box.y + (first + count - 1).unsigned_div(row)) * c["stride_y"] - c["pad_y"]
+    low, high = f.variable("i64", 0), f.variable("i64", c["heights"])
+    with f.loop(0, c["heights"]) as i:
+        offset = f.load("i64", heights, i)
+        low.set(f.select(bottom + offset < 0, i + 1, low.get()))
+    with f.loop(0, c["heights"]) as j:
+        i = c["heights"] - 1 - j
+        high.set(f.select(top + f.load("i64", heights, i) >= c["size_y"], i, high.get()))
+    none = c["heights"].equals(0)
+    end = f.maximum(high.get(), low.get())
+    return f.select(none, f.i64(0), low.get() * c["height_taps"]), f.select(none, c["taps"], end * c["height_taps"])
+
+
 @lru_cache(maxsize=None)
 def forward_text(kind: Kind, finish: Epilogue, unit: bool) -> str:
     """The compute kernel: its range is groups x blocks of output channels x boxes of output pixels."""
@@ -63,7 +83,8 @@ def forward_text(kind: Kind, finish: Epilogue, unit: bool) -> str:
     plain = finish.plain and kind.storage == compute
     f = Kernel()
     c = f.constants(FORWARD)
-    taps = f.at("i64", f.load("ptr", f["p"]), TAPS_AT)
+    heights = f.at("i64", f.load("ptr", f["p"]), HEIGHTS_AT)
+    taps = f.at("i64", heights, c["heights"])
     slots = f.stack(compute, TILE_SLOTS * cell + 2 * width, align=64)
     runs = f.stack("i64", 4 * width)
     band = f.scratch(c["work"] + f["thread"] * c["slice"])
@@ -85,15 +106,17 @@ def forward_text(kind: Kind, finish: Epilogue, unit: bool) -> str:
         with f.loop(0, blocks) as block:
             first_channel = block * c["block"]
             count = f.minimum(c["block"], c["channels"] - first_channel)
-            depth = count * c["taps"]
             first = f.convert(block.equals(0), "i64", "zext")
             last = (block + 1).equals(blocks)
-            with f.when(depth > 0):
+            with f.when(count * c["taps"] > 0):
                 copy_band(f, c, kind, box, source, first_channel, count, band)
             with f.loop(0, pixels, width) as j:
                 columns = f.minimum(pixels - j, width)
-                number = runs_of(f, c, box, j, columns, lanes, runs)
-                f.call("void", "patches", band, count, c["band_channel"], c["taps"], taps, number, runs, panel, declare=False)
+                number = runs_of(f, c, box, j, columns, lanes, runs, images_inside=True)
+                low, high = _rows_hit(f, c, box, j, columns, heights)
+                depth = (high - low) * count
+                f.call("void", "patches", band, count, c["band_channel"], high - low, f.at("i64", taps, low), number, runs, panel,
+                       declare=False)
                 together = f.value(0, "i1")
                 goal0 = f.load("i64", runs, 3)
                 if plain:
@@ -104,7 +127,7 @@ def forward_text(kind: Kind, finish: Epilogue, unit: bool) -> str:
                 with f.loop(i0, i1, c["row_step"]) as i:
                     rows = f.minimum(i1 - i, c["row_step"])
                     a = f.at(compute, weights, (first_channel * c["taps"] * c["panels"]
-                                                + i.unsigned_div(c["row_step"]) * depth) * height)
+                                                + (i.unsigned_div(c["row_step"]) * c["taps"] + low) * count) * height)
                     row = (i - i0).unsigned_div(c["row_step"])
                     place = row * f.ceiling_division(pixels, width) + j.unsigned_div(f.i64(width))
                     tile = f.at(compute, slots, f.select(blocks.equals(1), f.i64(0), place) * cell)
@@ -125,17 +148,21 @@ def forward_text(kind: Kind, finish: Epilogue, unit: bool) -> str:
 
 
 WEIGHTS = ("slot", "place", "group_stride", "row_stride", "channel_stride", "rows", "row_step", "panels", "channels", "taps",
-           "block", "destination")
+           "area", "block", "destination")
 WEIGHT_TAPS_AT = len(WEIGHTS)
 
 
 @lru_cache(maxsize=None)
 def weights_text(kind: Kind) -> str:
-    """Pack weights into panels of rows, any strides and any choice of taps; the range is groups x panels x blocks of channels."""
+    """Pack weights into panels of rows; the range is groups x panels x blocks of channels.
+
+    The constants end with the place of each of the kernel's taps among the chosen ones, or -1. Within a block of channels steps
+    are ordered by tap, then channel. The rows of one channel are loaded tap by tap and transposed.
+    """
     f = Kernel()
     c = f.constants(WEIGHTS)
-    taps = f.at("i64", f.load("ptr", f["p"]), WEIGHT_TAPS_AT)
-    height = register_rows()
+    places = f.at("i64", f.load("ptr", f["p"]), WEIGHT_TAPS_AT)
+    height, lanes = register_rows(), kind.lanes
     blocks = f.ceiling_division(c["channels"], c["block"])
     with f.loop(f["begin"], f["end"]) as index:
         block, rest = index.unsigned_rem(blocks), index.unsigned_div(blocks)
@@ -147,11 +174,26 @@ def weights_text(kind: Kind) -> str:
         source = f.at(kind.storage, f.slot(c["slot"]), c["place"] + group * c["group_stride"] + row * c["row_stride"])
         start = (group * c["panels"] * c["channels"] + first * c["panels"] + panel * count) * c["taps"] * height
         target = f.at(kind.compute, f.scratch(c["destination"]), start)
-        with f.loop(0, count) as channel, f.loop(0, rows) as r:
-            here = f.at(kind.storage, source, (first + channel) * c["channel_stride"] + r * c["row_stride"])
-            goal = f.at(kind.compute, target, channel * c["taps"] * height + r)
-            with f.loop(0, c["taps"]) as tap:
-                f.store(widen(f, kind, f.load(kind.storage, here, f.load("i64", taps, tap))), goal, tap * height)
+        pointers = [f.minimum(f.i64(r), rows - 1) * c["row_stride"] for r in range(height)]
+        with f.loop(0, c["area"], lanes) as raw:
+            mask = f.mask(c["area"] - raw, lanes)
+            with f.loop(0, count) as channel:
+                here = f.at(kind.storage, source, (first + channel) * c["channel_stride"] + raw)
+                columns: list[tuple[int, int, list[Value]]] = []
+                for begin in range(0, height, lanes):
+                    loaded = [widen(f, kind, f.masked_load(vector(kind.storage, lanes), f.at(kind.storage, here, p), mask,
+                                                           BYTES[kind.storage])) for p in pointers[begin:begin + lanes]]
+                    used = len(loaded)
+                    loaded += [loaded[-1]] * (lanes - used)
+                    columns.append((begin, used, transpose_square(f, loaded)))
+                for i in range(lanes):
+                    with f.when(raw + i < c["area"]):
+                        place = f.load("i64", places, raw + i)
+                        with f.when(place >= 0):
+                            goal = f.at(kind.compute, target, (place * count + channel) * height)
+                            for begin, used, transposed in columns:
+                                value = transposed[i] if used == lanes else f.shuffle(transposed[i], transposed[i], range(used))
+                                f.store(value, goal, begin, align=BYTES[kind.compute])
     return module(f)
 
 

@@ -159,6 +159,11 @@ def gemm_phases(dtype: object, m: int, n: int, k: int, a: Matrix, b: Matrix, c: 
     """
     if not (m and n and batch[0] * batch[1]):
         return [], 0
+    name = getattr(dtype, "name", dtype)
+    if name in _COMPLEX:
+        if activation is not None or out is not None or complex(alpha).imag or complex(beta).imag:
+            raise NotImplementedError(f"a product of {name} takes no activation, no other output dtype and real factors only")
+        return _complex_phases(_COMPLEX[name], m, n, k, a, b, c, batch, addend, complex(alpha).real, complex(beta).real)
     kind, result = kind_of(dtype), kind_of(out or dtype)
     if activation == "relu":
         apply = relu
@@ -222,6 +227,27 @@ def gemm_phases(dtype: object, m: int, n: int, k: int, a: Matrix, b: Matrix, c: 
     serial = batches * m * n * k <= SERIAL_WORK
     variant = Variant(kind, result, rows_most, vectors, True, True, finish)
     phases.append(Phase(tile_kernel(variant), total, total if serial else max(1, total // (8 * threads)), constants))
+    return phases, scratch
+
+
+_COMPLEX = {"complex64": "float32", "complex128": "float64"}
+
+
+def _complex_phases(part: str, m: int, n: int, k: int, a: Matrix, b: Matrix, c: Matrix, batch: tuple[int, int],
+                    addend: Matrix | None, alpha: float, beta: float) -> tuple[list[Phase], int]:
+    """Four products of real and imaginary parts, which are matrices with doubled strides."""
+    def half(x: Matrix, imaginary: int) -> Matrix:
+        return Matrix(x.slot, tuple(2 * s for s in x.strides), 2 * x.offset + imaginary)
+    phases: list[Phase] = []
+    scratch = 0
+    for imaginary in (0, 1):
+        target = half(c, imaginary)
+        first = None if addend is None else half(addend, imaginary)
+        for step, (left, right, sign) in enumerate(((0, imaginary, 1), (1, 1 - imaginary, 1 if imaginary else -1))):
+            more, need = gemm_phases(part, m, n, k, half(a, left), half(b, right), target, batch, target if step else first,
+                                     sign * alpha, 1 if step else beta)
+            phases += more
+            scratch = max(scratch, need)
     return phases, scratch
 
 

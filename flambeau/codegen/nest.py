@@ -21,6 +21,7 @@ from flambeau.ir.scalar import Expr, cast, leaf, leaves_of, topological
 
 LANES = 64         # partial results of a row's reduction
 LANE_CHUNK = 256   # rows side by side in lane mode
+LANE_STEP = 4      # elements of each that are combined before they reach the partial results in memory
 PICK_ERROR = 1     # error word: a picked index is out of range
 SCRATCH = -1
 
@@ -379,13 +380,49 @@ class _Emitter:
             with self.parallel_loop(0, high - whole) as j:
                 body(prepared, indices, whole + j, j)
 
-        self._nested(innermost)
+        if lanes and stage.folds and not stage.stores and self.form.inner:
+            self._fold_columns(accumulators, expressions)
+        else:
+            self._nested(innermost)
         for fold, arrays in accumulators:
             if lanes:
                 for name, array in zip(fold.names, arrays):
                     self.arrays[name] = array
             else:
                 self._fold_lanes(fold, arrays, inner)
+
+    def _fold_columns(self, accumulators, expressions) -> None:
+        """Lane mode: LANE_STEP elements of each row are combined with each other, and then with the partial results."""
+        f, m = self.f, self.form.inner
+
+        def step(outer: list[Value], index: Value, count: int) -> None:
+            places = [[*outer, index + k if k else index] for k in range(count)]
+            prepared = [self._prepare(expressions, place) for place in places]
+            with self.parallel_loop(0, self.lane_count) as j:
+                environments = []
+                for place, ready in zip(places, prepared):
+                    low = self.lowering()
+                    environments.append((low, self._environment(low, ready, place, j, j)))
+                for fold, arrays in accumulators:
+                    values = [[low.value(e, env) for e in fold.lift] for low, env in environments]
+                    while len(values) > 1:
+                        values = [self._combine(fold, *values[i:i + 2]) for i in range(0, len(values), 2)]
+                    old = [self._read(array, j, s) for array, s in zip(arrays, fold.start)]
+                    for new, array, s in zip(self._combine(fold, old, values[0]), arrays, fold.start):
+                        self._write(array, j, new, s)
+
+        def level(i: int, outer: list[Value]) -> None:
+            low, high = (self.low, self.high) if i == 0 else (f.i64(0), self.inner_extents[i])
+            if i < m - 1:
+                with f.loop(low, high) as index:
+                    level(i + 1, [*outer, index])
+                return
+            whole = low + ((high - low) & -LANE_STEP)
+            with f.loop(low, whole, LANE_STEP) as index:
+                step(outer, index, LANE_STEP)
+            with f.loop(whole, high) as index:
+                step(outer, index, 1)
+        level(0, [])
 
     def _combine(self, fold: Fold, a: list, b: list) -> list:
         left = tuple(leaf(f"a{i}", s.dtype) for i, s in enumerate(fold.start))

@@ -10,13 +10,13 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Callable, Sequence
-from heapq import heappop, heappush
+from heapq import heappop, heappush, heappushpop
 from typing import Any
 
 from flambeau.base.layout import Layout
 from flambeau.core import tensor as tensors
 from flambeau.core.modes import local
-from flambeau.core.node import AccumulateGrad, Node, anomaly, held_gradient, running, type_name
+from flambeau.core.node import AccumulateGrad, Node, Run, anomaly, held_gradient, running, type_name
 
 __all__ = ["backward", "execute", "grad", "queue_callback"]
 
@@ -31,18 +31,16 @@ def execute(roots: Sequence[Root], keep_graph: bool, create_graph: bool,
     wanted: outputs of nodes whose gradients go into `captured` (at the listed positions) instead of further back; only
     nodes on the way to them run. Without it every leaf accumulates. create_graph: record the run itself.
     """
-    grad_before, needed_before, keep_before = local.grad, running.needed, running.keep_graph
-    callbacks_before, node_before = running.callbacks, running.node
-    callbacks: list[Callable[[], None]] = []
     counts, needed = _plan(roots, wanted)
-    local.grad, running.needed, running.callbacks, running.keep_graph = create_graph, needed, callbacks, keep_graph
+    grad_before, run_before = local.grad, running.run
+    run = running.run = Run(needed, keep_graph)
+    local.grad = create_graph
     try:
         _run(roots, counts, needed, keep_graph, wanted, captured)
-        while callbacks:
-            callbacks.pop(0)()
+        while run.callbacks:
+            run.callbacks.pop(0)()
     finally:
-        local.grad, running.needed, running.callbacks = grad_before, needed_before, callbacks_before
-        running.node, running.keep_graph = node_before, keep_before
+        local.grad, running.run = grad_before, run_before
 
 
 def _plan(roots: Sequence[Root], wanted: dict[Target, list[int]] | None) -> tuple[dict[Node, int], set[Node] | None]:
@@ -89,8 +87,15 @@ def _run(roots: Sequence[Root], counts: dict[Node, int], needed: set[Node] | Non
         buffer[index] = gradient if buffer[index] is None else buffer[index] + gradient
     roots = ()
     gradient = buffer = None
-    while ready:
-        node = heappop(ready)[2]
+    following: Node | None = None  # ready as well, but not in the heap: a chain never needs it
+    while ready or following is not None:
+        if following is None:
+            node = heappop(ready)[2]
+        elif ready:
+            node = heappushpop(ready, (-following.sequence, id(following), following))[2]
+        else:
+            node = following
+        following = None
         gradients = buffers.pop(node, None) or [None] * node.output_count
         extras = node.extras
         if extras is not None and (extras.tensor_hooks or extras.retained):
@@ -144,10 +149,13 @@ def _run(roots: Sequence[Root], counts: dict[Node, int], needed: set[Node] | Non
                 results[position] = None  # so that buffers alone hold what is on its way
             left = counts[target] - 1
             counts[target] = left
-            if left == 0 and (needed is None or target in needed):
-                heappush(ready, (-target.sequence, id(target), target))
-            elif left == 0:
-                _skip(target, counts, ready, needed)
+            if left == 0:
+                if needed is not None and target not in needed:
+                    _skip(target, counts, ready, needed)
+                elif following is None:
+                    following = target
+                else:
+                    heappush(ready, (-target.sequence, id(target), target))
         buffer = None
 
 
@@ -292,9 +300,9 @@ def _replacements(values: Sequence[Any], replaced: Any, hook: Callable[..., Any]
 
 def queue_callback(callback: Callable[[], None]) -> None:
     """Call `callback()` at the end of the backward pass under way."""
-    if running.callbacks is None:
+    if running.run is None:
         raise RuntimeError("Final callbacks can only be installed during backward pass.")
-    running.callbacks.append(callback)
+    running.run.callbacks.append(callback)
 
 
 # ---------------------------------------------------------------- anomaly mode

@@ -143,8 +143,8 @@ class FunctionNode(MultiNode):
         return tuple(chosen)
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("_") and name not in ("_forward_cls",):
-            return super().__getattr__(name)
+        if name in FunctionNode.__slots__ or (name.startswith("_") and name != "_forward_cls"):
+            raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
         return getattr(self.context, name)
 
     def __repr__(self) -> str:
@@ -264,8 +264,10 @@ def _wrap(context: FunctionCtx, node: FunctionNode | None, args: tuple[Any, ...]
         if dirty:
             if node is not None and differentiable:
                 inplace.check(output)
-                if node.edges and not node.edges[0][0] and output._node is not None:
-                    raise RuntimeError("a tensor marked as dirty must be the first tensor argument of the Function")
+                first = next((argument for argument in args if isinstance(argument, Tensor)), None)
+                if inplace.base_of(output) is not None and output is not first:
+                    raise NotImplementedError("a Function that writes to a view must take it as its first tensor "
+                                              "argument; pass a clone otherwise")
                 inplace.rebase(output, node, index)
         elif is_input:
             before, local.grad = local.grad, False

@@ -71,6 +71,10 @@ def _basic_key(index: Any) -> Any:
 def getitem(self: Any, index: Any) -> Any:
     """self[index]: a view for ints, slices, None and Ellipsis, a copy where tensors, lists or booleans take part."""
     if index.__class__ is int:
+        if self._node is not None and not active.count:
+            shape = self._layout.shape
+            if shape and -shape[0] <= index < shape[0]:
+                return views.select(self, 0, index)
         key: Any = (index,)
     else:
         key = _basic_key(index if index.__class__ is tuple else (index,))
@@ -132,12 +136,13 @@ def _apply(self: Any, items: Sequence[Any]) -> tuple[Any, list[Any]]:
     used = sum([_consumed(item) for item in items])
     if used > ndim and (ndim or len(items) > 1):
         raise IndexError(f"too many indices for tensor of dimension {ndim}")
-    view, dim, tensors = self, 0, []
+    view, dim, removed, tensors = self, 0, 0, []
     for item in items:
         if item.__class__ is int:
-            view = _select(view, dim, item, self)
+            view = _select(view, dim, item, removed)
+            removed += 1
         elif item.__class__ is slice:
-            view = _slice(view, dim, item)
+            view = _slice(view, dim, item, len(items) == 1)
             dim += 1
         elif item is Ellipsis:
             dim += ndim - used
@@ -151,7 +156,8 @@ def _apply(self: Any, items: Sequence[Any]) -> tuple[Any, list[Any]]:
         else:
             given = _as_tensor(item)
             if given.__class__ is int:
-                view = _select(view, dim, given, self)
+                view = _select(view, dim, given, removed)
+                removed += 1
                 continue
             layout = given._layout
             if layout.ndim == 0:
@@ -162,7 +168,8 @@ def _apply(self: Any, items: Sequence[Any]) -> tuple[Any, list[Any]]:
                 elif layout.dtype.is_floating_point or layout.dtype.is_complex:
                     raise IndexError(_WRONG_DTYPE)
                 else:
-                    view = _select(view, dim, int(given.item()), self)
+                    view = _select(view, dim, int(given.item()), removed)
+                    removed += 1
                 continue
             _place(tensors, dim, given)
             dim += layout.ndim if layout.dtype in (bool_, uint8) else 1
@@ -204,29 +211,29 @@ def _as_tensor(item: Any) -> Any:
     raise IndexError(_WRONG_KIND.format(type(item).__name__))
 
 
-def _select(view: Any, dim: int, index: int, original: Any) -> Any:
+def _select(view: Any, dim: int, index: int, removed: int) -> Any:
     shape = view._layout.shape
     if not shape:
         raise IndexError("invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in C++ to "
                          "convert a 0-dim tensor to a number")
     size = shape[dim]
     if not -size <= index < size:
-        # Dimensions count as the tensor's own, which earlier ints have removed from the view.
-        raise IndexError(f"index {index} is out of bounds for dimension "
-                         f"{dim + original._layout.ndim - view._layout.ndim if view._layout.ndim < original._layout.ndim else dim}"
-                         f" with size {size}")
+        # The message counts the places of the index, so dimensions that earlier ints removed count as well.
+        raise IndexError(f"index {index} is out of bounds for dimension {dim + removed} with size {size}")
     return views.select(view, dim, index)
 
 
-def _slice(view: Any, dim: int, item: slice) -> Any:
+def _slice(view: Any, dim: int, item: slice, alone: bool) -> Any:
     step = 1 if item.step is None else operator.index(item.step)
     if step == 0:
         raise ValueError("slice step cannot be zero")
     if step < 0:
         raise ValueError("step must be greater than zero")
     shape = view._layout.shape
+    if not shape:
+        raise IndexError("slice() cannot be applied to a 0-dim tensor.")
     start, stop, _ = item.indices(shape[dim])
-    if start == 0 and stop == shape[dim] and step == 1:
+    if start == 0 and stop == shape[dim] and step == 1 and not alone:
         return view
     return views.slice_(view, dim, start, stop, step)
 
@@ -342,7 +349,3 @@ def adjacent(indices: Sequence[Any]) -> bool:
     """Whether the index tensors stand side by side: their dimensions then stay in place, otherwise they come first."""
     places = [place for place, index in enumerate(indices) if index is not None]
     return places[-1] - places[0] + 1 == len(places)
-
-
-Tensor.__getitem__ = getitem  # type: ignore[attr-defined]
-Tensor.__setitem__ = setitem  # type: ignore[attr-defined]

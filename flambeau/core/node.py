@@ -116,7 +116,7 @@ class Node:
         saved = self.saved
         if saved is None:
             raise RuntimeError(FREED)
-        for value, version in zip(saved, self.versions):  # noqa: B905 - values that are no tensors may end the tuple
+        for value, version in zip(saved, self.versions):
             if version is not None and (version == PACKED or value._storage.version != version):
                 return self._unpack_carefully(saved)
         return saved
@@ -173,8 +173,8 @@ class Node:
         target = self.edges[position][0]
         if target is None:
             return False
-        needed = running.needed
-        return needed is None or target in needed
+        run = running.run
+        return run is None or run.needed is None or target in run.needed
 
     # The public face.
 
@@ -343,13 +343,22 @@ def pack(values: tuple[Any, ...], versions: tuple[int | None, ...]) -> tuple[tup
 # ---------------------------------------------------------------- the run under way, anomaly mode
 
 
-class _Running(threading.local):
-    """What the engine is doing in this thread: the nodes some gradient is wanted of (None: all), and callbacks."""
+class Run:
+    """A backward pass under way: the nodes some gradient is wanted of (None: all), and what to call at its end."""
 
-    needed: Any = None
-    callbacks: list[Callable[[], None]] | None = None
+    __slots__ = ("callbacks", "keep_graph", "needed")
+
+    def __init__(self, needed: set[Node] | None, keep_graph: bool) -> None:
+        self.needed = needed
+        self.keep_graph = keep_graph
+        self.callbacks: list[Callable[[], None]] = []
+
+
+class _Running(threading.local):
+    """The innermost backward pass of this thread, and, in anomaly mode, the node being applied."""
+
+    run: Run | None = None
     node: Node | None = None
-    keep_graph: bool = False
 
 
 running = _Running()

@@ -51,6 +51,10 @@ class Rows:
         run, nothing = launch
         return run(*(nothing if out is None else out), *inputs, *numbers)
 
+    def launcher(self, inputs: Sequence[Tensor], dims: tuple[int, ...], numbers: Sequence[Any] = (), statics: tuple = ()) -> Callable:
+        """The plan of such a call, `launch(None per output, *inputs, *numbers)`, for operators that keep it under keys of their own."""
+        return self._plan(inputs, dims, numbers, statics, None, ())[0]
+
     def _plan(self, inputs, dims, numbers, statics, out, picks) -> tuple[Callable, int]:
         layouts = [x._layout for x in inputs]
         shape = layouts[0].shape
@@ -91,6 +95,9 @@ class Rows:
         stages = self.stages(elements, tuple(number(i, number_dtype) for i in range(len(numbers))), *statics)
         nest = Nest(self.name, tuple(layout.dtype for layout in out_layouts), dtypes, tuple(stages), scalars)
         strides = out_strides + in_strides
+        if device.type == "meta":
+            return launching.plan([], out_layouts, [layout.dtype.itemsize for layout in layouts],
+                                  "".join(kind for kind, _ in scalars)), len(described)
         laid = schedule.lay(nest, [shape[d] for d in kept], [tuple(s[d] for d in kept) for s in strides],
                             [shape[d] for d in dims], [tuple(s[d] for d in dims) for s in strides], pick_axes, self.ordered)
         work = layouts[0].numel * schedule.cost(nest)

@@ -10,6 +10,7 @@ from collections import OrderedDict
 from typing import Any
 
 import flambeau
+from flambeau.core.overrides import PLAIN
 from flambeau.core.tensor import Tensor
 
 
@@ -64,6 +65,9 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
         return _rebuild_parameter_with_state, (self.data, self.requires_grad, OrderedDict(), attributes)
 
 
+PLAIN.add(Parameter)  # operators need not look for overrides
+
+
 def _rebuild_parameter(data: Tensor, requires_grad: bool, backward_hooks: dict) -> Parameter:
     """What a pickled Parameter calls; hooks are not pickled, the argument keeps PyTorch's file format."""
     return Parameter(data, requires_grad)
@@ -105,14 +109,10 @@ class UninitializedTensorMixin:
     """A tensor whose shape is not known yet; `materialize` turns it into an ordinary one in place."""
 
     # What may be done to a tensor without shape: questions and conversions.
-    _allowed_methods = tuple(
-        getattr(Tensor, name)
-        for name in (
-            "__hash__", "size", "copy_", "is_complex", "is_floating_point", "half", "float", "double", "char", "short",
-            "int", "long", "cuda", "cpu", "to", "get_device", "_has_compatible_shallow_copy_type",
-        )
-        if hasattr(Tensor, name)
-    )  # fmt: skip
+    _allowed_methods = frozenset((
+        "__hash__", "size", "copy_", "is_complex", "is_floating_point", "half", "float", "double", "char",
+        "short", "int", "long", "cuda", "cpu", "to", "get_device", "detach", "bfloat16", "type", "requires_grad_",
+    ))  # fmt: skip
 
     def materialize(self, shape, device=None, dtype=None) -> None:
         """Become a tensor of this shape with undefined values; device and dtype default to the present ones."""
@@ -145,9 +145,9 @@ class UninitializedTensorMixin:
 
     @classmethod
     def __torch_function__(cls, func, types, args=(), kwargs=None):
-        # Attribute reads arrive as slot wrappers; they are allowed except for the shape, handled above.
-        if func in cls._allowed_methods or type(func).__name__ == "method-wrapper":
-            return super().__torch_function__(func, types, args, kwargs or {})
+        if getattr(func, "__name__", "") in cls._allowed_methods:
+            plain = [arg.data if is_lazy(arg) else arg for arg in args]
+            return func(*plain, **(kwargs or {}))
         raise ValueError(
             f"Attempted to use an uninitialized parameter in {func}. "
             "This error happens when you are using a `LazyModule` or "

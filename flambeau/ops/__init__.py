@@ -1,5 +1,17 @@
 """The operators, one family a file. Importing a family registers its functions in the namespace and on Tensor."""
 
-from flambeau.core import tracking  # noqa: F401 - the autograd face of Tensor comes first
+# ruff: noqa: F401, I001
 
-from flambeau.ops import pointwise, view, copy, create, random, interop  # noqa: F401, E402, I001
+from flambeau.core import tracking
+
+from flambeau.ops import (
+    conv,
+    copy,
+    create,
+    interop,
+    matmul,
+    pointwise,
+    random,
+    reduce,
+    view,
+)

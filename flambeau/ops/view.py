@@ -1,4 +1,4 @@
-"""Views and reshapes: reshape, transpose, permute, expand, slice, split and their relatives.
+"""Views and reshapes: reshape, transpose, permute, expand, slice and their relatives; ops.parts has the splits.
 
 Each operator is its geometry (base.geometry) and its gradient, the inverse view. Stands on core.views; the functions
 attach themselves to the namespace and to Tensor.
@@ -12,38 +12,25 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from flambeau.base import geometry
+from flambeau.base.dtype import bool_
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import (
     Layout,
+    Size,
     channels_last,
     channels_last_3d,
     contiguous_format,
     memory_format,
     preserve_format,
 )
-from flambeau.core import views
+from flambeau.core import indexing, views
 from flambeau.core.derive import NAMESPACE
-from flambeau.core.inplace import MULTI_VIEW, AsStridedBackward0, base_of, check
+from flambeau.core.inplace import AsStridedBackward0, base_of, check
 from flambeau.core.modes import local
-from flambeau.core.node import AccumulateGrad, MultiNode, Node
+from flambeau.core.node import AccumulateGrad
 from flambeau.core.tensor import Tensor, tensor_from, view_of
-from flambeau.core.views import declare, embed, node_class, plain, remember
-
-# ---------------------------------------------------------------- registration
-
-
-def public(function: Callable[..., Any] | None = None, *, names: Sequence[str] = (), method: bool = True,
-           namespace: bool = True) -> Any:
-    """Offer a function under its own name and `names`, as `flambeau.name` and as `Tensor.name`."""
-    if function is None:
-        return lambda given: public(given, names=names, method=method, namespace=namespace)
-    for name in (function.__name__.rstrip("_") if function.__name__.endswith("__") else function.__name__, *names):
-        if namespace:
-            NAMESPACE[name] = function
-        if method:
-            setattr(Tensor, name, function)
-    return function
-
+from flambeau.core.views import declare, embed, node_class, plain, public, remember
+from flambeau.ops import parts as _parts  # noqa: F401 - registers the splits, which belong to this family
 
 def _sizes(function: str, argument: str, given: tuple[Any, ...]) -> tuple[int, ...]:
     """Sizes or dimensions passed one by one or as one sequence."""
@@ -406,16 +393,9 @@ def broadcast_tensors(*tensors: Any) -> tuple[Any, ...]:
 
 def broadcast_shapes(*shapes: Any) -> Any:
     """The shape to which these shapes broadcast. Raises RuntimeError if they don't."""
-    return Layout.contiguous(geometry.broadcast_shapes(*shapes), _ANY, _HERE).shape
+    return Size(geometry.broadcast_shapes(*shapes))
 
 
-def _any_layout() -> tuple[Any, Any]:
-    from flambeau.base.device import cpu
-    from flambeau.base.dtype import uint8
-    return uint8, cpu
-
-
-_ANY, _HERE = _any_layout()
 NAMESPACE["broadcast_shapes"] = broadcast_shapes
 
 
@@ -435,16 +415,12 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Any, ...]:
                       UserWarning, stacklevel=2)
     elif indexing not in ("ij", "xy"):
         raise RuntimeError(f'torch.meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}')
-    swap = indexing == "xy" and len(given) > 1
-    if swap:
-        given[0], given[1] = given[1], given[0]
-    shape = tuple(tensor._layout.numel for tensor in given)
-    grids = [_expand(_view(tensor, (1,) * place + (shape[place],) + (1,) * (len(given) - place - 1)), shape)
-             for place, tensor in enumerate(given)]
-    if swap:
-        grids = [_transpose(grid, 0, 1) for grid in grids]
-        grids[0], grids[1] = grids[1], grids[0]
-    return tuple(grids)
+    order = list(range(len(given)))
+    if indexing == "xy" and len(given) > 1:
+        order[:2] = 1, 0
+    shape = tuple(given[place]._layout.numel for place in order)
+    return tuple(_expand(_view(tensor, (1,) * place + (shape[place],) + (1,) * (len(given) - place - 1)), shape)
+                 for tensor, place in zip(given, order, strict=True))
 
 
 def _each(function: Callable[[Any], Any], tensors: tuple[Any, ...]) -> Any:
@@ -542,194 +518,6 @@ def as_strided(input: Any, size: Sequence[int], stride: Sequence[int], storage_o
         remember(made, input, AsStridedBackward0, (shape, strides, start - input._offset))
     return made
 
-
-# ---------------------------------------------------------------- several parts at once
-
-
-class _PartsBackward(MultiNode):
-    """A recorded split into several views."""
-
-    __slots__ = ()
-
-    def _filled(self, gradients: Sequence[Any], shapes: Sequence[Sequence[int]]) -> list[Any]:
-        """The parts' gradients, zeros for those nobody asked for."""
-        known = next(gradient for gradient in gradients if gradient is not None)
-        return [known.new_zeros(shape) if gradient is None else gradient
-                for gradient, shape in zip(gradients, shapes, strict=True)]
-
-
-class SplitBackward0(_PartsBackward):
-    """saved: dimension, sizes of the parts."""
-
-    __slots__ = ()
-
-    def apply(self, gradients: Sequence[Any]) -> tuple[Any, ...]:
-        dim, sizes = self.saved  # type: ignore[misc]
-        shape = self.inputs[0].shape  # type: ignore[union-attr]
-        shapes = [(*shape[:dim], size, *shape[dim + 1:]) for size in sizes]
-        return (NAMESPACE["cat"](self._filled(gradients, shapes), dim),)
-
-
-class SplitWithSizesBackward0(SplitBackward0):
-    """A split whose sizes the caller gave."""
-
-    __slots__ = ()
-
-
-class UnbindBackward0(_PartsBackward):
-    """saved: dimension."""
-
-    __slots__ = ()
-
-    def apply(self, gradients: Sequence[Any]) -> tuple[Any, ...]:
-        (dim,) = self.saved  # type: ignore[misc]
-        shape = self.inputs[0].shape  # type: ignore[union-attr]
-        part = (*shape[:dim], *shape[dim + 1:])
-        return (NAMESPACE["stack"](self._filled(gradients, [part] * shape[dim]), dim),)
-
-
-def _record_parts(parts: list[Any], source: Any, kind: type[MultiNode], saved: tuple[Any, ...]) -> None:
-    node: Node | None = None
-    if source._node is not None and local.grad:
-        node = kind(len(parts), ((source._node, source._index),), (source._layout,), saved)
-    for index, part in enumerate(parts):
-        part._creation = MULTI_VIEW
-        part._node, part._index = node, index if node is not None else 0
-
-
-def _split_sizes(input: Any, sizes: Sequence[int], dim: int, kind: type[MultiNode]) -> tuple[Any, ...]:
-    parts: list[Any] = []
-    layout, start = input._layout, 0
-    made: dict[int, Layout] = {}
-    for size in sizes:
-        if size not in made:
-            made[size] = Layout.of((*layout.shape[:dim], size, *layout.shape[dim + 1:]), layout.strides, layout.dtype,
-                                   layout.device, layout.flavor)
-        parts.append(view_of(input, input._offset + start * layout.strides[dim], made[size]))
-        start += size
-    _record_parts(parts, input, kind, (dim, tuple(sizes)))
-    return tuple(parts)
-
-
-@public
-def split(tensor: Any, split_size_or_sections: int | Sequence[int], dim: int = 0) -> tuple[Any, ...]:
-    """Parts of one size (the last may be smaller), or of the given sizes, along a dimension."""
-    if isinstance(split_size_or_sections, (tuple, list)):
-        return split_with_sizes(tensor, split_size_or_sections, dim)
-    layout, size = tensor._layout, operator.index(split_size_or_sections)
-    if not layout.ndim:
-        raise RuntimeError("split expects at least a 1-dimensional tensor")
-    if size < 0:
-        raise RuntimeError(f"split expects split_size be non-negative, but got split_size={size}")
-    place = geometry.wrap_dim(dim, layout.ndim)
-    length = layout.shape[place]
-    if size == 0:
-        if length:
-            raise RuntimeError(f"split_size can only be 0 if dimension size is 0, but got dimension size of {length}")
-        return _split_sizes(tensor, (0,), place, SplitBackward0)
-    count = max((length + size - 1) // size, 1)
-    return _split_sizes(tensor, [size] * (count - 1) + [length - size * (count - 1)], place, SplitBackward0)
-
-
-@public
-def split_with_sizes(input: Any, split_sizes: Sequence[int], dim: int = 0) -> tuple[Any, ...]:
-    """Parts of the given sizes along a dimension, which they must fill."""
-    layout = input._layout
-    if not layout.ndim:
-        raise RuntimeError("split_with_sizes expects at least a 1-dimensional tensor")
-    place = geometry.wrap_dim(dim, layout.ndim)
-    sizes = list(plain(tuple(split_sizes)))
-    if any(size < 0 for size in sizes):
-        raise RuntimeError(f"split_with_sizes expects split_sizes have only non-negative entries, but got split_sizes="
-                           f"{sizes}")
-    if sum(sizes) != layout.shape[place]:
-        raise RuntimeError(f"split_with_sizes expects split_sizes to sum exactly to {layout.shape[place]} (input "
-                           f"tensor's size at dimension {place}), but got split_sizes={sizes}")
-    return _split_sizes(input, sizes, place, SplitWithSizesBackward0)
-
-
-@public
-def chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Any, ...]:
-    """At most `chunks` parts of equal size (the last may be smaller) along a dimension."""
-    layout = input._layout
-    if not layout.ndim:
-        raise RuntimeError("chunk expects at least a 1-dimensional tensor")
-    if chunks <= 0:
-        raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
-    place = geometry.wrap_dim(dim, layout.ndim)
-    size = (layout.shape[place] + chunks - 1) // chunks
-    if size == 0:
-        return _split_sizes(input, [0] * chunks, place, SplitWithSizesBackward0)
-    return split(input, size, place)
-
-
-NAMESPACE["unsafe_split"] = Tensor.unsafe_split = split  # type: ignore[attr-defined]
-NAMESPACE["unsafe_chunk"] = Tensor.unsafe_chunk = chunk  # type: ignore[attr-defined]
-NAMESPACE["unsafe_split_with_sizes"] = Tensor.unsafe_split_with_sizes = split_with_sizes  # type: ignore[attr-defined]
-
-
-@public
-def unbind(input: Any, dim: int = 0) -> tuple[Any, ...]:
-    """The positions of a dimension, one tensor each, without that dimension."""
-    layout = input._layout
-    if not layout.ndim:
-        raise IndexError("Dimension specified as 0 but tensor has no dimensions")
-    place = geometry.wrap_dim(dim, layout.ndim)
-    made = Layout.of(layout.shape[:place] + layout.shape[place + 1:], layout.strides[:place] + layout.strides[place + 1:],
-                     layout.dtype, layout.device, layout.flavor)
-    step, start = layout.strides[place], input._offset
-    parts = [view_of(input, start + index * step, made) for index in range(layout.shape[place])]
-    _record_parts(parts, input, UnbindBackward0, (place,))
-    return tuple(parts)
-
-
-@public
-def tensor_split(input: Any, indices_or_sections: Any, dim: int = 0) -> tuple[Any, ...]:
-    """Parts along a dimension: as equal as can be, if a number of them is given, or cut at the given positions."""
-    layout = input._layout
-    if not layout.ndim:
-        raise RuntimeError("tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims")
-    place = geometry.wrap_dim(dim, layout.ndim)
-    given = indices_or_sections
-    if isinstance(given, Tensor):
-        if given._layout.ndim > 1:
-            raise RuntimeError("tensor_split expected tensor_indices_or_sections to be a zero-dimensional or "
-                               f"one-dimensional tensor, but got a tensor with {given._layout.ndim} dims")
-        given = given.tolist()
-    length = layout.shape[place]
-    if isinstance(given, (tuple, list)):
-        cuts = [0, *plain(tuple(given)), length]
-    else:
-        if given <= 0:
-            raise RuntimeError(f"number of sections must be larger than 0, got {given}")
-        least, more = divmod(length, given)
-        cuts = [index * least + min(index, more) for index in range(given + 1)]
-    return tuple(views.slice_(input, place, start, end, 1) for start, end in zip(cuts, cuts[1:], strict=False))
-
-
-def _named_split(name: str, least: int, dim_of: Callable[[int], int]) -> Callable[..., Any]:
-    def splitter(input: Any, indices_or_sections: Any) -> tuple[Any, ...]:
-        ndim = input._layout.ndim
-        if ndim < least:
-            raise RuntimeError(f"torch.{name} requires a tensor with at least {least} dimension, but got a tensor with "
-                               f"{ndim} dimensions!")
-        dim = dim_of(ndim)
-        if isinstance(indices_or_sections, int):
-            size = input._layout.shape[dim]
-            if indices_or_sections <= 0 or size % indices_or_sections:
-                raise RuntimeError(f"torch.{name} attempted to split along dimension {dim}, but the size of the "
-                                   f"dimension {size} is not divisible by the split_size {indices_or_sections}!")
-        return tensor_split(input, indices_or_sections, dim)
-
-    splitter.__name__ = splitter.__qualname__ = name
-    splitter.__doc__ = f"`tensor_split` along the {('horizontal', 'vertical', 'depth')['hvd'.index(name[0])]} dimension."
-    public(splitter)
-    return splitter
-
-
-hsplit = _named_split("hsplit", 1, lambda ndim: 0 if ndim == 1 else 1)
-vsplit = _named_split("vsplit", 2, lambda ndim: 0)
-dsplit = _named_split("dsplit", 3, lambda ndim: 2)
 
 # ---------------------------------------------------------------- complex numbers as pairs
 
@@ -848,6 +636,17 @@ def _is_view(self: Any) -> bool:
     """Whether this tensor is a view of another."""
     return base_of(self) is not None
 
+
+@public(names=("resolve_conj", "resolve_neg"))
+def positive(input: Any) -> Any:
+    """The tensor itself; RuntimeError for bool. Conjugation and negation are never delayed, so nothing is to resolve."""
+    if input._layout.dtype is bool_:
+        raise RuntimeError("The `+` operator, on a bool tensor is not supported.")
+    return input
+
+
+Tensor.__getitem__ = indexing.getitem  # type: ignore[attr-defined]
+Tensor.__setitem__ = indexing.setitem  # type: ignore[attr-defined]
 
 # ---------------------------------------------------------------- in place: the tensor becomes its own view
 

@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from flambeau.base.dtype import all_dtypes
+from flambeau.core.storage_types import BY_NAME
 from flambeau.serialize import names
-from flambeau.serialize.storage_types import BY_NAME
 
 #: Modules of which nothing may be named, whatever a program adds.
 BLOCKED_MODULES = ("sys", "os", "posix", "nt")

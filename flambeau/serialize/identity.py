@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from flambeau.serialize import storage_io
+from flambeau.core import storage_io
+from flambeau.core.storage_types import StorageType
 from flambeau.serialize.safe import Refused
-from flambeau.serialize.storage_types import StorageType
 
 
 def storage_identity(identity: Any, length: int) -> tuple[StorageType, str, str, int]:

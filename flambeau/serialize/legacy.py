@@ -11,10 +11,10 @@ import struct
 from collections.abc import Callable
 from typing import IO, Any
 
-from flambeau.serialize import rebuild, storage_io
+from flambeau.core import rebuild, storage_io
+from flambeau.core.storage_types import StorageReference, StorageType
 from flambeau.serialize.identity import storage_identity
 from flambeau.serialize.locations import META, restorer
-from flambeau.serialize.storage_types import StorageReference, StorageType
 
 MAGIC_NUMBER = 0x1950A86A20F9469CFC6C
 PROTOCOL_VERSION = 1001

@@ -16,12 +16,12 @@ PACKAGE = __name__.partition(".")[0]
 
 #: (module, name) here -> (module, name) in a file.
 RENAMED = {
-    ("serialize.rebuild", "rebuild_tensor"): ("torch._utils", "_rebuild_tensor"),
-    ("serialize.rebuild", "rebuild_tensor_v2"): ("torch._utils", "_rebuild_tensor_v2"),
-    ("serialize.rebuild", "rebuild_tensor_v3"): ("torch._utils", "_rebuild_tensor_v3"),
-    ("serialize.rebuild", "rebuild_meta_tensor_no_storage"): ("torch._utils", "_rebuild_meta_tensor_no_storage"),
-    ("serialize.rebuild", "rebuild_from_type_v2"): ("torch._tensor", "_rebuild_from_type_v2"),
-    ("serialize.rebuild", "get_layout"): ("torch.serialization", "_get_layout"),
+    ("core.rebuild", "rebuild_tensor"): ("torch._utils", "_rebuild_tensor"),
+    ("core.rebuild", "rebuild_tensor_v2"): ("torch._utils", "_rebuild_tensor_v2"),
+    ("core.rebuild", "rebuild_tensor_v3"): ("torch._utils", "_rebuild_tensor_v3"),
+    ("core.rebuild", "rebuild_meta_tensor_no_storage"): ("torch._utils", "_rebuild_meta_tensor_no_storage"),
+    ("core.rebuild", "rebuild_from_type_v2"): ("torch._tensor", "_rebuild_from_type_v2"),
+    ("core.rebuild", "get_layout"): ("torch.serialization", "_get_layout"),
     ("nn.parameter", "_rebuild_parameter"): ("torch._utils", "_rebuild_parameter"),
     ("nn.parameter", "_rebuild_parameter_with_state"): ("torch._utils", "_rebuild_parameter_with_state"),
     ("core.tensor", "Tensor"): ("torch", "Tensor"),

@@ -12,10 +12,11 @@ from types import FunctionType
 from typing import Any
 
 from flambeau.base.layout import layout
+from flambeau.core import storage_io
+from flambeau.core.rebuild import get_layout
 from flambeau.core.storage import Storage
-from flambeau.serialize import names, storage_io
-from flambeau.serialize.rebuild import get_layout
-from flambeau.serialize.storage_types import BY_DTYPE, UNTYPED, StorageReference, StorageType
+from flambeau.core.storage_types import BY_DTYPE, UNTYPED, StorageReference, StorageType
+from flambeau.serialize import names
 
 
 class Storages:

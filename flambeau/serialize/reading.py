@@ -18,11 +18,12 @@ from typing import IO, Any
 
 import numpy as np
 
-from flambeau.serialize import legacy, names, options, safe, storage_io
+from flambeau.core import storage_io
+from flambeau.core.storage_types import BY_NAME, StorageReference, StorageType
+from flambeau.serialize import legacy, names, options, safe
 from flambeau.serialize.archive import ArchiveReader, is_archive
 from flambeau.serialize.identity import storage_identity
 from flambeau.serialize.locations import META, restorer, wants_no_data
-from flambeau.serialize.storage_types import BY_NAME, StorageReference, StorageType
 
 
 def load(

@@ -16,10 +16,10 @@ from pickle import UnpicklingError
 from typing import IO, Any
 
 from flambeau.base import dtype as dtypes
+from flambeau.core.rebuild import rebuild_from_type_v2
+from flambeau.core.storage_types import StorageType
 from flambeau.core.tensor import Tensor
 from flambeau.serialize import allowed, names
-from flambeau.serialize.rebuild import rebuild_from_type_v2
-from flambeau.serialize.storage_types import StorageType
 
 #: Longest text or byte string that is read in one piece before the file must show that it has it.
 PIECE = 1 << 20
@@ -150,7 +150,7 @@ class SafeUnpickler:
             raise Refused(f"Trying to load unsupported GLOBAL {full_name} whose module {module} is blocked.", "blocked")
         try:
             found = allowed.lookup(full_name)
-        except (KeyError, ImportError, AttributeError):
+        except KeyError:
             shown = name if module == "builtins" else full_name
             raise Refused(
                 f"Unsupported global: GLOBAL {shown} was not an allowed global by default. Please use "

@@ -183,6 +183,21 @@ def _square(f, value):
     return value * value
 
 
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_complex(dtype):
+    rng = np.random.default_rng(0)
+    for m, n, k in ((5, 7, 9), (40, 50, 60), (1, 20, 30), (30, 1, 4)):
+        a, b, c = ((rng.standard_normal(s) + 1j * rng.standard_normal(s)).astype(dtype) for s in ((m, k), (n, k), (m, n)))
+        buffers = [guarded(c), guarded(a), guarded(b)]
+        operands = (Matrix(1, (0, 0, k, 1)), Matrix(2, (0, 0, 1, k)), Matrix(0, (0, 0, n, 1)))
+        run(*gemm_phases(dtype, m, n, k, *operands), buffers)
+        expected = a.astype("D") @ b.astype("D").T
+        tolerance = 1e-4 if dtype == "complex64" else 1e-12
+        assert np.abs(buffers[0].array.reshape(m, n) - expected).max() < tolerance
+        run(*gemm_phases(dtype, m, n, k, *operands, addend=operands[2], alpha=2, beta=-1), buffers)
+        assert np.abs(buffers[0].array.reshape(m, n) - expected).max() < 5 * tolerance
+
+
 def test_nan_and_infinity_pass_through_relu():
     a = np.array([[np.nan, 1.0], [np.inf, 1.0], [-np.inf, 0.0]], np.float32)
     c = Guarded(6, np.float32)

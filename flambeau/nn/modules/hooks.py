@@ -1,4 +1,4 @@
-"""Hooks of modules: removable handles, the global hook tables, and the gradient boundary of full backward hooks.
+"""Hooks of modules: the global hook tables and the gradient boundary of full backward hooks.
 
 Stands on autograd.Function. `module.py` calls these; `register_module_*` are public.
 """
@@ -6,55 +6,14 @@ Stands on autograd.Function. `module.py` calls these; `register_module_*` are pu
 from __future__ import annotations
 
 import warnings
-import weakref
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
 import flambeau
 from flambeau.autograd import Function
+from flambeau.core.hooks import RemovableHandle
 from flambeau.core.tensor import Tensor
-
-
-class RemovableHandle:
-    """What every register_*_hook returns: `remove()` takes the hook away; also a context manager.
-
-    Args:
-        hooks_dict: the table that holds the hook under `handle.id`.
-        extra_dict: further tables that hold a mark under the same id.
-    """
-
-    next_id: int = 0
-
-    def __init__(self, hooks_dict: Any, *, extra_dict: Any = None) -> None:
-        self.id = RemovableHandle.next_id
-        RemovableHandle.next_id += 1
-        self.hooks_dict_ref = weakref.ref(hooks_dict)
-        extra = () if extra_dict is None else extra_dict if isinstance(extra_dict, list) else (extra_dict,)
-        self.extra_dict_ref = tuple(weakref.ref(table) for table in extra)
-
-    def remove(self) -> None:
-        for reference in (self.hooks_dict_ref, *self.extra_dict_ref):
-            table = reference()
-            if table is not None:
-                table.pop(self.id, None)
-
-    def __getstate__(self):
-        return (self.hooks_dict_ref(), self.id, tuple(reference() for reference in self.extra_dict_ref))
-
-    def __setstate__(self, state) -> None:
-        # A table that died is replaced by an empty one, so that remove() stays harmless.
-        tables = [OrderedDict() if table is None else table for table in (state[0], *state[2])]
-        self.hooks_dict_ref, *extra = (weakref.ref(table) for table in tables)
-        self.extra_dict_ref = tuple(extra)
-        self.id = state[1]
-        RemovableHandle.next_id = max(RemovableHandle.next_id, self.id + 1)
-
-    def __enter__(self) -> RemovableHandle:
-        return self
-
-    def __exit__(self, *exception) -> None:
-        self.remove()
 
 
 def add_hook(table: OrderedDict, hook: Any, marks: tuple = (), prepend: bool = False) -> RemovableHandle:

@@ -193,6 +193,7 @@ class _FractionalMaxPoolNd(Module):
         _random_samples: Tensor | None = None,
     ) -> None:  # fmt: skip
         super().__init__()
+        self._check_kernel_size(kernel_size)
         self.kernel_size = self._ntuple(kernel_size)
         self.return_indices = return_indices
         self.register_buffer("_random_samples", _random_samples)
@@ -204,6 +205,9 @@ class _FractionalMaxPoolNd(Module):
             raise ValueError("only one of output_size and output_ratio may be specified")
         if self.output_ratio is not None and not all(0 < ratio < 1 for ratio in self.output_ratio):
             raise ValueError(f"output_ratio must be between 0 and 1 (got {output_ratio})")
+
+    def _check_kernel_size(self, kernel_size: Any) -> None:
+        """Three dimensions check the extents when made, as in PyTorch."""
 
     def _pooled(self, function: Any, input: Tensor) -> Any:
         return function(
@@ -224,11 +228,10 @@ class FractionalMaxPool3d(_FractionalMaxPoolNd):
 
     _ntuple = staticmethod(_triple)
 
-    def __init__(self, kernel_size: Any, *args: Any, **kwargs: Any) -> None:
+    def _check_kernel_size(self, kernel_size: Any) -> None:
         extents = kernel_size if isinstance(kernel_size, (tuple, list)) else (kernel_size,)
         if any(extent <= 0 for extent in extents):
             raise ValueError(f"kernel_size must be greater than 0, but got {kernel_size}")
-        super().__init__(kernel_size, *args, **kwargs)
 
     def forward(self, input: Tensor) -> Any:
         return self._pooled(F.fractional_max_pool3d, input)

@@ -86,9 +86,7 @@ class RandomSampler(Sampler[int]):
         if self.replacement:
             for start in range(0, self.num_samples, CHUNK):
                 size = min(CHUNK, self.num_samples - start)
-                yield from flambeau.randint(
-                    high=count, size=(size,), dtype=flambeau.int64, generator=generator
-                ).tolist()
+                yield from flambeau.randint(0, count, (size,), dtype=flambeau.int64, generator=generator).tolist()
             return
         for _ in range(self.num_samples // count):
             yield from flambeau.randperm(count, generator=generator).tolist()

@@ -1,13 +1,12 @@
 """How tensors are taken apart for a pickle and put together again: the functions that PyTorch's files name.
 
-Stands on storage_io. `reduce_tensor` is what `Tensor.__reduce_ex__` calls, `deepcopy_tensor` what `Tensor.__deepcopy__`
-calls; they are attached to the Tensor here because the core knows nothing of files. The `rebuild_*` functions are what a
-pickle calls, under PyTorch's names (see names.py). Nothing here trusts its arguments: they may come from a hostile file.
+Stands on storage_io. `Tensor.__reduce_ex__` calls `reduce_tensor`, for plain pickle and torch.save alike; the `rebuild_*`
+functions are what a pickle calls, under PyTorch's names (serialize/names.py). Nothing here trusts its arguments: they may
+come from a hostile file.
 """
 
 from __future__ import annotations
 
-import copy
 import copyreg
 import threading
 from collections import OrderedDict
@@ -16,10 +15,10 @@ from typing import Any
 
 from flambeau.base import dtype as dtypes
 from flambeau.base import layout as layouts
+from flambeau.core import storage_io
 from flambeau.core.storage import Storage
+from flambeau.core.storage_types import BY_DTYPE, StorageReference
 from flambeau.core.tensor import Tensor
-from flambeau.serialize import storage_io
-from flambeau.serialize.storage_types import BY_DTYPE, StorageReference
 
 #: `values_follow` is True in a thread that reads a legacy file, where storages are filled only after the tensors are made.
 reading = threading.local()
@@ -60,33 +59,6 @@ def attributes_of(tensor: Tensor) -> dict[str, Any]:
 def reduce_storage(storage: Storage) -> tuple[Any, ...]:
     """How plain pickle writes a storage: its bytes. Tensors that share it in one pickle still share it afterwards."""
     return storage_from_bytes, (bytes(storage_io.memory_of(storage)),)
-
-
-def deepcopy_tensor(tensor: Tensor, memo: dict[int, Any]) -> Tensor:
-    """copy.deepcopy of a leaf tensor: new memory, same strides; views of one storage stay views of one copy.
-
-    Raises RuntimeError for a tensor with history.
-    """
-    if not tensor.is_leaf:
-        raise RuntimeError(
-            "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment.  If "
-            "you were attempting to deepcopy a module, this may be because of a torch.nn.utils.weight_norm usage, see "
-            "https://github.com/pytorch/pytorch/pull/103001"
-        )
-    found = memo.get(id(tensor))
-    if found is not None:
-        return found
-    function, arguments = _plain_parts(tensor)
-    copied = function(*(copy.deepcopy(argument, memo) for argument in arguments))
-    if type(tensor) is not Tensor:
-        copied = copied.as_subclass(type(tensor))
-    for name, value in attributes_of(tensor).items():
-        setattr(copied, name, copy.deepcopy(value, memo))
-    gradient = tensor.grad
-    if gradient is not None:
-        copied.grad = copy.deepcopy(gradient, memo)
-    memo[id(tensor)] = copied
-    return copied
 
 
 # ---------------------------------------------------------------- putting together
@@ -206,5 +178,3 @@ def with_grad(tensor: Tensor, requires_grad: bool) -> Tensor:
 
 
 copyreg.pickle(Storage, reduce_storage)
-Tensor.__reduce_ex__ = reduce_tensor
-Tensor.__deepcopy__ = deepcopy_tensor

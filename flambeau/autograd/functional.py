@@ -1,0 +1,212 @@
+"""`flambeau.autograd.functional`: vjp, jvp, jacobian, hessian and products with them, for functions of tensors.
+
+Stands on core.engine; jvp differentiates the backward pass a second time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from flambeau.core import engine
+from flambeau.core.modes import enable_grad
+from flambeau.core.tensor import Tensor, empty_layout
+
+__all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
+
+
+def _as_tuple(given: Any, argument: str, function: str) -> tuple[bool, tuple[Any, ...]]:
+    """(whether it was a tuple, the tensors as a tuple)."""
+    several = isinstance(given, tuple)
+    tensors = given if several else (given,)
+    for position, tensor in enumerate(tensors):
+        if not isinstance(tensor, Tensor):
+            if several:
+                raise TypeError(f"The {argument} given to {function} must be either a Tensor or a tuple of Tensors but "
+                                f"the value at index {position} has type {type(tensor)}.")
+            raise TypeError(f"The {argument} given to {function} must be either a Tensor or a tuple of Tensors but the "
+                            f"given {argument} has type {type(tensor)}.")
+    return several, tensors
+
+
+def _zeros(tensor: Any) -> Any:
+    made = empty_layout(tensor._layout.dense())
+    made.zero_()
+    return made
+
+
+def _prepare(tensors: tuple[Any, ...], create_graph: bool) -> tuple[Any, ...]:
+    """Fresh tensors to differentiate with respect to: joined to the caller's graph if that is to be recorded."""
+    return tuple(tensor.view_as(tensor) if create_graph and tensor._node is not None
+                 else tensor.detach().requires_grad_() for tensor in tensors)
+
+
+def _result(tensors: Any, several: bool, create_graph: bool) -> Any:
+    made = tuple(tensor if create_graph else tensor.detach() for tensor in tensors)
+    return made if several else made[0]
+
+
+def _gradients(outputs: tuple[Any, ...], inputs: tuple[Any, ...], weights: tuple[Any, ...] | None,
+               create_graph: bool) -> tuple[Any, ...]:
+    """engine.grad that leaves out outputs outside the graph; None where an input has no influence."""
+    weights = (None,) * len(outputs) if weights is None else weights
+    pairs = [(output, weight) for output, weight in zip(outputs, weights, strict=True) if output._node is not None]
+    if not pairs:
+        return (None,) * len(inputs)
+    return engine.grad([output for output, _ in pairs], inputs, [weight for _, weight in pairs], True, create_graph,
+                       allow_unused=True)
+
+
+def _filled(gradients: tuple[Any, ...], like: tuple[Any, ...], strict: bool, message: str) -> tuple[Any, ...]:
+    """Zeros for gradients that don't exist, or, when strict, a RuntimeError naming the first of them."""
+    if strict:
+        for position, gradient in enumerate(gradients):
+            if gradient is None:
+                raise RuntimeError(message.format(position))
+    return tuple(_zeros(tensor) if gradient is None else gradient
+                 for gradient, tensor in zip(gradients, like, strict=True))
+
+
+def _directions(v: Any, like: tuple[Any, ...], several: bool, function: str, missing: str) -> tuple[Any, ...]:
+    if v is None:
+        if len(like) != 1 or like[0]._layout.numel != 1:
+            raise RuntimeError(missing)
+        one = _zeros(like[0])
+        return (one.fill_(1),)
+    _, given = _as_tuple(v, "v", function)
+    if len(given) != len(like):
+        raise RuntimeError(f"v is a tuple of invalid length: should be {len(like)} but got {len(given)}.")
+    for position, (direction, tensor) in enumerate(zip(given, like, strict=True)):
+        if direction._layout.shape != tensor._layout.shape:
+            entry = f"Entry {position} in " if several else ""
+            raise RuntimeError(f"{entry}v has invalid size: should be {tensor._layout.shape} but got "
+                               f"{direction._layout.shape}.")
+    return given
+
+
+_INDEPENDENT = ("The output of the user-provided function is independent of input {}. This is not allowed in strict mode.")
+
+
+def vjp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> Any:
+    """(func(*inputs), v @ Jacobian). v may be left out for a single-element output."""
+    with enable_grad():
+        several, given = _as_tuple(inputs, "inputs", "vjp")
+        fresh = _prepare(given, create_graph)
+        out_several, outputs = _as_tuple(func(*fresh), "outputs of the user-provided function", "vjp")
+        weights = _directions(v, outputs, out_several, "vjp",
+                              "The vector v can only be None if the user-provided function returns a single Tensor with "
+                              "a single element.")
+        products = _filled(_gradients(outputs, fresh, weights, create_graph), fresh, strict, _INDEPENDENT)
+    return _result(outputs, out_several, create_graph), _result(products, several, create_graph)
+
+
+def jvp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> Any:
+    """(func(*inputs), Jacobian @ v), by differentiating the backward pass. v may be left out for one-element inputs."""
+    with enable_grad():
+        several, given = _as_tuple(inputs, "inputs", "jvp")
+        fresh = _prepare(given, create_graph)
+        directions = _directions(v, fresh, several, "jvp",
+                                 "The vector v can only be None if the input to the user-provided function is a single "
+                                 "Tensor with a single element.")
+        out_several, outputs = _as_tuple(func(*fresh), "outputs of the user-provided function", "jvp")
+        weights = tuple(_zeros(output).requires_grad_() for output in outputs)
+        pulled = _filled(_gradients(outputs, fresh, weights, True), fresh, strict, _INDEPENDENT)
+        products = _filled(_gradients(pulled, weights, directions, create_graph), outputs, False, "")
+    return _result(outputs, out_several, create_graph), _result(products, out_several, create_graph)
+
+
+def jacobian(func: Callable[..., Any], inputs: Any, create_graph: bool = False, strict: bool = False,
+             vectorize: bool = False, strategy: str = "reverse-mode") -> Any:
+    """The Jacobian of func: per output and input a tensor of shape (*output, *input), nested as they are.
+
+    vectorize and strategy are accepted; the rows are computed one by one either way.
+    """
+    if strategy not in ("forward-mode", "reverse-mode"):
+        raise AssertionError('Expected strategy to be either "forward-mode" or "reverse-mode". Hint: If your function '
+                             'has more outputs than inputs, "forward-mode" tends to be more performant. Otherwise, '
+                             'prefer to use "reverse-mode".')
+    with enable_grad():
+        several, given = _as_tuple(inputs, "inputs", "jacobian")
+        fresh = _prepare(given, create_graph)
+        out_several, outputs = _as_tuple(func(*fresh), "outputs of the user-provided function", "jacobian")
+        blocks: list[tuple[Any, ...]] = []
+        for position, output in enumerate(outputs):
+            if strict and output._node is None:
+                raise RuntimeError(f"Output {position} of the user-provided function does not require gradients. The "
+                                   "outputs must be computed in a differentiable manner from the input when running in "
+                                   "strict mode.")
+            blocks.append(_jacobian_of(output, fresh, create_graph, strict))
+    made = tuple(_result(block, several, create_graph) for block in blocks)
+    return made if out_several else made[0]
+
+
+def _jacobian_of(output: Any, inputs: tuple[Any, ...], create_graph: bool, strict: bool) -> tuple[Any, ...]:
+    """Per input, the rows of the Jacobian of one output, stacked."""
+    rows: list[list[Any]] = [[] for _ in inputs]
+    flat = output.reshape(-1)
+    for element in range(output._layout.numel):
+        gradients = _gradients((flat.select(0, element),), inputs, None, create_graph)
+        for row, gradient in zip(rows, _filled(gradients, inputs, strict, _INDEPENDENT), strict=True):
+            row.append(gradient)
+    made: list[Any] = []
+    for row, tensor in zip(rows, inputs, strict=True):
+        shape = (*output._layout.shape, *tensor._layout.shape)
+        made.append(_stacked(row).reshape(shape) if row else tensor.new_zeros(shape))
+    return tuple(made)
+
+
+def _stacked(rows: list[Any]) -> Any:
+    """Tensors of one shape as the rows of one, recorded if grad mode is on."""
+    first = rows[0]
+    made = first.new_zeros((len(rows), *first._layout.shape))
+    for position, row in enumerate(rows):
+        made.select(0, position).copy_(row)
+    return made
+
+
+def _single(outputs: Any, function: str) -> Any:
+    several, tensors = _as_tuple(outputs, "outputs of the user-provided function", function)
+    if several or tensors[0]._layout.numel != 1:
+        raise RuntimeError(f"The function given to {function} should return a single Tensor"
+                           if several else "The Tensor returned by the function given to "
+                           f"{function} should contain a single element")
+    if tensors[0]._layout.ndim:
+        return tensors[0].reshape(())
+    return tensors[0]
+
+
+def hessian(func: Callable[..., Any], inputs: Any, create_graph: bool = False, strict: bool = False,
+            vectorize: bool = False, outer_jacobian_strategy: str = "reverse-mode") -> Any:
+    """The matrix of second derivatives of a func with one element: per pair of inputs a tensor (*first, *second)."""
+    several, given = _as_tuple(inputs, "inputs", "hessian")
+
+    def gradient(*fresh: Any) -> Any:
+        gradients = jacobian(lambda *x: _single(func(*x), "hessian"), fresh, create_graph=True, strict=strict)
+        return tuple(gradients)
+
+    made = jacobian(gradient, given, create_graph=create_graph, strict=strict)
+    return made if several else made[0][0]
+
+
+def vhp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> Any:
+    """(func(*inputs), v @ Hessian) of a func with one element."""
+    return _hessian_product(func, inputs, v, create_graph, strict, "vhp")
+
+
+def hvp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> Any:
+    """(func(*inputs), Hessian @ v) of a func with one element; the Hessian is symmetric, so this is `vhp`."""
+    return _hessian_product(func, inputs, v, create_graph, strict, "hvp")
+
+
+def _hessian_product(func: Callable[..., Any], inputs: Any, v: Any, create_graph: bool, strict: bool,
+                     name: str) -> Any:
+    with enable_grad():
+        several, given = _as_tuple(inputs, "inputs", name)
+        fresh = _prepare(given, create_graph)
+        directions = _directions(v, fresh, several, name,
+                                 "The vector v can only be None if the input to the user-provided function is a single "
+                                 "Tensor with a single element.")
+        output = _single(func(*fresh), name)
+        first = _filled(_gradients((output,), fresh, None, True), fresh, strict, _INDEPENDENT)
+        products = _filled(_gradients(first, fresh, directions, create_graph), fresh, strict, _INDEPENDENT)
+    return _result((output,), False, create_graph), _result(products, several, create_graph)

@@ -1,0 +1,317 @@
+"""Moving elements: strided copies, gathers through index tensors, and scatters that overwrite or combine.
+
+One kernel family serves cat, flip, roll, pad, fold, index, gather, embedding, index_put, scatter_add and their relatives. A
+`Move` says which axes are walked, how the two buffers step along them, and which index tensors add to the place in the first one.
+Indices are checked before memory is touched; a bad one leaves INDEX_ERROR and moves nothing. Scatters are deterministic:
+each thread owns a range of destinations and meets the sources in order. Stands on builder, launch and jit; used by ops.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Sequence
+
+from flambeau.base.dtype import dtype as DType
+from flambeau.codegen import state
+from flambeau.codegen.builder import Function, Value, kernel, module
+from flambeau.codegen.jit import compile_kernel
+from flambeau.codegen.launch import Phase
+
+INDEX_ERROR = 1
+UNIT = 32768        # bytes of work worth waking a second thread for, times four
+MOVED = {1: "i8", 2: "i16", 4: "i32", 8: "i64", 16: "i128"}
+ARITHMETIC = {"uint8": "i8", "int8": "i8", "int16": "i16", "int32": "i32", "int64": "i64", "uint16": "i16", "uint32": "i32",
+              "uint64": "i64", "float16": "half", "bfloat16": "bfloat", "float32": "float", "float64": "double", "bool": "i8"}
+
+Strides = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """An operand: its parameter slot (outputs first, then inputs), first element, and a stride per axis."""
+
+    slot: int
+    offset: int
+    strides: Strides
+
+
+@dataclass(frozen=True)
+class Index:
+    """An index tensor: its buffer, its integer type, and the stride and size of the dimension that it indexes."""
+
+    buffer: Buffer
+    type: str
+    stride: int
+    extent: int
+
+
+@dataclass(frozen=True)
+class Move:
+    """For every position of `sizes`: place + indices -> other, or with `write` other -> place + indices.
+
+    combine: None (overwrite), "add", "mul", "min", "max": what a write does with the element that is there.
+    wraps: negative indices count from the end. serial: destinations may coincide, so one thread does all of it.
+    """
+
+    dtype: DType
+    sizes: Strides
+    place: Buffer
+    other: Buffer
+    indices: tuple[Index, ...] = ()
+    write: bool = False
+    combine: str | None = None
+    wraps: bool = True
+    serial: bool = False
+
+
+@dataclass(frozen=True)
+class _Form:
+    type: str
+    unsigned: bool
+    outer: int
+    classes: str                    # inner stride of place and other: 0, 1 or x
+    indices: tuple[str, ...]        # integer type and inner class of each index
+    write: bool
+    combine: str | None
+    wraps: bool
+    owned: bool
+
+
+def _class(stride: int) -> str:
+    return "0" if stride == 0 else "1" if stride == 1 else "x"
+
+
+def combined(f: Function, combine: str, a: Value, b: Value, unsigned: bool) -> Value:
+    """a and b added, multiplied, ... ; half and bfloat16 in float32; NaN wins in min and max."""
+    type = a.type
+    if type in ("half", "bfloat"):
+        wide = combined(f, combine, f.convert(a, "float", "fpext"), f.convert(b, "float", "fpext"), unsigned)
+        return f.convert(wide, type, "fptrunc")
+    if combine == "add":
+        return a + b
+    if combine == "mul":
+        return a * b
+    if type in ("float", "double"):
+        better = b < a if combine == "min" else b > a
+        return f.select(f.emit("i1", f"or i1 {better.name}, {b.differs(b).name}"), b, a)
+    sign = "u" if unsigned else "s"
+    return f.call(type, f"llvm.{sign}{combine}.{type}", a, b)
+
+
+@lru_cache(maxsize=None)
+def _address(form: _Form) -> int:
+    return compile_kernel(_text(form))
+
+
+def _text(form: _Form) -> str:
+    f = kernel()
+    R, K = form.outer, len(form.indices)
+    constants = f.pointer(f.parameter(0))
+    position = iter(range(10 ** 6))
+
+    def constant() -> Value:
+        return f.load("i64", constants, next(position))
+
+    def buffer(type: str) -> Value:
+        slot, offset = constant(), constant()
+        return f.at(type, f.pointer(f.load("i64", f["p"], slot + 4)), offset)
+    sizes = [constant() for _ in range(R)]
+    chunks, length, chunk, units, parts = (constant() for _ in range(5))
+    place = buffer(form.type)
+    place_strides, place_inner = [constant() for _ in range(R)], constant()
+    other = buffer(form.type)
+    other_strides, other_inner = [constant() for _ in range(R)], constant()
+    indices = []
+    for described in form.indices:
+        type = described[:-1]
+        indices.append((described, buffer(type), [constant() for _ in range(R)], constant(), constant(), constant()))
+    error = f.variable("i64", 0)
+    yes = f.value(1, "i1")
+
+    def checked(described: str, pointer: Value, offset: Value, extent: Value) -> tuple[Value, Value]:
+        """(index, whether it is in range)"""
+        value = f.load(described[:-1], pointer, offset)
+        if value.type == "i32":
+            value = f.convert(value, "i64", "sext")
+        if form.wraps:
+            value = f.select(value < 0, value + extent, value)
+        return value, value.unsigned_below(extent)
+
+    align = 8 if form.type == "i128" else 0
+
+    def transfer(a: Value, b: Value) -> None:
+        if not form.write:
+            f.store(f.load(form.type, a, align=align), b, align=align)
+        elif form.combine is None:
+            f.store(f.load(form.type, b, align=align), a, align=align)
+        else:
+            f.store(combined(f, form.combine, f.load(form.type, a), f.load(form.type, b), form.unsigned), a)
+
+    def step(kind: str, j: Value, stride: Value) -> Value:
+        return f.i64(0) if kind == "0" else j if kind == "1" else j * stride
+
+    def unit(at: list[Value], begin: Value, end: Value, low: Value | None, high: Value | None) -> None:
+        def offset(strides: list[Value]) -> Value:
+            total = f.i64(0)
+            for c, s in zip(at, strides):
+                total = total + c * s
+            return total
+        a = f.variable("ptr", f.at(form.type, place, offset(place_strides)))
+        b = f.at(form.type, other, offset(other_strides))
+        bases = [offset(strides) for _, _, strides, _, _, _ in indices]
+
+        def go(which: list[int], j: Value | None, base: Value, then) -> None:
+            """Resolve the indices `which` (nested, so that a bad one stops the move), then run `then(base)`."""
+            if not which:
+                then(base)
+                return
+            k, rest = which[0], which[1:]
+            described, pointer, _, inner, stride, extent = indices[k]
+            at_index = bases[k] if j is None else bases[k] + step(described[-1], j, inner)
+            value, good = checked(described, pointer, at_index, extent)
+            with f.branches(good) as otherwise:
+                mine = yes if low is None or k else f.emit(
+                    "i1", f"and i1 {(value >= low).name}, {(value < high).name}")
+                moved = f.at(form.type, base, value * stride)
+                if low is None or k:
+                    go(rest, j, moved, then)
+                else:
+                    with f.when(mine):
+                        go(rest, j, moved, then)
+                otherwise()
+                error.set(INDEX_ERROR)
+        fixed = [k for k in range(K) if form.indices[k][-1] == "0"]
+        varying = [k for k in range(K) if form.indices[k][-1] != "0"]
+
+        def run(base: Value) -> None:
+            with f.loop(begin, end) as j:
+                own = f.at(form.type, base, step(form.classes[0], j, place_inner))
+                partner = f.at(form.type, b, step(form.classes[1], j, other_inner))
+                go(varying, j, own, lambda p: transfer(p, partner))
+        # the first index decides ownership, so it is resolved first when it is fixed along the row
+        go(fixed, None, a.get(), run)
+
+    def walk(first: Value, last: Value, low: Value | None, high: Value | None) -> None:
+        extents = [*sizes, chunks]
+        rest, coordinates = first, [None] * (R + 1)
+        for i in reversed(range(R + 1)):
+            if i == 0:
+                coordinates[i] = f.variable("i64", rest)
+            else:
+                coordinates[i] = f.variable("i64", rest.unsigned_rem(extents[i]))
+                rest = rest.unsigned_div(extents[i])
+        with f.loop(first, last):
+            at = [c.get() for c in coordinates]
+            begin = at[R] * chunk
+            unit(at[:R], begin, f.minimum(begin + chunk, length), low, high)
+            carry = yes
+            for i in reversed(range(R + 1)):
+                following = coordinates[i].get() + f.convert(carry, "i64", "zext")
+                if i:
+                    carry = following.equals(extents[i])
+                    coordinates[i].set(f.select(carry, f.i64(0), following))
+                else:
+                    coordinates[i].set(following)
+    if form.owned:
+        extent = indices[0][-1]
+        with f.loop(f["begin"], f["end"]) as part:
+            walk(f.i64(0), units, (extent * part).unsigned_div(parts), (extent * (part + 1)).unsigned_div(parts))
+    else:
+        walk(f["begin"], f["end"], None, None)
+    with f.when(error.get().differs(0)):
+        f.store(error.get(), f["p"], 2)
+    return module(f)
+
+
+def phase(move: Move) -> Phase | None:
+    """The phase that does a move; None when there is nothing to do."""
+    if 0 in move.sizes:
+        return None
+    if move.dtype.is_complex and move.combine is not None:
+        move = _as_real(move)
+    buffers = [move.place, move.other, *[i.buffer for i in move.indices]]
+    order = list(range(len(move.sizes)))
+    if not (move.write and move.indices):
+        target = move.place if move.write else move.other
+        order.sort(key=lambda d: -abs(target.strides[d]) if target.strides[d] else 0)
+    sizes: list[int] = []
+    steps: list[tuple[int, ...]] = []
+    for d in order:
+        if move.sizes[d] == 1:
+            continue
+        own = tuple(b.strides[d] for b in buffers)
+        if sizes and all(before == s * move.sizes[d] for before, s in zip(steps[-1], own)):
+            sizes[-1] *= move.sizes[d]
+            steps[-1] = own
+        else:
+            sizes.append(move.sizes[d])
+            steps.append(own)
+    if not sizes:
+        sizes, steps = [1], [(0,) * len(buffers)]
+    outer, length = sizes[:-1], sizes[-1]
+    inner = steps[-1]
+    if move.combine is None:
+        type = MOVED[move.dtype.itemsize]
+    else:
+        type = ARITHMETIC[move.dtype.name]
+    combine = move.combine
+    if move.dtype.name == "bool" and combine is not None:
+        combine = {"add": "max", "mul": "min"}.get(combine, combine)
+    rows = math.prod(outer)
+    work = rows * length
+    threads = state.words[state.THREADS]
+    unit = UNIT * 4 // move.dtype.itemsize
+    if move.indices:
+        unit //= 2
+    owned = False
+    parts = 1
+    chunk = length
+    grain = 1
+    if move.write and (move.indices or move.serial):
+        lead = bool(outer) and steps[0][0] != 0     # a dimension that no index reaches: its positions never meet
+        if move.serial or work <= unit or threads == 1:
+            total = grain = rows
+        elif lead and outer[0] >= 2 * threads:
+            per = rows // outer[0]
+            total, grain = rows, per * max(1, outer[0] // (4 * threads))
+        else:
+            owned = True
+            parts = min(4 * threads if not any(inner[2:]) and length >= 64 else threads, max(1, move.indices[0].extent))
+            total = parts
+    else:
+        if length > unit:
+            pieces = max(-(-length // unit), 1)
+            if rows < 4 * threads:
+                chunk = -(-length // pieces)
+        total = rows * -(-length // chunk)
+        grain = max(1, unit // chunk)
+        if total > grain:
+            grain = max(1, min(grain, -(-total // (4 * threads))))
+    chunks = -(-length // chunk)
+    form = _Form(type, not move.dtype.is_signed, len(outer), _class(inner[0]) + _class(inner[1]),
+                 tuple(i.type + _class(s) for i, s in zip(move.indices, inner[2:])), move.write, combine, move.wraps, owned)
+    constants = [*outer, chunks, length, chunk, rows * chunks, parts]
+    for k, b in enumerate(buffers):
+        constants += [b.slot, b.offset, *[s[k] for s in steps]]
+        if k >= 2:
+            constants += [move.indices[k - 2].stride, move.indices[k - 2].extent]
+    return Phase(_address(form), total, grain, constants)
+
+
+def _as_real(move: Move) -> Move:
+    """A sum of complex numbers as one of their parts."""
+    if move.combine != "add":
+        raise NotImplementedError(f"scatters of complex numbers that combine by {move.combine!r}: only sums are there")
+
+    def halves(b: Buffer) -> Buffer:
+        return Buffer(b.slot, 2 * b.offset, (*[2 * s for s in b.strides], 1))
+    indices = tuple(replace(i, buffer=replace(i.buffer, strides=(*i.buffer.strides, 0)), stride=2 * i.stride) for i in move.indices)
+    return replace(move, dtype=move.dtype.to_real(), sizes=(*move.sizes, 2), place=halves(move.place), other=halves(move.other),
+                   indices=indices)
+
+
+def phases(moves: Sequence[Move]) -> list[Phase]:
+    """The phases of several moves."""
+    return [p for p in map(phase, moves) if p is not None]

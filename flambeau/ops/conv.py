@@ -1,0 +1,295 @@
+"""Convolutions in one to three dimensions, and transposed ones, with gradients of every order.
+
+Stands on codegen.conv. Three linear operators are closed under differentiation: the convolution, the gradient of its input (which
+is the transposed convolution) and the gradient of its weight; each is the derivative of the others. conv1d, conv2d ... check and
+complete their arguments and call `convolution`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable
+
+from flambeau.base.layout import Layout, register_cache
+from flambeau.codegen import launch as launching
+from flambeau.codegen.conv import conv_forward_phases, conv_grad_input_phases, conv_grad_weight_phases
+from flambeau.codegen.conv_band import Tensor5
+from flambeau.core.declare import composite, operator
+from flambeau.core.op import RELEASE_FROM
+from flambeau.core.tensor import Tensor
+
+Numbers = tuple[int, ...]
+_plans: dict[Any, Callable] = register_cache({})
+
+
+def _three(values: Numbers, fill: int) -> tuple[int, int, int]:
+    return ((fill,) * (3 - len(values)) + tuple(values))  # type: ignore[return-value]
+
+
+def _five(slot: int, layout: Layout) -> Tensor5:
+    """Strides over (image, channel, z, y, x); dimensions that are not there have stride 0."""
+    s = layout.strides
+    return Tensor5(slot, (s[0], s[1], *((0,) * (5 - len(s))), *s[2:]))
+
+
+def _run(key: tuple, make: Callable, tensors: tuple[Tensor, ...], out: Layout, work: int) -> Tensor:
+    launch = _plans.get(key)
+    if launch is None:
+        phases, scratch = make()
+        launch = launching.plan(phases, [out], [t._layout.dtype.itemsize for t in tensors], "", scratch, release=work >= RELEASE_FROM)
+        _plans[key] = launch
+    return launch(None, *tensors)
+
+
+def output_size(size: Numbers, kernel: Numbers, stride: Numbers, padding: Numbers, dilation: Numbers) -> Numbers:
+    """Extents of a convolution's result."""
+    return tuple((n + 2 * p - d * (k - 1) - 1) // s + 1 for n, k, s, p, d in zip(size, kernel, stride, padding, dilation))
+
+
+@operator(node="ConvolutionBackward0", method=False, function=False)
+def _convolve(input: Tensor, weight: Tensor, bias: Tensor | None, stride: Numbers, padding: Numbers, dilation: Numbers,
+              groups: int) -> Tensor:
+    """The convolution itself; arguments are complete and checked."""
+    weight = weight.contiguous()
+    x, w = input._layout, weight._layout
+    size, kernel = x.shape[2:], w.shape[2:]
+    result = output_size(size, kernel, stride, padding, dilation)
+    out = Layout.contiguous((x.shape[0], w.shape[0], *result), x.dtype, x.device)
+    key = ("forward", x, w, bias is not None, stride, padding, dilation, groups)
+
+    def make():
+        return conv_forward_phases(x.dtype, x.shape[0], x.shape[1], w.shape[0], _three(size, 1), _three(kernel, 1), _three(stride, 1),
+                                   _three(padding, 0), _three(dilation, 1), groups, _three(result, 1), _five(1, x), 2, _five(0, out),
+                                   None if bias is None else 3)
+    tensors = (input, weight) if bias is None else (input, weight, bias.contiguous())
+    return _run(key, make, tensors, out, out.numel * w.numel // max(w.shape[0], 1))
+
+
+@_convolve.vjp
+def _(g, input, weight, bias, stride, padding, dilation, groups, need):
+    return (_gradient_of_input(g, weight, None, tuple(input.shape[2:]), stride, padding, dilation, groups) if need["input"] else None,
+            _gradient_of_weight(input, g, tuple(weight.shape[2:]), stride, padding, dilation, groups) if need["weight"] else None,
+            _sum_channels(g) if need["bias"] else None)
+
+
+def _sum_channels(g: Tensor) -> Tensor:
+    return g.sum([0, *range(2, g._layout.ndim)])
+
+
+@operator(node="ConvolutionBackward0", method=False, function=False)
+def _gradient_of_input(grad: Tensor, weight: Tensor, bias: Tensor | None, size: Numbers, stride: Numbers, padding: Numbers,
+                       dilation: Numbers, groups: int) -> Tensor:
+    """What a gradient of the result makes of the input, whose extents are `size`; also the transposed convolution."""
+    weight = weight.contiguous()
+    y, w = grad._layout, weight._layout
+    kernel, channels = w.shape[2:], w.shape[1] * groups
+    out = Layout.contiguous((y.shape[0], channels, *size), y.dtype, y.device)
+    key = ("input", y, w, bias is not None, size, stride, padding, dilation, groups)
+
+    def make():
+        return conv_grad_input_phases(y.dtype, y.shape[0], channels, w.shape[0], _three(size, 1), _three(kernel, 1), _three(stride, 1),
+                                      _three(padding, 0), _three(dilation, 1), groups, _three(y.shape[2:], 1), _five(1, y), 2,
+                                      _five(0, out), None if bias is None else 3)
+    tensors = (grad, weight) if bias is None else (grad, weight, bias.contiguous())
+    return _run(key, make, tensors, out, y.numel * w.numel // max(w.shape[0], 1))
+
+
+@_gradient_of_input.vjp
+def _(g, grad, weight, bias, stride, padding, dilation, groups, need):
+    return (_convolve(g, weight, None, stride, padding, dilation, groups) if need["grad"] else None,
+            _gradient_of_weight(g, grad, tuple(weight.shape[2:]), stride, padding, dilation, groups) if need["weight"] else None,
+            _sum_channels(g) if need["bias"] else None)
+
+
+@operator(node="ConvolutionBackward0", method=False, function=False)
+def _gradient_of_weight(input: Tensor, grad: Tensor, kernel: Numbers, stride: Numbers, padding: Numbers, dilation: Numbers,
+                        groups: int) -> Tensor:
+    """What a gradient of the result makes of the weight, whose extents are `kernel`."""
+    grad = grad.contiguous()
+    x, y = input._layout, grad._layout
+    out = Layout.contiguous((y.shape[1], x.shape[1] // groups, *kernel), x.dtype, x.device)
+    key = ("weight", x, y, kernel, stride, padding, dilation, groups)
+
+    def make():
+        return conv_grad_weight_phases(x.dtype, x.shape[0], x.shape[1], y.shape[1], _three(x.shape[2:], 1), _three(kernel, 1),
+                                       _three(stride, 1), _three(padding, 0), _three(dilation, 1), groups, _three(y.shape[2:], 1),
+                                       _five(1, x), _five(2, y), 0)
+    return _run(key, make, (input, grad), out, y.numel * out.numel // max(out.shape[0], 1))
+
+
+@_gradient_of_weight.vjp
+def _(g, input, grad, kernel, stride, padding, dilation, groups, need):
+    return (_gradient_of_input(grad, g, None, tuple(input.shape[2:]), stride, padding, dilation, groups) if need["input"] else None,
+            _convolve(input, g, None, stride, padding, dilation, groups) if need["grad"] else None)
+
+
+# ---------------------------------------------------------------- arguments
+
+
+def expand_argument(name: str, value: Any, n: int) -> Numbers:
+    """A number for all dimensions, or one each."""
+    if isinstance(value, int):
+        return (value,) * n
+    values = tuple(int(v) for v in value)
+    if len(values) == 1:
+        return values * n
+    if len(values) != n:
+        raise RuntimeError(f"expected {name} to be a single integer value or a list of {n} values to match the convolution dimensions, "
+                           f"but got {name}={list(values)}")
+    return values
+
+
+def _type_name(layout: Layout) -> str:
+    return {"float32": "float", "float64": "double", "float16": "c10::Half", "bfloat16": "c10::BFloat16", "int64": "long long",
+            "int32": "int", "uint8": "unsigned char"}.get(layout.dtype.name, layout.dtype.name)
+
+
+def _check_types(input: Tensor, weight: Tensor, bias: Tensor | None) -> None:
+    x = input._layout
+    for name, other in (("weight", weight), ("bias", bias)):
+        if other is not None and other._layout.dtype is not x.dtype:
+            raise RuntimeError(f"Input type ({_type_name(x)}) and {'bias' if name == 'bias' else 'weight'} type "
+                               f"({_type_name(other._layout)}) should be the same" if name == "bias" else
+                               f"expected scalar type {x.dtype.scalar_name} but found {other._layout.dtype.scalar_name}"
+                               if bias is None else
+                               f"Input type ({_type_name(x)}) and bias type ({_type_name(bias._layout)}) should be the same")
+
+
+def _shape_errors(n: int, x: Layout, w: Layout, bias: Tensor | None, padding: Numbers, dilation: Numbers, groups: int,
+                  transposed: bool) -> None:
+    channels = w.shape[0] if transposed else w.shape[1] * groups
+    if groups <= 0:
+        raise RuntimeError("non-positive groups is not supported")
+    if w.ndim != n + 2:
+        raise RuntimeError(f"Expected {n + 2}-dimensional weight for {n + 2}-dimensional input {list(x.shape)}, but got "
+                           f"{w.ndim}-dimensional weight of size {list(w.shape)} instead" if w.ndim != x.ndim else "weight")
+    if x.shape[1] != channels:
+        kind = "transposed=1, " if transposed else ""
+        raise RuntimeError(f"Given {kind or ''}groups={groups}, weight of size {list(w.shape)}, expected input{list(x.shape)} to have "
+                           f"{channels} channels, but got {x.shape[1]} channels instead" if not transposed else
+                           f"Given transposed=1, weight of size {list(w.shape)}, expected input{list(x.shape)} to have {channels} "
+                           f"channels, but got {x.shape[1]} channels instead")
+    if w.shape[0] % groups:
+        raise RuntimeError(f"Given groups={groups}, expected weight to be divisible by {groups} at dimension 0, but got weight of size "
+                           f"{list(w.shape)} instead")
+    outputs = w.shape[1] * groups if transposed else w.shape[0]
+    if bias is not None and tuple(bias._layout.shape) != (outputs,):
+        raise RuntimeError(f"Given {'transposed=1, ' if transposed else ''}weight of size {list(w.shape)}, expected bias to be "
+                           f"1-dimensional with {outputs} elements, but got bias of size {list(bias._layout.shape)} instead")
+    if not transposed:
+        padded = tuple(s + 2 * p for s, p in zip(x.shape[2:], padding))
+        reach = tuple(d * (k - 1) + 1 for k, d in zip(w.shape[2:], dilation))
+        if any(r > p for r, p in zip(reach, padded)):
+            raise RuntimeError(f"Calculated padded input size per channel: ({' x '.join(map(str, padded))}). Kernel size: "
+                               f"({' x '.join(map(str, reach))}). Kernel size can't be greater than actual input size")
+
+
+def convolution(input: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, padding: Any, dilation: Any, transposed: bool,
+                output_padding: Any, groups: int) -> Tensor:
+    """A convolution with complete arguments; the batch dimension is there."""
+    n = input._layout.ndim - 2
+    stride, dilation = expand_argument("stride", stride, n), expand_argument("dilation", dilation, n)
+    padding = expand_argument("padding", padding, n)
+    if any(p < 0 for p in padding):
+        raise RuntimeError("negative padding is not supported")
+    if any(s <= 0 for s in stride):
+        raise RuntimeError("non-positive stride is not supported")
+    if any(d <= 0 for d in dilation):
+        raise RuntimeError("dilation should be greater than zero")
+    _shape_errors(n, input._layout, weight._layout, bias, padding, dilation, groups, transposed)
+    _check_types(input, weight, bias)
+    if not transposed:
+        return _convolve(input, weight, bias, stride, padding, dilation, groups)
+    extra = expand_argument("output_padding", output_padding, n)
+    for e, s, d in zip(extra, stride, dilation):
+        if e >= s and e >= d:
+            raise RuntimeError(f"output padding must be smaller than either stride or dilation, but got output_padding_height: "
+                               f"{extra[0]} output_padding_width: {extra[-1]} stride_height: {stride[0]} stride_width: {stride[-1]} "
+                               f"dilation_height: {dilation[0]} dilation_width: {dilation[-1]}")
+    size = tuple((i - 1) * s - 2 * p + d * (k - 1) + e + 1 for i, s, p, d, k, e in
+                 zip(input._layout.shape[2:], stride, padding, dilation, weight._layout.shape[2:], extra))
+    return _gradient_of_input(input, weight, bias, size, stride, padding, dilation, groups)
+
+
+def _same_padding(input: Tensor, weight: Tensor, stride: Any, dilation: Any, n: int) -> tuple[Tensor, Numbers]:
+    """padding="same": symmetric where possible, otherwise one more at the end of a dimension."""
+    from flambeau.core.derive import NAMESPACE
+    if any(s != 1 for s in expand_argument("stride", stride, n)):
+        raise RuntimeError("padding='same' is not supported for strided convolutions")
+    total = [d * (k - 1) for d, k in zip(expand_argument("dilation", dilation, n), weight._layout.shape[2:])]
+    if any(t % 2 for t in total):
+        pads: list[int] = []
+        for t in reversed(total):
+            pads += [0, t % 2]
+        input = NAMESPACE["constant_pad_nd"](input, pads, 0)
+    return input, tuple(t // 2 for t in total)
+
+
+def _forward(n: int, input: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, padding: Any, dilation: Any, groups: int) -> Tensor:
+    layout = input._layout
+    if layout.ndim not in (n + 1, n + 2):
+        raise RuntimeError(f"Expected {n + 1}D (unbatched) or {n + 2}D (batched) input to conv{n}d, but got input of size: "
+                           f"{list(layout.shape)}")
+    batched = layout.ndim == n + 2
+    x = input if batched else input.unsqueeze(0)
+    if isinstance(padding, str):
+        if padding == "same":
+            x, padding = _same_padding(x, weight, stride, dilation, n)
+        elif padding == "valid":
+            padding = 0
+        else:
+            raise RuntimeError(f"Invalid padding string: '{padding}'")
+    made = convolution(x, weight, bias, stride, padding, dilation, False, 0, groups)
+    return made if batched else made.squeeze(0)
+
+
+def _transposed(n: int, input: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, padding: Any, output_padding: Any,
+                groups: int, dilation: Any) -> Tensor:
+    layout = input._layout
+    if layout.ndim not in (n + 1, n + 2):
+        raise RuntimeError(f"Expected {n + 1}D (unbatched) or {n + 2}D (batched) input to conv_transpose{n}d, but got input of size: "
+                           f"{list(layout.shape)}")
+    batched = layout.ndim == n + 2
+    made = convolution(input if batched else input.unsqueeze(0), weight, bias, stride, padding, dilation, True, output_padding, groups)
+    return made if batched else made.squeeze(0)
+
+
+@composite(method=False)
+def conv1d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
+           groups: int = 1) -> Tensor:
+    """Convolution over (N, C, L) or (C, L) with a weight of (O, C / groups, K)."""
+    return _forward(1, input, weight, bias, stride, padding, dilation, groups)
+
+
+@composite(method=False)
+def conv2d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
+           groups: int = 1) -> Tensor:
+    """Convolution over (N, C, H, W) or (C, H, W) with a weight of (O, C / groups, KH, KW)."""
+    return _forward(2, input, weight, bias, stride, padding, dilation, groups)
+
+
+@composite(method=False)
+def conv3d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
+           groups: int = 1) -> Tensor:
+    """Convolution over (N, C, D, H, W) or (C, D, H, W)."""
+    return _forward(3, input, weight, bias, stride, padding, dilation, groups)
+
+
+@composite(method=False)
+def conv_transpose1d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0,
+                     output_padding: Any = 0, groups: int = 1, dilation: Any = 1) -> Tensor:
+    """Transposed convolution over (N, C, L) with a weight of (C, O / groups, K)."""
+    return _transposed(1, input, weight, bias, stride, padding, output_padding, groups, dilation)
+
+
+@composite(method=False)
+def conv_transpose2d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0,
+                     output_padding: Any = 0, groups: int = 1, dilation: Any = 1) -> Tensor:
+    """Transposed convolution over (N, C, H, W) with a weight of (C, O / groups, KH, KW)."""
+    return _transposed(2, input, weight, bias, stride, padding, output_padding, groups, dilation)
+
+
+@composite(method=False)
+def conv_transpose3d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0,
+                     output_padding: Any = 0, groups: int = 1, dilation: Any = 1) -> Tensor:
+    """Transposed convolution over (N, C, D, H, W)."""
+    return _transposed(3, input, weight, bias, stride, padding, output_padding, groups, dilation)

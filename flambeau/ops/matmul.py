@@ -1,0 +1,409 @@
+"""Matrix products: mm, bmm, mv, dot, matmul, linear, addmm and its relatives.
+
+Stands on codegen.gemm: each call is one plan, kept by the layouts of its operands. Transposed and broadcast operands are read
+where they lie; a bias is added in the product's epilogue.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable
+
+from flambeau.base import geometry
+from flambeau.base.layout import Layout, register_cache
+from flambeau.codegen import launch as launching
+from flambeau.codegen.gemm import Matrix, gemm_phases
+from flambeau.core.declare import composite, operator
+from flambeau.core.op import RELEASE_FROM
+from flambeau.core.tensor import Tensor
+
+_plans: dict[Any, Callable] = register_cache({})
+
+
+def _multiply(kind: str, a: Tensor, b: Tensor, shape: tuple[int, ...], sizes: tuple[int, int, int], batch: tuple[int, int],
+              a_strides: tuple, b_strides: tuple, addend: Tensor | None = None, addend_strides: tuple = (),
+              alpha: float = 1, beta: float = 1) -> Tensor:
+    """Make, keep and run the plan of a product: sizes (m, n, k), strides (outer batch, inner batch, row, column)."""
+    m, n, k = sizes
+    dtype = a._layout.dtype
+    out = Layout.contiguous(shape, dtype, a._layout.device)
+    c = Matrix(0, (batch[1] * m * n, m * n, n, 1))
+    d = None if addend is None else Matrix(3, addend_strides)
+    phases, scratch = gemm_phases(dtype, m, n, k, Matrix(1, a_strides), Matrix(2, b_strides), c, batch, addend=d, alpha=alpha, beta=beta)
+    items = [dtype.itemsize] * (2 if addend is None else 3)
+    launch = launching.plan(phases, [out], items, "", scratch, release=m * n * max(k, 1) * batch[0] * batch[1] >= RELEASE_FROM)
+    key = (kind, a._layout, b._layout, alpha, beta) + (() if addend is None else (addend._layout,))
+    _plans[key] = launch
+    return launch(None, a, b) if addend is None else launch(None, a, b, addend)
+
+
+def same_dtype(name: str, *tensors: Tensor) -> None:
+    first = tensors[0]._layout
+    for t in tensors[1:]:
+        if t._layout.dtype is not first.dtype:
+            if name == "mm":
+                raise RuntimeError(f"expected m1 and m2 to have the same dtype, but got: {_c(first)} != {_c(t._layout)}")
+            raise RuntimeError(f"expected scalar type {first.dtype.scalar_name} but found {t._layout.dtype.scalar_name}")
+        if t._layout.device is not first.device:
+            raise RuntimeError(f"Expected all tensors to be on the same device, but found at least two devices, {first.device} and "
+                               f"{t._layout.device}!")
+
+
+def _c(layout: Layout) -> str:
+    return {"float32": "float", "float64": "double", "int64": "long", "float16": "c10::Half", "bfloat16": "c10::BFloat16",
+            "int32": "int", "int16": "short", "int8": "signed char", "uint8": "unsigned char"}.get(layout.dtype.name, layout.dtype.name)
+
+
+@operator(node="MmBackward0", out=True)
+def mm(input: Tensor, mat2: Tensor) -> Tensor:
+    """The product of two matrices, (m, k) by (k, n). Both of one dtype; RuntimeError if shapes or dtypes don't fit."""
+    launch = _plans.get(("mm", input._layout, mat2._layout, 1, 1))
+    if launch is not None:
+        return launch(None, input, mat2)
+    a, b = input._layout, mat2._layout
+    if a.ndim != 2 or b.ndim != 2:
+        raise RuntimeError("self must be a matrix" if a.ndim != 2 else "mat2 must be a matrix")
+    if a.shape[1] != b.shape[0]:
+        raise RuntimeError(f"mat1 and mat2 shapes cannot be multiplied ({a.shape[0]}x{a.shape[1]} and {b.shape[0]}x{b.shape[1]})")
+    same_dtype("mm", input, mat2)
+    return _multiply("mm", input, mat2, (a.shape[0], b.shape[1]), (a.shape[0], b.shape[1], a.shape[1]), (1, 1),
+                     (0, 0, *a.strides), (0, 0, *b.strides))
+
+
+@mm.vjp
+def _(g, input, mat2, need):
+    return (mm(g, adjoint(mat2)) if need["input"] else None, mm(adjoint(input), g) if need["mat2"] else None)
+
+
+def adjoint(x: Tensor) -> Tensor:
+    """The conjugate transpose of the last two dimensions."""
+    x = x.transpose(-2, -1)
+    return x.conj() if x._layout.dtype.is_complex else x
+
+
+@operator(node="BmmBackward0", out=True)
+def bmm(input: Tensor, mat2: Tensor) -> Tensor:
+    """Products of matrices in batches, (b, m, k) by (b, k, n)."""
+    launch = _plans.get(("bmm", input._layout, mat2._layout, 1, 1))
+    if launch is not None:
+        return launch(None, input, mat2)
+    a, b = input._layout, mat2._layout
+    for position, layout in ((1, a), (2, b)):
+        if layout.ndim != 3:
+            raise RuntimeError(f"batch{position} must be a 3D tensor")
+    if a.shape[0] != b.shape[0] or a.shape[2] != b.shape[1]:
+        raise RuntimeError(f"Expected size for first two dimensions of batch2 tensor to be: [{a.shape[0]}, {a.shape[2]}] but got: "
+                           f"[{b.shape[0]}, {b.shape[1]}].")
+    same_dtype("bmm", input, mat2)
+    count, m, k = a.shape
+    return _multiply("bmm", input, mat2, (count, m, b.shape[2]), (m, b.shape[2], k), (1, count), (0, *a.strides), (0, *b.strides))
+
+
+@bmm.vjp
+def _(g, input, mat2, need):
+    return (bmm(g, adjoint(mat2)) if need["input"] else None, bmm(adjoint(input), g) if need["mat2"] else None)
+
+
+@operator(node="MvBackward0", out=True)
+def mv(input: Tensor, vec: Tensor) -> Tensor:
+    """The product of a matrix and a vector, (m, k) by (k,)."""
+    a, b = input._layout, vec._layout
+    if a.ndim != 2 or b.ndim != 1:
+        raise RuntimeError(f"vector + matrix @ vector expected, got 1, {a.ndim}, {b.ndim}")
+    if a.shape[1] != b.shape[0]:
+        raise RuntimeError(f"size mismatch, got input ({a.shape[0]}), mat ({a.shape[0]}x{a.shape[1]}), vec ({b.shape[0]})")
+    launch = _plans.get(("mv", a, b, 1, 1))
+    if launch is not None:
+        return launch(None, input, vec)
+    same_dtype("mv", input, vec)
+    return _multiply("mv", input, vec, (a.shape[0],), (a.shape[0], 1, a.shape[1]), (1, 1), (0, 0, *a.strides),
+                     (0, 0, b.strides[0], 0))
+
+
+@mv.vjp
+def _(g, input, vec, need):
+    return (g.unsqueeze(1) * (vec.conj() if vec.is_complex() else vec) if need["input"] else None,
+            mv(adjoint(input), g) if need["vec"] else None)
+
+
+@operator(node="DotBackward0", out=True)
+def dot(input: Tensor, tensor: Tensor) -> Tensor:
+    """The sum of the products of two vectors' elements; zero-dim."""
+    a, b = input._layout, tensor._layout
+    if a.ndim != 1 or b.ndim != 1:
+        raise RuntimeError(f"1D tensors expected, but got {a.ndim}D and {b.ndim}D tensors")
+    if a.dtype is not b.dtype:
+        raise RuntimeError(f"dot : expected both vectors to have same dtype, but found {a.dtype.scalar_name} and "
+                           f"{b.dtype.scalar_name}")
+    if a.shape != b.shape:
+        raise RuntimeError(f"inconsistent tensor size, expected tensor [{a.shape[0]}] and src [{b.shape[0]}] to have the same number "
+                           f"of elements, but got {a.shape[0]} and {b.shape[0]} elements respectively")
+    launch = _plans.get(("dot", a, b, 1, 1))
+    if launch is not None:
+        return launch(None, input, tensor)
+    return _multiply("dot", input, tensor, (), (1, 1, a.shape[0]), (1, 1), (0, 0, 0, a.strides[0]), (0, 0, b.strides[0], 0))
+
+
+@dot.vjp
+def _(g, input, tensor, need):
+    def conjugated(x):
+        return x.conj() if x.is_complex() else x
+    return (g * conjugated(tensor) if need["input"] else None, g * conjugated(input) if need["tensor"] else None)
+
+
+@composite(dunder="__matmul__", out=True)
+def matmul(input: Tensor, other: Tensor) -> Tensor:
+    """Matrix product: vectors, matrices, and batches of matrices whose leading dimensions broadcast."""
+    if not isinstance(other, Tensor):
+        raise TypeError(f"matmul(): argument 'other' (position 2) must be Tensor, not {type(other).__name__}")
+    a, b = input._layout, other._layout
+    if a.ndim == 2 and b.ndim == 2:
+        return mm(input, other)
+    if a.ndim == 0 or b.ndim == 0:
+        raise RuntimeError(f"both arguments to matmul need to be at least 1D, but they are {a.ndim}D and {b.ndim}D")
+    if a.ndim == 1 and b.ndim == 1:
+        return dot(input, other)
+    if a.ndim == 2 and b.ndim == 1:
+        return mv(input, other)
+    if a.ndim == 1:
+        return matmul(input.unsqueeze(0), other).squeeze(-2)
+    if b.ndim == 1:
+        return matmul(input, other.unsqueeze(1)).squeeze(-1)
+    if a.shape[-1] != b.shape[-2]:
+        if b.ndim == 2:
+            rows = 1
+            for size in a.shape[:-1]:
+                rows *= size
+            raise RuntimeError(f"mat1 and mat2 shapes cannot be multiplied ({rows}x{a.shape[-1]} and {b.shape[0]}x{b.shape[1]})")
+        batch = 1
+        for size in geometry.broadcast(a.shape[:-2], b.shape[:-2]):
+            batch *= size
+        raise RuntimeError(f"Expected size for first two dimensions of batch2 tensor to be: [{batch}, {a.shape[-1]}] but got: "
+                           f"[{batch}, {b.shape[-2]}].")
+    if b.ndim == 2 and a.is_contiguous:
+        return mm(input.reshape(-1, a.shape[-1]), other).view(*a.shape[:-1], b.shape[-1])
+    lead = tuple(geometry.broadcast(a.shape[:-2], b.shape[:-2]))
+    left = input.expand(*lead, *a.shape[-2:]).reshape(-1, *a.shape[-2:]) if len(lead) != 1 or a.shape[:-2] != lead else input
+    right = other.expand(*lead, *b.shape[-2:]).reshape(-1, *b.shape[-2:]) if len(lead) != 1 or b.shape[:-2] != lead else other
+    if len(lead) == 1:
+        return bmm(left, right)
+    if 0 in lead:
+        return input.new_zeros(*lead, a.shape[-2], b.shape[-1])
+    return bmm(left, right).view(*lead, a.shape[-2], b.shape[-1])
+
+
+def __rmatmul__(self: Tensor, other: Any) -> Tensor:
+    return matmul(other, self)
+
+
+setattr(Tensor, "__rmatmul__", __rmatmul__)
+
+
+def _linear(input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    a, w = input._layout, weight._layout
+    launch = _plans.get(("linear", a, w, 1, 1) if bias is None else ("linear", a, w, 1, 1, bias._layout))
+    if launch is not None:
+        return launch(None, input, weight) if bias is None else launch(None, input, weight, bias)
+    if not a.is_contiguous and a.ndim > 2:
+        return _linear(input.contiguous(), weight, bias)
+    rows = a.numel // a.shape[-1] if a.shape[-1] else _product(a.shape[:-1])
+    n, k = w.shape
+    row = (a.strides[-2] if a.ndim == 2 else a.shape[-1]) if a.ndim > 1 else 0
+    return _multiply("linear", input, weight, (*a.shape[:-1], n), (rows, n, k), (1, 1), (0, 0, row, a.strides[-1]),
+                     (0, 0, w.strides[1], w.strides[0]), bias, () if bias is None else (0, 0, 0, bias._layout.strides[0]))
+
+
+def _product(sizes: Any) -> int:
+    result = 1
+    for size in sizes:
+        result *= size
+    return result
+
+
+def _linear_vjp(g, input, weight, need):
+    gx = gw = gb = None
+    flat = g if g._layout.ndim == 2 else g.reshape(-1, g._layout.shape[-1])
+    if need["input"]:
+        gx = linear(g, weight.t())
+    if need["weight"]:
+        x = input if input._layout.ndim == 2 else input.reshape(-1, input._layout.shape[-1])
+        gw = mm(flat.t().conj() if flat.is_complex() else flat.t(), x)
+        gw = gw.conj() if gw.is_complex() else gw
+    if need.get("bias"):
+        gb = flat.sum(0)
+    return gx, gw, gb
+
+
+@operator(node="AddmmBackward0", method=False, function=False)
+def _linear_with_bias(input: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    return _linear(input, weight, bias)
+
+
+@operator(node="MmBackward0", method=False, function=False)
+def _linear_plain(input: Tensor, weight: Tensor) -> Tensor:
+    return _linear(input, weight, None)
+
+
+@operator(node="ViewBackward0", method=False, function=False)
+def _linear_batched(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    return _linear(input, weight, bias)
+
+
+_linear_with_bias.vjp(_linear_vjp)
+_linear_plain.vjp(_linear_vjp)
+_linear_batched.vjp(_linear_vjp)
+
+
+@composite(method=False, function=False)
+def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """input @ weight.T + bias: (*, in) by (out, in) gives (*, out). RuntimeError if shapes or dtypes don't fit."""
+    a, w = input._layout, weight._layout
+    if w.ndim == 2 and a.ndim and a.shape[-1] == w.shape[1] and a.dtype is w.dtype and (
+            bias is None or bias._layout.dtype is a.dtype and bias._layout.shape == w.shape[:1]):
+        if a.ndim == 2:
+            return _linear_plain(input, weight) if bias is None else _linear_with_bias(input, weight, bias)
+        return _linear_batched(input, weight, bias)
+    if w.ndim == 1 and (bias is None or bias._layout.ndim == 0):
+        product = matmul(input, weight)
+        return product if bias is None else product + bias
+    if w.ndim != 2 or not a.ndim:
+        raise RuntimeError(f"linear(): expected a weight of 2 dimensions, got shapes {list(a.shape)} and {list(w.shape)}")
+    if a.shape[-1] != w.shape[1]:
+        rows = _product(a.shape[:-1])
+        raise RuntimeError(f"mat1 and mat2 shapes cannot be multiplied ({rows}x{a.shape[-1]} and {w.shape[1]}x{w.shape[0]})")
+    if a.dtype is not w.dtype or bias is not None and bias._layout.dtype is not a.dtype:
+        raise RuntimeError(f"mat1 and mat2 must have the same dtype, but got {a.dtype.scalar_name} and {w.dtype.scalar_name}")
+    assert bias is not None
+    return matmul(input, weight.t()) + bias
+
+
+def _scaled(x: Any) -> Any:
+    return x.item() if isinstance(x, Tensor) else x
+
+
+@operator(node="AddmmBackward0", out=True, inplace=True)
+def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+    """beta * input + alpha * mat1 @ mat2; input broadcasts to (m, n)."""
+    a, b = mat1._layout, mat2._layout
+    if a.ndim != 2 or b.ndim != 2:
+        raise RuntimeError(f"mat1 must be a matrix, got {a.ndim}-D tensor" if a.ndim != 2 else
+                           f"mat2 must be a matrix, got {b.ndim}-D tensor")
+    if a.shape[1] != b.shape[0]:
+        raise RuntimeError(f"mat1 and mat2 shapes cannot be multiplied ({a.shape[0]}x{a.shape[1]} and {b.shape[0]}x{b.shape[1]})")
+    same_dtype("addmm", mat1, mat2)
+    if input._layout.dtype is not a.dtype:
+        raise RuntimeError(f"self and mat2 must have the same dtype, but got {input._layout.dtype.scalar_name} and "
+                           f"{b.dtype.scalar_name}")
+    shape = (a.shape[0], b.shape[1])
+    launch = _plans.get(("addmm", a, b, alpha, beta, input._layout))
+    if launch is not None:
+        return launch(None, mat1, mat2, input)
+    return _with_addend("addmm", input, mat1, mat2, shape, (*shape, a.shape[1]), (1, 1), (0, 0, *a.strides), (0, 0, *b.strides),
+                        beta, alpha)
+
+
+def _with_addend(kind, input, first, second, shape, sizes, batch, a_strides, b_strides, beta, alpha) -> Tensor:
+    own = input._layout
+    try:
+        strides = geometry.broadcast_strides(own.shape, own.strides, shape) if tuple(geometry.broadcast(own.shape, shape)) == shape \
+            else None
+    except RuntimeError:
+        strides = None
+    if strides is None:
+        raise RuntimeError(f"The expanded size of the tensor ({shape[-1]}) must match the existing size ({own.shape[-1]}) at "
+                           f"non-singleton dimension {len(shape) - 1}.  Target sizes: {list(shape)}.  Tensor sizes: {list(own.shape)}")
+    integral = not (own.dtype.is_floating_point or own.dtype.is_complex)
+    if integral and (isinstance(alpha, float) or isinstance(beta, float)):
+        raise RuntimeError(f"For integral input tensors, argument {'beta' if isinstance(beta, float) else 'alpha'} must not be a "
+                           "floating point number.")
+    if beta == 0:
+        product = _multiply(f"{kind} product", first, second, shape, sizes, batch, a_strides, b_strides, None, (), alpha)
+        return product
+    return _multiply(kind, first, second, shape, sizes, batch, a_strides, b_strides, input, ((0,) * (4 - len(strides)) + strides),
+                     alpha, beta)
+
+
+@addmm.vjp
+def _(g, input, mat1, mat2, beta, alpha, need):
+    return (g * beta if need["input"] else None, mm(g, adjoint(mat2)) * alpha if need["mat1"] else None,
+            mm(adjoint(mat1), g) * alpha if need["mat2"] else None)
+
+
+@operator(node="BaddbmmBackward0", out=True, inplace=True)
+def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+    """beta * input + alpha * bmm(batch1, batch2)."""
+    a, b = batch1._layout, batch2._layout
+    if a.ndim != 3 or b.ndim != 3:
+        raise RuntimeError("batch1 must be a 3D tensor" if a.ndim != 3 else "batch2 must be a 3D tensor")
+    if a.shape[0] != b.shape[0] or a.shape[2] != b.shape[1]:
+        raise RuntimeError(f"Expected size for first two dimensions of batch2 tensor to be: [{a.shape[0]}, {a.shape[2]}] but got: "
+                           f"[{b.shape[0]}, {b.shape[1]}].")
+    same_dtype("baddbmm", batch1, batch2, input)
+    shape = (a.shape[0], a.shape[1], b.shape[2])
+    launch = _plans.get(("baddbmm", a, b, alpha, beta, input._layout))
+    if launch is not None:
+        return launch(None, batch1, batch2, input)
+    return _with_addend("baddbmm", input, batch1, batch2, shape, (a.shape[1], b.shape[2], a.shape[2]), (1, a.shape[0]),
+                        (0, *a.strides), (0, *b.strides), beta, alpha)
+
+
+@baddbmm.vjp
+def _(g, input, batch1, batch2, beta, alpha, need):
+    return (g * beta if need["input"] else None, bmm(g, adjoint(batch2)) * alpha if need["batch1"] else None,
+            bmm(adjoint(batch1), g) * alpha if need["batch2"] else None)
+
+
+@composite(out=True, inplace=True)
+def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+    """beta * input + alpha * the sum over the batch of bmm(batch1, batch2)."""
+    product = bmm(batch1, batch2).sum(0)
+    return (product if alpha == 1 else product * alpha) + (input if beta == 1 else input * beta)
+
+
+@composite(out=True, inplace=True)
+def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+    """beta * input + alpha * mat @ vec."""
+    product = mv(mat, vec)
+    product = product if alpha == 1 else product * alpha
+    return product if beta == 0 else product + (input if beta == 1 else input * beta)
+
+
+@composite(out=True, inplace=True)
+def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+    """beta * input + alpha * outer(vec1, vec2)."""
+    product = outer(vec1, vec2)
+    product = product if alpha == 1 else product * alpha
+    return product if beta == 0 else product + (input if beta == 1 else input * beta)
+
+
+@composite(out=True)
+def outer(input: Tensor, vec2: Tensor) -> Tensor:
+    """The products of each element of one vector with each of the other, (n, m)."""
+    if input._layout.ndim != 1 or vec2._layout.ndim != 1:
+        raise RuntimeError(f"outer: Expected 1-D argument {'self' if input._layout.ndim != 1 else 'vec2'}, but got "
+                           f"{(input if input._layout.ndim != 1 else vec2)._layout.ndim}-D")
+    return input.unsqueeze(1) * vec2
+
+
+@composite(out=True)
+def ger(input: Tensor, vec2: Tensor) -> Tensor:
+    """Another name of `outer`."""
+    return outer(input, vec2)
+
+
+@composite(out=True)
+def vdot(input: Tensor, other: Tensor) -> Tensor:
+    """dot with the conjugate of the first vector."""
+    return dot(input.conj() if input.is_complex() else input, other)
+
+
+@composite(out=True)
+def inner(input: Tensor, other: Tensor) -> Tensor:
+    """Sums of products over the last dimensions of both."""
+    if input._layout.ndim == 0 or other._layout.ndim == 0:
+        return input * other
+    if input._layout.shape[-1] != other._layout.shape[-1]:
+        raise RuntimeError("inner() the last dimension must match on both input tensors but got shapes "
+                           f"{list(input._layout.shape)} and {list(other._layout.shape)}")
+    a, b = input._layout.shape, other._layout.shape
+    product = mm(input.reshape(-1, a[-1]), other.reshape(-1, b[-1]).t())
+    return product.reshape(*a[:-1], *b[:-1])

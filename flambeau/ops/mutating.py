@@ -1,0 +1,125 @@
+"""`@mutating`: declare `name` and `name_` by a function that writes into its first argument.
+
+`name` clones first; `name_` writes in place and rewires the graph. Stands on core.declare; used by the families that scatter.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from typing import Any, Callable
+
+from flambeau.base import geometry
+from flambeau.core import inplace as rewiring
+from flambeau.core import modes, overrides
+from flambeau.core.declare import TENSOR, operator
+from flambeau.core.derive import NAMESPACE, compile_source
+from flambeau.core.tensor import Tensor, tensor_from
+from flambeau.ops.copy import clone_raw
+
+_SOURCE = '''
+def {name}({signature}):
+    """In-place version of {public}()."""
+    if active.count or {special}:
+        return general(({arguments},))
+    if not {first}._layout.is_contiguous:
+        refuse_overlap({first})
+    if ({wanted}) and local.grad:
+        return recorded(({arguments},))
+    write({arguments})
+    return {first}
+'''
+
+
+def refuse_overlap(tensor: Tensor) -> None:
+    """RuntimeError if two indices of a tensor that is to be written name one element."""
+    layout = tensor._layout
+    if geometry.overlaps_itself(layout.shape, layout.strides):
+        raise RuntimeError(geometry.OVERLAPS_ITSELF)
+
+
+def mutating(node: str | None = None, out: bool = True, function: bool = True, method: bool = True, name: str | None = None) -> Callable:
+    """Declare an operator by `write(input, ...)`, which overwrites (part of) `input` and returns nothing."""
+    def declare(write: Callable) -> Callable:
+        public = name or write.__name__
+        parameters = list(inspect.signature(write).parameters.values())
+
+        @functools.wraps(write)
+        def implementation(*args: Any, **kwargs: Any) -> Tensor:
+            result = clone_raw(args[0])
+            write(result, *args[1:], **kwargs)
+            result._storage.version = 0
+            return result
+        made = operator(node=node, out=out, function=function, method=method, name=public)(implementation)
+        made.write = write
+        made.in_place = _in_place(made, write, parameters, public)
+        if function:
+            NAMESPACE[public + "_"] = made.in_place
+        if method:
+            setattr(Tensor, public + "_", made.in_place)
+        return made
+    return declare
+
+
+def _in_place(made: Callable, write: Callable, parameters: list[inspect.Parameter], public: str) -> Callable:
+    declared = made.operator
+    parts, star = [], False
+    for p in parameters:
+        if p.kind is p.KEYWORD_ONLY and not star:
+            parts.append("*")
+            star = True
+        parts.append(p.name if p.default is p.empty else f"{p.name}={p.default!r}")
+    tensors = [n for n in declared.tensors if declared.kinds[n] == TENSOR]
+    position = {n: i for i, n in enumerate(declared.parameters)}
+    keywords = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY]
+
+    def call(values: tuple) -> None:
+        write(*[v for n, v in zip(declared.parameters, values) if n not in keywords],
+              **{n: v for n, v in zip(declared.parameters, values) if n in keywords})
+
+    def general(values: tuple) -> Any:
+        given = [values[position[n]] for n in tensors]
+        if overrides.any_override(given):
+            positional = [v for n, v in zip(declared.parameters, values) if n not in keywords]
+            return overrides.dispatch(scope[public + "_"], positional,
+                                      {n: v for n, v in zip(declared.parameters, values) if n in keywords}, given)
+        if not isinstance(given[0], Tensor):
+            raise TypeError(f"{public}_(): argument 'input' (position 1) must be Tensor, not {type(given[0]).__name__}")
+        refuse_overlap(given[0])
+        if modes.local.grad and any(getattr(x, "_node", None) is not None for x in given):
+            return recorded(values)
+        call(values)
+        return given[0]
+
+    def recorded(values: tuple) -> Tensor:
+        self = values[0]
+        rewiring.check(self)
+        edge = (self._node, self._index)
+        modes.local.grad = False
+        try:
+            # the rule may want the values from before the write
+            before = clone_raw(self) if declared.parameters[0] in declared.rule_names else tensor_from(
+                self._storage, self._offset, self._layout)
+            call(values)
+        finally:
+            modes.local.grad = True
+        before._node, before._index = edge
+        alias = tensor_from(self._storage, self._offset, self._layout)
+        rewiring.rebase(self, declared.record([before, *values[1:]], alias))
+        return self
+    scope: dict[str, Any] = {"active": modes.active, "local": modes.local, "plain": overrides.PLAIN, "general": general,
+                             "recorded": recorded, "write": write, "refuse_overlap": refuse_overlap}
+    source = _SOURCE.format(
+        name=public + "_", public=public, signature=", ".join(parts), first=parameters[0].name,
+        arguments=", ".join(f"{p.name}={p.name}" if False else p.name for p in parameters) if not keywords else ", ".join(
+            p.name for p in parameters),
+        special=" or ".join(f"({n}.__class__ not in plain)" for n in tensors),
+        wanted=" or ".join(f"getattr({n}, '_node', None) is not None" for n in tensors))
+    if keywords:
+        source = source.replace("    write(", "    write_by_name((").replace(f"{', '.join(p.name for p in parameters)})\n    return",
+                                                                            f"{', '.join(p.name for p in parameters)},))\n    return")
+        scope["write_by_name"] = call
+    compile_source(f"<flambeau {public}_>", source, scope)
+    function = scope[public + "_"]
+    function.__module__ = "flambeau"
+    return function

@@ -1,0 +1,242 @@
+"""Several views of one tensor at once: split, chunk, unbind, tensor_split and their relatives.
+
+The parts of one call share a node, which joins their gradients with `cat` or `stack`. Stands on core.views.
+"""
+
+from __future__ import annotations
+
+import itertools
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from flambeau.base import geometry
+from flambeau.base.layout import Layout
+from flambeau.core import views
+from flambeau.core.derive import NAMESPACE
+from flambeau.core.inplace import MULTI_VIEW
+from flambeau.core.modes import local
+from flambeau.core.node import MultiNode, Node
+from flambeau.core.tensor import Tensor, tensor_from, view_of
+from flambeau.core.views import plain, public
+
+# ---------------------------------------------------------------- gradients
+
+
+class _PartsBackward(MultiNode):
+    """A recorded split into several views."""
+
+    __slots__ = ()
+
+    def _filled(self, gradients: Sequence[Any], shapes: Sequence[Sequence[int]]) -> list[Any]:
+        """The parts' gradients, zeros for those nobody asked for."""
+        known = next(gradient for gradient in gradients if gradient is not None)
+        return [known.new_zeros(shape) if gradient is None else gradient
+                for gradient, shape in zip(gradients, shapes, strict=True)]
+
+
+class SplitBackward0(_PartsBackward):
+    """saved: dimension, sizes of the parts."""
+
+    __slots__ = ()
+
+    def apply(self, gradients: Sequence[Any]) -> tuple[Any, ...]:
+        dim, sizes = self.saved  # type: ignore[misc]
+        shape = self.inputs[0].shape  # type: ignore[union-attr]
+        shapes = [(*shape[:dim], size, *shape[dim + 1:]) for size in sizes]
+        return (NAMESPACE["cat"](self._filled(gradients, shapes), dim),)
+
+
+class SplitWithSizesBackward0(SplitBackward0):
+    """A split whose sizes the caller gave."""
+
+    __slots__ = ()
+
+
+class UnbindBackward0(_PartsBackward):
+    """saved: dimension."""
+
+    __slots__ = ()
+
+    def apply(self, gradients: Sequence[Any]) -> tuple[Any, ...]:
+        (dim,) = self.saved  # type: ignore[misc]
+        shape = self.inputs[0].shape  # type: ignore[union-attr]
+        part = (*shape[:dim], *shape[dim + 1:])
+        return (NAMESPACE["stack"](self._filled(gradients, [part] * shape[dim]), dim),)
+
+
+def _record_parts(parts: list[Any], source: Any, kind: type[MultiNode], saved: tuple[Any, ...]) -> None:
+    node: Node | None = None
+    if source._node is not None and local.grad:
+        node = kind(len(parts), ((source._node, source._index),), (source._layout,), saved)
+    for index, part in enumerate(parts):
+        part._creation = MULTI_VIEW
+        part._node, part._index = node, index if node is not None else 0
+
+
+def _split_sizes(input: Any, sizes: Sequence[int], dim: int, kind: type[MultiNode]) -> tuple[Any, ...]:
+    parts: list[Any] = []
+    layout, start = input._layout, 0
+    made: dict[int, Layout] = {}
+    for size in sizes:
+        if size not in made:
+            made[size] = Layout.of((*layout.shape[:dim], size, *layout.shape[dim + 1:]), layout.strides, layout.dtype,
+                                   layout.device, layout.flavor)
+        parts.append(view_of(input, input._offset + start * layout.strides[dim], made[size]))
+        start += size
+    _record_parts(parts, input, kind, (dim, tuple(sizes)))
+    return tuple(parts)
+
+
+@public
+def split(tensor: Any, split_size_or_sections: int | Sequence[int], dim: int = 0) -> tuple[Any, ...]:
+    """Parts of one size (the last may be smaller), or of the given sizes, along a dimension."""
+    if isinstance(split_size_or_sections, (tuple, list)):
+        return split_with_sizes(tensor, split_size_or_sections, dim)
+    layout, size = tensor._layout, operator.index(split_size_or_sections)
+    if not layout.ndim:
+        raise RuntimeError("split expects at least a 1-dimensional tensor")
+    if size < 0:
+        raise RuntimeError(f"split expects split_size be non-negative, but got split_size={size}")
+    place = geometry.wrap_dim(dim, layout.ndim)
+    length = layout.shape[place]
+    if size == 0:
+        if length:
+            raise RuntimeError(f"split_size can only be 0 if dimension size is 0, but got dimension size of {length}")
+        return _split_sizes(tensor, (0,), place, SplitBackward0)
+    count = max((length + size - 1) // size, 1)
+    return _split_sizes(tensor, [size] * (count - 1) + [length - size * (count - 1)], place, SplitBackward0)
+
+
+@public
+def split_with_sizes(input: Any, split_sizes: Sequence[int], dim: int = 0) -> tuple[Any, ...]:
+    """Parts of the given sizes along a dimension, which they must fill."""
+    layout = input._layout
+    if not layout.ndim:
+        raise RuntimeError("split_with_sizes expects at least a 1-dimensional tensor")
+    place = geometry.wrap_dim(dim, layout.ndim)
+    sizes = list(plain(tuple(split_sizes)))
+    if any(size < 0 for size in sizes):
+        raise RuntimeError(f"split_with_sizes expects split_sizes have only non-negative entries, but got split_sizes="
+                           f"{sizes}")
+    if sum(sizes) != layout.shape[place]:
+        raise RuntimeError(f"split_with_sizes expects split_sizes to sum exactly to {layout.shape[place]} (input "
+                           f"tensor's size at dimension {place}), but got split_sizes={sizes}")
+    return _split_sizes(input, sizes, place, SplitWithSizesBackward0)
+
+
+@public
+def chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Any, ...]:
+    """At most `chunks` parts of equal size (the last may be smaller) along a dimension."""
+    layout = input._layout
+    if not layout.ndim:
+        raise RuntimeError("chunk expects at least a 1-dimensional tensor")
+    if chunks <= 0:
+        raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
+    place = geometry.wrap_dim(dim, layout.ndim)
+    size = (layout.shape[place] + chunks - 1) // chunks
+    if size == 0:
+        return _split_sizes(input, [0] * chunks, place, SplitWithSizesBackward0)
+    return split(input, size, place)
+
+
+class UnsafeSplitBackward0(SplitBackward0):
+    """A split whose parts may be written to."""
+
+    __slots__ = ()
+
+
+class UnsafeSplitWithSizesBackward0(SplitBackward0):
+    """A split by sizes whose parts may be written to."""
+
+    __slots__ = ()
+
+
+_UNSAFE = {SplitBackward0: UnsafeSplitBackward0, SplitWithSizesBackward0: UnsafeSplitWithSizesBackward0}
+
+
+def _unsafe(split_function: Callable[..., Any]) -> Callable[..., Any]:
+    """The variant whose parts are no views for autograd: each may be written to if the input isn't used again."""
+
+    def split_apart(input: Any, *arguments: Any, **keywords: Any) -> tuple[Any, ...]:
+        parts = split_function(input.detach(), *arguments, **keywords)
+        parts = tuple(tensor_from(part._storage, part._offset, part._layout) for part in parts)
+        if input._node is not None and local.grad:
+            like = split_function(input, *arguments, **keywords)[0]._node
+            node = _UNSAFE[type(like)](len(parts), like.edges, like.inputs, like.saved)
+            for index, part in enumerate(parts):
+                part._node, part._index = node, index
+        return parts
+
+    split_apart.__name__ = split_apart.__qualname__ = "unsafe_" + split_function.__name__
+    split_apart.__doc__ = f"`{split_function.__name__}` whose parts may be written to; the input must not be used again."
+    return public(split_apart)  # type: ignore[no-any-return]
+
+
+unsafe_split = _unsafe(split)
+unsafe_split_with_sizes = _unsafe(split_with_sizes)
+unsafe_chunk = _unsafe(chunk)
+
+
+@public
+def unbind(input: Any, dim: int = 0) -> tuple[Any, ...]:
+    """The positions of a dimension, one tensor each, without that dimension."""
+    layout = input._layout
+    if not layout.ndim:
+        raise IndexError("Dimension specified as 0 but tensor has no dimensions")
+    place = geometry.wrap_dim(dim, layout.ndim)
+    made = Layout.of(layout.shape[:place] + layout.shape[place + 1:], layout.strides[:place] + layout.strides[place + 1:],
+                     layout.dtype, layout.device, layout.flavor)
+    step, start = layout.strides[place], input._offset
+    parts = [view_of(input, start + index * step, made) for index in range(layout.shape[place])]
+    _record_parts(parts, input, UnbindBackward0, (place,))
+    return tuple(parts)
+
+
+@public
+def tensor_split(input: Any, indices_or_sections: Any, dim: int = 0) -> tuple[Any, ...]:
+    """Parts along a dimension: as equal as can be, if a number of them is given, or cut at the given positions."""
+    layout = input._layout
+    if not layout.ndim:
+        raise RuntimeError("tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims")
+    place = geometry.wrap_dim(dim, layout.ndim)
+    given = indices_or_sections
+    if isinstance(given, Tensor):
+        if given._layout.ndim > 1:
+            raise RuntimeError("tensor_split expected tensor_indices_or_sections to be a zero-dimensional or "
+                               f"one-dimensional tensor, but got a tensor with {given._layout.ndim} dims")
+        given = given.tolist()
+    length = layout.shape[place]
+    if isinstance(given, (tuple, list)):
+        cuts = [0, *plain(tuple(given)), length]
+    else:
+        if given <= 0:
+            raise RuntimeError(f"number of sections must be larger than 0, got {given}")
+        least, more = divmod(length, given)
+        cuts = [index * least + min(index, more) for index in range(given + 1)]
+    return tuple(views.slice_(input, place, start, end, 1) for start, end in itertools.pairwise(cuts))
+
+
+def _named_split(name: str, least: int, dim_of: Callable[[int], int]) -> Callable[..., Any]:
+    def splitter(input: Any, indices_or_sections: Any) -> tuple[Any, ...]:
+        ndim = input._layout.ndim
+        if ndim < least:
+            raise RuntimeError(f"torch.{name} requires a tensor with at least {least} dimension, but got a tensor with "
+                               f"{ndim} dimensions!")
+        dim = dim_of(ndim)
+        if isinstance(indices_or_sections, int):
+            size = input._layout.shape[dim]
+            if indices_or_sections <= 0 or size % indices_or_sections:
+                raise RuntimeError(f"torch.{name} attempted to split along dimension {dim}, but the size of the "
+                                   f"dimension {size} is not divisible by the split_size {indices_or_sections}!")
+        return tensor_split(input, indices_or_sections, dim)
+
+    splitter.__name__ = splitter.__qualname__ = name
+    splitter.__doc__ = f"`tensor_split` along the {('horizontal', 'vertical', 'depth')['hvd'.index(name[0])]} dimension."
+    public(splitter)
+    return splitter
+
+
+hsplit = _named_split("hsplit", 1, lambda ndim: 0 if ndim == 1 else 1)
+vsplit = _named_split("vsplit", 2, lambda ndim: 0)
+dsplit = _named_split("dsplit", 3, lambda ndim: 2)

@@ -1,0 +1,237 @@
+"""Reductions: sums, means, products, extrema and where they are, variances, norms, truth, counts.
+
+Each is a row program (core.rows): one pass over memory, cut into chunks for all threads when the rows are long; plans are kept by
+layout and dimensions. float32 accumulates in float64, half precision in float32, so that long sums stay exact to the last place.
+Order statistics are in ops.order, running sums in ops.scan.
+"""
+
+from __future__ import annotations
+
+import builtins
+import math
+import warnings
+from typing import Any, Callable, Sequence
+
+from flambeau.base import geometry
+from flambeau.base.dtype import bool_, float16, float32, float64, int64, uint8
+from flambeau.base.dtype import dtype as DType
+from flambeau.base.layout import Layout, register_cache
+from flambeau.core import returns
+from flambeau.core.declare import composite, operator
+from flambeau.core.derive import NAMESPACE
+from flambeau.core.op import Pointwise, call
+from flambeau.core.rows import FULL, KEEPDIM, KEPT, Rows
+from flambeau.core.tensor import Tensor
+from flambeau.ir import scalar as s
+from flambeau.ir.loops import Fold, Loop, Row, element, folded, position
+from flambeau.ir.scalar import cast, compute_dtype, constant
+
+Dims = "int | Sequence[int] | None"
+
+
+def wide(dtype: DType) -> DType:
+    """The dtype in which sums of `dtype` run: float64 for float32, float32 for half precision, else itself."""
+    if dtype is float32:
+        return float64
+    return s.compute_dtype(dtype)
+
+
+def reduction_dims(name: str, dim: Any, ndim: int) -> tuple[int, ...]:
+    """The dimensions that a `dim` argument names, ascending; None and () name all. TypeError if they are no integers."""
+    if dim is None or dim.__class__ is int:
+        return geometry.wrap_reduction_dims(dim, ndim)
+    if isinstance(dim, (list, tuple)):
+        try:
+            return geometry.wrap_reduction_dims([d.__index__() for d in dim], ndim)
+        except AttributeError:
+            pass
+    elif hasattr(dim, "__index__"):
+        return geometry.wrap_reduction_dims(dim.__index__(), ndim)
+    raise TypeError(f"{name}(): argument 'dim' must be tuple of ints, not {type(dim).__name__}")
+
+
+def one_dim(name: str, dim: Any, ndim: int) -> int:
+    """The dimension that a `dim` argument names, counted from the front."""
+    if dim.__class__ is not int:
+        if isinstance(dim, float) or not hasattr(dim, "__index__"):
+            raise TypeError(f"{name}(): argument 'dim' must be int, not {type(dim).__name__}")
+        dim = dim.__index__()
+    return geometry.wrap_dim(dim, ndim)
+
+
+def hashable(dim: Any) -> Any:
+    return tuple(dim) if dim.__class__ is list else dim
+
+
+class Reducer:
+    """The plans of one reduction under (layout, dim, keepdim, more); `prepare` makes what is missing.
+
+    prepare(input, dim, keepdim, *more) -> a callable `run(input)`.
+    """
+
+    def __init__(self, prepare: Callable[..., Callable]):
+        self.prepare = prepare
+        self.plans: dict[Any, Callable] = register_cache({})
+
+    def learn(self, input: Tensor, dim: Any, keepdim: Any, *more: Any) -> Any:
+        """Run a call whose plan is not known (or whose dims are a list)."""
+        key = (input._layout, hashable(dim), keepdim, *more)
+        try:
+            run = self.plans.get(key)
+        except TypeError:
+            run = None
+            key = None
+        if run is None:
+            run = self.prepare(input, dim, keepdim, *more)
+            if key is not None:
+                self.plans[key] = run
+        return run
+
+
+def overloads(title: str, whole: int = 0) -> Callable[[Sequence[Any]], str]:
+    """The node name of an operator that PyTorch has twice: over everything, and over a dimension (the second argument)."""
+    names = (f"{title}Backward{whole}", f"{title}Backward{1 - whole}")
+    return lambda arguments: names[0] if arguments[1] is None else names[1]
+
+
+def spread(g: Tensor, layout: Layout, dim: Any, keepdim: builtins.bool) -> Tensor:
+    """A tensor without (or with size 1 in) the reduced dimensions, as a view in the shape before the reduction."""
+    if dim is not None and not keepdim and layout.ndim:
+        for d in geometry.wrap_reduction_dims(dim, layout.ndim):
+            g = g.unsqueeze(d)
+    return g.expand(layout.shape)
+
+
+def kept(x: Tensor, layout: Layout, dim: Any, keepdim: builtins.bool) -> Tensor:
+    """A reduced tensor with size 1 in the reduced dimensions."""
+    if not keepdim and layout.ndim:
+        for d in geometry.wrap_reduction_dims(dim, layout.ndim):
+            x = x.unsqueeze(d)
+    return x
+
+
+def form(keepdim: Any) -> str:
+    return KEEPDIM if keepdim else KEPT
+
+
+def count_of(layout: Layout, dims: Sequence[int]) -> int:
+    return math.prod([layout.shape[d] for d in dims])
+
+
+# ---------------------------------------------------------------- sum and mean
+
+
+def _add(a: tuple, b: tuple) -> tuple:
+    return tuple(x + y for x, y in zip(a, b))
+
+
+def adding(name: str, x: Any) -> Fold:
+    """The sum of an expression over the row, in its dtype."""
+    return Fold((name,), (constant(0, x.dtype),), (x,), _add)
+
+
+def _sum_stages(elements: tuple, numbers: tuple, dtype: DType, keepdim: Any, skip_nan: builtins.bool) -> tuple:
+    x = cast(elements[0], compute_dtype(dtype))
+    total = wide(dtype)
+    if skip_nan:
+        x = s.where(s.isnan(x), 0, x)
+    result = folded("sum", total)
+    if numbers:
+        result = result / cast(numbers[0], total)
+    return Loop((adding("sum", cast(x, total)),)), Row(((0, cast(result, compute_dtype(dtype))),))
+
+
+_SUM = Rows("sum", _sum_stages, lambda dtypes, dtype, keepdim, skip_nan: [(dtype, form(keepdim))],
+            number_dtype=lambda dtypes: float64)
+
+
+def _sum_dtype(dtype: DType, wanted: DType | None) -> DType:
+    return wanted or (dtype if dtype.is_floating_point or dtype.is_complex else int64)
+
+
+def _prepare_sum(input: Tensor, dim: Any, keepdim: Any, dtype: DType | None, skip_nan: builtins.bool) -> Callable:
+    dims = reduction_dims("sum", dim, input._layout.ndim)
+    return _SUM.launcher((input,), dims, (), (_sum_dtype(input._layout.dtype, dtype), bool(keepdim), skip_nan))
+
+
+_sums = Reducer(_prepare_sum)
+_sum_plans = _sums.plans
+
+
+@operator(out=True, node=overloads("Sum"))
+def sum(input: Tensor, dim=None, keepdim=False, *, dtype=None):
+    """The sum over `dim` (an integer, several, or None for all).
+
+    Shapes: `keepdim` keeps the dimensions with size 1. Integers and bools sum to int64; `dtype` converts before summing.
+    Raises IndexError for a dimension out of range, RuntimeError for one named twice.
+    """
+    try:
+        launch = _sum_plans[input._layout, dim, keepdim, dtype, False]
+    except (KeyError, TypeError):
+        launch = _sums.learn(input, dim, keepdim, dtype, False)
+    return launch(None, input)
+
+
+@sum.vjp
+def _(g, layouts, dim, keepdim):
+    return spread(g, layouts[0], dim, keepdim)
+
+
+@operator(out=True)
+def nansum(input: Tensor, dim=None, keepdim=False, *, dtype=None):
+    """The sum over `dim` with NaN counted as zero. Shapes and dtypes as of sum; complex numbers are not supported."""
+    if input._layout.dtype.is_complex:
+        raise RuntimeError("nansum does not support complex inputs")
+    return _sums.learn(input, dim, keepdim, dtype, input._layout.dtype.is_floating_point)(None, input)
+
+
+@nansum.vjp
+def _(g, layouts, input, dim, keepdim):
+    return spread(g, layouts[0], dim, keepdim) * input.isnan().logical_not()
+
+
+def _prepare_mean(input: Tensor, dim: Any, keepdim: Any, dtype: DType | None) -> Callable:
+    layout = input._layout
+    result = dtype or layout.dtype
+    if not (result.is_floating_point or result.is_complex):
+        which = "Input" if dtype is None else "Optional"
+        raise RuntimeError(f"mean(): could not infer output dtype. {which} dtype must be either a floating point or complex dtype. "
+                           f"Got: {result.scalar_name}")
+    dims = reduction_dims("mean", dim, layout.ndim)
+    count = float(count_of(layout, dims))
+    launch = _SUM.launcher((input,), dims, (count,), (result, bool(keepdim), False))
+    return lambda input: launch(None, input, count)
+
+
+_means = Reducer(_prepare_mean)
+_mean_plans = _means.plans
+
+
+@operator(out=True, node=overloads("Mean"))
+def mean(input: Tensor, dim=None, keepdim=False, *, dtype=None):
+    """The mean over `dim` (an integer, several, or None for all) of floating point or complex numbers.
+
+    Shapes: `keepdim` keeps the dimensions with size 1. Raises RuntimeError for integers (give `dtype`).
+    """
+    try:
+        run = _mean_plans[input._layout, dim, keepdim, dtype]
+    except (KeyError, TypeError):
+        run = _means.learn(input, dim, keepdim, dtype)
+    return run(input)
+
+
+@mean.vjp
+def _(g, layouts, dim, keepdim):
+    layout = layouts[0]
+    count = count_of(layout, geometry.wrap_reduction_dims(dim, layout.ndim))
+    return spread(g, layout, dim, keepdim) / count
+
+
+@composite(out=True)
+def nanmean(input: Tensor, dim=None, keepdim=False, *, dtype=None):
+    """The mean over `dim` of the elements that are not NaN."""
+    if not (input._layout.dtype.is_floating_point or input._layout.dtype.is_complex):
+        raise RuntimeError("nanmean(): expected input to have floating point or complex dtype but got "
+                           f"{input._layout.dtype.scalar_name}")
+    count = sum(input.detach().isnan().logical_not(), dim, keepdim)
+    return nansum(input, dim, keepdim, dtype=dtype) / count
