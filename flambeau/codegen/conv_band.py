@@ -16,10 +16,48 @@ from flambeau.codegen.gemm_micro import BYTES, Kernel, Kind, vector, widen
 Triple = tuple[int, int, int]
 BAND_BYTES = 256 << 10
 
-GEOMETRY = ("size_z", "size_y", "size_x", "stride_z", "stride_y", "stride_x", "pad_z", "pad_y", "pad_x",
-            "out_z", "out_y", "out_x", "images", "channels", "groups", "taps", "tile_n", "tile_z", "tile_y", "tile_x",
-            "count_n", "count_z", "count_y", "count_x", "band_z", "band_y", "band_phase", "band_row", "band_plane",
-            "band_channel", "band_image", "block", "in_slot", "in_n", "in_c", "in_z", "in_y", "in_x", "work", "slice")
+GEOMETRY = (
+    "size_z",
+    "size_y",
+    "size_x",
+    "stride_z",
+    "stride_y",
+    "stride_x",
+    "pad_z",
+    "pad_y",
+    "pad_x",
+    "out_z",
+    "out_y",
+    "out_x",
+    "images",
+    "channels",
+    "groups",
+    "taps",
+    "tile_n",
+    "tile_z",
+    "tile_y",
+    "tile_x",
+    "count_n",
+    "count_z",
+    "count_y",
+    "count_x",
+    "band_z",
+    "band_y",
+    "band_phase",
+    "band_row",
+    "band_plane",
+    "band_channel",
+    "band_image",
+    "block",
+    "in_slot",
+    "in_n",
+    "in_c",
+    "in_z",
+    "in_y",
+    "in_x",
+    "work",
+    "slice",
+)
 
 
 class Tensor5(NamedTuple):
@@ -50,8 +88,16 @@ def box_of(f: Kernel, c: dict[str, Value], index: Value) -> Box:
     tile_y, rest = rest.unsigned_rem(c["count_y"]), rest.unsigned_div(c["count_y"])
     tile_z, tile_n = rest.unsigned_rem(c["count_z"]), rest.unsigned_div(c["count_z"])
     n, z, y, x = tile_n * c["tile_n"], tile_z * c["tile_z"], tile_y * c["tile_y"], tile_x * c["tile_x"]
-    return Box(n, z, y, x, f.minimum(c["tile_n"], c["images"] - n), f.minimum(c["tile_z"], c["out_z"] - z),
-               f.minimum(c["tile_y"], c["out_y"] - y), f.minimum(c["tile_x"], c["out_x"] - x))
+    return Box(
+        n,
+        z,
+        y,
+        x,
+        f.minimum(c["tile_n"], c["images"] - n),
+        f.minimum(c["tile_z"], c["out_z"] - z),
+        f.minimum(c["tile_y"], c["out_y"] - y),
+        f.minimum(c["tile_x"], c["out_x"] - x),
+    )
 
 
 def fill_function(kind: Kind, unit: bool) -> Kernel:
@@ -59,8 +105,19 @@ def fill_function(kind: Kind, unit: bool) -> Kernel:
 
     Element x of phase h is source[offset + x * stride + h] where that lies in [0, size), and zero elsewhere.
     """
-    f = Kernel("fill", [("source", "ptr"), ("target", "ptr"), ("offset", "i64"), ("size", "i64"), ("stride", "i64"),
-                        ("in_x", "i64"), ("phase", "i64")], internal=True)
+    f = Kernel(
+        "fill",
+        [
+            ("source", "ptr"),
+            ("target", "ptr"),
+            ("offset", "i64"),
+            ("size", "i64"),
+            ("stride", "i64"),
+            ("in_x", "i64"),
+            ("phase", "i64"),
+        ],
+        internal=True,
+    )
     f.attributes = "alwaysinline nounwind"  # a row can be a single vector
     lanes, storage = kind.lanes, kind.storage
     steps = "<" + ", ".join(f"i64 {i}" for i in range(lanes)) + ">"
@@ -72,7 +129,9 @@ def fill_function(kind: Kind, unit: bool) -> Kernel:
         """Vector of source[start:], zero outside the row."""
         position = f.emit(vector("i64", lanes), f"add {vector('i64', lanes)} {f.splat(start, lanes).name}, {steps}")
         inside = position.unsigned_below(f.splat(size, lanes))
-        return widen(f, kind, f.masked_load(vector(storage, lanes), f.at(storage, f["source"], start), inside, BYTES[storage]))
+        return widen(
+            f, kind, f.masked_load(vector(storage, lanes), f.at(storage, f["source"], start), inside, BYTES[storage])
+        )
 
     def zeros(begin: Value, end: Value) -> None:
         with f.loop(begin, end, lanes) as x:
@@ -95,11 +154,19 @@ def fill_function(kind: Kind, unit: bool) -> Kernel:
         zeros(f.i64(0), low)
         whole = low + (high - low).unsigned_div(f.i64(lanes)) * lanes
         with f.loop(low, whole, lanes) as x:
-            f.store(widen(f, kind, f.load(vector(storage, lanes), f["source"], offset + x, align=BYTES[storage])), target, x,
-                    align=align)
+            f.store(
+                widen(f, kind, f.load(vector(storage, lanes), f["source"], offset + x, align=BYTES[storage])),
+                target,
+                x,
+                align=align,
+            )
         with f.when(whole < high):
-            tail = f.masked_load(vector(storage, lanes), f.at(storage, f["source"], offset + whole), f.mask(high - whole, lanes),
-                                 BYTES[storage])
+            tail = f.masked_load(
+                vector(storage, lanes),
+                f.at(storage, f["source"], offset + whole),
+                f.mask(high - whole, lanes),
+                BYTES[storage],
+            )
             f.store(widen(f, kind, tail), target, whole, align=align)
         zeros(high, phase)
 
@@ -137,21 +204,50 @@ def fill_function(kind: Kind, unit: bool) -> Kernel:
     return f
 
 
-def copy_band(f: Kernel, c: dict[str, Value], kind: Kind, box: Box, source: Value, first: Value, count: Value, band: Value) -> None:
+def copy_band(
+    f: Kernel, c: dict[str, Value], kind: Kind, box: Box, source: Value, first: Value, count: Value, band: Value
+) -> None:
     """Fill `band` with channels [first, first + count) under the box; the padding becomes zeros."""
-    with f.loop(0, box.count_n) as n, f.loop(0, count) as channel, f.loop(0, c["band_z"]) as z, f.loop(0, c["band_y"]) as y:
-        target = f.at(kind.compute, band, n * c["band_image"] + channel * c["band_channel"] + z * c["band_plane"] + y * c["band_row"])
+    with (
+        f.loop(0, box.count_n) as n,
+        f.loop(0, count) as channel,
+        f.loop(0, c["band_z"]) as z,
+        f.loop(0, c["band_y"]) as y,
+    ):
+        target = f.at(
+            kind.compute,
+            band,
+            n * c["band_image"] + channel * c["band_channel"] + z * c["band_plane"] + y * c["band_row"],
+        )
         at_z = box.z * c["stride_z"] - c["pad_z"] + z
         at_y = box.y * c["stride_y"] - c["pad_y"] + y
         inside = at_z.unsigned_below(c["size_z"]) & at_y.unsigned_below(c["size_y"])
         offset = (box.n + n) * c["in_n"] + (first + channel) * c["in_c"] + at_z * c["in_z"] + at_y * c["in_y"]
         row = f.at(kind.storage, source, f.select(inside, offset, 0))
-        f.call("void", "fill", row, target, box.x * c["stride_x"] - c["pad_x"], f.select(inside, c["size_x"], 0), c["stride_x"],
-               c["in_x"], c["band_phase"], declare=False)
+        f.call(
+            "void",
+            "fill",
+            row,
+            target,
+            box.x * c["stride_x"] - c["pad_x"],
+            f.select(inside, c["size_x"], 0),
+            c["stride_x"],
+            c["in_x"],
+            c["band_phase"],
+            declare=False,
+        )
 
 
-def runs_of(f: Kernel, c: dict[str, Value], box: Box, first: Value, count: Value, longest: int, table: Value,
-            images_inside: bool = False) -> Value:
+def runs_of(
+    f: Kernel,
+    c: dict[str, Value],
+    box: Box,
+    first: Value,
+    count: Value,
+    longest: int,
+    table: Value,
+    images_inside: bool = False,
+) -> Value:
     """Cut pixels [first, first + count) of a box into runs within an output row of at most `longest` pixels.
 
     Writes (place in the panel, length, band offset, output offset) per run into `table` and returns the number of runs; the
@@ -169,9 +265,15 @@ def runs_of(f: Kernel, c: dict[str, Value], box: Box, first: Value, count: Value
             y, rest = rest.unsigned_rem(box.count_y), rest.unsigned_div(box.count_y)
             z, n = rest.unsigned_rem(box.count_z), rest.unsigned_div(box.count_z)
         length = f.minimum(f.minimum(box.count_x - x, count - lane.get()), longest)
-        words = [lane.get(), length, n * c["band_image"] + z * c["stride_z"] * c["band_plane"] + y * c["stride_y"] * c["band_row"] + x]
+        words = [
+            lane.get(),
+            length,
+            n * c["band_image"] + z * c["stride_z"] * c["band_plane"] + y * c["stride_y"] * c["band_row"] + x,
+        ]
         if "c_n" in c:
-            words.append((box.n + n) * c["c_n"] + (box.z + z) * c["c_z"] + (box.y + y) * c["c_y"] + (box.x + x) * c["c_x"])
+            words.append(
+                (box.n + n) * c["c_n"] + (box.z + z) * c["c_z"] + (box.y + y) * c["c_y"] + (box.x + x) * c["c_x"]
+            )
         for i, word in enumerate(words):
             f.store(word, table, number.get() * 4 + i)
         number.add(1)
@@ -194,8 +296,22 @@ class Geometry(NamedTuple):
 Reach = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
 
 
-def geometry(kind: Kind, images: int, channels: int, groups: int, size: Triple, reach: Reach, stride: Triple, pad: Triple,
-              out: Triple, box_pixels: int, wanted: int, source: Tensor5, block_steps: int, align: int = 1) -> Geometry:
+def geometry(
+    kind: Kind,
+    images: int,
+    channels: int,
+    groups: int,
+    size: Triple,
+    reach: Reach,
+    stride: Triple,
+    pad: Triple,
+    out: Triple,
+    box_pixels: int,
+    wanted: int,
+    source: Tensor5,
+    block_steps: int,
+    align: int = 1,
+) -> Geometry:
     """Choose boxes (whole rows, then planes, then images: pixels of a box are consecutive) and lay out the band.
 
     reach: the offsets of the taps along each axis, from 0. align: a number of images per box that fits panels.
@@ -220,7 +336,11 @@ def geometry(kind: Kind, images: int, channels: int, groups: int, size: Triple, 
         most = max(1, min(most, limit // (tiles[0] * tiles[1] * tiles[2] * tiles[3]), full))
         tiles[axis] = -(-full // -(-full // most))
         if axis == 0 and most >= align:
-            tiles[0] = min(full, -(-tiles[0] // align) * align) if -(-tiles[0] // align) * align <= most else most // align * align
+            tiles[0] = (
+                min(full, -(-tiles[0] // align) * align)
+                if -(-tiles[0] // align) * align <= most
+                else most // align * align
+            )
         if tiles[axis] < full:
             break
     counts = (-(-images // tiles[0]), *(-(-out[axis] // tiles[axis + 1]) for axis in range(3)))
@@ -230,7 +350,28 @@ def geometry(kind: Kind, images: int, channels: int, groups: int, size: Triple, 
     plane, channel = row * band_y, row * band_y * band_z
     image = channel * block
     offsets = tuple(z * plane + y * row + x % stride[2] * phase + x // stride[2] for z, y, x in product(*reach))
-    constants = (*size, *stride, *pad, *out, images, channels, groups, taps, *tiles, *counts, band_z, band_y, phase, row, plane,
-                 channel, image, block, source.slot, *source.strides)
-    return Geometry(constants, offsets, counts[0] * counts[1] * counts[2] * counts[3],
-                    tiles[0], image * tiles[0], block)
+    constants = (
+        *size,
+        *stride,
+        *pad,
+        *out,
+        images,
+        channels,
+        groups,
+        taps,
+        *tiles,
+        *counts,
+        band_z,
+        band_y,
+        phase,
+        row,
+        plane,
+        channel,
+        image,
+        block,
+        source.slot,
+        *source.strides,
+    )
+    return Geometry(
+        constants, offsets, counts[0] * counts[1] * counts[2] * counts[3], tiles[0], image * tiles[0], block
+    )

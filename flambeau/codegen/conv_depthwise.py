@@ -6,22 +6,34 @@ tap reads vectors of consecutive pixels from it. Stands on conv_band.py; conv.py
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache
 
 from flambeau.codegen.builder import Value, module
 from flambeau.codegen.conv_band import GEOMETRY, box_of, copy_band, fill_function
 from flambeau.codegen.gemm_micro import BYTES, Epilogue, Kernel, Kind, narrow, widen
 from flambeau.codegen.jit import compile_kernel
 
-DEPTHWISE = (*GEOMETRY, "c_slot", "c_place", "c_n", "c_o", "c_z", "c_y", "c_x", "d_slot", "weights", "w_place", "w_channel",
-             "together")
+DEPTHWISE = (
+    *GEOMETRY,
+    "c_slot",
+    "c_place",
+    "c_n",
+    "c_o",
+    "c_z",
+    "c_y",
+    "c_x",
+    "d_slot",
+    "weights",
+    "w_place",
+    "w_channel",
+)
 WEIGHT = (*GEOMETRY, "g_slot", "g_n", "g_o", "g_z", "g_y", "g_x", "c_slot")
-ROWS = 4      # output rows computed together: enough independent sums to hide the latency of a multiply-add
+ROWS = 4  # output rows computed together: enough independent sums to hide the latency of a multiply-add
 TAP_GROUP = 9
 UNROLLED = (3, 9)  # numbers of taps with a kernel of their own
 
 
-@lru_cache(maxsize=None)
+@cache
 def depthwise_text(kind: Kind, finish: Epilogue, unit: bool, unrolled: int) -> str:
     """Forward or gather gradient, with a loop over taps, or with `unrolled` of them; the range is boxes x channels."""
     f = Kernel()
@@ -32,11 +44,10 @@ def depthwise_text(kind: Kind, finish: Epilogue, unit: bool, unrolled: int) -> s
     compute, whole, lanes = kind.compute, kind.accumulator, kind.lanes
     spill = f.stack(compute, lanes, align=64)
     band = f.scratch(c["work"] + f["thread"] * c["slice"])
-    plane = c["band_image"] * c["tile_n"] + lanes
-    factors = f.at("i8", band, f.ceiling_division(plane * c["together"] * BYTES[compute], 64) * 64)
-
-    def sums_of_plane(index: Value, here: Value) -> None:
+    factors = f.at("i8", band, f.ceiling_division((c["band_image"] * c["tile_n"] + lanes) * BYTES[compute], 64) * 64)
+    with f.loop(f["begin"], f["end"]) as index:
         channel, box = index.unsigned_rem(c["channels"]), box_of(f, c, index.unsigned_div(c["channels"]))
+        copy_band(f, c, kind, box, f.slot(c["in_slot"]), channel, f.i64(1), band)
         weights = f.at(kind.storage, f.slot(c["weights"]), c["w_place"] + channel * c["w_channel"])
         with f.loop(0, c["taps"]) as tap:
             f.store(widen(f, kind, f.load(kind.storage, weights, f.load("i64", weight_taps, tap))), factors, tap)
@@ -46,12 +57,18 @@ def depthwise_text(kind: Kind, finish: Epilogue, unit: bool, unrolled: int) -> s
             bias = f.splat(widen(f, kind, f.load(kind.storage, f.slot(c["d_slot"]), channel)), lanes)
         fixed = [(f.load("i64", taps, t), f.splat(f.load(compute, factors, t), lanes)) for t in range(unrolled)]
         with f.loop(0, box.count_n) as n, f.loop(0, box.count_z) as z, f.loop(0, box.count_y, ROWS) as first:
-            slab = f.at(compute, here, n * c["band_image"] + z * c["stride_z"] * c["band_plane"])
+            slab = f.at(compute, band, n * c["band_image"] + z * c["stride_z"] * c["band_plane"])
             # rows past the last one repeat it, and are not stored
             rows = [f.minimum(first + r, box.count_y - 1) for r in range(ROWS)]
             starts = [row * c["stride_y"] * c["band_row"] for row in rows]
-            goals = [f.at(kind.storage, target, (box.n + n) * c["c_n"] + (box.z + z) * c["c_z"] + (box.y + row) * c["c_y"]
-                          + box.x * c["c_x"]) for row in rows]
+            goals = [
+                f.at(
+                    kind.storage,
+                    target,
+                    (box.n + n) * c["c_n"] + (box.z + z) * c["c_z"] + (box.y + row) * c["c_y"] + box.x * c["c_x"],
+                )
+                for row in rows
+            ]
             with f.loop(0, box.count_x, lanes) as x:
                 sums = [f.variable(whole, 0) for _ in range(ROWS)]
                 sources = [f.at(compute, slab, offset + x) for offset in starts]
@@ -59,7 +76,9 @@ def depthwise_text(kind: Kind, finish: Epilogue, unit: bool, unrolled: int) -> s
                 def add(offset: Value, factor: Value) -> None:
                     for total, source in zip(sums, sources, strict=True):
                         loaded = f.load(whole, source, offset, align=BYTES[compute])
-                        total.set(f.fma(loaded, factor, total.get()) if kind.floating else loaded * factor + total.get())
+                        total.set(
+                            f.fma(loaded, factor, total.get()) if kind.floating else loaded * factor + total.get()
+                        )
 
                 for offset, factor in fixed:
                     add(offset, factor)
@@ -80,19 +99,10 @@ def depthwise_text(kind: Kind, finish: Epilogue, unit: bool, unrolled: int) -> s
                             f.store(value, spill)
                             with f.loop(0, count) as i:
                                 f.store(f.load(kind.storage, spill, i), f.at(kind.storage, place, i * c["c_x"]))
-
-    with f.loop(f["begin"], f["end"], c["together"]) as start:
-        stop = f.minimum(start + c["together"], f["end"])
-        # several bands first, then several planes of sums: reading vectors that straddle stores still in flight is slow
-        with f.loop(start, stop) as index:
-            channel, box = index.unsigned_rem(c["channels"]), box_of(f, c, index.unsigned_div(c["channels"]))
-            copy_band(f, c, kind, box, f.slot(c["in_slot"]), channel, f.i64(1), f.at(compute, band, (index - start) * plane))
-        with f.loop(start, stop) as index:
-            sums_of_plane(index, f.at(compute, band, (index - start) * plane))
     return module(fill_function(kind, unit), f)
 
 
-@lru_cache(maxsize=None)
+@cache
 def depthwise_weight_text(kind: Kind, unit: bool) -> str:
     """Gradient of the weight; the range is channels. The output's gradient has unit stride along x."""
     f = Kernel()
@@ -115,13 +125,22 @@ def depthwise_weight_text(kind: Kind, unit: bool) -> str:
                 offsets = [f.load("i64", taps, t) for t in chosen]
                 sums = [f.variable(whole, f.load(whole, f.at(whole, sums_at, t), align=64)) for t in chosen]
                 with f.loop(0, box.count_n) as n, f.loop(0, box.count_z) as z, f.loop(0, box.count_y) as y:
-                    offset = n * c["band_image"] + z * c["stride_z"] * c["band_plane"] + y * c["stride_y"] * c["band_row"]
+                    offset = (
+                        n * c["band_image"] + z * c["stride_z"] * c["band_plane"] + y * c["stride_y"] * c["band_row"]
+                    )
                     source = f.at(compute, band, offset)
-                    line = f.at(kind.storage, gradient,
-                                (box.n + n) * c["g_n"] + (box.z + z) * c["g_z"] + (box.y + y) * c["g_y"] + box.x)
+                    line = f.at(
+                        kind.storage,
+                        gradient,
+                        (box.n + n) * c["g_n"] + (box.z + z) * c["g_z"] + (box.y + y) * c["g_y"] + box.x,
+                    )
                     with f.loop(0, box.count_x, lanes) as x:
                         mask = f.mask(box.count_x - x, lanes)
-                        g = widen(f, kind, f.masked_load(vector_of(kind), f.at(kind.storage, line, x), mask, BYTES[kind.storage]))
+                        g = widen(
+                            f,
+                            kind,
+                            f.masked_load(vector_of(kind), f.at(kind.storage, line, x), mask, BYTES[kind.storage]),
+                        )
                         here = f.at(compute, source, x)
                         for total, tap in zip(sums, offsets, strict=True):
                             # lanes past the row's end are other pixels (perhaps infinite): masked, not multiplied by zero
@@ -145,11 +164,11 @@ def vector_of(kind: Kind) -> str:
     return f"<{kind.lanes} x {kind.storage}>"
 
 
-@lru_cache(maxsize=None)
+@cache
 def depthwise_kernel(kind: Kind, finish: Epilogue, unit: bool, taps: int) -> int:
     return compile_kernel(depthwise_text(kind, finish, unit, taps if taps in UNROLLED else 0))
 
 
-@lru_cache(maxsize=None)
+@cache
 def depthwise_weight_kernel(kind: Kind, unit: bool) -> int:
     return compile_kernel(depthwise_weight_text(kind, unit))

@@ -6,26 +6,69 @@ convolutions. Stands on conv_band.py and gemm_micro.py; conv.py plans its phases
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache
 
 from flambeau.codegen.builder import Value, module
 from flambeau.codegen.conv_band import GEOMETRY, Box, box_of, copy_band, fill_function, runs_of
-from flambeau.codegen.gemm_micro import BYTES, Epilogue, Kernel, Kind, call_tile, epilogue, register_rows, transpose_square, vector, widen
+from flambeau.codegen.gemm_micro import (
+    BYTES,
+    Epilogue,
+    Kernel,
+    Kind,
+    call_tile,
+    epilogue,
+    register_rows,
+    transpose_square,
+    vector,
+    widen,
+)
 from flambeau.codegen.jit import compile_kernel
 
-BLOCK_STEPS = 288        # steps along (channel, tap) per block: a panel of patches then stays in the first-level cache
-TILE_SLOTS = 192         # register tiles that a task may hold unfinished between blocks of channels
+BLOCK_STEPS = 288  # steps along (channel, tap) per block: a panel of patches then stays in the first-level cache
+TILE_SLOTS = 192  # register tiles that a task may hold unfinished between blocks of channels
 BOX_PIXELS = 1024
 
-FORWARD = (*GEOMETRY, "rows", "row_step", "panels", "tile_panels", "count_m", "c_slot", "c_place", "c_n", "c_o", "c_z", "c_y",
-           "c_x", "d_slot", "weights", "alpha", "beta", "micros", "heights", "height_taps")
-HEIGHTS_AT = len(FORWARD)   # then the offsets of the rows of taps along y, then those of the taps in the band
+FORWARD = (
+    *GEOMETRY,
+    "rows",
+    "row_step",
+    "panels",
+    "tile_panels",
+    "count_m",
+    "c_slot",
+    "c_place",
+    "c_n",
+    "c_o",
+    "c_z",
+    "c_y",
+    "c_x",
+    "d_slot",
+    "weights",
+    "alpha",
+    "beta",
+    "micros",
+    "heights",
+    "height_taps",
+)
+HEIGHTS_AT = len(FORWARD)  # then the offsets of the rows of taps along y, then those of the taps in the band
 
 
 def patches_function(kind: Kind, width: int) -> Kernel:
     """void patches(band, channels, band_channel, taps, tap_table, runs, run_table, panel): a panel of patches."""
-    f = Kernel("patches", [("band", "ptr"), ("channels", "i64"), ("band_channel", "i64"), ("taps", "i64"), ("tap_table", "ptr"),
-                           ("runs", "i64"), ("run_table", "ptr"), ("panel", "ptr")], internal=True)
+    f = Kernel(
+        "patches",
+        [
+            ("band", "ptr"),
+            ("channels", "i64"),
+            ("band_channel", "i64"),
+            ("taps", "i64"),
+            ("tap_table", "ptr"),
+            ("runs", "i64"),
+            ("run_table", "ptr"),
+            ("panel", "ptr"),
+        ],
+        internal=True,
+    )
     compute, whole = kind.compute, kind.accumulator
     align = BYTES[compute]
 
@@ -43,6 +86,7 @@ def patches_function(kind: Kind, width: int) -> Kernel:
         def two(source: Value, target: Value) -> None:
             for lane, offset in places:
                 f.store(f.load(whole, source, offset, align=align), target, lane, align=align)
+
         steps(two)
         otherwise()
 
@@ -50,11 +94,14 @@ def patches_function(kind: Kind, width: int) -> Kernel:
             with f.loop(0, f["runs"]) as r:
                 lane, offset = f.load("i64", f["run_table"], r * 4), f.load("i64", f["run_table"], r * 4 + 2)
                 f.store(f.load(whole, source, offset, align=align), target, lane, align=align)
+
         steps(any_number)
     return f
 
 
-def _rows_hit(f: Kernel, c: dict[str, Value], box: Box, first: Value, count: Value, heights: Value) -> tuple[Value, Value]:
+def _rows_hit(
+    f: Kernel, c: dict[str, Value], box: Box, first: Value, count: Value, heights: Value
+) -> tuple[Value, Value]:
     """The taps [low, high) that reach into the input from any of the panel's pixels; the others would only add padding.
 
     Whole rows of taps are left out, in two dimensions only ("heights" is 0 in three).
@@ -74,7 +121,7 @@ def _rows_hit(f: Kernel, c: dict[str, Value], box: Box, first: Value, count: Val
     return f.select(none, f.i64(0), low.get() * c["height_taps"]), f.select(none, c["taps"], end * c["height_taps"])
 
 
-@lru_cache(maxsize=None)
+@cache
 def forward_text(kind: Kind, finish: Epilogue, unit: bool) -> str:
     """The compute kernel: its range is groups x blocks of output channels x boxes of output pixels."""
     height = register_rows()
@@ -115,8 +162,19 @@ def forward_text(kind: Kind, finish: Epilogue, unit: bool) -> str:
                 number = runs_of(f, c, box, j, columns, lanes, runs, images_inside=True)
                 low, high = _rows_hit(f, c, box, j, columns, heights)
                 depth = (high - low) * count
-                f.call("void", "patches", band, count, c["band_channel"], high - low, f.at("i64", taps, low), number, runs, panel,
-                       declare=False)
+                f.call(
+                    "void",
+                    "patches",
+                    band,
+                    count,
+                    c["band_channel"],
+                    high - low,
+                    f.at("i64", taps, low),
+                    number,
+                    runs,
+                    panel,
+                    declare=False,
+                )
                 together = f.value(0, "i1")
                 goal0 = f.load("i64", runs, 3)
                 if plain:
@@ -126,8 +184,15 @@ def forward_text(kind: Kind, finish: Epilogue, unit: bool) -> str:
                     together = spread.equals(width) & columns.equals(width)
                 with f.loop(i0, i1, c["row_step"]) as i:
                     rows = f.minimum(i1 - i, c["row_step"])
-                    a = f.at(compute, weights, (first_channel * c["taps"] * c["panels"]
-                                                + (i.unsigned_div(c["row_step"]) * c["taps"] + low) * count) * height)
+                    a = f.at(
+                        compute,
+                        weights,
+                        (
+                            first_channel * c["taps"] * c["panels"]
+                            + (i.unsigned_div(c["row_step"]) * c["taps"] + low) * count
+                        )
+                        * height,
+                    )
                     row = (i - i0).unsigned_div(c["row_step"])
                     place = row * f.ceiling_division(pixels, width) + j.unsigned_div(f.i64(width))
                     tile = f.at(compute, slots, f.select(blocks.equals(1), f.i64(0), place) * cell)
@@ -141,18 +206,44 @@ def forward_text(kind: Kind, finish: Epilogue, unit: bool) -> str:
                     call_tile(f, c["micros"], rows, *arguments)
                     with f.when(f.select(together, f.value(0, "i1"), last)), f.loop(0, number) as r:
                         lane, length, goal = (f.load("i64", runs, r * 4 + word) for word in (0, 1, 3))
-                        f.call("void", "finish", f.at(compute, tile, lane), rows, length, f.at(kind.storage, base, goal),
-                               c["c_o"], c["c_x"], f.at(kind.storage, bias, i), f.i64(1), zero, c["alpha"], c["beta"],
-                               declare=False)
+                        f.call(
+                            "void",
+                            "finish",
+                            f.at(compute, tile, lane),
+                            rows,
+                            length,
+                            f.at(kind.storage, base, goal),
+                            c["c_o"],
+                            c["c_x"],
+                            f.at(kind.storage, bias, i),
+                            f.i64(1),
+                            zero,
+                            c["alpha"],
+                            c["beta"],
+                            declare=False,
+                        )
     return module(epilogue(kind, kind, finish, width), fill_function(kind, unit), patches_function(kind, width), f)
 
 
-WEIGHTS = ("slot", "place", "group_stride", "row_stride", "channel_stride", "rows", "row_step", "panels", "channels", "taps",
-           "area", "block", "destination")
+WEIGHTS = (
+    "slot",
+    "place",
+    "group_stride",
+    "row_stride",
+    "channel_stride",
+    "rows",
+    "row_step",
+    "panels",
+    "channels",
+    "taps",
+    "area",
+    "block",
+    "destination",
+)
 WEIGHT_TAPS_AT = len(WEIGHTS)
 
 
-@lru_cache(maxsize=None)
+@cache
 def weights_text(kind: Kind) -> str:
     """Pack weights into panels of rows; the range is groups x panels x blocks of channels.
 
@@ -181,8 +272,16 @@ def weights_text(kind: Kind) -> str:
                 here = f.at(kind.storage, source, (first + channel) * c["channel_stride"] + raw)
                 columns: list[tuple[int, int, list[Value]]] = []
                 for begin in range(0, height, lanes):
-                    loaded = [widen(f, kind, f.masked_load(vector(kind.storage, lanes), f.at(kind.storage, here, p), mask,
-                                                           BYTES[kind.storage])) for p in pointers[begin:begin + lanes]]
+                    loaded = [
+                        widen(
+                            f,
+                            kind,
+                            f.masked_load(
+                                vector(kind.storage, lanes), f.at(kind.storage, here, p), mask, BYTES[kind.storage]
+                            ),
+                        )
+                        for p in pointers[begin : begin + lanes]
+                    ]
                     used = len(loaded)
                     loaded += [loaded[-1]] * (lanes - used)
                     columns.append((begin, used, transpose_square(f, loaded)))
@@ -192,16 +291,20 @@ def weights_text(kind: Kind) -> str:
                         with f.when(place >= 0):
                             goal = f.at(kind.compute, target, (place * count + channel) * height)
                             for begin, used, transposed in columns:
-                                value = transposed[i] if used == lanes else f.shuffle(transposed[i], transposed[i], range(used))
+                                value = (
+                                    transposed[i]
+                                    if used == lanes
+                                    else f.shuffle(transposed[i], transposed[i], range(used))
+                                )
                                 f.store(value, goal, begin, align=BYTES[kind.compute])
     return module(f)
 
 
-@lru_cache(maxsize=None)
+@cache
 def forward_kernel(kind: Kind, finish: Epilogue, unit: bool) -> int:
     return compile_kernel(forward_text(kind, finish, unit))
 
 
-@lru_cache(maxsize=None)
+@cache
 def weights_kernel(kind: Kind) -> int:
     return compile_kernel(weights_text(kind))

@@ -7,24 +7,47 @@ the slices are added and transposed into the weight's layout. Stands on conv_ban
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache
 
 from flambeau.codegen.builder import module
 from flambeau.codegen.conv_band import GEOMETRY, box_of, copy_band, fill_function, runs_of
-from flambeau.codegen.gemm_micro import (BYTES, Kernel, Kind, call_tile, multiply_add, narrow, register_rows, table_of,
-                                         transpose_square, vector_bytes)
+from flambeau.codegen.gemm_micro import (
+    BYTES,
+    Kernel,
+    Kind,
+    call_tile,
+    multiply_add,
+    narrow,
+    register_rows,
+    table_of,
+    transpose_square,
+    vector_bytes,
+)
 from flambeau.codegen.jit import compile_kernel
 from flambeau.codegen.pack import pack_panel
 
-PIXEL_STEPS = 256   # pixels per pass over a panel of the output's gradient, which then stays in the first-level cache
-ROW_VECTORS = 4     # rows per task of the reduction, in vectors: longer runs of memory written
+PIXEL_STEPS = 256  # pixels per pass over a panel of the output's gradient, which then stays in the first-level cache
+ROW_VECTORS = 4  # rows per task of the reduction, in vectors: longer runs of memory written
 GRADIENT = ("g_slot", "g_n", "g_o", "g_pixel", "images", "groups", "outputs", "panels", "pixels", "destination")
-WEIGHT = (*GEOMETRY, "outputs", "panels", "slices", "blocks", "row_step", "gradient", "partial",
-          "g_slot", "g_n", "g_o", "g_pixel", "micros")
+WEIGHT = (
+    *GEOMETRY,
+    "outputs",
+    "panels",
+    "slices",
+    "blocks",
+    "row_step",
+    "gradient",
+    "partial",
+    "g_slot",
+    "g_n",
+    "g_o",
+    "g_pixel",
+    "micros",
+)
 REDUCE = ("rows", "outputs", "panels", "groups", "slices", "partial", "c_slot", "row_tiles")
 
 
-@lru_cache(maxsize=None)
+@cache
 def pack_gradient_text(kind: Kind, order: str) -> str:
     """The output's gradient as (group, panel, image, pixel, output channel); the range is groups x panels x images."""
     f = Kernel()
@@ -33,16 +56,29 @@ def pack_gradient_text(kind: Kind, order: str) -> str:
     with f.loop(f["begin"], f["end"]) as index:
         image, rest = index.unsigned_rem(c["images"]), index.unsigned_div(c["images"])
         panel, group = rest.unsigned_rem(c["panels"]), rest.unsigned_div(c["panels"])
-        source = f.at(kind.storage, f.slot(c["g_slot"]), image * c["g_n"] + (group * c["outputs"] + panel * width) * c["g_o"])
+        source = f.at(
+            kind.storage, f.slot(c["g_slot"]), image * c["g_n"] + (group * c["outputs"] + panel * width) * c["g_o"]
+        )
         target = f.at(kind.compute, f.scratch(c["destination"]), index * c["pixels"] * width)
-        f.call("void", "pack", source, c["g_o"], c["g_pixel"], f.minimum(c["outputs"] - panel * width, width), c["pixels"], target,
-               declare=False)
+        f.call(
+            "void",
+            "pack",
+            source,
+            c["g_o"],
+            c["g_pixel"],
+            f.minimum(c["outputs"] - panel * width, width),
+            c["pixels"],
+            target,
+            declare=False,
+        )
     return module(pack_panel(kind, width, order), f)
 
 
 def _micro(kind: Kind, rows: int) -> Kernel:
     """void patch_rows(k, a, b, c, c_stride, first): C tile (+)= rows of patches, PIXEL_STEPS apart, * packed gradient."""
-    f = Kernel(f"patch_{rows}", [("k", "i64"), ("a", "ptr"), ("b", "ptr"), ("c", "ptr"), ("c_stride", "i64"), ("first", "i64")])
+    f = Kernel(
+        f"patch_{rows}", [("k", "i64"), ("a", "ptr"), ("b", "ptr"), ("c", "ptr"), ("c_stride", "i64"), ("first", "i64")]
+    )
     lanes, whole, compute = kind.lanes, kind.accumulator, kind.compute
     goals = [f.at(compute, f["c"], f["c_stride"] * i) for i in range(rows)]
     tile = [[f.variable(whole) for _ in range(2)] for _ in range(rows)]
@@ -67,15 +103,25 @@ def _micro(kind: Kind, rows: int) -> Kernel:
     return f
 
 
-@lru_cache(maxsize=None)
+@cache
 def patch_table(kind: Kind) -> int:
     return table_of(("patch", kind), lambda: [_micro(kind, r) for r in range(1, register_rows() + 1)])
 
 
 def _rows(kind: Kind) -> Kernel:
     """void rows(band, count, row_table, runs, run_table, target): `count` rows of patches, each PIXEL_STEPS long."""
-    f = Kernel("rows", [("band", "ptr"), ("count", "i64"), ("row_table", "ptr"), ("runs", "i64"), ("run_table", "ptr"),
-                        ("target", "ptr")], internal=True)
+    f = Kernel(
+        "rows",
+        [
+            ("band", "ptr"),
+            ("count", "i64"),
+            ("row_table", "ptr"),
+            ("runs", "i64"),
+            ("run_table", "ptr"),
+            ("target", "ptr"),
+        ],
+        internal=True,
+    )
     lanes, compute = kind.lanes, kind.compute
     with f.loop(0, f["count"]) as i:
         source = f.at(compute, f["band"], f.load("i64", f["row_table"], i))
@@ -89,7 +135,7 @@ def _rows(kind: Kind) -> Kernel:
     return f
 
 
-@lru_cache(maxsize=None)
+@cache
 def weight_text(kind: Kind, unit: bool, order: str | None) -> str:
     """Partial sums (slice, group, channel and tap, output); the range is slices x groups x blocks of channels.
 
@@ -135,13 +181,33 @@ def weight_text(kind: Kind, unit: bool, order: str | None) -> str:
                     pixel = (box.z * c["out_y"] + box.y) * c["out_x"] + box.x + p
                     with f.loop(0, c["panels"]) as panel:
                         first_output = panel * width
-                        place = box.n * c["g_n"] + (group * c["outputs"] + first_output) * c["g_o"] + pixel * c["g_pixel"]
-                        f.call("void", "pack", f.at(kind.storage, f.slot(c["g_slot"]), place), c["g_o"], c["g_pixel"],
-                               f.minimum(c["outputs"] - first_output, width), depth,
-                               f.at(compute, local, panel * PIXEL_STEPS * width), declare=False)
+                        place = (
+                            box.n * c["g_n"] + (group * c["outputs"] + first_output) * c["g_o"] + pixel * c["g_pixel"]
+                        )
+                        f.call(
+                            "void",
+                            "pack",
+                            f.at(kind.storage, f.slot(c["g_slot"]), place),
+                            c["g_o"],
+                            c["g_pixel"],
+                            f.minimum(c["outputs"] - first_output, width),
+                            depth,
+                            f.at(compute, local, panel * PIXEL_STEPS * width),
+                            declare=False,
+                        )
                 with f.loop(0, rows, c["row_step"]) as i:
                     here = f.minimum(rows - i, c["row_step"])
-                    f.call("void", "rows", band, here, f.at("i64", row_table, i), number_of_runs, runs, patches, declare=False)
+                    f.call(
+                        "void",
+                        "rows",
+                        band,
+                        here,
+                        f.at("i64", row_table, i),
+                        number_of_runs,
+                        runs,
+                        patches,
+                        declare=False,
+                    )
                     with f.loop(0, c["panels"]) as panel:
                         if order is None:
                             b = f.at(compute, gradient, (panel * all_pixels + first_pixel + p) * width)
@@ -153,7 +219,7 @@ def weight_text(kind: Kind, unit: bool, order: str | None) -> str:
     return module(*helpers, f)
 
 
-@lru_cache(maxsize=None)
+@cache
 def reduce_text(kind: Kind, transposed: bool) -> str:
     """Add the slices into (group, output, channel and tap), or as they lie if `transposed`; the range is groups x tiles of rows."""
     f = Kernel()
@@ -168,7 +234,9 @@ def reduce_text(kind: Kind, transposed: bool) -> str:
             rows = f.minimum(stop - row, lanes)
             sums = [f.variable(whole, 0) for _ in range(lanes)]
             with f.loop(0, c["slices"]) as part:
-                base = f.at(compute, f.scratch(c["partial"]), ((part * c["groups"] + group) * c["rows"] + row) * stride + output)
+                base = f.at(
+                    compute, f.scratch(c["partial"]), ((part * c["groups"] + group) * c["rows"] + row) * stride + output
+                )
                 for i, total in enumerate(sums):
                     place = f.at(compute, base, f.minimum(f.i64(i), rows - 1) * stride)
                     total.set(total.get() + f.load(whole, place, align=vector_bytes()))
@@ -182,20 +250,22 @@ def reduce_text(kind: Kind, transposed: bool) -> str:
                 step, count, mask = c["rows"], c["outputs"] - output, f.mask(rows, lanes)
             for i, value in enumerate(columns):
                 with f.when(count > i):
-                    f.masked_store(narrow(f, kind, value), f.at(kind.storage, target, step * i), mask, BYTES[kind.storage])
+                    f.masked_store(
+                        narrow(f, kind, value), f.at(kind.storage, target, step * i), mask, BYTES[kind.storage]
+                    )
     return module(f)
 
 
-@lru_cache(maxsize=None)
+@cache
 def pack_gradient_kernel(kind: Kind, order: str) -> int:
     return compile_kernel(pack_gradient_text(kind, order))
 
 
-@lru_cache(maxsize=None)
+@cache
 def weight_kernel(kind: Kind, unit: bool, order: str | None) -> int:
     return compile_kernel(weight_text(kind, unit, order))
 
 
-@lru_cache(maxsize=None)
+@cache
 def reduce_kernel(kind: Kind, transposed: bool) -> int:
     return compile_kernel(reduce_text(kind, transposed))

@@ -8,27 +8,85 @@ along k run as vectorised dot products. Stands on gemm_micro.py and pack.py; mat
 
 from __future__ import annotations
 
-from functools import lru_cache
-from typing import NamedTuple, Sequence
+from collections.abc import Sequence
+from functools import cache
+from typing import NamedTuple
 
 from flambeau.codegen import state
 from flambeau.codegen.builder import Value, module
-from flambeau.codegen.gemm_micro import (BYTES, Epilogue, Kernel, Kind, bits_of, call_tile, epilogue, kind_of, micro_table,
-                                         multiply_add, paired, register_rows, relu, table_of, vector, vector_bytes, widen)
+from flambeau.codegen.gemm_micro import (
+    BYTES,
+    Epilogue,
+    Kernel,
+    Kind,
+    bits_of,
+    call_tile,
+    epilogue,
+    kind_of,
+    micro_table,
+    multiply_add,
+    paired,
+    register_rows,
+    relu,
+    table_of,
+    vector,
+    vector_bytes,
+    widen,
+)
 from flambeau.codegen.jit import compile_kernel
 from flambeau.codegen.launch import Phase
 from flambeau.codegen.pack import pack_text, stride_class
 
-BLOCK_STEPS = 256        # steps along k of a packed block: a panel of B (32 columns) then stays in the first-level cache
-TILE_PANELS = 16         # panels of rows per task: with the block above a quarter of the second-level cache
-TILE_SLOTS = 128         # register tiles that a task may hold unfinished between blocks of k (on its stack)
+BLOCK_STEPS = 256  # steps along k of a packed block: a panel of B (32 columns) then stays in the first-level cache
+TILE_PANELS = 16  # panels of rows per task: with the block above a quarter of the second-level cache
+TILE_SLOTS = 128  # register tiles that a task may hold unfinished between blocks of k (on its stack)
 IN_PLACE_BYTES = 192 << 10
+SMALL_DOT = 8192  # multiply-adds up to which packing costs more than the sums at the end of dot products
 SERIAL_WORK = 48 * 1024  # multiply-adds below which waking another thread costs more than it saves
 
-CONSTANTS = ("m", "n", "k", "tiles_m", "tiles_n", "tile_rows", "tile_columns", "row_step", "block", "batch1",
-             "a_slot", "a_offset", "a0", "a1", "a_row", "a_step", "b_slot", "b_offset", "b0", "b1", "b_step", "b_column",
-             "c_slot", "c_offset", "c0", "c1", "c_row", "c_column", "d_slot", "d_offset", "d0", "d1", "d_row", "d_column", "alpha", "beta",
-             "a_panels", "b_panels", "a_place", "b_place", "micros")
+CONSTANTS = (
+    "m",
+    "n",
+    "k",
+    "tiles_m",
+    "tiles_n",
+    "tile_rows",
+    "tile_columns",
+    "row_step",
+    "block",
+    "batch1",
+    "a_slot",
+    "a_offset",
+    "a0",
+    "a1",
+    "a_row",
+    "a_step",
+    "b_slot",
+    "b_offset",
+    "b0",
+    "b1",
+    "b_step",
+    "b_column",
+    "c_slot",
+    "c_offset",
+    "c0",
+    "c1",
+    "c_row",
+    "c_column",
+    "d_slot",
+    "d_offset",
+    "d0",
+    "d1",
+    "d_row",
+    "d_column",
+    "alpha",
+    "beta",
+    "a_panels",
+    "b_panels",
+    "a_place",
+    "b_place",
+    "micros",
+)
 
 
 class Matrix(NamedTuple):
@@ -61,10 +119,12 @@ class Variant(NamedTuple):
 
 
 def _base(f: Kernel, c: dict[str, Value], letter: str, item: str, outer: Value, inner: Value) -> Value:
-    return f.at(item, f.slot(c[letter + "_slot"]), c[letter + "_offset"] + outer * c[letter + "0"] + inner * c[letter + "1"])
+    return f.at(
+        item, f.slot(c[letter + "_slot"]), c[letter + "_offset"] + outer * c[letter + "0"] + inner * c[letter + "1"]
+    )
 
 
-@lru_cache(maxsize=None)
+@cache
 def tile_text(v: Variant) -> str:
     """The compute kernel: its range is batches x tiles of rows x tiles of columns."""
     kind, compute = v.kind, v.kind.compute
@@ -109,7 +169,9 @@ def tile_text(v: Variant) -> str:
                         a = f.at(kind.item, a_base, k0 * c["a_panels"] * v.rows + panel * depth * v.rows)
                     else:
                         a = f.at(kind.storage, a_base, i * c["a_row"] + k0 * c["a_step"])
-                    goal = f.at(v.out.storage, target, i * c["c_row"] + j * (1 if v.finish.columns == "unit" else c["c_column"]))
+                    goal = f.at(
+                        v.out.storage, target, i * c["c_row"] + j * (1 if v.finish.columns == "unit" else c["c_column"])
+                    )
                     row = (i - i0).unsigned_div(c["row_step"])
                     place = row * f.ceiling_division(c["tile_columns"], width) + (j - j0).unsigned_div(f.i64(width))
                     tile = f.at(compute, slots, f.select(blocks.equals(1), f.i64(0), place) * cell)
@@ -122,19 +184,36 @@ def tile_text(v: Variant) -> str:
                     call_tile(f, c["micros"], rows, *arguments)
                     finish = last if direct is None else f.select(direct, f.value(0, "i1"), last)
                     with f.when(finish):
-                        d = tile if v.finish.addend is None else \
-                            f.at(v.out.storage, addend, i * c["d_row"] + j * c["d_column"])
-                        f.call("void", "finish", tile, rows, columns, goal, c["c_row"], c["c_column"], d, c["d_row"],
-                               c["d_column"], c["alpha"], c["beta"], declare=False)
+                        d = (
+                            tile
+                            if v.finish.addend is None
+                            else f.at(v.out.storage, addend, i * c["d_row"] + j * c["d_column"])
+                        )
+                        f.call(
+                            "void",
+                            "finish",
+                            tile,
+                            rows,
+                            columns,
+                            goal,
+                            c["c_row"],
+                            c["c_column"],
+                            d,
+                            c["d_row"],
+                            c["d_column"],
+                            c["alpha"],
+                            c["beta"],
+                            declare=False,
+                        )
     return module(epilogue(kind, v.out, v.finish, width), f)
 
 
-@lru_cache(maxsize=None)
+@cache
 def tile_kernel(v: Variant) -> int:
     return compile_kernel(tile_text(v))
 
 
-@lru_cache(maxsize=None)
+@cache
 def pack_kernel(kind: Kind, width: int, order: str) -> int:
     return compile_kernel(pack_text(kind, width, order))
 
@@ -149,9 +228,22 @@ def _share(tasks_wanted: int, panels: int, most: int) -> int:
     return -(-panels // tasks)
 
 
-def gemm_phases(dtype: object, m: int, n: int, k: int, a: Matrix, b: Matrix, c: Matrix, batch: tuple[int, int] = (1, 1),
-                addend: Matrix | None = None, alpha: float = 1, beta: float = 1, activation: str | None = None,
-                apply: object = None, out: object = None) -> tuple[list[Phase], int]:
+def gemm_phases(
+    dtype: object,
+    m: int,
+    n: int,
+    k: int,
+    a: Matrix,
+    b: Matrix,
+    c: Matrix,
+    batch: tuple[int, int] = (1, 1),
+    addend: Matrix | None = None,
+    alpha: float = 1,
+    beta: float = 1,
+    activation: str | None = None,
+    apply: object = None,
+    out: object = None,
+) -> tuple[list[Phase], int]:
     """Phases for C[.., m, n] = activation(alpha * A[.., m, k] B[.., k, n] + beta * addend), and the scratch bytes they need.
 
     `addend` has the output's dtype and any strides (0 broadcasts a bias; C itself accumulates). activation: "relu", or any
@@ -162,25 +254,31 @@ def gemm_phases(dtype: object, m: int, n: int, k: int, a: Matrix, b: Matrix, c: 
     name = getattr(dtype, "name", dtype)
     if name in _COMPLEX:
         if activation is not None or out is not None or complex(alpha).imag or complex(beta).imag:
-            raise NotImplementedError(f"a product of {name} takes no activation, no other output dtype and real factors only")
+            raise NotImplementedError(
+                f"a product of {name} takes no activation, no other output dtype and real factors only"
+            )
         return _complex_phases(_COMPLEX[name], m, n, k, a, b, c, batch, addend, complex(alpha).real, complex(beta).real)
     kind, result = kind_of(dtype), kind_of(out or dtype)
     if activation == "relu":
         apply = relu
-    if n == 1 and m > 1 or (c.strides[3] != 1 and c.strides[2] == 1 and n > 1):
+    if (n == 1 and m > 1) or (c.strides[3] != 1 and c.strides[2] == 1 and n > 1):
         # C is contiguous along m (or has one column): compute its transpose
         m, n, a, b, c = n, m, b.transposed, a.transposed, c.transposed
         addend = None if addend is None else addend.transposed
-    finish = Epilogue("unit" if c.strides[3] == 1 or n == 1 else "any",
-                      None if addend is None else _column_class(addend.strides[3], n),
-                      alpha != 1 or (beta != 1 and addend is not None), activation, apply)
+    finish = Epilogue(
+        "unit" if c.strides[3] == 1 or n == 1 else "any",
+        None if addend is None else _column_class(addend.strides[3], n),
+        alpha != 1 or (beta != 1 and addend is not None),
+        activation,
+        apply,
+    )
     word = (bits_of(alpha, kind), bits_of(beta, kind))
     d = Matrix(c.slot, (0, 0, 0, 0)) if addend is None else addend
     threads = state.words[state.THREADS]
     batches = batch[0] * batch[1]
     b_unit = b.strides[3] == 1 or n == 1
     rows_most = register_rows()
-    if m <= rows_most and b.strides[2] == 1 and not b_unit and a.strides[3] == 1 and k >= 16:
+    if (m <= rows_most or m * n * k <= SMALL_DOT) and b.strides[2] == 1 and not b_unit and a.strides[3] == 1 and k >= 16:
         return _dot_phases(kind, result, finish, m, n, k, a, b, c, d, batch, word, threads)
     if b_unit and (m <= 2 * rows_most or k * n * BYTES[kind.storage] <= IN_PLACE_BYTES or k == 0) and not kind.pair:
         return _in_place_phases(kind, result, finish, m, n, k, a, b, c, d, batch, word, threads)
@@ -198,17 +296,39 @@ def gemm_phases(dtype: object, m: int, n: int, k: int, a: Matrix, b: Matrix, c: 
     scratch = 0
     places, strides = [], []
     for matrix, lane, step, lanes_total, panel, height, panels in (
-            (a, a.strides[2], a.strides[3], m, row_step, rows_most, panels_m),
-            (b, b.strides[3], b.strides[2], n, width, width, panels_n)):
+        (a, a.strides[2], a.strides[3], m, row_step, rows_most, panels_m),
+        (b, b.strides[3], b.strides[2], n, width, width, panels_n),
+    ):
         o, i = matrix.strides[:2]
         outer, inner = (batch[0] if o else 1), (batch[1] if i else 1)
         size = panels * height * steps
-        constants = (matrix.slot, matrix.offset, inner, o, i, lane, step, lanes_total, panel, panels, k, steps, block, scratch)
+        constants = (
+            matrix.slot,
+            matrix.offset,
+            inner,
+            o,
+            i,
+            lane,
+            step,
+            lanes_total,
+            panel,
+            panels,
+            k,
+            steps,
+            block,
+            scratch,
+        )
         order = stride_class(lane, step, lanes_total, k)
         total = outer * inner * panels * blocks
         grain = max(1, min(total // (4 * threads), 65536 // (height * block) + 1))
-        phases.append(Phase(pack_kernel(kind, height, order), total, grain if batches * m * n * k > SERIAL_WORK else total,
-                            constants))
+        phases.append(
+            Phase(
+                pack_kernel(kind, height, order),
+                total,
+                grain if batches * m * n * k > SERIAL_WORK else total,
+                constants,
+            )
+        )
         places.append(scratch)
         strides.append((size * inner if o else 0, size if i else 0))
         scratch += (size * outer * inner * BYTES[kind.item] + 127) // 64 * 64
@@ -220,9 +340,35 @@ def gemm_phases(dtype: object, m: int, n: int, k: int, a: Matrix, b: Matrix, c: 
     if tasks_m * tasks_n < wanted:
         share_m = _share(-(-wanted // tasks_n), panels_m, TILE_PANELS)
         tasks_m = -(-panels_m // share_m)
-    constants = (m, n, steps, tasks_m, tasks_n, share_m * row_step, share_n * width, row_step, block, batch[1],
-                 a.slot, 0, *strides[0], 0, 0, b.slot, 0, *strides[1], 0, 0, *c.words, *d.words, *word,
-                 panels_m, panels_n, *places, micro_table(kind, vectors, rows_most, True, True))
+    constants = (
+        m,
+        n,
+        steps,
+        tasks_m,
+        tasks_n,
+        share_m * row_step,
+        share_n * width,
+        row_step,
+        block,
+        batch[1],
+        a.slot,
+        0,
+        *strides[0],
+        0,
+        0,
+        b.slot,
+        0,
+        *strides[1],
+        0,
+        0,
+        *c.words,
+        *d.words,
+        *word,
+        panels_m,
+        panels_n,
+        *places,
+        micro_table(kind, vectors, rows_most, True, True),
+    )
     total = batches * tasks_m * tasks_n
     serial = batches * m * n * k <= SERIAL_WORK
     variant = Variant(kind, result, rows_most, vectors, True, True, finish)
@@ -233,19 +379,43 @@ def gemm_phases(dtype: object, m: int, n: int, k: int, a: Matrix, b: Matrix, c: 
 _COMPLEX = {"complex64": "float32", "complex128": "float64"}
 
 
-def _complex_phases(part: str, m: int, n: int, k: int, a: Matrix, b: Matrix, c: Matrix, batch: tuple[int, int],
-                    addend: Matrix | None, alpha: float, beta: float) -> tuple[list[Phase], int]:
+def _complex_phases(
+    part: str,
+    m: int,
+    n: int,
+    k: int,
+    a: Matrix,
+    b: Matrix,
+    c: Matrix,
+    batch: tuple[int, int],
+    addend: Matrix | None,
+    alpha: float,
+    beta: float,
+) -> tuple[list[Phase], int]:
     """Four products of real and imaginary parts, which are matrices with doubled strides."""
+
     def half(x: Matrix, imaginary: int) -> Matrix:
         return Matrix(x.slot, tuple(2 * s for s in x.strides), 2 * x.offset + imaginary)
+
     phases: list[Phase] = []
     scratch = 0
     for imaginary in (0, 1):
         target = half(c, imaginary)
         first = None if addend is None else half(addend, imaginary)
         for step, (left, right, sign) in enumerate(((0, imaginary, 1), (1, 1 - imaginary, 1 if imaginary else -1))):
-            more, need = gemm_phases(part, m, n, k, half(a, left), half(b, right), target, batch, target if step else first,
-                                     sign * alpha, 1 if step else beta)
+            more, need = gemm_phases(
+                part,
+                m,
+                n,
+                k,
+                half(a, left),
+                half(b, right),
+                target,
+                batch,
+                target if step else first,
+                sign * alpha,
+                1 if step else beta,
+            )
             phases += more
             scratch = max(scratch, need)
     return phases, scratch
@@ -260,8 +430,21 @@ def _register_tile(m: int, n: int, lanes: int) -> tuple[int, int]:
     return (rows, vectors) if n > lanes * (vectors - 1) else (register_rows(), 2)
 
 
-def _in_place_phases(kind: Kind, result: Kind, finish: Epilogue, m: int, n: int, k: int, a: Matrix, b: Matrix, c: Matrix,
-                     d: Matrix, batch: tuple[int, int], word: tuple[int, int], threads: int) -> tuple[list[Phase], int]:
+def _in_place_phases(
+    kind: Kind,
+    result: Kind,
+    finish: Epilogue,
+    m: int,
+    n: int,
+    k: int,
+    a: Matrix,
+    b: Matrix,
+    c: Matrix,
+    d: Matrix,
+    batch: tuple[int, int],
+    word: tuple[int, int],
+    threads: int,
+) -> tuple[list[Phase], int]:
     """One phase that reads A anywhere and B with unit stride along n where they lie."""
     rows, vectors = _register_tile(m, n, kind.lanes)
     width = vectors * kind.lanes
@@ -275,24 +458,85 @@ def _in_place_phases(kind: Kind, result: Kind, finish: Epilogue, m: int, n: int,
     tasks_m = -(-panels_m // share_m)
     share_n = _share(-(-wanted // tasks_m), panels_n, 1 << 20)
     tasks_n = -(-panels_n // share_n)
-    constants = (m, n, k, tasks_m, tasks_n, share_m * row_step, share_n * width, row_step, max(k, 1), batch[1], *a.words,
-                 *b.words, *c.words, *d.words, *word, 0, 0, 0, 0,
-                 micro_table(kind, vectors, rows, False, False))
+    constants = (
+        m,
+        n,
+        k,
+        tasks_m,
+        tasks_n,
+        share_m * row_step,
+        share_n * width,
+        row_step,
+        max(k, 1),
+        batch[1],
+        *a.words,
+        *b.words,
+        *c.words,
+        *d.words,
+        *word,
+        0,
+        0,
+        0,
+        0,
+        micro_table(kind, vectors, rows, False, False),
+    )
     total = batches * tasks_m * tasks_n
     variant = Variant(kind, result, rows, vectors, False, False, finish)
     return [Phase(tile_kernel(variant), total, total if serial else max(1, total // (8 * threads)), constants)], 0
 
 
-DOT_CONSTANTS = ("m", "n", "k", "tiles_n", "tile_columns", "batch1", "a_slot", "a_offset", "a0", "a1", "a_row", "a_step",
-                 "b_slot", "b_offset", "b0", "b1", "b_step", "b_column", "c_slot", "c_offset", "c0", "c1", "c_row", "c_column",
-                 "d_slot", "d_offset", "d0", "d1", "d_row", "d_column", "alpha", "beta", "micros")
+DOT_CONSTANTS = (
+    "m",
+    "n",
+    "k",
+    "tiles_n",
+    "tile_columns",
+    "batch1",
+    "a_slot",
+    "a_offset",
+    "a0",
+    "a1",
+    "a_row",
+    "a_step",
+    "b_slot",
+    "b_offset",
+    "b0",
+    "b1",
+    "b_step",
+    "b_column",
+    "c_slot",
+    "c_offset",
+    "c0",
+    "c1",
+    "c_row",
+    "c_column",
+    "d_slot",
+    "d_offset",
+    "d0",
+    "d1",
+    "d_row",
+    "d_column",
+    "alpha",
+    "beta",
+    "micros",
+)
 DOT_ROWS, DOT_COLUMNS = 4, 4
 
 
 def _dot_micro(kind: Kind, rows: int) -> Kernel:
     """void dot_rows(k, a, a_row, b, b_column, columns, tile): rows x 4 dot products along contiguous k."""
-    f = Kernel(f"dot_{rows}", [("k", "i64"), ("a", "ptr"), ("a_row", "i64"), ("b", "ptr"), ("b_column", "i64"),
-                               ("columns", "i64"), ("tile", "ptr")])
+    f = Kernel(
+        f"dot_{rows}",
+        [
+            ("k", "i64"),
+            ("a", "ptr"),
+            ("a_row", "i64"),
+            ("b", "ptr"),
+            ("b_column", "i64"),
+            ("columns", "i64"),
+            ("tile", "ptr"),
+        ],
+    )
     storage, lanes = kind.storage, kind.lanes
     unroll = 4 if rows == 1 else 2 if rows == 2 else 1
     wide = vector(storage, lanes)
@@ -332,12 +576,12 @@ def _dot_micro(kind: Kind, rows: int) -> Kernel:
     return f
 
 
-@lru_cache(maxsize=None)
+@cache
 def _dot_table(kind: Kind) -> int:
     return table_of(("dot", kind), lambda: [_dot_micro(kind, r) for r in range(1, DOT_ROWS + 1)])
 
 
-@lru_cache(maxsize=None)
+@cache
 def dot_text(kind: Kind, out: Kind, finish: Epilogue) -> str:
     """Few rows, both operands contiguous along k; the range is batches x tiles of columns."""
     f = Kernel()
@@ -355,22 +599,55 @@ def dot_text(kind: Kind, out: Kind, finish: Epilogue) -> str:
             columns = f.minimum(j1 - j, DOT_COLUMNS)
             with f.loop(0, c["m"], DOT_ROWS) as i:
                 rows = f.minimum(c["m"] - i, DOT_ROWS)
-                arguments = (c["k"], f.at(kind.storage, a, i * c["a_row"]), c["a_row"],
-                             f.at(kind.storage, b, j * c["b_column"]), c["b_column"], columns, tile)
+                arguments = (
+                    c["k"],
+                    f.at(kind.storage, a, i * c["a_row"]),
+                    c["a_row"],
+                    f.at(kind.storage, b, j * c["b_column"]),
+                    c["b_column"],
+                    columns,
+                    tile,
+                )
                 call_tile(f, c["micros"], rows, *arguments)
-                f.call("void", "finish", tile, rows, columns, f.at(out.storage, target, i * c["c_row"] + j * c["c_column"]),
-                       c["c_row"], c["c_column"], f.at(out.storage, addend, i * c["d_row"] + j * c["d_column"]),
-                       c["d_row"], c["d_column"], c["alpha"], c["beta"], declare=False)
+                f.call(
+                    "void",
+                    "finish",
+                    tile,
+                    rows,
+                    columns,
+                    f.at(out.storage, target, i * c["c_row"] + j * c["c_column"]),
+                    c["c_row"],
+                    c["c_column"],
+                    f.at(out.storage, addend, i * c["d_row"] + j * c["d_column"]),
+                    c["d_row"],
+                    c["d_column"],
+                    c["alpha"],
+                    c["beta"],
+                    declare=False,
+                )
     return module(epilogue(kind, out, finish, kind.lanes), f)
 
 
-@lru_cache(maxsize=None)
+@cache
 def dot_kernel(kind: Kind, out: Kind, finish: Epilogue) -> int:
     return compile_kernel(dot_text(kind, out, finish))
 
 
-def _dot_phases(kind: Kind, result: Kind, finish: Epilogue, m: int, n: int, k: int, a: Matrix, b: Matrix, c: Matrix, d: Matrix,
-                batch: tuple[int, int], word: Sequence[int], threads: int) -> tuple[list[Phase], int]:
+def _dot_phases(
+    kind: Kind,
+    result: Kind,
+    finish: Epilogue,
+    m: int,
+    n: int,
+    k: int,
+    a: Matrix,
+    b: Matrix,
+    c: Matrix,
+    d: Matrix,
+    batch: tuple[int, int],
+    word: Sequence[int],
+    threads: int,
+) -> tuple[list[Phase], int]:
     batches = batch[0] * batch[1]
     serial = batches * m * n * k <= SERIAL_WORK
     quads = -(-n // DOT_COLUMNS)
@@ -378,6 +655,22 @@ def _dot_phases(kind: Kind, result: Kind, finish: Epilogue, m: int, n: int, k: i
     columns = -(-quads // tasks) * DOT_COLUMNS
     tasks = -(-n // columns)
     column = 1 if finish.columns == "unit" else c.strides[3]
-    constants = (m, n, k, tasks, columns, batch[1], *a.words, *b.words, *c.words[:5], column, *d.words, *word, _dot_table(kind))
+    constants = (
+        m,
+        n,
+        k,
+        tasks,
+        columns,
+        batch[1],
+        *a.words,
+        *b.words,
+        *c.words[:5],
+        column,
+        *d.words,
+        *word,
+        _dot_table(kind),
+    )
     total = batches * tasks
-    return [Phase(dot_kernel(kind, result, finish), total, total if serial else max(1, total // (8 * threads)), constants)], 0
+    return [
+        Phase(dot_kernel(kind, result, finish), total, total if serial else max(1, total // (8 * threads)), constants)
+    ], 0

@@ -7,8 +7,9 @@ A per row. Stands on builder.py; gemm.py, pack.py and conv.py put loops around i
 from __future__ import annotations
 
 import ctypes
-from functools import lru_cache
-from typing import Callable, NamedTuple, Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import NamedTuple
 
 from flambeau.codegen.builder import KERNEL_PARAMETERS, Function, Value, module, scalar_type
 from flambeau.codegen.jit import compile_module
@@ -17,7 +18,7 @@ BYTES = {"float": 4, "double": 8, "half": 2, "i8": 1, "i16": 2, "i32": 4, "i64":
 _SUFFIX = {"float": "f32", "double": "f64", "half": "f16"}
 
 
-@lru_cache(maxsize=None)
+@cache
 def cpu_flags() -> frozenset[str]:
     """Features of this CPU as the kernel lists them (empty where /proc is not there)."""
     try:
@@ -30,14 +31,14 @@ def cpu_flags() -> frozenset[str]:
     return frozenset()
 
 
-@lru_cache(maxsize=None)
+@cache
 def vector_bytes() -> int:
     """Width of the vectors that kernels are written for."""
     flags = cpu_flags()
     return 64 if {"avx512f", "avx512bw", "avx512vl", "avx512dq"} <= flags else 32 if {"avx2", "fma"} <= flags else 16
 
 
-@lru_cache(maxsize=None)
+@cache
 def register_rows() -> int:
     """Rows of a register tile two vectors wide: as many as the register file holds."""
     return 14 if vector_bytes() == 64 else 6
@@ -58,9 +59,15 @@ def suffix(type: str) -> str:
 class Kernel(Function):
     """A Function with vector helpers; `internal` helpers of a module are Kernels as well."""
 
-    def __init__(self, name: str = "kernel", parameters: Sequence[tuple[str, str]] = KERNEL_PARAMETERS, internal: bool = False):
-        super().__init__(name, list(parameters), linkage="internal" if internal else "",
-                         attributes="noinline nounwind" if internal else "nounwind")
+    def __init__(
+        self, name: str = "kernel", parameters: Sequence[tuple[str, str]] = KERNEL_PARAMETERS, internal: bool = False
+    ):
+        super().__init__(
+            name,
+            list(parameters),
+            linkage="internal" if internal else "",
+            attributes="noinline nounwind" if internal else "nounwind",
+        )
 
     def splat(self, value: Value, lanes: int) -> Value:
         type = vector(value.type, lanes)
@@ -69,8 +76,10 @@ class Kernel(Function):
 
     def shuffle(self, a: Value, b: Value, order: Sequence[int]) -> Value:
         mask = ", ".join(f"i32 {i}" for i in order)
-        return self.emit(vector(scalar_type(a.type), len(order)),
-                         f"shufflevector {a.type} {a.name}, {b.type} {b.name}, <{len(order)} x i32> <{mask}>")
+        return self.emit(
+            vector(scalar_type(a.type), len(order)),
+            f"shufflevector {a.type} {a.name}, {b.type} {b.name}, <{len(order)} x i32> <{mask}>",
+        )
 
     def mask(self, count: Value, lanes: int) -> Value:
         """Lane i is on where i < count."""
@@ -82,13 +91,17 @@ class Kernel(Function):
     def masked_load(self, type: str, pointer: Value, mask: Value, align: int = 1) -> Value:
         name = f"llvm.masked.load.{suffix(type)}.p0"
         self.declarations.add(f"declare {type} @{name}(ptr, {mask.type}, {type})")
-        return self.emit(type, f"call {type} @{name}(ptr align {align} {pointer.name}, {mask.type} {mask.name}, "
-                               f"{type} zeroinitializer)")
+        return self.emit(
+            type,
+            f"call {type} @{name}(ptr align {align} {pointer.name}, {mask.type} {mask.name}, {type} zeroinitializer)",
+        )
 
     def masked_store(self, value: Value, pointer: Value, mask: Value, align: int = 1) -> None:
         name = f"llvm.masked.store.{suffix(value.type)}.p0"
         self.declarations.add(f"declare void @{name}({value.type}, ptr, {mask.type})")
-        self.line(f"call void @{name}({value.type} {value.name}, ptr align {align} {pointer.name}, {mask.type} {mask.name})")
+        self.line(
+            f"call void @{name}({value.type} {value.name}, ptr align {align} {pointer.name}, {mask.type} {mask.name})"
+        )
 
     def ceiling_division(self, a: Value, b: Value | int) -> Value:
         b = self.i64(b)
@@ -113,7 +126,7 @@ class Kind(NamedTuple):
     name: str
     storage: str
     compute: str
-    pair: bool = False   # two k steps per lane (bfloat16 dot products)
+    pair: bool = False  # two k steps per lane (bfloat16 dot products)
 
     @property
     def lanes(self) -> int:
@@ -134,10 +147,15 @@ class Kind(NamedTuple):
 
 
 _KINDS = {
-    "float32": Kind("float32", "float", "float"), "float64": Kind("float64", "double", "double"),
-    "float16": Kind("float16", "half", "float"), "bfloat16": Kind("bfloat16", "i16", "float"),
-    "int8": Kind("int8", "i8", "i32"), "uint8": Kind("uint8", "i8", "i32"), "int16": Kind("int16", "i16", "i32"),
-    "int32": Kind("int32", "i32", "i32"), "int64": Kind("int64", "i64", "i64"),
+    "float32": Kind("float32", "float", "float"),
+    "float64": Kind("float64", "double", "double"),
+    "float16": Kind("float16", "half", "float"),
+    "bfloat16": Kind("bfloat16", "i16", "float"),
+    "int8": Kind("int8", "i8", "i32"),
+    "uint8": Kind("uint8", "i8", "i32"),
+    "int16": Kind("int16", "i16", "i32"),
+    "int32": Kind("int32", "i32", "i32"),
+    "int64": Kind("int64", "i64", "i64"),
 }
 
 
@@ -185,8 +203,13 @@ def multiply_add(f: Kernel, kind: Kind, a: Value, b: Value, c: Value) -> Value:
     """c + a * b in the accumulator's type."""
     if kind.pair:
         halves = vector("bfloat", 2 * kind.lanes)
-        return f.call(kind.accumulator, "llvm.x86.avx512bf16.dpbf16ps.512", c, f.convert(a, halves, "bitcast"),
-                      f.convert(b, halves, "bitcast"))
+        return f.call(
+            kind.accumulator,
+            "llvm.x86.avx512bf16.dpbf16ps.512",
+            c,
+            f.convert(a, halves, "bitcast"),
+            f.convert(b, halves, "bitcast"),
+        )
     return f.fma(a, b, c) if kind.floating else a * b + c
 
 
@@ -196,8 +219,21 @@ def micro(kind: Kind, rows: int, vectors: int, height: int, a_packed: bool, b_pa
     Packed A has `height` elements per step, packed B one full tile row; otherwise strides (in stored elements) are arguments
     and B is read under a mask of `columns` lanes. C is of the compute type, complete vectors.
     """
-    f = Kernel(f"micro_{rows}", [("k", "i64"), ("a", "ptr"), ("b", "ptr"), ("c", "ptr"), ("c_stride", "i64"), ("first", "i64"),
-                                  ("a_row", "i64"), ("a_step", "i64"), ("b_step", "i64"), ("columns", "i64")])
+    f = Kernel(
+        f"micro_{rows}",
+        [
+            ("k", "i64"),
+            ("a", "ptr"),
+            ("b", "ptr"),
+            ("c", "ptr"),
+            ("c_stride", "i64"),
+            ("first", "i64"),
+            ("a_row", "i64"),
+            ("a_step", "i64"),
+            ("b_step", "i64"),
+            ("columns", "i64"),
+        ],
+    )
     lanes, accumulator, compute = kind.lanes, kind.accumulator, kind.compute
     a_item = kind.item if a_packed else kind.storage
     b_item = kind.item if b_packed else kind.storage
@@ -228,7 +264,9 @@ def micro(kind: Kind, rows: int, vectors: int, height: int, a_packed: bool, b_pa
             if a_packed:
                 one = f.load(a_item, f.at(a_item, f["a"], p * height), i)
             else:
-                one = widen(f, kind, f.load(a_item, f.at(a_item, f.at(a_item, bases[i // 3], step), f["a_row"] * (i % 3))))
+                one = widen(
+                    f, kind, f.load(a_item, f.at(a_item, f.at(a_item, bases[i // 3], step), f["a_row"] * (i % 3)))
+                )
             broadcast = f.splat(one, lanes)
             for j, cell in enumerate(row):
                 cell.set(multiply_add(f, kind, broadcast, columns[j], cell.get()))
@@ -251,11 +289,13 @@ def table_of(key: tuple, functions: Callable[[], list[Kernel]]) -> int:
     return ctypes.addressof(table)
 
 
-@lru_cache(maxsize=None)
+@cache
 def micro_table(kind: Kind, vectors: int, height: int, a_packed: bool, b_packed: bool) -> int:
     """The register tiles of 1 to `height` rows, as a table for `call_tile`."""
-    return table_of(("micro", kind, vectors, height, a_packed, b_packed),
-                    lambda: [micro(kind, r, vectors, height, a_packed, b_packed) for r in range(1, height + 1)])
+    return table_of(
+        ("micro", kind, vectors, height, a_packed, b_packed),
+        lambda: [micro(kind, r, vectors, height, a_packed, b_packed) for r in range(1, height + 1)],
+    )
 
 
 def call_tile(f: Kernel, table: Value, rows: Value, *arguments: Value) -> None:
@@ -285,8 +325,10 @@ class Epilogue(NamedTuple):
 def relu(f: Kernel, value: Value) -> Value:
     """max(value, 0), NaN kept."""
     if scalar_type(value.type) in ("float", "double"):
-        keep = f.emit("i1" if value.type[0] != "<" else value.type[:value.type.index("x") + 2] + "i1>",
-                      f"fcmp ugt {value.type} {value.name}, {f.value(0, value.type).name}")
+        keep = f.emit(
+            "i1" if value.type[0] != "<" else value.type[: value.type.index("x") + 2] + "i1>",
+            f"fcmp ugt {value.type} {value.name}, {f.value(0, value.type).name}",
+        )
         return f.select(keep, value, 0)
     return f.maximum(value, 0)
 
@@ -301,8 +343,23 @@ def scalar_constant(f: Kernel, kind: Kind, bits: Value) -> Value:
 
 def epilogue(kind: Kind, out: Kind, spec: Epilogue, width: int, name: str = "finish") -> Kernel:
     """void finish(tile, rows, columns, c, c_row, c_column, d, d_row, d_column, alpha, beta): a tile `width` wide into C."""
-    f = Kernel(name, [("tile", "ptr"), ("rows", "i64"), ("columns", "i64"), ("c", "ptr"), ("c_row", "i64"), ("c_column", "i64"),
-                      ("d", "ptr"), ("d_row", "i64"), ("d_column", "i64"), ("alpha", "i64"), ("beta", "i64")], internal=True)
+    f = Kernel(
+        name,
+        [
+            ("tile", "ptr"),
+            ("rows", "i64"),
+            ("columns", "i64"),
+            ("c", "ptr"),
+            ("c_row", "i64"),
+            ("c_column", "i64"),
+            ("d", "ptr"),
+            ("d_row", "i64"),
+            ("d_column", "i64"),
+            ("alpha", "i64"),
+            ("beta", "i64"),
+        ],
+        internal=True,
+    )
     alpha, beta = (scalar_constant(f, kind, f[word]) for word in ("alpha", "beta"))
 
     def finish(value: Value, addend: Value | None) -> Value:
@@ -335,7 +392,9 @@ def epilogue(kind: Kind, out: Kind, spec: Epilogue, width: int, name: str = "fin
                 f.masked_store(value, f.at(out.storage, c, j * kind.lanes), mask)
         else:
             with f.loop(0, f["columns"]) as j:
-                addend = None if d is None else widen(f, out, f.load(out.storage, f.at(out.storage, d, j * f["d_column"])))
+                addend = (
+                    None if d is None else widen(f, out, f.load(out.storage, f.at(out.storage, d, j * f["d_column"])))
+                )
                 value = finish(f.load(kind.compute, tile, j), addend)
                 f.store(value, f.at(out.storage, c, j * f["c_column"]))
     return f

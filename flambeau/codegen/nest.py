@@ -441,11 +441,12 @@ class _Emitter:
             for new, array, s in zip(self._combine(fold, a, b), arrays, fold.start):
                 self._write(array, into, new, s)
         with f.branches(count >= LANES) as otherwise:
-            width = LANES // 2
-            while width:
-                with self.parallel_loop(0, width) as j:
-                    merge(j, j + width)
-                width //= 2
+            width = f.variable("i64", LANES // 2)
+            with f.repeat(lambda: width.get() > 0):
+                half = width.get()
+                with self.parallel_loop(0, half) as j:
+                    merge(j, j + half)
+                width.set(half >> 1)
             otherwise()
             with f.loop(1, count) as j:
                 merge(f.i64(0), j)
@@ -526,7 +527,7 @@ def kernel_address(nest: Nest, form: Form) -> int:
     key = (nest.key(), form)
     found = _kernels.get(key)
     if found is None:
-        found = _kernels[key] = compile_kernel(_Emitter(nest, form).text())
+        found = _kernels[key] = compile_kernel(_Emitter(nest, form).text(), level=2)
     return found
 
 

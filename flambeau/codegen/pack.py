@@ -6,14 +6,28 @@ are widened on the way; bfloat16 pairs two steps of k per lane for the CPU's dot
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache
 
 from flambeau.codegen.builder import Value, module
 from flambeau.codegen.gemm_micro import BYTES, Kernel, Kind, transpose_square, vector, vector_bytes, widen
 
 # `lanes` rows or columns in panels of `step` (at most `width`); `k` steps in blocks of `block`
-CONSTANTS = ("slot", "offset", "batch1", "batch0_stride", "batch1_stride", "lane_stride", "k_stride", "lanes", "step", "panels", "depth",
-             "k", "block", "destination")
+CONSTANTS = (
+    "slot",
+    "offset",
+    "batch1",
+    "batch0_stride",
+    "batch1_stride",
+    "lane_stride",
+    "k_stride",
+    "lanes",
+    "step",
+    "panels",
+    "depth",
+    "k",
+    "block",
+    "destination",
+)
 
 
 def stride_class(lane_stride: int, k_stride: int, lanes: int, depth: int) -> str:
@@ -28,8 +42,18 @@ def pair(f: Kernel, low: Value, high: Value) -> Value:
 
 def pack_panel(kind: Kind, width: int, order: str, name: str = "pack") -> Kernel:
     """void pack(source, lane_stride, k_stride, lanes, depth, destination): one panel; depth counts elements along k."""
-    f = Kernel(name, [("source", "ptr"), ("lane_stride", "i64"), ("k_stride", "i64"), ("lanes", "i64"), ("depth", "i64"),
-                      ("destination", "ptr")], internal=True)
+    f = Kernel(
+        name,
+        [
+            ("source", "ptr"),
+            ("lane_stride", "i64"),
+            ("k_stride", "i64"),
+            ("lanes", "i64"),
+            ("depth", "i64"),
+            ("destination", "ptr"),
+        ],
+        internal=True,
+    )
     source, target, storage, item, chunk = f["source"], f["destination"], kind.storage, kind.item, kind.lanes
     per = 2 if kind.pair else 1
     full = f["depth"] // per
@@ -53,8 +77,12 @@ def pack_panel(kind: Kind, width: int, order: str, name: str = "pack") -> Kernel
         with f.loop(0, full) as step:
             for start, mask in zip(starts, masks, strict=True):
                 count = min(chunk, width - start)
-                rows = [f.masked_load(vector(storage, count), f.at(storage, source, (step * per + h) * f["k_stride"] + start),
-                                      mask) for h in range(per)]
+                rows = [
+                    f.masked_load(
+                        vector(storage, count), f.at(storage, source, (step * per + h) * f["k_stride"] + start), mask
+                    )
+                    for h in range(per)
+                ]
                 if kind.pair:
                     merged = f.shuffle(rows[0], rows[1], [h * count + i for i in range(count) for h in (0, 1)])
                     value = f.convert(merged, vector("i32", count), "bitcast")
@@ -89,7 +117,7 @@ def pack_panel(kind: Kind, width: int, order: str, name: str = "pack") -> Kernel
     return f
 
 
-@lru_cache(maxsize=None)
+@cache
 def pack_text(kind: Kind, width: int, order: str) -> str:
     """The packing kernel of a phase; its range is batches x blocks of k x panels."""
     f = Kernel()
@@ -102,10 +130,20 @@ def pack_text(kind: Kind, width: int, order: str) -> str:
         block, batch = rest.unsigned_rem(blocks), rest.unsigned_div(blocks)
         first, lane = block * c["block"], panel * c["step"]
         steps = f.minimum(c["block"], c["k"] - first)
-        place = batch.unsigned_div(c["batch1"]) * c["batch0_stride"] + batch.unsigned_rem(c["batch1"]) * c["batch1_stride"]
+        place = (
+            batch.unsigned_div(c["batch1"]) * c["batch0_stride"] + batch.unsigned_rem(c["batch1"]) * c["batch1_stride"]
+        )
         place = place + c["offset"] + lane * c["lane_stride"] + first * per * c["k_stride"]
         goal = batch * c["panels"] * c["k"] * width + first * c["panels"] * width + panel * steps * width
-        f.call("void", "pack", f.at(kind.storage, source, place), c["lane_stride"], c["k_stride"],
-               f.minimum(c["step"], c["lanes"] - lane), f.minimum(c["block"] * per, c["depth"] - first * per),
-               f.at(kind.item, target, goal), declare=False)
+        f.call(
+            "void",
+            "pack",
+            f.at(kind.storage, source, place),
+            c["lane_stride"],
+            c["k_stride"],
+            f.minimum(c["step"], c["lanes"] - lane),
+            f.minimum(c["block"] * per, c["depth"] - first * per),
+            f.at(kind.item, target, goal),
+            declare=False,
+        )
     return module(pack_panel(kind, width, order), f)

@@ -20,6 +20,7 @@ from flambeau.ir.scalar import topological
 UNIT = 32768            # cheap elements worth waking a second thread for
 SPLIT = 1 << 16         # elements of one reduction above which it is cut into chunks
 LANE_ROWS = 2048        # longest run of rows that one lane adds up, for accuracy
+TILE = 16               # edge of a tile of a transposition
 _COSTLY = 12            # what a named function (exp, ...) weighs against an addition
 _CHEAP = {"leaf", "constant", "add", "sub", "mul", "cast", "where", "neg", "abs", "minimum", "maximum", "lt", "gt", "le", "ge",
           "eq", "ne", "and", "or", "not", "xor", "bitcast", "fma", "pick"}
@@ -108,6 +109,9 @@ def _pointwise(nest: Nest, shape, strides, picks, slots) -> Schedule:
     if not shape:
         shape, strides = (1,), [(1,)] * len(strides)
     unit = max(1024, UNIT // cost(nest))
+    crossing = _crossing(shape, strides)
+    if crossing is not None:
+        return _tiled(nest, shape, strides, crossing, picks, slots, unit)
     m = 2 if len(shape) > 1 and shape[-1] < 64 else 1
     outer, inner = shape[:-m], shape[-m:]
     rows, row = math.prod(outer), math.prod(inner)
@@ -120,18 +124,40 @@ def _pointwise(nest: Nest, shape, strides, picks, slots) -> Schedule:
                             chunk, [0] * len(strides), unit)])
 
 
+def _crossing(shape, strides) -> int | None:
+    """The axis along which an operand is contiguous while the innermost axis strides through it: a transposition."""
+    if len(shape) < 2 or shape[-1] < TILE:
+        return None
+    for s in strides:
+        if abs(s[-1]) > 1:
+            for axis in range(len(shape) - 1):
+                if s[axis] == 1 and shape[axis] >= TILE:
+                    return axis
+    return None
+
+
+def _tiled(nest: Nest, shape, strides, axis: int, picks, slots, unit) -> Schedule:
+    """Visit two axes tile by tile, so that the cache lines of both orders are used whole."""
+    outer = tuple(n for i, n in enumerate(shape[:-1]) if i != axis)
+    outer_strides = [tuple(n for i, n in enumerate(s[:-1]) if i != axis) for s in strides]
+    form = Form(len(outer), 1, True, tuple(_class(s[-1]) for s in strides), slots, len(slots))
+    return Schedule([_phase(nest, form, outer, outer_strides, (shape[axis],), [(s[axis],) for s in strides],
+                            (shape[-1], [s[-1] for s in strides]), picks, TILE, [0] * len(strides), unit, lane_size=TILE)])
+
+
 def _class(stride: int) -> str:
     return "0" if stride == 0 else "1" if stride == 1 else "x"
 
 
 def _phase(nest, form: Form, outer, outer_strides, inner, inner_strides, lane, picks, chunk, chunk_strides, unit,
-           scratch_offsets=None) -> Phase:
+           scratch_offsets=None, lane_size=None) -> Phase:
     """Constants in the order that the kernel reads them (see nest.Form)."""
     chunks = -(-inner[0] // chunk) if inner[0] else 1
     lane_extent, lane_strides = lane if lane else (1, [0] * len(outer_strides))
-    lane_size = min(lane_extent, LANE_CHUNK)
+    given_size = lane_size
+    lane_size = given_size or min(lane_extent, LANE_CHUNK)
     rows = math.prod(outer)
-    if lane:
+    if lane and not given_size:
         while lane_size > 32 and rows * -(-lane_extent // lane_size) * chunks < 4 * state.words[state.THREADS]:
             lane_size //= 2
     lane_chunks = -(-lane_extent // lane_size)

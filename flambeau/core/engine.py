@@ -198,7 +198,7 @@ def _conform(node: Node, position: int, gradient: Any, layout: Layout) -> Any:
         if lead < 0 or any(size not in (1, own[lead + dim]) for dim, size in enumerate(shape)):
             raise RuntimeError(f"Function {node.name()} returned an invalid gradient at index {position} - got "
                                f"{list(own)} but expected shape compatible with {list(shape)}")
-        gradient = gradient.sum_to_size(shape)
+        gradient = sum_to_shape(gradient, shape)
     if gradient._layout.dtype is not layout.dtype:
         if gradient._layout.dtype.is_complex and not layout.dtype.is_complex:
             gradient = gradient.real
@@ -207,6 +207,16 @@ def _conform(node: Node, position: int, gradient: Any, layout: Layout) -> Any:
         raise RuntimeError(f"Function {node.name()} returned an invalid gradient at index {position} - expected device "
                            f"{layout.device} but got {gradient._layout.device}")
     return gradient
+
+
+def sum_to_shape(tensor: Any, shape: Sequence[int]) -> Any:
+    """The tensor summed over the dimensions along which `shape` was broadcast to its own."""
+    own = tensor._layout.shape
+    lead = len(own) - len(shape)
+    dims = [*range(lead), *[lead + dim for dim, size in enumerate(shape) if size == 1 and own[lead + dim] != 1]]
+    if not dims:
+        return tensor
+    return tensor.sum(dims, keepdim=True).reshape(shape) if lead else tensor.sum(dims, keepdim=True)
 
 
 def _trim(node: Node, results: Sequence[Any]) -> Sequence[Any]:

@@ -26,7 +26,7 @@ def {name}({signature}):
         refuse_overlap({first})
     if ({wanted}) and local.grad:
         return recorded(({arguments},))
-    write({arguments})
+    write({call})
     return {first}
 '''
 
@@ -111,14 +111,10 @@ def _in_place(made: Callable, write: Callable, parameters: list[inspect.Paramete
                              "recorded": recorded, "write": write, "refuse_overlap": refuse_overlap}
     source = _SOURCE.format(
         name=public + "_", public=public, signature=", ".join(parts), first=parameters[0].name,
-        arguments=", ".join(f"{p.name}={p.name}" if False else p.name for p in parameters) if not keywords else ", ".join(
-            p.name for p in parameters),
+        arguments=", ".join(p.name for p in parameters),
+        call=", ".join(f"{p.name}={p.name}" if p.kind is p.KEYWORD_ONLY else p.name for p in parameters),
         special=" or ".join(f"({n}.__class__ not in plain)" for n in tensors),
         wanted=" or ".join(f"getattr({n}, '_node', None) is not None" for n in tensors))
-    if keywords:
-        source = source.replace("    write(", "    write_by_name((").replace(f"{', '.join(p.name for p in parameters)})\n    return",
-                                                                            f"{', '.join(p.name for p in parameters)},))\n    return")
-        scope["write_by_name"] = call
     compile_source(f"<flambeau {public}_>", source, scope)
     function = scope[public + "_"]
     function.__module__ = "flambeau"

@@ -25,6 +25,7 @@ from flambeau.base.layout import (
 )
 from flambeau.core import indexing, views
 from flambeau.core.derive import NAMESPACE
+from flambeau.core.engine import sum_to_shape
 from flambeau.core.inplace import AsStridedBackward0, base_of, check
 from flambeau.core.modes import local
 from flambeau.core.node import AccumulateGrad
@@ -381,6 +382,17 @@ def expand_as(self: Any, other: Any) -> Any:
 def broadcast_to(input: Any, size: Sequence[int]) -> Any:
     """`expand` to a shape."""
     return expand(input, tuple(size))
+
+
+@public(namespace=False)
+def sum_to_size(self: Any, *size: Any) -> Any:
+    """The inverse of `expand`: the sum over all that was repeated to get from `size` to this shape."""
+    wanted = _sizes("sum_to_size", "size", size)
+    own = self._layout.shape
+    lead = len(own) - len(wanted)
+    if lead < 0 or any(size not in (1, own[lead + dim]) for dim, size in enumerate(wanted)):
+        raise RuntimeError(f"size {{{list(wanted)}}} is not expandable to size {{{list(own)}}}.")
+    return sum_to_shape(self, wanted)
 
 
 @public(method=False)

@@ -37,7 +37,7 @@ class Guarded:
 
     def untouched(self) -> bool:
         """Whether the rest of the outer pages still holds its pattern."""
-        return bool((self.slack[:self.used.start] == 0xA5).all() and (self.slack[self.used.stop:] == 0xA5).all())
+        return bool((self.slack[: self.used.start] == 0xA5).all() and (self.slack[self.used.stop :] == 0xA5).all())
 
     def __del__(self) -> None:
         _library.munmap(self.base, self.length)
@@ -54,7 +54,9 @@ def run(phases: list, scratch: int, buffers: list[Guarded]) -> None:
     threads = state.words[state.THREADS]
     work = Guarded(scratch + 64, np.uint8)
     work.array[:] = 0xFF  # NaN in every float type
-    p = (ctypes.c_int64 * (4 + len(buffers)))(0, (work.address + 63) // 64 * 64, 0, threads, *(b.address for b in buffers))
+    p = (ctypes.c_int64 * (4 + len(buffers)))(
+        0, (work.address + 63) // 64 * 64, 0, threads, *(b.address for b in buffers)
+    )
     for kernel, total, grain, constants in phases:
         block = (ctypes.c_int64 * len(constants))(*constants)
         p[0] = ctypes.addressof(block)

@@ -17,11 +17,26 @@ NAMES = {np.float32: "float32", np.float64: "float64", np.float16: "float16"}
 class Case:
     """A convolution with random operands and its three results in float64."""
 
-    def __init__(self, images, channels, outputs, size, kernel, stride=(1, 1, 1), pad=(0, 0, 0), dilation=(1, 1, 1), groups=1,
-                 dtype=np.float32, channels_last=False):
+    def __init__(
+        self,
+        images,
+        channels,
+        outputs,
+        size,
+        kernel,
+        stride=(1, 1, 1),
+        pad=(0, 0, 0),
+        dilation=(1, 1, 1),
+        groups=1,
+        dtype=np.float32,
+        channels_last=False,
+    ):
         rng = np.random.default_rng(0)
         self.dtype, self.channels_last = dtype, channels_last
-        out = tuple((n + 2 * p - d * (k - 1) - 1) // s + 1 for n, p, d, k, s in zip(size, pad, dilation, kernel, stride, strict=True))
+        out = tuple(
+            (n + 2 * p - d * (k - 1) - 1) // s + 1
+            for n, p, d, k, s in zip(size, pad, dilation, kernel, stride, strict=True)
+        )
         self.arguments = (images, channels, outputs, size, kernel, stride, pad, dilation, groups, out)
         self.x = rng.standard_normal((images, channels, *size)).astype(dtype)
         self.w = rng.standard_normal((outputs, channels // groups, *kernel)).astype(dtype)
@@ -31,7 +46,9 @@ class Case:
         padded = np.pad(x, [(0, 0), (0, 0), *((p, p) for p in pad)])
         y, dx, dw = np.zeros_like(dy), np.zeros_like(padded), np.zeros_like(w)
         for tap in product(*map(range, kernel)):
-            window = tuple(slice(t * d, t * d + (o - 1) * s + 1, s) for t, d, o, s in zip(tap, dilation, out, stride, strict=True))
+            window = tuple(
+                slice(t * d, t * d + (o - 1) * s + 1, s) for t, d, o, s in zip(tap, dilation, out, stride, strict=True)
+            )
             for g in range(groups):
                 i, o = (slice(g * n // groups, (g + 1) * n // groups) for n in (channels, outputs))
                 patch, factor = padded[(slice(None), i, *window)], w[(o, slice(None), *tap)]
@@ -63,8 +80,18 @@ class Case:
         (x, xs), (y, ys) = self.memory(self.x), self.memory(np.zeros_like(self.dy))
         y.array[:] = np.nan
         buffers = [y, x, guarded(self.w), guarded(self.bias)]
-        run(*conv_forward_phases(NAMES[self.dtype], *self.arguments, Tensor5(1, xs), 2, Tensor5(0, ys), 3 if bias else None,
-                                 "relu" if relu else None), buffers)
+        run(
+            *conv_forward_phases(
+                NAMES[self.dtype],
+                *self.arguments,
+                Tensor5(1, xs),
+                2,
+                Tensor5(0, ys),
+                3 if bias else None,
+                "relu" if relu else None,
+            ),
+            buffers,
+        )
         expected = self.y + (self.bias.astype(np.float64)[:, None, None, None] if bias else 0)
         self.compare(self.result(y, self.dy.shape), np.maximum(expected, 0) if relu else expected)
 
@@ -72,8 +99,12 @@ class Case:
         (dy, dys), (dx, dxs) = self.memory(self.dy), self.memory(np.zeros_like(self.x))
         dx.array[:] = np.nan
         channel_bias = np.arange(self.x.shape[1]).astype(self.dtype)
-        run(*conv_grad_input_phases(NAMES[self.dtype], *self.arguments, Tensor5(1, dys), 2, Tensor5(0, dxs), 3 if bias else None),
-            [dx, dy, guarded(self.w), guarded(channel_bias)])
+        run(
+            *conv_grad_input_phases(
+                NAMES[self.dtype], *self.arguments, Tensor5(1, dys), 2, Tensor5(0, dxs), 3 if bias else None
+            ),
+            [dx, dy, guarded(self.w), guarded(channel_bias)],
+        )
         expected = self.dx + (channel_bias.astype(np.float64)[:, None, None, None] if bias else 0)
         self.compare(self.result(dx, self.x.shape), expected)
 
@@ -81,7 +112,10 @@ class Case:
         (x, xs), (dy, dys) = self.memory(self.x), self.memory(self.dy)
         dw = Guarded(self.w.size, self.dtype)
         dw.array[:] = np.nan
-        run(*conv_grad_weight_phases(NAMES[self.dtype], *self.arguments, Tensor5(1, xs), Tensor5(2, dys), 0), [dw, x, dy])
+        run(
+            *conv_grad_weight_phases(NAMES[self.dtype], *self.arguments, Tensor5(1, xs), Tensor5(2, dys), 0),
+            [dw, x, dy],
+        )
         self.compare(dw.array.reshape(self.w.shape), self.dw)
 
     def all(self):
@@ -163,7 +197,10 @@ def test_infinity_stays_in_its_window():
     case.x[0, 0, 0, 2, 20] = np.inf
     x, y = guarded(case.x), Guarded(200, np.float32)
     strides = (200, 200, 200, 40, 1)
-    run(*conv_forward_phases("float32", *case.arguments, Tensor5(1, strides), 2, Tensor5(0, strides)), [y, x, guarded(case.w)])
+    run(
+        *conv_forward_phases("float32", *case.arguments, Tensor5(1, strides), 2, Tensor5(0, strides)),
+        [y, x, guarded(case.w)],
+    )
     bad = ~np.isfinite(y.array.reshape(5, 40))
     assert bad[1:4, 19:22].all() and bad.sum() == 9
 
@@ -174,5 +211,8 @@ def test_no_images():
     assert conv_forward_phases("float32", *arguments, x, 2, y) == ([], 0)
     assert conv_grad_input_phases("float32", *arguments, y, 2, x) == ([], 0)
     dw = Guarded(4 * 3 * 9, np.float32)
-    run(*conv_grad_weight_phases("float32", *arguments, x, Tensor5(2, y.strides), 0), [dw, Guarded(0, np.float32), Guarded(0, np.float32)])
+    run(
+        *conv_grad_weight_phases("float32", *arguments, x, Tensor5(2, y.strides), 0),
+        [dw, Guarded(0, np.float32), Guarded(0, np.float32)],
+    )
     assert not dw.array.any()

@@ -8,8 +8,17 @@ from kernel_runner import Guarded, guarded, run
 
 from flambeau.codegen.gemm import Matrix, gemm_phases
 
-TYPES = {"float32": np.float32, "float64": np.float64, "float16": np.float16, "int8": np.int8, "uint8": np.uint8,
-         "int16": np.int16, "int32": np.int32, "int64": np.int64, "bfloat16": np.uint16}
+TYPES = {
+    "float32": np.float32,
+    "float64": np.float64,
+    "float16": np.float16,
+    "int8": np.int8,
+    "uint8": np.uint8,
+    "int16": np.int16,
+    "int32": np.int32,
+    "int64": np.int64,
+    "bfloat16": np.uint16,
+}
 TOLERANCE = {"float32": 3e-6, "float64": 1e-14, "float16": 1e-3, "bfloat16": 8e-3}
 
 
@@ -31,12 +40,32 @@ def random(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> np.n
 
 
 def wide(x: np.ndarray, dtype: str) -> np.ndarray:
-    return from_bfloat16(x).astype(np.float64) if dtype == "bfloat16" else x if x.dtype.kind in "iu" else x.astype(np.float64)
+    return (
+        from_bfloat16(x).astype(np.float64)
+        if dtype == "bfloat16"
+        else x
+        if x.dtype.kind in "iu"
+        else x.astype(np.float64)
+    )
 
 
-def check(m: int, n: int, k: int, dtype: str = "float32", a_order: str = "k", b_order: str = "n", c_order: str = "n",
-          batch: tuple[int, int] = (1, 1), a_broadcast: tuple[bool, bool] = (False, False), bias: str | None = None,
-          alpha: float = 1, beta: float = 1, activation: str | None = None, padding: int = 0, seed: int = 0) -> None:
+def check(
+    m: int,
+    n: int,
+    k: int,
+    dtype: str = "float32",
+    a_order: str = "k",
+    b_order: str = "n",
+    c_order: str = "n",
+    batch: tuple[int, int] = (1, 1),
+    a_broadcast: tuple[bool, bool] = (False, False),
+    bias: str | None = None,
+    alpha: float = 1,
+    beta: float = 1,
+    activation: str | None = None,
+    padding: int = 0,
+    seed: int = 0,
+) -> None:
     rng = np.random.default_rng(seed)
 
     def operand(rows: int, columns: int, contiguous_rows: bool, batches: tuple[int, int]):
@@ -45,8 +74,10 @@ def check(m: int, n: int, k: int, dtype: str = "float32", a_order: str = "k", b_
         memory = random(rng, (*batches, outer, inner + padding), dtype)
         view = memory[..., :inner]
         view = view.swapaxes(-1, -2) if contiguous_rows else view
-        strides = tuple(0 if size == 1 and axis < 2 else s // memory.itemsize
-                        for axis, (s, size) in enumerate(zip(view.strides, view.shape, strict=True)))
+        strides = tuple(
+            0 if size == 1 and axis < 2 else s // memory.itemsize
+            for axis, (s, size) in enumerate(zip(view.strides, view.shape, strict=True))
+        )
         last = memory.size - (padding if memory.size else 0)
         return view, memory.ravel()[:last], strides
 
@@ -69,8 +100,20 @@ def check(m: int, n: int, k: int, dtype: str = "float32", a_order: str = "k", b_
         expected = alpha * expected
     if activation == "relu":
         expected = np.maximum(expected, 0)
-    phases, scratch = gemm_phases(dtype, m, n, k, Matrix(1, a_strides), Matrix(2, b_strides), Matrix(0, c_strides), batch, addend,
-                                  alpha, beta, activation)
+    phases, scratch = gemm_phases(
+        dtype,
+        m,
+        n,
+        k,
+        Matrix(1, a_strides),
+        Matrix(2, b_strides),
+        Matrix(0, c_strides),
+        batch,
+        addend,
+        alpha,
+        beta,
+        activation,
+    )
     before = c_memory.copy()
     run(phases, scratch, buffers)
     got_memory = np.resize(before, before.size)
@@ -78,11 +121,13 @@ def check(m: int, n: int, k: int, dtype: str = "float32", a_order: str = "k", b_
     inner = (m if c_order == "m" else n) + padding
     full = np.concatenate([got_memory, before[:0], np.zeros(padding, before.dtype)]) if got_memory.size else got_memory
     rows = full.reshape(*batch, -1, inner) if full.size else full.reshape(*batch, n if c_order == "m" else m, inner)
-    got = rows[..., :inner - padding]
+    got = rows[..., : inner - padding]
     got = got.swapaxes(-1, -2) if c_order == "m" else got
     if padding:  # what lies between the rows of C is not C
         old = np.concatenate([before, np.zeros(padding, before.dtype)]).reshape(rows.shape)
-        assert np.array_equal(rows[..., inner - padding:].ravel()[:-padding], old[..., inner - padding:].ravel()[:-padding])
+        assert np.array_equal(
+            rows[..., inner - padding :].ravel()[:-padding], old[..., inner - padding :].ravel()[:-padding]
+        )
     if expected.dtype.kind in "iu":
         assert np.array_equal(got, expected.astype(TYPES[dtype]))
     else:
@@ -90,8 +135,24 @@ def check(m: int, n: int, k: int, dtype: str = "float32", a_order: str = "k", b_
         assert np.abs(wide(got, dtype) - expected).max(initial=0) <= TOLERANCE[dtype] * scale
 
 
-SIZES = [(1, 1, 1), (1, 7, 3), (2, 33, 5), (3, 130, 17), (5, 5, 40), (13, 31, 9), (14, 32, 64), (15, 33, 65), (16, 16, 16),
-         (29, 1, 21), (1, 300, 70), (31, 65, 33), (64, 100, 30), (97, 17, 400), (130, 70, 513), (7, 257, 1)]
+SIZES = [
+    (1, 1, 1),
+    (1, 7, 3),
+    (2, 33, 5),
+    (3, 130, 17),
+    (5, 5, 40),
+    (13, 31, 9),
+    (14, 32, 64),
+    (15, 33, 65),
+    (16, 16, 16),
+    (29, 1, 21),
+    (1, 300, 70),
+    (31, 65, 33),
+    (64, 100, 30),
+    (97, 17, 400),
+    (130, 70, 513),
+    (7, 257, 1),
+]
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -109,8 +170,14 @@ def test_large_in_place_and_blocked():
 
 @pytest.mark.parametrize("dtype", list(TYPES))
 def test_dtypes(dtype):
-    for size, orders in (((3, 20, 33), "kk"), ((20, 40, 31), "kn"), ((70, 35, 129), "kk"), ((70, 300, 140), "mn"),
-                         ((1, 50, 64), "kk"), ((40, 1, 50), "kk")):
+    for size, orders in (
+        ((3, 20, 33), "kk"),
+        ((20, 40, 31), "kn"),
+        ((70, 35, 129), "kk"),
+        ((70, 300, 140), "mn"),
+        ((1, 50, 64), "kk"),
+        ((40, 1, 50), "kk"),
+    ):
         check(*size, dtype, *orders)
 
 
@@ -137,7 +204,10 @@ def test_batches():
 
 @pytest.mark.parametrize("size", [(0, 3, 4), (3, 0, 4)])
 def test_empty_results_have_no_phases(size):
-    assert gemm_phases("float32", *size, Matrix(1, (0, 0, 4, 1)), Matrix(2, (0, 0, 3, 1)), Matrix(0, (0, 0, 3, 1))) == ([], 0)
+    assert gemm_phases("float32", *size, Matrix(1, (0, 0, 4, 1)), Matrix(2, (0, 0, 3, 1)), Matrix(0, (0, 0, 3, 1))) == (
+        [],
+        0,
+    )
 
 
 def test_nothing_to_sum_gives_zeros_or_bias():
@@ -151,7 +221,9 @@ def test_arbitrary_strides():
     rng = np.random.default_rng(0)
     a, b = rng.standard_normal((60, 80)).astype("f"), rng.standard_normal((80, 90)).astype("f")
     c = Guarded(40 * 90, np.float32)
-    phases, scratch = gemm_phases("float32", 20, 30, 40, Matrix(1, (0, 0, 240, 2)), Matrix(2, (0, 0, 180, 3)), Matrix(0, (0, 0, 90, 3)))
+    phases, scratch = gemm_phases(
+        "float32", 20, 30, 40, Matrix(1, (0, 0, 240, 2)), Matrix(2, (0, 0, 180, 3)), Matrix(0, (0, 0, 90, 3))
+    )
     run(phases, scratch, [c, guarded(a), guarded(b)])
     expected = a[::3, ::2].astype("d") @ b[::2, ::3]
     assert np.allclose(c.array.reshape(40, 90)[:20, ::3], expected, atol=1e-4)
@@ -162,8 +234,9 @@ def test_offsets():
     rng = np.random.default_rng(0)
     a, b = rng.standard_normal((30, 40)).astype("f"), rng.standard_normal((50, 40)).astype("f")
     c = Guarded(31 * 50, np.float32)
-    phases, scratch = gemm_phases("float32", 29, 49, 39, Matrix(1, (0, 0, 40, 1), 41), Matrix(2, (0, 0, 1, 40), 41),
-                                  Matrix(0, (0, 0, 50, 1), 101))
+    phases, scratch = gemm_phases(
+        "float32", 29, 49, 39, Matrix(1, (0, 0, 40, 1), 41), Matrix(2, (0, 0, 1, 40), 41), Matrix(0, (0, 0, 50, 1), 101)
+    )
     run(phases, scratch, [c, guarded(a), guarded(b)])
     assert np.allclose(c.array.reshape(31, 50)[2:, 1:], a[1:, 1:].astype("d") @ b[1:, 1:].T, atol=1e-4)
 
@@ -172,8 +245,18 @@ def test_activation_hook_and_output_dtype():
     rng = np.random.default_rng(0)
     a, b = (rng.standard_normal(shape).astype("f") for shape in ((20, 30), (30, 40)))
     c = Guarded(20 * 40, np.uint16)
-    phases, scratch = gemm_phases("float32", 20, 40, 30, Matrix(1, (0, 0, 30, 1)), Matrix(2, (0, 0, 40, 1)), Matrix(0, (0, 0, 40, 1)),
-                                  activation="square", apply=_square, out="bfloat16")
+    phases, scratch = gemm_phases(
+        "float32",
+        20,
+        40,
+        30,
+        Matrix(1, (0, 0, 30, 1)),
+        Matrix(2, (0, 0, 40, 1)),
+        Matrix(0, (0, 0, 40, 1)),
+        activation="square",
+        apply=_square,
+        out="bfloat16",
+    )
     run(phases, scratch, [c, guarded(a), guarded(b)])
     expected = (a.astype("d") @ b) ** 2
     assert np.allclose(from_bfloat16(c.array).reshape(20, 40), expected, rtol=8e-3, atol=1e-3)
@@ -187,7 +270,9 @@ def _square(f, value):
 def test_complex(dtype):
     rng = np.random.default_rng(0)
     for m, n, k in ((5, 7, 9), (40, 50, 60), (1, 20, 30), (30, 1, 4)):
-        a, b, c = ((rng.standard_normal(s) + 1j * rng.standard_normal(s)).astype(dtype) for s in ((m, k), (n, k), (m, n)))
+        a, b, c = (
+            (rng.standard_normal(s) + 1j * rng.standard_normal(s)).astype(dtype) for s in ((m, k), (n, k), (m, n))
+        )
         buffers = [guarded(c), guarded(a), guarded(b)]
         operands = (Matrix(1, (0, 0, k, 1)), Matrix(2, (0, 0, 1, k)), Matrix(0, (0, 0, n, 1)))
         run(*gemm_phases(dtype, m, n, k, *operands), buffers)
@@ -201,8 +286,9 @@ def test_complex(dtype):
 def test_nan_and_infinity_pass_through_relu():
     a = np.array([[np.nan, 1.0], [np.inf, 1.0], [-np.inf, 0.0]], np.float32)
     c = Guarded(6, np.float32)
-    phases, scratch = gemm_phases("float32", 3, 2, 2, Matrix(1, (0, 0, 2, 1)), Matrix(2, (0, 0, 2, 1)), Matrix(0, (0, 0, 2, 1)),
-                                  activation="relu")
+    phases, scratch = gemm_phases(
+        "float32", 3, 2, 2, Matrix(1, (0, 0, 2, 1)), Matrix(2, (0, 0, 2, 1)), Matrix(0, (0, 0, 2, 1)), activation="relu"
+    )
     run(phases, scratch, [c, guarded(a), guarded(np.ones((2, 2), np.float32))])
     got = c.array.reshape(3, 2)
     assert np.isnan(got[0]).all() and np.isposinf(got[1]).all() and (got[2] == 0).all()

@@ -1,0 +1,321 @@
+"""Kernels of pooling: reductions over windows of an image's last three axes, and the scatters and gathers that undo them.
+
+A window is, per axis, a first position and a number of taps (tables, one entry per output position) a fixed step apart; strided,
+dilated, clipped, adaptive and fractional pooling differ in their tables only. Windows of 2 x 2 that don't overlap have vector
+kernels of their own. Stands on builder.py and the element kinds of gemm_micro.py; ops/pool.py plans the phases.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from flambeau.codegen.builder import Value, module
+from flambeau.codegen.gemm_micro import BYTES, Kernel, Kind, narrow, vector, widen
+from flambeau.codegen.jit import compile_kernel
+
+GEOMETRY = ("channels", "out_z", "out_y", "out_x", "n", "c", "z", "y", "x", "o_n", "o_c", "o_z", "o_y", "o_x",
+            "size_z", "size_y", "size_x", "step_z", "step_y", "step_x", "divisor", "table_plane")
+AXES = "zyx"
+BEGIN, COUNT, EXTENT = range(3)
+LOWEST = {"uint8": 0, "int8": -(1 << 7), "int16": -(1 << 15), "int32": -(1 << 31), "int64": -(1 << 63)}
+
+
+class Windows:
+    """The tables of the windows: in the constants, or in a buffer with tables for every plane."""
+
+    def __init__(self, f: Kernel, c: dict[str, Value], slot: int | None):
+        self.f, self.c = f, c
+        self.base = f.at("i64", f.load("ptr", f["p"]), len(GEOMETRY)) if slot is None else f.buffer(slot)
+        self.place: Value | None = None
+
+    def of_plane(self, plane: Value) -> None:
+        self.place = self.f.at("i64", self.base, plane * self.c["table_plane"])
+
+    def entry(self, axis: str, what: int, position: Value) -> Value:
+        before = self.f.i64(0)
+        for earlier in AXES[:AXES.index(axis)]:
+            before = before + self.c["out_" + earlier] * 3
+        return self.f.load("i64", self.place, before + self.c["out_" + axis] * what + position)
+
+
+def _unordered(f: Kernel, value: Value) -> Value:
+    shape = "i1" if value.type[0] != "<" else value.type[:value.type.index("x") + 2] + "i1>"
+    return f.emit(shape, f"fcmp uno {value.type} {value.name}, {value.name}")
+
+
+def _replaces(f: Kernel, kind: Kind, value: Value, best: Value) -> Value:
+    """Whether a later element takes the place of the maximum: greater, or not a number."""
+    return (value > best) | _unordered(f, value) if kind.floating else value > best
+
+
+def _planes(f: Kernel, c: dict[str, Value], plane: Value, prefix: str = "") -> Value:
+    channels = c["channels"]
+    return plane.unsigned_div(channels) * c[prefix + "n"] + plane.unsigned_rem(channels) * c[prefix + "c"]
+
+
+@lru_cache(maxsize=None)
+def forward_kernel(kind: Kind, reduce: str, index: str | None, buffered: bool) -> int:
+    """Maximum or mean of every window; the range is rows of the output. Slots: out, [index], input, [tables]."""
+    f = Kernel()
+    c = f.constants(GEOMETRY)
+    out, source = f.buffer(0), f.buffer(2 if index else 1)
+    windows = Windows(f, c, (3 if index else 2) if buffered else None)
+    with f.loop(f["begin"], f["end"]) as row:
+        oy, rest = row.unsigned_rem(c["out_y"]), row.unsigned_div(c["out_y"])
+        oz, plane = rest.unsigned_rem(c["out_z"]), rest.unsigned_div(c["out_z"])
+        windows.of_plane(plane)
+        image = f.at(kind.storage, source, _planes(f, c, plane))
+        target = _planes(f, c, plane, "o_") + oz * c["o_z"] + oy * c["o_y"]
+        first_z, count_z = windows.entry("z", BEGIN, oz), windows.entry("z", COUNT, oz)
+        first_y, count_y = windows.entry("y", BEGIN, oy), windows.entry("y", COUNT, oy)
+        if reduce == "mean":
+            extent = windows.entry("z", EXTENT, oz) * windows.entry("y", EXTENT, oy)
+        with f.loop(0, c["out_x"]) as ox:
+            first_x, count_x = windows.entry("x", BEGIN, ox), windows.entry("x", COUNT, ox)
+            start = 0 if reduce == "mean" else float("-inf") if kind.floating else LOWEST[kind.name]
+            best = f.variable(kind.compute, start)
+            where = f.variable("i64", (first_z * c["size_y"] + first_y) * c["size_x"] + first_x) if index else None
+            with f.loop(0, count_z) as kz, f.loop(0, count_y) as ky:
+                z, y = first_z + kz * c["step_z"], first_y + ky * c["step_y"]
+                line = f.at(kind.storage, image, z * c["z"] + y * c["y"])
+                with f.loop(0, count_x) as kx:
+                    x = first_x + kx * c["step_x"]
+                    value = widen(f, kind, f.load(kind.storage, line, x * c["x"]))
+                    if reduce == "mean":
+                        best.add(value)
+                    else:
+                        taken = _replaces(f, kind, value, best.get())
+                        best.set(f.select(taken, value, best.get()))
+                        if where is not None:
+                            where.set(f.select(taken, (z * c["size_y"] + y) * c["size_x"] + x, where.get()))
+            place = target + ox * c["o_x"]
+            result = best.get()
+            if reduce == "mean":
+                divisor = f.select(c["divisor"].equals(0), extent * windows.entry("x", EXTENT, ox), c["divisor"])
+                empty = (count_z * count_y * count_x).equals(0)
+                if kind.floating:
+                    quotient = result / f.convert(divisor, kind.compute, "sitofp")
+                else:
+                    quotient = f.convert(result, "i64", "sext") if kind.compute != "i64" else result
+                    quotient = quotient / f.select(divisor.equals(0), f.i64(1), divisor)
+                    quotient = quotient if kind.compute == "i64" else f.convert(quotient, kind.compute, "trunc")
+                result = f.select(empty, f.value(0, kind.compute), quotient)
+            f.store(narrow(f, kind, result), out, place)
+            if where is not None:
+                found = where.get()
+                f.store(found if index == "i64" else f.convert(found, index, "trunc"), f.buffer(1), place)
+    return compile_kernel(module(f))
+
+
+def _clear_plane(f: Kernel, c: dict[str, Value], kind: Kind, image: Value, unit: bool) -> None:
+    zero = f.value(0, kind.storage)
+    with f.loop(0, c["size_z"]) as z, f.loop(0, c["size_y"]) as y:
+        line = f.at(kind.storage, image, z * c["z"] + y * c["y"])
+        with f.loop(0, c["size_x"]) as x:
+            f.store(zero, line, x if unit else x * c["x"])
+
+
+def _outputs(f: Kernel, c: dict[str, Value]):
+    """Loops over the output positions of a plane: contexts to enter in order."""
+    return f.loop(0, c["out_z"]), f.loop(0, c["out_y"]), f.loop(0, c["out_x"])
+
+
+def _position(f: Kernel, c: dict[str, Value], flat: Value, dense: bool) -> Value:
+    """Element offset in a plane of a flat position in it."""
+    if dense:
+        return flat
+    x, rest = flat.unsigned_rem(c["size_x"]), flat.unsigned_div(c["size_x"])
+    return rest.unsigned_div(c["size_y"]) * c["z"] + rest.unsigned_rem(c["size_y"]) * c["y"] + x * c["x"]
+
+
+@lru_cache(maxsize=None)
+def scatter_kernel(kind: Kind, index: str, dense: bool, accumulate: bool) -> int:
+    """Zeroed planes with values added (or stored) at their indices; the range is planes. Slots: out, values, index.
+
+    An index outside its plane is left out and leaves 1 + itself as the error code.
+    """
+    f = Kernel()
+    c = f.constants(GEOMETRY)
+    volume = c["size_z"] * c["size_y"] * c["size_x"]
+    with f.loop(f["begin"], f["end"]) as plane:
+        image = f.at(kind.storage, f.buffer(0), _planes(f, c, plane))
+        _clear_plane(f, c, kind, image, dense)
+        place = _planes(f, c, plane, "o_")
+        loops = _outputs(f, c)
+        with loops[0] as oz, loops[1] as oy, loops[2] as ox:
+            at = place + oz * c["o_z"] + oy * c["o_y"] + ox * c["o_x"]
+            flat = f.load(index, f.buffer(2), at)
+            flat = flat if index == "i64" else f.convert(flat, "i64", "sext")
+            with f.branches(flat.unsigned_below(volume)) as otherwise:
+                goal = f.at(kind.storage, image, _position(f, c, flat, dense))
+                value = f.load(kind.storage, f.buffer(1), at)
+                if accumulate:
+                    value = narrow(f, kind, widen(f, kind, f.load(kind.storage, goal)) + widen(f, kind, value))
+                f.store(value, goal)
+                otherwise()
+                f.store(flat + 1, f["p"], 2)
+    return compile_kernel(module(f))
+
+
+@lru_cache(maxsize=None)
+def gather_kernel(kind: Kind, index: str, dense: bool) -> int:
+    """The elements of planes at their indices; the range is planes. Slots: out, planes, index."""
+    f = Kernel()
+    c = f.constants(GEOMETRY)
+    with f.loop(f["begin"], f["end"]) as plane:
+        image = f.at(kind.storage, f.buffer(1), _planes(f, c, plane))
+        place = _planes(f, c, plane, "o_")
+        loops = _outputs(f, c)
+        with loops[0] as oz, loops[1] as oy, loops[2] as ox:
+            at = place + oz * c["o_z"] + oy * c["o_y"] + ox * c["o_x"]
+            flat = f.load(index, f.buffer(2), at)
+            flat = flat if index == "i64" else f.convert(flat, "i64", "sext")
+            f.store(f.load(kind.storage, image, _position(f, c, flat, dense)), f.buffer(0), at)
+    return compile_kernel(module(f))
+
+
+@lru_cache(maxsize=None)
+def spread_kernel(kind: Kind, unit: bool) -> int:
+    """The gradient of the mean: every window gets its share. The range is planes. Slots: out, gradient."""
+    f = Kernel()
+    c = f.constants(GEOMETRY)
+    windows = Windows(f, c, None)
+    with f.loop(f["begin"], f["end"]) as plane:
+        windows.of_plane(plane)
+        image = f.at(kind.storage, f.buffer(0), _planes(f, c, plane))
+        _clear_plane(f, c, kind, image, unit)
+        place = _planes(f, c, plane, "o_")
+        loops = _outputs(f, c)
+        with loops[0] as oz, loops[1] as oy:
+            extent = windows.entry("z", EXTENT, oz) * windows.entry("y", EXTENT, oy)
+            with loops[2] as ox:
+                divisor = f.select(c["divisor"].equals(0), extent * windows.entry("x", EXTENT, ox), c["divisor"])
+                g = widen(f, kind, f.load(kind.storage, f.buffer(1), place + oz * c["o_z"] + oy * c["o_y"] + ox * c["o_x"]))
+                if kind.floating:
+                    share = g / f.convert(divisor, kind.compute, "sitofp")
+                else:
+                    share = g / (divisor if kind.compute == "i64" else f.convert(divisor, kind.compute, "trunc"))
+                first_x = windows.entry("x", BEGIN, ox)
+                with f.loop(0, windows.entry("z", COUNT, oz)) as kz, f.loop(0, windows.entry("y", COUNT, oy)) as ky:
+                    z, y = windows.entry("z", BEGIN, oz) + kz, windows.entry("y", BEGIN, oy) + ky
+                    line = f.at(kind.storage, image, z * c["z"] + y * c["y"])
+                    with f.loop(0, windows.entry("x", COUNT, ox)) as kx:
+                        goal = f.at(kind.storage, line, (first_x + kx) if unit else (first_x + kx) * c["x"])
+                        f.store(narrow(f, kind, widen(f, kind, f.load(kind.storage, goal)) + share), goal)
+    return compile_kernel(module(f))
+
+
+# ---------------------------------------------------------------- windows of 2 x 2, two apart
+
+PAIRS = ("out_y", "out_x", "size_y", "size_x")
+
+
+def _masked(f: Kernel, count: Value, lanes: int, load: str, pointer: Value, align: int) -> Value:
+    return f.masked_load(vector(load, lanes), pointer, f.mask(count, lanes), align)
+
+
+@lru_cache(maxsize=None)
+def pairs_forward_kernel(kind: Kind, coded: bool) -> int:
+    """Maximum of 2 x 2 windows of contiguous planes; the range is rows of the output. Slots: out, [code], input.
+
+    The code is the number of the window's element (0 to 3) that is the maximum, as a byte.
+    """
+    f = Kernel()
+    c = f.constants(PAIRS)
+    lanes, size = kind.lanes, BYTES[kind.storage]
+    with f.loop(f["begin"], f["end"]) as row:
+        plane, oy = row.unsigned_div(c["out_y"]), row.unsigned_rem(c["out_y"])
+        top = f.at(kind.storage, f.buffer(2 if coded else 1), (plane * c["size_y"] + oy * 2) * c["size_x"])
+        lines = top, f.at(kind.storage, top, c["size_x"])
+        target = f.at(kind.storage, f.buffer(0), row * c["out_x"])
+
+        def block(x: Value, left: Value | None) -> None:
+            values = []
+            for line in lines:
+                place = f.at(kind.storage, line, x * 2)
+                if left is None:
+                    pair = f.load(vector(kind.storage, 2 * lanes), place, align=size)
+                else:
+                    pair = _masked(f, left * 2, 2 * lanes, kind.storage, place, size)
+                values += [widen(f, kind, f.shuffle(pair, pair, range(half, 2 * lanes, 2))) for half in (0, 1)]
+            best = values[0]
+            code = f.value(0, vector("i8", lanes))
+            for number, value in enumerate(values[1:], 1):
+                taken = _replaces(f, kind, value, best)
+                best = f.select(taken, value, best)
+                if coded:
+                    code = f.select(taken, f.value(number, code.type), code)
+            best = narrow(f, kind, best)
+            stores = [(best, f.at(kind.storage, target, x), size)]
+            if coded:
+                stores.append((code, f.at("i8", f.buffer(1), row * c["out_x"] + x), 1))
+            for value, place, align in stores:
+                if left is None:
+                    f.store(value, place, align=align)
+                else:
+                    f.masked_store(value, place, f.mask(left, lanes), align)
+        whole = c["out_x"] & -lanes
+        with f.loop(0, whole, lanes) as x:
+            block(x, None)
+        with f.when(whole < c["out_x"]):
+            block(whole, c["out_x"] - whole)
+    return compile_kernel(module(f))
+
+
+@lru_cache(maxsize=None)
+def pairs_backward_kernel(kind: Kind) -> int:
+    """The gradient of the maximum of 2 x 2 windows; the range is rows of the output. Slots: out, gradient, code."""
+    f = Kernel()
+    c = f.constants(PAIRS)
+    lanes, size = kind.lanes, BYTES[kind.storage]
+    with f.loop(f["begin"], f["end"]) as row:
+        plane, oy = row.unsigned_div(c["out_y"]), row.unsigned_rem(c["out_y"])
+        top = f.at(kind.storage, f.buffer(0), (plane * c["size_y"] + oy * 2) * c["size_x"])
+        lines = top, f.at(kind.storage, top, c["size_x"])
+        gradient, codes = f.at(kind.storage, f.buffer(1), row * c["out_x"]), f.at("i8", f.buffer(2), row * c["out_x"])
+        both = [i // 2 + (i % 2) * lanes for i in range(2 * lanes)]
+
+        def block(x: Value, left: Value | None) -> None:
+            if left is None:
+                g = f.load(vector(kind.storage, lanes), gradient, x, align=size)
+                code = f.load(vector("i8", lanes), codes, x, align=1)
+            else:
+                g = _masked(f, left, lanes, kind.storage, f.at(kind.storage, gradient, x), size)
+                code = _masked(f, left, lanes, "i8", f.at("i8", codes, x), 1)
+            zero = f.value(0, g.type)
+            for r, line in enumerate(lines):
+                spread = f.shuffle(*[f.select(code.equals(2 * r + k), g, zero) for k in (0, 1)], both)
+                place = f.at(kind.storage, line, x * 2)
+                if left is None:
+                    f.store(spread, place, align=size)
+                else:
+                    f.masked_store(spread, place, f.mask(left * 2, 2 * lanes), size)
+        whole = c["out_x"] & -lanes
+        with f.loop(0, whole, lanes) as x:
+            block(x, None)
+        with f.when(whole < c["out_x"]):
+            block(whole, c["out_x"] - whole)
+        zero = f.value(0, kind.storage)
+        with f.when(c["size_x"] > c["out_x"] * 2):
+            for line in lines:
+                f.store(zero, line, c["size_x"] - 1)
+        with f.when((oy + 1).equals(c["out_y"])):
+            with f.when(c["size_y"] > c["out_y"] * 2):
+                with f.loop(0, c["size_x"]) as x:
+                    f.store(zero, f.at(kind.storage, top, c["size_x"] * 2), x)
+    return compile_kernel(module(f))
+
+
+@lru_cache(maxsize=None)
+def pairs_gather_kernel(kind: Kind) -> int:
+    """The elements of 2 x 2 windows that their codes name; the range is rows of the output. Slots: out, planes, code."""
+    f = Kernel()
+    c = f.constants(PAIRS)
+    with f.loop(f["begin"], f["end"]) as row:
+        plane, oy = row.unsigned_div(c["out_y"]), row.unsigned_rem(c["out_y"])
+        top = f.at(kind.storage, f.buffer(1), (plane * c["size_y"] + oy * 2) * c["size_x"])
+        with f.loop(0, c["out_x"]) as x:
+            code = f.convert(f.load("i8", f.buffer(2), row * c["out_x"] + x), "i64", "zext")
+            value = f.load(kind.storage, top, (code >> 1) * c["size_x"] + x * 2 + (code & 1))
+            f.store(value, f.buffer(0), row * c["out_x"] + x)
+    return compile_kernel(module(f))

@@ -1,0 +1,71 @@
+"""Plans that gather and scatter through index tensors: the common ground of indexing, embedding and scatter operators.
+
+Turns layouts into codegen.move's geometry, keeps the plans, and puts a kernel's complaint about an index into PyTorch's words.
+Stands on codegen.move and core.tensor; used by ops.index, ops.scatter, ops.embedding and ops.join.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Sequence
+
+from flambeau.base.dtype import int32, int64
+from flambeau.base.layout import Layout, register_cache
+from flambeau.codegen import launch as launching
+from flambeau.codegen import move
+from flambeau.codegen.launch import KernelCheck
+from flambeau.codegen.move import Buffer, Index, Move
+from flambeau.core.create import array_of
+from flambeau.core.op import RELEASE_FROM
+from flambeau.core.tensor import Tensor
+
+plans: dict[Any, Callable] = register_cache({})
+INDEX_TYPES = {int64: "i64", int32: "i32"}
+
+
+def make_plan(moves: Sequence[Move], outputs: Sequence[Layout], inputs: Sequence[Layout]) -> Callable:
+    """A launcher that does the moves; on the meta device it only allocates."""
+    phases = [] if any(layout.device.type == "meta" for layout in (*outputs, *inputs)) else move.phases(moves)
+    work = sum(_product(m.sizes) for m in moves)
+    return launching.plan(phases, outputs, [layout.dtype.itemsize for layout in inputs], release=work >= RELEASE_FROM)
+
+
+def _product(sizes: Sequence[int]) -> int:
+    total = 1
+    for n in sizes:
+        total *= n
+    return total
+
+
+def first_bad(index: Tensor, extent: int, wraps: bool) -> int | None:
+    """The first value of an index tensor that is out of range."""
+    values = array_of(index).reshape(-1)
+    wrong = (values >= extent) | (values < (-extent if wraps else 0))
+    return int(values[wrong.argmax()]) if wrong.any() else None
+
+
+def along(dim: int, layout: Layout, index: Layout, other: Layout, slots: tuple[int, int, int], write: bool = False,
+          combine: str | None = None, sizes: Sequence[int] | None = None) -> Move:
+    """A move for every element of `index` (gather, scatter): dimension `dim` of the place comes from the index.
+
+    slots: parameter slots of the place, the other operand and the index.
+    """
+    sizes = tuple(index.shape if sizes is None else sizes)
+    place = tuple(0 if d == dim else s for d, s in enumerate(layout.strides))
+    i = Index(Buffer(slots[2], 0, index.strides), INDEX_TYPES[index.dtype], layout.strides[dim] if layout.ndim else 0,
+              layout.shape[dim] if layout.ndim else 1)
+    return Move(layout.dtype, sizes, Buffer(slots[0], 0, place if layout.ndim else (0,) * len(sizes)),
+                Buffer(slots[1], 0, other.strides), (i,), write, combine, wraps=False)
+
+
+def rows(dim: int, layout: Layout, index: Layout, other: Layout, slots: tuple[int, int, int], write: bool = False,
+         combine: str | None = None, wraps: bool = False) -> Move:
+    """A move of whole slices: positions of `other` along `dim` belong to positions index[j] of the place."""
+    sizes = tuple(index.numel if d == dim else n for d, n in enumerate(layout.shape))
+    place = tuple(0 if d == dim else s for d, s in enumerate(layout.strides))
+    step = index.strides[0] if index.ndim else 0
+    own = tuple(step if d == dim else 0 for d in range(layout.ndim))
+    i = Index(Buffer(slots[2], 0, own), INDEX_TYPES[index.dtype], layout.strides[dim], layout.shape[dim])
+    return Move(layout.dtype, sizes, Buffer(slots[0], 0, place), Buffer(slots[1], 0, other.strides), (i,), write, combine, wraps)
+
+
+__all__ = ["INDEX_TYPES", "KernelCheck", "along", "first_bad", "make_plan", "plans", "rows"]
