@@ -14,10 +14,10 @@ from flambeau.autograd.grad_mode import (
     set_grad_enabled,
     set_multithreading_enabled,
 )
+from flambeau.autograd.gradcheck import GradcheckError, gradcheck, gradgradcheck
 from flambeau.autograd.variable import Variable
 from flambeau.core import engine
 from flambeau.core.function import Function
-from flambeau.core.gradcheck import GradcheckError, gradcheck, gradgradcheck
 
 __all__ = [
     "Function", "GradcheckError", "Variable", "anomaly_mode", "backward", "detect_anomaly", "enable_grad", "forward_ad",

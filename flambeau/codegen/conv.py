@@ -30,6 +30,7 @@ from flambeau.codegen.pack import stride_class
 
 WEIGHT_ROWS = 126  # (channel, tap) rows per task of the weight gradient
 WEIGHT_ROWS_ALONE = 320
+WEIGHT_BYTES = 2 << 20
 PATCH_PRODUCTS = 256  # images x channels up to which a product each is planned
 WEIGHT_PIXELS = 4096
 
@@ -108,6 +109,8 @@ def _gather_phases(
     panels = -(-rows // height)
     row_step = -(-rows // panels)
     panels = -(-rows // row_step)
+    # every task streams all weights: where they are large, fewer and larger boxes
+    tasks = (2 if rows * channels * taps * size_of > WEIGHT_BYTES else 4) * threads
     tile_panels = -(-panels // -(-panels // 48))
     count_m = -(-panels // tile_panels)
     g = geometry(
@@ -121,7 +124,7 @@ def _gather_phases(
         pad,
         out,
         min(BOX_PIXELS, TILE_SLOTS // tile_panels * width),
-        -(-4 * threads // (groups * count_m)),
+        -(-tasks // (groups * count_m)),
         source,
         BLOCK_STEPS,
         width // gcd(width, out[2]),

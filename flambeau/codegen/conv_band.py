@@ -282,8 +282,10 @@ def runs_of(
 
 
 class Geometry(NamedTuple):
-    """A convolution cut into boxes: kernel constants, offsets of the taps in the band, number of boxes, images per box, elements of
-    a band, channels per block."""
+    """A convolution cut into boxes.
+
+    Kernel constants, offsets of the taps in the band, boxes, images per box, elements of a band, channels per block.
+    """
 
     constants: tuple[int, ...]
     taps: tuple[int, ...]

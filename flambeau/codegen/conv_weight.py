@@ -221,7 +221,10 @@ def weight_text(kind: Kind, unit: bool, order: str | None) -> str:
 
 @cache
 def reduce_text(kind: Kind, transposed: bool) -> str:
-    """Add the slices into (group, output, channel and tap), or as they lie if `transposed`; the range is groups x tiles of rows."""
+    """Add the slices into (group, output, channel and tap), or as they lie if `transposed`.
+
+    The range is groups x tiles of rows.
+    """
     f = Kernel()
     c = f.constants(REDUCE)
     lanes, whole, compute = kind.lanes, kind.accumulator, kind.compute

@@ -23,6 +23,7 @@ LANES = 64         # partial results of a row's reduction
 LANE_CHUNK = 256   # rows side by side in lane mode
 LANE_STEP = 4      # elements of each that are combined before they reach the partial results in memory
 PICK_ERROR = 1     # error word: a picked index is out of range
+GUARD_ERROR = 2    # error word: a guard's condition held
 SCRATCH = -1
 
 
@@ -39,7 +40,7 @@ class Form:
 
     # ---- constants of the plan, in order
     def operand_constants(self) -> int:
-        """Outer strides, chunk stride, lane stride, inner strides, pick stride, pick extent, byte offset in scratch."""
+        """Outer strides, chunk stride, lane stride, inner strides, pick stride, pick extent, byte offset."""
         return self.outer + self.inner + 5
 
     def head(self) -> int:
@@ -58,11 +59,11 @@ class _Emitter:
         self.constants = f.pointer(f.parameter(0))
         self.env: dict[Expr, str | tuple[str, str]] = {}   # values known for the whole row
         self.arrays: dict[str, list[Value]] = {}            # lane mode: fold name -> array(s) of results
-        self.error = f.variable("i64", 0) if self._picks() else None
+        self.error = f.variable("i64", 0) if self._may_fail() else None
 
     # ---- small helpers
-    def _picks(self) -> bool:
-        return any(n.op == "pick" for e in self._all_expressions() for n in topological(e))
+    def _may_fail(self) -> bool:
+        return any(n.op in ("pick", "guard") for e in self._all_expressions() for n in topological(e))
 
     def _all_expressions(self):
         for s in self.nest.stages:
@@ -78,7 +79,13 @@ class _Emitter:
     def lowering(self) -> Lowering:
         low = Lowering(self._line, self.f.fresh)
         low.declarations = self.declarations
+        low.report = self._report
         return low
+
+    def _report(self, bad: str) -> None:
+        """Leave the error word of a guard if the condition in register `bad` holds."""
+        code = self.f.select(Value(self.f, "i1", bad), self.f.i64(GUARD_ERROR), self.f.i64(0))
+        self.error.set(self.error.get() | code)
 
     def _line(self, text: str) -> None:
         if self.group and ("= load " in text or text.startswith("store ")):
@@ -114,7 +121,7 @@ class _Emitter:
                 "outer": [self.constant(at + i) for i in range(k)], "chunk": self.constant(at + k),
                 "lane": self.constant(at + k + 1), "inner": [self.constant(at + k + 2 + i) for i in range(m)],
                 "pick": self.constant(at + k + 2 + m), "extent": self.constant(at + k + 3 + m)})
-        self.bases = [f.buffer(slot) if slot != SCRATCH else f.pointer(f.parameter(1) + self.constant(
+        self.bases = [f.pointer(f.parameter(1 if slot == SCRATCH else 4 + slot) + self.constant(
             form.head() + (j + 1) * form.operand_constants() - 1)) for j, slot in enumerate(form.slots)]
         self._load_scalars()
         # coordinates of the first unit by division, of the following ones by carrying

@@ -51,17 +51,19 @@ def cost(nest: Nest) -> int:
 
 def lay(nest: Nest, kept: Sequence[int], kept_strides: Sequence[Strides], inner: Sequence[int], inner_strides: Sequence[Strides],
         picks: Mapping[int, tuple[int, int]] | None = None, ordered: bool = False,
-        slots: tuple[int, ...] | None = None) -> Schedule:
+        slots: tuple[int, ...] | None = None, offsets: Mapping[int, int] | None = None, scalar_slot: int | None = None) -> Schedule:
     """Phases that run `nest` for every index of `kept`, along the axes `inner`.
 
     Strides are given per operand (outputs first), one per axis; picks: operand -> (stride, extent) of its pick axis; ordered:
-    positions along the inner axes matter, so they keep their order.
+    positions along the inner axes matter, so they keep their order. For pointwise nests, slots, offsets (bytes) and scalar_slot say
+    where operands and scalars lie among the parameters, if not in order.
     """
     operands = len(nest.outputs) + len(nest.inputs)
     slots = slots or tuple(range(operands))
     picks = picks or {}
     if nest.pointwise() and not ordered:
-        return _pointwise(nest, tuple(kept) + tuple(inner), [a + b for a, b in zip(kept_strides, inner_strides)], picks, slots)
+        return _pointwise(nest, tuple(kept) + tuple(inner), [a + b for a, b in zip(kept_strides, inner_strides)], picks, slots,
+                          offsets, len(slots) if scalar_slot is None else scalar_slot)
     inputs_first = list(range(len(nest.outputs), operands)) + list(range(len(nest.outputs)))
     kept, kept_strides = _collapse(kept, kept_strides, inputs_first)
     inner, inner_strides = _merge(inner, inner_strides) if ordered else _collapse(inner, inner_strides, inputs_first)
@@ -102,7 +104,7 @@ def _merge(shape: Sequence[int], strides: Sequence[Strides]) -> tuple[tuple[int,
     return tuple(sizes), [tuple(step[j] for step in steps) for j in range(len(strides))]
 
 
-def _pointwise(nest: Nest, shape, strides, picks, slots) -> Schedule:
+def _pointwise(nest: Nest, shape, strides, picks, slots, offsets, scalar_slot) -> Schedule:
     shape, strides = collapse(shape, strides)
     if 0 in shape:
         return Schedule([])
@@ -110,8 +112,8 @@ def _pointwise(nest: Nest, shape, strides, picks, slots) -> Schedule:
         shape, strides = (1,), [(1,)] * len(strides)
     unit = max(1024, UNIT // cost(nest))
     crossing = _crossing(shape, strides)
-    if crossing is not None:
-        return _tiled(nest, shape, strides, crossing, picks, slots, unit)
+    if crossing is not None and not offsets:
+        return _tiled(nest, shape, strides, crossing, picks, slots, unit, scalar_slot)
     m = 2 if len(shape) > 1 and shape[-1] < 64 else 1
     outer, inner = shape[:-m], shape[-m:]
     rows, row = math.prod(outer), math.prod(inner)
@@ -119,9 +121,9 @@ def _pointwise(nest: Nest, shape, strides, picks, slots) -> Schedule:
     if row > 2 * unit and rows < 64:
         per_index = row // inner[0]
         chunk = max(1, unit // per_index)
-    form = Form(len(outer), m, False, tuple(_class(s[-1]) for s in strides), slots, len(slots))
+    form = Form(len(outer), m, False, tuple(_class(s[-1]) for s in strides), slots, scalar_slot)
     return Schedule([_phase(nest, form, outer, [s[:-m] for s in strides], inner, [s[-m:] for s in strides], None, picks,
-                            chunk, [0] * len(strides), unit)])
+                            chunk, [0] * len(strides), unit, offsets)])
 
 
 def _crossing(shape, strides) -> int | None:
@@ -136,11 +138,11 @@ def _crossing(shape, strides) -> int | None:
     return None
 
 
-def _tiled(nest: Nest, shape, strides, axis: int, picks, slots, unit) -> Schedule:
+def _tiled(nest: Nest, shape, strides, axis: int, picks, slots, unit, scalar_slot) -> Schedule:
     """Visit two axes tile by tile, so that the cache lines of both orders are used whole."""
     outer = tuple(n for i, n in enumerate(shape[:-1]) if i != axis)
     outer_strides = [tuple(n for i, n in enumerate(s[:-1]) if i != axis) for s in strides]
-    form = Form(len(outer), 1, True, tuple(_class(s[-1]) for s in strides), slots, len(slots))
+    form = Form(len(outer), 1, True, tuple(_class(s[-1]) for s in strides), slots, scalar_slot)
     return Schedule([_phase(nest, form, outer, outer_strides, (shape[axis],), [(s[axis],) for s in strides],
                             (shape[-1], [s[-1] for s in strides]), picks, TILE, [0] * len(strides), unit, lane_size=TILE)])
 
@@ -150,7 +152,7 @@ def _class(stride: int) -> str:
 
 
 def _phase(nest, form: Form, outer, outer_strides, inner, inner_strides, lane, picks, chunk, chunk_strides, unit,
-           scratch_offsets=None, lane_size=None) -> Phase:
+           offsets=None, lane_size=None) -> Phase:
     """Constants in the order that the kernel reads them (see nest.Form)."""
     chunks = -(-inner[0] // chunk) if inner[0] else 1
     lane_extent, lane_strides = lane if lane else (1, [0] * len(outer_strides))
@@ -164,7 +166,7 @@ def _phase(nest, form: Form, outer, outer_strides, inner, inner_strides, lane, p
     constants = [*outer, lane_chunks, chunks, lane_extent, chunk, lane_size, *inner]
     for j in range(len(outer_strides)):
         stride, extent = picks.get(j, (0, 0))
-        offset = scratch_offsets.get(j, 0) if scratch_offsets else 0
+        offset = offsets.get(j, 0) if offsets else 0
         constants += [*outer_strides[j], chunk_strides[j], lane_strides[j], *inner_strides[j], stride, extent, offset]
     work = lane_size * min(chunk, inner[0]) * math.prod(inner[1:])
     total = rows * lane_chunks * chunks

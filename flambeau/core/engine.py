@@ -119,8 +119,10 @@ def _run(roots: Sequence[Root], counts: dict[Node, int], needed: set[Node] | Non
             results = _apply_watched(node, gradients) if anomaly.enabled else node.apply(gradients)
         if extras is not None and extras.post_hooks:
             results = _post_hooks(node, results, tuple(gradients))
-        if not keep_graph and node.versions:
-            node.saved = None
+        if not keep_graph:
+            versions = node.versions
+            if versions and versions.count(None) != len(versions):  # what saved no tensor may run again
+                node.saved = None
         del gradients
         edges = node.edges
         if len(results) != len(edges):

@@ -268,6 +268,9 @@ def setitem(self: Any, index: Any, value: Any) -> None:
         value = create.make_tensor(value, view._layout.dtype)
     else:
         value = _without_leading_ones(value)
+        masks = [tensor for tensor in tensors if tensor is not None]
+        if len(masks) == 1 and masks[0]._layout.dtype in (bool_, uint8) and value._layout.numel == 1:
+            value = value.to(view._layout.dtype)  # filling under a mask casts, other assignments refuse to
     _scatter(view, tensors, value, False)
 
 

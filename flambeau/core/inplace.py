@@ -254,6 +254,9 @@ class CopySlices(Node):
 
     __slots__ = ()
 
+    def name(self) -> str:
+        return "torch::autograd::CopySlices"
+
     def __init__(self, base: Any, view: Any, rule: Node) -> None:
         edge = NO_EDGE if base._node is None else (base._node, base._index)
         layout = view._layout

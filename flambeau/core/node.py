@@ -142,8 +142,7 @@ class Node:
         if maker is None and self.saves_output(value):
             maker = self
         if maker is not None and not isinstance(maker, AccumulateGrad):
-            kind = "torch::autograd::CopySlices" if maker.name() == "CopySlices" else (
-                re.sub(r"Backward\d*$", "", maker.name()))
+            kind = re.sub(r"Backward\d*$", "", maker.name())
             words += f", which is output {value._index} of {kind},"
         words += f" is at version {value._storage.version}; expected version {version} instead. Hint: "
         if anomaly.enabled:
@@ -220,7 +219,7 @@ class Node:
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
     def __repr__(self) -> str:
-        return f"<{self.name()} object at {id(self):#x}>"
+        return f"<{type(self).__name__} object at {id(self):#x}>"
 
 
 class MultiNode(Node):
@@ -252,6 +251,9 @@ class AccumulateGrad(Node):
         self.sequence = self._after_all
         self.extras = None
         self.reference = weakref.ref(variable)
+
+    def name(self) -> str:
+        return "torch::autograd::AccumulateGrad"
 
     @property
     def variable(self) -> Any:

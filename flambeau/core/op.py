@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import builtins
 import inspect
+import re
 from dataclasses import dataclass
 from typing import Any, Callable, Sequence
 
@@ -17,7 +18,8 @@ import numpy as np
 
 from flambeau.base import geometry
 from flambeau.base.device import device as Device
-from flambeau.base.dtype import DIMENSIONED, NUMBER, ZERO_DIM, bool_, can_cast, get_default_dtype, number_dtype, result_dtype
+from flambeau.base.dtype import (
+    DIMENSIONED, NUMBER, ZERO_DIM, bool_, can_cast, complex128, float64, get_default_dtype, int64, number_dtype, result_dtype)
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import Layout, register_cache
 from flambeau.codegen import launch as launching
@@ -26,16 +28,21 @@ from flambeau.core import modes
 from flambeau.core.node import NO_EDGE, Node, pack
 from flambeau.core.tensor import Tensor, tensor_from
 from flambeau.ir import scalar
-from flambeau.ir.derivative import derivative
+from flambeau.ir.derivative import vjp
 from flambeau.ir.loops import Loop, Nest, element, number
 from flambeau.ir.scalar import Expr, cast, compute_dtype, is_constant, leaf, leaves_of, substitute
 from flambeau.ir.simplify import simplify
 
 NUMBERS = frozenset({int, float, bool, complex})
+WIDEST = {int: int64, float: float64, bool: bool_, complex: complex128}     # what loses nothing of a Python number
 RELEASE_FROM = 1 << 20      # elements of work from which a launch lets other Python threads run
 
 # How the dtypes of operands make the dtype of computation and of the result.
 PROMOTE, FLOAT, BOOL, REAL = "promote", "float", "bool", "real"
+
+
+class Folded:
+    """Stands for a keyword-only number that has its default value, which is then part of the kernel."""
 
 
 def scalar_kind(value: Any) -> str:
@@ -59,37 +66,65 @@ class Recipe:
 
     saves: tuple[int, ...]
     gradients: tuple[Any, ...]      # per operand: None (not wanted), IDENTITY, ZERO or a Gradient
+    node_class: type
 
 
 class Pointwise:
     """One declared pointwise operator.
 
     body: a function of scalar expressions, its parameters being `operands` (tensors or numbers), then `numbers` (run-time
-    numbers with defaults), then `statics` (anything hashable that shapes the body). kind: PROMOTE, FLOAT, BOOL or REAL;
-    undecided: operands that take no part in promotion (a condition). check(dtypes, statics) may refuse dtypes.
+    numbers with defaults; the body gets the Python number of a keyword-only one that has its default), then `statics` (anything
+    hashable that shapes the body). kind: PROMOTE, FLOAT, BOOL, REAL or a function (common dtype, *statics) -> (computation,
+    result); undecided: operands that take no part in promotion (a condition). types: the categories of computation that are
+    supported, out of "b" (bool), "i", "f", "c"; `kernel` is what PyTorch's refusal of others calls it.
+    check(computation, operands, numbers, statics) may raise. node: the name of the node without "Backward", or a function of the
+    operands and statics that gives it.
     """
 
     converts = False    # whether the result may be written to a tensor of any dtype
 
     def __init__(self, name: str, body: Callable, operands: Sequence[str], numbers: dict[str, Any] | None = None,
                  statics: dict[str, Any] | None = None, kind: str | Callable = PROMOTE, undecided: Sequence[str] = (),
-                 check: Callable | None = None, node: str | None = None, differentiable: bool = True):
+                 check: Callable | None = None, node: str | Callable | None = None, differentiable: bool = True,
+                 types: str = "bifc", kernel: str | None = None, guarded: bool = False):
         self.name, self.body = name, body
         self.operands, self.numbers, self.statics = tuple(operands), dict(numbers or {}), dict(statics or {})
         self.kind, self.undecided, self.check = kind, frozenset(undecided), check
+        self.types, self.kernel, self.guarded = types, kernel or f"{name}_cpu", guarded
+        parameters = inspect.signature(body).parameters
+        self.folds = tuple([n in parameters and parameters[n].kind is inspect.Parameter.KEYWORD_ONLY for n in self.numbers])
         self.rule: Callable | None = None
         self.differentiable = differentiable and kind != BOOL
         self.plans: dict[Any, Callable] = register_cache({})
         self.other_plans: dict[Any, Callable] = register_cache({})
         self.recipes: dict[Any, Recipe] = {}
-        title = node or "".join(part.capitalize() for part in name.split("_"))
-        self.node_class = type(f"{title}Backward0", (PointwiseNode,), {"__slots__": (), "operator": self})
+        self.node = node
+        self.node_classes: dict[str, type] = {}
+        self.recorders: dict[Any, Callable] = register_cache({})
 
     def __repr__(self) -> str:
         return f"<pointwise operator {self.name}>"
 
+    # ---- the graph
+    def node_class_of(self, operands: Sequence[Any], statics: Sequence[Any]) -> type:
+        """The class of node that a call with these operands leaves."""
+        name = self.node(operands, statics) if callable(self.node) else self.node
+        if name is None:
+            name = self.name.replace("_", " ").title().replace(" ", "")
+        if not re.search(r"Backward\d+$", name):
+            name += "Backward0"
+        made = self.node_classes.get(name)
+        if made is None:
+            made = self.node_classes[name] = type(name, (PointwiseNode,), {"__slots__": (), "operator": self})
+        return made
+
+    @property
+    def node_class(self) -> type:
+        """The class of node of a call with tensors only."""
+        return self.node_class_of((), tuple(self.statics.values()))
+
     # ---- types
-    def dtypes(self, operands: Sequence[Any]) -> tuple[DType, DType]:
+    def dtypes(self, operands: Sequence[Any], statics: Sequence[Any] = ()) -> tuple[DType, DType]:
         """(computation, result) for these tensors and numbers."""
         ranks = []
         for name, x in zip(self.operands, operands):
@@ -101,7 +136,7 @@ class Pointwise:
                 ranks.append((x._layout.dtype, DIMENSIONED if x._layout.ndim else ZERO_DIM))
         common = result_dtype(ranks)
         if callable(self.kind):
-            return self.kind(common)
+            return self.kind(common, *statics)
         if self.kind == FLOAT and not (common.is_floating_point or common.is_complex):
             common = get_default_dtype()
         if self.kind == BOOL:
@@ -109,6 +144,14 @@ class Pointwise:
         if self.kind == REAL:
             return common, common.to_real() if common.is_complex else common
         return common, common
+
+    def verify(self, computation: DType, operands: Sequence[Any], numbers: Sequence[Any], statics: Sequence[Any]) -> None:
+        """Raise as PyTorch does if the operator has no meaning for these dtypes."""
+        if self.check is not None:
+            self.check(computation, operands, numbers, statics)
+        category = "f" if computation.is_floating_point else "c" if computation.is_complex else "b" if computation is bool_ else "i"
+        if category not in self.types:
+            raise NotImplementedError(f'"{self.kernel}" not implemented for \'{computation.scalar_name}\'')
 
     # ---- expressions
     def expression(self, operands: Sequence[Expr], numbers: Sequence[Any], statics: Sequence[Any]) -> Expr:
@@ -118,15 +161,11 @@ class Pointwise:
     # ---- plans
     def plan(self, operands: Sequence[Any], numbers: Sequence[Any], statics: Sequence[Any], out: Tensor | None) -> Callable:
         """A launcher for these operands; `operands` that are tensors come first, then numbers, in order of declaration."""
-        computation, result = self.dtypes(operands)
-        if self.check is not None:
-            self.check(computation, *statics)
+        computation, result = self.dtypes(operands, statics)
+        self.verify(computation, operands, numbers, statics)
         tensors = [x for x in operands if x.__class__ not in NUMBERS]
         layouts = [x._layout for x in tensors]
-        try:
-            shape = geometry.broadcast(*[layout.shape for layout in layouts])
-        except RuntimeError:
-            raise
+        shape = geometry.broadcast(*[layout.shape for layout in layouts])
         if out is None:
             strides = geometry.elementwise_strides(shape, [(layout.shape, layout.strides) for layout in layouts if layout.ndim] or
                                                    [((), ())])
@@ -144,28 +183,37 @@ class Pointwise:
         for name, x in zip(self.operands, operands):
             target = None if name in self.undecided else compute_dtype(computation)
             if x.__class__ in NUMBERS:
-                leaves.append(number(len(scalars), target or compute_dtype(number_dtype(x))))
+                leaves.append(number(len(scalars), target or WIDEST[x.__class__]))
                 scalars.append((scalar_kind(x), leaves[-1].dtype))
             else:
                 e = element(position, x._layout.dtype)
                 leaves.append(cast(e, target) if target else e)
                 position += 1
-        count = len(leaves)
-        for value in numbers:
+        values: list[Any] = []
+        for value, kind in zip(numbers, self.number_kinds(numbers)):
+            if kind is Folded:
+                values.append(value)
+                continue
             dtype = compute_dtype(computation if not isinstance(value, complex) or computation.is_complex else
                                   computation.to_complex())
-            leaves.append(number(len(scalars), dtype))
+            values.append(number(len(scalars), dtype))
             scalars.append((scalar_kind(value), dtype))
-        expression = self.expression(leaves[:count], leaves[count:], statics)
+        expression = simplify(self.expression(leaves, values, statics))
         expression = cast(cast(expression, compute_dtype(result)), compute_dtype(out_layout.dtype))
         nest = Nest(self.name, (out_layout.dtype,), tuple(layout.dtype for layout in layouts), (Loop((), ((0, expression),)),),
                     tuple(scalars))
         strides = [out_layout.strides]
         strides += [geometry.broadcast_strides(layout.shape, layout.strides, shape) for layout in layouts]
         laid = schedule.lay(nest, (), [()] * len(strides), shape, strides)
-        return launching.plan(laid.phases, [out_layout], [layout.dtype.itemsize for layout in layouts],
-                              "".join(kind for kind, _ in scalars), laid.scratch,
-                              release=out_layout.numel * schedule.cost(nest) >= RELEASE_FROM)
+        launch = launching.plan(laid.phases, [out_layout], [layout.dtype.itemsize for layout in layouts],
+                                "".join(kind for kind, _ in scalars), laid.scratch,
+                                release=out_layout.numel * schedule.cost(nest) >= RELEASE_FROM)
+        return refusing_zero(launch) if self.guarded and not computation.is_floating_point else launch
+
+    def number_kinds(self, numbers: Sequence[Any]) -> list[Any]:
+        """What a plan depends on of each number: its class, or Folded for a keyword that was left alone."""
+        return [Folded if fold and v.__class__ is d.__class__ and v == d else v.__class__
+                for v, d, fold in zip(numbers, self.numbers.values(), self.folds)]
 
     # ---- calling
     def compute(self, operands: Sequence[Any], numbers: Sequence[Any] = (), statics: Sequence[Any] = (),
@@ -173,35 +221,39 @@ class Pointwise:
         """Run without recording; operands are Tensors and Python numbers."""
         numbers = numbers if len(numbers) == len(self.numbers) else tuple(self.numbers.values())
         statics = statics if len(statics) == len(self.statics) else tuple(self.statics.values())
-        key = (*[x.__class__ if x.__class__ in NUMBERS else x._layout for x in operands],
-               *[v.__class__ for v in numbers], *statics, None if out is None else out._layout)
+        kinds = self.number_kinds(numbers) if numbers else ()
+        key = (*[x.__class__ if x.__class__ in NUMBERS else x._layout for x in operands], *kinds, *statics,
+               None if out is None else out._layout)
         launch = self.other_plans.get(key)
         if launch is None:
             launch = self.plan(operands, numbers, statics, out)
             self.other_plans[key] = launch
         given = [x for x in operands if x.__class__ not in NUMBERS]
         given += [x for x in operands if x.__class__ in NUMBERS]
-        return launch(out, *given, *numbers)
+        if kinds:
+            given += [v for v, kind in zip(numbers, kinds) if kind is not Folded]
+        return launch(out, *given)
 
-    def recipe(self, operands: Sequence[Any], statics: tuple, needed: tuple[bool, ...]) -> Recipe:
+    def recipe(self, operands: Sequence[Any], numbers: tuple, statics: tuple, needed: tuple[bool, ...]) -> Recipe:
         """What to save and how to differentiate for the operands in `needed` (cached by kinds of operands)."""
-        kinds = tuple(x.__class__ if x.__class__ in NUMBERS else (x._layout.dtype, x._layout.ndim > 0) for x in operands)
-        key = (kinds, statics, needed)
+        kinds = tuple([x.__class__ if x.__class__ in NUMBERS else (x._layout.dtype, x._layout.ndim > 0) for x in operands])
+        key = (kinds, tuple(self.number_kinds(numbers)), statics, needed)
         found = self.recipes.get(key)
         if found is None:
-            found = self.recipes[key] = self._derive(operands, statics, needed)
+            found = self.recipes[key] = self._derive(operands, numbers, statics, needed)
         return found
 
-    def _derive(self, operands: Sequence[Any], statics: tuple, needed: tuple[bool, ...]) -> Recipe:
-        computation, result = (compute_dtype(d) for d in self.dtypes(operands))
+    def _derive(self, operands: Sequence[Any], given: tuple, statics: tuple, needed: tuple[bool, ...]) -> Recipe:
+        computation, result = (compute_dtype(d) for d in self.dtypes(operands, statics))
         count = len(self.operands)
         leaves = []
         for i, (name, x) in enumerate(zip(self.operands, operands)):
-            own = compute_dtype(number_dtype(x) if x.__class__ in NUMBERS else x._layout.dtype)
+            own = WIDEST[x.__class__] if x.__class__ in NUMBERS else compute_dtype(x._layout.dtype)
             leaves.append(leaf(f"x{i}", own if name in self.undecided else computation))
-        numbers = [leaf(f"n{i}", computation) for i in range(len(self.numbers))]
+        numbers = [v if kind is Folded else leaf(f"n{i}", computation)
+                   for i, (v, kind) in enumerate(zip(given, self.number_kinds(given)))]
         grad, out = leaf("grad", result), leaf("out", result)
-        sources = {x: i for i, x in enumerate([*leaves, *numbers])}
+        sources = {x: i for i, x in enumerate([*leaves, *numbers]) if isinstance(x, Expr)}
         sources[out] = -1
         raw: list[Any] = []
         if self.rule is not None:
@@ -210,9 +262,10 @@ class Pointwise:
             made = self.rule(**{n: by_name[n] for n in inspect.signature(self.rule).parameters})
             raw = list(made) if isinstance(made, tuple) else [made]
             raw += [None] * (count - len(raw))
+            raw = [simplify(x) if isinstance(x, Expr) else x for x in raw]
         else:
-            expression = cast(self.expression(leaves, numbers, statics), result)
-            raw = [simplify(gradient_of(grad, expression, x)) if need else None for x, need in zip(leaves, needed)]
+            expression = simplify(cast(self.expression(leaves, numbers, statics), result))
+            raw = list(vjp(expression, leaves, grad))
         gradients: list[Any] = []
         saves: list[int] = []
         for i, (expression, need) in enumerate(zip(raw, needed)):
@@ -225,15 +278,18 @@ class Pointwise:
             elif expression is ZERO or is_constant(expression, 0):
                 gradients.append(ZERO)
             else:
-                used = [x for x in sources if x in set(leaves_of(expression))]
+                present = set(leaves_of(expression))
+                used = [x for x in sources if x in present]
                 for x in used:
                     if sources[x] not in saves:
                         saves.append(sources[x])
                 arguments = tuple(saves.index(sources[x]) for x in used)
-                gradients.append(Gradient(self._gradient_operator(i, expression, grad, used, operands[i]), arguments))
-        return Recipe(tuple(saves), tuple(gradients))
+                gradients.append(Gradient(self._gradient_operator(i, expression, grad, used, operands[i], statics),
+                                          arguments))
+        return Recipe(tuple(saves), tuple(gradients), self.node_class_of(operands, statics))
 
-    def _gradient_operator(self, i: int, expression: Expr, grad: Expr, used: list[Expr], operand: Tensor) -> "Pointwise":
+    def _gradient_operator(self, i: int, expression: Expr, grad: Expr, used: list[Expr], operand: Tensor,
+                           statics: tuple) -> "Pointwise":
         target = operand._layout.dtype
 
         def body(g: Expr, *saved: Expr) -> Expr:
@@ -241,18 +297,17 @@ class Pointwise:
             return cast(substitute(expression, replaced), compute_dtype(target))
         names = ["grad", *(f"saved{k}" for k in range(len(used)))]
         return Pointwise(f"{self.name}_backward_{i}", body, names, kind=lambda common: (common, target), undecided=names[1:],
-                         node=self.node_class.__name__[:-1])
+                         node=re.sub(r"\d+$", "", self.node_class_of((), statics).__name__))
 
 
-def gradient_of(grad: Expr, expression: Expr, x: Expr) -> Expr:
-    """grad times d expression / d x, in the dtype of x (for complex numbers: the conjugate convention)."""
-    local = derivative(expression, x)
-    if grad.dtype.is_complex or x.dtype.is_complex:
-        raise NotImplementedError("the derivative of this operator for complex numbers is not implemented; "
-                                  "compute it on real and imaginary parts")
-    if is_constant(local, 1):
-        return grad
-    return grad * local
+def refusing_zero(launch: Callable) -> Callable:
+    """A launcher that reports an integer division by zero as PyTorch does."""
+    def checked(*arguments: Any) -> Any:
+        try:
+            return launch(*arguments)
+        except launching.KernelCheck:
+            raise RuntimeError("ZeroDivisionError") from None
+    return checked
 
 
 def common_device(layouts: Sequence[Layout]) -> Device:
@@ -317,7 +372,7 @@ def record(operator: Pointwise, out: Tensor, operands: Sequence[Any], numbers: t
            originals: Sequence[Any] | None = None) -> Node:
     """The node of a call that has been computed; `originals` stand in for operands that the call overwrote."""
     needed = tuple([x.__class__ not in NUMBERS and x._node is not None for x in operands])
-    recipe = operator.recipe(operands, statics, needed)
+    recipe = operator.recipe(operands, numbers, statics, needed)
     edges = tuple([(x._node, x._index) if need else NO_EDGE for x, need in zip(operands, needed)])
     inputs = tuple([x._layout if need else None for x, need in zip(operands, needed)])
     saved: tuple = ()
@@ -341,7 +396,7 @@ def record(operator: Pointwise, out: Tensor, operands: Sequence[Any], numbers: t
         saved, versions = tuple(values), tuple(marks)
         if modes.local.saved_tensors_hooks or modes.local.saved_tensors_disabled:
             saved, versions = pack(saved, versions)
-    node = operator.node_class(edges, inputs, saved, versions)
+    node = recipe.node_class(edges, inputs, saved, versions)
     node.recipe = recipe
     return node
 

@@ -120,6 +120,7 @@ RULES: dict[str, Callable[..., tuple[Expr | None, ...]]] = {
     "fma": lambda g, out, a, b, c: (g * b, g * a, g),
     "neg": lambda g, out, x: (-g,),
     "where": _where,
+    "guard": lambda g, out, value, bad: (g, None),
     "cast": _cast,
     "abs": lambda g, out, x: (g * s.sign(x),),
     "sign": _sign,

@@ -383,6 +383,12 @@ def where(condition: Operand, a: Operand, b: Operand) -> Expr:
     return make("where", (condition, a, b), a.dtype)
 
 
+def guard(value: Operand, bad: Operand) -> Expr:
+    """`value`; where `bad` holds, the kernel leaves an error for its caller to report."""
+    value = as_expr(value)
+    return make("guard", (value, cast(as_expr(bad), bool_)), value.dtype)
+
+
 # ------------------------------------------------------------------------------------------------------ arithmetic
 
 

@@ -9,7 +9,7 @@ import warnings
 from typing import Any, Sequence
 
 from flambeau.base import geometry
-from flambeau.base.dtype import bool_, int32, int64, uint8
+from flambeau.base.dtype import bool_, iinfo, int32, int64, uint8
 from flambeau.base.layout import Layout
 from flambeau.codegen.move import Buffer, Index, Move
 from flambeau.core import indexing
@@ -378,7 +378,7 @@ def reduce_into(reduce: str, include_self: bool, input: Tensor, write: Any, sour
             elif dtype is bool_:
                 start = not low
             else:
-                info = NAMESPACE_iinfo(dtype)
+                info = iinfo(dtype)
                 start = info.min if low else info.max
         write(input, filling(start, dtype, input._layout.device), None)
     write(input, source, {"sum": "add", "mean": "add", "prod": "mul", "amax": "max", "amin": "min"}[reduce])
@@ -393,47 +393,30 @@ def reduce_into(reduce: str, include_self: bool, input: Tensor, write: Any, sour
             input.div_(counts.to(dtype), rounding_mode="floor")
 
 
-def NAMESPACE_iinfo(dtype: Any) -> Any:
-    from flambeau.base.dtype import iinfo
-    return iinfo(dtype)
-
-
 @index_reduce.vjp
 def _(g, input, dim, index, source, reduce, include_self, out, need):
+    untouched = g.index_fill(dim, index, 0) if need["input"] and not include_self else None
+    zeros, ones = NAMESPACE["zeros_like"], NAMESPACE["ones_like"]
     if reduce in ("amax", "amin"):
-        value = out.index_select(dim, index)
-        self_hit = (input == out).to(g._layout.dtype)
-        source_hit = (source == value).to(g._layout.dtype)
-        count = self_hit if include_self else NAMESPACE["zeros_like"](self_hit)
-        count = count.index_add(dim, index, source_hit)
-        shared = g / count
-        mine = (self_hit * shared if include_self else (self_hit * shared).index_fill(dim, index, 0))
-        if not include_self:
-            mine = mine + g - g.index_fill(dim, index, 0) * 1 - (g - g.index_fill(dim, index, 0)) if False else \
-                g.index_fill(dim, index, 0)
-        return mine, None, source_hit * shared.index_select(dim, index)
+        mine = (input == out).to(g._layout.dtype)
+        theirs = (source == out.index_select(dim, index)).to(g._layout.dtype)
+        shared = g / (mine if include_self else zeros(mine)).index_add(dim, index, theirs)
+        return mine * shared if include_self else untouched, None, theirs * shared.index_select(dim, index)
     if reduce == "mean":
-        ones = NAMESPACE["ones_like"](g) if include_self else NAMESPACE["zeros_like"](g)
-        count = ones.index_add(dim, index, NAMESPACE["ones_like"](source)).clamp(min=1)
-        mine = g / count if include_self else g.index_fill(dim, index, 0)
-        return mine, None, (g / count).index_select(dim, index)
-    masked = input if include_self else input.index_fill(dim, index, 1)
-    mine = (g * _others(masked, dim, index, source, None)) if need["input"] else None
-    if mine is not None and not include_self:
-        mine = mine.index_fill(dim, index, 0) + (g - g) if False else g.index_fill(dim, index, 0)
-    theirs = None
+        count = (ones(g) if include_self else zeros(g)).index_add(dim, index, ones(source)).clamp(min=1)
+        return g / count if include_self else untouched, None, (g / count).index_select(dim, index)
+    mine = theirs = None
+    if need["input"]:
+        mine = g * ones(input).index_reduce(dim, index, source, "prod") if include_self else untouched
     if need["source"]:
+        start = input if include_self else input.index_fill(dim, index, 1)
         zero = source == 0
-        zeros = NAMESPACE["zeros_like"](g).index_add(dim, index, zero.to(g._layout.dtype)).index_select(dim, index)
+        count = zeros(g).index_add(dim, index, zero.to(g._layout.dtype)).index_select(dim, index)
         safe = source.masked_fill(zero, 1)
+        others = (g * start.index_reduce(dim, index, safe, "prod")).index_select(dim, index)
         product = (g * out).index_select(dim, index)
-        without = (g * masked.index_reduce(dim, index, safe, "prod")).index_select(dim, index)
-        theirs = NAMESPACE["where"](zero & (zeros == 1), without, NAMESPACE["where"](zero, product * 0, product / safe))
+        theirs = NAMESPACE["where"](zero & (count == 1), others, product / safe)
     return mine, None, theirs
-
-
-def _others(masked: Tensor, dim: int, index: Tensor, source: Tensor, _: Any) -> Tensor:
-    return NAMESPACE["ones_like"](masked).index_reduce(dim, index, source, "prod")
 
 
 # ---------------------------------------------------------------- flat positions

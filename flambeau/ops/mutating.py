@@ -38,14 +38,20 @@ def refuse_overlap(tensor: Tensor) -> None:
         raise RuntimeError(geometry.OVERLAPS_ITSELF)
 
 
-def mutating(node: str | None = None, out: bool = True, function: bool = True, method: bool = True, name: str | None = None) -> Callable:
-    """Declare an operator by `write(input, ...)`, which overwrites (part of) `input` and returns nothing."""
+def mutating(node: str | None = None, out: bool = True, function: bool = True, method: bool = True, name: str | None = None,
+             fresh: Callable | None = None) -> Callable:
+    """Declare an operator by `write(input, ...)`, which overwrites (part of) `input` and returns nothing.
+
+    fresh: makes the result of the out-of-place form, where cloning and writing is not it.
+    """
     def declare(write: Callable) -> Callable:
         public = name or write.__name__
         parameters = list(inspect.signature(write).parameters.values())
 
         @functools.wraps(write)
         def implementation(*args: Any, **kwargs: Any) -> Tensor:
+            if fresh is not None:
+                return fresh(*args, **kwargs)
             result = clone_raw(args[0])
             write(result, *args[1:], **kwargs)
             result._storage.version = 0

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from flambeau.base import geometry
-from flambeau.base.dtype import bfloat16, bool_, float16, int64
+from flambeau.base.dtype import bfloat16, bool_, float16, float32, int64
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import Layout, preserve_format
 from flambeau.base.rng import Generator as Stream
 from flambeau.base.rng import default_generator, drawing_order
-from flambeau.core import create, inplace, modes
+from flambeau.core import create, inplace, modes, sampling
 from flambeau.core.create import array_of, from_bfloat16
 from flambeau.core.declare import operator
 from flambeau.core.derive import NAMESPACE
@@ -49,20 +49,48 @@ def write(out: Tensor, sample: np.ndarray) -> Tensor:
 
 
 def fill_sample(self: Tensor, make: Any) -> Tensor:
-    """Overwrite a tensor in place with `make(count)`; bumps the version, cuts the history."""
+    """Overwrite a tensor in place with the sample `make(count)`; bumps the version, cuts the history."""
+    return overwrite(self, lambda out: write(out, make(out._layout.numel)))
+
+
+def overwrite(self: Tensor, fill: Any) -> Tensor:
+    """Overwrite a tensor in place by `fill(tensor)`; bumps the version, cuts the history."""
     if geometry.overlaps_itself(self._layout.shape, self._layout.strides):
         raise RuntimeError(geometry.OVERLAPS_ITSELF)
     if needs_graph((self,)):
         inplace.check(self)
-    write(self, make(self._layout.numel))
+    fill(self)
     self._storage.version += 1
     if needs_graph((self,)):
         inplace.rebase(self, record(ZERO, self, (self,), (), ()))
     return self
 
 
-def real_dtype(dtype: DType) -> DType:
-    return dtype.to_real() if dtype.is_complex else dtype
+def native(layout: Layout, dtype_too: bool = True) -> bool:
+    """Whether the kernels of core.sampling make this sample."""
+    return layout.numel >= sampling.NATIVE_FROM and layout.is_contiguous and layout.device.type == "cpu" and (
+        not dtype_too or layout.dtype is float32)
+
+
+def fill_uniform(out: Tensor, low: float, high: float, generator: Any) -> Tensor:
+    """Uniform samples into a fresh tensor."""
+    if native(out._layout):
+        return sampling.uniform(stream(generator), out, low, high)
+    return write(out, uniform_sample(out._layout, low, high, generator)(out._layout.numel))
+
+
+def fill_normal(out: Tensor, mean: float, std: float, generator: Any) -> Tensor:
+    """Normal samples into a fresh tensor."""
+    if native(out._layout):
+        return sampling.normal(stream(generator), out, mean, std)
+    return write(out, normal_sample(out._layout, mean, std, generator)(out._layout.numel))
+
+
+def fill_bernoulli(out: Tensor, chance: float, generator: Any) -> Tensor:
+    """Zeros and ones into a fresh tensor."""
+    if native(out._layout, False) and not out._layout.dtype.is_complex:
+        return sampling.bernoulli(stream(generator), out, chance)
+    return write(out, _cast(stream(generator).bernoulli(out._layout.numel, chance), out._layout.dtype))
 
 
 def _need_float(name: str, dtype: DType) -> None:
@@ -97,7 +125,7 @@ def uniform_(self: Tensor, from_: float = 0, to: float = 1, *, generator: Any = 
     low, high = float(low), float(to)
     if low > high:
         raise RuntimeError(f"uniform_ expects to return a [from, to) range, but found from={low:g} > to={high:g}")
-    return fill_sample(self, uniform_sample(self._layout, low, high, generator))
+    return overwrite(self, lambda out: fill_uniform(out, low, high, generator))
 
 
 @method
@@ -106,7 +134,7 @@ def normal_(self: Tensor, mean: float = 0, std: float = 1, *, generator: Any = N
     if std < 0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
     _need_float("normal_kernel_cpu", self._layout.dtype)
-    return fill_sample(self, normal_sample(self._layout, float(mean), float(std), generator))
+    return overwrite(self, lambda out: fill_normal(out, float(mean), float(std), generator))
 
 
 @method
@@ -129,7 +157,7 @@ def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Any = None) -> Tensor:
         return fill_sample(self, lambda n: _cast(stream(generator).bernoulli(n, odds), self._layout.dtype))
     if not 0 <= p <= 1:
         raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={p:g}")
-    return fill_sample(self, lambda n: _cast(stream(generator).bernoulli(n, float(p)), self._layout.dtype))
+    return overwrite(self, lambda out: fill_bernoulli(out, float(p), generator))
 
 
 def _cast(sample: np.ndarray, dtype: DType) -> np.ndarray:
@@ -194,7 +222,7 @@ def rand(*size: Any, generator: Any = None, dtype: DType | None = None, layout: 
     check_layout(layout)
     made = blank(sizes_of("rand", size), dtype or (out._layout.dtype if out is not None else None), device)
     _need_float("check_uniform_bounds", made._layout.dtype)
-    write(made, uniform_sample(made._layout, 0.0, 1.0, generator)(made._layout.numel))
+    fill_uniform(made, 0.0, 1.0, generator)
     return finish(made, requires_grad, out)
 
 
@@ -205,7 +233,7 @@ def randn(*size: Any, generator: Any = None, dtype: DType | None = None, layout:
     check_layout(layout)
     made = blank(sizes_of("randn", size), dtype or (out._layout.dtype if out is not None else None), device)
     _need_float("normal_kernel_cpu", made._layout.dtype)
-    write(made, normal_sample(made._layout, 0.0, 1.0, generator)(made._layout.numel))
+    fill_normal(made, 0.0, 1.0, generator)
     return finish(made, requires_grad, out)
 
 
@@ -358,6 +386,6 @@ def keep_mask(input: Tensor, shape: tuple[int, ...] | None, keep: float) -> Tens
     else:
         target = Layout.contiguous(shape, bool_, layout.device)
     made = empty_layout(target)
-    return write(made, default_generator.bernoulli(target.numel, keep))
+    return fill_bernoulli(made, keep, None)
 
 

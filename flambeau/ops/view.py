@@ -33,6 +33,7 @@ from flambeau.core.tensor import Tensor, tensor_from, view_of
 from flambeau.core.views import declare, embed, node_class, plain, public, remember
 from flambeau.ops import parts as _parts  # noqa: F401 - registers the splits, which belong to this family
 
+
 def _sizes(function: str, argument: str, given: tuple[Any, ...]) -> tuple[int, ...]:
     """Sizes or dimensions passed one by one or as one sequence."""
     if len(given) == 1 and given[0].__class__ is not int:

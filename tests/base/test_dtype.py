@@ -11,28 +11,29 @@ from flambeau.base import dtype as dtypes
 from flambeau.base import layout as layouts
 from flambeau.base.dtype import DIMENSIONED, NUMBER, ZERO_DIM, by_name, promote_types, result_dtype
 
-ORDER = "bool uint8 int8 int16 int32 int64 float16 bfloat16 float32 float64 complex32 complex64 complex128".split()
-# Rows and columns in that order, as PyTorch promotes.
+# Row and column names are the first row; the entries are what PyTorch promotes to, by abbreviation.
 PROMOTED = """
-bool uint8 int8 int16 int32 int64 float16 bfloat16 float32 float64 complex32 complex64 complex128
-uint8 uint8 int16 int16 int32 int64 float16 bfloat16 float32 float64 complex32 complex64 complex128
-int8 int16 int8 int16 int32 int64 float16 bfloat16 float32 float64 complex32 complex64 complex128
-int16 int16 int16 int16 int32 int64 float16 bfloat16 float32 float64 complex32 complex64 complex128
-int32 int32 int32 int32 int32 int64 float16 bfloat16 float32 float64 complex32 complex64 complex128
-int64 int64 int64 int64 int64 int64 float16 bfloat16 float32 float64 complex32 complex64 complex128
-float16 float16 float16 float16 float16 float16 float16 float32 float32 float64 complex32 complex64 complex128
-bfloat16 bfloat16 bfloat16 bfloat16 bfloat16 bfloat16 float32 bfloat16 float32 float64 complex64 complex64 complex128
-float32 float32 float32 float32 float32 float32 float32 float32 float32 float64 complex64 complex64 complex128
-float64 float64 float64 float64 float64 float64 float64 float64 float64 float64 complex128 complex128 complex128
-complex32 complex32 complex32 complex32 complex32 complex32 complex32 complex64 complex64 complex128 complex32 complex64 complex128
-complex64 complex64 complex64 complex64 complex64 complex64 complex64 complex64 complex64 complex128 complex64 complex64 complex128
-complex128 complex128 complex128 complex128 complex128 complex128 complex128 complex128 complex128 complex128 complex128 complex128 complex128
-""".split()  # noqa: E501
+b8 u8 i8 i16 i32 i64 f16 bf16 f32 f64 c32 c64 c128
+u8 u8 i16 i16 i32 i64 f16 bf16 f32 f64 c32 c64 c128
+i8 i16 i8 i16 i32 i64 f16 bf16 f32 f64 c32 c64 c128
+i16 i16 i16 i16 i32 i64 f16 bf16 f32 f64 c32 c64 c128
+i32 i32 i32 i32 i32 i64 f16 bf16 f32 f64 c32 c64 c128
+i64 i64 i64 i64 i64 i64 f16 bf16 f32 f64 c32 c64 c128
+f16 f16 f16 f16 f16 f16 f16 f32 f32 f64 c32 c64 c128
+bf16 bf16 bf16 bf16 bf16 bf16 f32 bf16 f32 f64 c64 c64 c128
+f32 f32 f32 f32 f32 f32 f32 f32 f32 f64 c64 c64 c128
+f64 f64 f64 f64 f64 f64 f64 f64 f64 f64 c128 c128 c128
+c32 c32 c32 c32 c32 c32 c32 c64 c64 c128 c32 c64 c128
+c64 c64 c64 c64 c64 c64 c64 c64 c64 c128 c64 c64 c128
+c128 c128 c128 c128 c128 c128 c128 c128 c128 c128 c128 c128 c128
+"""
 
 
 def test_promotion_table():
-    pairs = [(a, b) for a in ORDER for b in ORDER]
-    assert [promote_types(by_name(a), by_name(b)).name for a, b in pairs] == PROMOTED
+    table = [row.split() for row in PROMOTED.strip().splitlines()]
+    by_abbreviation = {dtype.abbr: dtype for dtype in dtypes.all_dtypes().values()}
+    order = [by_abbreviation[name] for name in table[0]]
+    assert [[promote_types(a, b).abbr for b in order] for a in order] == table
 
 
 @pytest.mark.parametrize(("operands", "expected"), [
@@ -50,8 +51,7 @@ def test_ranks(operands, expected):
 
 
 def test_unsupported_promotion():
-    with pytest.raises(RuntimeError, match="^Promotion for uint16, uint32, uint64 types is not supported, attempted to "
-                                           "promote UInt16 and Char$"):
+    with pytest.raises(RuntimeError, match=r"attempted to promote UInt16 and Char$"):
         promote_types(dtypes.uint16, dtypes.int8)
     assert promote_types(dtypes.uint16, dtypes.float16) is dtypes.float16
 
@@ -59,7 +59,7 @@ def test_unsupported_promotion():
 def test_dtype_objects():
     assert repr(dtypes.float32) == "torch.float32"
     assert copy.deepcopy(dtypes.float32) is dtypes.float32
-    with pytest.raises(TypeError, match="cannot create 'torch.dtype' instances"):
+    with pytest.raises(TypeError, match=r"cannot create 'torch\.dtype' instances"):
         dtypes.dtype()
     assert dtypes.bfloat16.to_complex() is dtypes.complex64
     assert dtypes.complex128.to_real() is dtypes.float64

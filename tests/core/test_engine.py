@@ -248,7 +248,7 @@ def test_write_to_a_view_rewires_the_base():
     y = x * 2
     first, rest = y[0], y[:2]
     first.mul_(3)
-    assert y.grad_fn.name() == "CopySlices"
+    assert type(y.grad_fn).__name__ == "CopySlices"
     assert rest.grad_fn.name() == "AsStridedBackward0"
     (y * torch.tensor([1.0, 10.0, 100.0])).sum().backward()
     assert x.grad.tolist() == [6, 20, 200]
@@ -273,8 +273,8 @@ def test_assignment_into_a_buffer():
     x = leaf(1.0, 2.0)
     out = torch.zeros(2, 2)
     row = out[0]
-    out[1] = x * 3
     row.copy_(x)
+    out[1] = x * 3
     (out * torch.tensor([[1.0, 2.0], [3.0, 4.0]])).sum().backward()
     assert x.grad.tolist() == [10, 14]
     assert row.requires_grad
@@ -483,8 +483,7 @@ def test_gradcheck_accepts_and_refuses():
     x = leaf(0.3, -0.7, dtype=torch.float64)
     assert torch.autograd.gradcheck(lambda a: a * a.exp(), (x,))
     assert torch.autograd.gradgradcheck(lambda a: a * a.exp(), (x,))
-    with pytest.raises(torch.autograd.gradcheck.GradcheckError if hasattr(torch.autograd.gradcheck, "GradcheckError")
-                       else RuntimeError, match="Jacobian mismatch for output 0 with respect to input 0"):
+    with pytest.raises(RuntimeError, match="Jacobian mismatch for output 0 with respect to input 0"):
         torch.autograd.gradcheck(lambda a: a.detach() * a, (x,))
 
 

@@ -1,0 +1,189 @@
+"""Adaptive pooling: the size of the result is given, the windows follow. Stands on ops/pool.py."""
+
+from __future__ import annotations
+
+from typing import Any, Callable
+
+from flambeau.base.dtype import int64
+from flambeau.base.layout import Layout, register_cache
+from flambeau.codegen import pool as kernels
+from flambeau.core import modes
+from flambeau.core.declare import composite, operator
+from flambeau.core.tensor import Tensor
+from flambeau.ops import windows
+from flambeau.ops.pool import (
+    INDEX, check_rank, kind_for, launcher, maximum_found, maximum_found_at, mean_backward, mean_forward, three_product)
+
+_plans: dict[Any, Callable] = register_cache({})
+
+
+def _describe(name: str, counts: tuple[int, ...]) -> Callable:
+    def describe(layout: Layout) -> tuple:
+        dims = len(counts)
+        kind = kind_for(name, layout.dtype, False)
+        sizes = layout.shape[layout.ndim - dims:]
+        return kind, dims, counts, windows.adaptive_tables(sizes, counts), 0
+    return describe
+
+
+@operator(method=False, function=False, node=lambda arguments: f"AdaptiveAvgPool{len(arguments[1])}DBackward0")
+def average_adaptively(input: Tensor, counts: tuple[int, ...]) -> Tensor:
+    """Means of the windows that cut the image in `counts` parts."""
+    return mean_forward(input, counts, _describe(f"adaptive_avg_pool{len(counts)}d", counts))
+
+
+@average_adaptively.vjp
+def _(g, counts, layouts):
+    return average_adaptively_backward(g, layouts[0], counts)
+
+
+@operator(method=False, function=False, node=lambda arguments: f"AdaptiveAvgPool{len(arguments[2])}DBackwardBackward0")
+def average_adaptively_backward(grad: Tensor, image: Layout, counts: tuple[int, ...]) -> Tensor:
+    """The gradient of `average_adaptively`."""
+    return mean_backward(grad, image, counts, _describe(f"adaptive_avg_pool{len(counts)}d", counts))
+
+
+@average_adaptively_backward.vjp
+def _(g, counts):
+    return average_adaptively(g, counts)
+
+
+def _target(layout: Layout, output_size: Any, dims: int) -> tuple[int, ...]:
+    """The result's spatial shape: a number for all, or one each, None keeping the input's size."""
+    sizes = layout.shape[max(0, layout.ndim - dims):]
+    if not isinstance(output_size, (list, tuple)):
+        output_size = (output_size,) * dims
+    elif len(output_size) == 1 and dims > 1:
+        output_size = tuple(output_size) * dims
+    if len(output_size) == dims == len(sizes):
+        return tuple(n if given is None else given.__index__() for given, n in zip(output_size, sizes))
+    return tuple(output_size)
+
+
+def _adaptive_mean(input: Tensor, output_size: Any, dims: int) -> Tensor:
+    name = f"adaptive_avg_pool{dims}d"
+    layout = input._layout
+    counts = _target(layout, output_size, dims)
+    if len(counts) != dims:
+        raise RuntimeError(f"{name}: output_size must be {dims}")
+    if any(n is None or n < 0 for n in counts):
+        listed = ", ".join(map(str, counts[:2])) + "".join(f",{n}" for n in counts[2:])
+        raise RuntimeError(f"{name}: elements of output_size must be greater than or equal to 0 but received {{{listed}}}")
+    if layout.ndim not in (dims + 1, dims + 2):
+        raise RuntimeError(f"{name}(): Expected {dims + 1}D or {dims + 2}D tensor, but got {list(layout.shape)}")
+    if set(counts) == {1}:
+        return input.mean(tuple(range(-dims, 0)), True)
+    _not_empty(name, layout, dims)
+    return average_adaptively(input, counts)
+
+
+def _not_empty(name: str, layout: Layout, dims: int) -> None:
+    """Every dimension but the batch (or the channels of an unbatched image) has elements."""
+    for d in range(1, layout.ndim):
+        if layout.shape[d] == 0:
+            raise RuntimeError(f"{name}(): Expected input to have non-zero size for non-batch dimensions, but input has sizes "
+                               f"{list(layout.shape)} with dimension {d} being empty")
+
+
+@composite(method=False, function=False)
+def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Tensor:
+    """Means of (N, C, H, W) or (C, H, W) over windows that give `output_size` (None: the input's size)."""
+    return _adaptive_mean(input, output_size, 2)
+
+
+@composite(method=False, function=False)
+def adaptive_avg_pool3d(input: Tensor, output_size: Any) -> Tensor:
+    """Means of (N, C, D, H, W) or (C, D, H, W) over windows that give `output_size` (None: the input's size)."""
+    return _adaptive_mean(input, output_size, 3)
+
+
+def _length(name: str, output_size: Any) -> int:
+    if isinstance(output_size, (list, tuple)):
+        if len(output_size) != 1:
+            raise RuntimeError(f"{name}() argument 'output_size' should contain one int (got {len(output_size)})")
+        return output_size[0]
+    return output_size
+
+
+@composite(method=False)
+def adaptive_avg_pool1d(input: Tensor, output_size: Any) -> Tensor:
+    """Means of (N, C, L) or (C, L) over windows that give a length of `output_size`."""
+    check_rank(input, "adaptive_avg_pool1d")
+    return _adaptive_mean(input.unsqueeze(-2), (1, _length("adaptive_avg_pool1d", output_size)), 2).squeeze(-2)
+
+
+# ---------------------------------------------------------------- maximum
+
+def _maximum(input: Tensor, counts: tuple[int, ...]) -> tuple[Tensor, Tensor]:
+    key = input._layout, counts
+    launch = _plans.get(key)
+    if launch is None:
+        layout, dims = input._layout, len(counts)
+        kind = kind_for(f"adaptive_max_pool{dims}d", layout.dtype, False)
+        out = windows.result_layout(layout, dims, counts)
+        places = Layout.of(out.shape, out.strides, int64, out.device)
+        tables = windows.adaptive_tables(layout.shape[layout.ndim - dims:], counts)
+        rows = windows.planes(out, dims) * three_product(counts[:-1])
+        launch = _plans[key] = launcher(kernels.forward_kernel(kind, "max", INDEX[int64], False), rows, layout.numel,
+                                        windows.constants(layout, out, dims, tables), [out, places], [layout.dtype.itemsize])
+    return launch(None, None, input)
+
+
+def _adaptive_maximum(input: Tensor, output_size: Any, dims: int, return_indices: bool) -> Any:
+    name = f"adaptive_max_pool{dims}d"
+    layout = input._layout
+    counts = _target(layout, output_size, dims)
+    if layout.ndim not in (dims + 1, dims + 2):
+        raise RuntimeError(f"{name}(): Expected {dims + 1}D or {dims + 2}D tensor, but got: {list(layout.shape)}")
+    _not_empty(name, layout, dims)
+    if len(counts) != dims:
+        raise RuntimeError(f"{name}(): internal error: output_size.size() must be {dims}")
+    if any(n < 0 for n in counts):
+        shape = [*layout.shape[:layout.ndim - dims], *counts]
+        raise RuntimeError(f"Trying to create tensor with negative dimension {next(n for n in counts if n < 0)}: {shape}")
+    recording = input._node is not None and modes.local.grad
+    if recording and layout.ndim == dims + 1:
+        made = _adaptive_maximum(input.unsqueeze(0), counts, dims, return_indices)
+        return tuple(x.squeeze(0) for x in made) if return_indices else made.squeeze(0)
+    value, index = _maximum(input, counts)
+    if recording:
+        node = f"AdaptiveMaxPool{dims}DBackward0"
+        if return_indices:
+            return maximum_found_at(input, value, index, node)
+        return maximum_found(input, value, index, node)
+    return (value, index) if return_indices else value
+
+
+@composite(method=False, function=False)
+def adaptive_max_pool2d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
+    """Maxima of (N, C, H, W) or (C, H, W) over windows that give `output_size`; places (int64) with return_indices."""
+    return _adaptive_maximum(input, output_size, 2, return_indices)
+
+
+@composite(method=False, function=False)
+def adaptive_max_pool3d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
+    """Maxima of (N, C, D, H, W) or (C, D, H, W) over windows that give `output_size`; places (int64) with return_indices."""
+    return _adaptive_maximum(input, output_size, 3, return_indices)
+
+
+@composite(method=False, function=False)
+def adaptive_max_pool1d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
+    """Maxima of (N, C, L) or (C, L) over windows that give a length of `output_size`; positions with return_indices."""
+    check_rank(input, "adaptive_max_pool1d")
+    made = _adaptive_maximum(input.unsqueeze(-2), (1, _length("adaptive_max_pool1d", output_size)), 2, return_indices)
+    return tuple(x.squeeze(-2) for x in made) if return_indices else made.squeeze(-2)
+
+
+def adaptive_max_pool1d_with_indices(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
+    """`adaptive_max_pool1d` that returns (maxima, positions)."""
+    return adaptive_max_pool1d(input, output_size, True)
+
+
+def adaptive_max_pool2d_with_indices(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
+    """`adaptive_max_pool2d` that returns (maxima, places)."""
+    return adaptive_max_pool2d(input, output_size, True)
+
+
+def adaptive_max_pool3d_with_indices(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
+    """`adaptive_max_pool3d` that returns (maxima, places)."""
+    return adaptive_max_pool3d(input, output_size, True)

@@ -1,0 +1,200 @@
+"""Masks: nonzero, argwhere, masked_fill, masked_select, masked_scatter.
+
+Stands on codegen.compact (positions of true elements), ops.index and core.op.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+from flambeau.base import geometry
+from flambeau.base.dtype import bool_, int64
+from flambeau.base.layout import Layout, register_cache
+from flambeau.codegen import compact
+from flambeau.core.declare import composite, operator
+from flambeau.core.derive import NAMESPACE
+from flambeau.core.op import NUMBERS, Pointwise
+from flambeau.core.tensor import Tensor, empty_layout, tensor_from, view_of
+from flambeau.ir.scalar import cast, where
+from flambeau.ops.copy import clone_raw, contiguous, copy_raw
+from flambeau.ops.index import _index, index_put_
+from flambeau.ops.mutating import mutating
+
+_counting: dict[Layout, Any] = register_cache({})
+_writing: dict[Any, Any] = register_cache({})
+
+
+def positions(input: Tensor, flat: bool = False) -> Tensor:
+    """Positions of the elements that are not zero, (number, ndim) int64 in row-major order; flat: (number,), counted in one row."""
+    layout = input._layout
+    if layout.device.type == "meta":
+        raise NotImplementedError("nonzero() on a meta tensor: the size of the result depends on data")
+    ndim = 1 if flat else layout.ndim
+    if not layout.is_contiguous:
+        input = contiguous(tensor_from(input._storage, input._offset, layout))
+        layout = input._layout
+    total, starts = 0, None
+    if layout.numel:
+        count = _counting.get(layout)
+        if count is None:
+            counts = Layout.contiguous((-(-layout.numel // compact.CHUNK) + 1,), int64, layout.device)
+            count = _counting[layout] = (compact.counting_plan(layout, counts), (counts.numel - 1) * 8)
+        starts = count[0](None, input)
+        total = ctypes.c_int64.from_address(starts._storage.ptr + count[1]).value
+    out = Layout.contiguous((total,) if flat else (total, ndim), int64, layout.device)
+    if not total or not ndim:
+        return empty_layout(out)
+    write = _writing.get((layout, total, flat))
+    if write is None:
+        write = _writing[layout, total, flat] = compact.writing_plan(layout, out, ndim)
+    return write(None, input, starts)
+
+
+@operator(out=True, name="nonzero")
+def _nonzero(input: Tensor) -> Tensor:
+    """Positions of the elements that are not zero."""
+    return positions(input)
+
+
+_nonzero_public = NAMESPACE["nonzero"]
+
+
+def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: bool = False) -> Any:
+    """Positions of the elements that are not zero: (number, ndim) int64, or with as_tuple a vector for each dimension."""
+    if not as_tuple:
+        return _nonzero_public(input, out=out)
+    found = _nonzero_public(input if input._layout.ndim else input.detach().reshape(1))
+    return tuple(found.unbind(1))
+
+
+NAMESPACE["nonzero"] = nonzero
+Tensor.nonzero = nonzero  # type: ignore[attr-defined]
+
+
+@composite()
+def argwhere(input: Tensor) -> Tensor:
+    """Positions of the elements that are not zero, (number, ndim)."""
+    return nonzero(input)
+
+
+# ---------------------------------------------------------------- masked_fill
+
+_FILL = Pointwise("masked_fill", lambda input, mask, value: where(mask, cast(value, input.dtype), input), ["input", "mask", "value"],
+                  undecided=("mask", "value"))
+
+
+def _fill(input: Tensor, mask: Tensor, value: Any, out: Tensor | None) -> Tensor:
+    layout = input._layout
+    if mask._layout.dtype is not bool_:
+        raise RuntimeError(f"masked_fill_ only supports boolean masks, but got mask with dtype {_WORDS.get(mask._layout.dtype.name, mask._layout.dtype.name)}")
+    if value.__class__ not in NUMBERS:
+        if isinstance(value, Tensor):
+            if value._layout.ndim:
+                raise RuntimeError("masked_fill_ only supports a 0-dimensional value tensor, but got tensor with "
+                                   f"{value._layout.ndim} dimension(s).")
+        else:
+            value = value.item()
+    if (value.__class__ is complex or isinstance(value, Tensor) and value._layout.dtype.is_complex) and not layout.dtype.is_complex:
+        raise RuntimeError(f"value cannot be converted to type {_C_TYPES.get(layout.dtype.name, layout.dtype.name)} without overflow")
+    return _FILL.compute((input, mask, value), (), (), out)
+
+
+_WORDS = {"int64": "long int", "int32": "int", "uint8": "unsigned char", "float32": "float", "float64": "double"}
+_C_TYPES = {"float32": "float", "float64": "double", "int64": "int64_t", "int32": "int"}
+
+
+@mutating(out=True, fresh=lambda input, mask, value: _fill(input, mask, value, None))
+def masked_fill(input: Tensor, mask: Tensor, value: Operand) -> None:  # noqa: F821
+    """input with `value` (a number or a zero-dim tensor) where the bool tensor `mask` (broadcast) is true."""
+    shape = geometry.broadcast(input._layout.shape, mask._layout.shape)
+    if tuple(shape) != tuple(input._layout.shape):
+        raise RuntimeError(f"output with shape {list(input._layout.shape)} doesn't match the broadcast shape {list(shape)}")
+    if mask._storage is input._storage:
+        mask = clone_raw(mask)
+    _fill(input, mask, value, input)
+
+
+@masked_fill.vjp
+def _(g, mask, value, need):
+    theirs = None
+    if need["value"]:
+        theirs = g.masked_fill(mask.logical_not(), 0).sum()
+    return g.masked_fill(mask, 0) if need["input"] else None, None, theirs
+
+
+# ---------------------------------------------------------------- masked_select, masked_scatter
+
+
+def _flat(x: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """Raw: x broadcast to a shape, as one row."""
+    layout = x._layout
+    spread = Layout.of(tuple(shape), geometry.broadcast_strides(layout.shape, layout.strides, tuple(shape)), layout.dtype, layout.device)
+    whole = x if spread is layout else view_of(x, x._offset, spread)
+    whole = contiguous(tensor_from(whole._storage, whole._offset, spread))
+    return tensor_from(whole._storage, whole._offset, Layout.contiguous((spread.numel,), layout.dtype, layout.device))
+
+
+@operator(out=True)
+def masked_select(input: Tensor, mask: Tensor) -> Tensor:
+    """The elements of `input` where the bool tensor `mask` is true (both broadcast), in one row."""
+    if mask._layout.dtype is not bool_:
+        raise RuntimeError("masked_select: expected BoolTensor for mask")
+    shape = geometry.broadcast(input._layout.shape, mask._layout.shape)
+    return _index(_flat(input, shape), (positions(_flat(mask, shape), flat=True),))
+
+
+@masked_select.vjp
+def _(g, mask, layouts):
+    shape = geometry.broadcast(layouts[0].shape, mask._layout.shape)
+    return NAMESPACE["zeros"](shape, dtype=g._layout.dtype).masked_scatter(mask, g)
+
+
+@mutating(fresh=lambda input, mask, source: _masked_scatter(input, mask, source))
+def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> None:
+    """input with the elements of `source`, in order, where the bool tensor `mask` (broadcast) is true."""
+    layout = input._layout
+    if mask._layout.dtype is not bool_:
+        raise RuntimeError("masked_scatter_ only supports boolean masks, but got mask with dtype "
+                           f"{_WORDS.get(mask._layout.dtype.name, mask._layout.dtype.name)}")
+    if source._layout.dtype is not layout.dtype:
+        raise RuntimeError("masked_scatter: expected self and source to have same dtypes but got"
+                           f"{layout.dtype.scalar_name} and {source._layout.dtype.scalar_name}")
+    at = positions(_flat(mask, tuple(layout.shape)), flat=True)
+    count = at._layout.numel
+    if count > source._layout.numel:
+        raise RuntimeError("Number of elements of source < number of ones in mask")
+    values = _flat(source, tuple(source._layout.shape))
+    values = tensor_from(values._storage, values._offset, Layout.contiguous((count,), layout.dtype, layout.device))
+    whole = tensor_from(input._storage, input._offset, layout)
+    if layout.is_contiguous:
+        index_put_(tensor_from(input._storage, input._offset, Layout.contiguous((layout.numel,), layout.dtype, layout.device)),
+                   (at,), values)
+        return
+    copy = contiguous(whole)
+    index_put_(tensor_from(copy._storage, copy._offset, Layout.contiguous((layout.numel,), layout.dtype, layout.device)), (at,), values)
+    copy_raw(whole, copy)
+
+
+def _masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
+    layout = input._layout
+    shape = geometry.broadcast(layout.shape, mask._layout.shape)
+    spread = Layout.of(tuple(shape), geometry.broadcast_strides(layout.shape, layout.strides, tuple(shape)), layout.dtype, layout.device)
+    result = clone_raw(tensor_from(input._storage, input._offset, spread))
+    if not result._layout.is_contiguous:
+        result = contiguous(result)
+    masked_scatter.write(result, mask, source)
+    return result
+
+
+@masked_scatter.vjp
+def _(g, mask, need, layouts):
+    theirs = None
+    if need["source"]:
+        shape = layouts[2].shape
+        chosen = g.masked_select(mask.expand(g._layout.shape))
+        missing = layouts[2].numel - chosen._layout.numel
+        if missing:
+            chosen = NAMESPACE["cat"]((chosen, NAMESPACE["zeros"]((missing,), dtype=g._layout.dtype)))
+        theirs = chosen.reshape(shape)
+    return g.masked_fill(mask, 0) if need["input"] else None, None, theirs

@@ -1,0 +1,438 @@
+"""Maximum and average pooling in one to three dimensions, with fixed windows.
+
+The maximum keeps where it found each value: as a byte for 2 x 2 windows that don't overlap, as the flat position in the plane
+otherwise; gradients scatter to these places, gradients of gradients gather from them. Stands on codegen.pool and ops/windows.py;
+offered by flambeau.nn.functional and the namespace.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable
+
+from flambeau.base.dtype import dtype as DType
+from flambeau.base.dtype import int32, int64, uint8
+from flambeau.base.layout import Layout, register_cache
+from flambeau.codegen import launch as launching
+from flambeau.codegen import pool as kernels
+from flambeau.codegen.gemm_micro import Kind, kind_of
+from flambeau.core import modes
+from flambeau.core.declare import composite, operator
+from flambeau.core.op import RELEASE_FROM
+from flambeau.core.tensor import Tensor
+from flambeau.ops import windows
+from flambeau.ops.windows import Window, frozen, window
+
+WORK = 1 << 14      # elements that a chunk of a kernel should read
+INDEX = {int64: "i64", int32: "i32"}
+_plans: dict[Any, Callable] = register_cache({})
+
+
+def kind_for(name: str, dtype: DType, integers: bool) -> Kind:
+    """The kernel's kind of element; the dtypes that PyTorch doesn't pool are refused in its words."""
+    if dtype.is_complex or dtype.name == "bool" or not (dtype.is_floating_point or integers):
+        raise NotImplementedError(f"\"{name}\" not implemented for '{dtype.scalar_name}'")
+    return kind_of(dtype)
+
+
+def launcher(kernel: int, total: int, work: int, words: list[int], outputs: list[Layout], inputs: list[int]) -> Callable:
+    """A plan of one kernel over `total` rows or planes that cost `work` elements in all."""
+    grain = max(1, WORK * total // max(work, 1))
+    return launching.plan([launching.Phase(kernel, total, grain, words)], outputs, inputs, release=work >= RELEASE_FROM)
+
+
+# ---------------------------------------------------------------- places: scatter and gather
+
+def _place_words(image: Layout, places: Layout, dims: int) -> list[int]:
+    return windows.constants(image, places, dims)
+
+
+@operator(method=False, function=False)
+def scatter_planes(values: Tensor, index: Tensor, image: Layout, accumulate: bool) -> Tensor:
+    """Planes of zeros (like `image`) with `values` added, or stored, at the flat positions `index`."""
+    if index._layout.strides != values._layout.strides:
+        values = values.contiguous()
+        index = index.contiguous()
+    dims = image.ndim - 2
+    key = "scatter", values._layout, index._layout, image, accumulate
+    launch = _plans.get(key)
+    if launch is None:
+        layout = Layout.of(image.shape, image.strides, values._layout.dtype, image.device)
+        kernel = kernels.scatter_kernel(kind_of(layout.dtype), INDEX[index._layout.dtype], windows.plane_is_dense(layout, dims),
+                                        accumulate)
+        launch = _plans[key] = launcher(kernel, windows.planes(layout, dims), layout.numel,
+                                        _place_words(layout, values._layout, dims), [layout],
+                                        [layout.dtype.itemsize, index._layout.dtype.itemsize])
+    return launch(None, values, index)
+
+
+@scatter_planes.vjp
+def _(g, index):
+    return gather_planes(g, index)
+
+
+@operator(method=False, function=False)
+def gather_planes(planes: Tensor, index: Tensor) -> Tensor:
+    """The elements of planes (..., size) at flat positions `index` (..., places); the leading two dimensions agree."""
+    dims = planes._layout.ndim - 2
+    key = "gather", planes._layout, index._layout
+    launch = _plans.get(key)
+    if launch is None:
+        source, places = planes._layout, index._layout
+        out = Layout.of(places.shape, places.strides, source.dtype, source.device)
+        kernel = kernels.gather_kernel(kind_of(source.dtype), INDEX[places.dtype], windows.plane_is_dense(source, dims))
+        launch = _plans[key] = launcher(kernel, windows.planes(source, dims), out.numel, _place_words(source, out, dims), [out],
+                                        [source.dtype.itemsize, places.dtype.itemsize])
+    return launch(None, planes, index)
+
+
+@gather_planes.vjp
+def _(g, index, layouts):
+    return scatter_planes(g, index, image_like(layouts[0]), True)
+
+
+def image_like(layout: Layout) -> Layout:
+    """A dense layout of the same shape, in the same memory format."""
+    return windows.result_layout(layout, layout.ndim - 2, layout.shape[2:])
+
+
+# ---------------------------------------------------------------- maximum
+
+def batched(layout: Layout, dims: int) -> bool:
+    return layout.ndim == dims + 2
+
+
+def _pairs(layout: Layout, w: Window, counts: tuple[int, ...]) -> bool:
+    """Whether the kernels for 2 x 2 windows apply."""
+    return (w.kernel == w.stride == (2, 2) and w.padding == (0, 0) and w.dilation == (1, 1) and layout.is_contiguous
+            and layout.dtype.is_floating_point and all(2 * n <= size for n, size in zip(counts, layout.shape[-2:])))
+
+
+def _pair_words(image: Layout, out: Layout) -> list[int]:
+    return [*out.shape[-2:], *image.shape[-2:]]
+
+
+def _maximum_plan(layout: Layout, w: Window, index: DType | None) -> tuple[Callable, int]:
+    """(launcher, number of outputs); `index`: the dtype of the places to keep, uint8 standing for the smallest that will do."""
+    dims = len(w.kernel)
+    words = f"non-empty {dims + 1}D or {dims + 2}D (batch mode) tensor expected for input"
+    windows.check_image(w.name, layout, dims, words)
+    kind = kind_for(w.name, layout.dtype, True)
+    counts = windows.pooled_shape(layout, w)
+    out = windows.result_layout(layout, dims, counts)
+    outputs = [out]
+    small = index is not int64 and dims == 2 and _pairs(layout, w, counts)
+    if index is not None:
+        volume = layout.shape[-dims:].numel()
+        dtype = index if index is int64 else uint8 if small else int32 if volume < 1 << 31 else int64
+        outputs.append(Layout.of(out.shape, out.strides, dtype, out.device))
+    rows = windows.planes(out, dims) * counts[0] * (counts[1] if dims == 3 else 1)
+    if small:
+        kernel = kernels.pairs_forward_kernel(kind, index is not None)
+        return launcher(kernel, rows, layout.numel, _pair_words(layout, out), outputs, [layout.dtype.itemsize]), len(outputs)
+    tables = windows.maximum_tables(layout.shape[-dims:], counts, w)
+    kernel = kernels.forward_kernel(kind, "max", None if index is None else INDEX[outputs[1].dtype], False)
+    constants = windows.constants(layout, out, dims, tables, w.dilation)
+    taps = 1
+    for size in w.kernel:
+        taps *= size
+    rows = windows.planes(out, dims) * (counts[0] if dims == 2 else counts[0] * counts[1])
+    return launcher(kernel, rows, out.numel * taps, constants, outputs, [layout.dtype.itemsize]), len(outputs)
+
+
+def _maximum(input: Tensor, w: Window, index: DType | None) -> Any:
+    """The maximum alone, or with its places; nothing is recorded."""
+    key = input._layout, w, index
+    found = _plans.get(key)
+    if found is None:
+        found = _plans[key] = _maximum_plan(input._layout, w, index)
+    launch, count = found
+    return launch(None, input) if count == 1 else launch(None, None, input)
+
+
+def found_node(arguments: Any) -> str:
+    return arguments[3]
+
+
+@operator(method=False, function=False, node=found_node)
+def maximum_found(input: Tensor, value: Any, index: Any, node: str) -> Tensor:
+    """`value`, the maxima of windows of `input`, found at `index`: what records the pooling."""
+    return value
+
+
+@maximum_found.vjp
+def _(g, index, layouts):
+    return maximum_backward(g, index, layouts[0])
+
+
+@operator(method=False, function=False, node=found_node)
+def maximum_found_at(input: Tensor, value: Any, index: Any, node: str) -> Any:
+    """`maximum_found` that gives the places to the caller too."""
+    return value, index
+
+
+@maximum_found_at.vjp
+def _(gs, index, layouts):
+    return maximum_backward(gs[0], index, layouts[0])
+
+
+def maximum_backward(g: Tensor, index: Tensor, layout: Layout) -> Tensor:
+    """The gradient of the maximum of windows: each value goes where it came from."""
+    if index._layout.dtype is uint8:
+        return pairs_backward(g, index, Layout.contiguous(layout.shape, layout.dtype, layout.device))
+    return scatter_planes(g, index, image_like(layout), True)
+
+
+@operator(method=False, function=False, node="MaxPool2DWithIndicesBackwardBackward0")
+def pairs_backward(grad: Tensor, code: Tensor, image: Layout) -> Tensor:
+    """The gradient of 2 x 2 maxima from the codes of their places."""
+    if not grad._layout.is_contiguous:
+        grad = grad.contiguous()
+    key = "pairs", grad._layout, image
+    launch = _plans.get(key)
+    if launch is None:
+        kernel = kernels.pairs_backward_kernel(kind_of(image.dtype))
+        rows = windows.planes(image, 2) * code._layout.shape[-2]
+        launch = _plans[key] = launcher(kernel, rows, image.numel, _pair_words(image, code._layout), [image],
+                                        [image.dtype.itemsize, 1])
+    return launch(None, grad, code)
+
+
+@pairs_backward.vjp
+def _(g, code):
+    return pairs_gather(g, code)
+
+
+@operator(method=False, function=False)
+def pairs_gather(planes: Tensor, code: Tensor) -> Tensor:
+    """The elements of 2 x 2 windows that the codes name."""
+    if not planes._layout.is_contiguous:
+        planes = planes.contiguous()
+    key = "pick", planes._layout, code._layout
+    launch = _plans.get(key)
+    if launch is None:
+        layout = planes._layout
+        out = code._layout.with_dtype(layout.dtype)
+        rows = windows.planes(layout, 2) * out.shape[-2]
+        launch = _plans[key] = launcher(kernels.pairs_gather_kernel(kind_of(layout.dtype)), rows, layout.numel,
+                                        _pair_words(layout, out), [out], [layout.dtype.itemsize, 1])
+    return launch(None, planes, code)
+
+
+@pairs_gather.vjp
+def _(g, code, layouts):
+    return pairs_backward(g, code, Layout.contiguous(layouts[0].shape, layouts[0].dtype, layouts[0].device))
+
+
+def max_pool_planes(input: Tensor, w: Window, return_indices: bool, node: str) -> Any:
+    """Maximum pooling of (N, C, spatial) or (C, spatial), recorded."""
+    recording = input._node is not None and modes.local.grad
+    dims = len(w.kernel)
+    if recording and not batched(input._layout, dims) and input._layout.ndim == dims + 1:
+        made = max_pool_planes(input.unsqueeze(0), w, return_indices, node)
+        return tuple(x.squeeze(0) for x in made) if return_indices else made.squeeze(0)
+    if not return_indices:
+        if not recording:
+            return _maximum(input, w, None)
+        value, index = _maximum(input, w, uint8)
+        return maximum_found(input, value, index, node)
+    value, index = _maximum(input, w, int64)
+    return maximum_found_at(input, value, index, node) if recording else (value, index)
+
+
+@composite(method=False)
+def max_pool2d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
+               return_indices: bool = False) -> Any:
+    """Maxima of windows of (N, C, H, W) or (C, H, W); with return_indices also their places (int64, flat in the plane).
+
+    RuntimeError for a wrong rank, sizes that don't fit or padding of more than half a window.
+    """
+    w = window("max_pool2d", 2, frozen(kernel_size), frozen(stride), frozen(padding), frozen(dilation), ceil_mode)
+    return max_pool_planes(input, w, return_indices, "MaxPool2DWithIndicesBackward0")
+
+
+@composite(method=False)
+def max_pool3d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
+               return_indices: bool = False) -> Any:
+    """Maxima of windows of (N, C, D, H, W) or (C, D, H, W); with return_indices also their places (int64, flat in the volume)."""
+    w = window("max_pool3d", 3, frozen(kernel_size), frozen(stride), frozen(padding), frozen(dilation), ceil_mode)
+    return max_pool_planes(input, w, return_indices, "MaxPool3DWithIndicesBackward0")
+
+
+def one_number(name: str, argument: str, value: Any) -> int:
+    """A number given alone or as a sequence of one."""
+    if isinstance(value, (list, tuple)):
+        if len(value) != 1:
+            raise RuntimeError(f"{name}() {argument} must be an int, list of ints or tuple of ints of size 1 but got size {len(value)}")
+        return int(value[0])
+    return int(value)
+
+
+@composite(method=False)
+def max_pool1d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
+               return_indices: bool = False) -> Any:
+    """Maxima of windows of (N, C, L) or (C, L); with return_indices also their positions (int64)."""
+    layout = input._layout
+    if layout.ndim not in (2, 3) or 0 in layout.shape[-2:]:
+        raise RuntimeError("max_pool1d: Expected 2D or 3D (batch mode) tensor with optional 0 dim batch size for input, but got:"
+                           f"{list(layout.shape)}")
+    kernel = one_number("max_pool1d", "kernel_size", kernel_size)
+    step = kernel if stride is None or stride == () or stride == [] else one_number("max_pool1d", "stride", stride)
+    pad, spread = one_number("max_pool1d", "padding", padding), one_number("max_pool1d", "dilation", dilation)
+    if kernel <= 0:
+        raise RuntimeError(f"max_pool1d() kernel_size must be greater than zero, but got {kernel}")
+    if step <= 0:
+        raise RuntimeError(f"max_pool1d() stride must be greater than zero, but got {step}")
+    if pad < 0:
+        raise RuntimeError(f"max_pool1d() padding must be non-negative, but got {pad}")
+    if pad > ((kernel - 1) * spread + 1) // 2:
+        raise RuntimeError(f"max_pool1d() padding should be at most half of kernel size, but got padding={pad} and "
+                           f"kernel_size={kernel}")
+    if spread <= 0:
+        raise RuntimeError(f"max_pool1d() dilation must be greater than zero, but got {spread}")
+    count = windows.pooled_size(layout.shape[-1], kernel, step, pad, spread, ceil_mode)
+    if count < 1:
+        raise RuntimeError(f"max_pool1d() Invalid computed output size: {count}")
+    w = window("max_pool1d", 2, (1, kernel), (1, step), (0, pad), (1, spread), ceil_mode)
+    made = max_pool_planes(input.unsqueeze(-2), w, return_indices, "MaxPool2DWithIndicesBackward0")
+    return tuple(x.squeeze(-2) for x in made) if return_indices else made.squeeze(-2)
+
+
+def max_pool1d_with_indices(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
+                            ceil_mode: bool = False, return_indices: bool = False) -> Any:
+    """`max_pool1d` that returns (maxima, positions)."""
+    return max_pool1d(input, kernel_size, stride, padding, dilation, ceil_mode, True)
+
+
+def max_pool2d_with_indices(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
+                            ceil_mode: bool = False, return_indices: bool = False) -> Any:
+    """`max_pool2d` that returns (maxima, places)."""
+    return max_pool2d(input, kernel_size, stride, padding, dilation, ceil_mode, True)
+
+
+def max_pool3d_with_indices(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
+                            ceil_mode: bool = False, return_indices: bool = False) -> Any:
+    """`max_pool3d` that returns (maxima, places)."""
+    return max_pool3d(input, kernel_size, stride, padding, dilation, ceil_mode, True)
+
+
+# ---------------------------------------------------------------- mean
+
+def mean_forward(input: Tensor, key: Any, describe: Callable) -> Tensor:
+    """Means of windows; `describe(layout)` gives the spatial shape, the tables and the divisor when a plan is made."""
+    found = _plans.get((input._layout, key))
+    if found is None:
+        layout = input._layout
+        kind, dims, counts, tables, divisor = describe(layout)
+        out = windows.result_layout(layout, dims, counts)
+        rows = windows.planes(out, dims) * three_product(counts[:-1])
+        constants = windows.constants(layout, out, dims, tables, (), divisor)
+        taps = three_product([max(t[1], default=1) for t in tables])
+        found = launcher(kernels.forward_kernel(kind, "mean", None, False), rows, out.numel * taps, constants, [out],
+                         [layout.dtype.itemsize])
+        _plans[input._layout, key] = found
+    return found(None, input)
+
+
+def three_product(values: Any) -> int:
+    product = 1
+    for v in values:
+        product *= v
+    return product
+
+
+def mean_backward(grad: Tensor, image: Layout, key: Any, describe: Callable) -> Tensor:
+    """Every window's share of the gradient, in an image like `image`."""
+    found = _plans.get((grad._layout, image, key))
+    if found is None:
+        kind, dims, counts, tables, divisor = describe(image)
+        out = windows.result_layout(image, dims, image.shape[image.ndim - dims:])
+        constants = windows.constants(out, grad._layout, dims, tables, (), divisor)
+        unit = out.strides[-1] == 1 or out.shape[-1] == 1
+        taps = three_product([max(t[1], default=1) for t in tables])
+        found = launcher(kernels.spread_kernel(kind, unit), windows.planes(out, dims), out.numel + grad._layout.numel * taps,
+                         constants, [out], [image.dtype.itemsize])
+        _plans[grad._layout, image, key] = found
+    return found(None, grad)
+
+
+def _describe_fixed(w: Window) -> Callable:
+    def describe(layout: Layout) -> tuple:
+        dims = len(w.kernel)
+        kind = kind_for(w.name, layout.dtype, layout.dtype is int64)
+        if dims == 3:
+            sizes = layout.shape[-3:]
+            if any(size + 2 * pad < kernel for size, pad, kernel in zip(sizes, w.padding, w.kernel)):
+                listed = " ".join(f"{letter}: {n}" for letter, n in zip("THW", sizes))
+                kernel = " ".join(f"k{letter}: {n}" for letter, n in zip("THW", w.kernel))
+                raise RuntimeError(f"input image ({listed}) smaller than kernel size ({kernel})")
+        counts = windows.pooled_shape(layout, w)
+        return kind, dims, counts, windows.mean_tables(layout.shape[layout.ndim - dims:], counts, w), w.divisor
+    return describe
+
+
+def _average_node(arguments: Any) -> str:
+    return f"AvgPool{len(arguments[1].kernel)}DBackward0"
+
+
+@operator(method=False, function=False, node=_average_node)
+def average_windows(input: Tensor, w: Window) -> Tensor:
+    """Means of fixed windows."""
+    return mean_forward(input, w, _describe_fixed(w))
+
+
+@average_windows.vjp
+def _(g, w, layouts):
+    return average_windows_backward(g, layouts[0], w)
+
+
+@operator(method=False, function=False, node=lambda arguments: f"AvgPool{len(arguments[2].kernel)}DBackwardBackward0")
+def average_windows_backward(grad: Tensor, image: Layout, w: Window) -> Tensor:
+    """The gradient of `average_windows` for an input of layout `image`."""
+    return mean_backward(grad, image, w, _describe_fixed(w))
+
+
+@average_windows_backward.vjp
+def _(g, w):
+    return average_windows(g, w)
+
+
+@composite(method=False, function=False)
+def avg_pool2d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
+               count_include_pad: bool = True, divisor_override: Any = None) -> Tensor:
+    """Means of windows of (N, C, H, W) or (C, H, W). RuntimeError for sizes that don't fit."""
+    w = window("avg_pool2d", 2, frozen(kernel_size), frozen(stride), frozen(padding), 1, ceil_mode, count_include_pad,
+               divisor_override)
+    layout = input._layout
+    if layout.ndim < 3:
+        raise IndexError(f"Dimension out of range (expected to be in range of [{-layout.ndim}, {layout.ndim - 1}], but got -3)")
+    windows.check_image("avg_pool2d", layout, 2, "non-empty 3D or 4D (batch mode) tensor expected for input")
+    return average_windows(input, w)
+
+
+@composite(method=False, function=False)
+def avg_pool3d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
+               count_include_pad: bool = True, divisor_override: Any = None) -> Tensor:
+    """Means of windows of (N, C, D, H, W) or (C, D, H, W). RuntimeError for sizes that don't fit."""
+    w = window("avg_pool3d", 3, frozen(kernel_size), frozen(stride), frozen(padding), 1, ceil_mode, count_include_pad,
+               divisor_override)
+    windows.check_image("avg_pool3d", input._layout, 3, "non-empty 4D or 5D (batch mode) tensor expected for input")
+    return average_windows(input, w)
+
+
+@composite(method=False)
+def avg_pool1d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
+               count_include_pad: bool = True) -> Tensor:
+    """Means of windows of (N, C, L) or (C, L)."""
+    check_rank(input, "avg_pool1d")
+    kernel = one_number("avg_pool1d", "kernel_size", kernel_size)
+    step = kernel if stride is None or stride == () or stride == [] else one_number("avg_pool1d", "stride", stride)
+    pad = one_number("avg_pool1d", "padding", padding)
+    w = window("avg_pool2d", 2, (1, kernel), (1, step), (0, pad), 1, ceil_mode, count_include_pad)
+    return average_windows(input.unsqueeze(-2), w).squeeze(-2)
+
+
+def check_rank(input: Tensor, name: str) -> None:
+    """Refuse what is neither (N, C, L) nor (C, L)."""
+    if input._layout.ndim not in (2, 3):
+        raise RuntimeError(f"Expected 2 to 3 dimensions, but got {input._layout.ndim}-dimensional tensor for argument #1 'self' "
+                           f"(while checking arguments for {name})")

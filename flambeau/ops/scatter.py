@@ -1,0 +1,261 @@
+"""Elementwise gather and scatter along a dimension, and writes into a view of a copy (select_scatter and its siblings).
+
+Stands on ops.gathering; reducing scatters share ops.index's way of starting and finishing.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from flambeau.base.layout import Layout
+from flambeau.core.declare import operator
+from flambeau.core.derive import NAMESPACE
+from flambeau.core.tensor import Tensor, wrap_dim
+from flambeau.ops.copy import clone_raw, copy_raw
+from flambeau.ops.gathering import INDEX_TYPES, KernelCheck, along, first_bad, make_plan, plans
+from flambeau.ops.index import filling, reduce_into
+from flambeau.ops.mutating import mutating
+
+
+def _out_of_range(index: Tensor, dim: int, layout: Layout) -> RuntimeError:
+    extent = layout.shape[dim] if layout.ndim else 1
+    return RuntimeError(f"index {first_bad(index, extent, False)} is out of bounds for dimension {dim} with size {extent}")
+
+
+def _shape_or_one(shape: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(shape) or (1,)
+
+
+@operator(out=True)
+def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False) -> Tensor:
+    """out[i][j] = input[index[i][j]][j] (for dim 0): elements chosen along `dim`, in the shape of `index` (int64 or int32)."""
+    key = ("gather", input._layout, dim, index._layout)
+    launch = plans.get(key)
+    if launch is None:
+        layout, chosen = input._layout, index._layout
+        at = wrap_dim(dim, layout.ndim)
+        if chosen.dtype not in INDEX_TYPES:
+            raise RuntimeError("gather(): Expected dtype int32/int64 for index")
+        mine, theirs = _shape_or_one(layout.shape), _shape_or_one(chosen.shape)
+        if chosen.numel:
+            if len(mine) != len(theirs):
+                raise RuntimeError("Index tensor must have the same number of dimensions as input tensor")
+            for d, (a, b) in enumerate(zip(mine, theirs)):
+                if d != at and b > a:
+                    raise RuntimeError(f"Size does not match at dimension {d} expected index {list(chosen.shape)} to be no larger "
+                                       f"than self {list(layout.shape)} apart from dimension {at}")
+        out = Layout.contiguous(chosen.shape, layout.dtype, layout.device)
+        moves = [along(at, layout, chosen, out, (1, 0, 2))] if chosen.numel else []
+        launch = plans[key] = make_plan(moves, [out], [layout, chosen])
+    try:
+        return launch(None, input, index)
+    except KernelCheck:
+        raise _out_of_range(index, wrap_dim(dim, input._layout.ndim), input._layout) from None
+
+
+@gather.vjp
+def _(g, dim, index, sparse_grad, layouts):
+    if sparse_grad:
+        raise NotImplementedError("gather(..., sparse_grad=True): sparse gradients are not supported; leave sparse_grad out")
+    zeros = NAMESPACE["zeros"](layouts[0].shape, dtype=g._layout.dtype, device=g._layout.device)
+    return zeros.scatter_add(dim, index, g)
+
+
+def _check(input: Tensor, dim: int, index: Tensor, source: Tensor | None) -> int:
+    layout, chosen = input._layout, index._layout
+    at = wrap_dim(dim, layout.ndim)
+    if chosen.dtype not in INDEX_TYPES:
+        raise RuntimeError("scatter(): Expected dtype int32/int64 for index")
+    if source is not None and source._layout.dtype is not layout.dtype:
+        raise RuntimeError("scatter(): Expected self.dtype to be equal to src.dtype")
+    if not chosen.numel:
+        return at
+    mine, theirs = _shape_or_one(layout.shape), _shape_or_one(chosen.shape)
+    if len(mine) != len(theirs):
+        raise RuntimeError("Index tensor must have the same number of dimensions as self tensor")
+    other = None if source is None else _shape_or_one(source._layout.shape)
+    if other is not None and len(other) != len(theirs):
+        raise RuntimeError("Index tensor must have the same number of dimensions as src tensor")
+    if any(d != at and b > a for d, (a, b) in enumerate(zip(mine, theirs))) or other is not None and any(
+            b > a for a, b in zip(other, theirs)):
+        tail = f" and to be no larger size than src {list(source._layout.shape)}" if source is not None else ""
+        raise RuntimeError(f"Expected index {list(chosen.shape)} to be no larger than self {list(layout.shape)} apart from "
+                           f"dimension {at}{tail}")
+    return at
+
+
+def _scatter(input: Tensor, dim: int, index: Tensor, source: Tensor, combine: str | None) -> None:
+    """Raw scatter; a zero-dim source goes everywhere."""
+    layout, chosen = input._layout, index._layout
+    if not chosen.numel:
+        return
+    if source._storage is input._storage:
+        source = clone_raw(source)
+    key = ("scatter", layout, dim, chosen, source._layout, combine)
+    launch = plans.get(key)
+    if launch is None:
+        other = source._layout
+        if other.ndim != chosen.ndim:
+            other = Layout.of(chosen.shape, (0,) * chosen.ndim, layout.dtype, layout.device)
+        launch = plans[key] = make_plan([along(dim, layout, chosen, other, (0, 1, 2), True, combine)], [layout],
+                                        [source._layout, chosen])
+    try:
+        launch(input, source, index)
+    except KernelCheck:
+        raise _out_of_range(index, dim, layout) from None
+
+
+@mutating()
+def scatter(input: Tensor, dim: int, index: Tensor, src: Operand = None, *, reduce: str | None = None,  # noqa: F821
+            value: Any = None) -> None:
+    """input with input[index[i][j]][j] = src[i][j] (for dim 0); src a tensor or a number; reduce: "add" or "multiply"."""
+    if src is None:
+        src = value
+    if reduce is not None and reduce not in ("add", "multiply"):
+        raise RuntimeError("reduce argument must be either add or multiply.")
+    if not isinstance(src, Tensor):
+        if src is None:
+            raise TypeError("scatter() received an invalid combination of arguments - got (Tensor, int, Tensor), but expected one of:\n"
+                            " * (int dim, Tensor index, Tensor src)\n * (int dim, Tensor index, Number value)")
+        at = _check(input, dim, index, None)
+        src = filling(src, input._layout.dtype, input._layout.device)
+    else:
+        if reduce is not None and "scatter" not in _warned:
+            _warned.add("scatter")
+            warnings.warn("The reduce argument of torch.scatter with Tensor src is deprecated and will be removed in a future PyTorch "
+                          "release. Use torch.scatter_reduce instead for more reduction options.", UserWarning, stacklevel=3)
+        at = _check(input, dim, index, src)
+    _scatter(input, at, index, src, {None: None, "add": "add", "multiply": "mul"}[reduce])
+
+
+_warned: set[str] = set()
+
+
+@scatter.vjp
+def _(g, dim, index, reduce, need, layouts):
+    if reduce == "multiply":
+        raise NotImplementedError("the derivative of scatter with reduce='multiply' is not implemented; use scatter_reduce with 'prod'")
+    mine = (g if reduce == "add" else g.scatter(dim, index, 0)) if need["input"] else None
+    return mine, None, _to_source(g, dim, index, layouts[2]) if need["src"] else None
+
+
+def _to_source(g: Tensor, dim: int, index: Tensor, layout: Layout) -> Tensor:
+    """g at the scattered places, in the shape of the source, which may be larger than the index."""
+    taken = g.gather(dim, index)
+    if tuple(layout.shape) == tuple(taken._layout.shape):
+        return taken
+    return NAMESPACE["constant_pad_nd"](taken, [x for a, b in reversed(list(zip(layout.shape, taken._layout.shape))) for x in (0, a - b)])
+
+
+@mutating()
+def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> None:
+    """input with src[i][j] added to input[index[i][j]][j] (for dim 0), and so for the other dimensions."""
+    _scatter(input, _check(input, dim, index, src), index, src, "add")
+
+
+@scatter_add.vjp
+def _(g, dim, index, need, layouts):
+    return g, None, _to_source(g, dim, index, layouts[2]) if need["src"] else None
+
+
+@mutating(node="ScatterReduceBackward0")
+def scatter_reduce(input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True) -> None:
+    """input with the elements of `src` reduced (sum, prod, mean, amax, amin) into the places that `index` names along `dim`."""
+    if reduce not in ("sum", "prod", "mean", "amax", "amin"):
+        raise RuntimeError(f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}")
+    at = _check(input, dim, index, src)
+    reduce_into(reduce, include_self, input, lambda target, other, combine: _scatter(target, at, index, other, combine), src)
+
+
+@scatter_reduce.vjp
+def _(g, input, dim, index, src, reduce, include_self, out, need):
+    untouched = g.scatter(dim, index, 0) if need["input"] and not include_self else None
+    zeros, ones = NAMESPACE["zeros_like"], NAMESPACE["ones_like"]
+    part = src
+    for d, n in enumerate(index._layout.shape):
+        part = part.narrow(d, 0, n)
+    mine = theirs = None
+    if reduce == "sum":
+        mine, theirs = g if include_self else untouched, g.gather(dim, index) if need["src"] else None
+    elif reduce == "mean":
+        count = (ones(g) if include_self else zeros(g)).scatter_add(dim, index, ones(part)).clamp(min=1)
+        mine, theirs = g / count if include_self else untouched, (g / count).gather(dim, index)
+    elif reduce in ("amax", "amin"):
+        mine = (input == out).to(g._layout.dtype)
+        hit = (part == out.gather(dim, index)).to(g._layout.dtype)
+        shared = g / (mine if include_self else zeros(mine)).scatter_add(dim, index, hit)
+        mine, theirs = mine * shared if include_self else untouched, hit * shared.gather(dim, index)
+    else:
+        if need["input"]:
+            mine = g * ones(input).scatter_reduce(dim, index, part, "prod") if include_self else untouched
+        if need["src"]:
+            start = input if include_self else input.scatter(dim, index, 1)
+            zero = part == 0
+            count = zeros(g).scatter_add(dim, index, zero.to(g._layout.dtype)).gather(dim, index)
+            safe = part.masked_fill(zero, 1)
+            others = (g * start.scatter_reduce(dim, index, safe, "prod")).gather(dim, index)
+            theirs = NAMESPACE["where"](zero & (count == 1), others, (g * out).gather(dim, index) / safe)
+    if theirs is not None and tuple(theirs._layout.shape) != tuple(src._layout.shape):
+        theirs = NAMESPACE["constant_pad_nd"](theirs, [x for a, b in reversed(list(zip(src._layout.shape, theirs._layout.shape)))
+                                                       for x in (0, a - b)])
+    return mine, None, theirs
+
+
+# ---------------------------------------------------------------- a view of a copy, overwritten
+
+
+def _into(result: Tensor, view: Tensor, src: Tensor, words: str) -> Tensor:
+    if tuple(view._layout.shape) != tuple(src._layout.shape):
+        raise RuntimeError(f"expected src to have a size equal to the {words}. src size = {list(src._layout.shape)}, "
+                           f"{words} size = {list(view._layout.shape)}")
+    copy_raw(view, src)
+    result._storage.version = 0
+    return result
+
+
+@operator(out=True)
+def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
+    """A copy of `input` with `src` at position `index` of dimension `dim`."""
+    result = clone_raw(input)
+    return _into(result, result.select(dim, index), src, "slice of self")
+
+
+@select_scatter.vjp
+def _(g, dim, index, need, layouts):
+    mine = None
+    if need["input"]:
+        mine = select_scatter(g, NAMESPACE["zeros_like"](g.select(dim, index)), dim, index)
+    return mine, g.select(dim, index) if need["src"] else None
+
+
+def _sliced(x: Tensor, dim: int, start: int | None, end: int | None, step: int) -> Tensor:
+    return x[(slice(None),) * wrap_dim(dim, x._layout.ndim) + (slice(start, end, step),)]
+
+
+@operator(out=True)
+def slice_scatter(input: Tensor, src: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> Tensor:
+    """A copy of `input` with `src` at the slice start:end:step of dimension `dim`."""
+    result = clone_raw(input)
+    return _into(result, _sliced(result, dim, start, end, step), src, "slice of self")
+
+
+@slice_scatter.vjp
+def _(g, dim, start, end, step, need):
+    part = _sliced(g, dim, start, end, step)
+    mine = slice_scatter(g, NAMESPACE["zeros_like"](part), dim, start, end, step) if need["input"] else None
+    return mine, part if need["src"] else None
+
+
+@operator(out=True)
+def diagonal_scatter(input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
+    """A copy of `input` with `src` on a diagonal of the dimensions dim1 and dim2."""
+    result = clone_raw(input)
+    return _into(result, result.diagonal(offset, dim1, dim2), src, "slice of self")
+
+
+@diagonal_scatter.vjp
+def _(g, offset, dim1, dim2, need):
+    part = g.diagonal(offset, dim1, dim2)
+    mine = diagonal_scatter(g, NAMESPACE["zeros_like"](part), offset, dim1, dim2) if need["input"] else None
+    return mine, part if need["src"] else None

@@ -1,0 +1,147 @@
+"""softmax, log_softmax and softmin: fused kernels over rows, forward and backward.
+
+A row is read from memory once: its maximum, the sum of exponentials and the results are passes over a row in cache.
+Stands on core.rows; used by nn.functional, ops.loss and attention.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from flambeau.base import geometry
+from flambeau.base.dtype import dtype as DType
+from flambeau.base.layout import register_cache
+from flambeau.core.declare import operator
+from flambeau.core.rows import FULL, Rows
+from flambeau.core.tensor import Tensor
+from flambeau.ir import scalar as s
+from flambeau.ir.loops import Loop, folded
+from flambeau.ir.scalar import cast, compute_dtype
+from flambeau.ops.reduce import adding, extreme, one_dim
+
+
+def _softmax_stages(elements: tuple, numbers: tuple, log: bool, result: DType) -> tuple:
+    x = cast(elements[0], compute_dtype(result))
+    shifted = x - folded("largest", x.dtype)
+    total = folded("total", x.dtype)
+    out = shifted - s.log(total) if log else s.exp(shifted) * (1 / total)
+    return Loop((extreme("largest", x, True),)), Loop((adding("total", s.exp(shifted)),)), Loop((), ((0, out),))
+
+
+_SOFTMAX = Rows("softmax", _softmax_stages, lambda dtypes, log, result: [(result, FULL)])
+
+
+def _gradient_stages(elements: tuple, numbers: tuple, log: bool, result: DType) -> tuple:
+    out, g = elements
+    if log:
+        return Loop((adding("total", g),)), Loop((), ((0, g - s.exp(out) * folded("total", g.dtype)),))
+    return Loop((adding("total", g * out),)), Loop((), ((0, out * (g - folded("total", g.dtype))),))
+
+
+_GRADIENT = Rows("softmax_backward", _gradient_stages, lambda dtypes, log, result: [(result, FULL)])
+_plans: dict[Any, Any] = register_cache({})
+_gradient_plans: dict[Any, Any] = register_cache({})
+
+
+def _learn(name: str, input: Tensor, dim: int, dtype: DType | None) -> Any:
+    layout = input._layout
+    result = dtype or layout.dtype
+    if not result.is_floating_point:
+        kernel = "softmax_lastdim_kernel_impl" if name == "softmax" else "log_softmax_lastdim_kernel_impl"
+        raise NotImplementedError(f'"{kernel}" not implemented for \'{result.scalar_name}\'')
+    d = one_dim(name, dim, layout.ndim)
+    launch = _SOFTMAX.launcher((input,), (d,) if layout.ndim else (), (), (name == "log_softmax", result))
+    _plans[layout, dim, dtype, name] = launch
+    return launch
+
+
+def _softmax(name: str, input: Tensor, dim: int, dtype: DType | None) -> Tensor:
+    try:
+        launch = _plans[input._layout, dim, dtype, name]
+    except (KeyError, TypeError):
+        launch = _learn(name, input, dim, dtype)
+    return launch(None, input)
+
+
+@operator(out=True)
+def softmax(input: Tensor, dim, dtype=None):
+    """Exponentials along `dim`, scaled to sum to one; of the shape of `input`.
+
+    `dtype` converts first. Raises NotImplementedError for integers, IndexError for a dimension out of range.
+    """
+    return _softmax("softmax", input, dim, dtype)
+
+
+@operator(out=True)
+def log_softmax(input: Tensor, dim, dtype=None):
+    """The logarithm of softmax along `dim`, computed so that it neither overflows nor loses small probabilities."""
+    return _softmax("log_softmax", input, dim, dtype)
+
+
+@softmax.vjp
+def _(g, out, layouts, dim):
+    return softmax_backward(g, out, dim, layouts[0].dtype)
+
+
+@log_softmax.vjp
+def _(g, out, layouts, dim):
+    return log_softmax_backward(g, out, dim, layouts[0].dtype)
+
+
+def _run_gradient(grad: Tensor, out: Tensor, dim: int, log: bool, dtype: DType) -> Tensor:
+    key = (grad._layout, out._layout, dim, log, dtype)
+    launch = _gradient_plans.get(key)
+    if launch is None:
+        layout = out._layout
+        dims = (geometry.wrap_dim(dim, layout.ndim),) if layout.ndim else ()
+        launch = _gradient_plans[key] = _GRADIENT.launcher((out, grad), dims, (), (log, dtype))
+    return launch(None, out, grad)
+
+
+@operator(function=False, method=False, node="SoftmaxBackwardDataBackward0")
+def softmax_backward(grad: Tensor, out: Tensor, dim, dtype):
+    """The gradient of softmax's input, as a tensor of `dtype`, from that of its result `out`."""
+    return _run_gradient(grad, out, dim, False, dtype)
+
+
+@softmax_backward.vjp
+def _(g, grad, out, dim, need):
+    inner = (grad * out).sum(dim, True)
+    return (softmax_backward(g, out, dim, grad._layout.dtype) if need["grad"] else None,
+            g * (grad - inner) - grad * (g * out).sum(dim, True) if need["out"] else None)
+
+
+@operator(function=False, method=False, node="LogSoftmaxBackwardDataBackward0")
+def log_softmax_backward(grad: Tensor, out: Tensor, dim, dtype):
+    """The gradient of log_softmax's input, as a tensor of `dtype`, from that of its result `out`."""
+    return _run_gradient(grad, out, dim, True, dtype)
+
+
+@log_softmax_backward.vjp
+def _(g, grad, out, dim, need):
+    likely = out.exp()
+    return (g - (g * likely).sum(dim, True) if need["grad"] else None,
+            -(g * likely) * grad.sum(dim, True) if need["out"] else None)
+
+
+def implicit_dim(name: str, ndim: int) -> int:
+    """The dimension that softmax takes when none is given: an old convention, with PyTorch's warning."""
+    warnings.warn(f"Implicit dimension choice for {name} has been deprecated. Change the call to include dim=X as an argument.",
+                  UserWarning, stacklevel=4)
+    return 0 if ndim in (0, 1, 3) else 1
+
+
+def functional_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: DType | None = None) -> Tensor:
+    """nn.functional.softmax: torch.softmax, with a deprecated default for `dim`."""
+    return softmax(input, implicit_dim("softmax", input.dim()) if dim is None else dim, dtype)
+
+
+def functional_log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: DType | None = None) -> Tensor:
+    """nn.functional.log_softmax: torch.log_softmax, with a deprecated default for `dim`."""
+    return log_softmax(input, implicit_dim("log_softmax", input.dim()) if dim is None else dim, dtype)
+
+
+def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: DType | None = None) -> Tensor:
+    """softmax of -input along `dim`."""
+    return softmax(-input, implicit_dim("softmin", input.dim()) if dim is None else dim, dtype)

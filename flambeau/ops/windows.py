@@ -1,0 +1,202 @@
+"""Windows of pooling: arguments checked as PyTorch checks them, output sizes, and the tables that the kernels walk.
+
+Stands on base.layout and codegen.pool; used by ops/pool.py and its siblings.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, NamedTuple, Sequence
+
+from flambeau.base import geometry
+from flambeau.base.dtype import dtype as DType
+from flambeau.base.layout import Layout
+
+Table = tuple[list[int], list[int], list[int]]      # per output position: first input position, taps, extent for the divisor
+WORDS = {1: "one int", 2: "two ints", 3: "three ints"}
+LETTERS = {2: "HW", 3: "TWH"}
+
+
+class Window(NamedTuple):
+    """The checked arguments of a pooling operator: its name, and one number per spatial dimension."""
+
+    name: str
+    kernel: tuple[int, ...]
+    stride: tuple[int, ...]
+    padding: tuple[int, ...]
+    dilation: tuple[int, ...]
+    ceil_mode: bool
+    count_include_pad: bool = True
+    divisor: int = 0
+
+
+def frozen(value: Any) -> Any:
+    """A list (or Size) of numbers as a tuple, which can be a key."""
+    return tuple(value) if isinstance(value, (list, tuple)) else value
+
+
+def _numbers(name: str, argument: str, value: Any, dims: int, position: int) -> tuple[int, ...]:
+    if isinstance(value, tuple):
+        for i, x in enumerate(value):
+            if not hasattr(x, "__index__"):
+                raise TypeError(f"{name}(): argument '{argument}' (position {position}) must be tuple of ints, but found element of "
+                                f"type {type(x).__name__} at pos {i}")
+        numbers = tuple(x.__index__() for x in value)
+    elif hasattr(value, "__index__"):
+        numbers = (value.__index__(),)
+    else:
+        raise TypeError(f"{name}(): argument '{argument}' (position {position}) must be tuple of ints, not {type(value).__name__}")
+    if len(numbers) not in (1, dims):
+        if argument == "stride":
+            raise RuntimeError(f"{name}: stride must either be omitted, a single int, or a tuple of {WORDS[dims]}")
+        if argument == "dilation":
+            raise RuntimeError(f"{name}: dilation must be either a single int, or a tuple of {WORDS[dims]}")
+        verb = "must either be" if argument == "kernel_size" else "must either be"
+        raise RuntimeError(f"{name}: {argument} {verb} a single int, or a tuple of {WORDS[dims]}")
+    return numbers * dims if len(numbers) == 1 else numbers
+
+
+@lru_cache(maxsize=4096)
+def window(name: str, dims: int, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: Any,
+           count_include_pad: bool = True, divisor: int | None = None) -> Window:
+    """Checked arguments; stride None or () means the kernel's size."""
+    kernel = _numbers(name, "kernel_size", kernel_size, dims, 2)
+    strides = kernel if stride is None or stride == () else _numbers(name, "stride", stride, dims, 3)
+    pads = _numbers(name, "padding", padding, dims, 4)
+    steps = _numbers(name, "dilation", dilation, dims, 5)
+    if divisor is not None and divisor == 0:
+        raise RuntimeError("divisor must be not zero")
+    if 0 in strides:
+        raise RuntimeError("stride should not be zero")
+    letters = "HW" if dims == 2 else "THW"
+    for what, values, prefix in (("kernel size", kernel, "k"), ("stride", strides, "d"), ("dilation", steps, "dilation")):
+        if min(values) <= 0:
+            listed = " ".join(f"{prefix}{letter}: {v}" for letter, v in zip(letters, values))
+            raise RuntimeError(f"{what} should be greater than zero, but got {listed}")
+    for pad, size, step in zip(pads, kernel, steps):
+        if pad < 0:
+            raise RuntimeError(f"pad must be non-negative, but got pad: {pad}")
+        if pad > ((size - 1) * step + 1) // 2:
+            raise RuntimeError("pad should be at most half of effective kernel size, but got "
+                               f"pad={pad}, kernel_size={size} and dilation={step}")
+    return Window(name, kernel, strides, pads, steps, bool(ceil_mode), bool(count_include_pad), divisor or 0)
+
+
+def pooled_size(size: int, kernel: int, stride: int, pad: int, dilation: int, ceil_mode: bool) -> int:
+    """How many windows lie along an axis."""
+    reach = size + 2 * pad - dilation * (kernel - 1) - 1 + (stride - 1 if ceil_mode else 0)
+    count = reach // stride + 1
+    if ceil_mode and (count - 1) * stride >= size + pad:
+        count -= 1
+    return count
+
+
+def check_image(name: str, layout: Layout, dims: int, words: str) -> None:
+    """Refuse an input of the wrong rank, or with empty dimensions other than the batch."""
+    shape = layout.shape
+    if layout.ndim not in (dims + 1, dims + 2):
+        raise RuntimeError(words)
+    if 0 in shape[layout.ndim - dims - 1:]:
+        raise RuntimeError(f"Expected {dims + 1}D or {dims + 2}D (batch mode) tensor with optional 0 dim batch size for input, "
+                           f"but got:{list(shape)}" if dims == 2 else words)
+
+
+def pooled_shape(layout: Layout, w: Window) -> tuple[int, ...]:
+    """Spatial shape of the result; RuntimeError where nothing would be left."""
+    dims = len(w.kernel)
+    sizes = layout.shape[layout.ndim - dims:]
+    counts = tuple(pooled_size(*numbers, w.ceil_mode) for numbers in zip(sizes, w.kernel, w.stride, w.padding, w.dilation))
+    if min(counts) < 1:
+        channels = layout.shape[layout.ndim - dims - 1]
+        raise RuntimeError(f"Given input size: ({'x'.join(map(str, (channels, *sizes)))}). Calculated output size: "
+                           f"({'x'.join(map(str, (channels, *[max(c, 0) for c in counts])))}). Output size is too small")
+    return counts
+
+
+def maximum_tables(sizes: Sequence[int], counts: Sequence[int], w: Window) -> list[Table]:
+    """Windows clipped to the image, in steps of the dilation."""
+    tables: list[Table] = []
+    for size, count, kernel, stride, pad, step in zip(sizes, counts, w.kernel, w.stride, w.padding, w.dilation):
+        begin, taps = [], []
+        for o in range(count):
+            first = o * stride - pad
+            end = min(first + (kernel - 1) * step + 1, size)
+            if first < 0:
+                first += -(first // step) * step
+            begin.append(first)
+            taps.append(max(0, -((first - end) // step)))
+        tables.append((begin, taps, taps))
+    return tables
+
+
+def mean_tables(sizes: Sequence[int], counts: Sequence[int], w: Window) -> list[Table]:
+    """Windows clipped to the image; the extent counts padding if it takes part in the mean."""
+    tables: list[Table] = []
+    for size, count, kernel, stride, pad in zip(sizes, counts, w.kernel, w.stride, w.padding):
+        begin, taps, extents = [], [], []
+        for o in range(count):
+            first = o * stride - pad
+            end = min(first + kernel, size + pad)
+            extent = end - first
+            first, end = max(first, 0), min(end, size)
+            begin.append(first)
+            taps.append(max(0, end - first))
+            extents.append(extent if w.count_include_pad else taps[-1])
+        tables.append((begin, taps, extents))
+    return tables
+
+
+def adaptive_tables(sizes: Sequence[int], counts: Sequence[int]) -> list[Table]:
+    """`count` windows that cover the axis as evenly as can be."""
+    tables: list[Table] = []
+    for size, count in zip(sizes, counts):
+        begin = [o * size // count for o in range(count)]
+        taps = [-(-(o + 1) * size // count) - first for o, first in enumerate(begin)]
+        tables.append((begin, taps, taps))
+    return tables
+
+
+def three(values: Sequence[int], fill: int) -> tuple[int, ...]:
+    """Values of one to three spatial dimensions as those of z, y, x."""
+    return (fill,) * (3 - len(values)) + tuple(values)
+
+
+def result_layout(layout: Layout, dims: int, counts: Sequence[int], dtype: DType | None = None) -> Layout:
+    """Where the result lies: channels last if the input does, contiguous otherwise."""
+    shape = (*layout.shape[:layout.ndim - dims], *counts)
+    dtype = dtype or layout.dtype
+    if layout.ndim == dims + 2 and layout.ndim >= 4 and geometry.suggests_channels_last(layout.shape, layout.strides):
+        return Layout.of(shape, geometry.channels_last_strides(shape), dtype, layout.device)
+    return Layout.contiguous(shape, dtype, layout.device)
+
+
+def constants(image: Layout, result: Layout, dims: int, tables: Sequence[Table] = (), steps: Sequence[int] = (),
+              divisor: int = 0, table_plane: int = 0) -> list[int]:
+    """The constants of a phase (codegen.pool.GEOMETRY and the tables): image strides and size, result strides and size."""
+    def strides(layout: Layout) -> tuple[int, ...]:
+        own = layout.strides
+        batch = own[0] if layout.ndim == dims + 2 else 0
+        return batch, own[layout.ndim - dims - 1], *three(own[layout.ndim - dims:], 0)
+    words = [image.shape[image.ndim - dims - 1], *three(result.shape[result.ndim - dims:], 1), *strides(image), *strides(result),
+             *three(image.shape[image.ndim - dims:], 1), *three(steps or (1,) * dims, 1), divisor, table_plane]
+    if tables:
+        single: Table = ([0], [1], [1])
+        for table in [single] * (3 - dims) + list(tables):
+            for column in table:
+                words += column
+    return words
+
+
+def planes(layout: Layout, dims: int) -> int:
+    """Number of images of one channel."""
+    return layout.shape[layout.ndim - dims - 1] * (layout.shape[0] if layout.ndim == dims + 2 else 1)
+
+
+def plane_is_dense(layout: Layout, dims: int) -> bool:
+    """Whether the elements of a plane lie in order without gaps."""
+    expected = 1
+    for size, stride in zip(reversed(layout.shape[layout.ndim - dims:]), reversed(layout.strides[layout.ndim - dims:])):
+        if size != 1 and stride != expected:
+            return False
+        expected *= size
+    return True
