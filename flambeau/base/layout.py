@@ -83,8 +83,8 @@ def _as_ints(items: tuple[Any, ...], position: int) -> list[int]:
 class Layout:
     """Shape, strides (in elements), dtype and device of a tensor. Make one with `Layout.of` or `Layout.contiguous`.
 
-    numel: number of elements; nbytes: numel * itemsize; is_contiguous: C order without gaps; ndim; flavor: None, or a
-    marker set by a room that needs its own kind of tensor.
+    numel: number of elements; nbytes: numel * itemsize; is_contiguous: C order without gaps; ndim; flavor: None, or the
+    class of the tensors that have it, if that class answers operator calls itself.
     """
 
     __slots__ = ("__weakref__", "device", "dtype", "flavor", "is_contiguous", "nbytes", "ndim", "numel", "shape",
@@ -119,15 +119,19 @@ class Layout:
 
     def with_dtype(self, dtype: DType) -> Layout:
         """The same shape, strides and device with elements of another type."""
-        return self if dtype is self.dtype else Layout.of(self.shape, self.strides, dtype, self.device, self.flavor)
+        return self if dtype is self.dtype and self.flavor is None else Layout.of(self.shape, self.strides, dtype, self.device)
 
     def with_device(self, device: Device) -> Layout:
         """The same shape, strides and dtype on another device."""
-        return self if device is self.device else Layout.of(self.shape, self.strides, self.dtype, device, self.flavor)
+        return self if device is self.device and self.flavor is None else Layout.of(self.shape, self.strides, self.dtype, device)
+
+    def with_flavor(self, flavor: Any) -> Layout:
+        """The same geometry, dtype and device, of another flavor; the other `with_` methods give layouts without flavor."""
+        return self if flavor is self.flavor else Layout.of(self.shape, self.strides, self.dtype, self.device, flavor)
 
     def dense(self) -> Layout:
         """The contiguous layout of this shape, dtype and device."""
-        return self if self.is_contiguous else Layout.contiguous(self.shape, self.dtype, self.device)
+        return self if self.is_contiguous and self.flavor is None else Layout.contiguous(self.shape, self.dtype, self.device)
 
     def __repr__(self) -> str:
         return f"Layout({list(self.shape)}, strides={self.strides}, {self.dtype}, '{self.device}')"

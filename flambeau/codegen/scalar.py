@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -84,18 +85,23 @@ def literal(value: object, dtype: DType) -> str:
     return f"0x{struct.unpack('<Q', struct.pack('<d', number))[0]:016X}"
 
 
+def _unreported(bad: object) -> None:
+    raise NotImplementedError("a guard in a kernel that can't report errors; check the data before the launch")
+
+
 class Lowering:
     """Emits the instructions of expressions into one basic block.
 
     emit: appends an IR line. fresh: returns a new SSA name such as "%v12". Values are remembered per object: use one
     Lowering for one straight-line region, where every earlier value dominates every later one. `declarations` collects
-    the `declare` lines (and internal definitions) that the module needs.
+    the `declare` lines (and internal definitions) that the module needs; `report` gets the conditions of guards.
     """
 
     def __init__(self, emit: Callable[[str], object], fresh: Callable[[], str]) -> None:
         self.emit = emit
         self.fresh = fresh
         self.declarations: set[str] = set()
+        self.report: Callable[[Any], object] = _unreported
         self._values: dict[Expr, Value] = {}
         self._expanded: dict[Expr, Expr] = {}
 
@@ -133,6 +139,9 @@ class Lowering:
 
     def _lower(self, node: Expr, args: list[Value]) -> Value:
         op, dtype = node.op, node.dtype
+        if op == "guard":
+            self.report(args[1])
+            return args[0]
         if op == "leaf":
             raise KeyError(f"leaf {node.value!r} has no value in the environment")
         if dtype.is_complex:

@@ -13,6 +13,7 @@ from typing import Any, Callable, Sequence
 
 from flambeau.core import inplace as rewiring
 from flambeau.core import modes, overrides
+from flambeau.core.autocast import autocasting, cast_arguments
 from flambeau.core.derive import NAMESPACE, OPERATORS, compile_source
 from flambeau.core.node import NO_EDGE, MultiNode, Node, pack
 from flambeau.core.tensor import Tensor, tensor_from
@@ -163,11 +164,21 @@ def _apply(node: Any, gradients: Sequence[Any]) -> tuple[Any, ...]:
     return tuple(flat)
 
 
+def _saves_output(node: Any, value: Any) -> bool:
+    names = [n for n in node.operator.rule_names if n not in ("g", "gs", "need")]
+    return node.saved is not None and ("out" in names or "outs" in names) and value._node is None and any(
+        value is kept for kept in node.saved)
+
+
 class OperatorNode(Node):
     """A recorded call with one result."""
 
     __slots__ = ("counts",)
     operator: Operator
+
+    def saves_output(self, value: Any) -> bool:
+        """Whether a saved value is an alias of this step's own result."""
+        return _saves_output(self, value)
 
     def apply(self, gradients: Sequence[Any]) -> tuple[Any, ...]:
         return _apply(self, gradients)
@@ -178,6 +189,10 @@ class MultiOperatorNode(MultiNode):
 
     __slots__ = ("counts",)
     operator: Operator
+
+    def saves_output(self, value: Any) -> bool:
+        """Whether a saved value is an alias of this step's own result."""
+        return _saves_output(self, value)
 
     def apply(self, gradients: Sequence[Any]) -> tuple[Any, ...]:
         return _apply(self, gradients)
@@ -264,6 +279,7 @@ def operator(method: bool = True, function: bool = True, inplace: bool = False, 
         made = _generate(declared, implementation, public, out)
         _publish(made, public, method, function, dunder)
         made.operator = declared
+        declared.public = made
         OPERATORS[public] = declared
         if inplace:
             _publish(_inplace_variant(declared, made, public), public + "_", method, function, None)
@@ -283,7 +299,7 @@ def _generate(declared: Operator, implementation: Callable, public: str, out: bo
     lists = [n for n in declared.tensors if declared.kinds[n] == TENSORS]
     checks = [f"({n}.__class__ not in plain)" for n in tensors] + [f"unusual_list({n})" for n in lists]
     wanted = [f"({n} is not None and {n}._node is not None)" if declared.signature.parameters[n].default is None
-              or "Operand" in str(declared.signature.parameters[n].annotation) else f"{n}._node is not None" for n in tensors]
+              or any(word in str(declared.signature.parameters[n].annotation) for word in ("Operand", "None")) else f"{n}._node is not None" for n in tensors]
     wanted = [w if "Operand" not in str(declared.signature.parameters[n].annotation) else
               f"getattr({n}, '_node', None) is not None" for w, n in zip(wanted, tensors)]
     wanted += [f"any_node({n})" for n in lists]
@@ -296,13 +312,16 @@ def _generate(declared: Operator, implementation: Callable, public: str, out: bo
         arguments_tuple_values=", ".join([*positional, *keywords]))
 
     def general(given: list, named: dict, out_tensor: Any) -> Any:
+        answer = _answered(declared, scope[public], given, named, out_tensor)
+        if answer is not UNANSWERED:
+            return answer
         tensors_given = list(_flat_tensors(declared, given, named))
-        if overrides.any_override(tensors_given):
-            if out_tensor is not None:
-                named["out"] = out_tensor
-            return overrides.dispatch(scope[public], given, named, tensors_given)
-        if modes.active.count and modes.local.modes:
-            return modes.dispatch(declared, lambda *a, **k: general(list(a), k, out_tensor), tuple(given), named)
+        if modes.active.count and out_tensor is None and modes.local.autocast_enabled.get("cpu"):
+            with cast_arguments(declared, given, named) as (given, named):
+                return unmodified(given, named, out_tensor, list(_flat_tensors(declared, given, named)))
+        return unmodified(given, named, out_tensor, tensors_given)
+
+    def unmodified(given: list, named: dict, out_tensor: Any, tensors_given: list) -> Any:
         for n, x in zip(positional, given):
             if declared.kinds[n] == TENSOR and not isinstance(x, Tensor) and "Operand" not in str(
                     declared.signature.parameters[n].annotation) and not (
@@ -345,6 +364,28 @@ def _generate(declared: Operator, implementation: Callable, public: str, out: bo
     return made
 
 
+UNANSWERED = object()
+
+
+def _answered(declared: Operator, public: Callable, given: list, named: dict, out: Any) -> Any:
+    """What a mode or an overriding class answers to a call; UNANSWERED where there is none."""
+    moded = modes.active.count and modes.local.modes
+    asked = overrides.askable([*given, *named.values(), out])
+    if not moded and not asked:
+        return UNANSWERED
+    parameters = declared.signature.parameters
+    positional = list(zip(parameters.values(), given)) if len(given) <= len(parameters) else []
+    while positional and positional[-1][1] is positional[-1][0].default:
+        positional.pop()
+    arguments = tuple(x for _, x in positional) if positional else tuple(given)
+    keywords = {n: x for n, x in named.items() if x is not parameters[n].default}
+    if out is not None:
+        keywords["out"] = out
+    if moded:
+        return modes.dispatch(declared, public, arguments, keywords)
+    return overrides.dispatch(public, arguments, keywords, asked)
+
+
 def _flat_tensors(declared: Operator, given: Sequence[Any], named: dict[str, Any]):
     for n, x in [*zip(declared.parameters, given), *named.items()]:
         if isinstance(x, Tensor):
@@ -377,6 +418,8 @@ def _inplace_variant(declared: Operator, made: Callable, public: str) -> Callabl
         bound.apply_defaults()
         arguments = list(bound.arguments.values())
         tensors = list(_flat_tensors(declared, arguments, {}))
+        if modes.active.count and modes.local.modes:
+            return modes.dispatch(inplace, inplace, (self, *args), kwargs)
         if overrides.any_override(tensors):
             return overrides.dispatch(inplace, [self, *args], kwargs, tensors)
         recording = modes.local.grad and any(x._node is not None for x in tensors)
@@ -437,13 +480,12 @@ def composite(method: bool = True, function: bool = True, inplace: bool = False,
             out_code="    if out is not None:\n        return write_out(implementation(" + call + "), out)\n" if out else "")
 
         def general(given: list, named: dict, out_tensor: Any) -> Any:
-            tensors_given = list(_flat_tensors(declared, given, named))
-            if overrides.any_override(tensors_given):
-                if out_tensor is not None:
-                    named["out"] = out_tensor
-                return overrides.dispatch(scope[public], given, named, tensors_given)
-            if modes.active.count and modes.local.modes:
-                return modes.dispatch(declared, lambda *a, **k: general(list(a), k, out_tensor), tuple(given), named)
+            answer = _answered(declared, scope[public], given, named, out_tensor)
+            if answer is not UNANSWERED:
+                return answer
+            if modes.active.count and out_tensor is None and autocasting(declared):
+                with cast_arguments(declared, given, named) as (given, named):
+                    return implementation(*given, **named)
             result = implementation(*given, **named)
             return result if out_tensor is None else write_out(result, out_tensor)
 
@@ -459,6 +501,7 @@ def composite(method: bool = True, function: bool = True, inplace: bool = False,
         made = scope[public]
         made.__module__ = "flambeau"
         made.operator = declared
+        declared.public = made
         _publish(made, public, method, function, dunder)
         OPERATORS[public] = declared
         if inplace:

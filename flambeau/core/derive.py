@@ -16,10 +16,13 @@ from typing import Any, Callable
 import numpy as np
 
 from flambeau.base import geometry
+from flambeau.base.layout import register_cache
 from flambeau.codegen import cache
 from flambeau.core import inplace as rewiring
 from flambeau.core import modes, overrides
-from flambeau.core.op import NUMBERS, Pointwise, as_operand, needs_graph, record
+from flambeau.core.autocast import autocasting, cast_arguments
+from flambeau.core.op import NUMBERS, Folded, Pointwise, as_operand, needs_graph, record
+from flambeau.core.recording import recorder_of
 from flambeau.core.tensor import Tensor
 from flambeau.core.variants import copy_into, resize_out
 
@@ -74,16 +77,18 @@ save_code = _code.save
 
 def general(operator: Pointwise, public: Callable, operands: list[Any], numbers: tuple, statics: tuple,
             out: Tensor | None = None) -> Any:
-    """A pointwise call in full: subclasses, modes, NumPy scalars, `out=`, the graph."""
-    if overrides.any_override(operands):
-        keywords = dict(zip([*operator.numbers, *operator.statics], [*numbers, *statics]))
-        defaults = {**operator.numbers, **operator.statics}
-        keywords = {k: v for k, v in keywords.items() if v is not defaults[k] and v != defaults[k]}
+    """A pointwise call in full: modes, subclasses, autocast, NumPy scalars, `out=`, the graph."""
+    moded = modes.active.count and modes.local.modes
+    if moded or overrides.any_override([*operands, out]):
+        keywords = unusual_keywords(operator, numbers, statics)
         if out is not None:
             keywords["out"] = out
-        return overrides.dispatch(public, operands, keywords)
-    if modes.active.count and modes.local.modes:
-        return modes.dispatch(operator, lambda *a: general(operator, public, list(a), numbers, statics, out), tuple(operands), {})
+        if moded:
+            return modes.dispatch(operator, operator.public or public, tuple(operands), keywords)
+        return overrides.dispatch(operator.public or public, operands, keywords, [*operands, out])
+    if modes.active.count and out is None and autocasting(operator):
+        with cast_arguments(operator, operands, {}) as (cast, _):
+            return general(operator, public, cast, numbers, statics)
     operands = [as_operand(x, operator.name, n) for x, n in zip(operands, operator.operands)]
     numbers = tuple([x.item() if isinstance(x, (np.generic, Tensor)) else x for x in numbers])
     if not any(isinstance(x, Tensor) for x in operands):
@@ -105,6 +110,18 @@ def general(operator: Pointwise, public: Callable, operands: list[Any], numbers:
     return result
 
 
+def unusual_keywords(operator: Pointwise, numbers: tuple, statics: tuple) -> dict[str, Any]:
+    """Numbers and statics of a call by name, those that differ from their defaults."""
+    given = dict(zip([*operator.numbers, *operator.statics], [*numbers, *statics]))
+    defaults = {**operator.numbers, **operator.statics}
+    return {k: v for k, v in given.items() if v is not defaults[k] and (isinstance(v, Tensor) or v != defaults[k])}
+
+
+def flavored(operands: Any) -> bool:
+    """Whether an operand is of a class that overrides calls, whose layouts no plan may be kept under."""
+    return any([isinstance(x, Tensor) and x._layout.flavor is not None for x in operands])
+
+
 def overlapping(out: Tensor, operands: list[Any]) -> bool:
     """Whether writing `out` while reading an operand would read what was written."""
     for x in operands:
@@ -118,8 +135,10 @@ def overlapping(out: Tensor, operands: list[Any]) -> bool:
 def inplace(operator: Pointwise, public: Callable, operands: list[Any], numbers: tuple, statics: tuple) -> Tensor:
     """A pointwise call that writes its result into its first operand."""
     target = operands[0]
+    if modes.active.count and modes.local.modes:
+        return modes.dispatch(public, public, tuple(operands), unusual_keywords(operator, numbers, statics))
     if overrides.any_override(operands):
-        return overrides.dispatch(public, [target, *operands[1:], *numbers, *statics], {})
+        return overrides.dispatch(public, operands, unusual_keywords(operator, numbers, statics))
     operands = [as_operand(x, operator.name + "_", n) for x, n in zip(operands, operator.operands)]
     numbers = tuple([x.item() if isinstance(x, (np.generic, Tensor)) else x for x in numbers])
     recording = needs_graph(operands)
@@ -128,7 +147,7 @@ def inplace(operator: Pointwise, public: Callable, operands: list[Any], numbers:
     originals = None
     if recording:
         needed = tuple([x.__class__ not in NUMBERS and x._node is not None for x in operands])
-        if 0 in operator.recipe(operands, statics, needed).saves:
+        if 0 in operator.recipe(operands, numbers, statics, needed).saves:
             originals = [target.detach().clone(), *operands[1:]]
     if overlapping(target, operands[1:]):
         if geometry.has_overlap((target._layout.shape, target._layout.strides, target._offset),
@@ -152,10 +171,10 @@ def {name}({signature}):
     except (KeyError, AttributeError, TypeError):
         launch = None
     if launch is None or active.count{unusual}:
-        return learn({operands}, ({numbers}), ({statics}), out)
+        return learn({operands}, ({numbers}), ({statics}), {out})
     if {plain}:
         return launch(None, {operands}{trailing})
-    return traced(launch, ({operands},), ({numbers}))
+    return trace(launch, {operands}{trailing}{static_arguments})
 '''
 
 _OPERATOR = '''
@@ -169,16 +188,10 @@ def {name}({signature}):
         return learn_operator({operands})
     if {plain}:
         return launch(None, {operands}{trailing})
-    return traced(launch, ({operands},), ({numbers}))
+    return trace(launch, {operands}{trailing}{static_arguments})
 '''
 
 _INPLACE = '''
-def {name}({signature}):
-    """In-place version of {public}()."""
-    return inplace(operator, {name}, [{operands}], ({numbers}), ({statics}))
-'''
-
-_FAST_INPLACE = '''
 def {name}({signature}):
     """In-place version of {public}()."""
     try:
@@ -190,6 +203,20 @@ def {name}({signature}):
     return launch({first}, {operands}{trailing})
 '''
 
+# Which operands need gradients, as the bits of a number, and what records a call with that launcher and those bits.
+_TRACE = '''
+def trace(launch, {arguments}):
+    out = launch(None, {operands}{trailing})
+    if not local.grad:
+        return out
+    which = {which}
+    recorder = recorders.get((launch, which))
+    if recorder is None:
+        recorder = learn_recorder(launch, which, out, ({operands},), ({numbers}), ({statics}))
+    out._node = recorder(out, {operands}{trailing})
+    return out
+'''
+
 
 def _key_part(name: str, first: bool) -> str:
     return f"{name}._layout" if first else f"{name}.__class__ if {name}.__class__ in NUMBERS else {name}._layout"
@@ -199,107 +226,151 @@ def _tuple(names) -> str:
     return "".join(f"{n}, " for n in names)
 
 
-def generate(operator: Pointwise, doc: str, public: str, method: bool, inplace_too: bool, dunder: str | None) -> Callable:
+def generate(operator: Pointwise, doc: str, public: str, method: bool, function: bool, inplace_too: bool | str,
+             dunder: str | None, reflected: str | None) -> Callable:
     """Make and register the variants of a pointwise operator; returns the function."""
     operands, numbers, statics = operator.operands, list(operator.numbers), list(operator.statics)
     defaults = {**operator.numbers, **operator.statics}
+    folded = [n for n, folds in zip(numbers, operator.folds) if folds]      # keyword-only: the fast path has their defaults
+    given = [n for n in numbers if n not in folded]
     signature = inspect.signature(operator.body)
     parts, star = [], False
     for name, parameter in signature.parameters.items():
         if parameter.kind is parameter.KEYWORD_ONLY and not star:
             parts.append("*")
             star = True
-        parts.append(name if parameter.default is parameter.empty else f"{name}={parameter.default!r}")
+        parts.append(name if parameter.default is parameter.empty else f"{name}={source_of(parameter.default)}")
     with_out = [*parts, *([] if star else ["*"]), "out=None"]
-    key = ", ".join(_key_part(n, i == 0) for i, n in enumerate(operands)) + ("," if len(operands) == 1 else "")
+    layouts = [_key_part(n, i == 0) for i, n in enumerate(operands)]
+    key = ", ".join([*layouts, *[f"{n}.__class__" for n in given], *statics]) + ","
+    usual_key = ", ".join([*layouts, *[defaults[n].__class__.__name__ for n in given],
+                           *[source_of(defaults[n]) for n in statics]]) + ","
     plain = " and ".join(f"{n}._node is None" if i == 0 else f"({n}.__class__ in NUMBERS or {n}._node is None)"
                          for i, n in enumerate(operands))
-    usual = "".join(f" or {n} != {defaults[n]!r}" if n in operator.numbers else f" or {n} is not {defaults[n]!r}"
-                    for n in [*numbers, *statics])
+    unusual = "".join(f" or {n}.__class__ is not {defaults[n].__class__.__name__} or {n} != {source_of(defaults[n])}"
+                      for n in folded)
     shared = " or ".join([f"({n}.__class__ not in NUMBERS and {n}._storage is {operands[0]}._storage)" for n in operands[1:]]) \
         or "False"
-    fields = dict(operands=", ".join(operands), numbers=_tuple(numbers), statics=_tuple(statics), plain=plain, key=key,
-                  public=public, doc=doc.replace('"""', "'''"), first=operands[0], shared=shared)
-    scope: dict[str, Any] = {"NUMBERS": NUMBERS, "plans": operator.plans, "active": modes.active, "operator": operator,
-                             "inplace": inplace, "inplace_plans": {}}
-    source = _FUNCTION.format(name=public, signature=", ".join(with_out), unusual=" or out is not None" + usual,
-                              trailing="".join(f", {n}" for n in numbers), **fields)
+    fields = dict(operands=", ".join(operands), numbers=_tuple(numbers), statics=_tuple(statics), plain=plain,
+                  public=public, doc=doc.replace("\\", "\\\\").replace('"""', "'''"), first=operands[0], shared=shared)
+    scope: dict[str, Any] = {
+        "NUMBERS": NUMBERS, "plans": operator.plans, "active": modes.active, "local": modes.local, "inplace_plans": {},
+        "recorders": operator.recorders}
+    trailing, static_arguments = "".join(f", {n}" for n in given), "".join(f", {n}" for n in statics)
+    source = _FUNCTION.format(name=public, signature=", ".join(with_out), unusual=" or out is not None" + unusual, key=key,
+                              trailing=trailing, static_arguments=static_arguments, out="out", **fields)
+    usual_trailing = "".join(f", {source_of(defaults[n])}" for n in given)
+    usual_statics = "".join(f", {source_of(defaults[n])}" for n in statics)
     if dunder:
-        constant = {**fields, "numbers": "".join(f"{defaults[n]!r}, " for n in numbers)}
-        source += _OPERATOR.format(name=dunder, signature=", ".join(operands), **constant,
-                                   trailing="".join(f", {defaults[n]!r}" for n in numbers))
+        source += _OPERATOR.format(name=dunder, signature=", ".join(operands), key=usual_key, trailing=usual_trailing,
+                                   static_arguments=usual_statics, **fields)
     if inplace_too:
-        source += _FAST_INPLACE.format(name=public + "_", signature=", ".join(parts), unusual=usual,
-                                       trailing="".join(f", {n}" for n in numbers), **fields)
+        source += _INPLACE.format(name=public + "_", signature=", ".join(parts), unusual=unusual, key=key, trailing=trailing,
+                                  **fields)
+    which = " | ".join(
+        [f"({n}._node is not None)" if i == 0 and n == operands[0] else
+         f"({1 << i} if {n}.__class__ not in NUMBERS and {n}._node is not None else 0)" for i, n in enumerate(operands)])
+    if len(operands) == 1:
+        which = "1"
+    source += _TRACE.format(which=which, arguments=", ".join([*operands, *given, *statics]), trailing=trailing,
+                            **{**fields, "numbers": "".join(f"{n if n in given else source_of(defaults[n])}, " for n in numbers)})
     default_numbers, default_statics = tuple(operator.numbers.values()), tuple(operator.statics.values())
 
-    def remember(given: tuple, out: Any) -> None:
-        """Put the plan of a usual call where the generated functions look."""
-        if out is None and all(x.__class__ in NUMBERS or isinstance(x, Tensor) for x in given) and \
-                given[0].__class__ not in NUMBERS and not overrides.any_override(given):
-            layouts = tuple([x.__class__ if x.__class__ in NUMBERS else x._layout for x in given])
-            long_key = (*layouts, *[v.__class__ for v in default_numbers], *default_statics, None)
-            launch = operator.other_plans.get(long_key)
-            order = [x.__class__ in NUMBERS for x in given]
-            if launch is not None and order == sorted(order):
-                operator.plans[layouts] = launch
+    def learned(given_operands: tuple, numbers_given: tuple, statics_given: tuple, out: Any) -> tuple[tuple, Any]:
+        """The key by which generated functions look a plan up, and the plan, or None if they can't use it."""
+        kinds = operator.number_kinds(numbers_given)
+        if any((kind is Folded) is not folds for kind, folds in zip(kinds, operator.folds)):
+            return (), None
+        parts = tuple([x.__class__ if x.__class__ in NUMBERS else getattr(x, "_layout", None) for x in given_operands])
+        order = [x.__class__ in NUMBERS for x in given_operands]
+        if order[0] or order != sorted(order) or None in parts or flavored(given_operands):
+            return (), None
+        launch = operator.other_plans.get((*parts, *kinds, *statics_given, out))
+        return (*parts, *[kind for kind in kinds if kind is not Folded], *statics_given), launch
 
     def learn(*arguments: Any) -> Any:
-        *given, numbers_given, statics_given, out = arguments
-        result = general(operator, scope[public], given, numbers_given, statics_given, out)
-        if numbers_given == default_numbers and statics_given == default_statics:
-            remember(tuple(given), out)
+        *given_operands, numbers_given, statics_given, out = arguments
+        result = general(operator, scope[public], given_operands, numbers_given, statics_given, out)
+        if out is None:
+            place, launch = learned(tuple(given_operands), numbers_given, statics_given, None)
+            if launch is not None:
+                operator.plans[place] = launch
         return result
 
-    def learn_operator(*given: Any) -> Any:
-        for x in given[1:]:
+    def learn_operator(*given_operands: Any) -> Any:
+        for x in given_operands[1:]:
             if x.__class__ not in NUMBERS and not isinstance(x, (Tensor, np.generic, int, float, complex)):
                 return NotImplemented
-        return learn(*given, default_numbers, default_statics, None)
+        return learn(*given_operands, default_numbers, default_statics, None)
 
     def learn_inplace(*arguments: Any) -> Tensor:
-        *given, numbers_given, statics_given = arguments
-        result = inplace(operator, scope[public + "_"], given, numbers_given, statics_given)
-        if numbers_given == default_numbers and statics_given == default_statics and not overrides.any_override(given):
-            layouts = tuple([x.__class__ if x.__class__ in NUMBERS else getattr(x, "_layout", None) for x in given])
-            launch = operator.other_plans.get((*layouts, *[v.__class__ for v in default_numbers], *default_statics, layouts[0]))
-            if launch is not None:
-                scope["inplace_plans"][layouts] = launch
+        *given_operands, numbers_given, statics_given = arguments
+        result = inplace(operator, scope[public + "_"], given_operands, numbers_given, statics_given)
+        place, launch = learned(tuple(given_operands), numbers_given, statics_given, given_operands[0]._layout)
+        if launch is not None and not geometry.overlaps_itself(result._layout.shape, result._layout.strides):
+            scope["inplace_plans"][place] = launch
         return result
 
-    def traced(launch: Callable, given: tuple, numbers_given: tuple) -> Tensor:
-        out = launch(None, *given, *numbers_given)
-        if modes.local.grad and operator.differentiable and (
-                out._layout.dtype.is_floating_point or out._layout.dtype.is_complex):
-            out._node = record(operator, out, given, numbers_given, default_statics)
-        return out
-    scope.update(learn=learn, learn_operator=learn_operator, learn_inplace=learn_inplace, traced=traced)
+    def learn_recorder(launch: Callable, which: int, out: Tensor, given_operands: tuple, numbers_given: tuple,
+                       statics_given: tuple) -> Callable:
+        made = recorder_of(operator, which, out, given_operands, numbers_given, statics_given)
+        operator.recorders[launch, which] = made
+        return made
+    register_cache(scope["inplace_plans"])
+    scope.update(learn=learn, learn_operator=learn_operator, learn_inplace=learn_inplace, learn_recorder=learn_recorder)
     compile_source(f"<flambeau {public}>", source, scope)
-    function = scope[public]
-    function.__module__ = "flambeau"
-    function.operator = operator
-    NAMESPACE[public] = function
+    made = scope[public]
+    made.__module__ = "flambeau"
+    made.operator = operator
     OPERATORS[public] = operator
-    if method:
-        setattr(Tensor, public, function)
+    publish(public, made, method=method, function=function)
+    if inplace_too:
+        changed = scope[public + "_"]
+        changed.__module__ = "flambeau"
+        changed.operator = operator
+        made.inplace = changed
+        publish(public + "_", changed, method=method, function=inplace_too == "function")
     if dunder:
         setattr(Tensor, dunder, scope[dunder])
-    if inplace_too:
-        setattr(Tensor, public + "_", scope[public + "_"])
-        NAMESPACE[public + "_"] = scope[public + "_"]
-        if dunder and dunder not in ("__neg__", "__abs__", "__invert__", "__pos__") and operator.kind != "bool":
+        if reflected:
+            setattr(Tensor, reflected, scope[dunder])
+        if inplace_too and len(operands) == 2 and operator.kind != "bool":
             setattr(Tensor, "__i" + dunder[2:], scope[public + "_"])
-    return function
+    return made
 
 
-def pointwise(kind: Any = "promote", operator: str | None = None, method: bool = True, inplace: bool = True,
-              undecided: tuple[str, ...] = (), check: Callable | None = None, node: str | None = None, name: str | None = None,
-              differentiable: bool = True) -> Callable[[Callable], Callable]:
+def source_of(default: Any) -> str:
+    """A default value as Python source."""
+    return f"float('{default}')" if isinstance(default, float) and default - default != 0 else repr(default)
+
+
+def publish(name: str, made: Callable, method: bool = True, function: bool = True) -> None:
+    """Make a function appear as `torch.<name>` and as a method of Tensor."""
+    if function:
+        NAMESPACE[name] = made
+    if method:
+        setattr(Tensor, name, made)
+
+
+def alias(name: str, of: str) -> None:
+    """Publish an operator, and its in-place form, under a second name wherever it has its first."""
+    for old, new in ((of, name), (of + "_", name + "_")):
+        if old in NAMESPACE:
+            NAMESPACE[new] = NAMESPACE[old]
+        if old in Tensor.__dict__:
+            setattr(Tensor, new, Tensor.__dict__[old])
+
+
+def pointwise(kind: Any = "promote", operator: str | None = None, method: bool = True, function: bool = True,
+              inplace: bool | str = True, reflected: str | None = None, undecided: tuple[str, ...] = (),
+              check: Callable | None = None, node: Any = None, name: str | None = None, differentiable: bool = True,
+              types: str = "bifc", kernel: str | None = None, guarded: bool = False) -> Callable[[Callable], Callable]:
     """Declare a pointwise operator by its scalar body.
 
     The body's parameters annotated `Tensor` or `Operand` are tensors (the latter also numbers), `Number` are run-time numbers with
-    a default, all others are static. kind: how dtypes promote (see core.op); operator: the Python operator's method; undecided:
-    operands that do not take part in promotion; node: the name of its node if it is not the operator's.
+    a default, all others are static. operator: the Python operator's method, and `reflected` its mirror image where that is the
+    same; method, function, inplace: where it appears (inplace="function": the in-place form is in the namespace too). The others
+    are those of core.op.Pointwise; guarded: the kernel reports integer divisions by zero.
     """
     def declare(body: Callable) -> Callable:
         public = name or body.__name__
@@ -312,12 +383,13 @@ def pointwise(kind: Any = "promote", operator: str | None = None, method: bool =
                 numbers[parameter.name] = parameter.default
             else:
                 statics[parameter.name] = parameter.default
-        declared = Pointwise(public, body, operands, numbers, statics, kind, undecided, check, node, differentiable)
-        function = generate(declared, inspect.getdoc(body) or "", public, method, inplace, operator)
+        declared = Pointwise(public, body, operands, numbers, statics, kind, undecided, check, node, differentiable,
+                             types, kernel, guarded)
+        made = generate(declared, inspect.getdoc(body) or "", public, method, function, inplace, operator, reflected)
 
         def vjp(rule: Callable) -> Callable:
             declared.rule = rule
             return rule
-        function.vjp = vjp
-        return function
+        made.vjp = vjp
+        return made
     return declare

@@ -97,7 +97,7 @@ def _general(self: Any, index: Any) -> Any:
         if view is self:
             view = views.alias(self)
         key = _basic_key(items)
-        if key is not None and self._node is None:
+        if key is not None and self._node is None and self._layout.flavor is None:
             _views[self._layout, key] = (view._layout, view._offset - self._offset)
         return view
     if _gather is None:

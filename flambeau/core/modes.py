@@ -61,6 +61,7 @@ class _Local(threading.local):
     autocast_cache_enabled: bool = True
     autocast_nesting: int = 0
     multithreading: bool = True
+    overrides: bool = True
 
     def __init__(self) -> None:
         self.modes: list[Mode] = []  # special modes, innermost last
@@ -301,7 +302,7 @@ def set_autocast_enabled(device_type: str | bool, enabled: bool | None = None) -
 
 def get_autocast_dtype(device_type: str) -> dtype:
     """The type autocast computes in on a type of device."""
-    if device_type not in _AUTOCAST_DEVICES:
+    if devices.device(device_type).type not in _AUTOCAST_DEVICES:
         raise RuntimeError(f"unknown device type for autocast in get_autocast_dtype: {device_type}")
     return local.autocast_dtype.get(device_type, float16)
 
@@ -378,12 +379,11 @@ class autocast:
         self._cache_enabled = local.autocast_cache_enabled if cache_enabled is None else cache_enabled
         if device_type == "cuda":
             if enabled:
-                warnings.warn("User provided device_type of 'cuda', but CUDA is not available. Disabling",
-                              stacklevel=2)
+                warnings.warn("CUDA is not available or torch_xla is imported. Disabling autocast.", stacklevel=2)
             enabled = False
-        elif device_type == "cpu" and self.fast_dtype not in (bfloat16, float16, float32) and enabled:
+        elif device_type == "cpu" and self.fast_dtype not in (bfloat16, float16) and enabled:
             warnings.warn("In CPU autocast, but the target dtype is not supported. Disabling autocast.\nCPU Autocast "
-                          "only supports dtype of torch.bfloat16, torch.float16 currently.", stacklevel=2)
+                          "only supports dtypes of torch.bfloat16, torch.float16 currently.", stacklevel=2)
             enabled = False
         self._enabled = enabled
         self._before: list[tuple[bool, bool, Any]] = []

@@ -35,7 +35,8 @@ NO_EDGE: tuple[None, int] = (None, 0)
 
 Edge = tuple["Node | None", int]
 
-_next_sequence = count().__next__
+#: The number of the node made next; those made later run earlier.
+next_sequence = count().__next__
 
 
 class Extras:
@@ -96,7 +97,7 @@ class Node:
         self.inputs = inputs
         self.saved = saved
         self.versions = versions
-        self.sequence = _next_sequence()
+        self.sequence = next_sequence()
         self.extras = None
 
     def apply(self, gradients: Sequence[Any]) -> tuple[Any, ...]:
@@ -406,4 +407,6 @@ def choose_constructor(hook_blocks: int = 0) -> None:
     with _accumulating:
         _hook_blocks += hook_blocks
         careful = anomaly.enabled or _hook_blocks > 0
+        if careful is not (Node.__init__ is _careful_init):  # generated recorders, which call no constructor, step aside
+            (modes.active.enter if careful else modes.active.leave)()
         Node.__init__ = _careful_init if careful else _plain_init  # type: ignore[method-assign]

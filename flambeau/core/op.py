@@ -94,6 +94,7 @@ class Pointwise:
         parameters = inspect.signature(body).parameters
         self.folds = tuple([n in parameters and parameters[n].kind is inspect.Parameter.KEYWORD_ONLY for n in self.numbers])
         self.rule: Callable | None = None
+        self.public: Callable | None = None     # the function a caller sees, where that only chooses this operator
         self.differentiable = differentiable and kind != BOOL
         self.plans: dict[Any, Callable] = register_cache({})
         self.other_plans: dict[Any, Callable] = register_cache({})
@@ -325,6 +326,10 @@ class PointwiseNode(Node):
 
     __slots__ = ("recipe",)
     operator: Pointwise
+
+    def saves_output(self, value: Any) -> bool:
+        """Whether a saved value is an alias of this step's own result."""
+        return self.saved is not None and -1 in self.recipe.saves and self.saved[self.recipe.saves.index(-1)] is value
 
     def apply(self, gradients: Sequence[Any]) -> tuple[Any, ...]:
         g = gradients[0]

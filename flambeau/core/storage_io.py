@@ -25,8 +25,6 @@ LARGEST = 2**63 - 1
 def parts(tensor: Tensor) -> tuple[Storage, int, tuple[int, ...], tuple[int, ...], DType]:
     """(storage, offset in elements, shape, strides, dtype) of a tensor that has its values in memory."""
     layout = tensor._layout
-    if layout.flavor is not None:
-        raise NotImplementedError(f"a tensor of the kind {layout.flavor!r} can't be saved; save a plain (dense) copy of it")
     return tensor._storage, tensor._offset, tuple(layout.shape), tuple(layout.strides), layout.dtype
 
 

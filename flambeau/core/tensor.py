@@ -1,7 +1,7 @@
 """The Tensor: storage, offset, layout, and its place in the graph; no mathematics.
 
 Stands on core.storage and base.layout. Operators (flambeau.ops) attach themselves as methods; what is here is what a tensor is:
-its fields, their properties, and the way in and out (NumPy, DLPack, buffers, numbers, pickles).
+its fields, their properties, and its constructor. Subclasses: core.overrides.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from operator import attrgetter
 from typing import Any, Callable
 
 from flambeau.base.dtype import dtype as DType
-from flambeau.base.layout import Layout, Size
+from flambeau.base.layout import Layout, Size, register_cache
 from flambeau.codegen import launch
 from flambeau.core.storage import Storage
 
@@ -24,7 +24,7 @@ class Tensor:
     that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_index` (which result of the node).
     """
 
-    __slots__ = ("_storage", "_offset", "_layout", "_node", "_index", "_base", "_grad", "_hooks", "_creation", "__dict__",
+    __slots__ = ("_storage", "_offset", "_layout", "_node", "_index", "_base", "_grad", "_creation", "__dict__",
                  "__weakref__")
     _storage: Any
     _offset: int
@@ -100,22 +100,6 @@ class Tensor:
             raise TypeError("len() of a 0-d tensor")
         return self._layout.shape[0]
 
-    # ---- classes
-    @staticmethod
-    def _make_subclass(cls: type, data: "Tensor", requires_grad: bool = False) -> Any:
-        """A tensor of class `cls` over the same memory, a leaf of its own."""
-        made = launch.tensor_from(data._storage, data._offset, data._layout)
-        made.__class__ = cls
-        if requires_grad:
-            made.requires_grad_(True)
-        return made
-
-    def as_subclass(self, cls: type) -> Any:
-        """The same tensor seen as an instance of a subclass."""
-        made = self.alias() if self._node is not None else launch.tensor_from(self._storage, self._offset, self._layout)
-        made.__class__ = cls
-        return made
-
     __hash__ = object.__hash__
 
 
@@ -130,7 +114,7 @@ def wrap_dim(dim: int, ndim: int) -> int:
 launch.bind(Storage, Tensor)
 tensor_from: Callable[[Any, int, Layout], Tensor] = launch.tensor_from
 view_of: Callable[[Tensor, int, Layout], Tensor] = launch.view_of
-_empties: dict[Layout, Callable] = {}
+_empties: dict[Layout, Callable] = register_cache({})
 
 
 def empty_layout(layout: Layout) -> Tensor:

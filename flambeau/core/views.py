@@ -88,8 +88,9 @@ def declare(name: str, node_name: str, geometry_of: Callable[..., geometry.Geome
         given = plain(arguments)
         layout = input._layout
         shape, strides, offset = geometry_of(layout.shape, layout.strides, *given)
-        made = Layout.of(shape, strides, layout.dtype, layout.device, layout.flavor)
-        known[layout, given] = (made, offset)
+        made = Layout.of(shape, strides, layout.dtype, layout.device)
+        if layout.flavor is None:
+            known[layout, given] = (made, offset)
         view = view_of(input, input._offset + offset, made)
         if input._node is not None:
             remember(view, input, kind, given)

@@ -10,7 +10,7 @@ from collections import OrderedDict
 from typing import Any
 
 import flambeau
-from flambeau.core.overrides import PLAIN
+from flambeau.core.overrides import PLAIN, disabled
 from flambeau.core.tensor import Tensor
 
 
@@ -30,6 +30,8 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
         data: the values, of any shape; the storage is shared with the parameter. None gives an empty tensor.
         requires_grad: whether gradients accumulate in `.grad` (True also inside `no_grad`).
     """
+
+    __torch_function__ = disabled
 
     def __new__(cls, data: Tensor | None = None, requires_grad: bool = True) -> Parameter:
         if data is None:
@@ -96,6 +98,8 @@ class Buffer(Tensor, metaclass=_BufferMeta):
         persistent: whether it is part of the module's `state_dict`.
     """
 
+    __torch_function__ = disabled
+
     def __new__(cls, data: Tensor | None = None, *, persistent: bool = True) -> Tensor:
         if data is None:
             data = flambeau.empty(0)
@@ -145,9 +149,9 @@ class UninitializedTensorMixin:
 
     @classmethod
     def __torch_function__(cls, func, types, args=(), kwargs=None):
-        if getattr(func, "__name__", "") in cls._allowed_methods:
-            plain = [arg.data if is_lazy(arg) else arg for arg in args]
-            return func(*plain, **(kwargs or {}))
+        # Getters and setters of properties are method wrappers.
+        if type(func).__name__ == "method-wrapper" or getattr(func, "__name__", "") in cls._allowed_methods:
+            return disabled(func, types, args, kwargs)
         raise ValueError(
             f"Attempted to use an uninitialized parameter in {func}. "
             "This error happens when you are using a `LazyModule` or "

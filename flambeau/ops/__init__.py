@@ -5,14 +5,20 @@
 from flambeau.core import tracking
 
 from flambeau.ops import (
+    adaptive_pool,
     conv,
     copy,
     create,
+    dropout,
+    embedding,
     index,
     interop,
+    join,
     mask,
     matmul,
+    norm,
     pointwise,
+    pool,
     random,
     reduce,
     scatter,

@@ -296,6 +296,13 @@ def fill_raw(self: Tensor, value: Any) -> Tensor:
     return launch(self, value)
 
 
+def fill_fresh(made: Tensor, value: Any) -> Tensor:
+    """Fill a tensor that was just made: its version stays 0."""
+    fill_raw(made, value)
+    made._storage.version = 0
+    return made
+
+
 def fill_(self: Tensor, value: Any) -> Tensor:
     """Write `value` (a number or a zero-dim tensor) into every element. Returns the tensor."""
     if isinstance(value, Tensor):

@@ -26,7 +26,7 @@ from flambeau.core.tensor import Tensor, empty_layout
 from flambeau.ir import scalar as s
 from flambeau.ir.loops import Loop, Nest, number, position
 from flambeau.ir.scalar import cast, compute_dtype
-from flambeau.ops.copy import fill_raw, layout_in_format, to
+from flambeau.ops.copy import fill_fresh, layout_in_format, to
 
 
 def public(function: Callable) -> Callable:
@@ -195,7 +195,7 @@ def full(size: Any, fill_value: Any, *, dtype: DType | None = None, layout: Any 
     if dtype is None and out is not None:
         dtype = out._layout.dtype
     dtype = dtype or {bool: bool_, int: int64, complex: get_default_dtype().to_complex()}.get(type(value), get_default_dtype())
-    made = fill_raw(blank(sizes_of("full", (size,)), dtype, device), value)
+    made = fill_fresh(blank(sizes_of("full", (size,)), dtype, device), value)
     return finish(made, requires_grad, out)
 
 
@@ -205,7 +205,7 @@ def zeros(*size: Any, dtype: DType | None = None, layout: Any = None, device: An
     """Zeros of this shape."""
     if not (layout is None or layout is strided):
         check_layout(layout)
-    made = fill_raw(blank(sizes_of("zeros", size), dtype or (out._layout.dtype if out is not None else None), device), 0)
+    made = fill_fresh(blank(sizes_of("zeros", size), dtype or (out._layout.dtype if out is not None else None), device), 0)
     if requires_grad or out is not None:
         return finish(made, requires_grad, out)
     return made
@@ -216,7 +216,7 @@ def ones(*size: Any, dtype: DType | None = None, layout: Any = None, device: Any
          pin_memory: bool = False, out: Tensor | None = None, names: Any = None) -> Tensor:
     """Ones of this shape."""
     check_layout(layout)
-    made = fill_raw(blank(sizes_of("ones", size), dtype or (out._layout.dtype if out is not None else None), device), 1)
+    made = fill_fresh(blank(sizes_of("ones", size), dtype or (out._layout.dtype if out is not None else None), device), 1)
     return finish(made, requires_grad, out)
 
 
@@ -240,14 +240,14 @@ def empty_like(input: Tensor, *, dtype: DType | None = None, layout: Any = None,
 def zeros_like(input: Tensor, *, dtype: DType | None = None, layout: Any = None, device: Any = None, requires_grad: bool = False,
                pin_memory: bool = False, memory_format: Any = preserve_format) -> Tensor:
     """Zeros like `input`."""
-    return finish(fill_raw(like(input, dtype, device, memory_format), 0), requires_grad)
+    return finish(fill_fresh(like(input, dtype, device, memory_format), 0), requires_grad)
 
 
 @public
 def ones_like(input: Tensor, *, dtype: DType | None = None, layout: Any = None, device: Any = None, requires_grad: bool = False,
               pin_memory: bool = False, memory_format: Any = preserve_format) -> Tensor:
     """Ones like `input`."""
-    return finish(fill_raw(like(input, dtype, device, memory_format), 1), requires_grad)
+    return finish(fill_fresh(like(input, dtype, device, memory_format), 1), requires_grad)
 
 
 @public
@@ -255,7 +255,7 @@ def full_like(input: Tensor, fill_value: Any, *, dtype: DType | None = None, lay
               requires_grad: bool = False, pin_memory: bool = False, memory_format: Any = preserve_format) -> Tensor:
     """`fill_value` in every element, like `input`."""
     value = fill_value.item() if hasattr(fill_value, "item") else fill_value
-    return finish(fill_raw(like(input, dtype, device, memory_format), value), requires_grad)
+    return finish(fill_fresh(like(input, dtype, device, memory_format), value), requires_grad)
 
 
 _steps: dict[Any, Callable] = register_cache({})
@@ -360,7 +360,7 @@ def linspace(start: Any, end: Any, steps: int, *, dtype: DType | None = None, la
         if work is float32:
             step = float((np.float32(end) - np.float32(start)) / np.float32(max(steps - 1, 1)))
         made = _along("linspace", layout_made, (start, end, step, float(steps - 1), float(steps // 2)), _interpolated, work) \
-            if steps != 1 else fill_raw(empty_layout(layout_made), start)
+            if steps != 1 else fill_fresh(empty_layout(layout_made), start)
     return finish(made, requires_grad, out)
 
 
@@ -386,9 +386,9 @@ def eye(n: int, m: int | None = None, *, dtype: DType | None = None, layout: Any
     m = n if m is None else m
     if n < 0 or m < 0:
         raise RuntimeError(f"n must be greater or equal to 0, got {n}" if n < 0 else f"m must be greater or equal to 0, got {m}")
-    made = fill_raw(blank((n, m), dtype or (out._layout.dtype if out is not None else None), device), 0)
+    made = fill_fresh(blank((n, m), dtype or (out._layout.dtype if out is not None else None), device), 0)
     if made._layout.device.type != "meta":
-        fill_raw(made.as_strided((min(n, m),), (m + 1,)), 1)
+        fill_fresh(made.as_strided((min(n, m),), (m + 1,)), 1)
         made._storage.version = 0
     return finish(made, requires_grad, out)
 

@@ -264,7 +264,7 @@ def _(g, dim, index, alpha, need, layouts):
     source = None
     if need["source"]:
         source = g.index_select(dim, index)
-        if not layouts[1].ndim:
+        if not layouts[2].ndim:
             source = source.reshape(())
         if alpha != 1:
             source = source * alpha
@@ -386,7 +386,7 @@ def reduce_into(reduce: str, include_self: bool, input: Tensor, write: Any, sour
         shape = input._layout.shape
         counts = NAMESPACE["ones" if include_self else "zeros"](shape, dtype=int64)
         write(counts, filling(1, int64, input._layout.device), "add")
-        counts = counts.clamp_(min=1)
+        counts = counts.clamp(min=1)
         if dtype.is_floating_point or dtype.is_complex:
             input.div_(counts.to(dtype))
         else:
@@ -515,6 +515,7 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
     at = wrap_dim(dim, input._layout.ndim)
     mine, theirs = list(input._layout.shape), list(indices._layout.shape)
     own, chosen = mine[at], theirs[at]
+    indices = NAMESPACE["where"](indices < 0, indices + own, indices)
     mine[at] = theirs[at] = 1
     shape = list(geometry.broadcast(tuple(mine), tuple(theirs)))
     return input.expand(*shape[:at], own, *shape[at + 1:]).gather(at, indices.expand(*shape[:at], chosen, *shape[at + 1:]))

@@ -81,7 +81,7 @@ def _split_sizes(input: Any, sizes: Sequence[int], dim: int, kind: type[MultiNod
     for size in sizes:
         if size not in made:
             made[size] = Layout.of((*layout.shape[:dim], size, *layout.shape[dim + 1:]), layout.strides, layout.dtype,
-                                   layout.device, layout.flavor)
+                                   layout.device)
         parts.append(view_of(input, input._offset + start * layout.strides[dim], made[size]))
         start += size
     _record_parts(parts, input, kind, (dim, tuple(sizes)))
@@ -186,7 +186,7 @@ def unbind(input: Any, dim: int = 0) -> tuple[Any, ...]:
         raise IndexError("Dimension specified as 0 but tensor has no dimensions")
     place = geometry.wrap_dim(dim, layout.ndim)
     made = Layout.of(layout.shape[:place] + layout.shape[place + 1:], layout.strides[:place] + layout.strides[place + 1:],
-                     layout.dtype, layout.device, layout.flavor)
+                     layout.dtype, layout.device)
     step, start = layout.strides[place], input._offset
     parts = [view_of(input, start + index * step, made) for index in range(layout.shape[place])]
     _record_parts(parts, input, UnbindBackward0, (place,))

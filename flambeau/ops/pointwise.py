@@ -1,69 +1,453 @@
-"""Elementwise arithmetic and mathematical functions: each is its scalar body.
+"""Arithmetic, element by element: each operator is its scalar body.
 
-Stands on core.derive (what a declaration gives) and ir.scalar (the language of the bodies).
+Stands on core.derive (what a declaration gives) and ir.scalar (the language of the bodies). Where PyTorch fixes the gradient by
+convention, or saving the result costs less, a rule stands beside the body. ops.combine has what chooses between operands.
 """
 
 from __future__ import annotations
 
-from flambeau.core.derive import pointwise
+from typing import Any, Sequence
+
+import numpy as np
+
+from flambeau.base.dtype import bool_, complex128, float64, int64
+from flambeau.base.dtype import dtype as DType
+from flambeau.core import modes
+from flambeau.core.declare import composite
+from flambeau.core.derive import alias, pointwise, publish
+from flambeau.core.op import NUMBERS
+from flambeau.core.tensor import Tensor
 from flambeau.ir import scalar as s
-from flambeau.ir.scalar import where
+from flambeau.ir.scalar import Expr, conj, where
 
-# ruff: noqa: F821 - Tensor, Operand and Number in annotations are read by core.derive
+# ruff: noqa: F821 - Operand and Number in annotations are read by core.derive
+
+SUBTRACTS_BOOLS = ("Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or `logical_xor()` "
+                   "operator instead.")
+SUBTRACTS_BOOL = ("Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to invert a mask, use the "
+                  "`~` or `logical_not()` operator instead.")
 
 
-@pointwise(operator="__add__")
+def dtype_of(x: Any) -> DType | None:
+    """The dtype of a tensor operand; None for a number, except that a bool counts as one."""
+    if x.__class__ in NUMBERS:
+        return bool_ if x.__class__ is bool else None
+    return x._layout.dtype
+
+
+def check_alpha(computation: DType, operands: Sequence[Any], numbers: Sequence[Any], statics: Sequence[Any]) -> None:
+    """Refuse an `alpha` whose kind is above that of the tensors."""
+    kind = numbers[0].__class__
+    if kind is bool and computation is not bool_:
+        raise RuntimeError("Boolean alpha only supported for Boolean results.")
+    if kind is float and not (computation.is_floating_point or computation.is_complex):
+        raise RuntimeError("For integral input tensors, argument alpha must not be a floating point number.")
+    if kind is complex and not computation.is_complex:
+        raise RuntimeError("For non-complex input tensors, argument alpha must not be a complex number.")
+
+
+def _check_sub(computation: DType, operands: Sequence[Any], numbers: Sequence[Any], statics: Sequence[Any]) -> None:
+    kinds = [dtype_of(x) for x in operands]
+    if kinds[0] is bool_ and kinds[1] is bool_:
+        raise RuntimeError(SUBTRACTS_BOOLS)
+    if bool_ in kinds:
+        raise RuntimeError(SUBTRACTS_BOOL)
+    check_alpha(computation, operands, numbers, statics)
+
+
+def scaled(factor: Any, x: Expr) -> Expr:
+    """factor * x, where a factor that was left at its default 1 takes no multiplication."""
+    return x if factor.__class__ is int else factor * x
+
+
+def _overload(title: str, tensors: str, number: str) -> Any:
+    """Node names of an operator whose second operand may be a number."""
+    def name(operands: Sequence[Any], statics: Sequence[Any]) -> str:
+        return title + (number if any([x.__class__ in NUMBERS for x in operands]) else tensors)
+    return name
+
+
+# ---------------------------------------------------------------- the four operations
+
+
+@pointwise(operator="__add__", reflected="__radd__", check=check_alpha)
 def add(input: Tensor, other: Operand, *, alpha: Number = 1):
     """input + alpha * other, with broadcasting and type promotion."""
-    return input + (other if alpha is None else alpha * other)
+    return input + scaled(alpha, other)
 
 
-@pointwise(operator="__sub__")
+@pointwise(operator="__sub__", check=_check_sub)
 def sub(input: Tensor, other: Operand, *, alpha: Number = 1):
-    """input - alpha * other."""
-    return input - alpha * other
+    """input - alpha * other. Raises RuntimeError for bool."""
+    return input - scaled(alpha, other)
 
 
-@pointwise(operator="__mul__")
+@pointwise(operator="__rsub__", inplace=False, check=_check_sub, node=_overload("Rsub", "Backward0", "Backward1"))
+def rsub(input: Tensor, other: Operand, *, alpha: Number = 1):
+    """other - alpha * input. Raises RuntimeError for bool."""
+    return other - scaled(alpha, input)
+
+
+@pointwise(operator="__mul__", reflected="__rmul__")
 def mul(input: Tensor, other: Operand):
     """input * other."""
     return input * other
 
 
+def _rounding_kind(common: DType, rounding_mode: str | None = None) -> tuple[DType, DType]:
+    if rounding_mode is not None or common.is_floating_point or common.is_complex:
+        return common, common
+    default = s.get_default_dtype()
+    return default, default
+
+
+def _check_division(computation: DType, operands: Sequence[Any], numbers: Sequence[Any], statics: Sequence[Any]) -> None:
+    mode = statics[0]
+    if mode not in (None, "trunc", "floor"):
+        raise RuntimeError(f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{mode}'")
+    if mode is not None and (computation.is_complex or computation is bool_):
+        raise NotImplementedError(f'"div_{mode}_cpu" not implemented for \'{computation.scalar_name}\'')
+
+
+def nonzero_divisor(value: Expr, divisor: Expr) -> Expr:
+    """`value`, an integer division's result, which is an error where the divisor is zero."""
+    return s.guard(value, divisor == 0) if s.is_integral(value.dtype) else value
+
+
+@pointwise(kind=_rounding_kind, operator="__truediv__", check=_check_division, guarded=True,
+           node=lambda operands, statics: "Div" if statics[0] is None else "DivBackward2")
+def div(input: Tensor, other: Operand, *, rounding_mode=None):
+    """input / other; rounding_mode "trunc" rounds the quotient towards zero, "floor" down, and both keep integers.
+
+    Raises RuntimeError (ZeroDivisionError) when an integer is divided by zero with a rounding mode.
+    """
+    if rounding_mode is None:
+        return input / other
+    quotient = s.trunc_divide(input, other) if rounding_mode == "trunc" else s.floor_divide(input, other)
+    return nonzero_divisor(quotient, s.as_expr(other))
+
+
+@pointwise(kind="float", inplace=False, function=False, method=False, operator="__rtruediv__", name="_rdiv", node="Mul")
+def _rdiv(input: Tensor, other: Operand):
+    """other / input."""
+    return other / input
+
+
+@pointwise(operator="__floordiv__", types="if", kernel="div_floor_cpu", guarded=True, differentiable=False)
+def floor_divide(input: Tensor, other: Operand):
+    """floor(input / other). Raises RuntimeError (ZeroDivisionError) when an integer is divided by zero."""
+    return nonzero_divisor(s.floor_divide(input, other), s.as_expr(other))
+
+
+@pointwise(inplace=False, function=False, method=False, operator="__rfloordiv__", name="_rfloordiv", types="if",
+           kernel="div_floor_cpu", guarded=True, differentiable=False)
+def _rfloordiv(input: Tensor, other: Operand):
+    """floor(other / input)."""
+    return nonzero_divisor(s.floor_divide(other, input), input)
+
+
+@pointwise(operator="__mod__", types="if", guarded=True, node=_overload("Remainder", "Backward1", "Backward0"))
+def remainder(input: Tensor, other: Operand):
+    """input - floor(input / other) * other: the sign is the divisor's, as in Python."""
+    return nonzero_divisor(s.remainder(input, other), s.as_expr(other))
+
+
+@pointwise(inplace=False, function=False, method=False, operator="__rmod__", name="_rmod", types="if", kernel="remainder_cpu",
+           guarded=True, node="Remainder")
+def _rmod(input: Tensor, other: Operand):
+    """other - floor(other / input) * input."""
+    return nonzero_divisor(s.remainder(other, input), input)
+
+
+@pointwise(types="if", guarded=True, node=_overload("Fmod", "Backward1", "Backward0"))
+def fmod(input: Tensor, other: Operand):
+    """input - trunc(input / other) * other: the sign is the dividend's, as in C."""
+    return nonzero_divisor(s.fmod(input, other), s.as_expr(other))
+
+
+# ---------------------------------------------------------------- signs and rounding
+
+
+def _check_neg(computation: DType, *_: Any) -> None:
+    if computation is bool_:
+        raise RuntimeError("Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert a mask, use "
+                           "the `~` or `logical_not()` operator instead.")
+
+
+@pointwise(operator="__neg__", inplace="function", check=_check_neg)
+def neg(input: Tensor):
+    """-input."""
+    return -input
+
+
+@pointwise(kind="real", operator="__abs__", inplace="function", types="ifc")
+def abs(input: Tensor):
+    """The absolute value; of a complex number its modulus. Its gradient at 0 is 0."""
+    return s.abs(input)
+
+
+def _check_complex_sign(computation: DType, *_: Any) -> None:
+    if computation.is_complex:
+        raise NotImplementedError("Unlike NumPy, torch.sign is not intended to support complex numbers. Please use torch.sgn "
+                                  "instead.")
+
+
+@pointwise(check=_check_complex_sign)
+def sign(input: Tensor):
+    """-1, 0 or 1."""
+    return s.sign(input)
+
+
 @pointwise()
-def relu(input: Tensor):
-    """The larger of input and 0."""
-    return where(input > 0, input, where(s.isnan(input), input, 0))
+def sgn(input: Tensor):
+    """-1, 0 or 1; for complex numbers input / abs(input), 0 at 0."""
+    return s.sign(input)
 
 
-@relu.vjp
+def _refuses_complex(message: str, error: type[Exception] = NotImplementedError) -> Any:
+    def check(computation: DType, *_: Any) -> None:
+        if computation.is_complex:
+            raise error(message)
+    return check
+
+
+@pointwise(kind="bool", inplace=False, check=_refuses_complex("signbit is not implemented for complex tensors."))
+def signbit(input: Tensor):
+    """Whether the sign bit is set, which is so for -0.0 too."""
+    return s.signbit(input)
+
+
+@pointwise(inplace="function", types="if", kernel="floor_vml_cpu", check=_refuses_complex("floor is not supported for complex inputs"))
+def floor(input: Tensor):
+    """The largest integer that is not above input."""
+    return s.floor(input)
+
+
+@pointwise(inplace="function", types="if", kernel="ceil_vml_cpu", check=_refuses_complex("ceil is not supported for complex inputs"))
+def ceil(input: Tensor):
+    """The smallest integer that is not below input."""
+    return s.ceil(input)
+
+
+@pointwise(inplace="function", types="if", kernel="trunc_vml_cpu", check=_refuses_complex("trunc is not supported for complex inputs"))
+def trunc(input: Tensor):
+    """input without its fraction."""
+    return s.trunc(input)
+
+
+@pointwise(inplace="function", types="f")
+def frac(input: Tensor):
+    """The fraction of input, with its sign."""
+    return input - s.trunc(input)
+
+
+@frac.vjp
+def _(g):
+    return g
+
+
+def _check_round(computation: DType, operands: Sequence[Any], numbers: Sequence[Any], statics: Sequence[Any]) -> None:
+    name = "round_vml_cpu" if statics[0] == 0 else "round_cpu"
+    if computation is bool_ or computation.is_complex or statics[0] != 0 and not computation.is_floating_point:
+        raise NotImplementedError(f'"{name}" not implemented for \'{computation.scalar_name}\'')
+
+
+@pointwise(inplace="function", check=_check_round,
+           node=lambda operands, statics: "Round" if not statics[0] else "RoundBackward1")
+def round(input: Tensor, *, decimals=0):
+    """The nearest integer, halves to even; or the nearest number with so many decimals."""
+    if decimals == 0:
+        return s.round(input)
+    power = 10.0 ** (decimals if decimals > 0 else -decimals)
+    return s.round(input * power) / power if decimals > 0 else s.round(input / power) * power
+
+
+def _check_positive(computation: DType, *_: Any) -> None:
+    if computation is bool_:
+        raise RuntimeError("The `+` operator, on a bool tensor is not supported.")
+
+
+@composite(dunder="__pos__")
+def positive(input: Tensor) -> Tensor:
+    """input itself. Raises RuntimeError for bool."""
+    _check_positive(input._layout.dtype)
+    return input
+
+
+@pointwise(kind="float", types="f")
+def copysign(input: Tensor, other: Operand):
+    """The magnitude of input with the sign of other."""
+    return s.copysign(input, other)
+
+
+@pointwise(types="f")
+def nextafter(input: Tensor, other: Tensor):
+    """The next floating-point number after input towards other."""
+    return s.nextafter(input, other)
+
+
+def _check_heaviside(computation: DType, operands: Sequence[Any], *_: Any) -> None:
+    if computation.is_complex:
+        raise RuntimeError("heaviside is not yet implemented for complex tensors.")
+    if operands[0]._layout.dtype is not operands[1]._layout.dtype:
+        raise RuntimeError("heaviside is not yet implemented for tensors with different dtypes.")
+
+
+@pointwise(differentiable=False, check=_check_heaviside)
+def heaviside(input: Tensor, values: Tensor):
+    """0 below 0, 1 above, and `values` at 0."""
+    return where(input == 0, values, s.cast(input > 0, values.dtype))
+
+
+# ---------------------------------------------------------------- powers and roots
+
+
+def _square_kind(common: DType) -> tuple[DType, DType]:
+    return (int64, int64) if common is bool_ else (common, common)
+
+
+@pointwise(inplace="function", kind=_square_kind, node="Pow")
+def square(input: Tensor):
+    """input * input."""
+    return input * input
+
+
+@square.vjp
+def _(g, input):
+    return g * (2 * conj(input))
+
+
+@pointwise(kind="float", inplace="function")
+def sqrt(input: Tensor):
+    """The square root."""
+    return s.sqrt(input)
+
+
+@sqrt.vjp
 def _(g, out):
-    return where(out > 0, g, 0)
+    return g / (2 * conj(out))
 
 
-@pointwise(kind="float")
-def sigmoid(input: Tensor):
-    """1 / (1 + exp(-input)), the logistic function."""
-    return 1 / (1 + s.exp(-input))
+@pointwise(kind="float", inplace="function")
+def rsqrt(input: Tensor):
+    """1 / sqrt(input)."""
+    return s.rsqrt(input)
 
 
-@sigmoid.vjp
+@rsqrt.vjp
 def _(g, out):
-    return g * out * (1 - out)
+    return -0.5 * g * conj(out * out * out)
 
 
-@pointwise(kind="float")
-def exp(input: Tensor):
-    """e to the power of each element."""
-    return s.exp(input)
+@pointwise(kind="float", inplace="function")
+def reciprocal(input: Tensor):
+    """1 / input."""
+    return s.reciprocal(input)
 
 
-@exp.vjp
+@reciprocal.vjp
 def _(g, out):
-    return g * out
+    return -g * conj(out * out)
 
 
-@pointwise(kind="bool", operator="__gt__")
-def gt(input: Tensor, other: Operand):
-    """input > other."""
-    return input > other
+def _check_pow(computation: DType, operands: Sequence[Any], *_: Any) -> None:
+    if computation is bool_ and any([x.__class__ is bool for x in operands]):
+        raise NotImplementedError('"pow" not implemented for \'Bool\'')
+
+
+def _pow_node(operands: Sequence[Any], statics: Sequence[Any]) -> str:
+    if operands and operands[0].__class__ in NUMBERS:
+        return "PowBackward2"
+    return "PowBackward0" if operands and operands[1].__class__ in NUMBERS else "PowBackward1"
+
+
+@pointwise(node=_pow_node)
+def pow(input: Tensor, exponent: Operand):
+    """input ** exponent. Raises RuntimeError for integers to a negative integer number."""
+    return s.pow(input, exponent)
+
+
+_general_pow = pow
+
+
+@pointwise(kind=_square_kind, name="_cube", inplace=False, function=False, method=False, node="Pow")
+def _cube(input: Tensor):
+    """input ** 3."""
+    return input * input * input
+
+
+@_cube.vjp
+def _(g, input):
+    return g * (3 * conj(input * input))
+
+
+_POWERS = {2: square, 3: _cube}
+
+
+def pow(input: Any, exponent: Any, *, out: Tensor | None = None) -> Tensor:
+    """input ** exponent, with broadcasting and type promotion; either may be a number.
+
+    Raises RuntimeError for integers to a negative integer number.
+    """
+    if exponent.__class__ is int:
+        if out is None and input.__class__ is Tensor:
+            chosen = _POWERS.get(exponent)
+            if chosen is not None and not modes.active.count:
+                return chosen(input)
+        if exponent < 0 and (input.__class__ in (int, bool) or isinstance(input, Tensor) and not (
+                input._layout.dtype.is_floating_point or input._layout.dtype.is_complex)):
+            raise RuntimeError("Integers to negative integer powers are not allowed.")
+    return _general_pow(input, exponent, out=out)
+
+
+def _pow_operator(self: Tensor, exponent: Any) -> Any:
+    if exponent.__class__ not in NUMBERS and not isinstance(exponent, (Tensor, int, float, complex, np.generic)):
+        return NotImplemented
+    return pow(self, exponent)
+
+
+def _rpow_operator(self: Tensor, base: Any) -> Any:
+    """base ** self."""
+    if base.__class__ not in NUMBERS and not isinstance(base, (Tensor, int, float, complex, np.generic)):
+        return NotImplemented
+    return _general_pow(base, self)
+
+
+def _pow_in_place(self: Tensor, exponent: Any) -> Tensor:
+    """In-place version of pow()."""
+    if exponent.__class__ is int and exponent < 0 and not (
+            self._layout.dtype.is_floating_point or self._layout.dtype.is_complex):
+        raise RuntimeError("Integers to negative integer powers are not allowed.")
+    return _general_pow.inplace(self, exponent)
+
+
+_general_pow.operator.public = pow
+publish("pow", pow)
+publish("pow_", _pow_in_place, function=False)
+Tensor.__pow__, Tensor.__rpow__, Tensor.__ipow__ = _pow_operator, _rpow_operator, _pow_in_place
+
+
+def _double_kind(common: DType) -> tuple[DType, DType]:
+    return (complex128, complex128) if common.is_complex else (float64, float64)
+
+
+@pointwise(kind=_double_kind, node=_pow_node, inplace=False)
+def float_power(input: Tensor, exponent: Operand):
+    """input ** exponent, computed and returned as float64 (complex128 for complex numbers)."""
+    return s.pow(input, exponent)
+
+
+def float_power_(self: Tensor, exponent: Any) -> Tensor:
+    """In-place version of float_power()."""
+    wanted = float_power.operator.dtypes([self, exponent])[1]
+    if self._layout.dtype is not wanted:
+        raise RuntimeError(f"the base given to float_power_ has dtype {self._layout.dtype.scalar_name} but the operation's result "
+                           f"requires dtype {wanted.scalar_name}")
+    return _general_pow.inplace(self, exponent)
+
+
+publish("float_power_", float_power_, function=False)
+
+for _name, _of in (("subtract", "sub"), ("multiply", "mul"), ("divide", "div"), ("true_divide", "div"), ("negative", "neg"), ("absolute", "abs"),
+                   ("fix", "trunc")):
+    alias(_name, _of)

@@ -124,7 +124,7 @@ def view_dtype(input: Any, dtype: DType) -> Any:
                     raise RuntimeError(f"self.stride({dim}) must be divisible by {ratio} {words}, but got {stride}")
             shape, offset = (*shape[:-1], shape[-1] // ratio), offset // ratio
             strides = (*[stride // ratio for stride in strides[:-1]], 1)
-    return view_of(input, offset, Layout.of(shape, strides, dtype, layout.device, layout.flavor))
+    return view_of(input, offset, Layout.of(shape, strides, dtype, layout.device))
 
 
 def _reshape(input: Any, sizes: tuple[int, ...]) -> Any:
@@ -526,7 +526,7 @@ def as_strided(input: Any, size: Sequence[int], stride: Sequence[int], storage_o
     offset = input._offset if storage_offset is None else storage_offset
     shape, strides, start = geometry.as_strided_geometry(plain(tuple(size)), plain(tuple(stride)), offset,
                                                          layout.dtype.itemsize, input._storage.nbytes)
-    made = view_of(input, start, Layout.of(shape, strides, layout.dtype, layout.device, layout.flavor))
+    made = view_of(input, start, Layout.of(shape, strides, layout.dtype, layout.device))
     if input._node is not None:
         remember(made, input, AsStridedBackward0, (shape, strides, start - input._offset))
     return made
@@ -545,7 +545,7 @@ def view_as_real(input: Any) -> Any:
     if not layout.dtype.is_complex:
         raise RuntimeError("view_as_real is only supported for complex tensors")
     made = Layout.of((*layout.shape, 2), (*[2 * stride for stride in layout.strides], 1), layout.dtype.to_real(),
-                     layout.device, layout.flavor)
+                     layout.device)
     pairs = view_of(input, 2 * input._offset, made)
     if input._node is not None:
         remember(pairs, input, _view_as_real_node, ())
@@ -571,7 +571,7 @@ def view_as_complex(input: Any) -> Any:
     if input._offset % 2:
         raise RuntimeError("Tensor must have a storage_offset divisible by 2")
     made = Layout.of(layout.shape[:-1], tuple(stride // 2 for stride in layout.strides[:-1]), layout.dtype.to_complex(),
-                     layout.device, layout.flavor)
+                     layout.device)
     numbers = view_of(input, input._offset // 2, made)
     if input._node is not None:
         remember(numbers, input, _view_as_complex_node, ())

@@ -1,0 +1,46 @@
+"""Copies of matrices with what lies above (tril) or below (triu) a diagonal set to zero. Used by ops.join."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from flambeau.base.layout import Layout
+from flambeau.codegen import launch as launching
+from flambeau.codegen.builder import kernel, module
+from flambeau.codegen.jit import compile_kernel
+from flambeau.codegen.launch import Phase
+from flambeau.codegen.move import MOVED
+
+
+@lru_cache(maxsize=None)
+def _address(type: str, lower: bool, unit_stride: bool) -> int:
+    f = kernel()
+    constants = f.pointer(f.parameter(0))
+    m, n, diagonal, out_batch, out_row, out_column, batch, row, column = (f.load("i64", constants, i) for i in range(9))
+    out, x = f.buffer(0), f.buffer(1)
+    align = 8 if type == "i128" else 0
+    with f.loop(f["begin"], f["end"]) as position:
+        b, r = position.unsigned_div(m), position.unsigned_rem(m)
+        target = f.at(type, out, b * out_batch + r * out_row)
+        source = f.at(type, x, b * batch + r * row)
+        edge = f.minimum(f.maximum(r + diagonal + (1 if lower else 0), 0), n)
+
+        def place(j, step):
+            return j if unit_stride else j * step
+        with f.loop(0 if lower else edge, edge if lower else n) as j:
+            f.store(f.load(type, source, place(j, column), align=align), target, place(j, out_column), align=align)
+        with f.loop(edge if lower else 0, n if lower else edge) as j:
+            f.store(f.value(0, type), target, place(j, out_column), align=align)
+    return compile_kernel(module(f))
+
+
+def triangle_plan(layout: Layout, out: Layout, batch: tuple[int, int, int], lower: bool, diagonal: int):
+    """launch(None, x). batch: how many matrices, and the steps between them in `out` and in x."""
+    m, n = layout.shape[-2:]
+    count, out_step, step = batch
+    constants = [m, n, diagonal, out_step, *out.strides[-2:], step, *layout.strides[-2:]]
+    unit = out.strides[-1] == 1 and layout.strides[-1] == 1
+    total = count * m
+    grain = max(1, 32768 // max(n, 1))
+    phases = [Phase(_address(MOVED[layout.dtype.itemsize], lower, unit), total, grain, constants)] if layout.numel else []
+    return launching.plan(phases, [out], [layout.dtype.itemsize], release=layout.numel > 1 << 20)

@@ -1,0 +1,164 @@
+"""Dropout: of elements, of whole channels, and the forms that keep mean and variance (alpha dropout).
+
+The mask is drawn as PyTorch draws it and kept as booleans; one kernel multiplies and scales. Stands on ops/random.py and
+core.op; offered by the namespace and flambeau.nn.functional.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Callable
+
+import numpy as np
+
+from flambeau.base.dtype import bfloat16
+from flambeau.base.dtype import dtype as DType
+from flambeau.core import create, derive, modes
+from flambeau.core.declare import composite, operator
+from flambeau.core.op import Pointwise, call
+from flambeau.core.tensor import Tensor
+from flambeau.ir import scalar as s
+from flambeau.ops.random import keep_mask
+
+ALPHA = 1.7580993408473766      # minus the limit of SELU for large negative inputs
+
+
+def _kept(input: Any, mask: Any, *, scale: Any) -> Any:
+    return input * s.where(mask, scale, 0)
+
+
+def _kept_shifted(input: Any, mask: Any, *, scale: Any, shift_kept: Any, shift_dropped: Any) -> Any:
+    return input * s.where(mask, scale, 0) + s.where(mask, shift_kept, shift_dropped)
+
+
+KEPT = Pointwise("dropout", _kept, ["input", "mask"], {"scale": 1.0}, undecided=("mask",), node="Mul")
+KEPT_SHIFTED = Pointwise("alpha_dropout", _kept_shifted, ["input", "mask"],
+                         {"scale": 1.0, "shift_kept": 0.0, "shift_dropped": 0.0}, undecided=("mask",), node="Add")
+
+
+def _in_dtype(dtype: DType, value: float) -> float:
+    """A number rounded to a dtype."""
+    if dtype is bfloat16:
+        return float(create.from_bfloat16(create.to_bfloat16(np.array([value], np.float32)))[0])
+    return float(dtype.numpy.type(value))
+
+
+def _scale(dtype: DType, p: float) -> float:
+    """1 / (1 - p) with the rounding of a division in the dtype."""
+    if p == 1:
+        return 0.0
+    wide = np.float64 if dtype.name == "float64" else np.float32
+    return _in_dtype(dtype, float(wide(1) / wide(1 - p)))
+
+
+def _check(p: float) -> None:
+    if not 0 <= p <= 1:
+        raise RuntimeError(f"dropout probability has to be between 0 and 1, but got {p:g}")
+
+
+def _mask(input: Tensor, p: float, feature: bool, keep: float) -> Tensor:
+    dtype = input._layout.dtype
+    if dtype.is_complex:
+        raise NotImplementedError(f"\"bernoulli_scalar_cpu_\" not implemented for '{dtype.scalar_name}'")
+    if not dtype.is_floating_point:
+        raise RuntimeError(f"result type Float can't be cast to the desired output type {dtype.scalar_name}")
+    shape = None
+    if feature:
+        layout = input._layout
+        if layout.ndim < 2:
+            raise RuntimeError("Feature dropout requires at least 2 dimensions in the input")
+        shape = (*layout.shape[:2], *[1] * (layout.ndim - 2))
+    with modes.no_grad():
+        return keep_mask(input, shape, keep)
+
+
+def _drop(input: Tensor, p: float, train: bool, feature: bool, public: Callable, inplace: bool) -> Tensor:
+    _check(p)
+    if p == 0 or not train or input._layout.numel == 0:
+        return input
+    mask = _mask(input, p, feature, 1 - p)
+    numbers = (_scale(input._layout.dtype, p),)
+    if inplace:
+        return derive.inplace(KEPT, public, [input, mask], numbers, ())
+    return call(KEPT, [input, mask], numbers)
+
+
+def _alpha_drop(input: Tensor, p: float, train: bool, feature: bool, public: Callable, inplace: bool) -> Tensor:
+    _check(p)
+    if p == 0 or not train or input._layout.numel == 0:
+        return input
+    mask = _mask(input, p, feature, 1 - p)
+    if p == 1:
+        return derive.inplace(KEPT, public, [input, mask], (0.0,), ()) if inplace else call(KEPT, [input, mask], (0.0,))
+    a = 1 / math.sqrt((ALPHA * ALPHA * p + 1) * (1 - p))
+    numbers = (a, ALPHA * a * p, ALPHA * a * (p - 1))
+    if inplace:
+        return derive.inplace(KEPT_SHIFTED, public, [input, mask], numbers, ())
+    return call(KEPT_SHIFTED, [input, mask], numbers)
+
+
+@composite(method=False)
+def dropout(input: Tensor, p: float, train: bool) -> Tensor:
+    """Zeros each element with probability p and scales the others by 1 / (1 - p). RuntimeError unless 0 <= p <= 1."""
+    return _drop(input, p, train, False, dropout, False)
+
+
+@composite(method=False)
+def dropout_(input: Tensor, p: float, train: bool) -> Tensor:
+    """In-place `dropout`."""
+    return _drop(input, p, train, False, dropout_, True)
+
+
+@composite(method=False)
+def feature_dropout(input: Tensor, p: float, train: bool) -> Tensor:
+    """`dropout` of whole channels of (N, C, *)."""
+    return _drop(input, p, train, True, feature_dropout, False)
+
+
+@composite(method=False)
+def feature_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
+    """In-place `feature_dropout`."""
+    return _drop(input, p, train, True, feature_dropout_, True)
+
+
+@composite(method=False)
+def alpha_dropout(input: Tensor, p: float, train: bool) -> Tensor:
+    """Dropout to the negative limit of SELU, then an affine map that keeps mean 0 and variance 1."""
+    return _alpha_drop(input, p, train, False, alpha_dropout, False)
+
+
+@composite(method=False)
+def alpha_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
+    """In-place `alpha_dropout`."""
+    return _alpha_drop(input, p, train, False, alpha_dropout_, True)
+
+
+@composite(method=False)
+def feature_alpha_dropout(input: Tensor, p: float, train: bool) -> Tensor:
+    """`alpha_dropout` of whole channels of (N, C, *)."""
+    return _alpha_drop(input, p, train, True, feature_alpha_dropout, False)
+
+
+@composite(method=False)
+def feature_alpha_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
+    """In-place `feature_alpha_dropout`."""
+    return _alpha_drop(input, p, train, True, feature_alpha_dropout_, True)
+
+
+@operator(method=False, node="NativeDropoutBackward0", function=False)
+def scaled_where_kept(input: Tensor, mask: Tensor, scale: float) -> Any:
+    """(input where the mask is set, scaled; the mask)."""
+    return call(KEPT, [input, mask], (scale,)), mask
+
+
+@scaled_where_kept.vjp
+def _(gs, mask, scale):
+    return call(KEPT, [gs[0], mask], (scale,))
+
+
+@composite(method=False)
+def native_dropout(input: Tensor, p: float, train: bool | None) -> Any:
+    """(`dropout` of input, the mask of the elements that are kept)."""
+    if train is False or input._layout.numel == 0:
+        return scaled_where_kept(input, keep_mask(input, None, 1.0), 1.0)
+    return scaled_where_kept(input, _mask(input, p, False, 1 - p), _scale(input._layout.dtype, p))

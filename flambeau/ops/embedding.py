@@ -1,0 +1,261 @@
+"""Rows of a table: embedding, embedding_bag, one_hot.
+
+Stands on ops.gathering; the gradient of embedding is a scatter in which each thread owns a range of the table's rows.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flambeau.base.dtype import int64
+from flambeau.base.layout import Layout
+from flambeau.codegen.move import Buffer, Index, Move
+from flambeau.core import modes
+from flambeau.core.declare import composite, operator
+from flambeau.core.derive import NAMESPACE
+from flambeau.core.tensor import Tensor, tensor_from
+from flambeau.ops.gathering import INDEX_TYPES, KernelCheck, first_bad, make_plan, plans
+
+EXPORTED: dict[str, Any] = {}
+
+
+def _move(table: Layout, index: Layout, other: Layout, slots: tuple[int, int, int], write: bool, combine: str | None) -> Move:
+    sizes = (*index.shape, table.shape[1])
+    i = Index(Buffer(slots[2], 0, (*index.strides, 0)), INDEX_TYPES[index.dtype], table.strides[0], table.shape[0])
+    place = Buffer(slots[0], 0, (*[0] * index.ndim, table.strides[1]))
+    return Move(table.dtype, sizes, place, Buffer(slots[1], 0, other.strides), (i,), write, combine, wraps=False)
+
+
+def _check(indices: Tensor) -> None:
+    if indices._layout.dtype not in INDEX_TYPES:
+        raise RuntimeError("Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got "
+                           f"torch.{indices._layout.dtype.scalar_name}Tensor instead (while checking arguments for embedding)")
+
+
+@operator(function=False, method=False, name="embedding", node="EmbeddingBackward0")
+def _embedding(weight: Tensor, indices: Tensor, padding_idx: int = -1, scale_grad_by_freq: bool = False,
+               sparse: bool = False) -> Tensor:
+    """weight[indices]; positions equal to padding_idx give no gradient."""
+    key = ("embedding", weight._layout, indices._layout)
+    launch = plans.get(key)
+    if launch is None:
+        table, index = weight._layout, indices._layout
+        if table.ndim != 2:
+            raise RuntimeError("'weight' must be 2-D")
+        _check(indices)
+        out = Layout.contiguous((*index.shape, table.shape[1]), table.dtype, table.device)
+        launch = plans[key] = make_plan([_move(table, index, out, (1, 0, 2), False, None)], [out], [table, index])
+    try:
+        return launch(None, weight, indices)
+    except KernelCheck:
+        raise IndexError("index out of range in self") from None
+
+
+@_embedding.vjp
+def _(g, indices, padding_idx, scale_grad_by_freq, sparse, layouts):
+    if sparse:
+        raise NotImplementedError("embedding(..., sparse=True): sparse gradients are not supported; leave sparse out")
+    return (_backward(g, indices, layouts[0].shape[0], padding_idx, scale_grad_by_freq),)
+
+
+@operator(function=False, method=False, name="embedding_dense_backward")
+def _backward(grad: Tensor, indices: Tensor, count: int, padding_idx: int, scale_grad_by_freq: bool) -> Tensor:
+    """The gradient of a table of `count` rows: grad summed into the rows that were read."""
+    layout, index = grad._layout, indices._layout
+    table = Layout.contiguous((count, layout.shape[-1]), layout.dtype, layout.device)
+    out = NAMESPACE["zeros"](table.shape, dtype=layout.dtype, device=layout.device)
+    if scale_grad_by_freq:
+        grad = grad * _frequency(indices, count).to(layout.dtype).reciprocal().unsqueeze(-1)
+        layout = grad._layout
+    key = ("embedding_backward", layout, index, count)
+    launch = plans.get(key)
+    if launch is None:
+        launch = plans[key] = make_plan([_move(table, index, layout, (0, 1, 2), True, "add")], [table], [layout, index])
+    try:
+        launch(out, grad, indices)
+    except KernelCheck:
+        raise IndexError("index out of range in self") from None
+    if padding_idx >= 0:
+        out.select(0, padding_idx).zero_()
+    out._storage.version = 0
+    return out
+
+
+@_backward.vjp
+def _(g, indices, padding_idx, scale_grad_by_freq, layouts):
+    made = _embedding(g, indices)
+    if scale_grad_by_freq:
+        made = made / _frequency(indices, g._layout.shape[0]).to(made._layout.dtype).unsqueeze(-1)
+    if padding_idx >= 0:
+        made = made.masked_fill((indices == padding_idx).unsqueeze(-1), 0)
+    return (made,)
+
+
+def _frequency(indices: Tensor, count: int) -> Tensor:
+    """How often each index occurs among the indices."""
+    flat = indices.reshape(-1)
+    counts = NAMESPACE["zeros"]((count,), dtype=int64).index_add_(0, flat, NAMESPACE["ones"](flat._layout.shape, dtype=int64))
+    return counts.index_select(0, flat).reshape(indices._layout.shape)
+
+
+def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None, max_norm: float | None = None, norm_type: float = 2.0,
+              scale_grad_by_freq: bool = False, sparse: bool = False) -> Tensor:
+    """Rows of `weight` (count, size) at the positions `input` (int64 or int32): shape (*input.shape, size).
+
+    padding_idx: the row that gets no gradient; max_norm: rows that are read and longer (in norm_type) are first scaled down in
+    `weight` itself; scale_grad_by_freq: gradients are divided by how often the index occurs. IndexError out of range.
+    """
+    if padding_idx is None and max_norm is None and not sparse:
+        return _embedding(weight, input, -1, scale_grad_by_freq)
+    if padding_idx is not None:
+        rows = weight._layout.shape[0]
+        if not -rows <= padding_idx < rows:
+            raise AssertionError("Padding_idx must be within num_embeddings")
+        if padding_idx < 0:
+            padding_idx += rows
+    else:
+        padding_idx = -1
+    if max_norm is not None:
+        _renormalise(weight, input, max_norm, norm_type)
+    return _embedding(weight, input, padding_idx, scale_grad_by_freq, sparse)
+
+
+def _renormalise(weight: Tensor, indices: Tensor, max_norm: float, norm_type: float) -> None:
+    """Scale the rows that are read down to max_norm, in place."""
+    _check(indices)
+    before, modes.local.grad = modes.local.grad, False
+    try:
+        raw = tensor_from(weight._storage, weight._offset, weight._layout)
+        used = NAMESPACE["unique"](indices.reshape(-1))
+        bad = first_bad(used, weight._layout.shape[0], False)
+        if bad is not None:
+            raise IndexError("index out of range in self")
+        rows = raw.index_select(0, used)
+        length = (rows.abs() ** norm_type).sum(1, keepdim=True) ** (1.0 / norm_type) if norm_type not in (float("inf"), 1.0) else (
+            rows.abs().amax(1, keepdim=True) if norm_type != 1.0 else rows.abs().sum(1, keepdim=True))
+        scaled = NAMESPACE["where"](length > max_norm, rows * (max_norm / (length + 1e-7)), rows)
+        raw.index_copy_(0, used.to(int64), scaled)
+    finally:
+        modes.local.grad = before
+
+
+# ---------------------------------------------------------------- bags
+
+
+def embedding_bag(input: Tensor, weight: Tensor, offsets: Tensor | None = None, max_norm: float | None = None, norm_type: float = 2,
+                  scale_grad_by_freq: bool = False, mode: str = "mean", sparse: bool = False,
+                  per_sample_weights: Tensor | None = None, include_last_offset: bool = False,
+                  padding_idx: int | None = None) -> Tensor:
+    """Sums, means or maxima of rows of `weight` over bags of indices.
+
+    input: (bags, size) of indices, or one vector cut at `offsets`. per_sample_weights: a factor for each index, mode "sum" only.
+    padding_idx: an index that is left out. Returns (bags, weight.shape[1]).
+    """
+    if weight._layout.dtype in INDEX_TYPES and not input._layout.dtype in INDEX_TYPES:
+        input, weight = weight, input
+    if per_sample_weights is not None and input._layout.shape != per_sample_weights._layout.shape:
+        raise ValueError(f"embedding_bag: If per_sample_weights ({list(per_sample_weights._layout.shape)}) is not None, then it must "
+                         f"have the same shape as the input ({list(input._layout.shape)})")
+    if not weight._layout.ndim == 2:
+        raise ValueError(f"weight has to be a 2D Tensor, but got Tensor of dimension {weight._layout.ndim}")
+    if input._layout.ndim == 2:
+        if offsets is not None:
+            raise ValueError("if input is 2D, then offsets has to be None, as input is treated is a mini-batch of fixed length "
+                             f"sequences. However, found offsets of type {type(offsets)}")
+        bags, size = input._layout.shape
+        offsets = NAMESPACE["arange"](0, bags * size, size) if size else NAMESPACE["zeros"]((bags,), dtype=int64)
+        input = input.reshape(-1)
+        per_sample_weights = None if per_sample_weights is None else per_sample_weights.reshape(-1)
+    elif input._layout.ndim == 1:
+        if offsets is None:
+            raise ValueError("offsets has to be a 1D Tensor but got None")
+        if offsets._layout.ndim != 1:
+            raise ValueError("offsets has to be a 1D Tensor")
+        include = 1 if include_last_offset else 0
+        bags = offsets._layout.numel - include
+    else:
+        raise ValueError(f"input has to be 1D or 2D Tensor, but got Tensor of dimension {input._layout.ndim}")
+    if mode not in ("sum", "mean", "max"):
+        raise ValueError("mode has to be one of sum, mean or max")
+    if mode == "max" and (scale_grad_by_freq or sparse):
+        raise ValueError("max mode does not support " + ("scaling the gradient by the frequency" if scale_grad_by_freq else
+                                                          "sparse weights"))
+    if per_sample_weights is not None and mode != "sum":
+        raise NotImplementedError("embedding_bag: per_sample_weights was not None. per_sample_weights is only supported for mode='sum' "
+                                  f"(got mode='{mode}'). Please open a feature request on GitHub.")
+    if sparse:
+        raise NotImplementedError("embedding_bag(..., sparse=True): sparse gradients are not supported; leave sparse out")
+    count = input._layout.numel
+    if padding_idx is not None and padding_idx < 0:
+        padding_idx += weight._layout.shape[0]
+    if max_norm is not None:
+        _renormalise(weight, input, max_norm, norm_type)
+    starts = offsets if offsets._layout.numel == bags else offsets[:bags]
+    if bags and int(starts[0].item()) != 0:
+        raise RuntimeError(f"offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from position 0. However, "
+                           f"got {int(starts[0].item())}")
+    bag = NAMESPACE["searchsorted"](starts.to(int64).contiguous(), NAMESPACE["arange"](count), right=True) - 1
+    if padding_idx is not None:
+        kept = (input != padding_idx).nonzero().reshape(-1)
+        input, bag = input.index_select(0, kept), bag.index_select(0, kept)
+        per_sample_weights = None if per_sample_weights is None else per_sample_weights.index_select(0, kept)
+    rows = _embedding(weight, input, -1, scale_grad_by_freq)
+    if per_sample_weights is not None:
+        rows = rows * per_sample_weights.unsqueeze(1)
+    shape = (bags, weight._layout.shape[1])
+    zeros = NAMESPACE["zeros"](shape, dtype=rows._layout.dtype)
+    if mode == "max":
+        return _bag_maximum(rows, bag, bags)
+    total = zeros.index_add(0, bag, rows)
+    if mode == "mean":
+        counts = NAMESPACE["zeros"]((bags,), dtype=rows._layout.dtype).index_add(0, bag, NAMESPACE["ones"](
+            (bag._layout.numel,), dtype=rows._layout.dtype)).clamp(min=1)
+        total = total / counts.unsqueeze(1)
+    return total
+
+
+def _bag_maximum(rows: Tensor, bag: Tensor, bags: int) -> Tensor:
+    """The maximum of the rows of each bag (0 for empty ones); the gradient goes to the first row that has it."""
+    before, modes.local.grad = modes.local.grad, False
+    try:
+        n, size = rows._layout.shape
+        index = bag.unsqueeze(1).expand(n, size)
+        best = NAMESPACE["zeros"]((bags, size), dtype=rows._layout.dtype).scatter_reduce(0, index, rows.detach(), "amax", include_self=False)
+        place = NAMESPACE["arange"](n).unsqueeze(1).expand(n, size)
+        place = place.masked_fill(rows.detach() != best.gather(0, index), n)
+        first = NAMESPACE["full"]((bags, size), n, dtype=int64).scatter_reduce(0, index, place, "amin")
+    finally:
+        modes.local.grad = before
+    filled = NAMESPACE["cat"]((rows, NAMESPACE["zeros"]((1, size), dtype=rows._layout.dtype)))
+    return filled.gather(0, first)
+
+
+# ---------------------------------------------------------------- one_hot
+
+
+@composite(function=False, method=False)
+def one_hot(input: Tensor, num_classes: int = -1) -> Tensor:
+    """int64 zeros of shape (*input.shape, num_classes) with a 1 where the class is; num_classes -1: the largest class plus one."""
+    if input._layout.dtype is not int64:
+        raise RuntimeError("one_hot is only applicable to index tensor of type LongTensor.")
+    if not input._layout.numel:
+        if num_classes <= 0:
+            raise RuntimeError("Can not infer total number of classes from empty tensor.")
+        return NAMESPACE["empty"]((*input._layout.shape, num_classes), dtype=int64)
+    if num_classes == -1:
+        if int(input.min().item()) < 0:
+            raise RuntimeError("Class values must be non-negative.")
+        num_classes = int(input.max().item()) + 1
+    elif num_classes < 1:
+        raise RuntimeError("num_classes should be positive")
+    made = NAMESPACE["zeros"]((*input._layout.shape, num_classes), dtype=int64)
+    try:
+        return made.scatter_(-1, input.unsqueeze(-1), 1)
+    except RuntimeError:
+        if int(input.min().item()) < 0:
+            raise RuntimeError("Class values must be non-negative.") from None
+        raise RuntimeError("Class values must be smaller than num_classes.") from None
+
+
+EXPORTED.update(embedding=embedding, embedding_bag=embedding_bag, one_hot=one_hot)
+NAMESPACE["embedding"] = _embedding

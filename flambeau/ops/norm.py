@@ -1,0 +1,602 @@
+"""Normalisation: layer, RMS, group, batch and instance norm, local response normalisation.
+
+Each is one fused kernel over rows that computes the statistics and the result while a row is in cache, and one for the gradient of the
+input; gradients of weight and bias are column reductions. When gradients of gradients are wanted, the rules run on ordinary operators
+instead. Stands on core.rows; used by nn.functional.
+"""
+
+from __future__ import annotations
+
+import builtins
+import math
+from typing import Any, Sequence
+
+from flambeau.base import dtype as dtypes
+from flambeau.base.dtype import float32, float64
+from flambeau.base.dtype import dtype as DType
+from flambeau.base.layout import Layout, register_cache
+from flambeau.core import modes
+from flambeau.core.declare import composite, operator
+from flambeau.core.derive import NAMESPACE
+from flambeau.core.op import Pointwise
+from flambeau.core.rows import FULL, KEEPDIM, KEPT, Rows
+from flambeau.core.tensor import Tensor, empty_layout, tensor_from
+from flambeau.ir import scalar as s
+from flambeau.ir.loops import Loop, Row, folded
+from flambeau.ir.scalar import cast, compute_dtype
+from flambeau.ops.reduce import adding, wide
+
+# ---------------------------------------------------------------- kernels
+
+
+def _normalize_stages(elements: tuple, numbers: tuple, weight: bool, bias: bool, running: bool, root_mean: bool) -> tuple:
+    """out, mean, 1 / deviation (and running mean, running variance) of rows; root_mean: no mean is subtracted (RMS norm)."""
+    rest = list(elements[1:])
+    x = elements[0]
+    total = wide(x.dtype)
+    count, eps = numbers[0], numbers[1]
+    stages: list[Any] = []
+    mean = None
+    if not root_mean:
+        stages.append(Loop((adding("sum", cast(x, total)),)))
+        mean = cast(folded("sum", total) / cast(count, total), x.dtype)
+    delta = x if mean is None else x - mean
+    stages.append(Loop((adding("m2", cast(delta * delta, total)),)))
+    variance = folded("m2", total) / cast(count, total)
+    scale = cast(1 / s.sqrt(variance + cast(eps, total)), x.dtype)
+    out = delta * scale
+    if weight:
+        out = out * cast(rest.pop(0), x.dtype)
+    if bias:
+        out = out + cast(rest.pop(0), x.dtype)
+    stages.append(Loop((), ((0, out),)))
+    stores = [(1, scale)] if mean is None else [(1, mean), (2, scale)]
+    if running:
+        before_mean, before_variance = rest
+        momentum, unbias = numbers[2], numbers[3]
+        stores.append((3, before_mean + cast(momentum, before_mean.dtype) * (cast(mean, before_mean.dtype) - before_mean)))
+        fresh = cast(variance * cast(unbias, total), before_variance.dtype)
+        stores.append((4, before_variance + cast(momentum, before_variance.dtype) * (fresh - before_variance)))
+    stages.append(Row(tuple(stores)))
+    return tuple(stages)
+
+
+def _normalize_outputs(dtypes: Sequence[DType], weight: bool, bias: bool, running: bool, root_mean: bool) -> list:
+    saved = compute_dtype(dtypes[0])
+    outputs = [(dtypes[0], FULL), *[(saved, KEEPDIM)] * (1 if root_mean else 2)]
+    if running:
+        outputs += [(dtypes[-2], KEPT), (dtypes[-1], KEPT)]
+    return outputs
+
+
+_NORMALIZE = Rows("normalize", _normalize_stages, _normalize_outputs, number_dtype=lambda dtypes: float64)
+
+
+def _gradient_stages(elements: tuple, numbers: tuple, weight: bool, sums: bool, root_mean: bool, frozen: bool) -> tuple:
+    """The gradient of the input; with `sums` also those of weight and bias, where they run over the same dimensions."""
+    rest = list(elements)
+    x, g = rest.pop(0), rest.pop(0)
+    g = cast(g, x.dtype)
+    mean = None if root_mean else cast(rest.pop(0), x.dtype)
+    scale = cast(rest.pop(0), x.dtype)
+    total = wide(x.dtype)
+    normal = (x if mean is None else x - mean) * scale
+    factor = cast(rest.pop(0), x.dtype) if weight else None
+    count = cast(numbers[0], total)
+    if sums:
+        folds = (adding("g", cast(g, total)), adding("gx", cast(g * normal, total)))
+        part, parallel = folded("g", total), folded("gx", total)
+        if weight:
+            part, parallel = part * cast(factor, total), parallel * cast(factor, total)
+    else:
+        scaled = g if factor is None else g * factor
+        folds = (adding("gx", cast(scaled * normal, total)),)
+        parallel = folded("gx", total)
+        if not root_mean:
+            folds = (adding("g", cast(scaled, total)), *folds)
+            part = folded("g", total)
+    scaled = g if factor is None else g * factor
+    if frozen:
+        inner = scaled
+    else:
+        inner = scaled - normal * cast(parallel / count, x.dtype)
+        if not root_mean:
+            inner = inner - cast(part / count, x.dtype)
+    stages: list[Any] = [Loop(folds), Loop((), ((0, inner * scale),))]
+    if sums:
+        stages.append(Row(((1, cast(folded("gx", total), x.dtype)), (2, cast(folded("g", total), x.dtype)))))
+    return tuple(stages)
+
+
+_GRADIENT = Rows("normalize_backward", _gradient_stages,
+                 lambda dtypes, weight, sums, root_mean, frozen: [
+                     (dtypes[0], FULL), *([(compute_dtype(dtypes[0]), KEPT)] * 2 if sums else [])],
+                 number_dtype=lambda dtypes: float64)
+
+
+def _affine_stages(elements: tuple, numbers: tuple, root_mean: bool) -> tuple:
+    """Gradients of weight and bias over the dimensions that they are broadcast along."""
+    x, g = elements[0], cast(elements[1], elements[0].dtype)
+    mean = None if root_mean else cast(elements[2], x.dtype)
+    normal = (x if mean is None else x - mean) * cast(elements[-1], x.dtype)
+    total = wide(x.dtype)
+    folds = [adding("gx", cast(g * normal, total))]
+    stores = [(0, cast(folded("gx", total), x.dtype))]
+    if not root_mean:
+        folds.append(adding("g", cast(g, total)))
+        stores.append((1, cast(folded("g", total), x.dtype)))
+    return Loop(tuple(folds)), Row(tuple(stores))
+
+
+_AFFINE = Rows("normalize_affine_backward", _affine_stages,
+               lambda dtypes, root_mean: [(compute_dtype(dtypes[0]), KEPT)] * (1 if root_mean else 2))
+
+
+def reshaped(x: Tensor, layout: Layout) -> Tensor:
+    """The elements of a tensor in another layout over the same memory, without a graph."""
+    return tensor_from(x._storage, x._offset, layout)
+
+
+def column(vector: Tensor | None, after: int) -> Tensor | None:
+    """A vector (C,) as (C, 1, ..., 1) with `after` dimensions of size 1, without a graph."""
+    if vector is None or not after:
+        return vector
+    layout = vector._layout
+    return reshaped(vector, Layout.of((*layout.shape, *(1,) * after), (*layout.strides, *(1,) * after), layout.dtype, layout.device))
+
+
+def _check_floating(kernel: str, x: Tensor) -> None:
+    if not x._layout.dtype.is_floating_point:
+        raise NotImplementedError(f'"{kernel}" not implemented for \'{x._layout.dtype.scalar_name}\'')
+
+
+def _check_parameters(x: Tensor, *parameters: Tensor | None) -> None:
+    for p in parameters:
+        if p is not None and p._layout.dtype is not x._layout.dtype and not (
+                p._layout.dtype is float32 and x._layout.dtype.itemsize == 2):
+            raise RuntimeError("mixed dtype (CPU): expect parameter to have scalar type of Float")
+
+
+# ---------------------------------------------------------------- layer norm
+
+
+_layer_plans: dict[Any, Any] = register_cache({})
+
+
+def _check_normalized_shape(input: Tensor, shape: tuple, weight: Tensor | None, bias: Tensor | None, star: str = "[*, ") -> None:
+    if not shape:
+        raise RuntimeError("Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, but got "
+                           "normalized_shape = []")
+    for name, p in (("weight", weight), ("bias", bias)):
+        if p is not None and tuple(p._layout.shape) != shape:
+            raise RuntimeError(f"Expected {name} to be of same shape as normalized_shape, but got {name} of shape "
+                               f"{list(p._layout.shape)} and normalized_shape = {list(shape)}")
+    own = tuple(input._layout.shape)
+    if len(own) < len(shape) or own[len(own) - len(shape):] != shape:
+        raise RuntimeError(f"Given normalized_shape={list(shape)}, expected input with shape {star}"
+                           f"{', '.join(map(str, shape))}], but got input of size{list(own)}")
+
+
+def _learn_layer_norm(input: Tensor, shape: Any, weight: Tensor | None, bias: Tensor | None) -> Any:
+    shape = (shape,) if isinstance(shape, int) else tuple(shape)
+    _check_normalized_shape(input, shape, weight, bias)
+    _check_floating("LayerNormKernelImpl", input)
+    _check_parameters(input, weight, bias)
+    layout = input._layout
+    dims = tuple(range(layout.ndim - len(shape), layout.ndim))
+    count = float(math.prod(shape))
+    given = [p for p in (weight, bias) if p is not None]
+    launch = _NORMALIZE.launcher((input, *given), dims, (count, 1e-5), (weight is not None, bias is not None, False, False))
+    return launch, count
+
+
+@operator(method=False)
+def native_layer_norm(input: Tensor, normalized_shape, weight: Tensor | None, bias: Tensor | None, eps):
+    """(layer norm, mean, 1 / standard deviation) over the last dimensions; the statistics keep those with size 1."""
+    key = (input._layout, normalized_shape, None if weight is None else weight._layout, None if bias is None else bias._layout)
+    try:
+        launch, count = _layer_plans[key]
+    except (KeyError, TypeError):
+        launch, count = made = _learn_layer_norm(input, normalized_shape, weight, bias)
+        if normalized_shape.__class__ is tuple:
+            _layer_plans[key] = made
+    if weight is None:
+        return launch(None, None, None, input, count, eps) if bias is None else launch(None, None, None, input, bias, count, eps)
+    if bias is None:
+        return launch(None, None, None, input, weight, count, eps)
+    return launch(None, None, None, input, weight, bias, count, eps)
+
+
+@native_layer_norm.vjp
+def _(gs, outs, input, normalized_shape, weight, bias, eps, need):
+    size = 1 if isinstance(normalized_shape, int) else len(normalized_shape)
+    ndim = input._layout.ndim
+    over, along = tuple(range(ndim - size, ndim)), tuple(range(ndim - size))
+    if modes.local.grad or gs[1] is not None or gs[2] is not None:
+        return _gradients_by_operators(gs, input, over, along, weight, bias, eps, need)
+    g, mean, scale = gs[0], outs[1], outs[2]
+    dx = dw = db = None
+    if need["input"]:
+        factor = () if weight is None else (weight,)
+        dx = _GRADIENT((input, g, mean, scale, *factor), over, (float(_count(input, over)),), (weight is not None, False, False, False))
+    if need["weight"] or need["bias"]:
+        dw, db = _AFFINE((input, g, mean, scale), along, (), (False,))
+    return dx, dw if need["weight"] else None, db if need["bias"] else None
+
+
+def _count(x: Tensor, dims: Sequence[int]) -> int:
+    return math.prod([x._layout.shape[d] for d in dims])
+
+
+def _gradients_by_operators(gs, input, over, along, weight, bias, eps, need, root_mean=False) -> tuple:
+    """The gradients of a norm over `over` with affine parameters broadcast along `along`, in differentiable operators."""
+    mean = None if root_mean else input.mean(over, True)
+    delta = input if mean is None else input - mean
+    scale = ((delta * delta).mean(over, True) + eps).rsqrt()
+    normal = delta * scale
+    g = gs[0]
+    dx = dw = db = None
+    if g is not None:
+        if need["input"]:
+            scaled = g if weight is None else g * weight
+            dx = scaled - normal * (scaled * normal).mean(over, True)
+            if mean is not None:
+                dx = dx - scaled.mean(over, True)
+            dx = dx * scale
+        if need["weight"]:
+            dw = (g * normal).sum(along, True) if along else g * normal
+        if need.get("bias"):
+            db = g.sum(along, True) if along else g
+    if need["input"] and len(gs) > 1:
+        count = _count(input, over)
+        for extra in ([] if gs[1] is None else [(gs[1] / count).expand(input._layout.shape)]) + (
+                [] if gs[2] is None else [gs[2] * scale * scale * normal * (-1 / count)]):
+            dx = extra if dx is None else dx + extra
+    return dx, dw, db
+
+
+def layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-5):
+    """Normalise over the last dimensions (those of `normalized_shape`) to mean 0 and variance 1, then scale and shift.
+
+    weight, bias: of shape `normalized_shape`, or None. Returns a tensor of the shape and dtype of input.
+    Raises RuntimeError if the shapes don't fit.
+    """
+    if normalized_shape.__class__ is list:
+        normalized_shape = tuple(normalized_shape)
+    return native_layer_norm(input, normalized_shape, weight, bias, eps)[0]
+
+
+# ---------------------------------------------------------------- RMS norm
+
+
+@operator(function=False, method=False, node="MulBackward0")
+def fused_rms_norm(input: Tensor, shape, weight: Tensor | None, eps):
+    """(RMS norm, 1 / root mean square) over the last dimensions."""
+    layout = input._layout
+    over = tuple(range(layout.ndim - len(shape), layout.ndim))
+    given = () if weight is None else (weight,)
+    return _NORMALIZE((input, *given), over, (float(math.prod(shape)), eps), (weight is not None, False, False, True))
+
+
+@fused_rms_norm.vjp
+def _(gs, outs, input, shape, weight, eps, need):
+    ndim = input._layout.ndim
+    over, along = tuple(range(ndim - len(shape), ndim)), tuple(range(ndim - len(shape)))
+    if modes.local.grad or gs[1] is not None:
+        return _gradients_by_operators(gs[:1], input, over, along, weight, None, eps, need, root_mean=True)[:2]
+    factor = () if weight is None else (weight,)
+    dx = _GRADIENT((input, gs[0], outs[1], *factor), over, (float(math.prod(shape)),), (weight is not None, False, True, False)) \
+        if need["input"] else None
+    return dx, _AFFINE((input, gs[0], outs[1]), along, (), (True,)) if need["weight"] else None
+
+
+@composite(method=False)
+def rms_norm(input: Tensor, normalized_shape, weight: Tensor | None = None, eps=None):
+    """input / sqrt(mean of its squares over the last dimensions + eps), times weight; eps None: that of the dtype.
+
+    weight: of shape `normalized_shape`, or None. Raises RuntimeError if the shapes don't fit.
+    """
+    shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+    _check_normalized_shape(input, shape, weight, None, star="[*")
+    dtype = input._layout.dtype
+    if dtype.is_complex or not dtype.is_floating_point:
+        _check_floating("rms_norm", input)
+    if eps is None:
+        eps = dtypes.finfo(compute_dtype(dtype)).eps
+    out = fused_rms_norm(input, shape, weight, float(eps))[0]
+    if weight is not None and weight._layout.dtype is not dtype:
+        return out.to(dtypes.promote_types(weight._layout.dtype, dtype))
+    return out
+
+
+# ---------------------------------------------------------------- batch norm
+
+
+def _check_channels(input: Tensor, channels: int, **vectors: Tensor | None) -> None:
+    for name, vector in vectors.items():
+        if vector is not None and vector._layout.numel != channels:
+            raise RuntimeError(f"{name} should contain {channels} elements not {vector._layout.numel}")
+
+
+@operator(method=False)
+def native_batch_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None,
+                      running_var: Tensor | None, training, momentum, eps):
+    """(batch norm, mean, 1 / standard deviation) per channel (dimension 1).
+
+    training: by the batch's own statistics, which move `running_mean` and `running_var` in place; else by those two.
+    """
+    layout = input._layout
+    _check_floating("batch_norm", input)
+    channels = layout.shape[1]
+    if (running_mean is None or running_var is None) and not training:
+        raise RuntimeError(f"running_{'mean' if running_mean is None else 'var'} must be defined in evaluation mode")
+    _check_channels(input, channels, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
+    after = layout.ndim - 2
+    if not training:
+        out = _frozen(input, column(weight, after), column(bias, after), column(running_mean, after), column(running_var, after),
+                      float(eps))
+        nothing = Layout.contiguous((0,), compute_dtype(layout.dtype), layout.device)
+        return out, empty_layout(nothing), empty_layout(nothing)
+    over = (0, *range(2, layout.ndim))
+    count = _count(input, over)
+    numbers: tuple = (float(count), float(eps))
+    inputs = [input, *[column(p, after) for p in (weight, bias) if p is not None]]
+    track = running_mean is not None and running_var is not None
+    if track:
+        inputs += [column(running_mean, after), column(running_var, after)]
+        numbers += (float(momentum), count / (count - 1) if count > 1 else math.nan)
+    statics = (weight is not None, bias is not None, track, False)
+    outs = (None, None, None, running_mean, running_var) if track else None
+    out, mean, scale, *_ = _NORMALIZE(inputs, over, numbers, statics, outs)
+    vector = Layout.contiguous((channels,), mean._layout.dtype, layout.device)
+    return out, reshaped(mean, vector), reshaped(scale, vector)
+
+
+def _frozen_body(x: Any, mean: Any, variance: Any, weight: Any = None, bias: Any = None, eps: Any = 0.0) -> Any:
+    dtype = x.dtype
+    out = (x - cast(mean, dtype)) * (1 / s.sqrt(cast(variance, dtype) + eps))
+    if weight is not None:
+        out = out * cast(weight, dtype)
+    return out if bias is None else out + cast(bias, dtype)
+
+
+def _frozen_with(weight: bool, bias: bool) -> Pointwise:
+    names = ["x", "mean", "variance", *(["weight"] if weight else []), *(["bias"] if bias else [])]
+
+    def body(*values: Any, eps: Any) -> Any:
+        return _frozen_body(**dict(zip(names, values)), eps=eps)
+    return Pointwise("batch_norm_frozen", body, names, {"eps": 1e-5}, undecided=names[1:], node="NativeBatchNorm")
+
+
+_FROZEN = {(w, b): _frozen_with(w, b) for w in (False, True) for b in (False, True)}
+
+
+def _frozen(x: Tensor, weight: Tensor | None, bias: Tensor | None, mean: Tensor, variance: Tensor, eps: float) -> Tensor:
+    given = [p for p in (weight, bias) if p is not None]
+    return _FROZEN[weight is not None, bias is not None].compute((x, mean, variance, *given), (eps,))
+
+
+def _wide_column(vector: Tensor | None, after: int) -> Tensor | None:
+    """A vector (C,) as (C, 1, ..., 1), as a differentiable view."""
+    return vector if vector is None or not after else vector.reshape(-1, *(1,) * after)
+
+
+@native_batch_norm.vjp
+def _(gs, outs, input, weight, bias, running_mean, running_var, training, eps, need):
+    layout = input._layout
+    over, after = (0, *range(2, layout.ndim)), layout.ndim - 2
+    channels = layout.shape[1]
+    g = gs[0]
+    if modes.local.grad or g is None:
+        return _batch_gradients_by_operators(gs, input, weight, bias, running_mean, running_var, training, eps, need)
+    if training:
+        mean, scale = column(outs[1], after), column(outs[2], after)
+    else:
+        mean = column(running_mean, after)
+        scale = (column(running_var, after).to(compute_dtype(layout.dtype)) + eps).rsqrt()
+    factor = () if weight is None else (column(weight, after),)
+    dx, dw, db = _GRADIENT((input, g, mean, scale, *factor), over, (float(_count(input, over)),),
+                           (weight is not None, True, False, not training))
+    vector = Layout.contiguous((channels,), dw._layout.dtype, layout.device)
+    return (dx if need["input"] else None, reshaped(dw, vector) if need["weight"] else None,
+            reshaped(db, vector) if need["bias"] else None, None, None)
+
+
+def _batch_gradients_by_operators(gs, input, weight, bias, running_mean, running_var, training, eps, need) -> tuple:
+    """The gradients in differentiable operators, for gradients of gradients."""
+    layout = input._layout
+    over, after = (0, *range(2, layout.ndim)), layout.ndim - 2
+    wide_weight = _wide_column(weight, after)
+    if training:
+        columns = tuple(None if g is None else _wide_column(g, after).unsqueeze(0) for g in gs[1:])
+        dx, dw, db = _gradients_by_operators((gs[0], *columns), input, over, over, wide_weight, bias, eps, need)
+    else:
+        scale = (_wide_column(running_var, after) + eps).rsqrt()
+        g = gs[0]
+        dx = g * scale if weight is None else g * scale * wide_weight
+        dw = (g * (input - _wide_column(running_mean, after)) * scale).sum(over) if need["weight"] else None
+        db = g.sum(over) if need["bias"] else None
+    return (dx if need["input"] else None, None if dw is None else dw.reshape(-1), None if db is None else db.reshape(-1), None, None)
+
+
+def batch_norm(input, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-5):
+    """Normalise each channel (dimension 1) over the batch and all other dimensions, then scale and shift.
+
+    input: (N, C, ...); running_mean, running_var, weight, bias: (C,) or None. In training the batch's own statistics are used, and
+    the running ones move by `momentum` towards them. Raises ValueError when there is one value per channel to train on.
+    """
+    if training:
+        shape = input.size()
+        if shape[0] * math.prod(shape[2:]) == 1:
+            raise ValueError(f"Expected more than 1 value per channel when training, got input size {shape}")
+    return native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)[0]
+
+
+# ---------------------------------------------------------------- group and instance norm
+
+
+def _grouped(input: Tensor, groups: int) -> tuple[Tensor, int]:
+    """(contiguous input as (N, groups, channels of a group, elements), channels), without a graph."""
+    if not input._layout.is_contiguous:
+        input = input.contiguous()
+    layout = input._layout
+    n, c = layout.shape[:2]
+    shape = (n, groups, c // groups, math.prod(layout.shape[2:]))
+    return reshaped(input, Layout.contiguous(shape, layout.dtype, layout.device)), c
+
+
+def _by_group(vector: Tensor | None, groups: int) -> Tensor | None:
+    """A vector (C,) as (groups, channels of a group, 1), without a graph."""
+    if vector is None:
+        return None
+    layout = vector._layout
+    per, step = layout.shape[0] // groups, layout.strides[0]
+    return reshaped(vector, Layout.of((groups, per, 1), (per * step, step, 1), layout.dtype, layout.device))
+
+
+@operator(function=False, method=False, node="NativeGroupNorm", name="native_group_norm")
+def fused_group_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, groups, eps):
+    """(group norm, mean, 1 / standard deviation); the statistics are (N, groups)."""
+    _check_floating("GroupNormKernelImpl", input)
+    _check_parameters(input, weight, bias)
+    x, _ = _grouped(input, groups)
+    given = [_by_group(p, groups) for p in (weight, bias) if p is not None]
+    numbers = (float(_count(x, (2, 3))), float(eps))
+    out, mean, scale = _NORMALIZE((x, *given), (2, 3), numbers, (weight is not None, bias is not None, False, False))
+    flat = Layout.contiguous(x._layout.shape[:2], mean._layout.dtype, x._layout.device)
+    return (reshaped(out, Layout.contiguous(input._layout.shape, out._layout.dtype, out._layout.device)), reshaped(mean, flat),
+            reshaped(scale, flat))
+
+
+@fused_group_norm.vjp
+def _(gs, outs, input, weight, bias, groups, eps, need):
+    if modes.local.grad or gs[1] is not None or gs[2] is not None:
+        n, c = input._layout.shape[:2]
+        split = (n, groups, c // groups, -1)
+        wide_gs = (None if gs[0] is None else gs[0].reshape(split), *[None if g is None else g.reshape(n, groups, 1, 1) for g in gs[1:]])
+        wide_weight = None if weight is None else weight.reshape(groups, -1, 1)
+        dx, dw, db = _gradients_by_operators(wide_gs, input.reshape(split), (2, 3), (0, 3), wide_weight, bias, eps, need)
+        return (None if dx is None else dx.reshape(input._layout.shape), None if dw is None else dw.reshape(-1),
+                None if db is None else db.reshape(-1))
+    (x, c), (g, _) = _grouped(input, groups), _grouped(gs[0], groups)
+    shape = x._layout.shape
+    statistic = Layout.contiguous((shape[0], groups, 1, 1), outs[1]._layout.dtype, x._layout.device)
+    mean, scale = reshaped(outs[1], statistic), reshaped(outs[2], statistic)
+    dx = dw = db = None
+    if need["input"]:
+        factor = () if weight is None else (_by_group(weight, groups),)
+        dx = _GRADIENT((x, g, mean, scale, *factor), (2, 3), (float(_count(x, (2, 3))),), (weight is not None, False, False, False))
+        dx = reshaped(dx, Layout.contiguous(input._layout.shape, dx._layout.dtype, dx._layout.device))
+    if need["weight"] or need["bias"]:
+        dw, db = (reshaped(d, Layout.contiguous((c,), d._layout.dtype, d._layout.device))
+                  for d in _AFFINE((x, g, mean, scale), (0, 3), (), (False,)))
+    return dx, dw if need["weight"] else None, db if need["bias"] else None
+
+
+def _check_group_norm(input: Tensor, groups: int, weight: Tensor | None, bias: Tensor | None) -> None:
+    shape = list(input._layout.shape)
+    if len(shape) < 2:
+        raise RuntimeError(f"Expected at least 2 dimensions for input tensor but received {len(shape)}")
+    if groups <= 0:
+        raise RuntimeError(f"Expected num groups to be greater than 0, got {groups}")
+    if shape[1] % groups:
+        raise RuntimeError("Expected number of channels in input to be divisible by num_groups, but got input of shape "
+                           f"{shape} and num_groups={groups}")
+    for name, p in (("weight", weight), ("bias", bias)):
+        if p is not None and tuple(p._layout.shape) != (shape[1],):
+            raise RuntimeError(f"Expected {name} to be a vector of size equal to the number of channels in input, but got {name} of "
+                               f"shape {list(p._layout.shape)} and input of shape {shape}")
+
+
+@composite(method=False)
+def group_norm(input: Tensor, num_groups, weight: Tensor | None = None, bias: Tensor | None = None, eps=1e-5, cudnn_enabled=True):
+    """Normalise each group of channels of each sample, then scale and shift per channel.
+
+    input: (N, C, ...); weight, bias: (C,) or None. Raises RuntimeError unless num_groups divides C.
+    """
+    _check_group_norm(input, num_groups, weight, bias)
+    return fused_group_norm(input, weight, bias, num_groups, eps)[0]
+
+
+def functional_group_norm(input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None,
+                          eps: float = 1e-5) -> Tensor:
+    """nn.functional.group_norm: see group_norm. Raises ValueError when there is one value per group."""
+    shape = input.size()
+    if len(shape) < 2:
+        raise RuntimeError(f"Expected at least 2 dimensions for input tensor but received {len(shape)}")
+    if shape[0] * shape[1] // num_groups * math.prod(shape[2:]) == 1:
+        raise ValueError("Expected more than 1 value per channel when training, got input size "
+                         f"{[shape[0] * shape[1] // num_groups, num_groups, *shape[2:]]}")
+    return group_norm(input, num_groups, weight, bias, eps)
+
+
+def instance_norm(input, running_mean=None, running_var=None, weight=None, bias=None, use_input_stats=True, momentum=0.1, eps=1e-5):
+    """Normalise each channel of each sample over its spatial dimensions, then scale and shift per channel.
+
+    input: (N, C, ...); the vectors: (C,) or None. use_input_stats False: by the running statistics, else these move (by the mean over
+    the batch) in place. Raises ValueError when there is one element to a channel.
+    """
+    if use_input_stats:
+        size = input.size()
+        if math.prod(size[2:]) == 1:
+            raise ValueError(f"Expected more than 1 spatial element when training, got input size {size}")
+    n, c = input.shape[:2]
+
+    def repeated(vector: Any) -> Any:
+        return None if vector is None else vector.repeat(n)
+    mean, variance = repeated(running_mean), repeated(running_var)
+    flat = input.contiguous().view(1, n * c, *input.shape[2:])
+    out = native_batch_norm(flat, repeated(weight), repeated(bias), mean, variance, use_input_stats, momentum, eps)[0]
+    if use_input_stats:
+        for running, moved in ((running_mean, mean), (running_var, variance)):
+            if running is not None:
+                running.detach().copy_(moved.view(n, c).mean(0))
+    return out.view(input.shape)
+
+
+# ---------------------------------------------------------------- local response
+
+
+def local_response_norm(input, size, alpha=1e-4, beta=0.75, k=1.0):
+    """input / (k + alpha * mean of the squares of `size` neighbouring channels) ** beta; input: (N, C, ...) with 3 dimensions at least."""
+    if input.dim() < 3:
+        raise ValueError(f"Expected 3D or higher dimensionality                          input (got {input.dim()} dimensions)")
+    if input.numel() == 0:
+        return input
+    squares = input * input
+    channels = input.size(1)
+    total = squares
+    for shift in [d for d in range(-(size // 2), (size - 1) // 2 + 1) if d and builtins.abs(d) < channels]:
+        moved = NAMESPACE["zeros_like"](squares.narrow(1, 0, builtins.abs(shift)))
+        rest = channels - builtins.abs(shift)
+        parts = [squares.narrow(1, shift, rest), moved] if shift > 0 else [moved, squares.narrow(1, 0, rest)]
+        total = total + NAMESPACE["cat"](parts, 1)
+    return input / (total * (alpha / size) + k).pow(beta)
+
+
+@composite(method=False, name="batch_norm")
+def _torch_batch_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None,
+                      running_var: Tensor | None, training, momentum, eps, cudnn_enabled):
+    """torch.batch_norm: see nn.functional.batch_norm."""
+    return native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)[0]
+
+
+@composite(method=False, name="layer_norm")
+def _torch_layer_norm(input: Tensor, normalized_shape, weight: Tensor | None = None, bias: Tensor | None = None, eps=1e-5,
+                      cudnn_enable=True):
+    """torch.layer_norm: see nn.functional.layer_norm."""
+    return layer_norm(input, normalized_shape, weight, bias, eps)
+
+
+@composite(method=False, name="instance_norm")
+def _torch_instance_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None,
+                         running_var: Tensor | None, use_input_stats, momentum, eps, cudnn_enabled):
+    """torch.instance_norm: see nn.functional.instance_norm."""
+    return instance_norm(input, running_mean, running_var, weight, bias, use_input_stats, momentum, eps)
+
+
+@composite(method=False)
+def native_group_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, N, C, HxW, group, eps):
+    """(group norm, mean, 1 / standard deviation) with the sizes given; the statistics are (N, group)."""
+    _check_group_norm(input, group, weight, bias)
+    return fused_group_norm(input, weight, bias, group, eps)

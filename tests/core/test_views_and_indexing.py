@@ -1,0 +1,78 @@
+"""Views, indexing and assignment replayed: shapes, strides, offsets, node names, values and words that PyTorch gave.
+
+`views_recorded.json` holds pairs of an expression and its outcome. To record again (under PyTorch):
+FLAMBEAU_TEST_IMPL=torch python tests/core/test_views_and_indexing.py
+"""
+
+import json
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+from implementation import torch
+
+FILE = Path(__file__).parent / "views_recorded.json"
+RECORDED = json.loads(FILE.read_text())
+
+
+def view_names():
+    x = torch.zeros(2, 3, 4, requires_grad=True)
+    return {
+        "torch": torch, "x": x, "z": torch.zeros((), requires_grad=True), "v": torch.zeros(3, requires_grad=True),
+        "i": torch.zeros(2, 3, dtype=torch.int64), "tr": x.detach().transpose(0, 2).requires_grad_(),
+        "c": torch.zeros(2, 3, dtype=torch.complex64, requires_grad=True),
+    }
+
+
+def index_names():
+    return {"torch": torch, "np": np, "x": torch.arange(24.0).view(2, 3, 4), "v": torch.arange(3.0),
+            "z": torch.tensor(5.0), "m": torch.ones(2, 3, dtype=torch.bool), "i": torch.tensor([0, 1])}
+
+
+def described(result):
+    if isinstance(result, torch.Tensor):
+        node = None if result.grad_fn is None else result.grad_fn.name()
+        return [list(result.shape), list(result.stride()), result.storage_offset(), node]
+    return [type(result).__name__, *map(described, result)]
+
+
+def replay_view(expression):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return described(eval(expression, view_names()))
+        except Exception as error:
+            return [type(error).__name__, str(error).split("\n")[0]]
+
+
+def replay_index(statement):
+    names = index_names()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            if " = " in statement:
+                exec(statement, names)
+                result = names["x"]
+            else:
+                result = eval(statement, names)
+        except Exception as error:
+            return [type(error).__name__, str(error).split("\n")[0]]
+    return [list(result.shape), result.flatten().tolist()]
+
+
+@pytest.mark.parametrize("expression", RECORDED["views"])
+def test_view(expression):
+    assert replay_view(expression) == RECORDED["views"][expression]
+
+
+@pytest.mark.parametrize("statement", RECORDED["indexing"])
+def test_index(statement):
+    assert replay_index(statement) == RECORDED["indexing"][statement]
+
+
+if __name__ == "__main__":
+    FILE.write_text(json.dumps({
+        "views": {expression: replay_view(expression) for expression in RECORDED["views"]},
+        "indexing": {statement: replay_index(statement) for statement in RECORDED["indexing"]},
+    }, indent=0) + "\n")
