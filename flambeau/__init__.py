@@ -17,6 +17,7 @@ from flambeau.base.dtype import (
 from flambeau.base.layout import (
     Size, channels_last, channels_last_3d, contiguous_format, layout, memory_format, preserve_format, strided)
 from flambeau.core import derive as _derive
+from flambeau.core import overrides as _overrides
 from flambeau.core.modes import (
     autocast, enable_grad, inference_mode, is_grad_enabled, is_inference_mode_enabled, no_grad, set_grad_enabled)
 from flambeau.core.printing import set_printoptions
@@ -25,6 +26,10 @@ from flambeau.core.threads import get_num_interop_threads, get_num_threads, set_
 from flambeau.version import __version__
 
 globals().update(_dtypes.all_dtypes())
+_overrides.ask_everywhere(_derive.NAMESPACE, never=(
+    "tensor", "scalar_tensor", "as_tensor", "asarray", "from_numpy", "frombuffer", "empty", "empty_strided", "full", "zeros", "ones",
+    "arange", "range", "linspace", "logspace", "eye", "tril_indices", "triu_indices", "rand", "randn", "randint", "randperm",
+    "is_tensor", "from_dlpack", "cat", "stack", "reshape", "permute", "transpose", "clone", "numel"))
 globals().update(_derive.NAMESPACE)
 _derive.save_code()
 

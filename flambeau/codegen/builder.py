@@ -16,7 +16,7 @@ import struct
 from contextlib import contextmanager
 from typing import Iterator
 
-INTEGERS = {"i1", "i8", "i16", "i32", "i64"}
+INTEGERS = {"i1", "i8", "i16", "i32", "i64", "i128"}
 FLOATS = {"half", "bfloat", "float", "double"}
 KERNEL_PARAMETERS = [("p", "ptr"), ("begin", "i64"), ("end", "i64"), ("thread", "i64")]
 

@@ -12,7 +12,7 @@ from math import gcd
 from typing import NamedTuple
 
 from flambeau.codegen import state
-from flambeau.codegen.conv_band import Reach, Tensor5, Triple, geometry
+from flambeau.codegen.conv_band import Reach, Tensor5, Triple, geometry, row_order
 from flambeau.codegen.conv_depthwise import depthwise_kernel, depthwise_weight_kernel
 from flambeau.codegen.conv_gather import BLOCK_STEPS, BOX_PIXELS, TILE_SLOTS, forward_kernel, weights_kernel
 from flambeau.codegen.conv_weight import (
@@ -24,7 +24,7 @@ from flambeau.codegen.conv_weight import (
     weight_kernel,
 )
 from flambeau.codegen.gemm import Matrix, gemm_phases, pack_kernel
-from flambeau.codegen.gemm_micro import BYTES, Epilogue, Kind, kind_of, micro_table, register_rows, relu
+from flambeau.codegen.gemm_micro import BYTES, Epilogue, Kind, kind_of, micro_table, register_rows, relu, row_counts
 from flambeau.codegen.launch import Phase
 from flambeau.codegen.pack import stride_class
 
@@ -99,7 +99,7 @@ def _gather_phases(
         total = g.boxes * groups
         return [
             Phase(
-                depthwise_kernel(kind, finish, _rows_contiguous(source, size), taps),
+                depthwise_kernel(kind, finish, row_order(source, size, stride), taps),
                 total,
                 max(1, total // (16 * threads)),
                 constants,
@@ -177,7 +177,7 @@ def _gather_phases(
         weights,
         0,
         0,
-        micro_table(kind, 2, height, True, True),
+        micro_table(kind, 2, height, True, True, row_counts(rows, row_step)),
         len(heights),
         len(reach[2]),
         *heights,
@@ -186,17 +186,13 @@ def _gather_phases(
     total = groups * count_m * g.boxes
     phases.append(
         Phase(
-            forward_kernel(kind, finish, _rows_contiguous(source, size)),
+            forward_kernel(kind, finish, row_order(source, size, stride)),
             total,
             max(1, total // (16 * threads)),
             constants,
         )
     )
     return phases, scratch + share * threads
-
-
-def _rows_contiguous(source: Tensor5, size: Triple) -> bool:
-    return source.strides[4] == 1 or size[2] == 1
 
 
 def _flat(strides: tuple[int, ...], out: Triple) -> int | None:
@@ -457,17 +453,18 @@ def conv_grad_weight_phases(
         raise NotImplementedError("conv weight gradient: make the output's gradient contiguous first")
     size_of, width, height = BYTES[kind.compute], 2 * kind.lanes, register_rows()
     reach = _dilated(kernel, dilation)
-    unit = _rows_contiguous(x, size)
+    order_of_rows = row_order(x, size, stride)
     if inputs == rows_of == 1 and (step == 1 or out[2] == 1):
         g = geometry(kind, images, groups, 1, size, reach, stride, pad, out, 1 << 30, images, x, 1)
         share = ((g.band * size_of + 255) // 64 + taps) * 64 + 128
         constants = (*g.constants, 0, share, dy.slot, *dy.strides, weight_slot, *g.taps)
         return [
-            Phase(depthwise_weight_kernel(kind, unit), groups, max(1, groups // (16 * threads)), constants)
+            Phase(depthwise_weight_kernel(kind, order_of_rows), groups, max(1, groups // (16 * threads)), constants)
         ], share * threads
     swapped = outputs > channels and _pointwise(size, kernel, stride, pad, groups, x, dy)
     if swapped:  # the operand that is transposed while it is packed should be the smaller one
         x, dy, inputs, rows_of, step = dy, x, outputs, channels, 1
+        order_of_rows = "copy"
     phases: list[Phase] = []
     panels = -(-rows_of // width)
     order = "lane" if dy.strides[1] == 1 or rows_of == 1 else "depth" if step == 1 or pixels == 1 else "any"
@@ -523,10 +520,10 @@ def conv_grad_weight_phases(
         dy.slot,
         *dy.strides[:2],
         step,
-        patch_table(kind),
+        patch_table(kind, row_counts(rows, row_step) | row_counts(inputs % g.block * taps, row_step)),
         *g.taps,
     )
-    phases.append(Phase(weight_kernel(kind, unit, order if fused else None), slices * groups * blocks, 1, constants))
+    phases.append(Phase(weight_kernel(kind, order_of_rows, order if fused else None), slices * groups * blocks, 1, constants))
     row_tiles = -(-inputs * taps // (kind.lanes * ROW_VECTORS))
     total = groups * row_tiles
     phases.append(

@@ -100,7 +100,13 @@ def box_of(f: Kernel, c: dict[str, Value], index: Value) -> Box:
     )
 
 
-def fill_function(kind: Kind, unit: bool) -> Kernel:
+def row_order(source: Tensor5, size: Triple, stride: Triple) -> str:
+    """How rows of the input are copied: "copy", "halves" (contiguous, stride 2) or "elements"."""
+    contiguous = source.strides[4] == 1 or size[2] == 1
+    return "copy" if contiguous and stride[2] == 1 else "halves" if contiguous and stride[2] == 2 else "elements"
+
+
+def fill_function(kind: Kind, order: str) -> Kernel:
     """void fill(source, target, offset, size, stride, in_x, phase): one padded row, its columns sorted by stride phase.
 
     Element x of phase h is source[offset + x * stride + h] where that lies in [0, size), and zero elsewhere.
@@ -185,22 +191,18 @@ def fill_function(kind: Kind, unit: bool) -> Kernel:
                 value = widen(f, kind, f.load(storage, f.at(storage, f["source"], safe * f["in_x"])))
                 f.store(f.select(inside, value, 0), target, h * phase + x)
 
-    if not unit:
-        scalars()
-        return f
-    with f.branches(f["stride"].equals(1)) as otherwise:
+    if order == "copy":
         copy()
-        otherwise()
-        with f.branches(f["stride"].equals(2)) as otherwise_two:
-            with f.loop(0, phase, lanes) as x:
-                start = offset + x * 2
-                low, high = read(start), read(start + lanes)
-                for h in range(2):
-                    # each phase is written to its own place, so neither may run over into the other
-                    chosen = f.shuffle(low, high, range(h, 2 * lanes, 2))
-                    f.masked_store(chosen, f.at(kind.compute, target, x + phase * h), f.mask(phase - x, lanes))
-            otherwise_two()
-            scalars()
+    elif order == "halves":
+        with f.loop(0, phase, lanes) as x:
+            start = offset + x * 2
+            low, high = read(start), read(start + lanes)
+            for h in range(2):
+                # each phase is written to its own place, so neither may run over into the other
+                chosen = f.shuffle(low, high, range(h, 2 * lanes, 2))
+                f.masked_store(chosen, f.at(kind.compute, target, x + phase * h), f.mask(phase - x, lanes))
+    else:
+        scalars()
     return f
 
 

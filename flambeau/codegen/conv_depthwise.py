@@ -11,7 +11,7 @@ from functools import cache
 from flambeau.codegen.builder import Value, module
 from flambeau.codegen.conv_band import GEOMETRY, box_of, copy_band, fill_function
 from flambeau.codegen.gemm_micro import BYTES, Epilogue, Kernel, Kind, narrow, widen
-from flambeau.codegen.jit import compile_kernel
+from flambeau.codegen.jit import EXPLICIT, compile_kernel
 
 DEPTHWISE = (
     *GEOMETRY,
@@ -34,7 +34,7 @@ UNROLLED = (3, 9)  # numbers of taps with a kernel of their own
 
 
 @cache
-def depthwise_text(kind: Kind, finish: Epilogue, unit: bool, unrolled: int) -> str:
+def depthwise_text(kind: Kind, finish: Epilogue, row_order: str, unrolled: int) -> str:
     """Forward or gather gradient, with a loop over taps, or with `unrolled` of them; the range is boxes x channels."""
     f = Kernel()
     c = f.constants(DEPTHWISE)
@@ -99,11 +99,11 @@ def depthwise_text(kind: Kind, finish: Epilogue, unit: bool, unrolled: int) -> s
                             f.store(value, spill)
                             with f.loop(0, count) as i:
                                 f.store(f.load(kind.storage, spill, i), f.at(kind.storage, place, i * c["c_x"]))
-    return module(fill_function(kind, unit), f)
+    return module(fill_function(kind, row_order), f)
 
 
 @cache
-def depthwise_weight_text(kind: Kind, unit: bool) -> str:
+def depthwise_weight_text(kind: Kind, row_order: str) -> str:
     """Gradient of the weight; the range is channels. The output's gradient has unit stride along x."""
     f = Kernel()
     c = f.constants(WEIGHT)
@@ -157,7 +157,7 @@ def depthwise_weight_text(kind: Kind, unit: bool) -> str:
                 total = f.emit(low.type, f"{name} {low.type} {low.name}, {high.name}")
             value = f.emit(compute, f"extractelement {total.type} {total.name}, i32 0")
             f.store(narrow(f, kind, value), f.slot(c["c_slot"]), channel * c["taps"] + tap)
-    return module(fill_function(kind, unit), f)
+    return module(fill_function(kind, row_order), f)
 
 
 def vector_of(kind: Kind) -> str:
@@ -165,10 +165,10 @@ def vector_of(kind: Kind) -> str:
 
 
 @cache
-def depthwise_kernel(kind: Kind, finish: Epilogue, unit: bool, taps: int) -> int:
-    return compile_kernel(depthwise_text(kind, finish, unit, taps if taps in UNROLLED else 0))
+def depthwise_kernel(kind: Kind, finish: Epilogue, row_order: str, taps: int) -> int:
+    return compile_kernel(depthwise_text(kind, finish, row_order, taps if taps in UNROLLED else 0), level=EXPLICIT)
 
 
 @cache
-def depthwise_weight_kernel(kind: Kind, unit: bool) -> int:
-    return compile_kernel(depthwise_weight_text(kind, unit))
+def depthwise_weight_kernel(kind: Kind, row_order: str) -> int:
+    return compile_kernel(depthwise_weight_text(kind, row_order), level=EXPLICIT)

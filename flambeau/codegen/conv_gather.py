@@ -18,11 +18,12 @@ from flambeau.codegen.gemm_micro import (
     call_tile,
     epilogue,
     register_rows,
-    transpose_square,
+    transpose_tile,
     vector,
+    vector_bytes,
     widen,
 )
-from flambeau.codegen.jit import compile_kernel
+from flambeau.codegen.jit import EXPLICIT, LIGHT, compile_kernel
 
 BLOCK_STEPS = 288  # steps along (channel, tap) per block: a panel of patches then stays in the first-level cache
 TILE_SLOTS = 192  # register tiles that a task may hold unfinished between blocks of channels
@@ -122,7 +123,7 @@ def _rows_hit(
 
 
 @cache
-def forward_text(kind: Kind, finish: Epilogue, unit: bool) -> str:
+def forward_text(kind: Kind, finish: Epilogue, row_order: str) -> str:
     """The compute kernel: its range is groups x blocks of output channels x boxes of output pixels."""
     height = register_rows()
     width, compute, lanes = 2 * kind.lanes, kind.compute, kind.lanes
@@ -222,7 +223,7 @@ def forward_text(kind: Kind, finish: Epilogue, unit: bool) -> str:
                             c["beta"],
                             declare=False,
                         )
-    return module(epilogue(kind, kind, finish, width), fill_function(kind, unit), patches_function(kind, width), f)
+    return module(epilogue(kind, kind, finish, width), fill_function(kind, row_order), patches_function(kind, width), f)
 
 
 WEIGHTS = (
@@ -254,6 +255,7 @@ def weights_text(kind: Kind) -> str:
     c = f.constants(WEIGHTS)
     places = f.at("i64", f.load("ptr", f["p"]), WEIGHT_TAPS_AT)
     height, lanes = register_rows(), kind.lanes
+    tile = f.stack(kind.compute, lanes * lanes, align=64)
     blocks = f.ceiling_division(c["channels"], c["block"])
     with f.loop(f["begin"], f["end"]) as index:
         block, rest = index.unsigned_rem(blocks), index.unsigned_div(blocks)
@@ -265,46 +267,31 @@ def weights_text(kind: Kind) -> str:
         source = f.at(kind.storage, f.slot(c["slot"]), c["place"] + group * c["group_stride"] + row * c["row_stride"])
         start = (group * c["panels"] * c["channels"] + first * c["panels"] + panel * count) * c["taps"] * height
         target = f.at(kind.compute, f.scratch(c["destination"]), start)
-        pointers = [f.minimum(f.i64(r), rows - 1) * c["row_stride"] for r in range(height)]
         with f.loop(0, c["area"], lanes) as raw:
             mask = f.mask(c["area"] - raw, lanes)
             with f.loop(0, count) as channel:
                 here = f.at(kind.storage, source, (first + channel) * c["channel_stride"] + raw)
-                columns: list[tuple[int, int, list[Value]]] = []
-                for begin in range(0, height, lanes):
-                    loaded = [
-                        widen(
-                            f,
-                            kind,
-                            f.masked_load(
-                                vector(kind.storage, lanes), f.at(kind.storage, here, p), mask, BYTES[kind.storage]
-                            ),
-                        )
-                        for p in pointers[begin : begin + lanes]
-                    ]
-                    used = len(loaded)
-                    loaded += [loaded[-1]] * (lanes - used)
-                    columns.append((begin, used, transpose_square(f, loaded)))
-                for i in range(lanes):
-                    with f.when(raw + i < c["area"]):
-                        place = f.load("i64", places, raw + i)
-                        with f.when(place >= 0):
-                            goal = f.at(kind.compute, target, (place * count + channel) * height)
-                            for begin, used, transposed in columns:
-                                value = (
-                                    transposed[i]
-                                    if used == lanes
-                                    else f.shuffle(transposed[i], transposed[i], range(used))
-                                )
-                                f.store(value, goal, begin, align=BYTES[kind.compute])
+                with f.loop(0, rows, lanes) as begin:
+                    with f.loop(0, f.minimum(rows - begin, lanes)) as r:
+                        place = f.at(kind.storage, here, (begin + r) * c["row_stride"])
+                        loaded = f.masked_load(vector(kind.storage, lanes), place, mask, BYTES[kind.storage])
+                        f.store(widen(f, kind, loaded), tile, r * lanes, align=vector_bytes())
+                    used = f.mask(height - begin, lanes)
+                    with f.loop(0, f.minimum(c["area"] - raw, lanes), 16 // BYTES[kind.compute]) as column:
+                        for i, value in enumerate(transpose_tile(f, kind.compute, tile, lanes, column)):
+                            with f.when(raw + column + i < c["area"]):
+                                place = f.load("i64", places, raw + column + i)
+                                with f.when(place >= 0):
+                                    goal = f.at(kind.compute, target, (place * count + channel) * height + begin)
+                                    f.masked_store(value, goal, used, BYTES[kind.compute])
     return module(f)
 
 
 @cache
-def forward_kernel(kind: Kind, finish: Epilogue, unit: bool) -> int:
-    return compile_kernel(forward_text(kind, finish, unit))
+def forward_kernel(kind: Kind, finish: Epilogue, row_order: str) -> int:
+    return compile_kernel(forward_text(kind, finish, row_order), level=EXPLICIT)
 
 
 @cache
 def weights_kernel(kind: Kind) -> int:
-    return compile_kernel(weights_text(kind))
+    return compile_kernel(weights_text(kind), level=LIGHT)

@@ -7,6 +7,7 @@ the slices are added and transposed into the weight's layout. Stands on conv_ban
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cache
 
 from flambeau.codegen.builder import module
@@ -20,10 +21,10 @@ from flambeau.codegen.gemm_micro import (
     narrow,
     register_rows,
     table_of,
-    transpose_square,
+    transpose_tile,
     vector_bytes,
 )
-from flambeau.codegen.jit import compile_kernel
+from flambeau.codegen.jit import EXPLICIT, LIGHT, compile_kernel
 from flambeau.codegen.pack import pack_panel
 
 PIXEL_STEPS = 256  # pixels per pass over a panel of the output's gradient, which then stays in the first-level cache
@@ -103,9 +104,8 @@ def _micro(kind: Kind, rows: int) -> Kernel:
     return f
 
 
-@cache
-def patch_table(kind: Kind) -> int:
-    return table_of(("patch", kind), lambda: [_micro(kind, r) for r in range(1, register_rows() + 1)])
+def patch_table(kind: Kind, rows: Iterable[int]) -> int:
+    return table_of(("patch", kind), lambda r: _micro(kind, r), rows)
 
 
 def _rows(kind: Kind) -> Kernel:
@@ -136,7 +136,7 @@ def _rows(kind: Kind) -> Kernel:
 
 
 @cache
-def weight_text(kind: Kind, unit: bool, order: str | None) -> str:
+def weight_text(kind: Kind, row_order: str, order: str | None) -> str:
     """Partial sums (slice, group, channel and tap, output); the range is slices x groups x blocks of channels.
 
     order: None if the output's gradient was packed by a phase before; otherwise its stride class: each task packs what it uses
@@ -215,7 +215,7 @@ def weight_text(kind: Kind, unit: bool, order: str | None) -> str:
                             b = f.at(compute, local, panel * PIXEL_STEPS * width)
                         goal = f.at(compute, partial, i * stride + panel * width)
                         call_tile(f, c["micros"], here, depth, patches, b, goal, stride, fresh)
-    helpers = [fill_function(kind, unit), _rows(kind)] + ([] if order is None else [pack_panel(kind, width, order)])
+    helpers = [fill_function(kind, row_order), _rows(kind)] + ([] if order is None else [pack_panel(kind, width, order)])
     return module(*helpers, f)
 
 
@@ -229,46 +229,50 @@ def reduce_text(kind: Kind, transposed: bool) -> str:
     c = f.constants(REDUCE)
     lanes, whole, compute = kind.lanes, kind.accumulator, kind.compute
     stride = c["panels"] * (2 * lanes)
-    tile = lanes * ROW_VECTORS
+    span = lanes * ROW_VECTORS
+    tile = f.stack(compute, lanes * lanes, align=64)
     with f.loop(f["begin"], f["end"]) as index:
-        group, start = index.unsigned_div(c["row_tiles"]), index.unsigned_rem(c["row_tiles"]) * tile
-        stop = f.minimum(start + tile, c["rows"])
+        group, start = index.unsigned_div(c["row_tiles"]), index.unsigned_rem(c["row_tiles"]) * span
+        stop = f.minimum(start + span, c["rows"])
         with f.loop(0, c["outputs"], lanes) as output, f.loop(start, stop, lanes) as row:
             rows = f.minimum(stop - row, lanes)
-            sums = [f.variable(whole, 0) for _ in range(lanes)]
-            with f.loop(0, c["slices"]) as part:
-                base = f.at(
-                    compute, f.scratch(c["partial"]), ((part * c["groups"] + group) * c["rows"] + row) * stride + output
-                )
-                for i, total in enumerate(sums):
-                    place = f.at(compute, base, f.minimum(f.i64(i), rows - 1) * stride)
-                    total.set(total.get() + f.load(whole, place, align=vector_bytes()))
-            columns = [total.get() for total in sums]
             if transposed:
                 target = f.at(kind.storage, f.slot(c["c_slot"]), (group * c["rows"] + row) * c["outputs"] + output)
-                step, count, mask = c["outputs"], rows, f.mask(c["outputs"] - output, lanes)
+                mask = f.mask(c["outputs"] - output, lanes)
             else:
                 target = f.at(kind.storage, f.slot(c["c_slot"]), (group * c["outputs"] + output) * c["rows"] + row)
-                columns = transpose_square(f, columns)
-                step, count, mask = c["rows"], c["outputs"] - output, f.mask(rows, lanes)
-            for i, value in enumerate(columns):
-                with f.when(count > i):
-                    f.masked_store(
-                        narrow(f, kind, value), f.at(kind.storage, target, step * i), mask, BYTES[kind.storage]
+                mask = f.mask(rows, lanes)
+            with f.loop(0, rows) as i:
+                total = f.variable(whole, 0)
+                with f.loop(0, c["slices"]) as part:
+                    place = ((part * c["groups"] + group) * c["rows"] + row + i) * stride + output
+                    total.set(
+                        total.get() + f.load(whole, f.scratch(c["partial"]), place, align=vector_bytes())
                     )
+                if transposed:
+                    goal = f.at(kind.storage, target, i * c["outputs"])
+                    f.masked_store(narrow(f, kind, total.get()), goal, mask, BYTES[kind.storage])
+                else:
+                    f.store(total.get(), tile, i * lanes, align=vector_bytes())
+            if not transposed:
+                with f.loop(0, f.minimum(c["outputs"] - output, lanes), 16 // BYTES[compute]) as column:
+                    for i, value in enumerate(transpose_tile(f, compute, tile, lanes, column)):
+                        with f.when(output + column + i < c["outputs"]):
+                            goal = f.at(kind.storage, target, (column + i) * c["rows"])
+                            f.masked_store(narrow(f, kind, value), goal, mask, BYTES[kind.storage])
     return module(f)
 
 
 @cache
 def pack_gradient_kernel(kind: Kind, order: str) -> int:
-    return compile_kernel(pack_gradient_text(kind, order))
+    return compile_kernel(pack_gradient_text(kind, order), level=LIGHT)
 
 
 @cache
-def weight_kernel(kind: Kind, unit: bool, order: str | None) -> int:
-    return compile_kernel(weight_text(kind, unit, order))
+def weight_kernel(kind: Kind, row_order: str, order: str | None) -> int:
+    return compile_kernel(weight_text(kind, row_order, order), level=EXPLICIT)
 
 
 @cache
 def reduce_kernel(kind: Kind, transposed: bool) -> int:
-    return compile_kernel(reduce_text(kind, transposed))
+    return compile_kernel(reduce_text(kind, transposed), level=LIGHT)

@@ -28,12 +28,13 @@ from flambeau.codegen.gemm_micro import (
     paired,
     register_rows,
     relu,
+    row_counts,
     table_of,
     vector,
     vector_bytes,
     widen,
 )
-from flambeau.codegen.jit import compile_kernel
+from flambeau.codegen.jit import LIGHT, compile_kernel
 from flambeau.codegen.launch import Phase
 from flambeau.codegen.pack import pack_text, stride_class
 
@@ -210,12 +211,12 @@ def tile_text(v: Variant) -> str:
 
 @cache
 def tile_kernel(v: Variant) -> int:
-    return compile_kernel(tile_text(v))
+    return compile_kernel(tile_text(v), level=LIGHT)
 
 
 @cache
 def pack_kernel(kind: Kind, width: int, order: str) -> int:
-    return compile_kernel(pack_text(kind, width, order))
+    return compile_kernel(pack_text(kind, width, order), level=LIGHT)
 
 
 def _column_class(stride: int, extent: int) -> str:
@@ -367,7 +368,7 @@ def gemm_phases(
         panels_m,
         panels_n,
         *places,
-        micro_table(kind, vectors, rows_most, True, True),
+        micro_table(kind, vectors, rows_most, True, True, row_counts(m, row_step)),
     )
     total = batches * tasks_m * tasks_n
     serial = batches * m * n * k <= SERIAL_WORK
@@ -478,7 +479,7 @@ def _in_place_phases(
         0,
         0,
         0,
-        micro_table(kind, vectors, rows, False, False),
+        micro_table(kind, vectors, rows, False, False, row_counts(m, row_step)),
     )
     total = batches * tasks_m * tasks_n
     variant = Variant(kind, result, rows, vectors, False, False, finish)
@@ -576,9 +577,8 @@ def _dot_micro(kind: Kind, rows: int) -> Kernel:
     return f
 
 
-@cache
-def _dot_table(kind: Kind) -> int:
-    return table_of(("dot", kind), lambda: [_dot_micro(kind, r) for r in range(1, DOT_ROWS + 1)])
+def _dot_table(kind: Kind, m: int) -> int:
+    return table_of(("dot", kind), lambda r: _dot_micro(kind, r), row_counts(m, DOT_ROWS))
 
 
 @cache
@@ -630,7 +630,7 @@ def dot_text(kind: Kind, out: Kind, finish: Epilogue) -> str:
 
 @cache
 def dot_kernel(kind: Kind, out: Kind, finish: Epilogue) -> int:
-    return compile_kernel(dot_text(kind, out, finish))
+    return compile_kernel(dot_text(kind, out, finish), level=LIGHT)
 
 
 def _dot_phases(
@@ -668,7 +668,7 @@ def _dot_phases(
         column,
         *d.words,
         *word,
-        _dot_table(kind),
+        _dot_table(kind, m),
     )
     total = batches * tasks
     return [

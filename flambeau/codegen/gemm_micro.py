@@ -7,13 +7,14 @@ A per row. Stands on builder.py; gemm.py, pack.py and conv.py put loops around i
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from typing import NamedTuple
 
 from flambeau.codegen.builder import KERNEL_PARAMETERS, Function, Value, module, scalar_type
-from flambeau.codegen.jit import compile_module
+from flambeau.codegen.jit import LIGHT, compile_kernel
 
+MOST_ROWS = 14  # of any register tile
 BYTES = {"float": 4, "double": 8, "half": 2, "i8": 1, "i16": 2, "i32": 4, "i64": 8}
 _SUFFIX = {"float": "f32", "double": "f64", "half": "f16"}
 
@@ -279,22 +280,29 @@ def micro(kind: Kind, rows: int, vectors: int, height: int, a_packed: bool, b_pa
 _tables: dict[tuple, ctypes.Array] = {}
 
 
-def table_of(key: tuple, functions: Callable[[], list[Kernel]]) -> int:
-    """Address of an array whose element r is the address of the r-th function (from 1), compiled once for all kernels."""
+def row_counts(rows: int, step: int) -> set[int]:
+    """The heights of register tiles that cover `rows` rows in steps of `step`."""
+    return {min(rows, step), rows % step or step} if rows else set()
+
+
+def table_of(key: tuple, function: Callable[[int], Kernel], rows: Iterable[int]) -> int:
+    """Address of an array, one per key, whose element r is the address of function(r); those of `rows` are there."""
     table = _tables.get(key)
     if table is None:
-        found = functions()
-        addresses = compile_module(module(*found))
-        table = _tables[key] = (ctypes.c_int64 * (len(found) + 1))(0, *(addresses[f.name] for f in found))
+        table = _tables[key] = (ctypes.c_int64 * (MOST_ROWS + 1))()
+    for r in rows:
+        if not table[r]:
+            made = function(r)
+            table[r] = compile_kernel(module(made), made.name, LIGHT)
     return ctypes.addressof(table)
 
 
-@cache
-def micro_table(kind: Kind, vectors: int, height: int, a_packed: bool, b_packed: bool) -> int:
-    """The register tiles of 1 to `height` rows, as a table for `call_tile`."""
+def micro_table(kind: Kind, vectors: int, height: int, a_packed: bool, b_packed: bool, rows: Iterable[int]) -> int:
+    """The register tiles of the numbers of rows in `rows`, at most `height`, as a table for `call_tile`."""
     return table_of(
         ("micro", kind, vectors, height, a_packed, b_packed),
-        lambda: [micro(kind, r, vectors, height, a_packed, b_packed) for r in range(1, height + 1)],
+        lambda r: micro(kind, r, vectors, height, a_packed, b_packed),
+        rows,
     )
 
 
@@ -405,17 +413,32 @@ def bits_of(value: float | int, kind: Kind) -> int:
     return ctypes.c_int64.from_buffer(ctypes.c_double(value)).value if kind.floating else int(value)
 
 
-def transpose_square(f: Kernel, rows: list[Value]) -> list[Value]:
-    """The transpose of a square of vectors, by exchanging blocks of half the size, a quarter, ... down to one lane."""
-    lanes = len(rows)
-    half = lanes // 2
-    while half:
-        following = list(rows)
-        for i in range(lanes):
-            if not i & half:
-                a, b = rows[i], rows[i + half]
-                low = [x if not x & half else x - half + lanes for x in range(lanes)]
-                high = [x + half if not x & half else x + lanes for x in range(lanes)]
-                following[i], following[i + half] = f.shuffle(a, b, low), f.shuffle(a, b, high)
-        rows, half = following, half // 2
-    return rows
+def transpose_tile(f: Kernel, item: str, tile: Value, lanes: int, column: Value) -> list[Value]:
+    """Columns `column`, `column` + 1, ... (as many as 16 bytes hold) of a tile of `lanes` rows of `lanes` items.
+
+    Pieces of rows are loaded side by side, so that all that is left are transpositions within 16 bytes: little code to compile.
+    """
+    count = 16 // BYTES[item]
+    pieces = []
+    for i in range(count):
+        parts = [
+            f.load(vector(item, count), tile, column + r * lanes, align=BYTES[item]) for r in range(i, lanes, count)
+        ]
+        while len(parts) > 1:
+            size = 2 * int(parts[0].type[1:].split(" ")[0])
+            parts = [f.shuffle(a, b, range(size)) for a, b in zip(parts[::2], parts[1::2], strict=True)]
+        pieces.append(parts[0])
+    distance = 1
+    while distance < count:
+        low: list[int] = []
+        for start in range(0, lanes, count):
+            for first in range(start, start + count // 2, distance):
+                low += [source + first + e for source in (0, lanes) for e in range(distance)]
+        high = [i + count // 2 for i in low]
+        following = list(pieces)
+        for i in range(count):
+            if not i & distance:
+                a, b = pieces[i], pieces[i + distance]
+                following[i], following[i + distance] = f.shuffle(a, b, low), f.shuffle(a, b, high)
+        pieces, distance = following, distance * 2
+    return [pieces[i] for i in ((0, 2, 1, 3) if count == 4 else range(count))]

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import threading
 import time
+from functools import cache as remembered
+from typing import Any
 
 from flambeau.base.flags import flags
 from flambeau.codegen import cache
@@ -18,24 +20,39 @@ _lock = threading.RLock()
 statistics = {"compiled": 0, "loaded": 0, "compile_seconds": 0.0, "load_seconds": 0.0}
 
 
-def compile_object(text: str, level: int = 3) -> bytes:
-    """LLVM IR text to an object file for this machine."""
+LIGHT = 0  # pipeline for code whose loops state their own vectors and unrolling: local clean-up alone
+EXPLICIT = 1  # the same with loop-invariant code moved and redundant work removed, but no vectorisers
+
+
+@remembered
+def _machine(level: int) -> Any:
+    """LLVM's code generator for this CPU."""
     import llvmlite.binding as llvm
-    if not getattr(compile_object, "ready", False):
-        llvm.initialize_native_target()
-        llvm.initialize_native_asmprinter()
-        compile_object.ready = True
-    features = llvm.get_host_cpu_features().flatten()
-    machine = llvm.Target.from_default_triple().create_target_machine(
-        cpu=llvm.get_host_cpu_name(), features=features, opt=level, reloc="pic", codemodel="small")
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    return llvm.Target.from_default_triple().create_target_machine(
+        cpu=llvm.get_host_cpu_name(), features=llvm.get_host_cpu_features().flatten(), opt=max(level, 1), reloc="pic",
+        codemodel="small")
+
+
+def compile_object(text: str, level: int = 3) -> bytes:
+    """LLVM IR text to an object file for this machine. level: LIGHT, EXPLICIT, 2 (loops vectorised) or 3 (everything)."""
+    import llvmlite.binding as llvm
+    machine = _machine(level)
     module = llvm.parse_assembly(text)
     module.triple, module.data_layout = machine.triple, str(machine.target_data)
-    tuning = llvm.create_pipeline_tuning_options(speed_level=level)
-    tuning.loop_vectorization = True
+    tuning = llvm.create_pipeline_tuning_options(speed_level=max(level, 1))
+    tuning.loop_vectorization = tuning.loop_unrolling = level >= 2
     tuning.slp_vectorization = level > 2
-    tuning.loop_unrolling = True
-    passes = llvm.create_pass_builder(machine, tuning)
-    passes.getModulePassManager().run(module, passes)
+    builder = llvm.create_pass_builder(machine, tuning)
+    if level == LIGHT:
+        passes = llvm.create_new_module_pass_manager()
+        for add in (passes.add_always_inliner_pass, passes.add_sroa_pass, passes.add_instruction_combine_pass,
+                    passes.add_simplify_cfg_pass):
+            add()
+    else:
+        passes = builder.getModulePassManager()
+    passes.run(module, builder)
     if flags.debug >= 5:
         print(machine.emit_assembly(module))
     return machine.emit_object(module)
@@ -60,7 +77,7 @@ def compile_module(text: str, level: int = 3) -> dict[str, int]:
             statistics["compiled"] += 1
             statistics["compile_seconds"] += time.perf_counter() - start
             if flags.debug >= 2:
-                print(f"compiled {list(image.functions)} in {(time.perf_counter() - start) * 1e3:.1f} ms")
+                print(f"compiled {list(image.functions)} at level {level} in {(time.perf_counter() - start) * 1e3:.1f} ms")
         else:
             statistics["loaded"] += 1
             statistics["load_seconds"] += time.perf_counter() - start

@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import cache
 
 from flambeau.codegen.builder import Value, module
-from flambeau.codegen.gemm_micro import BYTES, Kernel, Kind, transpose_square, vector, vector_bytes, widen
+from flambeau.codegen.gemm_micro import BYTES, Kernel, Kind, transpose_tile, vector, vector_bytes, widen
 
 # `lanes` rows or columns in panels of `step` (at most `width`); `k` steps in blocks of `block`
 CONSTANTS = (
@@ -90,25 +90,28 @@ def pack_panel(kind: Kind, width: int, order: str, name: str = "pack") -> Kernel
                     value = widen(f, kind, rows[0])
                 f.store(value, target, step * width + start, align=4 if width % chunk else vector_bytes())
     elif order == "depth":
-        blocks = (full // chunk) * chunk
-        for start in starts:
-            count = min(chunk, width - start)
-            # lanes past the edge read the last row again: harmless, and nothing outside the matrix is touched
-            last = f["lanes"] - 1
-            rows = [f.at(storage, source, f.minimum(f.i64(start + i), last) * f["lane_stride"]) for i in range(count)]
-            with f.when(f["lanes"] > start), f.loop(0, blocks, chunk) as step:
-                loaded = []
-                for row in rows:
-                    if kind.pair:
-                        loaded.append(f.load(vector("i32", chunk), f.at(storage, row, step * 2), align=BYTES[storage]))
-                    else:
-                        loaded.append(widen(f, kind, f.load(vector(storage, chunk), row, step, align=BYTES[storage])))
-                loaded += [loaded[-1]] * (chunk - count)
-                for i, value in enumerate(transpose_square(f, loaded)):
-                    if count < chunk:
-                        value = f.shuffle(value, value, range(count))
-                    f.store(value, target, (step + i) * width + start, align=BYTES[item])
-        scalar_steps(blocks, full)
+        tile = f.stack(item, chunk * chunk, align=64)
+        count = 16 // BYTES[item]
+        with f.loop(0, f.minimum(f["lanes"], width), chunk) as start, f.loop(0, full, chunk) as step:
+            left = full - step
+            inside = f.mask(left, chunk)
+            with f.loop(0, f.minimum(f["lanes"] - start, chunk)) as row:
+                place = f.at(storage, source, (start + row) * f["lane_stride"] + step * per)
+                if kind.pair:
+                    loaded = f.masked_load(vector("i32", chunk), place, inside, BYTES[storage])
+                else:
+                    loaded = widen(f, kind, f.masked_load(vector(storage, chunk), place, inside, BYTES[storage]))
+                f.store(loaded, tile, row * chunk, align=vector_bytes())
+            used = f.mask(width - start, chunk)
+            with f.loop(0, f.minimum(left, chunk), count) as column:
+                # lanes past the edge are copied as they happen to lie in the tile: nothing reads what is made of them
+                for i, value in enumerate(transpose_tile(f, item, tile, chunk, column)):
+                    with f.when(column + i < left):
+                        goal = f.at(item, target, (step + column + i) * width + start)
+                        if width % chunk:
+                            f.masked_store(value, goal, used, BYTES[item])
+                        else:
+                            f.store(value, goal, align=vector_bytes())
     else:
         scalar_steps(f.i64(0), full)
     if kind.pair:  # an odd last element is paired with zero

@@ -132,7 +132,7 @@ def _position(f: Kernel, c: dict[str, Value], flat: Value, dense: bool) -> Value
 def scatter_kernel(kind: Kind, index: str, dense: bool, accumulate: bool) -> int:
     """Zeroed planes with values added (or stored) at their indices; the range is planes. Slots: out, values, index.
 
-    An index outside its plane is left out and leaves 1 + itself as the error code.
+    An index outside its plane is left out and leaves itself (if not negative, 1 + itself) as the error code.
     """
     f = Kernel()
     c = f.constants(GEOMETRY)
@@ -153,7 +153,7 @@ def scatter_kernel(kind: Kind, index: str, dense: bool, accumulate: bool) -> int
                     value = narrow(f, kind, widen(f, kind, f.load(kind.storage, goal)) + widen(f, kind, value))
                 f.store(value, goal)
                 otherwise()
-                f.store(flat + 1, f["p"], 2)
+                f.store(f.select(flat < 0, flat, flat + 1), f["p"], 2)
     return compile_kernel(module(f))
 
 

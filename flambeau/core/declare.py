@@ -15,7 +15,8 @@ from flambeau.core import inplace as rewiring
 from flambeau.core import modes, overrides
 from flambeau.core.autocast import autocasting, cast_arguments
 from flambeau.core.derive import NAMESPACE, OPERATORS, compile_source
-from flambeau.core.node import NO_EDGE, MultiNode, Node, pack
+from flambeau.core.node import NO_EDGE, MultiNode, Node, anomaly, pack
+from flambeau.core.operator_recording import applier_of, recorder_of, straight
 from flambeau.core.tensor import Tensor, tensor_from
 from flambeau.core.variants import copy_into
 
@@ -45,6 +46,7 @@ class Operator:
         title = "".join(part[:1].upper() + part[1:] for part in name.split("_")) + "Backward0"
         self.choose_node = node if callable(node) else None
         self.node_classes: dict[Any, type] = {}
+        self.recorders: dict[str, Callable] = {}    # by node name; generated where the operator allows it
         self.node_name = title if node is None or callable(node) else node if "Backward" in node else node + "Backward0"
 
     def __repr__(self) -> str:
@@ -56,11 +58,23 @@ class Operator:
         found = self.node_classes.get((name, several))
         if found is None:
             base = MultiOperatorNode if several else OperatorNode
-            found = self.node_classes[name, several] = type(name, (base,), {"__slots__": (), "operator": self})
+            body: dict[str, Any] = {"__slots__": (), "operator": self}
+            if not several and straight(self):
+                body |= {"counts": (-1,) * len(self.tensors), "apply": applier_of(self)}
+            found = self.node_classes[name, several] = type(name, (base,), body)
         return found
 
     def record(self, arguments: Sequence[Any], result: Any) -> Node:
         """The node of a computed call; `arguments` in order of the signature."""
+        local = modes.local
+        simple = not (local.saved_tensors_hooks or local.saved_tensors_disabled or anomaly.enabled)
+        if simple and not isinstance(result, tuple):
+            name = self.node_name if self.choose_node is None else self.choose_node(arguments)
+            recorder = self.recorders.get(name)
+            if recorder is None and straight(self):
+                recorder = self.recorders[name] = recorder_of(self, self.node_class(arguments, False))
+            if recorder is not None:
+                return recorder(*arguments, result)
         edges: list[Any] = []
         inputs: list[Any] = []
         for name, x in zip(self.parameters, arguments):
@@ -97,8 +111,9 @@ class Operator:
             node: Any = self.node_class(arguments, True)(len(results), tuple(edges), tuple(inputs), values, versions)
         else:
             node = self.node_class(arguments, False)(tuple(edges), tuple(inputs), values, versions)
-        node.counts = tuple(len(x) if x is not None and self.kinds[n] == TENSORS else -1
-                            for n, x in zip(self.parameters, arguments) if self.kinds[n] != OTHER)
+        if "counts" not in type(node).__dict__:
+            node.counts = tuple(len(x) if x is not None and self.kinds[n] == TENSORS else -1
+                                for n, x in zip(self.parameters, arguments) if self.kinds[n] != OTHER)
         for i, y in enumerate(results):
             if isinstance(y, Tensor) and (y._layout.dtype.is_floating_point or y._layout.dtype.is_complex):
                 y._node, y._index = node, i

@@ -331,6 +331,7 @@ def generate(operator: Pointwise, doc: str, public: str, method: bool, function:
         made.inplace = changed
         publish(public + "_", changed, method=method, function=inplace_too == "function")
     if dunder:
+        scope[dunder].operator = operator
         setattr(Tensor, dunder, scope[dunder])
         if reflected:
             setattr(Tensor, reflected, scope[dunder])

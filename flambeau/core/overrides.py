@@ -13,6 +13,7 @@ from types import FunctionType, MethodDescriptorType, WrapperDescriptorType
 from typing import Any, Callable, Iterable, Sequence
 
 from flambeau.core.modes import Mode, active, local
+from flambeau.core.modes import dispatch as dispatch_to_mode
 from flambeau.core.tensor import Tensor, launch
 
 PLAIN: set[type] = {Tensor, type(None), bool, int, float, complex}
@@ -181,7 +182,7 @@ def make_subclass(cls: type, data: Tensor, require_grad: bool = False, **_: Any)
 _NOT_WRAPPED = frozenset((
     "__class__", "__dict__", "__doc__", "__getattribute__", "__hash__", "__init__", "__init_subclass__", "__module__", "__new__",
     "__setattr__", "__delattr__", "__slots__", "__torch_function__", "__weakref__", "__array_priority__", "as_subclass", "new_tensor",
-    "__subclasshook__", "__class_getitem__", "__dlpack_device__", "__reduce__", "reinforce", "__setstate__"))
+    "__subclasshook__", "__iter__", "__class_getitem__", "__dlpack_device__", "__reduce__", "reinforce", "__setstate__"))
 
 
 @functools.cache
@@ -230,6 +231,31 @@ Tensor.__torch_function__ = classmethod(torch_function)  # type: ignore[attr-def
 Tensor.__init_subclass__ = classmethod(init_subclass)  # type: ignore[assignment, method-assign]
 Tensor._make_subclass = staticmethod(make_subclass)  # type: ignore[method-assign]
 Tensor.as_subclass = as_subclass  # type: ignore[method-assign]
+
+
+# ---------------------------------------------------------------- functions that don't look for overrides themselves
+
+
+def asking(function: Callable) -> Callable:
+    """A form of `function` that hands a call on to the modes and to the overriding classes among its arguments."""
+    @functools.wraps(function)
+    def ask(*args: Any, **kwargs: Any) -> Any:
+        if (not args or args[0].__class__ in PLAIN) and not kwargs and not active.count:
+            return function(*args)
+        if active.count and local.modes:
+            return dispatch_to_mode(ask, ask, args, kwargs)
+        found = askable([*args, *kwargs.values()])
+        return dispatch(ask, args, kwargs, found) if found else function(*args, **kwargs)
+    return ask
+
+
+def ask_everywhere(namespace: dict[str, Any], never: Iterable[str]) -> None:
+    """Replace the functions of a namespace that are no declared operators by forms that ask; `never`: names to leave alone."""
+    skipped = frozenset(never)
+    for name, function in namespace.items():
+        if isinstance(function, FunctionType) and not hasattr(function, "operator") and not hasattr(function, "__wrapped__") \
+                and name not in skipped:
+            namespace[name] = asking(function)
 
 
 # ---------------------------------------------------------------- modes

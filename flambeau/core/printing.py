@@ -247,8 +247,11 @@ def node_name(node: Any) -> str:
     return name.rsplit("::", maxsplit=1)[-1]
 
 
-def tensor_repr(tensor: Any, prefix: str = "tensor(") -> str:
-    """repr() of a tensor, as PyTorch writes it. Subclasses pass a prefix such as "MyTensor("."""
+def tensor_repr(tensor: Any, prefix: str | None = None) -> str:
+    """repr() of a tensor, as PyTorch writes it; subclasses that override calls print their name."""
+    if prefix is None:
+        cls = tensor._layout.flavor
+        prefix = "tensor(" if cls is None else f"{cls.__name__}("
     suffixes, shown = suffixes_of(tensor)
     indent = len(prefix)
     text = prefix + (tensor_body(tensor, indent) if shown else "...")

@@ -9,6 +9,7 @@ from flambeau.base.layout import Layout, register_cache
 from flambeau.codegen import pool as kernels
 from flambeau.core import modes
 from flambeau.core.declare import composite, operator
+from flambeau.core.derive import NAMESPACE
 from flambeau.core.tensor import Tensor
 from flambeau.ops import windows
 from flambeau.ops.pool import (
@@ -187,3 +188,6 @@ def adaptive_max_pool2d_with_indices(input: Tensor, output_size: Any, return_ind
 def adaptive_max_pool3d_with_indices(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
     """`adaptive_max_pool3d` that returns (maxima, places)."""
     return adaptive_max_pool3d(input, output_size, True)
+
+
+NAMESPACE["adaptive_max_pool1d"] = adaptive_max_pool1d_with_indices

@@ -9,7 +9,7 @@ import warnings
 from typing import Any, Sequence
 
 from flambeau.base import dtype as dtypes
-from flambeau.base.dtype import bool_, complex64, complex128, float32, get_default_dtype, int32, uint8
+from flambeau.base.dtype import bool_, float32, get_default_dtype, int32, uint8
 from flambeau.base.dtype import dtype as DType
 from flambeau.core import returns
 from flambeau.core.declare import composite, operator
@@ -186,12 +186,21 @@ publish("where", _where_method, function=False)
 # ---------------------------------------------------------------- mixtures
 
 
+_C_NAMES = {"float32": "float", "float64": "double", "float16": "c10::Half", "bfloat16": "c10::BFloat16", "int64": "long",
+            "int32": "int", "int16": "short", "int8": "signed char", "uint8": "unsigned char", "complex64": "c10::complex<float>",
+            "complex128": "c10::complex<double>"}
+
+
+def _c_name(dtype: DType) -> str:
+    return _C_NAMES.get(dtype.name, dtype.name)
+
+
 def _check_lerp(computation: DType, operands: Sequence[Any], *_: Any) -> None:
     own, end, weight = operands[0]._layout.dtype, operands[1]._layout.dtype, operands[2]
     if end is not own:
-        raise RuntimeError(f"expected dtype {own.name_in_c} for `end` but got dtype {end.name_in_c}")
+        raise RuntimeError(f"expected dtype {_c_name(own)} for `end` but got dtype {_c_name(end)}")
     if weight.__class__ not in NUMBERS and weight._layout.dtype is not own:
-        raise RuntimeError(f"expected dtype {own.name_in_c} for `weight` but got dtype {weight._layout.dtype.name_in_c}")
+        raise RuntimeError(f"expected dtype {_c_name(own)} for `weight` but got dtype {_c_name(weight._layout.dtype)}")
 
 
 @pointwise(types="fc", kernel="lerp_kernel_scalar", check=_check_lerp, undecided=("weight",),
@@ -378,25 +387,41 @@ def _(gs, outs):
 # ---------------------------------------------------------------- numbers that are none
 
 
-@pointwise(inplace="function")
-def nan_to_num(input: Tensor, nan=None, posinf=None, neginf=None):
-    """input with NaN replaced by `nan` (0), and infinities by `posinf` and `neginf` (the largest finite numbers)."""
-    def real(x: Expr, largest: float) -> Expr:
-        high = largest if posinf is None else posinf
-        low = -largest if neginf is None else neginf
-        return s.where(s.isnan(x), 0.0 if nan is None else nan,
-                       s.where(x == float("inf"), high, s.where(x == float("-inf"), low, x)))
-    if input.dtype is complex64 or input.dtype is complex128:
-        largest = dtypes.finfo(s.part_dtype(input.dtype)).max
-        return s.complex_(real(s.real(input), largest), real(s.imag(input), largest))
-    if not input.dtype.is_floating_point:
-        return input
-    return real(input, dtypes.finfo(input.dtype).max)
+@pointwise(name="_replace_nonfinite", function=False, method=False, node="NanToNum")
+def _replace_nonfinite(input: Tensor, nan: Number = 0.0, posinf: Number = 0.0, neginf: Number = 0.0):
+    """input with NaN and both infinities replaced."""
+    def replaced(x: Expr) -> Expr:
+        a, b, c = s.real(nan), s.real(posinf), s.real(neginf)
+        return s.where(s.isnan(x), a, s.where(x == float("inf"), b, s.where(x == float("-inf"), c, x)))
+    return s.complex_(replaced(s.real(input)), replaced(s.imag(input))) if input.dtype.is_complex else replaced(input)
 
 
-@nan_to_num.vjp
+@_replace_nonfinite.vjp
 def _(g, input):
     return s.where(s.isfinite(input), g, 0)
+
+
+def _replacements(input: Tensor, nan: Any, posinf: Any, neginf: Any) -> tuple[float, float, float] | None:
+    dtype = input._layout.dtype
+    if not (dtype.is_floating_point or dtype.is_complex):
+        return None
+    largest = dtypes.finfo(dtype.to_real() if dtype.is_complex else dtype).max
+    return (0.0 if nan is None else float(nan), largest if posinf is None else float(posinf),
+            -largest if neginf is None else float(neginf))
+
+
+@composite(out=True)
+def nan_to_num(input: Tensor, nan: float | None = None, posinf: float | None = None, neginf: float | None = None) -> Tensor:
+    """input with NaN replaced by `nan` (0), and infinities by `posinf` and `neginf` (the dtype's largest numbers)."""
+    values = _replacements(input, nan, posinf, neginf)
+    return input.clone() if values is None else _replace_nonfinite(input, *values)
+
+
+@composite()
+def nan_to_num_(input: Tensor, nan: float | None = None, posinf: float | None = None, neginf: float | None = None) -> Tensor:
+    """In-place version of nan_to_num()."""
+    values = _replacements(input, nan, posinf, neginf)
+    return input if values is None else _replace_nonfinite.inplace(input, *values)
 
 
 @pointwise(kind=lambda common: (common, common.to_real()) if common.is_complex else

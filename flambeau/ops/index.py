@@ -96,8 +96,16 @@ def _zeros(layout: Layout, g: Tensor) -> Tensor:
 
 def index(input: Tensor, indices: Sequence[Any]) -> Tensor:
     """The elements at the positions that the index tensors name, one per dimension (None: all of it; masks: their true ones)."""
+    if input._node is None and len(indices) == 1:
+        chosen = indices[0]
+        launch = plans.get(("index", input._layout, chosen._layout)) if chosen is not None else None
+        if launch is not None:
+            try:
+                return launch(None, input, chosen)
+            except KernelCheck:
+                raise _bad_index(input, indices) from None
     made = _expanded(input, indices)
-    if all(i is None for i in made):
+    if all([i is None for i in made]):
         return input.clone()
     return _index(input, made)
 

@@ -172,8 +172,8 @@ def _cat_checked(tensors: Any, dim: int, out: Tensor | None) -> Tensor:
 NAMESPACE.update(cat=cat, concat=cat, concatenate=cat)
 
 
-@operator(method=False, out=True)
-def stack(tensors: Tensors, dim: int = 0) -> Tensor:
+@operator(method=False, function=False, out=True, name="stack")
+def _stack(tensors: Tensors, dim: int = 0) -> Tensor:
     """Tensors of one shape along a new dimension."""
     given = _is_list("stack", tensors)
     if not given:
@@ -199,9 +199,36 @@ def stack(tensors: Tensors, dim: int = 0) -> Tensor:
     return launch(None, *given)
 
 
-@stack.vjp
+@_stack.vjp
 def _(g, dim, need):
     return ([g.select(dim, i) if wanted else None for i, wanted in enumerate(need["tensors"])],)
+
+
+def stack(tensors: Sequence[Tensor], dim: int = 0, *, out: Tensor | None = None) -> Tensor:
+    """Tensors of one shape along a new dimension; dtypes are promoted."""
+    if out is None and not active.count:
+        try:
+            launch = _plans[("stack", dim, *[x._layout for x in tensors])]
+        except (KeyError, AttributeError, TypeError):
+            return _stack_checked(tensors, dim, out)
+        if not local.grad:
+            return launch(None, *tensors)
+        for x in tensors:
+            if x._node is not None:
+                break
+        else:
+            return launch(None, *tensors)
+    return _stack_checked(tensors, dim, out)
+
+
+def _stack_checked(tensors: Any, dim: int, out: Tensor | None) -> Tensor:
+    given = _is_list("stack", tensors)
+    if overrides.any_override(given):
+        return overrides.dispatch(stack, [tensors, dim], {} if out is None else {"out": out}, given)
+    return _stack(given, dim, out=out)
+
+
+NAMESPACE["stack"] = stack
 
 
 def _raised(name: str, tensors: Any, least: Callable) -> list[Tensor]:

@@ -17,6 +17,7 @@ from flambeau.codegen import pool as kernels
 from flambeau.codegen.gemm_micro import Kind, kind_of
 from flambeau.core import modes
 from flambeau.core.declare import composite, operator
+from flambeau.core.derive import NAMESPACE
 from flambeau.core.op import RELEASE_FROM
 from flambeau.core.tensor import Tensor
 from flambeau.ops import windows
@@ -315,6 +316,9 @@ def max_pool3d_with_indices(input: Tensor, kernel_size: Any, stride: Any = None,
     return max_pool3d(input, kernel_size, stride, padding, dilation, ceil_mode, True)
 
 
+NAMESPACE["max_pool1d_with_indices"] = max_pool1d_with_indices
+
+
 # ---------------------------------------------------------------- mean
 
 def mean_forward(input: Tensor, key: Any, describe: Callable) -> Tensor:
@@ -424,6 +428,9 @@ def avg_pool1d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any
                count_include_pad: bool = True) -> Tensor:
     """Means of windows of (N, C, L) or (C, L)."""
     check_rank(input, "avg_pool1d")
+    for argument, value in (("kernel_size", kernel_size), ("stride", stride), ("padding", padding)):
+        if isinstance(value, (list, tuple)) and len(value) > 1:
+            raise RuntimeError(f"avg_pool1d() argument '{argument}' should contain one int (got {len(value)})")
     kernel = one_number("avg_pool1d", "kernel_size", kernel_size)
     step = kernel if stride is None or stride == () or stride == [] else one_number("avg_pool1d", "stride", stride)
     pad = one_number("avg_pool1d", "padding", padding)

@@ -18,7 +18,8 @@ from flambeau.core.tensor import Tensor
 from flambeau.ir import scalar as s
 from flambeau.ir.loops import Loop, folded
 from flambeau.ir.scalar import cast, compute_dtype
-from flambeau.ops.reduce import adding, extreme, one_dim
+from flambeau.ops.extrema import extreme
+from flambeau.ops.reduce import adding, one_dim
 
 
 def _softmax_stages(elements: tuple, numbers: tuple, log: bool, result: DType) -> tuple:

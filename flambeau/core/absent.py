@@ -1,0 +1,33 @@
+"""Names of PyTorch that exist here only to say what to do instead.
+
+A program may import them, test `isinstance` against them and catch them; calling one, or making an instance, raises
+NotImplementedError with advice. Stands on nothing; used by the faces of the namespace.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable
+
+
+def function(name: str, advice: str) -> Callable[..., Any]:
+    """A function `torch.<name>` that raises NotImplementedError with advice."""
+    def absent(*args: Any, **kwargs: Any) -> Any:
+        raise NotImplementedError(f"torch.{name} is not implemented in flambeau: {advice}")
+    absent.__name__ = absent.__qualname__ = name.rpartition(".")[2]
+    absent.__module__ = "flambeau"
+    absent.__doc__ = f"Not implemented: {advice}"
+    return absent
+
+
+def kind(name: str, advice: str, base: type = object) -> type:
+    """A class `torch.<name>` without instances; making one raises NotImplementedError with advice."""
+    def refuse(cls: type, *args: Any, **kwargs: Any) -> Any:
+        raise NotImplementedError(f"torch.{name} is not implemented in flambeau: {advice}")
+    return type(name.rpartition(".")[2], (base,), {"__new__": refuse, "__module__": "flambeau", "__doc__": f"Not implemented: {advice}"})
+
+
+def all_of(prefix: str, advice: str, functions: str = "", kinds: str = "") -> dict[str, Any]:
+    """Absent functions and classes by name; `prefix` is the room they belong to, such as "jit."."""
+    made: dict[str, Any] = {name: function(prefix + name, advice) for name in functions.split()}
+    made.update((name, kind(prefix + name, advice)) for name in kinds.split())
+    return made

@@ -1,0 +1,112 @@
+"""Recorders and rules of declared operators as straight-line code, for those without sequences of tensors.
+
+`recorder_of` writes a function that makes the node of a call: edges, what the rule's parameter names save, versions. `applier_of`
+writes the node's `apply`: unpack, call the rule, one gradient per tensor. core.declare uses them; operators on sequences of tensors
+go through its general code. Stands on core.node.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable
+
+from flambeau.core.node import NO_EDGE, next_sequence
+from flambeau.core.tensor import Tensor, tensor_from
+
+PASSED = ("g", "gs", "need", "layouts")     # what a rule may ask for that is not saved
+
+_RECORD = '''
+def record({parameters}, result):
+    node = new(kind)
+    node.edges = ({edges})
+    node.inputs = ({inputs})
+    node.saved = ({saved})
+    node.versions = ({versions})
+    node.sequence = next_sequence()
+    node.extras = None
+    dtype = result._layout.dtype
+    if dtype.is_floating_point or dtype.is_complex:
+        result._node = node
+    return node
+'''
+
+_APPLY = '''
+def apply(self, gradients):
+    g = gradients[0]
+    if g is None:
+        return {nothing}
+    {saved} = self.unpack()
+    made = rule({arguments})
+    if made.__class__ is tuple and len(made) == {count}:
+        return made
+    made = made if made.__class__ is tuple else (made,)
+    return made + (None,) * ({count} - len(made))
+'''
+
+
+def straight(operator: Any) -> bool:
+    """Whether calls of this operator (with one result) can be recorded by generated code."""
+    parameters = operator.signature.parameters
+    return (operator.rule is not None and "tensors" not in operator.kinds.values()
+            and not any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in parameters.values())
+            and "gs" not in operator.rule_names and "outs" not in operator.rule_names)
+
+
+def _saved_names(operator: Any) -> list[str]:
+    return [n for n in operator.rule_names if n not in PASSED]
+
+
+def recorder_of(operator: Any, kind: type) -> Callable:
+    """record(arguments in order of the signature..., result) -> the node of a call with one result."""
+    def plain(name: str) -> bool:
+        return str(operator.signature.parameters[name].annotation) == "Tensor"
+    edges, inputs, saved, versions = [], [], [], []
+    for name in operator.tensors:
+        has = f"{name}._node is not None" if plain(name) else f"isinstance({name}, Tensor) and {name}._node is not None"
+        edges.append(f"({name}._node, {name}._index) if {has} else NO_EDGE")
+        inputs.append(f"{name}._layout if {has} else None")
+    for name in _saved_names(operator):
+        if name == "out":
+            saved.append("tensor_from(result._storage, result._offset, result._layout)")
+            versions.append("result._storage.version")
+        else:
+            saved.append(name)
+            versions.append(f"{name}._storage.version" if name in operator.tensors and plain(name) else
+                            f"{name}._storage.version if isinstance({name}, Tensor) else None")
+    source = _RECORD.format(parameters=", ".join(operator.parameters), edges=_tuple(edges), inputs=_tuple(inputs),
+                            saved=_tuple(saved), versions=_tuple(versions))
+    return _compiled(source, f"<flambeau record {operator.name}>", "record", {
+        "new": object.__new__, "kind": kind, "NO_EDGE": NO_EDGE, "next_sequence": next_sequence, "Tensor": Tensor,
+        "tensor_from": tensor_from})
+
+
+def applier_of(operator: Any) -> Callable:
+    """apply(self, gradients) of the nodes of this operator."""
+    names = _saved_names(operator)
+    count = len(operator.tensors)
+    arguments = []
+    for name in operator.rule_names:
+        if name == "need":
+            flags = ", ".join(f"{n!r}: self.needs({i})" for i, n in enumerate(operator.tensors))
+            arguments.append(f"need={{{flags}}}")
+        elif name == "layouts":
+            arguments.append("layouts=self.inputs")
+        elif name == "out":
+            arguments.append("out=self.attach(saved_out)")
+        elif name == "g":
+            arguments.append("g=g")
+        else:
+            arguments.append(f"{name}=saved_{name}")
+    source = _APPLY.format(nothing="(" + "None, " * count + ")", saved="(" + "".join(f"saved_{n}, " for n in names) + ")"
+                           if names else "_", arguments=", ".join(arguments), count=count)
+    return _compiled(source, f"<flambeau gradient of {operator.name}>", "apply", {"rule": operator.rule})
+
+
+def _tuple(parts: list[str]) -> str:
+    return "".join(f"{part}, " for part in parts)
+
+
+def _compiled(source: str, filename: str, name: str, scope: dict[str, Any]) -> Callable:
+    import linecache
+    linecache.cache[filename] = (len(source), None, source.splitlines(True), filename)
+    exec(compile(source, filename, "exec"), scope)
+    return scope[name]

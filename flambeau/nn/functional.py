@@ -1,0 +1,117 @@
+"""flambeau.nn.functional: the functions behind the layers, with PyTorch's names, argument order and defaults.
+
+The operators are those of flambeau.ops; what is written here are arguments that only this face has (`training`, `inplace`).
+Used by flambeau.nn.modules and by programs as `F`.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any
+
+from flambeau.core.derive import NAMESPACE
+from flambeau.core.tensor import Tensor
+from flambeau.ops import dropout as _dropout
+from flambeau.ops.adaptive_pool import (  # noqa: F401
+    adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d, adaptive_max_pool1d, adaptive_max_pool1d_with_indices,
+    adaptive_max_pool2d, adaptive_max_pool2d_with_indices, adaptive_max_pool3d, adaptive_max_pool3d_with_indices)
+from flambeau.ops.conv import (  # noqa: F401
+    conv1d, conv2d, conv3d, conv_transpose1d, conv_transpose2d, conv_transpose3d)
+from flambeau.ops.embedding import embedding, embedding_bag, one_hot  # noqa: F401
+from flambeau.ops.irregular_pool import (  # noqa: F401
+    fractional_max_pool2d, fractional_max_pool2d_with_indices, fractional_max_pool3d, fractional_max_pool3d_with_indices, lp_pool1d,
+    lp_pool2d, lp_pool3d, max_unpool1d, max_unpool2d, max_unpool3d)
+from flambeau.ops.matmul import linear  # noqa: F401
+from flambeau.ops.pool import (  # noqa: F401
+    avg_pool1d, avg_pool2d, avg_pool3d, max_pool1d, max_pool1d_with_indices, max_pool2d, max_pool2d_with_indices, max_pool3d,
+    max_pool3d_with_indices)
+from flambeau.ops.softmax import functional_log_softmax as log_softmax  # noqa: F401
+from flambeau.ops.softmax import functional_softmax as softmax  # noqa: F401
+from flambeau.ops.softmax import softmin  # noqa: F401
+
+# ---------------------------------------------------------------- dropout
+
+
+def _probability(p: float) -> None:
+    if p < 0.0 or p > 1.0:
+        raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
+
+
+def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """Zeros each element with probability p and scales the others by 1 / (1 - p); the input itself unless training."""
+    _probability(p)
+    return _dropout.dropout_(input, p, training) if inplace else _dropout.dropout(input, p, training)
+
+
+def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
+    """Dropout that keeps mean and variance of SELU activations."""
+    _probability(p)
+    return _dropout.alpha_dropout_(input, p, training) if inplace else _dropout.alpha_dropout(input, p, training)
+
+
+def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
+    """`alpha_dropout` of whole channels of (N, C, *)."""
+    _probability(p)
+    if inplace:
+        return _dropout.feature_alpha_dropout_(input, p, training)
+    return _dropout.feature_alpha_dropout(input, p, training)
+
+
+def _channel_dropout(input: Tensor, p: float, training: bool, inplace: bool, batched: bool) -> Tensor:
+    _probability(p)
+    if not batched:
+        input = input.unsqueeze_(0) if inplace else input.unsqueeze(0)
+    made = _dropout.feature_dropout_(input, p, training) if inplace else _dropout.feature_dropout(input, p, training)
+    if not batched:
+        made = made.squeeze_(0) if inplace else made.squeeze(0)
+    return made
+
+
+def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """Zeros whole channels of (N, C, L) or (C, L) with probability p."""
+    ndim = input.dim()
+    if 0.0 <= p <= 1.0 and ndim not in (2, 3):
+        raise RuntimeError(
+            f"dropout1d: Expected 2D or 3D input, but received a {ndim}D input. Note that dropout1d exists to provide channel-wise "
+            "dropout on inputs with 1 spatial dimension, a channel dimension, and an optional batch dimension (i.e. 2D or 3D "
+            "inputs).")
+    return _channel_dropout(input, p, training, inplace, ndim == 3)
+
+
+def _warn_rank(name: str, ndim: int, spatial: int) -> None:
+    warnings.warn(
+        f"{name}: Received a {ndim}-D input to {name}, which is deprecated and will result in an error in a future release. To "
+        f"retain the behavior and silence this warning, please use dropout instead. Note that {name} exists to provide "
+        f"channel-wise dropout on inputs with {spatial} spatial dimensions, a channel dimension, and an optional batch dimension "
+        f"(i.e. {spatial + 1}D or {spatial + 2}D inputs).", stacklevel=3)
+
+
+def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """Zeros whole channels of (N, C, H, W) with probability p."""
+    ndim = input.dim()
+    if 0.0 <= p <= 1.0:
+        if ndim not in (3, 4):
+            _warn_rank("dropout2d", ndim, 2)
+        elif ndim == 3:
+            warnings.warn(
+                "dropout2d: Received a 3D input to dropout2d and assuming that channel-wise 1D dropout behavior is desired - input "
+                "is interpreted as shape (N, C, L), where C is the channel dim. This behavior will change in a future release to "
+                "interpret the input as one without a batch dimension, i.e. shape (C, H, W). To maintain the 1D channel-wise "
+                "dropout behavior, please switch to using dropout1d instead.", stacklevel=2)
+    return _channel_dropout(input, p, training, inplace, True)
+
+
+def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """Zeros whole channels of (N, C, D, H, W) or (C, D, H, W) with probability p."""
+    ndim = input.dim()
+    if 0.0 <= p <= 1.0 and ndim not in (4, 5):
+        _warn_rank("dropout3d", ndim, 3)
+    return _channel_dropout(input, p, training, inplace, ndim == 5)
+
+
+def __getattr__(name: str) -> Any:
+    """Operators that are offered under the same name in the namespace."""
+    if name.startswith("__") or name not in NAMESPACE:
+        raise AttributeError(f"module 'flambeau.nn.functional' has no attribute '{name}'")
+    return NAMESPACE[name]

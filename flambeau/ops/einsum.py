@@ -1,0 +1,514 @@
+"""Sums of products over named or numbered dimensions: einsum, tensordot, chains of products, cross, trapezoid and relatives.
+
+`einsum` reads the equation once (kept by equation and ranks), takes diagonals, then contracts operands pairwise from the left: what
+only one operand has is summed first, what both have becomes a batch or the inner dimension of one `bmm`. Stands on ops.matmul.
+"""
+
+from __future__ import annotations
+
+import builtins
+import math
+import operator as python_operator
+import string
+from functools import lru_cache
+from typing import Any, Sequence
+
+from flambeau.core.declare import composite
+from flambeau.core.derive import NAMESPACE
+from flambeau.core.tensor import Tensor, wrap_dim
+from flambeau.ops.matmul import bmm, matmul, mm
+
+Label = Any     # a letter's number, or ("...", k) for the k-th dimension from the right that an ellipsis covers
+ELLIPSIS = "..."
+_LETTERS = string.ascii_uppercase + string.ascii_lowercase
+
+
+# ---------------------------------------------------------------- the equation
+
+
+def _subscripts(text: str, what: str, offset: int) -> list[Label]:
+    """The labels of one operand (or of the output) in an equation."""
+    found: list[Label] = []
+    i = 0
+    while i < len(text):
+        letter = text[i]
+        if letter == " ":
+            i += 1
+        elif letter == ".":
+            if ELLIPSIS in found:
+                raise RuntimeError(f"einsum(): found '.' for {what} for which an ellipsis was already found" if what != "output" else
+                                   "einsum(): found '.' for output but an ellipsis (...) was already found")
+            if text[i:i + 3] != "...":
+                raise RuntimeError(f"einsum(): found '.' for {what} that is not part of any ellipsis")
+            found.append(ELLIPSIS)
+            i += 3
+        elif letter in _LETTERS:
+            found.append(_LETTERS.index(letter))
+            i += 1
+        else:
+            raise RuntimeError(f"einsum(): invalid subscript given at index {offset + i} in the equation string, subscripts must be in "
+                               "[a-zA-Z]")
+    return found
+
+
+def _read(equation: str, count: int) -> tuple[list[list[Label]], list[Label] | None]:
+    left, arrow, right = equation.partition("->")
+    parts = left.split(",")
+    inputs, offset = [], 0
+    for n, part in enumerate(parts):
+        if n >= count:
+            raise RuntimeError("einsum(): fewer operands were provided than specified in the equation")
+        inputs.append(_subscripts(part, f"operand {n}", offset))
+        offset += len(part) + 1
+    if len(parts) < count:
+        raise RuntimeError("einsum(): more operands were provided than specified in the equation")
+    return inputs, _subscripts(right, "output", len(left) + 2) if arrow else None
+
+
+def _name(label: Label) -> str:
+    return _LETTERS[label] if isinstance(label, int) else ELLIPSIS
+
+
+def _expand(labels: list[Label], ndim: int, n: int) -> list[Label]:
+    """The labels of an operand with the ellipsis replaced by one label a dimension."""
+    if ELLIPSIS not in labels:
+        if len(labels) != ndim:
+            raise RuntimeError(f"einsum(): the number of subscripts in the equation ({len(labels)}) does not match the number of "
+                               f"dimensions ({ndim}) for operand {n} and no ellipsis was given")
+        return labels
+    covered = ndim - (len(labels) - 1)
+    if covered < 0:
+        raise RuntimeError(f"einsum(): the number of subscripts in the equation ({len(labels) - 1}) is more than the number of "
+                           f"dimensions ({ndim}) for operand {n}")
+    at = labels.index(ELLIPSIS)
+    return [*labels[:at], *((ELLIPSIS, k) for k in range(covered - 1, -1, -1)), *labels[at + 1:]]
+
+
+@lru_cache(4096)
+def _resolved(equation: str, ndims: tuple[int, ...]) -> tuple[list[list[Label]], list[Label]]:
+    inputs, output = _read(equation, len(ndims))
+    return _resolve(inputs, output, ndims)
+
+
+def _resolve(inputs: list[list[Label]], output: list[Label] | None, ndims: Sequence[int]) -> tuple[list[list[Label]], list[Label]]:
+    """Labels of every dimension of the operands and of the output."""
+    full = [_expand(labels, ndim, n) for n, (labels, ndim) in enumerate(zip(inputs, ndims))]
+    covered = max((k + 1 for labels in full for k in [x[1] for x in labels if isinstance(x, tuple)]), default=0)
+    dots = [(ELLIPSIS, k) for k in range(covered - 1, -1, -1)]
+    seen: dict[Label, int] = {}
+    for labels in full:
+        for label in labels:
+            seen[label] = seen.get(label, 0) + 1
+    if output is None:
+        return full, dots + sorted(label for label, times in seen.items() if times == 1 and isinstance(label, int))
+    result: list[Label] = []
+    for label in output:
+        if label == ELLIPSIS:
+            result += dots
+            continue
+        if label in result:
+            raise RuntimeError(f"einsum(): output subscript {_name(label)} appears more than once in the output")
+        if label not in seen:
+            raise RuntimeError(f"einsum(): output subscript {_name(label)} does not appear in the equation for any input operand")
+        result.append(label)
+    return full, result
+
+
+def _sublists(args: Sequence[Any]) -> tuple[list[Tensor], list[list[Label]], list[Label] | None]:
+    """Operands, labels and output labels of einsum(op, [0, 1], op, [1, ...], [0])."""
+    def labels(given: Sequence[Any]) -> list[Label]:
+        found: list[Label] = []
+        for item in given:
+            if item is Ellipsis:
+                found.append(ELLIPSIS)
+                continue
+            number = python_operator.index(item)
+            if not 0 <= number < 52:
+                raise ValueError("einsum(): subscripts in sublist format must be within range [0, 52), but got " + str(number))
+            found.append(number)
+        return found
+    operands = [x for x in args[:len(args) // 2 * 2:2]]
+    inputs = [labels(x) for x in args[1::2]]
+    return operands, inputs, labels(args[-1]) if len(args) % 2 else None
+
+
+# ---------------------------------------------------------------- contraction
+
+
+def _own(x: Tensor, labels: list[Label], n: int, sizes: dict[Label, int]) -> tuple[Tensor, list[Label]]:
+    """An operand with every label once (diagonals taken); the sizes of the labels are noted and compared."""
+    kept: list[Label] = []
+    for label in labels:
+        if label not in kept:
+            kept.append(label)
+            continue
+        first, second = kept.index(label), len(kept)
+        if x._layout.shape[first] != x._layout.shape[second]:
+            raise RuntimeError(f"einsum(): subscript {_name(label)} is repeated for operand {n} but the sizes don't match, "
+                               f"{x._layout.shape[second]} != {x._layout.shape[first]}")
+        x = x.diagonal(0, first, second).movedim(-1, first)
+    for label, size in zip(kept, x._layout.shape):
+        known = sizes.get(label, 1)
+        if known != 1 and size != 1 and known != size:
+            raise RuntimeError(f"einsum(): subscript {_name(label)} has size {size} for operand {n} which does not broadcast with "
+                               f"previously seen size {known}")
+        sizes[label] = size if known == 1 else known
+    return x, kept
+
+
+def _reduce(x: Tensor, labels: list[Label], dropped: Sequence[Label]) -> tuple[Tensor, list[Label]]:
+    if not dropped:
+        return x, labels
+    dims = [labels.index(label) for label in dropped]
+    singles = [d for d in dims if x._layout.shape[d] == 1]
+    x = x.squeeze(tuple(dims)) if len(singles) == len(dims) else x.sum(dims)
+    return x, [label for label in labels if label not in dropped]
+
+
+def _pair(x: Tensor, x_labels: list[Label], y: Tensor, y_labels: list[Label], keep: builtins.set) -> tuple[Tensor, list[Label]]:
+    """The product of two operands, summed over the labels that are not to be kept."""
+    x_sizes, y_sizes = dict(zip(x_labels, x._layout.shape)), dict(zip(y_labels, y._layout.shape))
+    common = [label for label in x_labels if label in y_sizes]
+    x, x_labels = _reduce(x, x_labels, [label for label in x_labels if (label in y_sizes and x_sizes[label] == 1 != y_sizes[label])
+                                        or (label not in y_sizes and label not in keep)])
+    y, y_labels = _reduce(y, y_labels, [label for label in y_labels if (label in x_sizes and y_sizes[label] == 1 != x_sizes[label])
+                                        or (label not in x_sizes and label not in keep)])
+    x_only = [label for label in x_labels if label not in y_labels]
+    y_only = [label for label in y_labels if label not in x_labels]
+    # a label that was broadcast away from one operand and is not kept is summed where it remains
+    x, x_labels = _reduce(x, x_labels, [label for label in x_only if label not in keep])
+    y, y_labels = _reduce(y, y_labels, [label for label in y_only if label not in keep])
+    x_only = [label for label in x_only if label in keep]
+    y_only = [label for label in y_only if label in keep]
+    batch = [label for label in common if label in x_labels and label in y_labels and label in keep]
+    inner = [label for label in common if label in x_labels and label in y_labels and label not in keep]
+    left = x.permute([x_labels.index(label) for label in [*batch, *x_only, *inner]])
+    right = y.permute([y_labels.index(label) for label in [*batch, *inner, *y_only]])
+    labels = [*batch, *x_only, *y_only]
+    b, m = len(batch), len(x_only)
+    shape = [*left._layout.shape[:b + m], *right._layout.shape[b + len(inner):]]
+    rows, columns = math.prod(shape[b:b + m]), math.prod(shape[b + m:])
+    length = math.prod(left._layout.shape[b + m:])
+    if not inner:
+        left = left.reshape(*left._layout.shape, *[1] * len(y_only))
+        right = right.reshape(*shape[:b], *[1] * m, *shape[b + m:])
+        return left * right, labels
+    if not batch:
+        return mm(left.reshape(rows, length), right.reshape(length, columns)).reshape(shape), labels
+    count = math.prod(shape[:b])
+    return bmm(left.reshape(count, rows, length), right.reshape(count, length, columns)).reshape(shape), labels
+
+
+def einsum(equation: Any, *operands: Any) -> Tensor:
+    """Sums of products of the elements of the operands along dimensions named in `equation` ("ij,jk->ik").
+
+    Also einsum(operand, sublist, operand, sublist, ..., [output sublist]) with integers for letters and Ellipsis. Letters that are
+    not in the output are summed; without "->" the output has the letters that occur once, in alphabetical order. "..." stands for
+    broadcast dimensions. Raises RuntimeError where labels and shapes don't fit.
+    """
+    if isinstance(equation, Tensor):
+        given, inputs, output = _sublists((equation, *operands))
+        full, result = _resolve(inputs, output, [x._layout.ndim for x in given])
+    else:
+        given = list(operands[0]) if len(operands) == 1 and isinstance(operands[0], (list, tuple)) else list(operands)
+        if not given:
+            raise ValueError("einsum(): must specify the equation string and at least one operand, or at least one operand and its "
+                             "subscripts list")
+        full, result = _resolved(equation, tuple([x._layout.ndim for x in given]))
+    sizes: dict[Label, int] = {}
+    terms = [_own(x, labels, n, sizes) for n, (x, labels) in enumerate(zip(given, full))]
+    x, labels = terms[0]
+    for n, (y, y_labels) in enumerate(terms[1:], 2):
+        keep = builtins.set(result).union(*[later for _, later in terms[n:]])
+        x, labels = _pair(x, labels, y, y_labels, keep)
+    x, labels = _reduce(x, labels, [label for label in labels if label not in result])
+    order = [labels.index(label) for label in result]
+    return x if order == list(range(len(order))) else x.permute(order)
+
+
+NAMESPACE["einsum"] = einsum
+
+
+# ---------------------------------------------------------------- products of more than two, and over given dimensions
+
+
+@composite(method=False, name="tensordot")
+def _tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
+    """Sums of products over the last `dims` dimensions of `a` and the first of `b`, or over two lists of dimensions."""
+    if isinstance(dims, Tensor):
+        if dims.numel() > 1:
+            if dims.shape[0] != 2:
+                raise RuntimeError("tensordot expects dims to have 2 rows")
+            dims = dims.tolist()
+        else:
+            dims = int(dims.item())
+    if isinstance(dims, (tuple, list)):
+        if len(dims) == 1 and not isinstance(dims[0], (tuple, list)):
+            dims = (dims, dims)
+        first, second = [list(d) if isinstance(d, (tuple, list)) else [d] for d in dims]
+    else:
+        count = python_operator.index(dims)
+        if count < 0:
+            raise RuntimeError(f"tensordot expects dims >= 0, but got dims={count}")
+        if count > min(a._layout.ndim, b._layout.ndim):
+            raise RuntimeError(f"tensordot expects dims < ndim_a or ndim_b, but got dims={count}")
+        first, second = list(range(a._layout.ndim - count, a._layout.ndim)), list(range(count))
+    if len(first) != len(second):
+        raise RuntimeError("both dimension lists should have same length")
+    first = [wrap_dim(d, a._layout.ndim) for d in first]
+    second = [wrap_dim(d, b._layout.ndim) for d in second]
+    for d, e in zip(first, second):
+        n, m = a._layout.shape[d], b._layout.shape[e]
+        if n != m:
+            if n == 1:
+                b = b.sum(e, keepdim=True)
+            elif m == 1:
+                a = a.sum(d, keepdim=True)
+            else:
+                raise RuntimeError(f"contracted dimensions need to match, but first has size {n} in dim {d} and second has size {m} "
+                                   f"in dim {e}")
+    a_free = [d for d in range(a._layout.ndim) if d not in first]
+    b_free = [d for d in range(b._layout.ndim) if d not in second]
+    shape = [*[a._layout.shape[d] for d in a_free], *[b._layout.shape[d] for d in b_free]]
+    length = math.prod([a._layout.shape[d] for d in first])
+    left = a.permute([*a_free, *first]).reshape(math.prod(shape[:len(a_free)]), length)
+    right = b.permute([*second, *b_free]).reshape(length, math.prod(shape[len(a_free):]))
+    return mm(left, right).reshape(shape)
+
+
+def _chain_order(sizes: Sequence[int]) -> dict[tuple[int, int], int]:
+    """Where to split each product i..j of a chain of matrices, for the fewest multiplications (sizes: rows, then all columns)."""
+    n = len(sizes) - 1
+    cost = {(i, i): 0 for i in range(n)}
+    split = {}
+    for length in range(1, n):
+        for i in range(n - length):
+            j = i + length
+            cost[i, j], split[i, j] = min((cost[i, k] + cost[k + 1, j] + sizes[i] * sizes[k + 1] * sizes[j + 1], k)
+                                          for k in range(i, j))
+    return split
+
+
+@composite(method=False, function=False, name="linalg_multi_dot")
+def multi_dot(tensors: Tensors) -> Tensor:  # noqa: F821
+    """The product of two or more matrices in the cheapest order; the first and last may be vectors."""
+    chain = list(tensors)
+    if len(chain) < 2:
+        raise RuntimeError(f"multi_dot(): expected at least 2 tensors but got {len(chain)}")
+    first, last = chain[0], chain[-1]
+    for at, x in ((0, first), (len(chain) - 1, last)):
+        if x._layout.ndim not in (1, 2):
+            raise RuntimeError(f"multi_dot(): the {'first' if at == 0 else 'last'} tensor must be 1D or 2D but got {x._layout.ndim}D")
+    for i, x in enumerate(chain[1:-1], 1):
+        if x._layout.ndim != 2:
+            raise RuntimeError(f"multi_dot(): tensor {i} must be 2D but got {x._layout.ndim}D")
+    for i, x in enumerate(chain[1:], 1):
+        if x._layout.dtype is not first._layout.dtype:
+            raise RuntimeError(f"multi_dot(): all tensors must have be the same dtype but tensor 0 is {first._layout.dtype.scalar_name} "
+                               f"and tensor {i} {x._layout.dtype.scalar_name}")
+    chain[0] = first.unsqueeze(0) if first._layout.ndim == 1 else first
+    chain[-1] = last.unsqueeze(1) if last._layout.ndim == 1 else last
+    for i, (x, y) in enumerate(zip(chain, chain[1:])):
+        if x._layout.shape[1] != y._layout.shape[0]:
+            raise RuntimeError(f"multi_dot(): tensors {i} and {i + 1} with shapes {list(x._layout.shape)} and {list(y._layout.shape)} "
+                               "cannot be multiplied")
+    split = _chain_order([chain[0]._layout.shape[0], *[x._layout.shape[1] for x in chain]])
+
+    def product(i: int, j: int) -> Tensor:
+        return chain[i] if i == j else mm(product(i, split[i, j]), product(split[i, j] + 1, j))
+    made = product(0, len(chain) - 1)
+    if first._layout.ndim == 1:
+        made = made.squeeze(0)
+    return made.squeeze(-1) if last._layout.ndim == 1 else made
+
+
+def chain_matmul(*matrices: Any, out: Tensor | None = None) -> Tensor:
+    """The product of matrices in the cheapest order."""
+    chain = list(matrices[0]) if len(matrices) == 1 and isinstance(matrices[0], (list, tuple)) else list(matrices)
+    for x in chain:
+        if x._layout.ndim != 2:
+            raise RuntimeError(f"Tensor dimension is {x._layout.ndim}, expected 2 instead.")
+    if not chain:
+        raise RuntimeError("chain_matmul(): Expected one or more matrices")
+    return chain[0] if len(chain) == 1 else multi_dot(chain) if out is None else out.copy_(multi_dot(chain))
+
+
+NAMESPACE["chain_matmul"] = chain_matmul
+
+
+@composite(method=False)
+def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """input1 . weight . input2 + bias: (*, in1), (*, in2) and (out, in1, in2) give (*, out)."""
+    a, b, w = input1._layout, input2._layout, weight._layout
+    if a.ndim != b.ndim:
+        raise RuntimeError(f"bilinear(): input dimensions do not match: got {a.ndim} and {b.ndim}")
+    for d in range(a.ndim - 1):
+        if a.shape[d] != b.shape[d]:
+            raise RuntimeError(f"bilinear(): input batch dimensions do not match at dim {d}: got {a.shape[d]} and {b.shape[d]}")
+    for n, (x, size) in enumerate(((a, w.shape[1]), (b, w.shape[2])), 1):
+        if x.shape[-1] != size:
+            raise RuntimeError(f"bilinear(): input{n} size does not match weight size: got {x.shape[-1]} but expected {size}")
+    if bias is not None and bias._layout.shape[0] != w.shape[0]:
+        raise RuntimeError(f"bilinear(): bias size does not match weight size: got {bias._layout.shape[0]} but expected {w.shape[0]}")
+    rows = math.prod(a.shape[:-1])
+    left, right = input1.reshape(rows, a.shape[-1]), input2.reshape(rows, b.shape[-1])
+    # (rows, in1) by (in1, out * in2), then a product with in2 for each row and output
+    made = mm(left, weight.transpose(0, 1).reshape(w.shape[1], w.shape[0] * w.shape[2])).reshape(rows, w.shape[0], w.shape[2])
+    made = bmm(made, right.unsqueeze(2)).squeeze(2).reshape(*a.shape[:-1], w.shape[0])
+    return made if bias is None else made + bias
+
+
+@composite(method=False, function=False, out=True, name="linalg_vecdot")
+def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
+    """Sums of conj(x) * y along `dim`, with broadcasting."""
+    for t in (x, y):
+        if not (t._layout.dtype.is_floating_point or t._layout.dtype.is_complex):
+            raise RuntimeError(f"linalg.vecdot: Expected a floating point or complex tensor as input. Got {t._layout.dtype.scalar_name}")
+    return ((x.conj() if x.is_complex() else x) * y).sum(dim)
+
+
+# ---------------------------------------------------------------- cross products, Vandermonde matrices, integrals
+
+
+@composite(method=False, function=False, out=True, name="linalg_cross")
+def linalg_cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
+    """Cross products of vectors of three elements along `dim`, with broadcasting."""
+    a, b = input._layout, other._layout
+    if a.ndim != b.ndim:
+        raise RuntimeError("linalg.cross: inputs must have the same number of dimensions.")
+    d = wrap_dim(dim, a.ndim)
+    if a.shape[d] != 3 or b.shape[d] != 3:
+        raise RuntimeError(f"linalg.cross: inputs dimension {dim} must have length 3. Got {a.shape[d]} and {b.shape[d]}")
+    x, y = input.unbind(d), other.unbind(d)
+    return NAMESPACE["stack"]([x[i] * y[j] - x[j] * y[i] for i, j in ((1, 2), (2, 0), (0, 1))], d)
+
+
+@composite(out=True)
+def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
+    """Cross products along `dim`; without it along the first dimension of size 3."""
+    if dim is None:
+        sizes = input._layout.shape
+        if 3 not in sizes:
+            raise RuntimeError("no dimension of size 3 in input")
+        dim = tuple(sizes).index(3)
+    return linalg_cross(input, other, dim=dim)
+
+
+@composite(method=False, function=False, name="linalg_vander")
+def linalg_vander(x: Tensor, *, N: int | None = None) -> Tensor:
+    """Powers 0 to N - 1 of each element along a new last dimension: (*, n) gives (*, n, N)."""
+    if not x._layout.ndim:
+        raise RuntimeError("linalg.vander: x must be at least 1-D")
+    count = x._layout.shape[-1] if N is None else N
+    if count <= 1 and N is not None:
+        raise RuntimeError(f"linalg.vander: N must be greater than 1. Got {count}")
+    x = x if x._layout.dtype.is_floating_point or x._layout.dtype.is_complex else x.to(NAMESPACE["tensor"](0).dtype)
+    ones = x.new_ones(x._layout.shape).unsqueeze(-1)
+    if count < 2:
+        return ones[..., :count]
+    powers = x.unsqueeze(-1).expand(*x._layout.shape, count - 1).cumprod(-1)
+    return NAMESPACE["cat"]([ones, powers], -1)
+
+
+@composite(method=False)
+def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
+    """The Vandermonde matrix of a vector, highest power first unless `increasing`."""
+    if x._layout.ndim != 1:
+        raise RuntimeError("x must be a one-dimensional tensor.")
+    if N is not None and N < 0:
+        raise RuntimeError(f"N must be non-negative, got {N}.")
+    count = x._layout.shape[0] if N is None else N
+    ones = x.new_ones(x._layout.shape).unsqueeze(-1)
+    if count > 1:
+        ones = NAMESPACE["cat"]([ones, x.unsqueeze(-1).expand(x._layout.shape[0], count - 1).cumprod(-1)], -1)
+    made = ones[:, :count]
+    return made if increasing else made.flip(1)
+
+
+def _pieces(name: str, y: Tensor, x: Any, dx: Any, dim: int) -> Tensor:
+    """Twice the areas of the trapezoids between neighbours along `dim`."""
+    d = wrap_dim(dim, y._layout.ndim)
+    size = y._layout.shape[d]
+    left, right = y.narrow(d, 0, max(size - 1, 0)), y.narrow(d, min(1, size), max(size - 1, 0))
+    if x is None:
+        return (left + right) * dx
+    if x._layout.ndim == 0:
+        raise RuntimeError(f"{name}: The `x` tensor must have at least one dimension")
+    if x._layout.ndim == 1:
+        if x._layout.shape[0] != size:
+            raise RuntimeError(f"{name}: There must be one `x` value for each sample point")
+        x = x.reshape([-1 if i == d else 1 for i in range(y._layout.ndim)])
+    e = d - y._layout.ndim + x._layout.ndim if x._layout.ndim < y._layout.ndim else d
+    count = x._layout.shape[e]
+    step = x.narrow(e, 1, count - 1) - x.narrow(e, 0, count - 1)
+    return (left + right) * step
+
+
+def _boolean(name: str, y: Tensor) -> None:
+    if y._layout.dtype.name == "bool":
+        raise RuntimeError(f"{name}: received a bool input for `y`, but bool is not supported")
+    if not y._layout.ndim:
+        raise IndexError("Dimension specified as -1 but tensor has no dimensions")
+
+
+def _trapezoid(name: str, y: Tensor, x: Any, dx: Any, dim: int) -> Tensor:
+    _boolean(name, y)
+    if x is None and isinstance(dx, Tensor):
+        dx = dx.item()
+    if y._layout.shape[wrap_dim(dim, y._layout.ndim)] == 0 and x is None:
+        shape = [n for d, n in enumerate(y._layout.shape) if d != wrap_dim(dim, y._layout.ndim)]
+        return y.new_zeros(shape)
+    return _pieces(name, y, x, dx, dim).sum(dim) / 2
+
+
+@composite(method=False)
+def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = None, dim: int = -1) -> Tensor:
+    """The integral of samples `y` along `dim` by the trapezoidal rule, at points `x` or with spacing `dx` (1)."""
+    return _trapezoid("trapezoid", y, x, 1 if dx is None else dx, dim)
+
+
+@composite(method=False)
+def trapz(y: Tensor, x: Tensor | None = None, *, dx: Any = None, dim: int = -1) -> Tensor:
+    """Another name of `trapezoid`."""
+    return _trapezoid("trapezoid", y, x, 1 if dx is None else dx, dim)
+
+
+@composite(method=False)
+def cumulative_trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = None, dim: int = -1) -> Tensor:
+    """The running integral of `trapezoid`; one element less along `dim`."""
+    _boolean("cumulative_trapezoid", y)
+    return _pieces("cumulative_trapezoid", y, x, 1 if dx is None else dx, dim).cumsum(dim) / 2
+
+
+# ---------------------------------------------------------------- distances
+
+
+@composite(method=False)
+def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str | None = "use_mm_for_euclid_dist_if_necessary") -> Tensor:
+    """Distances in the p-norm between the rows of two (batches of) matrices: (*, p, m) and (*, r, m) give (*, p, r).
+
+    Above 25 rows the Euclidean distance is worked out by a matrix product unless `compute_mode` forbids it.
+    """
+    a, b = x1._layout, x2._layout
+    for n, x in ((1, a), (2, b)):
+        if x.ndim < 2:
+            raise RuntimeError(f"cdist only supports at least 2D tensors, X{n} got: {x.ndim}D")
+    if a.shape[-1] != b.shape[-1]:
+        raise RuntimeError(f"X1 and X2 must have the same number of columns. X1: {a.shape[-1]} X2: {b.shape[-1]}")
+    if p < 0:
+        raise RuntimeError("cdist only supports non-negative p values")
+    by_product = {"use_mm_for_euclid_dist_if_necessary": a.shape[-2] > 25 or b.shape[-2] > 25, "use_mm_for_euclid_dist": True,
+                  "donot_use_mm_for_euclid_dist": False, None: a.shape[-2] > 25 or b.shape[-2] > 25}
+    if compute_mode not in by_product:
+        raise ValueError(f"{compute_mode} is not a valid value for compute_mode")
+    if p == 2 and by_product[compute_mode] and a.shape[-1]:
+        return _euclidean(x1, x2)
+    from flambeau.ops.vector_norm import vector_norm
+    return vector_norm(x1.unsqueeze(-2) - x2.unsqueeze(-3), p, -1)
+
+
+def _euclidean(x1: Tensor, x2: Tensor) -> Tensor:
+    """|a - b| from |a|^2 + |b|^2 - 2 a.b; the root's slope at zero is taken as zero."""
+    squares = x1.square().sum(-1, keepdim=True) + x2.square().sum(-1).unsqueeze(-2) - 2 * matmul(x1, x2.transpose(-2, -1))
+    apart = squares > 0
+    return NAMESPACE["where"](apart, NAMESPACE["where"](apart, squares, 1).sqrt(), 0)

@@ -1,0 +1,328 @@
+"""The largest and smallest elements, and where they are: amax, amin, max, min, argmax, argmin, aminmax.
+
+Row programs on the ground of ops.reduce. NaN is the extreme of whatever holds one; of equals the first counts.
+"""
+
+from __future__ import annotations
+
+import builtins
+import math
+from typing import Any, Callable, Sequence
+
+from flambeau.base import geometry
+from flambeau.base.dtype import bool_, int64
+from flambeau.base.dtype import dtype as DType
+from flambeau.base.layout import Layout
+from flambeau.core import returns
+from flambeau.core.declare import operator
+from flambeau.core.derive import NAMESPACE
+from flambeau.core.op import Pointwise, call
+from flambeau.core.rows import Rows
+from flambeau.core.tensor import Tensor
+from flambeau.ir import scalar as s
+from flambeau.ir.loops import Fold, Loop, Row, folded, position
+from flambeau.ir.scalar import constant
+from flambeau.ops.reduce import Reducer, form, kept, one_dim, overloads, reduction_dims
+
+
+def _least(dtype: DType) -> Any:
+    if dtype is bool_:
+        return False
+    return -math.inf if dtype.is_floating_point else _integer_bounds(dtype)[0]
+
+
+def _greatest(dtype: DType) -> Any:
+    if dtype is bool_:
+        return True
+    return math.inf if dtype.is_floating_point else _integer_bounds(dtype)[1]
+
+
+def _integer_bounds(dtype: DType) -> tuple[int, int]:
+    bits = dtype.itemsize * 8
+    return (-(1 << bits - 1), (1 << bits - 1) - 1) if dtype.is_signed else (0, (1 << bits) - 1)
+
+
+def extreme(name: str, x: Any, largest: builtins.bool) -> Fold:
+    """The largest or smallest value of an expression over the row; NaN if there is one."""
+    if x.dtype is bool_:
+        return Fold((name,), (constant(not largest, bool_),), (x,), lambda a, b: (a[0] | b[0] if largest else a[0] & b[0],))
+    choose = s.maximum if largest else s.minimum
+    return Fold((name,), (constant(_least(x.dtype) if largest else _greatest(x.dtype), x.dtype),), (x,),
+                lambda a, b: (choose(a[0], b[0]),))
+
+
+def extreme_place(x: Any, largest: builtins.bool) -> Fold:
+    """("value", "index"): the extreme of an expression over the row and the first place where it is; NaN beats all."""
+    dtype = x.dtype
+
+    def combine(a: tuple, b: tuple) -> tuple:
+        (u, i), (v, j) = a, b
+        if dtype is bool_:
+            later = (v & ~u) if largest else (u & ~v)
+            same = ~(u ^ v)
+        else:
+            later = v > u if largest else v < u
+            same = u == v
+        if dtype.is_floating_point:
+            later = later | (s.isnan(v) & ~s.isnan(u))
+            same = same | (s.isnan(u) & s.isnan(v))
+            later = later & ~(s.isnan(u) & ~s.isnan(v))
+        takes = later | (same & (j < i))
+        return s.where(takes, v, u), s.where(takes, j, i)
+    return Fold(("value", "index"), (constant(_least(dtype) if largest else _greatest(dtype), dtype), constant((1 << 63) - 1, int64)),
+                (x, position()), combine)
+
+
+def _extreme_stages(elements: tuple, numbers: tuple, which: str, keepdim: Any) -> tuple:
+    x = elements[0]
+    if which == "both":
+        folds = (extreme("least", x, False), extreme("greatest", x, True))
+        return Loop(folds), Row(((0, folded("least", x.dtype)), (1, folded("greatest", x.dtype))))
+    return Loop((extreme("extreme", x, which == "max"),)), Row(((0, folded("extreme", x.dtype)),))
+
+
+_EXTREME = Rows("extreme", _extreme_stages,
+                lambda dtypes, which, keepdim: [(dtypes[0], form(keepdim))] * (2 if which == "both" else 1))
+
+
+def _place_stages(elements: tuple, numbers: tuple, largest: builtins.bool, keepdim: Any, values: builtins.bool) -> tuple:
+    x = elements[0]
+    index = (folded("index", int64),)
+    stores = (folded("value", x.dtype), *index) if values else index
+    return Loop((extreme_place(x, largest),)), Row(tuple(enumerate(stores)))
+
+
+_PLACE = Rows("argextreme", _place_stages,
+              lambda dtypes, largest, keepdim, values: [*([(dtypes[0], form(keepdim))] if values else []), (int64, form(keepdim))],
+              ordered=True)
+
+
+def _check_nonempty(name: str, layout: Layout, dims: Sequence[int]) -> None:
+    for d in dims:
+        if layout.shape[d] == 0:
+            raise IndexError(f"{name}(): Expected reduction dim {d} to have non-zero size.")
+
+
+def _check_real(name: str, kernel: str, layout: Layout) -> None:
+    if layout.dtype.is_complex:
+        raise NotImplementedError(f'"{kernel}" not implemented for \'{layout.dtype.scalar_name}\'')
+
+
+def _prepare_extreme(input: Tensor, dim: Any, keepdim: Any, name: str) -> Callable:
+    layout = input._layout
+    _check_real(name, "max_values_cpu" if name == "amax" else "min_values_cpu", layout)
+    dims = reduction_dims(name, dim, layout.ndim)
+    if layout.numel == 0 and (dim is None or dim == ()):
+        raise IndexError(f"{name}(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with "
+                         "the 'dim' argument.")
+    _check_nonempty(name, layout, dims)
+    return _EXTREME.launcher((input,), dims, (), (name[1:], bool(keepdim)))
+
+
+_extremes = Reducer(_prepare_extreme)
+_extreme_plans = _extremes.plans
+
+
+@operator(out=True)
+def amax(input: Tensor, dim=(), keepdim=False):
+    """The largest value over `dim` (an integer, several, or () for all); NaN if there is one.
+
+    The gradient is shared evenly among equal largest values. Raises IndexError where a reduced dimension has size 0.
+    """
+    try:
+        launch = _extreme_plans[input._layout, dim, keepdim, "amax"]
+    except (KeyError, TypeError):
+        launch = _extremes.learn(input, dim, keepdim, "amax")
+    return launch(None, input)
+
+
+@operator(out=True)
+def amin(input: Tensor, dim=(), keepdim=False):
+    """The smallest value over `dim` (an integer, several, or () for all); NaN if there is one. See amax."""
+    try:
+        launch = _extreme_plans[input._layout, dim, keepdim, "amin"]
+    except (KeyError, TypeError):
+        launch = _extremes.learn(input, dim, keepdim, "amin")
+    return launch(None, input)
+
+
+def shared_gradient(g: Tensor, out: Tensor, input: Tensor, dim: Any, keepdim: Any) -> Tensor:
+    """The gradient of an extreme value, shared evenly among the elements that reach it."""
+    layout = input._layout
+    mask = input.detach() == kept(out.detach(), layout, dim, keepdim)
+    every = tuple(range(layout.ndim))
+    count = mask.sum(dim if dim not in (None, (), []) else every, True)
+    return kept(g, layout, dim, keepdim) / count * mask
+
+
+@amax.vjp
+def _(g, out, input, dim, keepdim):
+    return shared_gradient(g, out, input, dim, keepdim)
+
+
+@amin.vjp
+def _(g, out, input, dim, keepdim):
+    return shared_gradient(g, out, input, dim, keepdim)
+
+
+def _prepare_whole(input: Tensor, dim: Any, keepdim: Any, which: str) -> Callable:
+    layout = input._layout
+    if layout.dtype.is_complex:
+        raise NotImplementedError(f'"{which}_all" not implemented for \'{layout.dtype.scalar_name}\'')
+    if layout.numel == 0:
+        raise RuntimeError(f"{which}(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with "
+                           "the 'dim' argument.")
+    return _EXTREME.launcher((input,), tuple(range(layout.ndim)), (), (which, False))
+
+
+_wholes = Reducer(_prepare_whole)
+
+
+def _prepare_place(input: Tensor, dim: Any, keepdim: Any, name: str) -> Callable:
+    layout = input._layout
+    _check_real(name, f"{name}_cpu", layout)
+    values = name in ("max", "min")
+    if not values and layout.dtype is bool_:
+        raise RuntimeError(f"{name}(): does not support bool input")
+    if dim is None:
+        if layout.numel == 0:
+            raise IndexError(f"{name}(): Expected reduction dim to be specified for input.numel() == 0.")
+        dims = tuple(range(layout.ndim))
+    else:
+        d = one_dim(name, dim, layout.ndim)
+        dims = (d,) if layout.ndim else ()
+        _check_nonempty(name, layout, dims)
+    launch = _PLACE.launcher((input,), dims, (), (name.endswith("max"), bool(keepdim), values))
+    if not values:
+        return lambda input: launch(None, input)
+    named = getattr(returns, name)
+    make = tuple.__new__
+    return lambda input: make(named, launch(None, None, input))
+
+
+_places = Reducer(_prepare_place)
+_place_plans = _places.plans
+
+
+@operator(out=True)
+def argmax(input: Tensor, dim=None, keepdim=False):
+    """Where the largest value over `dim` is (int64; the first of equals, or the first NaN); None: in the flattened tensor."""
+    try:
+        run = _place_plans[input._layout, dim, keepdim, "argmax"]
+    except (KeyError, TypeError):
+        run = _places.learn(input, dim, keepdim, "argmax")
+    return run(input)
+
+
+@operator(out=True)
+def argmin(input: Tensor, dim=None, keepdim=False):
+    """Where the smallest value over `dim` is (int64; the first of equals, or the first NaN); None: in the flattened tensor."""
+    try:
+        run = _place_plans[input._layout, dim, keepdim, "argmin"]
+    except (KeyError, TypeError):
+        run = _places.learn(input, dim, keepdim, "argmin")
+    return run(input)
+
+
+_AT_PLACE = Pointwise("at_place", lambda g, index, place: s.where(index == place, g, 0), ["g", "index", "place"],
+                      kind=lambda common: (common, common), undecided=("index", "place"), node="ValueSelectingReduction")
+
+
+def selected_gradient(g: Tensor, index: Tensor, layout: Layout, dim: Any, keepdim: Any) -> Tensor:
+    """g at the places that a reduction over dim picked, zero elsewhere, in the shape of `layout`."""
+    if not layout.ndim:
+        return g
+    d = geometry.wrap_dim(dim, layout.ndim)
+    places = NAMESPACE["arange"](layout.shape[d])
+    for _ in range(layout.ndim - 1 - d):
+        places = places.unsqueeze(-1)
+    return call(_AT_PLACE, [kept(g, layout, d, keepdim), kept(index, layout, d, keepdim), places])
+
+
+def _extreme_of(which: str, input: Tensor, dim: Any, keepdim: Any) -> Any:
+    """max or min of everything, or along a dimension with indices."""
+    if dim is None:
+        return _wholes.learn(input, None, False, which)(None, input)
+    return _places.learn(input, dim, keepdim, which)(input)
+
+
+@operator(out=True, function=False, method=False, node=overloads("Max", whole=1), name="max")
+def _max(input: Tensor, dim=None, keepdim=False):
+    try:
+        run = _place_plans[input._layout, dim, keepdim, "max"]
+    except (KeyError, TypeError):
+        return _extreme_of("max", input, dim, keepdim)
+    return run(input)
+
+
+@operator(out=True, function=False, method=False, node=overloads("Min", whole=1), name="min")
+def _min(input: Tensor, dim=None, keepdim=False):
+    try:
+        run = _place_plans[input._layout, dim, keepdim, "min"]
+    except (KeyError, TypeError):
+        return _extreme_of("min", input, dim, keepdim)
+    return run(input)
+
+
+def _extreme_gradient(gs, outs, input, dim, keepdim):
+    if dim is None:
+        return shared_gradient(gs[0], outs[0], input, None, False)
+    return None if gs[0] is None else selected_gradient(gs[0], outs[1], input._layout, dim, keepdim)
+
+
+_max.vjp(_extreme_gradient)
+_min.vjp(_extreme_gradient)
+
+
+def max(input, dim=None, keepdim=False, *, other=None, axis=None, keepdims=None, out=None):
+    """max(input): the largest value. max(input, dim, keepdim): (values, indices) along a dimension; the first of equals.
+    max(input, other): the elementwise maximum.
+
+    NaN is larger than everything. The gradient of the first form is shared among equals, that of the second goes to the index.
+    Raises RuntimeError or IndexError where there is nothing to choose from.
+    """
+    if isinstance(dim, Tensor) or other is not None:
+        return NAMESPACE["maximum"](input, dim if other is None else other, out=out)
+    if axis is not None or keepdims is not None:
+        return _max(input, dim if axis is None else axis, keepdim if keepdims is None else keepdims, out=out)
+    return _max(input, dim, keepdim, out=out)
+
+
+def min(input, dim=None, keepdim=False, *, other=None, axis=None, keepdims=None, out=None):
+    """min(input): the smallest value. min(input, dim, keepdim): (values, indices) along a dimension; the first of equals.
+    min(input, other): the elementwise minimum. See max.
+    """
+    if isinstance(dim, Tensor) or other is not None:
+        return NAMESPACE["minimum"](input, dim if other is None else other, out=out)
+    if axis is not None or keepdims is not None:
+        return _min(input, dim if axis is None else axis, keepdim if keepdims is None else keepdims, out=out)
+    return _min(input, dim, keepdim, out=out)
+
+
+for _public, _generated in ((max, _max), (min, _min)):
+    _generated.__globals__[_public.__name__] = _public      # what an override of __torch_function__ is given
+    NAMESPACE[_public.__name__] = _public
+    setattr(Tensor, _public.__name__, _public)
+
+
+@operator(out=True)
+def aminmax(input: Tensor, *, dim=None, keepdim=False):
+    """(min, max) of everything, or along `dim`."""
+    layout = input._layout
+    _check_real("aminmax", "aminmax_cpu", layout)
+    if dim is None and layout.numel == 0:
+        raise RuntimeError("aminmax(): cannot compute aminmax over an empty dimension as the operation has no identity.")
+    dims = tuple(range(layout.ndim)) if dim is None else (one_dim("aminmax", dim, layout.ndim),)[:layout.ndim or 0]
+    if dim is not None:
+        for d in dims:
+            if layout.shape[d] == 0:
+                raise IndexError(f"aminmax(): Expected reduction dim {d} to have non-zero size.")
+    return returns.aminmax(_EXTREME((input,), dims, (), ("both", bool(keepdim))))
+
+
+@aminmax.vjp
+def _(gs, outs, input, dim, keepdim):
+    parts = [shared_gradient(g, out, input, dim, keepdim) for g, out in zip(gs, outs) if g is not None]
+    return parts[0] if len(parts) == 1 else parts[0] + parts[1]
+
+

@@ -1,0 +1,314 @@
+"""Mathematical functions of one element: exponentials, logarithms, trigonometric, hyperbolic, error, gamma and Bessel functions.
+
+Each is a name of the scalar language (whose bodies are in ir.elementary, ir.trigonometric and ir.special); integers become the
+default floating dtype. Those of torch.special that torch lacks are exported by flambeau.special. Stands on core.derive.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Callable
+
+from flambeau.base.dtype import bool_
+from flambeau.base.dtype import dtype as DType
+from flambeau.core.declare import composite
+from flambeau.core.derive import alias, pointwise, publish
+from flambeau.core.tensor import Tensor
+from flambeau.ir import scalar as s
+from flambeau.ir.scalar import conj
+
+# ruff: noqa: F821 - Number in annotations is read by core.derive
+
+
+def function(name: str, doc: str, complex_too: bool = False, rule: Callable | None = None, inplace: bool | str = "function",
+             kernel: str | None = None, public: bool = True, node: str | None = None) -> Callable:
+    """Declare the operator of a named function of the scalar language."""
+    named = getattr(s, name)
+
+    def body(input: Tensor):
+        return named(input)
+    body.__doc__ = doc
+    made = pointwise(kind="float", inplace=inplace, types="fc" if complex_too else "f", kernel=kernel or f"{name}_vml_cpu", name=name,
+                     function=public, method=public, node=node)(body)
+    if rule is not None:
+        made.vjp(rule)
+    return made
+
+
+exp = function("exp", "e to the power of each element.", True, lambda g, out: g * conj(out))
+exp2 = function("exp2", "2 to the power of each element.", True, lambda g, out: g * conj(out) * math.log(2))
+expm1 = function("expm1", "exp(input) - 1, accurate near 0.", True, lambda g, out: g * conj(out + 1))
+log = function("log", "The natural logarithm.", True)
+log2 = function("log2", "The logarithm to base 2.", True)
+log10 = function("log10", "The logarithm to base 10.", True)
+log1p = function("log1p", "log(1 + input), accurate near 0.", True)
+sin = function("sin", "The sine.", True)
+cos = function("cos", "The cosine.", True)
+tan = function("tan", "The tangent.", True, lambda g, out: g * conj(1 + out * out))
+asin = function("asin", "The arc sine.", True)
+acos = function("acos", "The arc cosine.", True)
+atan = function("atan", "The arc tangent.", True)
+sinh = function("sinh", "The hyperbolic sine.", True)
+cosh = function("cosh", "The hyperbolic cosine.", True)
+tanh = function("tanh", "The hyperbolic tangent.", True, lambda g, out: g * conj(1 - out * out))
+asinh = function("asinh", "The inverse hyperbolic sine.", True)
+acosh = function("acosh", "The inverse hyperbolic cosine.", True)
+atanh = function("atanh", "The inverse hyperbolic tangent.", True)
+sigmoid = function("sigmoid", "1 / (1 + exp(-input)), the logistic function.", True, lambda g, out: g * conj((1 - out) * out))
+sinc = function("sinc", "sin(pi input) / (pi input), 1 at 0.", True)
+erf = function("erf", "The error function.")
+erfc = function("erfc", "1 - erf(input), accurate in the tail.")
+erfinv = function("erfinv", "The inverse of erf; infinite at -1 and 1, NaN beyond.", False,
+                  lambda g, out: g * (s.exp(out * out) * (math.sqrt(math.pi) / 2)), inplace=True)
+lgamma = function("lgamma", "log |Gamma(input)|.", inplace=True)
+digamma = function("digamma", "The derivative of lgamma.", inplace=True, kernel="digamma")
+i0 = function("i0", "The modified Bessel function of the first kind, of order 0.")
+erfcx = function("erfcx", "exp(input^2) * erfc(input).", public=False, inplace=False, node="SpecialErfcx")
+i0e = function("i0e", "exp(-|input|) * i0(input).", public=False, inplace=False, node="SpecialI0E")
+i1 = function("i1", "The modified Bessel function of the first kind, of order 1.", public=False, inplace=False, node="SpecialI1")
+i1e = function("i1e", "exp(-|input|) * i1(input).", public=False, inplace=False, node="SpecialI1E")
+
+for _name, _of in (("arccos", "acos"), ("arccosh", "acosh"), ("arcsin", "asin"), ("arcsinh", "asinh"), ("arctan", "atan"),
+                   ("arctanh", "atanh")):
+    alias(_name, _of)
+
+
+@sin.vjp
+def _(g, input):
+    return g * conj(s.cos(input))
+
+
+# ---------------------------------------------------------------- degrees, odds
+
+
+def _check_degrees(name: str) -> Any:
+    def check(computation: DType, *_: Any) -> None:
+        if computation.is_complex:
+            raise RuntimeError(f"{name} is not supported for complex tensors.")
+    return check
+
+
+@pointwise(kind="float", inplace="function", check=_check_degrees("deg2rad"))
+def deg2rad(input: Tensor):
+    """Degrees to radians."""
+    return input * (math.pi / 180)
+
+
+@pointwise(kind="float", inplace="function", check=_check_degrees("rad2deg"))
+def rad2deg(input: Tensor):
+    """Radians to degrees."""
+    return input * (180 / math.pi)
+
+
+@pointwise(kind="float", types="f", kernel="logit_cpu", name="_logit", function=False, method=False, node="Logit")
+def _logit(input: Tensor):
+    """log(input / (1 - input))."""
+    return s.log(input / (1 - input))
+
+
+@_logit.vjp
+def _(g, input):
+    return s.where((input < 0) | (input > 1), float("nan"), g / (input * (1 - input)))
+
+
+@pointwise(kind="float", types="f", kernel="logit_cpu", name="_logit_clamped", function=False, method=False, node="Logit")
+def _logit_clamped(input: Tensor, eps: Number = 0.0):
+    """The logit of input clamped to [eps, 1 - eps]."""
+    x = s.where(input < eps, eps, s.where(input > 1 - eps, 1 - eps, input))
+    return s.log(x / (1 - x))
+
+
+@_logit_clamped.vjp
+def _(g, input, eps):
+    return s.where((input < eps) | (input > 1 - eps), 0, g / (input * (1 - input)))
+
+
+@composite(out=True)
+def logit(input: Tensor, eps: float | None = None) -> Tensor:
+    """log(x / (1 - x)), the inverse of sigmoid; x is input, clamped to [eps, 1 - eps] if eps is given."""
+    return _logit(input) if eps is None else _logit_clamped(input, float(eps))
+
+
+@composite()
+def logit_(input: Tensor, eps: float | None = None) -> Tensor:
+    """In-place version of logit()."""
+    return _logit.inplace(input) if eps is None else _logit_clamped.inplace(input, float(eps))
+
+
+# ---------------------------------------------------------------- gamma functions
+
+
+@pointwise(kind="float", types="f", kernel="polygamma", name="_trigamma", function=False, method=False, node="Polygamma")
+def _trigamma(input: Tensor):
+    """The second derivative of lgamma."""
+    return s.trigamma(input)
+
+
+@pointwise(kind="float", types="f", kernel="zeta", name="_zeta", function=False, method=False, node=lambda operands, statics: "SpecialZeta")
+def zeta(input: Tensor, other: Operand):
+    """The Hurwitz zeta function: the sum over k >= 0 of (k + other) ** -input."""
+    return hurwitz_zeta(input, s.as_expr(other))
+
+
+#: Coefficients (2k)! / B_2k of the Euler-Maclaurin sum.
+_MACLAURIN = (12.0, -720.0, 30240.0, -1209600.0, 47900160.0, -1.8924375803183791606e9, 7.47242496e10, -2.950130727918164224e12,
+              1.1646782814350067249e14, -4.5979787224074726105e15, 1.8152105401943546773e17, -7.1661652561756670113e18)
+
+
+def hurwitz_zeta(x: s.Expr, q: s.Expr) -> s.Expr:
+    """The Hurwitz zeta function for real x > 1: nine terms, then the Euler-Maclaurin formula for the rest."""
+    x, q = s.promote(x, q)
+    infinity, nan = float("inf"), float("nan")
+    total = s.pow(q, -x)
+    a = q
+    for _ in range(9):
+        a = a + 1
+        total = total + s.pow(a, -x)
+    # Negative bases: ten terms may not pass zero yet; go on from where they do, which only whole x allow.
+    last = s.pow(a, -x)
+    total = total + last * a / (x - 1) - last * 0.5
+    factor, k = s.constant(1.0, x.dtype), 0.0
+    power = last
+    for coefficient in _MACLAURIN:
+        factor = factor * (x + k)
+        power = power / a
+        total = total + factor * power * (1 / coefficient)
+        k += 1.0
+        factor = factor * (x + k)
+        power = power / a
+        k += 1.0
+    whole = s.floor(q) == q
+    below = s.where(whole, infinity, nan)
+    return s.where(x == 1, infinity, s.where(x < 1, nan, s.where((q <= 0) & (whole | (s.floor(x) != x)), below, total)))
+
+
+@composite(out=True)
+def polygamma(n: int, input: Tensor) -> Tensor:
+    """The n-th derivative of digamma. Raises RuntimeError if n is negative."""
+    if n < 0:
+        raise RuntimeError("polygamma(n, x) does not support negative n.")
+    if n == 0:
+        return digamma(input)
+    return _polygammas(n)(input)
+
+
+_made_polygammas: dict[int, Callable] = {}
+
+
+def _polygammas(n: int) -> Callable:
+    made = _made_polygammas.get(n)
+    if made is None:
+        def body(input: Tensor):
+            """A derivative of digamma."""
+            if n == 1:
+                return s.trigamma(input)
+            return hurwitz_zeta(s.constant(n + 1, input.dtype), input) * ((-1.0) ** (n + 1) * math.factorial(n))
+        made = pointwise(kind="float", types="f", kernel="polygamma", name=f"_polygamma_{n}", function=False, method=False,
+                         node="Polygamma")(body)
+
+        def rule(g, input):
+            if n == 1:
+                return g * (hurwitz_zeta(s.constant(3, input.dtype), input) * -2.0)
+            return g * (hurwitz_zeta(s.constant(n + 2, input.dtype), input) * ((-1.0) ** n * math.factorial(n + 1)))
+        made.vjp(rule)
+        _made_polygammas[n] = made
+    return made
+
+
+def _polygamma_method(self: Tensor, n: int) -> Tensor:
+    """The n-th derivative of digamma."""
+    return polygamma(n, self)
+
+
+def _polygamma_in_place(self: Tensor, n: int) -> Tensor:
+    """In-place version of polygamma()."""
+    if n < 0:
+        raise RuntimeError("polygamma(n, x) does not support negative n.")
+    return digamma.inplace(self) if n == 0 else _polygammas(n).inplace(self)
+
+
+_polygamma_method.__name__ = _polygamma_method.__qualname__ = "polygamma"
+publish("polygamma", _polygamma_method, function=False)
+publish("polygamma_", _polygamma_in_place, function=False)
+
+
+@composite(out=True)
+def mvlgamma(input: Tensor, p: int) -> Tensor:
+    """The logarithm of the multivariate gamma function of dimension p. Raises RuntimeError unless p >= 1."""
+    if p < 1:
+        raise RuntimeError("p has to be greater than or equal to 1")
+    if input._layout.dtype is bool_:
+        raise RuntimeError("The input tensor may not be a boolean tensor.")
+    total = lgamma(input)
+    for j in range(1, p):
+        total = total + lgamma(input - j / 2)
+    return total + p * (p - 1) / 4 * math.log(math.pi)
+
+
+def _mvlgamma_in_place(self: Tensor, p: int) -> Tensor:
+    """In-place version of mvlgamma()."""
+    return self.copy_(mvlgamma(self, p))
+
+
+publish("mvlgamma_", _mvlgamma_in_place, function=False)
+
+
+# ---------------------------------------------------------------- of torch.special
+
+
+@pointwise(kind="float", types="f", kernel="entr", function=False, method=False, inplace=False, node="SpecialEntr")
+def entr(input: Tensor):
+    """-input * log(input); 0 at 0, minus infinity below."""
+    return s.where(s.isnan(input), input, s.where(input > 0, -input * s.log(input), s.where(input == 0, 0, float("-inf"))))
+
+
+@entr.vjp
+def _(g, input):
+    return g * (-s.log(input) - 1)
+
+
+@pointwise(kind="float", types="f", kernel="log_ndtr", function=False, method=False, inplace=False, node="SpecialLogNdtr")
+def log_ndtr(input: Tensor):
+    """The logarithm of the area under the standard Gaussian up to input."""
+    x = input * math.sqrt(0.5)
+    return s.where(input < -1, s.log(s.erfcx(-x) / 2) - x * x, s.log1p(-s.erfc(x) / 2))
+
+
+@log_ndtr.vjp
+def _(g, input):
+    return g / s.erfcx(input * -math.sqrt(0.5)) * math.sqrt(2 / math.pi)
+
+
+@composite(function=False, method=False, out=True)
+def ndtr(input: Tensor) -> Tensor:
+    """The area under the standard Gaussian up to input."""
+    return _ndtr(input)
+
+
+@pointwise(kind="float", types="f", kernel="ndtr", name="_ndtr", function=False, method=False, inplace=False, node="MulBackward1")
+def _ndtr(input: Tensor):
+    """The area under the standard Gaussian up to input."""
+    x = input * math.sqrt(0.5)
+    return s.where(s.abs(x) < 1, 0.5 + 0.5 * s.erf(x), s.where(x < 0, 0.5 * s.erfc(-x), 1 - 0.5 * s.erfc(x)))
+
+
+@_ndtr.vjp
+def _(g, input):
+    return g * (s.exp(input * input * -0.5) * (1 / math.sqrt(2 * math.pi)))
+
+
+@pointwise(kind="float", types="f", kernel="ndtri", function=False, method=False, inplace=False, node="SpecialNdtri")
+def ndtri(input: Tensor):
+    """The inverse of ndtr; minus infinity at 0, infinity at 1, NaN outside."""
+    y = s.where(input < 0.5, input, 1 - input)
+    # One Newton step in the tail, where 2 y - 1 has lost digits of y.
+    start = -math.sqrt(2) * s.erfinv(1 - 2 * y)
+    density = s.exp(start * start * -0.5) * (1 / math.sqrt(2 * math.pi))
+    refined = start - (0.5 * s.erfc(start * -math.sqrt(0.5)) - y) / density
+    value = s.where(s.isfinite(refined), refined, start)
+    return s.where(input < 0.5, value, -value)
+
+
+@ndtri.vjp
+def _(g, out):
+    return g * (s.exp(out * out * 0.5) * math.sqrt(2 * math.pi))

@@ -1,0 +1,263 @@
+"""Pooling that is not regular: fractional maximum pooling (random windows), power averages, and the inverse of maximum pooling.
+
+Stands on ops/pool.py; offered by flambeau.nn.functional.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Callable
+
+import numpy as np
+
+from flambeau.base.dtype import int64
+from flambeau.base.layout import Layout, register_cache
+from flambeau.codegen import pool as kernels
+from flambeau.codegen.launch import KernelCheck
+from flambeau.core import create, modes
+from flambeau.core.declare import composite, operator
+from flambeau.core.derive import NAMESPACE
+from flambeau.core.tensor import Tensor
+from flambeau.ops import windows
+from flambeau.ops.pool import (
+    INDEX, avg_pool1d, avg_pool2d, avg_pool3d, gather_planes, kind_for, launcher, max_pool1d, max_pool2d, max_pool3d, maximum_found,
+    maximum_found_at, scatter_planes)
+
+_plans: dict[Any, Callable] = register_cache({})
+AXES = {2: ("height", "width"), 3: ("time", "height", "width")}
+
+
+# ---------------------------------------------------------------- fractional
+
+def _fractional_tables(samples: Tensor, sizes: tuple[int, ...], counts: tuple[int, ...], kernel: tuple[int, ...]) -> Tensor:
+    """The windows' tables of every plane: random but evenly spread first positions. Shape (planes, words)."""
+    values = create.array_of(samples).reshape(-1, len(sizes))
+    if samples._layout.dtype.itemsize == 2:
+        values = create.from_bfloat16(values) if samples._layout.dtype.name == "bfloat16" else values.astype(np.float32)
+    order = [1, 0] if len(sizes) == 2 else [0, 1, 2]      # PyTorch's first sample of two is the width's
+    words: list[np.ndarray] = [np.tile(np.array([[0, 1, 1]], np.int64), (len(values), 3 - len(sizes)))]
+    for axis, (size, count, taps) in enumerate(zip(sizes, counts, kernel)):
+        sample = values[:, order[axis], None]
+        number = sample.dtype.type
+        begin = np.empty((len(values), count), np.int64)
+        if count > 1:
+            alpha = number(size - taps) / number(count - 1)
+            steps = np.arange(count - 1).astype(sample.dtype)[None]
+            begin[:, :-1] = ((steps + sample) * alpha).astype(np.int64) - (sample * alpha).astype(np.int64)
+        begin[:, -1] = size - taps
+        words += [begin, np.full_like(begin, taps), np.full_like(begin, taps)]
+    return create.copy_array(np.concatenate(words, axis=1))
+
+
+def _fractional_forward(input: Tensor, counts: tuple[int, ...], kernel: tuple[int, ...], samples: Tensor) -> tuple[Tensor, Tensor]:
+    layout, dims = input._layout, len(kernel)
+    tables = _fractional_tables(samples.contiguous(), layout.shape[-dims:], counts, kernel)
+    key = layout, counts, kernel
+    launch = _plans.get(key)
+    if launch is None:
+        kind = kind_for(f"fractional_max_pool{dims}d", layout.dtype, False)
+        out = Layout.contiguous((*layout.shape[:-dims], *counts), layout.dtype, layout.device)
+        rows = windows.planes(out, dims) * math.prod(counts[:-1])
+        words = windows.constants(layout, out, dims, (), (), 0, tables._layout.shape[1])
+        launch = _plans[key] = launcher(kernels.forward_kernel(kind, "max", INDEX[int64], True), rows, out.numel * math.prod(kernel),
+                                        words, [out, out.with_dtype(int64)], [layout.dtype.itemsize, 8])
+    return launch(None, None, input, tables)
+
+
+def _spatial(name: str, argument: str, value: Any, dims: int) -> tuple[int, ...]:
+    numbers = tuple(value) if isinstance(value, (list, tuple)) else (value,) * dims
+    if len(numbers) == 1:
+        numbers *= dims
+    if len(numbers) != dims:
+        of = ("of three Ints" if dims == 3 else "of Ints")
+        raise RuntimeError(f"{name}: {argument} must either be a single Int or tuple {of}")
+    return numbers
+
+
+def _fractional(dims: int, input: Tensor, kernel_size: Any, output_size: Any, output_ratio: Any, return_indices: bool,
+                samples: Tensor | None) -> Any:
+    name = f"fractional_max_pool{dims}d"
+    layout = input._layout
+    if output_size is None and output_ratio is None:
+        raise ValueError(f"{name} requires specifying either an output_size or an output_ratio")
+    if layout.ndim < dims + 1:
+        raise IndexError(f"Dimension out of range (expected to be in range of [{-layout.ndim}, {layout.ndim - 1}], but got -{dims + 1})")
+    if output_size is None:
+        if len(output_ratio) > dims:
+            raise ValueError(f"{name} requires output_ratio to either be a single Int or tuple of Ints.")
+        output_size = [int(n * ratio) for n, ratio in zip(layout.shape[-dims:], output_ratio, strict=True)]
+    if samples is None:
+        images = 1 if layout.ndim == dims + 1 else layout.shape[0]
+        samples = NAMESPACE["rand"](images, layout.shape[-dims - 1], dims, dtype=layout.dtype, device=layout.device)
+    elif samples._layout.dtype is not layout.dtype:
+        raise RuntimeError("Expect _random_samples to have the same dtype as input")
+    elif samples._layout.shape[-1] != dims:
+        raise RuntimeError(f"Expect _random_samples.size(2) equals to {dims}; got {samples._layout.shape[-1]}.")
+    kernel = _spatial(name, "kernel_size", kernel_size, dims)
+    counts = _spatial(name, "output_size", output_size, dims)
+    for axis, count, taps, size in zip(AXES[dims], counts, kernel, layout.shape[-dims:]):
+        if count + taps - 1 > size:
+            raise RuntimeError(f"{name}{'_out' if dims == 3 else ''}(): pool {axis} {taps} too large relative to input {axis} {size}")
+    recording = input._node is not None and modes.local.grad
+    if recording and layout.ndim == dims + 1:
+        made = _fractional(dims, input.unsqueeze(0), kernel, counts, None, return_indices, samples)
+        return tuple(x.squeeze(0) for x in made) if return_indices else made.squeeze(0)
+    value, index = _fractional_forward(input, counts, kernel, samples)
+    if recording:
+        node = f"FractionalMaxPool{dims}DBackward0"
+        if return_indices:
+            return maximum_found_at(input, value, index, node)
+        return maximum_found(input, value, index, node)
+    return (value, index) if return_indices else value
+
+
+@composite(method=False, function=False)
+def fractional_max_pool2d(input: Tensor, kernel_size: Any, output_size: Any = None, output_ratio: Any = None,
+                          return_indices: bool = False, _random_samples: Tensor | None = None) -> Any:
+    """Maxima of windows at random, evenly spread places of (N, C, H, W) or (C, H, W); sized by output_size or output_ratio.
+
+    ValueError if neither is given, RuntimeError if windows don't fit.
+    """
+    return _fractional(2, input, kernel_size, output_size, output_ratio, return_indices, _random_samples)
+
+
+@composite(method=False, function=False)
+def fractional_max_pool3d(input: Tensor, kernel_size: Any, output_size: Any = None, output_ratio: Any = None,
+                          return_indices: bool = False, _random_samples: Tensor | None = None) -> Any:
+    """Maxima of windows at random, evenly spread places of (N, C, D, H, W) or (C, D, H, W)."""
+    return _fractional(3, input, kernel_size, output_size, output_ratio, return_indices, _random_samples)
+
+
+def fractional_max_pool2d_with_indices(input: Tensor, kernel_size: Any, output_size: Any = None, output_ratio: Any = None,
+                                       return_indices: bool = False, _random_samples: Tensor | None = None) -> Any:
+    """`fractional_max_pool2d` that returns (maxima, places)."""
+    return fractional_max_pool2d(input, kernel_size, output_size, output_ratio, True, _random_samples)
+
+
+def fractional_max_pool3d_with_indices(input: Tensor, kernel_size: Any, output_size: Any = None, output_ratio: Any = None,
+                                       return_indices: bool = False, _random_samples: Tensor | None = None) -> Any:
+    """`fractional_max_pool3d` that returns (maxima, places)."""
+    return fractional_max_pool3d(input, kernel_size, output_size, output_ratio, True, _random_samples)
+
+
+# ---------------------------------------------------------------- back to where the maxima were
+
+@operator(method=False, function=False, node=lambda arguments: f"MaxUnpool{len(arguments[2])}DBackward0")
+def unpool(input: Tensor, indices: Tensor, sizes: tuple[int, ...]) -> Tensor:
+    """Planes of zeros of size `sizes` with the input's values at their indices."""
+    dims = len(sizes)
+    batched = input._layout.ndim == dims + 2
+    values, places = (input, indices) if batched else (input.unsqueeze(0), indices.unsqueeze(0))
+    image = windows.result_layout(values._layout, dims, sizes)
+    try:
+        made = scatter_planes(values, places, image, False)
+    except KernelCheck as check:
+        code = check.args[0]
+        raise RuntimeError(f"Found an invalid max index: {code - 1 if code > 0 else code} (output volumes are of size "
+                           f"{'x'.join(map(str, sizes))})") from None
+    return made if batched else made.squeeze(0)
+
+
+@unpool.vjp
+def _(g, indices, sizes):
+    if g._layout.ndim == len(sizes) + 2:
+        return gather_planes(g, indices)
+    return gather_planes(g.unsqueeze(0), indices.unsqueeze(0)).squeeze(0)
+
+
+def _unpool(input: Tensor, indices: Tensor, sizes: list[int], dims: int) -> Tensor:
+    layout, places = input._layout, indices._layout
+    if places.dtype is not int64:
+        got = f" but got: {places.dtype.scalar_name}" if dims == 2 else ""
+        raise RuntimeError(f"elements in indices should be type int64{got}")
+    if layout.ndim not in (dims + 1, dims + 2):
+        raise RuntimeError(f"Input to max_unpooling{dims}d should be a {dims + 1}d or {dims + 2}d Tensor, but got a tensor with "
+                           f"{layout.ndim} dimensions.")
+    if layout.shape != places.shape:
+        raise RuntimeError(f"Expected shape of indices to be same as that of the input tensor ({list(layout.shape)}) but got indices "
+                           f"tensor with shape: {list(places.shape)}")
+    for d in range(1, layout.ndim):
+        if layout.shape[d] == 0:
+            raise RuntimeError(f"max_unpooling{dims}d_forward_out_cpu(): Expected input to have non-zero size for non-batch "
+                               f"dimensions, but got {list(layout.shape)} with dimension {d} being empty.")
+    kind_for(f"max_unpool{dims}d", layout.dtype, False)
+    return unpool(input, indices, tuple(sizes))
+
+
+def _unpool_size(input: Tensor, kernel_size: tuple, stride: tuple, padding: tuple, output_size: Any) -> list[int]:
+    """The size that was pooled: the default, or `output_size` if it differs by less than a stride."""
+    dims = len(kernel_size)
+    shape = input._layout.shape
+    if output_size is None:
+        return [(shape[d - dims] - 1) * stride[d] + kernel_size[d] - 2 * padding[d] for d in range(dims)]
+    default = [(shape[d - dims] - 1) * stride[d] + kernel_size[d] - 2 * padding[d] for d in range(dims)]
+    if len(output_size) == dims + 2:
+        output_size = output_size[2:]
+    if len(output_size) != dims:
+        raise ValueError(f"output_size should be a sequence containing {dims} or {dims + 2} elements, but it has a length of "
+                         f"'{len(output_size)}'")
+    for d in range(dims):
+        least, most = default[d] - stride[d], default[d] + stride[d]
+        if not least < output_size[d] < most:
+            raise ValueError(f'invalid output_size "{output_size}" (dim {d} must be between {least} and {most})')
+    return list(output_size)
+
+
+def _repeated(value: Any, dims: int) -> tuple[int, ...]:
+    return tuple(value) if isinstance(value, (list, tuple)) else (value,) * dims
+
+
+def _arguments(input: Tensor, kernel_size: Any, stride: Any, padding: Any, output_size: Any, dims: int) -> list[int]:
+    kernel = _repeated(kernel_size, dims)
+    return _unpool_size(input, kernel[:dims], _repeated(stride, dims) if stride is not None else kernel, _repeated(padding, dims),
+                        output_size)
+
+
+@composite(method=False, function=False)
+def max_unpool1d(input: Tensor, indices: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0,
+                 output_size: Any = None) -> Tensor:
+    """Values of (N, C, L) or (C, L) put back where `max_pool1d` found them; zeros elsewhere."""
+    sizes = _arguments(input, kernel_size, stride, padding, output_size, 1)
+    return _unpool(input.unsqueeze(-1), indices.unsqueeze(-1), [*sizes, 1], 2).squeeze(-1)
+
+
+@composite(method=False, function=False)
+def max_unpool2d(input: Tensor, indices: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0,
+                 output_size: Any = None) -> Tensor:
+    """Values of (N, C, H, W) or (C, H, W) put back where `max_pool2d` found them; zeros elsewhere."""
+    return _unpool(input, indices, _arguments(input, kernel_size, stride, padding, output_size, 2), 2)
+
+
+@composite(method=False, function=False)
+def max_unpool3d(input: Tensor, indices: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0,
+                 output_size: Any = None) -> Tensor:
+    """Values of (N, C, D, H, W) or (C, D, H, W) put back where `max_pool3d` found them; zeros elsewhere."""
+    return _unpool(input, indices, _arguments(input, kernel_size, stride, padding, output_size, 3), 3)
+
+
+# ---------------------------------------------------------------- power averages
+
+def _power_pool(input: Tensor, norm_type: float, kernel_size: Any, stride: Any, ceil_mode: bool, dims: int) -> Tensor:
+    if norm_type == math.inf:
+        return (max_pool1d, max_pool2d, max_pool3d)[dims - 1](input, kernel_size, stride, 0, 1, ceil_mode)
+    taps = math.prod(_repeated(kernel_size, dims))
+    mean = (avg_pool1d, avg_pool2d, avg_pool3d)[dims - 1](input.pow(norm_type), kernel_size, stride, 0, ceil_mode)
+    return (mean.sign() * mean.abs().relu()).mul(taps).pow(1.0 / norm_type)
+
+
+@composite(method=False, function=False)
+def lp_pool1d(input: Tensor, norm_type: Any, kernel_size: Any, stride: Any = None, ceil_mode: bool = False) -> Tensor:
+    """(sum of x ** norm_type) ** (1 / norm_type) of windows of (N, C, L) or (C, L)."""
+    return _power_pool(input, norm_type, kernel_size, stride, ceil_mode, 1)
+
+
+@composite(method=False, function=False)
+def lp_pool2d(input: Tensor, norm_type: Any, kernel_size: Any, stride: Any = None, ceil_mode: bool = False) -> Tensor:
+    """(sum of x ** norm_type) ** (1 / norm_type) of windows of (N, C, H, W) or (C, H, W)."""
+    return _power_pool(input, norm_type, kernel_size, stride, ceil_mode, 2)
+
+
+@composite(method=False, function=False)
+def lp_pool3d(input: Tensor, norm_type: Any, kernel_size: Any, stride: Any = None, ceil_mode: bool = False) -> Tensor:
+    """(sum of x ** norm_type) ** (1 / norm_type) of windows of (N, C, D, H, W) or (C, D, H, W)."""
+    return _power_pool(input, norm_type, kernel_size, stride, ceil_mode, 3)

@@ -1,0 +1,467 @@
+"""Losses, element by element and by margins, with their reductions.
+
+An element loss is a scalar body; its mean or sum is one pass over both tensors, its gradient one kernel, both derived from the body.
+The others are written in operators. nll_loss and cross_entropy are in ops.cross_entropy, distances in ops.distance, ctc_loss in ops.ctc.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any, Callable
+
+from flambeau.base import geometry
+from flambeau.base.dtype import bool_, promote_types
+from flambeau.base.dtype import dtype as DType
+from flambeau.base.layout import register_cache
+from flambeau.core.declare import operator
+from flambeau.core.derive import NAMESPACE
+from flambeau.core.op import IDENTITY, ZERO, Pointwise, call
+from flambeau.core.rows import KEPT, Rows
+from flambeau.core.tensor import Tensor
+from flambeau.ir import scalar as s
+from flambeau.ir.loops import Loop, Row, folded
+from flambeau.ir.scalar import cast, compute_dtype
+from flambeau.ops.cross_entropy import REDUCTIONS, reduction_of
+from flambeau.ops.distance import pairwise_distance
+from flambeau.ops.extrema import aminmax
+from flambeau.ops.reduce import adding, wide
+
+
+class ElementLoss:
+    """A loss of two tensors of one shape, from its scalar body: elementwise, summed or averaged.
+
+    body(x, y, *numbers); rule(g, x, y, *numbers) gives both gradients where the derived ones are not what PyTorch's conventions say.
+    """
+
+    def __init__(self, name: str, body: Callable, numbers: dict[str, float] | None = None, rule: Callable | None = None,
+                 node: str | None = None, total_node: str | None = None):
+        self.numbers = tuple(numbers or {})
+        title = node or "".join(part.capitalize() for part in name.split("_"))
+        self.point = Pointwise(name, body, ["input", "target"], numbers, node=title)
+        self.point.rule = rule
+        self.rows = Rows(name, self._stages, lambda dtypes, dtype, mean: [(dtype, KEPT)],
+                         number_dtype=lambda dtypes: compute_dtype(promote_types(*dtypes)))
+        self.plans: dict[Any, Any] = register_cache({})
+
+        @operator(function=False, method=False, node=total_node or title, name=name)
+        def total(input: Tensor, target: Tensor, mean, numbers):
+            key = (input._layout, target._layout, mean)
+            launch = self.plans.get(key)
+            if launch is None:
+                dtype = promote_types(input._layout.dtype, target._layout.dtype)
+                count = float(input._layout.numel)
+                launch = self.rows.launcher((input, target), tuple(range(input._layout.ndim)), (*numbers, count), (dtype, mean)), count
+                self.plans[key] = launch
+            return launch[0](None, input, target, *numbers, launch[1])
+
+        @total.vjp
+        def _(g, input, target, mean, numbers, need):
+            wanted = (need["input"], need["target"])
+            recipe = self.point.recipe((input, target), (), wanted)
+            sources = (input, target, *numbers)
+            if mean:
+                g = g / input._layout.numel
+            return tuple(self._gradient(part, g, sources, recipe.saves) for part in recipe.gradients)
+        self.total = total
+
+    def _stages(self, elements: tuple, numbers: tuple, dtype: DType, mean: bool) -> tuple:
+        common = compute_dtype(dtype)
+        value = s.as_expr(self.point.body(*(cast(x, common) for x in elements), **dict(zip(self.numbers, numbers))))
+        sum_dtype = wide(common)
+        result = folded("loss", sum_dtype)
+        if mean:
+            result = result / cast(numbers[-1], sum_dtype)
+        return Loop((adding("loss", cast(value, sum_dtype)),)), Row(((0, cast(result, common)),))
+
+    @staticmethod
+    def _gradient(part: Any, g: Tensor, sources: tuple, saves: tuple) -> Any:
+        if part is None:
+            return None
+        if part is ZERO:
+            return NAMESPACE["zeros_like"](sources[0])
+        if part is IDENTITY:
+            return g.expand(sources[0]._layout.shape)
+        return call(part.operator, [g, *[sources[saves[k]] for k in part.arguments]])
+
+    def __call__(self, input: Tensor, target: Tensor, reduction: str, numbers: tuple = ()) -> Tensor:
+        """The loss of two tensors, broadcast to each other."""
+        if reduction == "none":
+            return call(self.point, [input, target], numbers)
+        if input._layout.shape != target._layout.shape:
+            shape = geometry.broadcast(input._layout.shape, target._layout.shape)
+            input, target = input.expand(shape), target.expand(shape)
+        return self.total(input, target, reduction == "mean", numbers)
+
+
+def _reduced(x: Tensor, reduction: str) -> Tensor:
+    return x.mean() if reduction == "mean" else x.sum() if reduction == "sum" else x
+
+
+def _checked(input: Tensor, target: Tensor, size_average: Any, reduce: Any, reduction: str) -> str:
+    """The reduction, after the warning about tensors that only fit by broadcasting."""
+    if input._layout.shape != target._layout.shape:
+        warnings.warn(f"Using a target size ({target.size()}) that is different to the input size ({input.size()}). This will likely lead "
+                      "to incorrect results due to broadcasting. Please ensure they have the same size.", UserWarning, stacklevel=3)
+    if size_average is not None or reduce is not None or reduction not in REDUCTIONS:
+        return reduction_of(reduction, size_average, reduce)
+    return reduction
+
+
+# ---------------------------------------------------------------- element losses
+
+
+def _smooth_l1(x: Any, y: Any, beta: Any) -> Any:
+    d = s.abs(x - y)
+    return s.where(d < beta, 0.5 * d * d / beta, d - 0.5 * beta)
+
+
+def _smooth_l1_rule(g: Any, input: Any, target: Any, beta: Any) -> tuple:
+    d = input - target
+    slope = g * s.where(s.abs(d) < beta, d / beta, s.sign(d))
+    return slope, -slope
+
+
+def _huber(x: Any, y: Any, delta: Any) -> Any:
+    d = s.abs(x - y)
+    return s.where(d <= delta, 0.5 * d * d, delta * (d - 0.5 * delta))
+
+
+def _huber_rule(g: Any, input: Any, target: Any, delta: Any) -> tuple:
+    d = input - target
+    slope = g * s.where(s.abs(d) <= delta, d, delta * s.sign(d))
+    return slope, -slope
+
+
+def _l1_rule(g: Any, input: Any, target: Any) -> tuple:
+    slope = g * s.sign(input - target)
+    return slope, -slope
+
+
+def _log_at_least(x: Any) -> Any:
+    log = s.log(x)
+    return s.where(log < -100, -100, log)
+
+
+def _binary(x: Any, y: Any) -> Any:
+    complement = s.log1p(-x)
+    return (y - 1) * s.where(complement < -100, -100, complement) - y * _log_at_least(x)
+
+
+def _binary_rule(g: Any, input: Any, target: Any) -> tuple:
+    spread = (1 - input) * input
+    return (g * (input - target) / s.where(spread < 1e-12, 1e-12, spread),
+            g * (s.where(s.log1p(-input) < -100, -100, s.log1p(-input)) - _log_at_least(input)))
+
+
+def _logits(x: Any, y: Any) -> Any:
+    return (1 - y) * x + s.log1p(s.exp(-s.abs(x))) + s.where(x < 0, -x, 0)
+
+
+def _logits_rule(g: Any, input: Any, target: Any) -> tuple:
+    return g * (1 / (1 + s.exp(-input)) - target), g * -input
+
+
+def _soft_margin(x: Any, y: Any) -> Any:
+    return s.log1p(s.exp(-y * x))
+
+
+def _soft_margin_rule(g: Any, input: Any, target: Any) -> tuple:
+    z = s.exp(-target * input)
+    share = z / (1 + z)
+    return g * -target * share, g * -input * share
+
+
+MSE = ElementLoss("mse_loss", lambda input, target: (input - target) * (input - target))
+L1 = ElementLoss("l1_loss", lambda input, target: s.abs(input - target), rule=_l1_rule, node="Abs", total_node="MeanBackward0")
+SMOOTH_L1 = ElementLoss("smooth_l1_loss", lambda input, target, beta: _smooth_l1(input, target, beta), {"beta": 1.0}, _smooth_l1_rule,
+                        node="SmoothL1Loss")
+HUBER = ElementLoss("huber_loss", lambda input, target, delta: _huber(input, target, delta), {"delta": 1.0}, _huber_rule)
+BINARY = ElementLoss("binary_cross_entropy", lambda input, target: _binary(input, target), rule=_binary_rule)
+LOGITS = ElementLoss("binary_cross_entropy_with_logits", lambda input, target: _logits(input, target), rule=_logits_rule)
+_SOFTPLUS_OF_NEGATIVE = Pointwise("softplus_of_negative", lambda input: s.log1p(s.exp(-s.abs(input))) + s.where(input < 0, -input, 0),
+                                  ["input"], node="LogSigmoid")
+_SOFTPLUS_OF_NEGATIVE.rule = lambda g, input: -g / (1 + s.exp(input))
+SOFT_MARGIN = ElementLoss("soft_margin_loss", lambda input, target: _soft_margin(input, target), rule=_soft_margin_rule)
+
+
+def _weighted(loss: ElementLoss, input: Tensor, target: Tensor, weight: Tensor | None, reduction: str, numbers: tuple = ()) -> Tensor:
+    if weight is None:
+        return loss(input, target, reduction, numbers)
+    return _reduced(loss(input, target, "none", numbers) * weight, reduction)
+
+
+def _weighted_mean(loss: ElementLoss, input: Tensor, target: Tensor, weight: Tensor, reduction: str, numbers: tuple = ()) -> Tensor:
+    """With weights, where the mean divides by their sum."""
+    if weight._layout.shape != input._layout.shape:
+        raise ValueError("Inputs and weight must have the same size.")
+    weighted = loss(input, target, "none", numbers) * weight
+    return weighted.sum() / weight.sum() if reduction == "mean" else _reduced(weighted, reduction)
+
+
+def mse_loss(input, target, size_average=None, reduce=None, reduction="mean", weight=None):
+    """(input - target) squared: per element ("none"), summed or averaged. Shapes broadcast, with a warning."""
+    reduction = _checked(input, target, size_average, reduce, reduction)
+    return MSE(input, target, reduction) if weight is None else _weighted_mean(MSE, input, target, weight, reduction)
+
+
+def l1_loss(input, target, size_average=None, reduce=None, reduction="mean", weight=None):
+    """|input - target|: per element ("none"), summed or averaged. Shapes broadcast, with a warning."""
+    reduction = _checked(input, target, size_average, reduce, reduction)
+    if input._layout.dtype.is_complex or target._layout.dtype.is_complex:
+        return _reduced((input - target).abs(), reduction)
+    return L1(input, target, reduction) if weight is None else _weighted_mean(L1, input, target, weight, reduction)
+
+
+def smooth_l1_loss(input, target, size_average=None, reduce=None, reduction="mean", beta=1.0):
+    """d^2 / (2 beta) where d = |input - target| < beta, else d - beta / 2. Raises RuntimeError for a negative beta."""
+    reduction = _checked(input, target, size_average, reduce, reduction)
+    if beta < 0:
+        raise RuntimeError("smooth_l1_loss does not support negative values for beta.")
+    return L1(input, target, reduction) if beta == 0 else SMOOTH_L1(input, target, reduction, (float(beta),))
+
+
+def huber_loss(input, target, reduction="mean", delta=1.0, weight=None):
+    """d^2 / 2 where d = |input - target| <= delta, else delta (d - delta / 2). Raises RuntimeError unless delta is positive."""
+    reduction = _checked(input, target, None, None, reduction)
+    if delta <= 0:
+        raise RuntimeError("huber_loss does not support non-positive values for delta.")
+    numbers = (float(delta),)
+    return HUBER(input, target, reduction, numbers) if weight is None else _weighted_mean(HUBER, input, target, weight, reduction, numbers)
+
+
+def _reduction(size_average: Any, reduce: Any, reduction: str) -> str:
+    if size_average is not None or reduce is not None or reduction not in REDUCTIONS:
+        return reduction_of(reduction, size_average, reduce)
+    return reduction
+
+
+def binary_cross_entropy(input, target, weight=None, size_average=None, reduce=None, reduction="mean"):
+    """-(target log input + (1 - target) log(1 - input)) of probabilities; logarithms are at least -100.
+
+    Raises ValueError unless the shapes are equal, RuntimeError for an input outside [0, 1].
+    """
+    reduction = _reduction(size_average, reduce, reduction)
+    if target.size() != input.size():
+        raise ValueError(f"Using a target size ({target.size()}) that is different to the input size ({input.size()}) is deprecated. "
+                         "Please ensure they have the same size.")
+    if input._layout.numel and input._layout.device.type == "cpu":
+        low, high = aminmax(input.detach())
+        if not (low.item() >= 0 and high.item() <= 1):
+            raise RuntimeError("all elements of input should be between 0 and 1")
+    return _weighted(BINARY, input, target, weight, reduction)
+
+
+def binary_cross_entropy_with_logits(input, target, weight=None, size_average=None, reduce=None, reduction="mean", pos_weight=None):
+    """binary_cross_entropy of sigmoid(input), without its rounding. pos_weight multiplies the first term (broadcast).
+
+    Raises ValueError unless the shapes are equal.
+    """
+    reduction = _reduction(size_average, reduce, reduction)
+    if target.size() != input.size():
+        raise ValueError(f"Target size ({target.size()}) must be the same as input size ({input.size()})")
+    if pos_weight is None:
+        return _weighted(LOGITS, input, target, weight, reduction)
+    log_weight = (pos_weight - 1) * target + 1
+    loss = (1 - target) * input + log_weight * call(_SOFTPLUS_OF_NEGATIVE, [input])
+    return _reduced(loss if weight is None else loss * weight, reduction)
+
+
+def kl_div(input, target, size_average=None, reduce=None, reduction="mean", log_target=False):
+    """target (log target - input), of log-probabilities `input`; 0 where target is 0. reduction "batchmean" divides by input.size(0)."""
+    if size_average is not None or reduce is not None:
+        reduction = reduction_of(reduction, size_average, reduce)
+    elif reduction == "mean":
+        warnings.warn("reduction: 'mean' divides the total loss by both the batch size and the support size.'batchmean' divides only by "
+                      "the batch size, and aligns with the KL div math definition.'mean' will be changed to behave the same as "
+                      "'batchmean' in the next major release.", UserWarning, stacklevel=2)
+    elif reduction not in ("none", "sum", "batchmean"):
+        raise ValueError(f"{reduction} is not a valid value for reduction")
+    if log_target:
+        loss = target.exp() * (target - input)
+    else:
+        loss = NAMESPACE["xlogy"](target, target) - target * input
+    if reduction == "batchmean":
+        return loss.sum() / input.size(0) if input.dim() else loss.sum()
+    return _reduced(loss, reduction)
+
+
+def poisson_nll_loss(input, target, log_input=True, full=False, size_average=None, eps=1e-8, reduce=None, reduction="mean"):
+    """exp(input) - target input (log_input), or input - target log(input + eps); full: with Stirling's term where target > 1."""
+    if size_average is not None or reduce is not None:
+        reduction = reduction_of(reduction, size_average, reduce)
+    if reduction not in REDUCTIONS:
+        raise ValueError(f"{reduction} is not a valid value for reduction")
+    loss = input.exp() - target * input if log_input else input - target * (input + eps).log()
+    if full:
+        stirling = target * target.log() - target + 0.5 * (2 * math.pi * target).log()
+        loss = loss + stirling.masked_fill(target <= 1, 0)
+    return _reduced(loss, reduction)
+
+
+def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"):
+    """(log var + (input - target)^2 / var) / 2 with var at least eps; full: with the constant log(2 pi) / 2.
+
+    var: of input's shape, or with the last dimension of size 1 or missing, or a number. Raises ValueError for negative variances.
+    """
+    if isinstance(var, (int, float)) and not isinstance(var, bool):
+        if var < 0:
+            raise ValueError("var has negative entry/entries")
+        var = var * NAMESPACE["ones_like"](input)
+    elif (var < 0).any().item():
+        raise ValueError("var has negative entry/entries")
+    if var.size() != input.size():
+        if input.size()[:-1] == var.size():
+            var = var.unsqueeze(-1)
+        elif not (input.size()[:-1] == var.size()[:-1] and var.size(-1) == 1) and not all(
+                a == b or b == 1 for a, b in zip(reversed(input.size()), reversed(var.size()))):
+            raise ValueError("var is of incorrect size")
+    if reduction not in REDUCTIONS:
+        raise ValueError(reduction + " is not valid")
+    var = var.clone()
+    below = var.detach() < eps
+    var = var + (var.detach().clamp(min=eps) - var.detach()).masked_fill(below.logical_not(), 0)
+    loss = 0.5 * (var.log() + (input - target) ** 2 / var)
+    if full:
+        loss = loss + 0.5 * math.log(2 * math.pi)
+    return _reduced(loss, reduction)
+
+
+# ---------------------------------------------------------------- margins
+
+
+def hinge_embedding_loss(input, target, margin=1.0, size_average=None, reduce=None, reduction="mean"):
+    """input where target is 1, max(0, margin - input) where it is -1 (both where it is something else)."""
+    reduction = _reduction(size_average, reduce, reduction)
+    apart = (margin - input).clamp(min=0).masked_fill(target == 1, 0)
+    together = input.masked_fill(target == -1, 0)
+    return _reduced(together + apart, reduction)
+
+
+def margin_ranking_loss(input1, input2, target, margin=0, size_average=None, reduce=None, reduction="mean"):
+    """max(0, -target (input1 - input2) + margin). Raises RuntimeError unless all have the same number of dimensions."""
+    reduction = _reduction(size_average, reduce, reduction)
+    if not input1.dim() == input2.dim() == target.dim():
+        raise RuntimeError("margin_ranking_loss : All input tensors should have same dimension but got sizes: input1: "
+                           f"{input1.size()}, input2: {input2.size()}, target: {target.size()} ")
+    return _reduced((-target * (input1 - input2) + margin).clamp(min=0), reduction)
+
+
+def cosine_embedding_loss(input1, input2, target, margin=0, size_average=None, reduce=None, reduction="mean"):
+    """1 - cos(input1, input2) where target is 1, max(0, cos - margin) where it is -1. inputs: (N, D) or (D,); target: (N,) or ()."""
+    reduction = _reduction(size_average, reduce, reduction)
+    if target.dim() > 1:
+        raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
+    if target.dim() == 1 and input1.dim() != 2 or target.dim() == 0 and input1.dim() != 1:
+        raise RuntimeError(f"{target.dim()}D target tensor expects {target.dim() + 1}D input tensors, but found inputs with sizes "
+                           f"{list(input1.size())} and {list(input2.size())}.")
+    axis = target.dim()
+    eps = 1e-12
+    product = (input1 * input2).sum(axis)
+    squares = ((input1 * input1).sum(axis) + eps) * ((input2 * input2).sum(axis) + eps)
+    cosine = product / squares.sqrt()
+    together = (1 - cosine).masked_fill(target != 1, 0)
+    apart = (cosine - margin).clamp(min=0).masked_fill(target != -1, 0)
+    return _reduced(together + apart, reduction)
+
+
+def soft_margin_loss(input, target, size_average=None, reduce=None, reduction="mean"):
+    """log(1 + exp(-target input)), per element, summed or averaged."""
+    return SOFT_MARGIN(input, target, _reduction(size_average, reduce, reduction))
+
+
+def multi_margin_loss(input, target, p=1, margin=1.0, weight=None, size_average=None, reduce=None, reduction="mean"):
+    """Per row: the sum over the other classes of max(0, margin - input[target] + input[c])^p / C, times weight[target].
+
+    input: (N, C) or (C,); target: int64 (N,) or (). Raises ValueError for p other than 1 and 2.
+    """
+    reduction = _reduction(size_average, reduce, reduction)
+    if p not in (1, 2):
+        raise ValueError("only p == 1 and p == 2 supported")
+    if weight is not None and weight.dim() != 1:
+        raise ValueError("weight must be one-dimensional")
+    single = input.dim() < 2
+    rows = input.reshape(1, -1) if single else input
+    if rows.dim() != 2 or rows.size(1) == 0:
+        raise RuntimeError("Expected non-empty vector or matrix with optional 0-dim batch size, but got: "
+                           f"{list(input.size())}")
+    places = target.reshape(-1)
+    if places.size(0) != rows.size(0):
+        raise RuntimeError(f"inconsistent target size, expected {rows.size(0)} but got {list(target.size())}")
+    picked = rows.gather(1, places.unsqueeze(1))
+    loss = (margin - picked + rows).clamp(min=0)
+    if p == 2:
+        loss = loss * loss
+    if weight is not None:
+        loss = loss * weight.index_select(0, places).unsqueeze(1)
+    classes = NAMESPACE["arange"](rows.size(1))
+    loss = loss.masked_fill(classes == places.unsqueeze(1), 0).sum(1) / rows.size(1)
+    if reduction == "none" and single:
+        loss = loss.reshape(target.size() if target.dim() == 0 or input.dim() == 0 else (1,)) if target.dim() else loss.reshape(())
+    return _reduced(loss, reduction)
+
+
+def multilabel_margin_loss(input, target, size_average=None, reduce=None, reduction="mean"):
+    """Per row: the sum over target classes t and the others c of max(0, 1 - (input[t] - input[c])) / C; targets end at the first -1.
+
+    input: (N, C) or (C,); target: int64 of that shape.
+    """
+    reduction = _reduction(size_average, reduce, reduction)
+    if input.size() != target.size():
+        raise RuntimeError(f"inconsistent target size: {list(target.size())} for input of size: {list(input.size())}")
+    rows = input.reshape(1, -1) if input.dim() < 2 else input
+    labels = target.reshape(rows.size())
+    classes = rows.size(1)
+    valid = (labels < 0).cumsum(1) == 0
+    places = labels.masked_fill(valid.logical_not(), 0)
+    count = NAMESPACE["zeros_like"](labels).scatter_add(1, places, valid.to(labels.dtype))
+    picked = rows.gather(1, places)
+    loss = (1 - picked.unsqueeze(2) + rows.unsqueeze(1)).clamp(min=0)
+    loss = loss.masked_fill(valid.logical_not().unsqueeze(2), 0).masked_fill((count > 0).unsqueeze(1), 0)
+    loss = loss.sum((1, 2)) / classes
+    return _reduced(loss.reshape(()) if input.dim() < 2 else loss, reduction)
+
+
+def multilabel_soft_margin_loss(input, target, weight=None, size_average=None, reduce=None, reduction="mean"):
+    """binary_cross_entropy_with_logits averaged over the classes (last dimension), then reduced."""
+    reduction = _reduction(size_average, reduce, reduction)
+    loss = binary_cross_entropy_with_logits(input, target.to(input.dtype) if target.dtype is bool_ else target, weight, reduction="none") \
+        if input.size() == target.size() else _logits_broadcast(input, target, weight)
+    return _reduced(loss.mean(-1), reduction)
+
+
+def _logits_broadcast(input: Tensor, target: Tensor, weight: Tensor | None) -> Tensor:
+    loss = LOGITS(input, target, "none")
+    return loss if weight is None else loss * weight
+
+
+def triplet_margin_loss(anchor, positive, negative, margin=1.0, p=2, eps=1e-6, swap=False, size_average=None, reduce=None,
+                        reduction="mean"):
+    """max(0, d(anchor, positive) - d(anchor, negative) + margin) with p-norm distances; swap: the nearer of two negative distances."""
+    reduction = _reduction(size_average, reduce, reduction)
+    if margin <= 0:
+        raise ValueError(f"margin must be greater than 0, got {margin}")
+    if not anchor.dim() == positive.dim() == negative.dim():
+        raise RuntimeError("The anchor, positive, and negative tensors are expected to have the same number of dimensions, but got: anchor "
+                           f"{anchor.dim()}D, positive {positive.dim()}D, and negative {negative.dim()}D inputs")
+    near = pairwise_distance(anchor, positive, p, eps)
+    far = pairwise_distance(anchor, negative, p, eps)
+    if swap:
+        far = NAMESPACE["minimum"](far, pairwise_distance(positive, negative, p, eps))
+    return _reduced((near - far + margin).clamp(min=0), reduction)
+
+
+def triplet_margin_with_distance_loss(anchor, positive, negative, *, distance_function=None, margin=1.0, swap=False, reduction="mean"):
+    """triplet_margin_loss with a distance of one's own (a function of two tensors; pairwise_distance by default)."""
+    if reduction not in REDUCTIONS:
+        raise ValueError(f"{reduction} is not a valid value for reduction")
+    if margin <= 0:
+        raise ValueError(f"margin must be greater than 0, got {margin}")
+    if not anchor.dim() == positive.dim() == negative.dim():
+        raise RuntimeError("The anchor, positive, and negative tensors are expected to have the same number of dimensions, but got: anchor "
+                           f"{anchor.dim()}D, positive {positive.dim()}D, and negative {negative.dim()}D inputs")
+    distance = distance_function or pairwise_distance
+    near, far = distance(anchor, positive), distance(anchor, negative)
+    if swap:
+        far = NAMESPACE["minimum"](far, distance(positive, negative))
+    return _reduced((near - far + margin).clamp(min=0), reduction)

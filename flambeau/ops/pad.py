@@ -1,0 +1,201 @@
+"""Padding: constant (negative pads crop), reflect, replicate and circular.
+
+A padded tensor is a few strided copies of parts of its input in one launch. Stands on codegen.move; the faces are
+flambeau.nn.functional.pad and torch.constant_pad_nd.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Sequence
+
+from flambeau.base import geometry
+from flambeau.base.layout import Layout, register_cache
+from flambeau.codegen.move import Buffer, Move
+from flambeau.core.declare import operator
+from flambeau.core.tensor import Tensor
+from flambeau.ops.gathering import make_plan
+from flambeau.ops.index import filling
+from flambeau.ops.join import _flip
+
+_plans: dict[Any, Callable] = register_cache({})
+_C_TYPES = {"float32": "float", "float64": "double", "int64": "int64_t"}
+
+
+def _per_dimension(pad: Sequence[int], ndim: int) -> list[tuple[int, int]]:
+    """(before, after) of every dimension; `pad` starts at the last."""
+    given = [(int(pad[i]), int(pad[i + 1])) for i in range(0, len(pad), 2)]
+    return [(0, 0)] * (ndim - len(given)) + given[::-1]
+
+
+def _output(layout: Layout, pads: list[tuple[int, int]], channels_last: bool) -> Layout:
+    shape = tuple(n + a + b for n, (a, b) in zip(layout.shape, pads))
+    if channels_last and layout.ndim in (4, 5) and geometry.suggests_channels_last(layout.shape, layout.strides):
+        return Layout.of(shape, geometry.channels_last_strides(shape), layout.dtype, layout.device)
+    return Layout.contiguous(shape, layout.dtype, layout.device)
+
+
+def _constant_moves(layout: Layout, out: Layout, pads: list[tuple[int, int]]) -> list[Move]:
+    sizes = tuple(n + min(a, 0) + min(b, 0) for n, (a, b) in zip(layout.shape, pads))
+    source = sum(max(-a, 0) * s for (a, _), s in zip(pads, layout.strides))
+    target = sum(max(a, 0) * s for (a, _), s in zip(pads, out.strides))
+    moves = [Move(layout.dtype, sizes, Buffer(1, source, layout.strides), Buffer(0, target, out.strides))]
+    zeros = (0,) * layout.ndim
+    for d, (a, b) in enumerate(pads):
+        # slabs before and after along d: earlier dimensions without their pads, later ones with them
+        start = sum(max(pads[e][0], 0) * out.strides[e] for e in range(d))
+        for size, at in ((max(a, 0), 0), (max(b, 0), out.shape[d] - max(b, 0))):
+            slab = (*sizes[:d], size, *out.shape[d + 1:])
+            if size:
+                moves.append(Move(layout.dtype, slab, Buffer(2, 0, zeros), Buffer(0, start + at * out.strides[d], out.strides)))
+    return moves
+
+
+@operator()
+def constant_pad_nd(input: Tensor, pad: Sequence[int], value: Any = 0) -> Tensor:
+    """`input` with `value` put before and after its last dimensions: pad = (before last, after last, before second last, ...).
+
+    Negative counts crop. RuntimeError when the pads don't fit the dimensions.
+    """
+    layout = input._layout
+    number = filling(value, layout.dtype, layout.device)
+    key = ("constant", layout, tuple(pad))
+    launch = _plans.get(key)
+    if launch is None:
+        if len(pad) % 2:
+            raise RuntimeError(f"Length of pad must be even but instead it equals {len(pad)}")
+        if len(pad) > 2 * layout.ndim:
+            raise RuntimeError(f"Length of pad should be no more than twice the number of dimensions of the input. Pad length is {len(pad)}"
+                               f"while the input has {layout.ndim}dimensions.")
+        pads = _per_dimension(pad, layout.ndim)
+        for d, (n, (a, b)) in enumerate(zip(layout.shape, pads)):
+            if n + min(a, 0) < 0 or n + min(a, 0) + min(b, 0) < 0:
+                raise RuntimeError("narrow(): length must be non-negative.")
+            if n + a + b < 0:
+                raise RuntimeError(f"The input size {n}, plus negative padding {a} and {b} resulted in a negative output size, which is "
+                                   f"invalid. Check dimension {d} of your input.")
+        out = _output(layout, pads, True)
+        launch = _plans[key] = make_plan(_constant_moves(layout, out, pads), [out], [layout, number._layout])
+    return launch(None, input, number)
+
+
+@constant_pad_nd.vjp
+def _(g, pad):
+    return (constant_pad_nd(g, tuple(-n for n in pad), 0),)
+
+
+def _edge(mode: str, n: int, stride: int, count: int, right: bool) -> tuple[int, int]:
+    """(first element, stride) in a dimension of n elements of the `count` elements put before (after) it."""
+    if mode == "reflect":
+        return ((n - 2) * stride if right else count * stride), -stride
+    if mode == "replicate":
+        return ((n - 1) * stride if right else 0), 0
+    return (0 if right else (n - count) * stride), stride
+
+
+def _moves(layout: Layout, out: Layout, pads: list[tuple[int, int]], mode: str) -> list[Move]:
+    pieces: list[tuple[tuple, tuple, int, int]] = [((), (), 0, 0)]
+    for d, (n, (a, b)) in enumerate(zip(layout.shape, pads)):
+        stride, step = layout.strides[d], out.strides[d]
+        kept = n + min(a, 0) + min(b, 0)
+        parts = [(kept, stride, max(-a, 0) * stride, max(a, 0) * step)]
+        if a > 0:
+            first, own = _edge(mode, n, stride, a, False)
+            parts.append((a, own, first, 0))
+        if b > 0:
+            first, own = _edge(mode, n, stride, b, True)
+            parts.append((b, own, first, (max(a, 0) + kept) * step))
+        pieces = [((*sizes, size), (*strides, own), source + first, target + at)
+                  for sizes, strides, source, target in pieces for size, own, first, at in parts]
+    return [Move(layout.dtype, sizes, Buffer(1, source, strides), Buffer(0, target, out.strides))
+            for sizes, strides, source, target in pieces]
+
+
+def _title(arguments: Sequence[Any]) -> str:
+    input, pad, mode = arguments
+    if mode == "circular":
+        return "PadCircularBackward0"
+    return f"{'Reflection' if mode == 'reflect' else 'Replication'}Pad{len(pad) // 2}DBackward0"
+
+
+@operator(function=False, method=False, name="pad", node=_title)
+def _mirrored(input: Tensor, pad: tuple[int, ...], mode: str) -> Tensor:
+    """Padding with the tensor's own elements."""
+    layout = input._layout
+    key = (mode, layout, pad)
+    launch = _plans.get(key)
+    if launch is None:
+        pads = _per_dimension(pad, layout.ndim)
+        out = _output(layout, pads, mode != "circular" and layout.ndim == 4)
+        launch = _plans[key] = make_plan(_moves(layout, out, pads, mode), [out], [layout])
+    return launch(None, input)
+
+
+@_mirrored.vjp
+def _(g, pad, mode, layouts):
+    layout = layouts[0]
+    for d, (n, (a, b)) in enumerate(zip(layout.shape, _per_dimension(pad, layout.ndim))):
+        if a or b:
+            g = _folded(g, d, n, a, b, mode)
+    return (g,)
+
+
+def _folded(g: Tensor, d: int, n: int, a: int, b: int, mode: str) -> Tensor:
+    """The gradient before padding along one dimension of n elements."""
+    def placed(part: Tensor, before: int) -> Tensor:
+        after = n - before - part._layout.shape[d]
+        return constant_pad_nd(part, (*[0] * (2 * (part._layout.ndim - 1 - d)), before, after)) if before or after else part
+    left, right = max(a, 0), max(b, 0)
+    total = placed(g.narrow(d, left, g._layout.shape[d] - left - right), max(-a, 0))
+    if left:
+        part = g.narrow(d, 0, left)
+        total = total + (placed(_flip(part, (d,)), 1) if mode == "reflect" else placed(part.sum(d, keepdim=True), 0)
+                         if mode == "replicate" else placed(part, n - left))
+    if right:
+        part = g.narrow(d, g._layout.shape[d] - right, right)
+        total = total + (placed(_flip(part, (d,)), n - 1 - right) if mode == "reflect" else placed(
+            part.sum(d, keepdim=True), n - 1) if mode == "replicate" else placed(part, 0))
+    return total
+
+
+def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: Any = None) -> Tensor:
+    """`input` padded: pad = (before last dimension, after it, before the second last, ...); negative counts crop.
+
+    mode: "constant" (with `value`, default 0), "reflect", "replicate" or "circular"; the latter pad the last 1 to 3 dimensions of a
+    batch, or of a single sample.
+    """
+    pad = tuple(pad)
+    if len(pad) % 2:
+        raise RuntimeError("Padding length must be divisible by 2")
+    ndim = input._layout.ndim
+    if len(pad) > 2 * ndim:
+        raise RuntimeError("Padding length should be less than or equal to two times the input dimension but got padding length "
+                           f"{len(pad)} and input of dimension {ndim}")
+    if mode == "constant":
+        return constant_pad_nd(input, pad, 0 if value is None else value)
+    if value is not None and value != 0:
+        raise ValueError(f'Padding mode "{mode}" doesn\'t take in value argument')
+    if mode not in ("reflect", "replicate", "circular"):
+        raise NotImplementedError(f"Unrecognised padding mode {mode}")
+    spatial = len(pad) // 2
+    if not (1 <= spatial <= 3 and ndim in (spatial + 1, spatial + 2)):
+        raise NotImplementedError("Only 2D, 3D, 4D, 5D padding with non-constant padding are supported for now")
+    _check(input._layout, pad, mode)
+    return _mirrored(input, pad, mode)
+
+
+def _check(layout: Layout, pad: tuple[int, ...], mode: str) -> None:
+    for d, (n, (a, b)) in enumerate(zip(layout.shape, _per_dimension(pad, layout.ndim))):
+        if not (a or b):
+            continue
+        if mode == "reflect" and (a >= n or b >= n):
+            raise RuntimeError(f"Argument #{4 + 2 * (layout.ndim - 1 - d)}: Padding size should be less than the corresponding input "
+                               f"dimension, but got: padding ({a}, {b}) at dimension {d} of input {list(layout.shape)}")
+        if mode == "circular":
+            if a > n or b > n:
+                raise RuntimeError("Padding value causes wrapping around more than once.")
+            if n + a + b < 0:
+                raise RuntimeError("Negative padding value is resulting in an empty dimension")
+        if n + a + b < 1 or not n:
+            raise RuntimeError(f"input ({list(layout.shape)}) is too small for the padding ({a}, {b}) of dimension {d}")
+
+

@@ -1,0 +1,258 @@
+"""Order: sort, argsort, msort, topk, kthvalue, searchsorted, bucketize, isin.
+
+Stands on codegen.sorting. Sorts are always stable; NaN counts as larger than everything.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Callable
+
+from flambeau.base import geometry
+from flambeau.base.dtype import bool_, int32, int64, promote_types
+from flambeau.base.layout import Layout, register_cache
+from flambeau.base.layout import contiguous_format as _C_ORDER
+from flambeau.codegen import sorting
+from flambeau.core import create, returns
+from flambeau.core.declare import composite, operator
+from flambeau.core.derive import NAMESPACE
+from flambeau.core.tensor import Tensor, tensor_from, wrap_dim
+from flambeau.core.variants import copy_into
+from flambeau.ops.copy import contiguous
+
+_plans: dict[Any, Callable] = register_cache({})
+
+
+def _rows(layout: Layout, out: Layout, dim: int) -> tuple[tuple[int, ...], int] | None:
+    """(geometry for codegen.sorting, rows) of the rows along `dim`; None if the other dimensions don't collapse."""
+    if not layout.ndim:
+        return (1, 1, 0, 0, 1, 0, 0, 1), 1
+    shape = layout.shape
+    before, after = math.prod(shape[:dim]), math.prod(shape[dim + 1:])
+    steps = []
+    for owner in (out, layout):
+        pair = []
+        for sizes, strides in ((shape[:dim], owner.strides[:dim]), (shape[dim + 1:], owner.strides[dim + 1:])):
+            n = math.prod(sizes)
+            step = geometry.reshape_strides(tuple(sizes), tuple(strides), (n,)) if n else (0,)
+            if step is None:
+                return None
+            pair.append(step[0])
+        steps += [*pair, owner.strides[dim]]
+    return (shape[dim], max(after, 1), *steps), before * after
+
+
+def _check(name: str, layout: Layout) -> None:
+    if layout.dtype.is_complex:
+        raise RuntimeError(f"{name}(): input tensor must be of non-complex type")
+
+
+def _sorted(input: Tensor, dim: int, descending: bool) -> tuple[Tensor, Tensor]:
+    """Raw: (values, indices)."""
+    key = ("sort", input._layout, dim, descending)
+    launch = _plans.get(key)
+    if launch is None:
+        layout = input._layout
+        _check("sort", layout)
+        at = wrap_dim(dim, layout.ndim)
+        out = Layout.of(layout.shape, geometry.preserved_strides(layout.shape, layout.strides), layout.dtype, layout.device)
+        rows = _rows(layout, out, at)
+        if rows is None:
+            return _sorted(contiguous(tensor_from(input._storage, input._offset, layout)), dim, descending)
+        count = 0 if layout.device.type == "meta" else rows[1]
+        launch = _plans[key] = sorting.sort_plan(layout.dtype, (out, out.with_dtype(int64)), rows[0], count, bool(descending))
+    return launch(None, None, input)
+
+
+@operator(method=False, function=False, name="sort")
+def _sort(input: Tensor, dim: int, descending: bool) -> tuple[Tensor, Tensor]:
+    """The elements in order along `dim`, and where they were."""
+    return _sorted(input, dim, descending)
+
+
+@_sort.vjp
+def _(gs, outs, dim, layouts):
+    return (_spread(gs[0], dim, outs[1], layouts[0]),)
+
+
+def _spread(g: Tensor | None, dim: int, indices: Tensor, layout: Layout) -> Tensor | None:
+    """The gradient of values chosen along `dim`."""
+    if g is None:
+        return None
+    zeros = NAMESPACE["zeros"](layout.shape, dtype=g._layout.dtype, device=g._layout.device)
+    return zeros.scatter(dim, indices, g) if layout.ndim else g.reshape(())
+
+
+def _named(result: Any, made: type, out: Any) -> Any:
+    if out is not None:
+        for target, value in zip(out, result):
+            copy_into(target, value.detach())
+        return made(out)
+    return made(result)
+
+
+@composite(name="sort")
+def sort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False, *, out: Any = None) -> Any:
+    """The elements in order along `dim` and their positions: a named tuple (values, indices). NaN is the largest. Stable."""
+    if isinstance(dim, bool):
+        dim, descending = -1, dim
+    return _named(_sort(input, dim, bool(descending)), returns.sort, out)
+
+
+@composite()
+def argsort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False) -> Tensor:
+    """The positions that sort `input` along `dim`."""
+    return _sorted(input, dim, bool(descending))[1]
+
+
+@composite(out=True)
+def msort(input: Tensor) -> Tensor:
+    """The elements in order along the first dimension."""
+    return _sort(input, 0, False)[0]
+
+
+@operator(method=False, function=False, name="topk")
+def _topk(input: Tensor, k: int, dim: int, largest: bool) -> tuple[Tensor, Tensor]:
+    """The k largest (smallest) elements along `dim` in order, and where they were."""
+    key = ("topk", input._layout, k, dim, largest)
+    launch = _plans.get(key)
+    if launch is None:
+        layout = input._layout
+        _check("topk", layout)
+        at = wrap_dim(dim, layout.ndim)
+        if not 0 <= k <= (layout.shape[at] if layout.ndim else 1):
+            raise RuntimeError("selected index k out of range")
+        shape = tuple(k if d == at else n for d, n in enumerate(layout.shape))
+        out = Layout.contiguous(shape, layout.dtype, layout.device)
+        whole = Layout.of(layout.shape, out.strides, layout.dtype, layout.device)   # only strides matter
+        rows = _rows(layout, whole, at) if k else ((0,) * 8, 0)
+        if rows is not None and k:
+            after = math.prod(layout.shape[at + 1:]) if layout.ndim else 1
+            outer = k * after
+            steps = list(rows[0])
+            steps[2:5] = [outer, 1, after]
+            rows = (tuple(steps), rows[1])
+        if rows is None:
+            return _topk(contiguous(tensor_from(input._storage, input._offset, layout)), k, dim, largest)
+        count = 0 if layout.device.type == "meta" else rows[1]
+        launch = _plans[key] = sorting.topk_plan(layout.dtype, (out, out.with_dtype(int64)), rows[0], count, k, bool(largest))
+    return launch(None, None, input)
+
+
+@_topk.vjp
+def _(gs, outs, dim, layouts):
+    return (_spread(gs[0], dim, outs[1], layouts[0]),)
+
+
+@composite(name="topk")
+def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True, *, out: Any = None) -> Any:
+    """The k largest (or smallest) elements along `dim` in order and their positions: a named tuple (values, indices)."""
+    if isinstance(k, Tensor):
+        k = int(k.item())
+    return _named(_topk(input, k, dim, bool(largest)), returns.topk, out)
+
+
+@operator(method=False, function=False, name="kthvalue")
+def _kthvalue(input: Tensor, k: int, dim: int, keepdim: bool) -> tuple[Tensor, Tensor]:
+    """The k-th smallest element along `dim`, and where it was."""
+    layout = input._layout
+    at = wrap_dim(dim, layout.ndim)
+    size = layout.shape[at] if layout.ndim else 1
+    if layout.ndim and not size:
+        raise IndexError(f"kthvalue(): Expected reduction dim {at} to have non-zero size.")
+    if not 1 <= k <= size:
+        raise RuntimeError(f"kthvalue(): selected number k out of range for dimension {at}")
+    values, indices = (_topk.operator.implementation(input, k, dim, False) if k * 8 <= size else _sorted(input, dim, False))
+    if not layout.ndim:
+        return values, indices
+    last = (values.narrow(at, k - 1, 1), indices.narrow(at, k - 1, 1))
+    if not keepdim:
+        last = (last[0].squeeze(at), last[1].squeeze(at))
+    return tuple(x.clone(memory_format=_C_ORDER) for x in last)
+
+
+@_kthvalue.vjp
+def _(gs, outs, dim, keepdim, layouts):
+    if gs[0] is None:
+        return (None,)
+    if keepdim or not layouts[0].ndim:
+        return (_spread(gs[0], dim, outs[1], layouts[0]),)
+    return (_spread(gs[0].unsqueeze(dim), dim, outs[1].unsqueeze(dim), layouts[0]),)
+
+
+@composite(name="kthvalue")
+def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False, *, out: Any = None) -> Any:
+    """The k-th smallest element along `dim` and its position: a named tuple (values, indices)."""
+    return _named(_kthvalue(input, k, dim, keepdim), returns.kthvalue, out)
+
+
+# ---------------------------------------------------------------- search
+
+
+def _search(name: str, boundaries: Tensor, values: Any, out_int32: bool, right: bool, side: str | None, sorter: Tensor | None) -> Tensor:
+    if not isinstance(values, Tensor):
+        values = create.make_tensor(values, boundaries._layout.dtype if isinstance(values, int) else None)
+    if side is not None:
+        if side not in ("left", "right"):
+            raise RuntimeError(f"torch.searchsorted(): side can only be 'left' or 'right' but got {side}")
+        if side == "left" and right:
+            raise RuntimeError("torch.searchsorted(): side and right can't be set to opposites, got side of left while right was True")
+        right = side == "right"
+    mine, theirs = boundaries._layout, values._layout
+    if name == "searchsorted" and mine.ndim != 1 and (mine.ndim == 0 or tuple(mine.shape[:-1]) != tuple(theirs.shape[:-1])):
+        if mine.ndim == 0:
+            raise RuntimeError("torch.searchsorted(): boundaries tensor should have positive dimension, but got 0 dimension")
+        raise RuntimeError("torch.searchsorted(): boundaries tensor should be 1 dimension or the first N-1 dimensions of boundaries "
+                           f"tensor and input value tensor must match, but we got boundaries tensor {list(mine.shape)} and input value "
+                           f"tensor {list(theirs.shape)}")
+    if sorter is not None:
+        if tuple(sorter._layout.shape) != tuple(mine.shape):
+            raise RuntimeError("torch.searchsorted(): boundary and sorter must have the same size, but got boundary tensor "
+                               f"{list(mine.shape)}and got sorter tensor {list(sorter._layout.shape)}")
+        if sorter._layout.dtype is not int64:
+            raise RuntimeError("torch.searchsorted(): sorter must be a tensor of long dtype but got dtype "
+                               f"{sorter._layout.dtype.scalar_name}")
+        if sorter._layout.numel and (int(sorter.min().item()) < 0 or int(sorter.max().item()) >= mine.shape[-1]):
+            raise RuntimeError("torch.searchsorted(): sorter index out of range")
+        sorter = contiguous(sorter)
+    dtype = promote_types(mine.dtype, theirs.dtype)
+    boundaries, values = contiguous(boundaries.detach().to(dtype)), contiguous(values.detach().to(dtype))
+    key = ("search", boundaries._layout, values._layout, out_int32, right, None if sorter is None else sorter._layout)
+    launch = _plans.get(key)
+    if launch is None:
+        out = Layout.contiguous(values._layout.shape, int32 if out_int32 else int64, values._layout.device)
+        launch = _plans[key] = sorting.search_plan(boundaries._layout, values._layout, out, right, None if sorter is None else sorter._layout)
+    return launch(None, boundaries, values) if sorter is None else launch(None, boundaries, values, sorter)
+
+
+@composite(method=False, out=True)
+def searchsorted(sorted_sequence: Tensor, input: Any, *, out_int32: bool = False, right: bool = False, side: str | None = None,
+                 sorter: Tensor | None = None) -> Tensor:
+    """Where each value would be put into its sorted row: before equal elements, or with `right` behind them. int64 (or int32)."""
+    return _search("searchsorted", sorted_sequence, input, out_int32, right, side, sorter)
+
+
+@composite(method=False, out=True)
+def bucketize(input: Any, boundaries: Tensor, *, out_int32: bool = False, right: bool = False) -> Tensor:
+    """The number of the bucket between sorted boundaries that each value falls into."""
+    if boundaries._layout.ndim != 1:
+        raise RuntimeError(f"boundaries tensor must be 1 dimension, but got dim({boundaries._layout.ndim})")
+    return _search("bucketize", boundaries, input, out_int32, right, None, None)
+
+
+@composite(method=False, out=True)
+def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False) -> Tensor:
+    """Whether each element is one of the test elements (or is not, with `invert`)."""
+    if not isinstance(elements, Tensor):
+        elements = create.make_tensor(elements)
+    if not isinstance(test_elements, Tensor):
+        test_elements = create.make_tensor(test_elements)
+    dtype = promote_types(elements._layout.dtype, test_elements._layout.dtype)
+    elements, tests = elements.detach().to(dtype), test_elements.detach().to(dtype).reshape(-1)
+    if not tests._layout.numel:
+        return NAMESPACE["full"](elements._layout.shape, bool(invert), dtype=bool_)
+    ordered = _sorted(tests, -1, False)[0]
+    at = _search("bucketize", ordered, elements, False, False, None, None)
+    at = at.masked_fill(at == tests._layout.numel, 0)
+    found = ordered.take(at) == elements
+    return found.logical_not() if invert else found
