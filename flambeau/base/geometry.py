@@ -550,7 +550,7 @@ OVERLAPS_INPUT = ("unsupported operation: some elements of the input tensor and 
 
 def overlaps_itself(shape: Shape, strides: Shape) -> bool:
     """Whether two indices surely name one element (a repeated dimension); writes to such tensors are refused."""
-    return any(stride == 0 and size > 1 for size, stride in zip(shape, strides, strict=True))
+    return 0 not in shape and any(stride == 0 and size > 1 for size, stride in zip(shape, strides, strict=True))
 
 
 def has_overlap(written: tuple[Shape, Shape, int], read: tuple[Shape, Shape, int]) -> bool:

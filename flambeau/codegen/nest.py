@@ -17,7 +17,7 @@ from flambeau.codegen.builder import Value, kernel, module
 from flambeau.codegen.jit import compile_kernel
 from flambeau.codegen.scalar import Lowering, llvm_type, memory_type
 from flambeau.ir.loops import Fold, Loop, Nest, Row
-from flambeau.ir.scalar import Expr, cast, leaf, leaves_of, topological
+from flambeau.ir.scalar import Expr, cast, compute_dtype, leaf, leaves_of, topological
 
 LANES = 64         # partial results of a row's reduction
 LANE_CHUNK = 256   # rows side by side in lane mode
@@ -340,7 +340,7 @@ class _Emitter:
 
     def _store_elements(self, low: Lowering, stores, env: dict, indices: list[Value], i: Value) -> None:
         for j, expression in stores:
-            value = low.value(expression, env)
+            value = low.value(cast(expression, compute_dtype(self.dtypes[j])), env)
             base = self._shifted(j, indices)
             low.store(self.dtypes[j], value, self._address(j, base, i).name)
 
@@ -473,14 +473,16 @@ class _Emitter:
                 low = self.lowering()
                 env = self._environment(low, prepared, [], j, j)
                 for out, expression in stage.stores:
-                    low.store(self.dtypes[out], low.value(expression, env), self._address(out, self.rows[out], j).name)
+                    value = low.value(cast(expression, compute_dtype(self.dtypes[out])), env)
+                    low.store(self.dtypes[out], value, self._address(out, self.rows[out], j).name)
             return
         prepared = self._prepare(expressions, [])
         low = self.lowering()
         zero = f.i64(0)
         env = self._environment(low, prepared, [], zero, zero)
         for out, expression in stage.stores:
-            low.store(self.dtypes[out], low.value(expression, env), self.rows[out].name)
+            value = low.value(cast(expression, compute_dtype(self.dtypes[out])), env)
+            low.store(self.dtypes[out], value, self.rows[out].name)
 
     def _scan(self, stage: Loop) -> None:
         """Running values along the (single) inner axis, stored in order."""

@@ -89,7 +89,7 @@ def general(operator: Pointwise, public: Callable, operands: list[Any], numbers:
     if modes.active.count and out is None and autocasting(operator):
         with cast_arguments(operator, operands, {}) as (cast, _):
             return general(operator, public, cast, numbers, statics)
-    operands = [as_operand(x, operator.name, n) for x, n in zip(operands, operator.operands)]
+    operands = [as_operand(operator, x, i) for i, x in enumerate(operands)]
     numbers = tuple([x.item() if isinstance(x, (np.generic, Tensor)) else x for x in numbers])
     if not any(isinstance(x, Tensor) for x in operands):
         raise TypeError(f"{operator.name}(): argument '{operator.operands[0]}' (position 1) must be Tensor, "
@@ -139,7 +139,7 @@ def inplace(operator: Pointwise, public: Callable, operands: list[Any], numbers:
         return modes.dispatch(public, public, tuple(operands), unusual_keywords(operator, numbers, statics))
     if overrides.any_override(operands):
         return overrides.dispatch(public, operands, unusual_keywords(operator, numbers, statics))
-    operands = [as_operand(x, operator.name + "_", n) for x, n in zip(operands, operator.operands)]
+    operands = [target, *[as_operand(operator, x, i, "_") for i, x in enumerate(operands) if i]]
     numbers = tuple([x.item() if isinstance(x, (np.generic, Tensor)) else x for x in numbers])
     recording = needs_graph(operands)
     if recording:
@@ -365,7 +365,8 @@ def alias(name: str, of: str) -> None:
 def pointwise(kind: Any = "promote", operator: str | None = None, method: bool = True, function: bool = True,
               inplace: bool | str = True, reflected: str | None = None, undecided: tuple[str, ...] = (),
               check: Callable | None = None, node: Any = None, name: str | None = None, differentiable: bool = True,
-              types: str = "bifc", kernel: str | None = None, guarded: bool = False) -> Callable[[Callable], Callable]:
+              types: str = "bifc", kernel: str | None = None, guarded: bool = False,
+              undefined: str | None = None) -> Callable[[Callable], Callable]:
     """Declare a pointwise operator by its scalar body.
 
     The body's parameters annotated `Tensor` or `Operand` are tensors (the latter also numbers), `Number` are run-time numbers with
@@ -385,7 +386,9 @@ def pointwise(kind: Any = "promote", operator: str | None = None, method: bool =
             else:
                 statics[parameter.name] = parameter.default
         declared = Pointwise(public, body, operands, numbers, statics, kind, undecided, check, node, differentiable,
-                             types, kernel, guarded)
+                             types, kernel, guarded, undefined)
+        only = [p.name for p in inspect.signature(body).parameters.values() if str(p.annotation) == "Tensor"]
+        declared.tensors_only = frozenset(only if len(only) == len(operands) else only[1:])
         made = generate(declared, inspect.getdoc(body) or "", public, method, function, inplace, operator, reflected)
 
         def vjp(rule: Callable) -> Callable:

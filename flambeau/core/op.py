@@ -78,7 +78,7 @@ class Pointwise:
     result); undecided: operands that take no part in promotion (a condition). types: the categories of computation that are
     supported, out of "b" (bool), "i", "f", "c"; `kernel` is what PyTorch's refusal of others calls it.
     check(computation, operands, numbers, statics) may raise. node: the name of the node without "Backward", or a function of the
-    operands and statics that gives it.
+    operands and statics that gives it; undefined: PyTorch's name of an operator whose gradient it refuses to compute.
     """
 
     converts = False    # whether the result may be written to a tensor of any dtype
@@ -86,7 +86,8 @@ class Pointwise:
     def __init__(self, name: str, body: Callable, operands: Sequence[str], numbers: dict[str, Any] | None = None,
                  statics: dict[str, Any] | None = None, kind: str | Callable = PROMOTE, undecided: Sequence[str] = (),
                  check: Callable | None = None, node: str | Callable | None = None, differentiable: bool = True,
-                 types: str = "bifc", kernel: str | None = None, guarded: bool = False):
+                 types: str = "bifc", kernel: str | None = None, guarded: bool = False,
+                 undefined: str | None = None):
         self.name, self.body = name, body
         self.operands, self.numbers, self.statics = tuple(operands), dict(numbers or {}), dict(statics or {})
         self.kind, self.undecided, self.check = kind, frozenset(undecided), check
@@ -94,6 +95,8 @@ class Pointwise:
         parameters = inspect.signature(body).parameters
         self.folds = tuple([n in parameters and parameters[n].kind is inspect.Parameter.KEYWORD_ONLY for n in self.numbers])
         self.rule: Callable | None = None
+        self.undefined = undefined
+        self.tensors_only: frozenset[str] = frozenset()     # operands that may not be numbers
         self.public: Callable | None = None     # the function a caller sees, where that only chooses this operator
         self.differentiable = differentiable and kind != BOOL
         self.plans: dict[Any, Callable] = register_cache({})
@@ -245,6 +248,8 @@ class Pointwise:
         return found
 
     def _derive(self, operands: Sequence[Any], given: tuple, statics: tuple, needed: tuple[bool, ...]) -> Recipe:
+        if self.undefined:
+            return Recipe((), (), type("NotImplemented", (UndefinedNode,), {"__slots__": (), "operator": self}))
         computation, result = (compute_dtype(d) for d in self.dtypes(operands, statics))
         count = len(self.operands)
         leaves = []
@@ -354,6 +359,19 @@ class PointwiseNode(Node):
         return tuple(results)
 
 
+class UndefinedNode(PointwiseNode):
+    """A recorded operator that has no derivative in PyTorch."""
+
+    __slots__ = ()
+
+    def apply(self, gradients: Sequence[Any]) -> tuple[Any, ...]:
+        raise RuntimeError(f"derivative for {self.operator.undefined} is not implemented")
+
+    def name(self) -> str:
+        """PyTorch's name of the step."""
+        return "torch::autograd::NotImplemented"
+
+
 def zeros_like_layout(layout: Layout) -> Tensor:
     made = launching_zero(layout.dense())
     return made
@@ -418,12 +436,17 @@ def call(operator: Pointwise, operands: Sequence[Any], numbers: tuple = (), stat
     return out
 
 
-def as_operand(x: Any, function: str, name: str) -> Any:
-    """A Tensor or a Python number from what a caller gave."""
-    if x.__class__ in NUMBERS or isinstance(x, Tensor):
+def as_operand(operator: Pointwise, x: Any, position: int, suffix: str = "") -> Any:
+    """A Tensor or a Python number from what a caller gave as the operand at `position`."""
+    if isinstance(x, Tensor):
         return x
-    if isinstance(x, np.generic):
-        return x.item()
-    if isinstance(x, (bool, int, float, complex)):
-        return builtins.next(t for t in (bool, int, float, complex) if isinstance(x, t))(x)
-    raise TypeError(f"{function}(): argument '{name}' must be Tensor, not {type(x).__name__}")
+    name = operator.operands[position]
+    if name not in operator.tensors_only:
+        if x.__class__ in NUMBERS:
+            return x
+        if isinstance(x, np.generic):
+            return x.item()
+        if isinstance(x, (bool, int, float, complex)):
+            return builtins.next(t for t in (bool, int, float, complex) if isinstance(x, t))(x)
+    raise TypeError(f"{operator.name}{suffix}(): argument '{name}' (position {position + (not suffix)}) must be Tensor, "
+                    f"not {type(x).__name__}")

@@ -12,17 +12,27 @@ from typing import Any
 
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.tensor import Tensor
+from flambeau.nn.functional_activation import *  # noqa: F403
 from flambeau.ops import dropout as _dropout
 from flambeau.ops.adaptive_pool import (  # noqa: F401
     adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d, adaptive_max_pool1d, adaptive_max_pool1d_with_indices,
     adaptive_max_pool2d, adaptive_max_pool2d_with_indices, adaptive_max_pool3d, adaptive_max_pool3d_with_indices)
 from flambeau.ops.conv import (  # noqa: F401
     conv1d, conv2d, conv3d, conv_transpose1d, conv_transpose2d, conv_transpose3d)
+from flambeau.ops.cross_entropy import cross_entropy, nll_loss  # noqa: F401
+from flambeau.ops.distance import cosine_similarity, pairwise_distance, pdist  # noqa: F401
 from flambeau.ops.embedding import embedding, embedding_bag, one_hot  # noqa: F401
+from flambeau.ops.interpolate import interpolate, upsample, upsample_bilinear, upsample_nearest  # noqa: F401
 from flambeau.ops.irregular_pool import (  # noqa: F401
     fractional_max_pool2d, fractional_max_pool2d_with_indices, fractional_max_pool3d, fractional_max_pool3d_with_indices, lp_pool1d,
     lp_pool2d, lp_pool3d, max_unpool1d, max_unpool2d, max_unpool3d)
+from flambeau.ops.loss import (  # noqa: F401
+    binary_cross_entropy, binary_cross_entropy_with_logits, cosine_embedding_loss, gaussian_nll_loss, hinge_embedding_loss, huber_loss,
+    kl_div, l1_loss, margin_ranking_loss, mse_loss, multi_margin_loss, multilabel_margin_loss, multilabel_soft_margin_loss,
+    poisson_nll_loss, smooth_l1_loss, soft_margin_loss, triplet_margin_loss, triplet_margin_with_distance_loss)
 from flambeau.ops.matmul import linear  # noqa: F401
+from flambeau.ops.norm import batch_norm, instance_norm, layer_norm, local_response_norm, rms_norm  # noqa: F401
+from flambeau.ops.norm import functional_group_norm as group_norm  # noqa: F401
 from flambeau.ops.pool import (  # noqa: F401
     avg_pool1d, avg_pool2d, avg_pool3d, max_pool1d, max_pool1d_with_indices, max_pool2d, max_pool2d_with_indices, max_pool3d,
     max_pool3d_with_indices)

@@ -32,6 +32,7 @@ from flambeau.ops import (
     pool,
     random,
     reduce,
+    scan,
     scatter,
     softmax,
     sort,

@@ -129,7 +129,7 @@ def _(g, input, lambd):
 @pointwise(function=False, method=False, inplace=False, types="f", kernel="softshrink_check")
 def softshrink(input: Tensor, lambd: Number = 0.5):
     """input moved by lambd towards 0, and 0 within [-lambd, lambd]."""
-    return where(input > lambd, input - lambd, where(input < -lambd, input + lambd, where(s.isnan(input), input, 0)))
+    return where(input > lambd, input - lambd, where(input < -lambd, input + lambd, input * 0))
 
 
 @softshrink.vjp

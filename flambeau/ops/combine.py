@@ -12,6 +12,7 @@ from flambeau.base import dtype as dtypes
 from flambeau.base.dtype import bool_, float32, get_default_dtype, int32, uint8
 from flambeau.base.dtype import dtype as DType
 from flambeau.core import returns
+from flambeau.core.create import make_tensor
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import alias, pointwise, publish
 from flambeau.core.op import NUMBERS
@@ -101,12 +102,12 @@ def _clamp_between(input: Tensor, min: Operand, max: Operand):
     return s.clamp(input, min, max)
 
 
-def _check_bounds(input: Any, min: Any, max: Any) -> None:
+def _check_bounds(min: Any, max: Any) -> None:
     if min is None and max is None:
         raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
     if min is not None and max is not None and isinstance(min, Tensor) is not isinstance(max, Tensor):
         raise TypeError("clamp() received an invalid combination of arguments - got "
-                        f"({type(input).__name__}, {type(min).__name__}, {type(max).__name__}), but expected one of:\n"
+                        f"({type(min).__name__}, {type(max).__name__}), but expected one of:\n"
                         " * (Tensor input, Tensor min = None, Tensor max = None, *, Tensor out = None)\n"
                         " * (Tensor input, Number min = None, Number max = None, *, Tensor out = None)\n")
 
@@ -114,7 +115,7 @@ def _check_bounds(input: Any, min: Any, max: Any) -> None:
 @composite(out=True)
 def clamp(input: Tensor, min: Operand = None, max: Operand = None) -> Tensor:
     """min(max(input, min), max); a bound is a number, a tensor or None. Where min > max the result is max."""
-    _check_bounds(input, min, max)
+    _check_bounds(min, max)
     if max is None:
         return _clamp_low(input, min)
     if min is None:
@@ -125,7 +126,7 @@ def clamp(input: Tensor, min: Operand = None, max: Operand = None) -> Tensor:
 @composite(name="clamp_")
 def clamp_(input: Tensor, min: Operand = None, max: Operand = None) -> Tensor:
     """In-place version of clamp()."""
-    _check_bounds(input, min, max)
+    _check_bounds(min, max)
     if max is None:
         return _clamp_low.inplace(input, min)
     if min is None:
@@ -145,11 +146,10 @@ def _where(condition: Tensor, input: Operand, other: Operand):
     return s.where(condition, input, other)
 
 
-def _nothing_but_numbers(condition: Tensor, input: Any, other: Any) -> tuple[Any, Any]:
+def _nothing_but_numbers(input: Any, other: Any) -> tuple[Any, Any]:
     """Two numbers as zero-dim tensors of the dtype in which numbers meet."""
     kinds = [dtypes.number_dtype(input), dtypes.number_dtype(other)]
     common = dtypes.promote_types(*kinds)
-    from flambeau.core.create import make_tensor
     return make_tensor(input, common), make_tensor(other, common)
 
 
@@ -169,8 +169,14 @@ def where(condition: Tensor, input: Operand = None, other: Operand = None) -> An
             raise RuntimeError(f"where expected condition to be a boolean tensor, but got a tensor with dtype {kind.scalar_name}")
         warnings.warn("where received a uint8 condition tensor. This behavior is deprecated and will be removed in a future version "
                       "of PyTorch. Use a boolean condition instead.", UserWarning, stacklevel=3)
+    if input is None or other is None:
+        raise TypeError("where() received an invalid combination of arguments - got "
+                        f"(Tensor, {type(input).__name__}, {type(other).__name__}), but expected one of:\n * (Tensor condition)\n"
+                        " * (Tensor condition, Tensor input, Tensor other, *, Tensor out = None)\n"
+                        " * (Tensor condition, Number self, Tensor other)\n * (Tensor condition, Tensor input, Number other)\n"
+                        " * (Tensor condition, Number self, Number other)\n")
     if input.__class__ in NUMBERS and other.__class__ in NUMBERS:
-        input, other = _nothing_but_numbers(condition, input, other)
+        input, other = _nothing_but_numbers(input, other)
     return _where(condition, input, other)
 
 
@@ -258,7 +264,16 @@ alias("arctan2", "atan2")
 @pointwise(inplace=False, types="fc")
 def logaddexp(input: Tensor, other: Tensor):
     """log(exp(input) + exp(other)) without overflow."""
-    return s.logaddexp(input, other)
+    if not input.dtype.is_complex:
+        return s.logaddexp(input, other)
+    smaller = s.real(input) < s.real(other)
+    high, low = s.where(smaller, other, input), s.where(smaller, input, other)
+    return high + s.log1p(s.exp(low - high))
+
+
+@logaddexp.vjp
+def _(g, input, other):
+    return g / conj(1 + s.exp(other - input)), g / conj(1 + s.exp(input - other))
 
 
 @pointwise(inplace=False, types="f")

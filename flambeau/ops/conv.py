@@ -95,8 +95,13 @@ def _gradient_of_input(grad: Tensor, weight: Tensor, bias: Tensor | None, size: 
 
 @_gradient_of_input.vjp
 def _(g, grad, weight, bias, stride, padding, dilation, groups, need):
-    return (_convolve(g, weight, None, stride, padding, dilation, groups) if need["grad"] else None,
-            _gradient_of_weight(g, grad, tuple(weight.shape[2:]), stride, padding, dilation, groups) if need["weight"] else None,
+    towards = None
+    if need["grad"]:
+        towards = _convolve(g, weight, None, stride, padding, dilation, groups)
+        for dim in range(2, towards._layout.ndim):      # output_padding beyond the stride makes more than there was
+            if towards._layout.shape[dim] > grad._layout.shape[dim]:
+                towards = towards.narrow(dim, 0, grad._layout.shape[dim])
+    return (towards, _gradient_of_weight(g, grad, tuple(weight.shape[2:]), stride, padding, dilation, groups) if need["weight"] else None,
             _sum_channels(g) if need["bias"] else None)
 
 

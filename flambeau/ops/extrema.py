@@ -25,19 +25,19 @@ from flambeau.ir.scalar import constant
 from flambeau.ops.reduce import Reducer, form, kept, one_dim, overloads, reduction_dims
 
 
-def _least(dtype: DType) -> Any:
+def least(dtype: DType) -> Any:
     if dtype is bool_:
         return False
-    return -math.inf if dtype.is_floating_point else _integer_bounds(dtype)[0]
+    return -math.inf if dtype.is_floating_point else integer_bounds(dtype)[0]
 
 
-def _greatest(dtype: DType) -> Any:
+def greatest(dtype: DType) -> Any:
     if dtype is bool_:
         return True
-    return math.inf if dtype.is_floating_point else _integer_bounds(dtype)[1]
+    return math.inf if dtype.is_floating_point else integer_bounds(dtype)[1]
 
 
-def _integer_bounds(dtype: DType) -> tuple[int, int]:
+def integer_bounds(dtype: DType) -> tuple[int, int]:
     bits = dtype.itemsize * 8
     return (-(1 << bits - 1), (1 << bits - 1) - 1) if dtype.is_signed else (0, (1 << bits) - 1)
 
@@ -47,7 +47,7 @@ def extreme(name: str, x: Any, largest: builtins.bool) -> Fold:
     if x.dtype is bool_:
         return Fold((name,), (constant(not largest, bool_),), (x,), lambda a, b: (a[0] | b[0] if largest else a[0] & b[0],))
     choose = s.maximum if largest else s.minimum
-    return Fold((name,), (constant(_least(x.dtype) if largest else _greatest(x.dtype), x.dtype),), (x,),
+    return Fold((name,), (constant(least(x.dtype) if largest else greatest(x.dtype), x.dtype),), (x,),
                 lambda a, b: (choose(a[0], b[0]),))
 
 
@@ -69,7 +69,7 @@ def extreme_place(x: Any, largest: builtins.bool) -> Fold:
             later = later & ~(s.isnan(u) & ~s.isnan(v))
         takes = later | (same & (j < i))
         return s.where(takes, v, u), s.where(takes, j, i)
-    return Fold(("value", "index"), (constant(_least(dtype) if largest else _greatest(dtype), dtype), constant((1 << 63) - 1, int64)),
+    return Fold(("value", "index"), (constant(least(dtype) if largest else greatest(dtype), dtype), constant((1 << 63) - 1, int64)),
                 (x, position()), combine)
 
 

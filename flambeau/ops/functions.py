@@ -13,11 +13,12 @@ from flambeau.base.dtype import bool_
 from flambeau.base.dtype import dtype as DType
 from flambeau.core.declare import composite
 from flambeau.core.derive import alias, pointwise, publish
+from flambeau.core.op import NUMBERS
 from flambeau.core.tensor import Tensor
 from flambeau.ir import scalar as s
 from flambeau.ir.scalar import conj
 
-# ruff: noqa: F821 - Number in annotations is read by core.derive
+# ruff: noqa: F821 - Operand and Number in annotations is read by core.derive
 
 
 def function(name: str, doc: str, complex_too: bool = False, rule: Callable | None = None, inplace: bool | str = "function",
@@ -55,7 +56,6 @@ asinh = function("asinh", "The inverse hyperbolic sine.", True)
 acosh = function("acosh", "The inverse hyperbolic cosine.", True)
 atanh = function("atanh", "The inverse hyperbolic tangent.", True)
 sigmoid = function("sigmoid", "1 / (1 + exp(-input)), the logistic function.", True, lambda g, out: g * conj((1 - out) * out))
-sinc = function("sinc", "sin(pi input) / (pi input), 1 at 0.", True)
 erf = function("erf", "The error function.")
 erfc = function("erfc", "1 - erf(input), accurate in the tail.")
 erfinv = function("erfinv", "The inverse of erf; infinite at -1 and 1, NaN beyond.", False,
@@ -73,9 +73,20 @@ for _name, _of in (("arccos", "acos"), ("arccosh", "acosh"), ("arcsin", "asin"),
     alias(_name, _of)
 
 
-@sin.vjp
+@pointwise(kind="float", inplace="function", types="fc", kernel="sinc_cpu")
+def sinc(input: Tensor):
+    """sin(pi input) / (pi input), 1 at 0."""
+    if not input.dtype.is_complex:
+        return s.sinc(input)
+    product = input * math.pi
+    return s.where(input == 0, 1, s.sin(product) / product)
+
+
+@sinc.vjp
 def _(g, input):
-    return g * conj(s.cos(input))
+    product = input * math.pi
+    slope = (s.cos(product) * product - s.sin(product)) / (product * input)
+    return s.where(product * input == 0, 0, g * conj(slope))
 
 
 # ---------------------------------------------------------------- degrees, odds
@@ -138,16 +149,22 @@ def logit_(input: Tensor, eps: float | None = None) -> Tensor:
 # ---------------------------------------------------------------- gamma functions
 
 
-@pointwise(kind="float", types="f", kernel="polygamma", name="_trigamma", function=False, method=False, node="Polygamma")
-def _trigamma(input: Tensor):
-    """The second derivative of lgamma."""
-    return s.trigamma(input)
+def _which_number(operands: Any) -> str:
+    """The digit that ends the name of a node: 0 for tensors, 1 or 2 where the first or second operand is a number."""
+    numbers = [x.__class__ in NUMBERS for x in operands] or [False, False]
+    return "1" if numbers[0] else "2" if numbers[1] else "0"
 
 
-@pointwise(kind="float", types="f", kernel="zeta", name="_zeta", function=False, method=False, node=lambda operands, statics: "SpecialZeta")
+@pointwise(kind="float", types="f", kernel="zeta", function=False, method=False, inplace=False,
+           node=lambda operands, statics: "SpecialZetaBackward" + _which_number(operands))
 def zeta(input: Tensor, other: Operand):
     """The Hurwitz zeta function: the sum over k >= 0 of (k + other) ** -input."""
     return hurwitz_zeta(input, s.as_expr(other))
+
+
+@zeta.vjp
+def _(g, input, other):
+    return None, g * -input * hurwitz_zeta(input + 1, s.as_expr(other))
 
 
 #: Coefficients (2k)! / B_2k of the Euler-Maclaurin sum.
@@ -155,31 +172,40 @@ _MACLAURIN = (12.0, -720.0, 30240.0, -1209600.0, 47900160.0, -1.8924375803183791
               1.1646782814350067249e14, -4.5979787224074726105e15, 1.8152105401943546773e17, -7.1661652561756670113e18)
 
 
-def hurwitz_zeta(x: s.Expr, q: s.Expr) -> s.Expr:
-    """The Hurwitz zeta function for real x > 1: nine terms, then the Euler-Maclaurin formula for the rest."""
-    x, q = s.promote(x, q)
-    infinity, nan = float("inf"), float("nan")
+def _positive_zeta(x: s.Expr, q: s.Expr) -> s.Expr:
+    """The Hurwitz zeta function for x > 1 and q > 0: ten terms, then the Euler-Maclaurin formula for the rest."""
     total = s.pow(q, -x)
     a = q
     for _ in range(9):
         a = a + 1
-        total = total + s.pow(a, -x)
-    # Negative bases: ten terms may not pass zero yet; go on from where they do, which only whole x allow.
-    last = s.pow(a, -x)
+        last = s.pow(a, -x)
+        total = total + last
     total = total + last * a / (x - 1) - last * 0.5
-    factor, k = s.constant(1.0, x.dtype), 0.0
-    power = last
+    factor, power, k = s.constant(1.0, x.dtype), last, 0
     for coefficient in _MACLAURIN:
         factor = factor * (x + k)
         power = power / a
         total = total + factor * power * (1 / coefficient)
-        k += 1.0
-        factor = factor * (x + k)
+        factor = factor * (x + (k + 1))
         power = power / a
-        k += 1.0
-    whole = s.floor(q) == q
-    below = s.where(whole, infinity, nan)
-    return s.where(x == 1, infinity, s.where(x < 1, nan, s.where((q <= 0) & (whole | (s.floor(x) != x)), below, total)))
+        k += 2
+    return total
+
+
+def hurwitz_zeta(x: s.Expr, q: s.Expr) -> s.Expr:
+    """The Hurwitz zeta function: infinite at x = 1 and at whole q <= 0, NaN below x = 1 and for other x where q < 0."""
+    x, q = s.promote(x, q)
+    infinity, nan = float("inf"), float("nan")
+    # The terms of a negative q up to zero are, but for the sign of odd powers, those of -q down to its fraction.
+    below = q <= 0
+    size = s.where(below, -q, 0)
+    fraction = size - s.floor(size)
+    upper = _positive_zeta(x, s.where(below, 1 - fraction, q))
+    lower = _positive_zeta(x, s.where(fraction == 0, 1, fraction)) - _positive_zeta(x, size + 1)
+    odd = s.floor(x * 0.5) * 2 != x
+    value = s.where(below, upper + s.where(odd, -lower, lower), upper)
+    value = s.where(below, s.where(fraction == 0, infinity, s.where(s.floor(x) == x, value, nan)), value)
+    return s.where(x == 1, infinity, s.where(x < 1, nan, value))
 
 
 @composite(out=True)

@@ -78,6 +78,18 @@ def argwhere(input: Tensor) -> Tensor:
     return nonzero(input)
 
 
+@composite(out=True)
+def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
+    """The first `size` rows of nonzero(input); missing ones are filled with `fill_value`."""
+    if size < 0:
+        raise RuntimeError("nonzero_static: 'size' must be an non-negative integer")
+    found = positions(input.detach())
+    made = NAMESPACE["full"]((size, input._layout.ndim), fill_value, dtype=int64)
+    count = min(size, found._layout.shape[0])
+    made.narrow(0, 0, count).copy_(found.narrow(0, 0, count))
+    return made
+
+
 # ---------------------------------------------------------------- masked_fill
 
 _FILL = Pointwise("masked_fill", lambda input, mask, value: where(mask, cast(value, input.dtype), input), ["input", "mask", "value"],

@@ -406,4 +406,4 @@ def inner(input: Tensor, other: Tensor) -> Tensor:
                            f"{list(input._layout.shape)} and {list(other._layout.shape)}")
     a, b = input._layout.shape, other._layout.shape
     product = mm(input.reshape(-1, a[-1]), other.reshape(-1, b[-1]).t())
-    return product.reshape(*a[:-1], *b[:-1])
+    return product.reshape((*a[:-1], *b[:-1]))

@@ -16,6 +16,7 @@ from flambeau.core import modes
 from flambeau.core.declare import composite
 from flambeau.core.derive import alias, pointwise, publish
 from flambeau.core.op import NUMBERS
+from flambeau.core.overrides import PLAIN
 from flambeau.core.tensor import Tensor
 from flambeau.ir import scalar as s
 from flambeau.ir.scalar import Expr, conj, where
@@ -130,17 +131,17 @@ def div(input: Tensor, other: Operand, *, rounding_mode=None):
 @pointwise(kind="float", inplace=False, function=False, method=False, operator="__rtruediv__", name="_rdiv", node="Mul")
 def _rdiv(input: Tensor, other: Operand):
     """other / input."""
-    return other / input
+    return s.reciprocal(input) * other
 
 
-@pointwise(operator="__floordiv__", types="if", kernel="div_floor_cpu", guarded=True, differentiable=False)
+@pointwise(operator="__floordiv__", types="if", kernel="div_floor_cpu", guarded=True, undefined="aten::floor_divide")
 def floor_divide(input: Tensor, other: Operand):
     """floor(input / other). Raises RuntimeError (ZeroDivisionError) when an integer is divided by zero."""
     return nonzero_divisor(s.floor_divide(input, other), s.as_expr(other))
 
 
 @pointwise(inplace=False, function=False, method=False, operator="__rfloordiv__", name="_rfloordiv", types="if",
-           kernel="div_floor_cpu", guarded=True, differentiable=False)
+           kernel="div_floor_cpu", guarded=True, undefined="aten::floor_divide")
 def _rfloordiv(input: Tensor, other: Operand):
     """floor(other / input)."""
     return nonzero_divisor(s.floor_divide(other, input), input)
@@ -152,11 +153,19 @@ def remainder(input: Tensor, other: Operand):
     return nonzero_divisor(s.remainder(input, other), s.as_expr(other))
 
 
-@pointwise(inplace=False, function=False, method=False, operator="__rmod__", name="_rmod", types="if", kernel="remainder_cpu",
-           guarded=True, node="Remainder")
+@pointwise(inplace=False, function=False, method=False, name="_rmod", types="if", kernel="remainder_cpu",
+           guarded=True, undefined="aten::remainder")
 def _rmod(input: Tensor, other: Operand):
     """other - floor(other / input) * input."""
     return nonzero_divisor(s.remainder(other, input), input)
+
+
+def _rmod_operator(self: Tensor, other: Any) -> Any:
+    """other % self."""
+    return remainder(other, self) if isinstance(other, Tensor) else _rmod(self, other)
+
+
+Tensor.__rmod__ = _rmod_operator
 
 
 @pointwise(types="if", guarded=True, node=_overload("Fmod", "Backward1", "Backward0"))
@@ -286,6 +295,11 @@ def nextafter(input: Tensor, other: Tensor):
     return s.nextafter(input, other)
 
 
+@nextafter.vjp
+def _(g, input, other):
+    return where(input == other, 0, g), s.constant(0, g.dtype)
+
+
 def _check_heaviside(computation: DType, operands: Sequence[Any], *_: Any) -> None:
     if computation.is_complex:
         raise RuntimeError("heaviside is not yet implemented for complex tensors.")
@@ -293,7 +307,7 @@ def _check_heaviside(computation: DType, operands: Sequence[Any], *_: Any) -> No
         raise RuntimeError("heaviside is not yet implemented for tensors with different dtypes.")
 
 
-@pointwise(differentiable=False, check=_check_heaviside)
+@pointwise(undefined="aten::heaviside", check=_check_heaviside)
 def heaviside(input: Tensor, values: Tensor):
     """0 below 0, 1 above, and `values` at 0."""
     return where(input == 0, values, s.cast(input > 0, values.dtype))
@@ -370,18 +384,28 @@ def pow(input: Tensor, exponent: Operand):
 _general_pow = pow
 
 
-@pointwise(kind=_square_kind, name="_cube", inplace=False, function=False, method=False, node="Pow")
-def _cube(input: Tensor):
-    """input ** 3."""
-    return input * input * input
+def _fixed_power(name: str, exponent: float, body: Any) -> Any:
+    """The operator input ** exponent for one exponent, by a body that is faster than the general one."""
+    def power(input: Tensor):
+        return body(input)
+    power.__doc__ = f"input ** {exponent:g}."
+    made = pointwise(kind=_square_kind, name=name, inplace=False, function=False, method=False, node="Pow")(power)
+
+    def rule(g, input):
+        if exponent == 3:
+            return g * (3 * conj(input * input))
+        return g * (exponent * conj(s.pow(input, exponent - 1)))
+    made.vjp(rule)
+    return made
 
 
-@_cube.vjp
-def _(g, input):
-    return g * (3 * conj(input * input))
-
-
+_cube = _fixed_power("_cube", 3, lambda x: x * x * x)
+_root = _fixed_power("_root", 0.5, s.sqrt)
+_inverse_root = _fixed_power("_inverse_root", -0.5, s.rsqrt)
+_inverse = _fixed_power("_inverse", -1, lambda x: 1 / x)
+_inverse_square = _fixed_power("_inverse_square", -2, lambda x: 1 / (x * x))
 _POWERS = {2: square, 3: _cube}
+_FLOAT_POWERS = {**_POWERS, 0.5: _root, -0.5: _inverse_root, -1: _inverse, -2: _inverse_square}
 
 
 def pow(input: Any, exponent: Any, *, out: Tensor | None = None) -> Tensor:
@@ -389,13 +413,13 @@ def pow(input: Any, exponent: Any, *, out: Tensor | None = None) -> Tensor:
 
     Raises RuntimeError for integers to a negative integer number.
     """
-    if exponent.__class__ is int:
-        if out is None and input.__class__ is Tensor:
-            chosen = _POWERS.get(exponent)
+    if (exponent.__class__ is int or exponent.__class__ is float) and isinstance(input, Tensor):
+        floating = input._layout.dtype.is_floating_point
+        if out is None and input.__class__ in PLAIN:
+            chosen = _FLOAT_POWERS.get(exponent) if floating else _POWERS.get(exponent) if exponent.__class__ is int else None
             if chosen is not None and not modes.active.count:
                 return chosen(input)
-        if exponent < 0 and (input.__class__ in (int, bool) or isinstance(input, Tensor) and not (
-                input._layout.dtype.is_floating_point or input._layout.dtype.is_complex)):
+        if exponent < 0 and exponent.__class__ is int and not floating and not input._layout.dtype.is_complex:
             raise RuntimeError("Integers to negative integer powers are not allowed.")
     return _general_pow(input, exponent, out=out)
 
@@ -447,6 +471,8 @@ def float_power_(self: Tensor, exponent: Any) -> Tensor:
 
 
 publish("float_power_", float_power_, function=False)
+
+Tensor.__div__, Tensor.__rdiv__, Tensor.__idiv__ = Tensor.__truediv__, Tensor.__rtruediv__, Tensor.__itruediv__
 
 for _name, _of in (("subtract", "sub"), ("multiply", "mul"), ("divide", "div"), ("true_divide", "div"), ("negative", "neg"), ("absolute", "abs"),
                    ("fix", "trunc")):

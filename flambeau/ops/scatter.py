@@ -35,7 +35,7 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False)
     if launch is None:
         layout, chosen = input._layout, index._layout
         at = wrap_dim(dim, layout.ndim)
-        if chosen.dtype not in INDEX_TYPES:
+        if chosen.numel and chosen.dtype not in INDEX_TYPES:
             raise RuntimeError("gather(): Expected dtype int32/int64 for index")
         mine, theirs = _shape_or_one(layout.shape), _shape_or_one(chosen.shape)
         if chosen.numel:
@@ -65,7 +65,7 @@ def _(g, dim, index, sparse_grad, layouts):
 def _check(input: Tensor, dim: int, index: Tensor, source: Tensor | None) -> int:
     layout, chosen = input._layout, index._layout
     at = wrap_dim(dim, layout.ndim)
-    if chosen.dtype not in INDEX_TYPES:
+    if chosen.numel and chosen.dtype not in INDEX_TYPES:
         raise RuntimeError("scatter(): Expected dtype int32/int64 for index")
     if source is not None and source._layout.dtype is not layout.dtype:
         raise RuntimeError("scatter(): Expected self.dtype to be equal to src.dtype")

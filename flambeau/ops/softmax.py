@@ -101,29 +101,29 @@ def _run_gradient(grad: Tensor, out: Tensor, dim: int, log: bool, dtype: DType) 
 
 
 @operator(function=False, method=False, node="SoftmaxBackwardDataBackward0")
-def softmax_backward(grad: Tensor, out: Tensor, dim, dtype):
-    """The gradient of softmax's input, as a tensor of `dtype`, from that of its result `out`."""
-    return _run_gradient(grad, out, dim, False, dtype)
+def softmax_backward(grad: Tensor, result: Tensor, dim, dtype):
+    """The gradient of softmax's input, as a tensor of `dtype`, from that of `result`."""
+    return _run_gradient(grad, result, dim, False, dtype)
 
 
 @softmax_backward.vjp
-def _(g, grad, out, dim, need):
-    inner = (grad * out).sum(dim, True)
-    return (softmax_backward(g, out, dim, grad._layout.dtype) if need["grad"] else None,
-            g * (grad - inner) - grad * (g * out).sum(dim, True) if need["out"] else None)
+def _(g, grad, result, dim, need):
+    inner = (grad * result).sum(dim, True)
+    return (softmax_backward(g, result, dim, grad._layout.dtype) if need["grad"] else None,
+            g * (grad - inner) - grad * (g * result).sum(dim, True) if need["result"] else None)
 
 
 @operator(function=False, method=False, node="LogSoftmaxBackwardDataBackward0")
-def log_softmax_backward(grad: Tensor, out: Tensor, dim, dtype):
-    """The gradient of log_softmax's input, as a tensor of `dtype`, from that of its result `out`."""
-    return _run_gradient(grad, out, dim, True, dtype)
+def log_softmax_backward(grad: Tensor, result: Tensor, dim, dtype):
+    """The gradient of log_softmax's input, as a tensor of `dtype`, from that of `result`."""
+    return _run_gradient(grad, result, dim, True, dtype)
 
 
 @log_softmax_backward.vjp
-def _(g, grad, out, dim, need):
-    likely = out.exp()
+def _(g, grad, result, dim, need):
+    likely = result.exp()
     return (g - (g * likely).sum(dim, True) if need["grad"] else None,
-            -(g * likely) * grad.sum(dim, True) if need["out"] else None)
+            -(g * likely) * grad.sum(dim, True) if need["result"] else None)
 
 
 def implicit_dim(name: str, ndim: int) -> int:

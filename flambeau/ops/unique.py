@@ -168,11 +168,11 @@ def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Ten
 
 def _edges(values: np.ndarray, bins: int, range: Sequence[float] | None, dtype: Any) -> Tensor:
     low, high = (float(range[0]), float(range[1])) if range is not None else (
-        (float(values.min()), float(values.max())) if values.size else (0.0, 0.0))
+        (float(values.min()), float(values.max())) if values.size else (0.0, 1.0))
     if low > high:
         raise RuntimeError("torch.histogram(): min should not exceed max, but got min " f"{low:g} max {high:g}")
     if low == high:
-        low, high = low - 1, high + 1
+        low, high = low - 0.5, high + 0.5
     return NAMESPACE["linspace"](low, high, bins + 1, dtype=dtype)
 
 
@@ -200,3 +200,48 @@ def histogram(input: Tensor, bins: Any, *, range: Sequence[float] | None = None,
             target.copy_(value)
         return returns.histogram(out)
     return made
+
+
+@composite()
+def histogramdd(input: Tensor, bins: Any, *, range: Sequence[float] | None = None, weight: Tensor | None = None,
+                density: bool = False) -> Any:
+    """Counts of points (the last dimension of `input`) in a grid: a named tuple (hist, bin_edges), a tuple of edges per dimension."""
+    dtype = input._layout.dtype
+    dims = input._layout.shape[-1]
+    points = _comparable(contiguous(input.detach())).reshape(-1, dims) if input._layout.numel else np.empty((0, dims), np.float64)
+    given = [bins] * dims if isinstance(bins, int) else list(bins)
+    if len(given) != dims:
+        raise RuntimeError(f"torch.histogramdd(): expected {dims} sequences of bins, but got {len(given)}")
+    edges = [b.detach() if isinstance(b, Tensor) else _edges(points[:, d], int(b), None if range is None else range[2 * d:2 * d + 2], dtype)
+             for d, b in enumerate(given)]
+    bounds = [_comparable(contiguous(e)) for e in edges]
+    shape = tuple(len(b) - 1 for b in bounds)
+    inside = np.ones(len(points), bool)
+    place = np.zeros(len(points), np.int64)
+    for d, b in enumerate(bounds):
+        column = points[:, d]
+        inside &= (column >= b[0]) & (column <= b[-1])
+        place = place * shape[d] + np.clip(np.searchsorted(b, column, side="right") - 1, 0, shape[d] - 1)
+    weights = None if weight is None else _comparable(_row(weight))[:len(points)][inside]
+    counts = np.bincount(place[inside], weights, minlength=int(np.prod(shape))).astype(np.float64).reshape(shape)
+    if density:
+        with np.errstate(invalid="ignore", divide="ignore"):
+            counts = counts / counts.sum()
+            for d, b in enumerate(bounds):
+                counts = counts / np.diff(b.astype(np.float64)).reshape([-1 if e == d else 1 for e in np.arange(dims)])
+    return returns.histogramdd((copy_array(np.ascontiguousarray(counts)).to(dtype), tuple(edges)))
+
+
+@composite(method=False)
+def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
+    """The coordinates, one tensor for each dimension of `shape`, of flat positions."""
+    if indices._layout.dtype.is_floating_point or indices._layout.dtype.is_complex or indices._layout.dtype is bool_:
+        raise TypeError(f"expected 'indices' to be integer dtype, but got {indices._layout.dtype}")
+    sizes = (int(shape),) if not isinstance(shape, (tuple, list)) else tuple(int(n) for n in shape)
+    if any(n < 0 for n in sizes):
+        raise ValueError(f"'shape' cannot have negative values, but got {sizes}")
+    step, found = 1, []
+    for n in reversed(sizes):
+        found.append(indices.div(step, rounding_mode="floor") % n)
+        step *= n
+    return tuple(reversed(found))

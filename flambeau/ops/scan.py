@@ -1,0 +1,234 @@
+"""Running results along a dimension: cumsum, cumprod, cummax, cummin, logcumsumexp; and diff.
+
+Scans are row programs (core.rows) whose loop stores what it has folded so far. Stands on ops.reduce and ops.extrema.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable
+
+from flambeau.base.dtype import bool_, int64
+from flambeau.base.dtype import dtype as DType
+from flambeau.core import modes, returns
+from flambeau.core.declare import composite, operator
+from flambeau.core.derive import NAMESPACE
+from flambeau.core.rows import FULL, Rows
+from flambeau.core.tensor import Tensor
+from flambeau.ir import scalar as s
+from flambeau.ir.loops import Fold, Loop, folded, position
+from flambeau.ir.scalar import cast, compute_dtype, constant
+from flambeau.ops.extrema import greatest, least
+from flambeau.ops.reduce import Reducer, one_dim, wide
+
+# ---------------------------------------------------------------- sums, products, logarithms of sums
+
+
+def _log_add(a: tuple, b: tuple) -> tuple:
+    """log(exp(a) + exp(b)); equal infinities stay."""
+    (u,), (v,) = a, b
+    high = s.maximum(u, v)
+    low = s.where(u < v, u, v)
+    return (s.where((u == v) & s.isinf(u), u, high + s.log1p(s.exp(low - high))),)
+
+
+_COMBINE: dict[str, tuple[Any, Callable]] = {
+    "sum": (0, lambda a, b: (a[0] + b[0],)),
+    "prod": (1, lambda a, b: (a[0] * b[0],)),
+    "logsumexp": (float("-inf"), _log_add),
+}
+
+
+def _scan_stages(elements: tuple, numbers: tuple, kind: str, result: DType) -> tuple:
+    x = cast(elements[0], compute_dtype(result))
+    total = wide(x.dtype)
+    start, combine = _COMBINE[kind]
+    fold = Fold(("running",), (constant(start, total),), (cast(x, total),), combine)
+    return (Loop((fold,), ((0, cast(folded("running", total), x.dtype)),), scan=True),)
+
+
+_SCAN = Rows("scan", _scan_stages, lambda dtypes, kind, result: [(result, FULL)], ordered=True)
+
+
+def _prepare_scan(input: Tensor, dim: Any, kind: str, dtype: DType | None) -> Callable:
+    layout = input._layout
+    result = dtype or (layout.dtype if layout.dtype.is_floating_point or layout.dtype.is_complex or kind == "logsumexp" else int64)
+    if kind == "logsumexp" and not (result.is_floating_point):
+        if result.is_complex:
+            raise NotImplementedError("logcumsumexp of complex numbers is not implemented; use input.exp().cumsum(dim).log()")
+        raise NotImplementedError(f'"logcumsumexp_out_cpu" not implemented for \'{result.scalar_name}\'')
+    d = one_dim(f"cum{kind}", dim, layout.ndim)
+    launch = _SCAN.launcher((input,), (d,) if layout.ndim else (), (), (kind, result))
+    return lambda input: launch(None, input)
+
+
+_scans = Reducer(lambda input, dim, keepdim, kind, dtype: _prepare_scan(input, dim, kind, dtype))
+_scan_plans = _scans.plans
+
+
+def _scan(kind: str, input: Tensor, dim: Any, dtype: DType | None) -> Tensor:
+    try:
+        run = _scan_plans[input._layout, dim, False, kind, dtype]
+    except (KeyError, TypeError):
+        run = _scans.learn(input, dim, False, kind, dtype)
+    return run(input)
+
+
+@operator(out=True, inplace=True)
+def cumsum(input: Tensor, dim, *, dtype=None):
+    """Running sums along `dim`, of input's shape. Integers and bools sum to int64; `dtype` converts before."""
+    return _scan("sum", input, dim, dtype)
+
+
+def _reversed_sums(g: Tensor, dim: int) -> Tensor:
+    return g.flip(dim).cumsum(dim).flip(dim) if g.dim() else g
+
+
+@cumsum.vjp
+def _(g, dim):
+    return _reversed_sums(g, dim)
+
+
+@operator(out=True, inplace=True)
+def cumprod(input: Tensor, dim, *, dtype=None):
+    """Running products along `dim`, of input's shape. Integers and bools multiply in int64; `dtype` converts before."""
+    return _scan("prod", input, dim, dtype)
+
+
+def _recurrence_stages(elements: tuple, numbers: tuple) -> tuple:
+    """r = g + x r of the step before, in order."""
+    g, x = elements
+    total = wide(g.dtype)
+    fold = Fold(("factor", "r"), (constant(1, total), constant(0, total)), (cast(x, total), cast(g, total)),
+                lambda a, b: (a[0] * b[0], b[1] + b[0] * a[1]))
+    return (Loop((fold,), ((0, cast(folded("r", total), g.dtype)),), scan=True),)
+
+
+_RECURRENCE = Rows("linear_recurrence", _recurrence_stages, lambda dtypes: [(dtypes[0], FULL)], ordered=True)
+
+
+@cumprod.vjp
+def _(g, out, input, dim, dtype):
+    layout = input._layout
+    if not layout.ndim or not layout.numel:
+        return g
+    x = input if dtype is None or dtype is layout.dtype else input.to(dtype)
+    if x.is_complex():
+        x, out = x.conj().resolve_conj(), out.conj().resolve_conj()
+    d = one_dim("cumprod", dim, layout.ndim)
+    size = layout.shape[d]
+    if size == 1:
+        return g
+    one = NAMESPACE["ones_like"](x.detach().narrow(d, 0, 1))
+    before = NAMESPACE["cat"]([one, out.narrow(d, 0, size - 1)], d)
+    following = NAMESPACE["cat"]([x.narrow(d, 1, size - 1), one], d)
+    if modes.local.grad:
+        return before * _recurrence_by_operators(g, following, d, size)
+    backwards = _RECURRENCE((g.flip(d), following.flip(d)), (d,))
+    return before * backwards.flip(d)
+
+
+def _recurrence_by_operators(g: Tensor, following: Tensor, dim: int, size: int) -> Tensor:
+    """r[k] = g[k] + following[k] r[k + 1], in differentiable operators."""
+    r = g.select(dim, size - 1)
+    parts = [r]
+    for k in range(size - 2, -1, -1):
+        r = g.select(dim, k) + following.select(dim, k) * r
+        parts.append(r)
+    return NAMESPACE["stack"](parts[::-1], dim)
+
+
+@operator(out=True)
+def logcumsumexp(input: Tensor, dim):
+    """log(cumsum(exp(input))) along `dim`, without overflow."""
+    return _scan("logsumexp", input, dim, None)
+
+
+@logcumsumexp.vjp
+def _(g, out, input, dim):
+    if not g.dim():
+        return g
+    nothing = float("-inf")
+    positive = g.detach() > 0
+    up = (g.abs().log().masked_fill(positive.logical_not(), nothing) - out).flip(dim).logcumsumexp(dim).flip(dim)
+    down = (g.abs().log().masked_fill(g.detach() >= 0, nothing) - out).flip(dim).logcumsumexp(dim).flip(dim)
+    return (up + input).exp() - (down + input).exp()
+
+
+# ---------------------------------------------------------------- running extremes
+
+
+def _extreme_scan_stages(elements: tuple, numbers: tuple, largest: bool) -> tuple:
+    x = elements[0]
+    dtype = x.dtype
+
+    def combine(a: tuple, b: tuple) -> tuple:
+        (u, i), (v, j) = a, b
+        if dtype is bool_:
+            takes = (v | ~u) if largest else (u | ~v)
+        else:
+            takes = v >= u if largest else v <= u
+        if dtype.is_floating_point:
+            takes = s.isnan(v) | (takes & ~s.isnan(u))
+        return s.where(takes, v, u), s.where(takes, j, i)
+    start = constant(least(dtype) if largest else greatest(dtype), dtype)
+    fold = Fold(("value", "index"), (start, constant(0, int64)), (x, position()), combine)
+    return (Loop((fold,), ((0, folded("value", dtype)), (1, folded("index", int64))), scan=True),)
+
+
+_EXTREME_SCAN = Rows("extreme_scan", _extreme_scan_stages, lambda dtypes, largest: [(dtypes[0], FULL), (int64, FULL)], ordered=True)
+
+
+def _running_extreme(name: str, input: Tensor, dim: Any) -> Any:
+    layout = input._layout
+    if layout.dtype.is_complex:
+        raise NotImplementedError(f'"{name}_cpu" not implemented for \'{layout.dtype.scalar_name}\'')
+    d = one_dim(name, dim, layout.ndim)
+    return getattr(returns, name)(_EXTREME_SCAN((input,), (d,) if layout.ndim else (), (), (name == "cummax",)))
+
+
+@operator(out=True)
+def cummax(input: Tensor, dim):
+    """(values, indices): the largest element so far along `dim`, and where it is (the last of equals, int64)."""
+    return _running_extreme("cummax", input, dim)
+
+
+@operator(out=True)
+def cummin(input: Tensor, dim):
+    """(values, indices): the smallest element so far along `dim`, and where it is (the last of equals, int64)."""
+    return _running_extreme("cummin", input, dim)
+
+
+def _running_gradient(gs: Any, outs: Any, layouts: Any, dim: Any) -> Tensor:
+    g = gs[0]
+    if not layouts[0].ndim or not layouts[0].numel:
+        return g
+    return NAMESPACE["zeros_like"](g).scatter_add(dim, outs[1], g)
+
+
+cummax.vjp(lambda gs, outs, layouts, dim: _running_gradient(gs, outs, layouts, dim))
+cummin.vjp(lambda gs, outs, layouts, dim: _running_gradient(gs, outs, layouts, dim))
+
+
+# ---------------------------------------------------------------- differences
+
+
+@composite(out=True)
+def diff(input: Tensor, n=1, dim=-1, prepend: Tensor | None = None, append: Tensor | None = None):
+    """Differences of neighbours along `dim`, taken n times; prepend and append are joined on first. Bools: whether they differ."""
+    layout = input._layout
+    if not layout.ndim:
+        raise RuntimeError("diff expects input to be at least one-dimensional")
+    if n < 0:
+        raise RuntimeError(f"order must be non-negative but got {n}")
+    d = one_dim("diff", dim, layout.ndim)
+    parts = [x for x in (prepend, input, append) if x is not None]
+    for x in parts:
+        if x._layout.ndim != layout.ndim:
+            raise RuntimeError("diff expects prepend or append to be the same dimension as input")
+    x = NAMESPACE["cat"](parts, d) if len(parts) > 1 else input
+    n = min(n, x._layout.shape[d])
+    for _ in range(n):
+        size = x._layout.shape[d] - 1
+        after, before = x.narrow(d, 1, size), x.narrow(d, 0, size)
+        x = NAMESPACE["logical_xor"](after, before) if x._layout.dtype is bool_ else after - before
+    return x.clone() if n == 0 else x
