@@ -45,14 +45,21 @@ def compile_object(text: str, level: int = 3) -> bytes:
     tuning.loop_vectorization = tuning.loop_unrolling = level >= 2
     tuning.slp_vectorization = level > 2
     builder = llvm.create_pass_builder(machine, tuning)
-    if level == LIGHT:
-        passes = llvm.create_new_module_pass_manager()
-        for add in (passes.add_always_inliner_pass, passes.add_sroa_pass, passes.add_instruction_combine_pass,
-                    passes.add_simplify_cfg_pass):
-            add()
+    if level >= 2:
+        builder.getModulePassManager().run(module, builder)
     else:
-        passes = builder.getModulePassManager()
-    passes.run(module, builder)
+        passes = llvm.create_new_module_pass_manager()
+        passes.add_always_inliner_pass()
+        if level == LIGHT:
+            for add in (passes.add_sroa_pass, passes.add_instruction_combine_pass, passes.add_simplify_cfg_pass):
+                add()
+        passes.run(module, builder)
+        if level == EXPLICIT:
+            # what LLVM does to each function, without what it does to a module afterwards
+            simplification = builder.getFunctionPassManager()
+            for function in module.functions:
+                if not function.is_declaration:
+                    simplification.run(function, builder)
     if flags.debug >= 5:
         print(machine.emit_assembly(module))
     return machine.emit_object(module)

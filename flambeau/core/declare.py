@@ -43,6 +43,7 @@ class Operator:
         self.tensors = [n for n in self.parameters if self.kinds[n] != OTHER]
         self.rule: Callable | None = None
         self.rule_names: tuple[str, ...] = ()
+        self.differentiable: int | None = None      # how many results, from the first, take part in the graph; None: all
         title = "".join(part[:1].upper() + part[1:] for part in name.split("_")) + "Backward0"
         self.choose_node = node if callable(node) else None
         self.node_classes: dict[Any, type] = {}
@@ -114,7 +115,7 @@ class Operator:
         if "counts" not in type(node).__dict__:
             node.counts = tuple(len(x) if x is not None and self.kinds[n] == TENSORS else -1
                                 for n, x in zip(self.parameters, arguments) if self.kinds[n] != OTHER)
-        for i, y in enumerate(results):
+        for i, y in enumerate(results[:self.differentiable]):
             if isinstance(y, Tensor) and (y._layout.dtype.is_floating_point or y._layout.dtype.is_complex):
                 y._node, y._index = node, i
         return node
@@ -282,15 +283,17 @@ def _default(value: Any) -> str:
 
 
 def operator(method: bool = True, function: bool = True, inplace: bool = False, out: bool = False, node: str | None = None,
-             name: str | None = None, dunder: str | None = None) -> Callable[[Callable], Callable]:
+             name: str | None = None, dunder: str | None = None, differentiable: int | None = None) -> Callable[[Callable], Callable]:
     """Declare an operator by its implementation, which runs without recording and returns fresh tensors.
 
     method, function: where it appears; inplace: also `name_`, which writes the result into the first argument; out: accept `out=`
-    (a tensor, or a tuple of them for several results); node: the name of its graph node; dunder: the Python operator's method.
+    (a tensor, or a tuple of them for several results); node: the name of its graph node, or a function of the arguments that gives it;
+    dunder: the Python operator's method; differentiable: how many of several results, from the first, take part in the graph.
     """
     def declare(implementation: Callable) -> Callable:
         public = name or implementation.__name__
         declared = Operator(public, implementation, node)
+        declared.differentiable = differentiable
         made = _generate(declared, implementation, public, out)
         _publish(made, public, method, function, dunder)
         made.operator = declared

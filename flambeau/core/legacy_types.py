@@ -23,19 +23,24 @@ _DTYPES = {"Double": dtypes.float64, "Float": dtypes.float32, "Half": dtypes.flo
 class tensortype(type):
     """The class of FloatTensor and its siblings. Attributes: dtype, layout, is_cuda, is_sparse."""
 
-    dtype: Any
+    element: Any
     is_cuda: bool
     layout = strided
     is_sparse = False
 
+    @property
+    def dtype(cls) -> Any:
+        """The dtype it stands for. Raises TypeError for types of CUDA, so that nothing is converted to one."""
+        if cls.is_cuda:
+            raise unavailable(cls)
+        return cls.element
+
     def __instancecheck__(cls, instance: Any) -> bool:
-        if not isinstance(instance, Tensor) or instance._layout.dtype is not cls.dtype:
+        if not isinstance(instance, Tensor) or instance._layout.dtype is not cls.element:
             return False
         return instance._layout.device.type == ("cuda" if cls.is_cuda else "cpu")
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
-        if cls.is_cuda:
-            raise unavailable(cls)
         return legacy_constructor(*args, dtype=cls.dtype, **kwargs)
 
     def __repr__(cls) -> str:
@@ -48,43 +53,13 @@ def unavailable(cls: tensortype) -> TypeError:
 
 
 def _make(module: str, cuda: bool) -> dict[str, Any]:
-    return {f"{name}Tensor": tensortype(f"{name}Tensor", (), {"dtype": dtype, "is_cuda": cuda, "__module__": module})
+    return {f"{name}Tensor": tensortype(f"{name}Tensor", (), {"element": dtype, "is_cuda": cuda, "__module__": module})
             for name, dtype in _DTYPES.items()}
 
 
 CPU: dict[str, Any] = _make("torch", False)
 CUDA: dict[str, Any] = _make("torch.cuda", True)
 NAMES: dict[str, Any] = {f"{t.__module__}.{t.__name__}": t for t in [*CPU.values(), *CUDA.values()]}
-
-
-def name_of(tensor: Tensor) -> str:
-    """The name of a tensor's type, such as torch.FloatTensor."""
-    dtype = tensor._layout.dtype
-    for name, cls in CPU.items():
-        if cls.dtype is dtype:
-            return f"torch.{name}"
-    return f"torch.{dtype.scalar_name}Tensor"
-
-
-def type_(self: Tensor, dtype: Any = None, non_blocking: bool = False, **kwargs: Any) -> Any:
-    """The name of the tensor's type, or the tensor converted to a dtype, a tensor type or the name of one.
-
-    Raises ValueError for a name that is none.
-    """
-    if dtype is None:
-        return name_of(self)
-    if isinstance(dtype, str):
-        if dtype not in NAMES:
-            raise ValueError(f"invalid type: '{dtype}'")
-        dtype = NAMES[dtype]
-    if isinstance(dtype, tensortype):
-        if dtype.is_cuda:
-            raise unavailable(dtype)
-        dtype = dtype.dtype
-    return self.to(dtype)
-
-
-type_.__name__ = type_.__qualname__ = "type"
 
 
 def set_default_tensor_type(t: Any) -> None:
@@ -100,8 +75,6 @@ def set_default_tensor_type(t: Any) -> None:
         t = NAMES[t]
     if not isinstance(t, tensortype):
         raise TypeError("invalid type object")
-    if t.is_cuda:
-        raise unavailable(t)
     if not t.dtype.is_floating_point:
         raise TypeError("only floating-point types are supported as the default type")
     set_default_dtype(t.dtype)
@@ -110,11 +83,9 @@ def set_default_tensor_type(t: Any) -> None:
 def typename(obj: Any) -> str:
     """The full name of an object's type; of a tensor, its tensor type's."""
     if isinstance(obj, Tensor):
-        return name_of(obj)
+        return obj.type()  # type: ignore[attr-defined]
     kind = obj if isinstance(obj, type) else type(obj)
     if hasattr(obj, "__qualname__") and not isinstance(obj, type):
         return f"{obj.__module__}.{obj.__qualname__}" if obj.__module__ not in ("builtins", None) else obj.__qualname__
     return kind.__qualname__ if kind.__module__ in ("builtins", "", None) else f"{kind.__module__}.{kind.__qualname__}"
 
-
-Tensor.type = type_  # type: ignore[attr-defined]

@@ -5,6 +5,7 @@ Stands on core.derive and ir.scalar. Ties and bounds have PyTorch's gradients (i
 
 from __future__ import annotations
 
+import math
 import warnings
 from typing import Any, Sequence
 
@@ -71,13 +72,13 @@ def _bound_node(title: str) -> Any:
     return lambda operands, statics: title + ("Backward0" if any([x.__class__ in NUMBERS for x in operands]) else "Backward1")
 
 
-@pointwise(inplace="function", types="if", check=_check_clamp, kernel="clamp_cpu", node=_bound_node("ClampMin"))
+@pointwise(inplace="function", check=_check_clamp, node=_bound_node("ClampMin"))
 def clamp_min(input: Tensor, min: Operand):
     """input where it is not below `min`, else `min`."""
     return s.clamp(input, low=min)
 
 
-@pointwise(inplace="function", types="if", check=_check_clamp, kernel="clamp_cpu", node=_bound_node("ClampMax"))
+@pointwise(inplace="function", check=_check_clamp, node=_bound_node("ClampMax"))
 def clamp_max(input: Tensor, max: Operand):
     """input where it is not above `max`, else `max`."""
     return s.clamp(input, high=max)
@@ -280,7 +281,7 @@ def _(g, input, other):
 def logaddexp2(input: Tensor, other: Tensor):
     """log2(2^input + 2^other) without overflow."""
     high, low = s.maximum(input, other), s.minimum(input, other)
-    return s.where(input == other, input + 1, high + s.log1p(s.exp2(low - high)) * 1.4426950408889634)
+    return s.where(input == other, input + 1, high + s.log1p(s.exp2(low - high)) * (1 / math.log(2)))
 
 
 @logaddexp2.vjp
@@ -346,13 +347,13 @@ def _ldexp_kind(common: DType) -> tuple[DType, DType]:
 @pointwise(kind=_ldexp_kind, inplace="function")
 def ldexp(input: Tensor, other: Tensor):
     """input * 2 ** other."""
-    return input * s.exp2(s.cast(other, s.part_dtype(input.dtype)))
+    return input * s.exp2(other)
 
 
 @ldexp.vjp
 def _(g, input, other):
-    power = s.exp2(s.cast(other, s.part_dtype(input.dtype)))
-    return g * power, g * conj(input * power) * 0.6931471805599453
+    power = s.exp2(other)
+    return g * conj(power), g * conj(input * power) * math.log(2)
 
 
 def _exponent(x: Expr) -> tuple[Expr, Expr]:

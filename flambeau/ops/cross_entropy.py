@@ -243,7 +243,7 @@ def _nll_node(arguments: Sequence[Any]) -> str:
     return "NllLoss2DBackward0" if arguments[0]._layout.ndim > 2 else "NllLossBackward0"
 
 
-@operator(function=False, method=False, node=_nll_node, name="nll_loss")
+@operator(function=False, method=False, node=_nll_node, name="nll_loss", differentiable=1)
 def fused_nll_loss(input: Tensor, target: Tensor, weight: Tensor | None, reduction, ignore_index):
     """(loss, total weight) of log-probabilities and class indices."""
     axis = _check(input, target, weight)
@@ -277,7 +277,7 @@ def _cross_entropy_node(arguments: Sequence[Any]) -> str:
     return "AddBackward0" if arguments[5] else _nll_node(arguments)
 
 
-@operator(function=False, method=False, node=_cross_entropy_node, name="cross_entropy_loss")
+@operator(function=False, method=False, node=_cross_entropy_node, name="cross_entropy_loss", differentiable=1)
 def fused_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None, reduction, ignore_index, smoothing):
     """(loss, total weight, logarithms of the sums of exponentials) of scores and class indices."""
     axis = _check(input, target, weight)

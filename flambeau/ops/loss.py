@@ -58,7 +58,7 @@ class ElementLoss:
         @total.vjp
         def _(g, input, target, mean, numbers, need):
             wanted = (need["input"], need["target"])
-            recipe = self.point.recipe((input, target), (), wanted)
+            recipe = self.point.recipe((input, target), numbers, (), wanted)
             sources = (input, target, *numbers)
             if mean:
                 g = g / input._layout.numel

@@ -190,7 +190,7 @@ def _learn_layer_norm(input: Tensor, shape: Any, weight: Tensor | None, bias: Te
     return launch, count
 
 
-@operator(method=False)
+@operator(method=False, differentiable=1)
 def native_layer_norm(input: Tensor, normalized_shape, weight: Tensor | None, bias: Tensor | None, eps):
     """(layer norm, mean, 1 / standard deviation) over the last dimensions; the statistics keep those with size 1."""
     key = (input._layout, normalized_shape, None if weight is None else weight._layout, None if bias is None else bias._layout)
@@ -269,7 +269,7 @@ def layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-5):
 # ---------------------------------------------------------------- RMS norm
 
 
-@operator(function=False, method=False, node="MulBackward0")
+@operator(function=False, method=False, node="MulBackward0", differentiable=1)
 def fused_rms_norm(input: Tensor, shape, weight: Tensor | None, eps):
     """(RMS norm, 1 / root mean square) over the last dimensions."""
     layout = input._layout
@@ -318,7 +318,7 @@ def _check_channels(input: Tensor, channels: int, **vectors: Tensor | None) -> N
             raise RuntimeError(f"{name} should contain {channels} elements not {vector._layout.numel}")
 
 
-@operator(method=False)
+@operator(method=False, differentiable=1)
 def native_batch_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None,
                       running_var: Tensor | None, training, momentum, eps):
     """(batch norm, mean, 1 / standard deviation) per channel (dimension 1).
@@ -454,7 +454,7 @@ def _by_group(vector: Tensor | None, groups: int) -> Tensor | None:
     return reshaped(vector, Layout.of((groups, per, 1), (per * step, step, 1), layout.dtype, layout.device))
 
 
-@operator(function=False, method=False, node="NativeGroupNorm", name="native_group_norm")
+@operator(function=False, method=False, node="NativeGroupNorm", name="native_group_norm", differentiable=1)
 def fused_group_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, groups, eps):
     """(group norm, mean, 1 / standard deviation); the statistics are (N, groups)."""
     _check_floating("GroupNormKernelImpl", input)

@@ -35,9 +35,10 @@ _SOFTMAX = Rows("softmax", _softmax_stages, lambda dtypes, log, result: [(result
 
 def _gradient_stages(elements: tuple, numbers: tuple, log: bool, result: DType) -> tuple:
     out, g = elements
+    target = compute_dtype(result)
     if log:
-        return Loop((adding("total", g),)), Loop((), ((0, g - s.exp(out) * folded("total", g.dtype)),))
-    return Loop((adding("total", g * out),)), Loop((), ((0, out * (g - folded("total", g.dtype))),))
+        return Loop((adding("total", g),)), Loop((), ((0, cast(g - s.exp(out) * folded("total", g.dtype), target)),))
+    return Loop((adding("total", g * out),)), Loop((), ((0, cast(out * (g - folded("total", g.dtype)), target)),))
 
 
 _GRADIENT = Rows("softmax_backward", _gradient_stages, lambda dtypes, log, result: [(result, FULL)])
@@ -101,29 +102,29 @@ def _run_gradient(grad: Tensor, out: Tensor, dim: int, log: bool, dtype: DType) 
 
 
 @operator(function=False, method=False, node="SoftmaxBackwardDataBackward0")
-def softmax_backward(grad: Tensor, result: Tensor, dim, dtype):
-    """The gradient of softmax's input, as a tensor of `dtype`, from that of `result`."""
-    return _run_gradient(grad, result, dim, False, dtype)
+def softmax_backward(grad: Tensor, output: Tensor, dim, dtype):
+    """The gradient of softmax's input, as a tensor of `dtype`, from that of `output`."""
+    return _run_gradient(grad, output, dim, False, dtype)
 
 
 @softmax_backward.vjp
-def _(g, grad, result, dim, need):
-    inner = (grad * result).sum(dim, True)
-    return (softmax_backward(g, result, dim, grad._layout.dtype) if need["grad"] else None,
-            g * (grad - inner) - grad * (g * result).sum(dim, True) if need["result"] else None)
+def _(g, grad, output, dim, need):
+    inner = (grad * output).sum(dim, True)
+    return (softmax_backward(g, output, dim, grad._layout.dtype) if need["grad"] else None,
+            g * (grad - inner) - grad * (g * output).sum(dim, True) if need["output"] else None)
 
 
 @operator(function=False, method=False, node="LogSoftmaxBackwardDataBackward0")
-def log_softmax_backward(grad: Tensor, result: Tensor, dim, dtype):
-    """The gradient of log_softmax's input, as a tensor of `dtype`, from that of `result`."""
-    return _run_gradient(grad, result, dim, True, dtype)
+def log_softmax_backward(grad: Tensor, output: Tensor, dim, dtype):
+    """The gradient of log_softmax's input, as a tensor of `dtype`, from that of `output`."""
+    return _run_gradient(grad, output, dim, True, dtype)
 
 
 @log_softmax_backward.vjp
-def _(g, grad, result, dim, need):
-    likely = result.exp()
+def _(g, grad, output, dim, need):
+    likely = output.exp()
     return (g - (g * likely).sum(dim, True) if need["grad"] else None,
-            -(g * likely) * grad.sum(dim, True) if need["result"] else None)
+            -(g * likely) * grad.sum(dim, True) if need["output"] else None)
 
 
 def implicit_dim(name: str, ndim: int) -> int:
