@@ -7,7 +7,7 @@ next wider signed one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -291,7 +291,14 @@ def set_default_dtype(d: dtype, /) -> None:
         raise TypeError("invalid dtype object: only floating-point types are supported as the default type")
     if not d.is_floating_point or d in _FLOAT8:
         raise TypeError("only floating-point types are supported as the default type")
-    _default = d
+    if d is not _default:
+        _default = d
+        for forget in when_default_changes:
+            forget()
+
+
+#: Called after the default type changed: caches of what depends on it.
+when_default_changes: list[Callable[[], None]] = []
 
 
 def default_complex_dtype() -> dtype:

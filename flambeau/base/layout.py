@@ -14,6 +14,7 @@ from typing import Any, SupportsIndex, TypeVar, overload
 
 from flambeau.base.device import device as Device
 from flambeau.base.dtype import dtype as DType
+from flambeau.base.dtype import when_default_changes
 
 __all__ = ["Layout", "Size", "channels_last", "channels_last_3d", "contiguous_format", "layout", "memory_format",
            "preserve_format", "register_cache", "strided"]
@@ -182,6 +183,16 @@ def register_cache(cache: Cache) -> Cache:
     """Have `cache`, which may be emptied at any time, emptied when the table of layouts is full. Returns it."""
     _caches.append(cache)
     return cache
+
+
+def clear_caches() -> None:
+    """Empty every registered cache."""
+    with _lock:
+        for cache in _caches:
+            cache.clear()
+
+
+when_default_changes.append(clear_caches)
 
 
 def _enter(shape: Size, strides: tuple[int, ...], dtype: DType, device: Device, flavor: Any) -> Layout:

@@ -106,11 +106,25 @@ def row_order(source: Tensor5, size: Triple, stride: Triple) -> str:
     return "copy" if contiguous and stride[2] == 1 else "halves" if contiguous and stride[2] == 2 else "elements"
 
 
-def fill_function(kind: Kind, order: str) -> Kernel:
-    """void fill(source, target, offset, size, stride, in_x, phase): one padded row, its columns sorted by stride phase.
+def inside_row(f: Kernel, kind: Kind, row: Value, start: Value, size: Value) -> Value:
+    """The vector row[start:], with zeros for what lies outside [0, size)."""
+    type = vector("i32", kind.lanes)
+    steps = "<" + ", ".join(f"i32 {i}" for i in range(kind.lanes)) + ">"
+    first, end = (f.splat(f.convert(value, "i32", "trunc"), kind.lanes) for value in (start, size))
+    inside = f.emit(type, f"add {type} {first.name}, {steps}").unsigned_below(end)
+    place = f.at(kind.storage, row, start)
+    return widen(f, kind, f.masked_load(vector(kind.storage, kind.lanes), place, inside, BYTES[kind.storage]))
+
+
+def fill_functions(kind: Kind, order: str) -> list[Kernel]:
+    """What a BandCopy calls, if anything: void fill(source, target, offset, size, stride, in_x, phase).
+
+    It copies one padded row and sorts its columns by stride phase.
 
     Element x of phase h is source[offset + x * stride + h] where that lies in [0, size), and zero elsewhere.
     """
+    if order == "copy":
+        return []
     f = Kernel(
         "fill",
         [
@@ -124,57 +138,8 @@ def fill_function(kind: Kind, order: str) -> Kernel:
         ],
         internal=True,
     )
-    f.attributes = "alwaysinline nounwind"  # a row can be a single vector
     lanes, storage = kind.lanes, kind.storage
-    steps = "<" + ", ".join(f"i64 {i}" for i in range(lanes)) + ">"
-
     size, offset, phase, target = f["size"], f["offset"], f["phase"], f["target"]
-    align = BYTES[kind.compute]
-
-    def read(start: Value) -> Value:
-        """Vector of source[start:], zero outside the row."""
-        position = f.emit(vector("i64", lanes), f"add {vector('i64', lanes)} {f.splat(start, lanes).name}, {steps}")
-        inside = position.unsigned_below(f.splat(size, lanes))
-        return widen(
-            f, kind, f.masked_load(vector(storage, lanes), f.at(storage, f["source"], start), inside, BYTES[storage])
-        )
-
-    def zeros(begin: Value, end: Value) -> None:
-        with f.loop(begin, end, lanes) as x:
-            f.store(f.value(0, kind.accumulator), target, x, align=align)
-
-    def copy() -> None:
-        # whole vectors from left to right: what one writes too much is overwritten by the next or by the next row
-        low = f.minimum(f.maximum(f.i64(0) - offset, 0), phase)
-        high = f.maximum(f.minimum(size - offset, phase), low)
-        with f.branches(phase <= lanes) as otherwise:
-            # the whole row in one vector
-            inside = f.mask(high, lanes)
-            inside = f.emit(inside.type, f"and {inside.type} {inside.name}, {(f.mask(low, lanes) ^ 1).name}")
-            row = f.masked_load(vector(storage, lanes), f.at(storage, f["source"], offset), inside, BYTES[storage])
-            f.store(widen(f, kind, row), target, align=align)
-            otherwise()
-            pieces(low, high)
-
-    def pieces(low: Value, high: Value) -> None:
-        zeros(f.i64(0), low)
-        whole = low + (high - low).unsigned_div(f.i64(lanes)) * lanes
-        with f.loop(low, whole, lanes) as x:
-            f.store(
-                widen(f, kind, f.load(vector(storage, lanes), f["source"], offset + x, align=BYTES[storage])),
-                target,
-                x,
-                align=align,
-            )
-        with f.when(whole < high):
-            tail = f.masked_load(
-                vector(storage, lanes),
-                f.at(storage, f["source"], offset + whole),
-                f.mask(high - whole, lanes),
-                BYTES[storage],
-            )
-            f.store(widen(f, kind, tail), target, whole, align=align)
-        zeros(high, phase)
 
     def scalars() -> None:
         inside_all = (offset >= 0) & (offset + phase * f["stride"] <= size)
@@ -191,53 +156,61 @@ def fill_function(kind: Kind, order: str) -> Kernel:
                 value = widen(f, kind, f.load(storage, f.at(storage, f["source"], safe * f["in_x"])))
                 f.store(f.select(inside, value, 0), target, h * phase + x)
 
-    if order == "copy":
-        copy()
-    elif order == "halves":
+    if order == "halves":
         with f.loop(0, phase, lanes) as x:
             start = offset + x * 2
-            low, high = read(start), read(start + lanes)
+            low, high = (inside_row(f, kind, f["source"], start + at, size) for at in (0, lanes))
             for h in range(2):
                 # each phase is written to its own place, so neither may run over into the other
                 chosen = f.shuffle(low, high, range(h, 2 * lanes, 2))
                 f.masked_store(chosen, f.at(kind.compute, target, x + phase * h), f.mask(phase - x, lanes))
     else:
         scalars()
-    return f
+    return [f]
 
 
-def copy_band(
-    f: Kernel, c: dict[str, Value], kind: Kind, box: Box, source: Value, first: Value, count: Value, band: Value
-) -> None:
-    """Fill `band` with channels [first, first + count) under the box; the padding becomes zeros."""
-    with (
-        f.loop(0, box.count_n) as n,
-        f.loop(0, count) as channel,
-        f.loop(0, c["band_z"]) as z,
-        f.loop(0, c["band_y"]) as y,
-    ):
-        target = f.at(
-            kind.compute,
-            band,
-            n * c["band_image"] + channel * c["band_channel"] + z * c["band_plane"] + y * c["band_row"],
-        )
-        at_z = box.z * c["stride_z"] - c["pad_z"] + z
-        at_y = box.y * c["stride_y"] - c["pad_y"] + y
-        inside = at_z.unsigned_below(c["size_z"]) & at_y.unsigned_below(c["size_y"])
-        offset = (box.n + n) * c["in_n"] + (first + channel) * c["in_c"] + at_z * c["in_z"] + at_y * c["in_y"]
-        row = f.at(kind.storage, source, f.select(inside, offset, 0))
-        f.call(
-            "void",
-            "fill",
-            row,
-            target,
-            box.x * c["stride_x"] - c["pad_x"],
-            f.select(inside, c["size_x"], 0),
-            c["stride_x"],
-            c["in_x"],
-            c["band_phase"],
-            declare=False,
-        )
+class BandCopy:
+    """Fills bands under one box; what all its rows have in common is computed once, where the object is made."""
+
+    def __init__(self, f: Kernel, c: dict[str, Value], kind: Kind, order: str, box: Box):
+        self.f, self.c, self.kind, self.order, self.box = f, c, kind, order, box
+        self.x = box.x * c["stride_x"] - c["pad_x"]
+        self.y = box.y * c["stride_y"] - c["pad_y"]
+        self.z = box.z * c["stride_z"] - c["pad_z"]
+
+    def copy(self, source: Value, first: Value, count: Value, band: Value) -> None:
+        """Fill `band` with channels [first, first + count); the padding becomes zeros."""
+        f, c, kind, box = self.f, self.c, self.kind, self.box
+        compute, storage = kind.compute, kind.storage
+        with f.loop(0, box.count_n) as n, f.loop(0, count) as channel:
+            image = (box.n + n) * c["in_n"] + (first + channel) * c["in_c"]
+            slab = f.at(compute, band, n * c["band_image"] + channel * c["band_channel"])
+            with f.loop(0, c["band_z"]) as z:
+                at_z = self.z + z
+                inside_z = at_z.unsigned_below(c["size_z"])
+                plane = f.select(inside_z, image + at_z * c["in_z"], 0)
+                size_y = f.select(inside_z, c["size_y"], 0)
+                goal = f.at(compute, slab, z * c["band_plane"])
+                with f.loop(0, c["band_y"]) as y:
+                    at_y = self.y + y
+                    inside = at_y.unsigned_below(size_y)
+                    row = f.at(storage, source, f.select(inside, plane + at_y * c["in_y"], 0))
+                    target = f.at(compute, goal, y * c["band_row"])
+                    if self.order == "copy":
+                        self._row(row, target, f.select(inside, c["size_x"], 0))
+                    else:
+                        self._fill(row, target, f.select(inside, c["size_x"], 0))
+
+    def _row(self, row: Value, target: Value, size: Value) -> None:
+        f, c, kind = self.f, self.c, self.kind
+        # whole vectors from left to right: what one writes too much is overwritten by the next or by the next row
+        with f.loop(0, c["band_phase"], kind.lanes) as x:
+            loaded = inside_row(f, kind, row, self.x + x, size)
+            f.store(loaded, target, x, align=BYTES[kind.compute])
+
+    def _fill(self, row: Value, target: Value, size: Value) -> None:
+        f, c = self.f, self.c
+        f.call("void", "fill", row, target, self.x, size, c["stride_x"], c["in_x"], c["band_phase"], declare=False)
 
 
 def runs_of(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import cache
 
 from flambeau.codegen.builder import Value, module
-from flambeau.codegen.conv_band import GEOMETRY, box_of, copy_band, fill_function
+from flambeau.codegen.conv_band import GEOMETRY, BandCopy, box_of, fill_functions
 from flambeau.codegen.gemm_micro import BYTES, Epilogue, Kernel, Kind, narrow, widen
 from flambeau.codegen.jit import EXPLICIT, compile_kernel
 
@@ -45,61 +45,66 @@ def depthwise_text(kind: Kind, finish: Epilogue, row_order: str, unrolled: int) 
     spill = f.stack(compute, lanes, align=64)
     band = f.scratch(c["work"] + f["thread"] * c["slice"])
     factors = f.at("i8", band, f.ceiling_division((c["band_image"] * c["tile_n"] + lanes) * BYTES[compute], 64) * 64)
-    with f.loop(f["begin"], f["end"]) as index:
-        channel, box = index.unsigned_rem(c["channels"]), box_of(f, c, index.unsigned_div(c["channels"]))
-        copy_band(f, c, kind, box, f.slot(c["in_slot"]), channel, f.i64(1), band)
-        weights = f.at(kind.storage, f.slot(c["weights"]), c["w_place"] + channel * c["w_channel"])
-        with f.loop(0, c["taps"]) as tap:
-            f.store(widen(f, kind, f.load(kind.storage, weights, f.load("i64", weight_taps, tap))), factors, tap)
-        target = f.at(kind.storage, f.slot(c["c_slot"]), c["c_place"] + channel * c["c_o"])
-        bias = None
-        if finish.addend is not None:
-            bias = f.splat(widen(f, kind, f.load(kind.storage, f.slot(c["d_slot"]), channel)), lanes)
-        fixed = [(f.load("i64", taps, t), f.splat(f.load(compute, factors, t), lanes)) for t in range(unrolled)]
-        with f.loop(0, box.count_n) as n, f.loop(0, box.count_z) as z, f.loop(0, box.count_y, ROWS) as first:
-            slab = f.at(compute, band, n * c["band_image"] + z * c["stride_z"] * c["band_plane"])
-            # rows past the last one repeat it, and are not stored
-            rows = [f.minimum(first + r, box.count_y - 1) for r in range(ROWS)]
-            starts = [row * c["stride_y"] * c["band_row"] for row in rows]
-            goals = [
-                f.at(
-                    kind.storage,
-                    target,
-                    (box.n + n) * c["c_n"] + (box.z + z) * c["c_z"] + (box.y + row) * c["c_y"] + box.x * c["c_x"],
-                )
-                for row in rows
-            ]
-            with f.loop(0, box.count_x, lanes) as x:
-                sums = [f.variable(whole, 0) for _ in range(ROWS)]
-                sources = [f.at(compute, slab, offset + x) for offset in starts]
+    channels = c["channels"]
+    boxes = (f["begin"].unsigned_div(channels), (f["end"] - 1).unsigned_div(channels) + 1)
+    with f.loop(*boxes) as number:
+        box = box_of(f, c, number)
+        bands = BandCopy(f, c, kind, row_order, box)
+        first_channel = f.maximum(f["begin"] - number * channels, 0)
+        with f.loop(first_channel, f.minimum(f["end"] - number * channels, channels)) as channel:
+            bands.copy(f.slot(c["in_slot"]), channel, f.i64(1), band)
+            weights = f.at(kind.storage, f.slot(c["weights"]), c["w_place"] + channel * c["w_channel"])
+            with f.loop(0, c["taps"]) as tap:
+                f.store(widen(f, kind, f.load(kind.storage, weights, f.load("i64", weight_taps, tap))), factors, tap)
+            target = f.at(kind.storage, f.slot(c["c_slot"]), c["c_place"] + channel * c["c_o"])
+            bias = None
+            if finish.addend is not None:
+                bias = f.splat(widen(f, kind, f.load(kind.storage, f.slot(c["d_slot"]), channel)), lanes)
+            fixed = [(f.load("i64", taps, t), f.splat(f.load(compute, factors, t), lanes)) for t in range(unrolled)]
+            with f.loop(0, box.count_n) as n, f.loop(0, box.count_z) as z, f.loop(0, box.count_y, ROWS) as first:
+                slab = f.at(compute, band, n * c["band_image"] + z * c["stride_z"] * c["band_plane"])
+                # rows past the last one repeat it, and are not stored
+                rows = [f.minimum(first + r, box.count_y - 1) for r in range(ROWS)]
+                starts = [row * c["stride_y"] * c["band_row"] for row in rows]
+                goals = [
+                    f.at(
+                        kind.storage,
+                        target,
+                        (box.n + n) * c["c_n"] + (box.z + z) * c["c_z"] + (box.y + row) * c["c_y"] + box.x * c["c_x"],
+                    )
+                    for row in rows
+                ]
+                with f.loop(0, box.count_x, lanes) as x:
+                    sums = [f.variable(whole, 0) for _ in range(ROWS)]
+                    sources = [f.at(compute, slab, offset + x) for offset in starts]
 
-                def add(offset: Value, factor: Value) -> None:
-                    for total, source in zip(sums, sources, strict=True):
-                        loaded = f.load(whole, source, offset, align=BYTES[compute])
-                        total.set(
-                            f.fma(loaded, factor, total.get()) if kind.floating else loaded * factor + total.get()
-                        )
+                    def add(offset: Value, factor: Value) -> None:
+                        for total, source in zip(sums, sources, strict=True):
+                            loaded = f.load(whole, source, offset, align=BYTES[compute])
+                            total.set(
+                                f.fma(loaded, factor, total.get()) if kind.floating else loaded * factor + total.get()
+                            )
 
-                for offset, factor in fixed:
-                    add(offset, factor)
-                if not unrolled:
-                    with f.loop(0, c["taps"]) as tap:
-                        add(f.load("i64", taps, tap), f.splat(f.load(compute, factors, tap), lanes))
-                count = f.minimum(box.count_x - x, lanes)
-                mask = f.mask(count, lanes)
-                for r, goal in enumerate(goals):
-                    with f.when(first + r < box.count_y):
-                        value = sums[r].get()
-                        value = value if bias is None else value + bias
-                        value = narrow(f, kind, value if finish.apply is None else finish.apply(f, value))
-                        place = f.at(kind.storage, goal, x * c["c_x"])
-                        if finish.columns == "unit":
-                            f.masked_store(value, place, mask, BYTES[kind.storage])
-                        else:
-                            f.store(value, spill)
-                            with f.loop(0, count) as i:
-                                f.store(f.load(kind.storage, spill, i), f.at(kind.storage, place, i * c["c_x"]))
-    return module(fill_function(kind, row_order), f)
+                    for offset, factor in fixed:
+                        add(offset, factor)
+                    if not unrolled:
+                        with f.loop(0, c["taps"]) as tap:
+                            add(f.load("i64", taps, tap), f.splat(f.load(compute, factors, tap), lanes))
+                    count = f.minimum(box.count_x - x, lanes)
+                    mask = f.mask(count, lanes)
+                    for r, goal in enumerate(goals):
+                        with f.when(first + r < box.count_y):
+                            value = sums[r].get()
+                            value = value if bias is None else value + bias
+                            value = narrow(f, kind, value if finish.apply is None else finish.apply(f, value))
+                            place = f.at(kind.storage, goal, x * c["c_x"])
+                            if finish.columns == "unit":
+                                f.masked_store(value, place, mask, BYTES[kind.storage])
+                            else:
+                                f.store(value, spill)
+                                with f.loop(0, count) as i:
+                                    f.store(f.load(kind.storage, spill, i), f.at(kind.storage, place, i * c["c_x"]))
+    return module(*fill_functions(kind, row_order), f)
 
 
 @cache
@@ -118,7 +123,7 @@ def depthwise_weight_text(kind: Kind, row_order: str) -> str:
             f.store(f.value(0, whole), f.at(whole, sums_at, tap), align=64)
         with f.loop(0, boxes) as number:
             box = box_of(f, c, number)
-            copy_band(f, c, kind, box, f.slot(c["in_slot"]), channel, f.i64(1), band)
+            BandCopy(f, c, kind, row_order, box).copy(f.slot(c["in_slot"]), channel, f.i64(1), band)
             gradient = f.at(kind.storage, f.slot(c["g_slot"]), channel * c["g_o"])
             with f.loop(0, c["taps"], TAP_GROUP) as group:
                 chosen = [f.minimum(group + t, c["taps"] - 1) for t in range(TAP_GROUP)]
@@ -157,7 +162,7 @@ def depthwise_weight_text(kind: Kind, row_order: str) -> str:
                 total = f.emit(low.type, f"{name} {low.type} {low.name}, {high.name}")
             value = f.emit(compute, f"extractelement {total.type} {total.name}, i32 0")
             f.store(narrow(f, kind, value), f.slot(c["c_slot"]), channel * c["taps"] + tap)
-    return module(fill_function(kind, row_order), f)
+    return module(*fill_functions(kind, row_order), f)
 
 
 def vector_of(kind: Kind) -> str:

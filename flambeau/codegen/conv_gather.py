@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import cache
 
 from flambeau.codegen.builder import Value, module
-from flambeau.codegen.conv_band import GEOMETRY, Box, box_of, copy_band, fill_function, runs_of
+from flambeau.codegen.conv_band import GEOMETRY, BandCopy, Box, box_of, fill_functions, runs_of
 from flambeau.codegen.gemm_micro import (
     BYTES,
     Epilogue,
@@ -23,7 +23,7 @@ from flambeau.codegen.gemm_micro import (
     vector_bytes,
     widen,
 )
-from flambeau.codegen.jit import EXPLICIT, LIGHT, compile_kernel
+from flambeau.codegen.jit import LIGHT, compile_kernel
 
 BLOCK_STEPS = 288  # steps along (channel, tap) per block: a panel of patches then stays in the first-level cache
 TILE_SLOTS = 192  # register tiles that a task may hold unfinished between blocks of channels
@@ -157,7 +157,7 @@ def forward_text(kind: Kind, finish: Epilogue, row_order: str) -> str:
             first = f.convert(block.equals(0), "i64", "zext")
             last = (block + 1).equals(blocks)
             with f.when(count * c["taps"] > 0):
-                copy_band(f, c, kind, box, source, first_channel, count, band)
+                BandCopy(f, c, kind, row_order, box).copy(source, first_channel, count, band)
             with f.loop(0, pixels, width) as j:
                 columns = f.minimum(pixels - j, width)
                 number = runs_of(f, c, box, j, columns, lanes, runs, images_inside=True)
@@ -223,7 +223,8 @@ def forward_text(kind: Kind, finish: Epilogue, row_order: str) -> str:
                             c["beta"],
                             declare=False,
                         )
-    return module(epilogue(kind, kind, finish, width), fill_function(kind, row_order), patches_function(kind, width), f)
+    helpers = [epilogue(kind, kind, finish, width), patches_function(kind, width), *fill_functions(kind, row_order)]
+    return module(*helpers, f)
 
 
 WEIGHTS = (
@@ -289,7 +290,7 @@ def weights_text(kind: Kind) -> str:
 
 @cache
 def forward_kernel(kind: Kind, finish: Epilogue, row_order: str) -> int:
-    return compile_kernel(forward_text(kind, finish, row_order), level=EXPLICIT)
+    return compile_kernel(forward_text(kind, finish, row_order), level=LIGHT)
 
 
 @cache

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from functools import cache
 
 from flambeau.codegen.builder import module
-from flambeau.codegen.conv_band import GEOMETRY, box_of, copy_band, fill_function, runs_of
+from flambeau.codegen.conv_band import GEOMETRY, BandCopy, box_of, fill_functions, runs_of
 from flambeau.codegen.gemm_micro import (
     BYTES,
     Kernel,
@@ -24,7 +24,7 @@ from flambeau.codegen.gemm_micro import (
     transpose_tile,
     vector_bytes,
 )
-from flambeau.codegen.jit import EXPLICIT, LIGHT, compile_kernel
+from flambeau.codegen.jit import LIGHT, compile_kernel
 from flambeau.codegen.pack import pack_panel
 
 PIXEL_STEPS = 256  # pixels per pass over a panel of the output's gradient, which then stays in the first-level cache
@@ -169,7 +169,7 @@ def weight_text(kind: Kind, row_order: str, order: str | None) -> str:
         begin, end = (part * boxes).unsigned_div(c["slices"]), ((part + 1) * boxes).unsigned_div(c["slices"])
         with f.loop(begin, end) as number:
             box = box_of(f, c, number)
-            copy_band(f, c, kind, box, source, first_channel, count, band)
+            BandCopy(f, c, kind, row_order, box).copy(source, first_channel, count, band)
             pixels = box.pixels()
             # boxes are whole in all but their outermost axis, so their pixels follow each other in the packed gradient
             first_pixel = ((box.n * c["out_z"] + box.z) * c["out_y"] + box.y) * c["out_x"] + box.x
@@ -215,7 +215,7 @@ def weight_text(kind: Kind, row_order: str, order: str | None) -> str:
                             b = f.at(compute, local, panel * PIXEL_STEPS * width)
                         goal = f.at(compute, partial, i * stride + panel * width)
                         call_tile(f, c["micros"], here, depth, patches, b, goal, stride, fresh)
-    helpers = [fill_function(kind, row_order), _rows(kind)] + ([] if order is None else [pack_panel(kind, width, order)])
+    helpers = [*fill_functions(kind, row_order), _rows(kind)] + ([] if order is None else [pack_panel(kind, width, order)])
     return module(*helpers, f)
 
 
@@ -270,7 +270,7 @@ def pack_gradient_kernel(kind: Kind, order: str) -> int:
 
 @cache
 def weight_kernel(kind: Kind, row_order: str, order: str | None) -> int:
-    return compile_kernel(weight_text(kind, row_order, order), level=EXPLICIT)
+    return compile_kernel(weight_text(kind, row_order, order), level=LIGHT)
 
 
 @cache

@@ -275,14 +275,18 @@ def plan(phases: Sequence[Phase], outputs: Sequence = (), inputs: Sequence[int] 
     outputs: the Layout of each result (allocated when the argument is None, returned in any case); inputs: the item size of
     each input tensor; scalars: a letter each, "f" (passed as a double), "i" (int64), "c" (two doubles); scratch: bytes of
     working memory; release: let other Python threads run meanwhile (worth it from about 100 us of work).
+    Results on the meta device get no memory and nothing is run.
     """
+    meta = any(layout.device.type == "meta" for layout in outputs)
+    if meta:
+        phases, scratch = (), 0
     operands = len(outputs) + len(inputs) + 2 * len(scalars)
     if operands > MAX_OPERANDS or len(outputs) > 16 or len(scalars) > 31:
         raise NotImplementedError(f"a kernel with {operands} operands; at most {MAX_OPERANDS} are supported")
     kinds = sum(_KINDS[k] << (2 * i) for i, k in enumerate(scalars))
     head = [state.ADDRESS, len(outputs), len(inputs), len(scalars), len(phases), scratch, int(release), kinds]
     for layout in outputs:
-        head += (id(layout), layout.nbytes, layout.dtype.itemsize)
+        head += (id(layout), 0 if meta else layout.nbytes, layout.dtype.itemsize)
     head += inputs
     at = len(head) + 4 * len(phases)
     tail: list[int] = []

@@ -76,7 +76,7 @@ class _Form:
     write: bool
     combine: str | None
     wraps: bool
-    owned: bool
+    split: str                      # how a write is divided: "" by units, "owned" by destination, "columns" by the inner axis
 
 
 def _class(stride: int) -> str:
@@ -128,6 +128,7 @@ def _text(form: _Form) -> str:
         type = described[:-1]
         indices.append((described, buffer(type), [constant() for _ in range(R)], constant(), constant(), constant()))
     error = f.variable("i64", 0)
+    columns: list[Value] = []
     yes = f.value(1, "i1")
 
     def checked(described: str, pointer: Value, offset: Value, extent: Value) -> tuple[Value, Value]:
@@ -204,8 +205,11 @@ def _text(form: _Form) -> str:
                 rest = rest.unsigned_div(extents[i])
         with f.loop(first, last):
             at = [c.get() for c in coordinates]
-            begin = at[R] * chunk
-            unit(at[:R], begin, f.minimum(begin + chunk, length), low, high)
+            if columns:
+                unit(at[:R], *columns, low, high)
+            else:
+                begin = at[R] * chunk
+                unit(at[:R], begin, f.minimum(begin + chunk, length), low, high)
             carry = yes
             for i in reversed(range(R + 1)):
                 following = coordinates[i].get() + f.convert(carry, "i64", "zext")
@@ -214,10 +218,14 @@ def _text(form: _Form) -> str:
                     coordinates[i].set(f.select(carry, f.i64(0), following))
                 else:
                     coordinates[i].set(following)
-    if form.owned:
+    if form.split == "owned":
         extent = indices[0][-1]
         with f.loop(f["begin"], f["end"]) as part:
             walk(f.i64(0), units, (extent * part).unsigned_div(parts), (extent * (part + 1)).unsigned_div(parts))
+    elif form.split == "columns":
+        with f.loop(f["begin"], f["end"]) as part:
+            columns[:] = [f.minimum(part * chunk, length), f.minimum(part * chunk + chunk, length)]
+            walk(f.i64(0), units, None, None)
     else:
         walk(f["begin"], f["end"], None, None)
     with f.when(error.get().differs(0)):
@@ -236,6 +244,8 @@ def phase(move: Move) -> Phase | None:
     if not (move.write and move.indices):
         target = move.place if move.write else move.other
         order.sort(key=lambda d: -abs(target.strides[d]) if target.strides[d] else 0)
+    elif len(order) > 1 and not any(move.place.strides[d] for d in (order[0], order[-1])):
+        order.sort(key=lambda d: not move.place.strides[d])     # an axis that no index reaches can be divided among threads
     sizes: list[int] = []
     steps: list[tuple[int, ...]] = []
     for d in order:
@@ -265,21 +275,28 @@ def phase(move: Move) -> Phase | None:
     unit = UNIT * 4 // move.dtype.itemsize
     if move.indices:
         unit //= 2
-    owned = False
+    split = ""
     parts = 1
     chunk = length
     grain = 1
     if move.write and (move.indices or move.serial):
-        lead = bool(outer) and steps[0][0] != 0     # a dimension that no index reaches: its positions never meet
+        # positions along an axis that no index reaches never meet, so such an axis may be divided among threads
+        lead = bool(outer) and steps[0][0] != 0
+        total = grain = rows
         if move.serial or work <= unit or threads == 1:
-            total = grain = rows
+            pass
         elif lead and outer[0] >= 2 * threads:
-            per = rows // outer[0]
-            total, grain = rows, per * max(1, outer[0] // (4 * threads))
-        else:
-            owned = True
-            parts = min(4 * threads if not any(inner[2:]) and length >= 64 else threads, max(1, move.indices[0].extent))
-            total = parts
+            grain = rows // outer[0] * max(1, outer[0] // (4 * threads))
+        elif inner[0] and length * move.dtype.itemsize >= 64 * threads:
+            split = "columns"
+            chunk = -(-length // threads)
+            chunk += -chunk % max(1, 64 // move.dtype.itemsize)
+            total = parts = -(-length // chunk)
+            grain = 1
+        elif not any(inner[2:]) and length * move.dtype.itemsize >= 128 and move.indices[0].extent >= threads:
+            split = "owned"
+            total = parts = min(4 * threads, move.indices[0].extent)
+            grain = 1
     else:
         if length > unit:
             pieces = max(-(-length // unit), 1)
@@ -289,9 +306,9 @@ def phase(move: Move) -> Phase | None:
         grain = max(1, unit // chunk)
         if total > grain:
             grain = max(1, min(grain, -(-total // (4 * threads))))
-    chunks = -(-length // chunk)
+    chunks = 1 if split == "columns" else -(-length // chunk)
     form = _Form(type, not move.dtype.is_signed, len(outer), _class(inner[0]) + _class(inner[1]),
-                 tuple(i.type + _class(s) for i, s in zip(move.indices, inner[2:])), move.write, combine, move.wraps, owned)
+                 tuple(i.type + _class(s) for i, s in zip(move.indices, inner[2:])), move.write, combine, move.wraps, split)
     constants = [*outer, chunks, length, chunk, rows * chunks, parts]
     for k, b in enumerate(buffers):
         constants += [b.slot, b.offset, *[s[k] for s in steps]]

@@ -6,6 +6,7 @@ Stands on core.tensor and core.storage. `make_tensor` is torch.tensor's work; `a
 from __future__ import annotations
 
 import ctypes
+from array import array as packed
 from typing import Any, Sequence
 
 import numpy as np
@@ -19,6 +20,7 @@ from flambeau.core import storage
 from flambeau.core.tensor import Tensor, empty_layout, tensor_from
 
 CPU = Device("cpu")
+_ONLY_FLOATS = {float}
 
 
 def array_of(tensor: Tensor) -> np.ndarray:
@@ -153,6 +155,12 @@ def make_tensor(data: Any, dtype: DType | None = None) -> Tensor:
         return made if dtype is None or dtype is made.dtype else made.to(dtype)
     if hasattr(data, "__array_interface__") and not isinstance(data, (list, tuple)):
         return make_tensor(np.array(data), dtype)
+    if data.__class__ is list and (dtype is None or dtype is float32) and set(map(type, data)) == _ONLY_FLOATS:
+        if dtype is float32 or get_default_dtype() is float32:   # the commonest call, without NumPy
+            values = packed("f", data)
+            made = empty_layout(Layout.contiguous((len(data),), float32, CPU))
+            ctypes.memmove(made._storage.ptr, values.buffer_info()[0], 4 * len(data))
+            return made
     wanted = dtype or infer_dtype(data)
     if data.__class__ is float or data.__class__ is int and -2 ** 63 <= data < 2 ** 63:
         made = empty_layout(Layout.contiguous((), wanted, CPU))
@@ -162,11 +170,6 @@ def make_tensor(data: Any, dtype: DType | None = None) -> Tensor:
         if wanted is int64 and data.__class__ is int:
             ctypes.c_int64.from_address(made._storage.ptr).value = data
             return made
-    if wanted is float32 and data.__class__ is list and data and all([x.__class__ is float for x in data]):
-        array = np.array(data, np.float32)
-        made = empty_layout(Layout.contiguous((len(data),), float32, CPU))
-        ctypes.memmove(made._storage.ptr, array.ctypes.data, array.nbytes)
-        return made
     shape = _shape_of(data)
     return copy_array(_values(_plain(data), wanted, shape), wanted)
 

@@ -142,10 +142,10 @@ def inplace(operator: Pointwise, public: Callable, operands: list[Any], numbers:
     operands = [target, *[as_operand(operator, x, i, "_") for i, x in enumerate(operands) if i]]
     numbers = tuple([x.item() if isinstance(x, (np.generic, Tensor)) else x for x in numbers])
     recording = needs_graph(operands)
-    if recording:
-        rewiring.check(target)
+    rewiring.check(target, recording)
     originals = None
     if recording:
+        originals = operands
         needed = tuple([x.__class__ not in NUMBERS and x._node is not None for x in operands])
         if 0 in operator.recipe(operands, numbers, statics, needed).saves:
             originals = [target.detach().clone(), *operands[1:]]
@@ -171,7 +171,7 @@ def {name}({signature}):
     except (KeyError, AttributeError, TypeError):
         launch = None
     if launch is None or active.count{unusual}:
-        return learn({operands}, ({numbers}), ({statics}), {out})
+        return {otherwise}
     if {plain}:
         return launch(None, {operands}{trailing})
     return trace(launch, {operands}{trailing}{static_arguments})
@@ -199,6 +199,28 @@ def {name}({signature}):
     except (KeyError, AttributeError, TypeError):
         launch = None
     if launch is None or active.count{unusual} or not ({plain}) or {shared}:
+        return {otherwise}
+    return launch({first}, {operands}{trailing})
+'''
+
+# The same with numbers that are keyword-only and not at their defaults.
+_WITH_NUMBERS = '''
+def {name}_with_numbers({operands}, {every}, out=None):
+    try:
+        launch = plans[{key}]
+    except (KeyError, AttributeError, TypeError):
+        launch = None
+    if launch is None or active.count or out is not None or not ({plain}):
+        return learn({operands}, ({numbers}), ({statics}), out)
+    return launch(None, {operands}{trailing})
+
+
+def {name}_with_numbers_in_place({operands}, {every}):
+    try:
+        launch = inplace_plans[{key}]
+    except (KeyError, AttributeError, TypeError):
+        launch = None
+    if launch is None or active.count or not ({plain}) or {shared}:
         return learn_inplace({operands}, ({numbers}), ({statics}))
     return launch({first}, {operands}{trailing})
 '''
@@ -257,8 +279,18 @@ def generate(operator: Pointwise, doc: str, public: str, method: bool, function:
         "NUMBERS": NUMBERS, "plans": operator.plans, "active": modes.active, "local": modes.local, "inplace_plans": {},
         "recorders": operator.recorders}
     trailing, static_arguments = "".join(f", {n}" for n in given), "".join(f", {n}" for n in statics)
-    source = _FUNCTION.format(name=public, signature=", ".join(with_out), unusual=" or out is not None" + unusual, key=key,
-                              trailing=trailing, static_arguments=static_arguments, out="out", **fields)
+    every = [*numbers, *statics]
+    otherwise = "learn({operands}, ({numbers}), ({statics}), out)".format(**fields)
+    otherwise_in_place = "learn_inplace({operands}, ({numbers}), ({statics}))".format(**fields)
+    source = ""
+    if folded:
+        otherwise = f"{public}_with_numbers({', '.join([*operands, *every])}, out)"
+        otherwise_in_place = f"{public}_with_numbers_in_place({', '.join([*operands, *every])})"
+        source = _WITH_NUMBERS.format(
+            name=public, every=", ".join(every), key=", ".join([*layouts, *[f"{n}.__class__" for n in numbers], *statics]),
+            trailing="".join(f", {n}" for n in numbers), **fields)
+    source += _FUNCTION.format(name=public, signature=", ".join(with_out), unusual=" or out is not None" + unusual, key=key,
+                               trailing=trailing, static_arguments=static_arguments, otherwise=otherwise, **fields)
     usual_trailing = "".join(f", {source_of(defaults[n])}" for n in given)
     usual_statics = "".join(f", {source_of(defaults[n])}" for n in statics)
     if dunder:
@@ -266,7 +298,7 @@ def generate(operator: Pointwise, doc: str, public: str, method: bool, function:
                                    static_arguments=usual_statics, **fields)
     if inplace_too:
         source += _INPLACE.format(name=public + "_", signature=", ".join(parts), unusual=unusual, key=key, trailing=trailing,
-                                  **fields)
+                                  otherwise=otherwise_in_place, **fields)
     which = " | ".join(
         [f"({n}._node is not None)" if i == 0 and n == operands[0] else
          f"({1 << i} if {n}.__class__ not in NUMBERS and {n}._node is not None else 0)" for i, n in enumerate(operands)])
@@ -279,8 +311,8 @@ def generate(operator: Pointwise, doc: str, public: str, method: bool, function:
     def learned(given_operands: tuple, numbers_given: tuple, statics_given: tuple, out: Any) -> tuple[tuple, Any]:
         """The key by which generated functions look a plan up, and the plan, or None if they can't use it."""
         kinds = operator.number_kinds(numbers_given)
-        if any((kind is Folded) is not folds for kind, folds in zip(kinds, operator.folds)):
-            return (), None
+        if any(operator.folds) and len({kind is Folded for kind, folds in zip(kinds, operator.folds) if folds}) > 1:
+            return (), None     # some keywords at their defaults and some not: no generated function has that form
         parts = tuple([x.__class__ if x.__class__ in NUMBERS else getattr(x, "_layout", None) for x in given_operands])
         order = [x.__class__ in NUMBERS for x in given_operands]
         if order[0] or order != sorted(order) or None in parts or flavored(given_operands):

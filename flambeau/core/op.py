@@ -11,7 +11,7 @@ from __future__ import annotations
 import builtins
 import inspect
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Callable, Sequence
 
 import numpy as np
@@ -55,6 +55,22 @@ class Gradient:
 
     operator: "Pointwise"
     arguments: tuple[int, ...]      # positions in the node's saved values
+    launches: dict[Any, Callable] = field(default_factory=lambda: register_cache({}), compare=False)
+
+    def __call__(self, g: Tensor, saved: Sequence[Any]) -> Tensor:
+        """The operand's gradient; recorded in grad mode."""
+        chosen = [saved[k] for k in self.arguments]
+        if modes.local.grad or modes.active.count:
+            return call(self.operator, [g, *chosen])
+        key = (g._layout, *[x.__class__ if x.__class__ in NUMBERS else x._layout for x in chosen])
+        launch = self.launches.get(key)
+        if launch is not None:
+            return launch(None, g, *chosen)
+        out = self.operator.compute([g, *chosen])
+        numbers = [x.__class__ in NUMBERS for x in chosen]
+        if numbers == sorted(numbers):      # launchers take tensors first
+            self.launches[key] = self.operator.other_plans[(*key, None)]
+        return out
 
 
 IDENTITY, ZERO = object(), object()
@@ -101,7 +117,7 @@ class Pointwise:
         self.differentiable = differentiable and kind != BOOL
         self.plans: dict[Any, Callable] = register_cache({})
         self.other_plans: dict[Any, Callable] = register_cache({})
-        self.recipes: dict[Any, Recipe] = {}
+        self.recipes: dict[Any, Recipe] = register_cache({})
         self.node = node
         self.node_classes: dict[str, type] = {}
         self.recorders: dict[Any, Callable] = register_cache({})
@@ -332,6 +348,12 @@ class PointwiseNode(Node):
     __slots__ = ("recipe",)
     operator: Pointwise
 
+    @property
+    def saved_names(self) -> tuple[str, ...]:  # type: ignore[override]
+        """PyTorch's names of the saved values: the first operand is "self", the result "result"."""
+        names = ["self", *self.operator.operands[1:], *self.operator.numbers]
+        return tuple(["result" if source == -1 else names[source] for source in self.recipe.saves])
+
     def saves_output(self, value: Any) -> bool:
         """Whether a saved value is an alias of this step's own result."""
         return self.saved is not None and -1 in self.recipe.saves and self.saved[self.recipe.saves.index(-1)] is value
@@ -355,7 +377,7 @@ class PointwiseNode(Node):
             elif gradient is ZERO:
                 results.append(zeros_like_layout(self.inputs[i] or g._layout))
             else:
-                results.append(call(gradient.operator, [g, *[saved[k] for k in gradient.arguments]]))
+                results.append(gradient(g, saved))
         return tuple(results)
 
 
@@ -373,27 +395,27 @@ class UndefinedNode(PointwiseNode):
 
 
 def zeros_like_layout(layout: Layout) -> Tensor:
-    made = launching_zero(layout.dense())
-    return made
+    """Zeros of a layout's shape, dtype and device, in C order."""
+    return zeros_plan(layout.dense())(None)
 
 
 _zero_plans: dict[Layout, Callable] = register_cache({})
 
 
-def launching_zero(layout: Layout) -> Tensor:
-    """A tensor of zeros with a dense layout."""
+def zeros_plan(layout: Layout) -> Callable:
+    """A launcher that makes a tensor of zeros with a dense layout."""
     launch = _zero_plans.get(layout)
     if launch is None:
         value = scalar.constant(0, compute_dtype(layout.dtype))
         nest = Nest("zeros", (layout.dtype,), (), (Loop((), ((0, value),)),))
         laid = schedule.lay(nest, (), [()], layout.shape, [layout.strides])
         launch = _zero_plans[layout] = launching.plan(laid.phases, [layout], release=layout.numel >= RELEASE_FROM)
-    return launch(None)
+    return launch
 
 
 def record(operator: Pointwise, out: Tensor, operands: Sequence[Any], numbers: tuple, statics: tuple,
            originals: Sequence[Any] | None = None) -> Node:
-    """The node of a call that has been computed; `originals` stand in for operands that the call overwrote."""
+    """The node of a call that has been computed; `originals`: the operands of an in-place call, a copy for the one overwritten."""
     needed = tuple([x.__class__ not in NUMBERS and x._node is not None for x in operands])
     recipe = operator.recipe(operands, numbers, statics, needed)
     edges = tuple([(x._node, x._index) if need else NO_EDGE for x, need in zip(operands, needed)])
@@ -414,7 +436,11 @@ def record(operator: Pointwise, out: Tensor, operands: Sequence[Any], numbers: t
                 marks.append(None)
             else:
                 value = sources[source]
-                marks.append(None if value.__class__ in NUMBERS else value._storage.version)
+                if value.__class__ in NUMBERS:
+                    marks.append(None)
+                else:       # an operand of an in-place call that was overwritten too is stale already
+                    stale = originals is not None and value._storage is out._storage
+                    marks.append(value._storage.version - stale)
             values.append(value)
         saved, versions = tuple(values), tuple(marks)
         if modes.local.saved_tensors_hooks or modes.local.saved_tensors_disabled:

@@ -89,16 +89,3 @@ def set_flush_denormal(mode: bool) -> bool:
     return False
 
 
-def get_device_module(device: Any = None) -> Any:
-    """The room of a device's type: flambeau.cpu, flambeau.cuda, ..."""
-    import importlib
-    kind = "cpu" if device is None else Device(device).type
-    if kind == "cpu":
-        return importlib.import_module("flambeau.cpu")
-    if kind == "cuda":
-        return importlib.import_module("flambeau.cuda")
-    if kind == "mps":
-        return importlib.import_module("flambeau.mps")
-    if kind == "xpu":
-        return importlib.import_module("flambeau.xpu")
-    raise RuntimeError(f"Device '{kind}' does not have a corresponding module registered as 'torch.{kind}'.")

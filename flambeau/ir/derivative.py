@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from flambeau.ir import scalar as s
 from flambeau.ir.scalar import Expr, cast, complex_, conj, constant, imag, isnan, real, topological, where
 from flambeau.ir.simplify import simplify
+from flambeau.ir.zeta import hurwitz_zeta
 
 LN_2, LN_10 = math.log(2), math.log(10)
 TWO_OVER_ROOT_PI = 2 / math.sqrt(math.pi)
@@ -168,6 +169,7 @@ RULES: dict[str, Callable[..., tuple[Expr | None, ...]]] = {
     "erfinv": lambda g, out, x: (g * (s.exp(out * out) / TWO_OVER_ROOT_PI),),
     "lgamma": lambda g, out, x: (g * s.digamma(x),),
     "digamma": lambda g, out, x: (g * s.trigamma(x),),
+    "trigamma": lambda g, out, x: (g * (hurwitz_zeta(constant(3, x.dtype), x) * -2),),
     "i0": lambda g, out, x: (g * s.i1(x),),
     "i0e": lambda g, out, x: (g * (s.i1e(x) - s.sign(x) * out),),
     "i1": _bessel_i1,

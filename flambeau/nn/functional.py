@@ -6,7 +6,6 @@ Used by flambeau.nn.modules and by programs as `F`.
 
 from __future__ import annotations
 
-import math
 import warnings
 from typing import Any
 
@@ -17,27 +16,34 @@ from flambeau.ops import dropout as _dropout
 from flambeau.ops.adaptive_pool import (  # noqa: F401
     adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d, adaptive_max_pool1d, adaptive_max_pool1d_with_indices,
     adaptive_max_pool2d, adaptive_max_pool2d_with_indices, adaptive_max_pool3d, adaptive_max_pool3d_with_indices)
+from flambeau.ops.attention import multi_head_attention_forward, scaled_dot_product_attention  # noqa: F401
 from flambeau.ops.conv import (  # noqa: F401
     conv1d, conv2d, conv3d, conv_transpose1d, conv_transpose2d, conv_transpose3d)
 from flambeau.ops.cross_entropy import cross_entropy, nll_loss  # noqa: F401
+from flambeau.ops.ctc import ctc_loss  # noqa: F401
 from flambeau.ops.distance import cosine_similarity, pairwise_distance, pdist  # noqa: F401
+from flambeau.ops.einsum import bilinear  # noqa: F401
 from flambeau.ops.embedding import embedding, embedding_bag, one_hot  # noqa: F401
+from flambeau.ops.fold import channel_shuffle, fold, pixel_shuffle, pixel_unshuffle, unfold  # noqa: F401
+from flambeau.ops.grid import affine_grid, grid_sample  # noqa: F401
 from flambeau.ops.interpolate import interpolate, upsample, upsample_bilinear, upsample_nearest  # noqa: F401
 from flambeau.ops.irregular_pool import (  # noqa: F401
     fractional_max_pool2d, fractional_max_pool2d_with_indices, fractional_max_pool3d, fractional_max_pool3d_with_indices, lp_pool1d,
     lp_pool2d, lp_pool3d, max_unpool1d, max_unpool2d, max_unpool3d)
 from flambeau.ops.loss import (  # noqa: F401
-    binary_cross_entropy, binary_cross_entropy_with_logits, cosine_embedding_loss, gaussian_nll_loss, hinge_embedding_loss, huber_loss,
-    kl_div, l1_loss, margin_ranking_loss, mse_loss, multi_margin_loss, multilabel_margin_loss, multilabel_soft_margin_loss,
-    poisson_nll_loss, smooth_l1_loss, soft_margin_loss, triplet_margin_loss, triplet_margin_with_distance_loss)
-from flambeau.ops.matmul import linear  # noqa: F401
+    binary_cross_entropy, binary_cross_entropy_with_logits, cosine_embedding_loss, gaussian_nll_loss, hinge_embedding_loss,
+    huber_loss, kl_div, l1_loss, margin_ranking_loss, mse_loss, multi_margin_loss, multilabel_margin_loss,
+    multilabel_soft_margin_loss, poisson_nll_loss, smooth_l1_loss, soft_margin_loss, triplet_margin_loss,
+    triplet_margin_with_distance_loss)
+from flambeau.ops.matmul import linear
 from flambeau.ops.norm import batch_norm, instance_norm, layer_norm, local_response_norm, rms_norm  # noqa: F401
 from flambeau.ops.norm import functional_group_norm as group_norm  # noqa: F401
+from flambeau.ops.pad import pad  # noqa: F401
 from flambeau.ops.pool import (  # noqa: F401
     avg_pool1d, avg_pool2d, avg_pool3d, max_pool1d, max_pool1d_with_indices, max_pool2d, max_pool2d_with_indices, max_pool3d,
     max_pool3d_with_indices)
 from flambeau.ops.softmax import functional_log_softmax as log_softmax  # noqa: F401
-from flambeau.ops.softmax import functional_softmax as softmax  # noqa: F401
+from flambeau.ops.softmax import functional_softmax as softmax
 from flambeau.ops.softmax import softmin  # noqa: F401
 
 # ---------------------------------------------------------------- dropout
@@ -120,8 +126,42 @@ def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
     return _channel_dropout(input, p, training, inplace, ndim == 5)
 
 
+# ---------------------------------------------------------------- others
+
+
+def normalize(input: Tensor, p: float = 2.0, dim: Any = 1, eps: float = 1e-12, out: Tensor | None = None) -> Tensor:
+    """input divided by its p-norm along dim (at least eps)."""
+    if out is None:
+        return input / input.norm(p, dim, keepdim=True).clamp_min(eps).expand_as(input)
+    return NAMESPACE["div"](input, input.norm(p, dim, keepdim=True).clamp_min_(eps).expand_as(input), out=out)
+
+
+def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1) -> Tensor:
+    """Samples of the Gumbel-softmax distribution; hard: one-hot, with the gradient of the soft sample."""
+    if eps != 1e-10:
+        warnings.warn("`eps` parameter is deprecated and has no effect.", stacklevel=2)
+    noise = -NAMESPACE["empty_like"](logits.detach()).exponential_().log()
+    soft = softmax((logits + noise) / tau, dim)
+    if not hard:
+        return soft
+    chosen = NAMESPACE["zeros_like"](logits.detach()).scatter_(dim, soft.detach().argmax(dim, keepdim=True), 1.0)
+    return chosen - soft.detach() + soft
+
+
+def linear_cross_entropy(input: Tensor, linear_weight: Tensor, target: Tensor, *, linear_bias: Tensor | None = None,
+                         weight: Tensor | None = None, reduction: str = "mean", ignore_index: int | None = None,
+                         label_smoothing: float = 0.0, options: Any = None) -> Tensor:
+    """cross_entropy(linear(input), target). input (N, E) or (E), linear_weight (classes, *features, E)."""
+    shape = linear_weight.shape[:-1]
+    logits = linear(input, linear_weight.flatten(0, -2), None if linear_bias is None else linear_bias.flatten())
+    if len(shape) > 1:
+        logits = logits.unflatten(-1, tuple(shape))
+    return cross_entropy(logits, target, weight, ignore_index=-100 if ignore_index is None else ignore_index, reduction=reduction,
+                         label_smoothing=label_smoothing)
+
+
 def __getattr__(name: str) -> Any:
-    """Operators that are offered under the same name in the namespace."""
-    if name.startswith("__") or name not in NAMESPACE:
-        raise AttributeError(f"module 'flambeau.nn.functional' has no attribute '{name}'")
-    return NAMESPACE[name]
+    """Operators that are offered here and in the namespace under one name."""
+    if name in ("ctc_loss", "conv_tbc", "native_channel_shuffle") and name in NAMESPACE:
+        return NAMESPACE[name]
+    raise AttributeError(f"module 'flambeau.nn.functional' has no attribute '{name}'")

@@ -21,7 +21,7 @@ from flambeau.codegen import schedule
 from flambeau.core import create
 from flambeau.core.create import from_array, make_tensor
 from flambeau.core.derive import NAMESPACE
-from flambeau.core.op import RELEASE_FROM, scalar_kind
+from flambeau.core.op import RELEASE_FROM, scalar_kind, zeros_plan
 from flambeau.core.tensor import Tensor, empty_layout
 from flambeau.ir import scalar as s
 from flambeau.ir.loops import Loop, Nest, number, position
@@ -199,10 +199,21 @@ def full(size: Any, fill_value: Any, *, dtype: DType | None = None, layout: Any 
     return finish(made, requires_grad, out)
 
 
+_fresh_zeros: dict[Any, Callable] = register_cache({})
+
+
 @public
 def zeros(*size: Any, dtype: DType | None = None, layout: Any = None, device: Any = None, requires_grad: bool = False,
           pin_memory: bool = False, out: Tensor | None = None, names: Any = None) -> Tensor:
     """Zeros of this shape."""
+    if dtype is None and device is None and out is None and layout is None and not requires_grad:
+        try:
+            return _fresh_zeros[size, get_default_dtype(), get_default_device()](None)
+        except (KeyError, TypeError):
+            made = fill_fresh(blank(sizes_of("zeros", size), None, None), 0)
+            if made._layout.device.type == "cpu" and not any(isinstance(n, list) for n in size):
+                _fresh_zeros[size, get_default_dtype(), get_default_device()] = zeros_plan(made._layout)
+            return made
     if not (layout is None or layout is strided):
         check_layout(layout)
     made = fill_fresh(blank(sizes_of("zeros", size), dtype or (out._layout.dtype if out is not None else None), device), 0)

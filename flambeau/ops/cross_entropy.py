@@ -172,7 +172,7 @@ def _check(input: Tensor, target: Tensor, weight: Tensor | None) -> int:
         raise ValueError("Expected 1 or more dimensions (got 0)")
     axis = 0 if len(own) == 1 else 1
     if target._layout.dtype not in (int64, uint8):
-        raise RuntimeError(f"expected scalar type Long but found {target._layout.dtype.scalar_name}")
+        raise RuntimeError(f"expected target dtype to be Long or Byte, but got {target._layout.dtype.scalar_name}")
     if axis == 1:
         if not other or own[0] != other[0]:
             raise ValueError(f"Expected input batch_size ({own[0]}) to match target batch_size ({other[0] if other else 1}).")

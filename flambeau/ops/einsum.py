@@ -16,6 +16,7 @@ from typing import Any, Sequence
 from flambeau.core.declare import composite
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.tensor import Tensor, wrap_dim
+from flambeau.ops.magnitude import vector_norm
 from flambeau.ops.matmul import bmm, matmul, mm
 
 Label = Any     # a letter's number, or ("...", k) for the k-th dimension from the right that an ellipsis covers
@@ -127,7 +128,7 @@ def _sublists(args: Sequence[Any]) -> tuple[list[Tensor], list[list[Label]], lis
                 raise ValueError("einsum(): subscripts in sublist format must be within range [0, 52), but got " + str(number))
             found.append(number)
         return found
-    operands = [x for x in args[:len(args) // 2 * 2:2]]
+    operands = list(args[:len(args) // 2 * 2:2])
     inputs = [labels(x) for x in args[1::2]]
     return operands, inputs, labels(args[-1]) if len(args) % 2 else None
 
@@ -232,8 +233,8 @@ NAMESPACE["einsum"] = einsum
 # ---------------------------------------------------------------- products of more than two, and over given dimensions
 
 
-@composite(method=False, name="tensordot")
-def _tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
+@composite(method=False, out=True)
+def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
     """Sums of products over the last `dims` dimensions of `a` and the first of `b`, or over two lists of dimensions."""
     if isinstance(dims, Tensor):
         if dims.numel() > 1:
@@ -361,9 +362,10 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
 @composite(method=False, function=False, out=True, name="linalg_vecdot")
 def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
     """Sums of conj(x) * y along `dim`, with broadcasting."""
-    for t in (x, y):
-        if not (t._layout.dtype.is_floating_point or t._layout.dtype.is_complex):
-            raise RuntimeError(f"linalg.vecdot: Expected a floating point or complex tensor as input. Got {t._layout.dtype.scalar_name}")
+    for given in (x, y):
+        dtype = given._layout.dtype
+        if not (dtype.is_floating_point or dtype.is_complex):
+            raise RuntimeError(f"linalg.vecdot: Expected a floating point or complex tensor as input. Got {dtype.scalar_name}")
     return ((x.conj() if x.is_complex() else x) * y).sum(dim)
 
 
@@ -503,7 +505,6 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str | None = "us
         raise ValueError(f"{compute_mode} is not a valid value for compute_mode")
     if p == 2 and by_product[compute_mode] and a.shape[-1]:
         return _euclidean(x1, x2)
-    from flambeau.ops.vector_norm import vector_norm
     return vector_norm(x1.unsqueeze(-2) - x2.unsqueeze(-3), p, -1)
 
 

@@ -15,6 +15,7 @@ from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.tensor import Tensor, tensor_from
 from flambeau.ops.gathering import INDEX_TYPES, KernelCheck, first_bad, make_plan, plans
+from flambeau.ops.index import filling
 
 EXPORTED: dict[str, Any] = {}
 
@@ -248,10 +249,19 @@ def one_hot(input: Tensor, num_classes: int = -1) -> Tensor:
         num_classes = int(input.max().item()) + 1
     elif num_classes < 1:
         raise RuntimeError("num_classes should be positive")
-    made = NAMESPACE["zeros"]((*input._layout.shape, num_classes), dtype=int64)
+    out = Layout.contiguous((*input._layout.shape, num_classes), int64, input._layout.device)
+    launch = plans.get(("one_hot", input._layout, out))
+    if launch is None:
+        index = Index(Buffer(2, 0, input._layout.strides), "i64", 1, num_classes)
+        ones = Buffer(1, 0, (0,) * input._layout.ndim)
+        launch = plans["one_hot", input._layout, out] = make_plan(
+            [Move(int64, input._layout.shape, Buffer(0, 0, out.strides[:-1]), ones, (index,), True, wraps=False)], [out],
+            [filling(1, int64, None)._layout, input._layout])
     try:
-        return made.scatter_(-1, input.unsqueeze(-1), 1)
-    except RuntimeError:
+        made = launch(NAMESPACE["zeros"](out.shape, dtype=int64), filling(1, int64, None), input)
+        made._storage.version = 0
+        return made
+    except KernelCheck:
         if int(input.min().item()) < 0:
             raise RuntimeError("Class values must be non-negative.") from None
         raise RuntimeError("Class values must be smaller than num_classes.") from None

@@ -105,6 +105,8 @@ def _check_nonempty(name: str, layout: Layout, dims: Sequence[int]) -> None:
 
 def _check_real(name: str, kernel: str, layout: Layout) -> None:
     if layout.dtype.is_complex:
+        if name in ("argmax", "argmin"):
+            raise RuntimeError(f"{name}(): does not support complex input")
         raise NotImplementedError(f'"{kernel}" not implemented for \'{layout.dtype.scalar_name}\'')
 
 
@@ -112,10 +114,12 @@ def _prepare_extreme(input: Tensor, dim: Any, keepdim: Any, name: str) -> Callab
     layout = input._layout
     _check_real(name, "max_values_cpu" if name == "amax" else "min_values_cpu", layout)
     dims = reduction_dims(name, dim, layout.ndim)
-    if layout.numel == 0 and (dim is None or dim == ()):
-        raise IndexError(f"{name}(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with "
+    if layout.numel == 0 and (dim is None or dim.__class__ in (tuple, list) and not dim):
+        raise RuntimeError(f"{name}(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with "
                          "the 'dim' argument.")
-    _check_nonempty(name, layout, dims)
+    for d in [dim] if dim.__class__ is int else dims:
+        if layout.ndim and layout.shape[d] == 0:
+            raise IndexError(f"{name}(): Expected reduction dim {d} to have non-zero size.")
     return _EXTREME.launcher((input,), dims, (), (name[1:], bool(keepdim)))
 
 
@@ -316,7 +320,7 @@ def aminmax(input: Tensor, *, dim=None, keepdim=False):
     if dim is not None:
         for d in dims:
             if layout.shape[d] == 0:
-                raise IndexError(f"aminmax(): Expected reduction dim {d} to have non-zero size.")
+                raise IndexError(f"aminmax: Expected reduction dim {d} to have non-zero size.")
     return returns.aminmax(_EXTREME((input,), dims, (), ("both", bool(keepdim))))
 
 

@@ -10,16 +10,18 @@ from typing import Any, Sequence
 
 from flambeau.base import geometry
 from flambeau.base.dtype import bool_, iinfo, int32, int64, uint8
-from flambeau.base.layout import Layout
+from flambeau.base.layout import Layout, register_cache
 from flambeau.codegen.move import Buffer, Index, Move
 from flambeau.core import indexing
 from flambeau.core.create import make_tensor
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE
-from flambeau.core.tensor import Tensor, wrap_dim
+from flambeau.core.modes import active, local
+from flambeau.core.tensor import Tensor, tensor_from, wrap_dim
 from flambeau.ops.copy import clone_raw, contiguous
 from flambeau.ops.gathering import INDEX_TYPES, KernelCheck, first_bad, make_plan, plans, rows
 from flambeau.ops.mutating import mutating
+from flambeau.ops.positions import positions
 
 # ---------------------------------------------------------------- x[indices] and x[indices] = values
 
@@ -94,10 +96,33 @@ def _zeros(layout: Layout, g: Tensor) -> Tensor:
     return NAMESPACE["zeros"](layout.shape, dtype=g._layout.dtype, device=g._layout.device)
 
 
+def _leading(layout: Layout, count: int) -> Layout:
+    """A contiguous layout with its first dimensions as one."""
+    if count == 1:
+        return layout
+    found = _merged.get((layout, count))
+    if found is None:
+        rows = 1
+        for n in layout.shape[:count]:
+            rows *= n
+        found = _merged[layout, count] = Layout.contiguous((rows, *layout.shape[count:]), layout.dtype, layout.device)
+    return found
+
+
+_merged: dict[Any, Layout] = register_cache({})
+
+
 def index(input: Tensor, indices: Sequence[Any]) -> Tensor:
     """The elements at the positions that the index tensors name, one per dimension (None: all of it; masks: their true ones)."""
     if input._node is None and len(indices) == 1:
         chosen = indices[0]
+        if chosen is not None and chosen._layout.dtype is bool_ and input._layout.is_contiguous:
+            count = chosen._layout.ndim
+            shape = input._layout.shape
+            if count and chosen._layout.shape == shape[:count] and chosen._layout.is_contiguous:
+                flat = _leading(input._layout, count)
+                return _index(input if flat is input._layout else tensor_from(input._storage, input._offset, flat),
+                              (positions(chosen, flat=True),))
         launch = plans.get(("index", input._layout, chosen._layout)) if chosen is not None else None
         if launch is not None:
             try:
@@ -156,8 +181,27 @@ def index_put(input: Tensor, indices: Sequence[Any], values: Tensor, accumulate:
 
 def index_put_(input: Tensor, indices: Sequence[Any], values: Tensor, accumulate: bool = False) -> Tensor:
     """Write `values` (broadcast) to input[indices]; accumulate: add them to what is there. Returns the tensor."""
+    if not active.count and (not local.grad or input._node is None and values._node is None) and len(indices) == 1 and \
+            indices[0] is not None:
+        chosen = indices[0]
+        dtype = chosen._layout.dtype
+        if dtype in INDEX_TYPES:
+            launch = plans.get(("index_put", input._layout, values._layout, bool(accumulate), chosen._layout))
+            if launch is not None and values._storage is not input._storage:
+                try:
+                    launch(input, values, chosen)
+                except KernelCheck:
+                    raise _bad_index(input, indices) from None
+                return input
+        elif dtype is bool_ and not accumulate and not values._layout.ndim and values._layout.dtype is input._layout.dtype:
+            lead, shape = chosen._layout.shape, input._layout.shape
+            if len(lead) == len(shape):
+                if lead == shape:
+                    return input.masked_fill_(chosen, values)
+            elif lead == shape[:len(lead)]:
+                return input.masked_fill_(chosen.reshape((*lead, *[1] * (len(shape) - len(lead)))), values)
     made = _expanded(input, indices)
-    if all(i is None for i in made):
+    if all([i is None for i in made]):
         return input.add_(values) if accumulate else input.copy_(values)
     return _index_put.in_place(input, made, values, accumulate)
 
@@ -340,12 +384,23 @@ def _(g, dim, index, need, value):
     return mine, None, g.index_select(dim, NAMESPACE["unique"](index)).sum() if need["value"] else None
 
 
+_fillings: dict[Any, Tensor] = {}
+
+
 def filling(value: Any, dtype: Any, device: Any) -> Tensor:
-    """A number as a zero-dim tensor of a dtype; RuntimeError in PyTorch's words where it can't be."""
+    """A number as a zero-dim tensor of a dtype, not to be written to; RuntimeError in PyTorch's words where it can't be one."""
+    found = _fillings.get((value, value.__class__, dtype)) if value else None
+    if found is not None:
+        return found
     if isinstance(value, complex) and not dtype.is_complex:
         raise RuntimeError(f"value cannot be converted to type {_C_NAMES.get(dtype.name, dtype.name)} without overflow")
     made = make_tensor(value)
-    return made if made._layout.dtype is dtype else made.to(dtype)
+    made = made if made._layout.dtype is dtype else made.to(dtype)
+    if value:   # 0.0 and -0.0 are equal, so zeros are made anew
+        if len(_fillings) >= 256:
+            _fillings.clear()
+        _fillings[value, value.__class__, dtype] = made
+    return made
 
 
 _C_NAMES = {"float32": "float", "float64": "double", "int64": "int64_t", "int32": "int", "int16": "int16_t", "int8": "int8_t",

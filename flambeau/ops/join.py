@@ -147,7 +147,17 @@ def cat(tensors: Sequence[Tensor], dim: int = 0, *, out: Tensor | None = None) -
                 break
         else:
             return launch(None, *tensors)
+        made = launch(None, *tensors)
+        _cat.operator.record((tensors, dim, _sizes(tensors, dim)), made)
+        return made
     return _cat_checked(tensors, dim, out)
+
+
+def _sizes(tensors: Sequence[Tensor], dim: int) -> tuple[int, ...]:
+    """How long each tensor is along `dim`; -1 stands for the empty vectors that fit to anything."""
+    ndim = max([x._layout.ndim for x in tensors])
+    at = dim + ndim if -ndim <= dim < 0 else dim
+    return tuple([-1 if x._layout.ndim != ndim else x._layout.shape[at] if at < ndim else 0 for x in tensors])
 
 
 def _cat_checked(tensors: Any, dim: int, out: Tensor | None) -> Tensor:
@@ -156,17 +166,9 @@ def _cat_checked(tensors: Any, dim: int, out: Tensor | None) -> Tensor:
         return overrides.dispatch(cat, [tensors, dim], {} if out is None else {"out": out}, given)
     if not given:
         raise ValueError("torch.cat(): expected a non-empty list of Tensors")
-    ndim = max(x._layout.ndim for x in given)
     if isinstance(dim, str):
         raise NotImplementedError("cat along a named dimension: named tensors are not supported; pass the number of the dimension")
-    wrapped = dim + ndim if -ndim <= dim < 0 else dim
-    # -1 stands for the empty vectors that fit to anything
-    sizes = tuple([-1 if x._layout.ndim != ndim or tuple(x._layout.shape) == (0,) != (ndim,) and ndim > 1 else
-                   x._layout.shape[wrapped] if wrapped < ndim else 0 for x in given])
-    if len(given) == 1 and given[0]._layout.ndim and wrapped < ndim:
-        only = given[0].clone()
-        return only if out is None else _cat(given, dim, sizes, out=out)
-    return _cat(given, dim, sizes, out=out)
+    return _cat(given, dim, _sizes(given, dim), out=out)
 
 
 NAMESPACE.update(cat=cat, concat=cat, concatenate=cat)
@@ -218,6 +220,9 @@ def stack(tensors: Sequence[Tensor], dim: int = 0, *, out: Tensor | None = None)
                 break
         else:
             return launch(None, *tensors)
+        made = launch(None, *tensors)
+        _stack.operator.record((tensors, dim), made)
+        return made
     return _stack_checked(tensors, dim, out)
 
 

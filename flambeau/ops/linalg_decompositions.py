@@ -96,7 +96,6 @@ def _cholesky_gradient(g: Tensor, factor: Tensor, upper: bool) -> Tensor:
     L, gL = (adjoint(factor), adjoint(g)) if upper else (factor, g)
     middle = half_diagonal(matmul(adjoint(L), gL))
     middle = (middle + adjoint(middle)) / 2
-    # the strict lower triangle was counted once: the half of both sides is the Hermitian part
     solved = linalg_solve_triangular(adjoint(L), middle, upper=True)
     return linalg_solve_triangular(L, solved, upper=False, left=False)
 

@@ -13,7 +13,7 @@ from flambeau.base.dtype import float32, float64, get_default_dtype
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import register_cache
 from flambeau.core.declare import composite, operator
-from flambeau.core.derive import NAMESPACE
+from flambeau.core.derive import NAMESPACE, OPERATORS
 from flambeau.core.rows import Rows
 from flambeau.core.tensor import Tensor
 from flambeau.ir import scalar as s
@@ -98,7 +98,7 @@ def _(g, out, x, ord, dim, keepdim, dtype):
     if dtype is not None and dtype is not layout.dtype:
         x = x.to(dtype)
     if order == 0:
-        return NAMESPACE["zeros_like"](x)
+        return None
     if order == 1:
         return x.sgn() * g
     if order == 2:
@@ -116,12 +116,26 @@ def _(g, out, x, ord, dim, keepdim, dtype):
     return x * magnitude.pow(order - 2) * (g / norm.pow(order - 1)).masked_fill(norm.detach() == 0, 0)
 
 
+def _nuclear_norm(input: Tensor, dim: Any, keepdim: bool, dtype: DType | None) -> Tensor:
+    """The sum of the singular values of the matrices in two dimensions."""
+    if dim is not None and (isinstance(dim, int) or len(dim) != 2):
+        raise RuntimeError("norm with order 'nuc' requires two dimensions in dim")
+    first, second = (-2, -1) if dim is None else dim
+    x = input if dtype is None else input.to(dtype)
+    total = OPERATORS["linalg_svdvals"].public(x.movedim((first, second), (-2, -1))).sum(-1)
+    if keepdim:
+        for d in sorted(d % input.dim() for d in (first, second)):
+            total = total.unsqueeze(d)
+    return total
+
+
 @composite(out=True)
 def norm(input: Tensor, p="fro", dim=None, keepdim=False, dtype=None):
     """The vector norm of order p ("fro": 2) over `dim`; "nuc": the sum of the singular values of a matrix."""
     if p == "nuc":
-        from_linalg = NAMESPACE["linalg_nuclear_norm"]
-        return from_linalg(input, dim, keepdim, dtype)
+        return _nuclear_norm(input, dim, keepdim, dtype)
+    if isinstance(p, str) and p != "fro":
+        raise RuntimeError(f"only valid string values are 'fro' and 'nuc', found: {p}")
     return vector_norm(input, 2.0 if p == "fro" or p is None else float(p), dim, keepdim, dtype=dtype)
 
 

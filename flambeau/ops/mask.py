@@ -1,55 +1,24 @@
 """Masks: nonzero, argwhere, masked_fill, masked_select, masked_scatter.
 
-Stands on codegen.compact (positions of true elements), ops.index and core.op.
+Stands on ops.positions (where the true elements are), ops.index and core.op.
 """
 
 from __future__ import annotations
 
-import ctypes
 from typing import Any
 
 from flambeau.base import geometry
 from flambeau.base.dtype import bool_, int64
-from flambeau.base.layout import Layout, register_cache
-from flambeau.codegen import compact
+from flambeau.base.layout import Layout
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.op import NUMBERS, Pointwise
-from flambeau.core.tensor import Tensor, empty_layout, tensor_from, view_of
+from flambeau.core.tensor import Tensor, tensor_from, view_of
 from flambeau.ir.scalar import cast, where
 from flambeau.ops.copy import clone_raw, contiguous, copy_raw
 from flambeau.ops.index import _index, index_put_
 from flambeau.ops.mutating import mutating
-
-_counting: dict[Layout, Any] = register_cache({})
-_writing: dict[Any, Any] = register_cache({})
-
-
-def positions(input: Tensor, flat: bool = False) -> Tensor:
-    """Positions of the elements that are not zero, (number, ndim) int64 in row-major order; flat: (number,), counted in one row."""
-    layout = input._layout
-    if layout.device.type == "meta":
-        raise NotImplementedError("nonzero() on a meta tensor: the size of the result depends on data")
-    ndim = 1 if flat else layout.ndim
-    if not layout.is_contiguous:
-        input = contiguous(tensor_from(input._storage, input._offset, layout))
-        layout = input._layout
-    total, starts = 0, None
-    if layout.numel:
-        count = _counting.get(layout)
-        if count is None:
-            counts = Layout.contiguous((-(-layout.numel // compact.CHUNK) + 1,), int64, layout.device)
-            count = _counting[layout] = (compact.counting_plan(layout, counts), (counts.numel - 1) * 8)
-        starts = count[0](None, input)
-        total = ctypes.c_int64.from_address(starts._storage.ptr + count[1]).value
-    out = Layout.contiguous((total,) if flat else (total, ndim), int64, layout.device)
-    if not total or not ndim:
-        return empty_layout(out)
-    write = _writing.get((layout, total, flat))
-    if write is None:
-        write = _writing[layout, total, flat] = compact.writing_plan(layout, out, ndim)
-    return write(None, input, starts)
-
+from flambeau.ops.positions import positions
 
 @operator(out=True, name="nonzero")
 def _nonzero(input: Tensor) -> Tensor:

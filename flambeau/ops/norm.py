@@ -327,11 +327,16 @@ def native_batch_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None,
     """
     layout = input._layout
     _check_floating("batch_norm", input)
-    channels = layout.shape[1]
+    if layout.ndim < 2 and layout.numel:
+        raise RuntimeError(f"Expected at least 2 dimensions for input tensor but received {layout.ndim}")
+    channels = layout.shape[1] if layout.ndim > 1 else 0
     if (running_mean is None or running_var is None) and not training:
         raise RuntimeError(f"running_{'mean' if running_mean is None else 'var'} must be defined in evaluation mode")
     _check_channels(input, channels, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
-    after = layout.ndim - 2
+    after = max(layout.ndim - 2, 0)
+    if not layout.numel:
+        nothing = Layout.contiguous((channels,), compute_dtype(layout.dtype), layout.device)
+        return input.clone(), empty_layout(nothing), empty_layout(nothing)
     if not training:
         out = _frozen(input, column(weight, after), column(bias, after), column(running_mean, after), column(running_var, after),
                       float(eps))
@@ -384,9 +389,11 @@ def _wide_column(vector: Tensor | None, after: int) -> Tensor | None:
 @native_batch_norm.vjp
 def _(gs, outs, input, weight, bias, running_mean, running_var, training, eps, need):
     layout = input._layout
+    g = gs[0]
+    if not layout.numel:
+        return g, *[None if p is None else NAMESPACE["zeros_like"](p) for p in (weight, bias)], None, None
     over, after = (0, *range(2, layout.ndim)), layout.ndim - 2
     channels = layout.shape[1]
-    g = gs[0]
     if modes.local.grad or g is None:
         return _batch_gradients_by_operators(gs, input, weight, bias, running_mean, running_var, training, eps, need)
     if training:

@@ -56,7 +56,7 @@ def _prepare_scan(input: Tensor, dim: Any, kind: str, dtype: DType | None) -> Ca
         if result.is_complex:
             raise NotImplementedError("logcumsumexp of complex numbers is not implemented; use input.exp().cumsum(dim).log()")
         raise NotImplementedError(f'"logcumsumexp_out_cpu" not implemented for \'{result.scalar_name}\'')
-    d = one_dim(f"cum{kind}", dim, layout.ndim)
+    d = one_dim("logcumsumexp" if kind == "logsumexp" else f"cum{kind}", dim, layout.ndim)
     launch = _SCAN.launcher((input,), (d,) if layout.ndim else (), (), (kind, result))
     return lambda input: launch(None, input)
 
@@ -147,6 +147,9 @@ def logcumsumexp(input: Tensor, dim):
 def _(g, out, input, dim):
     if not g.dim():
         return g
+    if modes.local.grad:
+        shift = out.detach().amax(dim, True)
+        return _reversed_sums(g * (shift - out).exp(), dim) * (input - shift).exp()
     nothing = float("-inf")
     positive = g.detach() > 0
     up = (g.abs().log().masked_fill(positive.logical_not(), nothing) - out).flip(dim).logcumsumexp(dim).flip(dim)
@@ -221,14 +224,15 @@ def diff(input: Tensor, n=1, dim=-1, prepend: Tensor | None = None, append: Tens
     if n < 0:
         raise RuntimeError(f"order must be non-negative but got {n}")
     d = one_dim("diff", dim, layout.ndim)
+    if n == 0:
+        return input.clone()
     parts = [x for x in (prepend, input, append) if x is not None]
     for x in parts:
         if x._layout.ndim != layout.ndim:
             raise RuntimeError("diff expects prepend or append to be the same dimension as input")
     x = NAMESPACE["cat"](parts, d) if len(parts) > 1 else input
-    n = min(n, x._layout.shape[d])
-    for _ in range(n):
+    for _ in range(min(n, x._layout.shape[d])):
         size = x._layout.shape[d] - 1
         after, before = x.narrow(d, 1, size), x.narrow(d, 0, size)
         x = NAMESPACE["logical_xor"](after, before) if x._layout.dtype is bool_ else after - before
-    return x.clone() if n == 0 else x
+    return x

@@ -17,7 +17,7 @@ from flambeau.core.declare import composite
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.tensor import Tensor, empty_layout, wrap_dim
 from flambeau.ops.copy import contiguous
-from flambeau.ops.mask import positions
+from flambeau.ops.positions import positions
 from flambeau.ops.sort import _sorted
 
 

@@ -1,0 +1,1 @@
+"""torch.ao: architecture optimisation; see flambeau.ao.quantization."""

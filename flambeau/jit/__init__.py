@@ -1,0 +1,190 @@
+"""torch.jit: TorchScript is not there. Decorators that mark functions for it work as in a program that never scripts."""
+
+from __future__ import annotations
+
+import builtins
+import warnings
+from collections.abc import Callable
+from contextlib import contextmanager
+from typing import Any, Final, NamedTuple
+
+from flambeau.core import absent as _absent
+
+_ADVICE = ("flambeau has no TorchScript; call the Python function or module itself, and save weights with torch.save(module.state_dict())")
+globals().update(_absent.all_of(
+    "jit.", _ADVICE,
+    "script trace trace_module load save freeze optimize_for_inference run_frozen_optimizations script_method interface "
+    "export_opnames last_executed_optimized_graph set_fusion_strategy jit_module_from_flatbuffer save_jit_module_to_flatbuffer",
+    "CompilationUnit ScriptFunction ScriptModule RecursiveScriptModule TracedModule TopLevelTracedModule"))
+
+
+class Error(RuntimeError):
+    """An error inside a script."""
+
+
+class TracerWarning(Warning):
+    """A warning while tracing."""
+
+
+class TracingCheckError(Exception):
+    """A trace that does not repeat."""
+
+
+class ScriptWarning(Warning):
+    """A warning while scripting."""
+
+
+class Attribute(NamedTuple):
+    """A value with its type, for a script module's attributes."""
+
+    value: Any
+    type: Any
+
+
+class Future:
+    """The result of `fork`, which is there already."""
+
+    def __init__(self, value: Any = None):
+        self.result = value
+
+    def wait(self) -> Any:
+        """The result."""
+        return self.result
+
+    def value(self) -> Any:
+        """The result."""
+        return self.result
+
+    def done(self) -> bool:
+        """True."""
+        return True
+
+    def then(self, callback: Callable[[Any], Any]) -> Future:
+        """The Future of callback(self)."""
+        return Future(callback(self))
+
+    def set_result(self, result: Any) -> None:
+        """Give the result."""
+        self.result = result
+
+
+def fork(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Future:
+    """func(*args, **kwargs) as a Future; it runs at once, as in an unscripted program."""
+    return Future(func(*args, **kwargs))
+
+
+def wait(future: Future) -> Any:
+    """The result of a Future."""
+    return future.wait()
+
+
+def is_scripting() -> bool:
+    """False."""
+    return False
+
+
+def is_tracing() -> bool:
+    """False."""
+    return False
+
+
+def export(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """Mark a method that scripting would keep; gives it back."""
+    fn._torchscript_modifier = "export"  # type: ignore[attr-defined]
+    return fn
+
+
+def unused(fn: Any) -> Any:
+    """Mark a function that scripting would replace by an error; gives it back."""
+    if isinstance_property(fn):
+        return fn
+    fn._torchscript_modifier = "unused (ignored and replaced with raising of an exception)"
+    return fn
+
+
+def isinstance_property(fn: Any) -> bool:
+    """Whether it is a property, which is left as it is."""
+    return builtins.isinstance(fn, property)
+
+
+def ignore(drop: Any = False, **kwargs: Any) -> Any:
+    """Mark a function that scripting would leave to Python; with or without parentheses. Gives it back."""
+    if callable(drop):
+        drop._torchscript_modifier = "ignore (leave as a call to Python, cannot be torch.jit.save'd)"  # type: ignore[attr-defined]
+        return drop
+    if not builtins.isinstance(drop, bool):
+        raise RuntimeError(f"Argument to @torch.jit.ignore must be a bool or a function but got {drop}")
+    if "drop_on_export" in kwargs:
+        warnings.warn("ignore(drop_on_export=True) has been deprecated. TorchScript will now drop the function call on compilation. "
+                      "Use torch.jit.unused now. {}", category=FutureWarning, stacklevel=2)
+
+    def mark(fn: Any) -> Any:
+        fn._torchscript_modifier = "ignore (leave as a call to Python, cannot be torch.jit.save'd)"
+        return fn
+    return mark
+
+
+def script_if_tracing(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """The function itself: nothing is traced."""
+    return fn
+
+
+def _overload(func: Callable[..., Any]) -> Callable[..., Any]:
+    """Mark one of the signatures of a scripted function; gives it back."""
+    return func
+
+
+_overload_method = _overload
+
+
+def annotate(the_type: Any, the_value: Any) -> Any:
+    """The value; the type is for scripts."""
+    return the_value
+
+
+def isinstance(obj: Any, target_type: Any) -> bool:
+    """Whether an object is of a type, which may be a generic such as list[int] (whose items are then looked at)."""
+    from typing import Union, get_args, get_origin
+    if builtins.isinstance(target_type, tuple):
+        return any(isinstance(obj, each) for each in target_type)
+    origin, arguments = get_origin(target_type), get_args(target_type)
+    if origin is None:
+        return target_type is Any or obj is None and target_type is None or target_type is not None and builtins.isinstance(obj, target_type)
+    if origin is Union or str(origin) == "<class 'types.UnionType'>":
+        return any(isinstance(obj, each if each is not type(None) else None) for each in arguments)
+    if not builtins.isinstance(obj, origin):
+        return False
+    if origin is tuple:
+        return len(obj) == len(arguments) and all(isinstance(x, t) for x, t in zip(obj, arguments))
+    if origin is dict:
+        return all(isinstance(k, arguments[0]) and isinstance(v, arguments[1]) for k, v in obj.items())
+    return all(isinstance(x, arguments[0]) for x in obj)
+
+
+def enable_onednn_fusion(enabled: bool) -> None:
+    """Nothing is fused for scripts."""
+
+
+def onednn_fusion_enabled() -> bool:
+    """False."""
+    return False
+
+
+@contextmanager
+def optimized_execution(should_optimize: bool) -> Any:
+    """Context without effect: there are no scripts to optimise."""
+    yield
+
+
+class strict_fusion:
+    """Context without effect outside scripts."""
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, *exception: object) -> None:
+        return None
+
+
+__all__ = ["Attribute", "Error", "Final", "Future", "annotate", "export", "fork", "ignore", "is_scripting", "is_tracing", "isinstance",
+           "script_if_tracing", "unused", "wait"]

@@ -1,0 +1,559 @@
+"""Linear systems, inverses, determinants, pseudo-inverses, functions of matrices; the operators of torch.linalg that are no
+factorization (ops.linalg_decompositions) and no norm (ops.vector_norm).
+
+Values come from numpy.linalg and ops.lapack; the rules are in differentiable operators. flambeau.linalg re-exports them.
+"""
+
+from __future__ import annotations
+
+import math
+import operator as python_operator
+from typing import Any, Sequence
+
+import numpy as np
+
+from flambeau.base import geometry
+from flambeau.base.dtype import finfo
+from flambeau.core import returns
+from flambeau.core.create import copy_array
+from flambeau.core.declare import composite, operator
+from flambeau.core.derive import NAMESPACE
+from flambeau.core.tensor import Tensor
+from flambeau.ops import lapack
+from flambeau.ops.linalg_decompositions import (
+    floating, linalg_eigvalsh, linalg_solve_triangular, linalg_svd, linalg_svdvals, matrices, refused, square, values_of)
+from flambeau.ops.matmul import adjoint, matmul
+
+# ---------------------------------------------------------------- solve
+
+
+def _solve_arrays(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(X, info) of A X = B; matrices without an inverse give inf or NaN and an info that is not 0."""
+    try:
+        return np.linalg.solve(a, b), np.zeros(a.shape[:-2], np.int32)
+    except np.linalg.LinAlgError:
+        factors, pivots, info = lapack.lu(a)
+        order = lapack.permutation(pivots, a.shape[-1])
+        batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+        moved = np.take_along_axis(np.broadcast_to(b, batch + b.shape[-2:]),
+                                   np.broadcast_to(order[..., None], batch + (a.shape[-1], b.shape[-1])), axis=-2)
+        lower = lapack.solve_triangular(factors, moved, False, True)
+        return lapack.solve_triangular(factors, lower, True, False), info
+
+
+@operator(method=False, function=False, node="LinalgSolveExBackward0")
+def _solve(A: Tensor, B: Tensor, left: bool):
+    """A and B are batches of matrices."""
+    a, b = values_of(A), values_of(B)
+    if left:
+        made, info = _solve_arrays(a, b)
+    else:
+        made, info = _solve_arrays(np.swapaxes(a, -2, -1), np.swapaxes(b, -2, -1))
+        made = np.swapaxes(made, -2, -1)
+    return copy_array(made), copy_array(np.asarray(info))
+
+
+@_solve.vjp
+def _(gs, outs, A, left, need):
+    if gs[0] is None:
+        return None, None
+    out = outs[0]
+    gB = _solve(adjoint(A), gs[0], left)[0]
+    gA = None
+    if need["A"]:
+        gA = -matmul(gB, adjoint(out)) if left else -matmul(adjoint(out), gB)
+    return gA, gB
+
+
+def _is_vector(A: Tensor, B: Tensor) -> bool:
+    a, b = A._layout, B._layout
+    return b.ndim == 1 or (a.ndim - 1 == b.ndim and a.shape[:-1] == b.shape)
+
+
+def _solution(name: str, A: Tensor, B: Tensor, left: bool) -> tuple[Tensor, Tensor]:
+    floating(name, A)
+    square(name, A)
+    if A._layout.dtype is not B._layout.dtype:
+        raise RuntimeError(f"{name}: Expected A and B to have the same dtype, but found A of type {A._layout.dtype.scalar_name} and B of "
+                           f"type {B._layout.dtype.scalar_name} instead")
+    vector = _is_vector(A, B)
+    if vector and not left:
+        raise RuntimeError(f"{name}: Vector broadcasting of the left hand side is not supported for left=False. In this case "
+                           f"{name} is equivalent to B / A.squeeze(-1)")
+    right = B.unsqueeze(-1) if vector else B
+    matrices(name, right, "B")
+    n = A._layout.shape[-1]
+    if right._layout.shape[-2 if left else -1] != n:
+        rows, columns = right._layout.shape[-2:]
+        shapes = f"({n}x{n} and {rows}x{columns})" if left else f"({rows}x{columns} and {n}x{n})"
+        raise RuntimeError(f"{name}: Incompatible shapes of A and B for the equation {'AX = B' if left else 'XA = B'} {shapes}")
+    made, info = _solve(A, right, left)
+    return (made.squeeze(-1) if vector else made), info
+
+
+@composite(method=False, function=False, out=True)
+def linalg_solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False):
+    """(X, info) with A X = B (X A = B if not `left`); info is not 0 where A has no inverse."""
+    made, info = _solution("linalg.solve", A, B, left)
+    if check_errors:
+        _check_solved("torch.linalg.solve_ex", info)
+    return returns.linalg_solve_ex((made, info))
+
+
+def _check_solved(name: str, info: Tensor) -> None:
+    array = values_of(info)
+    if array.any():
+        raise refused(name, array, "The solver failed because the input matrix is singular.")
+
+
+@composite(method=False, function=False, out=True)
+def linalg_solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
+    """X with A X = B: (*, n, n) by (*, n, k), or by vectors (*, n); LinAlgError if a matrix has no inverse."""
+    made, info = _solution("linalg.solve", A, B, left)
+    _check_solved("torch.linalg.solve", info)
+    return made
+
+
+@composite(out=True)
+def triangular_solve(b: Tensor, A: Tensor, upper: bool = True, transpose: bool = False, unitriangular: bool = False):
+    """(X, A) with A X = b for triangular A; see linalg.solve_triangular."""
+    for name, x in (("b", b), ("A", A)):
+        if x._layout.ndim < 2:
+            raise RuntimeError(f"torch.triangular_solve: Expected {name} to have at least 2 dimensions, but it has {x._layout.ndim} "
+                               "dimensions instead")
+    matrix = A.transpose(-2, -1) if transpose else A
+    made = linalg_solve_triangular(matrix, b, upper=upper != transpose, unitriangular=unitriangular)
+    batch = geometry.broadcast(A._layout.shape[:-2], b._layout.shape[:-2])
+    return returns.triangular_solve((made, A.expand(*batch, *A._layout.shape[-2:]).clone()))
+
+
+@operator(out=True, node="CholeskySolveBackward0")
+def cholesky_solve(B: Tensor, L: Tensor, upper: bool = False):
+    """X with A X = B, where L is the Cholesky factor of A (upper if so said)."""
+    for x in (B, L):
+        if x._layout.ndim < 2:
+            raise RuntimeError(f"{'b' if x is B else 'u'} should have at least 2 dimensions, but has {x._layout.ndim} dimensions instead")
+    a = values_of(L)
+    a = np.swapaxes(a, -2, -1).conj() if upper else a
+    middle = lapack.solve_triangular(a, values_of(B), False, False)
+    return copy_array(lapack.solve_triangular(np.swapaxes(a, -2, -1).conj(), middle, True, False))
+
+
+@cholesky_solve.vjp
+def _(g, out, L, upper, need):
+    gB = cholesky_solve(g, L, upper)
+    gL = None
+    if need["L"]:
+        both = matmul(gB, adjoint(out))
+        both = both + adjoint(both)
+        gL = -matmul(L, both) if upper else -matmul(both, L)
+    return gB, gL
+
+
+@operator(out=True, node="CholeskyInverseBackward0")
+def cholesky_inverse(L: Tensor, upper: bool = False):
+    """The inverse of A from its Cholesky factor."""
+    square("cholesky_inverse", L)
+    a = values_of(L)
+    a = np.swapaxes(a, -2, -1).conj() if upper else a
+    half = lapack.solve_triangular(a, np.eye(a.shape[-1], dtype=a.dtype), False, False)
+    return copy_array(np.swapaxes(half, -2, -1).conj() @ half)
+
+
+@cholesky_inverse.vjp
+def _(g, out, L, upper):
+    both = matmul(out, matmul(g + adjoint(g), out))
+    return -matmul(L, both) if upper else -matmul(both, L)
+
+
+@composite(method=False, function=False, out=True)
+def linalg_lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoint: bool = False) -> Tensor:
+    """X with A X = B (or X A = B, or with the adjoint of A) from the results of lu_factor."""
+    floating("torch.linalg.lu_solve", LU)
+    square("torch.linalg.lu_solve", LU, "LU")
+    if LU._layout.dtype is not B._layout.dtype:
+        raise RuntimeError("linalg.lu_solve: Expected LU and B to have the same dtype, but found LU of type "
+                           f"{LU._layout.dtype.scalar_name} and B of type {B._layout.dtype.scalar_name} instead")
+    P = _permutation(pivots, LU)
+    if not left:
+        # X A = B is A^H X^H = B^H
+        return _adjoint(linalg_lu_solve(LU, pivots, _adjoint(B), left=True, adjoint=not adjoint))
+    if adjoint:
+        made = linalg_solve_triangular(_adjoint(LU), B, upper=False)
+        made = linalg_solve_triangular(_adjoint(LU), made, upper=True, unitriangular=True)
+        return matmul(P, made)
+    made = linalg_solve_triangular(LU, matmul(P.transpose(-2, -1), B), upper=False, unitriangular=True)
+    return linalg_solve_triangular(LU, made, upper=True)
+
+
+_adjoint = adjoint
+
+
+def _permutation(pivots: Tensor, LU: Tensor) -> Tensor:
+    n = LU._layout.shape[-1]
+    order = lapack.permutation(values_of(pivots), n)
+    P = np.zeros((*order.shape, n), LU._layout.dtype.numpy)
+    np.put_along_axis(P, order[..., None, :], 1, axis=-2)
+    return copy_array(P)
+
+
+@composite(out=True)
+def lu_solve(b: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
+    """See linalg.lu_solve."""
+    return linalg_lu_solve(LU_data, LU_pivots, b)
+
+
+# ---------------------------------------------------------------- inverses
+
+
+@operator(method=False, function=False, out=True, node="LinalgInvExBackward0")
+def linalg_inv_ex(A: Tensor, *, check_errors: bool = False):
+    """(inverse, info); info is not 0 where there is none."""
+    floating("linalg.inv", A)
+    square("linalg.inv", A)
+    a = values_of(A)
+    try:
+        made, info = np.linalg.inv(a), np.zeros(a.shape[:-2], np.int32)
+    except np.linalg.LinAlgError:
+        made, info = _solve_arrays(a, np.eye(a.shape[-1], dtype=a.dtype))
+    if check_errors and info.any():
+        raise refused("torch.linalg.inv_ex", info, _NO_INVERSE)
+    return returns.linalg_inv_ex((copy_array(made), copy_array(np.asarray(info))))
+
+
+_NO_INVERSE = "The diagonal element {} is zero, the inversion could not be completed because the input matrix is singular."
+
+
+@linalg_inv_ex.vjp
+def _(gs, outs):
+    if gs[0] is None:
+        return None
+    inverse = adjoint(outs[0])
+    return -matmul(inverse, matmul(gs[0], inverse))
+
+
+@composite(method=False, function=False, out=True)
+def linalg_inv(A: Tensor) -> Tensor:
+    """The inverse of square matrices; LinAlgError where there is none."""
+    made, info = linalg_inv_ex(A)
+    array = values_of(info)
+    if array.any():
+        raise refused("linalg.inv", array, _NO_INVERSE)
+    return made
+
+
+@composite(out=True)
+def inverse(input: Tensor) -> Tensor:
+    """See linalg.inv."""
+    return linalg_inv(input)
+
+
+@operator(method=False, function=False, node="LinalgPinvBackward0")
+def _pinv(A: Tensor, tolerance: np.ndarray, hermitian: bool):
+    """tolerance: the singular values up to which a matrix counts as having none, (*)."""
+    a = values_of(A)
+    if hermitian:
+        values, U = np.linalg.eigh(a)
+        left, right = U, np.swapaxes(U, -2, -1).conj()
+    else:
+        U, values, right = np.linalg.svd(a, full_matrices=False)
+        left, right = np.swapaxes(right, -2, -1).conj(), np.swapaxes(U, -2, -1).conj()
+    keep = np.abs(values) > np.asarray(tolerance)[..., None]
+    inverse = np.where(keep, 1 / np.where(keep, values, 1), 0).astype(values.dtype)
+    return copy_array((left * inverse[..., None, :] @ right).astype(a.dtype))
+
+
+@_pinv.vjp
+def _(g, out, A):
+    return _pinv_gradient(g, out, A)
+
+
+def _pinv_gradient(g: Tensor, P: Tensor, A: Tensor) -> Tensor:
+    """Golub and Pereyra's derivative for matrices of constant rank, transposed."""
+    Ph, gh = adjoint(P), adjoint(g)
+    made = -matmul(Ph, matmul(g, Ph))
+    first = matmul(gh, matmul(P, Ph))
+    made = made + first - matmul(A, matmul(P, first))
+    second = matmul(matmul(Ph, P), gh)
+    return made + second - matmul(matmul(second, P), A)
+
+
+def _tolerances(name: str, A: Tensor, atol: Any, rtol: Any, largest: Any) -> np.ndarray:
+    """max(atol, rtol * largest); rtol is max(m, n) * eps unless one of them is given."""
+    def array(x: Any) -> Any:
+        return values_of(x) if isinstance(x, Tensor) else x
+    dtype = A._layout.dtype
+    if rtol is None:
+        default = finfo(dtype).eps * max(A._layout.shape[-2:])
+        rtol = default if atol is None else np.where(np.asarray(array(atol)) > 0, 0.0, default)
+    return np.maximum(0.0 if atol is None else array(atol), array(rtol) * largest)
+
+
+def _largest(A: Tensor, hermitian: bool) -> np.ndarray:
+    a = values_of(A)
+    if not a.size:
+        return np.zeros(a.shape[:-2])
+    values = np.abs(np.linalg.eigvalsh(a)) if hermitian else np.linalg.svd(a, compute_uv=False)
+    return values.max(-1)
+
+
+def linalg_pinv(A: Tensor, rcond: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None,
+                out: Tensor | None = None) -> Tensor:
+    """The Moore-Penrose inverse of (*, m, n): (*, n, m). Singular values up to max(atol, rtol * largest) count as zero."""
+    floating("linalg.pinv", A)
+    matrices("linalg.pinv", A)
+    if hermitian:
+        square("linalg.pinv", A)
+    if A._layout.numel == 0:
+        *batch, m, n = A._layout.shape
+        made = A.transpose(-2, -1).reshape(*batch, n, m).clone()
+    else:
+        made = _pinv(A, _tolerances("linalg.pinv", A, atol, rcond if rtol is None else rtol, _largest(A.detach(), hermitian)), hermitian)
+    return made if out is None else out.copy_(made)
+
+
+def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
+    """See linalg.pinv."""
+    return linalg_pinv(input, rcond)
+
+
+NAMESPACE["pinverse"] = pinverse
+setattr(Tensor, "pinverse", pinverse)
+
+
+def linalg_matrix_rank(A: Tensor, tol: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None,
+                       out: Tensor | None = None) -> Tensor:
+    """How many singular values (or absolute eigenvalues) are above max(atol, rtol * largest); int64."""
+    matrices("linalg.matrix_rank", A)
+    A = A.detach()
+    values = linalg_eigvalsh(A).abs() if hermitian else linalg_svdvals(A)
+    array = values_of(values)
+    if tol is not None:
+        atol, rtol = tol, 0.0
+    largest = array.max(-1) if array.shape[-1] else np.zeros(array.shape[:-1])
+    limit = _tolerances("linalg.matrix_rank", A, atol, rtol, largest)
+    made = copy_array(np.asarray((array > np.asarray(limit)[..., None]).sum(-1), np.int64))
+    return made if out is None else out.copy_(made)
+
+
+# ---------------------------------------------------------------- least squares
+
+
+@operator(method=False, function=False, node="LinalgLstsqBackward0")
+def _least_squares(A: Tensor, B: Tensor, rcond: float):
+    U, values, Vh = np.linalg.svd(values_of(A), full_matrices=False)
+    keep = values > rcond * values.max(-1, keepdims=True, initial=0)
+    inverse = np.where(keep, 1 / np.where(keep, values, 1), 0).astype(values.dtype)
+    middle = inverse[..., None] * (np.swapaxes(U, -2, -1).conj() @ values_of(B))
+    return copy_array(np.swapaxes(Vh, -2, -1).conj() @ middle)
+
+
+@_least_squares.vjp
+def _(g, A, B, rcond, need):
+    P = linalg_pinv(A, rtol=rcond)
+    return (_pinv_gradient(matmul(g, adjoint(B)), P, A) if need["A"] else None, matmul(adjoint(P), g) if need["B"] else None)
+
+
+def linalg_lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | None = None) -> Any:
+    """(solution, residuals, rank, singular_values) of the least squares problems min |A X - B|, least norm if there are many.
+
+    driver: "gelsy" (the default), "gels" (full rank is assumed), "gelsd", "gelss" (with singular values).
+    """
+    name = "torch.linalg.lstsq"
+    matrices(name, A, "input")
+    floating(name, A)
+    if driver not in (None, "gels", "gelsy", "gelsd", "gelss"):
+        raise RuntimeError(f"{name}: parameter `driver` should be one of (gels, gelsy, gelsd, gelss)")
+    driver = driver or "gelsy"
+    if A._layout.dtype is not B._layout.dtype:
+        raise RuntimeError(f"{name}: Expected input and other to have the same dtype, but got input's dtype "
+                           f"{A._layout.dtype.scalar_name} and other's dtype {B._layout.dtype.scalar_name}")
+    vector = _is_vector(A, B)
+    right = B.unsqueeze(-1) if vector else B
+    m, n = A._layout.shape[-2:]
+    if right._layout.shape[-2] != m:
+        raise RuntimeError(f"{name}: input.size(-2) should match other.size(-{1 if vector else 2})")
+    epsilon = finfo(A._layout.dtype).eps * max(m, n)
+    limit = epsilon if rcond is None else epsilon if rcond < 0 else rcond
+    made = _least_squares(A, right, limit)
+    empty = A.new_empty([0])
+    values = linalg_svdvals(A.detach())
+    array = values_of(values)
+    rank = (array > limit * array.max(-1, keepdims=True, initial=0)).sum(-1)
+    residuals = empty
+    if m > n and driver != "gelsy" and (driver == "gels" or (rank == n).all()):
+        difference = matmul(A, made) - right
+        residuals = (difference.abs() if difference.is_complex() else difference).square().sum(-2)
+    ranks = copy_array(np.asarray(rank, np.int64)) if driver != "gels" else empty.long()
+    return returns.linalg_lstsq((made.squeeze(-1) if vector else made, residuals, ranks,
+                                 values if driver in ("gelsd", "gelss") else values.new_empty([0])))
+
+
+# ---------------------------------------------------------------- determinants
+
+
+@operator(method=False, function=False, out=True, node="LinalgDetBackward0")
+def linalg_det(A: Tensor):
+    """The determinants of square matrices: (*, n, n) gives (*)."""
+    floating("linalg.det", A)
+    square("linalg.det", A)
+    return copy_array(np.asarray(np.linalg.det(values_of(A)), A._layout.dtype.numpy))
+
+
+@linalg_det.vjp
+def _(g, out, A):
+    if not A._layout.numel:
+        return A * 0
+    values = values_of(out.detach())
+    scaled = (g * (out.conj() if out.is_complex() else out))
+    if np.all(values != 0):
+        return scaled[..., None, None] * adjoint(linalg_inv_ex(A)[0])
+    return g[..., None, None] * _cofactors(A)
+
+
+def _cofactors(A: Tensor) -> Tensor:
+    """The conjugated cofactors, also of singular matrices: det(U Vh) U diag(products of the other singular values) Vh."""
+    U, S, Vh = linalg_svd(A, False)
+    n = S._layout.shape[-1]
+    others = NAMESPACE["stack"]([NAMESPACE["cat"]([S[..., :i], S[..., i + 1:]], -1).prod(-1) for i in range(n)], -1)
+    phase = linalg_det(matmul(U, Vh).detach())
+    phase = phase.conj() if phase.is_complex() else phase
+    return phase[..., None, None] * matmul(U * others.unsqueeze(-2), Vh)
+
+
+@composite()
+def det(input: Tensor) -> Tensor:
+    """See linalg.det."""
+    return linalg_det(input)
+
+
+@operator(method=False, function=False, out=True, node="LinalgSlogdetBackward0")
+def linalg_slogdet(A: Tensor):
+    """(sign, logabsdet): the determinant's sign (or phase) and the logarithm of its size."""
+    floating("linalg.slogdet", A)
+    square("linalg.slogdet", A)
+    sign, size = np.linalg.slogdet(values_of(A))
+    dtype = A._layout.dtype
+    return returns.linalg_slogdet((copy_array(np.asarray(sign, dtype.numpy)),
+                                   copy_array(np.asarray(size, (dtype.to_real() if dtype.is_complex else dtype).numpy))))
+
+
+@linalg_slogdet.vjp
+def _(gs, outs, A):
+    gsign, gsize = gs
+    if A.is_complex():
+        scale: Any = 0 if gsize is None else gsize.to(A.dtype)
+        if gsign is not None:
+            turn = (gsign.conj() * outs[0]).imag
+            scale = scale - NAMESPACE["complex"](turn * 0, turn)
+    else:
+        scale = gsize
+    if scale is None:
+        return A * 0
+    return scale[..., None, None] * adjoint(linalg_inv_ex(A)[0])
+
+
+@composite(out=True)
+def slogdet(input: Tensor):
+    """See linalg.slogdet."""
+    return returns.slogdet(tuple(linalg_slogdet(input)))
+
+
+@composite()
+def logdet(input: Tensor) -> Tensor:
+    """The logarithm of the determinant; NaN for a negative one, -inf for a singular matrix."""
+    floating("logdet", input)
+    square("logdet", input)
+    sign, size = linalg_slogdet(input)
+    if input.is_complex():
+        return sign.log() + size
+    return NAMESPACE["where"]((sign == -1).detach(), math.nan, size)
+
+
+# ---------------------------------------------------------------- powers and the exponential
+
+
+@composite(method=False, function=False, out=True)
+def linalg_matrix_power(A: Tensor, n: int) -> Tensor:
+    """The n-th power of square matrices; negative ones of the inverse."""
+    square("linalg.matrix_power", A)
+    n = python_operator.index(n)
+    if n == 0:
+        return NAMESPACE["eye"](A._layout.shape[-1], dtype=A.dtype).expand(*A._layout.shape).clone()
+    if n < 0:
+        A, n = linalg_inv(A), -n
+    made = None
+    while n:
+        if n & 1:
+            made = A if made is None else matmul(made, A)
+        n >>= 1
+        if n:
+            A = matmul(A, A)
+    return made.clone() if made is A else made  # type: ignore[union-attr,return-value]
+
+
+@composite(out=True)
+def matrix_power(input: Tensor, n: int) -> Tensor:
+    """See linalg.matrix_power."""
+    return linalg_matrix_power(input, n)
+
+
+@operator(method=False, function=False, node="LinalgMatrixExpBackward0")
+def linalg_matrix_exp(A: Tensor):
+    """The exponential of square matrices."""
+    floating("linalg.matrix_exp", A)
+    square("linalg.matrix_exp", A)
+    return copy_array(lapack.exponential(values_of(A)))
+
+
+@linalg_matrix_exp.vjp
+def _(g, A):
+    # the derivative in the direction of g stands in the corner of the exponential of [[A^H, g], [0, A^H]]
+    n = A._layout.shape[-1]
+    turned = adjoint(A)
+    cat = NAMESPACE["cat"]
+    zeros = turned.detach() * 0
+    return linalg_matrix_exp(cat([cat([turned, g], -1), cat([zeros, turned], -1)], -2))[..., :n, n:]
+
+
+@composite()
+def matrix_exp(input: Tensor) -> Tensor:
+    """See linalg.matrix_exp."""
+    return linalg_matrix_exp(input)
+
+
+# ---------------------------------------------------------------- tensors as matrices, diagonals
+
+
+@composite(method=False, function=False, out=True)
+def linalg_tensorinv(A: Tensor, ind: int = 2) -> Tensor:
+    """The inverse of A taken as a matrix of its first `ind` dimensions by the others."""
+    if ind <= 0:
+        raise RuntimeError("Expected a strictly positive integer for 'ind'")
+    shape = A._layout.shape
+    rows, columns = math.prod(shape[:ind]), math.prod(shape[ind:])
+    if rows != columns:
+        raise RuntimeError(f"Expected self to satisfy the requirement prod(self.shape[ind:]) == prod(self.shape[:ind]), but got {columns} "
+                           f"!= {rows}")
+    return linalg_inv(A.reshape(rows, columns)).reshape(*shape[ind:], *shape[:ind])
+
+
+@composite(method=False, function=False, out=True)
+def linalg_tensorsolve(A: Tensor, B: Tensor, dims: Sequence[int] | None = None) -> Tensor:
+    """X with tensordot(A, X, X.ndim) = B; `dims` of A are moved to the end first."""
+    if dims is not None:
+        ndim = A._layout.ndim
+        A = A.movedim(list(dims), list(range(ndim - len(dims), ndim)))
+    shape = A._layout.shape[B._layout.ndim:]
+    size = math.prod(shape)
+    if math.prod(A._layout.shape[:B._layout.ndim]) != size:
+        raise RuntimeError(f"Expected self to satisfy the requirement prod(self.shape[other.ndim:]) == prod(self.shape[:other.ndim]), but "
+                           f"got {size} != {math.prod(A._layout.shape[:B._layout.ndim])}")
+    return linalg_solve(A.reshape(size, size), B.reshape(-1)).reshape(shape)
+
+
+@composite(method=False, function=False)
+def linalg_diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
+    """The diagonals of the matrices in the last two (or the given) dimensions, as a view."""
+    return A.diagonal(offset, dim1, dim2)
+

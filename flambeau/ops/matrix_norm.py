@@ -1,0 +1,134 @@
+"""Norms of matrices: linalg.matrix_norm and norm, cond, the nuclear norm of torch.norm.
+
+Stands on ops.magnitude (vector norms) and on singular values. Used by flambeau.linalg.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from flambeau.base.dtype import dtype as DType
+from flambeau.base.dtype import promote_types
+from flambeau.base.layout import Layout
+from flambeau.core.declare import composite
+from flambeau.core.derive import NAMESPACE
+from flambeau.core.tensor import Tensor, wrap_dim
+from flambeau.ops.linalg import linalg_inv_ex
+from flambeau.ops.linalg_decompositions import floating, linalg_svdvals
+from flambeau.ops.magnitude import vector_norm
+
+
+def _converted(name: str, x: Tensor, dtype: DType | None) -> Tensor:
+    if dtype is None or dtype is x._layout.dtype:
+        return x
+    own = x._layout.dtype
+    if own.is_complex and not dtype.is_complex:
+        raise RuntimeError(f"{name}: the dtype of the input ({own.scalar_name}) should be convertible without narrowing to the specified "
+                           f"dtype ({dtype.scalar_name})") if name != "linalg.vector_norm" else RuntimeError(
+            f"linalg.vector_norm: dtype should be complex for complex inputs, but got {dtype.scalar_name}")
+    if dtype.is_complex and not own.is_complex:
+        raise RuntimeError(f"{name}: dtype should be floating-point for real inputs, but got {dtype.scalar_name}")
+    if promote_types(own, dtype) is not dtype:
+        raise RuntimeError(f"{name}: the dtype of the input ({own.scalar_name}) should be convertible without narrowing to the specified "
+                           f"dtype ({dtype.scalar_name})")
+    return x.to(dtype)
+
+
+# ---------------------------------------------------------------- matrices
+
+
+def _two_dims(name: str, dim: Any, layout: Layout) -> tuple[int, int]:
+    if len(dim) != 2:
+        raise RuntimeError(f"linalg.matrix_norm: dim must be a 2-tuple. Got {' '.join(str(d) for d in dim)}")
+    first, second = wrap_dim(dim[0], layout.ndim), wrap_dim(dim[1], layout.ndim)
+    if first == second:
+        raise RuntimeError(f"linalg.matrix_norm: dims must be different. Got ({dim[0]}, {dim[1]})")
+    return first, second
+
+
+@composite(method=False, function=False, out=True, name="linalg_matrix_norm")
+def matrix_norm(A: Tensor, ord: Any = "fro", dim: Any = (-2, -1), keepdim: Any = False, *, dtype: Any = None) -> Tensor:
+    """A norm of matrices in the dimensions `dim`: "fro", "nuc", 1, -1, inf, -inf (column and row sums), 2, -2 (singular values)."""
+    layout = A._layout
+    floating("linalg.matrix_norm", A, low=True)
+    if layout.ndim < 2:
+        raise RuntimeError("linalg.matrix_norm: The input tensor A must have at least 2 dimensions.")
+    first, second = _two_dims("linalg.matrix_norm", dim, layout)
+    if ord == "fro":
+        return vector_norm(A, 2, (first, second), keepdim, dtype=dtype)
+    if ord != "nuc" and (isinstance(ord, str) or abs(ord) not in (1, 2, math.inf)):
+        raise RuntimeError(f"linalg.matrix_norm: Order {ord} not supported.")
+    A = _converted("linalg.matrix_norm", A, dtype)
+    if ord == "nuc" or abs(ord) == 2:
+        values = linalg_svdvals(A.permute([d for d in range(layout.ndim) if d not in (first, second)] + [first, second]))
+        made = values.sum(-1) if ord == "nuc" else values.amax(-1) if ord > 0 else values.amin(-1)
+        if keepdim:
+            for d in sorted((first, second)):
+                made = made.unsqueeze(d)
+        return made
+    rows, columns = (first, second) if abs(ord) == 1 else (second, first)
+    sums = vector_norm(A, 1, rows, keepdim)
+    if not keepdim and columns > rows:
+        columns -= 1
+    return sums.amax(columns, keepdim) if ord > 0 else sums.amin(columns, keepdim)
+
+
+@composite(method=False, function=False, out=True, name="linalg_norm")
+def linalg_norm(A: Tensor, ord: Any = None, dim: Any = None, keepdim: Any = False, *, dtype: Any = None) -> Tensor:
+    """A vector norm, or a matrix norm where `dim` has two entries, or where `ord` is given for a matrix without `dim`."""
+    ndim = A._layout.ndim
+    if isinstance(dim, int):
+        dim = (dim,)
+    if dim is not None and len(dim) not in (1, 2):
+        raise RuntimeError(f"linalg.norm: If dim is specified, it must be of length 1 or 2. Got [{', '.join(str(d) for d in dim)}]")
+    if dim is None and ord is not None and ndim not in (1, 2):
+        raise RuntimeError("linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. Got "
+                           f"{ndim}D.")
+    if ord is not None and (dim is not None and len(dim) == 2 or dim is None and ndim == 2):
+        return matrix_norm(A, ord, dim if dim is not None else (0, 1), keepdim, dtype=dtype)
+    if isinstance(ord, str):
+        if dim is None or len(dim) == 1:
+            raise RuntimeError(f"linalg.matrix_norm: dim must be a 2-tuple. Got {' '.join(str(d) for d in dim or (0,))}")
+    return vector_norm(A, 2 if ord is None else ord, dim, keepdim, dtype=dtype)
+
+
+@composite(method=False)
+def nuclear_norm(input: Tensor, dim: Any = None, keepdim: Any = False) -> Tensor:
+    """The sum of the singular values of matrices."""
+    return _nuclear_norm(input, dim, keepdim, None)
+
+
+def _nuclear_norm(input: Tensor, dim: Any, keepdim: Any, dtype: DType | None) -> Tensor:
+    """torch.norm's p="nuc": `dim` may be None for a matrix."""
+    if dim is None:
+        if input._layout.ndim != 2:
+            raise RuntimeError(f"linalg.matrix_norm: dim must be a 2-tuple. Got {' '.join(str(d) for d in range(input._layout.ndim))}")
+        dim = (0, 1)
+    return matrix_norm(input, "nuc", (dim,) if isinstance(dim, int) else dim, keepdim, dtype=dtype)
+
+
+NAMESPACE["linalg_nuclear_norm"] = _nuclear_norm
+
+
+@composite(method=False, function=False, out=True, name="linalg_cond")
+def linalg_cond(A: Tensor, p: Any = None) -> Tensor:
+    """The condition number norm(A) * norm(inverse of A) in the given matrix norm; by singular values for None, 2 and -2."""
+    layout = A._layout
+    if layout.ndim < 2:
+        raise RuntimeError("linalg.cond: The input tensor A must have at least 2 dimensions.")
+    if p in (None, 2, -2):
+        values = linalg_svdvals(A)
+        return values[..., -1] / values[..., 0] if p == -2 else values[..., 0] / values[..., -1]
+    if layout.shape[-1] != layout.shape[-2]:
+        raise RuntimeError(f"linalg.cond: A must be batches of square matrices, but they are {layout.shape[-2]} by {layout.shape[-1]} "
+                           "matrices")
+    if p == "nuc" and layout.numel:
+        values = linalg_svdvals(A)
+        return values.sum(-1) * (1 / values).sum(-1)
+    if layout.numel == 0:
+        return vector_norm(A, 2, (-2, -1)) * 0
+    inverse, info = linalg_inv_ex(A)
+    made = matrix_norm(A, p) * matrix_norm(inverse, p)
+    return NAMESPACE["where"](info != 0, math.inf, made)
+

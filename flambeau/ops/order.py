@@ -1,0 +1,228 @@
+"""Order statistics: median, nanmedian, mode, quantile, nanquantile.
+
+Written on sort. Stands on ops.reduce, ops.extrema and ops.sort; sort, topk and kthvalue are in ops.sort.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from flambeau.base.dtype import bool_, float32, float64, int64
+from flambeau.base.layout import Layout
+from flambeau.core import returns
+from flambeau.core.declare import composite, operator
+from flambeau.core.derive import NAMESPACE
+from flambeau.core.rows import KEEPDIM, Rows
+from flambeau.core.tensor import Tensor
+from flambeau.ir import scalar as s
+from flambeau.ir.loops import Fold, Loop, Row, folded, position
+from flambeau.ir.scalar import constant
+from flambeau.ops.extrema import selected_gradient, shared_gradient
+from flambeau.ops.reduce import one_dim, overloads
+
+# ---------------------------------------------------------------- medians
+
+
+def _check(name: str, layout: Layout, d: int) -> None:
+    if layout.dtype.is_complex:
+        raise NotImplementedError(f'"{name}_cpu" not implemented for \'{layout.dtype.scalar_name}\'')
+    if layout.ndim and layout.shape[d] == 0:
+        raise IndexError(f"{name}(): Expected reduction dim {d} to have non-zero size.")
+
+
+def _middle(input: Tensor, skip_nan: bool) -> tuple[Tensor, Tensor]:
+    """(values, indices) of the lower median along the last dimension, which they keep with size 1."""
+    values, order = NAMESPACE["sort"](input, -1)
+    size = input._layout.shape[-1]
+    if not input._layout.dtype.is_floating_point:
+        place = (size - 1) // 2
+        return values.narrow(-1, place, 1), order.narrow(-1, place, 1)
+    missing = input.isnan().sum(-1, True)       # NaN sorts to the end
+    if skip_nan:
+        place = ((size - missing - 1).clamp(min=0)) // 2
+    else:
+        place = (missing == 0) * ((size - 1) // 2) + (missing > 0) * (size - missing)
+    return values.gather(-1, place), order.gather(-1, place)
+
+
+def _median(name: str, input: Tensor, dim: Any, keepdim: bool) -> Any:
+    layout = input._layout
+    skip = name == "nanmedian"
+    if dim is None:
+        if not layout.numel:
+            return NAMESPACE["full"]((), math.nan if layout.dtype.is_floating_point else 0, dtype=layout.dtype)
+        _check(name, layout, 0)
+        return _middle(input.reshape(-1), skip)[0].reshape(()).clone()
+    d = one_dim(name, dim, layout.ndim)
+    _check(name, layout, d)
+    made = getattr(returns, name)
+    if not layout.ndim:
+        return made((input.clone(), NAMESPACE["zeros"]((), dtype=int64)))
+    values, indices = (x.movedim(-1, d) for x in _middle(input.movedim(d, -1), skip))
+    if not keepdim:
+        values, indices = values.squeeze(d), indices.squeeze(d)
+    return made((values.contiguous(), indices.contiguous()))
+
+
+def _gradient(gs, outs, input, dim, keepdim):
+    if dim is None:
+        return shared_gradient(gs[0], outs[0], input, None, False) if not outs[0].isnan().item() else _at_nan(gs[0], input)
+    return selected_gradient(gs[0], outs[1], input._layout, dim, keepdim)
+
+
+def _at_nan(g: Tensor, input: Tensor) -> Tensor:
+    missing = input.detach().isnan()
+    return g / missing.sum() * missing
+
+
+@operator(out=True, node=overloads("Median"))
+def median(input: Tensor, dim=None, keepdim=False):
+    """The median (the lower one of two), NaN if there is one; with `dim`: (values, indices) along it."""
+    return _median("median", input, dim, keepdim)
+
+
+@operator(out=True, node=overloads("Nanmedian"))
+def nanmedian(input: Tensor, dim=None, keepdim=False):
+    """The median of the elements that are not NaN; with `dim`: (values, indices) along it."""
+    return _median("nanmedian", input, dim, keepdim)
+
+
+median.vjp(_gradient)
+nanmedian.vjp(_gradient)
+
+
+# ---------------------------------------------------------------- mode
+
+
+def _mode_stages(elements: tuple, numbers: tuple) -> tuple:
+    """Over sorted rows and the lengths of runs so far: the smallest of the most frequent values, and where its run ends."""
+    value, run = elements
+    later = Fold(("run", "value", "place"), (constant(0, int64), constant(0, value.dtype), constant(0, int64)),
+                 (run, value, position()), _longer)
+    return Loop((later,)), Row(((0, folded("value", value.dtype)), (1, folded("place", int64))))
+
+
+def _longer(a: tuple, b: tuple) -> tuple:
+    (m, u, i), (n, v, j) = a, b
+    takes = (n > m) | ((n == m) & (j < i))
+    return s.where(takes, n, m), s.where(takes, v, u), s.where(takes, j, i)
+
+
+_MODE = Rows("mode", _mode_stages, lambda dtypes: [(dtypes[0], KEEPDIM), (int64, KEEPDIM)], ordered=True)
+
+
+def _run_stages(elements: tuple, numbers: tuple) -> tuple:
+    """The length of the run of equal values that ends at each place; elements: 1 where a run goes on, else 0."""
+    goes_on = elements[0]
+    one = constant(1, int64)
+    fold = Fold(("whole", "length"), (one, constant(0, int64)), (goes_on, one), _joined)
+    return (Loop((fold,), ((0, folded("length", int64)),), scan=True),)
+
+
+def _joined(a: tuple, b: tuple) -> tuple:
+    return a[0] * b[0], b[1] + b[0] * a[1]
+
+
+_RUNS = Rows("runs", _run_stages, lambda dtypes: [(int64, "full")], ordered=True)
+
+
+@operator(out=True)
+def mode(input: Tensor, dim=-1, keepdim=False):
+    """(values, indices): the most frequent element along `dim` (the smallest of equally frequent ones), and where it last is."""
+    layout = input._layout
+    d = one_dim("mode", dim, layout.ndim)
+    _check("mode", layout, d)
+    if not layout.ndim:
+        return returns.mode((input.clone(), NAMESPACE["zeros"]((), dtype=int64)))
+    values, order = NAMESPACE["sort"](input.movedim(d, -1), -1, stable=True)
+    last = layout.ndim - 1
+    size = layout.shape[d]
+    same = values.narrow(last, 1, size - 1) == values.narrow(last, 0, size - 1)
+    first = NAMESPACE["zeros"](values.narrow(last, 0, 1).shape, dtype=bool_)
+    runs = _RUNS((NAMESPACE["cat"]([first, same], last).to(int64),), (last,))
+    found, place = _MODE((values.contiguous(), runs), (last,))
+    indices = order.gather(last, place)
+    found, indices = found.movedim(-1, d), indices.movedim(-1, d)
+    if not keepdim:
+        found, indices = found.squeeze(d), indices.squeeze(d)
+    return returns.mode((found.contiguous(), indices.contiguous()))
+
+
+@mode.vjp
+def _(gs, outs, layouts, dim, keepdim):
+    return selected_gradient(gs[0], outs[1], layouts[0], dim, keepdim)
+
+
+# ---------------------------------------------------------------- quantiles
+
+
+INTERPOLATIONS = ("linear", "lower", "higher", "midpoint", "nearest")
+
+
+def _quantile(name: str, input: Tensor, q: Any, dim: Any, keepdim: bool, interpolation: str, skip_nan: bool) -> Tensor:
+    dtype = input._layout.dtype
+    if dtype not in (float32, float64):
+        raise RuntimeError(f"{name}() input tensor must be either float or double dtype")
+    if not input._layout.numel:
+        raise RuntimeError(f"{name}() input tensor must be non-empty")
+    if interpolation not in INTERPOLATIONS:
+        raise RuntimeError(f"{name}() interpolation must be one of linear, lower, higher, midpoint or nearest, but got {interpolation}")
+    if not isinstance(q, Tensor):
+        if not 0 <= q <= 1:
+            raise RuntimeError(f"{name}() q must be in the range [0, 1] but got {q}")
+        q = NAMESPACE["tensor"](float(q), dtype=dtype)
+    if q.dim() > 1:
+        raise RuntimeError(f"{name}() q must be a scalar or 1D tensor")
+    if q.dtype is not dtype:
+        raise RuntimeError(f"{name}() q tensor must be same dtype as the input tensor")
+    if not bool(((q >= 0) & (q <= 1)).all()):
+        raise RuntimeError(f"{name}() q values must be in the range [0, 1]")
+    ndim = input.dim()
+    flat = dim is None
+    d = 0 if flat else one_dim(name, dim, ndim)
+    moved = input.reshape(-1) if flat else input.movedim(d, -1) if ndim else input.reshape(1)
+    values = NAMESPACE["sort"](moved, -1)[0]
+    size = values.size(-1)
+    places = q.reshape(-1)
+    missing = moved.detach().isnan().sum(-1, True)
+    if skip_nan:
+        rank = places * (size - missing - 1).clamp(min=0)
+    else:
+        rank = (places * (size - 1)).expand(*values.shape[:-1], places.size(0))
+        rank = rank.masked_fill(missing > 0, size - 1)
+    if interpolation == "lower":
+        rank = rank.floor()
+    elif interpolation == "higher":
+        rank = rank.ceil()
+    elif interpolation == "nearest":
+        rank = rank.round()
+    below = rank.floor()
+    result = values.gather(-1, below.to(int64))
+    if interpolation in ("linear", "midpoint"):
+        share = rank * 0 + 0.5 if interpolation == "midpoint" else rank - below
+        above = values.gather(-1, rank.ceil().to(int64))
+        result = NAMESPACE["lerp"](result, above, share)
+    if keepdim:
+        shape = [1] * ndim if flat else [1 if i == d else n for i, n in enumerate(input.shape)]
+        tail = result.movedim(-1, 0).reshape(places.size(0), *shape)
+    else:
+        tail = result.movedim(-1, 0)
+        if not flat and not ndim:
+            tail = tail.reshape(-1)
+    return tail.squeeze(0) if q.dim() == 0 else tail
+
+
+@composite(out=True)
+def quantile(input: Tensor, q, dim=None, keepdim=False, *, interpolation="linear"):
+    """The quantiles q (a number or a 1-D tensor, in [0, 1]) of everything or along `dim`; NaN where there is one.
+
+    A tensor q adds a first dimension. interpolation: linear, lower, higher, midpoint or nearest. Raises RuntimeError for wrong dtypes.
+    """
+    return _quantile("quantile", input, q, dim, keepdim, interpolation, False)
+
+
+@composite(out=True)
+def nanquantile(input: Tensor, q, dim=None, keepdim=False, *, interpolation="linear"):
+    """quantile of the elements that are not NaN."""
+    return _quantile("nanquantile", input, q, dim, keepdim, interpolation, True)

@@ -1,0 +1,143 @@
+"""The short-time Fourier transform and its inverse: frames, a window, a transform of each; overlap and add.
+
+Stands on ops.fft; the frames are a view, so the gradient is that of `unfold`.
+"""
+
+from __future__ import annotations
+
+import builtins
+from typing import Any
+
+from flambeau.core.declare import composite
+from flambeau.core.derive import NAMESPACE
+from flambeau.core.tensor import Tensor
+from flambeau.ops import fft as transforms
+from flambeau.ops.pad import pad
+
+
+def _window(name: str, x: Tensor, n_fft: int, win_length: int, window: Tensor | None) -> Tensor | None:
+    """The window, filled up with zeros on both sides to n_fft; None for no window."""
+    if window is not None and (window._layout.ndim != 1 or window._layout.shape[0] != win_length):
+        raise RuntimeError(f"{name}: expected a 1D window tensor of size equal to win_length={win_length}, but got window with size "
+                           f"{list(window._layout.shape)}")
+    if win_length == n_fft:
+        return window
+    if window is None:
+        dtype = x._layout.dtype.to_real() if x._layout.dtype.is_complex else x._layout.dtype
+        window = NAMESPACE["ones"](win_length, dtype=dtype)
+    left = (n_fft - win_length) // 2
+    return NAMESPACE["cat"]([window.new_zeros(left), window, window.new_zeros(n_fft - win_length - left)])
+
+
+@composite()
+def stft(input: Tensor, n_fft: int, hop_length: int | None = None, win_length: int | None = None, window: Tensor | None = None,
+         center: builtins.bool = True, pad_mode: str = "reflect", normalized: builtins.bool = False,
+         onesided: builtins.bool | None = None, return_complex: builtins.bool | None = None,
+         align_to_window: builtins.bool | None = None) -> Tensor:
+    """Fourier transforms of windowed frames, `hop_length` (n_fft // 4) apart: (*, time) gives (*, n_fft // 2 + 1 or n_fft, frames).
+
+    center: frames are centred on their times, the signal is padded. Raises RuntimeError where sizes don't fit.
+    """
+    name = "stft"
+    hop = n_fft // 4 if hop_length is None else hop_length
+    length = n_fft if win_length is None else win_length
+    x = input
+    if return_complex is None:
+        if not (x.is_complex() or window is not None and window.is_complex()):
+            raise RuntimeError("stft requires the return_complex parameter be given for real inputs, and will further require that "
+                               "return_complex=True in a future PyTorch release.")
+        return_complex = True
+    if not (x._layout.dtype.is_floating_point or x._layout.dtype.is_complex):
+        raise RuntimeError(f"{name}: expected a tensor of floating point or complex values")
+    if x._layout.ndim not in (1, 2):
+        raise RuntimeError(f"{name}: expected a 1D or 2D tensor")
+    batched = x._layout.ndim == 2
+    if not batched:
+        x = x.unsqueeze(0)
+    if center:
+        x = pad(x.unsqueeze(0), [n_fft // 2, n_fft // 2], pad_mode).squeeze(0)
+    size = x._layout.shape[1]
+    if not 0 < n_fft <= size:
+        raise RuntimeError(f"{name}: expected 0 < n_fft <= {size}, but got n_fft={n_fft}")
+    if hop <= 0:
+        raise RuntimeError(f"{name}: expected hop_length > 0, but got hop_length={hop}")
+    if not 0 < length <= n_fft:
+        raise RuntimeError(f"{name}: expected 0 < win_length <= n_fft, but got win_length={length}")
+    shape = _window(name, x, n_fft, length, window)
+    frames = x.unfold(1, n_fft, hop)
+    if shape is not None:
+        frames = frames * shape
+    if onesided is None:
+        onesided = not frames.is_complex()
+    if onesided and frames.is_complex():
+        raise RuntimeError("Cannot have onesided output if window or input is complex")
+    norm = "ortho" if normalized else None
+    made = (transforms.rfft if onesided else transforms.fft)(frames, None, -1, norm).transpose(1, 2)
+    if not batched:
+        made = made.squeeze(0)
+    return made if return_complex else NAMESPACE["view_as_real"](made)
+
+
+@composite()
+def istft(input: Tensor, n_fft: int, hop_length: int | None = None, win_length: int | None = None, window: Tensor | None = None,
+          center: builtins.bool = True, normalized: builtins.bool = False, onesided: builtins.bool | None = None,
+          length: int | None = None, return_complex: builtins.bool = False) -> Tensor:
+    """The signal whose stft is `input` (least squares): (*, terms, frames) gives (*, time).
+
+    Raises RuntimeError where sizes don't fit or the windows leave a sample uncovered.
+    """
+    name = "istft"
+    hop = n_fft // 4 if hop_length is None else hop_length
+    width = n_fft if win_length is None else win_length
+    if not input.is_complex():
+        raise RuntimeError("istft requires a complex-valued input tensor matching the output from stft with return_complex=True.")
+    if not input._layout.numel:
+        raise RuntimeError(f"{name}: input tensor cannot be empty.")
+    if input._layout.ndim not in (2, 3):
+        raise RuntimeError(f"{name}: expected a tensor with 3 or 4 dimensions, but got {input._layout.ndim + 1}")
+    batched = input._layout.ndim == 3
+    x = input if batched else input.unsqueeze(0)
+    terms, count = x._layout.shape[1:]
+    if onesided is None:
+        onesided = terms != n_fft
+    if onesided and n_fft // 2 + 1 != terms:
+        raise RuntimeError(f"{name}: expected the frequency dimension (3rd to the last) of the input tensor to match n_fft / 2 + 1 when "
+                           f"onesided=True, but got {terms}")
+    if not onesided and n_fft != terms:
+        raise RuntimeError(f"{name}: expected the frequency dimension (3rd to the last) of the input tensor to match n_fft when "
+                           f"onesided=False, but got {terms}")
+    if not 0 < hop <= width:
+        raise RuntimeError(f"{name}: expected 0 < hop_length <= win_length")
+    if not 0 < width <= n_fft:
+        raise RuntimeError(f"{name}: expected 0 < win_length <= n_fft")
+    if return_complex and onesided:
+        raise RuntimeError("cannot have onesided output if window or input is complex")
+    real = x._layout.dtype.to_real()
+    if window is None:
+        window = NAMESPACE["ones"](width, dtype=real)
+    elif window.is_complex() and not return_complex:
+        raise RuntimeError("Complex windows are incompatible with return_complex=False")
+    shape = _window(name, x, n_fft, width, window)
+    assert shape is not None
+    norm = "ortho" if normalized else None
+    x = x.transpose(1, 2)
+    if return_complex:
+        frames = transforms.ifft(x, None, -1, norm)
+    else:
+        frames = transforms.irfft(x if onesided else x.narrow(-1, 0, n_fft // 2 + 1), n_fft, -1, norm)
+    frames = frames * shape
+    total = n_fft + hop * (count - 1)
+    arange = NAMESPACE["arange"]
+    places = (arange(count).unsqueeze(1) * hop + arange(n_fft)).reshape(-1)
+    signal = frames.new_zeros(frames._layout.shape[0], total).index_add(1, places, frames.reshape(frames._layout.shape[0], -1))
+    squares = (shape * shape.conj() if shape.is_complex() else shape.square()).expand(count, n_fft).reshape(-1)
+    envelope = squares.new_zeros(total).index_add(0, places, squares)
+    start = n_fft // 2 if center else 0
+    end = start + length if length is not None else total - (n_fft // 2 if center else 0)
+    signal, envelope = signal[:, start:end], envelope[start:end]
+    if (envelope.detach().abs() < 1e-11).any().item():
+        raise RuntimeError("window overlap add min: 1 [ CPUBoolType{} ]")
+    made = signal / envelope
+    if length is not None and end > total:
+        made = NAMESPACE["cat"]([made, made.new_zeros(made._layout.shape[0], end - total)], 1)
+    return made if batched else made.squeeze(0)

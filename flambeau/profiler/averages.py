@@ -1,0 +1,121 @@
+"""Events of the profiler: one call each, and tables of their sums."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class FunctionEvent:
+    """One measured call. Times are microseconds, as in PyTorch: cpu_time_total with, self_cpu_time_total without what it called."""
+
+    def __init__(self, name: str, start: int, parent: FunctionEvent | None, thread: int):
+        self.name = self.key = name
+        self.start, self.end, self.thread = start, start, thread
+        self.cpu_parent = parent
+        self.cpu_children: list[FunctionEvent] = []
+        if parent is not None:
+            parent.cpu_children.append(self)
+        self.count = 1
+
+    @property
+    def cpu_time_total(self) -> float:
+        """Time from begin to end."""
+        return (self.end - self.start) / 1e3
+
+    @property
+    def self_cpu_time_total(self) -> float:
+        """Time without that of the calls inside."""
+        return self.cpu_time_total - sum(child.cpu_time_total for child in self.cpu_children)
+
+    @property
+    def cpu_time(self) -> float:
+        """Time of one call."""
+        return self.cpu_time_total / self.count
+
+    def chrome(self) -> dict[str, Any]:
+        """The event in Chrome's format."""
+        return {"ph": "X", "cat": "cpu_op", "name": self.name, "pid": 0, "tid": self.thread, "ts": self.start / 1e3,
+                "dur": self.cpu_time_total}
+
+    def __repr__(self) -> str:
+        return f"<FunctionEvent {self.name}: {self.cpu_time_total:.3f} us>"
+
+
+class FunctionEventAvg:
+    """The calls of one name added up."""
+
+    def __init__(self, key: str):
+        self.key = self.name = key
+        self.count = 0
+        self.cpu_time_total = self.self_cpu_time_total = 0.0
+
+    def add(self, event: FunctionEvent) -> None:
+        """Count one more call; time inside a call of the same name counts once."""
+        self.count += 1
+        self.self_cpu_time_total += event.self_cpu_time_total
+        above = event.cpu_parent
+        while above is not None and above.name != event.name:
+            above = above.cpu_parent
+        if above is None:
+            self.cpu_time_total += event.cpu_time_total
+
+    @property
+    def cpu_time(self) -> float:
+        """Time of one call."""
+        return self.cpu_time_total / self.count
+
+    def __repr__(self) -> str:
+        return f"<FunctionEventAvg key={self.key} self_cpu_time={_time(self.self_cpu_time_total)} " \
+               f"cpu_time={_time(self.cpu_time)} count={self.count}>"
+
+
+def _time(microseconds: float) -> str:
+    if microseconds >= 1e6:
+        return f"{microseconds / 1e6:.3f}s"
+    return f"{microseconds / 1e3:.3f}ms" if microseconds >= 1e3 else f"{microseconds:.3f}us"
+
+
+class EventList(list[Any]):
+    """Events, or sums of them."""
+
+    @property
+    def self_cpu_time_total(self) -> float:
+        """Time of all events, each without what it called."""
+        return sum(event.self_cpu_time_total for event in self)
+
+    def key_averages(self, *_: Any, **__: Any) -> EventList:
+        """The events of each name added up."""
+        sums: dict[str, FunctionEventAvg] = {}
+        for event in self:
+            sums.setdefault(event.name, FunctionEventAvg(event.name)).add(event)
+        return EventList(sums.values())
+
+    def total_average(self) -> FunctionEventAvg:
+        """All events added up."""
+        total = FunctionEventAvg("Total")
+        for event in self:
+            total.count += event.count
+            total.cpu_time_total += event.cpu_time_total
+            total.self_cpu_time_total += event.self_cpu_time_total
+        return total
+
+    def table(self, sort_by: str | None = None, row_limit: int = 100, max_src_column_width: int = 75, max_name_column_width: int = 55,
+              max_shapes_column_width: int = 80, header: str | None = None, top_level_events_only: bool = False, **_: Any) -> str:
+        """Names, times and counts as text; sort_by: an attribute such as "cpu_time_total"."""
+        rows = list(self)
+        if sort_by is not None:
+            rows.sort(key=lambda event: getattr(event, sort_by.replace("cuda", "cpu").replace("device", "cpu")), reverse=True)
+        total = self.self_cpu_time_total or 1.0
+        width = min(max([len(event.key) for event in rows[:row_limit]] + [4]) + 2, max_name_column_width)
+        heads = ["Name".rjust(width), *[h.rjust(14) for h in ("Self CPU %", "Self CPU", "CPU total %", "CPU total", "CPU time avg", "# of Calls")]]
+        line = "  ".join("-" * len(h) for h in heads)
+        lines = ([header] if header else []) + [line, "  ".join(heads), line]
+        for event in rows[:row_limit]:
+            name = event.key if len(event.key) <= width else event.key[:width - 3] + "..."
+            cells = (f"{100 * event.self_cpu_time_total / total:.2f}%", _time(event.self_cpu_time_total),
+                     f"{100 * event.cpu_time_total / total:.2f}%", _time(event.cpu_time_total), _time(event.cpu_time), str(event.count))
+            lines.append("  ".join([name.rjust(width), *[c.rjust(14) for c in cells]]))
+        return "\n".join([*lines, line, f"Self CPU time total: {_time(self.self_cpu_time_total)}", ""])
+
+    def __str__(self) -> str:
+        return self.table()

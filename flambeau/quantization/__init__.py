@@ -1,0 +1,8 @@
+"""torch.quantization: the older name of torch.ao.quantization, which is not there yet; the room says what to do."""
+
+from flambeau.core import absent as _absent
+
+globals().update(_absent.all_of(
+    "quantization.", "run the model in float32, bfloat16 or float16 (module.to(torch.bfloat16), torch.autocast)",
+    "quantize quantize_dynamic quantize_qat prepare prepare_qat convert fuse_modules get_default_qconfig get_default_qat_qconfig",
+    "QConfig QuantStub DeQuantStub QuantWrapper FakeQuantize ObserverBase MinMaxObserver HistogramObserver"))
