@@ -41,12 +41,14 @@ torch_function_names = tuple(_derive.NAMESPACE)
 _ROOMS = frozenset((
     "amp", "autograd", "backends", "cuda", "distributed", "fft", "func", "hub", "jit", "linalg", "nn", "onnx", "optim",
     "overrides", "profiler", "quantization", "random", "return_types", "serialization", "signal", "sparse", "special", "testing",
-    "types", "utils", "version", "compiler", "export", "multiprocessing", "mps", "xpu", "accelerator", "_C", "_tensor"))
+    "types", "utils", "version", "compiler", "export", "multiprocessing", "mps", "xpu", "accelerator", "_C", "_tensor", "ao", "cpu",
+    "distributions", "masked"))
 _FROM_ROOMS = {
     "save": "serialization", "load": "serialization", "manual_seed": "random", "seed": "random", "initial_seed": "random",
     "get_rng_state": "random", "set_rng_state": "random", "Generator": "random", "default_generator": "random",
     "compile": "compiler_api",
     "autocast_mode": "amp",
+    "thread_safe_generator": "random",
 }
 
 
@@ -61,6 +63,9 @@ def __getattr__(name: str) -> _Any:
     elif name in _FROM_ROOMS:
         value = getattr(_importlib.import_module(f"flambeau.{_FROM_ROOMS[name]}"), name)
         globals()[name] = value
+        return value
+    elif not name.startswith("__"):
+        value = globals()[name] = getattr(_importlib.import_module("flambeau.namespace"), name)
         return value
     raise AttributeError(f"module 'flambeau' has no attribute '{name}'")
 

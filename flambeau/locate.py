@@ -1,21 +1,25 @@
-"""Where an operator lives: its declaration, derivative rule, generated variants and last compiled code.
+"""Where an operator lives: its declaration, derivative rule, generated variants and the LLVM text of its kernels.
 
-Stands on the torch namespace and `inspect`; used by `flambeau where`. Generated functions are registered with
-`linecache` by the room that makes them, so `inspect` finds their source like any other.
+Stands on the torch namespace, `inspect`, and the table of compiled texts; used by `flambeau where`. Generated functions are registered
+with `linecache` by the room that makes them, so `inspect` finds their source like any other. Kernels are shown by calling the
+operator, and its derivative, on a small float32 sample and seeing which texts that compiles.
 """
 
 from __future__ import annotations
 
 import importlib
 import inspect
+import linecache
 import sys
 from collections.abc import Iterator
 from typing import Any
 
+from .codegen import jit
 from .version import FLAMBEAU
 
 PACKAGE = __name__.partition(".")[0]
 PLACES = ("", "Tensor.", "nn.functional.", "nn.", "linalg.", "fft.", "special.", "optim.", "optim.lr_scheduler.")
+SAMPLE_SHAPES = ((4, 4), (2, 3, 8, 8), (16,))
 
 
 def resolve(path: str) -> Any:
@@ -43,6 +47,53 @@ def source_of(thing: Any) -> tuple[str, str]:
     return f"{inspect.getsourcefile(thing)}:{first}", "".join(lines)
 
 
+def sections(operator: Any) -> Iterator[tuple[str, str]]:
+    """(heading, source) of what makes up an operator: its declaration, its rule, its generated variants."""
+    declaration = getattr(operator, "body", None) or getattr(operator, "implementation", None)
+    for title, thing in (("declaration", declaration), ("derivative rule", getattr(operator, "rule", None))):
+        if thing is None:
+            continue
+        try:
+            place, source = source_of(thing)
+        except (TypeError, OSError):
+            continue
+        yield f"{title}  {place}", source
+    if getattr(operator, "rule", None) is None and hasattr(operator, "body") and operator.differentiable:
+        yield "derivative rule", "derived from the declaration's expression (ir/derivative.py)\n"
+    generated = linecache.cache.get(f"<flambeau {operator.name}>")
+    if generated is not None:
+        yield "generated variants", "".join(linecache.getlines(f"<flambeau {operator.name}>"))
+
+
+def texts_of(call: Any) -> list[str]:
+    """The LLVM texts that a call compiles or loads and that were not there before."""
+    before = set(jit.loaded_texts())
+    call()
+    return [text for text in jit.loaded_texts() if text not in before]
+
+
+def kernels(function: Any, operator: Any) -> Iterator[tuple[str, str]]:
+    """(heading, LLVM text) of the kernels of a call on a sample, and of its backward; nothing if no sample fits."""
+    torch: Any = importlib.import_module(PACKAGE)
+    names = getattr(operator, "operands", None) or getattr(operator, "tensors", ())
+    if not names:
+        return
+    for shape in SAMPLE_SHAPES:
+        inputs = [torch.full(shape, 0.5).requires_grad_() for _ in names]
+        try:
+            results: list[Any] = []
+            texts = texts_of(lambda inputs=inputs, results=results: results.append(function(*inputs)))
+        except (TypeError, RuntimeError, ValueError, IndexError, NotImplementedError):
+            continue
+        for text in texts:
+            yield f"LLVM of {operator.name} on float32 {list(shape)}", text
+        out = results[0][0] if isinstance(results[0], tuple) else results[0]
+        if isinstance(out, torch.Tensor) and out.requires_grad:
+            for text in texts_of(lambda out=out: out.backward(torch.ones_like(out))):
+                yield f"LLVM of the derivative of {operator.name}", text
+        return
+
+
 def show(name: str) -> int:
     """Print what is known of an operator; returns the exit status of `flambeau where`."""
     name = name.removeprefix("torch.").removeprefix(f"{PACKAGE}.")
@@ -50,10 +101,17 @@ def show(name: str) -> int:
     if not objects:
         print(f"flambeau {FLAMBEAU} has nothing called {name!r}", file=sys.stderr)
         return 1
+    shown: set[int] = set()
     for path, thing in objects:
         try:
             place, source = source_of(thing)
         except (TypeError, OSError):
             place, source = type(thing).__name__, f"{thing!r}\n"
         print(f"torch.{path}  {place}\n\n{source}")
+        operator = getattr(thing, "operator", None)
+        if operator is None or id(operator) in shown:
+            continue
+        shown.add(id(operator))
+        for heading, text in [*sections(operator), *kernels(thing, operator)]:
+            print(f"{heading}\n\n{text}")
     return 0

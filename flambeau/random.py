@@ -74,3 +74,7 @@ def fork_rng(devices: Any = None, enabled: bool = True, **_: Any) -> Iterator[No
         yield
     finally:
         _stream.set_state(state)
+
+
+def thread_safe_generator() -> None:
+    """The generator of a data loader's worker thread: None outside of one."""

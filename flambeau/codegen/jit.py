@@ -95,3 +95,8 @@ def compile_module(text: str, level: int = 3) -> dict[str, int]:
 def compile_kernel(text: str, name: str = "kernel", level: int = 3) -> int:
     """Address of the kernel `name` that `text` defines."""
     return compile_module(text, level)[name]
+
+
+def loaded_texts() -> list[str]:
+    """The LLVM texts of this process whose code is loaded, in the order they came."""
+    return list(_loaded)

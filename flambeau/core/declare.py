@@ -16,7 +16,7 @@ from flambeau.core import modes, overrides
 from flambeau.core.autocast import autocasting, cast_arguments
 from flambeau.core.derive import NAMESPACE, OPERATORS, compile_source
 from flambeau.core.node import NO_EDGE, MultiNode, Node, anomaly, pack
-from flambeau.core.operator_recording import applier_of, recorder_of, straight
+from flambeau.core.operator_recording import applier_of, recorder_of, single_output, straight
 from flambeau.core.tensor import Tensor, tensor_from
 from flambeau.core.variants import copy_into
 
@@ -69,7 +69,7 @@ class Operator:
         """The node of a computed call; `arguments` in order of the signature."""
         local = modes.local
         simple = not (local.saved_tensors_hooks or local.saved_tensors_disabled or anomaly.enabled)
-        if simple and not isinstance(result, tuple):
+        if simple and (not isinstance(result, tuple) or self.differentiable == 1):
             name = self.node_name if self.choose_node is None else self.choose_node(arguments)
             recorder = self.recorders.get(name)
             if recorder is None and straight(self):
@@ -95,6 +95,11 @@ class Operator:
                 for y in results if name == "outs" else results[:1]:
                     saved.append(tensor_from(y._storage, y._offset, y._layout))
                     marks.append(y._storage.version)
+                continue
+            if single_output(name):
+                y = results[int(name[3:])]
+                saved.append(tensor_from(y._storage, y._offset, y._layout))
+                marks.append(y._storage.version)
                 continue
             x = arguments[self.parameters.index(name)]
             if self.kinds[name] == TENSORS:
@@ -163,6 +168,8 @@ def _apply(node: Any, gradients: Sequence[Any]) -> tuple[Any, ...]:
             keywords[name] = node.attach(next(values))
         elif name == "outs":
             keywords[name] = tuple(node.attach(next(values), i) for i in range(node.output_count))
+        elif single_output(name):
+            keywords[name] = node.attach(next(values), int(name[3:]))
         elif operator.kinds[name] == TENSORS:
             count = next(values)
             keywords[name] = [next(values) for _ in range(count)]

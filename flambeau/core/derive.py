@@ -11,7 +11,8 @@ import hashlib
 import inspect
 import linecache
 import marshal
-from typing import Any, Callable
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -96,7 +97,7 @@ def general(operator: Pointwise, public: Callable, operands: list[Any], numbers:
                         f"not {type(operands[0]).__name__}")
     recording = operator.differentiable and needs_graph(operands)
     if out is not None:
-        if recording or out._node is not None and modes.local.grad:
+        if recording or (out._node is not None and modes.local.grad):
             raise RuntimeError(f"{operator.name}(): functions with out=... arguments don't support automatic differentiation, "
                                "but one of the arguments requires grad.")
         shape = geometry.broadcast(*[x._layout.shape for x in operands if isinstance(x, Tensor)])
@@ -119,7 +120,7 @@ def unusual_keywords(operator: Pointwise, numbers: tuple, statics: tuple) -> dic
 
 def flavored(operands: Any) -> bool:
     """Whether an operand is of a class that overrides calls, whose layouts no plan may be kept under."""
-    return any([isinstance(x, Tensor) and x._layout.flavor is not None for x in operands])
+    return any(isinstance(x, Tensor) and x._layout.flavor is not None for x in operands)
 
 
 def overlapping(out: Tensor, operands: list[Any]) -> bool:
@@ -142,7 +143,8 @@ def inplace(operator: Pointwise, public: Callable, operands: list[Any], numbers:
     operands = [target, *[as_operand(operator, x, i, "_") for i, x in enumerate(operands) if i]]
     numbers = tuple([x.item() if isinstance(x, (np.generic, Tensor)) else x for x in numbers])
     recording = needs_graph(operands)
-    rewiring.check(target, recording)
+    if recording or not operator.idempotent:
+        rewiring.check(target, recording)
     originals = None
     if recording:
         originals = operands
@@ -273,8 +275,9 @@ def generate(operator: Pointwise, doc: str, public: str, method: bool, function:
                       for n in folded)
     shared = " or ".join([f"({n}.__class__ not in NUMBERS and {n}._storage is {operands[0]}._storage)" for n in operands[1:]]) \
         or "False"
-    fields = dict(operands=", ".join(operands), numbers=_tuple(numbers), statics=_tuple(statics), plain=plain,
-                  public=public, doc=doc.replace("\\", "\\\\").replace('"""', "'''"), first=operands[0], shared=shared)
+    fields = {"operands": ", ".join(operands), "numbers": _tuple(numbers), "statics": _tuple(statics), "plain": plain,
+                  "public": public, "doc": doc.replace("\\", "\\\\").replace('"""', "'''"), "first": operands[0],
+              "shared": shared}
     scope: dict[str, Any] = {
         "NUMBERS": NUMBERS, "plans": operator.plans, "active": modes.active, "local": modes.local, "inplace_plans": {},
         "recorders": operator.recorders}
@@ -401,8 +404,8 @@ def pointwise(kind: Any = "promote", operator: str | None = None, method: bool =
               undefined: str | None = None) -> Callable[[Callable], Callable]:
     """Declare a pointwise operator by its scalar body.
 
-    The body's parameters annotated `Tensor` or `Operand` are tensors (the latter also numbers), `Number` are run-time numbers with
-    a default, all others are static. operator: the Python operator's method, and `reflected` its mirror image where that is the
+    The body's parameters annotated `Tensor` or `Operand` are tensors (the latter also numbers), `Number` are run-time numbers
+    with a default, all others are static. operator: the Python operator's method, and `reflected` its mirror image where that is the
     same; method, function, inplace: where it appears (inplace="function": the in-place form is in the namespace too). The others
     are those of core.op.Pointwise; guarded: the kernel reports integer divisions by zero.
     """

@@ -11,15 +11,27 @@ from __future__ import annotations
 import builtins
 import inspect
 import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Callable, Sequence
+from typing import Any
 
 import numpy as np
 
 from flambeau.base import geometry
 from flambeau.base.device import device as Device
 from flambeau.base.dtype import (
-    DIMENSIONED, NUMBER, ZERO_DIM, bool_, can_cast, complex128, float64, get_default_dtype, int64, number_dtype, result_dtype)
+    DIMENSIONED,
+    NUMBER,
+    ZERO_DIM,
+    bool_,
+    can_cast,
+    complex128,
+    float64,
+    get_default_dtype,
+    int64,
+    number_dtype,
+    result_dtype,
+)
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import Layout, register_cache
 from flambeau.codegen import launch as launching
@@ -53,7 +65,7 @@ def scalar_kind(value: Any) -> str:
 class Gradient:
     """The gradient of one operand: an operator on ("grad", saved...), or IDENTITY / ZERO."""
 
-    operator: "Pointwise"
+    operator: Pointwise
     arguments: tuple[int, ...]      # positions in the node's saved values
     launches: dict[Any, Callable] = field(default_factory=lambda: register_cache({}), compare=False)
 
@@ -98,6 +110,7 @@ class Pointwise:
     """
 
     converts = False    # whether the result may be written to a tensor of any dtype
+    idempotent = False  # whether applying it twice changes nothing more, so that it may write to overlapping elements
 
     def __init__(self, name: str, body: Callable, operands: Sequence[str], numbers: dict[str, Any] | None = None,
                  statics: dict[str, Any] | None = None, kind: str | Callable = PROMOTE, undecided: Sequence[str] = (),
@@ -169,7 +182,9 @@ class Pointwise:
         """Raise as PyTorch does if the operator has no meaning for these dtypes."""
         if self.check is not None:
             self.check(computation, operands, numbers, statics)
-        category = "f" if computation.is_floating_point else "c" if computation.is_complex else "b" if computation is bool_ else "i"
+        category = "b" if computation is bool_ else "i"
+        if computation.is_floating_point or computation.is_complex:
+            category = "c" if computation.is_complex else "f"
         if category not in self.types:
             raise NotImplementedError(f'"{self.kernel}" not implemented for \'{computation.scalar_name}\'')
 
@@ -294,7 +309,7 @@ class Pointwise:
             if not need:
                 gradients.append(None)
                 continue
-            expression = ZERO if expression is None else expression if isinstance(expression, Expr) else scalar.as_expr(expression)
+            expression = ZERO if expression is None else scalar.as_expr(expression)
             if expression is grad:
                 gradients.append(IDENTITY)
             elif expression is ZERO or is_constant(expression, 0):
@@ -311,7 +326,7 @@ class Pointwise:
         return Recipe(tuple(saves), tuple(gradients), self.node_class_of(operands, statics))
 
     def _gradient_operator(self, i: int, expression: Expr, grad: Expr, used: list[Expr], operand: Tensor,
-                           statics: tuple) -> "Pointwise":
+                           statics: tuple) -> Pointwise:
         target = operand._layout.dtype
 
         def body(g: Expr, *saved: Expr) -> Expr:
@@ -415,7 +430,7 @@ def zeros_plan(layout: Layout) -> Callable:
 
 def record(operator: Pointwise, out: Tensor, operands: Sequence[Any], numbers: tuple, statics: tuple,
            originals: Sequence[Any] | None = None) -> Node:
-    """The node of a call that has been computed; `originals`: the operands of an in-place call, a copy for the one overwritten."""
+    """The node of a computed call; `originals`: the operands of an in-place call, with a copy of the one that it overwrote."""
     needed = tuple([x.__class__ not in NUMBERS and x._node is not None for x in operands])
     recipe = operator.recipe(operands, numbers, statics, needed)
     edges = tuple([(x._node, x._index) if need else NO_EDGE for x, need in zip(operands, needed)])
@@ -451,7 +466,7 @@ def record(operator: Pointwise, out: Tensor, operands: Sequence[Any], numbers: t
 
 
 def needs_graph(operands: Sequence[Any]) -> bool:
-    return modes.local.grad and any([x.__class__ not in NUMBERS and x._node is not None for x in operands])
+    return modes.local.grad and any([x.__class__ not in NUMBERS and x._node is not None for x in operands])  # noqa: C419 - faster
 
 
 def call(operator: Pointwise, operands: Sequence[Any], numbers: tuple = (), statics: tuple = ()) -> Tensor:

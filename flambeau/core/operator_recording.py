@@ -1,13 +1,14 @@
 """Recorders and rules of declared operators as straight-line code, for those without sequences of tensors.
 
-`recorder_of` writes a function that makes the node of a call: edges, what the rule's parameter names save, versions. `applier_of`
-writes the node's `apply`: unpack, call the rule, one gradient per tensor. core.declare uses them; operators on sequences of tensors
-go through its general code. Stands on core.node.
+`recorder_of` writes a function that makes the node of a call: edges, what the rule's parameter names save, versions.
+`applier_of` writes the node's `apply`: unpack, call the rule, one gradient per tensor. core.declare uses them;
+operators on sequences of tensors go through its general code. Stands on core.node.
 """
 
 from __future__ import annotations
 
-from typing import Any, Callable
+from collections.abc import Callable
+from typing import Any
 
 from flambeau.core.node import NO_EDGE, next_sequence
 from flambeau.core.tensor import Tensor, tensor_from
@@ -23,7 +24,7 @@ def record({parameters}, result):
     node.versions = ({versions})
     node.sequence = next_sequence()
     node.extras = None
-    dtype = result._layout.dtype
+    {first}dtype = result._layout.dtype
     if dtype.is_floating_point or dtype.is_complex:
         result._node = node
     return node
@@ -44,11 +45,17 @@ def apply(self, gradients):
 
 
 def straight(operator: Any) -> bool:
-    """Whether calls of this operator (with one result) can be recorded by generated code."""
+    """Whether calls of this operator (with one result in the graph) can be recorded by generated code."""
     parameters = operator.signature.parameters
     return (operator.rule is not None and "tensors" not in operator.kinds.values()
             and not any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in parameters.values())
-            and "gs" not in operator.rule_names and "outs" not in operator.rule_names)
+            and not (operator.differentiable != 1 and any(map(single_output, operator.rule_names)))
+            and "gs" not in operator.rule_names and ("outs" not in operator.rule_names or operator.differentiable == 1))
+
+
+def single_output(name: str) -> bool:
+    """Whether a rule's parameter asks for one of several results: out0, out1, ..."""
+    return name[:3] == "out" and name[3:].isdigit()
 
 
 def _saved_names(operator: Any) -> list[str]:
@@ -65,15 +72,23 @@ def recorder_of(operator: Any, kind: type) -> Callable:
         edges.append(f"({name}._node, {name}._index) if {has} else NO_EDGE")
         inputs.append(f"{name}._layout if {has} else None")
     for name in _saved_names(operator):
-        if name == "out":
-            saved.append("tensor_from(result._storage, result._offset, result._layout)")
-            versions.append("result._storage.version")
+        if name == "outs":      # the first may not be saved itself (a cycle); the others are in no graph
+            saved += ["tensor_from(result[0]._storage, result[0]._offset, result[0]._layout)", "result[1:]"]
+            versions += ["result[0]._storage.version", "None"]
+        elif single_output(name):
+            saved.append(f"result[{name[3:]}]")
+            versions.append(f"result[{name[3:]}]._storage.version")
+        elif name == "out":
+            first = "result[0]" if operator.differentiable == 1 else "result"
+            saved.append(f"tensor_from({first}._storage, {first}._offset, {first}._layout)")
+            versions.append(f"{first}._storage.version")
         else:
             saved.append(name)
             versions.append(f"{name}._storage.version" if name in operator.tensors and plain(name) else
                             f"{name}._storage.version if isinstance({name}, Tensor) else None")
     source = _RECORD.format(parameters=", ".join(operator.parameters), edges=_tuple(edges), inputs=_tuple(inputs),
-                            saved=_tuple(saved), versions=_tuple(versions))
+                            saved=_tuple(saved), versions=_tuple(versions),
+                            first="result = result[0]\n    " if operator.differentiable == 1 else "")
     return _compiled(source, f"<flambeau record {operator.name}>", "record", {
         "new": object.__new__, "kind": kind, "NO_EDGE": NO_EDGE, "next_sequence": next_sequence, "Tensor": Tensor,
         "tensor_from": tensor_from})
@@ -90,14 +105,17 @@ def applier_of(operator: Any) -> Callable:
             arguments.append(f"need={{{flags}}}")
         elif name == "layouts":
             arguments.append("layouts=self.inputs")
+        elif name == "outs":
+            arguments.append("outs=(self.attach(saved_outs), *saved_other_outs)")
         elif name == "out":
             arguments.append("out=self.attach(saved_out)")
         elif name == "g":
             arguments.append("g=g")
         else:
             arguments.append(f"{name}=saved_{name}")
-    source = _APPLY.format(nothing="(" + "None, " * count + ")", saved="(" + "".join(f"saved_{n}, " for n in names) + ")"
-                           if names else "_", arguments=", ".join(arguments), count=count)
+    targets = ["saved_outs, saved_other_outs" if n == "outs" else f"saved_{n}" for n in names]
+    source = _APPLY.format(nothing="(" + "None, " * count + ")", saved=f"({_tuple(targets)})" if names else "_",
+                           arguments=", ".join(arguments), count=count)
     return _compiled(source, f"<flambeau gradient of {operator.name}>", "apply", {"rule": operator.rule})
 
 

@@ -7,7 +7,8 @@ Stands on core.op and core.node; the functions that core.derive generates call r
 
 from __future__ import annotations
 
-from typing import Any, Callable
+from collections.abc import Callable
+from typing import Any
 
 from flambeau.core.node import NO_EDGE, next_sequence
 from flambeau.core.op import NUMBERS, Pointwise

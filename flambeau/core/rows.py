@@ -7,7 +7,8 @@ flambeau.ops wrap it with their rules. Stands on codegen.schedule and core.tenso
 
 from __future__ import annotations
 
-from typing import Any, Callable, Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from flambeau.base import geometry
 from flambeau.base.dtype import dtype as DType
@@ -30,8 +31,8 @@ class Rows:
     there. number_dtype(dtypes) is the compute dtype of run-time numbers. ordered: positions along the row matter.
     """
 
-    def __init__(self, name: str, stages: Callable, outputs: Callable, number_dtype: Callable[[Sequence[DType]], DType] | None = None,
-                 ordered: bool = False):
+    def __init__(self, name: str, stages: Callable, outputs: Callable,
+                 number_dtype: Callable[[Sequence[DType]], DType] | None = None, ordered: bool = False):
         self.name, self.stages, self.outputs, self.ordered = name, stages, outputs, ordered
         self.number_dtype = number_dtype or (lambda dtypes: compute_dtype(dtypes[0]))
         self.plans: dict[Any, Callable] = register_cache({})
@@ -51,8 +52,11 @@ class Rows:
         run, nothing = launch
         return run(*(nothing if out is None else out), *inputs, *numbers)
 
-    def launcher(self, inputs: Sequence[Tensor], dims: tuple[int, ...], numbers: Sequence[Any] = (), statics: tuple = ()) -> Callable:
-        """The plan of such a call, `launch(None per output, *inputs, *numbers)`, for operators that keep it under keys of their own."""
+    def launcher(self, inputs: Sequence[Tensor], dims: tuple[int, ...], numbers: Sequence[Any] = (),
+                 statics: tuple = ()) -> Callable:
+        """The plan of such a call, `launch(None per output, *inputs, *numbers)`, for operators that keep it under keys
+        of their own.
+        """
         return self._plan(inputs, dims, numbers, statics, None, ())[0]
 
     def _plan(self, inputs, dims, numbers, statics, out, picks) -> tuple[Callable, int]:

@@ -9,8 +9,6 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from flambeau.base.device import device as Device
-
 
 class Settings:
     """The state; `settings` is the only instance."""
@@ -87,5 +85,3 @@ def is_warn_always_enabled() -> bool:
 def set_flush_denormal(mode: bool) -> bool:
     """Ask for denormal numbers to be flushed to zero. Returns whether that is so: False, kernels keep them."""
     return False
-
-

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from flambeau.base.layout import clear_caches
 from flambeau.codegen import launch
 
 _interop = [1]
@@ -14,6 +15,7 @@ def set_num_threads(n: int) -> None:
     if n <= 0:
         raise RuntimeError("set_num_threads expects a positive integer")
     launch.set_threads(n)
+    clear_caches()  # a plan's working memory has a share for each of the threads there were when it was made
 
 
 def get_num_threads() -> int:

@@ -13,8 +13,8 @@ from flambeau.ops import functions
 from flambeau.ops.activation import gelu, glu, logsigmoid, prelu, softplus, softsign, tanhshrink
 
 __all__ = ["celu", "celu_", "elu", "elu_", "gelu", "glu", "hardshrink", "hardsigmoid", "hardswish", "hardtanh", "hardtanh_",
-           "leaky_relu", "leaky_relu_", "logsigmoid", "mish", "prelu", "relu", "relu6", "relu_", "rrelu", "rrelu_", "selu", "selu_",
-           "sigmoid", "silu", "softplus", "softshrink", "softsign", "tanh", "tanhshrink", "threshold", "threshold_"]
+           "leaky_relu", "leaky_relu_", "logsigmoid", "mish", "prelu", "relu", "relu6", "relu_", "rrelu", "rrelu_", "selu",
+           "selu_", "sigmoid", "silu", "softplus", "softshrink", "softsign", "tanh", "tanhshrink", "threshold", "threshold_"]
 
 celu_, elu_, leaky_relu_, relu_, rrelu_ = (
     ops.celu_, ops.elu.inplace, ops.leaky_relu.inplace, ops.relu.inplace, ops.rrelu_)

@@ -33,6 +33,7 @@ from flambeau.ops import (
     linalg,
     linalg_decompositions,
     loss,
+    lowrank,
     magnitude,
     mask,
     matmul,

@@ -8,7 +8,8 @@ Stands on core.derive and ir.scalar.
 from __future__ import annotations
 
 import math
-from typing import Any, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 from flambeau.base.dtype import bool_, finfo, float64
 from flambeau.base.dtype import dtype as DType
@@ -88,6 +89,9 @@ def threshold(input: Tensor, threshold: Number, value: Number):
     return where(input <= threshold, value, input)
 
 
+threshold.operator.idempotent = True
+
+
 @threshold.vjp
 def _(g, input, threshold):
     return where(input <= threshold, 0, g)
@@ -141,7 +145,8 @@ def check_softshrink(input: Tensor, lambd: float) -> None:
     """Raise RuntimeError for a negative lambd."""
     dtype = input._layout.dtype
     if dtype.is_floating_point and not 0 <= lambd <= finfo(dtype).max:
-        raise RuntimeError(f"lambda must be in range [0, {finfo(dtype).max:g}] for input dtype {dtype.scalar_name}, but found {lambd:g}")
+        raise RuntimeError(f"lambda must be in range [0, {finfo(dtype).max:g}] for input dtype {dtype.scalar_name}, "
+                           f"but found {lambd:g}")
 
 
 @pointwise(name="_prelu_kernel", function=False, method=False, inplace=False, node="PreluKernel")

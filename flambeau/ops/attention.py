@@ -9,11 +9,18 @@ from __future__ import annotations
 
 import math
 import warnings
-from typing import Any
+from typing import Any, Callable
 
-from flambeau.base.dtype import bool_, float32
+from flambeau.base import geometry
+from flambeau.base.dtype import bool_, float32, float64
+from flambeau.base.layout import Layout, register_cache
+from flambeau.codegen import launch as launching
+from flambeau.codegen.attention import Attention, attention_phases
+from flambeau.codegen.attention_backward import backward_phases
+from flambeau.core import modes
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE
+from flambeau.core.op import RELEASE_FROM
 from flambeau.core.tensor import Tensor
 from flambeau.ops.dropout import dropout
 from flambeau.ops.matmul import linear, matmul
@@ -22,6 +29,7 @@ from flambeau.ops.softmax import softmax
 C_NAMES = {"float32": "float", "float64": "double", "float16": "c10::Half", "bfloat16": "c10::BFloat16", "int64": "long int",
            "int32": "int", "bool": "bool"}
 NEGATIVE = float("-inf")
+_plans: dict[Any, Callable] = register_cache({})
 
 
 def _c_name(x: Tensor) -> str:
@@ -84,26 +92,72 @@ def attention_by_products(query: Tensor, key: Tensor, value: Tensor, attn_mask: 
 @operator(method=False, function=False, node="ScaledDotProductFlashAttentionForCpuBackward0")
 def fused_attention(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None, is_causal: bool, scale: float) -> Any:
     """(attention, logarithm of the sums of exponentials of the scores (batch, heads, length))."""
-    scores = matmul(query, key.transpose(-2, -1)) * scale
-    scores = masked_scores(scores, attn_mask, _causal(query, key) if is_causal else None)
-    lse = scores.logsumexp(-1)
-    return matmul(weights_of(scores, attn_mask is not None or is_causal), value), lse
+    layouts = query._layout, key._layout, value._layout, None if attn_mask is None else attn_mask._layout
+    plan_key = *layouts, is_causal, scale, launching.get_threads()
+    launch = _plans.get(plan_key)
+    if launch is None:
+        launch = _plans[plan_key] = _fused_plan(*layouts, is_causal, scale)
+    return launch(None, None, query, key, value) if attn_mask is None else launch(None, None, query, key, value, attn_mask)
+
+
+def _sizes(q: Layout, k: Layout, v: Layout, mask: Layout | None, is_causal: bool) -> Attention:
+    batch, heads, rows, depth = q.shape
+    columns, width = v.shape[-2:]
+    mask_strides = None
+    if mask is not None:
+        mask_strides = geometry.broadcast_strides(mask.shape, mask.strides, (batch, heads, rows, columns))
+    return Attention(batch, heads, rows, columns, depth, width, q.strides, k.strides, v.strides, mask_strides,
+                     mask is not None and mask.dtype is bool_, is_causal)
+
+
+def _fused_plan(q: Layout, k: Layout, v: Layout, mask: Layout | None, is_causal: bool, scale: float) -> Callable:
+    sizes = _sizes(q, k, v, mask, is_causal)
+    batch, heads, rows, columns, depth, width = sizes[:6]
+    threads = launching.get_threads()
+    phases, scratch = attention_phases(q.dtype, sizes, scale, threads)
+    out = Layout.contiguous((batch, heads, rows, width), q.dtype, q.device)
+    logarithms = Layout.contiguous((batch, heads, rows), float64 if q.dtype is float64 else float32, q.device)
+    work = batch * heads * rows * columns * (depth + width)
+    return launching.plan(phases, [out, logarithms], [layout.dtype.itemsize for layout in (q, k, v, mask) if layout is not None],
+                          "", scratch, release=work >= RELEASE_FROM)
 
 
 @fused_attention.vjp
 def _(gs, outs, query, key, value, attn_mask, is_causal, scale, need):
-    g, (out, lse) = gs[0], outs
+    g = gs[0]
     if g is None:
         return None, None, None, None
+    if modes.local.grad:
+        return _gradients_by_products(g, *outs, query, key, value, attn_mask, is_causal, scale)
+    return *_fused_gradients(g, *outs, query, key, value, attn_mask, is_causal, scale), None
+
+
+def _gradients_by_products(g: Tensor, out: Tensor, lse: Tensor, query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None,
+                           is_causal: bool, scale: float) -> tuple:
+    """The gradients in differentiable operators, for gradients of gradients."""
     scores = masked_scores(matmul(query, key.transpose(-2, -1)) * scale, attn_mask, _causal(query, key) if is_causal else None)
-    lse = lse.unsqueeze(-1)
-    if attn_mask is not None or is_causal:
-        lse = lse.masked_fill(lse == NEGATIVE, 0)
-    weights = (scores - lse).exp()
+    weights = weights_of(scores, attn_mask is not None or is_causal)
     d_scores = weights * (matmul(g, value.transpose(-2, -1)) - (g * out).sum(-1, True)) * scale
-    return (matmul(d_scores, key) if need["query"] else None,
-            matmul(d_scores.transpose(-2, -1), query) if need["key"] else None,
-            matmul(weights.transpose(-2, -1), g) if need["value"] else None, None)
+    return (matmul(d_scores, key), matmul(d_scores.transpose(-2, -1), query), matmul(weights.transpose(-2, -1), g), None)
+
+
+def _fused_gradients(g: Tensor, out: Tensor, lse: Tensor, query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None,
+                     is_causal: bool, scale: float) -> tuple[Tensor, Tensor, Tensor]:
+    """The gradients of query, key and value by one kernel; nothing is recorded."""
+    layouts = query._layout, key._layout, value._layout, None if attn_mask is None else attn_mask._layout
+    plan_key = "backward", g._layout, *layouts, is_causal, scale, launching.get_threads()
+    launch = _plans.get(plan_key)
+    if launch is None:
+        threads = launching.get_threads()
+        sizes = _sizes(*layouts, is_causal)
+        phases, scratch = backward_phases(layouts[0].dtype, sizes, g._layout.strides, scale, threads)
+        outputs = [Layout.contiguous(layout.shape, layout.dtype, layout.device) for layout in layouts[:3]]
+        given = (g, query, key, value, out, lse) if attn_mask is None else (g, query, key, value, out, lse, attn_mask)
+        work = sizes.batch * sizes.heads * sizes.rows * sizes.columns * sizes.depth
+        launch = _plans[plan_key] = launching.plan(phases, outputs, [x._layout.dtype.itemsize for x in given], "", scratch,
+                                                   release=work >= RELEASE_FROM)
+    given = (g, query, key, value, out, lse)
+    return launch(None, None, None, *given) if attn_mask is None else launch(None, None, None, *given, attn_mask)
 
 
 def _fusable(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None, dropout_p: float) -> bool:
@@ -132,6 +186,9 @@ def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn
     if dropout_p and not 0 <= dropout_p <= 1:
         raise RuntimeError(f"dropout probability has to be between 0 and 1, but got {dropout_p:g}")
     if _fusable(query, key, value, attn_mask, dropout_p):
+        if attn_mask is not None and attn_mask._layout.dtype is not bool_:
+            wide = float64 if query._layout.dtype is float64 else float32
+            attn_mask = attn_mask if attn_mask._layout.dtype is wide else attn_mask.to(wide)
         return fused_attention(query, key, value, attn_mask, is_causal, float(scale))[0]
     return attention_by_products(query, key, value, attn_mask, dropout_p, is_causal, scale)
 

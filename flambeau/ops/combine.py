@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import math
 import warnings
-from typing import Any, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 from flambeau.base import dtype as dtypes
 from flambeau.base.dtype import bool_, float32, get_default_dtype, int32, uint8
@@ -65,11 +66,11 @@ def _check_clamp(computation: DType, operands: Sequence[Any], *_: Any) -> None:
 
 
 def _clamp_node(operands: Sequence[Any], statics: Sequence[Any]) -> str:
-    return "ClampBackward1" if any([x.__class__ in NUMBERS for x in operands]) else "ClampBackward0"
+    return "ClampBackward1" if any(x.__class__ in NUMBERS for x in operands) else "ClampBackward0"
 
 
 def _bound_node(title: str) -> Any:
-    return lambda operands, statics: title + ("Backward0" if any([x.__class__ in NUMBERS for x in operands]) else "Backward1")
+    return lambda operands, statics: title + ("Backward0" if any(x.__class__ in NUMBERS for x in operands) else "Backward1")
 
 
 @pointwise(inplace="function", check=_check_clamp, node=_bound_node("ClampMin"))
@@ -168,8 +169,8 @@ def where(condition: Tensor, input: Operand = None, other: Operand = None) -> An
     if kind is not bool_:
         if kind is not uint8:
             raise RuntimeError(f"where expected condition to be a boolean tensor, but got a tensor with dtype {kind.scalar_name}")
-        warnings.warn("where received a uint8 condition tensor. This behavior is deprecated and will be removed in a future version "
-                      "of PyTorch. Use a boolean condition instead.", UserWarning, stacklevel=3)
+        warnings.warn("where received a uint8 condition tensor. This behavior is deprecated and will be removed in a future "
+                      "version of PyTorch. Use a boolean condition instead.", UserWarning, stacklevel=3)
     if input is None or other is None:
         raise TypeError("where() received an invalid combination of arguments - got "
                         f"(Tensor, {type(input).__name__}, {type(other).__name__}), but expected one of:\n * (Tensor condition)\n"
@@ -233,12 +234,12 @@ def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number = 
 
 
 def _check_addcdiv(computation: DType, operands: Sequence[Any], *_: Any) -> None:
-    if all([not (x._layout.dtype.is_floating_point or x._layout.dtype.is_complex) for x in operands[1:]]):
+    if all(not (x._layout.dtype.is_floating_point or x._layout.dtype.is_complex) for x in operands[1:]):
         raise RuntimeError(
             "Integer division with addcdiv is no longer supported, and in a future  release addcdiv will perform a true division "
             "of tensor1 and tensor2. The historic addcdiv behavior can be implemented as (input + value * torch.trunc(tensor1 / "
-            "tensor2)).to(input.dtype) for integer inputs and as (input + value * tensor1 / tensor2) for float inputs. The future "
-            "addcdiv behavior is just the latter implementation: (input + value * tensor1 / tensor2), for all dtypes.")
+            "tensor2)).to(input.dtype) for integer inputs and as (input + value * tensor1 / tensor2) for float inputs. The "
+            "future addcdiv behavior is just the latter implementation: (input + value * tensor1 / tensor2), for all dtypes.")
 
 
 @pointwise(check=_check_addcdiv)

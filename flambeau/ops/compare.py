@@ -6,7 +6,8 @@ Stands on core.derive and ir.scalar. Comparisons with what is no number give Not
 
 from __future__ import annotations
 
-from typing import Any, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 from flambeau.base.dtype import bool_, float64
 from flambeau.base.dtype import dtype as DType

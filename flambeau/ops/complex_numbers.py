@@ -10,6 +10,7 @@ from flambeau.core.derive import NAMESPACE, pointwise
 from flambeau.core.tensor import Tensor
 from flambeau.core.views import public
 from flambeau.ir import scalar as s
+from flambeau.ops.view import view_as_complex
 
 
 @pointwise(name="_conj", method=False, inplace=False, node="ConjBackward0")
@@ -45,16 +46,24 @@ def is_neg(input: Tensor) -> bool:
     return False
 
 
+@public(names=("resolve_neg",))
+def resolve_conj(input: Tensor) -> Tensor:
+    """The tensor itself: nothing is left to be carried out."""
+    return input
+
+
 @operator(method=False, out=True, node="ComplexBackward0")
 def complex(real: Tensor, imag: Tensor) -> Tensor:
     """real + i imag, with broadcasting; both of one dtype among float16, float32, float64."""
     a, b = real._layout.dtype, imag._layout.dtype
     if a.name not in ("float16", "float32", "float64") or b.name not in ("float16", "float32", "float64"):
-        raise RuntimeError(f"Expected both inputs to be Half, Float or Double tensors but got {a.scalar_name} and {b.scalar_name}")
+        raise RuntimeError(f"Expected both inputs to be Half, Float or Double tensors but got {a.scalar_name} and "
+                           f"{b.scalar_name}")
     if a is not b:
-        raise RuntimeError(f"Expected object of scalar type {a.scalar_name} but got scalar type {b.scalar_name} for second argument")
+        raise RuntimeError(f"Expected object of scalar type {a.scalar_name} but got scalar type {b.scalar_name} for "
+                           "second argument")
     real, imag = NAMESPACE["broadcast_tensors"](real, imag)
-    return NAMESPACE["view_as_complex"](NAMESPACE["stack"]([real, imag], -1))
+    return view_as_complex(NAMESPACE["stack"]([real, imag], -1))
 
 
 @complex.vjp
@@ -67,7 +76,9 @@ def polar(abs: Tensor, angle: Tensor) -> Tensor:
     """abs * exp(i angle); both of one floating point dtype."""
     a, b = abs._layout.dtype, angle._layout.dtype
     if a.name not in ("float32", "float64") or b.name not in ("float32", "float64"):
-        raise RuntimeError(f"Expected both inputs to be Half, Float or Double tensors but got {a.scalar_name} and {b.scalar_name}")
+        raise RuntimeError(f"Expected both inputs to be Half, Float or Double tensors but got {a.scalar_name} and "
+                           f"{b.scalar_name}")
     if a is not b:
-        raise RuntimeError(f"Expected object of scalar type {a.scalar_name} but got scalar type {b.scalar_name} for second argument")
+        raise RuntimeError(f"Expected object of scalar type {a.scalar_name} but got scalar type {b.scalar_name} for "
+                           "second argument")
     return complex(abs * angle.cos(), abs * angle.sin())

@@ -100,7 +100,7 @@ def clone(input: Tensor, *, memory_format: memory_format = preserve_format) -> T
     if input.__class__ not in overrides.PLAIN and overrides.any_override([input]):
         return overrides.dispatch(clone, [input], {} if memory_format is preserve_format else {"memory_format": memory_format})
     if input._layout.device.type == "meta":
-        return empty_layout(input._layout)
+        return empty_layout(layout_in_format(input._layout, memory_format))
     if memory_format is preserve_format or memory_format is contiguous_format and input._layout.is_contiguous:
         return call(CLONE, (input,))
     out = empty_layout(layout_in_format(input._layout, memory_format))

@@ -1,17 +1,19 @@
 """nll_loss and cross_entropy.
 
-cross_entropy over class indices is one kernel over rows: maximum, sum of exponentials, and the row's loss while the row is in cache; its
-gradient is another. Class weights and the picked class are read by index inside the kernels. Stands on core.rows and ops.softmax.
+cross_entropy over class indices is one kernel over rows: maximum, sum of exponentials, and the row's loss while the row
+is in cache; its gradient is another. Class weights and the picked class are read by index inside the kernels. Stands on
+core.rows and ops.softmax.
 """
 
 from __future__ import annotations
 
 import math
 import warnings
-from typing import Any, Sequence
+from collections.abc import Sequence
+from typing import Any
 
-from flambeau.base.dtype import float64, int64, uint8
 from flambeau.base.dtype import dtype as DType
+from flambeau.base.dtype import float64, int64, uint8
 from flambeau.base.layout import Layout, register_cache
 from flambeau.codegen.launch import KernelCheck
 from flambeau.core import engine, modes
@@ -190,7 +192,8 @@ def _check(input: Tensor, target: Tensor, weight: Tensor | None) -> int:
             raise RuntimeError(f"weight tensor should be defined either for all {own[axis]} classes or no classes but got weight "
                                f"tensor of shape: {list(weight._layout.shape)}")
         if weight._layout.dtype is not input._layout.dtype:
-            raise RuntimeError(f"expected scalar type {input._layout.dtype.scalar_name} but found {weight._layout.dtype.scalar_name}")
+            raise RuntimeError(f"expected scalar type {input._layout.dtype.scalar_name} but found "
+                               f"{weight._layout.dtype.scalar_name}")
     if not input._layout.dtype.is_floating_point:
         raise NotImplementedError(f'"nll_loss_out_frame" not implemented for \'{input._layout.dtype.scalar_name}\'')
     return axis
@@ -211,8 +214,8 @@ def _weight_view(weight: Tensor, input: Tensor, axis: int) -> Tensor:
     """The class weights as they broadcast over the input."""
     layout = weight._layout
     after = input._layout.ndim - 1 - axis
-    return tensor_from(weight._storage, weight._offset, Layout.of((*layout.shape, *(1,) * after), (*layout.strides, *(1,) * after),
-                                                                  layout.dtype, layout.device))
+    wide_layout = Layout.of((*layout.shape, *(1,) * after), (*layout.strides, *(1,) * after), layout.dtype, layout.device)
+    return tensor_from(weight._storage, weight._offset, wide_layout)
 
 
 def _numbers(input: Tensor, axis: int, ignore_index: int, smoothing: float) -> tuple:
@@ -227,8 +230,8 @@ def _run(rows: Rows, input: Tensor, target: Tensor, weight: Tensor | None, axis:
         inputs.append(weight)
         picks += ((3, 0),)
     try:
-        return rows([*inputs, *extra], (axis,), numbers, (input._layout.dtype, None if weight is None else weight._layout.dtype, *statics),
-                    None, picks)
+        weighted = None if weight is None else weight._layout.dtype
+        return rows([*inputs, *extra], (axis,), numbers, (input._layout.dtype, weighted, *statics), None, picks)
     except KernelCheck:
         values = array_of(target)
         bad = values[(values != numbers[0]) & ((values < 0) | (values >= input._layout.shape[axis]))].reshape(-1)[0]
@@ -254,8 +257,8 @@ def fused_nll_loss(input: Tensor, target: Tensor, weight: Tensor | None, reducti
 
 
 @fused_nll_loss.vjp
-def _(gs, outs, input, target, weight, reduction, ignore_index):
-    return _nll_gradient(gs[0], outs[1], input, target, weight, reduction, ignore_index), None, None
+def _(g, outs, input, target, weight, reduction, ignore_index):
+    return _nll_gradient(g, outs[1], input, target, weight, reduction, ignore_index), None, None
 
 
 @operator(function=False, method=False, node="NllLossBackwardBackward0")
@@ -290,9 +293,8 @@ def fused_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None, re
 
 
 @fused_cross_entropy.vjp
-def _(gs, outs, input, target, weight, reduction, ignore_index, smoothing):
+def _(g, outs, input, target, weight, reduction, ignore_index, smoothing):
     axis = _class_axis(input)
-    g = gs[0]
     if modes.local.grad:
         return _gradient_by_operators(g, input, target, weight, reduction, ignore_index, smoothing), None, None
     extra = [_with_class(g, axis) if g._layout.ndim else g]
@@ -313,7 +315,8 @@ def _gradient_by_operators(g: Tensor, input: Tensor, target: Tensor, weight: Ten
         return engine.grad(loss, [input], [g], create_graph=True)[0]
 
 
-def _by_operators(input: Tensor, target: Tensor, weight: Tensor | None, reduction: str, ignore_index: int, smoothing: float) -> Tensor:
+def _by_operators(input: Tensor, target: Tensor, weight: Tensor | None, reduction: str, ignore_index: int,
+                  smoothing: float) -> Tensor:
     axis = _class_axis(input)
     logs = log_softmax(input, axis)
     loss = fused_nll_loss(logs, target, weight, reduction, ignore_index)[0]
@@ -341,19 +344,22 @@ def _smooth_part(logs: Tensor, target: Tensor, weight: Tensor | None, reduction:
 def nll_loss(input, target, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean"):
     """Negative log-likelihood: -weight[target] * input[target] per row, of log-probabilities and class indices.
 
-    input: (C,), (N, C) or (N, C, ...); target: int64 (), (N,) or (N, ...); weight: (C,). Targets equal to ignore_index count nothing.
-    reduction "mean" divides the sum by the sum of the weights. Raises IndexError for a target out of bounds.
+    input: (C,), (N, C) or (N, C, ...); target: int64 (), (N,) or (N, ...); weight: (C,). Targets equal to ignore_index
+    count nothing. reduction "mean" divides the sum by the sum of the weights. Raises IndexError for a target out of
+    bounds.
     """
     if size_average is not None or reduce is not None or reduction not in REDUCTIONS:
         reduction = reduction_of(reduction, size_average, reduce)
     return fused_nll_loss(input, target, weight, reduction, ignore_index)[0]
 
 
-def cross_entropy(input, target, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean", label_smoothing=0.0):
+def cross_entropy(input, target, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean",
+                  label_smoothing=0.0):
     """nll_loss of log_softmax: the cross entropy of scores against class indices or class probabilities.
 
-    input: (C,), (N, C) or (N, C, ...); target: int64 without the class dimension, or probabilities of input's shape; weight: (C,).
-    label_smoothing (0 to 1) mixes the target with the uniform distribution. Raises IndexError for a target out of bounds.
+    input: (C,), (N, C) or (N, C, ...); target: int64 without the class dimension, or probabilities of input's shape;
+    weight: (C,). label_smoothing (0 to 1) mixes the target with the uniform distribution. Raises IndexError for a
+    target out of bounds.
     """
     if size_average is not None or reduce is not None or reduction not in REDUCTIONS:
         reduction = reduction_of(reduction, size_average, reduce)
@@ -364,12 +370,11 @@ def cross_entropy(input, target, weight=None, size_average=None, ignore_index=-1
     return fused_cross_entropy(input, target, weight, reduction, ignore_index, label_smoothing)[0]
 
 
-def _of_probabilities(input: Tensor, target: Tensor, weight: Tensor | None, reduction: str, ignore_index: int, smoothing: float) -> Tensor:
+def _of_probabilities(input: Tensor, target: Tensor, weight: Tensor | None, reduction: str, ignore_index: int,
+                      smoothing: float) -> Tensor:
     own, other = list(input._layout.shape), list(target._layout.shape)
     if own != other:
-        raise RuntimeError("Expected floating point type for target with class probabilities, got " + target._layout.dtype.scalar_name
-                           if not target.is_floating_point() else
-                           f"input and target must have the same shape, got input {own} and target {other}")
+        raise RuntimeError("size mismatch (got input: " + f"{own}, target: {other})")
     if ignore_index >= 0:
         raise RuntimeError("ignore_index is not supported for floating point target")
     axis = _class_axis(input)

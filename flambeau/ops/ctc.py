@@ -1,12 +1,13 @@
 """ctc_loss: connectionist temporal classification.
 
-The forward and backward recursions over the label sequence with blanks between, one step per time, all samples and states at once, in
-tensor operators. Used by nn.functional.
+The forward and backward recursions over the label sequence with blanks between, one step per time, all samples and
+states at once, in tensor operators. Used by nn.functional.
 """
 
 from __future__ import annotations
 
-from typing import Any, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 from flambeau.base.dtype import int64
 from flambeau.core.declare import operator
@@ -98,7 +99,7 @@ def fused_ctc_loss(log_probs: Tensor, targets: Tensor, input_lengths, target_len
 
 
 @fused_ctc_loss.vjp
-def _(gs, outs, log_probs, targets, input_lengths, target_lengths, blank, zero_infinity):
+def _(g, outs, log_probs, targets, input_lengths, target_lengths, blank, zero_infinity):
     """PyTorch's gradient, which takes log_probs for the result of log_softmax: exp(log_probs) less the share of each class."""
     problem = _Problem(log_probs, targets, input_lengths, target_lengths, blank)
     loss, alpha = outs
@@ -107,7 +108,7 @@ def _(gs, outs, log_probs, targets, input_lengths, target_lengths, blank, zero_i
     share = share.masked_fill(share.isnan(), 0)
     shares = NAMESPACE["zeros_like"](log_probs).scatter_add(2, problem.labels.unsqueeze(0).expand(problem.time, -1, -1), share)
     times = NAMESPACE["arange"](problem.time).reshape(-1, 1, 1)
-    grad = (log_probs.exp() - shares) * gs[0].reshape(1, -1, 1)
+    grad = (log_probs.exp() - shares) * g.reshape(1, -1, 1)
     grad = grad.masked_fill(times > problem.last.unsqueeze(0), 0)
     if zero_infinity:
         grad = grad.masked_fill(loss.isinf().reshape(1, -1, 1), 0)
@@ -117,9 +118,10 @@ def _(gs, outs, log_probs, targets, input_lengths, target_lengths, blank, zero_i
 def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reduction="mean", zero_infinity=False):
     """The negative log-likelihood of label sequences, summed over all alignments with the inputs.
 
-    log_probs: (T, N, C) or (T, C), logarithms of probabilities; targets: (N, S), or all of them one after the other; input_lengths,
-    target_lengths: (N,) tensors or sequences. reduction "mean" divides each loss by its target's length first; zero_infinity makes losses
-    of impossible targets, and their gradients, zero. Raises RuntimeError for lengths that don't fit.
+    log_probs: (T, N, C) or (T, C), logarithms of probabilities; targets: (N, S), or all of them one after the other;
+    input_lengths, target_lengths: (N,) tensors or sequences. reduction "mean" divides each loss by its target's length
+    first; zero_infinity makes losses of impossible targets, and their gradients, zero. Raises RuntimeError for lengths
+    that don't fit.
     """
     if reduction not in REDUCTIONS:
         raise ValueError(f"{reduction} is not a valid value for reduction")
@@ -139,8 +141,8 @@ def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reducti
         raise RuntimeError("target_lengths must be of size batch_size")
     for i, n in enumerate(inputs):
         if n < 0 or n > log_probs.size(0):
-            raise RuntimeError(f"Expected input_lengths to have value at most {log_probs.size(0)}, but got value {n} (while checking "
-                               "arguments for ctc_loss_cpu)")
+            raise RuntimeError(f"Expected input_lengths to have value at most {log_probs.size(0)}, but got value {n} (while "
+                               "checking arguments for ctc_loss_cpu)")
     loss = fused_ctc_loss(log_probs, targets, inputs, lengths, blank, zero_infinity)[0]
     if zero_infinity:
         loss = loss.masked_fill(loss.detach().isinf(), 0)

@@ -1,6 +1,7 @@
 """Sums of products over named or numbered dimensions: einsum, tensordot, chains of products, cross, trapezoid and relatives.
 
-`einsum` reads the equation once (kept by equation and ranks), takes diagonals, then contracts operands pairwise from the left: what
+`einsum` reads the equation once (kept by equation and ranks), takes diagonals, then contracts operands pairwise from
+the left: what
 only one operand has is summed first, what both have becomes a batch or the inner dimension of one `bmm`. Stands on ops.matmul.
 """
 
@@ -10,8 +11,9 @@ import builtins
 import math
 import operator as python_operator
 import string
+from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, Sequence
+from typing import Any
 
 from flambeau.core.declare import composite
 from flambeau.core.derive import NAMESPACE
@@ -47,7 +49,8 @@ def _subscripts(text: str, what: str, offset: int) -> list[Label]:
             found.append(_LETTERS.index(letter))
             i += 1
         else:
-            raise RuntimeError(f"einsum(): invalid subscript given at index {offset + i} in the equation string, subscripts must be in "
+            raise RuntimeError(f"einsum(): invalid subscript given at index {offset + i} in the equation string, "
+                               "subscripts must be in "
                                "[a-zA-Z]")
     return found
 
@@ -151,7 +154,8 @@ def _own(x: Tensor, labels: list[Label], n: int, sizes: dict[Label, int]) -> tup
     for label, size in zip(kept, x._layout.shape):
         known = sizes.get(label, 1)
         if known != 1 and size != 1 and known != size:
-            raise RuntimeError(f"einsum(): subscript {_name(label)} has size {size} for operand {n} which does not broadcast with "
+            raise RuntimeError(f"einsum(): subscript {_name(label)} has size {size} for operand {n} which does not "
+                               "broadcast with "
                                f"previously seen size {known}")
         sizes[label] = size if known == 1 else known
     return x, kept
@@ -203,7 +207,8 @@ def _pair(x: Tensor, x_labels: list[Label], y: Tensor, y_labels: list[Label], ke
 def einsum(equation: Any, *operands: Any) -> Tensor:
     """Sums of products of the elements of the operands along dimensions named in `equation` ("ij,jk->ik").
 
-    Also einsum(operand, sublist, operand, sublist, ..., [output sublist]) with integers for letters and Ellipsis. Letters that are
+    Also einsum(operand, sublist, operand, sublist, ..., [output sublist]) with integers for letters and Ellipsis.
+    Letters that are
     not in the output are summed; without "->" the output has the letters that occur once, in alphabetical order. "..." stands for
     broadcast dimensions. Raises RuntimeError where labels and shapes don't fit.
     """
@@ -213,7 +218,8 @@ def einsum(equation: Any, *operands: Any) -> Tensor:
     else:
         given = list(operands[0]) if len(operands) == 1 and isinstance(operands[0], (list, tuple)) else list(operands)
         if not given:
-            raise ValueError("einsum(): must specify the equation string and at least one operand, or at least one operand and its "
+            raise ValueError("einsum(): must specify the equation string and at least one operand, or at least one "
+                             "operand and its "
                              "subscripts list")
         full, result = _resolved(equation, tuple([x._layout.ndim for x in given]))
     sizes: dict[Label, int] = {}
@@ -266,7 +272,8 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
             elif m == 1:
                 a = a.sum(d, keepdim=True)
             else:
-                raise RuntimeError(f"contracted dimensions need to match, but first has size {n} in dim {d} and second has size {m} "
+                raise RuntimeError(f"contracted dimensions need to match, but first has size {n} in dim {d} and "
+                                   f"second has size {m} "
                                    f"in dim {e}")
     a_free = [d for d in range(a._layout.ndim) if d not in first]
     b_free = [d for d in range(b._layout.ndim) if d not in second]
@@ -299,19 +306,22 @@ def multi_dot(tensors: Tensors) -> Tensor:  # noqa: F821
     first, last = chain[0], chain[-1]
     for at, x in ((0, first), (len(chain) - 1, last)):
         if x._layout.ndim not in (1, 2):
-            raise RuntimeError(f"multi_dot(): the {'first' if at == 0 else 'last'} tensor must be 1D or 2D but got {x._layout.ndim}D")
+            raise RuntimeError(f"multi_dot(): the {'first' if at == 0 else 'last'} tensor must be 1D or 2D but got "
+                               f"{x._layout.ndim}D")
     for i, x in enumerate(chain[1:-1], 1):
         if x._layout.ndim != 2:
             raise RuntimeError(f"multi_dot(): tensor {i} must be 2D but got {x._layout.ndim}D")
     for i, x in enumerate(chain[1:], 1):
         if x._layout.dtype is not first._layout.dtype:
-            raise RuntimeError(f"multi_dot(): all tensors must have be the same dtype but tensor 0 is {first._layout.dtype.scalar_name} "
+            raise RuntimeError(f"multi_dot(): all tensors must have be the same dtype but tensor 0 is "
+                               f"{first._layout.dtype.scalar_name} "
                                f"and tensor {i} {x._layout.dtype.scalar_name}")
     chain[0] = first.unsqueeze(0) if first._layout.ndim == 1 else first
     chain[-1] = last.unsqueeze(1) if last._layout.ndim == 1 else last
     for i, (x, y) in enumerate(zip(chain, chain[1:])):
         if x._layout.shape[1] != y._layout.shape[0]:
-            raise RuntimeError(f"multi_dot(): tensors {i} and {i + 1} with shapes {list(x._layout.shape)} and {list(y._layout.shape)} "
+            raise RuntimeError(f"multi_dot(): tensors {i} and {i + 1} with shapes {list(x._layout.shape)} and "
+                               f"{list(y._layout.shape)} "
                                "cannot be multiplied")
     split = _chain_order([chain[0]._layout.shape[0], *[x._layout.shape[1] for x in chain]])
 
@@ -350,7 +360,8 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
         if x.shape[-1] != size:
             raise RuntimeError(f"bilinear(): input{n} size does not match weight size: got {x.shape[-1]} but expected {size}")
     if bias is not None and bias._layout.shape[0] != w.shape[0]:
-        raise RuntimeError(f"bilinear(): bias size does not match weight size: got {bias._layout.shape[0]} but expected {w.shape[0]}")
+        raise RuntimeError(f"bilinear(): bias size does not match weight size: got {bias._layout.shape[0]} but "
+                           f"expected {w.shape[0]}")
     rows = math.prod(a.shape[:-1])
     left, right = input1.reshape(rows, a.shape[-1]), input2.reshape(rows, b.shape[-1])
     # (rows, in1) by (in1, out * in2), then a product with in2 for each row and output
@@ -399,15 +410,11 @@ def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
 @composite(method=False, function=False, name="linalg_vander")
 def linalg_vander(x: Tensor, *, N: int | None = None) -> Tensor:
     """Powers 0 to N - 1 of each element along a new last dimension: (*, n) gives (*, n, N)."""
-    if not x._layout.ndim:
-        raise RuntimeError("linalg.vander: x must be at least 1-D")
+    x = x if x._layout.ndim else x.unsqueeze(0)
     count = x._layout.shape[-1] if N is None else N
-    if count <= 1 and N is not None:
-        raise RuntimeError(f"linalg.vander: N must be greater than 1. Got {count}")
-    x = x if x._layout.dtype.is_floating_point or x._layout.dtype.is_complex else x.to(NAMESPACE["tensor"](0).dtype)
+    if count <= 1:
+        raise RuntimeError("N must be greater than 1.")
     ones = x.new_ones(x._layout.shape).unsqueeze(-1)
-    if count < 2:
-        return ones[..., :count]
     powers = x.unsqueeze(-1).expand(*x._layout.shape, count - 1).cumprod(-1)
     return NAMESPACE["cat"]([ones, powers], -1)
 

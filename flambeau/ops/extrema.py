@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import builtins
 import math
-from typing import Any, Callable, Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from flambeau.base import geometry
 from flambeau.base.dtype import bool_, int64
@@ -69,8 +70,8 @@ def extreme_place(x: Any, largest: builtins.bool) -> Fold:
             later = later & ~(s.isnan(u) & ~s.isnan(v))
         takes = later | (same & (j < i))
         return s.where(takes, v, u), s.where(takes, j, i)
-    return Fold(("value", "index"), (constant(least(dtype) if largest else greatest(dtype), dtype), constant((1 << 63) - 1, int64)),
-                (x, position()), combine)
+    start = constant(least(dtype) if largest else greatest(dtype), dtype)
+    return Fold(("value", "index"), (start, constant((1 << 63) - 1, int64)), (x, position()), combine)
 
 
 def _extreme_stages(elements: tuple, numbers: tuple, which: str, keepdim: Any) -> tuple:
@@ -93,7 +94,8 @@ def _place_stages(elements: tuple, numbers: tuple, largest: builtins.bool, keepd
 
 
 _PLACE = Rows("argextreme", _place_stages,
-              lambda dtypes, largest, keepdim, values: [*([(dtypes[0], form(keepdim))] if values else []), (int64, form(keepdim))],
+              lambda dtypes, largest, keepdim, values: [
+                  *([(dtypes[0], form(keepdim))] if values else []), (int64, form(keepdim))],
               ordered=True)
 
 
@@ -114,9 +116,9 @@ def _prepare_extreme(input: Tensor, dim: Any, keepdim: Any, name: str) -> Callab
     layout = input._layout
     _check_real(name, "max_values_cpu" if name == "amax" else "min_values_cpu", layout)
     dims = reduction_dims(name, dim, layout.ndim)
-    if layout.numel == 0 and (dim is None or dim.__class__ in (tuple, list) and not dim):
-        raise RuntimeError(f"{name}(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with "
-                         "the 'dim' argument.")
+    if layout.numel == 0 and (dim is None or (dim.__class__ in (tuple, list) and not dim)):
+        raise RuntimeError(f"{name}(): Expected reduction dim to be specified for input.numel() == 0. Specify the "
+                           "reduction dim with the 'dim' argument.")
     for d in [dim] if dim.__class__ is int else dims:
         if layout.ndim and layout.shape[d] == 0:
             raise IndexError(f"{name}(): Expected reduction dim {d} to have non-zero size.")
@@ -174,8 +176,8 @@ def _prepare_whole(input: Tensor, dim: Any, keepdim: Any, which: str) -> Callabl
     if layout.dtype.is_complex:
         raise NotImplementedError(f'"{which}_all" not implemented for \'{layout.dtype.scalar_name}\'')
     if layout.numel == 0:
-        raise RuntimeError(f"{which}(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with "
-                           "the 'dim' argument.")
+        raise RuntimeError(f"{which}(): Expected reduction dim to be specified for input.numel() == 0. Specify the "
+                           "reduction dim with the 'dim' argument.")
     return _EXTREME.launcher((input,), tuple(range(layout.ndim)), (), (which, False))
 
 

@@ -7,7 +7,8 @@ default floating dtype. Those of torch.special that torch lacks are exported by 
 from __future__ import annotations
 
 import math
-from typing import Any, Callable
+from collections.abc import Callable
+from typing import Any
 
 from flambeau.base.dtype import bool_
 from flambeau.base.dtype import dtype as DType
@@ -30,8 +31,8 @@ def function(name: str, doc: str, complex_too: bool = False, rule: Callable | No
     def body(input: Tensor):
         return named(input)
     body.__doc__ = doc
-    made = pointwise(kind="float", inplace=inplace, types="fc" if complex_too else "f", kernel=kernel or f"{name}_vml_cpu", name=name,
-                     function=public, method=public, node=node)(body)
+    made = pointwise(kind="float", inplace=inplace, types="fc" if complex_too else "f", kernel=kernel or f"{name}_vml_cpu",
+                     name=name, function=public, method=public, node=node)(body)
     if rule is not None:
         made.vjp(rule)
     return made

@@ -78,7 +78,9 @@ def _index(input: Tensor, indices: Sequence[Any]) -> Tensor:
     if launch is None:
         layout = input._layout
         sizes, strides, _, found = _selection(layout, indices)
-        out = Layout.contiguous(tuple(sizes), layout.dtype, layout.device)
+        shape = tuple(sizes)
+        order = geometry.elementwise_strides(shape, [(shape, tuple(strides)), *[(shape, i.buffer.strides) for i in found]])
+        out = Layout.of(shape, order, layout.dtype, layout.device)
         launch = plans[key] = make_plan([Move(layout.dtype, tuple(sizes), Buffer(1, 0, tuple(strides)),
                                               Buffer(0, 0, out.strides), found)], [out], [layout, *[i._layout for i in given]])
     try:
@@ -135,11 +137,12 @@ def index(input: Tensor, indices: Sequence[Any]) -> Tensor:
     return _index(input, made)
 
 
-@mutating(name="index_put", function=False, method=False, out=False)
+@mutating(name="index_put", function=False, method=False, out=False, keep_order=True)
 def _index_put(input: Tensor, indices: Sequence[Any], values: Tensor, accumulate: bool = False) -> None:
     """Write `values` (broadcast) to the positions that the index tensors name; accumulate: add to what is there."""
     layout, other = input._layout, values._layout
     if other.dtype is not layout.dtype:
+        indexing.broadcast_indices(indices)
         raise RuntimeError("Index put requires the source and destination dtypes match, got "
                            f"{layout.dtype.scalar_name} for the destination and {other.dtype.scalar_name} for the source.")
     if values._storage is input._storage:
@@ -356,7 +359,7 @@ def _(g, dim, index, need, layouts):
     return g.index_fill(dim, index, 0) if need["input"] else None, None, source
 
 
-@mutating(out=False)
+@mutating(out=False, keep_order=True, node=lambda arguments: f"IndexFillBackward{int(isinstance(arguments[3], Tensor))}")
 def index_fill(input: Tensor, dim: int, index: Tensor, value: Operand) -> None:  # noqa: F821
     """input with the slices along `dim` at the positions `index` (an int64 vector) filled with `value`."""
     at = wrap_dim(dim, input._layout.ndim)
@@ -463,7 +466,7 @@ def _(g, input, dim, index, source, reduce, include_self, out, need):
     if reduce in ("amax", "amin"):
         mine = (input == out).to(g._layout.dtype)
         theirs = (source == out.index_select(dim, index)).to(g._layout.dtype)
-        shared = g / (mine if include_self else zeros(mine)).index_add(dim, index, theirs)
+        shared = g / (mine if include_self else zeros(mine)).index_add(dim, index, theirs).clamp(min=1)
         return mine * shared if include_self else untouched, None, theirs * shared.index_select(dim, index)
     if reduce == "mean":
         count = (ones(g) if include_self else zeros(g)).index_add(dim, index, ones(source)).clamp(min=1)
@@ -519,7 +522,7 @@ def _(g, index, layouts):
     return _zeros(layouts[0], g).put(index, g, True)
 
 
-@mutating(out=False)
+@mutating(out=False, keep_order=True)
 def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> None:
     """input, seen as one row, with `source` written (accumulate: added) at the positions `index`."""
     layout = input._layout

@@ -1,8 +1,8 @@
 """Factorizations of batches of matrices on NumPy arrays that numpy.linalg lacks or does otherwise: LU with its pivots, triangular
 systems, the symmetric indefinite factorization, the exponential, Cholesky with the place where it fails.
 
-Arrays have shape (*, m, n). The algorithms are LAPACK's (blocked right-looking LU, Bunch-Kaufman pivoting). Used by ops.linalg and
-ops.linalg_decompositions, which keep the rules for gradients.
+Arrays have shape (*, m, n). The algorithms are LAPACK's (blocked right-looking LU, Bunch-Kaufman pivoting). Used by
+ops.linalg and ops.linalg_decompositions, which keep the rules for gradients.
 """
 
 from __future__ import annotations

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 import operator as python_operator
-from typing import Any, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -21,7 +22,18 @@ from flambeau.core.derive import NAMESPACE
 from flambeau.core.tensor import Tensor
 from flambeau.ops import lapack
 from flambeau.ops.linalg_decompositions import (
-    floating, linalg_eigvalsh, linalg_solve_triangular, linalg_svd, linalg_svdvals, matrices, refused, square, values_of)
+    constant_zero,
+    floating,
+    linalg_eigvalsh,
+    linalg_solve_triangular,
+    linalg_svd,
+    linalg_svdvals,
+    matrices,
+    permutation_matrix,
+    refused,
+    square,
+    values_of,
+)
 from flambeau.ops.matmul import adjoint, matmul
 
 # ---------------------------------------------------------------- solve
@@ -74,7 +86,8 @@ def _solution(name: str, A: Tensor, B: Tensor, left: bool) -> tuple[Tensor, Tens
     floating(name, A)
     square(name, A)
     if A._layout.dtype is not B._layout.dtype:
-        raise RuntimeError(f"{name}: Expected A and B to have the same dtype, but found A of type {A._layout.dtype.scalar_name} and B of "
+        raise RuntimeError(f"{name}: Expected A and B to have the same dtype, but found A of type "
+                           f"{A._layout.dtype.scalar_name} and B of "
                            f"type {B._layout.dtype.scalar_name} instead")
     vector = _is_vector(A, B)
     if vector and not left:
@@ -119,7 +132,8 @@ def triangular_solve(b: Tensor, A: Tensor, upper: bool = True, transpose: bool =
     """(X, A) with A X = b for triangular A; see linalg.solve_triangular."""
     for name, x in (("b", b), ("A", A)):
         if x._layout.ndim < 2:
-            raise RuntimeError(f"torch.triangular_solve: Expected {name} to have at least 2 dimensions, but it has {x._layout.ndim} "
+            raise RuntimeError(f"torch.triangular_solve: Expected {name} to have at least 2 dimensions, but it has "
+                               f"{x._layout.ndim} "
                                "dimensions instead")
     matrix = A.transpose(-2, -1) if transpose else A
     made = linalg_solve_triangular(matrix, b, upper=upper != transpose, unitriangular=unitriangular)
@@ -132,7 +146,8 @@ def cholesky_solve(B: Tensor, L: Tensor, upper: bool = False):
     """X with A X = B, where L is the Cholesky factor of A (upper if so said)."""
     for x in (B, L):
         if x._layout.ndim < 2:
-            raise RuntimeError(f"{'b' if x is B else 'u'} should have at least 2 dimensions, but has {x._layout.ndim} dimensions instead")
+            raise RuntimeError(f"{'b' if x is B else 'u'} should have at least 2 dimensions, but has {x._layout.ndim} "
+                               "dimensions instead")
     a = values_of(L)
     a = np.swapaxes(a, -2, -1).conj() if upper else a
     middle = lapack.solve_triangular(a, values_of(B), False, False)
@@ -174,7 +189,7 @@ def linalg_lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True,
     if LU._layout.dtype is not B._layout.dtype:
         raise RuntimeError("linalg.lu_solve: Expected LU and B to have the same dtype, but found LU of type "
                            f"{LU._layout.dtype.scalar_name} and B of type {B._layout.dtype.scalar_name} instead")
-    P = _permutation(pivots, LU)
+    P = permutation_matrix(pivots, LU)
     if not left:
         # X A = B is A^H X^H = B^H
         return _adjoint(linalg_lu_solve(LU, pivots, _adjoint(B), left=True, adjoint=not adjoint))
@@ -187,14 +202,6 @@ def linalg_lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True,
 
 
 _adjoint = adjoint
-
-
-def _permutation(pivots: Tensor, LU: Tensor) -> Tensor:
-    n = LU._layout.shape[-1]
-    order = lapack.permutation(values_of(pivots), n)
-    P = np.zeros((*order.shape, n), LU._layout.dtype.numpy)
-    np.put_along_axis(P, order[..., None, :], 1, axis=-2)
-    return copy_array(P)
 
 
 @composite(out=True)
@@ -318,7 +325,7 @@ def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
 
 
 NAMESPACE["pinverse"] = pinverse
-setattr(Tensor, "pinverse", pinverse)
+Tensor.pinverse = pinverse
 
 
 def linalg_matrix_rank(A: Tensor, tol: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None,
@@ -340,18 +347,36 @@ def linalg_matrix_rank(A: Tensor, tol: Any = None, hermitian: bool = False, *, a
 
 
 @operator(method=False, function=False, node="LinalgLstsqBackward0")
-def _least_squares(A: Tensor, B: Tensor, rcond: float):
-    U, values, Vh = np.linalg.svd(values_of(A), full_matrices=False)
+def _least_squares(A: Tensor, B: Tensor, rcond: float, with_residuals: bool):
+    """(X, squared residuals, which are empty if some matrix lacks full rank), ranks, singular values."""
+    a, b = values_of(A), values_of(B)
+    U, values, Vh = np.linalg.svd(a, full_matrices=False)
     keep = values > rcond * values.max(-1, keepdims=True, initial=0)
     inverse = np.where(keep, 1 / np.where(keep, values, 1), 0).astype(values.dtype)
-    middle = inverse[..., None] * (np.swapaxes(U, -2, -1).conj() @ values_of(B))
-    return copy_array(np.swapaxes(Vh, -2, -1).conj() @ middle)
+    made = np.swapaxes(Vh, -2, -1).conj() @ (inverse[..., None] * (np.swapaxes(U, -2, -1).conj() @ b))
+    residuals = np.empty(0, values.dtype)
+    if with_residuals and keep.all():
+        residuals = np.square(np.abs(a @ made - b)).sum(-2)
+    return copy_array(made), copy_array(residuals), copy_array(np.asarray(keep.sum(-1), np.int64))
 
 
 @_least_squares.vjp
-def _(g, A, B, rcond, need):
-    P = linalg_pinv(A, rtol=rcond)
-    return (_pinv_gradient(matmul(g, adjoint(B)), P, A) if need["A"] else None, matmul(adjoint(P), g) if need["B"] else None)
+def _(gs, outs, A, B, rcond, need):
+    g, g_residuals = gs[:2]
+    gA = gB = None
+    if g is not None:
+        P = linalg_pinv(A, rtol=rcond)
+        gA = _pinv_gradient(matmul(g, adjoint(B)), P, A) if need["A"] else None
+        gB = matmul(adjoint(P), g) if need["B"] else None
+    if g_residuals is not None and g_residuals._layout.numel:
+        # the solution's own change does not count: the residual is stationary there
+        turned = 2 * (matmul(A, outs[0]) - B) * g_residuals.unsqueeze(-2)
+        if need["A"]:
+            other = matmul(turned, adjoint(outs[0]))
+            gA = other if gA is None else gA + other
+        if need["B"]:
+            gB = -turned if gB is None else gB - turned
+    return gA, gB
 
 
 def linalg_lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | None = None) -> Any:
@@ -375,18 +400,11 @@ def linalg_lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: st
         raise RuntimeError(f"{name}: input.size(-2) should match other.size(-{1 if vector else 2})")
     epsilon = finfo(A._layout.dtype).eps * max(m, n)
     limit = epsilon if rcond is None else epsilon if rcond < 0 else rcond
-    made = _least_squares(A, right, limit)
-    empty = A.new_empty([0])
-    values = linalg_svdvals(A.detach())
-    array = values_of(values)
-    rank = (array > limit * array.max(-1, keepdims=True, initial=0)).sum(-1)
-    residuals = empty
-    if m > n and driver != "gelsy" and (driver == "gels" or (rank == n).all()):
-        difference = matmul(A, made) - right
-        residuals = (difference.abs() if difference.is_complex() else difference).square().sum(-2)
-    ranks = copy_array(np.asarray(rank, np.int64)) if driver != "gels" else empty.long()
-    return returns.linalg_lstsq((made.squeeze(-1) if vector else made, residuals, ranks,
-                                 values if driver in ("gelsd", "gelss") else values.new_empty([0])))
+    made, residuals, rank = _least_squares(A, right, limit, m > n and driver != "gelsy")
+    real = A._layout.dtype.to_real() if A._layout.dtype.is_complex else A._layout.dtype
+    values = linalg_svdvals(A.detach()) if driver in ("gelsd", "gelss") else A.new_empty([0], dtype=real)
+    return returns.linalg_lstsq((made.squeeze(-1) if vector else made, residuals, rank if driver != "gels" else rank.new_empty([0]),
+                                 values))
 
 
 # ---------------------------------------------------------------- determinants
@@ -479,7 +497,7 @@ def linalg_matrix_power(A: Tensor, n: int) -> Tensor:
     square("linalg.matrix_power", A)
     n = python_operator.index(n)
     if n == 0:
-        return NAMESPACE["eye"](A._layout.shape[-1], dtype=A.dtype).expand(*A._layout.shape).clone()
+        return NAMESPACE["eye"](A._layout.shape[-1], dtype=A.dtype) + constant_zero(A)
     if n < 0:
         A, n = linalg_inv(A), -n
     made = None
@@ -533,7 +551,8 @@ def linalg_tensorinv(A: Tensor, ind: int = 2) -> Tensor:
     shape = A._layout.shape
     rows, columns = math.prod(shape[:ind]), math.prod(shape[ind:])
     if rows != columns:
-        raise RuntimeError(f"Expected self to satisfy the requirement prod(self.shape[ind:]) == prod(self.shape[:ind]), but got {columns} "
+        raise RuntimeError(f"Expected self to satisfy the requirement prod(self.shape[ind:]) == "
+                           f"prod(self.shape[:ind]), but got {columns} "
                            f"!= {rows}")
     return linalg_inv(A.reshape(rows, columns)).reshape(*shape[ind:], *shape[:ind])
 
@@ -547,7 +566,8 @@ def linalg_tensorsolve(A: Tensor, B: Tensor, dims: Sequence[int] | None = None) 
     shape = A._layout.shape[B._layout.ndim:]
     size = math.prod(shape)
     if math.prod(A._layout.shape[:B._layout.ndim]) != size:
-        raise RuntimeError(f"Expected self to satisfy the requirement prod(self.shape[other.ndim:]) == prod(self.shape[:other.ndim]), but "
+        raise RuntimeError(f"Expected self to satisfy the requirement prod(self.shape[other.ndim:]) == "
+                           "prod(self.shape[:other.ndim]), but "
                            f"got {size} != {math.prod(A._layout.shape[:B._layout.ndim])}")
     return linalg_solve(A.reshape(size, size), B.reshape(-1)).reshape(shape)
 

@@ -1,7 +1,8 @@
 """Decompositions of (batches of) matrices with their gradients: Cholesky, QR, SVD, eigenvalues, LU, LDL.
 
 Values come from numpy.linalg and ops.lapack; the rules are written in differentiable operators, so every order works. They follow
-Giles (2008), "An extended collection of matrix derivative results", and Walter and Lehmann for QR. Used by ops.linalg, torch.linalg.
+Giles (2008), "An extended collection of matrix derivative results", and Walter and Lehmann for QR. Used by
+ops.linalg, torch.linalg.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from flambeau.base.dtype import bool_
 from flambeau.base.errors import LinAlgError
 from flambeau.core import returns
 from flambeau.core.create import array_of, copy_array
@@ -65,6 +67,11 @@ def half_diagonal(x: Tensor) -> Tensor:
     return x.tril(-1) + NAMESPACE["diag_embed"]((diagonal.real.to(x.dtype) if x.is_complex() else diagonal) / 2)
 
 
+def constant_zero(x: Tensor) -> Tensor:
+    """Zeros that depend on x in the graph, with zero derivative, whatever x holds."""
+    return x.masked_fill(x.new_ones(x._layout.shape, dtype=bool_), 0)
+
+
 def _eye_like(x: Tensor) -> Tensor:
     return NAMESPACE["eye"](x._layout.shape[-1], dtype=x.dtype)
 
@@ -94,8 +101,8 @@ def linalg_cholesky_ex(input: Tensor, *, upper: bool = False, check_errors: bool
 
 def _cholesky_gradient(g: Tensor, factor: Tensor, upper: bool) -> Tensor:
     L, gL = (adjoint(factor), adjoint(g)) if upper else (factor, g)
-    middle = half_diagonal(matmul(adjoint(L), gL))
-    middle = (middle + adjoint(middle)) / 2
+    product = matmul(adjoint(L), gL)
+    middle = (product.tril() + adjoint(product.tril(-1))) / 2
     solved = linalg_solve_triangular(adjoint(L), middle, upper=True)
     return linalg_solve_triangular(L, solved, upper=False, left=False)
 
@@ -124,7 +131,8 @@ def cholesky(input: Tensor, upper: bool = False) -> Tensor:
     made, info = linalg_cholesky_ex(input, upper=upper)
     array = values_of(info)
     if array.any():
-        raise refused("cholesky", array, "The factorization could not be completed because the input is not positive-definite (the "
+        raise refused("cholesky", array, "The factorization could not be completed because the input is not "
+                                         "positive-definite (the "
                       "leading minor of order {} is not positive-definite).")
     return made
 
@@ -184,7 +192,8 @@ def linalg_qr(A: Tensor, mode: str = "reduced"):
 @linalg_qr.vjp
 def _(gs, outs, A, mode):
     if mode == "r":
-        raise RuntimeError("The derivative of linalg.qr depends on Q, which is not computed when mode='r'. Please use linalg.qr(A, "
+        raise RuntimeError("The derivative of linalg.qr depends on Q, which is not computed when mode='r'. Please use "
+                           "linalg.qr(A, "
                            "mode='reduced') if you are going to require gradients.")
     (gQ, gR), (Q, R) = gs, outs
     m, n = A._layout.shape[-2:]
@@ -247,12 +256,15 @@ def linalg_householder_product(input: Tensor, tau: Tensor) -> Tensor:
     if n < k:
         raise RuntimeError(f"{name}: input.shape[-1] must be greater than or equal to tau.shape[-1]")
     if input._layout.ndim - tau._layout.ndim != 1:
-        raise RuntimeError(f"{name}: Expected tau to have one dimension less than input, but got tau.ndim equal to {tau._layout.ndim} "
+        raise RuntimeError(f"{name}: Expected tau to have one dimension less than input, but got tau.ndim equal to "
+                           f"{tau._layout.ndim} "
                            f"and input.ndim is equal to {input._layout.ndim}")
     if input._layout.dtype is not tau._layout.dtype:
         raise RuntimeError(f"{name}: tau dtype {tau._layout.dtype.scalar_name} does not match input dtype "
                            f"{input._layout.dtype.scalar_name}")
     start = NAMESPACE["eye"](m, n, dtype=input.dtype).expand(*input._layout.shape)
+    if not k:
+        return start + constant_zero(input)
     return _reflect(input, tau, start, k)
 
 
@@ -293,7 +305,8 @@ def _svd_array(name: str, x: Tensor, full: bool, vectors: bool) -> Any:
     except np.linalg.LinAlgError:
         finite = np.isfinite(array).all(axis=(-2, -1))
         if not finite.all():
-            raise refused(name, np.asarray(~finite), "The algorithm failed to converge because the input matrix contained non-finite "
+            raise refused(name, np.asarray(~finite), "The algorithm failed to converge because the input matrix "
+                                                     "contained non-finite "
                           "values.") from None
         raise refused(name, np.ones(array.shape[:-2], int), "The algorithm failed to converge because the input matrix is "
                       "ill-conditioned or has too many repeated singular values (error code: {}).") from None
@@ -358,7 +371,8 @@ def _check_phase(rotation_u: Tensor | None, rotation_v: Tensor | None) -> None:
             total = total + rotation.detach().diagonal(0, -2, -1)
     left = np.abs(values_of(total))
     if left.size and left.max() > 2e-2:
-        raise RuntimeError("svd_backward: The singular vectors in the complex case are specified up to multiplication by e^{i phi}. The "
+        raise RuntimeError("svd_backward: The singular vectors in the complex case are specified up to multiplication "
+                           "by e^{i phi}. The "
                            "specified loss function depends on this phase term, making it ill-defined.")
 
 
@@ -410,7 +424,8 @@ def _hermitian_array(name: str, x: Tensor, triangle: str, vectors: bool) -> Any:
     except np.linalg.LinAlgError:
         finite = np.isfinite(array).all(axis=(-2, -1))
         if not finite.all():
-            raise refused(name, np.asarray(~finite), "The algorithm failed to converge because the input matrix contained non-finite "
+            raise refused(name, np.asarray(~finite), "The algorithm failed to converge because the input matrix "
+                                                     "contained non-finite "
                           "values.") from None
         raise refused(name, np.ones(array.shape[:-2], int), "The algorithm failed to converge because the input matrix is "
                       "ill-conditioned or has too many repeated eigenvalues (error code: {}).") from None
@@ -434,7 +449,8 @@ def _(gs, outs):
     if V.is_complex():
         phases = np.abs(values_of(product.detach()).diagonal(0, -2, -1).imag)
         if phases.size and phases.max() > 1e-2:
-            raise RuntimeError("linalg_eigh_backward: The eigenvectors in the complex case are specified up to multiplication by e^{i "
+            raise RuntimeError("linalg_eigh_backward: The eigenvectors in the complex case are specified up to "
+                               "multiplication by e^{i "
                                "phi}. The specified loss function depends on this quantity, so it is ill-defined.")
     middle = product / (L.unsqueeze(-2) - L.unsqueeze(-1) + _eye_like(L))
     middle = middle - NAMESPACE["diag_embed"](middle.diagonal(0, -2, -1))
@@ -489,7 +505,8 @@ def _(gs, outs, A):
         diagonal = product.diagonal(0, -2, -1)
         phases = np.abs(values_of(diagonal.detach()).imag)
         if phases.size and phases.max() > 1e-2:
-            raise RuntimeError("linalg_eig_backward: The eigenvectors in the complex case are specified up to multiplication by e^{i "
+            raise RuntimeError("linalg_eig_backward: The eigenvectors in the complex case are specified up to "
+                               "multiplication by e^{i "
                                "phi}. The specified loss function depends on this quantity, so it is ill-defined.")
         middle = product - matmul(adjoint(V), V * diagonal.real.unsqueeze(-2))
         middle = middle / ((L.unsqueeze(-2) - L.unsqueeze(-1)).conj() + _eye_like(L))
@@ -537,18 +554,14 @@ def _(gs, outs, pivot):
     if g is None:
         return None
     k = min(made._layout.shape[-2:])
-    P, L, U = lu_unpack(made, pivots, True, pivot)
-    return _lu_gradient(g[..., :k].tril(-1), g[..., :k, :].triu(), P if pivot else None, L, U)
+    L, U = _factors(made)
+    return _lu_gradient(g[..., :k].tril(-1), g[..., :k, :].triu(), permutation_matrix(pivots, made) if pivot else None, L, U)
 
 
-def _lu_gradient(gL: Tensor | None, gU: Tensor | None, P: Tensor | None, L: Tensor, U: Tensor) -> Tensor | None:
+def _lu_gradient(gL: Tensor, gU: Tensor, P: Tensor | None, L: Tensor, U: Tensor) -> Tensor:
     """The gradient of A = P L U, wide, tall or square; what lies outside the leading square is eliminated first."""
-    if gL is None and gU is None:
-        return None
     m, n = L._layout.shape[-2], U._layout.shape[-1]
     k = min(m, n)
-    gL = L * 0 if gL is None else gL.tril(-1)
-    gU = U * 0 if gU is None else gU.triu()
     L1, U1 = L[..., :k, :], U[..., :k]
     gL1, gU1 = gL[..., :k, :], gU[..., :k]
     rest = None
@@ -568,7 +581,7 @@ def _lu_gradient(gL: Tensor | None, gU: Tensor | None, P: Tensor | None, L: Tens
 
 @composite(method=False, function=False, out=True)
 def linalg_lu_factor(A: Tensor, *, pivot: bool = True):
-    """(LU, pivots); LinAlgError-free only for matrices whose pivots are not zero."""
+    """(LU, pivots); LinAlgError where a pivot is zero."""
     made, pivots, info = linalg_lu_factor_ex(A, pivot=pivot)
     array = values_of(info)
     if array.any():
@@ -576,49 +589,18 @@ def linalg_lu_factor(A: Tensor, *, pivot: bool = True):
     return returns.linalg_lu_factor((made, pivots))
 
 
-@operator(method=False, function=False, out=True, node="LinalgLuBackward0")
-def linalg_lu(A: Tensor, *, pivot: bool = True):
-    """(P, L, U) with A = P L U: a permutation (empty without `pivot`), unit lower and upper triangular factors."""
-    matrices("linalg.lu", A)
-    floating("linalg.lu", A)
-    made, pivots, _ = lapack.lu(values_of(A), pivot)
-    P, L, U = _unpacked(made, pivots, True, pivot)
-    return returns.linalg_lu((P, L, U))
+@operator(method=False, function=False, node="LuUnpackBackward0")
+def _factors(LU: Tensor):
+    """(L, U) of the two factors in one matrix."""
+    made = values_of(LU)
+    k = min(made.shape[-2:])
+    return (copy_array(np.tril(made[..., :k], -1) + np.eye(made.shape[-2], k, dtype=made.dtype)), copy_array(np.triu(made[..., :k, :])))
 
 
-@linalg_lu.vjp
-def _(gs, outs, pivot):
-    return _lu_gradient(gs[1], gs[2], outs[0].detach() if pivot else None, outs[1], outs[2])
-
-
-def _unpacked(made: np.ndarray, pivots: np.ndarray, factors: bool, permutation: bool) -> tuple[Tensor, Tensor, Tensor]:
-    *batch, m, n = made.shape
-    k = min(m, n)
-    empty = np.empty(0, made.dtype)
-    P = L = U = empty
-    if factors:
-        L = np.tril(made[..., :k], -1) + np.eye(m, k, dtype=made.dtype)
-        U = np.triu(made[..., :k, :])
-    if permutation:
-        order = lapack.permutation(pivots, m)
-        P = np.zeros((*batch, m, m), made.dtype)
-        np.put_along_axis(P, order[..., None, :], 1, axis=-2)
-    return copy_array(P), copy_array(L), copy_array(U)
-
-
-@operator(method=False, out=True, node="LuUnpackBackward0")
-def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpack_pivots: bool = True):
-    """(P, L, U) from the results of lu_factor; empty tensors for what is not asked."""
-    if unpack_pivots and LU_pivots._layout.dtype.name != "int32":
-        raise RuntimeError("torch.lu_unpack: LU_pivots is expected to be a contiguous tensor of torch.int32 dtype.\nNote: this function "
-                           "is intended to be used with the output produced by torch.linalg.lu_factor")
-    return returns.lu_unpack(_unpacked(values_of(LU_data), values_of(LU_pivots), unpack_data, unpack_pivots))
-
-
-@lu_unpack.vjp
-def _(gs, LU_data, LU_pivots):
-    _, gL, gU = gs
-    m, n = LU_data._layout.shape[-2:]
+@_factors.vjp
+def _(gs, LU):
+    gL, gU = gs
+    m, n = LU._layout.shape[-2:]
     k = min(m, n)
     made: Any = None
     if gL is not None:
@@ -630,7 +612,41 @@ def _(gs, LU_data, LU_pivots):
         if m > k:
             other = NAMESPACE["cat"]([other, other.new_zeros([*other._layout.shape[:-2], m - k, n])], -2)
         made = other if made is None else made + other
-    return made, None
+    return made
+
+
+def permutation_matrix(pivots: Tensor, LU: Tensor) -> Tensor:
+    """P with A = P L U, of LU's dtype, from row swaps counted from one."""
+    m = LU._layout.shape[-2]
+    order = lapack.permutation(values_of(pivots), m)
+    P = np.zeros((*order.shape, m), LU._layout.dtype.numpy)
+    np.put_along_axis(P, order[..., None, :], 1, axis=-2)
+    return copy_array(P)
+
+
+@composite(method=False, function=False, out=True)
+def linalg_lu(A: Tensor, *, pivot: bool = True):
+    """(P, L, U) with A = P L U: a permutation (empty without `pivot`), unit lower and upper triangular factors."""
+    matrices("linalg.lu", A)
+    floating("linalg.lu", A)
+    made, pivots, _ = linalg_lu_factor_ex(A, pivot=pivot)
+    P = permutation_matrix(pivots, made) if pivot else made.new_empty([0])
+    return returns.linalg_lu((P, *_factors(made)))
+
+
+@composite(method=False, out=True)
+def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpack_pivots: bool = True):
+    """(P, L, U) from the results of lu_factor; empty tensors for what is not asked."""
+    if unpack_pivots and LU_pivots._layout.dtype.name != "int32":
+        raise RuntimeError("torch.lu_unpack: LU_pivots is expected to be a contiguous tensor of torch.int32 "
+                           "dtype.\nNote: this function "
+                           "is intended to be used with the output produced by torch.linalg.lu_factor")
+    P = permutation_matrix(LU_pivots, LU_data) if unpack_pivots else LU_data.new_empty([0])
+    L, U = _factors(LU_data) if unpack_data else (LU_data.new_empty([0]), LU_data.new_empty([0]))
+    return returns.lu_unpack((P, L, U))
+
+
+_lu_with_info = returns.named_result("_lu_with_info", "LU", "pivots", "info")
 
 
 def lu(input: Tensor, pivot: bool = True, get_infos: bool = False, out: Any = None) -> Any:
@@ -638,12 +654,12 @@ def lu(input: Tensor, pivot: bool = True, get_infos: bool = False, out: Any = No
     made, pivots, info = linalg_lu_factor_ex(input, pivot=pivot)
     if not get_infos and values_of(info).any():
         raise refused("torch.linalg.lu_factor", values_of(info), _SINGULAR)
-    results = (made, pivots, info) if get_infos else (made, pivots)
+    results = _lu_with_info((made, pivots, info)) if get_infos else (made, pivots)
     return results if out is None else tuple([o.copy_(r) for o, r in zip(out, results)])
 
 
 NAMESPACE["lu"] = lu
-setattr(Tensor, "lu", lu)
+Tensor.lu = lu
 
 
 # ---------------------------------------------------------------- LDL

@@ -1,14 +1,16 @@
 """Losses, element by element and by margins, with their reductions.
 
-An element loss is a scalar body; its mean or sum is one pass over both tensors, its gradient one kernel, both derived from the body.
-The others are written in operators. nll_loss and cross_entropy are in ops.cross_entropy, distances in ops.distance, ctc_loss in ops.ctc.
+An element loss is a scalar body; its mean or sum is one pass over both tensors, its gradient one kernel, both derived
+from the body. The others are written in operators. nll_loss and cross_entropy are in ops.cross_entropy, distances in
+ops.distance, ctc_loss in ops.ctc.
 """
 
 from __future__ import annotations
 
 import math
 import warnings
-from typing import Any, Callable
+from collections.abc import Callable
+from typing import Any
 
 from flambeau.base import geometry
 from flambeau.base.dtype import bool_, promote_types
@@ -31,7 +33,8 @@ from flambeau.ops.reduce import adding, wide
 class ElementLoss:
     """A loss of two tensors of one shape, from its scalar body: elementwise, summed or averaged.
 
-    body(x, y, *numbers); rule(g, x, y, *numbers) gives both gradients where the derived ones are not what PyTorch's conventions say.
+    body(x, y, *numbers); rule(g, x, y, *numbers) gives both gradients where the derived ones are not what PyTorch's
+    conventions say.
     """
 
     def __init__(self, name: str, body: Callable, numbers: dict[str, float] | None = None, rule: Callable | None = None,
@@ -51,7 +54,8 @@ class ElementLoss:
             if launch is None:
                 dtype = promote_types(input._layout.dtype, target._layout.dtype)
                 count = float(input._layout.numel)
-                launch = self.rows.launcher((input, target), tuple(range(input._layout.ndim)), (*numbers, count), (dtype, mean)), count
+                over = tuple(range(input._layout.ndim))
+                launch = self.rows.launcher((input, target), over, (*numbers, count), (dtype, mean)), count
                 self.plans[key] = launch
             return launch[0](None, input, target, *numbers, launch[1])
 
@@ -101,8 +105,9 @@ def _reduced(x: Tensor, reduction: str) -> Tensor:
 def _checked(input: Tensor, target: Tensor, size_average: Any, reduce: Any, reduction: str) -> str:
     """The reduction, after the warning about tensors that only fit by broadcasting."""
     if input._layout.shape != target._layout.shape:
-        warnings.warn(f"Using a target size ({target.size()}) that is different to the input size ({input.size()}). This will likely lead "
-                      "to incorrect results due to broadcasting. Please ensure they have the same size.", UserWarning, stacklevel=3)
+        warnings.warn(f"Using a target size ({target.size()}) that is different to the input size ({input.size()}). This "
+                      "will likely lead to incorrect results due to broadcasting. Please ensure they have the same size.",
+                      UserWarning, stacklevel=3)
     if size_average is not None or reduce is not None or reduction not in REDUCTIONS:
         return reduction_of(reduction, size_average, reduce)
     return reduction
@@ -174,24 +179,27 @@ def _soft_margin_rule(g: Any, input: Any, target: Any) -> tuple:
 
 MSE = ElementLoss("mse_loss", lambda input, target: (input - target) * (input - target))
 L1 = ElementLoss("l1_loss", lambda input, target: s.abs(input - target), rule=_l1_rule, node="Abs", total_node="MeanBackward0")
-SMOOTH_L1 = ElementLoss("smooth_l1_loss", lambda input, target, beta: _smooth_l1(input, target, beta), {"beta": 1.0}, _smooth_l1_rule,
-                        node="SmoothL1Loss")
+SMOOTH_L1 = ElementLoss("smooth_l1_loss", lambda input, target, beta: _smooth_l1(input, target, beta), {"beta": 1.0},
+                        _smooth_l1_rule, node="SmoothL1Loss")
 HUBER = ElementLoss("huber_loss", lambda input, target, delta: _huber(input, target, delta), {"delta": 1.0}, _huber_rule)
 BINARY = ElementLoss("binary_cross_entropy", lambda input, target: _binary(input, target), rule=_binary_rule)
 LOGITS = ElementLoss("binary_cross_entropy_with_logits", lambda input, target: _logits(input, target), rule=_logits_rule)
-_SOFTPLUS_OF_NEGATIVE = Pointwise("softplus_of_negative", lambda input: s.log1p(s.exp(-s.abs(input))) + s.where(input < 0, -input, 0),
-                                  ["input"], node="LogSigmoid")
+_SOFTPLUS_OF_NEGATIVE = Pointwise(
+    "softplus_of_negative", lambda input: s.log1p(s.exp(-s.abs(input))) + s.where(input < 0, -input, 0), ["input"],
+    node="LogSigmoid")
 _SOFTPLUS_OF_NEGATIVE.rule = lambda g, input: -g / (1 + s.exp(input))
 SOFT_MARGIN = ElementLoss("soft_margin_loss", lambda input, target: _soft_margin(input, target), rule=_soft_margin_rule)
 
 
-def _weighted(loss: ElementLoss, input: Tensor, target: Tensor, weight: Tensor | None, reduction: str, numbers: tuple = ()) -> Tensor:
+def _weighted(loss: ElementLoss, input: Tensor, target: Tensor, weight: Tensor | None, reduction: str,
+              numbers: tuple = ()) -> Tensor:
     if weight is None:
         return loss(input, target, reduction, numbers)
     return _reduced(loss(input, target, "none", numbers) * weight, reduction)
 
 
-def _weighted_mean(loss: ElementLoss, input: Tensor, target: Tensor, weight: Tensor, reduction: str, numbers: tuple = ()) -> Tensor:
+def _weighted_mean(loss: ElementLoss, input: Tensor, target: Tensor, weight: Tensor, reduction: str,
+                   numbers: tuple = ()) -> Tensor:
     """With weights, where the mean divides by their sum."""
     if weight._layout.shape != input._layout.shape:
         raise ValueError("Inputs and weight must have the same size.")
@@ -227,7 +235,9 @@ def huber_loss(input, target, reduction="mean", delta=1.0, weight=None):
     if delta <= 0:
         raise RuntimeError("huber_loss does not support non-positive values for delta.")
     numbers = (float(delta),)
-    return HUBER(input, target, reduction, numbers) if weight is None else _weighted_mean(HUBER, input, target, weight, reduction, numbers)
+    if weight is not None:
+        return _weighted_mean(HUBER, input, target, weight, reduction, numbers)
+    return HUBER(input, target, reduction, numbers)
 
 
 def _reduction(size_average: Any, reduce: Any, reduction: str) -> str:
@@ -243,8 +253,8 @@ def binary_cross_entropy(input, target, weight=None, size_average=None, reduce=N
     """
     reduction = _reduction(size_average, reduce, reduction)
     if target.size() != input.size():
-        raise ValueError(f"Using a target size ({target.size()}) that is different to the input size ({input.size()}) is deprecated. "
-                         "Please ensure they have the same size.")
+        raise ValueError(f"Using a target size ({target.size()}) that is different to the input size ({input.size()}) is "
+                         "deprecated. Please ensure they have the same size.")
     if input._layout.numel and input._layout.device.type == "cpu":
         low, high = aminmax(input.detach())
         if not (low.item() >= 0 and high.item() <= 1):
@@ -252,7 +262,8 @@ def binary_cross_entropy(input, target, weight=None, size_average=None, reduce=N
     return _weighted(BINARY, input, target, weight, reduction)
 
 
-def binary_cross_entropy_with_logits(input, target, weight=None, size_average=None, reduce=None, reduction="mean", pos_weight=None):
+def binary_cross_entropy_with_logits(input, target, weight=None, size_average=None, reduce=None, reduction="mean",
+                                     pos_weight=None):
     """binary_cross_entropy of sigmoid(input), without its rounding. pos_weight multiplies the first term (broadcast).
 
     Raises ValueError unless the shapes are equal.
@@ -268,12 +279,14 @@ def binary_cross_entropy_with_logits(input, target, weight=None, size_average=No
 
 
 def kl_div(input, target, size_average=None, reduce=None, reduction="mean", log_target=False):
-    """target (log target - input), of log-probabilities `input`; 0 where target is 0. reduction "batchmean" divides by input.size(0)."""
+    """target (log target - input), of log-probabilities `input`; 0 where target is 0. reduction "batchmean" divides by
+    input.size(0).
+    """
     if size_average is not None or reduce is not None:
         reduction = reduction_of(reduction, size_average, reduce)
     elif reduction == "mean":
-        warnings.warn("reduction: 'mean' divides the total loss by both the batch size and the support size.'batchmean' divides only by "
-                      "the batch size, and aligns with the KL div math definition.'mean' will be changed to behave the same as "
+        warnings.warn("reduction: 'mean' divides the total loss by both the batch size and the support size.'batchmean' divides "
+                      "only by the batch size, and aligns with the KL div math definition.'mean' will be changed to behave the same as "
                       "'batchmean' in the next major release.", UserWarning, stacklevel=2)
     elif reduction not in ("none", "sum", "batchmean"):
         raise ValueError(f"{reduction} is not a valid value for reduction")
@@ -348,13 +361,15 @@ def margin_ranking_loss(input1, input2, target, margin=0, size_average=None, red
 
 
 def cosine_embedding_loss(input1, input2, target, margin=0, size_average=None, reduce=None, reduction="mean"):
-    """1 - cos(input1, input2) where target is 1, max(0, cos - margin) where it is -1. inputs: (N, D) or (D,); target: (N,) or ()."""
+    """1 - cos(input1, input2) where target is 1, max(0, cos - margin) where it is -1. inputs: (N, D) or (D,); target:
+    (N,) or ().
+    """
     reduction = _reduction(size_average, reduce, reduction)
     if target.dim() > 1:
         raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
-    if target.dim() == 1 and input1.dim() != 2 or target.dim() == 0 and input1.dim() != 1:
-        raise RuntimeError(f"{target.dim()}D target tensor expects {target.dim() + 1}D input tensors, but found inputs with sizes "
-                           f"{list(input1.size())} and {list(input2.size())}.")
+    if (target.dim() == 1 and input1.dim() != 2) or (target.dim() == 0 and input1.dim() != 1):
+        raise RuntimeError(f"{target.dim()}D target tensor expects {target.dim() + 1}D input tensors, but found inputs with "
+                           f"sizes {list(input1.size())} and {list(input2.size())}.")
     axis = target.dim()
     eps = 1e-12
     product = (input1 * input2).sum(axis)
@@ -397,12 +412,13 @@ def multi_margin_loss(input, target, p=1, margin=1.0, weight=None, size_average=
     classes = NAMESPACE["arange"](rows.size(1))
     loss = loss.masked_fill(classes == places.unsqueeze(1), 0).sum(1) / rows.size(1)
     if reduction == "none" and single:
-        loss = loss.reshape(target.size() if target.dim() == 0 or input.dim() == 0 else (1,)) if target.dim() else loss.reshape(())
+        loss = loss.reshape(target.size())
     return _reduced(loss, reduction)
 
 
 def multilabel_margin_loss(input, target, size_average=None, reduce=None, reduction="mean"):
-    """Per row: the sum over target classes t and the others c of max(0, 1 - (input[t] - input[c])) / C; targets end at the first -1.
+    """Per row: the sum over target classes t and the others c of max(0, 1 - (input[t] - input[c])) / C; targets end at
+    the first -1.
 
     input: (N, C) or (C,); target: int64 of that shape.
     """
@@ -425,19 +441,15 @@ def multilabel_margin_loss(input, target, size_average=None, reduce=None, reduct
 def multilabel_soft_margin_loss(input, target, weight=None, size_average=None, reduce=None, reduction="mean"):
     """binary_cross_entropy_with_logits averaged over the classes (last dimension), then reduced."""
     reduction = _reduction(size_average, reduce, reduction)
-    loss = binary_cross_entropy_with_logits(input, target.to(input.dtype) if target.dtype is bool_ else target, weight, reduction="none") \
-        if input.size() == target.size() else _logits_broadcast(input, target, weight)
-    return _reduced(loss.mean(-1), reduction)
-
-
-def _logits_broadcast(input: Tensor, target: Tensor, weight: Tensor | None) -> Tensor:
-    loss = LOGITS(input, target, "none")
-    return loss if weight is None else loss * weight
+    loss = LOGITS(input, target.to(input.dtype) if target.dtype is bool_ else target, "none")
+    return _reduced((loss if weight is None else loss * weight).mean(-1), reduction)
 
 
 def triplet_margin_loss(anchor, positive, negative, margin=1.0, p=2, eps=1e-6, swap=False, size_average=None, reduce=None,
                         reduction="mean"):
-    """max(0, d(anchor, positive) - d(anchor, negative) + margin) with p-norm distances; swap: the nearer of two negative distances."""
+    """max(0, d(anchor, positive) - d(anchor, negative) + margin) with p-norm distances; swap: the nearer of two
+    negative distances.
+    """
     reduction = _reduction(size_average, reduce, reduction)
     if margin <= 0:
         raise ValueError(f"margin must be greater than 0, got {margin}")
@@ -451,7 +463,8 @@ def triplet_margin_loss(anchor, positive, negative, margin=1.0, p=2, eps=1e-6, s
     return _reduced((near - far + margin).clamp(min=0), reduction)
 
 
-def triplet_margin_with_distance_loss(anchor, positive, negative, *, distance_function=None, margin=1.0, swap=False, reduction="mean"):
+def triplet_margin_with_distance_loss(anchor, positive, negative, *, distance_function=None, margin=1.0, swap=False,
+                                      reduction="mean"):
     """triplet_margin_loss with a distance of one's own (a function of two tensors; pairwise_distance by default)."""
     if reduction not in REDUCTIONS:
         raise ValueError(f"{reduction} is not a valid value for reduction")

@@ -6,12 +6,12 @@ Stands on ops.reduce; norms are one pass over memory. linalg offers vector_norm;
 from __future__ import annotations
 
 import math
-from typing import Any, Callable
+from collections.abc import Callable
+from typing import Any
 
 from flambeau.base import geometry
-from flambeau.base.dtype import float32, float64, get_default_dtype
 from flambeau.base.dtype import dtype as DType
-from flambeau.base.layout import register_cache
+from flambeau.base.dtype import float64, get_default_dtype
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE, OPERATORS
 from flambeau.core.rows import Rows
@@ -19,8 +19,8 @@ from flambeau.core.tensor import Tensor
 from flambeau.ir import scalar as s
 from flambeau.ir.loops import Loop, Row, folded
 from flambeau.ir.scalar import cast, compute_dtype, constant
-from flambeau.ops.extrema import extreme, shared_gradient
-from flambeau.ops.reduce import Reducer, adding, form, hashable, kept, reduction_dims, wide
+from flambeau.ops.extrema import extreme
+from flambeau.ops.reduce import Reducer, adding, form, kept, reduction_dims, wide
 
 # ---------------------------------------------------------------- vector norms
 
@@ -59,17 +59,18 @@ _KINDS = {0.0: "0", 1.0: "1", 2.0: "2", math.inf: "inf", -math.inf: "-inf"}
 def _prepare_norm(input: Tensor, dim: Any, keepdim: Any, order: float, dtype: DType | None) -> Callable:
     layout = input._layout
     if not (layout.dtype.is_floating_point or layout.dtype.is_complex):
-        raise RuntimeError(f"linalg.vector_norm: Expected a floating point or complex tensor as input. Got {layout.dtype.scalar_name}")
+        raise RuntimeError("linalg.vector_norm: Expected a floating point or complex tensor as input. Got "
+                           f"{layout.dtype.scalar_name}")
     result = dtype or layout.dtype
     result = result.to_real() if result.is_complex else result
     dims = reduction_dims("linalg_vector_norm", dim, layout.ndim)
     if order < 0 or order == math.inf:
         for d in dims:
             if layout.shape[d] == 0:
-                raise RuntimeError(f"linalg.vector_norm cannot compute the {order:g} norm on an empty tensor because the operation does "
-                                   "not have an identity" if dim is None else
-                                   f"linalg.vector_norm cannot compute the {order:g} norm on the dimension {d} because this dimension is "
-                                   "empty and the operation does not have an identity")
+                raise RuntimeError(f"linalg.vector_norm cannot compute the {order:g} norm on an empty tensor because the "
+                                   "operation does not have an identity" if dim is None else
+                                   f"linalg.vector_norm cannot compute the {order:g} norm on the dimension {d} because this "
+                                   "dimension is empty and the operation does not have an identity")
     kind = _KINDS.get(order, "p")
     numbers = (order,) if kind == "p" else ()
     launch = _NORM.launcher((input,), dims, numbers, (kind, result, bool(keepdim)))

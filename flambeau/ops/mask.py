@@ -13,7 +13,7 @@ from flambeau.base.layout import Layout
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.op import NUMBERS, Pointwise
-from flambeau.core.tensor import Tensor, tensor_from, view_of
+from flambeau.core.tensor import Tensor, empty_layout, tensor_from, view_of
 from flambeau.ir.scalar import cast, where
 from flambeau.ops.copy import clone_raw, contiguous, copy_raw
 from flambeau.ops.index import _index, index_put_
@@ -85,7 +85,16 @@ _WORDS = {"int64": "long int", "int32": "int", "uint8": "unsigned char", "float3
 _C_TYPES = {"float32": "float", "float64": "double", "int64": "int64_t", "int32": "int"}
 
 
-@mutating(out=True, fresh=lambda input, mask, value: _fill(input, mask, value, None))
+def _filled(input: Tensor, mask: Tensor, value: Any) -> Tensor:
+    if input._layout.is_contiguous and mask._layout.is_contiguous:
+        return _fill(input, mask, value, None)
+    shape = geometry.broadcast(input._layout.shape, mask._layout.shape)
+    made = _fill(input, mask, value, empty_layout(Layout.contiguous(tuple(shape), input._layout.dtype, input._layout.device)))
+    made._storage.version = 0
+    return made
+
+
+@mutating(out=True, fresh=_filled, node=lambda arguments: f"MaskedFillBackward{int(isinstance(arguments[2], Tensor))}")
 def masked_fill(input: Tensor, mask: Tensor, value: Operand) -> None:  # noqa: F821
     """input with `value` (a number or a zero-dim tensor) where the bool tensor `mask` (broadcast) is true."""
     shape = geometry.broadcast(input._layout.shape, mask._layout.shape)

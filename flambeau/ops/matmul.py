@@ -36,7 +36,17 @@ def _multiply(kind: str, a: Tensor, b: Tensor, shape: tuple[int, ...], sizes: tu
     return launch(None, a, b) if addend is None else launch(None, a, b, addend)
 
 
+_PRODUCTS = frozenset(("float16", "bfloat16", "float32", "float64", "complex64", "complex128", "uint8", "int8", "int16", "int32",
+                       "int64"))
+_C_NAMES = {"float32": "float", "float64": "double", "int64": "long int", "float16": "c10::Half", "bfloat16": "c10::BFloat16",
+            "int32": "int", "int16": "short int", "int8": "signed char", "uint8": "unsigned char",
+            "complex64": "c10::complex<float>", "complex128": "c10::complex<double>"}
+_REFUSALS = {"mm": "addmm_impl_cpu_", "addmm": "addmm_impl_cpu_", "linear": "addmm_impl_cpu_", "mv": "addmv_impl_cpu",
+             "addmv": "addmv_impl_cpu"}
+
+
 def same_dtype(name: str, *tensors: Tensor) -> None:
+    """Raise unless all tensors have one dtype, which products are defined for, and one device."""
     first = tensors[0]._layout
     for t in tensors[1:]:
         if t._layout.dtype is not first.dtype:
@@ -46,11 +56,12 @@ def same_dtype(name: str, *tensors: Tensor) -> None:
         if t._layout.device is not first.device:
             raise RuntimeError(f"Expected all tensors to be on the same device, but found at least two devices, {first.device} and "
                                f"{t._layout.device}!")
+    if first.dtype.name not in _PRODUCTS:
+        raise NotImplementedError(f"\"{_REFUSALS.get(name, name)}\" not implemented for '{first.dtype.scalar_name}'")
 
 
 def _c(layout: Layout) -> str:
-    return {"float32": "float", "float64": "double", "int64": "long", "float16": "c10::Half", "bfloat16": "c10::BFloat16",
-            "int32": "int", "int16": "short", "int8": "signed char", "uint8": "unsigned char"}.get(layout.dtype.name, layout.dtype.name)
+    return _C_NAMES.get(layout.dtype.name, layout.dtype.name)
 
 
 @operator(node="MmBackward0", out=True)
@@ -103,6 +114,13 @@ def _(g, input, mat2, need):
     return (bmm(g, adjoint(mat2)) if need["input"] else None, bmm(adjoint(input), g) if need["mat2"] else None)
 
 
+def _same_dtype_of_vectors(*tensors: Tensor) -> None:
+    names = [t._layout.dtype.scalar_name for t in tensors]
+    if len(set(names)) > 1:
+        raise RuntimeError(f"addmv input tensors must have the same dtype, but got {names[0]}, {names[1]}, and {names[2]}")
+    same_dtype("mv", *tensors)
+
+
 @operator(node="MvBackward0", out=True)
 def mv(input: Tensor, vec: Tensor) -> Tensor:
     """The product of a matrix and a vector, (m, k) by (k,)."""
@@ -114,7 +132,7 @@ def mv(input: Tensor, vec: Tensor) -> Tensor:
     launch = _plans.get(("mv", a, b, 1, 1))
     if launch is not None:
         return launch(None, input, vec)
-    same_dtype("mv", input, vec)
+    _same_dtype_of_vectors(vec, input, vec)
     return _multiply("mv", input, vec, (a.shape[0],), (a.shape[0], 1, a.shape[1]), (1, 1), (0, 0, *a.strides),
                      (0, 0, b.strides[0], 0))
 
@@ -140,6 +158,7 @@ def dot(input: Tensor, tensor: Tensor) -> Tensor:
     launch = _plans.get(("dot", a, b, 1, 1))
     if launch is not None:
         return launch(None, input, tensor)
+    same_dtype("dot", input, tensor)
     return _multiply("dot", input, tensor, (), (1, 1, a.shape[0]), (1, 1), (0, 0, 0, a.strides[0]), (0, 0, b.strides[0], 0))
 
 
@@ -167,7 +186,8 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
     if a.ndim == 1:
         return matmul(input.unsqueeze(0), other).squeeze(-2)
     if b.ndim == 1:
-        return matmul(input, other.unsqueeze(1)).squeeze(-1)
+        return mv(input.reshape(-1, a.shape[-1]) if a.shape[-1] else input.new_zeros(_product(a.shape[:-1]), 0),
+                  other).view(*a.shape[:-1])
     if a.shape[-1] != b.shape[-2]:
         if b.ndim == 2:
             rows = 1
@@ -262,22 +282,19 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         if a.ndim == 2:
             return _linear_plain(input, weight) if bias is None else _linear_with_bias(input, weight, bias)
         return _linear_batched(input, weight, bias)
-    if w.ndim == 1 and (bias is None or bias._layout.ndim == 0):
-        product = matmul(input, weight)
-        return product if bias is None else product + bias
-    if w.ndim != 2 or not a.ndim:
-        raise RuntimeError(f"linear(): expected a weight of 2 dimensions, got shapes {list(a.shape)} and {list(w.shape)}")
-    if a.shape[-1] != w.shape[1]:
-        rows = _product(a.shape[:-1])
-        raise RuntimeError(f"mat1 and mat2 shapes cannot be multiplied ({rows}x{a.shape[-1]} and {w.shape[1]}x{w.shape[0]})")
-    if a.dtype is not w.dtype or bias is not None and bias._layout.dtype is not a.dtype:
-        raise RuntimeError(f"mat1 and mat2 must have the same dtype, but got {a.dtype.scalar_name} and {w.dtype.scalar_name}")
-    assert bias is not None
+    if not a.ndim or not w.ndim:
+        raise RuntimeError(f"both arguments to linear need to be at least 1D, but they are {a.ndim}D and {w.ndim}D")
+    if w.ndim > 2:
+        raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {w.ndim}D")
+    if bias is None:
+        return matmul(input, weight.t() if w.ndim == 2 else weight)
+    if w.ndim == 1:
+        raise RuntimeError("mat2 must be a matrix, got 1-D tensor")
+    if a.ndim == 2:
+        return addmm(bias, input, weight.t())
+    if bias._layout.ndim == 1 and a.shape[-1]:
+        return addmm(bias, input.reshape(-1, a.shape[-1]), weight.t()).view(*a.shape[:-1], w.shape[0])
     return matmul(input, weight.t()) + bias
-
-
-def _scaled(x: Any) -> Any:
-    return x.item() if isinstance(x, Tensor) else x
 
 
 @operator(node="AddmmBackward0", out=True, inplace=True)
@@ -289,10 +306,11 @@ def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: An
                            f"mat2 must be a matrix, got {b.ndim}-D tensor")
     if a.shape[1] != b.shape[0]:
         raise RuntimeError(f"mat1 and mat2 shapes cannot be multiplied ({a.shape[0]}x{a.shape[1]} and {b.shape[0]}x{b.shape[1]})")
+    for name, other in (("self", input._layout), ("mat1", a)):
+        if other.dtype is not b.dtype:
+            raise RuntimeError(f"{name} and mat2 must have the same dtype, but got {other.dtype.scalar_name} and "
+                               f"{b.dtype.scalar_name}")
     same_dtype("addmm", mat1, mat2)
-    if input._layout.dtype is not a.dtype:
-        raise RuntimeError(f"self and mat2 must have the same dtype, but got {input._layout.dtype.scalar_name} and "
-                           f"{b.dtype.scalar_name}")
     shape = (a.shape[0], b.shape[1])
     launch = _plans.get(("addmm", a, b, alpha, beta, input._layout))
     if launch is not None:
@@ -303,76 +321,128 @@ def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: An
 
 def _with_addend(kind, input, first, second, shape, sizes, batch, a_strides, b_strides, beta, alpha) -> Tensor:
     own = input._layout
-    try:
-        strides = geometry.broadcast_strides(own.shape, own.strides, shape) if tuple(geometry.broadcast(own.shape, shape)) == shape \
-            else None
-    except RuntimeError:
-        strides = None
-    if strides is None:
-        raise RuntimeError(f"The expanded size of the tensor ({shape[-1]}) must match the existing size ({own.shape[-1]}) at "
-                           f"non-singleton dimension {len(shape) - 1}.  Target sizes: {list(shape)}.  Tensor sizes: {list(own.shape)}")
-    integral = not (own.dtype.is_floating_point or own.dtype.is_complex)
-    if integral and (isinstance(alpha, float) or isinstance(beta, float)):
-        raise RuntimeError(f"For integral input tensors, argument {'beta' if isinstance(beta, float) else 'alpha'} must not be a "
-                           "floating point number.")
+    if own.ndim > len(shape) or any(size not in (1, wanted) for size, wanted in zip(reversed(own.shape), reversed(shape))):
+        input.expand(*shape)  # raises, in its own words
+    if own.dtype.is_complex and (complex(alpha).imag or complex(beta).imag):
+        product = _multiply(kind, first, second, shape, sizes, batch, a_strides, b_strides) * alpha
+        return product if beta == 0 else product + input * beta
+    if not (own.dtype.is_floating_point or own.dtype.is_complex):
+        alpha, beta = int(alpha), int(beta)
     if beta == 0:
-        product = _multiply(f"{kind} product", first, second, shape, sizes, batch, a_strides, b_strides, None, (), alpha)
-        return product
+        return _multiply(f"{kind} product", first, second, shape, sizes, batch, a_strides, b_strides, None, (), alpha)
+    strides = geometry.broadcast_strides(own.shape, own.strides, shape)
+    if kind == "addmv":
+        strides = (*strides, 0)
     return _multiply(kind, first, second, shape, sizes, batch, a_strides, b_strides, input, ((0,) * (4 - len(strides)) + strides),
                      alpha, beta)
 
 
 @addmm.vjp
 def _(g, input, mat1, mat2, beta, alpha, need):
-    return (g * beta if need["input"] else None, mm(g, adjoint(mat2)) * alpha if need["mat1"] else None,
-            mm(adjoint(mat1), g) * alpha if need["mat2"] else None)
+    return (g * _conjugated(beta) if need["input"] else None, mm(g, adjoint(mat2)) * _conjugated(alpha) if need["mat1"] else None,
+            mm(adjoint(mat1), g) * _conjugated(alpha) if need["mat2"] else None)
 
 
 @operator(node="BaddbmmBackward0", out=True, inplace=True)
 def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     """beta * input + alpha * bmm(batch1, batch2)."""
     a, b = batch1._layout, batch2._layout
-    if a.ndim != 3 or b.ndim != 3:
-        raise RuntimeError("batch1 must be a 3D tensor" if a.ndim != 3 else "batch2 must be a 3D tensor")
-    if a.shape[0] != b.shape[0] or a.shape[2] != b.shape[1]:
-        raise RuntimeError(f"Expected size for first two dimensions of batch2 tensor to be: [{a.shape[0]}, {a.shape[2]}] but got: "
-                           f"[{b.shape[0]}, {b.shape[1]}].")
-    same_dtype("baddbmm", batch1, batch2, input)
-    shape = (a.shape[0], a.shape[1], b.shape[2])
     launch = _plans.get(("baddbmm", a, b, alpha, beta, input._layout))
     if launch is not None:
         return launch(None, batch1, batch2, input)
+    _check_last(b)
+    shape = (a.shape[0], a.shape[1], b.shape[2])
+    if tuple(input._layout.shape) != shape:
+        input.expand(*shape)
+    if a.ndim != 3:
+        raise RuntimeError("batch1 must be a 3D tensor")
+    if a.shape[0] != b.shape[0] or a.shape[2] != b.shape[1]:
+        raise RuntimeError(f"Expected size for first two dimensions of batch2 tensor to be: [{a.shape[0]}, {a.shape[2]}] but got: "
+                           f"[{b.shape[0]}, {b.shape[1]}].")
+    if input._layout.dtype is not a.dtype:
+        raise RuntimeError(f"Input dtypes must be the same, got: input {_c(input._layout)}, batch1: {_c(a)}, batch2: {_c(b)}")
+    same_dtype("baddbmm", batch1, batch2)
     return _with_addend("baddbmm", input, batch1, batch2, shape, (a.shape[1], b.shape[2], a.shape[2]), (1, a.shape[0]),
                         (0, *a.strides), (0, *b.strides), beta, alpha)
 
 
 @baddbmm.vjp
 def _(g, input, batch1, batch2, beta, alpha, need):
-    return (g * beta if need["input"] else None, bmm(g, adjoint(batch2)) * alpha if need["batch1"] else None,
-            bmm(adjoint(batch1), g) * alpha if need["batch2"] else None)
+    return (g * _conjugated(beta) if need["input"] else None, bmm(g, adjoint(batch2)) * _conjugated(alpha) if need["batch1"] else None,
+            bmm(adjoint(batch1), g) * _conjugated(alpha) if need["batch2"] else None)
+
+
+def _check_last(batch2: Layout) -> None:
+    if batch2.ndim < 3:
+        raise IndexError(f"Dimension out of range (expected to be in range of [{-batch2.ndim}, {batch2.ndim - 1}], but got 2)")
+
+
+def _combined(input: Tensor, product: Tensor, beta: Any, alpha: Any) -> Tensor:
+    """beta * input + alpha * product; what input holds does not matter if beta is 0."""
+    layout = product._layout
+    if not (layout.dtype.is_floating_point or layout.dtype.is_complex):
+        alpha, beta = int(alpha), int(beta)
+    product = product if alpha == 1 else product * alpha
+    return product if beta == 0 else product + (input if beta == 1 else input * beta)
 
 
 @composite(out=True, inplace=True)
 def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     """beta * input + alpha * the sum over the batch of bmm(batch1, batch2)."""
-    product = bmm(batch1, batch2).sum(0)
-    return (product if alpha == 1 else product * alpha) + (input if beta == 1 else input * beta)
+    a, b = batch1._layout, batch2._layout
+    _check_last(b)
+    input.expand(a.shape[1], b.shape[2])
+    if a.ndim != 3:
+        raise RuntimeError("batch1 must be a 3D tensor")
+    if a.shape[0] != b.shape[0]:
+        raise RuntimeError(f"batch1 and batch2 must have same number of batches, got {a.shape[0]} and {b.shape[0]}")
+    for name, layout in (("self", input._layout), ("mat1", a)):
+        if layout.dtype is not b.dtype:
+            raise RuntimeError(f"{name} and mat2 must have the same dtype, but got {layout.dtype.scalar_name} and "
+                               f"{b.dtype.scalar_name}")
+    return _combined(input, bmm(batch1, batch2).sum(0, dtype=a.dtype), beta, alpha)
 
 
-@composite(out=True, inplace=True)
+@operator(node="AddmvBackward0", out=True, inplace=True)
 def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
-    """beta * input + alpha * mat @ vec."""
-    product = mv(mat, vec)
-    product = product if alpha == 1 else product * alpha
-    return product if beta == 0 else product + (input if beta == 1 else input * beta)
+    """beta * input + alpha * mat @ vec; input broadcasts to (m,)."""
+    a, b, own = mat._layout, vec._layout, input._layout
+    launch = _plans.get(("addmv", a, b, alpha, beta, own))
+    if launch is not None:
+        return launch(None, mat, vec, input)
+    if a.ndim != 2 or b.ndim != 1 or own.ndim > 1:
+        raise RuntimeError(f"vector + matrix @ vector expected, got {own.ndim}, {a.ndim}, {b.ndim}")
+    if a.shape[1] != b.shape[0] or own.numel != 1 and own.shape[0] != a.shape[0]:
+        raise RuntimeError(f"size mismatch, got input ({own.numel}), mat ({a.shape[0]}x{a.shape[1]}), vec ({b.shape[0]})")
+    _same_dtype_of_vectors(input, mat, vec)
+    return _with_addend("addmv", input, mat, vec, (a.shape[0],), (a.shape[0], 1, a.shape[1]), (1, 1), (0, 0, *a.strides),
+                        (0, 0, b.strides[0], 0), beta, alpha)
+
+
+@addmv.vjp
+def _(g, input, mat, vec, beta, alpha, need):
+    return (g * _conjugated(beta) if need["input"] else None,
+            g.unsqueeze(1) * (vec.conj() if vec.is_complex() else vec) * _conjugated(alpha) if need["mat"] else None,
+            mv(adjoint(mat), g) * _conjugated(alpha) if need["vec"] else None)
+
+
+def _conjugated(factor: Any) -> Any:
+    return factor.conjugate() if isinstance(factor, complex) else factor
 
 
 @composite(out=True, inplace=True)
 def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     """beta * input + alpha * outer(vec1, vec2)."""
-    product = outer(vec1, vec2)
-    product = product if alpha == 1 else product * alpha
-    return product if beta == 0 else product + (input if beta == 1 else input * beta)
+    for name, vector in (("vec1", vec1), ("vec2", vec2)):
+        if vector._layout.ndim != 1:
+            raise RuntimeError(f"addr: Expected 1-D argument {name}, but got {vector._layout.ndim}-D")
+    input.expand(vec1._layout.shape[0], vec2._layout.shape[0])
+    dtype = input._layout.dtype
+    if not (dtype.is_floating_point or dtype.is_complex):
+        for name, factor in (("beta", beta), ("alpha", alpha)):
+            if isinstance(factor, float):
+                raise RuntimeError(f"For integral input tensors, argument {name} must not be a floating point number.")
+    return _combined(input, outer(vec1, vec2), beta, alpha)
 
 
 @composite(out=True)
@@ -404,6 +474,8 @@ def inner(input: Tensor, other: Tensor) -> Tensor:
     if input._layout.shape[-1] != other._layout.shape[-1]:
         raise RuntimeError("inner() the last dimension must match on both input tensors but got shapes "
                            f"{list(input._layout.shape)} and {list(other._layout.shape)}")
+    if input._layout.dtype is not other._layout.dtype:
+        raise RuntimeError("both inputs should have same dtype")
     a, b = input._layout.shape, other._layout.shape
     product = mm(input.reshape(-1, a[-1]), other.reshape(-1, b[-1]).t())
     return product.reshape((*a[:-1], *b[:-1]))

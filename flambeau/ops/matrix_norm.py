@@ -24,13 +24,15 @@ def _converted(name: str, x: Tensor, dtype: DType | None) -> Tensor:
         return x
     own = x._layout.dtype
     if own.is_complex and not dtype.is_complex:
-        raise RuntimeError(f"{name}: the dtype of the input ({own.scalar_name}) should be convertible without narrowing to the specified "
+        raise RuntimeError(f"{name}: the dtype of the input ({own.scalar_name}) should be convertible without "
+                           "narrowing to the specified "
                            f"dtype ({dtype.scalar_name})") if name != "linalg.vector_norm" else RuntimeError(
             f"linalg.vector_norm: dtype should be complex for complex inputs, but got {dtype.scalar_name}")
     if dtype.is_complex and not own.is_complex:
         raise RuntimeError(f"{name}: dtype should be floating-point for real inputs, but got {dtype.scalar_name}")
     if promote_types(own, dtype) is not dtype:
-        raise RuntimeError(f"{name}: the dtype of the input ({own.scalar_name}) should be convertible without narrowing to the specified "
+        raise RuntimeError(f"{name}: the dtype of the input ({own.scalar_name}) should be convertible without "
+                           "narrowing to the specified "
                            f"dtype ({dtype.scalar_name})")
     return x.to(dtype)
 
@@ -81,11 +83,12 @@ def linalg_norm(A: Tensor, ord: Any = None, dim: Any = None, keepdim: Any = Fals
     if isinstance(dim, int):
         dim = (dim,)
     if dim is not None and len(dim) not in (1, 2):
-        raise RuntimeError(f"linalg.norm: If dim is specified, it must be of length 1 or 2. Got [{', '.join(str(d) for d in dim)}]")
+        raise RuntimeError(f"linalg.norm: If dim is specified, it must be of length 1 or 2. Got "
+                           f"[{', '.join(str(d) for d in dim)}]")
     if dim is None and ord is not None and ndim not in (1, 2):
         raise RuntimeError("linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. Got "
                            f"{ndim}D.")
-    if ord is not None and (dim is not None and len(dim) == 2 or dim is None and ndim == 2):
+    if ord is not None and ((dim is not None and len(dim) == 2) or (dim is None and ndim == 2)):
         return matrix_norm(A, ord, dim if dim is not None else (0, 1), keepdim, dtype=dtype)
     if isinstance(ord, str):
         if dim is None or len(dim) == 1:
@@ -103,7 +106,8 @@ def _nuclear_norm(input: Tensor, dim: Any, keepdim: Any, dtype: DType | None) ->
     """torch.norm's p="nuc": `dim` may be None for a matrix."""
     if dim is None:
         if input._layout.ndim != 2:
-            raise RuntimeError(f"linalg.matrix_norm: dim must be a 2-tuple. Got {' '.join(str(d) for d in range(input._layout.ndim))}")
+            raise RuntimeError(f"linalg.matrix_norm: dim must be a 2-tuple. Got "
+                               f"{' '.join(str(d) for d in range(input._layout.ndim))}")
         dim = (0, 1)
     return matrix_norm(input, "nuc", (dim,) if isinstance(dim, int) else dim, keepdim, dtype=dtype)
 
@@ -121,7 +125,8 @@ def linalg_cond(A: Tensor, p: Any = None) -> Tensor:
         values = linalg_svdvals(A)
         return values[..., -1] / values[..., 0] if p == -2 else values[..., 0] / values[..., -1]
     if layout.shape[-1] != layout.shape[-2]:
-        raise RuntimeError(f"linalg.cond: A must be batches of square matrices, but they are {layout.shape[-2]} by {layout.shape[-1]} "
+        raise RuntimeError(f"linalg.cond: A must be batches of square matrices, but they are {layout.shape[-2]} by "
+                           f"{layout.shape[-1]} "
                            "matrices")
     if p == "nuc" and layout.numel:
         values = linalg_svdvals(A)

@@ -15,7 +15,7 @@ from flambeau.core import modes, overrides
 from flambeau.core.declare import TENSOR, operator
 from flambeau.core.derive import NAMESPACE, compile_source
 from flambeau.core.tensor import Tensor, tensor_from
-from flambeau.ops.copy import clone_raw
+from flambeau.ops.copy import clone_raw, contiguous
 
 _SOURCE = '''
 def {name}({signature}):
@@ -39,10 +39,11 @@ def refuse_overlap(tensor: Tensor) -> None:
 
 
 def mutating(node: str | None = None, out: bool = True, function: bool = True, method: bool = True, name: str | None = None,
-             fresh: Callable | None = None) -> Callable:
+             fresh: Callable | None = None, keep_order: bool = False) -> Callable:
     """Declare an operator by `write(input, ...)`, which overwrites (part of) `input` and returns nothing.
 
-    fresh: makes the result of the out-of-place form, where cloning and writing is not it.
+    fresh: makes the result of the out-of-place form, where cloning and writing is not it; keep_order: the clone keeps the order of
+    dimensions in memory, otherwise it is contiguous.
     """
     def declare(write: Callable) -> Callable:
         public = name or write.__name__
@@ -52,7 +53,9 @@ def mutating(node: str | None = None, out: bool = True, function: bool = True, m
         def implementation(*args: Any, **kwargs: Any) -> Tensor:
             if fresh is not None:
                 return fresh(*args, **kwargs)
-            result = clone_raw(args[0])
+            input = args[0]
+            result = clone_raw(input) if keep_order or input._layout.is_contiguous else contiguous(
+                tensor_from(input._storage, input._offset, input._layout))
             write(result, *args[1:], **kwargs)
             result._storage.version = 0
             return result

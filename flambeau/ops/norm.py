@@ -1,19 +1,20 @@
 """Normalisation: layer, RMS, group, batch and instance norm, local response normalisation.
 
-Each is one fused kernel over rows that computes the statistics and the result while a row is in cache, and one for the gradient of the
-input; gradients of weight and bias are column reductions. When gradients of gradients are wanted, the rules run on ordinary operators
-instead. Stands on core.rows; used by nn.functional.
+Each is one fused kernel over rows that computes the statistics and the result while a row is in cache, and one for the
+gradient of the input; gradients of weight and bias are column reductions. When gradients of gradients are wanted, the
+rules run on ordinary operators instead. Stands on core.rows; used by nn.functional.
 """
 
 from __future__ import annotations
 
 import builtins
 import math
-from typing import Any, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 from flambeau.base import dtype as dtypes
-from flambeau.base.dtype import float32, float64
 from flambeau.base.dtype import dtype as DType
+from flambeau.base.dtype import float32, float64
 from flambeau.base.layout import Layout, register_cache
 from flambeau.core import modes
 from flambeau.core.declare import composite, operator
@@ -142,7 +143,8 @@ def column(vector: Tensor | None, after: int) -> Tensor | None:
     if vector is None or not after:
         return vector
     layout = vector._layout
-    return reshaped(vector, Layout.of((*layout.shape, *(1,) * after), (*layout.strides, *(1,) * after), layout.dtype, layout.device))
+    ones = (1,) * after
+    return reshaped(vector, Layout.of((*layout.shape, *ones), (*layout.strides, *ones), layout.dtype, layout.device))
 
 
 def _check_floating(kernel: str, x: Tensor) -> None:
@@ -165,8 +167,8 @@ _layer_plans: dict[Any, Any] = register_cache({})
 
 def _check_normalized_shape(input: Tensor, shape: tuple, weight: Tensor | None, bias: Tensor | None, star: str = "[*, ") -> None:
     if not shape:
-        raise RuntimeError("Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, but got "
-                           "normalized_shape = []")
+        raise RuntimeError("Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, "
+                           "but got normalized_shape = []")
     for name, p in (("weight", weight), ("bias", bias)):
         if p is not None and tuple(p._layout.shape) != shape:
             raise RuntimeError(f"Expected {name} to be of same shape as normalized_shape, but got {name} of shape "
@@ -208,17 +210,18 @@ def native_layer_norm(input: Tensor, normalized_shape, weight: Tensor | None, bi
 
 
 @native_layer_norm.vjp
-def _(gs, outs, input, normalized_shape, weight, bias, eps, need):
+def _(g, out1, out2, input, normalized_shape, weight, bias, eps, need):
     size = 1 if isinstance(normalized_shape, int) else len(normalized_shape)
     ndim = input._layout.ndim
     over, along = tuple(range(ndim - size, ndim)), tuple(range(ndim - size))
-    if modes.local.grad or gs[1] is not None or gs[2] is not None:
-        return _gradients_by_operators(gs, input, over, along, weight, bias, eps, need)
-    g, mean, scale = gs[0], outs[1], outs[2]
+    if modes.local.grad:
+        return _gradients_by_operators(g, input, over, along, weight, bias, eps, need)
+    mean, scale = out1, out2
     dx = dw = db = None
     if need["input"]:
         factor = () if weight is None else (weight,)
-        dx = _GRADIENT((input, g, mean, scale, *factor), over, (float(_count(input, over)),), (weight is not None, False, False, False))
+        dx = _GRADIENT((input, g, mean, scale, *factor), over, (float(_count(input, over)),),
+                       (weight is not None, False, False, False))
     if need["weight"] or need["bias"]:
         dw, db = _AFFINE((input, g, mean, scale), along, (), (False,))
     return dx, dw if need["weight"] else None, db if need["bias"] else None
@@ -228,30 +231,23 @@ def _count(x: Tensor, dims: Sequence[int]) -> int:
     return math.prod([x._layout.shape[d] for d in dims])
 
 
-def _gradients_by_operators(gs, input, over, along, weight, bias, eps, need, root_mean=False) -> tuple:
+def _gradients_by_operators(g, input, over, along, weight, bias, eps, need, root_mean=False) -> tuple:
     """The gradients of a norm over `over` with affine parameters broadcast along `along`, in differentiable operators."""
     mean = None if root_mean else input.mean(over, True)
     delta = input if mean is None else input - mean
     scale = ((delta * delta).mean(over, True) + eps).rsqrt()
     normal = delta * scale
-    g = gs[0]
     dx = dw = db = None
-    if g is not None:
-        if need["input"]:
-            scaled = g if weight is None else g * weight
-            dx = scaled - normal * (scaled * normal).mean(over, True)
-            if mean is not None:
-                dx = dx - scaled.mean(over, True)
-            dx = dx * scale
-        if need["weight"]:
-            dw = (g * normal).sum(along, True) if along else g * normal
-        if need.get("bias"):
-            db = g.sum(along, True) if along else g
-    if need["input"] and len(gs) > 1:
-        count = _count(input, over)
-        for extra in ([] if gs[1] is None else [(gs[1] / count).expand(input._layout.shape)]) + (
-                [] if gs[2] is None else [gs[2] * scale * scale * normal * (-1 / count)]):
-            dx = extra if dx is None else dx + extra
+    if need["input"]:
+        scaled = g if weight is None else g * weight
+        dx = scaled - normal * (scaled * normal).mean(over, True)
+        if mean is not None:
+            dx = dx - scaled.mean(over, True)
+        dx = dx * scale
+    if need["weight"]:
+        dw = (g * normal).sum(along, True) if along else g * normal
+    if need.get("bias"):
+        db = g.sum(along, True) if along else g
     return dx, dw, db
 
 
@@ -279,15 +275,15 @@ def fused_rms_norm(input: Tensor, shape, weight: Tensor | None, eps):
 
 
 @fused_rms_norm.vjp
-def _(gs, outs, input, shape, weight, eps, need):
+def _(g, out1, input, shape, weight, eps, need):
     ndim = input._layout.ndim
     over, along = tuple(range(ndim - len(shape), ndim)), tuple(range(ndim - len(shape)))
-    if modes.local.grad or gs[1] is not None:
-        return _gradients_by_operators(gs[:1], input, over, along, weight, None, eps, need, root_mean=True)[:2]
+    if modes.local.grad:
+        return _gradients_by_operators(g, input, over, along, weight, None, eps, need, root_mean=True)[:2]
     factor = () if weight is None else (weight,)
-    dx = _GRADIENT((input, gs[0], outs[1], *factor), over, (float(math.prod(shape)),), (weight is not None, False, True, False)) \
+    dx = _GRADIENT((input, g, out1, *factor), over, (float(math.prod(shape)),), (weight is not None, False, True, False)) \
         if need["input"] else None
-    return dx, _AFFINE((input, gs[0], outs[1]), along, (), (True,)) if need["weight"] else None
+    return dx, _AFFINE((input, g, out1), along, (), (True,)) if need["weight"] else None
 
 
 @composite(method=False)
@@ -387,17 +383,16 @@ def _wide_column(vector: Tensor | None, after: int) -> Tensor | None:
 
 
 @native_batch_norm.vjp
-def _(gs, outs, input, weight, bias, running_mean, running_var, training, eps, need):
+def _(g, out1, out2, input, weight, bias, running_mean, running_var, training, eps, need):
     layout = input._layout
-    g = gs[0]
     if not layout.numel:
         return g, *[None if p is None else NAMESPACE["zeros_like"](p) for p in (weight, bias)], None, None
     over, after = (0, *range(2, layout.ndim)), layout.ndim - 2
     channels = layout.shape[1]
-    if modes.local.grad or g is None:
-        return _batch_gradients_by_operators(gs, input, weight, bias, running_mean, running_var, training, eps, need)
+    if modes.local.grad:
+        return _batch_gradients_by_operators(g, input, weight, bias, running_mean, running_var, training, eps, need)
     if training:
-        mean, scale = column(outs[1], after), column(outs[2], after)
+        mean, scale = column(out1, after), column(out2, after)
     else:
         mean = column(running_mean, after)
         scale = (column(running_var, after).to(compute_dtype(layout.dtype)) + eps).rsqrt()
@@ -409,28 +404,28 @@ def _(gs, outs, input, weight, bias, running_mean, running_var, training, eps, n
             reshaped(db, vector) if need["bias"] else None, None, None)
 
 
-def _batch_gradients_by_operators(gs, input, weight, bias, running_mean, running_var, training, eps, need) -> tuple:
+def _batch_gradients_by_operators(g, input, weight, bias, running_mean, running_var, training, eps, need) -> tuple:
     """The gradients in differentiable operators, for gradients of gradients."""
     layout = input._layout
     over, after = (0, *range(2, layout.ndim)), layout.ndim - 2
     wide_weight = _wide_column(weight, after)
     if training:
-        columns = tuple(None if g is None else _wide_column(g, after).unsqueeze(0) for g in gs[1:])
-        dx, dw, db = _gradients_by_operators((gs[0], *columns), input, over, over, wide_weight, bias, eps, need)
+        dx, dw, db = _gradients_by_operators(g, input, over, over, wide_weight, bias, eps, need)
     else:
         scale = (_wide_column(running_var, after) + eps).rsqrt()
-        g = gs[0]
         dx = g * scale if weight is None else g * scale * wide_weight
         dw = (g * (input - _wide_column(running_mean, after)) * scale).sum(over) if need["weight"] else None
         db = g.sum(over) if need["bias"] else None
-    return (dx if need["input"] else None, None if dw is None else dw.reshape(-1), None if db is None else db.reshape(-1), None, None)
+    return (dx if need["input"] else None, None if dw is None else dw.reshape(-1), None if db is None else db.reshape(-1),
+            None, None)
 
 
 def batch_norm(input, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-5):
     """Normalise each channel (dimension 1) over the batch and all other dimensions, then scale and shift.
 
-    input: (N, C, ...); running_mean, running_var, weight, bias: (C,) or None. In training the batch's own statistics are used, and
-    the running ones move by `momentum` towards them. Raises ValueError when there is one value per channel to train on.
+    input: (N, C, ...); running_mean, running_var, weight, bias: (C,) or None. In training the batch's own statistics
+    are used, and the running ones move by `momentum` towards them. Raises ValueError when there is one value per
+    channel to train on.
     """
     if training:
         shape = input.size()
@@ -476,23 +471,23 @@ def fused_group_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, 
 
 
 @fused_group_norm.vjp
-def _(gs, outs, input, weight, bias, groups, eps, need):
-    if modes.local.grad or gs[1] is not None or gs[2] is not None:
+def _(g, out1, out2, input, weight, bias, groups, eps, need):
+    if modes.local.grad:
         n, c = input._layout.shape[:2]
         split = (n, groups, c // groups, -1)
-        wide_gs = (None if gs[0] is None else gs[0].reshape(split), *[None if g is None else g.reshape(n, groups, 1, 1) for g in gs[1:]])
         wide_weight = None if weight is None else weight.reshape(groups, -1, 1)
-        dx, dw, db = _gradients_by_operators(wide_gs, input.reshape(split), (2, 3), (0, 3), wide_weight, bias, eps, need)
+        dx, dw, db = _gradients_by_operators(g.reshape(split), input.reshape(split), (2, 3), (0, 3), wide_weight, bias, eps, need)
         return (None if dx is None else dx.reshape(input._layout.shape), None if dw is None else dw.reshape(-1),
                 None if db is None else db.reshape(-1))
-    (x, c), (g, _) = _grouped(input, groups), _grouped(gs[0], groups)
+    (x, c), (g, _) = _grouped(input, groups), _grouped(g, groups)
     shape = x._layout.shape
-    statistic = Layout.contiguous((shape[0], groups, 1, 1), outs[1]._layout.dtype, x._layout.device)
-    mean, scale = reshaped(outs[1], statistic), reshaped(outs[2], statistic)
+    statistic = Layout.contiguous((shape[0], groups, 1, 1), out1._layout.dtype, x._layout.device)
+    mean, scale = reshaped(out1, statistic), reshaped(out2, statistic)
     dx = dw = db = None
     if need["input"]:
         factor = () if weight is None else (_by_group(weight, groups),)
-        dx = _GRADIENT((x, g, mean, scale, *factor), (2, 3), (float(_count(x, (2, 3))),), (weight is not None, False, False, False))
+        dx = _GRADIENT((x, g, mean, scale, *factor), (2, 3), (float(_count(x, (2, 3))),),
+                       (weight is not None, False, False, False))
         dx = reshaped(dx, Layout.contiguous(input._layout.shape, dx._layout.dtype, dx._layout.device))
     if need["weight"] or need["bias"]:
         dw, db = (reshaped(d, Layout.contiguous((c,), d._layout.dtype, d._layout.device))
@@ -511,8 +506,8 @@ def _check_group_norm(input: Tensor, groups: int, weight: Tensor | None, bias: T
                            f"{shape} and num_groups={groups}")
     for name, p in (("weight", weight), ("bias", bias)):
         if p is not None and tuple(p._layout.shape) != (shape[1],):
-            raise RuntimeError(f"Expected {name} to be a vector of size equal to the number of channels in input, but got {name} of "
-                               f"shape {list(p._layout.shape)} and input of shape {shape}")
+            raise RuntimeError(f"Expected {name} to be a vector of size equal to the number of channels in input, but got {name} "
+                               f"of shape {list(p._layout.shape)} and input of shape {shape}")
 
 
 @composite(method=False)
@@ -537,11 +532,12 @@ def functional_group_norm(input: Tensor, num_groups: int, weight: Tensor | None 
     return group_norm(input, num_groups, weight, bias, eps)
 
 
-def instance_norm(input, running_mean=None, running_var=None, weight=None, bias=None, use_input_stats=True, momentum=0.1, eps=1e-5):
+def instance_norm(input, running_mean=None, running_var=None, weight=None, bias=None, use_input_stats=True, momentum=0.1,
+                  eps=1e-5):
     """Normalise each channel of each sample over its spatial dimensions, then scale and shift per channel.
 
-    input: (N, C, ...); the vectors: (C,) or None. use_input_stats False: by the running statistics, else these move (by the mean over
-    the batch) in place. Raises ValueError when there is one element to a channel.
+    input: (N, C, ...); the vectors: (C,) or None. use_input_stats False: by the running statistics, else these move (by
+    the mean over the batch) in place. Raises ValueError when there is one element to a channel.
     """
     if use_input_stats:
         size = input.size()
@@ -565,7 +561,9 @@ def instance_norm(input, running_mean=None, running_var=None, weight=None, bias=
 
 
 def local_response_norm(input, size, alpha=1e-4, beta=0.75, k=1.0):
-    """input / (k + alpha * mean of the squares of `size` neighbouring channels) ** beta; input: (N, C, ...) with 3 dimensions at least."""
+    """input / (k + alpha * mean of the squares of `size` neighbouring channels) ** beta; input: (N, C, ...) with 3
+    dimensions at least.
+    """
     if input.dim() < 3:
         raise ValueError(f"Expected 3D or higher dimensionality                          input (got {input.dim()} dimensions)")
     if input.numel() == 0:

@@ -167,7 +167,8 @@ def _quantile(name: str, input: Tensor, q: Any, dim: Any, keepdim: bool, interpo
     if not input._layout.numel:
         raise RuntimeError(f"{name}() input tensor must be non-empty")
     if interpolation not in INTERPOLATIONS:
-        raise RuntimeError(f"{name}() interpolation must be one of linear, lower, higher, midpoint or nearest, but got {interpolation}")
+        raise RuntimeError(f"{name}() interpolation must be one of linear, lower, higher, midpoint or nearest, but got "
+                           f"{interpolation}")
     if not isinstance(q, Tensor):
         if not 0 <= q <= 1:
             raise RuntimeError(f"{name}() q must be in the range [0, 1] but got {q}")
@@ -217,7 +218,8 @@ def _quantile(name: str, input: Tensor, q: Any, dim: Any, keepdim: bool, interpo
 def quantile(input: Tensor, q, dim=None, keepdim=False, *, interpolation="linear"):
     """The quantiles q (a number or a 1-D tensor, in [0, 1]) of everything or along `dim`; NaN where there is one.
 
-    A tensor q adds a first dimension. interpolation: linear, lower, higher, midpoint or nearest. Raises RuntimeError for wrong dtypes.
+    A tensor q adds a first dimension. interpolation: linear, lower, higher, midpoint or nearest. Raises RuntimeError
+    for wrong dtypes.
     """
     return _quantile("quantile", input, q, dim, keepdim, interpolation, False)
 

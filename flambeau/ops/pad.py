@@ -83,13 +83,17 @@ def _(g, pad):
     return (constant_pad_nd(g, tuple(-n for n in pad), 0),)
 
 
-def _edge(mode: str, n: int, stride: int, count: int, right: bool) -> tuple[int, int]:
-    """(first element, stride) in a dimension of n elements of the `count` elements put before (after) it."""
+def _edge(mode: str, n: int, kept: int, before: int, after: int, right: bool) -> tuple[int, int]:
+    """(index of the first element, step) of what is put before (after) a dimension of n elements.
+
+    kept: how many are left where pads are negative. Circular padding goes round what is left, the others see the whole dimension.
+    """
     if mode == "reflect":
-        return ((n - 2) * stride if right else count * stride), -stride
+        return (n - 2 if right else before), -1
     if mode == "replicate":
-        return ((n - 1) * stride if right else 0), 0
-    return (0 if right else (n - count) * stride), stride
+        return (n - 1 if right else 0), 0
+    first = max(-before, 0)
+    return (first if right else first + kept - before), 1
 
 
 def _moves(layout: Layout, out: Layout, pads: list[tuple[int, int]], mode: str) -> list[Move]:
@@ -99,11 +103,11 @@ def _moves(layout: Layout, out: Layout, pads: list[tuple[int, int]], mode: str) 
         kept = n + min(a, 0) + min(b, 0)
         parts = [(kept, stride, max(-a, 0) * stride, max(a, 0) * step)]
         if a > 0:
-            first, own = _edge(mode, n, stride, a, False)
-            parts.append((a, own, first, 0))
+            first, own = _edge(mode, n, kept, a, b, False)
+            parts.append((a, own * stride, first * stride, 0))
         if b > 0:
-            first, own = _edge(mode, n, stride, b, True)
-            parts.append((b, own, first, (max(a, 0) + kept) * step))
+            first, own = _edge(mode, n, kept, a, b, True)
+            parts.append((b, own * stride, first * stride, (max(a, 0) + kept) * step))
         pieces = [((*sizes, size), (*strides, own), source + first, target + at)
                   for sizes, strides, source, target in pieces for size, own, first, at in parts]
     return [Move(layout.dtype, sizes, Buffer(1, source, strides), Buffer(0, target, out.strides))
@@ -149,11 +153,11 @@ def _folded(g: Tensor, d: int, n: int, a: int, b: int, mode: str) -> Tensor:
     if left:
         part = g.narrow(d, 0, left)
         total = total + (placed(_flip(part, (d,)), 1) if mode == "reflect" else placed(part.sum(d, keepdim=True), 0)
-                         if mode == "replicate" else placed(part, n - left))
+                         if mode == "replicate" else placed(part, _edge(mode, n, n + min(a, 0) + min(b, 0), a, b, False)[0]))
     if right:
         part = g.narrow(d, g._layout.shape[d] - right, right)
         total = total + (placed(_flip(part, (d,)), n - 1 - right) if mode == "reflect" else placed(
-            part.sum(d, keepdim=True), n - 1) if mode == "replicate" else placed(part, 0))
+            part.sum(d, keepdim=True), n - 1) if mode == "replicate" else placed(part, max(-a, 0)))
     return total
 
 
@@ -173,7 +177,7 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: Any = 
     if mode == "constant":
         return constant_pad_nd(input, pad, 0 if value is None else value)
     if value is not None and value != 0:
-        raise ValueError(f'Padding mode "{mode}" doesn\'t take in value argument')
+        raise RuntimeError(f'Padding mode "{mode}" doesn\'t take in value argument')
     if mode not in ("reflect", "replicate", "circular"):
         raise NotImplementedError(f"Unrecognised padding mode {mode}")
     spatial = len(pad) // 2
@@ -184,6 +188,10 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: Any = 
 
 
 def _check(layout: Layout, pad: tuple[int, ...], mode: str) -> None:
+    spatial = len(pad) // 2
+    if mode != "circular" and any(n == 0 for n in layout.shape[layout.ndim - spatial - 1:]):
+        raise RuntimeError(f"Expected {spatial + 1}D or {spatial + 2}D (batch mode) tensor with possibly 0 batch size and other non-zero "
+                           f"dimensions for input, but got: {list(layout.shape)}")
     for d, (n, (a, b)) in enumerate(zip(layout.shape, _per_dimension(pad, layout.ndim))):
         if not (a or b):
             continue

@@ -6,7 +6,8 @@ convention, or saving the result costs less, a rule stands beside the body. ops.
 
 from __future__ import annotations
 
-from typing import Any, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -25,8 +26,8 @@ from flambeau.ir.scalar import Expr, conj, where
 
 SUBTRACTS_BOOLS = ("Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or `logical_xor()` "
                    "operator instead.")
-SUBTRACTS_BOOL = ("Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to invert a mask, use the "
-                  "`~` or `logical_not()` operator instead.")
+USE_INVERT = "If you are trying to invert a mask, use the `~` or `logical_not()` operator instead."
+SUBTRACTS_BOOL = "Subtraction, the `-` operator, with a bool tensor is not supported. " + USE_INVERT
 
 
 def dtype_of(x: Any) -> DType | None:
@@ -64,7 +65,7 @@ def scaled(factor: Any, x: Expr) -> Expr:
 def _overload(title: str, tensors: str, number: str) -> Any:
     """Node names of an operator whose second operand may be a number."""
     def name(operands: Sequence[Any], statics: Sequence[Any]) -> str:
-        return title + (number if any([x.__class__ in NUMBERS for x in operands]) else tensors)
+        return title + (number if any(x.__class__ in NUMBERS for x in operands) else tensors)
     return name
 
 
@@ -179,8 +180,7 @@ def fmod(input: Tensor, other: Operand):
 
 def _check_neg(computation: DType, *_: Any) -> None:
     if computation is bool_:
-        raise RuntimeError("Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert a mask, use "
-                           "the `~` or `logical_not()` operator instead.")
+        raise RuntimeError("Negation, the `-` operator, on a bool tensor is not supported. " + USE_INVERT)
 
 
 @pointwise(operator="__neg__", inplace="function", check=_check_neg)
@@ -226,19 +226,22 @@ def signbit(input: Tensor):
     return s.signbit(input)
 
 
-@pointwise(inplace="function", types="if", kernel="floor_vml_cpu", check=_refuses_complex("floor is not supported for complex inputs"))
+@pointwise(inplace="function", types="if", kernel="floor_vml_cpu",
+           check=_refuses_complex("floor is not supported for complex inputs"))
 def floor(input: Tensor):
     """The largest integer that is not above input."""
     return s.floor(input)
 
 
-@pointwise(inplace="function", types="if", kernel="ceil_vml_cpu", check=_refuses_complex("ceil is not supported for complex inputs"))
+@pointwise(inplace="function", types="if", kernel="ceil_vml_cpu",
+           check=_refuses_complex("ceil is not supported for complex inputs"))
 def ceil(input: Tensor):
     """The smallest integer that is not below input."""
     return s.ceil(input)
 
 
-@pointwise(inplace="function", types="if", kernel="trunc_vml_cpu", check=_refuses_complex("trunc is not supported for complex inputs"))
+@pointwise(inplace="function", types="if", kernel="trunc_vml_cpu",
+           check=_refuses_complex("trunc is not supported for complex inputs"))
 def trunc(input: Tensor):
     """input without its fraction."""
     return s.trunc(input)
@@ -257,7 +260,7 @@ def _(g):
 
 def _check_round(computation: DType, operands: Sequence[Any], numbers: Sequence[Any], statics: Sequence[Any]) -> None:
     name = "round_vml_cpu" if statics[0] == 0 else "round_cpu"
-    if computation is bool_ or computation.is_complex or statics[0] != 0 and not computation.is_floating_point:
+    if computation is bool_ or computation.is_complex or (statics[0] != 0 and not computation.is_floating_point):
         raise NotImplementedError(f'"{name}" not implemented for \'{computation.scalar_name}\'')
 
 
@@ -365,7 +368,7 @@ def _(g, out):
 
 
 def _check_pow(computation: DType, operands: Sequence[Any], *_: Any) -> None:
-    if computation is bool_ and any([x.__class__ is bool for x in operands]):
+    if computation is bool_ and any(x.__class__ is bool for x in operands):
         raise NotImplementedError('"pow" not implemented for \'Bool\'')
 
 
@@ -465,8 +468,8 @@ def float_power_(self: Tensor, exponent: Any) -> Tensor:
     """In-place version of float_power()."""
     wanted = float_power.operator.dtypes([self, exponent])[1]
     if self._layout.dtype is not wanted:
-        raise RuntimeError(f"the base given to float_power_ has dtype {self._layout.dtype.scalar_name} but the operation's result "
-                           f"requires dtype {wanted.scalar_name}")
+        raise RuntimeError(f"the base given to float_power_ has dtype {self._layout.dtype.scalar_name} but the operation's "
+                           f"result requires dtype {wanted.scalar_name}")
     return _general_pow.inplace(self, exponent)
 
 
@@ -474,6 +477,6 @@ publish("float_power_", float_power_, function=False)
 
 Tensor.__div__, Tensor.__rdiv__, Tensor.__idiv__ = Tensor.__truediv__, Tensor.__rtruediv__, Tensor.__itruediv__
 
-for _name, _of in (("subtract", "sub"), ("multiply", "mul"), ("divide", "div"), ("true_divide", "div"), ("negative", "neg"), ("absolute", "abs"),
-                   ("fix", "trunc")):
+for _name, _of in (("subtract", "sub"), ("multiply", "mul"), ("divide", "div"), ("true_divide", "div"),
+                   ("negative", "neg"), ("absolute", "abs"), ("fix", "trunc")):
     alias(_name, _of)

@@ -1,15 +1,16 @@
 """Sums, means, products, truth and counts; the ground of the other reductions.
 
-A reduction is a row program (core.rows): one pass over memory, cut into chunks for all threads when the rows are long; plans are kept
-by layout and dimensions (`Reducer`). float32 accumulates in float64, half precision in float32, so that long sums stay exact to the
-last place. ops.extrema, ops.variance, ops.magnitude and the losses stand on it.
+A reduction is a row program (core.rows): one pass over memory, cut into chunks for all threads when the rows are long;
+plans are kept by layout and dimensions (`Reducer`). float32 accumulates in float64, half precision in float32, so that
+long sums stay exact to the last place. ops.extrema, ops.variance, ops.magnitude and the losses stand on it.
 """
 
 from __future__ import annotations
 
 import builtins
 import math
-from typing import Any, Callable, Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from flambeau.base import geometry
 from flambeau.base.dtype import bool_, float32, float64, int64, uint8
@@ -190,8 +191,8 @@ def _prepare_mean(input: Tensor, dim: Any, keepdim: Any, dtype: DType | None) ->
     result = dtype or layout.dtype
     if not (result.is_floating_point or result.is_complex):
         which = "Input" if dtype is None else "Optional"
-        raise RuntimeError(f"mean(): could not infer output dtype. {which} dtype must be either a floating point or complex dtype. "
-                           f"Got: {result.scalar_name}")
+        raise RuntimeError(f"mean(): could not infer output dtype. {which} dtype must be either a floating point or "
+                           f"complex dtype. Got: {result.scalar_name}")
     dims = reduction_dims("mean", dim, layout.ndim)
     count = float(count_of(layout, dims))
     launch = _SUM.launcher((input,), dims, (count,), (result, bool(keepdim), False))
@@ -341,5 +342,5 @@ def sum_to_size(input: Tensor, *size):
     lead = len(own) - len(wanted)
     if lead < 0 or builtins.any(n not in (1, own[lead + i]) for i, n in enumerate(wanted)):
         raise RuntimeError(f"size {{{list(wanted)}}} is not expandable to size {{{list(own)}}}.")
-    over = tuple(d for d in range(len(own)) if d < lead or wanted[d - lead] == 1 and own[d] != 1)
+    over = tuple(d for d in range(len(own)) if d < lead or (wanted[d - lead] == 1 and own[d] != 1))
     return (sum(input, over, True) if over else input).view(wanted)

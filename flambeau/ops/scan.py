@@ -5,7 +5,8 @@ Scans are row programs (core.rows) whose loop stores what it has folded so far. 
 
 from __future__ import annotations
 
-from typing import Any, Callable
+from collections.abc import Callable
+from typing import Any
 
 from flambeau.base.dtype import bool_, int64
 from flambeau.base.dtype import dtype as DType
@@ -51,7 +52,8 @@ _SCAN = Rows("scan", _scan_stages, lambda dtypes, kind, result: [(result, FULL)]
 
 def _prepare_scan(input: Tensor, dim: Any, kind: str, dtype: DType | None) -> Callable:
     layout = input._layout
-    result = dtype or (layout.dtype if layout.dtype.is_floating_point or layout.dtype.is_complex or kind == "logsumexp" else int64)
+    own = layout.dtype
+    result = dtype or (own if own.is_floating_point or own.is_complex or kind == "logsumexp" else int64)
     if kind == "logsumexp" and not (result.is_floating_point):
         if result.is_complex:
             raise NotImplementedError("logcumsumexp of complex numbers is not implemented; use input.exp().cumsum(dim).log()")
@@ -178,7 +180,8 @@ def _extreme_scan_stages(elements: tuple, numbers: tuple, largest: bool) -> tupl
     return (Loop((fold,), ((0, folded("value", dtype)), (1, folded("index", int64))), scan=True),)
 
 
-_EXTREME_SCAN = Rows("extreme_scan", _extreme_scan_stages, lambda dtypes, largest: [(dtypes[0], FULL), (int64, FULL)], ordered=True)
+_EXTREME_SCAN = Rows("extreme_scan", _extreme_scan_stages, lambda dtypes, largest: [(dtypes[0], FULL), (int64, FULL)],
+                     ordered=True)
 
 
 def _running_extreme(name: str, input: Tensor, dim: Any) -> Any:
@@ -217,7 +220,9 @@ cummin.vjp(lambda gs, outs, layouts, dim: _running_gradient(gs, outs, layouts, d
 
 @composite(out=True)
 def diff(input: Tensor, n=1, dim=-1, prepend: Tensor | None = None, append: Tensor | None = None):
-    """Differences of neighbours along `dim`, taken n times; prepend and append are joined on first. Bools: whether they differ."""
+    """Differences of neighbours along `dim`, taken n times; prepend and append are joined on first. Bools: whether they
+    differ.
+    """
     layout = input._layout
     if not layout.ndim:
         raise RuntimeError("diff expects input to be at least one-dimensional")

@@ -6,7 +6,7 @@ Stands on ops.gathering; reducing scatters share ops.index's way of starting and
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import Any, Sequence
 
 from flambeau.base.layout import Layout
 from flambeau.core.declare import operator
@@ -106,7 +106,12 @@ def _scatter(input: Tensor, dim: int, index: Tensor, source: Tensor, combine: st
         raise _out_of_range(index, dim, layout) from None
 
 
-@mutating()
+def _scatter_node(arguments: Sequence[Any]) -> str:
+    number = not isinstance(arguments[3], Tensor)
+    return f"ScatterBackward{int(number) + 2 * (arguments[4] is not None)}"
+
+
+@mutating(node=_scatter_node)
 def scatter(input: Tensor, dim: int, index: Tensor, src: Operand = None, *, reduce: str | None = None,  # noqa: F821
             value: Any = None) -> None:
     """input with input[index[i][j]][j] = src[i][j] (for dim 0); src a tensor or a number; reduce: "add" or "multiply"."""
@@ -184,7 +189,7 @@ def _(g, input, dim, index, src, reduce, include_self, out, need):
     elif reduce in ("amax", "amin"):
         mine = (input == out).to(g._layout.dtype)
         hit = (part == out.gather(dim, index)).to(g._layout.dtype)
-        shared = g / (mine if include_self else zeros(mine)).scatter_add(dim, index, hit)
+        shared = g / (mine if include_self else zeros(mine)).scatter_add(dim, index, hit).clamp(min=1)
         mine, theirs = mine * shared if include_self else untouched, hit * shared.gather(dim, index)
     else:
         if need["input"]:
@@ -205,10 +210,10 @@ def _(g, input, dim, index, src, reduce, include_self, out, need):
 # ---------------------------------------------------------------- a view of a copy, overwritten
 
 
-def _into(result: Tensor, view: Tensor, src: Tensor, words: str) -> Tensor:
+def _into(result: Tensor, view: Tensor, src: Tensor) -> Tensor:
     if tuple(view._layout.shape) != tuple(src._layout.shape):
-        raise RuntimeError(f"expected src to have a size equal to the {words}. src size = {list(src._layout.shape)}, "
-                           f"{words} size = {list(view._layout.shape)}")
+        raise RuntimeError(f"expected src to have a size equal to the slice of self. src size = {list(src._layout.shape)}, "
+                           f"slice size = {list(view._layout.shape)}")
     copy_raw(view, src)
     result._storage.version = 0
     return result
@@ -218,7 +223,7 @@ def _into(result: Tensor, view: Tensor, src: Tensor, words: str) -> Tensor:
 def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
     """A copy of `input` with `src` at position `index` of dimension `dim`."""
     result = clone_raw(input)
-    return _into(result, result.select(dim, index), src, "slice of self")
+    return _into(result, result.select(dim, index), src)
 
 
 @select_scatter.vjp
@@ -237,7 +242,7 @@ def _sliced(x: Tensor, dim: int, start: int | None, end: int | None, step: int) 
 def slice_scatter(input: Tensor, src: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> Tensor:
     """A copy of `input` with `src` at the slice start:end:step of dimension `dim`."""
     result = clone_raw(input)
-    return _into(result, _sliced(result, dim, start, end, step), src, "slice of self")
+    return _into(result, _sliced(result, dim, start, end, step), src)
 
 
 @slice_scatter.vjp
@@ -251,7 +256,7 @@ def _(g, dim, start, end, step, need):
 def diagonal_scatter(input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
     """A copy of `input` with `src` on a diagonal of the dimensions dim1 and dim2."""
     result = clone_raw(input)
-    return _into(result, result.diagonal(offset, dim1, dim2), src, "slice of self")
+    return _into(result, result.diagonal(offset, dim1, dim2), src)
 
 
 @diagonal_scatter.vjp

@@ -44,7 +44,7 @@ def _rows(layout: Layout, out: Layout, dim: int) -> tuple[tuple[int, ...], int] 
 
 def _check(name: str, layout: Layout) -> None:
     if layout.dtype.is_complex:
-        raise RuntimeError(f"{name}(): input tensor must be of non-complex type")
+        raise RuntimeError(f" {'Sort' if name == 'sort' else name} does not support complex dtypes on CPU")
 
 
 def _sorted(input: Tensor, dim: int, descending: bool) -> tuple[Tensor, Tensor]:

@@ -6,7 +6,6 @@ Stands on ops.fft; the frames are a view, so the gradient is that of `unfold`.
 from __future__ import annotations
 
 import builtins
-from typing import Any
 
 from flambeau.core.declare import composite
 from flambeau.core.derive import NAMESPACE
@@ -18,7 +17,8 @@ from flambeau.ops.pad import pad
 def _window(name: str, x: Tensor, n_fft: int, win_length: int, window: Tensor | None) -> Tensor | None:
     """The window, filled up with zeros on both sides to n_fft; None for no window."""
     if window is not None and (window._layout.ndim != 1 or window._layout.shape[0] != win_length):
-        raise RuntimeError(f"{name}: expected a 1D window tensor of size equal to win_length={win_length}, but got window with size "
+        raise RuntimeError(f"{name}: expected a 1D window tensor of size equal to win_length={win_length}, but got "
+                           "window with size "
                            f"{list(window._layout.shape)}")
     if win_length == n_fft:
         return window
@@ -34,7 +34,8 @@ def stft(input: Tensor, n_fft: int, hop_length: int | None = None, win_length: i
          center: builtins.bool = True, pad_mode: str = "reflect", normalized: builtins.bool = False,
          onesided: builtins.bool | None = None, return_complex: builtins.bool | None = None,
          align_to_window: builtins.bool | None = None) -> Tensor:
-    """Fourier transforms of windowed frames, `hop_length` (n_fft // 4) apart: (*, time) gives (*, n_fft // 2 + 1 or n_fft, frames).
+    """Fourier transforms of windowed frames, `hop_length` (n_fft // 4) apart: (*, time) gives (*, n_fft // 2 + 1 or
+    n_fft, frames).
 
     center: frames are centred on their times, the signal is padded. Raises RuntimeError where sizes don't fit.
     """
@@ -43,8 +44,9 @@ def stft(input: Tensor, n_fft: int, hop_length: int | None = None, win_length: i
     length = n_fft if win_length is None else win_length
     x = input
     if return_complex is None:
-        if not (x.is_complex() or window is not None and window.is_complex()):
-            raise RuntimeError("stft requires the return_complex parameter be given for real inputs, and will further require that "
+        if not (x.is_complex() or (window is not None and window.is_complex())):
+            raise RuntimeError("stft requires the return_complex parameter be given for real inputs, and will further "
+                               "require that "
                                "return_complex=True in a future PyTorch release.")
         return_complex = True
     if not (x._layout.dtype.is_floating_point or x._layout.dtype.is_complex):
@@ -101,7 +103,8 @@ def istft(input: Tensor, n_fft: int, hop_length: int | None = None, win_length: 
     if onesided is None:
         onesided = terms != n_fft
     if onesided and n_fft // 2 + 1 != terms:
-        raise RuntimeError(f"{name}: expected the frequency dimension (3rd to the last) of the input tensor to match n_fft / 2 + 1 when "
+        raise RuntimeError(f"{name}: expected the frequency dimension (3rd to the last) of the input tensor to match "
+                           "n_fft / 2 + 1 when "
                            f"onesided=True, but got {terms}")
     if not onesided and n_fft != terms:
         raise RuntimeError(f"{name}: expected the frequency dimension (3rd to the last) of the input tensor to match n_fft when "
@@ -130,7 +133,7 @@ def istft(input: Tensor, n_fft: int, hop_length: int | None = None, win_length: 
     arange = NAMESPACE["arange"]
     places = (arange(count).unsqueeze(1) * hop + arange(n_fft)).reshape(-1)
     signal = frames.new_zeros(frames._layout.shape[0], total).index_add(1, places, frames.reshape(frames._layout.shape[0], -1))
-    squares = (shape * shape.conj() if shape.is_complex() else shape.square()).expand(count, n_fft).reshape(-1)
+    squares = shape.square().expand(count, n_fft).reshape(-1)
     envelope = squares.new_zeros(total).index_add(0, places, squares)
     start = n_fft // 2 if center else 0
     end = start + length if length is not None else total - (n_fft // 2 if center else 0)

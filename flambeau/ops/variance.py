@@ -9,7 +9,8 @@ from __future__ import annotations
 import builtins
 import math
 import warnings
-from typing import Any, Callable
+from collections.abc import Callable
+from typing import Any
 
 from flambeau.base import geometry
 from flambeau.base.dtype import float32, float64
@@ -24,7 +25,9 @@ from flambeau.ops.reduce import Reducer, adding, count_of, form, kept, reduction
 
 
 def deviations(name: str, x: Any) -> Fold:
-    """(count, mean, squares) of an expression, in one pass: `<name>.n`, `<name>.mean`, `<name>.m2` (sum of squared deviations)."""
+    """(count, mean, squares) of an expression, in one pass: `<name>.n`, `<name>.mean`, `<name>.m2` (sum of squared
+    deviations).
+    """
     real = s.real(x).dtype
     zero = constant(0, real)
 
@@ -82,8 +85,8 @@ def _prepare_variance(input: Tensor, dim: Any, keepdim: Any, correction: Any, na
     count = count_of(layout, dims)
     freedom = builtins.max(count - correction, 0)
     if freedom <= 0 and layout.numel:
-        warnings.warn(f"{name}(): degrees of freedom is <= 0. Correction should be strictly less than the reduction factor (input "
-                      "numel divided by output numel).", UserWarning, stacklevel=5)
+        warnings.warn(f"{name}(): degrees of freedom is <= 0. Correction should be strictly less than the reduction "
+                      "factor (input numel divided by output numel).", UserWarning, stacklevel=5)
     together = 1
     for d in range(layout.ndim):
         if d not in dims and layout.strides[d] == 1:
@@ -108,7 +111,7 @@ def _correction(unbiased: Any, correction: Any) -> Any:
 def _statistics(name: str, input: Tensor, dim: Any, unbiased: Any, keepdim: Any, correction: Any) -> Any:
     if dim.__class__ is bool:
         dim, unbiased = None, dim
-    if not unbiased.__class__ is bool and unbiased is not None:
+    if unbiased.__class__ is not bool and unbiased is not None:
         raise TypeError(f"{name}() received an invalid combination of arguments: 'unbiased' must be bool")
     run = _variances.learn(input, dim, keepdim, _correction(unbiased, correction), name)
     return run(input)
@@ -156,7 +159,7 @@ def _variance_gradient(g: Tensor, input: Tensor, dim: Any, unbiased: Any, keepdi
 
 def dim_of(dim: Any, layout: Layout) -> Any:
     """None, if a dim argument names every dimension by being empty."""
-    return None if dim is None or isinstance(dim, (tuple, list)) and not dim else dim
+    return None if dim is None or (isinstance(dim, (tuple, list)) and not dim) else dim
 
 
 def _deviation_gradient(g: Tensor, out: Tensor, input: Tensor, dim: Any, unbiased: Any, keepdim: Any, correction: Any) -> Tensor:

@@ -6,7 +6,8 @@ Values are worked out in double precision with NumPy and rounded to the dtype as
 from __future__ import annotations
 
 import math
-from typing import Any, Callable, Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 

@@ -12,8 +12,8 @@ from flambeau.ops.functions import entr, erfcx, i0e, i1, i1e, log_ndtr, ndtr, nd
 _OF_TORCH = {
     "digamma": "digamma", "erf": "erf", "erfc": "erfc", "erfinv": "erfinv", "exp2": "exp2", "expit": "sigmoid", "expm1": "expm1",
     "gammaln": "lgamma", "i0": "i0", "log1p": "log1p", "log_softmax": "log_softmax", "logit": "logit", "logsumexp": "logsumexp",
-    "multigammaln": "mvlgamma", "polygamma": "polygamma", "psi": "digamma", "round": "round", "sinc": "sinc", "softmax": "softmax",
-    "xlogy": "xlogy"}
+    "multigammaln": "mvlgamma", "polygamma": "polygamma", "psi": "digamma", "round": "round", "sinc": "sinc",
+    "softmax": "softmax", "xlogy": "xlogy"}
 globals().update({name: NAMESPACE[of] for name, of in _OF_TORCH.items() if of in NAMESPACE})
 
 __all__ = ["entr", "erfcx", "i0e", "i1", "i1e", "log_ndtr", "ndtr", "ndtri", "xlog1py", "zeta",

@@ -24,6 +24,9 @@ def make_tensor(*shape: Any, dtype: Any, device: Any, low: float | None = None, 
     floating = dtype.is_floating_point or dtype.is_complex
     if requires_grad and not floating:
         raise ValueError(f"`requires_grad=True` is not supported for boolean and integral dtypes, but got dtype={dtype}")
+    gaps = noncontiguous and math.prod(shape) > 1
+    if gaps:
+        shape = (*shape[:-1], 2 * shape[-1])
     if dtype is torch.bool:
         default, lowest, highest = (0, 2), 0, 2
     elif floating:
@@ -50,8 +53,8 @@ def make_tensor(*shape: Any, dtype: Any, device: Any, low: float | None = None, 
             result = torch.empty(shape, dtype=dtype, device=device).uniform_(low, high)
         else:
             result = torch.randint(math.ceil(low), math.ceil(high), shape, dtype=dtype, device=device)
-    if noncontiguous and result.numel() > 1:
-        result = torch.repeat_interleave(result, 2, dim=-1)[..., ::2]
+    if gaps:
+        result = result[..., 1::2]
     elif memory_format is not None:
         result = result.clone(memory_format=memory_format)
     if exclude_zero:

@@ -1,0 +1,300 @@
+"""Names of the torch namespace that are no operators and rarely used; `flambeau.__getattr__` looks here last.
+
+Symbolic-size helpers, questions about the build, deprecated autocast switches, storages by type, and the names of PyTorch's
+TorchScript compiler, dispatcher and vendor libraries, which only say what to do instead. Stands on core.
+"""
+
+from __future__ import annotations
+
+import enum
+import functools
+import importlib as _importlib
+import math
+import warnings
+from typing import Any
+
+from flambeau.base.device import device as _Device
+from flambeau.base.dtype import DIMENSIONED, NUMBER, ZERO_DIM, number_dtype, result_dtype
+from flambeau.base.errors import AcceleratorError, OutOfMemoryError
+from flambeau.core import absent as _absent
+from flambeau.core.derive import NAMESPACE as _NAMESPACE
+from flambeau.core.legacy_types import CPU as _TYPES
+from flambeau.core.legacy_types import set_default_tensor_type, tensortype, typename
+from flambeau.core.modes import (
+    autocast_decrement_nesting, autocast_increment_nesting, clear_autocast_cache, get_autocast_dtype, is_autocast_cache_enabled,
+    is_autocast_enabled, set_autocast_cache_enabled, set_autocast_dtype, set_autocast_enabled)
+from flambeau.core.node import anomaly as _anomaly
+from flambeau.core.overrides import DisableTorchFunction, DisableTorchFunctionSubclass
+from flambeau.core.settings import (
+    are_deterministic_algorithms_enabled, get_deterministic_debug_mode, get_float32_matmul_precision,
+    is_deterministic_algorithms_warn_only_enabled, is_warn_always_enabled, set_deterministic_debug_mode, set_float32_matmul_precision,
+    set_flush_denormal, set_warn_always, use_deterministic_algorithms)
+from flambeau.core.storage import Storage as UntypedStorage
+from flambeau.core.tensor import Tensor
+from flambeau.core.variants import copy_into
+
+globals().update(_TYPES)
+
+# ---------------------------------------------------------------- the build
+
+has_lapack = has_openmp = has_spectral = True
+has_mkl = has_cuda = has_cudnn = has_mps = False
+
+
+def compiled_with_cxx11_abi() -> bool:
+    """True: the question concerns C++ extensions, of which there are none."""
+    return True
+
+
+def is_vulkan_available() -> bool:
+    """False."""
+    return False
+
+
+def init_num_threads() -> None:
+    """Threads start when they are needed."""
+
+
+def get_device_module(device: Any = None) -> Any:
+    """The room of a device's type, such as flambeau.cpu. Raises RuntimeError for types without one."""
+    kind = "cpu" if device is None else _Device(device).type
+    if kind not in ("cpu", "cuda", "mps", "xpu"):
+        raise RuntimeError(f"Device '{kind}' does not have a corresponding module registered as 'torch.{kind}'.")
+    return _importlib.import_module(f"flambeau.{kind}")
+
+
+def is_storage(obj: Any) -> bool:
+    """Whether it is a storage."""
+    return isinstance(obj, UntypedStorage)
+
+
+def is_anomaly_enabled() -> bool:
+    """Whether autograd's anomaly mode is on."""
+    return _anomaly.enabled
+
+
+def is_anomaly_check_nan_enabled() -> bool:
+    """Whether anomaly mode looks for NaN."""
+    return _anomaly.check_nan
+
+
+def set_anomaly_enabled(enabled: bool, check_nan: bool = True) -> None:
+    """Switch anomaly mode."""
+    _anomaly.set(enabled, check_nan)
+
+
+def result_type(tensor1: Any, tensor2: Any) -> Any:
+    """The dtype an operator on the two (tensors or numbers) would compute in."""
+    ranks = [(x._layout.dtype, DIMENSIONED if x._layout.ndim else ZERO_DIM) if isinstance(x, Tensor) else (number_dtype(x), NUMBER)
+             for x in (tensor1, tensor2)]
+    return result_dtype(ranks)
+
+
+# ---------------------------------------------------------------- methods that are functions too
+
+
+def _method(name: str) -> Any:
+    def call(input: Any, *args: Any, **kwargs: Any) -> Any:
+        return getattr(input, name)(*args, **kwargs)
+    call.__name__ = call.__qualname__ = name
+    call.__doc__ = f"input.{name}(...)."
+    return call
+
+
+def _copy_of(name: str, of: str) -> Any:
+    def copied(input: Any, *args: Any, out: Any = None, **kwargs: Any) -> Any:
+        made = _method(of)(input, *args, **kwargs)
+        copies = tuple(part.clone() for part in made) if isinstance(made, tuple) else made.clone()
+        if out is None:
+            return copies
+        if isinstance(copies, tuple):
+            for target, part in zip(out, copies):
+                copy_into(target, part)
+            return None
+        return copy_into(out, copies)
+    copied.__name__ = copied.__qualname__ = name
+    copied.__doc__ = f"What {of}() shows, in memory of its own."
+    return copied
+
+
+for _name in ("detach", "detach_", "get_device", "is_distributed", "is_inference", "is_nonzero", "is_same_size", "is_signed", "resize_as_",
+              "as_strided_"):
+    globals()[_name] = _method(_name)
+for _name, _of in {
+    "alias_copy": "alias", "as_strided_copy": "as_strided", "detach_copy": "detach", "diagonal_copy": "diagonal", "expand_copy": "expand",
+    "narrow_copy": "narrow", "permute_copy": "permute", "select_copy": "select", "split_copy": "split",
+    "split_with_sizes_copy": "split_with_sizes", "squeeze_copy": "squeeze", "t_copy": "t", "transpose_copy": "transpose",
+    "unbind_copy": "unbind", "unfold_copy": "unfold", "unsqueeze_copy": "unsqueeze", "view_copy": "view",
+}.items():
+    globals()[_name] = _copy_of(_name, _of)
+
+
+def view_as_real_copy(input: Any) -> Any:
+    """What view_as_real() shows, in memory of its own."""
+    return _NAMESPACE["view_as_real"](input).clone()
+
+
+def view_as_complex_copy(input: Any) -> Any:
+    """What view_as_complex() shows, in memory of its own."""
+    return _NAMESPACE["view_as_complex"](input).clone()
+
+
+def slice_copy(input: Any, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> Any:
+    """input[start:end:step] along `dim`, in memory of its own."""
+    return input[(slice(None),) * (dim % input.ndim) + (slice(start, end, step),)].clone()
+
+
+# ---------------------------------------------------------------- symbolic sizes: here they are Python numbers
+
+
+def sym_int(a: Any) -> int:
+    """int(a), rounding toward zero."""
+    return math.trunc(a)
+
+
+def sym_float(a: Any) -> float:
+    """float(a)."""
+    return float(a)
+
+
+def sym_not(a: Any) -> bool:
+    """not a."""
+    return not a
+
+
+def sym_max(a: Any, b: Any) -> Any:
+    """The larger; a float if one of them is."""
+    return max(float(a), float(b)) if isinstance(a, float) or isinstance(b, float) else max(a, b)
+
+
+def sym_min(a: Any, b: Any) -> Any:
+    """The smaller; a float if one of them is."""
+    return min(float(a), float(b)) if isinstance(a, float) or isinstance(b, float) else min(a, b)
+
+
+def sym_sum(args: Any) -> Any:
+    """sum(args)."""
+    return sum(args)
+
+
+def sym_ite(b: Any, t: Any, f: Any) -> Any:
+    """t if b else f."""
+    return t if b else f
+
+
+def sym_sqrt(a: Any) -> float:
+    """The square root."""
+    return math.sqrt(a)
+
+
+def sym_fresh_size(expr: Any) -> Any:
+    """The size itself."""
+    return expr
+
+
+def sym_constrain_range(size: Any, *, min: int | None = None, max: int | None = None) -> None:
+    """Raise RuntimeError unless min <= size <= max."""
+    if min is not None and size < min or max is not None and size > max:
+        raise RuntimeError(f"Invalid value range for {size} between [{min}, {max}].")
+
+
+sym_constrain_range_for_size = sym_constrain_range
+
+# ---------------------------------------------------------------- deprecated autocast switches
+
+
+def _deprecated(name: str, instead: str, action: Any) -> Any:
+    def call(*args: Any) -> Any:
+        warnings.warn(f"torch.{name}() is deprecated. Please use torch.{instead} instead.", DeprecationWarning, stacklevel=2)
+        return action(*args)
+    call.__name__ = call.__qualname__ = name
+    call.__doc__ = f"The older form of torch.{instead}."
+    return call
+
+
+for _kind, _device in (("cpu", "cpu"), ("gpu", "cuda"), ("ipu", "ipu"), ("xla", "xla")):
+    _name = f"is_autocast_{_kind}_enabled"
+    globals()[_name] = _deprecated(_name, f"is_autocast_enabled('{_device}')", functools.partial(is_autocast_enabled, _device))
+    _name = f"set_autocast_{_kind}_enabled"
+    globals()[_name] = _deprecated(_name, f"set_autocast_enabled('{_device}', enabled)", functools.partial(set_autocast_enabled, _device))
+    _name = f"get_autocast_{_kind}_dtype"
+    globals()[_name] = _deprecated(_name, f"get_autocast_dtype('{_device}')", functools.partial(get_autocast_dtype, _device))
+    _name = f"set_autocast_{_kind}_dtype"
+    globals()[_name] = _deprecated(_name, f"set_autocast_dtype('{_device}', dtype)", functools.partial(set_autocast_dtype, _device))
+
+# ---------------------------------------------------------------- what is not there
+
+
+class AggregationType(enum.Enum):
+    """How a benchmark's figures are combined."""
+
+    SUM = 0
+    AVG = 1
+
+
+SUM, AVG = AggregationType.SUM, AggregationType.AVG
+
+
+class FatalError(RuntimeError):
+    """An error that ends the program."""
+
+
+class JITException(RuntimeError):
+    """An exception of a script."""
+
+
+globals().update(_absent.all_of("", "a tensor's memory is tensor.untyped_storage(); make tensors of a dtype with torch.empty", kinds=(
+    "TypedStorage BoolStorage ByteStorage CharStorage DoubleStorage FloatStorage IntStorage LongStorage ShortStorage HalfStorage "
+    "BFloat16Storage ComplexDoubleStorage ComplexFloatStorage")))
+globals().update(_absent.all_of("", "sizes are Python numbers here; use int, float and bool", kinds="SymBool SymFloat SymInt"))
+globals().update(_absent.all_of("", "calls on the CPU are finished when they return; leave streams and events out", kinds="Event Stream"))
+globals().update(_absent.all_of(
+    "", "it belongs to PyTorch's TorchScript compiler; call the Python function itself",
+    "import_ir_module import_ir_module_from_buffer merge_type_from_type_comment parse_ir parse_schema parse_type_comment "
+    "unify_type_list",
+    "AliasDb AnyType Argument ArgumentSpec AwaitType BenchmarkConfig BenchmarkExecutionStats Block BoolType BufferDict CallStack Capsule "
+    "ClassType Code CompilationUnit CompleteArgumentSpec ComplexType ConcreteModuleType ConcreteModuleTypeBuilder DeepCopyMemoTable "
+    "DeserializationStorageContext DeviceObjType DictType EnumType ErrorReport ExecutionPlan FileCheck FloatType FunctionSchema FutureType "
+    "Gradient Graph GraphExecutorState IODescriptor InferredType IntType InterfaceType ListType LiteScriptModule LockingLogger ModuleDict "
+    "Node NoneType NoopLogger NumberType OperatorInfo OptionalType ParameterDict PyObjectType PyTorchFileReader PyTorchFileWriter RRefType "
+    "ScriptClass ScriptClassFunction ScriptDict ScriptDictIterator ScriptDictKeyIterator ScriptFunction ScriptList ScriptListIterator "
+    "ScriptMethod ScriptModule ScriptModuleSerializer ScriptObject ScriptObjectProperty SerializationStorageContext StaticModule "
+    "StreamObjType StringType SymBoolType SymIntType TensorType ThroughputBenchmark TracingState TupleType Type UnionType Use Value"))
+globals().update(_absent.all_of("", "flambeau has no dispatcher; override functions with __torch_function__",
+                                kinds="DispatchKey DispatchKeySet ExcludeDispatchKeyGuard Tag"))
+globals().update(_absent.all_of("", "flambeau computes on the CPU; use the operator without the library's name (torch.nn.functional)", (
+    "cudnn_affine_grid_generator cudnn_batch_norm cudnn_convolution cudnn_convolution_add_relu cudnn_convolution_relu "
+    "cudnn_convolution_transpose cudnn_grid_sampler cudnn_is_acceptable miopen_batch_norm miopen_convolution "
+    "miopen_convolution_add_relu miopen_convolution_relu miopen_convolution_transpose miopen_ctc_loss miopen_depthwise_convolution "
+    "miopen_rnn mkldnn_adaptive_avg_pool2d mkldnn_convolution mkldnn_linear_backward_weights mkldnn_max_pool2d mkldnn_max_pool3d "
+    "mkldnn_rnn_layer batch_norm_backward_elemt batch_norm_backward_reduce batch_norm_elemt batch_norm_gather_stats "
+    "batch_norm_gather_stats_with_counts")))
+globals().update(_absent.all_of("", "flambeau has no quantized tensors; use float32, bfloat16 or float16", (
+    "choose_qparams_optimized dequantize empty_quantized fbgemm_linear_fp16_weight fbgemm_linear_fp16_weight_fp32_activation "
+    "fbgemm_linear_int8_weight fbgemm_linear_int8_weight_fp32_activation fbgemm_linear_quantize_weight fbgemm_pack_gemm_matrix_fp16 "
+    "fbgemm_pack_quantized_matrix fused_moving_avg_obs_fake_quant int_repr q_per_channel_axis q_per_channel_scales "
+    "q_per_channel_zero_points q_scale q_zero_point quantize_per_channel quantize_per_tensor quantize_per_tensor_dynamic "
+    "quantized_batch_norm quantized_gru_cell quantized_lstm_cell quantized_max_pool1d quantized_max_pool2d quantized_max_pool3d "
+    "quantized_rnn_relu_cell quantized_rnn_tanh_cell"), "qscheme"))
+globals().update(_absent.all_of("", "flambeau has no sparse tensors; use dense ones, with index_add or scatter_add to build them", (
+    "ccol_indices_copy col_indices_copy crow_indices_copy indices_copy row_indices_copy values_copy dsmm hsmm hspmm smm spmm sspaddmm "
+    "resize_as_sparse_ sparse_bsc_tensor sparse_bsr_tensor sparse_compressed_tensor sparse_coo_tensor sparse_csc_tensor "
+    "sparse_csr_tensor")))
+
+
+def fork(func: Any, *args: Any, **kwargs: Any) -> Any:
+    """func(*args, **kwargs) as a torch.jit.Future; it runs at once."""
+    return _importlib.import_module("flambeau.jit").fork(func, *args, **kwargs)
+
+
+def wait(future: Any) -> Any:
+    """The result of a Future."""
+    return future.wait()
+
+
+def __getattr__(name: str) -> Any:
+    if name == "Future":
+        return _importlib.import_module("flambeau.jit").Future
+    if name == "GradScaler":
+        return _importlib.import_module("flambeau.amp").GradScaler
+    raise AttributeError(f"module 'flambeau' has no attribute '{name}'")

@@ -1,0 +1,121 @@
+"""Methods that ask or answer about a tensor, or that exist only to say what to do instead (sparse and quantized tensors).
+
+Stands on core.tensor; attaches to Tensor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from flambeau.core import absent
+from flambeau.core.create import array_of, copy_array, tolist_array
+from flambeau.core.tensor import Tensor
+
+
+def _method(function: Callable[..., Any]) -> Callable[..., Any]:
+    setattr(Tensor, function.__name__, function)
+    return function
+
+
+@_method
+def is_nonzero(self: Tensor) -> bool:
+    """Whether the only element isn't zero. Raises RuntimeError unless there is exactly one."""
+    if not self._layout.numel:
+        raise RuntimeError("Boolean value of Tensor with no values is ambiguous")
+    if self._layout.numel > 1:
+        raise RuntimeError("Boolean value of Tensor with more than one value is ambiguous")
+    return bool(self.item() != 0)  # type: ignore[attr-defined]
+
+
+@_method
+def is_same_size(self: Tensor, other: Tensor) -> bool:
+    """Whether the shapes are equal."""
+    return self._layout.shape == other._layout.shape
+
+
+@_method
+def is_set_to(self: Tensor, tensor: Tensor) -> bool:
+    """Whether the two show the same memory in the same way."""
+    return self._storage is tensor._storage and self._offset == tensor._offset and self._layout is tensor._layout
+
+
+@_method
+def is_distributed(self: Tensor) -> bool:
+    """False."""
+    return False
+
+
+@_method
+def is_coalesced(self: Tensor) -> bool:
+    """Raises RuntimeError: only sparse tensors can be coalesced."""
+    raise RuntimeError("is_coalesced expected sparse coordinate tensor layout but got Strided")
+
+
+@_method
+def const_data_ptr(self: Tensor) -> int:
+    """Address of the first element."""
+    return self.data_ptr()
+
+
+@_method
+def dim_order(self: Tensor, *, ambiguity_check: bool | list[Any] = False) -> tuple[int, ...]:
+    """The dimensions from the one with the largest step to the one with the smallest."""
+    strides = self._layout.strides
+    return tuple(sorted(range(len(strides)), key=lambda d: -strides[d]))
+
+
+@_method
+def record_stream(self: Tensor, stream: Any) -> None:
+    """Nothing to record: calls are finished when they return."""
+
+
+@_method
+def to_dense(self: Tensor, dtype: Any = None, *, masked_grad: bool = True) -> Tensor:
+    """The tensor itself (in another dtype, if one is given): it is dense."""
+    return self if dtype is None else self.to(dtype)  # type: ignore[attr-defined]
+
+
+@_method
+def apply_(self: Tensor, callable: Callable[[Any], Any]) -> Tensor:
+    """Replace each element by callable(element), one by one in Python."""
+    values = tolist_array(self)
+    flat = [callable(x) for x in values.reshape(-1).tolist()]
+    return self._replaced(values, flat)  # type: ignore[attr-defined]
+
+
+@_method
+def map_(self: Tensor, tensor: Tensor, callable: Callable[[Any, Any], Any]) -> Tensor:
+    """Replace each element by callable(element, the other tensor's element), one by one in Python."""
+    values = tolist_array(self)
+    others = tolist_array(tensor.expand_as(self)).reshape(-1).tolist()  # type: ignore[attr-defined]
+    return self._replaced(values, [callable(a, b) for a, b in zip(values.reshape(-1).tolist(), others)])  # type: ignore[attr-defined]
+
+
+@_method
+def _replaced(self: Tensor, values: Any, flat: list[Any]) -> Tensor:
+    if self._node is not None:
+        raise RuntimeError("Can't call apply_() or map_() on Variable that requires grad. Use var.detach() first.")
+    array = values.copy()
+    array.reshape(-1)[:] = flat
+    if array.dtype == array_of(self).dtype:
+        return self.copy_(copy_array(array, self._layout.dtype))  # type: ignore[attr-defined]
+    return self.copy_(copy_array(array))  # type: ignore[attr-defined]
+
+
+Tensor.is_cpu = property(lambda self: self._layout.device.type == "cpu", doc="Whether the tensor is on the CPU.")  # type: ignore[attr-defined]
+
+_SPARSE = "flambeau has no sparse tensors; use dense ones, with index_add or scatter_add to build them"
+_QUANTIZED = "flambeau has no quantized tensors; use float32, bfloat16 or float16"
+for _advice, _names in (
+    (_SPARSE, "ccol_indices coalesce col_indices crow_indices dense_dim indices resize_as_sparse_ row_indices smm sparse_dim sparse_mask "
+              "sparse_resize_ sparse_resize_and_clear_ sspaddmm to_sparse to_sparse_bsc to_sparse_bsr to_sparse_coo to_sparse_csc "
+              "to_sparse_csr values"),
+    (_QUANTIZED, "dequantize int_repr q_per_channel_axis q_per_channel_scales q_per_channel_zero_points q_scale q_zero_point qscheme"),
+    ("flambeau computes on the CPU", "ipu mtia xpu to_mkldnn to_padded_tensor"),
+    ("its memory is tensor.untyped_storage()", "storage storage_type"),
+    ("it was removed from PyTorch; use torch.linalg", "eig lstsq solve symeig"),
+):
+    for _name in _names.split():
+        if not hasattr(Tensor, _name):
+            setattr(Tensor, _name, absent.function(f"Tensor.{_name}", _advice))

@@ -1,0 +1,99 @@
+"""index, index_put and the operators that read or write whole slices: values against NumPy, gradients numerically, errors."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import flambeau as torch
+from flambeau.autograd import gradcheck, gradgradcheck
+
+
+def leaf(*shape: int):
+    return torch.from_numpy(np.random.default_rng(sum(shape) + len(shape)).standard_normal(shape)).requires_grad_(True)
+
+
+@pytest.mark.parametrize("key", [
+    ([2, 0],), ([[2, 0], [1, 1]],), (slice(None), [0, 3]), ([0, 1], [2, 3]), (slice(None), [1, 2], [0, 4]), ([0, 1], slice(None), [2, 3]),
+    (Ellipsis, [4, 0]), (None, [1]), ([[0], [2]], [1, 2]), ([-1, -3],)], ids=str)
+def test_getitem_and_setitem_follow_numpy(key):
+    x = np.arange(60.0).reshape(3, 4, 5)
+    t = torch.from_numpy(x.copy())
+    own = tuple(torch.tensor(k) if isinstance(k, list) else k for k in key)
+    theirs = tuple(np.array(k) if isinstance(k, list) else k for k in key)
+    assert np.array_equal(t[own].numpy(), x[theirs])
+    x[theirs] = -1
+    t[own] = -1
+    assert np.array_equal(t.numpy(), x)
+
+
+def test_masks():
+    x = np.arange(12.0).reshape(3, 4)
+    t, m = torch.from_numpy(x.copy()), torch.from_numpy(x % 3 == 0)
+    assert np.array_equal(t[m].numpy(), x[x % 3 == 0])
+    assert np.array_equal(t[m[:, 0]].numpy(), x[x[:, 0] % 3 == 0])
+    t[m] = 5
+    x[x % 3 == 0] = 5
+    assert np.array_equal(t.numpy(), x)
+    with pytest.raises(IndexError, match=r"The shape of the mask \[4, 3\] at index 0 does not match"):
+        t[m.t()]
+
+
+def test_gradients_of_index():
+    i, j = torch.tensor([0, 2, 2]), torch.tensor([1, 1, 3])
+    assert gradcheck(lambda x: x[i, j], leaf(3, 4)) and gradgradcheck(lambda x: x[i] ** 2, leaf(3, 4))
+    assert gradcheck(lambda x, v: x.index_put((i, j), v, accumulate=True), (leaf(3, 4), leaf(3)))
+    assert gradcheck(lambda x, v: x.index_put((i[:2],), v), (leaf(3, 4), leaf(2, 4)))
+    assert leaf(3, 4)[i].grad_fn.name() == "IndexBackward0"
+
+
+def test_in_place_writes_enter_the_graph():
+    x, v = leaf(3, 4), leaf(2, 4)
+    y = x * 1
+    y[torch.tensor([0, 2])] = v
+    y.sum().backward()
+    assert x.grad.tolist() == [[0] * 4, [1] * 4, [0] * 4] and v.grad.tolist() == [[1] * 4] * 2
+
+
+def test_accumulation_is_ordered_and_complete():
+    rng = np.random.default_rng(0)
+    index, values = rng.integers(0, 100, 5000), rng.standard_normal((5000, 96)).astype("f4")
+    expected = np.zeros((100, 96), "f4")
+    np.add.at(expected, index, values)
+    for _ in range(3):
+        found = torch.zeros(100, 96).index_add_(0, torch.from_numpy(index), torch.from_numpy(values))
+        assert np.array_equal(found.numpy(), expected)
+    across = torch.zeros(96, 100).index_add_(1, torch.from_numpy(index), torch.from_numpy(values.T.copy()))
+    assert np.array_equal(across.numpy(), expected.T)
+
+
+@pytest.mark.parametrize("call, kind, words", [
+    (lambda x, i: x[i], IndexError, "index 9 is out of bounds for dimension 0 with size 3"),
+    (lambda x, i: x[:, -i], IndexError, "index -9 is out of bounds for dimension 1 with size 4"),
+    (lambda x, i: x.index_select(0, i), IndexError, "index out of range in self"),
+    (lambda x, i: x.index_add(0, i, x[:1]), RuntimeError, "index 9 is out of bounds for dimension 0 with size 3"),
+    (lambda x, i: x.index_copy(0, i, x[:1]), IndexError, r"index_copy_\(\): index 9 is out of bounds"),
+    (lambda x, i: x.index_fill(0, i, 1.0), IndexError, "index 9 is out of bounds"),
+    (lambda x, i: x.take(i * 9), IndexError, "tried to access index 81 on a tensor of 12 elements"),
+    (lambda x, i: x.put(i * 9, torch.ones(1, dtype=torch.float64)), IndexError, "tried to access index 81"),
+    (lambda x, i: x.index_put((i,), torch.ones(1)), RuntimeError, "source and destination dtypes match"),
+    (lambda x, i: x.index_select(0, i.double()), RuntimeError, "Expected dtype int32 or int64 for index")])
+def test_errors(call, kind, words):
+    x = torch.zeros(3, 4, dtype=torch.float64)
+    with pytest.raises(kind, match=words):
+        call(x, torch.tensor([9]))
+    assert x.sum() == 0
+
+
+@pytest.mark.parametrize("call", [
+    lambda x, y: x.index_select(1, torch.tensor([0, 0, 3])), lambda x, y: x.index_add(0, torch.tensor([1, 1, 0]), y, alpha=2),
+    lambda x, y: x.index_copy(0, torch.tensor([2, 0]), y[:2]), lambda x, y: x.index_fill(1, torch.tensor([0]), 2.0),
+    lambda x, y: x.take(torch.tensor([0, -1, 0])), lambda x, y: x.put(torch.tensor([0, 5]), y[0, :2]),
+    lambda x, y: torch.take_along_dim(x, torch.tensor([[0], [1], [1]]), 1),
+    *[lambda x, y, r=r, s=s: x.index_reduce(1, torch.tensor([0, 0, 3]), y[:, :3], r, include_self=s)
+      for r in ("prod", "mean", "amax", "amin") for s in (True, False)]])
+@pytest.mark.filterwarnings("ignore:index_reduce")
+def test_gradients_of_slices(call):
+    inputs = (leaf(3, 4), torch.from_numpy(np.linspace(-1, 1, 12).reshape(3, 4)).requires_grad_(True))
+    used = (lambda x, y: call(x, y) + 0 * y.sum())
+    assert gradcheck(used, inputs)

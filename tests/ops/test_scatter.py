@@ -1,0 +1,103 @@
+"""gather, scatter and the reducing scatters, masks and positions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import flambeau as torch
+from flambeau.autograd import gradcheck, gradgradcheck
+
+
+def leaf(*shape: int, seed: int = 0):
+    return torch.from_numpy(np.random.default_rng(seed).standard_normal(shape)).requires_grad_(True)
+
+
+INDEX = torch.tensor([[0, 0, 1], [1, 2, 2]])
+
+
+@pytest.mark.parametrize("dim", [0, 1, 2])
+def test_gather_and_scatter_add_follow_numpy(dim):
+    rng = np.random.default_rng(1)
+    x = rng.standard_normal((5, 6, 7)).astype("f4")
+    i = rng.integers(0, x.shape[dim], (5, 6, 7))
+    t, ti = torch.from_numpy(x), torch.from_numpy(i)
+    assert np.array_equal(t.gather(dim, ti).numpy(), np.take_along_axis(x, i, dim))
+    expected = np.zeros_like(x)
+    grid = list(np.indices(x.shape))
+    grid[dim] = i
+    np.add.at(expected, tuple(grid), x)
+    assert np.allclose(torch.zeros(5, 6, 7).scatter_add(dim, ti, t).numpy(), expected, atol=1e-6)
+
+
+def test_large_scatters_are_the_same_on_every_run():
+    rng = np.random.default_rng(2)
+    x, i = rng.standard_normal((512, 512)).astype("f4"), rng.integers(0, 512, (512, 512))
+    for dim in (0, 1):
+        first = torch.zeros(512, 512).scatter_add(dim, torch.from_numpy(i), torch.from_numpy(x)).numpy()
+        grid = [np.indices(x.shape)[0], np.indices(x.shape)[1]]
+        grid[dim] = i
+        expected = np.zeros_like(x)
+        np.add.at(expected, tuple(grid), x)
+        assert np.array_equal(first, expected)
+
+
+@pytest.mark.parametrize("reduce", ["sum", "prod", "mean", "amax", "amin"])
+@pytest.mark.parametrize("include_self", [True, False])
+def test_scatter_reduce(reduce, include_self):
+    assert gradcheck(lambda x, y: x.scatter_reduce(1, INDEX, y, reduce, include_self=include_self), (leaf(3, 4), leaf(2, 3, seed=1)))
+
+
+def test_gradients():
+    assert gradcheck(lambda x: x.gather(1, INDEX), leaf(3, 4)) and gradgradcheck(lambda x: x.gather(1, INDEX) ** 2, leaf(3, 4))
+    unique = torch.tensor([[0, 1], [2, 3]])
+    assert gradcheck(lambda x, y: x.scatter(1, unique, y), (leaf(3, 4), leaf(3, 4, seed=1)))
+    assert gradcheck(lambda x, y: (x * 1).scatter_add_(1, INDEX, y), (leaf(3, 4), leaf(2, 3, seed=1)))
+    assert gradcheck(lambda x, y: x.select_scatter(y, 0, 1), (leaf(3, 4), leaf(4, seed=1)))
+    assert gradcheck(lambda x, y: x.slice_scatter(y, 1, 0, 4, 2), (leaf(3, 4), leaf(3, 2, seed=1)))
+    assert gradcheck(lambda x, y: x.diagonal_scatter(y), (leaf(3, 4), leaf(3, seed=1)))
+    mask = torch.tensor([True, False, True, False])
+    assert gradcheck(lambda x, y: x.masked_fill(mask, y), (leaf(3, 4), leaf(1, seed=1)[0].detach().requires_grad_(True)))
+    assert gradcheck(lambda x: x.masked_select(mask), leaf(3, 4))
+    assert gradcheck(lambda x, y: x.masked_scatter(mask, y), (leaf(3, 4), leaf(4, 4, seed=1)))
+
+
+def test_scalar_and_reduce_arguments():
+    x = torch.ones(2, 3)
+    i = torch.tensor([[1, 1, 0]])
+    assert x.scatter(0, i, 5.0).tolist() == [[1, 1, 5], [5, 5, 1]]
+    assert x.scatter(0, i, 5.0, reduce="add").tolist() == [[1, 1, 6], [6, 6, 1]]
+    assert x.scatter(0, i, 5.0, reduce="multiply").tolist() == [[1, 1, 5], [5, 5, 1]]
+    with pytest.raises(RuntimeError, match="reduce argument must be either add or multiply"):
+        x.scatter(0, i, 5.0, reduce="foo")
+
+
+@pytest.mark.parametrize("call, words", [
+    (lambda x, i: x.gather(0, i), "index 7 is out of bounds for dimension 0 with size 2"),
+    (lambda x, i: x.gather(0, -i), "index -7 is out of bounds"),
+    (lambda x, i: x.scatter_(0, i, 1.0), "index 7 is out of bounds"),
+    (lambda x, i: x.gather(0, i[0]), "Index tensor must have the same number of dimensions as input tensor"),
+    (lambda x, i: x.scatter_add(0, i, x.double()), r"scatter\(\): Expected self.dtype to be equal to src.dtype")])
+def test_errors(call, words):
+    with pytest.raises(RuntimeError, match=words):
+        call(torch.zeros(2, 3), torch.tensor([[7]]))
+
+
+def test_nonzero():
+    rng = np.random.default_rng(3)
+    for shape in [(7,), (3, 5), (40, 50, 60), (0, 3)]:
+        x = rng.integers(0, 2, shape).astype("f4")
+        t = torch.from_numpy(x)
+        assert np.array_equal(torch.nonzero(t).numpy(), np.argwhere(x))
+        assert all(np.array_equal(a.numpy(), b) for a, b in zip(t.nonzero(as_tuple=True), np.nonzero(x)))
+    assert torch.nonzero(torch.tensor([float("nan"), -0.0])).tolist() == [[0]]
+    assert torch.nonzero(torch.tensor(3.0)).shape == (1, 0)
+
+
+def test_masked_fill_refuses():
+    x = torch.zeros(2, 3)
+    with pytest.raises(RuntimeError, match="only supports boolean masks"):
+        x.masked_fill(torch.tensor([1, 0, 1]), 1.0)
+    with pytest.raises(RuntimeError, match="without overflow"):
+        x.masked_fill(x > 0, 1j)
+    assert torch.zeros(2, dtype=torch.int32).masked_fill(torch.tensor([True, False]), 1.5).tolist() == [1, 0]
