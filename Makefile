@@ -4,7 +4,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench clean
+.PHONY: help demo test lint stubs bench clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -17,6 +17,7 @@ help:
 	@echo "make demo    install flambeau with matplotlib, train a network on handwritten digits"
 	@echo "make test    run the tests"
 	@echo "make lint    ruff and mypy"
+	@echo "make stubs   rewrite the type stubs from the registered operators"
 	@echo "make bench   measure against PyTorch (TORCH_PYTHON=python-with-torch), rewrite the README's table"
 	@echo "make clean   remove .venv and everything built"
 
@@ -43,9 +44,12 @@ test: $(VENV)/.installed-test
 
 lint: $(VENV)/.installed-lint
 	@echo "==> ruff check"
-	@$(BIN)/ruff check flambeau tests examples bench
+	@$(BIN)/ruff check flambeau tests examples bench tools
 	@echo "==> mypy"
 	@$(BIN)/mypy
+
+stubs: $(VENV)/.installed-test
+	@$(BIN)/python tools/make_stubs.py
 
 bench: $(VENV)/.installed-bench
 	@echo "==> bench/run.py"

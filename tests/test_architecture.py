@@ -21,6 +21,7 @@ SIBLINGS = {
     "export": {"nn"},
     "onnx": {"nn", "export"},
     "jit": {"nn", "export"},
+    "serialization": {"serialize"},  # PyTorch's name for the room
     "optim": {"nn"},  # swa_utils.AveragedModel is a module
 }
 DEPENDENCIES = {"numpy"}

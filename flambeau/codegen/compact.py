@@ -5,7 +5,7 @@ Two plans, because the size of the result is known only after the first. Stands 
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache
 
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import Layout
@@ -34,7 +34,7 @@ def _truth(f: Function, type: str, parts: int, x: Value, i: Value) -> Value:
     return f.emit("i1", f"or i1 {a.name}, {b.name}")
 
 
-@lru_cache(maxsize=None)
+@cache
 def _counting(type: str, parts: int) -> tuple[int, int]:
     f = kernel()
     n = f.load("i64", f.pointer(f.parameter(0)), 0)
@@ -57,7 +57,7 @@ def _counting(type: str, parts: int) -> tuple[int, int]:
     return compile_kernel(module(f)), compile_kernel(module(g))
 
 
-@lru_cache(maxsize=None)
+@cache
 def _writing(type: str, parts: int, ndim: int) -> int:
     f = kernel()
     constants = f.pointer(f.parameter(0))
@@ -95,12 +95,27 @@ def counting_plan(layout: Layout, counts: Layout):
     chunks = -(-layout.numel // CHUNK)
     count, add = _counting(*_element(layout.dtype))
     constants = [layout.numel, chunks]
-    return launching.plan([Phase(count, chunks, 4, constants), Phase(add, 1, 1, constants)], [counts], [layout.dtype.itemsize],
-                          release=layout.numel > 1 << 20)
+    return launching.plan(
+        [Phase(count, chunks, 4, constants), Phase(add, 1, 1, constants)],
+        [counts],
+        [layout.dtype.itemsize],
+        release=layout.numel > 1 << 20,
+    )
 
 
 def writing_plan(layout: Layout, out: Layout, ndim: int):
     """launch(None, x, starts) -> (number, ndim) int64 positions."""
     chunks = -(-layout.numel // CHUNK)
-    return launching.plan([Phase(_writing(*_element(layout.dtype), ndim), chunks, 4, [layout.numel, *layout.shape[:ndim]] if ndim > 1
-                                 else [layout.numel, layout.numel])], [out], [layout.dtype.itemsize, 8], release=layout.numel > 1 << 20)
+    return launching.plan(
+        [
+            Phase(
+                _writing(*_element(layout.dtype), ndim),
+                chunks,
+                4,
+                [layout.numel, *layout.shape[:ndim]] if ndim > 1 else [layout.numel, layout.numel],
+            )
+        ],
+        [out],
+        [layout.dtype.itemsize, 8],
+        release=layout.numel > 1 << 20,
+    )

@@ -16,7 +16,7 @@ from flambeau.codegen.builder import Function, Value
 
 HUGE = 2 << 20
 # fields of a Block, byte offsets: PyObject header 0..15
-PTR, NBYTES, VERSION, CLASS, STATE, OWNER, SIZE = 16, 24, 32, 40, 48, 56, 64
+PTR, NBYTES, VERSION, CLASS, STATE, OWNER, INFERENCE, SIZE = 16, 24, 32, 40, 48, 56, 64, 72
 OWNED_ELSEWHERE = -1      # size class of memory that `owner` keeps alive
 
 
@@ -131,6 +131,7 @@ def new_block_function() -> Function:
     f.store(memory, f.at("i8", block, PTR))
     f.store(f["nbytes"], f.at("i8", block, NBYTES))
     f.store(s, f.at("i8", block, STATE))
+    f.store(f.load("i64", s, state.INFERENCE), f.at("i8", block, INFERENCE))
     f.ret(block)
     return f
 
@@ -160,10 +161,11 @@ _keep: list = []
 
 def make_block_type(dealloc: int) -> type:
     """The type of storages: a heap type with raw fields and a native destructor."""
-    members = (_MemberDef * 5)(
+    members = (_MemberDef * 6)(
         _MemberDef(b"ptr", _T_LONGLONG, PTR, _READONLY, b"address of the first byte"),
         _MemberDef(b"nbytes", _T_LONGLONG, NBYTES, _READONLY, b"size in bytes"),
         _MemberDef(b"version", _T_LONGLONG, VERSION, 0, b"counts in-place writes"),
+        _MemberDef(b"inference", _T_LONGLONG, INFERENCE, _READONLY, b"1: allocated in inference mode"),
         _MemberDef(b"size_class", _T_LONGLONG, CLASS, _READONLY, b"-1: the memory belongs to another object"),
         _MemberDef())
     doc = ctypes.c_char_p(b"A block of memory that the caching allocator owns, or that `owner` keeps alive.")

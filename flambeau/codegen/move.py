@@ -9,9 +9,9 @@ each thread owns a range of destinations and meets the sources in order. Stands 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
-from typing import Sequence
+from functools import cache
 
 from flambeau.base.dtype import dtype as DType
 from flambeau.codegen import state
@@ -22,8 +22,21 @@ from flambeau.codegen.launch import Phase
 INDEX_ERROR = 1
 UNIT = 32768        # bytes of work worth waking a second thread for, times four
 MOVED = {1: "i8", 2: "i16", 4: "i32", 8: "i64", 16: "i128"}
-ARITHMETIC = {"uint8": "i8", "int8": "i8", "int16": "i16", "int32": "i32", "int64": "i64", "uint16": "i16", "uint32": "i32",
-              "uint64": "i64", "float16": "half", "bfloat16": "bfloat", "float32": "float", "float64": "double", "bool": "i8"}
+ARITHMETIC = {
+    "uint8": "i8",
+    "int8": "i8",
+    "int16": "i16",
+    "int32": "i32",
+    "int64": "i64",
+    "uint16": "i16",
+    "uint32": "i32",
+    "uint64": "i64",
+    "float16": "half",
+    "bfloat16": "bfloat",
+    "float32": "float",
+    "float64": "double",
+    "bool": "i8",
+}
 
 Strides = tuple[int, ...]
 
@@ -76,7 +89,7 @@ class _Form:
     write: bool
     combine: str | None
     wraps: bool
-    split: str                      # how a write is divided: "" by units, "owned" by destination, "columns" by the inner axis
+    split: str  # how a write is divided: "" by units, "owned" by destination, "columns" by the inner axis
 
 
 def _class(stride: int) -> str:
@@ -100,7 +113,7 @@ def combined(f: Function, combine: str, a: Value, b: Value, unsigned: bool) -> V
     return f.call(type, f"llvm.{sign}{combine}.{type}", a, b)
 
 
-@lru_cache(maxsize=None)
+@cache
 def _address(form: _Form) -> int:
     return compile_kernel(_text(form))
 
@@ -245,7 +258,9 @@ def phase(move: Move) -> Phase | None:
         target = move.place if move.write else move.other
         order.sort(key=lambda d: -abs(target.strides[d]) if target.strides[d] else 0)
     elif len(order) > 1 and not any(move.place.strides[d] for d in (order[0], order[-1])):
-        order.sort(key=lambda d: not move.place.strides[d])     # an axis that no index reaches can be divided among threads
+        order.sort(
+            key=lambda d: not move.place.strides[d]
+        )  # an axis that no index reaches can be divided among threads
     sizes: list[int] = []
     steps: list[tuple[int, ...]] = []
     for d in order:
@@ -307,8 +322,17 @@ def phase(move: Move) -> Phase | None:
         if total > grain:
             grain = max(1, min(grain, -(-total // (4 * threads))))
     chunks = 1 if split == "columns" else -(-length // chunk)
-    form = _Form(type, not move.dtype.is_signed, len(outer), _class(inner[0]) + _class(inner[1]),
-                 tuple(i.type + _class(s) for i, s in zip(move.indices, inner[2:])), move.write, combine, move.wraps, split)
+    form = _Form(
+        type,
+        not move.dtype.is_signed,
+        len(outer),
+        _class(inner[0]) + _class(inner[1]),
+        tuple(i.type + _class(s) for i, s in zip(move.indices, inner[2:])),
+        move.write,
+        combine,
+        move.wraps,
+        split,
+    )
     constants = [*outer, chunks, length, chunk, rows * chunks, parts]
     for k, b in enumerate(buffers):
         constants += [b.slot, b.offset, *[s[k] for s in steps]]
@@ -324,9 +348,18 @@ def _as_real(move: Move) -> Move:
 
     def halves(b: Buffer) -> Buffer:
         return Buffer(b.slot, 2 * b.offset, (*[2 * s for s in b.strides], 1))
-    indices = tuple(replace(i, buffer=replace(i.buffer, strides=(*i.buffer.strides, 0)), stride=2 * i.stride) for i in move.indices)
-    return replace(move, dtype=move.dtype.to_real(), sizes=(*move.sizes, 2), place=halves(move.place), other=halves(move.other),
-                   indices=indices)
+
+    indices = tuple(
+        replace(i, buffer=replace(i.buffer, strides=(*i.buffer.strides, 0)), stride=2 * i.stride) for i in move.indices
+    )
+    return replace(
+        move,
+        dtype=move.dtype.to_real(),
+        sizes=(*move.sizes, 2),
+        place=halves(move.place),
+        other=halves(move.other),
+        indices=indices,
+    )
 
 
 def phases(moves: Sequence[Move]) -> list[Phase]:

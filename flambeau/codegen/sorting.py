@@ -7,7 +7,7 @@ ops.sort.
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 from flambeau.base.dtype import dtype as DType
@@ -39,13 +39,28 @@ def _key(f: Function, dtype: DType, descending: bool, x: Value) -> Value:
         infinity = _INFINITY[dtype.name]
         magnitude = x & ((1 << (bits - 1)) - 1)
         sign = f.emit(type, f"ashr {type} {x.name}, {bits - 1}")
-        key = f.select(magnitude.equals(0), f.value(0, type), x) ^ (f.select(magnitude.equals(0), f.value(0, type), sign) | -(1 << (bits - 1)))
+        key = f.select(magnitude.equals(0), f.value(0, type), x) ^ (
+            f.select(magnitude.equals(0), f.value(0, type), sign) | -(1 << (bits - 1))
+        )
         key = f.select(magnitude > infinity, f.value(-1, type), key)
     elif dtype.is_signed:
         key = x ^ -(1 << (bits - 1))
     else:
         key = x
     return key ^ -1 if descending else key
+
+
+def _element(f: Function, dtype: DType, descending: bool, word: Value) -> tuple[Value, Value | None]:
+    """(the element of a word, as an integer of its size; whether that is a guess, because the key forgot a zero's sign or a NaN's bits)"""
+    type, bits = f"i{8 * dtype.itemsize}", 8 * dtype.itemsize
+    key = f.convert(word >> (64 if word.type == "i128" else 32), type, "trunc")
+    key = key ^ -1 if descending else key
+    sign = -(1 << (bits - 1))
+    if not dtype.is_floating_point:
+        return (key ^ sign if dtype.is_signed else key), None
+    element = f.select(key < 0, key ^ sign, key ^ -1)
+    unsure = f.emit("i1", f"or i1 {key.equals(sign).name}, {key.equals(-1).name}")
+    return element, unsure
 
 
 def _word(f: Function, dtype: DType, key: Value, position: Value) -> Value:
@@ -110,11 +125,27 @@ class _Sorter:
         with f.loop(0, 256 * self.digits) as i:
             f.store(f.i64(0), counts, i)
         words = self.source.get()
-        with f.loop(0, count) as i:
-            word = self.load(words, i)
-            for d in range(self.digits):
-                slot = f.at("i64", counts, self.digit(word, d) + 256 * d)
-                f.store(f.load("i64", slot) + 1, slot)
+
+        def count_digits(digits: int) -> None:
+            with f.loop(0, count) as i:
+                word = self.load(words, i)
+                for d in range(digits):
+                    slot = f.at("i64", counts, self.digit(word, d) + 256 * d)
+                    f.store(f.load("i64", slot) + 1, slot)
+        if self.digits < 8:
+            count_digits(self.digits)
+        else:
+            # whole numbers are often small: their upper halves are then alike
+            first = self.load(words, 0)
+            varied = f.variable(self.word, 0)
+            with f.loop(0, count) as i:
+                varied.set(varied.get() | (self.load(words, i) ^ first))
+            with f.branches((varied.get() >> (self.half + 32)).equals(0)) as otherwise:
+                count_digits(4)
+                for d in range(4, 8):
+                    f.store(count, counts, self.digit(first, d) + 256 * d)
+                otherwise()
+                count_digits(8)
         total = f.variable("i64")
         for d in range(self.digits):
             mine = f.at("i64", counts, 256 * d)
@@ -144,7 +175,7 @@ class _Rows:
         constants = f.pointer(f.parameter(0))
         (self.length, self.inner, self.out_outer, self.out_inner, self.out_step, self.outer, self.own_inner, self.step,
          self.extra) = (f.load("i64", constants, i) for i in range(9))
-        self.f, self.type = f, f"i{8 * dtype.itemsize}"
+        self.f, self.dtype, self.type = f, dtype, f"i{8 * dtype.itemsize}"
         self.values, self.indices, self.x = f.buffer(0), f.buffer(1), f.buffer(2)
 
     def row(self, r: Value) -> tuple[Value, Value, Value]:
@@ -154,14 +185,22 @@ class _Rows:
         return (f.at(self.type, self.values, target), f.at("i64", self.indices, target),
                 f.at(self.type, self.x, outer * self.outer + inner * self.own_inner))
 
-    def put(self, row: tuple[Value, Value, Value], i: Value, position: Value) -> None:
+    def put(self, row: tuple[Value, Value, Value], i: Value, word: Value, descending: bool) -> None:
+        """Element i of the result: from the word alone where that is possible, which spares a random access."""
         f = self.f
         values, indices, x = row
-        f.store(f.load(self.type, x, position * self.step), values, i * self.out_step)
+        position = _position(f, self.dtype, word)
+        element, unsure = _element(f, self.dtype, descending, word)
+        f.store(element, values, i * self.out_step)
+        if unsure is not None:
+            with f.when(unsure):
+                f.store(f.load(self.type, x, position * self.step), values, i * self.out_step)
         f.store(position, indices, i * self.out_step)
 
 
-def _build(f: Function, dtype: DType, descending: bool, rows: _Rows, x: Value, first: Value, last: Value, words: Value) -> None:
+def _build(
+    f: Function, dtype: DType, descending: bool, rows: _Rows, x: Value, first: Value, last: Value, words: Value
+) -> None:
     """Words of the elements first..last of a row."""
     with f.branches(rows.step.equals(1)) as otherwise:
         for step in (f.i64(1), rows.step):
@@ -172,7 +211,7 @@ def _build(f: Function, dtype: DType, descending: bool, rows: _Rows, x: Value, f
                 otherwise()
 
 
-@lru_cache(maxsize=None)
+@cache
 def _rows_kernel(dtype: DType, descending: bool) -> int:
     f = kernel()
     rows = _Rows(f, dtype)
@@ -184,11 +223,11 @@ def _rows_kernel(dtype: DType, descending: bool) -> int:
         _build(f, dtype, descending, rows, row[2], f.i64(0), rows.length, mine)
         words = sorter.sort(mine, spare, rows.length).get()
         with f.loop(0, rows.length) as i:
-            rows.put(row, i, _position(f, dtype, sorter.load(words, i)))
+            rows.put(row, i, sorter.load(words, i), descending)
     return compile_kernel(module(f))
 
 
-@lru_cache(maxsize=None)
+@cache
 def _chunk_kernel(dtype: DType, descending: bool) -> int:
     """Sort chunk c of one row (constant: row number, chunk length) within the first half of the scratch."""
     f = kernel()
@@ -212,8 +251,8 @@ def _chunk_kernel(dtype: DType, descending: bool) -> int:
     return compile_kernel(module(f))
 
 
-@lru_cache(maxsize=None)
-def _merge_kernel(dtype: DType, final: bool) -> int:
+@cache
+def _merge_kernel(dtype: DType, descending: bool, final: bool) -> int:
     """Piece t of the merges of neighbouring runs (constants: row, run length, pieces per merge, which half is read)."""
     f = kernel()
     rows = _Rows(f, dtype)
@@ -262,7 +301,7 @@ def _merge_kernel(dtype: DType, final: bool) -> int:
             i.set(at_a + step)
             j.set(at_b + (f.i64(1) - step))
             if final:
-                rows.put(row, start + k, _position(f, dtype, chosen))
+                rows.put(row, start + k, chosen, descending)
             else:
                 f.store(chosen, f.at(word, target, start + k), align=8)
     return compile_kernel(module(f))
@@ -284,7 +323,13 @@ def sort_plan(dtype: DType, outputs: tuple[Layout, Layout], geometry: tuple[int,
     if length < LONG or threads == 1 or count >= threads:
         grain = max(1, 8192 // length)
         phases = [Phase(_rows_kernel(dtype, descending), count, grain, [*geometry, 0])]
-        return launching.plan(phases, outputs, [dtype.itemsize], scratch=2 * size * length * min(threads, count), release=count * length > 1 << 15)
+        return launching.plan(
+            phases,
+            outputs,
+            [dtype.itemsize],
+            scratch=2 * size * length * min(threads, count),
+            release=count * length > 1 << 15,
+        )
     chunks = 1
     while chunks < threads:
         chunks *= 2
@@ -294,7 +339,14 @@ def sort_plan(dtype: DType, outputs: tuple[Layout, Layout], geometry: tuple[int,
         run, pairs, second = chunk, chunks // 2, 0
         while pairs:
             pieces = -(-4 * threads // pairs)
-            phases.append(Phase(_merge_kernel(dtype, pairs == 1), pairs * pieces, 1, [*geometry, row, run, pieces, second]))
+            phases.append(
+                Phase(
+                    _merge_kernel(dtype, descending and pairs == 1, pairs == 1),
+                    pairs * pieces,
+                    1,
+                    [*geometry, row, run, pieces, second],
+                )
+            )
             run, pairs, second = 2 * run, pairs // 2, 1 - second
     return launching.plan(phases, outputs, [dtype.itemsize], scratch=2 * size * length, release=True)
 
@@ -302,7 +354,7 @@ def sort_plan(dtype: DType, outputs: tuple[Layout, Layout], geometry: tuple[int,
 # ---------------------------------------------------------------- the k best
 
 
-@lru_cache(maxsize=None)
+@cache
 def _best_kernel(dtype: DType, descending: bool) -> int:
     """The k first of every row in sorted order (constants: k, room for candidates)."""
     f = kernel()
@@ -363,11 +415,13 @@ def _best_kernel(dtype: DType, descending: bool) -> int:
                     otherwise()
         best_first()
         with f.loop(0, k) as i:
-            rows.put(row, i, _position(f, dtype, sorter.load(buffer, i)))
+            rows.put(row, i, sorter.load(buffer, i), descending)
     return compile_kernel(module(f))
 
 
-def topk_plan(dtype: DType, outputs: tuple[Layout, Layout], geometry: tuple[int, ...], count: int, k: int, descending: bool):
+def topk_plan(
+    dtype: DType, outputs: tuple[Layout, Layout], geometry: tuple[int, ...], count: int, k: int, descending: bool
+):
     """launch(None, None, x) -> (values, indices) of the k first elements of each row in order. See sort_plan for the geometry."""
     length = geometry[0]
     if length >> 32 and dtype.itemsize < 8:
@@ -377,14 +431,19 @@ def topk_plan(dtype: DType, outputs: tuple[Layout, Layout], geometry: tuple[int,
     threads = state.words[state.THREADS]
     room = min(k + max(k, 128), length) + 2 * BLOCK + 2
     phases = [Phase(_best_kernel(dtype, descending), count, max(1, 32768 // length), [*geometry, 0, k, room])]
-    return launching.plan(phases, outputs, [dtype.itemsize], scratch=2 * word_bytes(dtype) * room * min(threads, max(count, 1)),
-                          release=count * length > 1 << 17)
+    return launching.plan(
+        phases,
+        outputs,
+        [dtype.itemsize],
+        scratch=2 * word_bytes(dtype) * room * min(threads, max(count, 1)),
+        release=count * length > 1 << 17,
+    )
 
 
 # ---------------------------------------------------------------- binary search
 
 
-@lru_cache(maxsize=None)
+@cache
 def _search_kernel(type: str, unsigned: bool, index: str, right: bool, sorted_by: bool) -> int:
     """Where each value belongs in its row of boundaries (constants: boundaries and values per row)."""
     f = kernel()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache
 
 from flambeau.base.layout import Layout
 from flambeau.codegen import launch as launching
@@ -12,7 +12,7 @@ from flambeau.codegen.launch import Phase
 from flambeau.codegen.move import MOVED
 
 
-@lru_cache(maxsize=None)
+@cache
 def _address(type: str, lower: bool, unit_stride: bool) -> int:
     f = kernel()
     constants = f.pointer(f.parameter(0))
@@ -42,5 +42,7 @@ def triangle_plan(layout: Layout, out: Layout, batch: tuple[int, int, int], lowe
     unit = out.strides[-1] == 1 and layout.strides[-1] == 1
     total = count * m
     grain = max(1, 32768 // max(n, 1))
-    phases = [Phase(_address(MOVED[layout.dtype.itemsize], lower, unit), total, grain, constants)] if layout.numel else []
+    phases = (
+        [Phase(_address(MOVED[layout.dtype.itemsize], lower, unit), total, grain, constants)] if layout.numel else []
+    )
     return launching.plan(phases, [out], [layout.dtype.itemsize], release=layout.numel > 1 << 20)

@@ -2,7 +2,7 @@
 
 Everything here is per thread. Operators read `local.grad` only when an input requires grad, and test
 `active.count` once per call: it is zero while no thread uses autocast or a special mode (fake tensors, tracing, function
-modes, profiling), so those cost nothing when unused. Stands on base; core.op and autograd use it.
+modes, profiling), so those cost nothing when unused. Stands on base and on the runtime's state words; core.op and autograd use it.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 
 from flambeau.base import device as devices
 from flambeau.base.dtype import bfloat16, dtype, float16, float32
+from flambeau.codegen import state
 
 __all__ = [
     "Mode", "active", "autocast", "dispatch", "enable_grad", "inference_mode", "is_grad_enabled",
@@ -255,9 +256,11 @@ class inference_mode(_Decorator):
     def __enter__(self) -> None:
         self.prev = (local.grad, local.inference)
         local.grad, local.inference = not self.mode, self.mode
+        state.words[state.INFERENCE] = self.mode  # new storages are marked for `Tensor.is_inference`
 
     def __exit__(self, *exception: object) -> None:
         local.grad, local.inference = self.prev
+        state.words[state.INFERENCE] = self.prev[1]
 
     def clone(self) -> inference_mode:
         return type(self)(self.mode)

@@ -162,7 +162,8 @@ class Node:
 
     def attach(self, alias: Any, index: int = 0) -> Any:
         """A saved alias of output `index`, joined to the graph again if gradients of gradients are wanted."""
-        if not modes.local.grad:
+        dtype = alias._layout.dtype
+        if not modes.local.grad or not (dtype.is_floating_point or dtype.is_complex):
             return alias
         again = alias.detach()
         again._node, again._index = self, index

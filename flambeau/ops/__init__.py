@@ -21,6 +21,7 @@ from flambeau.ops import (
     einsum,
     embedding,
     extrema,
+    facts,
     fft,
     fold,
     functions,

@@ -7,13 +7,12 @@ from typing import Any, Callable
 from flambeau.base.dtype import int64
 from flambeau.base.layout import Layout, register_cache
 from flambeau.codegen import pool as kernels
-from flambeau.core import modes
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.tensor import Tensor
 from flambeau.ops import windows
 from flambeau.ops.pool import (
-    INDEX, check_rank, kind_for, launcher, maximum_found, maximum_found_at, mean_backward, mean_forward, three_product)
+    INDEX, check_rank, kind_for, launcher, mean_backward, mean_forward, recorded, three_product)
 
 _plans: dict[Any, Callable] = register_cache({})
 
@@ -74,11 +73,11 @@ def _adaptive_mean(input: Tensor, output_size: Any, dims: int) -> Tensor:
         raise RuntimeError(f"{name}(): Expected {dims + 1}D or {dims + 2}D tensor, but got {list(layout.shape)}")
     if set(counts) == {1}:
         return input.mean(tuple(range(-dims, 0)), True)
-    _not_empty(name, layout, dims)
+    _not_empty(name, layout)
     return average_adaptively(input, counts)
 
 
-def _not_empty(name: str, layout: Layout, dims: int) -> None:
+def _not_empty(name: str, layout: Layout) -> None:
     """Every dimension but the batch (or the channels of an unbatched image) has elements."""
     for d in range(1, layout.ndim):
         if layout.shape[d] == 0:
@@ -136,23 +135,13 @@ def _adaptive_maximum(input: Tensor, output_size: Any, dims: int, return_indices
     counts = _target(layout, output_size, dims)
     if layout.ndim not in (dims + 1, dims + 2):
         raise RuntimeError(f"{name}(): Expected {dims + 1}D or {dims + 2}D tensor, but got: {list(layout.shape)}")
-    _not_empty(name, layout, dims)
+    _not_empty(name, layout)
     if len(counts) != dims:
         raise RuntimeError(f"{name}(): internal error: output_size.size() must be {dims}")
     if any(n < 0 for n in counts):
         shape = [*layout.shape[:layout.ndim - dims], *counts]
         raise RuntimeError(f"Trying to create tensor with negative dimension {next(n for n in counts if n < 0)}: {shape}")
-    recording = input._node is not None and modes.local.grad
-    if recording and layout.ndim == dims + 1:
-        made = _adaptive_maximum(input.unsqueeze(0), counts, dims, return_indices)
-        return tuple(x.squeeze(0) for x in made) if return_indices else made.squeeze(0)
-    value, index = _maximum(input, counts)
-    if recording:
-        node = f"AdaptiveMaxPool{dims}DBackward0"
-        if return_indices:
-            return maximum_found_at(input, value, index, node)
-        return maximum_found(input, value, index, node)
-    return (value, index) if return_indices else value
+    return recorded(input, _maximum(input, counts), return_indices, "AdaptiveMaxPool", dims)
 
 
 @composite(method=False, function=False)
@@ -171,6 +160,7 @@ def adaptive_max_pool3d(input: Tensor, output_size: Any, return_indices: bool = 
 def adaptive_max_pool1d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
     """Maxima of (N, C, L) or (C, L) over windows that give a length of `output_size`; positions with return_indices."""
     check_rank(input, "adaptive_max_pool1d")
+    _not_empty("adaptive_max_pool1d", input._layout)
     made = _adaptive_maximum(input.unsqueeze(-2), (1, _length("adaptive_max_pool1d", output_size)), 2, return_indices)
     return tuple(x.squeeze(-2) for x in made) if return_indices else made.squeeze(-2)
 

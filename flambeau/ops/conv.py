@@ -159,60 +159,122 @@ def _check_types(input: Tensor, weight: Tensor, bias: Tensor | None) -> None:
                                f"Input type ({_type_name(x)}) and bias type ({_type_name(bias._layout)}) should be the same")
 
 
+def _by(sizes: Any) -> str:
+    return " x ".join(map(str, sizes))
+
+
 def _shape_errors(n: int, x: Layout, w: Layout, bias: Tensor | None, padding: Numbers, dilation: Numbers, groups: int,
                   transposed: bool) -> None:
     channels = w.shape[0] if transposed else w.shape[1] * groups
-    if groups <= 0:
-        raise RuntimeError("non-positive groups is not supported")
-    if w.ndim != n + 2:
-        raise RuntimeError(f"Expected {n + 2}-dimensional weight for {n + 2}-dimensional input {list(x.shape)}, but got "
-                           f"{w.ndim}-dimensional weight of size {list(w.shape)} instead" if w.ndim != x.ndim else "weight")
-    if x.shape[1] != channels:
-        kind = "transposed=1, " if transposed else ""
-        raise RuntimeError(f"Given {kind or ''}groups={groups}, weight of size {list(w.shape)}, expected input{list(x.shape)} to have "
-                           f"{channels} channels, but got {x.shape[1]} channels instead" if not transposed else
-                           f"Given transposed=1, weight of size {list(w.shape)}, expected input{list(x.shape)} to have {channels} "
-                           f"channels, but got {x.shape[1]} channels instead")
-    if w.shape[0] % groups:
-        raise RuntimeError(f"Given groups={groups}, expected weight to be divisible by {groups} at dimension 0, but got weight of size "
+    mode = "transposed=1, " if transposed else ""
+    if w.ndim != x.ndim:
+        raise RuntimeError(f"Expected {w.ndim}-dimensional input for {w.ndim}-dimensional weight {list(w.shape)}, but got "
+                           f"{x.ndim}-dimensional input of size {list(x.shape)} instead")
+    if w.shape[0] < groups:
+        raise RuntimeError(f"Given groups={groups}, expected weight to be at least {groups} at dimension 0, but got weight of size "
                            f"{list(w.shape)} instead")
+    if w.shape[0] % groups:
+        raise RuntimeError(f"Given groups={groups}, expected weight to be divisible by {groups} at dimension 0, but got weight of "
+                           f"size [{list(w.shape)}] instead")
+    if x.shape[1] != channels:
+        raise RuntimeError(f"Given {mode or f'groups={groups}, '}weight of size {list(w.shape)}, expected input{list(x.shape)} to "
+                           f"have {channels} channels, but got {x.shape[1]} channels instead")
     outputs = w.shape[1] * groups if transposed else w.shape[0]
     if bias is not None and tuple(bias._layout.shape) != (outputs,):
-        raise RuntimeError(f"Given {'transposed=1, ' if transposed else ''}weight of size {list(w.shape)}, expected bias to be "
-                           f"1-dimensional with {outputs} elements, but got bias of size {list(bias._layout.shape)} instead")
+        raise RuntimeError(f"Given {mode}weight of size {list(w.shape)}, expected bias to be 1-dimensional with {outputs} elements, "
+                           f"but got bias of size {list(bias._layout.shape)} instead")
+    kernel = w.shape[2:]
     if not transposed:
         padded = tuple(s + 2 * p for s, p in zip(x.shape[2:], padding))
-        reach = tuple(d * (k - 1) + 1 for k, d in zip(w.shape[2:], dilation))
+        reach = tuple(d * (k - 1) + 1 for k, d in zip(kernel, dilation))
         if any(r > p for r, p in zip(reach, padded)):
-            raise RuntimeError(f"Calculated padded input size per channel: ({' x '.join(map(str, padded))}). Kernel size: "
-                               f"({' x '.join(map(str, reach))}). Kernel size can't be greater than actual input size")
+            raise RuntimeError(f"Calculated padded input size per channel: ({_by(padded)}). Kernel size: ({_by(reach)}). Kernel size "
+                               "can't be greater than actual input size")
+    if 0 in kernel:
+        raise RuntimeError(f"kernel size should be greater than zero, but got: {_by(kernel)} (TxHxW)" if n == 3 else
+                           "kernel size should be greater than zero, but got kernel_height: "
+                           f"{kernel[0] if n == 2 else 1} kernel_width: {kernel[-1]}")
+    if transposed and not w.shape[1]:
+        raise RuntimeError(f"non-empty 2D or 4D weight tensor expected, but got: {list(w.shape)}")
+
+
+_complete: dict[Any, tuple] = register_cache({})
 
 
 def convolution(input: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, padding: Any, dilation: Any, transposed: bool,
                 output_padding: Any, groups: int) -> Tensor:
-    """A convolution with complete arguments; the batch dimension is there."""
-    n = input._layout.ndim - 2
-    stride, dilation = expand_argument("stride", stride, n), expand_argument("dilation", dilation, n)
-    padding = expand_argument("padding", padding, n)
+    """A convolution with all its arguments, over a batch. Raises RuntimeError where they don't fit."""
+    key = (input._layout, weight._layout, None if bias is None else bias._layout, stride, padding, dilation, transposed,
+           output_padding, groups)
+    try:
+        arguments = _complete.get(key)
+    except TypeError:  # lists among the arguments
+        arguments = key = None
+    if arguments is None:
+        arguments = _check(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups)
+        if key is not None:
+            _complete[key] = arguments
+    stride, padding, dilation, extra, size = arguments
+    if input._layout.dtype.is_complex:
+        return _complex(input, weight, bias, stride, padding, dilation, transposed, extra, groups)
+    if transposed:
+        return _gradient_of_input(input, weight, bias, size, stride, padding, dilation, groups)
+    return _convolve(input, weight, bias, stride, padding, dilation, groups)
+
+
+def _check(input: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, padding: Any, dilation: Any, transposed: bool,
+           output_padding: Any, groups: int) -> tuple[Numbers, Numbers, Numbers, Numbers, Numbers]:
+    """Stride, padding, dilation, output padding and the result's extents (of a transposed convolution), a number per dimension."""
+    n = weight._layout.ndim - 2
+    if n < 1:
+        raise RuntimeError("weight should have at least three dimensions")
+    if groups <= 0:
+        raise RuntimeError("non-positive groups is not supported")
+    stride, padding = expand_argument("stride", stride, n), expand_argument("padding", padding, n)
+    dilation = expand_argument("dilation", dilation, n)
+    extra = expand_argument("output_padding", output_padding, n)
     if any(p < 0 for p in padding):
         raise RuntimeError("negative padding is not supported")
+    if any(p < 0 for p in extra):
+        raise RuntimeError("negative output_padding is not supported")
     if any(s <= 0 for s in stride):
         raise RuntimeError("non-positive stride is not supported")
     if any(d <= 0 for d in dilation):
-        raise RuntimeError("dilation should be greater than zero")
+        raise RuntimeError("dilation should be greater than zero" + (f", but got {list(dilation)}" if n == 2 else ""))
     _shape_errors(n, input._layout, weight._layout, bias, padding, dilation, groups, transposed)
     _check_types(input, weight, bias)
+    if input._layout.dtype.name == "bool":
+        name = f"slow_conv_transpose{max(n, 2)}d_out_cpu" if transposed else "compute_columns3d" if n == 3 else "slow_conv2d_cpu"
+        raise NotImplementedError(f"\"{name}\" not implemented for 'Bool'")
     if not transposed:
-        return _convolve(input, weight, bias, stride, padding, dilation, groups)
-    extra = expand_argument("output_padding", output_padding, n)
-    for e, s, d in zip(extra, stride, dilation):
-        if e >= s and e >= d:
-            raise RuntimeError(f"output padding must be smaller than either stride or dilation, but got output_padding_height: "
-                               f"{extra[0]} output_padding_width: {extra[-1]} stride_height: {stride[0]} stride_width: {stride[-1]} "
-                               f"dilation_height: {dilation[0]} dilation_width: {dilation[-1]}")
+        return stride, padding, dilation, extra, ()
+    if any(e >= s and e >= d for e, s, d in zip(extra, stride, dilation)):
+        axes = ("depth", "height", "width")[-max(n, 2):]
+        listed = [f"{name}_{axis}: {value}" for name, values, fill in (("output_padding", extra, 0), ("stride", stride, 1),
+                                                                      ("dilation", dilation, 1))
+                  for axis, value in zip(axes, (fill, *values) if n == 1 else values)]
+        raise RuntimeError(f"output padding must be smaller than either stride or dilation, but got {' '.join(listed)}")
+    given = input._layout.shape[2:]
     size = tuple((i - 1) * s - 2 * p + d * (k - 1) + e + 1 for i, s, p, d, k, e in
-                 zip(input._layout.shape[2:], stride, padding, dilation, weight._layout.shape[2:], extra))
-    return _gradient_of_input(input, weight, bias, size, stride, padding, dilation, groups)
+                 zip(given, stride, padding, dilation, weight._layout.shape[2:], extra))
+    if any(extent < 1 for extent in size):
+        lead = (1,) if n == 1 else ()
+        raise RuntimeError(f"Given input size per channel: ({_by((*lead, *given))}). Calculated output size per channel: "
+                           f"({_by((*lead, *size))}). Output size is too small")
+    return stride, padding, dilation, extra, size
+
+
+def _complex(input: Tensor, weight: Tensor, bias: Tensor | None, *arguments: Any) -> Tensor:
+    """A convolution of complex tensors as three real ones: (a + bi)(c + di) from ac, bd and (a + b)(c + d)."""
+    from flambeau.core.derive import NAMESPACE
+    x, w = (NAMESPACE["view_as_real"](t.resolve_conj()) for t in (input, weight))
+    b = None if bias is None else NAMESPACE["view_as_real"](bias.resolve_conj())
+    real, imaginary = (None, None) if b is None else (b.select(-1, 0), b.select(-1, 1))
+    x_real, x_imaginary, w_real, w_imaginary = (t.select(-1, part) for t in (x, w) for part in (0, 1))
+    first = convolution(x_real, w_real, real, *arguments)
+    second = convolution(x_imaginary, w_imaginary, None, *arguments)
+    both = convolution(x_real + x_imaginary, w_real + w_imaginary, None if b is None else real + imaginary, *arguments)
+    return NAMESPACE["complex"](first - second, both - first - second)
 
 
 def _same_padding(input: Tensor, weight: Tensor, stride: Any, dilation: Any, n: int) -> tuple[Tensor, Numbers]:

@@ -173,18 +173,19 @@ def _check(input: Tensor, target: Tensor, weight: Tensor | None) -> int:
     if not own:
         raise ValueError("Expected 1 or more dimensions (got 0)")
     axis = 0 if len(own) == 1 else 1
-    if target._layout.dtype not in (int64, uint8):
-        raise RuntimeError(f"expected target dtype to be Long or Byte, but got {target._layout.dtype.scalar_name}")
     if axis == 1:
+        if len(own) == 2 and len(other) > 1:
+            raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
         if not other or own[0] != other[0]:
             raise ValueError(f"Expected input batch_size ({own[0]}) to match target batch_size ({other[0] if other else 1}).")
         if own[2:] != other[1:]:
-            if len(own) == 2:
-                raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
-            raise RuntimeError(f"size mismatch (got input: {list(own)} , target: {list(other)})")
+            raise RuntimeError(f"Expected target size {[own[0], *own[2:]]}, got {list(other)}")
+    elif len(other) > 1:
+        raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
     elif other not in ((), (1,)):
-        raise ValueError(f"Expected input batch_size ({own[0]}) to match target batch_size ({other[0]}).") if len(other) == 1 \
-            else RuntimeError("0D or 1D target tensor expected, multi-target not supported")
+        raise ValueError(f"Expected input batch_size ({own[0]}) to match target batch_size ({other[0]}).")
+    if target._layout.dtype not in (int64, uint8):
+        raise RuntimeError(f"expected target dtype to be Long or Byte, but got {target._layout.dtype.scalar_name}")
     if weight is not None:
         if tuple(weight._layout.shape) != (own[axis],):
             if len(own) > 2:
@@ -365,20 +366,20 @@ def cross_entropy(input, target, weight=None, size_average=None, ignore_index=-1
         reduction = reduction_of(reduction, size_average, reduce)
     if not 0.0 <= label_smoothing <= 1.0:
         raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
-    if target._layout.dtype.is_floating_point:
+    if target._layout.shape == input._layout.shape:
         return _of_probabilities(input, target, weight, reduction, ignore_index, label_smoothing)
     return fused_cross_entropy(input, target, weight, reduction, ignore_index, label_smoothing)[0]
 
 
 def _of_probabilities(input: Tensor, target: Tensor, weight: Tensor | None, reduction: str, ignore_index: int,
                       smoothing: float) -> Tensor:
-    own, other = list(input._layout.shape), list(target._layout.shape)
-    if own != other:
-        raise RuntimeError("size mismatch (got input: " + f"{own}, target: {other})")
+    if not target._layout.dtype.is_floating_point:
+        raise RuntimeError(f"Expected floating point type for target with class probabilities, got {target._layout.dtype.scalar_name}")
     if ignore_index >= 0:
         raise RuntimeError("ignore_index is not supported for floating point target")
     axis = _class_axis(input)
-    classes = own[axis]
+    shape = input._layout.shape
+    classes = shape[axis]
     if smoothing:
         target = target * (1 - smoothing) + smoothing / classes
     logs = log_softmax(input, axis)
@@ -388,4 +389,4 @@ def _of_probabilities(input: Tensor, target: Tensor, weight: Tensor | None, redu
     if reduction == "none":
         return -terms.sum(axis)
     total = -terms.sum()
-    return total / (math.prod(own) // classes) if reduction == "mean" else total
+    return total / (math.prod(shape) // classes) if reduction == "mean" else total

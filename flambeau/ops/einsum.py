@@ -8,6 +8,7 @@ only one operand has is summed first, what both have becomes a batch or the inne
 from __future__ import annotations
 
 import builtins
+import itertools
 import math
 import operator as python_operator
 import string
@@ -19,7 +20,7 @@ from flambeau.core.declare import composite
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.tensor import Tensor, wrap_dim
 from flambeau.ops.magnitude import vector_norm
-from flambeau.ops.matmul import bmm, matmul, mm
+from flambeau.ops.matmul import bmm, matmul, mm, same_dtype
 
 Label = Any     # a letter's number, or ("...", k) for the k-th dimension from the right that an ellipsis covers
 ELLIPSIS = "..."
@@ -39,10 +40,11 @@ def _subscripts(text: str, what: str, offset: int) -> list[Label]:
             i += 1
         elif letter == ".":
             if ELLIPSIS in found:
-                raise RuntimeError(f"einsum(): found '.' for {what} for which an ellipsis was already found" if what != "output" else
-                                   "einsum(): found '.' for output but an ellipsis (...) was already found")
+                place = "output but an ellipsis (...)" if what == "output" else f"{what} for which an ellipsis"
+                raise RuntimeError(f"einsum(): found '.' for {place} was already found")
             if text[i:i + 3] != "...":
-                raise RuntimeError(f"einsum(): found '.' for {what} that is not part of any ellipsis")
+                raise RuntimeError(f"einsum(): found '.' for {what} that is not part of any ellipsis" +
+                                   (" (...)" if what == "output" else ""))
             found.append(ELLIPSIS)
             i += 3
         elif letter in _LETTERS:
@@ -94,7 +96,8 @@ def _resolved(equation: str, ndims: tuple[int, ...]) -> tuple[list[list[Label]],
     return _resolve(inputs, output, ndims)
 
 
-def _resolve(inputs: list[list[Label]], output: list[Label] | None, ndims: Sequence[int]) -> tuple[list[list[Label]], list[Label]]:
+def _resolve(inputs: list[list[Label]], output: list[Label] | None,
+             ndims: Sequence[int]) -> tuple[list[list[Label]], list[Label]]:
     """Labels of every dimension of the operands and of the output."""
     full = [_expand(labels, ndim, n) for n, (labels, ndim) in enumerate(zip(inputs, ndims))]
     covered = max((k + 1 for labels in full for k in [x[1] for x in labels if isinstance(x, tuple)]), default=0)
@@ -128,7 +131,7 @@ def _sublists(args: Sequence[Any]) -> tuple[list[Tensor], list[list[Label]], lis
                 continue
             number = python_operator.index(item)
             if not 0 <= number < 52:
-                raise ValueError("einsum(): subscripts in sublist format must be within range [0, 52), but got " + str(number))
+                raise ValueError("einsum(): subscript in subscript list is not within the valid range [0, 52)")
             found.append(number)
         return found
     operands = list(args[:len(args) // 2 * 2:2])
@@ -174,10 +177,12 @@ def _pair(x: Tensor, x_labels: list[Label], y: Tensor, y_labels: list[Label], ke
     """The product of two operands, summed over the labels that are not to be kept."""
     x_sizes, y_sizes = dict(zip(x_labels, x._layout.shape)), dict(zip(y_labels, y._layout.shape))
     common = [label for label in x_labels if label in y_sizes]
-    x, x_labels = _reduce(x, x_labels, [label for label in x_labels if (label in y_sizes and x_sizes[label] == 1 != y_sizes[label])
-                                        or (label not in y_sizes and label not in keep)])
-    y, y_labels = _reduce(y, y_labels, [label for label in y_labels if (label in x_sizes and y_sizes[label] == 1 != x_sizes[label])
-                                        or (label not in x_sizes and label not in keep)])
+
+    def alone(label: Label, own: dict[Label, int], other: dict[Label, int]) -> bool:
+        """Whether a label can go before the product: the other operand broadcasts it, or nobody wants it."""
+        return own[label] == 1 != other[label] if label in other else label not in keep
+    x, x_labels = _reduce(x, x_labels, [label for label in x_labels if alone(label, x_sizes, y_sizes)])
+    y, y_labels = _reduce(y, y_labels, [label for label in y_labels if alone(label, y_sizes, x_sizes)])
     x_only = [label for label in x_labels if label not in y_labels]
     y_only = [label for label in y_labels if label not in x_labels]
     # a label that was broadcast away from one operand and is not kept is summed where it remains
@@ -198,6 +203,7 @@ def _pair(x: Tensor, x_labels: list[Label], y: Tensor, y_labels: list[Label], ke
         left = left.reshape(*left._layout.shape, *[1] * len(y_only))
         right = right.reshape(*shape[:b], *[1] * m, *shape[b + m:])
         return left * right, labels
+    same_dtype("einsum", left, right)
     if not batch:
         return mm(left.reshape(rows, length), right.reshape(length, columns)).reshape(shape), labels
     count = math.prod(shape[:b])
@@ -262,9 +268,10 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
         first, second = list(range(a._layout.ndim - count, a._layout.ndim)), list(range(count))
     if len(first) != len(second):
         raise RuntimeError("both dimension lists should have same length")
+    named = list(range(-len(first), 0)) if isinstance(dims, int) else first
     first = [wrap_dim(d, a._layout.ndim) for d in first]
     second = [wrap_dim(d, b._layout.ndim) for d in second]
-    for d, e in zip(first, second):
+    for given, d, e in zip(named, first, second):
         n, m = a._layout.shape[d], b._layout.shape[e]
         if n != m:
             if n == 1:
@@ -272,7 +279,7 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
             elif m == 1:
                 a = a.sum(d, keepdim=True)
             else:
-                raise RuntimeError(f"contracted dimensions need to match, but first has size {n} in dim {d} and "
+                raise RuntimeError(f"contracted dimensions need to match, but first has size {n} in dim {given} and "
                                    f"second has size {m} "
                                    f"in dim {e}")
     a_free = [d for d in range(a._layout.ndim) if d not in first]
@@ -318,7 +325,7 @@ def multi_dot(tensors: Tensors) -> Tensor:  # noqa: F821
                                f"and tensor {i} {x._layout.dtype.scalar_name}")
     chain[0] = first.unsqueeze(0) if first._layout.ndim == 1 else first
     chain[-1] = last.unsqueeze(1) if last._layout.ndim == 1 else last
-    for i, (x, y) in enumerate(zip(chain, chain[1:])):
+    for i, (x, y) in enumerate(itertools.pairwise(chain)):
         if x._layout.shape[1] != y._layout.shape[0]:
             raise RuntimeError(f"multi_dot(): tensors {i} and {i + 1} with shapes {list(x._layout.shape)} and "
                                f"{list(y._layout.shape)} "
@@ -425,7 +432,7 @@ def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
     if x._layout.ndim != 1:
         raise RuntimeError("x must be a one-dimensional tensor.")
     if N is not None and N < 0:
-        raise RuntimeError(f"N must be non-negative, got {N}.")
+        raise RuntimeError("N must be non-negative.")
     count = x._layout.shape[0] if N is None else N
     ones = x.new_ones(x._layout.shape).unsqueeze(-1)
     if count > 1:

@@ -20,7 +20,9 @@ from flambeau.ops.index import filling
 EXPORTED: dict[str, Any] = {}
 
 
-def _move(table: Layout, index: Layout, other: Layout, slots: tuple[int, int, int], write: bool, combine: str | None) -> Move:
+def _move(
+    table: Layout, index: Layout, other: Layout, slots: tuple[int, int, int], write: bool, combine: str | None
+) -> Move:
     sizes = (*index.shape, table.shape[1])
     i = Index(Buffer(slots[2], 0, (*index.strides, 0)), INDEX_TYPES[index.dtype], table.strides[0], table.shape[0])
     place = Buffer(slots[0], 0, (*[0] * index.ndim, table.strides[1]))
@@ -29,8 +31,10 @@ def _move(table: Layout, index: Layout, other: Layout, slots: tuple[int, int, in
 
 def _check(indices: Tensor) -> None:
     if indices._layout.dtype not in INDEX_TYPES:
-        raise RuntimeError("Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got "
-                           f"torch.{indices._layout.dtype.scalar_name}Tensor instead (while checking arguments for embedding)")
+        raise RuntimeError(
+            "Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got "
+            f"torch.{indices._layout.dtype.scalar_name}Tensor instead (while checking arguments for embedding)"
+        )
 
 
 @operator(function=False, method=False, name="embedding", node="EmbeddingBackward0")
@@ -95,12 +99,21 @@ def _(g, indices, padding_idx, scale_grad_by_freq, layouts):
 def _frequency(indices: Tensor, count: int) -> Tensor:
     """How often each index occurs among the indices."""
     flat = indices.reshape(-1)
-    counts = NAMESPACE["zeros"]((count,), dtype=int64).index_add_(0, flat, NAMESPACE["ones"](flat._layout.shape, dtype=int64))
+    counts = NAMESPACE["zeros"]((count,), dtype=int64).index_add_(
+        0, flat, NAMESPACE["ones"](flat._layout.shape, dtype=int64)
+    )
     return counts.index_select(0, flat).reshape(indices._layout.shape)
 
 
-def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None, max_norm: float | None = None, norm_type: float = 2.0,
-              scale_grad_by_freq: bool = False, sparse: bool = False) -> Tensor:
+def embedding(
+    input: Tensor,
+    weight: Tensor,
+    padding_idx: int | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False,
+    sparse: bool = False,
+) -> Tensor:
     """Rows of `weight` (count, size) at the positions `input` (int64 or int32): shape (*input.shape, size).
 
     padding_idx: the row that gets no gradient; max_norm: rows that are read and longer (in norm_type) are first scaled down in
@@ -132,8 +145,11 @@ def _renormalise(weight: Tensor, indices: Tensor, max_norm: float, norm_type: fl
         if bad is not None:
             raise IndexError("index out of range in self")
         rows = raw.index_select(0, used)
-        length = (rows.abs() ** norm_type).sum(1, keepdim=True) ** (1.0 / norm_type) if norm_type not in (float("inf"), 1.0) else (
-            rows.abs().amax(1, keepdim=True) if norm_type != 1.0 else rows.abs().sum(1, keepdim=True))
+        length = (
+            (rows.abs() ** norm_type).sum(1, keepdim=True) ** (1.0 / norm_type)
+            if norm_type not in (float("inf"), 1.0)
+            else (rows.abs().amax(1, keepdim=True) if norm_type != 1.0 else rows.abs().sum(1, keepdim=True))
+        )
         scaled = NAMESPACE["where"](length > max_norm, rows * (max_norm / (length + 1e-7)), rows)
         raw.index_copy_(0, used.to(int64), scaled)
     finally:
@@ -143,26 +159,39 @@ def _renormalise(weight: Tensor, indices: Tensor, max_norm: float, norm_type: fl
 # ---------------------------------------------------------------- bags
 
 
-def embedding_bag(input: Tensor, weight: Tensor, offsets: Tensor | None = None, max_norm: float | None = None, norm_type: float = 2,
-                  scale_grad_by_freq: bool = False, mode: str = "mean", sparse: bool = False,
-                  per_sample_weights: Tensor | None = None, include_last_offset: bool = False,
-                  padding_idx: int | None = None) -> Tensor:
+def embedding_bag(
+    input: Tensor,
+    weight: Tensor,
+    offsets: Tensor | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2,
+    scale_grad_by_freq: bool = False,
+    mode: str = "mean",
+    sparse: bool = False,
+    per_sample_weights: Tensor | None = None,
+    include_last_offset: bool = False,
+    padding_idx: int | None = None,
+) -> Tensor:
     """Sums, means or maxima of rows of `weight` over bags of indices.
 
     input: (bags, size) of indices, or one vector cut at `offsets`. per_sample_weights: a factor for each index, mode "sum" only.
     padding_idx: an index that is left out. Returns (bags, weight.shape[1]).
     """
-    if weight._layout.dtype in INDEX_TYPES and not input._layout.dtype in INDEX_TYPES:
+    if weight._layout.dtype in INDEX_TYPES and input._layout.dtype not in INDEX_TYPES:
         input, weight = weight, input
     if per_sample_weights is not None and input._layout.shape != per_sample_weights._layout.shape:
-        raise ValueError(f"embedding_bag: If per_sample_weights ({list(per_sample_weights._layout.shape)}) is not None, then it must "
-                         f"have the same shape as the input ({list(input._layout.shape)})")
+        raise ValueError(
+            f"embedding_bag: If per_sample_weights ({list(per_sample_weights._layout.shape)}) is not None, then it must "
+            f"have the same shape as the input ({list(input._layout.shape)})"
+        )
     if not weight._layout.ndim == 2:
         raise ValueError(f"weight has to be a 2D Tensor, but got Tensor of dimension {weight._layout.ndim}")
     if input._layout.ndim == 2:
         if offsets is not None:
-            raise ValueError("if input is 2D, then offsets has to be None, as input is treated is a mini-batch of fixed length "
-                             f"sequences. However, found offsets of type {type(offsets)}")
+            raise ValueError(
+                "if input is 2D, then offsets has to be None, as input is treated is a mini-batch of fixed length "
+                f"sequences. However, found offsets of type {type(offsets)}"
+            )
         bags, size = input._layout.shape
         offsets = NAMESPACE["arange"](0, bags * size, size) if size else NAMESPACE["zeros"]((bags,), dtype=int64)
         input = input.reshape(-1)
@@ -179,13 +208,19 @@ def embedding_bag(input: Tensor, weight: Tensor, offsets: Tensor | None = None, 
     if mode not in ("sum", "mean", "max"):
         raise ValueError("mode has to be one of sum, mean or max")
     if mode == "max" and (scale_grad_by_freq or sparse):
-        raise ValueError("max mode does not support " + ("scaling the gradient by the frequency" if scale_grad_by_freq else
-                                                          "sparse weights"))
+        raise ValueError(
+            "max mode does not support "
+            + ("scaling the gradient by the frequency" if scale_grad_by_freq else "sparse weights")
+        )
     if per_sample_weights is not None and mode != "sum":
-        raise NotImplementedError("embedding_bag: per_sample_weights was not None. per_sample_weights is only supported for mode='sum' "
-                                  f"(got mode='{mode}'). Please open a feature request on GitHub.")
+        raise NotImplementedError(
+            "embedding_bag: per_sample_weights was not None. per_sample_weights is only supported for mode='sum' "
+            f"(got mode='{mode}'). Please open a feature request on GitHub."
+        )
     if sparse:
-        raise NotImplementedError("embedding_bag(..., sparse=True): sparse gradients are not supported; leave sparse out")
+        raise NotImplementedError(
+            "embedding_bag(..., sparse=True): sparse gradients are not supported; leave sparse out"
+        )
     count = input._layout.numel
     if padding_idx is not None and padding_idx < 0:
         padding_idx += weight._layout.shape[0]
@@ -193,8 +228,10 @@ def embedding_bag(input: Tensor, weight: Tensor, offsets: Tensor | None = None, 
         _renormalise(weight, input, max_norm, norm_type)
     starts = offsets if offsets._layout.numel == bags else offsets[:bags]
     if bags and int(starts[0].item()) != 0:
-        raise RuntimeError(f"offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from position 0. However, "
-                           f"got {int(starts[0].item())}")
+        raise RuntimeError(
+            f"offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from position 0. However, "
+            f"got {int(starts[0].item())}"
+        )
     bag = NAMESPACE["searchsorted"](starts.to(int64).contiguous(), NAMESPACE["arange"](count), right=True) - 1
     if padding_idx is not None:
         kept = (input != padding_idx).nonzero().reshape(-1)
@@ -221,7 +258,9 @@ def _bag_maximum(rows: Tensor, bag: Tensor, bags: int) -> Tensor:
     try:
         n, size = rows._layout.shape
         index = bag.unsqueeze(1).expand(n, size)
-        best = NAMESPACE["zeros"]((bags, size), dtype=rows._layout.dtype).scatter_reduce(0, index, rows.detach(), "amax", include_self=False)
+        best = NAMESPACE["zeros"]((bags, size), dtype=rows._layout.dtype).scatter_reduce(
+            0, index, rows.detach(), "amax", include_self=False
+        )
         place = NAMESPACE["arange"](n).unsqueeze(1).expand(n, size)
         place = place.masked_fill(rows.detach() != best.gather(0, index), n)
         first = NAMESPACE["full"]((bags, size), n, dtype=int64).scatter_reduce(0, index, place, "amin")
@@ -255,8 +294,10 @@ def one_hot(input: Tensor, num_classes: int = -1) -> Tensor:
         index = Index(Buffer(2, 0, input._layout.strides), "i64", 1, num_classes)
         ones = Buffer(1, 0, (0,) * input._layout.ndim)
         launch = plans["one_hot", input._layout, out] = make_plan(
-            [Move(int64, input._layout.shape, Buffer(0, 0, out.strides[:-1]), ones, (index,), True, wraps=False)], [out],
-            [filling(1, int64, None)._layout, input._layout])
+            [Move(int64, input._layout.shape, Buffer(0, 0, out.strides[:-1]), ones, (index,), True, wraps=False)],
+            [out],
+            [filling(1, int64, None)._layout, input._layout],
+        )
     try:
         made = launch(NAMESPACE["zeros"](out.shape, dtype=int64), filling(1, int64, None), input)
         made._storage.version = 0

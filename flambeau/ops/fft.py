@@ -369,14 +369,15 @@ def _frequencies(values: np.ndarray, n: int, d: float, options: dict[str, Any]) 
     return finish(made, options["requires_grad"], out)
 
 
-def fftfreq(n: int, d: float = 1.0, *, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: builtins.bool = False,
-            out: Tensor | None = None) -> Tensor:
+def fftfreq(n: int, d: float = 1.0, *, dtype: Any = None, layout: Any = None, device: Any = None,
+            requires_grad: builtins.bool = False, out: Tensor | None = None) -> Tensor:
     """The frequencies of fft's n terms for a sampling distance d: 0, 1, ..., -2, -1 over n d."""
     return _frequencies(np.fft.ifftshift(np.arange(-(n // 2), (n + 1) // 2)), n, d,
                         {"dtype": dtype, "device": device, "requires_grad": requires_grad, "out": out})
 
 
-def rfftfreq(n: int, d: float = 1.0, *, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: builtins.bool = False,
-             out: Tensor | None = None) -> Tensor:
+def rfftfreq(n: int, d: float = 1.0, *, dtype: Any = None, layout: Any = None, device: Any = None,
+             requires_grad: builtins.bool = False, out: Tensor | None = None) -> Tensor:
     """The frequencies of rfft's n // 2 + 1 terms for a sampling distance d."""
-    return _frequencies(np.arange(n // 2 + 1), n, d, {"dtype": dtype, "device": device, "requires_grad": requires_grad, "out": out})
+    return _frequencies(np.arange(n // 2 + 1), n, d,
+                        {"dtype": dtype, "device": device, "requires_grad": requires_grad, "out": out})

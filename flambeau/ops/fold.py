@@ -5,7 +5,8 @@ Stands on codegen.move. Faces: flambeau.nn.functional; the first two are torch.n
 
 from __future__ import annotations
 
-from typing import Any, Callable, Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from flambeau.base.layout import Layout, register_cache
 from flambeau.codegen.move import Buffer, Move
@@ -28,14 +29,27 @@ class _Blocks:
 
     def __init__(self, size: Sequence[int], kernel: Any, dilation: Any, padding: Any, stride: Any):
         self.size = tuple(size)
-        self.kernel, self.dilation, self.padding, self.stride = _pair(kernel), _pair(dilation), _pair(padding), _pair(stride)
-        for name, values, least in (("kernel", self.kernel, 1), ("stride", self.stride, 1), ("dilation", self.dilation, 1)):
+        self.kernel, self.dilation, self.padding, self.stride = (
+            _pair(kernel),
+            _pair(dilation),
+            _pair(padding),
+            _pair(stride),
+        )
+        for name, values, least in (
+            ("kernel", self.kernel, 1),
+            ("stride", self.stride, 1),
+            ("dilation", self.dilation, 1),
+        ):
             if min(values) < least:
-                raise RuntimeError(f"{name} size should be greater than zero, but got {name}_height: {values[0]} {name}_width: {values[1]}"
-                                   if name == "kernel" else
-                                   f"{name} should be greater than zero, but got {name}_height: {values[0]} {name}_width: {values[1]}")
+                raise RuntimeError(
+                    f"{name} size should be greater than zero, but got {name}_height: {values[0]} {name}_width: {values[1]}"
+                    if name == "kernel"
+                    else f"{name} should be greater than zero, but got {name}_height: {values[0]} {name}_width: {values[1]}"
+                )
         if min(self.padding) < 0:
-            raise RuntimeError(f"padding should be non-negative, but got pad_height: {self.padding[0]} pad_width: {self.padding[1]}")
+            raise RuntimeError(
+                f"padding should be non-negative, but got pad_height: {self.padding[0]} pad_width: {self.padding[1]}"
+            )
         self.counts = tuple((n + 2 * p - d * (k - 1) - 1) // s + 1 for n, p, d, k, s in
                             zip(self.size, self.padding, self.dilation, self.kernel, self.stride))
 
@@ -58,10 +72,31 @@ class _Blocks:
             for j in range(kw):
                 left, width, x = self.inside(1, j)
                 if height and width:
-                    place = Buffer(slots[0], y * image.strides[2] + x * image.strides[3],
-                                   (image.strides[0], image.strides[1], self.stride[0] * image.strides[2], self.stride[1] * image.strides[3]))
-                    other = Buffer(slots[1], (i * kw + j) * rows + (top * ow + left) * step, (batch, rows * kh * kw, ow * step, step))
-                    found.append(Move(image.dtype, (n, c, height, width), place, other, write=write, combine="add" if write else None))
+                    place = Buffer(
+                        slots[0],
+                        y * image.strides[2] + x * image.strides[3],
+                        (
+                            image.strides[0],
+                            image.strides[1],
+                            self.stride[0] * image.strides[2],
+                            self.stride[1] * image.strides[3],
+                        ),
+                    )
+                    other = Buffer(
+                        slots[1],
+                        (i * kw + j) * rows + (top * ow + left) * step,
+                        (batch, rows * kh * kw, ow * step, step),
+                    )
+                    found.append(
+                        Move(
+                            image.dtype,
+                            (n, c, height, width),
+                            place,
+                            other,
+                            write=write,
+                            combine="add" if write else None,
+                        )
+                    )
         return found
 
 
@@ -73,9 +108,11 @@ def _im2col(input: Tensor, kernel_size: Any, dilation: Any, padding: Any, stride
         layout = input._layout
         blocks = _Blocks(layout.shape[2:], kernel_size, dilation, padding, stride)
         if min(blocks.counts) < 1:
-            raise RuntimeError(f"Given input with spatial size ({layout.shape[2]}, {layout.shape[3]}), kernel_size={blocks.kernel}, "
-                               f"dilation={blocks.dilation}, padding={blocks.padding}, calculated shape of the array of sliding blocks as "
-                               f"{blocks.counts}, but its components must be at least one.")
+            raise RuntimeError(
+                f"Given input with spatial size ({layout.shape[2]}, {layout.shape[3]}), kernel_size={blocks.kernel}, "
+                f"dilation={blocks.dilation}, padding={blocks.padding}, calculated shape of the array of sliding blocks as "
+                f"{blocks.counts}, but its components must be at least one."
+            )
         (kh, kw), (oh, ow) = blocks.kernel, blocks.counts
         out = Layout.contiguous((layout.shape[0], layout.shape[1] * kh * kw, oh * ow), layout.dtype, layout.device)
         # with padding the columns start as zeros, and the moves leave out what lies in it
@@ -83,7 +120,10 @@ def _im2col(input: Tensor, kernel_size: Any, dilation: Any, padding: Any, stride
         launch = make_plan(blocks.moves(layout, out, (1, 0), False), [out], [layout]), out if padded else None
         _plans[key] = launch
     run, cleared = launch
-    return run(None if cleared is None else NAMESPACE["zeros"](cleared.shape, dtype=cleared.dtype, device=cleared.device), input)
+    return run(
+        None if cleared is None else NAMESPACE["zeros"](cleared.shape, dtype=cleared.dtype, device=cleared.device),
+        input,
+    )
 
 
 @_im2col.vjp
@@ -100,14 +140,20 @@ def _col2im(input: Tensor, output_size: Any, kernel_size: Any, dilation: Any, pa
         blocks = _Blocks(_pair(output_size), kernel_size, dilation, padding, stride)
         kh, kw = blocks.kernel
         if layout.shape[1] % (kh * kw):
-            raise RuntimeError("Expected size of input's dimension 1 to be divisible by the product of kernel_size, but got "
-                               f"input.size(1)={layout.shape[1]} and kernel_size=({kh}, {kw}).")
+            raise RuntimeError(
+                "Expected size of input's dimension 1 to be divisible by the product of kernel_size, but got "
+                f"input.size(1)={layout.shape[1]} and kernel_size=({kh}, {kw})."
+            )
         if layout.shape[2] != blocks.counts[0] * blocks.counts[1]:
-            raise RuntimeError(f"Given output_size={blocks.size}, kernel_size={blocks.kernel}, dilation={blocks.dilation}, "
-                               f"padding={blocks.padding}, stride={blocks.stride}, expected size of input's dimension 2 to match the "
-                               f"calculated number of sliding blocks {blocks.counts[0]} * {blocks.counts[1]} = "
-                               f"{blocks.counts[0] * blocks.counts[1]}, but got input.size(2)={layout.shape[2]}.")
-        out = Layout.contiguous((layout.shape[0], layout.shape[1] // (kh * kw), *blocks.size), layout.dtype, layout.device)
+            raise RuntimeError(
+                f"Given output_size={blocks.size}, kernel_size={blocks.kernel}, dilation={blocks.dilation}, "
+                f"padding={blocks.padding}, stride={blocks.stride}, expected size of input's dimension 2 to match the "
+                f"calculated number of sliding blocks {blocks.counts[0]} * {blocks.counts[1]} = "
+                f"{blocks.counts[0] * blocks.counts[1]}, but got input.size(2)={layout.shape[2]}."
+            )
+        out = Layout.contiguous(
+            (layout.shape[0], layout.shape[1] // (kh * kw), *blocks.size), layout.dtype, layout.device
+        )
         found = _plans[key] = make_plan(blocks.moves(out, layout, (0, 1), True), [out], [layout]), out
     launch, out = found
     made = launch(NAMESPACE["zeros"](out.shape, dtype=out.dtype, device=out.device), input)
@@ -128,18 +174,24 @@ def unfold(input: Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0,
     """Sliding blocks of images (N, C, H, W) as columns: (N, C * product of kernel_size, number of blocks); the batch may be missing."""
     ndim = input._layout.ndim
     if ndim not in (3, 4):
-        raise RuntimeError("Expected 3D or 4D (batch mode) tensor with possibly 0 batch size and other non-zero dimensions for input, but "
-                           f"got: {list(input._layout.shape)}")
+        raise RuntimeError(
+            "Expected 3D or 4D (batch mode) tensor with possibly 0 batch size and other non-zero dimensions for input, but "
+            f"got: {list(input._layout.shape)}"
+        )
     arguments = [_hashable(v) for v in (kernel_size, dilation, padding, stride)]
     return _im2col(input, *arguments) if ndim == 4 else _im2col(input.unsqueeze(0), *arguments).squeeze(0)
 
 
-def fold(input: Tensor, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Tensor:
+def fold(
+    input: Tensor, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1
+) -> Tensor:
     """Images (N, C, *output_size) in which overlapping columns (N, C * product of kernel_size, blocks) are summed; undoes `unfold`."""
     ndim = input._layout.ndim
     if ndim not in (2, 3):
-        raise RuntimeError("Expected 2D or 3D (batch mode) tensor for input with possibly 0 batch size and non-zero dimensions for input, "
-                           f"but got: {list(input._layout.shape)}")
+        raise RuntimeError(
+            "Expected 2D or 3D (batch mode) tensor for input with possibly 0 batch size and non-zero dimensions for input, "
+            f"but got: {list(input._layout.shape)}"
+        )
     arguments = [_hashable(v) for v in (output_size, kernel_size, dilation, padding, stride)]
     return _col2im(input, *arguments) if ndim == 3 else _col2im(input.unsqueeze(0), *arguments).squeeze(0)
 
@@ -156,12 +208,16 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
     """(*, C * r * r, H, W) as (*, C, H * r, W * r)."""
     shape, r = input._layout.shape, upscale_factor
     if len(shape) < 3:
-        raise RuntimeError(f"pixel_shuffle expects input to have at least 3 dimensions, but got input with {len(shape)} dimension(s)")
+        raise RuntimeError(
+            f"pixel_shuffle expects input to have at least 3 dimensions, but got input with {len(shape)} dimension(s)"
+        )
     if r <= 0:
         raise RuntimeError(f"pixel_shuffle expects a positive upscale_factor, but got {r}")
     if shape[-3] % (r * r):
-        raise RuntimeError("pixel_shuffle expects its input's 'channel' dimension to be divisible by the square of upscale_factor, but "
-                           f"input.size(-3)={shape[-3]} is not divisible by {r * r}")
+        raise RuntimeError(
+            "pixel_shuffle expects its input's 'channel' dimension to be divisible by the square of upscale_factor, but "
+            f"input.size(-3)={shape[-3]} is not divisible by {r * r}"
+        )
     lead, (c, h, w) = shape[:-3], shape[-3:]
     n = len(lead)
     parts = input.reshape((*lead, c // (r * r), r, r, h, w)).permute(*range(n), n, n + 3, n + 1, n + 4, n + 2)
@@ -178,13 +234,17 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     """(*, C, H * r, W * r) as (*, C * r * r, H, W)."""
     shape, r = input._layout.shape, downscale_factor
     if len(shape) < 3:
-        raise RuntimeError(f"pixel_unshuffle expects input to have at least 3 dimensions, but got input with {len(shape)} dimension(s)")
+        raise RuntimeError(
+            f"pixel_unshuffle expects input to have at least 3 dimensions, but got input with {len(shape)} dimension(s)"
+        )
     if r <= 0:
         raise RuntimeError(f"pixel_unshuffle expects a positive downscale_factor, but got {r}")
     for name, at in (("height", -2), ("width", -1)):
         if shape[at] % r:
-            raise RuntimeError(f"pixel_unshuffle expects {name} to be divisible by downscale_factor, but input.size({at})={shape[at]} is "
-                               f"not divisible by {r}")
+            raise RuntimeError(
+                f"pixel_unshuffle expects {name} to be divisible by downscale_factor, but input.size({at})={shape[at]} is "
+                f"not divisible by {r}"
+            )
     lead, (c, h, w) = shape[:-3], shape[-3:]
     n = len(lead)
     parts = input.reshape((*lead, c, h // r, r, w // r, r)).permute(*range(n), n, n + 2, n + 4, n + 1, n + 3)
@@ -211,7 +271,9 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
     if groups <= 0:
         raise RuntimeError(f"Number of groups to divide channels in must be positive. Value of groups:{groups}")
     if shape[1] % groups:
-        raise RuntimeError(f"Number of channels must be divisible by groups. Got {shape[1]} channels and {groups} groups.")
+        raise RuntimeError(
+            f"Number of channels must be divisible by groups. Got {shape[1]} channels and {groups} groups."
+        )
     return _shuffled(input, groups)
 
 

@@ -6,7 +6,8 @@ Stands on codegen.move and core.tensor; used by ops.index, ops.scatter, ops.embe
 
 from __future__ import annotations
 
-from typing import Any, Callable, Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from flambeau.base.dtype import int32, int64
 from flambeau.base.layout import Layout, register_cache
@@ -65,7 +66,9 @@ def rows(dim: int, layout: Layout, index: Layout, other: Layout, slots: tuple[in
     step = index.strides[0] if index.ndim else 0
     own = tuple(step if d == dim else 0 for d in range(layout.ndim))
     i = Index(Buffer(slots[2], 0, own), INDEX_TYPES[index.dtype], layout.strides[dim], layout.shape[dim])
-    return Move(layout.dtype, sizes, Buffer(slots[0], 0, place), Buffer(slots[1], 0, other.strides), (i,), write, combine, wraps)
+    return Move(
+        layout.dtype, sizes, Buffer(slots[0], 0, place), Buffer(slots[1], 0, other.strides), (i,), write, combine, wraps
+    )
 
 
 __all__ = ["INDEX_TYPES", "KernelCheck", "along", "first_bad", "make_plan", "plans", "rows"]

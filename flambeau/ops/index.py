@@ -6,7 +6,8 @@ Stands on ops.gathering (kernels that move elements through index tensors) and c
 from __future__ import annotations
 
 import warnings
-from typing import Any, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 from flambeau.base import geometry
 from flambeau.base.dtype import bool_, iinfo, int32, int64, uint8
@@ -79,10 +80,15 @@ def _index(input: Tensor, indices: Sequence[Any]) -> Tensor:
         layout = input._layout
         sizes, strides, _, found = _selection(layout, indices)
         shape = tuple(sizes)
-        order = geometry.elementwise_strides(shape, [(shape, tuple(strides)), *[(shape, i.buffer.strides) for i in found]])
+        order = geometry.elementwise_strides(
+            shape, [(shape, tuple(strides)), *[(shape, i.buffer.strides) for i in found]]
+        )
         out = Layout.of(shape, order, layout.dtype, layout.device)
-        launch = plans[key] = make_plan([Move(layout.dtype, tuple(sizes), Buffer(1, 0, tuple(strides)),
-                                              Buffer(0, 0, out.strides), found)], [out], [layout, *[i._layout for i in given]])
+        launch = plans[key] = make_plan(
+            [Move(layout.dtype, tuple(sizes), Buffer(1, 0, tuple(strides)), Buffer(0, 0, out.strides), found)],
+            [out],
+            [layout, *[i._layout for i in given]],
+        )
     try:
         return launch(None, input, *given)
     except KernelCheck:
@@ -143,11 +149,15 @@ def _index_put(input: Tensor, indices: Sequence[Any], values: Tensor, accumulate
     layout, other = input._layout, values._layout
     if other.dtype is not layout.dtype:
         indexing.broadcast_indices(indices)
-        raise RuntimeError("Index put requires the source and destination dtypes match, got "
-                           f"{layout.dtype.scalar_name} for the destination and {other.dtype.scalar_name} for the source.")
+        raise RuntimeError(
+            "Index put requires the source and destination dtypes match, got "
+            f"{layout.dtype.scalar_name} for the destination and {other.dtype.scalar_name} for the source."
+        )
     if values._storage is input._storage:
         values = clone_raw(values)
         other = values._layout
+    if any([i is not None and i._storage is input._storage for i in indices]):
+        indices = [None if i is None else clone_raw(i) for i in indices]
     key = ("index_put", layout, other, bool(accumulate), *[None if i is None else i._layout for i in indices])
     launch = plans.get(key)
     given = [i for i in indices if i is not None]
@@ -158,11 +168,26 @@ def _index_put(input: Tensor, indices: Sequence[Any], values: Tensor, accumulate
         while len(own) > len(shape) and own[0] == 1:
             own = own[1:]
         if len(own) > len(shape) or any(a != b and a != 1 for a, b in zip(reversed(own), reversed(shape))):
-            raise RuntimeError(f"shape mismatch: value tensor of shape {list(other.shape)} cannot be broadcast to indexing result "
-                               f"of shape {list(shape)}")
+            raise RuntimeError(
+                f"shape mismatch: value tensor of shape {list(other.shape)} cannot be broadcast to indexing result "
+                f"of shape {list(shape)}"
+            )
         spread = geometry.broadcast_strides(own, other.strides[len(other.shape) - len(own):], shape)
-        launch = plans[key] = make_plan([Move(layout.dtype, shape, Buffer(0, 0, tuple(strides)), Buffer(1, 0, spread), found, True,
-                                              "add" if accumulate else None)], [layout], [other, *[i._layout for i in given]])
+        launch = plans[key] = make_plan(
+            [
+                Move(
+                    layout.dtype,
+                    shape,
+                    Buffer(0, 0, tuple(strides)),
+                    Buffer(1, 0, spread),
+                    found,
+                    True,
+                    "add" if accumulate else None,
+                )
+            ],
+            [layout],
+            [other, *[i._layout for i in given]],
+        )
     try:
         launch(input, values, *given)
     except KernelCheck:
@@ -173,7 +198,11 @@ def _index_put(input: Tensor, indices: Sequence[Any], values: Tensor, accumulate
 def _(g, indices, accumulate, layouts, need):
     mine = None
     if need["input"]:
-        mine = g if accumulate else _index_put(g, indices, NAMESPACE["zeros"]((), dtype=g._layout.dtype, device=g._layout.device))
+        mine = (
+            g
+            if accumulate
+            else _index_put(g, indices, NAMESPACE["zeros"]((), dtype=g._layout.dtype, device=g._layout.device))
+        )
     return mine, _index(g, indices) if need["values"] else None
 
 
@@ -184,19 +213,28 @@ def index_put(input: Tensor, indices: Sequence[Any], values: Tensor, accumulate:
 
 def index_put_(input: Tensor, indices: Sequence[Any], values: Tensor, accumulate: bool = False) -> Tensor:
     """Write `values` (broadcast) to input[indices]; accumulate: add them to what is there. Returns the tensor."""
-    if not active.count and (not local.grad or input._node is None and values._node is None) and len(indices) == 1 and \
-            indices[0] is not None:
+    if (
+        not active.count
+        and (not local.grad or (input._node is None and values._node is None))
+        and len(indices) == 1
+        and indices[0] is not None
+    ):
         chosen = indices[0]
         dtype = chosen._layout.dtype
         if dtype in INDEX_TYPES:
             launch = plans.get(("index_put", input._layout, values._layout, bool(accumulate), chosen._layout))
-            if launch is not None and values._storage is not input._storage:
+            if launch is not None and values._storage is not input._storage and chosen._storage is not input._storage:
                 try:
                     launch(input, values, chosen)
                 except KernelCheck:
                     raise _bad_index(input, indices) from None
                 return input
-        elif dtype is bool_ and not accumulate and not values._layout.ndim and values._layout.dtype is input._layout.dtype:
+        elif (
+            dtype is bool_
+            and not accumulate
+            and not values._layout.ndim
+            and values._layout.dtype is input._layout.dtype
+        ):
             lead, shape = chosen._layout.shape, input._layout.shape
             if len(lead) == len(shape):
                 if lead == shape:
@@ -258,10 +296,14 @@ def _(g, dim, index, layouts):
     return zeros.index_add(dim, index, g) if layouts[0].ndim else g.reshape(())
 
 
-def _write_rows(kind: str, input: Tensor, dim: int, index: Tensor, source: Tensor, combine: str | None, wraps: bool = False) -> None:
+def _write_rows(
+    kind: str, input: Tensor, dim: int, index: Tensor, source: Tensor, combine: str | None, wraps: bool = False
+) -> None:
     """Write (or combine) slices of `source` into `input`; source may have stride 0 everywhere."""
     if source._storage is input._storage:
         source = clone_raw(source)
+    if index._storage is input._storage:
+        index = clone_raw(index)
     layout = input._layout
     key = (kind, layout, dim, index._layout, source._layout, combine)
     launch = plans.get(key)
@@ -269,10 +311,15 @@ def _write_rows(kind: str, input: Tensor, dim: int, index: Tensor, source: Tenso
         own, other = (layout, source._layout) if layout.ndim else (
             Layout.of((1,), (1,), layout.dtype, layout.device), Layout.of((1,), (1,), layout.dtype, layout.device))
         if layout.ndim and not source._layout.ndim:
-            shape = tuple(index._layout.numel if d == wrap_dim(dim, layout.ndim) else n for d, n in enumerate(layout.shape))
+            shape = tuple(
+                index._layout.numel if d == wrap_dim(dim, layout.ndim) else n for d, n in enumerate(layout.shape)
+            )
             other = Layout.of(shape, (0,) * layout.ndim, layout.dtype, layout.device)
-        launch = plans[key] = make_plan([rows(wrap_dim(dim, own.ndim), own, index._layout, other, (0, 1, 2), True, combine, wraps)],
-                                        [layout], [source._layout, index._layout])
+        launch = plans[key] = make_plan(
+            [rows(wrap_dim(dim, own.ndim), own, index._layout, other, (0, 1, 2), True, combine, wraps)],
+            [layout],
+            [source._layout, index._layout],
+        )
     launch(input, source, index)
 
 
@@ -280,12 +327,14 @@ def _check_source(name: str, input: Tensor, dim: int, index: Tensor, source: Ten
     mine, theirs = input._layout.shape, source._layout.shape
     if len(mine) and len(theirs) and (len(mine) != len(theirs) or any(
             a != b for d, (a, b) in enumerate(zip(mine, theirs)) if d != dim)):
-        raise RuntimeError(f"{name}_(): Source/destination tensor must have same slice shapes. Destination slice shape: "
-                           f"{' '.join(str(n) for d, n in enumerate(mine) if d != dim)} at dimension {dim} and source slice shape: "
-                           f"{' '.join(str(n) for d, n in enumerate(theirs) if d != dim)} at dimension 0."
-                           if name == "index_copy" else
-                           f"source tensor shape must match self tensor shape, excluding the specified dimension. Got self.shape = "
-                           f"{list(mine)} source.shape = {list(theirs)}")
+        raise RuntimeError(
+            f"{name}_(): Source/destination tensor must have same slice shapes. Destination slice shape: "
+            f"{' '.join(str(n) for d, n in enumerate(mine) if d != dim)} at dimension {dim} and source slice shape: "
+            f"{' '.join(str(n) for d, n in enumerate(theirs) if d != dim)} at dimension 0."
+            if name == "index_copy"
+            else f"source tensor shape must match self tensor shape, excluding the specified dimension. Got self.shape = "
+            f"{list(mine)} source.shape = {list(theirs)}"
+        )
 
 
 @mutating()
@@ -293,17 +342,23 @@ def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
     """input with alpha * (slices of `source` along `dim`) added at the positions `index` (a vector; repeats add up)."""
     at = wrap_dim(dim, input._layout.ndim)
     if index._layout.ndim > 1:
-        raise IndexError("index_add_(): Index is supposed to be a vector, but got dim: "
-                         f"{index._layout.ndim} with type: {index._layout.dtype.scalar_name} and size: {list(index._layout.shape)}")
+        raise IndexError(
+            "index_add_(): Index is supposed to be a vector, but got dim: "
+            f"{index._layout.ndim} with type: {index._layout.dtype.scalar_name} and size: {list(index._layout.shape)}"
+        )
     if index._layout.dtype not in INDEX_TYPES:
-        raise RuntimeError("index_add_(): Expected dtype int32/int64 for index but got: " + index._layout.dtype.scalar_name)
+        raise RuntimeError(
+            "index_add_(): Expected dtype int32/int64 for index but got: " + index._layout.dtype.scalar_name
+        )
     if source._layout.dtype is not input._layout.dtype:
         raise RuntimeError(f"index_add_(): self ({input._layout.dtype.scalar_name}) and source "
                            f"({source._layout.dtype.scalar_name}) must have the same scalar type")
     count = source._layout.shape[at] if source._layout.ndim else 1
     if index._layout.numel != count:
-        raise RuntimeError(f"index_add_(): Number of indices ({index._layout.numel}) should be equal to source.size(dim): "
-                           f"({count}), for dim: {at}")
+        raise RuntimeError(
+            f"index_add_(): Number of indices ({index._layout.numel}) should be equal to source.size(dim): "
+            f"({count}), for dim: {at}"
+        )
     _check_source("index_add", input, at, index, source)
     if alpha != 1:
         source = source * alpha
@@ -311,7 +366,9 @@ def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
         _write_rows("index_add", input, at, index, source, "add")
     except KernelCheck:
         extent = input._layout.shape[at] if input._layout.ndim else 1
-        raise RuntimeError(f"index {first_bad(index, extent, False)} is out of bounds for dimension {at} with size {extent}") from None
+        raise RuntimeError(
+            f"index {first_bad(index, extent, False)} is out of bounds for dimension {at} with size {extent}"
+        ) from None
 
 
 @index_add.vjp
@@ -333,20 +390,26 @@ def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> None:
     if index._layout.ndim > 1:
         raise IndexError(f"index_copy_(): Index should have dimension 1 or 0 (got {index._layout.ndim})")
     if index._layout.dtype is not int64:
-        raise RuntimeError(f"index_copy_(): Expected a long tensor for index, but got {index._layout.dtype.scalar_name}")
+        raise RuntimeError(
+            f"index_copy_(): Expected a long tensor for index, but got {index._layout.dtype.scalar_name}"
+        )
     if source._layout.dtype is not input._layout.dtype:
         raise RuntimeError("index_copy_(): self and source expected to have the same dtype, but got (self) "
                            f"{input._layout.dtype.scalar_name} and (source) {source._layout.dtype.scalar_name}")
     count = source._layout.shape[at] if source._layout.ndim else 1
     if index._layout.numel != count:
-        raise IndexError(f"index_copy_(): Number of indices ({index._layout.numel}) should be equal to source.size(dim) ({count})")
+        raise IndexError(
+            f"index_copy_(): Number of indices ({index._layout.numel}) should be equal to source.size(dim) ({count})"
+        )
     _check_source("index_copy", input, at, index, source)
     try:
         _write_rows("index_copy", input, at, index, source, None)
     except KernelCheck:
         extent = input._layout.shape[at] if input._layout.ndim else 1
-        raise IndexError(f"index_copy_(): index {first_bad(index, extent, False)} is out of bounds for dimension {at} with size "
-                         f"{extent}") from None
+        raise IndexError(
+            f"index_copy_(): index {first_bad(index, extent, False)} is out of bounds for dimension {at} with size "
+            f"{extent}"
+        ) from None
 
 
 @index_copy.vjp
@@ -359,7 +422,9 @@ def _(g, dim, index, need, layouts):
     return g.index_fill(dim, index, 0) if need["input"] else None, None, source
 
 
-@mutating(out=False, keep_order=True, node=lambda arguments: f"IndexFillBackward{int(isinstance(arguments[3], Tensor))}")
+@mutating(
+    out=False, keep_order=True, node=lambda arguments: f"IndexFillBackward{int(isinstance(arguments[3], Tensor))}"
+)
 def index_fill(input: Tensor, dim: int, index: Tensor, value: Operand) -> None:  # noqa: F821
     """input with the slices along `dim` at the positions `index` (an int64 vector) filled with `value`."""
     at = wrap_dim(dim, input._layout.ndim)
@@ -378,7 +443,9 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Operand) -> None: 
         _write_rows("index_fill", input, at, index, value, None, True)
     except KernelCheck:
         extent = input._layout.shape[at] if input._layout.ndim else 1
-        raise IndexError(f"index {first_bad(index, extent, True)} is out of bounds for dimension {at} with size {extent}") from None
+        raise IndexError(
+            f"index {first_bad(index, extent, True)} is out of bounds for dimension {at} with size {extent}"
+        ) from None
 
 
 @index_fill.vjp
@@ -406,13 +473,24 @@ def filling(value: Any, dtype: Any, device: Any) -> Tensor:
     return made
 
 
-_C_NAMES = {"float32": "float", "float64": "double", "int64": "int64_t", "int32": "int", "int16": "int16_t", "int8": "int8_t",
-            "uint8": "uint8_t", "float16": "at::Half", "bfloat16": "at::BFloat16"}
+_C_NAMES = {
+    "float32": "float",
+    "float64": "double",
+    "int64": "int64_t",
+    "int32": "int",
+    "int16": "int16_t",
+    "int8": "int8_t",
+    "uint8": "uint8_t",
+    "float16": "at::Half",
+    "bfloat16": "at::BFloat16",
+}
 _warned: set[str] = set()
 
 
 @mutating(node="IndexReduceBackward0")
-def index_reduce(input: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, *, include_self: bool = True) -> None:
+def index_reduce(
+    input: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, *, include_self: bool = True
+) -> None:
     """Slices of `source` along `dim` reduced (prod, mean, amax, amin) into the positions `index` of input."""
     if "index_reduce" not in _warned:
         _warned.add("index_reduce")
@@ -505,16 +583,25 @@ def take(input: Tensor, index: Tensor) -> Tensor:
         layout = input._layout
         if not layout.numel and index._layout.numel:
             raise IndexError("take(): tried to take from an empty tensor")
-        out = Layout.of(index._layout.shape, geometry.preserved_strides(index._layout.shape, index._layout.strides), layout.dtype,
-                        layout.device)
+        out = Layout.of(
+            index._layout.shape,
+            geometry.preserved_strides(index._layout.shape, index._layout.strides),
+            layout.dtype,
+            layout.device,
+        )
         i = Index(Buffer(2, 0, index._layout.strides), "i64", _flat(layout)[0], layout.numel)
-        launch = plans[key] = make_plan([Move(layout.dtype, out.shape, Buffer(1, 0, (0,) * out.ndim), Buffer(0, 0, out.strides), (i,))],
-                                        [out], [layout, index._layout])
+        launch = plans[key] = make_plan(
+            [Move(layout.dtype, out.shape, Buffer(1, 0, (0,) * out.ndim), Buffer(0, 0, out.strides), (i,))],
+            [out],
+            [layout, index._layout],
+        )
     try:
         return launch(None, input, index)
     except KernelCheck:
         n = input._layout.numel
-        raise IndexError(f"out of range: tried to access index {first_bad(index, n, True)} on a tensor of {n} elements.") from None
+        raise IndexError(
+            f"out of range: tried to access index {first_bad(index, n, True)} on a tensor of {n} elements."
+        ) from None
 
 
 @take.vjp
@@ -532,8 +619,10 @@ def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) 
         raise RuntimeError("put_(): self and source expected to have the same dtype, but got self.dtype = "
                            f"{layout.dtype.scalar_name} and source.dtype = {source._layout.dtype.scalar_name}")
     if index._layout.numel != source._layout.numel:
-        raise IndexError("put_(): Expected source and index to have the same number of elements, but got source.numel() = "
-                         f"{source._layout.numel}, index.numel() = {index._layout.numel}")
+        raise IndexError(
+            "put_(): Expected source and index to have the same number of elements, but got source.numel() = "
+            f"{source._layout.numel}, index.numel() = {index._layout.numel}"
+        )
     if not layout.numel and index._layout.numel:
         raise IndexError("put_(): tried to put elements into an empty tensor")
     step = _flat(layout)
@@ -545,18 +634,35 @@ def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) 
     source = source.detach().reshape(index._layout.shape)
     if source._storage is input._storage:
         source = clone_raw(source)
+    if index._storage is input._storage:
+        index = clone_raw(index)
     key = ("put", layout, index._layout, source._layout, bool(accumulate))
     launch = plans.get(key)
     if launch is None:
         i = Index(Buffer(2, 0, index._layout.strides), "i64", step[0], layout.numel)
         zeros = (0,) * index._layout.ndim
-        launch = plans[key] = make_plan([Move(layout.dtype, index._layout.shape, Buffer(0, 0, zeros), Buffer(1, 0, source._layout.strides),
-                                              (i,), True, "add" if accumulate else None)], [layout], [source._layout, index._layout])
+        launch = plans[key] = make_plan(
+            [
+                Move(
+                    layout.dtype,
+                    index._layout.shape,
+                    Buffer(0, 0, zeros),
+                    Buffer(1, 0, source._layout.strides),
+                    (i,),
+                    True,
+                    "add" if accumulate else None,
+                )
+            ],
+            [layout],
+            [source._layout, index._layout],
+        )
     try:
         launch(input, source, index)
     except KernelCheck:
         n = layout.numel
-        raise IndexError(f"out of range: tried to access index {first_bad(index, n, True)} on a tensor of {n} elements.") from None
+        raise IndexError(
+            f"out of range: tried to access index {first_bad(index, n, True)} on a tensor of {n} elements."
+        ) from None
 
 
 @put.vjp
@@ -572,16 +678,22 @@ def _(g, index, accumulate, need, layouts):
 def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
     """gather with broadcasting of `input` and `indices` in the other dimensions; without dim, positions in the flattened input."""
     if indices._layout.dtype not in INDEX_TYPES:
-        raise RuntimeError(f"torch.take_along_dim(): dtype of indices should be Long but got {indices._layout.dtype.scalar_name}")
+        raise RuntimeError(
+            f"torch.take_along_dim(): dtype of indices should be Long but got {indices._layout.dtype.scalar_name}"
+        )
     if dim is None:
         return input.reshape(-1).gather(0, indices.reshape(-1))
     if input._layout.ndim != indices._layout.ndim:
-        raise RuntimeError("torch.take_along_dim(): input and indices should have the same number of dimensions, but got "
-                           f"{input._layout.ndim} dimensions for input, and {indices._layout.ndim} dimensions for indices")
+        raise RuntimeError(
+            "torch.take_along_dim(): input and indices should have the same number of dimensions, but got "
+            f"{input._layout.ndim} dimensions for input, and {indices._layout.ndim} dimensions for indices"
+        )
     at = wrap_dim(dim, input._layout.ndim)
     mine, theirs = list(input._layout.shape), list(indices._layout.shape)
     own, chosen = mine[at], theirs[at]
     indices = NAMESPACE["where"](indices < 0, indices + own, indices)
     mine[at] = theirs[at] = 1
     shape = list(geometry.broadcast(tuple(mine), tuple(theirs)))
-    return input.expand(*shape[:at], own, *shape[at + 1:]).gather(at, indices.expand(*shape[:at], chosen, *shape[at + 1:]))
+    return input.expand(*shape[:at], own, *shape[at + 1 :]).gather(
+        at, indices.expand(*shape[:at], chosen, *shape[at + 1 :])
+    )

@@ -251,7 +251,8 @@ def get_device(self: Tensor) -> int:
 
 @method
 def is_inference(self: Tensor) -> bool:
-    return bool(getattr(self, "_inference", False))
+    """Whether the memory of this tensor was allocated in inference mode."""
+    return bool(self._storage.inference)
 
 
 @method

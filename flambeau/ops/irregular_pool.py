@@ -14,14 +14,14 @@ from flambeau.base.dtype import int64
 from flambeau.base.layout import Layout, register_cache
 from flambeau.codegen import pool as kernels
 from flambeau.codegen.launch import KernelCheck
-from flambeau.core import create, modes
+from flambeau.core import create
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.tensor import Tensor
 from flambeau.ops import windows
 from flambeau.ops.pool import (
-    INDEX, avg_pool1d, avg_pool2d, avg_pool3d, gather_planes, kind_for, launcher, max_pool1d, max_pool2d, max_pool3d, maximum_found,
-    maximum_found_at, scatter_planes)
+    INDEX, avg_pool1d, avg_pool2d, avg_pool3d, gather_planes, kind_for, launcher, max_pool1d, max_pool2d, max_pool3d, recorded,
+    scatter_planes)
 
 _plans: dict[Any, Callable] = register_cache({})
 AXES = {2: ("height", "width"), 3: ("time", "height", "width")}
@@ -98,17 +98,7 @@ def _fractional(dims: int, input: Tensor, kernel_size: Any, output_size: Any, ou
     for axis, count, taps, size in zip(AXES[dims], counts, kernel, layout.shape[-dims:]):
         if count + taps - 1 > size:
             raise RuntimeError(f"{name}{'_out' if dims == 3 else ''}(): pool {axis} {taps} too large relative to input {axis} {size}")
-    recording = input._node is not None and modes.local.grad
-    if recording and layout.ndim == dims + 1:
-        made = _fractional(dims, input.unsqueeze(0), kernel, counts, None, return_indices, samples)
-        return tuple(x.squeeze(0) for x in made) if return_indices else made.squeeze(0)
-    value, index = _fractional_forward(input, counts, kernel, samples)
-    if recording:
-        node = f"FractionalMaxPool{dims}DBackward0"
-        if return_indices:
-            return maximum_found_at(input, value, index, node)
-        return maximum_found(input, value, index, node)
-    return (value, index) if return_indices else value
+    return recorded(input, _fractional_forward(input, counts, kernel, samples), return_indices, "FractionalMaxPool", dims)
 
 
 @composite(method=False, function=False)
@@ -146,23 +136,17 @@ def fractional_max_pool3d_with_indices(input: Tensor, kernel_size: Any, output_s
 def unpool(input: Tensor, indices: Tensor, sizes: tuple[int, ...]) -> Tensor:
     """Planes of zeros of size `sizes` with the input's values at their indices."""
     dims = len(sizes)
-    batched = input._layout.ndim == dims + 2
-    values, places = (input, indices) if batched else (input.unsqueeze(0), indices.unsqueeze(0))
-    image = windows.result_layout(values._layout, dims, sizes)
     try:
-        made = scatter_planes(values, places, image, False)
+        return scatter_planes(input, indices, windows.result_layout(input._layout, dims, sizes), dims, False)
     except KernelCheck as check:
         code = check.args[0]
         raise RuntimeError(f"Found an invalid max index: {code - 1 if code > 0 else code} (output volumes are of size "
                            f"{'x'.join(map(str, sizes))})") from None
-    return made if batched else made.squeeze(0)
 
 
 @unpool.vjp
 def _(g, indices, sizes):
-    if g._layout.ndim == len(sizes) + 2:
-        return gather_planes(g, indices)
-    return gather_planes(g.unsqueeze(0), indices.unsqueeze(0)).squeeze(0)
+    return gather_planes(g, indices, len(sizes))
 
 
 def _unpool(input: Tensor, indices: Tensor, sizes: list[int], dims: int) -> Tensor:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from typing import Any, Callable, Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -90,11 +91,15 @@ def _cat_plan(tensors: list[Tensor], dim: int) -> tuple[Callable, list[Tensor]]:
             raise RuntimeError(f"Tensors must have same number of dimensions: got {lead.ndim} and {layout.ndim}")
         for d, (a, b) in enumerate(zip(lead.shape, layout.shape)):
             if d != at and a != b:
-                raise RuntimeError(f"Sizes of tensors must match except in dimension {at}. Expected size {a} but got size {b} for "
-                                   f"tensor number {i} in the list.")
+                raise RuntimeError(
+                    f"Sizes of tensors must match except in dimension {at}. Expected size {a} but got size {b} for "
+                    f"tensor number {i} in the list."
+                )
         total += layout.shape[at]
     shape = tuple(total if d == at else n for d, n in enumerate(lead.shape))
-    if lead.ndim in (4, 5) and all(geometry.suggests_channels_last(x.shape, x.strides) for x in layouts if x.ndim == lead.ndim):
+    if lead.ndim in (4, 5) and all(
+        geometry.suggests_channels_last(x.shape, x.strides) for x in layouts if x.ndim == lead.ndim
+    ):
         out = Layout.of(shape, geometry.channels_last_strides(shape), lead.dtype, device)
     else:
         out = Layout.contiguous(shape, lead.dtype, device)
@@ -103,8 +108,14 @@ def _cat_plan(tensors: list[Tensor], dim: int) -> tuple[Callable, list[Tensor]]:
     for i, layout in enumerate(layouts):
         sizes = layout.shape if layout.ndim == lead.ndim else (0,)
         strides = out.strides if layout.ndim == lead.ndim else (0,)
-        moves.append((Move(layout.dtype, sizes, Buffer(1 + i, 0, layout.strides), Buffer(0, offset * out.strides[at], strides)),
-                      layout))
+        moves.append(
+            (
+                Move(
+                    layout.dtype, sizes, Buffer(1 + i, 0, layout.strides), Buffer(0, offset * out.strides[at], strides)
+                ),
+                layout,
+            )
+        )
         if layout.ndim == lead.ndim and tuple(layout.shape) != (0,):
             offset += layout.shape[at]
     return _in_groups(out, moves)
@@ -128,7 +139,13 @@ def _cat(tensors: Tensors, dim: int, sizes: tuple[int, ...]) -> Tensor:
 def _(g, dim, sizes, need):
     made, at = [], 0
     for size, wanted in zip(sizes, need["tensors"]):
-        made.append(None if not wanted else g.narrow(dim, at, size) if size >= 0 else NAMESPACE["zeros"]((0,), dtype=g._layout.dtype))
+        made.append(
+            None
+            if not wanted
+            else g.narrow(dim, at, size)
+            if size >= 0
+            else NAMESPACE["zeros"]((0,), dtype=g._layout.dtype)
+        )
         at += max(size, 0)
     return (made,)
 
@@ -167,7 +184,9 @@ def _cat_checked(tensors: Any, dim: int, out: Tensor | None) -> Tensor:
     if not given:
         raise ValueError("torch.cat(): expected a non-empty list of Tensors")
     if isinstance(dim, str):
-        raise NotImplementedError("cat along a named dimension: named tensors are not supported; pass the number of the dimension")
+        raise NotImplementedError(
+            "cat along a named dimension: named tensors are not supported; pass the number of the dimension"
+        )
     return _cat(given, dim, _sizes(given, dim), out=out)
 
 
@@ -186,16 +205,26 @@ def _stack(tensors: Tensors, dim: int = 0) -> Tensor:
         first = given[0]._layout
         for i, x in enumerate(given):
             if tuple(x._layout.shape) != tuple(first.shape):
-                raise RuntimeError(f"stack expects each tensor to be equal size, but got {list(first.shape)} at entry 0 and "
-                                   f"{list(x._layout.shape)} at entry {i}")
+                raise RuntimeError(
+                    f"stack expects each tensor to be equal size, but got {list(first.shape)} at entry 0 and "
+                    f"{list(x._layout.shape)} at entry {i}"
+                )
         at = wrap_dim(dim, first.ndim + 1)
         common_device([x._layout for x in given])
         given = _converted(given)
         dtype = given[0]._layout.dtype
         out = Layout.contiguous((*first.shape[:at], len(given), *first.shape[at:]), dtype, first.device)
         own = (*out.strides[:at], *out.strides[at + 1:])
-        launch = _in_groups(out, [(Move(dtype, first.shape, Buffer(1 + i, 0, x._layout.strides), Buffer(0, i * out.strides[at], own)),
-                                   x._layout) for i, x in enumerate(given)])
+        launch = _in_groups(
+            out,
+            [
+                (
+                    Move(dtype, first.shape, Buffer(1 + i, 0, x._layout.strides), Buffer(0, i * out.strides[at], own)),
+                    x._layout,
+                )
+                for i, x in enumerate(given)
+            ],
+        )
         if all(x is y for x, y in zip(tensors, given)):
             _plans[key] = launch
     return launch(None, *given)
@@ -271,13 +300,17 @@ def dstack(tensors: Tensors) -> Tensor:
 @composite(method=False, out=True)
 def column_stack(tensors: Tensors) -> Tensor:
     """cat along the second dimension, vectors as columns."""
-    return hstack(_raised("column_stack", tensors, lambda x: x.reshape(x._layout.numel, 1) if x._layout.ndim <= 1 else x))
+    return hstack(
+        _raised("column_stack", tensors, lambda x: x.reshape(x._layout.numel, 1) if x._layout.ndim <= 1 else x)
+    )
 
 
 # ---------------------------------------------------------------- one tensor rearranged
 
 
-def _moved(kind: str, input: Tensor, arguments: tuple, describe: Callable[[Layout], tuple[Layout, list[Move]]]) -> Tensor:
+def _moved(
+    kind: str, input: Tensor, arguments: tuple, describe: Callable[[Layout], tuple[Layout, list[Move]]]
+) -> Tensor:
     """Run the moves that describe(layout) gives, keeping the plan by (kind, layout, arguments)."""
     key = (kind, input._layout, arguments)
     launch = _plans.get(key)
@@ -288,7 +321,9 @@ def _moved(kind: str, input: Tensor, arguments: tuple, describe: Callable[[Layou
 
 
 def _like(layout: Layout) -> Layout:
-    return Layout.of(layout.shape, geometry.preserved_strides(layout.shape, layout.strides), layout.dtype, layout.device)
+    return Layout.of(
+        layout.shape, geometry.preserved_strides(layout.shape, layout.strides), layout.dtype, layout.device
+    )
 
 
 @operator(name="flip")
@@ -356,7 +391,9 @@ def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
             raise RuntimeError(f"shifts and dimensions must align. shifts: {len(steps)}, dims:0")
         whole = contiguous(tensor_from(input._storage, input._offset, input._layout))
         layout = whole._layout
-        flat = tensor_from(whole._storage, whole._offset, Layout.contiguous((layout.numel,), layout.dtype, layout.device))
+        flat = tensor_from(
+            whole._storage, whole._offset, Layout.contiguous((layout.numel,), layout.dtype, layout.device)
+        )
         made = _rolled(flat, steps, (0,))
         return tensor_from(made._storage, 0, layout)
     if len(steps) != len(along):
@@ -376,7 +413,10 @@ def _rolled(input: Tensor, steps: tuple[int, ...], along: tuple[int, ...]) -> Te
             parts = [(n - k, 0, k), (k, n - k, 0)] if k else [(n, 0, 0)]
             pieces = [((*sizes, size), a + start * layout.strides[d], b + to * out.strides[d])
                       for sizes, a, b in pieces for size, start, to in parts]
-        return out, [Move(layout.dtype, sizes, Buffer(1, a, layout.strides), Buffer(0, b, out.strides)) for sizes, a, b in pieces]
+        return out, [
+            Move(layout.dtype, sizes, Buffer(1, a, layout.strides), Buffer(0, b, out.strides)) for sizes, a, b in pieces
+        ]
+
     return _moved("roll", input, (steps, along), describe)
 
 
@@ -391,7 +431,9 @@ def _repeat(input: Tensor, repeats: tuple[int, ...]) -> Tensor:
     def describe(layout: Layout) -> tuple[Layout, list[Move]]:
         new = len(repeats) - layout.ndim
         if new < 0:
-            raise RuntimeError("Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor")
+            raise RuntimeError(
+                "Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor"
+            )
         if any(r < 0 for r in repeats):
             raise RuntimeError(f"Trying to create tensor with negative dimension {min(repeats)}: {list(repeats)}")
         shape = (*[1] * new, *layout.shape)
@@ -437,7 +479,9 @@ _method_with_sizes("tile", "dims", _tile)
 
 
 @composite()
-def repeat_interleave(input: Tensor, repeats: Any = None, dim: int | None = None, *, output_size: int | None = None) -> Tensor:
+def repeat_interleave(
+    input: Tensor, repeats: Any = None, dim: int | None = None, *, output_size: int | None = None
+) -> Tensor:
     """Each element (slice along `dim`) repeated `repeats` times (a number, or a count for each); without dim: flattened.
 
     repeat_interleave(repeats) gives the positions that these counts name.
@@ -514,7 +558,9 @@ def _triangle(input: Tensor, diagonal: int, lower: bool) -> Tensor:
         if layout.device.type == "meta":
             return Tensor.new_empty(input, layout.shape)
         out = Layout.contiguous(layout.shape, layout.dtype, layout.device)
-        launch = _plans[key] = triangle_plan(layout, out, (count, layout.shape[-2] * layout.shape[-1], step[0]), lower, int(diagonal))
+        launch = _plans[key] = triangle_plan(
+            layout, out, (count, layout.shape[-2] * layout.shape[-1], step[0]), lower, int(diagonal)
+        )
     return launch(None, input)
 
 
@@ -549,8 +595,11 @@ def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -
         raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
     n = layout.shape[-1] + abs(offset)
     rest = iter(layout.shape[:-1])
-    made = NAMESPACE["zeros"](tuple(n if d in (a, b) else next(rest) for d in range(layout.ndim + 1)), dtype=layout.dtype,
-                              device=layout.device)
+    made = NAMESPACE["zeros"](
+        tuple(n if d in (a, b) else next(rest) for d in range(layout.ndim + 1)),
+        dtype=layout.dtype,
+        device=layout.device,
+    )
     made.diagonal(offset, a, b).copy_(tensor_from(input._storage, input._offset, layout))
     made._storage.version = 0
     return made
@@ -596,7 +645,9 @@ def _fill_diagonal(input: Tensor, fill_value: Any, wrap: bool = False) -> None:
             for start in range(0, shape[0], shape[1] + 1):
                 raw[start:].diagonal().fill_(fill_value)
         return
-    tensor_from(input._storage, input._offset, input._layout).as_strided((size,), (step,), input._offset).fill_(fill_value)
+    tensor_from(input._storage, input._offset, input._layout).as_strided((size,), (step,), input._offset).fill_(
+        fill_value
+    )
 
 
 @_fill_diagonal.vjp
@@ -619,7 +670,9 @@ def block_diag(*tensors: Any) -> Tensor:
         return NAMESPACE["empty"]((1, 0))
     for i, x in enumerate(given):
         if x._layout.ndim > 2:
-            raise RuntimeError(f"torch.block_diag: Input tensors must have 2 or fewer dimensions. Input {i} has {x._layout.ndim} dimensions")
+            raise RuntimeError(
+                f"torch.block_diag: Input tensors must have 2 or fewer dimensions. Input {i} has {x._layout.ndim} dimensions"
+            )
     given = [NAMESPACE["atleast_2d"](x) for x in given]
     dtype = given[0]._layout.dtype
     for x in given:

@@ -49,14 +49,15 @@ def lu(a: np.ndarray, pivot: bool = True) -> tuple[np.ndarray, np.ndarray, np.nd
                 made[:, j + 1:, j] /= divisor[:, None]
                 made[:, j + 1:, j + 1:stop] -= made[:, j + 1:, j, None] * made[:, j, None, j + 1:stop]
             if stop < n:
-                made[:, start:stop, stop:] = solve_triangular(made[:, start:stop, start:stop], made[:, start:stop, stop:], False, True)
+                corner = made[:, start:stop, start:stop]
+                made[:, start:stop, stop:] = solve_triangular(corner, made[:, start:stop, stop:], False, True)
                 made[:, stop:, stop:] -= made[:, stop:, start:stop] @ made[:, start:stop, stop:]
     return made.reshape(a.shape), pivots.reshape(*a.shape[:-2], k), info.reshape(a.shape[:-2])
 
 
 def permutation(pivots: np.ndarray, m: int) -> np.ndarray:
     """The order of rows after the swaps that `pivots` (counted from one) tell."""
-    flat = pivots.reshape(-1, pivots.shape[-1]) if pivots.size else np.zeros((int(np.prod(pivots.shape[:-1], dtype=np.int64)), 0), np.int32)
+    flat = pivots.reshape(int(np.prod(pivots.shape[:-1], dtype=np.int64)), pivots.shape[-1])
     order = np.tile(np.arange(m), (flat.shape[0], 1))
     every = np.arange(flat.shape[0])
     for j in range(flat.shape[1]):
@@ -114,7 +115,8 @@ def exponential(a: np.ndarray) -> np.ndarray:
     n = x.shape[-1]
     sizes = np.abs(x).sum(-2).max(-1) if n else np.zeros(len(x))
     with np.errstate(all="ignore"):
-        doublings = np.where(np.isfinite(sizes) & (sizes > 5.37), np.ceil(np.log2(np.maximum(sizes, 1e-300) / 5.37)), 0).astype(int)
+        large = np.isfinite(sizes) & (sizes > 5.37)
+        doublings = np.where(large, np.ceil(np.log2(np.where(large, sizes, 5.37) / 5.37)), 0).astype(int)
         x = x / (2.0 ** doublings)[:, None, None]
         b = (64764752532480000., 32382376266240000., 7771770303897600., 1187353796428800., 129060195264000., 10559470521600.,
              670442572800., 33522128640., 1323241920., 40840800., 960960., 16380., 182., 1.)

@@ -189,6 +189,11 @@ def linalg_lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True,
     if LU._layout.dtype is not B._layout.dtype:
         raise RuntimeError("linalg.lu_solve: Expected LU and B to have the same dtype, but found LU of type "
                            f"{LU._layout.dtype.scalar_name} and B of type {B._layout.dtype.scalar_name} instead")
+    n, (rows, columns) = LU._layout.shape[-1], B._layout.shape[-2:]
+    if n != (rows if left else columns):
+        shapes = f"({n}x{n} and {rows}x{columns})" if left else f"({rows}x{columns} and {n}x{n})"
+        raise RuntimeError("linalg.lu_solve: Incompatible shapes of A and B for the equation "
+                           f"{'AX = B' if left else 'XA = B'} {shapes}")
     P = permutation_matrix(pivots, LU)
     if not left:
         # X A = B is A^H X^H = B^H
@@ -224,7 +229,7 @@ def linalg_inv_ex(A: Tensor, *, check_errors: bool = False):
     except np.linalg.LinAlgError:
         made, info = _solve_arrays(a, np.eye(a.shape[-1], dtype=a.dtype))
     if check_errors and info.any():
-        raise refused("torch.linalg.inv_ex", info, _NO_INVERSE)
+        raise refused("linalg.inv_ex", info, _NO_INVERSE)
     return returns.linalg_inv_ex((copy_array(made), copy_array(np.asarray(info))))
 
 
@@ -285,7 +290,7 @@ def _pinv_gradient(g: Tensor, P: Tensor, A: Tensor) -> Tensor:
     return made + second - matmul(matmul(second, P), A)
 
 
-def _tolerances(name: str, A: Tensor, atol: Any, rtol: Any, largest: Any) -> np.ndarray:
+def _tolerances(A: Tensor, atol: Any, rtol: Any, largest: Any) -> np.ndarray:
     """max(atol, rtol * largest); rtol is max(m, n) * eps unless one of them is given."""
     def array(x: Any) -> Any:
         return values_of(x) if isinstance(x, Tensor) else x
@@ -307,15 +312,19 @@ def _largest(A: Tensor, hermitian: bool) -> np.ndarray:
 def linalg_pinv(A: Tensor, rcond: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None,
                 out: Tensor | None = None) -> Tensor:
     """The Moore-Penrose inverse of (*, m, n): (*, n, m). Singular values up to max(atol, rtol * largest) count as zero."""
-    floating("linalg.pinv", A)
-    matrices("linalg.pinv", A)
+    dtype = A._layout.dtype
+    if A._layout.ndim < 2 or not (dtype.is_floating_point or dtype.is_complex) or dtype.name in ("float16", "bfloat16"):
+        shape = ", ".join(str(n) for n in A._layout.shape)
+        raise RuntimeError(f"linalg.pinv({dtype.scalar_name}{{[{shape}]}}): expected a tensor with 2 or more dimensions of float, "
+                           "double, cfloat or cdouble types")
     if hermitian:
         square("linalg.pinv", A)
     if A._layout.numel == 0:
         *batch, m, n = A._layout.shape
         made = A.transpose(-2, -1).reshape(*batch, n, m).clone()
     else:
-        made = _pinv(A, _tolerances("linalg.pinv", A, atol, rcond if rtol is None else rtol, _largest(A.detach(), hermitian)), hermitian)
+        limit = _tolerances(A, atol, rcond if rtol is None else rtol, _largest(A.detach(), hermitian))
+        made = _pinv(A, limit, hermitian)
     return made if out is None else out.copy_(made)
 
 
@@ -331,14 +340,14 @@ Tensor.pinverse = pinverse
 def linalg_matrix_rank(A: Tensor, tol: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None,
                        out: Tensor | None = None) -> Tensor:
     """How many singular values (or absolute eigenvalues) are above max(atol, rtol * largest); int64."""
-    matrices("linalg.matrix_rank", A)
+    matrices("torch.linalg.matrix_rank", A, "input")
     A = A.detach()
     values = linalg_eigvalsh(A).abs() if hermitian else linalg_svdvals(A)
     array = values_of(values)
     if tol is not None:
         atol, rtol = tol, 0.0
     largest = array.max(-1) if array.shape[-1] else np.zeros(array.shape[:-1])
-    limit = _tolerances("linalg.matrix_rank", A, atol, rtol, largest)
+    limit = _tolerances(A, atol, rtol, largest)
     made = copy_array(np.asarray((array > np.asarray(limit)[..., None]).sum(-1), np.int64))
     return made if out is None else out.copy_(made)
 
@@ -385,7 +394,9 @@ def linalg_lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: st
     driver: "gelsy" (the default), "gels" (full rank is assumed), "gelsd", "gelss" (with singular values).
     """
     name = "torch.linalg.lstsq"
-    matrices(name, A, "input")
+    for given, x, least in (("input", A, 2), ("other", B, 1)):
+        if x._layout.ndim < least:
+            raise RuntimeError(f"{name}: {given} must have at least {least} dimension{'s' if least > 1 else ''}.")
     floating(name, A)
     if driver not in (None, "gels", "gelsy", "gelsd", "gelss"):
         raise RuntimeError(f"{name}: parameter `driver` should be one of (gels, gelsy, gelsd, gelss)")
@@ -403,8 +414,8 @@ def linalg_lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: st
     made, residuals, rank = _least_squares(A, right, limit, m > n and driver != "gelsy")
     real = A._layout.dtype.to_real() if A._layout.dtype.is_complex else A._layout.dtype
     values = linalg_svdvals(A.detach()) if driver in ("gelsd", "gelss") else A.new_empty([0], dtype=real)
-    return returns.linalg_lstsq((made.squeeze(-1) if vector else made, residuals, rank if driver != "gels" else rank.new_empty([0]),
-                                 values))
+    rank = rank if driver != "gels" else rank.new_empty([0])
+    return returns.linalg_lstsq((made.squeeze(-1) if vector else made, residuals, rank, values))
 
 
 # ---------------------------------------------------------------- determinants
@@ -547,7 +558,7 @@ def matrix_exp(input: Tensor) -> Tensor:
 def linalg_tensorinv(A: Tensor, ind: int = 2) -> Tensor:
     """The inverse of A taken as a matrix of its first `ind` dimensions by the others."""
     if ind <= 0:
-        raise RuntimeError("Expected a strictly positive integer for 'ind'")
+        raise RuntimeError(f"Expected a strictly positive integer for 'ind', but got {ind}")
     shape = A._layout.shape
     rows, columns = math.prod(shape[:ind]), math.prod(shape[ind:])
     if rows != columns:

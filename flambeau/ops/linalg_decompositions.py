@@ -53,12 +53,12 @@ def square(name: str, x: Tensor, letter: str = "A") -> None:
         raise RuntimeError(f"{name}: {letter} must be batches of square matrices, but they are {rows} by {columns} matrices")
 
 
-def refused(name: str, info: np.ndarray, words: str) -> LinAlgError:
+def refused(name: str, info: np.ndarray, words: str, kind: type[RuntimeError] = LinAlgError) -> RuntimeError:
     """The error for the first batch element whose info is not zero; `words` has its place for the info."""
     flat = info.reshape(-1)
     at = int(np.flatnonzero(flat)[0])
     place = f"(Batch element {at}): " if info.ndim else ""
-    return LinAlgError(f"{name}: {place}{words.format(int(flat[at]))}")
+    return kind(f"{name}: {place}{words.format(int(flat[at]))}")
 
 
 def half_diagonal(x: Tensor) -> Tensor:
@@ -94,7 +94,7 @@ def linalg_cholesky_ex(input: Tensor, *, upper: bool = False, check_errors: bool
     square("linalg.cholesky", input)
     made, info = _cholesky_array(input, upper)
     if check_errors and info.any():
-        raise refused("torch.linalg.cholesky_ex", info, "The factorization could not be completed because the input is not "
+        raise refused("linalg.cholesky_ex", info, "The factorization could not be completed because the input is not "
                       "positive-definite (the leading minor of order {} is not positive-definite).")
     return returns.linalg_cholesky_ex((copy_array(made), copy_array(np.asarray(info))))
 
@@ -239,14 +239,15 @@ def qr(input: Tensor, some: bool = True):
 @operator(out=True)
 def geqrf(input: Tensor):
     """(a, tau): R above the diagonal of a, the Householder vectors below it, their factors in tau."""
-    matrices("torch.geqrf", input, "input")
+    if input._layout.ndim < 2:
+        raise RuntimeError("torch.geqrf: input must have at least 2 dimensions.")
     h, tau = np.linalg.qr(values_of(input), "raw")
     return returns.geqrf((copy_array(np.swapaxes(h, -2, -1)), copy_array(tau)))
 
 
 @composite(method=False, function=False, out=True)
 def linalg_householder_product(input: Tensor, tau: Tensor) -> Tensor:
-    """The first n columns of the product of the reflectors I - tau v v^H, whose vectors lie below the diagonal of (*, m, n) input."""
+    """The first n columns of the product of the reflectors I - tau v v^H; their vectors lie below the diagonal of (*, m, n) input."""
     name = "torch.linalg.householder_product"
     matrices(name, input, "input")
     m, n = input._layout.shape[-2:]
@@ -378,7 +379,7 @@ def _check_phase(rotation_u: Tensor | None, rotation_v: Tensor | None) -> None:
 
 @composite(method=False, function=False, out=True)
 def linalg_svd(A: Tensor, full_matrices: bool = True, *, driver: str | None = None):
-    """(U, S, Vh) with A = U diag(S) Vh, S descending; U and Vh square with `full_matrices`. LinAlgError if it doesn't converge."""
+    """(U, S, Vh) with A = U diag(S) Vh, S descending; U and Vh square with `full_matrices`. LinAlgError without convergence."""
     floating("linalg.svd", A)
     matrices("linalg.svd", A)
     if driver is not None:
@@ -540,7 +541,7 @@ def linalg_lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = F
     floating("torch.lu_factor", A)
     made, pivots, info = lapack.lu(values_of(A), pivot)
     if check_errors and info.any():
-        raise refused("torch.linalg.lu_factor_ex", info, _SINGULAR)
+        raise refused("torch.linalg.lu_factor_ex", info, _SINGULAR, RuntimeError)
     return returns.linalg_lu_factor_ex((copy_array(made), copy_array(pivots), copy_array(np.asarray(info))))
 
 
@@ -581,11 +582,11 @@ def _lu_gradient(gL: Tensor, gU: Tensor, P: Tensor | None, L: Tensor, U: Tensor)
 
 @composite(method=False, function=False, out=True)
 def linalg_lu_factor(A: Tensor, *, pivot: bool = True):
-    """(LU, pivots); LinAlgError where a pivot is zero."""
+    """(LU, pivots); RuntimeError where a pivot is zero."""
     made, pivots, info = linalg_lu_factor_ex(A, pivot=pivot)
     array = values_of(info)
     if array.any():
-        raise refused("torch.linalg.lu_factor", array, _SINGULAR)
+        raise refused("torch.linalg.lu_factor", array, _SINGULAR, RuntimeError)
     return returns.linalg_lu_factor((made, pivots))
 
 
@@ -594,7 +595,8 @@ def _factors(LU: Tensor):
     """(L, U) of the two factors in one matrix."""
     made = values_of(LU)
     k = min(made.shape[-2:])
-    return (copy_array(np.tril(made[..., :k], -1) + np.eye(made.shape[-2], k, dtype=made.dtype)), copy_array(np.triu(made[..., :k, :])))
+    lower = np.tril(made[..., :k], -1) + np.eye(made.shape[-2], k, dtype=made.dtype)
+    return copy_array(lower), copy_array(np.triu(made[..., :k, :]))
 
 
 @_factors.vjp
@@ -653,7 +655,7 @@ def lu(input: Tensor, pivot: bool = True, get_infos: bool = False, out: Any = No
     """(LU, pivots), or (LU, pivots, info) with `get_infos`."""
     made, pivots, info = linalg_lu_factor_ex(input, pivot=pivot)
     if not get_infos and values_of(info).any():
-        raise refused("torch.linalg.lu_factor", values_of(info), _SINGULAR)
+        raise refused("torch.linalg.lu_factor", values_of(info), _SINGULAR, RuntimeError)
     results = _lu_with_info((made, pivots, info)) if get_infos else (made, pivots)
     return results if out is None else tuple([o.copy_(r) for o, r in zip(out, results)])
 

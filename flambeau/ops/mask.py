@@ -20,6 +20,7 @@ from flambeau.ops.index import _index, index_put_
 from flambeau.ops.mutating import mutating
 from flambeau.ops.positions import positions
 
+
 @operator(out=True, name="nonzero")
 def _nonzero(input: Tensor) -> Tensor:
     """Positions of the elements that are not zero."""
@@ -61,14 +62,20 @@ def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
 
 # ---------------------------------------------------------------- masked_fill
 
-_FILL = Pointwise("masked_fill", lambda input, mask, value: where(mask, cast(value, input.dtype), input), ["input", "mask", "value"],
-                  undecided=("mask", "value"))
+_FILL = Pointwise(
+    "masked_fill",
+    lambda input, mask, value: where(mask, cast(value, input.dtype), input),
+    ["input", "mask", "value"],
+    undecided=("mask", "value"),
+)
 
 
 def _fill(input: Tensor, mask: Tensor, value: Any, out: Tensor | None) -> Tensor:
     layout = input._layout
     if mask._layout.dtype is not bool_:
-        raise RuntimeError(f"masked_fill_ only supports boolean masks, but got mask with dtype {_WORDS.get(mask._layout.dtype.name, mask._layout.dtype.name)}")
+        raise RuntimeError(
+            f"masked_fill_ only supports boolean masks, but got mask with dtype {_WORDS.get(mask._layout.dtype.name, mask._layout.dtype.name)}"
+        )
     if value.__class__ not in NUMBERS:
         if isinstance(value, Tensor):
             if value._layout.ndim:
@@ -76,8 +83,12 @@ def _fill(input: Tensor, mask: Tensor, value: Any, out: Tensor | None) -> Tensor
                                    f"{value._layout.ndim} dimension(s).")
         else:
             value = value.item()
-    if (value.__class__ is complex or isinstance(value, Tensor) and value._layout.dtype.is_complex) and not layout.dtype.is_complex:
-        raise RuntimeError(f"value cannot be converted to type {_C_TYPES.get(layout.dtype.name, layout.dtype.name)} without overflow")
+    if (
+        value.__class__ is complex or (isinstance(value, Tensor) and value._layout.dtype.is_complex)
+    ) and not layout.dtype.is_complex:
+        raise RuntimeError(
+            f"value cannot be converted to type {_C_TYPES.get(layout.dtype.name, layout.dtype.name)} without overflow"
+        )
     return _FILL.compute((input, mask, value), (), (), out)
 
 
@@ -89,7 +100,9 @@ def _filled(input: Tensor, mask: Tensor, value: Any) -> Tensor:
     if input._layout.is_contiguous and mask._layout.is_contiguous:
         return _fill(input, mask, value, None)
     shape = geometry.broadcast(input._layout.shape, mask._layout.shape)
-    made = _fill(input, mask, value, empty_layout(Layout.contiguous(tuple(shape), input._layout.dtype, input._layout.device)))
+    made = _fill(
+        input, mask, value, empty_layout(Layout.contiguous(tuple(shape), input._layout.dtype, input._layout.device))
+    )
     made._storage.version = 0
     return made
 
@@ -99,7 +112,9 @@ def masked_fill(input: Tensor, mask: Tensor, value: Operand) -> None:  # noqa: F
     """input with `value` (a number or a zero-dim tensor) where the bool tensor `mask` (broadcast) is true."""
     shape = geometry.broadcast(input._layout.shape, mask._layout.shape)
     if tuple(shape) != tuple(input._layout.shape):
-        raise RuntimeError(f"output with shape {list(input._layout.shape)} doesn't match the broadcast shape {list(shape)}")
+        raise RuntimeError(
+            f"output with shape {list(input._layout.shape)} doesn't match the broadcast shape {list(shape)}"
+        )
     if mask._storage is input._storage:
         mask = clone_raw(mask)
     _fill(input, mask, value, input)
@@ -119,7 +134,12 @@ def _(g, mask, value, need):
 def _flat(x: Tensor, shape: tuple[int, ...]) -> Tensor:
     """Raw: x broadcast to a shape, as one row."""
     layout = x._layout
-    spread = Layout.of(tuple(shape), geometry.broadcast_strides(layout.shape, layout.strides, tuple(shape)), layout.dtype, layout.device)
+    spread = Layout.of(
+        tuple(shape),
+        geometry.broadcast_strides(layout.shape, layout.strides, tuple(shape)),
+        layout.dtype,
+        layout.device,
+    )
     whole = x if spread is layout else view_of(x, x._offset, spread)
     whole = contiguous(tensor_from(whole._storage, whole._offset, spread))
     return tensor_from(whole._storage, whole._offset, Layout.contiguous((spread.numel,), layout.dtype, layout.device))
@@ -158,18 +178,30 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> None:
     values = tensor_from(values._storage, values._offset, Layout.contiguous((count,), layout.dtype, layout.device))
     whole = tensor_from(input._storage, input._offset, layout)
     if layout.is_contiguous:
-        index_put_(tensor_from(input._storage, input._offset, Layout.contiguous((layout.numel,), layout.dtype, layout.device)),
-                   (at,), values)
+        index_put_(
+            tensor_from(input._storage, input._offset, Layout.contiguous((layout.numel,), layout.dtype, layout.device)),
+            (at,),
+            values,
+        )
         return
     copy = contiguous(whole)
-    index_put_(tensor_from(copy._storage, copy._offset, Layout.contiguous((layout.numel,), layout.dtype, layout.device)), (at,), values)
+    index_put_(
+        tensor_from(copy._storage, copy._offset, Layout.contiguous((layout.numel,), layout.dtype, layout.device)),
+        (at,),
+        values,
+    )
     copy_raw(whole, copy)
 
 
 def _masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     layout = input._layout
     shape = geometry.broadcast(layout.shape, mask._layout.shape)
-    spread = Layout.of(tuple(shape), geometry.broadcast_strides(layout.shape, layout.strides, tuple(shape)), layout.dtype, layout.device)
+    spread = Layout.of(
+        tuple(shape),
+        geometry.broadcast_strides(layout.shape, layout.strides, tuple(shape)),
+        layout.dtype,
+        layout.device,
+    )
     result = clone_raw(tensor_from(input._storage, input._offset, spread))
     if not result._layout.is_contiguous:
         result = contiguous(result)

@@ -51,17 +51,17 @@ def _two_dims(name: str, dim: Any, layout: Layout) -> tuple[int, int]:
 
 @composite(method=False, function=False, out=True, name="linalg_matrix_norm")
 def matrix_norm(A: Tensor, ord: Any = "fro", dim: Any = (-2, -1), keepdim: Any = False, *, dtype: Any = None) -> Tensor:
-    """A norm of matrices in the dimensions `dim`: "fro", "nuc", 1, -1, inf, -inf (column and row sums), 2, -2 (singular values)."""
+    """A norm of matrices in dimensions `dim`: "fro", "nuc", 1, -1, inf, -inf (column, row sums), 2, -2 (singular values)."""
     layout = A._layout
     floating("linalg.matrix_norm", A, low=True)
     if layout.ndim < 2:
         raise RuntimeError("linalg.matrix_norm: The input tensor A must have at least 2 dimensions.")
     first, second = _two_dims("linalg.matrix_norm", dim, layout)
+    A = _converted("linalg.matrix_norm", A, dtype)
     if ord == "fro":
-        return vector_norm(A, 2, (first, second), keepdim, dtype=dtype)
+        return vector_norm(A, 2, (first, second), keepdim)
     if ord != "nuc" and (isinstance(ord, str) or abs(ord) not in (1, 2, math.inf)):
         raise RuntimeError(f"linalg.matrix_norm: Order {ord} not supported.")
-    A = _converted("linalg.matrix_norm", A, dtype)
     if ord == "nuc" or abs(ord) == 2:
         values = linalg_svdvals(A.permute([d for d in range(layout.ndim) if d not in (first, second)] + [first, second]))
         made = values.sum(-1) if ord == "nuc" else values.amax(-1) if ord > 0 else values.amin(-1)
@@ -92,7 +92,7 @@ def linalg_norm(A: Tensor, ord: Any = None, dim: Any = None, keepdim: Any = Fals
         return matrix_norm(A, ord, dim if dim is not None else (0, 1), keepdim, dtype=dtype)
     if isinstance(ord, str):
         if dim is None or len(dim) == 1:
-            raise RuntimeError(f"linalg.matrix_norm: dim must be a 2-tuple. Got {' '.join(str(d) for d in dim or (0,))}")
+            return matrix_norm(A, ord, dim or (0,), keepdim, dtype=dtype)
     return vector_norm(A, 2 if ord is None else ord, dim, keepdim, dtype=dtype)
 
 
@@ -120,12 +120,12 @@ def linalg_cond(A: Tensor, p: Any = None) -> Tensor:
     """The condition number norm(A) * norm(inverse of A) in the given matrix norm; by singular values for None, 2 and -2."""
     layout = A._layout
     if layout.ndim < 2:
-        raise RuntimeError("linalg.cond: The input tensor A must have at least 2 dimensions.")
+        raise RuntimeError("linalg.cond: The input tensor must have at least 2 dimensions.")
     if p in (None, 2, -2):
         values = linalg_svdvals(A)
         return values[..., -1] / values[..., 0] if p == -2 else values[..., 0] / values[..., -1]
     if layout.shape[-1] != layout.shape[-2]:
-        raise RuntimeError(f"linalg.cond: A must be batches of square matrices, but they are {layout.shape[-2]} by "
+        raise RuntimeError(f"linalg.cond(ord={p}): A must be batches of square matrices, but they are {layout.shape[-2]} by "
                            f"{layout.shape[-1]} "
                            "matrices")
     if p == "nuc" and layout.numel:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import functools
 import inspect
-from typing import Any, Callable
+from collections.abc import Callable
+from typing import Any
 
 from flambeau.base import geometry
 from flambeau.core import inplace as rewiring
@@ -38,8 +39,15 @@ def refuse_overlap(tensor: Tensor) -> None:
         raise RuntimeError(geometry.OVERLAPS_ITSELF)
 
 
-def mutating(node: str | None = None, out: bool = True, function: bool = True, method: bool = True, name: str | None = None,
-             fresh: Callable | None = None, keep_order: bool = False) -> Callable:
+def mutating(
+    node: str | None = None,
+    out: bool = True,
+    function: bool = True,
+    method: bool = True,
+    name: str | None = None,
+    fresh: Callable | None = None,
+    keep_order: bool = False,
+) -> Callable:
     """Declare an operator by `write(input, ...)`, which overwrites (part of) `input` and returns nothing.
 
     fresh: makes the result of the out-of-place form, where cloning and writing is not it; keep_order: the clone keeps the order of

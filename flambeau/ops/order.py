@@ -14,7 +14,7 @@ from flambeau.core import returns
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.rows import KEEPDIM, Rows
-from flambeau.core.tensor import Tensor
+from flambeau.core.tensor import Tensor, tensor_from
 from flambeau.ir import scalar as s
 from flambeau.ir.loops import Fold, Loop, Row, folded, position
 from flambeau.ir.scalar import constant
@@ -29,6 +29,12 @@ def _check(name: str, layout: Layout, d: int) -> None:
         raise NotImplementedError(f'"{name}_cpu" not implemented for \'{layout.dtype.scalar_name}\'')
     if layout.ndim and layout.shape[d] == 0:
         raise IndexError(f"{name}(): Expected reduction dim {d} to have non-zero size.")
+
+
+def _fresh(x: Tensor) -> Tensor:
+    """A contiguous tensor that is no view of another."""
+    x = x.contiguous()
+    return tensor_from(x._storage, x._offset, x._layout)
 
 
 def _middle(input: Tensor, skip_nan: bool) -> tuple[Tensor, Tensor]:
@@ -53,7 +59,7 @@ def _median(name: str, input: Tensor, dim: Any, keepdim: bool) -> Any:
         if not layout.numel:
             return NAMESPACE["full"]((), math.nan if layout.dtype.is_floating_point else 0, dtype=layout.dtype)
         _check(name, layout, 0)
-        return _middle(input.reshape(-1), skip)[0].reshape(()).clone()
+        return _fresh(_middle(input.reshape(-1), skip)[0].reshape(()))
     d = one_dim(name, dim, layout.ndim)
     _check(name, layout, d)
     made = getattr(returns, name)
@@ -62,7 +68,7 @@ def _median(name: str, input: Tensor, dim: Any, keepdim: bool) -> Any:
     values, indices = (x.movedim(-1, d) for x in _middle(input.movedim(d, -1), skip))
     if not keepdim:
         values, indices = values.squeeze(d), indices.squeeze(d)
-    return made((values.contiguous(), indices.contiguous()))
+    return made((_fresh(values), _fresh(indices)))
 
 
 def _gradient(gs, outs, input, dim, keepdim):
@@ -146,7 +152,7 @@ def mode(input: Tensor, dim=-1, keepdim=False):
     found, indices = found.movedim(-1, d), indices.movedim(-1, d)
     if not keepdim:
         found, indices = found.squeeze(d), indices.squeeze(d)
-    return returns.mode((found.contiguous(), indices.contiguous()))
+    return returns.mode((_fresh(found), _fresh(indices)))
 
 
 @mode.vjp

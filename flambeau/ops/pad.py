@@ -6,7 +6,8 @@ flambeau.nn.functional.pad and torch.constant_pad_nd.
 
 from __future__ import annotations
 
-from typing import Any, Callable, Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from flambeau.base import geometry
 from flambeau.base.layout import Layout, register_cache
@@ -46,7 +47,9 @@ def _constant_moves(layout: Layout, out: Layout, pads: list[tuple[int, int]]) ->
         for size, at in ((max(a, 0), 0), (max(b, 0), out.shape[d] - max(b, 0))):
             slab = (*sizes[:d], size, *out.shape[d + 1:])
             if size:
-                moves.append(Move(layout.dtype, slab, Buffer(2, 0, zeros), Buffer(0, start + at * out.strides[d], out.strides)))
+                moves.append(
+                    Move(layout.dtype, slab, Buffer(2, 0, zeros), Buffer(0, start + at * out.strides[d], out.strides))
+                )
     return moves
 
 
@@ -64,15 +67,19 @@ def constant_pad_nd(input: Tensor, pad: Sequence[int], value: Any = 0) -> Tensor
         if len(pad) % 2:
             raise RuntimeError(f"Length of pad must be even but instead it equals {len(pad)}")
         if len(pad) > 2 * layout.ndim:
-            raise RuntimeError(f"Length of pad should be no more than twice the number of dimensions of the input. Pad length is {len(pad)}"
-                               f"while the input has {layout.ndim}dimensions.")
+            raise RuntimeError(
+                f"Length of pad should be no more than twice the number of dimensions of the input. Pad length is {len(pad)}"
+                f"while the input has {layout.ndim}dimensions."
+            )
         pads = _per_dimension(pad, layout.ndim)
         for d, (n, (a, b)) in enumerate(zip(layout.shape, pads)):
             if n + min(a, 0) < 0 or n + min(a, 0) + min(b, 0) < 0:
                 raise RuntimeError("narrow(): length must be non-negative.")
             if n + a + b < 0:
-                raise RuntimeError(f"The input size {n}, plus negative padding {a} and {b} resulted in a negative output size, which is "
-                                   f"invalid. Check dimension {d} of your input.")
+                raise RuntimeError(
+                    f"The input size {n}, plus negative padding {a} and {b} resulted in a negative output size, which is "
+                    f"invalid. Check dimension {d} of your input."
+                )
         out = _output(layout, pads, True)
         launch = _plans[key] = make_plan(_constant_moves(layout, out, pads), [out], [layout, number._layout])
     return launch(None, input, number)
@@ -147,13 +154,23 @@ def _folded(g: Tensor, d: int, n: int, a: int, b: int, mode: str) -> Tensor:
     """The gradient before padding along one dimension of n elements."""
     def placed(part: Tensor, before: int) -> Tensor:
         after = n - before - part._layout.shape[d]
-        return constant_pad_nd(part, (*[0] * (2 * (part._layout.ndim - 1 - d)), before, after)) if before or after else part
+        return (
+            constant_pad_nd(part, (*[0] * (2 * (part._layout.ndim - 1 - d)), before, after))
+            if before or after
+            else part
+        )
+
     left, right = max(a, 0), max(b, 0)
     total = placed(g.narrow(d, left, g._layout.shape[d] - left - right), max(-a, 0))
     if left:
         part = g.narrow(d, 0, left)
-        total = total + (placed(_flip(part, (d,)), 1) if mode == "reflect" else placed(part.sum(d, keepdim=True), 0)
-                         if mode == "replicate" else placed(part, _edge(mode, n, n + min(a, 0) + min(b, 0), a, b, False)[0]))
+        total = total + (
+            placed(_flip(part, (d,)), 1)
+            if mode == "reflect"
+            else placed(part.sum(d, keepdim=True), 0)
+            if mode == "replicate"
+            else placed(part, _edge(mode, n, n + min(a, 0) + min(b, 0), a, b, False)[0])
+        )
     if right:
         part = g.narrow(d, g._layout.shape[d] - right, right)
         total = total + (placed(_flip(part, (d,)), n - 1 - right) if mode == "reflect" else placed(
@@ -172,8 +189,10 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: Any = 
         raise RuntimeError("Padding length must be divisible by 2")
     ndim = input._layout.ndim
     if len(pad) > 2 * ndim:
-        raise RuntimeError("Padding length should be less than or equal to two times the input dimension but got padding length "
-                           f"{len(pad)} and input of dimension {ndim}")
+        raise RuntimeError(
+            "Padding length should be less than or equal to two times the input dimension but got padding length "
+            f"{len(pad)} and input of dimension {ndim}"
+        )
     if mode == "constant":
         return constant_pad_nd(input, pad, 0 if value is None else value)
     if value is not None and value != 0:
@@ -190,14 +209,18 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: Any = 
 def _check(layout: Layout, pad: tuple[int, ...], mode: str) -> None:
     spatial = len(pad) // 2
     if mode != "circular" and any(n == 0 for n in layout.shape[layout.ndim - spatial - 1:]):
-        raise RuntimeError(f"Expected {spatial + 1}D or {spatial + 2}D (batch mode) tensor with possibly 0 batch size and other non-zero "
-                           f"dimensions for input, but got: {list(layout.shape)}")
+        raise RuntimeError(
+            f"Expected {spatial + 1}D or {spatial + 2}D (batch mode) tensor with possibly 0 batch size and other non-zero "
+            f"dimensions for input, but got: {list(layout.shape)}"
+        )
     for d, (n, (a, b)) in enumerate(zip(layout.shape, _per_dimension(pad, layout.ndim))):
         if not (a or b):
             continue
         if mode == "reflect" and (a >= n or b >= n):
-            raise RuntimeError(f"Argument #{4 + 2 * (layout.ndim - 1 - d)}: Padding size should be less than the corresponding input "
-                               f"dimension, but got: padding ({a}, {b}) at dimension {d} of input {list(layout.shape)}")
+            raise RuntimeError(
+                f"Argument #{4 + 2 * (layout.ndim - 1 - d)}: Padding size should be less than the corresponding input "
+                f"dimension, but got: padding ({a}, {b}) at dimension {d} of input {list(layout.shape)}"
+            )
         if mode == "circular":
             if a > n or b > n:
                 raise RuntimeError("Padding value causes wrapping around more than once.")

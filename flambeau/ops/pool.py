@@ -48,13 +48,12 @@ def _place_words(image: Layout, places: Layout, dims: int) -> list[int]:
 
 
 @operator(method=False, function=False)
-def scatter_planes(values: Tensor, index: Tensor, image: Layout, accumulate: bool) -> Tensor:
-    """Planes of zeros (like `image`) with `values` added, or stored, at the flat positions `index`."""
+def scatter_planes(values: Tensor, index: Tensor, image: Layout, dims: int, accumulate: bool) -> Tensor:
+    """Planes of zeros (like `image`) with `values` added, or stored, at the flat positions `index` of the last `dims` dimensions."""
     if index._layout.strides != values._layout.strides:
         values = values.contiguous()
         index = index.contiguous()
-    dims = image.ndim - 2
-    key = "scatter", values._layout, index._layout, image, accumulate
+    key = "scatter", values._layout, index._layout, image, dims, accumulate
     launch = _plans.get(key)
     if launch is None:
         layout = Layout.of(image.shape, image.strides, values._layout.dtype, image.device)
@@ -67,15 +66,14 @@ def scatter_planes(values: Tensor, index: Tensor, image: Layout, accumulate: boo
 
 
 @scatter_planes.vjp
-def _(g, index):
-    return gather_planes(g, index)
+def _(g, index, dims):
+    return gather_planes(g, index, dims)
 
 
 @operator(method=False, function=False)
-def gather_planes(planes: Tensor, index: Tensor) -> Tensor:
-    """The elements of planes (..., size) at flat positions `index` (..., places); the leading two dimensions agree."""
-    dims = planes._layout.ndim - 2
-    key = "gather", planes._layout, index._layout
+def gather_planes(planes: Tensor, index: Tensor, dims: int) -> Tensor:
+    """The elements of planes at the flat positions `index` of the last `dims` dimensions; those before them agree."""
+    key = "gather", planes._layout, index._layout, dims
     launch = _plans.get(key)
     if launch is None:
         source, places = planes._layout, index._layout
@@ -87,20 +85,16 @@ def gather_planes(planes: Tensor, index: Tensor) -> Tensor:
 
 
 @gather_planes.vjp
-def _(g, index, layouts):
-    return scatter_planes(g, index, image_like(layouts[0]), True)
+def _(g, index, dims, layouts):
+    return scatter_planes(g, index, image_like(layouts[0], dims), dims, True)
 
 
-def image_like(layout: Layout) -> Layout:
+def image_like(layout: Layout, dims: int) -> Layout:
     """A dense layout of the same shape, in the same memory format."""
-    return windows.result_layout(layout, layout.ndim - 2, layout.shape[2:])
+    return windows.result_layout(layout, dims, layout.shape[layout.ndim - dims:])
 
 
 # ---------------------------------------------------------------- maximum
-
-def batched(layout: Layout, dims: int) -> bool:
-    return layout.ndim == dims + 2
-
 
 def _pairs(layout: Layout, w: Window, counts: tuple[int, ...]) -> bool:
     """Whether the kernels for 2 x 2 windows apply."""
@@ -150,37 +144,44 @@ def _maximum(input: Tensor, w: Window, index: DType | None) -> Any:
     return launch(None, input) if count == 1 else launch(None, None, input)
 
 
-def found_node(arguments: Any) -> str:
-    return arguments[3]
+def _found_node(arguments: Any) -> str:
+    return f"{arguments[3]}{arguments[4]}D{'WithIndices' if arguments[3] == 'MaxPool' else ''}Backward0"
 
 
-@operator(method=False, function=False, node=found_node)
-def maximum_found(input: Tensor, value: Any, index: Any, node: str) -> Tensor:
-    """`value`, the maxima of windows of `input`, found at `index`: what records the pooling."""
+@operator(method=False, function=False, node=_found_node)
+def maximum_found(input: Tensor, value: Any, index: Any, title: str, dims: int) -> Tensor:
+    """`value`, the maxima of windows of `input`, found at `index`: what records the pooling called `title`."""
     return value
 
 
 @maximum_found.vjp
-def _(g, index, layouts):
-    return maximum_backward(g, index, layouts[0])
+def _(g, index, dims, layouts):
+    return maximum_backward(g, index, layouts[0], dims)
 
 
-@operator(method=False, function=False, node=found_node)
-def maximum_found_at(input: Tensor, value: Any, index: Any, node: str) -> Any:
+@operator(method=False, function=False, node=_found_node)
+def maximum_found_at(input: Tensor, value: Any, index: Any, title: str, dims: int) -> Any:
     """`maximum_found` that gives the places to the caller too."""
     return value, index
 
 
 @maximum_found_at.vjp
-def _(gs, index, layouts):
-    return maximum_backward(gs[0], index, layouts[0])
+def _(gs, index, dims, layouts):
+    return maximum_backward(gs[0], index, layouts[0], dims)
 
 
-def maximum_backward(g: Tensor, index: Tensor, layout: Layout) -> Tensor:
+def maximum_backward(g: Tensor, index: Tensor, layout: Layout, dims: int) -> Tensor:
     """The gradient of the maximum of windows: each value goes where it came from."""
     if index._layout.dtype is uint8:
         return pairs_backward(g, index, Layout.contiguous(layout.shape, layout.dtype, layout.device))
-    return scatter_planes(g, index, image_like(layout), True)
+    return scatter_planes(g, index, image_like(layout, dims), dims, True)
+
+
+def recorded(input: Tensor, found: tuple[Tensor, Tensor], return_indices: bool, title: str, dims: int) -> Any:
+    """(maxima, places) as the caller wants them, joined to the graph if the input is."""
+    if input._node is None or not modes.local.grad:
+        return found if return_indices else found[0]
+    return (maximum_found_at if return_indices else maximum_found)(input, *found, title, dims)
 
 
 @operator(method=False, function=False, node="MaxPool2DWithIndicesBackwardBackward0")
@@ -224,20 +225,11 @@ def _(g, code, layouts):
     return pairs_backward(g, code, Layout.contiguous(layouts[0].shape, layouts[0].dtype, layouts[0].device))
 
 
-def max_pool_planes(input: Tensor, w: Window, return_indices: bool, node: str) -> Any:
+def max_pool_planes(input: Tensor, w: Window, return_indices: bool) -> Any:
     """Maximum pooling of (N, C, spatial) or (C, spatial), recorded."""
-    recording = input._node is not None and modes.local.grad
-    dims = len(w.kernel)
-    if recording and not batched(input._layout, dims) and input._layout.ndim == dims + 1:
-        made = max_pool_planes(input.unsqueeze(0), w, return_indices, node)
-        return tuple(x.squeeze(0) for x in made) if return_indices else made.squeeze(0)
-    if not return_indices:
-        if not recording:
-            return _maximum(input, w, None)
-        value, index = _maximum(input, w, uint8)
-        return maximum_found(input, value, index, node)
-    value, index = _maximum(input, w, int64)
-    return maximum_found_at(input, value, index, node) if recording else (value, index)
+    if not return_indices and (input._node is None or not modes.local.grad):
+        return _maximum(input, w, None)
+    return recorded(input, _maximum(input, w, int64 if return_indices else uint8), return_indices, "MaxPool", len(w.kernel))
 
 
 @composite(method=False)
@@ -248,7 +240,7 @@ def max_pool2d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any
     RuntimeError for a wrong rank, sizes that don't fit or padding of more than half a window.
     """
     w = window("max_pool2d", 2, frozen(kernel_size), frozen(stride), frozen(padding), frozen(dilation), ceil_mode)
-    return max_pool_planes(input, w, return_indices, "MaxPool2DWithIndicesBackward0")
+    return max_pool_planes(input, w, return_indices)
 
 
 @composite(method=False)
@@ -256,7 +248,7 @@ def max_pool3d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any
                return_indices: bool = False) -> Any:
     """Maxima of windows of (N, C, D, H, W) or (C, D, H, W); with return_indices also their places (int64, flat in the volume)."""
     w = window("max_pool3d", 3, frozen(kernel_size), frozen(stride), frozen(padding), frozen(dilation), ceil_mode)
-    return max_pool_planes(input, w, return_indices, "MaxPool3DWithIndicesBackward0")
+    return max_pool_planes(input, w, return_indices)
 
 
 def one_number(name: str, argument: str, value: Any) -> int:
@@ -279,6 +271,15 @@ def max_pool1d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any
     kernel = one_number("max_pool1d", "kernel_size", kernel_size)
     step = kernel if stride is None or stride == () or stride == [] else one_number("max_pool1d", "stride", stride)
     pad, spread = one_number("max_pool1d", "padding", padding), one_number("max_pool1d", "dilation", dilation)
+    if not return_indices:
+        _check_line(layout.shape[-1], kernel, step, pad, spread, ceil_mode)
+    w = window("max_pool1d", 2, (1, kernel), (1, step), (0, pad), (1, spread), ceil_mode)
+    made = max_pool_planes(input.unsqueeze(-2), w, return_indices)
+    return tuple(x.squeeze(-2) for x in made) if return_indices else made.squeeze(-2)
+
+
+def _check_line(size: int, kernel: int, step: int, pad: int, spread: int, ceil_mode: bool) -> None:
+    """What max_pool1d refuses in its own words."""
     if kernel <= 0:
         raise RuntimeError(f"max_pool1d() kernel_size must be greater than zero, but got {kernel}")
     if step <= 0:
@@ -290,12 +291,9 @@ def max_pool1d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any
                            f"kernel_size={kernel}")
     if spread <= 0:
         raise RuntimeError(f"max_pool1d() dilation must be greater than zero, but got {spread}")
-    count = windows.pooled_size(layout.shape[-1], kernel, step, pad, spread, ceil_mode)
+    count = windows.pooled_size(size, kernel, step, pad, spread, ceil_mode)
     if count < 1:
         raise RuntimeError(f"max_pool1d() Invalid computed output size: {count}")
-    w = window("max_pool1d", 2, (1, kernel), (1, step), (0, pad), (1, spread), ceil_mode)
-    made = max_pool_planes(input.unsqueeze(-2), w, return_indices, "MaxPool2DWithIndicesBackward0")
-    return tuple(x.squeeze(-2) for x in made) if return_indices else made.squeeze(-2)
 
 
 def max_pool1d_with_indices(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
@@ -365,7 +363,7 @@ def _describe_fixed(w: Window) -> Callable:
         kind = kind_for(w.name, layout.dtype, layout.dtype is int64)
         if dims == 3:
             sizes = layout.shape[-3:]
-            if any(size + 2 * pad < kernel for size, pad, kernel in zip(sizes, w.padding, w.kernel)):
+            if any(size < kernel for size, kernel in zip(sizes, w.kernel)):
                 listed = " ".join(f"{letter}: {n}" for letter, n in zip("THW", sizes))
                 kernel = " ".join(f"k{letter}: {n}" for letter, n in zip("THW", w.kernel))
                 raise RuntimeError(f"input image ({listed}) smaller than kernel size ({kernel})")
@@ -435,7 +433,9 @@ def avg_pool1d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any
     step = kernel if stride is None or stride == () or stride == [] else one_number("avg_pool1d", "stride", stride)
     pad = one_number("avg_pool1d", "padding", padding)
     w = window("avg_pool2d", 2, (1, kernel), (1, step), (0, pad), 1, ceil_mode, count_include_pad)
-    return average_windows(input.unsqueeze(-2), w).squeeze(-2)
+    image = input.unsqueeze(-2)
+    windows.check_image("avg_pool2d", image._layout, 2, "")
+    return average_windows(image, w).squeeze(-2)
 
 
 def check_rank(input: Tensor, name: str) -> None:

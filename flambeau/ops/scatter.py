@@ -6,7 +6,8 @@ Stands on ops.gathering; reducing scatters share ops.index's way of starting and
 from __future__ import annotations
 
 import warnings
-from typing import Any, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 from flambeau.base.layout import Layout
 from flambeau.core.declare import operator
@@ -20,7 +21,9 @@ from flambeau.ops.mutating import mutating
 
 def _out_of_range(index: Tensor, dim: int, layout: Layout) -> RuntimeError:
     extent = layout.shape[dim] if layout.ndim else 1
-    return RuntimeError(f"index {first_bad(index, extent, False)} is out of bounds for dimension {dim} with size {extent}")
+    return RuntimeError(
+        f"index {first_bad(index, extent, False)} is out of bounds for dimension {dim} with size {extent}"
+    )
 
 
 def _shape_or_one(shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -43,8 +46,10 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False)
                 raise RuntimeError("Index tensor must have the same number of dimensions as input tensor")
             for d, (a, b) in enumerate(zip(mine, theirs)):
                 if d != at and b > a:
-                    raise RuntimeError(f"Size does not match at dimension {d} expected index {list(chosen.shape)} to be no larger "
-                                       f"than self {list(layout.shape)} apart from dimension {at}")
+                    raise RuntimeError(
+                        f"Size does not match at dimension {d} expected index {list(chosen.shape)} to be no larger "
+                        f"than self {list(layout.shape)} apart from dimension {at}"
+                    )
         out = Layout.contiguous(chosen.shape, layout.dtype, layout.device)
         moves = [along(at, layout, chosen, out, (1, 0, 2))] if chosen.numel else []
         launch = plans[key] = make_plan(moves, [out], [layout, chosen])
@@ -57,7 +62,9 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False)
 @gather.vjp
 def _(g, dim, index, sparse_grad, layouts):
     if sparse_grad:
-        raise NotImplementedError("gather(..., sparse_grad=True): sparse gradients are not supported; leave sparse_grad out")
+        raise NotImplementedError(
+            "gather(..., sparse_grad=True): sparse gradients are not supported; leave sparse_grad out"
+        )
     zeros = NAMESPACE["zeros"](layouts[0].shape, dtype=g._layout.dtype, device=g._layout.device)
     return zeros.scatter_add(dim, index, g)
 
@@ -77,11 +84,13 @@ def _check(input: Tensor, dim: int, index: Tensor, source: Tensor | None) -> int
     other = None if source is None else _shape_or_one(source._layout.shape)
     if other is not None and len(other) != len(theirs):
         raise RuntimeError("Index tensor must have the same number of dimensions as src tensor")
-    if any(d != at and b > a for d, (a, b) in enumerate(zip(mine, theirs))) or other is not None and any(
-            b > a for a, b in zip(other, theirs)):
+    if any(d != at and b > a for d, (a, b) in enumerate(zip(mine, theirs))) or (other is not None and any(
+            b > a for a, b in zip(other, theirs))):
         tail = f" and to be no larger size than src {list(source._layout.shape)}" if source is not None else ""
-        raise RuntimeError(f"Expected index {list(chosen.shape)} to be no larger than self {list(layout.shape)} apart from "
-                           f"dimension {at}{tail}")
+        raise RuntimeError(
+            f"Expected index {list(chosen.shape)} to be no larger than self {list(layout.shape)} apart from "
+            f"dimension {at}{tail}"
+        )
     return at
 
 
@@ -92,6 +101,9 @@ def _scatter(input: Tensor, dim: int, index: Tensor, source: Tensor, combine: st
         return
     if source._storage is input._storage:
         source = clone_raw(source)
+    if index._storage is input._storage:
+        index = clone_raw(index)
+        chosen = index._layout
     key = ("scatter", layout, dim, chosen, source._layout, combine)
     launch = plans.get(key)
     if launch is None:
@@ -121,15 +133,21 @@ def scatter(input: Tensor, dim: int, index: Tensor, src: Operand = None, *, redu
         raise RuntimeError("reduce argument must be either add or multiply.")
     if not isinstance(src, Tensor):
         if src is None:
-            raise TypeError("scatter() received an invalid combination of arguments - got (Tensor, int, Tensor), but expected one of:\n"
-                            " * (int dim, Tensor index, Tensor src)\n * (int dim, Tensor index, Number value)")
+            raise TypeError(
+                "scatter() received an invalid combination of arguments - got (Tensor, int, Tensor), but expected one of:\n"
+                " * (int dim, Tensor index, Tensor src)\n * (int dim, Tensor index, Number value)"
+            )
         at = _check(input, dim, index, None)
         src = filling(src, input._layout.dtype, input._layout.device)
     else:
         if reduce is not None and "scatter" not in _warned:
             _warned.add("scatter")
-            warnings.warn("The reduce argument of torch.scatter with Tensor src is deprecated and will be removed in a future PyTorch "
-                          "release. Use torch.scatter_reduce instead for more reduction options.", UserWarning, stacklevel=3)
+            warnings.warn(
+                "The reduce argument of torch.scatter with Tensor src is deprecated and will be removed in a future PyTorch "
+                "release. Use torch.scatter_reduce instead for more reduction options.",
+                UserWarning,
+                stacklevel=3,
+            )
         at = _check(input, dim, index, src)
     _scatter(input, at, index, src, {None: None, "add": "add", "multiply": "mul"}[reduce])
 
@@ -140,7 +158,9 @@ _warned: set[str] = set()
 @scatter.vjp
 def _(g, dim, index, reduce, need, layouts):
     if reduce == "multiply":
-        raise NotImplementedError("the derivative of scatter with reduce='multiply' is not implemented; use scatter_reduce with 'prod'")
+        raise NotImplementedError(
+            "the derivative of scatter with reduce='multiply' is not implemented; use scatter_reduce with 'prod'"
+        )
     mine = (g if reduce == "add" else g.scatter(dim, index, 0)) if need["input"] else None
     return mine, None, _to_source(g, dim, index, layouts[2]) if need["src"] else None
 
@@ -150,7 +170,9 @@ def _to_source(g: Tensor, dim: int, index: Tensor, layout: Layout) -> Tensor:
     taken = g.gather(dim, index)
     if tuple(layout.shape) == tuple(taken._layout.shape):
         return taken
-    return NAMESPACE["constant_pad_nd"](taken, [x for a, b in reversed(list(zip(layout.shape, taken._layout.shape))) for x in (0, a - b)])
+    return NAMESPACE["constant_pad_nd"](
+        taken, [x for a, b in reversed(list(zip(layout.shape, taken._layout.shape))) for x in (0, a - b)]
+    )
 
 
 @mutating()
@@ -165,12 +187,16 @@ def _(g, dim, index, need, layouts):
 
 
 @mutating(node="ScatterReduceBackward0")
-def scatter_reduce(input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True) -> None:
+def scatter_reduce(
+    input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True
+) -> None:
     """input with the elements of `src` reduced (sum, prod, mean, amax, amin) into the places that `index` names along `dim`."""
     if reduce not in ("sum", "prod", "mean", "amax", "amin"):
         raise RuntimeError(f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}")
     at = _check(input, dim, index, src)
-    reduce_into(reduce, include_self, input, lambda target, other, combine: _scatter(target, at, index, other, combine), src)
+    reduce_into(
+        reduce, include_self, input, lambda target, other, combine: _scatter(target, at, index, other, combine), src
+    )
 
 
 @scatter_reduce.vjp
@@ -202,8 +228,9 @@ def _(g, input, dim, index, src, reduce, include_self, out, need):
             others = (g * start.scatter_reduce(dim, index, safe, "prod")).gather(dim, index)
             theirs = NAMESPACE["where"](zero & (count == 1), others, (g * out).gather(dim, index) / safe)
     if theirs is not None and tuple(theirs._layout.shape) != tuple(src._layout.shape):
-        theirs = NAMESPACE["constant_pad_nd"](theirs, [x for a, b in reversed(list(zip(src._layout.shape, theirs._layout.shape)))
-                                                       for x in (0, a - b)])
+        theirs = NAMESPACE["constant_pad_nd"](
+            theirs, [x for a, b in reversed(list(zip(src._layout.shape, theirs._layout.shape))) for x in (0, a - b)]
+        )
     return mine, None, theirs
 
 
@@ -212,8 +239,10 @@ def _(g, input, dim, index, src, reduce, include_self, out, need):
 
 def _into(result: Tensor, view: Tensor, src: Tensor) -> Tensor:
     if tuple(view._layout.shape) != tuple(src._layout.shape):
-        raise RuntimeError(f"expected src to have a size equal to the slice of self. src size = {list(src._layout.shape)}, "
-                           f"slice size = {list(view._layout.shape)}")
+        raise RuntimeError(
+            f"expected src to have a size equal to the slice of self. src size = {list(src._layout.shape)}, "
+            f"slice size = {list(view._layout.shape)}"
+        )
     copy_raw(view, src)
     result._storage.version = 0
     return result
@@ -239,7 +268,9 @@ def _sliced(x: Tensor, dim: int, start: int | None, end: int | None, step: int) 
 
 
 @operator(out=True)
-def slice_scatter(input: Tensor, src: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> Tensor:
+def slice_scatter(
+    input: Tensor, src: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
+) -> Tensor:
     """A copy of `input` with `src` at the slice start:end:step of dimension `dim`."""
     result = clone_raw(input)
     return _into(result, _sliced(result, dim, start, end, step), src)

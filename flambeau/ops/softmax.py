@@ -50,7 +50,8 @@ def _learn(name: str, input: Tensor, dim: int, dtype: DType | None) -> Any:
     layout = input._layout
     result = dtype or layout.dtype
     if not result.is_floating_point:
-        kernel = "softmax_lastdim_kernel_impl" if name == "softmax" else "log_softmax_lastdim_kernel_impl"
+        last = dim in (-1, layout.ndim - 1)
+        kernel = f"{name}_lastdim_kernel_impl" if last else f"{name}_kernel_impl"
         raise NotImplementedError(f'"{kernel}" not implemented for \'{result.scalar_name}\'')
     d = one_dim(name, dim, layout.ndim)
     launch = _SOFTMAX.launcher((input,), (d,) if layout.ndim else (), (), (name == "log_softmax", result))

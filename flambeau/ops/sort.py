@@ -6,7 +6,8 @@ Stands on codegen.sorting. Sorts are always stable; NaN counts as larger than ev
 from __future__ import annotations
 
 import math
-from typing import Any, Callable
+from collections.abc import Callable
+from typing import Any
 
 from flambeau.base import geometry
 from flambeau.base.dtype import bool_, int32, int64, promote_types
@@ -55,12 +56,16 @@ def _sorted(input: Tensor, dim: int, descending: bool) -> tuple[Tensor, Tensor]:
         layout = input._layout
         _check("sort", layout)
         at = wrap_dim(dim, layout.ndim)
-        out = Layout.of(layout.shape, geometry.preserved_strides(layout.shape, layout.strides), layout.dtype, layout.device)
+        out = Layout.of(
+            layout.shape, geometry.preserved_strides(layout.shape, layout.strides), layout.dtype, layout.device
+        )
         rows = _rows(layout, out, at)
         if rows is None:
             return _sorted(contiguous(tensor_from(input._storage, input._offset, layout)), dim, descending)
         count = 0 if layout.device.type == "meta" else rows[1]
-        launch = _plans[key] = sorting.sort_plan(layout.dtype, (out, out.with_dtype(int64)), rows[0], count, bool(descending))
+        launch = _plans[key] = sorting.sort_plan(
+            layout.dtype, (out, out.with_dtype(int64)), rows[0], count, bool(descending)
+        )
     return launch(None, None, input)
 
 
@@ -135,7 +140,9 @@ def _topk(input: Tensor, k: int, dim: int, largest: bool) -> tuple[Tensor, Tenso
         if rows is None:
             return _topk(contiguous(tensor_from(input._storage, input._offset, layout)), k, dim, largest)
         count = 0 if layout.device.type == "meta" else rows[1]
-        launch = _plans[key] = sorting.topk_plan(layout.dtype, (out, out.with_dtype(int64)), rows[0], count, k, bool(largest))
+        launch = _plans[key] = sorting.topk_plan(
+            layout.dtype, (out, out.with_dtype(int64)), rows[0], count, k, bool(largest)
+        )
     return launch(None, None, input)
 
 
@@ -162,7 +169,9 @@ def _kthvalue(input: Tensor, k: int, dim: int, keepdim: bool) -> tuple[Tensor, T
         raise IndexError(f"kthvalue(): Expected reduction dim {at} to have non-zero size.")
     if not 1 <= k <= size:
         raise RuntimeError(f"kthvalue(): selected number k out of range for dimension {at}")
-    values, indices = (_topk.operator.implementation(input, k, dim, False) if k * 8 <= size else _sorted(input, dim, False))
+    values, indices = (
+        _topk.operator.implementation(input, k, dim, False) if k * 8 <= size else _sorted(input, dim, False)
+    )
     if not layout.ndim:
         return values, indices
     last = (values.narrow(at, k - 1, 1), indices.narrow(at, k - 1, 1))
@@ -189,26 +198,40 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False, *, out
 # ---------------------------------------------------------------- search
 
 
-def _search(name: str, boundaries: Tensor, values: Any, out_int32: bool, right: bool, side: str | None, sorter: Tensor | None) -> Tensor:
+def _search(
+    name: str, boundaries: Tensor, values: Any, out_int32: bool, right: bool, side: str | None, sorter: Tensor | None
+) -> Tensor:
     if not isinstance(values, Tensor):
         values = create.make_tensor(values, boundaries._layout.dtype if isinstance(values, int) else None)
     if side is not None:
         if side not in ("left", "right"):
             raise RuntimeError(f"torch.searchsorted(): side can only be 'left' or 'right' but got {side}")
         if side == "left" and right:
-            raise RuntimeError("torch.searchsorted(): side and right can't be set to opposites, got side of left while right was True")
+            raise RuntimeError(
+                "torch.searchsorted(): side and right can't be set to opposites, got side of left while right was True"
+            )
         right = side == "right"
     mine, theirs = boundaries._layout, values._layout
-    if name == "searchsorted" and mine.ndim != 1 and (mine.ndim == 0 or tuple(mine.shape[:-1]) != tuple(theirs.shape[:-1])):
+    if (
+        name == "searchsorted"
+        and mine.ndim != 1
+        and (mine.ndim == 0 or tuple(mine.shape[:-1]) != tuple(theirs.shape[:-1]))
+    ):
         if mine.ndim == 0:
-            raise RuntimeError("torch.searchsorted(): boundaries tensor should have positive dimension, but got 0 dimension")
-        raise RuntimeError("torch.searchsorted(): boundaries tensor should be 1 dimension or the first N-1 dimensions of boundaries "
-                           f"tensor and input value tensor must match, but we got boundaries tensor {list(mine.shape)} and input value "
-                           f"tensor {list(theirs.shape)}")
+            raise RuntimeError(
+                "torch.searchsorted(): boundaries tensor should have positive dimension, but got 0 dimension"
+            )
+        raise RuntimeError(
+            "torch.searchsorted(): boundaries tensor should be 1 dimension or the first N-1 dimensions of boundaries "
+            f"tensor and input value tensor must match, but we got boundaries tensor {list(mine.shape)} and input value "
+            f"tensor {list(theirs.shape)}"
+        )
     if sorter is not None:
         if tuple(sorter._layout.shape) != tuple(mine.shape):
-            raise RuntimeError("torch.searchsorted(): boundary and sorter must have the same size, but got boundary tensor "
-                               f"{list(mine.shape)}and got sorter tensor {list(sorter._layout.shape)}")
+            raise RuntimeError(
+                "torch.searchsorted(): boundary and sorter must have the same size, but got boundary tensor "
+                f"{list(mine.shape)}and got sorter tensor {list(sorter._layout.shape)}"
+            )
         if sorter._layout.dtype is not int64:
             raise RuntimeError("torch.searchsorted(): sorter must be a tensor of long dtype but got dtype "
                                f"{sorter._layout.dtype.scalar_name}")
@@ -221,13 +244,22 @@ def _search(name: str, boundaries: Tensor, values: Any, out_int32: bool, right: 
     launch = _plans.get(key)
     if launch is None:
         out = Layout.contiguous(values._layout.shape, int32 if out_int32 else int64, values._layout.device)
-        launch = _plans[key] = sorting.search_plan(boundaries._layout, values._layout, out, right, None if sorter is None else sorter._layout)
+        launch = _plans[key] = sorting.search_plan(
+            boundaries._layout, values._layout, out, right, None if sorter is None else sorter._layout
+        )
     return launch(None, boundaries, values) if sorter is None else launch(None, boundaries, values, sorter)
 
 
 @composite(method=False, out=True)
-def searchsorted(sorted_sequence: Tensor, input: Any, *, out_int32: bool = False, right: bool = False, side: str | None = None,
-                 sorter: Tensor | None = None) -> Tensor:
+def searchsorted(
+    sorted_sequence: Tensor,
+    input: Any,
+    *,
+    out_int32: bool = False,
+    right: bool = False,
+    side: str | None = None,
+    sorter: Tensor | None = None,
+) -> Tensor:
     """Where each value would be put into its sorted row: before equal elements, or with `right` behind them. int64 (or int32)."""
     return _search("searchsorted", sorted_sequence, input, out_int32, right, side, sorter)
 

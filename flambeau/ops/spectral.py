@@ -6,12 +6,21 @@ Stands on ops.fft; the frames are a view, so the gradient is that of `unfold`.
 from __future__ import annotations
 
 import builtins
+from typing import Any
 
 from flambeau.core.declare import composite
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.tensor import Tensor
 from flambeau.ops import fft as transforms
 from flambeau.ops.pad import pad
+
+
+def _described(window: Tensor | None, **arguments: Any) -> str:
+    """The arguments as PyTorch writes them in front of its errors."""
+    def text(value: Any) -> str:
+        return str(int(value)) if isinstance(value, bool) else str(value)
+    shown = "None" if window is None else f"{window.type()}{{{list(window._layout.shape)}}}"
+    return ", ".join(f"{name}={shown if name == 'window' else text(value)}" for name, value in arguments.items())
 
 
 def _window(name: str, x: Tensor, n_fft: int, win_length: int, window: Tensor | None) -> Tensor | None:
@@ -46,8 +55,7 @@ def stft(input: Tensor, n_fft: int, hop_length: int | None = None, win_length: i
     if return_complex is None:
         if not (x.is_complex() or (window is not None and window.is_complex())):
             raise RuntimeError("stft requires the return_complex parameter be given for real inputs, and will further "
-                               "require that "
-                               "return_complex=True in a future PyTorch release.")
+                               "require that return_complex=True in a future PyTorch release.")
         return_complex = True
     if not (x._layout.dtype.is_floating_point or x._layout.dtype.is_complex):
         raise RuntimeError(f"{name}: expected a tensor of floating point or complex values")
@@ -58,7 +66,10 @@ def stft(input: Tensor, n_fft: int, hop_length: int | None = None, win_length: i
         x = x.unsqueeze(0)
     if center:
         x = pad(x.unsqueeze(0), [n_fft // 2, n_fft // 2], pad_mode).squeeze(0)
+    arguments = _described(window, n_fft=n_fft, hop_length=hop, win_length=length, window=window, normalized=normalized,
+                           onesided=onesided, return_complex=return_complex, align_to_window=align_to_window)
     size = x._layout.shape[1]
+    name = f"stft({x.type()}{list(x._layout.shape if batched else x._layout.shape[1:])}, {arguments}) "
     if not 0 < n_fft <= size:
         raise RuntimeError(f"{name}: expected 0 < n_fft <= {size}, but got n_fft={n_fft}")
     if hop <= 0:
@@ -88,15 +99,17 @@ def istft(input: Tensor, n_fft: int, hop_length: int | None = None, win_length: 
 
     Raises RuntimeError where sizes don't fit or the windows leave a sample uncovered.
     """
-    name = "istft"
     hop = n_fft // 4 if hop_length is None else hop_length
     width = n_fft if win_length is None else win_length
     if not input.is_complex():
         raise RuntimeError("istft requires a complex-valued input tensor matching the output from stft with return_complex=True.")
     if not input._layout.numel:
-        raise RuntimeError(f"{name}: input tensor cannot be empty.")
+        raise RuntimeError("istft: input tensor cannot be empty.")
     if input._layout.ndim not in (2, 3):
-        raise RuntimeError(f"{name}: expected a tensor with 3 or 4 dimensions, but got {input._layout.ndim + 1}")
+        raise RuntimeError(f"istft: expected a tensor with 3 or 4 dimensions, but got {input._layout.ndim + 1}")
+    arguments = _described(window, n_fft=n_fft, hop_length=hop, win_length=width, window=window, center=center,
+                           normalized=normalized, onesided=onesided, length=length, return_complex=return_complex)
+    name = f"istft(CPU{input._layout.dtype.scalar_name}Type{list(input._layout.shape)}, {arguments})"
     batched = input._layout.ndim == 3
     x = input if batched else input.unsqueeze(0)
     terms, count = x._layout.shape[1:]
@@ -104,8 +117,7 @@ def istft(input: Tensor, n_fft: int, hop_length: int | None = None, win_length: 
         onesided = terms != n_fft
     if onesided and n_fft // 2 + 1 != terms:
         raise RuntimeError(f"{name}: expected the frequency dimension (3rd to the last) of the input tensor to match "
-                           "n_fft / 2 + 1 when "
-                           f"onesided=True, but got {terms}")
+                           f"n_fft / 2 + 1 when onesided=True, but got {terms}")
     if not onesided and n_fft != terms:
         raise RuntimeError(f"{name}: expected the frequency dimension (3rd to the last) of the input tensor to match n_fft when "
                            f"onesided=False, but got {terms}")
@@ -139,7 +151,7 @@ def istft(input: Tensor, n_fft: int, hop_length: int | None = None, win_length: 
     end = start + length if length is not None else total - (n_fft // 2 if center else 0)
     signal, envelope = signal[:, start:end], envelope[start:end]
     if (envelope.detach().abs() < 1e-11).any().item():
-        raise RuntimeError("window overlap add min: 1 [ CPUBoolType{} ]")
+        raise RuntimeError(f"{name} window overlap add min: 1")
     made = signal / envelope
     if length is not None and end > total:
         made = NAMESPACE["cat"]([made, made.new_zeros(made._layout.shape[0], end - total)], 1)

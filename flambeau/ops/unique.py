@@ -1,11 +1,13 @@
 """Distinct values and counts: unique, unique_consecutive, bincount, histc, histogram.
 
-unique sorts (codegen.sorting) and looks where neighbours differ. `unique(dim=...)`, histc and histogram use NumPy.
+unique sorts (codegen.sorting) and looks where neighbours differ. `unique(dim=...)`, histogram and histogramdd use NumPy.
 """
 
 from __future__ import annotations
 
-from typing import Any, Sequence
+import math
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -50,7 +52,13 @@ def _answer(values: Tensor, inverse: Tensor | None, counts: Tensor | None) -> An
 
 
 @composite(method=False)
-def unique(input: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None) -> Any:
+def unique(
+    input: Tensor,
+    sorted: bool = True,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    dim: int | None = None,
+) -> Any:
     """The distinct elements in ascending order (with `dim`: distinct slices), and on request for each element the position of its value,
     and how often each occurs."""
     if dim is not None:
@@ -60,7 +68,11 @@ def unique(input: Tensor, sorted: bool = True, return_inverse: bool = False, ret
     starts, counts = _runs(ordered)
     inverse = None
     if return_inverse:
-        inverse = NAMESPACE["empty"]((row._layout.numel,), dtype=int64).scatter_(0, order, _numbered(counts)).reshape(input._layout.shape)
+        inverse = (
+            NAMESPACE["empty"]((row._layout.numel,), dtype=int64)
+            .scatter_(0, order, _numbered(counts))
+            .reshape(input._layout.shape)
+        )
     return _answer(ordered.index_select(0, starts), inverse, counts if return_counts else None)
 
 
@@ -90,7 +102,9 @@ def _unique_slices(input: Tensor, dim: int, return_inverse: bool, return_counts:
     inverse = np.empty(n, np.int64)
     inverse[order] = np.cumsum(changed) - 1
     counts = np.diff(np.append(starts, n)).astype(np.int64)
-    return _answer(values, from_array(inverse) if return_inverse else None, copy_array(counts) if return_counts else None)
+    return _answer(
+        values, from_array(inverse) if return_inverse else None, copy_array(counts) if return_counts else None
+    )
 
 
 def _comparable(tensor: Tensor) -> np.ndarray:
@@ -99,7 +113,9 @@ def _comparable(tensor: Tensor) -> np.ndarray:
 
 
 @composite()
-def unique_consecutive(input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None) -> Any:
+def unique_consecutive(
+    input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
+) -> Any:
     """The first of every run of equal neighbours (slices along `dim`), and on request each element's run and the runs' lengths."""
     if dim is None:
         row = _row(input)
@@ -130,14 +146,16 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
         raise NotImplementedError(f"\"bincount_cpu\" not implemented for '{layout.dtype.scalar_name}'")
     if minlength < 0:
         raise RuntimeError("minlength should be >= 0")
-    if layout.ndim != 1 or layout.numel and int(input.min().item()) < 0:
+    if layout.ndim != 1 or (layout.numel and int(input.min().item()) < 0):
         raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")
     if weights is not None and tuple(weights._layout.shape) != tuple(layout.shape):
         raise RuntimeError("weights should be 1-d and have the same length as input")
     size = max(int(input.max().item()) + 1 if layout.numel else 0, minlength)
     where = input.detach().to(int64)
     if weights is None:
-        return NAMESPACE["zeros"]((size,), dtype=int64).index_add_(0, where, NAMESPACE["ones"]((1,), dtype=int64).expand(layout.numel))
+        return NAMESPACE["zeros"]((size,), dtype=int64).index_add_(
+            0, where, NAMESPACE["ones"]((1,), dtype=int64).expand(layout.numel)
+        )
     values = weights.detach()
     values = values if values._layout.dtype is float32 else values.to(float64)
     return NAMESPACE["zeros"]((size,), dtype=values._layout.dtype).index_add_(0, where, values)
@@ -149,21 +167,22 @@ def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Ten
     layout = input._layout
     if bins <= 0:
         raise RuntimeError(f"torch.histogram(): bins must be > 0, but got {bins} for dimension 0")
-    values = _comparable(_row(input)).astype(np.float64)
+    values = input.detach()
     low, high = float(min), float(max)
-    if low == high and values.size:
-        low, high = float(values.min()), float(values.max())
+    if low == high and layout.numel:
+        low, high = float(values.min().item()), float(values.max().item())
     if low == high:
         low, high = low - 1, high + 1
-    if not (np.isfinite(low) and np.isfinite(high)):
+    if not (math.isfinite(low) and math.isfinite(high)):
         raise RuntimeError(f"torch.histogram(): range of [{low:g}, {high:g}] is not finite")
     if low > high:
         raise RuntimeError("torch.histogram(): max must be larger than min")
-    values = values[(values >= low) & (values <= high)]
-    step = np.float32 if layout.dtype is float32 else np.float64
-    place = ((values.astype(step) - step(low)) * step(bins) / step(high - low)).astype(np.int64)
-    counts = np.bincount(np.minimum(place, bins - 1), minlength=bins)
-    return copy_array(counts.astype(np.float64)).to(layout.dtype)
+    place = ((values - low) * (bins / (high - low))).clamp(0, bins - 1)
+    # what lies outside, and NaN, is counted in a bin of its own
+    place = NAMESPACE["where"]((values >= low) & (values <= high), place, bins).to(int64).reshape(-1)
+    ones = NAMESPACE["ones"]((1,), dtype=int64).expand(layout.numel)
+    counts = NAMESPACE["zeros"]((bins + 1,), dtype=int64).index_add_(0, place, ones)
+    return counts.narrow(0, 0, bins).to(layout.dtype)
 
 
 def _edges(values: np.ndarray, bins: int, range: Sequence[float] | None, dtype: Any) -> Tensor:
@@ -177,8 +196,15 @@ def _edges(values: np.ndarray, bins: int, range: Sequence[float] | None, dtype: 
 
 
 @composite()
-def histogram(input: Tensor, bins: Any, *, range: Sequence[float] | None = None, weight: Tensor | None = None, density: bool = False,
-              out: Any = None) -> Any:
+def histogram(
+    input: Tensor,
+    bins: Any,
+    *,
+    range: Sequence[float] | None = None,
+    weight: Tensor | None = None,
+    density: bool = False,
+    out: Any = None,
+) -> Any:
     """Counts (or sums of weights, or densities) of the elements between bin edges: a named tuple (hist, bin_edges).
 
     bins: a number of equal bins over `range` (default: of the data), or a tensor of ascending edges.
@@ -208,12 +234,20 @@ def histogramdd(input: Tensor, bins: Any, *, range: Sequence[float] | None = Non
     """Counts of points (the last dimension of `input`) in a grid: a named tuple (hist, bin_edges), a tuple of edges per dimension."""
     dtype = input._layout.dtype
     dims = input._layout.shape[-1]
-    points = _comparable(contiguous(input.detach())).reshape(-1, dims) if input._layout.numel else np.empty((0, dims), np.float64)
+    points = (
+        _comparable(contiguous(input.detach())).reshape(-1, dims)
+        if input._layout.numel
+        else np.empty((0, dims), np.float64)
+    )
     given = [bins] * dims if isinstance(bins, int) else list(bins)
     if len(given) != dims:
         raise RuntimeError(f"torch.histogramdd(): expected {dims} sequences of bins, but got {len(given)}")
-    edges = [b.detach() if isinstance(b, Tensor) else _edges(points[:, d], int(b), None if range is None else range[2 * d:2 * d + 2], dtype)
-             for d, b in enumerate(given)]
+    edges = [
+        b.detach()
+        if isinstance(b, Tensor)
+        else _edges(points[:, d], int(b), None if range is None else range[2 * d : 2 * d + 2], dtype)
+        for d, b in enumerate(given)
+    ]
     bounds = [_comparable(contiguous(e)) for e in edges]
     shape = tuple(len(b) - 1 for b in bounds)
     inside = np.ones(len(points), bool)

@@ -53,7 +53,7 @@ def _kaiser(size: int, periodic: bool, beta: float) -> np.ndarray:
 
 def _window(name: str, size: int, values: Callable[[], np.ndarray], dtype: Any, device: Any, requires_grad: bool) -> Tensor:
     if dtype is not None and not dtype.is_floating_point:
-        raise RuntimeError(f"{name} expects floating point dtypes, got: {dtype}")
+        raise RuntimeError(f"{name} expects floating point dtypes, got: TensorOptions(dtype={dtype})")
     if size < 0:
         raise RuntimeError(f"{name} requires non-negative window_length, got window_length={size}")
     return _finished(values() if size else np.zeros(0), dtype, device, requires_grad)
@@ -62,7 +62,8 @@ def _window(name: str, size: int, values: Callable[[], np.ndarray], dtype: Any, 
 def hann_window(window_length: int, periodic: bool = True, *, dtype: Any = None, layout: Any = None, device: Any = None,
                 pin_memory: bool = False, requires_grad: bool = False) -> Tensor:
     """The Hann window, (window_length,)."""
-    return _window("hann_window", window_length, lambda: _cosines(window_length, periodic, (0.5, 0.5)), dtype, device, requires_grad)
+    return _window("hann_window", window_length, lambda: _cosines(window_length, periodic, (0.5, 0.5)), dtype, device,
+                   requires_grad)
 
 
 def hamming_window(window_length: int, periodic: bool = True, alpha: float = 0.54, beta: float = 0.46, *, dtype: Any = None,
@@ -75,8 +76,8 @@ def hamming_window(window_length: int, periodic: bool = True, alpha: float = 0.5
 def blackman_window(window_length: int, periodic: bool = True, *, dtype: Any = None, layout: Any = None, device: Any = None,
                     pin_memory: bool = False, requires_grad: bool = False) -> Tensor:
     """The Blackman window, (window_length,)."""
-    return _window("blackman_window", window_length, lambda: np.maximum(_cosines(window_length, periodic, (0.42, 0.5, 0.08)), 0), dtype,
-                   device, requires_grad)
+    return _window("blackman_window", window_length, lambda: _cosines(window_length, periodic, (0.42, 0.5, 0.08)), dtype, device,
+                   requires_grad)
 
 
 def bartlett_window(window_length: int, periodic: bool = True, *, dtype: Any = None, layout: Any = None, device: Any = None,
@@ -98,7 +99,8 @@ for _function in (hann_window, hamming_window, blackman_window, bartlett_window,
 # ---------------------------------------------------------------- torch.signal.windows
 
 
-def _signal(name: str, M: int, values: Callable[[], np.ndarray], dtype: Any, layout: Any, device: Any, requires_grad: bool) -> Tensor:
+def _signal(name: str, M: int, values: Callable[[], np.ndarray], dtype: Any, layout: Any, device: Any,
+            requires_grad: bool) -> Tensor:
     if M < 0:
         raise ValueError(f"{name} requires non-negative window length, got M={M}")
     if dtype is not None and dtype.name not in ("float32", "float64"):
@@ -108,20 +110,23 @@ def _signal(name: str, M: int, values: Callable[[], np.ndarray], dtype: Any, lay
     return _finished(values() if M else np.zeros(0), dtype, device, requires_grad)
 
 
-def bartlett(M: int, *, sym: bool = True, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def bartlett(M: int, *, sym: bool = True, dtype: Any = None,
+             layout: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """The triangular window, (M,)."""
     return _signal("bartlett", M, lambda: _triangle(M, not sym), dtype, layout, device, requires_grad)
 
 
-def blackman(M: int, *, sym: bool = True, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def blackman(M: int, *, sym: bool = True, dtype: Any = None,
+             layout: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """The Blackman window, (M,)."""
     return _signal("blackman", M, lambda: _cosines(M, not sym, (0.42, 0.5, 0.08)), dtype, layout, device, requires_grad)
 
 
-def cosine(M: int, *, sym: bool = True, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def cosine(M: int, *, sym: bool = True, dtype: Any = None,
+           layout: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Half a period of the sine, (M,)."""
-    return _signal("cosine", M, lambda: np.sin(math.pi / (M if sym or M == 1 else M + 1) * (np.arange(M) + 0.5)), dtype, layout, device,
-                   requires_grad)
+    period = M if sym or M == 1 else M + 1
+    return _signal("cosine", M, lambda: np.sin(math.pi / period * (np.arange(M) + 0.5)), dtype, layout, device, requires_grad)
 
 
 def exponential(M: int, *, center: float | None = None, tau: float = 1.0, sym: bool = True, dtype: Any = None, layout: Any = None,
@@ -141,7 +146,8 @@ def gaussian(M: int, *, std: float = 1.0, sym: bool = True, dtype: Any = None, l
     if std <= 0:
         raise ValueError(f"Standard deviation must be positive, got: {std} instead.")
     middle = (M if not sym and M > 1 else M - 1) / 2
-    return _signal("gaussian", M, lambda: np.exp(-(((np.arange(M) - middle) / std) ** 2) / 2), dtype, layout, device, requires_grad)
+    return _signal("gaussian", M, lambda: np.exp(-(((np.arange(M) - middle) / std) ** 2) / 2), dtype, layout, device,
+                   requires_grad)
 
 
 def general_cosine(M: int, *, a: Sequence[float], sym: bool = True, dtype: Any = None, layout: Any = None, device: Any = None,
@@ -157,15 +163,18 @@ def general_cosine(M: int, *, a: Sequence[float], sym: bool = True, dtype: Any =
 def general_hamming(M: int, *, alpha: float = 0.54, sym: bool = True, dtype: Any = None, layout: Any = None, device: Any = None,
                     requires_grad: bool = False) -> Tensor:
     """alpha - (1 - alpha) cos(2 pi k / N), (M,)."""
-    return general_cosine(M, a=[alpha, 1.0 - alpha], sym=sym, dtype=dtype, layout=layout, device=device, requires_grad=requires_grad)
+    return general_cosine(M, a=[alpha, 1.0 - alpha], sym=sym, dtype=dtype, layout=layout, device=device,
+                          requires_grad=requires_grad)
 
 
-def hamming(M: int, *, sym: bool = True, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def hamming(M: int, *, sym: bool = True, dtype: Any = None,
+            layout: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """The Hamming window, (M,)."""
     return general_hamming(M, sym=sym, dtype=dtype, layout=layout, device=device, requires_grad=requires_grad)
 
 
-def hann(M: int, *, sym: bool = True, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def hann(M: int, *, sym: bool = True, dtype: Any = None,
+         layout: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """The Hann window, (M,)."""
     return general_hamming(M, alpha=0.5, sym=sym, dtype=dtype, layout=layout, device=device, requires_grad=requires_grad)
 
@@ -178,7 +187,8 @@ def kaiser(M: int, *, beta: float = 12.0, sym: bool = True, dtype: Any = None, l
     return _signal("kaiser", M, lambda: _kaiser(M, not sym, beta), dtype, layout, device, requires_grad)
 
 
-def nuttall(M: int, *, sym: bool = True, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def nuttall(M: int, *, sym: bool = True, dtype: Any = None,
+            layout: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """The minimal 4-term Blackman-Harris window according to Nuttall, (M,)."""
     return general_cosine(M, a=[0.3635819, 0.4891775, 0.1365995, 0.0106411], sym=sym, dtype=dtype, layout=layout, device=device,
                           requires_grad=requires_grad)

@@ -14,7 +14,6 @@ from flambeau.base.layout import Layout
 
 Table = tuple[list[int], list[int], list[int]]      # per output position: first input position, taps, extent for the divisor
 WORDS = {1: "one int", 2: "two ints", 3: "three ints"}
-LETTERS = {2: "HW", 3: "TWH"}
 
 
 class Window(NamedTuple):
@@ -51,8 +50,7 @@ def _numbers(name: str, argument: str, value: Any, dims: int, position: int) -> 
             raise RuntimeError(f"{name}: stride must either be omitted, a single int, or a tuple of {WORDS[dims]}")
         if argument == "dilation":
             raise RuntimeError(f"{name}: dilation must be either a single int, or a tuple of {WORDS[dims]}")
-        verb = "must either be" if argument == "kernel_size" else "must either be"
-        raise RuntimeError(f"{name}: {argument} {verb} a single int, or a tuple of {WORDS[dims]}")
+        raise RuntimeError(f"{name}: {argument} must either be a single int, or a tuple of {WORDS[dims]}")
     return numbers * dims if len(numbers) == 1 else numbers
 
 
@@ -68,7 +66,7 @@ def window(name: str, dims: int, kernel_size: Any, stride: Any, padding: Any, di
         raise RuntimeError("divisor must be not zero")
     if 0 in strides:
         raise RuntimeError("stride should not be zero")
-    letters = "HW" if dims == 2 else "THW"
+    letters = "THW"[3 - dims:]
     for what, values, prefix in (("kernel size", kernel, "k"), ("stride", strides, "d"), ("dilation", steps, "dilation")):
         if min(values) <= 0:
             listed = " ".join(f"{prefix}{letter}: {v}" for letter, v in zip(letters, values))
@@ -97,8 +95,13 @@ def check_image(name: str, layout: Layout, dims: int, words: str) -> None:
     if layout.ndim not in (dims + 1, dims + 2):
         raise RuntimeError(words)
     if 0 in shape[layout.ndim - dims - 1:]:
+        if dims == 3:
+            full = {"max_pool3d": "max_pool3d_with_indices_out_cpu_template"}.get(name, name)
+            empty = next(d for d in range(4) if shape[layout.ndim - 4 + d] == 0)
+            raise RuntimeError(f"{full}(): Expected input's non-batch dimensions to have positive length, but input has a shape of "
+                               f"{list(shape)} and non-batch dimension {empty} has length zero!")
         raise RuntimeError(f"Expected {dims + 1}D or {dims + 2}D (batch mode) tensor with optional 0 dim batch size for input, "
-                           f"but got:{list(shape)}" if dims == 2 else words)
+                           f"but got:{list(shape)}")
 
 
 def pooled_shape(layout: Layout, w: Window) -> tuple[int, ...]:
@@ -109,7 +112,7 @@ def pooled_shape(layout: Layout, w: Window) -> tuple[int, ...]:
     if min(counts) < 1:
         channels = layout.shape[layout.ndim - dims - 1]
         raise RuntimeError(f"Given input size: ({'x'.join(map(str, (channels, *sizes)))}). Calculated output size: "
-                           f"({'x'.join(map(str, (channels, *[max(c, 0) for c in counts])))}). Output size is too small")
+                           f"({'x'.join(map(str, (channels, *counts)))}). Output size is too small")
     return counts
 
 

@@ -17,7 +17,9 @@ def table(rows: int = 5, size: int = 3):
 def test_embedding_reads_rows_and_sums_gradients():
     w, i = table(), torch.tensor([[1, 2, 1], [4, 4, 4]])
     y = embedding(i, w)
-    assert np.array_equal(y.detach().numpy(), w.detach().numpy()[i.numpy()]) and y.grad_fn.name() == "EmbeddingBackward0"
+    assert (
+        np.array_equal(y.detach().numpy(), w.detach().numpy()[i.numpy()]) and y.grad_fn.name() == "EmbeddingBackward0"
+    )
     y.sum().backward()
     assert w.grad[:, 0].tolist() == [0, 2, 1, 0, 3]
     assert gradcheck(lambda t: embedding(i, t), table()) and gradgradcheck(lambda t: embedding(i, t) ** 2, table())
@@ -53,7 +55,9 @@ def test_bags(mode):
     reduce = {"sum": np.sum, "mean": np.mean, "max": np.max}[mode]
     assert np.allclose(found, [reduce(rows[:2], 0), np.zeros(3), reduce(rows[2:], 0)])
     assert gradcheck(lambda t: embedding_bag(i, t, offsets, mode=mode), table())
-    assert np.allclose(embedding_bag(i[:4].reshape(2, 2), w, mode=mode).detach().numpy(), [reduce(rows[:2], 0), reduce(rows[2:4], 0)])
+    assert np.allclose(
+        embedding_bag(i[:4].reshape(2, 2), w, mode=mode).detach().numpy(), [reduce(rows[:2], 0), reduce(rows[2:4], 0)]
+    )
 
 
 def test_one_hot():

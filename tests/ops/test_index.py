@@ -13,9 +13,22 @@ def leaf(*shape: int):
     return torch.from_numpy(np.random.default_rng(sum(shape) + len(shape)).standard_normal(shape)).requires_grad_(True)
 
 
-@pytest.mark.parametrize("key", [
-    ([2, 0],), ([[2, 0], [1, 1]],), (slice(None), [0, 3]), ([0, 1], [2, 3]), (slice(None), [1, 2], [0, 4]), ([0, 1], slice(None), [2, 3]),
-    (Ellipsis, [4, 0]), (None, [1]), ([[0], [2]], [1, 2]), ([-1, -3],)], ids=str)
+@pytest.mark.parametrize(
+    "key",
+    [
+        ([2, 0],),
+        ([[2, 0], [1, 1]],),
+        (slice(None), [0, 3]),
+        ([0, 1], [2, 3]),
+        (slice(None), [1, 2], [0, 4]),
+        ([0, 1], slice(None), [2, 3]),
+        (Ellipsis, [4, 0]),
+        (None, [1]),
+        ([[0], [2]], [1, 2]),
+        ([-1, -3],),
+    ],
+    ids=str,
+)
 def test_getitem_and_setitem_follow_numpy(key):
     x = np.arange(60.0).reshape(3, 4, 5)
     t = torch.from_numpy(x.copy())
@@ -85,13 +98,23 @@ def test_errors(call, kind, words):
     assert x.sum() == 0
 
 
-@pytest.mark.parametrize("call", [
-    lambda x, y: x.index_select(1, torch.tensor([0, 0, 3])), lambda x, y: x.index_add(0, torch.tensor([1, 1, 0]), y, alpha=2),
-    lambda x, y: x.index_copy(0, torch.tensor([2, 0]), y[:2]), lambda x, y: x.index_fill(1, torch.tensor([0]), 2.0),
-    lambda x, y: x.take(torch.tensor([0, -1, 0])), lambda x, y: x.put(torch.tensor([0, 5]), y[0, :2]),
-    lambda x, y: torch.take_along_dim(x, torch.tensor([[0], [1], [1]]), 1),
-    *[lambda x, y, r=r, s=s: x.index_reduce(1, torch.tensor([0, 0, 3]), y[:, :3], r, include_self=s)
-      for r in ("prod", "mean", "amax", "amin") for s in (True, False)]])
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x, y: x.index_select(1, torch.tensor([0, 0, 3])),
+        lambda x, y: x.index_add(0, torch.tensor([1, 1, 0]), y, alpha=2),
+        lambda x, y: x.index_copy(0, torch.tensor([2, 0]), y[:2]),
+        lambda x, y: x.index_fill(1, torch.tensor([0]), 2.0),
+        lambda x, y: x.take(torch.tensor([0, -1, 0])),
+        lambda x, y: x.put(torch.tensor([0, 5]), y[0, :2]),
+        lambda x, y: torch.take_along_dim(x, torch.tensor([[0], [1], [1]]), 1),
+        *[
+            lambda x, y, r=r, s=s: x.index_reduce(1, torch.tensor([0, 0, 3]), y[:, :3], r, include_self=s)
+            for r in ("prod", "mean", "amax", "amin")
+            for s in (True, False)
+        ],
+    ],
+)
 @pytest.mark.filterwarnings("ignore:index_reduce")
 def test_gradients_of_slices(call):
     inputs = (leaf(3, 4), torch.from_numpy(np.linspace(-1, 1, 12).reshape(3, 4)).requires_grad_(True))

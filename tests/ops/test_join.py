@@ -23,30 +23,66 @@ def test_cat_and_stack_follow_numpy():
         assert np.array_equal(torch.cat([ta, tb], d).numpy(), np.concatenate([a, b], d))
     for d in (-1, 0, 1, 3):
         assert np.array_equal(torch.stack([ta, tb], d).numpy(), np.stack([a, b], d))
-    assert np.array_equal(torch.cat([ta.transpose(0, 2), tb.transpose(0, 2)], 1).numpy(), np.concatenate([a.T.transpose(0, 1, 2), b.T], 1))
+    assert np.array_equal(
+        torch.cat([ta.transpose(0, 2), tb.transpose(0, 2)], 1).numpy(), np.concatenate([a.T.transpose(0, 1, 2), b.T], 1)
+    )
     assert torch.cat([ta, ta.int()]).dtype is torch.float64
     assert torch.cat([torch.ones(2), torch.ones(1)] * 150).shape == (450,)
     assert torch.cat([torch.zeros(0), torch.ones(2, 3)]).shape == (2, 3)
 
 
-@pytest.mark.parametrize("tensors, dim, kind, words", [
-    ([], 0, ValueError, "expected a non-empty list of Tensors"),
-    ([torch.zeros(2, 3), torch.zeros(3)], 0, RuntimeError, "Tensors must have same number of dimensions: got 2 and 1"),
-    ([torch.zeros(2, 3), torch.zeros(3, 2)], 0, RuntimeError, "Expected size 3 but got size 2 for tensor number 1 in the list"),
-    ([torch.zeros(2)], 5, IndexError, "Dimension out of range"),
-    ([torch.tensor(1.0)], 0, RuntimeError, "zero-dimensional tensor .at position 0. cannot be concatenated")])
+@pytest.mark.parametrize(
+    "tensors, dim, kind, words",
+    [
+        ([], 0, ValueError, "expected a non-empty list of Tensors"),
+        (
+            [torch.zeros(2, 3), torch.zeros(3)],
+            0,
+            RuntimeError,
+            "Tensors must have same number of dimensions: got 2 and 1",
+        ),
+        (
+            [torch.zeros(2, 3), torch.zeros(3, 2)],
+            0,
+            RuntimeError,
+            "Expected size 3 but got size 2 for tensor number 1 in the list",
+        ),
+        ([torch.zeros(2)], 5, IndexError, "Dimension out of range"),
+        ([torch.tensor(1.0)], 0, RuntimeError, "zero-dimensional tensor .at position 0. cannot be concatenated"),
+    ],
+)
 def test_cat_refuses(tensors, dim, kind, words):
     with pytest.raises(kind, match=words):
         torch.cat(tensors, dim)
 
 
-@pytest.mark.parametrize("call", [
-    lambda x: torch.cat([x, x[:1] * 2]), lambda x: torch.stack([x, x * x], 1), lambda x: x.flip(0), lambda x: x.roll(1, 1),
-    lambda x: x.roll(2), lambda x: x.repeat(2, 1, 2), lambda x: x.tile(2), lambda x: x.repeat_interleave(torch.tensor([1, 0, 2]), 0),
-    lambda x: x.repeat_interleave(2, 1), lambda x: x.rot90(), lambda x: x.tril(), lambda x: x.triu(1), lambda x: torch.diag_embed(x, 1),
-    lambda x: x.diag(), lambda x: torch.diagflat(x), lambda x: torch.kron(x, x), lambda x: torch.block_diag(x, x[0]),
-    lambda x: torch.combinations(x[0]), lambda x: torch.cartesian_prod(x[0], x[1]), lambda x: (x * 1).fill_diagonal_(2.0),
-    lambda x: torch.hstack([x, x]), lambda x: torch.column_stack([x[0], x[1]])])
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x: torch.cat([x, x[:1] * 2]),
+        lambda x: torch.stack([x, x * x], 1),
+        lambda x: x.flip(0),
+        lambda x: x.roll(1, 1),
+        lambda x: x.roll(2),
+        lambda x: x.repeat(2, 1, 2),
+        lambda x: x.tile(2),
+        lambda x: x.repeat_interleave(torch.tensor([1, 0, 2]), 0),
+        lambda x: x.repeat_interleave(2, 1),
+        lambda x: x.rot90(),
+        lambda x: x.tril(),
+        lambda x: x.triu(1),
+        lambda x: torch.diag_embed(x, 1),
+        lambda x: x.diag(),
+        lambda x: torch.diagflat(x),
+        lambda x: torch.kron(x, x),
+        lambda x: torch.block_diag(x, x[0]),
+        lambda x: torch.combinations(x[0]),
+        lambda x: torch.cartesian_prod(x[0], x[1]),
+        lambda x: (x * 1).fill_diagonal_(2.0),
+        lambda x: torch.hstack([x, x]),
+        lambda x: torch.column_stack([x[0], x[1]]),
+    ],
+)
 def test_gradients(call):
     assert gradcheck(call, leaf(3, 4))
 
@@ -57,12 +93,16 @@ def test_rearrangements_follow_numpy():
     assert np.array_equal(t.flip(0, 2).numpy(), x[::-1, :, ::-1])
     assert np.array_equal(t.roll((1, -1), (0, 2)).numpy(), np.roll(x, (1, -1), (0, 2)))
     assert np.array_equal(t.repeat(2, 1, 1, 3).numpy(), np.tile(x, (2, 1, 1, 3)))
-    assert np.array_equal(t.transpose(0, 2).tril(1).numpy(), np.tril(x.T, 1)) and np.array_equal(t.triu(-1).numpy(), np.triu(x, -1))
+    assert np.array_equal(t.transpose(0, 2).tril(1).numpy(), np.tril(x.T, 1)) and np.array_equal(
+        t.triu(-1).numpy(), np.triu(x, -1)
+    )
     assert np.array_equal(t.rot90(1, (1, 2)).numpy(), np.rot90(x, 1, (1, 2)))
     assert torch.block_diag(torch.ones(1, 2), torch.tensor(3.0)).tolist() == [[1, 1, 0], [0, 0, 3]]
 
 
-@pytest.mark.parametrize("mode, other", [("constant", "constant"), ("reflect", "reflect"), ("replicate", "edge"), ("circular", "wrap")])
+@pytest.mark.parametrize(
+    "mode, other", [("constant", "constant"), ("reflect", "reflect"), ("replicate", "edge"), ("circular", "wrap")]
+)
 def test_padding(mode, other):
     x = np.random.default_rng(0).standard_normal((2, 3, 5, 6))
     found = pad(torch.from_numpy(x), (1, 2, 3, 0), mode)
@@ -87,7 +127,11 @@ def test_blocks():
     assert columns.shape == (1, 8, 9)
     counts = fold(unfold(torch.ones(1, 1, 4, 4), 3, 1, 1, 1), (4, 4), 3, 1, 1, 1)
     assert counts[0, 0].tolist() == [[4, 6, 6, 4], [6, 9, 9, 6], [6, 9, 9, 6], [4, 6, 6, 4]]
-    assert gradcheck(lambda t: unfold(t, (2, 3), 2, 1, (1, 2)), leaf(1, 2, 5, 6)) and gradcheck(lambda t: fold(t, (4, 5), 2), leaf(1, 8, 12))
+    assert gradcheck(lambda t: unfold(t, (2, 3), 2, 1, (1, 2)), leaf(1, 2, 5, 6)) and gradcheck(
+        lambda t: fold(t, (4, 5), 2), leaf(1, 8, 12)
+    )
     shuffled = torch.pixel_shuffle(torch.arange(8.0).reshape(1, 4, 1, 2), 2)
     assert shuffled[0, 0].tolist() == [[0, 2, 1, 3], [4, 6, 5, 7]]
-    assert gradcheck(lambda t: torch.pixel_unshuffle(t, 2), leaf(1, 1, 4, 6)) and gradcheck(lambda t: torch.channel_shuffle(t, 2), leaf(1, 6, 1, 2))
+    assert gradcheck(lambda t: torch.pixel_unshuffle(t, 2), leaf(1, 1, 4, 6)) and gradcheck(
+        lambda t: torch.channel_shuffle(t, 2), leaf(1, 6, 1, 2)
+    )

@@ -45,11 +45,15 @@ def test_large_scatters_are_the_same_on_every_run():
 @pytest.mark.parametrize("reduce", ["sum", "prod", "mean", "amax", "amin"])
 @pytest.mark.parametrize("include_self", [True, False])
 def test_scatter_reduce(reduce, include_self):
-    assert gradcheck(lambda x, y: x.scatter_reduce(1, INDEX, y, reduce, include_self=include_self), (leaf(3, 4), leaf(2, 3, seed=1)))
+    assert gradcheck(
+        lambda x, y: x.scatter_reduce(1, INDEX, y, reduce, include_self=include_self), (leaf(3, 4), leaf(2, 3, seed=1))
+    )
 
 
 def test_gradients():
-    assert gradcheck(lambda x: x.gather(1, INDEX), leaf(3, 4)) and gradgradcheck(lambda x: x.gather(1, INDEX) ** 2, leaf(3, 4))
+    assert gradcheck(lambda x: x.gather(1, INDEX), leaf(3, 4)) and gradgradcheck(
+        lambda x: x.gather(1, INDEX) ** 2, leaf(3, 4)
+    )
     unique = torch.tensor([[0, 1], [2, 3]])
     assert gradcheck(lambda x, y: x.scatter(1, unique, y), (leaf(3, 4), leaf(3, 4, seed=1)))
     assert gradcheck(lambda x, y: (x * 1).scatter_add_(1, INDEX, y), (leaf(3, 4), leaf(2, 3, seed=1)))
@@ -57,7 +61,9 @@ def test_gradients():
     assert gradcheck(lambda x, y: x.slice_scatter(y, 1, 0, 4, 2), (leaf(3, 4), leaf(3, 2, seed=1)))
     assert gradcheck(lambda x, y: x.diagonal_scatter(y), (leaf(3, 4), leaf(3, seed=1)))
     mask = torch.tensor([True, False, True, False])
-    assert gradcheck(lambda x, y: x.masked_fill(mask, y), (leaf(3, 4), leaf(1, seed=1)[0].detach().requires_grad_(True)))
+    assert gradcheck(
+        lambda x, y: x.masked_fill(mask, y), (leaf(3, 4), leaf(1, seed=1)[0].detach().requires_grad_(True))
+    )
     assert gradcheck(lambda x: x.masked_select(mask), leaf(3, 4))
     assert gradcheck(lambda x, y: x.masked_scatter(mask, y), (leaf(3, 4), leaf(4, 4, seed=1)))
 

@@ -62,7 +62,12 @@ def test_topk_sees_improving_data():
 def test_kthvalue_and_gradients():
     x = torch.from_numpy(np.random.default_rng(0).standard_normal((3, 4))).requires_grad_(True)
     assert np.array_equal(x.kthvalue(2).values.detach().numpy(), np.sort(x.detach().numpy(), 1)[:, 1])
-    for call in (lambda t: t.sort(0).values, lambda t: t.topk(2).values, lambda t: t.kthvalue(2, 0, True).values, lambda t: t.msort()):
+    for call in (
+        lambda t: t.sort(0).values,
+        lambda t: t.topk(2).values,
+        lambda t: t.kthvalue(2, 0, True).values,
+        lambda t: t.msort(),
+    ):
         assert gradcheck(call, x)
     assert x.sort().values.grad_fn.name() == "SortBackward0" and x.topk(1).values.grad_fn.name() == "TopkBackward0"
 
@@ -74,7 +79,10 @@ def test_search():
     for side in ("left", "right"):
         assert np.array_equal(torch.searchsorted(te, tx, side=side).numpy(), np.searchsorted(edges, x, side))
         assert np.array_equal(torch.bucketize(tx, te, right=side == "right").numpy(), np.searchsorted(edges, x, side))
-    assert torch.searchsorted(torch.tensor([[1, 2], [3, 4]]), torch.tensor([[2], [2]]), out_int32=True).dtype is torch.int32
+    assert (
+        torch.searchsorted(torch.tensor([[1, 2], [3, 4]]), torch.tensor([[2], [2]]), out_int32=True).dtype
+        is torch.int32
+    )
     assert torch.isin(torch.tensor([1, 2, 3]), torch.tensor([2, 5])).tolist() == [False, True, False]
 
 
@@ -82,7 +90,9 @@ def test_distinct_values_and_counts():
     x = np.random.default_rng(0).integers(0, 50, (40, 30))
     values, inverse, counts = torch.unique(torch.from_numpy(x), return_inverse=True, return_counts=True)
     expected = np.unique(x, return_inverse=True, return_counts=True)
-    assert all(np.array_equal(a.numpy().reshape(-1), b.reshape(-1)) for a, b in zip((values, inverse, counts), expected))
+    assert all(
+        np.array_equal(a.numpy().reshape(-1), b.reshape(-1)) for a, b in zip((values, inverse, counts), expected)
+    )
     assert torch.unique(torch.tensor([[1, 2], [1, 2], [0, 5]]), dim=0).tolist() == [[0, 5], [1, 2]]
     assert torch.unique_consecutive(torch.tensor([1, 1, 2, 1])).tolist() == [1, 2, 1]
     assert np.array_equal(torch.bincount(torch.from_numpy(x.reshape(-1))).numpy(), np.bincount(x.reshape(-1)))

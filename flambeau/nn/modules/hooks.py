@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import flambeau
-from flambeau.autograd import Function
+from flambeau.core.function import Function
 from flambeau.core.hooks import RemovableHandle
 from flambeau.core.tensor import Tensor
 
