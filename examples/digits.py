@@ -213,7 +213,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Train a small convolutional network on handwritten digits.")
     parser.add_argument("--epochs", type=int, default=20)
     parser.add_argument("--batch-size", type=int, default=64)
-    parser.add_argument("--lr", type=float, default=6e-3, help="the highest learning rate of the schedule")
+    parser.add_argument("--lr", type=float, default=5e-3, help="the highest learning rate of the schedule")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=HERE / "out", help="where the checkpoint and the pictures go")
     parser.add_argument(

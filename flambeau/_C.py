@@ -14,8 +14,15 @@ _NO_DISPATCHER = "flambeau has no dispatcher; override functions with __torch_fu
 OpOverload = _absent.kind("_C.OpOverload", _NO_DISPATCHER)
 OpOverloadPacket = _absent.kind("_C.OpOverloadPacket", _NO_DISPATCHER)
 
-__all__ = ["DisableTorchFunction", "DisableTorchFunctionSubclass", "Generator", "OpOverload", "OpOverloadPacket", "TensorBase",
-           "_disabled_torch_function_impl"]
+__all__ = [
+    "DisableTorchFunction",
+    "DisableTorchFunctionSubclass",
+    "Generator",
+    "OpOverload",
+    "OpOverloadPacket",
+    "TensorBase",
+    "_disabled_torch_function_impl",
+]
 
 
 def _get_tracing_state() -> None:
@@ -25,6 +32,7 @@ def _get_tracing_state() -> None:
 def _is_torch_function_enabled() -> bool:
     """Whether classes override calls in this thread."""
     from flambeau.core.modes import local
+
     return local.overrides
 
 
@@ -41,4 +49,6 @@ def _get_default_device() -> str:
 def __getattr__(name: str) -> Any:
     if name in ("Generator", "Size", "dtype", "device", "layout", "memory_format", "FloatTensor", "LongTensor"):
         return getattr(torch, name)
-    raise AttributeError(f"module 'flambeau._C' has no attribute '{name}': flambeau has no native module; use the public function")
+    raise AttributeError(
+        f"module 'flambeau._C' has no attribute '{name}': flambeau has no native module; use the public function"
+    )

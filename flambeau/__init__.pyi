@@ -322,7 +322,8 @@ def conj_physical(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def conj_physical_(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     """In-place version of conj_physical()."""
 def constant_pad_nd(input: Tensor, pad: Any, value: Any = 0) -> Tensor:
-    """`input` with `value` put before and after its last dimensions: pad = (before last, after last, before second last, ...)."""
+    """`input` with `value` put before and after its last dimensions: pad = (before last, after last, before second
+    last, ...)."""
 def conv1d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: _int = 1) -> Tensor:
     """Convolution over (N, C, L) or (C, L) with a weight of (O, C / groups, K)."""
 def conv2d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: _int = 1) -> Tensor:
@@ -499,7 +500,8 @@ def full(size: Any, fill_value: Any, *, dtype: _dtype | None = None, layout: Any
 def full_like(input: Tensor, fill_value: Any, *, dtype: _dtype | None = None, layout: Any = None, device: Any = None, requires_grad: _bool = False, pin_memory: _bool = False, memory_format: Any = ...) -> Tensor:
     """`fill_value` in every element, like `input`."""
 def gather(input: Tensor, dim: _int, index: Tensor, *, sparse_grad: _bool = False, out: Tensor | None = None) -> Tensor:
-    """out[i][j] = input[index[i][j]][j] (for dim 0): elements chosen along `dim`, in the shape of `index` (int64 or int32)."""
+    """out[i][j] = input[index[i][j]][j] (for dim 0): elements chosen along `dim`, in the shape of `index` (int64 or
+    int32)."""
 def gcd(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The greatest common divisor of integers."""
 def gcd_(input: Tensor, other: Tensor) -> Tensor:
@@ -541,11 +543,13 @@ def hardshrink(input: Tensor, lambd: _complex = 0.5, *, out: Tensor | None = Non
 def heaviside(input: Tensor, values: Tensor, *, out: Tensor | None = None) -> Tensor:
     """0 below 0, 1 above, and `values` at 0."""
 def histc(input: Tensor, bins: _int = 100, min: _float = 0, max: _float = 0, *, out: Tensor | None = None) -> Tensor:
-    """Counts of the elements in `bins` equal bins from min to max (both 0: of the data); what lies outside is left out."""
+    """Counts of the elements in `bins` equal bins from min to max (both 0: of the data); what lies outside is left
+    out."""
 def histogram(input: Tensor, bins: Any, *, range: Any = None, weight: Tensor | None = None, density: _bool = False, out: Tensor | None = None) -> Any:
     """Counts (or sums of weights, or densities) of the elements between bin edges: a named tuple (hist, bin_edges)."""
 def histogramdd(input: Tensor, bins: Any, *, range: Any = None, weight: Tensor | None = None, density: _bool = False) -> Any:
-    """Counts of points (the last dimension of `input`) in a grid: a named tuple (hist, bin_edges), a tuple of edges per dimension."""
+    """Counts of points (the last dimension of `input`) in a grid: a named tuple (hist, bin_edges), a tuple of edges
+    per dimension."""
 def hsplit(input: Any, indices_or_sections: Any) -> Any:
     """`tensor_split` along the horizontal dimension."""
 def hstack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
@@ -579,7 +583,8 @@ def index_reduce(input: Tensor, dim: _int, index: Tensor, source: Tensor, reduce
 def index_reduce_(input: Any, dim: Any, index: Any, source: Any, reduce: Any, *, include_self: Any = True) -> Any:
     """In-place version of index_reduce()."""
 def index_select(input: Tensor, dim: _int, index: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The slices of `input` along `dim` at the positions `index` (a vector of int64 or int32). IndexError out of range."""
+    """The slices of `input` along `dim` at the positions `index` (a vector of int64 or int32). IndexError out of
+    range."""
 def inner(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Sums of products over the last dimensions of both."""
 def instance_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None, running_var: Tensor | None, use_input_stats: Any, momentum: Any, eps: Any, cudnn_enabled: Any) -> Any:
@@ -643,8 +648,6 @@ def less_equal(input: Tensor, other: Tensor | _complex, *, out: Tensor | None = 
     """input <= other."""
 def lgamma(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """log |Gamma(input)|."""
-def linalg_nuclear_norm(input: Tensor, dim: Any, keepdim: Any, dtype: _dtype | None) -> Tensor:
-    """torch.norm's p="nuc": `dim` may be None for a matrix."""
 def linspace(start: Any, end: Any, steps: _int, *, dtype: _dtype | None = None, layout: Any = None, device: Any = None, requires_grad: _bool = False, pin_memory: _bool = False, out: Tensor | None = None) -> Tensor:
     """`steps` values from start to end, both included."""
 def log(input: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -794,7 +797,8 @@ def negative_(input: Tensor) -> Tensor:
 def nextafter(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The next floating-point number after input towards other."""
 def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: _bool = False) -> Any:
-    """Positions of the elements that are not zero: (number, ndim) int64, or with as_tuple a vector for each dimension."""
+    """Positions of the elements that are not zero: (number, ndim) int64, or with as_tuple a vector for each
+    dimension."""
 def nonzero_static(input: Tensor, *, size: _int, fill_value: _int = -1, out: Tensor | None = None) -> Tensor:
     """The first `size` rows of nonzero(input); missing ones are filled with `fill_value`."""
 def norm(input: Tensor, p: Any = 'fro', dim: Any = None, keepdim: Any = False, dtype: Any = None, *, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
@@ -894,7 +898,8 @@ def renorm(input: Tensor, p: Any, dim: Any, maxnorm: Any, *, out: Tensor | None 
 def renorm_(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     """In-place version of renorm()."""
 def repeat_interleave(input: Tensor, repeats: Any = None, dim: _int | None = None, *, output_size: _int | None = None, axis: Any = None) -> Tensor:
-    """Each element (slice along `dim`) repeated `repeats` times (a number, or a count for each); without dim: flattened."""
+    """Each element (slice along `dim`) repeated `repeats` times (a number, or a count for each); without dim:
+    flattened."""
 def reshape(input: Any, shape: Any) -> Any:
     """The same elements in another shape; one size may be -1. A view where possible, a copy otherwise."""
 def resolve_conj(input: Tensor) -> Tensor:
@@ -904,7 +909,8 @@ def resolve_neg(input: Tensor) -> Tensor:
 def rms_norm(input: Tensor, normalized_shape: Any, weight: Tensor | None = None, eps: Any = None) -> Any:
     """input / sqrt(mean of its squares over the last dimensions + eps), times weight; eps None: that of the dtype."""
 def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
-    """`input` moved by `shifts` along `dims`, what falls out coming in again; without dims the flattened tensor is moved."""
+    """`input` moved by `shifts` along `dims`, what falls out coming in again; without dims the flattened tensor is
+    moved."""
 def rot90(input: Tensor, k: _int = 1, dims: Any = (0, 1)) -> Tensor:
     """`input` turned by 90 degrees k times in the plane of two dimensions."""
 def round(input: Tensor, *, decimals: Any = 0, out: Tensor | None = None) -> Tensor:
@@ -926,7 +932,8 @@ def rsub(input: Tensor, other: Tensor | _complex, *, alpha: _complex = 1, out: T
 def scalar_tensor(s: Any, *, dtype: _dtype | None = None, device: Any = None, requires_grad: _bool = False, layout: Any = None) -> Tensor:
     """A zero-dim tensor of the default (or given) dtype."""
 def scatter(input: Tensor, dim: _int, index: Tensor, src: Tensor | _complex | None = None, *, reduce: Any = None, value: Any = None, out: Tensor | None = None) -> Any:
-    """input with input[index[i][j]][j] = src[i][j] (for dim 0); src a tensor or a number; reduce: "add" or "multiply"."""
+    """input with input[index[i][j]][j] = src[i][j] (for dim 0); src a tensor or a number; reduce: "add" or
+    "multiply"."""
 def scatter_(input: Any, dim: Any, index: Any, src: Any = None, *, reduce: Any = None, value: Any = None) -> Any:
     """In-place version of scatter()."""
 def scatter_add(input: Tensor, dim: _int, index: Tensor, src: Tensor, *, out: Tensor | None = None) -> Any:
@@ -934,11 +941,13 @@ def scatter_add(input: Tensor, dim: _int, index: Tensor, src: Tensor, *, out: Te
 def scatter_add_(input: Any, dim: Any, index: Any, src: Any) -> Any:
     """In-place version of scatter_add()."""
 def scatter_reduce(input: Tensor, dim: _int, index: Tensor, src: Tensor, reduce: str, *, include_self: _bool = True, out: Tensor | None = None) -> Any:
-    """input with the elements of `src` reduced (sum, prod, mean, amax, amin) into the places that `index` names along `dim`."""
+    """input with the elements of `src` reduced (sum, prod, mean, amax, amin) into the places that `index` names along
+    `dim`."""
 def scatter_reduce_(input: Any, dim: Any, index: Any, src: Any, reduce: Any, *, include_self: Any = True) -> Any:
     """In-place version of scatter_reduce()."""
 def searchsorted(sorted_sequence: Tensor, input: Any, *, out_int32: _bool = False, right: _bool = False, side: Any = None, sorter: Tensor | None = None, out: Tensor | None = None) -> Tensor:
-    """Where each value would be put into its sorted row: before equal elements, or with `right` behind them. int64 (or int32)."""
+    """Where each value would be put into its sorted row: before equal elements, or with `right` behind them. int64
+    (or int32)."""
 def select(input: Any, dim: _int, index: _int) -> Any:
     """Without dimension `dim`, at position `index` of it."""
 def select_scatter(input: Tensor, src: Tensor, dim: _int, index: _int, *, out: Tensor | None = None) -> Tensor:
@@ -986,7 +995,8 @@ def slogdet(input: Tensor, *, out: Tensor | None = None) -> Any:
 def softmax(input: Tensor, dim: Any = None, dtype: Any = None, *, axis: Any = None, out: Tensor | None = None) -> Any:
     """Exponentials along `dim`, scaled to sum to one; of the shape of `input`."""
 def sort(input: Tensor, dim: _int = -1, descending: _bool = False, stable: _bool = False, *, out: Tensor | None = None, axis: Any = None) -> Any:
-    """The elements in order along `dim` and their positions: a named tuple (values, indices). NaN is the largest. Stable."""
+    """The elements in order along `dim` and their positions: a named tuple (values, indices). NaN is the largest.
+    Stable."""
 def split(tensor: Any, split_size_or_sections: Any, dim: _int = 0) -> Any:
     """Parts of one size (the last may be smaller), or of the given sizes, along a dimension."""
 def split_with_sizes(input: Any, split_sizes: Any, dim: _int = 0) -> Any:
@@ -1027,9 +1037,11 @@ def swapdims(input: Any, dim0: _int, dim1: _int) -> Any:
 def t(input: Any) -> Any:
     """A matrix transposed; vectors and numbers stay as they are. Raises RuntimeError above two dimensions."""
 def take(input: Tensor, index: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The elements of `input`, seen as one row, at the positions `index` (int64, any shape; negative ones count from the end)."""
+    """The elements of `input`, seen as one row, at the positions `index` (int64, any shape; negative ones count from
+    the end)."""
 def take_along_dim(input: Tensor, indices: Tensor, dim: _int | None = None, *, axis: Any = None, out: Tensor | None = None) -> Tensor:
-    """gather with broadcasting of `input` and `indices` in the other dimensions; without dim, positions in the flattened input."""
+    """gather with broadcasting of `input` and `indices` in the other dimensions; without dim, positions in the
+    flattened input."""
 def tan(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The tangent."""
 def tan_(input: Tensor) -> Tensor:
@@ -1051,7 +1063,8 @@ def threshold_(input: Tensor, threshold: _complex, value: _complex) -> Tensor:
 def tile(input: Tensor, dims: Any) -> Tensor:
     """`input` repeated along each of its last dimensions."""
 def topk(input: Tensor, k: _int, dim: _int = -1, largest: _bool = True, sorted: _bool = True, *, out: Tensor | None = None, axis: Any = None) -> Any:
-    """The k largest (or smallest) elements along `dim` in order and their positions: a named tuple (values, indices)."""
+    """The k largest (or smallest) elements along `dim` in order and their positions: a named tuple (values,
+    indices)."""
 def trace(input: Tensor) -> Any:
     """The sum of the diagonal of a matrix; integers sum to int64. Raises RuntimeError unless input has two dimensions."""
 def transpose(input: Any, dim0: _int, dim1: _int) -> Any:
@@ -1085,10 +1098,12 @@ def unbind(input: Any, dim: _int = 0) -> Any:
 def unflatten(input: Any, dim: _int, sizes: Any) -> Any:
     """One dimension as several of these sizes; one may be -1."""
 def unique(input: Tensor, sorted: _bool = True, return_inverse: _bool = False, return_counts: _bool = False, dim: _int | None = None, *, axis: Any = None) -> Any:
-    """The distinct elements in ascending order (with `dim`: distinct slices), and on request for each element the position of its value,
+    """The distinct elements in ascending order (with `dim`: distinct slices), and on request for each element the
+    position of its value,
     and how often each occurs."""
 def unique_consecutive(input: Tensor, return_inverse: _bool = False, return_counts: _bool = False, dim: _int | None = None, *, axis: Any = None) -> Any:
-    """The first of every run of equal neighbours (slices along `dim`), and on request each element's run and the runs' lengths."""
+    """The first of every run of equal neighbours (slices along `dim`), and on request each element's run and the
+    runs' lengths."""
 def unravel_index(indices: Tensor, shape: Any) -> Any:
     """The coordinates, one tensor for each dimension of `shape`, of flat positions."""
 def unsafe_chunk(input: Any, *arguments: Any, **keywords: Any) -> Any:

@@ -24,14 +24,30 @@ def current_accelerator(check_available: bool = False) -> Any:
 def _refuse(name: str) -> Any:
     def refuse(*args: Any, **kwargs: Any) -> Any:
         raise RuntimeError("Cannot access accelerator device when none is available.")
+
     refuse.__name__ = refuse.__qualname__ = name
     refuse.__doc__ = "Raises RuntimeError: there is no accelerator."
     return refuse
 
 
-for _name in ("current_device_index", "current_device_idx", "set_device_index", "set_device_idx", "current_stream", "set_stream",
-              "synchronize", "memory_stats", "memory_allocated", "max_memory_allocated", "memory_reserved", "max_memory_reserved",
-              "reset_peak_memory_stats", "reset_accumulated_memory_stats", "get_device_capability", "get_memory_info"):
+for _name in (
+    "current_device_index",
+    "current_device_idx",
+    "set_device_index",
+    "set_device_idx",
+    "current_stream",
+    "set_stream",
+    "synchronize",
+    "memory_stats",
+    "memory_allocated",
+    "max_memory_allocated",
+    "memory_reserved",
+    "max_memory_reserved",
+    "reset_peak_memory_stats",
+    "reset_accumulated_memory_stats",
+    "get_device_capability",
+    "get_memory_info",
+):
     globals()[_name] = _refuse(_name)
 
 

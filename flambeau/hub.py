@@ -17,8 +17,10 @@ from flambeau.core import absent as _absent
 
 __all__ = ["download_url_to_file", "get_dir", "help", "list", "load", "load_state_dict_from_url", "set_dir"]
 
-_NO_CODE = ("flambeau doesn't run code of repositories from the network; clone the repository, import its entry point and load the "
-            "weights with torch.hub.load_state_dict_from_url or torch.load")
+_NO_CODE = (
+    "flambeau doesn't run code of repositories from the network; clone the repository, import its entry point and load the "
+    "weights with torch.hub.load_state_dict_from_url or torch.load"
+)
 list = _absent.function("hub.list", _NO_CODE)
 help = _absent.function("hub.help", _NO_CODE)
 _NAMED_HASH = re.compile(r"-([a-f0-9]*)\.")
@@ -35,6 +37,7 @@ def load(repo_or_dir: str, model: str, *args: Any, source: str = "github", **kwa
     if source.lower() == "github":
         raise NotImplementedError(f"torch.hub.load is not implemented in flambeau for source='github': {_NO_CODE}")
     import importlib.util
+
     path = os.path.join(repo_or_dir, "hubconf.py")
     spec = importlib.util.spec_from_file_location("hubconf", path)
     if spec is None or spec.loader is None or not os.path.exists(path):
@@ -48,8 +51,14 @@ def load(repo_or_dir: str, model: str, *args: Any, source: str = "github", **kwa
     entry = getattr(module, model, None)
     if not callable(entry):
         raise RuntimeError(f"Cannot find callable {model} in hubconf")
-    return entry(*args, **{name: value for name, value in kwargs.items() if name not in ("trust_repo", "force_reload", "verbose",
-                                                                                          "skip_validation")})
+    return entry(
+        *args,
+        **{
+            name: value
+            for name, value in kwargs.items()
+            if name not in ("trust_repo", "force_reload", "verbose", "skip_validation")
+        },
+    )
 
 
 def get_dir() -> str:
@@ -72,10 +81,13 @@ def download_url_to_file(url: str, dst: str, hash_prefix: str | None = None, pro
     hash_prefix: what its SHA-256 in hexadecimal has to begin with. Raises URLError without network, RuntimeError for a wrong hash.
     """
     from urllib.request import Request, urlopen
+
     folder = os.path.dirname(os.path.expanduser(dst)) or "."
     digest = hashlib.sha256()
-    with urlopen(Request(url, headers={"User-Agent": "torch.hub"})) as source, tempfile.NamedTemporaryFile(
-            dir=folder, delete=False) as file:
+    with (
+        urlopen(Request(url, headers={"User-Agent": "torch.hub"})) as source,
+        tempfile.NamedTemporaryFile(dir=folder, delete=False) as file,
+    ):
         try:
             while block := source.read(1 << 17):
                 file.write(block)
@@ -89,14 +101,22 @@ def download_url_to_file(url: str, dst: str, hash_prefix: str | None = None, pro
                 os.remove(file.name)
 
 
-def load_state_dict_from_url(url: str, model_dir: str | None = None, map_location: Any = None, progress: bool = True,
-                             check_hash: bool = False, file_name: str | None = None, weights_only: bool = False) -> dict[str, Any]:
+def load_state_dict_from_url(
+    url: str,
+    model_dir: str | None = None,
+    map_location: Any = None,
+    progress: bool = True,
+    check_hash: bool = False,
+    file_name: str | None = None,
+    weights_only: bool = False,
+) -> dict[str, Any]:
     """torch.load of a file at a URL, kept in `model_dir` (get_dir()/checkpoints) for the next time.
 
     check_hash: the name ends in -<hash>.ext, which the content must match. Raises URLError, with advice, when the file is not
     there yet and the network can't be reached.
     """
     from urllib.error import URLError
+
     model_dir = os.path.join(get_dir(), "checkpoints") if model_dir is None else model_dir
     os.makedirs(model_dir, exist_ok=True)
     name = file_name if file_name is not None else os.path.basename(urlparse(url).path)
@@ -107,5 +127,7 @@ def load_state_dict_from_url(url: str, model_dir: str | None = None, map_locatio
         try:
             download_url_to_file(url, path, found.group(1) if found else None, progress=progress)
         except URLError as error:
-            raise URLError(f"{error.reason}: {url} can't be reached; download it elsewhere and put it at {path}") from None
+            raise URLError(
+                f"{error.reason}: {url} can't be reached; download it elsewhere and put it at {path}"
+            ) from None
     return torch.load(path, map_location=map_location, weights_only=weights_only)

@@ -20,8 +20,21 @@ from .version import FLAMBEAU
 PACKAGE = __name__.partition(".")[0]
 PLACES = ("", "Tensor.", "nn.functional.", "nn.", "linalg.", "fft.", "special.", "optim.", "optim.lr_scheduler.")
 SAMPLE_SHAPES = ((4, 4), (2, 3, 8, 8), (16,))
-SAMPLE_ARGUMENTS = {"dim": -1, "dim0": 0, "dim1": 1, "dims": (0,), "k": 1, "kernel_size": 2, "p": 2.0, "normalized_shape": (4,),
-                    "num_groups": 1, "output_size": 1, "diagonal": 0, "min": 0.0, "max": 1.0}
+SAMPLE_ARGUMENTS = {
+    "dim": -1,
+    "dim0": 0,
+    "dim1": 1,
+    "dims": (0,),
+    "k": 1,
+    "kernel_size": 2,
+    "p": 2.0,
+    "normalized_shape": (4,),
+    "num_groups": 1,
+    "output_size": 1,
+    "diagonal": 0,
+    "min": 0.0,
+    "max": 1.0,
+}
 
 
 def resolve(path: str) -> Any:
@@ -80,8 +93,11 @@ def kernels(function: Any, operator: Any) -> Iterator[tuple[str, str]]:
     names = getattr(operator, "operands", None) or getattr(operator, "tensors", ())
     if not names:
         return
-    others = {p.name: SAMPLE_ARGUMENTS[p.name] for p in inspect.signature(function).parameters.values()
-              if p.name not in names and p.name in SAMPLE_ARGUMENTS and p.default in (p.empty, None)}
+    others = {
+        p.name: SAMPLE_ARGUMENTS[p.name]
+        for p in inspect.signature(function).parameters.values()
+        if p.name not in names and p.name in SAMPLE_ARGUMENTS and p.default in (p.empty, None)
+    }
     for shape in SAMPLE_SHAPES:
         inputs = [torch.full(shape, 0.5).requires_grad_() for _ in names]
         try:

@@ -26,6 +26,7 @@ def seed() -> None:
 def _refuse(name: str, call: str) -> Any:
     def refuse(*args: Any, **kwargs: Any) -> Any:
         raise RuntimeError(f"Cannot execute {call}() without MPS backend.")
+
     refuse.__name__ = refuse.__qualname__ = name
     refuse.__doc__ = "Raises RuntimeError: there is no MPS."
     return refuse

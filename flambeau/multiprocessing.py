@@ -11,8 +11,18 @@ from multiprocessing import *  # noqa: F403
 from multiprocessing.connection import wait as _wait
 from typing import Any
 
-__all__ = [*_multiprocessing.__all__, "ProcessContext", "ProcessExitedException", "ProcessRaisedException", "SpawnContext",
-           "get_all_sharing_strategies", "get_sharing_strategy", "set_sharing_strategy", "spawn", "start_processes"]
+__all__ = [
+    *_multiprocessing.__all__,
+    "ProcessContext",
+    "ProcessExitedException",
+    "ProcessRaisedException",
+    "SpawnContext",
+    "get_all_sharing_strategies",
+    "get_sharing_strategy",
+    "set_sharing_strategy",
+    "spawn",
+    "start_processes",
+]
 
 
 class ProcessException(Exception):
@@ -100,17 +110,29 @@ class ProcessContext:
             code = process.exitcode
             if code < 0:
                 name = signal.Signals(-code).name
-                raise ProcessExitedException(f"process {failed} terminated with signal {name}", failed, process.pid, code, name)
-            raise ProcessExitedException(f"process {failed} terminated with exit code {code}", failed, process.pid, code)
+                raise ProcessExitedException(
+                    f"process {failed} terminated with signal {name}", failed, process.pid, code, name
+                )
+            raise ProcessExitedException(
+                f"process {failed} terminated with exit code {code}", failed, process.pid, code
+            )
         text = self.error_queues[failed].get()
-        raise ProcessRaisedException(f"\n\n-- Process {failed} terminated with the following error:\n{text}", failed, process.pid)
+        raise ProcessRaisedException(
+            f"\n\n-- Process {failed} terminated with the following error:\n{text}", failed, process.pid
+        )
 
 
 SpawnContext = ProcessContext
 
 
-def start_processes(fn: Callable[..., Any], args: tuple[Any, ...] = (), nprocs: int = 1, join: bool = True, daemon: bool = False,
-                    start_method: str = "spawn") -> ProcessContext | None:
+def start_processes(
+    fn: Callable[..., Any],
+    args: tuple[Any, ...] = (),
+    nprocs: int = 1,
+    join: bool = True,
+    daemon: bool = False,
+    start_method: str = "spawn",
+) -> ProcessContext | None:
     """Run fn(index, *args) in `nprocs` processes. join: wait for all and return None; else return their ProcessContext."""
     context = _multiprocessing.get_context(start_method)
     processes, queues = [], []
@@ -128,7 +150,13 @@ def start_processes(fn: Callable[..., Any], args: tuple[Any, ...] = (), nprocs: 
     return None
 
 
-def spawn(fn: Callable[..., Any], args: tuple[Any, ...] = (), nprocs: int = 1, join: bool = True, daemon: bool = False,
-          start_method: str = "spawn") -> ProcessContext | None:
+def spawn(
+    fn: Callable[..., Any],
+    args: tuple[Any, ...] = (),
+    nprocs: int = 1,
+    join: bool = True,
+    daemon: bool = False,
+    start_method: str = "spawn",
+) -> ProcessContext | None:
     """start_processes with fresh interpreters. Raises ProcessRaisedException with the traceback of one that failed."""
     return start_processes(fn, args, nprocs, join, daemon, "spawn")

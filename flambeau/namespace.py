@@ -21,14 +21,30 @@ from flambeau.core.derive import NAMESPACE as _NAMESPACE
 from flambeau.core.legacy_types import CPU as _TYPES
 from flambeau.core.legacy_types import set_default_tensor_type, tensortype, typename
 from flambeau.core.modes import (
-    autocast_decrement_nesting, autocast_increment_nesting, clear_autocast_cache, get_autocast_dtype, is_autocast_cache_enabled,
-    is_autocast_enabled, set_autocast_cache_enabled, set_autocast_dtype, set_autocast_enabled)
+    autocast_decrement_nesting,
+    autocast_increment_nesting,
+    clear_autocast_cache,
+    get_autocast_dtype,
+    is_autocast_cache_enabled,
+    is_autocast_enabled,
+    set_autocast_cache_enabled,
+    set_autocast_dtype,
+    set_autocast_enabled,
+)
 from flambeau.core.node import anomaly as _anomaly
 from flambeau.core.overrides import DisableTorchFunction, DisableTorchFunctionSubclass
 from flambeau.core.settings import (
-    are_deterministic_algorithms_enabled, get_deterministic_debug_mode, get_float32_matmul_precision,
-    is_deterministic_algorithms_warn_only_enabled, is_warn_always_enabled, set_deterministic_debug_mode, set_float32_matmul_precision,
-    set_flush_denormal, set_warn_always, use_deterministic_algorithms)
+    are_deterministic_algorithms_enabled,
+    get_deterministic_debug_mode,
+    get_float32_matmul_precision,
+    is_deterministic_algorithms_warn_only_enabled,
+    is_warn_always_enabled,
+    set_deterministic_debug_mode,
+    set_float32_matmul_precision,
+    set_flush_denormal,
+    set_warn_always,
+    use_deterministic_algorithms,
+)
 from flambeau.core.storage import Storage as UntypedStorage
 from flambeau.core.tensor import Tensor
 from flambeau.core.variants import copy_into
@@ -85,8 +101,12 @@ def set_anomaly_enabled(enabled: bool, check_nan: bool = True) -> None:
 
 def result_type(tensor1: Any, tensor2: Any) -> Any:
     """The dtype an operator on the two (tensors or numbers) would compute in."""
-    ranks = [(x._layout.dtype, DIMENSIONED if x._layout.ndim else ZERO_DIM) if isinstance(x, Tensor) else (number_dtype(x), NUMBER)
-             for x in (tensor1, tensor2)]
+    ranks = [
+        (x._layout.dtype, DIMENSIONED if x._layout.ndim else ZERO_DIM)
+        if isinstance(x, Tensor)
+        else (number_dtype(x), NUMBER)
+        for x in (tensor1, tensor2)
+    ]
     return result_dtype(ranks)
 
 
@@ -96,6 +116,7 @@ def result_type(tensor1: Any, tensor2: Any) -> Any:
 def _method(name: str) -> Any:
     def call(input: Any, *args: Any, **kwargs: Any) -> Any:
         return getattr(input, name)(*args, **kwargs)
+
     call.__name__ = call.__qualname__ = name
     call.__doc__ = f"input.{name}(...)."
     return call
@@ -112,19 +133,43 @@ def _copy_of(name: str, of: str) -> Any:
                 copy_into(target, part)
             return None
         return copy_into(out, copies)
+
     copied.__name__ = copied.__qualname__ = name
     copied.__doc__ = f"What {of}() shows, in memory of its own."
     return copied
 
 
-for _name in ("detach", "detach_", "get_device", "is_distributed", "is_inference", "is_nonzero", "is_same_size", "is_signed", "resize_as_",
-              "as_strided_"):
+for _name in (
+    "detach",
+    "detach_",
+    "get_device",
+    "is_distributed",
+    "is_inference",
+    "is_nonzero",
+    "is_same_size",
+    "is_signed",
+    "resize_as_",
+    "as_strided_",
+):
     globals()[_name] = _method(_name)
 for _name, _of in {
-    "alias_copy": "alias", "as_strided_copy": "as_strided", "detach_copy": "detach", "diagonal_copy": "diagonal", "expand_copy": "expand",
-    "narrow_copy": "narrow", "permute_copy": "permute", "select_copy": "select", "split_copy": "split",
-    "split_with_sizes_copy": "split_with_sizes", "squeeze_copy": "squeeze", "t_copy": "t", "transpose_copy": "transpose",
-    "unbind_copy": "unbind", "unfold_copy": "unfold", "unsqueeze_copy": "unsqueeze", "view_copy": "view",
+    "alias_copy": "alias",
+    "as_strided_copy": "as_strided",
+    "detach_copy": "detach",
+    "diagonal_copy": "diagonal",
+    "expand_copy": "expand",
+    "narrow_copy": "narrow",
+    "permute_copy": "permute",
+    "select_copy": "select",
+    "split_copy": "split",
+    "split_with_sizes_copy": "split_with_sizes",
+    "squeeze_copy": "squeeze",
+    "t_copy": "t",
+    "transpose_copy": "transpose",
+    "unbind_copy": "unbind",
+    "unfold_copy": "unfold",
+    "unsqueeze_copy": "unsqueeze",
+    "view_copy": "view",
 }.items():
     globals()[_name] = _copy_of(_name, _of)
 
@@ -194,7 +239,7 @@ def sym_fresh_size(expr: Any) -> Any:
 
 def sym_constrain_range(size: Any, *, min: int | None = None, max: int | None = None) -> None:
     """Raise RuntimeError unless min <= size <= max."""
-    if min is not None and size < min or max is not None and size > max:
+    if (min is not None and size < min) or (max is not None and size > max):
         raise RuntimeError(f"Invalid value range for {size} between [{min}, {max}].")
 
 
@@ -205,8 +250,11 @@ sym_constrain_range_for_size = sym_constrain_range
 
 def _deprecated(name: str, instead: str, action: Any) -> Any:
     def call(*args: Any) -> Any:
-        warnings.warn(f"torch.{name}() is deprecated. Please use torch.{instead} instead.", DeprecationWarning, stacklevel=2)
+        warnings.warn(
+            f"torch.{name}() is deprecated. Please use torch.{instead} instead.", DeprecationWarning, stacklevel=2
+        )
         return action(*args)
+
     call.__name__ = call.__qualname__ = name
     call.__doc__ = f"The older form of torch.{instead}."
     return call
@@ -214,13 +262,21 @@ def _deprecated(name: str, instead: str, action: Any) -> Any:
 
 for _kind, _device in (("cpu", "cpu"), ("gpu", "cuda"), ("ipu", "ipu"), ("xla", "xla")):
     _name = f"is_autocast_{_kind}_enabled"
-    globals()[_name] = _deprecated(_name, f"is_autocast_enabled('{_device}')", functools.partial(is_autocast_enabled, _device))
+    globals()[_name] = _deprecated(
+        _name, f"is_autocast_enabled('{_device}')", functools.partial(is_autocast_enabled, _device)
+    )
     _name = f"set_autocast_{_kind}_enabled"
-    globals()[_name] = _deprecated(_name, f"set_autocast_enabled('{_device}', enabled)", functools.partial(set_autocast_enabled, _device))
+    globals()[_name] = _deprecated(
+        _name, f"set_autocast_enabled('{_device}', enabled)", functools.partial(set_autocast_enabled, _device)
+    )
     _name = f"get_autocast_{_kind}_dtype"
-    globals()[_name] = _deprecated(_name, f"get_autocast_dtype('{_device}')", functools.partial(get_autocast_dtype, _device))
+    globals()[_name] = _deprecated(
+        _name, f"get_autocast_dtype('{_device}')", functools.partial(get_autocast_dtype, _device)
+    )
     _name = f"set_autocast_{_kind}_dtype"
-    globals()[_name] = _deprecated(_name, f"set_autocast_dtype('{_device}', dtype)", functools.partial(set_autocast_dtype, _device))
+    globals()[_name] = _deprecated(
+        _name, f"set_autocast_dtype('{_device}', dtype)", functools.partial(set_autocast_dtype, _device)
+    )
 
 # ---------------------------------------------------------------- what is not there
 
@@ -243,43 +299,87 @@ class JITException(RuntimeError):
     """An exception of a script."""
 
 
-globals().update(_absent.all_of("", "a tensor's memory is tensor.untyped_storage(); make tensors of a dtype with torch.empty", kinds=(
-    "TypedStorage BoolStorage ByteStorage CharStorage DoubleStorage FloatStorage IntStorage LongStorage ShortStorage HalfStorage "
-    "BFloat16Storage ComplexDoubleStorage ComplexFloatStorage")))
-globals().update(_absent.all_of("", "sizes are Python numbers here; use int, float and bool", kinds="SymBool SymFloat SymInt"))
-globals().update(_absent.all_of("", "calls on the CPU are finished when they return; leave streams and events out", kinds="Event Stream"))
-globals().update(_absent.all_of(
-    "", "it belongs to PyTorch's TorchScript compiler; call the Python function itself",
-    "import_ir_module import_ir_module_from_buffer merge_type_from_type_comment parse_ir parse_schema parse_type_comment "
-    "unify_type_list",
-    "AliasDb AnyType Argument ArgumentSpec AwaitType BenchmarkConfig BenchmarkExecutionStats Block BoolType BufferDict CallStack Capsule "
-    "ClassType Code CompilationUnit CompleteArgumentSpec ComplexType ConcreteModuleType ConcreteModuleTypeBuilder DeepCopyMemoTable "
-    "DeserializationStorageContext DeviceObjType DictType EnumType ErrorReport ExecutionPlan FileCheck FloatType FunctionSchema FutureType "
-    "Gradient Graph GraphExecutorState IODescriptor InferredType IntType InterfaceType ListType LiteScriptModule LockingLogger ModuleDict "
-    "Node NoneType NoopLogger NumberType OperatorInfo OptionalType ParameterDict PyObjectType PyTorchFileReader PyTorchFileWriter RRefType "
-    "ScriptClass ScriptClassFunction ScriptDict ScriptDictIterator ScriptDictKeyIterator ScriptFunction ScriptList ScriptListIterator "
-    "ScriptMethod ScriptModule ScriptModuleSerializer ScriptObject ScriptObjectProperty SerializationStorageContext StaticModule "
-    "StreamObjType StringType SymBoolType SymIntType TensorType ThroughputBenchmark TracingState TupleType Type UnionType Use Value"))
-globals().update(_absent.all_of("", "flambeau has no dispatcher; override functions with __torch_function__",
-                                kinds="DispatchKey DispatchKeySet ExcludeDispatchKeyGuard Tag"))
-globals().update(_absent.all_of("", "flambeau computes on the CPU; use the operator without the library's name (torch.nn.functional)", (
-    "cudnn_affine_grid_generator cudnn_batch_norm cudnn_convolution cudnn_convolution_add_relu cudnn_convolution_relu "
-    "cudnn_convolution_transpose cudnn_grid_sampler cudnn_is_acceptable miopen_batch_norm miopen_convolution "
-    "miopen_convolution_add_relu miopen_convolution_relu miopen_convolution_transpose miopen_ctc_loss miopen_depthwise_convolution "
-    "miopen_rnn mkldnn_adaptive_avg_pool2d mkldnn_convolution mkldnn_linear_backward_weights mkldnn_max_pool2d mkldnn_max_pool3d "
-    "mkldnn_rnn_layer batch_norm_backward_elemt batch_norm_backward_reduce batch_norm_elemt batch_norm_gather_stats "
-    "batch_norm_gather_stats_with_counts")))
-globals().update(_absent.all_of("", "flambeau has no quantized tensors; use float32, bfloat16 or float16", (
-    "choose_qparams_optimized dequantize empty_quantized fbgemm_linear_fp16_weight fbgemm_linear_fp16_weight_fp32_activation "
-    "fbgemm_linear_int8_weight fbgemm_linear_int8_weight_fp32_activation fbgemm_linear_quantize_weight fbgemm_pack_gemm_matrix_fp16 "
-    "fbgemm_pack_quantized_matrix fused_moving_avg_obs_fake_quant int_repr q_per_channel_axis q_per_channel_scales "
-    "q_per_channel_zero_points q_scale q_zero_point quantize_per_channel quantize_per_tensor quantize_per_tensor_dynamic "
-    "quantized_batch_norm quantized_gru_cell quantized_lstm_cell quantized_max_pool1d quantized_max_pool2d quantized_max_pool3d "
-    "quantized_rnn_relu_cell quantized_rnn_tanh_cell"), "qscheme"))
-globals().update(_absent.all_of("", "flambeau has no sparse tensors; use dense ones, with index_add or scatter_add to build them", (
-    "ccol_indices_copy col_indices_copy crow_indices_copy indices_copy row_indices_copy values_copy dsmm hsmm hspmm smm spmm sspaddmm "
-    "resize_as_sparse_ sparse_bsc_tensor sparse_bsr_tensor sparse_compressed_tensor sparse_coo_tensor sparse_csc_tensor "
-    "sparse_csr_tensor")))
+globals().update(
+    _absent.all_of(
+        "",
+        "a tensor's memory is tensor.untyped_storage(); make tensors of a dtype with torch.empty",
+        kinds=(
+            "TypedStorage BoolStorage ByteStorage CharStorage DoubleStorage FloatStorage IntStorage LongStorage ShortStorage HalfStorage "
+            "BFloat16Storage ComplexDoubleStorage ComplexFloatStorage"
+        ),
+    )
+)
+globals().update(
+    _absent.all_of("", "sizes are Python numbers here; use int, float and bool", kinds="SymBool SymFloat SymInt")
+)
+globals().update(
+    _absent.all_of(
+        "", "calls on the CPU are finished when they return; leave streams and events out", kinds="Event Stream"
+    )
+)
+globals().update(
+    _absent.all_of(
+        "",
+        "it belongs to PyTorch's TorchScript compiler; call the Python function itself",
+        "import_ir_module import_ir_module_from_buffer merge_type_from_type_comment parse_ir parse_schema parse_type_comment "
+        "unify_type_list",
+        "AliasDb AnyType Argument ArgumentSpec AwaitType BenchmarkConfig BenchmarkExecutionStats Block BoolType BufferDict CallStack Capsule "
+        "ClassType Code CompilationUnit CompleteArgumentSpec ComplexType ConcreteModuleType ConcreteModuleTypeBuilder DeepCopyMemoTable "
+        "DeserializationStorageContext DeviceObjType DictType EnumType ErrorReport ExecutionPlan FileCheck FloatType FunctionSchema FutureType "
+        "Gradient Graph GraphExecutorState IODescriptor InferredType IntType InterfaceType ListType LiteScriptModule LockingLogger ModuleDict "
+        "Node NoneType NoopLogger NumberType OperatorInfo OptionalType ParameterDict PyObjectType PyTorchFileReader PyTorchFileWriter RRefType "
+        "ScriptClass ScriptClassFunction ScriptDict ScriptDictIterator ScriptDictKeyIterator ScriptFunction ScriptList ScriptListIterator "
+        "ScriptMethod ScriptModule ScriptModuleSerializer ScriptObject ScriptObjectProperty SerializationStorageContext StaticModule "
+        "StreamObjType StringType SymBoolType SymIntType TensorType ThroughputBenchmark TracingState TupleType Type UnionType Use Value",
+    )
+)
+globals().update(
+    _absent.all_of(
+        "",
+        "flambeau has no dispatcher; override functions with __torch_function__",
+        kinds="DispatchKey DispatchKeySet ExcludeDispatchKeyGuard Tag",
+    )
+)
+globals().update(
+    _absent.all_of(
+        "",
+        "flambeau computes on the CPU; use the operator without the library's name (torch.nn.functional)",
+        (
+            "cudnn_affine_grid_generator cudnn_batch_norm cudnn_convolution cudnn_convolution_add_relu cudnn_convolution_relu "
+            "cudnn_convolution_transpose cudnn_grid_sampler cudnn_is_acceptable miopen_batch_norm miopen_convolution "
+            "miopen_convolution_add_relu miopen_convolution_relu miopen_convolution_transpose miopen_ctc_loss miopen_depthwise_convolution "
+            "miopen_rnn mkldnn_adaptive_avg_pool2d mkldnn_convolution mkldnn_linear_backward_weights mkldnn_max_pool2d mkldnn_max_pool3d "
+            "mkldnn_rnn_layer batch_norm_backward_elemt batch_norm_backward_reduce batch_norm_elemt batch_norm_gather_stats "
+            "batch_norm_gather_stats_with_counts"
+        ),
+    )
+)
+globals().update(
+    _absent.all_of(
+        "",
+        "flambeau has no quantized tensors; use float32, bfloat16 or float16",
+        (
+            "choose_qparams_optimized dequantize empty_quantized fbgemm_linear_fp16_weight fbgemm_linear_fp16_weight_fp32_activation "
+            "fbgemm_linear_int8_weight fbgemm_linear_int8_weight_fp32_activation fbgemm_linear_quantize_weight fbgemm_pack_gemm_matrix_fp16 "
+            "fbgemm_pack_quantized_matrix fused_moving_avg_obs_fake_quant int_repr q_per_channel_axis q_per_channel_scales "
+            "q_per_channel_zero_points q_scale q_zero_point quantize_per_channel quantize_per_tensor quantize_per_tensor_dynamic "
+            "quantized_batch_norm quantized_gru_cell quantized_lstm_cell quantized_max_pool1d quantized_max_pool2d quantized_max_pool3d "
+            "quantized_rnn_relu_cell quantized_rnn_tanh_cell"
+        ),
+        "qscheme",
+    )
+)
+globals().update(
+    _absent.all_of(
+        "",
+        "flambeau has no sparse tensors; use dense ones, with index_add or scatter_add to build them",
+        (
+            "ccol_indices_copy col_indices_copy crow_indices_copy indices_copy row_indices_copy values_copy dsmm hsmm hspmm smm spmm sspaddmm "
+            "resize_as_sparse_ sparse_bsc_tensor sparse_bsr_tensor sparse_compressed_tensor sparse_coo_tensor sparse_csc_tensor "
+            "sparse_csr_tensor"
+        ),
+    )
+)
 
 
 def fork(func: Any, *args: Any, **kwargs: Any) -> Any:
@@ -292,7 +392,41 @@ def wait(future: Any) -> Any:
     return future.wait()
 
 
+_RECURRENT = frozenset(
+    ("gru", "gru_cell", "lstm", "lstm_cell", "rnn_relu", "rnn_relu_cell", "rnn_tanh", "rnn_tanh_cell")
+)
+# Losses whose form in torch takes reduction as a number (0 "none", 1 "mean", 2 "sum"), and the arguments before it.
+_LOSSES = {
+    "binary_cross_entropy_with_logits": ("input", "target", "weight", "pos_weight"),
+    "kl_div": ("input", "target"),
+    "cosine_embedding_loss": ("input1", "input2", "target", "margin"),
+    "hinge_embedding_loss": ("input", "target", "margin"),
+    "margin_ranking_loss": ("input1", "input2", "target", "margin"),
+    "poisson_nll_loss": ("input", "target", "log_input", "full", "eps"),
+    "triplet_margin_loss": ("anchor", "positive", "negative", "margin", "p", "eps", "swap"),
+}
+
+
+def _loss(name: str, names: tuple[str, ...]) -> Any:
+    function = getattr(_importlib.import_module("flambeau.nn.functional"), name)
+
+    def loss(*args: Any, reduction: int = 1, **kwargs: Any) -> Any:
+        if len(args) > len(names):
+            *args, reduction = args  # type: ignore[assignment]
+        return function(**dict(zip(names, args)), **kwargs, reduction=("none", "mean", "sum")[reduction])
+
+    loss.__name__ = loss.__qualname__ = name
+    loss.__doc__ = f"nn.functional.{name} with reduction as a number: 0 none, 1 mean, 2 sum."
+    return loss
+
+
 def __getattr__(name: str) -> Any:
+    if name in _RECURRENT:
+        return getattr(_importlib.import_module("flambeau.nn.modules.recurrence"), name)
+    if name in _LOSSES:
+        return _loss(name, _LOSSES[name])
+    if name == "vmap":
+        return _importlib.import_module("flambeau.func").vmap
     if name == "Future":
         return _importlib.import_module("flambeau.jit").Future
     if name == "GradScaler":

@@ -11,17 +11,42 @@ from typing import Any
 import flambeau as torch
 from flambeau.core import absent as _absent
 from flambeau.core.overrides import (
-    BaseTorchFunctionMode, TorchFunctionMode, any_override, dispatch, dispatch_to_mode, in_order, mode_on, nowrap_functions)
+    BaseTorchFunctionMode,
+    TorchFunctionMode,
+    any_override,
+    dispatch,
+    dispatch_to_mode,
+    in_order,
+    mode_on,
+    nowrap_functions,
+)
 from flambeau.core.tensor import Tensor
 
-__all__ = ["BaseTorchFunctionMode", "TorchFunctionMode", "enable_reentrant_dispatch", "get_default_nowrap_functions",
-           "get_ignored_functions", "get_overridable_functions", "get_testing_overrides", "handle_torch_function", "has_torch_function",
-           "is_tensor_like", "is_tensor_method_or_property", "redispatch_function", "resolve_name", "wrap_torch_function"]
+__all__ = [
+    "BaseTorchFunctionMode",
+    "TorchFunctionMode",
+    "enable_reentrant_dispatch",
+    "get_default_nowrap_functions",
+    "get_ignored_functions",
+    "get_overridable_functions",
+    "get_testing_overrides",
+    "handle_torch_function",
+    "has_torch_function",
+    "is_tensor_like",
+    "is_tensor_method_or_property",
+    "redispatch_function",
+    "resolve_name",
+    "wrap_torch_function",
+]
 
 enable_reentrant_dispatch = _absent.function(
-    "overrides.enable_reentrant_dispatch", "it concerns __torch_dispatch__, which flambeau doesn't have; use __torch_function__")
+    "overrides.enable_reentrant_dispatch",
+    "it concerns __torch_dispatch__, which flambeau doesn't have; use __torch_function__",
+)
 redispatch_function = _absent.function(
-    "overrides.redispatch_function", "it concerns __torch_dispatch__, which flambeau doesn't have; use __torch_function__")
+    "overrides.redispatch_function",
+    "it concerns __torch_dispatch__, which flambeau doesn't have; use __torch_function__",
+)
 
 _IGNORED = """
     typename is_tensor is_storage set_default_tensor_type set_default_device get_default_device set_rng_state get_rng_state manual_seed
@@ -35,8 +60,22 @@ _IGNORED = """
     is_warn_always_enabled set_flush_denormal sym_int sym_float sym_max sym_min sym_not sym_ite sym_sum autocast asarray frombuffer
     from_file from_dlpack result_type is_autocast_enabled set_autocast_enabled get_autocast_dtype set_autocast_dtype
 """.split()
-_IGNORED_METHODS = ("__delattr__", "__setattr__", "__init_subclass__", "__new__", "__init__", "__torch_function__", "__getattribute__",
-                    "__subclasshook__", "_make_subclass", "as_subclass", "new_tensor", "reinforce", "new", "stride")
+_IGNORED_METHODS = (
+    "__delattr__",
+    "__setattr__",
+    "__init_subclass__",
+    "__new__",
+    "__init__",
+    "__torch_function__",
+    "__getattribute__",
+    "__subclasshook__",
+    "_make_subclass",
+    "as_subclass",
+    "new_tensor",
+    "reinforce",
+    "new",
+    "stride",
+)
 
 
 @functools.cache
@@ -62,8 +101,11 @@ def _overridable() -> dict[Any, list[Callable[..., Any]]]:
                 continue
             if isinstance(thing, property):
                 found.setdefault(thing, []).append(thing.__get__)
-            elif inspect.isfunction(thing) and thing not in ignored and (
-                    room is Tensor or hasattr(thing, "operator") or hasattr(thing, "__wrapped__")):
+            elif (
+                inspect.isfunction(thing)
+                and thing not in ignored
+                and (room is Tensor or hasattr(thing, "operator") or hasattr(thing, "__wrapped__"))
+            ):
                 found.setdefault(room, []).append(thing)
     return found
 
@@ -86,6 +128,7 @@ def get_testing_overrides() -> dict[Callable[..., Any], Callable[..., Any]]:
 def _stand_in(function: Callable[..., Any]) -> Callable[..., Any]:
     def stand_in(*args: Any, **kwargs: Any) -> int:
         return -1
+
     try:
         stand_in.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
     except (TypeError, ValueError):
@@ -96,8 +139,14 @@ def _stand_in(function: Callable[..., Any]) -> Callable[..., Any]:
 @functools.cache
 def _names() -> dict[Any, str]:
     names: dict[Any, str] = {}
-    for room, prefix in ((torch, "torch."), (torch.nn.functional, "torch.nn.functional."), (torch.linalg, "torch.linalg."),
-                         (torch.fft, "torch.fft."), (torch.special, "torch.special."), (Tensor, "torch.Tensor.")):
+    for room, prefix in (
+        (torch, "torch."),
+        (torch.nn.functional, "torch.nn.functional."),
+        (torch.linalg, "torch.linalg."),
+        (torch.fft, "torch.fft."),
+        (torch.special, "torch.special."),
+        (Tensor, "torch.Tensor."),
+    ):
         for name, thing in vars(room).items():
             if isinstance(thing, property):
                 names.setdefault(thing.__get__, f"{prefix}{name}.__get__")
@@ -131,7 +180,9 @@ def has_torch_function_variadic(*args: Any) -> bool:
     return has_torch_function(args)
 
 
-def handle_torch_function(public_api: Callable[..., Any], relevant_args: Iterable[Any], *args: Any, **kwargs: Any) -> Any:
+def handle_torch_function(
+    public_api: Callable[..., Any], relevant_args: Iterable[Any], *args: Any, **kwargs: Any
+) -> Any:
     """Let the modes, then the overriding classes among `relevant_args` answer the call public_api(*args, **kwargs).
 
     Raises TypeError if all of them return NotImplemented.
@@ -143,6 +194,7 @@ def handle_torch_function(public_api: Callable[..., Any], relevant_args: Iterabl
 
 def wrap_torch_function(dispatcher: Callable[..., Iterable[Any]]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Decorator that makes a function overridable; dispatcher(*args, **kwargs) gives the arguments that may override it."""
+
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)
         def wrapped(*args: Any, **kwargs: Any) -> Any:
@@ -150,7 +202,9 @@ def wrap_torch_function(dispatcher: Callable[..., Iterable[Any]]) -> Callable[[C
             if has_torch_function(relevant):
                 return handle_torch_function(wrapped, relevant, *args, **kwargs)
             return function(*args, **kwargs)
+
         return wrapped
+
     return decorate
 
 

@@ -1,6 +1,7 @@
 """torch.return_types: the classes of named results. A face over core.returns."""
 
-from flambeau.core.returns import *  # noqa: F403
-from flambeau.core.returns import __all__ as all_return_types
+from flambeau.core import returns as _returns
 
-__all__ = list(all_return_types)
+__all__ = [name for name in _returns.__all__ if hasattr(_returns, name)]
+all_return_types = [getattr(_returns, name) for name in __all__]
+globals().update({name: getattr(_returns, name) for name in __all__})

@@ -17,18 +17,24 @@ from flambeau.core.tensor import Tensor
 __all__ = ["Device", "FileLike", "Number", "Size", "Storage", "Tensor"]
 
 _int, _float, _bool, _str, _bytes, _complex = (
-    builtins.int, builtins.float, builtins.bool, builtins.str, builtins.bytes, builtins.complex)
+    builtins.int,
+    builtins.float,
+    builtins.bool,
+    builtins.str,
+    builtins.bytes,
+    builtins.complex,
+)
 _device = _device_type
-_size: TypeAlias = Union[Size, list[int], tuple[int, ...]]
-_TensorOrTensors: TypeAlias = Union[Tensor, Sequence[Tensor]]
-_TensorOrTensorsOrGradEdge: TypeAlias = Union[Tensor, Sequence[Tensor], Any]
-Number: TypeAlias = Union[int, float, bool]
+_size: TypeAlias = Size | list[int] | tuple[int, ...]
+_TensorOrTensors: TypeAlias = Tensor | Sequence[Tensor]
+_TensorOrTensorsOrGradEdge: TypeAlias = Tensor | Sequence[Tensor] | Any
+Number: TypeAlias = int | float | bool
 _Number = (int, float, bool)
-Device: TypeAlias = Union[_device_type, str, int, None]
-FileLike: TypeAlias = Union[str, os.PathLike[str], IO[bytes]]
+Device: TypeAlias = _device_type | str | int | None
+FileLike: TypeAlias = str | os.PathLike[str] | IO[bytes]
 IntLikeType: TypeAlias = int
 FloatLikeType: TypeAlias = float
 BoolLikeType: TypeAlias = bool
-PySymType: TypeAlias = Union[int, float, bool]
+PySymType: TypeAlias = int | float | bool
 _dtype = _dtype
 _layout = _layout

@@ -47,11 +47,23 @@ def memory_allocated(device: Any = None) -> int:
 def _refuse(name: str) -> Any:
     def refuse(*args: Any, **kwargs: Any) -> Any:
         raise no_accelerator("xpu")
+
     refuse.__name__ = refuse.__qualname__ = name
     refuse.__doc__ = "Raises AssertionError: there is no XPU."
     return refuse
 
 
-for _name in ("synchronize", "current_device", "set_device", "get_device_name", "get_device_properties", "get_device_capability",
-              "init", "current_stream", "initial_seed", "get_rng_state", "mem_get_info"):
+for _name in (
+    "synchronize",
+    "current_device",
+    "set_device",
+    "get_device_name",
+    "get_device_properties",
+    "get_device_capability",
+    "init",
+    "current_stream",
+    "initial_seed",
+    "get_rng_state",
+    "mem_get_info",
+):
     globals()[_name] = _refuse(_name)

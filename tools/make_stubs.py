@@ -19,31 +19,115 @@ import flambeau  # noqa: E402
 from flambeau.base import dtype as dtypes  # noqa: E402
 from flambeau.core.tensor import Tensor  # noqa: E402
 
-KNOWN = {"Tensor": "Tensor", "Tensor | None": "Tensor | None", "Operand": "Tensor | complex", "Number": "complex",
-         "Tensors": "Sequence[Tensor]", "Sequence[Tensor]": "Sequence[Tensor]", "int": "int", "int | None": "int | None",
-         "float": "float", "float | None": "float | None", "bool": "bool", "bool | None": "bool | None", "str": "str",
-         "DType | None": "dtype | None", "DType": "dtype", "Generator | None": "Any"}
+KNOWN = {
+    "Tensor": "Tensor",
+    "Tensor | None": "Tensor | None",
+    "Operand": "Tensor | complex",
+    "Number": "complex",
+    "Tensors": "Sequence[Tensor]",
+    "Sequence[Tensor]": "Sequence[Tensor]",
+    "int": "int",
+    "int | None": "int | None",
+    "float": "float",
+    "float | None": "float | None",
+    "bool": "bool",
+    "bool | None": "bool | None",
+    "str": "str",
+    "DType | None": "dtype | None",
+    "DType": "dtype",
+    "Generator | None": "Any",
+}
 HEAD = '''"""{doc} Written by tools/make_stubs.py; do not edit."""
 
 from collections.abc import Sequence
 from typing import Any
 '''
 # Types that no annotation says: of properties, of special methods, and of operators with several results.
-PROPERTIES = {"shape": "Size", "dtype": "dtype", "device": "device", "ndim": "int", "nbytes": "int", "itemsize": "int",
-              "requires_grad": "bool", "is_leaf": "bool", "grad": "Tensor | None", "data": "Tensor", "T": "Tensor", "mT": "Tensor",
-              "H": "Tensor", "mH": "Tensor", "real": "Tensor", "imag": "Tensor", "is_cuda": "bool", "is_cpu": "bool", "is_meta": "bool",
-              "is_sparse": "bool", "is_quantized": "bool", "layout": "layout", "output_nr": "int"}
-RETURNS = {"__len__": "int", "__bool__": "bool", "__int__": "int", "__float__": "float", "__complex__": "complex", "__index__": "int",
-           "__repr__": "str", "__format__": "str", "__hash__": "int", "__contains__": "bool", "dim": "int", "ndimension": "int",
-           "numel": "int", "nelement": "int", "element_size": "int", "storage_offset": "int", "data_ptr": "int", "is_contiguous": "bool",
-           "is_floating_point": "bool", "is_complex": "bool", "is_signed": "bool", "item": "Any", "tolist": "Any", "numpy": "Any",
-           "backward": "None", "__setitem__": "None", "__getitem__": "Tensor", "size": "Any", "stride": "Any"}
-SEVERAL = {"max", "min", "sort", "topk", "split", "chunk", "unbind", "mode", "median", "kthvalue", "cummax", "cummin", "svd", "qr"}
+PROPERTIES = {
+    "shape": "Size",
+    "dtype": "dtype",
+    "device": "device",
+    "ndim": "int",
+    "nbytes": "int",
+    "itemsize": "int",
+    "requires_grad": "bool",
+    "is_leaf": "bool",
+    "grad": "Tensor | None",
+    "data": "Tensor",
+    "T": "Tensor",
+    "mT": "Tensor",
+    "H": "Tensor",
+    "mH": "Tensor",
+    "real": "Tensor",
+    "imag": "Tensor",
+    "is_cuda": "bool",
+    "is_cpu": "bool",
+    "is_meta": "bool",
+    "is_sparse": "bool",
+    "is_quantized": "bool",
+    "layout": "layout",
+    "output_nr": "int",
+}
+RETURNS = {
+    "__len__": "int",
+    "__bool__": "bool",
+    "__int__": "int",
+    "__float__": "float",
+    "__complex__": "complex",
+    "__index__": "int",
+    "__repr__": "str",
+    "__format__": "str",
+    "__hash__": "int",
+    "__contains__": "bool",
+    "dim": "int",
+    "ndimension": "int",
+    "numel": "int",
+    "nelement": "int",
+    "element_size": "int",
+    "storage_offset": "int",
+    "data_ptr": "int",
+    "is_contiguous": "bool",
+    "is_floating_point": "bool",
+    "is_complex": "bool",
+    "is_signed": "bool",
+    "item": "Any",
+    "tolist": "Any",
+    "numpy": "Any",
+    "backward": "None",
+    "__setitem__": "None",
+    "__getitem__": "Tensor",
+    "size": "Any",
+    "stride": "Any",
+}
+SEVERAL = {
+    "max",
+    "min",
+    "sort",
+    "topk",
+    "split",
+    "chunk",
+    "unbind",
+    "mode",
+    "median",
+    "kthvalue",
+    "cummax",
+    "cummin",
+    "svd",
+    "qr",
+}
 
 
 def default_of(value: Any) -> str:
-    return repr(value) if value is None or isinstance(value, (bool, int, float, str, tuple)) and len(repr(value)) < 30 \
-        and not any(word in repr(value) for word in ("inf", "nan", "torch.", "<")) else "..."
+    return (
+        repr(value)
+        if value is None
+        or (
+            isinstance(value, (bool, int, float, str, tuple))
+            and len(repr(value)) < 30
+            and not any(word in repr(value) for word in ("inf", "nan", "torch.", "<"))
+        )
+        else "..."
+    )
 
 
 def annotation_of(parameter: inspect.Parameter, declared: dict[str, Any]) -> str:
@@ -104,11 +188,15 @@ def result_of(name: str, function: Any, method: bool) -> str:
     if name in SEVERAL:
         return "Any"
     operator = getattr(function, "operator", None)
-    if operator is not None or name.rstrip("_") in flambeau.torch_function_names and method:
+    if operator is not None or (name.rstrip("_") in flambeau.torch_function_names and method):
         text = getattr(getattr(operator, "signature", None), "return_annotation", None)
         return "Tensor" if hasattr(operator, "body") or text == "Tensor" else "Any"
     text = getattr(function, "__annotations__", {}).get("return")
-    return KNOWN.get(text, "None" if text in ("None", None) and text == "None" else "Any") if isinstance(text, str) else "Any"
+    return (
+        KNOWN.get(text, "None" if text in ("None", None) and text == "None" else "Any")
+        if isinstance(text, str)
+        else "Any"
+    )
 
 
 def stub(name: str, function: Any, method: bool) -> str:
@@ -124,17 +212,29 @@ def stub(name: str, function: Any, method: bool) -> str:
 
 
 def tensor_stub() -> str:
-    parts = [HEAD.format(doc="The Tensor, with the operators that are attached to it."),
-             "from flambeau.base.device import device\nfrom flambeau.base.dtype import dtype\n"
-             "from flambeau.base.layout import Layout, Size, layout\n\n_Size = Size\n\nclass Tensor:",
-             f'    """{inspect.getdoc(Tensor)}\n    """',
-             "    _storage: Any\n    _offset: int\n    _layout: Layout\n    _node: Any\n    _index: int\n    _base: Any\n    _grad: Any\n"
-             "    _hooks: Any\n    _creation: Any\n    def __new__(cls, *args: Any, **kwargs: Any) -> Any: ...\n"
-             "    def __init__(self, *args: Any, **kwargs: Any) -> None: ...\n    def __getattr__(self, name: str) -> Any: ..."]
-    skip = {"__new__", "__init__", "__slots__", "__module__", "__doc__", "__dict__", "__weakref__", "__init_subclass__", "__annotations__"}
+    parts = [
+        HEAD.format(doc="The Tensor, with the operators that are attached to it."),
+        "from flambeau.base.device import device\nfrom flambeau.base.dtype import dtype\n"
+        "from flambeau.base.layout import Layout, Size, layout\n\n_Size = Size\n\nclass Tensor:",
+        f'    """{inspect.getdoc(Tensor)}\n    """',
+        "    _storage: Any\n    _offset: int\n    _layout: Layout\n    _node: Any\n    _index: int\n    _base: Any\n    _grad: Any\n"
+        "    _hooks: Any\n    _creation: Any\n    def __new__(cls, *args: Any, **kwargs: Any) -> Any: ...\n"
+        "    def __init__(self, *args: Any, **kwargs: Any) -> None: ...\n    def __getattr__(self, name: str) -> Any: ...",
+    ]
+    skip = {
+        "__new__",
+        "__init__",
+        "__slots__",
+        "__module__",
+        "__doc__",
+        "__dict__",
+        "__weakref__",
+        "__init_subclass__",
+        "__annotations__",
+    }
     properties, methods, classmethods = [], [], []
     for name, thing in sorted(vars(Tensor).items()):
-        if name in skip or not name.isidentifier() or name.startswith("_") and not name.startswith("__"):
+        if name in skip or not name.isidentifier() or (name.startswith("_") and not name.startswith("__")):
             continue
         if isinstance(thing, property):
             kind = PROPERTIES.get(name, "Any")
@@ -146,39 +246,52 @@ def tensor_stub() -> str:
         elif callable(thing):
             methods.append(stub(name, thing, method=True))
     parts += [*classmethods, *methods, *properties]
-    parts.append("\ndef tensor_from(storage: Any, offset: int, layout: Layout) -> Tensor: ...\n"
-                 "def view_of(source: Tensor, offset: int, layout: Layout) -> Tensor: ...\n"
-                 "def empty_layout(layout: Layout) -> Tensor: ...\n"
-                 "def wrap_dim(dim: int, ndim: int) -> int: ...\nlaunch: Any\nDType = dtype")
+    parts.append(
+        "\ndef tensor_from(storage: Any, offset: int, layout: Layout) -> Tensor: ...\n"
+        "def view_of(source: Tensor, offset: int, layout: Layout) -> Tensor: ...\n"
+        "def empty_layout(layout: Layout) -> Tensor: ...\n"
+        "def wrap_dim(dim: int, ndim: int) -> int: ...\nlaunch: Any\nDType = dtype"
+    )
     text = "\n".join(parts) + "\n"
     # Names that a method of the class shadows inside it.
     for word in ("dtype", "device", "layout"):
-        own = "_layout_type" if word == "layout" else f"_{word}"     # `_layout` is a field
-        text = text.replace(f": {word} | None", f": {own} | None").replace(f") -> {word}:", f") -> {own}:").replace(
-            f": {word} =", f": {own} =")
+        own = "_layout_type" if word == "layout" else f"_{word}"  # `_layout` is a field
+        text = (
+            text.replace(f": {word} | None", f": {own} | None")
+            .replace(f") -> {word}:", f") -> {own}:")
+            .replace(f": {word} =", f": {own} =")
+        )
     for builtin in ("float", "int", "bool", "complex"):
         text = _qualified(text, builtin)
-    return text.replace("_Size = Size\n", "_Size = Size\n_dtype = dtype\n_device = device\n_layout_type = layout\n"
-                        "_float = float\n_int = int\n_bool = bool\n_complex = complex\n")
+    return text.replace(
+        "_Size = Size\n",
+        "_Size = Size\n_dtype = dtype\n_device = device\n_layout_type = layout\n"
+        "_float = float\n_int = int\n_bool = bool\n_complex = complex\n",
+    )
 
 
 def _qualified(text: str, builtin: str) -> str:
     """Annotations of a builtin type whose name is also a method's."""
     import re
+
     return re.sub(rf"((?:: |-> |\| ))({builtin})\b(?=[ ,)=:|\n])", rf"\1_{builtin}", text)
 
 
 def namespace_stub() -> str:
-    parts = [HEAD.format(doc="The torch namespace."), (
-        "from flambeau import amp as amp, autograd as autograd, backends as backends, core as core, cuda as cuda, hub as hub, jit as jit\n"
-        "from flambeau import linalg as linalg, nn as nn, optim as optim, overrides as overrides, profiler as profiler\n"
-        "from flambeau import random as random, testing as testing, types as types, utils as utils, version as version\n"
-        "from flambeau.base.device import device as device\nfrom flambeau.base.dtype import dtype as dtype\n"
-        "from flambeau.base.layout import Size as Size\nfrom flambeau.core.modes import autocast as autocast, enable_grad as enable_grad\n"
-        "from flambeau.core.modes import inference_mode as inference_mode, no_grad as no_grad, set_grad_enabled as set_grad_enabled\n"
-        "from flambeau.core.tensor import Tensor as Tensor\nfrom flambeau.random import Generator as Generator\n"
-        "from flambeau.random import manual_seed as manual_seed\n\n__version__: Any\ne: float\ninf: float\nnan: float\npi: float\nnewaxis: None\n"
-        "\ndef __getattr__(name: str) -> Any: ...")]
+    parts = [
+        HEAD.format(doc="The torch namespace."),
+        (
+            "from flambeau import amp as amp, autograd as autograd, backends as backends, core as core, cuda as cuda, hub as hub, jit as jit\n"
+            "from flambeau import linalg as linalg, nn as nn, optim as optim, overrides as overrides, profiler as profiler\n"
+            "from flambeau import random as random, testing as testing, types as types, utils as utils, version as version\n"
+            "from flambeau.base.device import device as device\nfrom flambeau.base.dtype import dtype as dtype\n"
+            "from flambeau.base.layout import Size as Size\nfrom flambeau.core.modes import autocast as autocast, enable_grad as enable_grad\n"
+            "from flambeau.core.modes import inference_mode as inference_mode, no_grad as no_grad, set_grad_enabled as set_grad_enabled\n"
+            "from flambeau.core.tensor import Tensor as Tensor\nfrom flambeau.random import Generator as Generator\n"
+            "from flambeau.random import manual_seed as manual_seed\n\n__version__: Any\ne: float\ninf: float\nnan: float\npi: float\nnewaxis: None\n"
+            "\ndef __getattr__(name: str) -> Any: ..."
+        ),
+    ]
     parts += [f"{name}: dtype" for name in sorted(dtypes.all_dtypes())]
     covered = set(dtypes.all_dtypes())
     for name, thing in sorted(vars(flambeau).items()):
@@ -191,13 +304,19 @@ def namespace_stub() -> str:
         text = _qualified(text, builtin)
     for word in ("dtype", "device"):
         text = text.replace(f": {word} | None", f": _{word} | None")
-    return text.replace("\n__version__: Any\n", "\n_float = float\n_int = int\n_bool = bool\n_complex = complex\n_dtype = dtype\n_device = device\n"
-                        "__version__: Any\n")
+    return text.replace(
+        "\n__version__: Any\n",
+        "\n_float = float\n_int = int\n_bool = bool\n_complex = complex\n_dtype = dtype\n_device = device\n"
+        "__version__: Any\n",
+    )
 
 
 def stubs() -> dict[Path, str]:
     """The files and what they should hold."""
-    return {ROOT / "flambeau" / "__init__.pyi": namespace_stub(), ROOT / "flambeau" / "core" / "tensor.pyi": tensor_stub()}
+    return {
+        ROOT / "flambeau" / "__init__.pyi": namespace_stub(),
+        ROOT / "flambeau" / "core" / "tensor.pyi": tensor_stub(),
+    }
 
 
 def main() -> int:

@@ -10,7 +10,20 @@ from typing import Any
 
 from flambeau.core.settings import get_float32_matmul_precision, set_float32_matmul_precision
 
-__all__ = ["cpu", "cuda", "cudnn", "cusparselt", "mha", "mkl", "mkldnn", "mps", "nnpack", "openmp", "opt_einsum", "quantized"]
+__all__ = [
+    "cpu",
+    "cuda",
+    "cudnn",
+    "cusparselt",
+    "mha",
+    "mkl",
+    "mkldnn",
+    "mps",
+    "nnpack",
+    "openmp",
+    "opt_einsum",
+    "quantized",
+]
 fp32_precision = "none"
 
 
@@ -65,14 +78,43 @@ class _Flags:
                 setattr(self.module, name, value)
 
 
-cudnn: Any = _module("cudnn", "cuDNN, which is not there.", enabled=True, benchmark=False, benchmark_limit=None, deterministic=False,
-                     allow_tf32=True, fp32_precision="none", is_available=_never, version=_nothing, is_acceptable=_never,
-                     conv=Switches(fp32_precision="none"), rnn=Switches(fp32_precision="none"), CUDNN_TENSOR_DTYPES=frozenset())
-cudnn.flags = _Flags(cudnn, ("enabled", "benchmark", "benchmark_limit", "deterministic", "allow_tf32", "fp32_precision"))
-cudnn.set_flags = lambda _enabled=None, _benchmark=None, _benchmark_limit=None, _deterministic=None, _allow_tf32=None, _fp32_precision=None: \
-    cudnn.__dict__.update({name: value for name, value in dict(
-        enabled=_enabled, benchmark=_benchmark, benchmark_limit=_benchmark_limit, deterministic=_deterministic, allow_tf32=_allow_tf32,
-        fp32_precision=_fp32_precision).items() if value is not None})
+cudnn: Any = _module(
+    "cudnn",
+    "cuDNN, which is not there.",
+    enabled=True,
+    benchmark=False,
+    benchmark_limit=None,
+    deterministic=False,
+    allow_tf32=True,
+    fp32_precision="none",
+    is_available=_never,
+    version=_nothing,
+    is_acceptable=_never,
+    conv=Switches(fp32_precision="none"),
+    rnn=Switches(fp32_precision="none"),
+    CUDNN_TENSOR_DTYPES=frozenset(),
+)
+cudnn.flags = _Flags(
+    cudnn, ("enabled", "benchmark", "benchmark_limit", "deterministic", "allow_tf32", "fp32_precision")
+)
+cudnn.set_flags = (
+    lambda _enabled=None, _benchmark=None, _benchmark_limit=None, _deterministic=None, _allow_tf32=None, _fp32_precision=None: (
+        cudnn.__dict__.update(
+            {
+                name: value
+                for name, value in dict(
+                    enabled=_enabled,
+                    benchmark=_benchmark,
+                    benchmark_limit=_benchmark_limit,
+                    deterministic=_deterministic,
+                    allow_tf32=_allow_tf32,
+                    fp32_precision=_fp32_precision,
+                ).items()
+                if value is not None
+            }
+        )
+    )
+)
 
 
 class _MatmulSwitches(Switches):
@@ -109,7 +151,16 @@ class cuFFTPlanCacheManager:
 class SDPAParams:
     """What a choice of attention kernels depends on."""
 
-    def __init__(self, query: Any, key: Any, value: Any, attn_mask: Any, dropout: float, is_causal: bool, enable_gqa: bool = False):
+    def __init__(
+        self,
+        query: Any,
+        key: Any,
+        value: Any,
+        attn_mask: Any,
+        dropout: float,
+        is_causal: bool,
+        enable_gqa: bool = False,
+    ):
         self.query, self.key, self.value, self.attn_mask = query, key, value, attn_mask
         self.dropout, self.is_causal, self.enable_gqa = dropout, is_causal, enable_gqa
 
@@ -122,6 +173,7 @@ _libraries = {"blas": "default", "linalg": "default", "rocm_fa": "default"}
 def _reader(name: str) -> Any:
     def enabled() -> bool:
         return _kernels[name]
+
     enabled.__doc__ = f"Whether {name} attention is allowed."
     return enabled
 
@@ -129,6 +181,7 @@ def _reader(name: str) -> Any:
 def _writer(name: str) -> Any:
     def enable(enabled: bool) -> None:
         _kernels[name] = bool(enabled)
+
     enable.__doc__ = f"Allow {name} attention; on the CPU there is one kernel, which is always used."
     return enable
 
@@ -138,13 +191,15 @@ def _preferred(name: str) -> Any:
         if backend is not None:
             _libraries[name] = backend
         return _libraries[name]
+
     preferred.__doc__ = f"The preferred {name} library of CUDA; asks, and sets it if one is given."
     return preferred
 
 
 @contextlib.contextmanager
-def _sdp_kernel(enable_flash: bool = True, enable_math: bool = True, enable_mem_efficient: bool = True,
-                enable_cudnn: bool = True) -> Iterator[Any]:
+def _sdp_kernel(
+    enable_flash: bool = True, enable_math: bool = True, enable_mem_efficient: bool = True, enable_cudnn: bool = True
+) -> Iterator[Any]:
     """Context that allows some attention kernels."""
     before = dict(_kernels)
     _kernels.update(flash=enable_flash, math=enable_math, mem_efficient=enable_mem_efficient, cudnn=enable_cudnn)
@@ -155,38 +210,86 @@ def _sdp_kernel(enable_flash: bool = True, enable_math: bool = True, enable_mem_
 
 
 cuda: Any = _module(
-    "cuda", "CUDA's libraries, which are not there.", is_built=_never,
-    matmul=_MatmulSwitches(allow_fp16_reduced_precision_reduction=True, allow_bf16_reduced_precision_reduction=True,
-                           allow_fp16_accumulation=False, fp32_precision="none"),
-    cufft_plan_cache=cuFFTPlanCacheManager(), cuFFTPlanCacheManager=cuFFTPlanCacheManager, SDPAParams=SDPAParams, sdp_kernel=_sdp_kernel,
-    can_use_flash_attention=_never, can_use_efficient_attention=_never, can_use_cudnn_attention=_never, is_flash_attention_available=_never,
-    is_ck_sdpa_available=_never, preferred_blas_library=_preferred("blas"), preferred_linalg_library=_preferred("linalg"),
+    "cuda",
+    "CUDA's libraries, which are not there.",
+    is_built=_never,
+    matmul=_MatmulSwitches(
+        allow_fp16_reduced_precision_reduction=True,
+        allow_bf16_reduced_precision_reduction=True,
+        allow_fp16_accumulation=False,
+        fp32_precision="none",
+    ),
+    cufft_plan_cache=cuFFTPlanCacheManager(),
+    cuFFTPlanCacheManager=cuFFTPlanCacheManager,
+    SDPAParams=SDPAParams,
+    sdp_kernel=_sdp_kernel,
+    can_use_flash_attention=_never,
+    can_use_efficient_attention=_never,
+    can_use_cudnn_attention=_never,
+    is_flash_attention_available=_never,
+    is_ck_sdpa_available=_never,
+    preferred_blas_library=_preferred("blas"),
+    preferred_linalg_library=_preferred("linalg"),
     preferred_rocm_fa_library=_preferred("rocm_fa"),
-    flash_sdp_enabled=_reader("flash"), enable_flash_sdp=_writer("flash"), math_sdp_enabled=_reader("math"), enable_math_sdp=_writer("math"),
-    mem_efficient_sdp_enabled=_reader("mem_efficient"), enable_mem_efficient_sdp=_writer("mem_efficient"),
-    cudnn_sdp_enabled=_reader("cudnn"), enable_cudnn_sdp=_writer("cudnn"),
+    flash_sdp_enabled=_reader("flash"),
+    enable_flash_sdp=_writer("flash"),
+    math_sdp_enabled=_reader("math"),
+    enable_math_sdp=_writer("math"),
+    mem_efficient_sdp_enabled=_reader("mem_efficient"),
+    enable_mem_efficient_sdp=_writer("mem_efficient"),
+    cudnn_sdp_enabled=_reader("cudnn"),
+    enable_cudnn_sdp=_writer("cudnn"),
     fp16_bf16_reduction_math_sdp_allowed=_reader("fp16_bf16_reduction_math"),
-    allow_fp16_bf16_reduction_math_sdp=_writer("fp16_bf16_reduction_math"))
+    allow_fp16_bf16_reduction_math_sdp=_writer("fp16_bf16_reduction_math"),
+)
 
-mkldnn: Any = _module("mkldnn", "oneDNN, which is not there.", enabled=True, deterministic=False, allow_tf32=False, fp32_precision="none",
-                      is_available=_never, is_acl_available=_never, matmul=Switches(fp32_precision="none"),
-                      conv=Switches(fp32_precision="none"), rnn=Switches(fp32_precision="none"), VERBOSE_OFF=0, VERBOSE_ON=1,
-                      VERBOSE_ON_CREATION=2)
+mkldnn: Any = _module(
+    "mkldnn",
+    "oneDNN, which is not there.",
+    enabled=True,
+    deterministic=False,
+    allow_tf32=False,
+    fp32_precision="none",
+    is_available=_never,
+    is_acl_available=_never,
+    matmul=Switches(fp32_precision="none"),
+    conv=Switches(fp32_precision="none"),
+    rnn=Switches(fp32_precision="none"),
+    VERBOSE_OFF=0,
+    VERBOSE_ON=1,
+    VERBOSE_ON_CREATION=2,
+)
 mkldnn.flags = _Flags(mkldnn, ("enabled", "deterministic", "allow_tf32", "fp32_precision"))
 mkldnn.verbose = lambda level: contextlib.nullcontext()
-mkl: Any = _module("mkl", "MKL, which is not there.", is_available=_never, VERBOSE_OFF=0, VERBOSE_ON=1,
-                   verbose=lambda enable: contextlib.nullcontext())
+mkl: Any = _module(
+    "mkl",
+    "MKL, which is not there.",
+    is_available=_never,
+    VERBOSE_OFF=0,
+    VERBOSE_ON=1,
+    verbose=lambda enable: contextlib.nullcontext(),
+)
 mps: Any = _module("mps", "Metal, which is not there.", is_available=_never, is_built=_never, is_macos_or_newer=_never)
 openmp: Any = _module("openmp", "OpenMP: kernels run on threads of their own instead.", is_available=_never)
 nnpack: Any = _module("nnpack", "NNPACK, which is not there.", is_available=_never, set_flags=lambda _enabled: (False,))
 nnpack.flags = lambda enabled=False: contextlib.nullcontext()
-opt_einsum: Any = _module("opt_einsum", "opt_einsum, which is not used: einsum contracts from left to right.", is_available=_never,
-                          get_opt_einsum=_nothing, enabled=False, strategy=None)
+opt_einsum: Any = _module(
+    "opt_einsum",
+    "opt_einsum, which is not used: einsum contracts from left to right.",
+    is_available=_never,
+    get_opt_einsum=_nothing,
+    enabled=False,
+    strategy=None,
+)
 opt_einsum.flags = _Flags(opt_einsum, ("enabled", "strategy"))
 cusparselt: Any = _module("cusparselt", "cuSPARSELt, which is not there.", is_available=_never, version=_nothing)
-mha: Any = _module("mha", "The fast path of multi-head attention.", get_fastpath_enabled=lambda: mha._enabled, _enabled=True)
+mha: Any = _module(
+    "mha", "The fast path of multi-head attention.", get_fastpath_enabled=lambda: mha._enabled, _enabled=True
+)
 mha.set_fastpath_enabled = lambda value: setattr(mha, "_enabled", bool(value))
-quantized: Any = _module("quantized", "Quantized kernels, which are not there.", engine="none", supported_engines=["none"])
+quantized: Any = _module(
+    "quantized", "Quantized kernels, which are not there.", engine="none", supported_engines=["none"]
+)
 
 
 def _capability() -> str:

@@ -42,6 +42,7 @@ BLOCK_STEPS = 256  # steps along k of a packed block: a panel of B (32 columns) 
 TILE_PANELS = 16  # panels of rows per task: with the block above a quarter of the second-level cache
 TILE_SLOTS = 128  # register tiles that a task may hold unfinished between blocks of k (on its stack)
 IN_PLACE_BYTES = 192 << 10
+PACK_BYTES = 256 << 20  # packed operands of one product; larger ones are done in parts
 SMALL_DOT = 8192  # multiply-adds up to which packing costs more than the sums at the end of dot products
 SERIAL_WORK = 48 * 1024  # multiply-adds below which waking another thread costs more than it saves
 
@@ -105,6 +106,10 @@ class Matrix(NamedTuple):
     @property
     def words(self) -> tuple[int, ...]:
         return (self.slot, self.offset, *self.strides)
+
+    def moved(self, axis: int, steps: int) -> Matrix:
+        """The same matrix from `steps` further along an axis (0 outer batch, 1 inner batch, 2 rows, 3 columns)."""
+        return self._replace(offset=self.offset + self.strides[axis] * steps)
 
 
 class Variant(NamedTuple):
@@ -284,6 +289,14 @@ def gemm_phases(
     if b_unit and (m <= 2 * rows_most or k * n * BYTES[kind.storage] <= IN_PLACE_BYTES or k == 0) and not kind.pair:
         return _in_place_phases(kind, result, finish, m, n, k, a, b, c, d, batch, word, threads)
     kind = paired(kind)
+    parts = _halves(kind, result, finish, m, n, k, a, b, c, addend, batch, beta)
+    if parts:
+        phases, scratch = [], 0
+        for sizes, matrices, add, extents, factor in parts:
+            more, need = gemm_phases(dtype, *sizes, *matrices, extents, add, alpha, factor, activation, apply, out)
+            phases += more
+            scratch = max(scratch, need)
+        return phases, scratch
     lanes = kind.lanes
     steps = -(-k // 2) if kind.pair else k
     vectors = 1 if n <= lanes else 2
@@ -375,6 +388,65 @@ def gemm_phases(
     variant = Variant(kind, result, rows_most, vectors, True, True, finish)
     phases.append(Phase(tile_kernel(variant), total, total if serial else max(1, total // (8 * threads)), constants))
     return phases, scratch
+
+
+def _halves(
+    kind: Kind,
+    result: Kind,
+    finish: Epilogue,
+    m: int,
+    n: int,
+    k: int,
+    a: Matrix,
+    b: Matrix,
+    c: Matrix,
+    addend: Matrix | None,
+    batch: tuple[int, int],
+    beta: float,
+) -> list[tuple]:
+    """Two smaller products that one is made of, where its packed operands would take too much memory; or nothing.
+
+    Each is ((m, n, k), (a, b, c), addend, batch, beta). A part along k adds to what the other has left in C.
+    """
+    outer, inner = batch
+    sizes = [
+        rows * k * BYTES[kind.item] * (outer if x.strides[0] else 1) * (inner if x.strides[1] else 1)
+        for x, rows in ((a, m), (b, n))
+    ]
+    if sum(sizes) <= PACK_BYTES:
+        return []
+    whole = (addend, batch, beta)
+
+    def along(axis: int, half: int, x: Matrix | None) -> Matrix | None:
+        return None if x is None else x.moved(axis, half)
+
+    for axis, extent in enumerate(batch):
+        if extent > 1:
+            half = extent // 2
+            first, second = (
+                tuple(count if i == axis else other for i, other in enumerate(batch)) for count in (half, extent - half)
+            )
+            rest = tuple(x.moved(axis, half) for x in (a, b, c))
+            return [
+                ((m, n, k), (a, b, c), addend, first, beta),
+                ((m, n, k), rest, along(axis, half, addend), second, beta),
+            ]
+    if max(m, n) >= 4 * TILE_PANELS * register_rows():
+        if m >= n:
+            half = m // 2
+            rest = (a.moved(2, half), b, c.moved(2, half))
+            return [
+                ((half, n, k), (a, b, c), *whole),
+                ((m - half, n, k), rest, along(2, half, addend), batch, beta),
+            ]
+        half = n // 2
+        rest = (a, b.moved(3, half), c.moved(3, half))
+        return [((m, half, k), (a, b, c), *whole), ((m, n - half, k), rest, along(3, half, addend), batch, beta)]
+    if result.storage == kind.compute and finish.activation is None and k > 1:
+        half = k // 2
+        rest = (a.moved(3, half), b.moved(2, half), c)
+        return [((m, n, half), (a, b, c), *whole), ((m, n, k - half), rest, c, batch, 1)]
+    return []
 
 
 _COMPLEX = {"complex64": "float32", "complex128": "float64"}

@@ -1,8 +1,11 @@
 """Moving elements: strided copies, gathers through index tensors, and scatters that overwrite or combine.
 
-One kernel family serves cat, flip, roll, pad, fold, index, gather, embedding, index_put, scatter_add and their relatives. A
-`Move` says which axes are walked, how the two buffers step along them, and which index tensors add to the place in the first one.
-Indices are checked before memory is touched; a bad one leaves INDEX_ERROR and moves nothing. Scatters are deterministic:
+One kernel family serves cat, flip, roll, pad, fold, index, gather, embedding, index_put, scatter_add and their
+relatives. A
+`Move` says which axes are walked, how the two buffers step along them, and which index tensors add to the place in
+the first one.
+Indices are checked before memory is touched; a bad one leaves INDEX_ERROR and moves nothing. Scatters are
+deterministic:
 each thread owns a range of destinations and meets the sources in order. Stands on builder, launch and jit; used by ops.
 """
 

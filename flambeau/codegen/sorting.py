@@ -1,7 +1,10 @@
-"""Sorting and selection: rows by radix or insertion, one long row by sorted chunks and parallel merges, the k best by threshold.
+"""Sorting and selection: rows by radix or insertion, one long row by sorted chunks and parallel merges, the k best by
+threshold.
 
-An element becomes a word: its key, an unsigned integer of the same order (NaN last, -0 equal to 0, inverted for descending), in the
-high half, and its position in the low half. Words differ, so any sort of them is stable. Stands on builder, launch and jit; used by
+An element becomes a word: its key, an unsigned integer of the same order (NaN last, -0 equal to 0, inverted for
+descending), in the
+high half, and its position in the low half. Words differ, so any sort of them is stable. Stands on builder, launch
+and jit; used by
 ops.sort.
 """
 
@@ -51,7 +54,8 @@ def _key(f: Function, dtype: DType, descending: bool, x: Value) -> Value:
 
 
 def _element(f: Function, dtype: DType, descending: bool, word: Value) -> tuple[Value, Value | None]:
-    """(the element of a word, as an integer of its size; whether that is a guess, because the key forgot a zero's sign or a NaN's bits)"""
+    """(the element of a word, as an integer of its size; whether that is a guess, because the key forgot a zero's
+    sign or a NaN's bits)"""
     type, bits = f"i{8 * dtype.itemsize}", 8 * dtype.itemsize
     key = f.convert(word >> (64 if word.type == "i128" else 32), type, "trunc")
     key = key ^ -1 if descending else key
@@ -76,7 +80,8 @@ def _position(f: Function, dtype: DType, word: Value) -> Value:
 
 
 class _Sorter:
-    """Emits the sort of `count` words at `source`, with `spare` as large; the result's address is in the returned variable."""
+    """Emits the sort of `count` words at `source`, with `spare` as large; the result's address is in the returned
+    variable."""
 
     def __init__(self, f: Function, dtype: DType):
         self.f, self.dtype, self.word = f, dtype, word_type(dtype)
@@ -310,7 +315,8 @@ def _merge_kernel(dtype: DType, descending: bool, final: bool) -> int:
 def sort_plan(dtype: DType, outputs: tuple[Layout, Layout], geometry: tuple[int, ...], count: int, descending: bool):
     """launch(None, None, x) -> (values, indices).
 
-    geometry: length of a row, rows per outer step, the outputs' (outer, inner, element) strides, the input's; count: rows.
+    geometry: length of a row, rows per outer step, the outputs' (outer, inner, element) strides, the input's; count:
+    rows.
     """
     length = geometry[0]
     if length >> 32 and dtype.itemsize < 8:
@@ -422,7 +428,8 @@ def _best_kernel(dtype: DType, descending: bool) -> int:
 def topk_plan(
     dtype: DType, outputs: tuple[Layout, Layout], geometry: tuple[int, ...], count: int, k: int, descending: bool
 ):
-    """launch(None, None, x) -> (values, indices) of the k first elements of each row in order. See sort_plan for the geometry."""
+    """launch(None, None, x) -> (values, indices) of the k first elements of each row in order. See sort_plan for the
+    geometry."""
     length = geometry[0]
     if length >> 32 and dtype.itemsize < 8:
         raise NotImplementedError(f"topk of {length} elements of {dtype}: at most 2**32 are supported")

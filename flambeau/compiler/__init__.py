@@ -9,14 +9,19 @@ from typing import Any
 
 from flambeau.core import absent as _absent
 
-globals().update(_absent.all_of(
-    "compiler.", "torch.compile is not there yet; call the function itself",
-    "save_cache_artifacts load_cache_artifacts load_compiled_function substitute_in_graph"))
+globals().update(
+    _absent.all_of(
+        "compiler.",
+        "torch.compile is not there yet; call the function itself",
+        "save_cache_artifacts load_cache_artifacts load_compiled_function substitute_in_graph",
+    )
+)
 
 
 def compile(*args: Any, **kwargs: Any) -> Any:
     """torch.compile."""
     import flambeau as torch
+
     return torch.compile(*args, **kwargs)
 
 

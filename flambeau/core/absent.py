@@ -6,13 +6,16 @@ NotImplementedError with advice. Stands on nothing; used by the faces of the nam
 
 from __future__ import annotations
 
-from typing import Any, Callable
+from typing import Any
+from collections.abc import Callable
 
 
 def function(name: str, advice: str) -> Callable[..., Any]:
     """A function `torch.<name>` that raises NotImplementedError with advice."""
+
     def absent(*args: Any, **kwargs: Any) -> Any:
         raise NotImplementedError(f"torch.{name} is not implemented in flambeau: {advice}")
+
     absent.__name__ = absent.__qualname__ = name.rpartition(".")[2]
     absent.__module__ = "flambeau"
     absent.__doc__ = f"Not implemented: {advice}"
@@ -21,9 +24,15 @@ def function(name: str, advice: str) -> Callable[..., Any]:
 
 def kind(name: str, advice: str, base: type = object) -> type:
     """A class `torch.<name>` without instances; making one raises NotImplementedError with advice."""
+
     def refuse(cls: type, *args: Any, **kwargs: Any) -> Any:
         raise NotImplementedError(f"torch.{name} is not implemented in flambeau: {advice}")
-    return type(name.rpartition(".")[2], (base,), {"__new__": refuse, "__module__": "flambeau", "__doc__": f"Not implemented: {advice}"})
+
+    return type(
+        name.rpartition(".")[2],
+        (base,),
+        {"__new__": refuse, "__module__": "flambeau", "__doc__": f"Not implemented: {advice}"},
+    )
 
 
 def all_of(prefix: str, advice: str, functions: str = "", kinds: str = "") -> dict[str, Any]:

@@ -15,9 +15,18 @@ from flambeau.base.layout import strided
 from flambeau.core.create import legacy_constructor
 from flambeau.core.tensor import Tensor
 
-_DTYPES = {"Double": dtypes.float64, "Float": dtypes.float32, "Half": dtypes.float16, "BFloat16": dtypes.bfloat16,
-           "Long": dtypes.int64, "Int": dtypes.int32, "Short": dtypes.int16, "Char": dtypes.int8, "Byte": dtypes.uint8,
-           "Bool": dtypes.bool_}
+_DTYPES = {
+    "Double": dtypes.float64,
+    "Float": dtypes.float32,
+    "Half": dtypes.float16,
+    "BFloat16": dtypes.bfloat16,
+    "Long": dtypes.int64,
+    "Int": dtypes.int32,
+    "Short": dtypes.int16,
+    "Char": dtypes.int8,
+    "Byte": dtypes.uint8,
+    "Bool": dtypes.bool_,
+}
 
 
 class tensortype(type):
@@ -53,8 +62,10 @@ def unavailable(cls: tensortype) -> TypeError:
 
 
 def _make(module: str, cuda: bool) -> dict[str, Any]:
-    return {f"{name}Tensor": tensortype(f"{name}Tensor", (), {"element": dtype, "is_cuda": cuda, "__module__": module})
-            for name, dtype in _DTYPES.items()}
+    return {
+        f"{name}Tensor": tensortype(f"{name}Tensor", (), {"element": dtype, "is_cuda": cuda, "__module__": module})
+        for name, dtype in _DTYPES.items()
+    }
 
 
 CPU: dict[str, Any] = _make("torch", False)
@@ -67,8 +78,12 @@ def set_default_tensor_type(t: Any) -> None:
 
     Raises TypeError for types that aren't floating point or not there.
     """
-    warnings.warn("torch.set_default_tensor_type() is deprecated as of PyTorch 2.1, please use torch.set_default_dtype() and "
-                  "torch.set_default_device() as alternatives.", UserWarning, stacklevel=2)
+    warnings.warn(
+        "torch.set_default_tensor_type() is deprecated as of PyTorch 2.1, please use torch.set_default_dtype() and "
+        "torch.set_default_device() as alternatives.",
+        UserWarning,
+        stacklevel=2,
+    )
     if isinstance(t, str):
         if t not in NAMES:
             raise TypeError(f"invalid type object: {t} is not the name of a tensor type")
@@ -88,4 +103,3 @@ def typename(obj: Any) -> str:
     if hasattr(obj, "__qualname__") and not isinstance(obj, type):
         return f"{obj.__module__}.{obj.__qualname__}" if obj.__module__ not in ("builtins", None) else obj.__qualname__
     return kind.__qualname__ if kind.__module__ in ("builtins", "", None) else f"{kind.__module__}.{kind.__qualname__}"
-

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import functools
 from types import FunctionType, MethodDescriptorType, WrapperDescriptorType
-from typing import Any, Callable, Iterable, Sequence
+from typing import Any
+from collections.abc import Callable, Iterable, Sequence
 
+from flambeau.core.autocast import LISTED, cast_arguments
 from flambeau.core.modes import Mode, active, local
 from flambeau.core.modes import dispatch as dispatch_to_mode
 from flambeau.core.tensor import Tensor, launch
@@ -65,8 +67,12 @@ def in_order(candidates: Iterable[Any]) -> list[Any]:
     return found
 
 
-def dispatch(function: Callable, operands: Sequence[Any], keywords: dict[str, Any] | None = None,
-             tensors: Sequence[Any] | None = None) -> Any:
+def dispatch(
+    function: Callable,
+    operands: Sequence[Any],
+    keywords: dict[str, Any] | None = None,
+    tensors: Sequence[Any] | None = None,
+) -> Any:
     """Ask the overriding classes in turn, subclasses before their bases; `tensors`: who is asked, if not the operands."""
     found = in_order(operands if tensors is None else tensors)
     types = tuple(type(x) for x in found)
@@ -76,8 +82,10 @@ def dispatch(function: Callable, operands: Sequence[Any], keywords: dict[str, An
             for y in found:
                 keep_flavor(y)
             return result
-    raise TypeError(f"Multiple dispatch failed for 'torch.{getattr(function, '__qualname__', function)}'; all __torch_function__ "
-                    "handlers returned NotImplemented:\n\n" + "".join(f"  - tensor subclass {cls}\n" for cls in types))
+    raise TypeError(
+        f"Multiple dispatch failed for 'torch.{getattr(function, '__qualname__', function)}'; all __torch_function__ "
+        "handlers returned NotImplemented:\n\n" + "".join(f"  - tensor subclass {cls}\n" for cls in types)
+    )
 
 
 # ---------------------------------------------------------------- switching it off
@@ -142,7 +150,9 @@ def converted(result: Any, cls: type) -> Any:
     return result
 
 
-def torch_function(cls: type, func: Callable, types: Any, args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None) -> Any:
+def torch_function(
+    cls: type, func: Callable, types: Any, args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None
+) -> Any:
     """The override every subclass of Tensor inherits: compute as for plain tensors, results become instances of the subclass.
 
     NotImplemented where an argument is of an unrelated class.
@@ -157,7 +167,9 @@ def torch_function(cls: type, func: Callable, types: Any, args: Sequence[Any] = 
 @functools.cache
 def nowrap_functions() -> frozenset[Any]:
     """Getters whose results stay as they are."""
-    return frozenset(vars(Tensor)[name].__get__ for name in ("grad", "_base", "_grad") if hasattr(vars(Tensor).get(name), "__get__"))
+    return frozenset(
+        vars(Tensor)[name].__get__ for name in ("grad", "_base", "_grad") if hasattr(vars(Tensor).get(name), "__get__")
+    )
 
 
 def as_subclass(self: Tensor, cls: type) -> Any:
@@ -165,8 +177,11 @@ def as_subclass(self: Tensor, cls: type) -> Any:
     if not (isinstance(cls, type) and issubclass(cls, Tensor)):
         raise TypeError(f"as_subclass(): argument 'cls' must be a subclass of Tensor, not {cls!r}")
     with DisableTorchFunctionSubclass():
-        made = self.alias() if self._node is not None else launch.tensor_from(
-            self._storage, self._offset, self._layout.with_flavor(None))
+        made = (
+            self.alias()
+            if self._node is not None
+            else launch.tensor_from(self._storage, self._offset, self._layout.with_flavor(None))
+        )
     return become(made, cls)
 
 
@@ -179,10 +194,34 @@ def make_subclass(cls: type, data: Tensor, require_grad: bool = False, **_: Any)
     return made
 
 
-_NOT_WRAPPED = frozenset((
-    "__class__", "__dict__", "__doc__", "__getattribute__", "__hash__", "__init__", "__init_subclass__", "__module__", "__new__",
-    "__setattr__", "__delattr__", "__slots__", "__torch_function__", "__weakref__", "__array_priority__", "as_subclass", "new_tensor",
-    "__subclasshook__", "__iter__", "__class_getitem__", "__dlpack_device__", "__reduce__", "reinforce", "__setstate__"))
+_NOT_WRAPPED = frozenset(
+    (
+        "__class__",
+        "__dict__",
+        "__doc__",
+        "__getattribute__",
+        "__hash__",
+        "__init__",
+        "__init_subclass__",
+        "__module__",
+        "__new__",
+        "__setattr__",
+        "__delattr__",
+        "__slots__",
+        "__torch_function__",
+        "__weakref__",
+        "__array_priority__",
+        "as_subclass",
+        "new_tensor",
+        "__subclasshook__",
+        "__iter__",
+        "__class_getitem__",
+        "__dlpack_device__",
+        "__reduce__",
+        "reinforce",
+        "__setstate__",
+    )
+)
 
 
 @functools.cache
@@ -192,6 +231,7 @@ def _asking_method(function: Callable) -> Callable:
         if not local.overrides:
             return function(self, *args, **kwargs)
         return dispatch(function, (self, *args), kwargs or None)
+
     return method
 
 
@@ -209,6 +249,7 @@ def _asking_property(own: property) -> property:
 
     def delete(self: Any) -> None:
         own.fdel(self) if not local.overrides else dispatch(own.__delete__, (self,))  # type: ignore[misc]
+
     return property(get, own.fset and put, own.fdel and delete, own.__doc__)
 
 
@@ -217,13 +258,15 @@ def init_subclass(cls: type, **_: Any) -> None:
     if getattr(cls, "__torch_function__", disabled) is disabled:
         return
     for name, own in list(vars(Tensor).items()):
-        if name in _NOT_WRAPPED or name.startswith("_") and not name.startswith("__"):
+        if name in _NOT_WRAPPED or (name.startswith("_") and not name.startswith("__")):
             continue
         if next(base for base in cls.__mro__ if name in vars(base)) is not Tensor:
             continue
         if isinstance(own, property):
             setattr(cls, name, _asking_property(own))
-        elif isinstance(own, (FunctionType, MethodDescriptorType, WrapperDescriptorType)) and not hasattr(own, "operator"):
+        elif isinstance(own, (FunctionType, MethodDescriptorType, WrapperDescriptorType)) and not hasattr(
+            own, "operator"
+        ):
             setattr(cls, name, _asking_method(own))
 
 
@@ -237,24 +280,42 @@ Tensor.as_subclass = as_subclass  # type: ignore[method-assign]
 
 
 def asking(function: Callable) -> Callable:
-    """A form of `function` that hands a call on to the modes and to the overriding classes among its arguments."""
+    """A form of `function` that hands a call on to the modes and the overriding classes among its arguments, and obeys autocast."""
+    listed = function.__name__ in LISTED
+
     @functools.wraps(function)
     def ask(*args: Any, **kwargs: Any) -> Any:
-        if (not args or args[0].__class__ in PLAIN) and not kwargs and not active.count:
-            return function(*args)
-        if active.count and local.modes:
+        if not active.count:
+            if not args or args[0].__class__ in PLAIN:
+                return function(*args, **kwargs)
+        elif local.modes:
             return dispatch_to_mode(ask, ask, args, kwargs)
         found = askable([*args, *kwargs.values()])
-        return dispatch(ask, args, kwargs, found) if found else function(*args, **kwargs)
+        if found:
+            return dispatch(ask, args, kwargs, found)
+        if listed and local.autocast_enabled.get("cpu"):
+            with cast_arguments(ask, args, kwargs) as (given, named):
+                return function(*given, **named)
+        return function(*args, **kwargs)
+
+    ask.name = function.__name__  # type: ignore[attr-defined]
     return ask
 
 
-def ask_everywhere(namespace: dict[str, Any], never: Iterable[str]) -> None:
-    """Replace the functions of a namespace that are no declared operators by forms that ask; `never`: names to leave alone."""
+def ask_everywhere(namespace: dict[str, Any], never: Iterable[str] = (), only: Iterable[str] | None = None) -> None:
+    """Replace the functions of a namespace that are no declared operators by forms that ask.
+
+    never: names to leave alone; only: the names to consider (default: all).
+    """
     skipped = frozenset(never)
-    for name, function in namespace.items():
-        if isinstance(function, FunctionType) and not hasattr(function, "operator") and not hasattr(function, "__wrapped__") \
-                and name not in skipped:
+    for name in list(namespace) if only is None else only:
+        function = namespace.get(name)
+        if (
+            isinstance(function, FunctionType)
+            and name not in skipped
+            and not hasattr(function, "operator")
+            and not hasattr(function, "__wrapped__")
+        ):
             namespace[name] = asking(function)
 
 
@@ -267,15 +328,19 @@ class TorchFunctionMode(Mode):
     What it calls goes to the mode outside of it, and at last to the operator.
     """
 
-    def __torch_function__(self, func: Callable, types: Any, args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None) -> Any:
+    def __torch_function__(
+        self, func: Callable, types: Any, args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
         raise NotImplementedError
 
     def handle(self, operator: Any, call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         types = tuple(type(x) for x in in_order(askable([*args, *kwargs.values()])))
         result = self.__torch_function__(call, types, args, kwargs)
         if result is NotImplemented:
-            raise TypeError(f"Multiple dispatch failed for 'torch.{getattr(call, '__qualname__', operator)}'; "
-                            f"all __torch_function__ handlers returned NotImplemented:\n\n  - mode object {self!r}\n")
+            raise TypeError(
+                f"Multiple dispatch failed for 'torch.{getattr(call, '__qualname__', operator)}'; "
+                f"all __torch_function__ handlers returned NotImplemented:\n\n  - mode object {self!r}\n"
+            )
         return result
 
     @classmethod
@@ -287,7 +352,9 @@ class TorchFunctionMode(Mode):
 class BaseTorchFunctionMode(TorchFunctionMode):
     """The mode that changes nothing."""
 
-    def __torch_function__(self, func: Callable, types: Any, args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None) -> Any:
+    def __torch_function__(
+        self, func: Callable, types: Any, args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
         return func(*args, **(kwargs or {}))
 
 

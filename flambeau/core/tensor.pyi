@@ -388,7 +388,8 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
     def const_data_ptr(self) -> _int:
         """Address of the first element."""
     def constant_pad_nd(self, pad: Any, value: Any = 0) -> Tensor:
-        """`input` with `value` put before and after its last dimensions: pad = (before last, after last, before second last, ...)."""
+        """`input` with `value` put before and after its last dimensions: pad = (before last, after last, before second
+        last, ...)."""
     def contiguous(self, memory_format: Any = ...) -> Any:
         """The tensor itself if its elements lie in this order without gaps, otherwise a copy that does."""
     def copy_(self, src: Any, non_blocking: _bool = False) -> Tensor:
@@ -567,7 +568,8 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
     def frexp(self, *, out: Tensor | None = None) -> Any:
         """(mantissa, exponent): input = mantissa * 2 ** exponent with 0.5 <= |mantissa| < 1; the exponent is int32."""
     def gather(self, dim: _int, index: Tensor, *, sparse_grad: _bool = False, out: Tensor | None = None) -> Tensor:
-        """out[i][j] = input[index[i][j]][j] (for dim 0): elements chosen along `dim`, in the shape of `index` (int64 or int32)."""
+        """out[i][j] = input[index[i][j]][j] (for dim 0): elements chosen along `dim`, in the shape of `index` (int64 or
+        int32)."""
     def gcd(self, other: Tensor, *, out: Tensor | None = None) -> Tensor:
         """The greatest common divisor of integers."""
     def gcd_(self, other: Tensor) -> Tensor:
@@ -605,11 +607,13 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
     def heaviside_(self, values: Tensor) -> Tensor:
         """In-place version of heaviside()."""
     def histc(self, bins: _int = 100, min: _float = 0, max: _float = 0, *, out: Tensor | None = None) -> Tensor:
-        """Counts of the elements in `bins` equal bins from min to max (both 0: of the data); what lies outside is left out."""
+        """Counts of the elements in `bins` equal bins from min to max (both 0: of the data); what lies outside is left
+        out."""
     def histogram(self, bins: Any, *, range: Any = None, weight: Tensor | None = None, density: _bool = False, out: Tensor | None = None) -> Any:
         """Counts (or sums of weights, or densities) of the elements between bin edges: a named tuple (hist, bin_edges)."""
     def histogramdd(self, bins: Any, *, range: Any = None, weight: Tensor | None = None, density: _bool = False) -> Any:
-        """Counts of points (the last dimension of `input`) in a grid: a named tuple (hist, bin_edges), a tuple of edges per dimension."""
+        """Counts of points (the last dimension of `input`) in a grid: a named tuple (hist, bin_edges), a tuple of edges
+        per dimension."""
     def hsplit(self, indices_or_sections: Any) -> Any:
         """`tensor_split` along the horizontal dimension."""
     def hypot(self, other: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -641,7 +645,8 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
     def index_reduce_(self, dim: Any, index: Any, source: Any, reduce: Any, *, include_self: Any = True) -> Any:
         """In-place version of index_reduce()."""
     def index_select(self, dim: _int, index: Tensor, *, out: Tensor | None = None) -> Tensor:
-        """The slices of `input` along `dim` at the positions `index` (a vector of int64 or int32). IndexError out of range."""
+        """The slices of `input` along `dim` at the positions `index` (a vector of int64 or int32). IndexError out of
+        range."""
     def indices(self, *args: Any, **kwargs: Any) -> Any:
         """Not implemented: flambeau has no sparse tensors; use dense ones, with index_add or scatter_add to build them"""
     def inner(self, other: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -664,7 +669,8 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
     def is_distributed(self) -> _bool:
         """False."""
     def is_floating_point(self) -> _bool: ...
-    def is_inference(self) -> _bool: ...
+    def is_inference(self) -> _bool:
+        """Whether the memory of this tensor was allocated in inference mode."""
     def is_neg(self) -> Any:
         """False: negatives are computed, not marked."""
     def is_nonzero(self) -> _bool:
@@ -895,7 +901,8 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
     def nextafter_(self, other: Tensor) -> Tensor:
         """In-place version of nextafter()."""
     def nonzero(self, *, out: Tensor | None = None, as_tuple: _bool = False) -> Any:
-        """Positions of the elements that are not zero: (number, ndim) int64, or with as_tuple a vector for each dimension."""
+        """Positions of the elements that are not zero: (number, ndim) int64, or with as_tuple a vector for each
+        dimension."""
     def nonzero_static(self, *, size: _int, fill_value: _int = -1, out: Tensor | None = None) -> Tensor:
         """The first `size` rows of nonzero(input); missing ones are filled with `fill_value`."""
     def norm(self, p: Any = 'fro', dim: Any = None, keepdim: Any = False, dtype: Any = None, *, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
@@ -989,7 +996,8 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
     def repeat(self, *repeats: Any) -> Tensor:
         """This tensor repeated so many times along each dimension; more counts than dimensions put new ones in front."""
     def repeat_interleave(self, repeats: Any = None, dim: _int | None = None, *, output_size: _int | None = None, axis: Any = None) -> Tensor:
-        """Each element (slice along `dim`) repeated `repeats` times (a number, or a count for each); without dim: flattened."""
+        """Each element (slice along `dim`) repeated `repeats` times (a number, or a count for each); without dim:
+        flattened."""
     def requires_grad_(self, requires_grad: _bool = True) -> Any:
         """Ask for gradients with respect to this leaf, or stop asking. Returns the tensor."""
     def reshape(self, *shape: Any, **keywords: Any) -> Any:
@@ -1009,7 +1017,8 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
     def retain_grad(self) -> None:
         """Have `backward` fill in this tensor's `grad` although it isn't a leaf."""
     def roll(self, shifts: Any, dims: Any = None) -> Tensor:
-        """`input` moved by `shifts` along `dims`, what falls out coming in again; without dims the flattened tensor is moved."""
+        """`input` moved by `shifts` along `dims`, what falls out coming in again; without dims the flattened tensor is
+        moved."""
     def rot90(self, k: _int = 1, dims: Any = (0, 1)) -> Tensor:
         """`input` turned by 90 degrees k times in the plane of two dimensions."""
     def round(self, *, decimals: Any = 0, out: Tensor | None = None) -> Tensor:
@@ -1025,7 +1034,8 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
     def rsub(self, other: Tensor | _complex, *, alpha: _complex = 1, out: Tensor | None = None) -> Tensor:
         """other - alpha * input. Raises RuntimeError for bool."""
     def scatter(self, dim: _int, index: Tensor, src: Tensor | _complex | None = None, *, reduce: Any = None, value: Any = None, out: Tensor | None = None) -> Any:
-        """input with input[index[i][j]][j] = src[i][j] (for dim 0); src a tensor or a number; reduce: "add" or "multiply"."""
+        """input with input[index[i][j]][j] = src[i][j] (for dim 0); src a tensor or a number; reduce: "add" or
+        "multiply"."""
     def scatter_(self, dim: Any, index: Any, src: Any = None, *, reduce: Any = None, value: Any = None) -> Any:
         """In-place version of scatter()."""
     def scatter_add(self, dim: _int, index: Tensor, src: Tensor, *, out: Tensor | None = None) -> Any:
@@ -1033,7 +1043,8 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
     def scatter_add_(self, dim: Any, index: Any, src: Any) -> Any:
         """In-place version of scatter_add()."""
     def scatter_reduce(self, dim: _int, index: Tensor, src: Tensor, reduce: str, *, include_self: _bool = True, out: Tensor | None = None) -> Any:
-        """input with the elements of `src` reduced (sum, prod, mean, amax, amin) into the places that `index` names along `dim`."""
+        """input with the elements of `src` reduced (sum, prod, mean, amax, amin) into the places that `index` names along
+        `dim`."""
     def scatter_reduce_(self, dim: Any, index: Any, src: Any, reduce: Any, *, include_self: Any = True) -> Any:
         """In-place version of scatter_reduce()."""
     def select(self, dim: _int, index: _int) -> Any:
@@ -1084,7 +1095,8 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
     def solve(self, *args: Any, **kwargs: Any) -> Any:
         """Not implemented: it was removed from PyTorch; use torch.linalg"""
     def sort(self, dim: _int = -1, descending: _bool = False, stable: _bool = False, *, out: Tensor | None = None, axis: Any = None) -> Any:
-        """The elements in order along `dim` and their positions: a named tuple (values, indices). NaN is the largest. Stable."""
+        """The elements in order along `dim` and their positions: a named tuple (values, indices). NaN is the largest.
+        Stable."""
     def sparse_dim(self, *args: Any, **kwargs: Any) -> Any:
         """Not implemented: flambeau has no sparse tensors; use dense ones, with index_add or scatter_add to build them"""
     def sparse_mask(self, *args: Any, **kwargs: Any) -> Any:
@@ -1154,9 +1166,11 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
     def t_(self, *arguments: Any, **keywords: Any) -> Any:
         """`t` in place: the tensor itself gets the view's shape."""
     def take(self, index: Tensor, *, out: Tensor | None = None) -> Tensor:
-        """The elements of `input`, seen as one row, at the positions `index` (int64, any shape; negative ones count from the end)."""
+        """The elements of `input`, seen as one row, at the positions `index` (int64, any shape; negative ones count from
+        the end)."""
     def take_along_dim(self, indices: Tensor, dim: _int | None = None, *, axis: Any = None, out: Tensor | None = None) -> Tensor:
-        """gather with broadcasting of `input` and `indices` in the other dimensions; without dim, positions in the flattened input."""
+        """gather with broadcasting of `input` and `indices` in the other dimensions; without dim, positions in the
+        flattened input."""
     def tan(self, *, out: Tensor | None = None) -> Tensor:
         """The tangent."""
     def tan_(self) -> Tensor:
@@ -1192,7 +1206,8 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
     def tolist(self) -> Any:
         """The values as nested lists of Python numbers (a number for a zero-dim tensor)."""
     def topk(self, k: _int, dim: _int = -1, largest: _bool = True, sorted: _bool = True, *, out: Tensor | None = None, axis: Any = None) -> Any:
-        """The k largest (or smallest) elements along `dim` in order and their positions: a named tuple (values, indices)."""
+        """The k largest (or smallest) elements along `dim` in order and their positions: a named tuple (values,
+        indices)."""
     def trace(self) -> Any:
         """The sum of the diagonal of a matrix; integers sum to int64. Raises RuntimeError unless input has two dimensions."""
     def transpose(self, dim0: _int, dim1: _int) -> Any:
@@ -1232,7 +1247,8 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
     def unique(self, sorted: _bool = True, return_inverse: _bool = False, return_counts: _bool = False, dim: _int | None = None) -> Any:
         """torch.unique of this tensor."""
     def unique_consecutive(self, return_inverse: _bool = False, return_counts: _bool = False, dim: _int | None = None, *, axis: Any = None) -> Any:
-        """The first of every run of equal neighbours (slices along `dim`), and on request each element's run and the runs' lengths."""
+        """The first of every run of equal neighbours (slices along `dim`), and on request each element's run and the
+        runs' lengths."""
     def unsafe_chunk(self, *arguments: Any, **keywords: Any) -> Any:
         """`chunk` whose parts may be written to; the input must not be used again."""
     def unsafe_split(self, *arguments: Any, **keywords: Any) -> Any:

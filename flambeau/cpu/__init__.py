@@ -7,8 +7,22 @@ from typing import Any
 
 from flambeau.core.memory import empty_cache, memory_statistics, reset_peak
 
-__all__ = ["Event", "Stream", "StreamContext", "current_device", "current_stream", "device_count", "empty_cache", "is_available",
-           "is_initialized", "memory_stats", "reset_peak_memory_stats", "set_device", "stream", "synchronize"]
+__all__ = [
+    "Event",
+    "Stream",
+    "StreamContext",
+    "current_device",
+    "current_stream",
+    "device_count",
+    "empty_cache",
+    "is_available",
+    "is_initialized",
+    "memory_stats",
+    "reset_peak_memory_stats",
+    "set_device",
+    "stream",
+    "synchronize",
+]
 
 
 class Stream:
@@ -110,3 +124,11 @@ def memory_stats() -> dict[str, int]:
 def reset_peak_memory_stats() -> None:
     """Start the peak again at what is in use now."""
     reset_peak()
+
+
+def __getattr__(name: str) -> Any:
+    if name == "amp":
+        import importlib
+
+        return importlib.import_module("flambeau.cpu.amp")
+    raise AttributeError(f"module 'flambeau.cpu' has no attribute '{name}'")

@@ -16,9 +16,16 @@ has_magma = False
 _WORDS = "flambeau computes on the CPU; leave out what concerns CUDA, or guard it with torch.cuda.is_available()"
 
 globals().update(_TYPES)
-globals().update(_all_of("cuda.", _WORDS, kinds=(
-    "BFloat16Storage BoolStorage ByteStorage CharStorage ComplexDoubleStorage ComplexFloatStorage DoubleStorage FloatStorage "
-    "HalfStorage IntStorage LongStorage ShortStorage")))
+globals().update(
+    _all_of(
+        "cuda.",
+        _WORDS,
+        kinds=(
+            "BFloat16Storage BoolStorage ByteStorage CharStorage ComplexDoubleStorage ComplexFloatStorage DoubleStorage FloatStorage "
+            "HalfStorage IntStorage LongStorage ShortStorage"
+        ),
+    )
+)
 
 
 class CudaError(RuntimeError):
@@ -42,6 +49,7 @@ class cudaStatus:
 def _no_cuda(name: str, doc: str) -> Any:
     def refuse(*args: Any, **kwargs: Any) -> Any:
         raise no_accelerator("cuda")
+
     refuse.__name__ = refuse.__qualname__ = name
     refuse.__doc__ = doc
     return refuse
@@ -50,7 +58,12 @@ def _no_cuda(name: str, doc: str) -> Any:
 def _dummy(name: str, words: str) -> type:
     def refuse(cls: type, *args: Any, **kwargs: Any) -> Any:
         raise RuntimeError(words)
-    return type(name, (), {"__new__": refuse, "__module__": "flambeau.cuda", "__doc__": "Needs CUDA: making one raises RuntimeError."})
+
+    return type(
+        name,
+        (),
+        {"__new__": refuse, "__module__": "flambeau.cuda", "__doc__": "Needs CUDA: making one raises RuntimeError."},
+    )
 
 
 Stream = _dummy("Stream", "torch.cuda.Stream requires CUDA support")
@@ -59,28 +72,54 @@ for _name in ("Event", "CUDAGraph", "MemPool", "CUDAPluggableAllocator", "GreenC
     globals()[_name] = _dummy(_name, f"Tried to instantiate dummy base class {_name}")
 
 for _name, _doc in {
-    "current_device": "The index of the current device.", "get_device_name": "The name of a device.",
-    "get_device_properties": "Memory and capability of a device.", "get_device_capability": "(major, minor) of a device.",
-    "synchronize": "Wait for all work of a device.", "mem_get_info": "(free, total) memory of a device.",
-    "initial_seed": "The seed of the current device.", "get_rng_state": "The generator's state on a device.",
-    "set_device": "Choose the current device.", "current_stream": "The current stream.", "default_stream": "The default stream.",
-    "init": "Start CUDA.", "ipc_collect": "Free memory shared between processes.", "cudart": "CUDA's runtime library.",
-    "can_device_access_peer": "Whether one device reads another's memory.", "current_blas_handle": "cuBLAS's handle.",
-    "current_solver_handle": "cuSOLVER's handle.", "get_sync_debug_mode": "Whether waiting warns.",
-    "set_sync_debug_mode": "Warn of, or refuse, calls that wait.", "get_stream_from_external": "A stream made elsewhere.",
-    "set_stream": "Choose the current stream.", "set_per_process_memory_fraction": "Limit the memory of this process.",
-    "get_per_process_memory_fraction": "The limit of this process.", "reset_peak_memory_stats": "Start the peaks again.",
-    "reset_accumulated_memory_stats": "Start the totals again.", "reset_max_memory_allocated": "Start the peak again.",
-    "reset_max_memory_cached": "Start the peak again.", "memory_snapshot": "The allocator's blocks.",
-    "memory_summary": "The allocator's figures as a table.", "caching_allocator_alloc": "Memory from the allocator.",
-    "caching_allocator_delete": "Give memory back.", "caching_allocator_enable": "Switch caching on or off.",
-    "caching_allocator_disabled": "Context without caching.", "change_current_allocator": "Use another allocator.",
-    "get_allocator_backend": "The name of the allocator.", "is_current_stream_capturing": "Whether a graph is being recorded.",
-    "graph_pool_handle": "A pool for graphs.", "graph": "Context that records a graph.", "make_graphed_callables": "Callables as graphs.",
-    "use_mem_pool": "Context that allocates from a pool.", "reset_peak_host_memory_stats": "Start the peaks again.",
-    "reset_accumulated_host_memory_stats": "Start the totals again.", "utilization": "How busy a device is, in percent.",
-    "temperature": "The temperature of a device.", "power_draw": "The power of a device.", "clock_rate": "The clock of a device.",
-    "memory_usage": "How busy the memory is, in percent.", "device_memory_used": "Bytes in use on a device.",
+    "current_device": "The index of the current device.",
+    "get_device_name": "The name of a device.",
+    "get_device_properties": "Memory and capability of a device.",
+    "get_device_capability": "(major, minor) of a device.",
+    "synchronize": "Wait for all work of a device.",
+    "mem_get_info": "(free, total) memory of a device.",
+    "initial_seed": "The seed of the current device.",
+    "get_rng_state": "The generator's state on a device.",
+    "set_device": "Choose the current device.",
+    "current_stream": "The current stream.",
+    "default_stream": "The default stream.",
+    "init": "Start CUDA.",
+    "ipc_collect": "Free memory shared between processes.",
+    "cudart": "CUDA's runtime library.",
+    "can_device_access_peer": "Whether one device reads another's memory.",
+    "current_blas_handle": "cuBLAS's handle.",
+    "current_solver_handle": "cuSOLVER's handle.",
+    "get_sync_debug_mode": "Whether waiting warns.",
+    "set_sync_debug_mode": "Warn of, or refuse, calls that wait.",
+    "get_stream_from_external": "A stream made elsewhere.",
+    "set_stream": "Choose the current stream.",
+    "set_per_process_memory_fraction": "Limit the memory of this process.",
+    "get_per_process_memory_fraction": "The limit of this process.",
+    "reset_peak_memory_stats": "Start the peaks again.",
+    "reset_accumulated_memory_stats": "Start the totals again.",
+    "reset_max_memory_allocated": "Start the peak again.",
+    "reset_max_memory_cached": "Start the peak again.",
+    "memory_snapshot": "The allocator's blocks.",
+    "memory_summary": "The allocator's figures as a table.",
+    "caching_allocator_alloc": "Memory from the allocator.",
+    "caching_allocator_delete": "Give memory back.",
+    "caching_allocator_enable": "Switch caching on or off.",
+    "caching_allocator_disabled": "Context without caching.",
+    "change_current_allocator": "Use another allocator.",
+    "get_allocator_backend": "The name of the allocator.",
+    "is_current_stream_capturing": "Whether a graph is being recorded.",
+    "graph_pool_handle": "A pool for graphs.",
+    "graph": "Context that records a graph.",
+    "make_graphed_callables": "Callables as graphs.",
+    "use_mem_pool": "Context that allocates from a pool.",
+    "reset_peak_host_memory_stats": "Start the peaks again.",
+    "reset_accumulated_host_memory_stats": "Start the totals again.",
+    "utilization": "How busy a device is, in percent.",
+    "temperature": "The temperature of a device.",
+    "power_draw": "The power of a device.",
+    "clock_rate": "The clock of a device.",
+    "memory_usage": "How busy the memory is, in percent.",
+    "device_memory_used": "Bytes in use on a device.",
 }.items():
     globals()[_name] = _no_cuda(_name, f"{_doc} Raises AssertionError: there is no CUDA.")
 
@@ -185,13 +224,19 @@ def max_memory_reserved(device: Any = None) -> int:
 
 def memory_cached(device: Any = None) -> int:
     """The older name of memory_reserved."""
-    warnings.warn("`torch.cuda.memory_cached` has been renamed to `torch.cuda.memory_reserved`", FutureWarning, stacklevel=2)
+    warnings.warn(
+        "`torch.cuda.memory_cached` has been renamed to `torch.cuda.memory_reserved`", FutureWarning, stacklevel=2
+    )
     return 0
 
 
 def max_memory_cached(device: Any = None) -> int:
     """The older name of max_memory_reserved."""
-    warnings.warn("`torch.cuda.max_memory_cached` has been renamed to `torch.cuda.max_memory_reserved`", FutureWarning, stacklevel=2)
+    warnings.warn(
+        "`torch.cuda.max_memory_cached` has been renamed to `torch.cuda.max_memory_reserved`",
+        FutureWarning,
+        stacklevel=2,
+    )
     return 0
 
 
@@ -282,5 +327,6 @@ class nvtx:
 def __getattr__(name: str) -> Any:
     if name == "amp":
         from flambeau.cuda import amp
+
         return amp
     raise AttributeError(f"module 'flambeau.cuda' has no attribute '{name}'")

@@ -2,7 +2,11 @@
 
 from flambeau.core import absent as _absent
 
-globals().update(_absent.all_of(
-    "export.", "run the module itself; its weights travel with torch.save(module.state_dict())",
-    "export load save draft_export unflatten register_dataclass dims default_decompositions",
-    "ExportedProgram Dim ShapesCollection UnflattenedModule ModuleCallEntry ModuleCallSignature Constraint ExportGraphSignature"))
+globals().update(
+    _absent.all_of(
+        "export.",
+        "run the module itself; its weights travel with torch.save(module.state_dict())",
+        "export load save draft_export unflatten register_dataclass dims default_decompositions",
+        "ExportedProgram Dim ShapesCollection UnflattenedModule ModuleCallEntry ModuleCallSignature Constraint ExportGraphSignature",
+    )
+)

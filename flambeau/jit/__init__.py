@@ -10,12 +10,16 @@ from typing import Any, Final, NamedTuple
 
 from flambeau.core import absent as _absent
 
-_ADVICE = ("flambeau has no TorchScript; call the Python function or module itself, and save weights with torch.save(module.state_dict())")
-globals().update(_absent.all_of(
-    "jit.", _ADVICE,
-    "script trace trace_module load save freeze optimize_for_inference run_frozen_optimizations script_method interface "
-    "export_opnames last_executed_optimized_graph set_fusion_strategy jit_module_from_flatbuffer save_jit_module_to_flatbuffer",
-    "CompilationUnit ScriptFunction ScriptModule RecursiveScriptModule TracedModule TopLevelTracedModule"))
+_ADVICE = "flambeau has no TorchScript; call the Python function or module itself, and save weights with torch.save(module.state_dict())"
+globals().update(
+    _absent.all_of(
+        "jit.",
+        _ADVICE,
+        "script trace trace_module load save freeze optimize_for_inference run_frozen_optimizations script_method interface "
+        "export_opnames last_executed_optimized_graph set_fusion_strategy jit_module_from_flatbuffer save_jit_module_to_flatbuffer",
+        "CompilationUnit ScriptFunction ScriptModule RecursiveScriptModule TracedModule TopLevelTracedModule",
+    )
+)
 
 
 class Error(RuntimeError):
@@ -115,12 +119,17 @@ def ignore(drop: Any = False, **kwargs: Any) -> Any:
     if not builtins.isinstance(drop, bool):
         raise RuntimeError(f"Argument to @torch.jit.ignore must be a bool or a function but got {drop}")
     if "drop_on_export" in kwargs:
-        warnings.warn("ignore(drop_on_export=True) has been deprecated. TorchScript will now drop the function call on compilation. "
-                      "Use torch.jit.unused now. {}", category=FutureWarning, stacklevel=2)
+        warnings.warn(
+            "ignore(drop_on_export=True) has been deprecated. TorchScript will now drop the function call on compilation. "
+            "Use torch.jit.unused now. {}",
+            category=FutureWarning,
+            stacklevel=2,
+        )
 
     def mark(fn: Any) -> Any:
         fn._torchscript_modifier = "ignore (leave as a call to Python, cannot be torch.jit.save'd)"
         return fn
+
     return mark
 
 
@@ -145,11 +154,16 @@ def annotate(the_type: Any, the_value: Any) -> Any:
 def isinstance(obj: Any, target_type: Any) -> bool:
     """Whether an object is of a type, which may be a generic such as list[int] (whose items are then looked at)."""
     from typing import Union, get_args, get_origin
+
     if builtins.isinstance(target_type, tuple):
         return any(isinstance(obj, each) for each in target_type)
     origin, arguments = get_origin(target_type), get_args(target_type)
     if origin is None:
-        return target_type is Any or obj is None and target_type is None or target_type is not None and builtins.isinstance(obj, target_type)
+        return (
+            target_type is Any
+            or (obj is None and target_type is None)
+            or (target_type is not None and builtins.isinstance(obj, target_type))
+        )
     if origin is Union or str(origin) == "<class 'types.UnionType'>":
         return any(isinstance(obj, each if each is not type(None) else None) for each in arguments)
     if not builtins.isinstance(obj, origin):
@@ -186,5 +200,19 @@ class strict_fusion:
         return None
 
 
-__all__ = ["Attribute", "Error", "Final", "Future", "annotate", "export", "fork", "ignore", "is_scripting", "is_tracing", "isinstance",
-           "script_if_tracing", "unused", "wait"]
+__all__ = [
+    "Attribute",
+    "Error",
+    "Final",
+    "Future",
+    "annotate",
+    "export",
+    "fork",
+    "ignore",
+    "is_scripting",
+    "is_tracing",
+    "isinstance",
+    "script_if_tracing",
+    "unused",
+    "wait",
+]

@@ -9,6 +9,8 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+from flambeau.core import overrides
+from flambeau.core.autocast import LISTED
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.tensor import Tensor
 from flambeau.nn.functional_activation import *  # noqa: F403
@@ -165,3 +167,6 @@ def __getattr__(name: str) -> Any:
     if name in ("ctc_loss", "conv_tbc", "native_channel_shuffle") and name in NAMESPACE:
         return NAMESPACE[name]
     raise AttributeError(f"module 'flambeau.nn.functional' has no attribute '{name}'")
+
+
+overrides.ask_everywhere(globals(), only=LISTED)  # those that autocast concerns; the others are made of operators

@@ -6,9 +6,14 @@ import enum
 
 from flambeau.core import absent as _absent
 
-globals().update(_absent.all_of(
-    "onnx.", "export the model with PyTorch: the state_dict saved by torch.save(module.state_dict()) loads there",
-    "export register_custom_op_symbolic unregister_custom_op_symbolic select_model_mode_for_export", "ONNXProgram JitScalarType"))
+globals().update(
+    _absent.all_of(
+        "onnx.",
+        "export the model with PyTorch: the state_dict saved by torch.save(module.state_dict()) loads there",
+        "export register_custom_op_symbolic unregister_custom_op_symbolic select_model_mode_for_export",
+        "ONNXProgram JitScalarType",
+    )
+)
 
 
 class OnnxExporterError(RuntimeError):

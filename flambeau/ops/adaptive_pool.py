@@ -6,13 +6,12 @@ from typing import Any, Callable
 
 from flambeau.base.dtype import int64
 from flambeau.base.layout import Layout, register_cache
-from flambeau.codegen import pool as kernels
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.tensor import Tensor
 from flambeau.ops import windows
 from flambeau.ops.pool import (
-    INDEX, check_rank, kind_for, launcher, mean_backward, mean_forward, recorded, three_product)
+    check_rank, kind_for, mean_backward, mean_forward, recorded, windowed_maximum)
 
 _plans: dict[Any, Callable] = register_cache({})
 
@@ -123,9 +122,8 @@ def _maximum(input: Tensor, counts: tuple[int, ...]) -> tuple[Tensor, Tensor]:
         out = windows.result_layout(layout, dims, counts)
         places = Layout.of(out.shape, out.strides, int64, out.device)
         tables = windows.adaptive_tables(layout.shape[layout.ndim - dims:], counts)
-        rows = windows.planes(out, dims) * three_product(counts[:-1])
-        launch = _plans[key] = launcher(kernels.forward_kernel(kind, "max", INDEX[int64], False), rows, layout.numel,
-                                        windows.constants(layout, out, dims, tables), [out, places], [layout.dtype.itemsize])
+        taps = max(1, layout.numel // max(out.numel, 1))
+        launch = _plans[key] = windowed_maximum(kind, layout, [out, places], tables, (1,) * dims, taps)
     return launch(None, None, input)
 
 

@@ -291,12 +291,17 @@ def _same_padding(input: Tensor, weight: Tensor, stride: Any, dilation: Any, n: 
     return input, tuple(t // 2 for t in total)
 
 
+def _each(value: Any, n: int) -> Any:
+    return (value,) * n if value.__class__ is int else value
+
+
 def _forward(n: int, input: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, padding: Any, dilation: Any, groups: int) -> Tensor:
     layout = input._layout
     if layout.ndim not in (n + 1, n + 2):
         raise RuntimeError(f"Expected {n + 1}D (unbatched) or {n + 2}D (batched) input to conv{n}d, but got input of size: "
                            f"{list(layout.shape)}")
     batched = layout.ndim == n + 2
+    stride, padding, dilation = _each(stride, n), _each(padding, n), _each(dilation, n)
     x = input if batched else input.unsqueeze(0)
     if isinstance(padding, str):
         if padding == "same":
@@ -316,6 +321,8 @@ def _transposed(n: int, input: Tensor, weight: Tensor, bias: Tensor | None, stri
         raise RuntimeError(f"Expected {n + 1}D (unbatched) or {n + 2}D (batched) input to conv_transpose{n}d, but got input of size: "
                            f"{list(layout.shape)}")
     batched = layout.ndim == n + 2
+    stride, padding, dilation = _each(stride, n), _each(padding, n), _each(dilation, n)
+    output_padding = _each(output_padding, n)
     made = convolution(input if batched else input.unsqueeze(0), weight, bias, stride, padding, dilation, True, output_padding, groups)
     return made if batched else made.squeeze(0)
 

@@ -15,7 +15,7 @@ from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.tensor import Tensor, tensor_from
 from flambeau.ops.gathering import INDEX_TYPES, KernelCheck, first_bad, make_plan, plans
-from flambeau.ops.index import filling
+from flambeau.ops.slices import filling
 
 EXPORTED: dict[str, Any] = {}
 
@@ -116,7 +116,8 @@ def embedding(
 ) -> Tensor:
     """Rows of `weight` (count, size) at the positions `input` (int64 or int32): shape (*input.shape, size).
 
-    padding_idx: the row that gets no gradient; max_norm: rows that are read and longer (in norm_type) are first scaled down in
+    padding_idx: the row that gets no gradient; max_norm: rows that are read and longer (in norm_type) are first
+    scaled down in
     `weight` itself; scale_grad_by_freq: gradients are divided by how often the index occurs. IndexError out of range.
     """
     if padding_idx is None and max_norm is None and not sparse:
@@ -174,14 +175,16 @@ def embedding_bag(
 ) -> Tensor:
     """Sums, means or maxima of rows of `weight` over bags of indices.
 
-    input: (bags, size) of indices, or one vector cut at `offsets`. per_sample_weights: a factor for each index, mode "sum" only.
+    input: (bags, size) of indices, or one vector cut at `offsets`. per_sample_weights: a factor for each index, mode
+    "sum" only.
     padding_idx: an index that is left out. Returns (bags, weight.shape[1]).
     """
     if weight._layout.dtype in INDEX_TYPES and input._layout.dtype not in INDEX_TYPES:
         input, weight = weight, input
     if per_sample_weights is not None and input._layout.shape != per_sample_weights._layout.shape:
         raise ValueError(
-            f"embedding_bag: If per_sample_weights ({list(per_sample_weights._layout.shape)}) is not None, then it must "
+            f"embedding_bag: If per_sample_weights ({list(per_sample_weights._layout.shape)}) is not None, then it "
+            f"must "
             f"have the same shape as the input ({list(input._layout.shape)})"
         )
     if not weight._layout.ndim == 2:
@@ -229,7 +232,8 @@ def embedding_bag(
     starts = offsets if offsets._layout.numel == bags else offsets[:bags]
     if bags and int(starts[0].item()) != 0:
         raise RuntimeError(
-            f"offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from position 0. However, "
+            f"offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from position 0. "
+            f"However, "
             f"got {int(starts[0].item())}"
         )
     bag = NAMESPACE["searchsorted"](starts.to(int64).contiguous(), NAMESPACE["arange"](count), right=True) - 1
@@ -275,7 +279,8 @@ def _bag_maximum(rows: Tensor, bag: Tensor, bags: int) -> Tensor:
 
 @composite(function=False, method=False)
 def one_hot(input: Tensor, num_classes: int = -1) -> Tensor:
-    """int64 zeros of shape (*input.shape, num_classes) with a 1 where the class is; num_classes -1: the largest class plus one."""
+    """int64 zeros of shape (*input.shape, num_classes) with a 1 where the class is; num_classes -1: the largest class
+    plus one."""
     if input._layout.dtype is not int64:
         raise RuntimeError("one_hot is only applicable to index tensor of type LongTensor.")
     if not input._layout.numel:

@@ -1,6 +1,7 @@
 """Blocks of images: unfold (im2col), fold (col2im), pixel_shuffle, pixel_unshuffle, channel_shuffle.
 
-Stands on codegen.move. Faces: flambeau.nn.functional; the first two are torch.nn.functional's, not the tensor method `unfold`.
+Stands on codegen.move. Faces: flambeau.nn.functional; the first two are torch.nn.functional's, not the tensor method
+`unfold`.
 """
 
 from __future__ import annotations
@@ -42,9 +43,11 @@ class _Blocks:
         ):
             if min(values) < least:
                 raise RuntimeError(
-                    f"{name} size should be greater than zero, but got {name}_height: {values[0]} {name}_width: {values[1]}"
+                    f"{name} size should be greater than zero, but got {name}_height: {values[0]} {name}_width: "
+                    f"{values[1]}"
                     if name == "kernel"
-                    else f"{name} should be greater than zero, but got {name}_height: {values[0]} {name}_width: {values[1]}"
+                    else f"{name} should be greater than zero, but got {name}_height: {values[0]} {name}_width: "
+                    f"{values[1]}"
                 )
         if min(self.padding) < 0:
             raise RuntimeError(
@@ -54,7 +57,8 @@ class _Blocks:
                             zip(self.size, self.padding, self.dilation, self.kernel, self.stride))
 
     def inside(self, axis: int, k: int) -> tuple[int, int, int]:
-        """For kernel position k: (first block, number of blocks, first pixel) that lie in the image, not in the padding."""
+        """For kernel position k: (first block, number of blocks, first pixel) that lie in the image, not in the
+        padding."""
         s, n = self.stride[axis], self.size[axis]
         shift = k * self.dilation[axis] - self.padding[axis]
         first = max(0, -(shift // s)) if shift < 0 else 0
@@ -65,7 +69,7 @@ class _Blocks:
         """A move for each kernel position between the image (the place) and its columns."""
         n, c = image.shape[:2]
         found = []
-        (kh, kw), (oh, ow) = self.kernel, self.counts
+        (kh, kw), ow = self.kernel, self.counts[1]
         batch, rows, step = columns.strides
         for i in range(kh):
             top, height, y = self.inside(0, i)
@@ -102,6 +106,7 @@ class _Blocks:
 
 @operator(function=False, method=False, name="im2col", node="Im2ColBackward0")
 def _im2col(input: Tensor, kernel_size: Any, dilation: Any, padding: Any, stride: Any) -> Tensor:
+    """unfold on (N, C, H, W)."""
     key = ("im2col", input._layout, kernel_size, dilation, padding, stride)
     launch = _plans.get(key)
     if launch is None:
@@ -110,7 +115,8 @@ def _im2col(input: Tensor, kernel_size: Any, dilation: Any, padding: Any, stride
         if min(blocks.counts) < 1:
             raise RuntimeError(
                 f"Given input with spatial size ({layout.shape[2]}, {layout.shape[3]}), kernel_size={blocks.kernel}, "
-                f"dilation={blocks.dilation}, padding={blocks.padding}, calculated shape of the array of sliding blocks as "
+                f"dilation={blocks.dilation}, padding={blocks.padding}, calculated shape of the array of sliding "
+                f"blocks as "
                 f"{blocks.counts}, but its components must be at least one."
             )
         (kh, kw), (oh, ow) = blocks.kernel, blocks.counts
@@ -133,6 +139,7 @@ def _(g, kernel_size, dilation, padding, stride, layouts):
 
 @operator(function=False, method=False, name="col2im", node="Col2ImBackward0")
 def _col2im(input: Tensor, output_size: Any, kernel_size: Any, dilation: Any, padding: Any, stride: Any) -> Tensor:
+    """fold on (N, C * kernel, blocks)."""
     layout = input._layout
     key = ("col2im", layout, output_size, kernel_size, dilation, padding, stride)
     found = _plans.get(key)
@@ -171,11 +178,13 @@ def _hashable(value: Any) -> Any:
 
 
 def unfold(input: Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Tensor:
-    """Sliding blocks of images (N, C, H, W) as columns: (N, C * product of kernel_size, number of blocks); the batch may be missing."""
+    """Sliding blocks of images (N, C, H, W) as columns: (N, C * product of kernel_size, number of blocks); the batch
+    may be missing."""
     ndim = input._layout.ndim
     if ndim not in (3, 4):
         raise RuntimeError(
-            "Expected 3D or 4D (batch mode) tensor with possibly 0 batch size and other non-zero dimensions for input, but "
+            "Expected 3D or 4D (batch mode) tensor with possibly 0 batch size and other non-zero dimensions for "
+            "input, but "
             f"got: {list(input._layout.shape)}"
         )
     arguments = [_hashable(v) for v in (kernel_size, dilation, padding, stride)]
@@ -185,11 +194,13 @@ def unfold(input: Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0,
 def fold(
     input: Tensor, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1
 ) -> Tensor:
-    """Images (N, C, *output_size) in which overlapping columns (N, C * product of kernel_size, blocks) are summed; undoes `unfold`."""
+    """Images (N, C, *output_size) in which overlapping columns (N, C * product of kernel_size, blocks) are summed;
+    undoes `unfold`."""
     ndim = input._layout.ndim
     if ndim not in (2, 3):
         raise RuntimeError(
-            "Expected 2D or 3D (batch mode) tensor for input with possibly 0 batch size and non-zero dimensions for input, "
+            "Expected 2D or 3D (batch mode) tensor for input with possibly 0 batch size and non-zero dimensions for "
+            "input, "
             f"but got: {list(input._layout.shape)}"
         )
     arguments = [_hashable(v) for v in (output_size, kernel_size, dilation, padding, stride)]
@@ -215,7 +226,8 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
         raise RuntimeError(f"pixel_shuffle expects a positive upscale_factor, but got {r}")
     if shape[-3] % (r * r):
         raise RuntimeError(
-            "pixel_shuffle expects its input's 'channel' dimension to be divisible by the square of upscale_factor, but "
+            "pixel_shuffle expects its input's 'channel' dimension to be divisible by the square of upscale_factor, "
+            "but "
             f"input.size(-3)={shape[-3]} is not divisible by {r * r}"
         )
     lead, (c, h, w) = shape[:-3], shape[-3:]
@@ -242,7 +254,8 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     for name, at in (("height", -2), ("width", -1)):
         if shape[at] % r:
             raise RuntimeError(
-                f"pixel_unshuffle expects {name} to be divisible by downscale_factor, but input.size({at})={shape[at]} is "
+                f"pixel_unshuffle expects {name} to be divisible by downscale_factor, but "
+                f"input.size({at})={shape[at]} is "
                 f"not divisible by {r}"
             )
     lead, (c, h, w) = shape[:-3], shape[-3:]

@@ -1,6 +1,7 @@
 """Plans that gather and scatter through index tensors: the common ground of indexing, embedding and scatter operators.
 
-Turns layouts into codegen.move's geometry, keeps the plans, and puts a kernel's complaint about an index into PyTorch's words.
+Turns layouts into codegen.move's geometry, keeps the plans, and puts a kernel's complaint about an index into
+PyTorch's words.
 Stands on codegen.move and core.tensor; used by ops.index, ops.scatter, ops.embedding and ops.join.
 """
 
@@ -16,6 +17,7 @@ from flambeau.codegen import move
 from flambeau.codegen.launch import KernelCheck
 from flambeau.codegen.move import Buffer, Index, Move
 from flambeau.core.create import array_of
+from flambeau.core.derive import NAMESPACE
 from flambeau.core.op import RELEASE_FROM
 from flambeau.core.tensor import Tensor
 
@@ -28,6 +30,11 @@ def make_plan(moves: Sequence[Move], outputs: Sequence[Layout], inputs: Sequence
     phases = [] if any(layout.device.type == "meta" for layout in (*outputs, *inputs)) else move.phases(moves)
     work = sum(_product(m.sizes) for m in moves)
     return launching.plan(phases, outputs, [layout.dtype.itemsize for layout in inputs], release=work >= RELEASE_FROM)
+
+
+def zeros_for(layout: Layout, g: Tensor) -> Tensor:
+    """Zeros of the layout's shape and the gradient's dtype."""
+    return NAMESPACE["zeros"](layout.shape, dtype=g._layout.dtype, device=g._layout.device)
 
 
 def _product(sizes: Sequence[int]) -> int:
@@ -71,4 +78,4 @@ def rows(dim: int, layout: Layout, index: Layout, other: Layout, slots: tuple[in
     )
 
 
-__all__ = ["INDEX_TYPES", "KernelCheck", "along", "first_bad", "make_plan", "plans", "rows"]
+__all__ = ["INDEX_TYPES", "KernelCheck", "along", "first_bad", "make_plan", "plans", "rows", "zeros_for"]

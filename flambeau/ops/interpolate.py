@@ -29,7 +29,8 @@ NEAREST, EXACT, LINEAR, CUBIC, LANCZOS = "nearest", "nearest-exact", "linear", "
 TITLES = {NEAREST: "UpsampleNearest{}D", EXACT: "UpsampleNearestExact{}D", CUBIC: "UpsampleBicubic{}D",
           LANCZOS: "UpsampleLanczos{}D"}
 LINEAR_TITLES = {1: "UpsampleLinear1D", 2: "UpsampleBilinear2D", 3: "UpsampleTrilinear3D"}
-WORK = 1 << 14
+WORK = 1 << 14      # elements that a chunk of a kernel should touch
+THREADS = 64        # for which scratch is reserved, so that a plan outlives a change of their number
 _plans: dict[Any, Callable] = register_cache({})
 
 
@@ -45,7 +46,7 @@ class Spec(NamedTuple):
     def title(self) -> str:
         dims = len(self.size)
         name = LINEAR_TITLES[dims] if self.mode == LINEAR else TITLES[self.mode].format(dims)
-        return name + ("Aa" if self.antialias and self.mode != LANCZOS else "")
+        return name + ("Aa" if self.antialias else "")
 
     def kernel_name(self) -> str:
         """How PyTorch's errors call the kernel."""
@@ -193,7 +194,7 @@ def _forward_plan(layout: Layout, spec: Spec) -> tuple[Callable, tuple, Any]:
         work = max(spec.size[-1] * taps[2] + layout.shape[-1] * row_taps, 1)
         phase = launching.Phase(kernel, rows, max(1, WORK // work), constants)
         launch = launching.plan([phase], [out], [dtype.itemsize, 4, weights._layout.dtype.itemsize],
-                                scratch=row * max(launching.get_threads(), 64), release=rows * work >= RELEASE_FROM)
+                                scratch=row * max(launching.get_threads(), THREADS), release=rows * work >= RELEASE_FROM)
         tables = positions, weights
     order = None
     if layout.ndim >= 4 and geometry.suggests_channels_last(layout.shape, layout.strides):
@@ -222,7 +223,7 @@ def resample_backward(grad: Tensor, spec: Spec, image: Layout) -> Tensor:
         work = grad._layout.numel * (taps[2] + taps[0] * taps[1])
         phase = launching.Phase(kernels.backward_kernel(kind), planes, max(1, WORK * planes // max(work, 1)), constants)
         launch = launching.plan([phase], [out], [grad._layout.dtype.itemsize, 4, weights._layout.dtype.itemsize],
-                                scratch=row * max(launching.get_threads(), 64), release=work >= RELEASE_FROM)
+                                scratch=row * max(launching.get_threads(), THREADS), release=work >= RELEASE_FROM)
         found = _plans[key] = launch, (positions, weights), None
     launch, tables, _ = found
     made = launch(None, grad, *tables)
@@ -277,7 +278,7 @@ def interpolate(input: Tensor, size: Any = None, scale_factor: Any = None, mode:
                 recompute_scale_factor: bool | None = None, antialias: bool = False) -> Tensor:
     """(N, C, [D, [H,]] W) resized to `size`, or by `scale_factor`.
 
-    mode: nearest, nearest-exact, linear (3D input), bilinear, bicubic (4D), trilinear (5D), area. antialias: bilinear and bicubic
+    mode: nearest, nearest-exact, linear (3D input), bilinear, bicubic (4D), trilinear (5D), area. antialias: bilinear, bicubic and lanczos
     shrink without aliasing. ValueError for arguments that don't go together, NotImplementedError for an input of another rank.
     """
     if mode in ("nearest", "area", "nearest-exact"):
@@ -299,7 +300,7 @@ def interpolate(input: Tensor, size: Any = None, scale_factor: Any = None, mode:
     if layout.ndim != RANKS.get(mode, layout.ndim):
         raise NotImplementedError(f"Got {layout.ndim}D input, but {mode} mode needs {RANKS[mode]}D input")
     if mode == "lanczos" and not antialias:
-        raise ValueError("lanczos mode requires antialias=True; bicubic is the sharpest mode without it")
+        raise ValueError("Lanczos mode requires antialias=True")
     spatial = layout.shape[2:]
     if min(*sizes, *spatial) < 1:
         listed = [", ".join(f"{letter}: {n}" for letter, n in zip(LETTERS[dims], values)) for values in (spatial, sizes)]

@@ -313,7 +313,7 @@ def linalg_pinv(A: Tensor, rcond: Any = None, hermitian: bool = False, *, atol: 
                 out: Tensor | None = None) -> Tensor:
     """The Moore-Penrose inverse of (*, m, n): (*, n, m). Singular values up to max(atol, rtol * largest) count as zero."""
     dtype = A._layout.dtype
-    if A._layout.ndim < 2 or not (dtype.is_floating_point or dtype.is_complex) or dtype.name in ("float16", "bfloat16"):
+    if A._layout.ndim < 2 or not (dtype.is_floating_point or dtype.is_complex) or dtype.itemsize < 4:
         shape = ", ".join(str(n) for n in A._layout.shape)
         raise RuntimeError(f"linalg.pinv({dtype.scalar_name}{{[{shape}]}}): expected a tensor with 2 or more dimensions of float, "
                            "double, cfloat or cdouble types")

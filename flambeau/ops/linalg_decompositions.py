@@ -24,7 +24,7 @@ from flambeau.ops.matmul import adjoint, matmul
 # ---------------------------------------------------------------- arguments
 
 
-def values_of(x: Tensor) -> np.ndarray:
+def values_of(x: Tensor) -> Any:
     """The elements as a NumPy array; meta tensors have none."""
     if x._layout.device.type == "meta":
         raise NotImplementedError("linear algebra on meta tensors is not supported: use tensors on the CPU")
@@ -177,7 +177,7 @@ def _(g, out, input, upper, left, unitriangular, need):
 
 
 @operator(method=False, function=False, out=True, node="LinalgQrBackward0")
-def linalg_qr(A: Tensor, mode: str = "reduced"):
+def linalg_qr(A: Tensor, mode: Any = "reduced"):
     """(Q, R) with A = Q R, Q with orthonormal columns and R upper triangular; mode "reduced", "complete" or "r" (Q is empty)."""
     matrices("linalg.qr", A)
     floating("linalg.qr", A)
@@ -247,7 +247,7 @@ def geqrf(input: Tensor):
 
 @composite(method=False, function=False, out=True)
 def linalg_householder_product(input: Tensor, tau: Tensor) -> Tensor:
-    """The first n columns of the product of the reflectors I - tau v v^H; their vectors lie below the diagonal of (*, m, n) input."""
+    """The first n columns of the product of the reflectors I - tau v v^H, v below the diagonal of (*, m, n) input."""
     name = "torch.linalg.householder_product"
     matrices(name, input, "input")
     m, n = input._layout.shape[-2:]
@@ -299,7 +299,7 @@ def ormqr(input: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpos
 # ---------------------------------------------------------------- singular values
 
 
-def _svd_array(name: str, x: Tensor, full: bool, vectors: bool) -> Any:
+def _svd_array(name: str, x: Tensor, full: bool, vectors: Any) -> Any:
     array = values_of(x)
     try:
         return np.linalg.svd(array, full, vectors)
@@ -416,7 +416,7 @@ def svd(input: Tensor, some: bool = True, compute_uv: bool = True):
 # ---------------------------------------------------------------- eigenvalues
 
 
-def _hermitian_array(name: str, x: Tensor, triangle: str, vectors: bool) -> Any:
+def _hermitian_array(name: str, x: Tensor, triangle: Any, vectors: bool) -> Any:
     if triangle.upper() not in ("L", "U"):
         raise RuntimeError(f"Expected UPLO argument to be 'L' or 'U', but got {triangle}")
     array = values_of(x)
@@ -648,15 +648,9 @@ def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpa
     return returns.lu_unpack((P, L, U))
 
 
-_lu_with_info = returns.named_result("_lu_with_info", "LU", "pivots", "info")
-
-
 def lu(input: Tensor, pivot: bool = True, get_infos: bool = False, out: Any = None) -> Any:
     """(LU, pivots), or (LU, pivots, info) with `get_infos`."""
-    made, pivots, info = linalg_lu_factor_ex(input, pivot=pivot)
-    if not get_infos and values_of(info).any():
-        raise refused("torch.linalg.lu_factor", values_of(info), _SINGULAR, RuntimeError)
-    results = _lu_with_info((made, pivots, info)) if get_infos else (made, pivots)
+    results = linalg_lu_factor_ex(input, pivot=pivot) if get_infos else tuple(linalg_lu_factor(input, pivot=pivot))
     return results if out is None else tuple([o.copy_(r) for o, r in zip(out, results)])
 
 

@@ -191,7 +191,10 @@ _logsumexps = Reducer(_prepare_logsumexp)
 def logsumexp(input: Tensor, dim, keepdim=False):
     """log(sum(exp(input))) over `dim` (an integer or several), without overflow. Integers give the default dtype."""
     if input._layout.dtype.is_complex:
-        raise NotImplementedError("logsumexp of complex numbers is not implemented; use input.exp().sum(dim).log()")
+        base = input.real.amax(dim, True)
+        base = base.masked_fill(base.isinf(), 0)
+        total = (input - base).exp().sum(dim, keepdim).log()
+        return total + base.reshape(total.shape)
     return _logsumexps.learn(input, dim, keepdim)(input)
 
 
@@ -199,7 +202,8 @@ def logsumexp(input: Tensor, dim, keepdim=False):
 def _(g, out, input, dim, keepdim):
     layout = input._layout
     dim = dim if layout.ndim else None
-    return kept(g, layout, dim, keepdim) * (input - kept(out, layout, dim, keepdim)).exp()
+    share = (input - kept(out, layout, dim, keepdim)).exp()
+    return kept(g, layout, dim, keepdim) * (share.conj() if layout.dtype.is_complex else share)
 
 
 # ---------------------------------------------------------------- trace

@@ -31,7 +31,8 @@ _nonzero_public = NAMESPACE["nonzero"]
 
 
 def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: bool = False) -> Any:
-    """Positions of the elements that are not zero: (number, ndim) int64, or with as_tuple a vector for each dimension."""
+    """Positions of the elements that are not zero: (number, ndim) int64, or with as_tuple a vector for each
+    dimension."""
     if not as_tuple:
         return _nonzero_public(input, out=out)
     found = _nonzero_public(input if input._layout.ndim else input.detach().reshape(1))
@@ -74,7 +75,8 @@ def _fill(input: Tensor, mask: Tensor, value: Any, out: Tensor | None) -> Tensor
     layout = input._layout
     if mask._layout.dtype is not bool_:
         raise RuntimeError(
-            f"masked_fill_ only supports boolean masks, but got mask with dtype {_WORDS.get(mask._layout.dtype.name, mask._layout.dtype.name)}"
+            f"masked_fill_ only supports boolean masks, but got mask with dtype "
+            f"{_WORDS.get(mask._layout.dtype.name, mask._layout.dtype.name)}"
         )
     if value.__class__ not in NUMBERS:
         if isinstance(value, Tensor):

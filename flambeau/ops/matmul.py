@@ -186,8 +186,7 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
     if a.ndim == 1:
         return matmul(input.unsqueeze(0), other).squeeze(-2)
     if b.ndim == 1:
-        return mv(input.reshape(-1, a.shape[-1]) if a.shape[-1] else input.new_zeros(_product(a.shape[:-1]), 0),
-                  other).view(*a.shape[:-1])
+        return mv(input.reshape(_product(a.shape[:-1]), a.shape[-1]), other).view(*a.shape[:-1])
     if a.shape[-1] != b.shape[-2]:
         if b.ndim == 2:
             rows = 1
@@ -200,14 +199,14 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
         raise RuntimeError(f"Expected size for first two dimensions of batch2 tensor to be: [{batch}, {a.shape[-1]}] but got: "
                            f"[{batch}, {b.shape[-2]}].")
     if b.ndim == 2 and a.is_contiguous:
-        return mm(input.reshape(-1, a.shape[-1]), other).view(*a.shape[:-1], b.shape[-1])
+        return mm(input.reshape(_product(a.shape[:-1]), a.shape[-1]), other).view(*a.shape[:-1], b.shape[-1])
     lead = tuple(geometry.broadcast(a.shape[:-2], b.shape[:-2]))
-    left = input.expand(*lead, *a.shape[-2:]).reshape(-1, *a.shape[-2:]) if len(lead) != 1 or a.shape[:-2] != lead else input
-    right = other.expand(*lead, *b.shape[-2:]).reshape(-1, *b.shape[-2:]) if len(lead) != 1 or b.shape[:-2] != lead else other
     if len(lead) == 1:
-        return bmm(left, right)
-    if 0 in lead:
-        return input.new_zeros(*lead, a.shape[-2], b.shape[-1])
+        return bmm(input if a.shape[:-2] == lead else input.expand(*lead, *a.shape[-2:]),
+                   other if b.shape[:-2] == lead else other.expand(*lead, *b.shape[-2:]))
+    count = _product(lead)
+    left = input.expand(*lead, *a.shape[-2:]).reshape(count, *a.shape[-2:])
+    right = other.expand(*lead, *b.shape[-2:]).reshape(count, *b.shape[-2:])
     return bmm(left, right).view(*lead, a.shape[-2], b.shape[-1])
 
 

@@ -99,20 +99,9 @@ def linalg_norm(A: Tensor, ord: Any = None, dim: Any = None, keepdim: Any = Fals
 @composite(method=False)
 def nuclear_norm(input: Tensor, dim: Any = None, keepdim: Any = False) -> Tensor:
     """The sum of the singular values of matrices."""
-    return _nuclear_norm(input, dim, keepdim, None)
-
-
-def _nuclear_norm(input: Tensor, dim: Any, keepdim: Any, dtype: DType | None) -> Tensor:
-    """torch.norm's p="nuc": `dim` may be None for a matrix."""
     if dim is None:
-        if input._layout.ndim != 2:
-            raise RuntimeError(f"linalg.matrix_norm: dim must be a 2-tuple. Got "
-                               f"{' '.join(str(d) for d in range(input._layout.ndim))}")
-        dim = (0, 1)
-    return matrix_norm(input, "nuc", (dim,) if isinstance(dim, int) else dim, keepdim, dtype=dtype)
-
-
-NAMESPACE["linalg_nuclear_norm"] = _nuclear_norm
+        dim = tuple(range(input._layout.ndim))
+    return matrix_norm(input, "nuc", (dim,) if isinstance(dim, int) else dim, keepdim)
 
 
 @composite(method=False, function=False, out=True, name="linalg_cond")

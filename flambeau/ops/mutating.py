@@ -1,6 +1,7 @@
 """`@mutating`: declare `name` and `name_` by a function that writes into its first argument.
 
-`name` clones first; `name_` writes in place and rewires the graph. Stands on core.declare; used by the families that scatter.
+`name` clones first; `name_` writes in place and rewires the graph. Stands on core.declare; used by the families that
+scatter.
 """
 
 from __future__ import annotations
@@ -50,7 +51,8 @@ def mutating(
 ) -> Callable:
     """Declare an operator by `write(input, ...)`, which overwrites (part of) `input` and returns nothing.
 
-    fresh: makes the result of the out-of-place form, where cloning and writing is not it; keep_order: the clone keeps the order of
+    fresh: makes the result of the out-of-place form, where cloning and writing is not it; keep_order: the clone keeps
+    the order of
     dimensions in memory, otherwise it is contiguous.
     """
     def declare(write: Callable) -> Callable:

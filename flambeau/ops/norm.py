@@ -576,7 +576,8 @@ def local_response_norm(input, size, alpha=1e-4, beta=0.75, k=1.0):
         rest = channels - builtins.abs(shift)
         parts = [squares.narrow(1, shift, rest), moved] if shift > 0 else [moved, squares.narrow(1, 0, rest)]
         total = total + NAMESPACE["cat"](parts, 1)
-    return input / (total * (alpha / size) + k).pow(beta)
+    mean = total / size if total.is_floating_point() or total.is_complex() else total // size     # PyTorch's pooling of integers
+    return input / (mean * alpha + k).pow(beta)
 
 
 @composite(method=False, name="batch_norm")

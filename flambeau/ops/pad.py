@@ -15,8 +15,8 @@ from flambeau.codegen.move import Buffer, Move
 from flambeau.core.declare import operator
 from flambeau.core.tensor import Tensor
 from flambeau.ops.gathering import make_plan
-from flambeau.ops.index import filling
-from flambeau.ops.join import _flip
+from flambeau.ops.rearrange import _flip
+from flambeau.ops.slices import filling
 
 _plans: dict[Any, Callable] = register_cache({})
 _C_TYPES = {"float32": "float", "float64": "double", "int64": "int64_t"}
@@ -55,20 +55,22 @@ def _constant_moves(layout: Layout, out: Layout, pads: list[tuple[int, int]]) ->
 
 @operator()
 def constant_pad_nd(input: Tensor, pad: Sequence[int], value: Any = 0) -> Tensor:
-    """`input` with `value` put before and after its last dimensions: pad = (before last, after last, before second last, ...).
+    """`input` with `value` put before and after its last dimensions: pad = (before last, after last, before second
+    last, ...).
 
     Negative counts crop. RuntimeError when the pads don't fit the dimensions.
     """
     layout = input._layout
     number = filling(value, layout.dtype, layout.device)
-    key = ("constant", layout, tuple(pad))
+    key = ("constant", layout, pad if pad.__class__ is tuple else tuple(pad))
     launch = _plans.get(key)
     if launch is None:
         if len(pad) % 2:
             raise RuntimeError(f"Length of pad must be even but instead it equals {len(pad)}")
         if len(pad) > 2 * layout.ndim:
             raise RuntimeError(
-                f"Length of pad should be no more than twice the number of dimensions of the input. Pad length is {len(pad)}"
+                f"Length of pad should be no more than twice the number of dimensions of the input. Pad length is "
+                f"{len(pad)}"
                 f"while the input has {layout.ndim}dimensions."
             )
         pads = _per_dimension(pad, layout.ndim)
@@ -77,7 +79,8 @@ def constant_pad_nd(input: Tensor, pad: Sequence[int], value: Any = 0) -> Tensor
                 raise RuntimeError("narrow(): length must be non-negative.")
             if n + a + b < 0:
                 raise RuntimeError(
-                    f"The input size {n}, plus negative padding {a} and {b} resulted in a negative output size, which is "
+                    f"The input size {n}, plus negative padding {a} and {b} resulted in a negative output size, "
+                    f"which is "
                     f"invalid. Check dimension {d} of your input."
                 )
         out = _output(layout, pads, True)
@@ -93,7 +96,8 @@ def _(g, pad):
 def _edge(mode: str, n: int, kept: int, before: int, after: int, right: bool) -> tuple[int, int]:
     """(index of the first element, step) of what is put before (after) a dimension of n elements.
 
-    kept: how many are left where pads are negative. Circular padding goes round what is left, the others see the whole dimension.
+    kept: how many are left where pads are negative. Circular padding goes round what is left, the others see the
+    whole dimension.
     """
     if mode == "reflect":
         return (n - 2 if right else before), -1
@@ -122,7 +126,7 @@ def _moves(layout: Layout, out: Layout, pads: list[tuple[int, int]], mode: str) 
 
 
 def _title(arguments: Sequence[Any]) -> str:
-    input, pad, mode = arguments
+    _, pad, mode = arguments
     if mode == "circular":
         return "PadCircularBackward0"
     return f"{'Reflection' if mode == 'reflect' else 'Replication'}Pad{len(pad) // 2}DBackward0"
@@ -181,7 +185,8 @@ def _folded(g: Tensor, d: int, n: int, a: int, b: int, mode: str) -> Tensor:
 def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: Any = None) -> Tensor:
     """`input` padded: pad = (before last dimension, after it, before the second last, ...); negative counts crop.
 
-    mode: "constant" (with `value`, default 0), "reflect", "replicate" or "circular"; the latter pad the last 1 to 3 dimensions of a
+    mode: "constant" (with `value`, default 0), "reflect", "replicate" or "circular"; the latter pad the last 1 to 3
+    dimensions of a
     batch, or of a single sample.
     """
     pad = tuple(pad)
@@ -210,7 +215,8 @@ def _check(layout: Layout, pad: tuple[int, ...], mode: str) -> None:
     spatial = len(pad) // 2
     if mode != "circular" and any(n == 0 for n in layout.shape[layout.ndim - spatial - 1:]):
         raise RuntimeError(
-            f"Expected {spatial + 1}D or {spatial + 2}D (batch mode) tensor with possibly 0 batch size and other non-zero "
+            f"Expected {spatial + 1}D or {spatial + 2}D (batch mode) tensor with possibly 0 batch size and other "
+            f"non-zero "
             f"dimensions for input, but got: {list(layout.shape)}"
         )
     for d, (n, (a, b)) in enumerate(zip(layout.shape, _per_dimension(pad, layout.ndim))):

@@ -24,6 +24,7 @@ from flambeau.ops import windows
 from flambeau.ops.windows import Window, frozen, window
 
 WORK = 1 << 14      # elements that a chunk of a kernel should read
+THREADS = 64        # for which small scratch is reserved, so that a plan outlives a change of their number
 INDEX = {int64: "i64", int32: "i32"}
 _plans: dict[Any, Callable] = register_cache({})
 
@@ -35,10 +36,11 @@ def kind_for(name: str, dtype: DType, integers: bool) -> Kind:
     return kind_of(dtype)
 
 
-def launcher(kernel: int, total: int, work: int, words: list[int], outputs: list[Layout], inputs: list[int]) -> Callable:
-    """A plan of one kernel over `total` rows or planes that cost `work` elements in all."""
+def launcher(kernel: int, total: int, work: int, words: list[int], outputs: list[Layout], inputs: list[int], slice: int = 0) -> Callable:
+    """A plan of one kernel over `total` rows or planes that cost `work` elements in all; slice: bytes of scratch per thread."""
     grain = max(1, WORK * total // max(work, 1))
-    return launching.plan([launching.Phase(kernel, total, grain, words)], outputs, inputs, release=work >= RELEASE_FROM)
+    return launching.plan([launching.Phase(kernel, total, grain, words)], outputs, inputs, "",
+                          slice * max(launching.get_threads(), THREADS), release=work >= RELEASE_FROM)
 
 
 # ---------------------------------------------------------------- places: scatter and gather
@@ -58,7 +60,7 @@ def scatter_planes(values: Tensor, index: Tensor, image: Layout, dims: int, accu
     if launch is None:
         layout = Layout.of(image.shape, image.strides, values._layout.dtype, image.device)
         kernel = kernels.scatter_kernel(kind_of(layout.dtype), INDEX[index._layout.dtype], windows.plane_is_dense(layout, dims),
-                                        accumulate)
+                                        not accumulate)
         launch = _plans[key] = launcher(kernel, windows.planes(layout, dims), layout.numel,
                                         _place_words(layout, values._layout, dims), [layout],
                                         [layout.dtype.itemsize, index._layout.dtype.itemsize])
@@ -120,18 +122,28 @@ def _maximum_plan(layout: Layout, w: Window, index: DType | None) -> tuple[Calla
         volume = layout.shape[-dims:].numel()
         dtype = index if index is int64 else uint8 if small else int32 if volume < 1 << 31 else int64
         outputs.append(Layout.of(out.shape, out.strides, dtype, out.device))
-    rows = windows.planes(out, dims) * counts[0] * (counts[1] if dims == 3 else 1)
     if small:
-        kernel = kernels.pairs_forward_kernel(kind, index is not None)
+        rows = windows.planes(out, 2) * counts[0]
+        kernel = kernels.pairs_forward_kernel(kind, "max", index is not None)
         return launcher(kernel, rows, layout.numel, _pair_words(layout, out), outputs, [layout.dtype.itemsize]), len(outputs)
     tables = windows.maximum_tables(layout.shape[-dims:], counts, w)
-    kernel = kernels.forward_kernel(kind, "max", None if index is None else INDEX[outputs[1].dtype], False)
-    constants = windows.constants(layout, out, dims, tables, w.dilation)
-    taps = 1
-    for size in w.kernel:
-        taps *= size
-    rows = windows.planes(out, dims) * (counts[0] if dims == 2 else counts[0] * counts[1])
-    return launcher(kernel, rows, out.numel * taps, constants, outputs, [layout.dtype.itemsize]), len(outputs)
+    return windowed_maximum(kind, layout, outputs, tables, w.dilation, three_product(w.kernel)), len(outputs)
+
+
+def windowed_maximum(kind: Kind, layout: Layout, outputs: list[Layout], tables: list[windows.Table], steps: tuple[int, ...],
+                     taps: int) -> Callable:
+    """The plan of the maximum of the windows in `tables`, of about `taps` elements; outputs: the maxima, and their places if wanted."""
+    dims, out = len(tables), outputs[0]
+    index = INDEX[outputs[1].dtype] if len(outputs) > 1 else None
+    rows = windows.planes(out, dims) * three_product(out.shape[out.ndim - dims:-1])
+    if kind.floating and layout.strides[-1] == 1 == out.strides[-1] and layout.shape[-dims:].numel() < 1 << 31 and \
+            min(min(table[1], default=1) for table in tables) > 0:
+        slice = (layout.shape[-1] * 12 + 256) // 64 * 64
+        constants = windows.constants(layout, out, dims, tables, steps, max(tables[-1][1], default=1), slice=slice)
+        return launcher(kernels.maximum_kernel(kind, index), rows, out.numel * taps, constants, outputs, [layout.dtype.itemsize], slice)
+    constants = windows.constants(layout, out, dims, tables, steps)
+    kernel = kernels.forward_kernel(kind, "max", index, False)
+    return launcher(kernel, rows, out.numel * taps, constants, outputs, [layout.dtype.itemsize])
 
 
 def _maximum(input: Tensor, w: Window, index: DType | None) -> Any:
@@ -192,7 +204,7 @@ def pairs_backward(grad: Tensor, code: Tensor, image: Layout) -> Tensor:
     key = "pairs", grad._layout, image
     launch = _plans.get(key)
     if launch is None:
-        kernel = kernels.pairs_backward_kernel(kind_of(image.dtype))
+        kernel = kernels.pairs_backward_kernel(kind_of(image.dtype), "max")
         rows = windows.planes(image, 2) * code._layout.shape[-2]
         launch = _plans[key] = launcher(kernel, rows, image.numel, _pair_words(image, code._layout), [image],
                                         [image.dtype.itemsize, 1])
@@ -326,11 +338,18 @@ def mean_forward(input: Tensor, key: Any, describe: Callable) -> Tensor:
         layout = input._layout
         kind, dims, counts, tables, divisor = describe(layout)
         out = windows.result_layout(layout, dims, counts)
+        if isinstance(key, Window) and dims == 2 and not divisor and _pairs(layout, key, counts):
+            rows = windows.planes(out, 2) * counts[0]
+            found = _plans[layout, key] = launcher(kernels.pairs_forward_kernel(kind, "mean", False), rows, layout.numel,
+                                                   _pair_words(layout, out), [out], [layout.dtype.itemsize])
+            return found(None, input)
         rows = windows.planes(out, dims) * three_product(counts[:-1])
-        constants = windows.constants(layout, out, dims, tables, (), divisor)
+        by_rows = kind.floating and layout.strides[-1] == 1
+        slice = (layout.shape[-1] * 8 + 127) // 64 * 64 if by_rows else 0
+        constants = windows.constants(layout, out, dims, tables, (), divisor, slice=slice)
         taps = three_product([max(t[1], default=1) for t in tables])
-        found = launcher(kernels.forward_kernel(kind, "mean", None, False), rows, out.numel * taps, constants, [out],
-                         [layout.dtype.itemsize])
+        kernel = kernels.mean_kernel(kind) if by_rows else kernels.forward_kernel(kind, "mean", None, False)
+        found = launcher(kernel, rows, out.numel * taps, constants, [out], [layout.dtype.itemsize], slice)
         _plans[input._layout, key] = found
     return found(None, input)
 
@@ -348,6 +367,12 @@ def mean_backward(grad: Tensor, image: Layout, key: Any, describe: Callable) -> 
     if found is None:
         kind, dims, counts, tables, divisor = describe(image)
         out = windows.result_layout(image, dims, image.shape[image.ndim - dims:])
+        if isinstance(key, Window) and dims == 2 and not divisor and _pairs(image, key, counts) and grad._layout.is_contiguous:
+            rows = windows.planes(out, 2) * counts[0]
+            found = _plans[grad._layout, image, key] = launcher(
+                kernels.pairs_backward_kernel(kind, "mean"), rows, image.numel, _pair_words(image, grad._layout), [out],
+                [image.dtype.itemsize])
+            return found(None, grad)
         constants = windows.constants(out, grad._layout, dims, tables, (), divisor)
         unit = out.strides[-1] == 1 or out.shape[-1] == 1
         taps = three_product([max(t[1], default=1) for t in tables])

@@ -16,7 +16,8 @@ _writing: dict[Any, Any] = register_cache({})
 
 
 def positions(input: Tensor, flat: bool = False) -> Tensor:
-    """Positions of the elements that are not zero, (number, ndim) int64 in row-major order; flat: (number,), counted in one row."""
+    """Positions of the elements that are not zero, (number, ndim) int64 in row-major order; flat: (number,), counted
+    in one row."""
     layout = input._layout
     if layout.device.type == "meta":
         raise NotImplementedError("nonzero() on a meta tensor: the size of the result depends on data")

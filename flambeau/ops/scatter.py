@@ -15,8 +15,8 @@ from flambeau.core.derive import NAMESPACE
 from flambeau.core.tensor import Tensor, wrap_dim
 from flambeau.ops.copy import clone_raw, copy_raw
 from flambeau.ops.gathering import INDEX_TYPES, KernelCheck, along, first_bad, make_plan, plans
-from flambeau.ops.index import filling, reduce_into
 from flambeau.ops.mutating import mutating
+from flambeau.ops.slices import filling, reduce_into
 
 
 def _out_of_range(index: Tensor, dim: int, layout: Layout) -> RuntimeError:
@@ -32,7 +32,8 @@ def _shape_or_one(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 @operator(out=True)
 def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False) -> Tensor:
-    """out[i][j] = input[index[i][j]][j] (for dim 0): elements chosen along `dim`, in the shape of `index` (int64 or int32)."""
+    """out[i][j] = input[index[i][j]][j] (for dim 0): elements chosen along `dim`, in the shape of `index` (int64 or
+    int32)."""
     key = ("gather", input._layout, dim, index._layout)
     launch = plans.get(key)
     if launch is None:
@@ -126,7 +127,8 @@ def _scatter_node(arguments: Sequence[Any]) -> str:
 @mutating(node=_scatter_node)
 def scatter(input: Tensor, dim: int, index: Tensor, src: Operand = None, *, reduce: str | None = None,  # noqa: F821
             value: Any = None) -> None:
-    """input with input[index[i][j]][j] = src[i][j] (for dim 0); src a tensor or a number; reduce: "add" or "multiply"."""
+    """input with input[index[i][j]][j] = src[i][j] (for dim 0); src a tensor or a number; reduce: "add" or
+    "multiply"."""
     if src is None:
         src = value
     if reduce is not None and reduce not in ("add", "multiply"):
@@ -134,7 +136,8 @@ def scatter(input: Tensor, dim: int, index: Tensor, src: Operand = None, *, redu
     if not isinstance(src, Tensor):
         if src is None:
             raise TypeError(
-                "scatter() received an invalid combination of arguments - got (Tensor, int, Tensor), but expected one of:\n"
+                "scatter() received an invalid combination of arguments - got (Tensor, int, Tensor), but expected "
+                "one of:\n"
                 " * (int dim, Tensor index, Tensor src)\n * (int dim, Tensor index, Number value)"
             )
         at = _check(input, dim, index, None)
@@ -143,7 +146,8 @@ def scatter(input: Tensor, dim: int, index: Tensor, src: Operand = None, *, redu
         if reduce is not None and "scatter" not in _warned:
             _warned.add("scatter")
             warnings.warn(
-                "The reduce argument of torch.scatter with Tensor src is deprecated and will be removed in a future PyTorch "
+                "The reduce argument of torch.scatter with Tensor src is deprecated and will be removed in a future "
+                "PyTorch "
                 "release. Use torch.scatter_reduce instead for more reduction options.",
                 UserWarning,
                 stacklevel=3,
@@ -190,7 +194,8 @@ def _(g, dim, index, need, layouts):
 def scatter_reduce(
     input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True
 ) -> None:
-    """input with the elements of `src` reduced (sum, prod, mean, amax, amin) into the places that `index` names along `dim`."""
+    """input with the elements of `src` reduced (sum, prod, mean, amax, amin) into the places that `index` names along
+    `dim`."""
     if reduce not in ("sum", "prod", "mean", "amax", "amin"):
         raise RuntimeError(f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}")
     at = _check(input, dim, index, src)

@@ -98,7 +98,8 @@ def _named(result: Any, made: type, out: Any) -> Any:
 
 @composite(name="sort")
 def sort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False, *, out: Any = None) -> Any:
-    """The elements in order along `dim` and their positions: a named tuple (values, indices). NaN is the largest. Stable."""
+    """The elements in order along `dim` and their positions: a named tuple (values, indices). NaN is the largest.
+    Stable."""
     if isinstance(dim, bool):
         dim, descending = -1, dim
     return _named(_sort(input, dim, bool(descending)), returns.sort, out)
@@ -153,7 +154,8 @@ def _(gs, outs, dim, layouts):
 
 @composite(name="topk")
 def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True, *, out: Any = None) -> Any:
-    """The k largest (or smallest) elements along `dim` in order and their positions: a named tuple (values, indices)."""
+    """The k largest (or smallest) elements along `dim` in order and their positions: a named tuple (values,
+    indices)."""
     if isinstance(k, Tensor):
         k = int(k.item())
     return _named(_topk(input, k, dim, bool(largest)), returns.topk, out)
@@ -223,7 +225,8 @@ def _search(
             )
         raise RuntimeError(
             "torch.searchsorted(): boundaries tensor should be 1 dimension or the first N-1 dimensions of boundaries "
-            f"tensor and input value tensor must match, but we got boundaries tensor {list(mine.shape)} and input value "
+            f"tensor and input value tensor must match, but we got boundaries tensor {list(mine.shape)} and input "
+            f"value "
             f"tensor {list(theirs.shape)}"
         )
     if sorter is not None:
@@ -260,7 +263,8 @@ def searchsorted(
     side: str | None = None,
     sorter: Tensor | None = None,
 ) -> Tensor:
-    """Where each value would be put into its sorted row: before equal elements, or with `right` behind them. int64 (or int32)."""
+    """Where each value would be put into its sorted row: before equal elements, or with `right` behind them. int64
+    (or int32)."""
     return _search("searchsorted", sorted_sequence, input, out_int32, right, side, sorter)
 
 

@@ -15,11 +15,11 @@ from flambeau.ops import fft as transforms
 from flambeau.ops.pad import pad
 
 
-def _described(window: Tensor | None, **arguments: Any) -> str:
+def _described(given: Tensor | None, /, **arguments: Any) -> str:
     """The arguments as PyTorch writes them in front of its errors."""
     def text(value: Any) -> str:
         return str(int(value)) if isinstance(value, bool) else str(value)
-    shown = "None" if window is None else f"{window.type()}{{{list(window._layout.shape)}}}"
+    shown = "None" if given is None else f"{given.type()}{{{list(given._layout.shape)}}}"
     return ", ".join(f"{name}={shown if name == 'window' else text(value)}" for name, value in arguments.items())
 
 

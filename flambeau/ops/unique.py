@@ -1,6 +1,7 @@
 """Distinct values and counts: unique, unique_consecutive, bincount, histc, histogram.
 
-unique sorts (codegen.sorting) and looks where neighbours differ. `unique(dim=...)`, histogram and histogramdd use NumPy.
+unique sorts (codegen.sorting) and looks where neighbours differ. `unique(dim=...)`, histogram and histogramdd use
+NumPy.
 """
 
 from __future__ import annotations
@@ -59,7 +60,8 @@ def unique(
     return_counts: bool = False,
     dim: int | None = None,
 ) -> Any:
-    """The distinct elements in ascending order (with `dim`: distinct slices), and on request for each element the position of its value,
+    """The distinct elements in ascending order (with `dim`: distinct slices), and on request for each element the
+    position of its value,
     and how often each occurs."""
     if dim is not None:
         return _unique_slices(input, dim, return_inverse, return_counts)
@@ -116,7 +118,8 @@ def _comparable(tensor: Tensor) -> np.ndarray:
 def unique_consecutive(
     input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
 ) -> Any:
-    """The first of every run of equal neighbours (slices along `dim`), and on request each element's run and the runs' lengths."""
+    """The first of every run of equal neighbours (slices along `dim`), and on request each element's run and the
+    runs' lengths."""
     if dim is None:
         row = _row(input)
         starts, counts = _runs(row)
@@ -163,7 +166,8 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
 
 @composite(out=True)
 def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
-    """Counts of the elements in `bins` equal bins from min to max (both 0: of the data); what lies outside is left out."""
+    """Counts of the elements in `bins` equal bins from min to max (both 0: of the data); what lies outside is left
+    out."""
     layout = input._layout
     if bins <= 0:
         raise RuntimeError(f"torch.histogram(): bins must be > 0, but got {bins} for dimension 0")
@@ -231,7 +235,8 @@ def histogram(
 @composite()
 def histogramdd(input: Tensor, bins: Any, *, range: Sequence[float] | None = None, weight: Tensor | None = None,
                 density: bool = False) -> Any:
-    """Counts of points (the last dimension of `input`) in a grid: a named tuple (hist, bin_edges), a tuple of edges per dimension."""
+    """Counts of points (the last dimension of `input`) in a grid: a named tuple (hist, bin_edges), a tuple of edges
+    per dimension."""
     dtype = input._layout.dtype
     dims = input._layout.shape[-1]
     points = (

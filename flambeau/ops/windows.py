@@ -97,9 +97,8 @@ def check_image(name: str, layout: Layout, dims: int, words: str) -> None:
     if 0 in shape[layout.ndim - dims - 1:]:
         if dims == 3:
             full = {"max_pool3d": "max_pool3d_with_indices_out_cpu_template"}.get(name, name)
-            empty = next(d for d in range(4) if shape[layout.ndim - 4 + d] == 0)
             raise RuntimeError(f"{full}(): Expected input's non-batch dimensions to have positive length, but input has a shape of "
-                               f"{list(shape)} and non-batch dimension {empty} has length zero!")
+                               f"{list(shape)} and non-batch dimension 0 has length zero!")
         raise RuntimeError(f"Expected {dims + 1}D or {dims + 2}D (batch mode) tensor with optional 0 dim batch size for input, "
                            f"but got:{list(shape)}")
 
@@ -174,14 +173,14 @@ def result_layout(layout: Layout, dims: int, counts: Sequence[int], dtype: DType
 
 
 def constants(image: Layout, result: Layout, dims: int, tables: Sequence[Table] = (), steps: Sequence[int] = (),
-              divisor: int = 0, table_plane: int = 0) -> list[int]:
+              divisor: int = 0, table_plane: int = 0, slice: int = 0) -> list[int]:
     """The constants of a phase (codegen.pool.GEOMETRY and the tables): image strides and size, result strides and size."""
     def strides(layout: Layout) -> tuple[int, ...]:
         own = layout.strides
         batch = own[0] if layout.ndim == dims + 2 else 0
         return batch, own[layout.ndim - dims - 1], *three(own[layout.ndim - dims:], 0)
     words = [image.shape[image.ndim - dims - 1], *three(result.shape[result.ndim - dims:], 1), *strides(image), *strides(result),
-             *three(image.shape[image.ndim - dims:], 1), *three(steps or (1,) * dims, 1), divisor, table_plane]
+             *three(image.shape[image.ndim - dims:], 1), *three(steps or (1,) * dims, 1), divisor, table_plane, slice]
     if tables:
         single: Table = ([0], [1], [1])
         for table in [single] * (3 - dims) + list(tables):

@@ -20,10 +20,22 @@ from flambeau.core import absent as _absent
 from flambeau.core.modes import Mode
 from flambeau.profiler.averages import EventList, FunctionEvent
 
-__all__ = ["DeviceType", "ExecutionTraceObserver", "ProfilerAction", "ProfilerActivity", "kineto_available", "profile",
-           "record_function", "schedule", "supported_activities", "tensorboard_trace_handler"]
+__all__ = [
+    "DeviceType",
+    "ExecutionTraceObserver",
+    "ProfilerAction",
+    "ProfilerActivity",
+    "kineto_available",
+    "profile",
+    "record_function",
+    "schedule",
+    "supported_activities",
+    "tensorboard_trace_handler",
+]
 
-ExecutionTraceObserver = _absent.kind("profiler.ExecutionTraceObserver", "use torch.profiler.profile and export_chrome_trace")
+ExecutionTraceObserver = _absent.kind(
+    "profiler.ExecutionTraceObserver", "use torch.profiler.profile and export_chrome_trace"
+)
 
 
 class ProfilerActivity(enum.Enum):
@@ -63,9 +75,11 @@ def kineto_available() -> bool:
     return False
 
 
-def schedule(*, wait: int, warmup: int, active: int, repeat: int = 0, skip_first: int = 0,
-             skip_first_wait: int = 0) -> Callable[[int], ProfilerAction]:
+def schedule(
+    *, wait: int, warmup: int, active: int, repeat: int = 0, skip_first: int = 0, skip_first_wait: int = 0
+) -> Callable[[int], ProfilerAction]:
     """A function from the number of a step to what is done in it: skip_first, then cycles of wait, warmup and active steps."""
+
     def action(step: int) -> ProfilerAction:
         if step < skip_first:
             return ProfilerAction.NONE
@@ -81,15 +95,22 @@ def schedule(*, wait: int, warmup: int, active: int, repeat: int = 0, skip_first
         if place < wait + warmup:
             return ProfilerAction.WARMUP
         return ProfilerAction.RECORD if place < cycle - 1 else ProfilerAction.RECORD_AND_SAVE
+
     return action
 
 
-def tensorboard_trace_handler(dir_name: str, worker_name: str | None = None, use_gzip: bool = False) -> Callable[[Any], None]:
+def tensorboard_trace_handler(
+    dir_name: str, worker_name: str | None = None, use_gzip: bool = False
+) -> Callable[[Any], None]:
     """An on_trace_ready that writes a Chrome trace into a folder."""
+
     def write(prof: profile) -> None:
         os.makedirs(dir_name, exist_ok=True)
         name = worker_name or f"{socket.gethostname()}_{os.getpid()}"
-        prof.export_chrome_trace(os.path.join(dir_name, f"{name}.{time.time_ns()}.pt.trace.json" + (".gz" if use_gzip else "")))
+        prof.export_chrome_trace(
+            os.path.join(dir_name, f"{name}.{time.time_ns()}.pt.trace.json" + (".gz" if use_gzip else ""))
+        )
+
     return write
 
 
@@ -101,7 +122,9 @@ class _Recorder(Mode):
         self.depth: list[FunctionEvent] = []
 
     def begin(self, name: str) -> FunctionEvent:
-        event = FunctionEvent(name, time.perf_counter_ns(), self.depth[-1] if self.depth else None, threading.get_ident())
+        event = FunctionEvent(
+            name, time.perf_counter_ns(), self.depth[-1] if self.depth else None, threading.get_ident()
+        )
         self.depth.append(event)
         self.events.append(event)
         return event
@@ -131,10 +154,23 @@ class profile:
     these columns are not recorded.
     """
 
-    def __init__(self, *, activities: Iterable[Any] | None = None, schedule: Callable[[int], ProfilerAction] | None = None,
-                 on_trace_ready: Callable[[Any], Any] | None = None, record_shapes: bool = False, profile_memory: bool = False,
-                 with_stack: bool = False, with_flops: bool = False, with_modules: bool = False, experimental_config: Any = None,
-                 execution_trace_observer: Any = None, acc_events: bool = False, use_cuda: bool | None = None, **_: Any):
+    def __init__(
+        self,
+        *,
+        activities: Iterable[Any] | None = None,
+        schedule: Callable[[int], ProfilerAction] | None = None,
+        on_trace_ready: Callable[[Any], Any] | None = None,
+        record_shapes: bool = False,
+        profile_memory: bool = False,
+        with_stack: bool = False,
+        with_flops: bool = False,
+        with_modules: bool = False,
+        experimental_config: Any = None,
+        execution_trace_observer: Any = None,
+        acc_events: bool = False,
+        use_cuda: bool | None = None,
+        **_: Any,
+    ):
         self.schedule, self.on_trace_ready = schedule, on_trace_ready
         self.step_num = 0
         self.recorder: _Recorder | None = None
@@ -193,13 +229,16 @@ class profile:
     def export_chrome_trace(self, path: str) -> None:
         """Write the events for chrome://tracing (compressed if the name ends in .gz)."""
         import gzip
+
         trace = {"traceEvents": [event.chrome() for event in self.events()]}
-        with (gzip.open(path, "wt") if path.endswith(".gz") else open(path, "w")) as file:
+        with gzip.open(path, "wt") if path.endswith(".gz") else open(path, "w") as file:
             json.dump(trace, file)
 
     def export_stacks(self, path: str, metric: str = "self_cpu_time_total") -> None:
         """Stacks are not recorded: raises NotImplementedError."""
-        raise NotImplementedError("torch.profiler.profile.export_stacks is not implemented in flambeau: use python -m cProfile")
+        raise NotImplementedError(
+            "torch.profiler.profile.export_stacks is not implemented in flambeau: use python -m cProfile"
+        )
 
     def add_metadata(self, key: str, value: str) -> None:
         """Accepted; traces hold events only."""
@@ -229,4 +268,5 @@ class record_function:
         def inside(*args: Any, **kwargs: Any) -> Any:
             with record_function(self.name, self.args):
                 return function(*args, **kwargs)
+
         return inside

@@ -34,8 +34,15 @@ class FunctionEvent:
 
     def chrome(self) -> dict[str, Any]:
         """The event in Chrome's format."""
-        return {"ph": "X", "cat": "cpu_op", "name": self.name, "pid": 0, "tid": self.thread, "ts": self.start / 1e3,
-                "dur": self.cpu_time_total}
+        return {
+            "ph": "X",
+            "cat": "cpu_op",
+            "name": self.name,
+            "pid": 0,
+            "tid": self.thread,
+            "ts": self.start / 1e3,
+            "dur": self.cpu_time_total,
+        }
 
     def __repr__(self) -> str:
         return f"<FunctionEvent {self.name}: {self.cpu_time_total:.3f} us>"
@@ -65,8 +72,10 @@ class FunctionEventAvg:
         return self.cpu_time_total / self.count
 
     def __repr__(self) -> str:
-        return f"<FunctionEventAvg key={self.key} self_cpu_time={_time(self.self_cpu_time_total)} " \
-               f"cpu_time={_time(self.cpu_time)} count={self.count}>"
+        return (
+            f"<FunctionEventAvg key={self.key} self_cpu_time={_time(self.self_cpu_time_total)} "
+            f"cpu_time={_time(self.cpu_time)} count={self.count}>"
+        )
 
 
 def _time(microseconds: float) -> str:
@@ -99,21 +108,44 @@ class EventList(list[Any]):
             total.self_cpu_time_total += event.self_cpu_time_total
         return total
 
-    def table(self, sort_by: str | None = None, row_limit: int = 100, max_src_column_width: int = 75, max_name_column_width: int = 55,
-              max_shapes_column_width: int = 80, header: str | None = None, top_level_events_only: bool = False, **_: Any) -> str:
+    def table(
+        self,
+        sort_by: str | None = None,
+        row_limit: int = 100,
+        max_src_column_width: int = 75,
+        max_name_column_width: int = 55,
+        max_shapes_column_width: int = 80,
+        header: str | None = None,
+        top_level_events_only: bool = False,
+        **_: Any,
+    ) -> str:
         """Names, times and counts as text; sort_by: an attribute such as "cpu_time_total"."""
         rows = list(self)
         if sort_by is not None:
-            rows.sort(key=lambda event: getattr(event, sort_by.replace("cuda", "cpu").replace("device", "cpu")), reverse=True)
+            rows.sort(
+                key=lambda event: getattr(event, sort_by.replace("cuda", "cpu").replace("device", "cpu")), reverse=True
+            )
         total = self.self_cpu_time_total or 1.0
         width = min(max([len(event.key) for event in rows[:row_limit]] + [4]) + 2, max_name_column_width)
-        heads = ["Name".rjust(width), *[h.rjust(14) for h in ("Self CPU %", "Self CPU", "CPU total %", "CPU total", "CPU time avg", "# of Calls")]]
+        heads = [
+            "Name".rjust(width),
+            *[
+                h.rjust(14)
+                for h in ("Self CPU %", "Self CPU", "CPU total %", "CPU total", "CPU time avg", "# of Calls")
+            ],
+        ]
         line = "  ".join("-" * len(h) for h in heads)
         lines = ([header] if header else []) + [line, "  ".join(heads), line]
         for event in rows[:row_limit]:
-            name = event.key if len(event.key) <= width else event.key[:width - 3] + "..."
-            cells = (f"{100 * event.self_cpu_time_total / total:.2f}%", _time(event.self_cpu_time_total),
-                     f"{100 * event.cpu_time_total / total:.2f}%", _time(event.cpu_time_total), _time(event.cpu_time), str(event.count))
+            name = event.key if len(event.key) <= width else event.key[: width - 3] + "..."
+            cells = (
+                f"{100 * event.self_cpu_time_total / total:.2f}%",
+                _time(event.self_cpu_time_total),
+                f"{100 * event.cpu_time_total / total:.2f}%",
+                _time(event.cpu_time_total),
+                _time(event.cpu_time),
+                str(event.count),
+            )
             lines.append("  ".join([name.rjust(width), *[c.rjust(14) for c in cells]]))
         return "\n".join([*lines, line, f"Self CPU time total: {_time(self.self_cpu_time_total)}", ""])
 

@@ -11,22 +11,44 @@ from flambeau.testing.creation import make_tensor
 
 __all__ = ["FileCheck", "assert_allclose", "assert_close", "make_tensor"]
 
-FileCheck = _absent.kind("testing.FileCheck", "it checks the text of TorchScript graphs, which flambeau doesn't have; "
-                         "compare strings with `in` or `re`")
+FileCheck = _absent.kind(
+    "testing.FileCheck",
+    "it checks the text of TorchScript graphs, which flambeau doesn't have; compare strings with `in` or `re`",
+)
 
 
-def assert_allclose(actual: Any, expected: Any, rtol: float | None = None, atol: float | None = None, equal_nan: bool = True,
-                    msg: str = "") -> None:
+def assert_allclose(
+    actual: Any,
+    expected: Any,
+    rtol: float | None = None,
+    atol: float | None = None,
+    equal_nan: bool = True,
+    msg: str = "",
+) -> None:
     """The older form of assert_close: compares values only. Warns that it is deprecated."""
-    warnings.warn("`torch.testing.assert_allclose()` is deprecated since 1.12 and will be removed in a future release. Please use "
-                  "`torch.testing.assert_close()` instead. You can find detailed upgrade instructions in "
-                  "https://github.com/pytorch/pytorch/issues/61844.", FutureWarning, stacklevel=2)
+    warnings.warn(
+        "`torch.testing.assert_allclose()` is deprecated since 1.12 and will be removed in a future release. Please use "
+        "`torch.testing.assert_close()` instead. You can find detailed upgrade instructions in "
+        "https://github.com/pytorch/pytorch/issues/61844.",
+        FutureWarning,
+        stacklevel=2,
+    )
     import flambeau as torch
+
     actual = actual if isinstance(actual, torch.Tensor) else torch.tensor(actual)
     expected = expected if isinstance(expected, torch.Tensor) else torch.tensor(expected, dtype=actual.dtype)
     if rtol is None and atol is None:
         tolerances = {torch.float16: (1e-3, 1e-3), torch.float32: (1e-4, 1e-5), torch.float64: (1e-5, 1e-8)}
         pairs = [tolerances.get(x.dtype, (0.0, 0.0)) for x in (actual, expected)]
         rtol, atol = max(p[0] for p in pairs), max(p[1] for p in pairs)
-    assert_close(actual, expected, rtol=rtol, atol=atol, equal_nan=equal_nan, check_device=True, check_dtype=False,
-                 check_stride=False, msg=msg or None)
+    assert_close(
+        actual,
+        expected,
+        rtol=rtol,
+        atol=atol,
+        equal_nan=equal_nan,
+        check_device=True,
+        check_dtype=False,
+        check_stride=False,
+        msg=msg or None,
+    )

@@ -16,8 +16,13 @@ import flambeau as torch
 
 #: (relative, absolute) tolerance by dtype; other dtypes are compared exactly.
 TOLERANCES = {
-    torch.float16: (1e-3, 1e-5), torch.bfloat16: (1.6e-2, 1e-5), torch.float32: (1.3e-6, 1e-5), torch.float64: (1e-7, 1e-7),
-    torch.complex64: (1.3e-6, 1e-5), torch.complex128: (1e-7, 1e-7)}
+    torch.float16: (1e-3, 1e-5),
+    torch.bfloat16: (1.6e-2, 1e-5),
+    torch.float32: (1.3e-6, 1e-5),
+    torch.float64: (1e-7, 1e-7),
+    torch.complex64: (1.3e-6, 1e-5),
+    torch.complex128: (1e-7, 1e-7),
+}
 NUMBER_DTYPES = {int: torch.int64, float: torch.float64, complex: torch.complex128}
 
 
@@ -50,9 +55,20 @@ class Mismatch(Exception):
         self.kind, self.message, self.item = kind, message, item
 
 
-def assert_close(actual: Any, expected: Any, *, allow_subclasses: bool = True, rtol: float | None = None, atol: float | None = None,
-                 equal_nan: bool = False, check_device: bool = True, check_dtype: bool = True, check_layout: bool = True,
-                 check_stride: bool = False, msg: str | Callable[[str], str] | None = None) -> None:
+def assert_close(
+    actual: Any,
+    expected: Any,
+    *,
+    allow_subclasses: bool = True,
+    rtol: float | None = None,
+    atol: float | None = None,
+    equal_nan: bool = False,
+    check_device: bool = True,
+    check_dtype: bool = True,
+    check_layout: bool = True,
+    check_stride: bool = False,
+    msg: str | Callable[[str], str] | None = None,
+) -> None:
     """Assert that |actual - expected| <= atol + rtol * |expected| everywhere.
 
     actual, expected: tensors or what as_tensor takes, numbers, None, or sequences and mappings of these. rtol, atol: both or
@@ -81,17 +97,28 @@ def assert_close(actual: Any, expected: Any, *, allow_subclasses: bool = True, r
 
 def compare(actual: Any, expected: Any, options: Options, item: tuple[Any, ...]) -> None:
     """Raise Mismatch unless the two agree."""
-    if isinstance(actual, Sequence) and not isinstance(actual, str) and isinstance(expected, Sequence) and not isinstance(expected, str):
+    if (
+        isinstance(actual, Sequence)
+        and not isinstance(actual, str)
+        and isinstance(expected, Sequence)
+        and not isinstance(expected, str)
+    ):
         if len(actual) != len(expected):
-            raise Mismatch(AssertionError, f"The length of the sequences mismatch: {len(actual)} != {len(expected)}", item)
+            raise Mismatch(
+                AssertionError, f"The length of the sequences mismatch: {len(actual)} != {len(expected)}", item
+            )
         for index, (a, e) in enumerate(zip(actual, expected)):
             compare(a, e, options, (*item, index))
     elif isinstance(actual, Mapping) and isinstance(expected, Mapping):
         missing, additional = set(expected) - set(actual), set(actual) - set(expected)
         if missing or additional:
-            raise Mismatch(AssertionError, "The keys of the mappings do not match:\n"
-                           f"Missing keys in the actual mapping: {sorted(missing, key=str)}\n"
-                           f"Additional keys in the actual mapping: {sorted(additional, key=str)}", item)
+            raise Mismatch(
+                AssertionError,
+                "The keys of the mappings do not match:\n"
+                f"Missing keys in the actual mapping: {sorted(missing, key=str)}\n"
+                f"Additional keys in the actual mapping: {sorted(additional, key=str)}",
+                item,
+            )
         for key in sorted(actual, key=str):
             compare(actual[key], expected[key], options, (*item, key))
     elif actual is None or expected is None:
@@ -116,7 +143,7 @@ def _compare_numbers(actual: Any, expected: Any, options: Options, item: tuple[A
     rtol, atol = options.tolerances(NUMBER_DTYPES[type(actual)], NUMBER_DTYPES[type(expected)])
     if options.check_dtype and type(actual) is not type(expected):
         raise Mismatch(AssertionError, f"The (d)types do not match: {type(actual)} != {type(expected)}.", item)
-    if actual == expected or options.equal_nan and cmath.isnan(actual) and cmath.isnan(expected):
+    if actual == expected or (options.equal_nan and cmath.isnan(actual) and cmath.isnan(expected)):
         return
     difference = abs(actual - expected)
     if cmath.isfinite(difference) and difference <= atol + rtol * abs(expected):
@@ -128,9 +155,11 @@ def _scalar_message(actual: Any, expected: Any, rtol: float, atol: float) -> str
     equality = rtol == 0 and atol == 0
     absolute = abs(actual - expected)
     relative = float("inf") if expected == 0 else abs(absolute / expected)
-    return (f"Scalars are not {'equal' if equality else 'close'}!\n\nExpected {expected} but got {actual}.\n"
-            f"Absolute difference: {absolute}{'' if equality else f' (up to {atol} allowed)'}\n"
-            f"Relative difference: {relative}{'' if equality else f' (up to {rtol} allowed)'}")
+    return (
+        f"Scalars are not {'equal' if equality else 'close'}!\n\nExpected {expected} but got {actual}.\n"
+        f"Absolute difference: {absolute}{'' if equality else f' (up to {atol} allowed)'}\n"
+        f"Relative difference: {relative}{'' if equality else f' (up to {rtol} allowed)'}"
+    )
 
 
 def _as_tensor(value: Any) -> Any:
@@ -142,18 +171,26 @@ def _as_tensor(value: Any) -> Any:
 
 
 def _compare_tensors(actual: Any, expected: Any, options: Options, item: tuple[Any, ...]) -> None:
-    related = type(actual) is type(expected) or options.allow_subclasses and (
-        isinstance(actual, type(expected)) or isinstance(expected, type(actual)))
+    related = type(actual) is type(expected) or (
+        options.allow_subclasses and (isinstance(actual, type(expected)) or isinstance(expected, type(actual)))
+    )
     try:
         a, e = _as_tensor(actual), _as_tensor(expected)
     except TypeError:
         related = False
     if not related:
-        raise Mismatch(TypeError, f"No comparison pair was able to handle inputs of type {type(actual)} and {type(expected)}.", item)
+        raise Mismatch(
+            TypeError,
+            f"No comparison pair was able to handle inputs of type {type(actual)} and {type(expected)}.",
+            item,
+        )
 
     def attribute(name: str, first: Any, second: Any) -> None:
         if first != second:
-            raise Mismatch(AssertionError, f"The values for attribute '{name}' do not match: {first} != {second}.", item)
+            raise Mismatch(
+                AssertionError, f"The values for attribute '{name}' do not match: {first} != {second}.", item
+            )
+
     a, e = a.detach(), e.detach()
     attribute("shape", a.shape, e.shape)
     attribute("is_quantized", a.is_quantized, e.is_quantized)
@@ -195,8 +232,11 @@ def _tensor_message(actual: Any, expected: Any, differs: Any, rtol: float, atol:
         flat = torch.where(differs, values, torch.zeros_like(values)).flatten()
         place = int(flat.argmax())
         return flat[place].item(), tuple(int(i) for i in np.unravel_index(place, tuple(values.shape)))
+
     (difference, where), (ratio, ratio_where) = greatest(absolute), greatest(relative)
-    return (f"Tensor-likes are not {'equal' if equality else 'close'}!\n\n"
-            f"Mismatched elements: {count} / {total} ({count / total:.1%})\n"
-            f"Greatest absolute difference: {difference} at index {where}{'' if equality else f' (up to {atol} allowed)'}\n"
-            f"Greatest relative difference: {ratio} at index {ratio_where}{'' if equality else f' (up to {rtol} allowed)'}")
+    return (
+        f"Tensor-likes are not {'equal' if equality else 'close'}!\n\n"
+        f"Mismatched elements: {count} / {total} ({count / total:.1%})\n"
+        f"Greatest absolute difference: {difference} at index {where}{'' if equality else f' (up to {atol} allowed)'}\n"
+        f"Greatest relative difference: {ratio} at index {ratio_where}{'' if equality else f' (up to {rtol} allowed)'}"
+    )

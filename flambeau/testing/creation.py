@@ -8,9 +8,17 @@ from typing import Any
 import flambeau as torch
 
 
-def make_tensor(*shape: Any, dtype: Any, device: Any, low: float | None = None, high: float | None = None,
-                requires_grad: bool = False, noncontiguous: bool = False, exclude_zero: bool = False,
-                memory_format: Any = None) -> Any:
+def make_tensor(
+    *shape: Any,
+    dtype: Any,
+    device: Any,
+    low: float | None = None,
+    high: float | None = None,
+    requires_grad: bool = False,
+    noncontiguous: bool = False,
+    exclude_zero: bool = False,
+    memory_format: Any = None,
+) -> Any:
     """A tensor of values drawn uniformly from [low, high) (floats: [-9, 9); integers: -9 to 9, unsigned 0 to 9; bool: both).
 
     noncontiguous: with gaps in its last dimension; exclude_zero: zeros become the smallest positive value.
@@ -19,11 +27,15 @@ def make_tensor(*shape: Any, dtype: Any, device: Any, low: float | None = None, 
     if len(shape) == 1 and isinstance(shape[0], (tuple, list)):
         shape = tuple(shape[0])
     if noncontiguous and memory_format is not None:
-        raise ValueError("The parameters `noncontiguous` and `memory_format` are mutually exclusive, but got "
-                         f"noncontiguous={noncontiguous} and memory_format={memory_format}")
+        raise ValueError(
+            "The parameters `noncontiguous` and `memory_format` are mutually exclusive, but got "
+            f"noncontiguous={noncontiguous} and memory_format={memory_format}"
+        )
     floating = dtype.is_floating_point or dtype.is_complex
     if requires_grad and not floating:
-        raise ValueError(f"`requires_grad=True` is not supported for boolean and integral dtypes, but got dtype={dtype}")
+        raise ValueError(
+            f"`requires_grad=True` is not supported for boolean and integral dtypes, but got dtype={dtype}"
+        )
     gaps = noncontiguous and math.prod(shape) > 1
     if gaps:
         shape = (*shape[:-1], 2 * shape[-1])
@@ -34,7 +46,11 @@ def make_tensor(*shape: Any, dtype: Any, device: Any, low: float | None = None, 
         default, lowest, highest = (-9, 9), info.min, info.max
     else:
         info = torch.iinfo(dtype)
-        default, lowest, highest = (0 if not dtype.is_signed else -9, 10), info.min, info.max + (dtype is not torch.int64)
+        default, lowest, highest = (
+            (0 if not dtype.is_signed else -9, 10),
+            info.min,
+            info.max + (dtype is not torch.int64),
+        )
     low, high = default[0] if low is None else low, default[1] if high is None else high
     if math.isnan(low) or math.isnan(high):
         raise ValueError(f"`low` and `high` cannot be NaN, but got low={low} and high={high}")

@@ -5,8 +5,22 @@ from __future__ import annotations
 import importlib as _importlib
 from typing import Any as _Any
 
-_ROOMS = frozenset(("_pytree", "benchmark", "checkpoint", "collect_env", "cpp_extension", "data", "deterministic", "dlpack", "hooks",
-                    "mobile_optimizer", "model_zoo", "tensorboard"))
+_ROOMS = frozenset(
+    (
+        "_pytree",
+        "benchmark",
+        "checkpoint",
+        "collect_env",
+        "cpp_extension",
+        "data",
+        "deterministic",
+        "dlpack",
+        "hooks",
+        "mobile_optimizer",
+        "model_zoo",
+        "tensorboard",
+    )
+)
 _FIELDS = ("_storage", "_offset", "_layout", "_node", "_index", "_base", "_grad", "_hooks", "_creation")
 _UNSET = object()
 cmake_prefix_path = None

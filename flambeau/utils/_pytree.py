@@ -69,9 +69,16 @@ SUPPORTED_NODES: dict[type, NodeDef] = {}
 BUILTIN_TYPES: set[type] = set()
 
 
-def register_pytree_node(cls: type, flatten_fn: FlattenFunc, unflatten_fn: UnflattenFunc, *, serialized_type_name: str | None = None,
-                         to_dumpable_context: Any = None, from_dumpable_context: Any = None,
-                         flatten_with_keys_fn: Any = None) -> None:
+def register_pytree_node(
+    cls: type,
+    flatten_fn: FlattenFunc,
+    unflatten_fn: UnflattenFunc,
+    *,
+    serialized_type_name: str | None = None,
+    to_dumpable_context: Any = None,
+    from_dumpable_context: Any = None,
+    flatten_with_keys_fn: Any = None,
+) -> None:
     """Make a class a container: flatten_fn(x) -> (children, context), unflatten_fn(children, context) -> x.
 
     Raises ValueError if it is one already.
@@ -84,14 +91,22 @@ def register_pytree_node(cls: type, flatten_fn: FlattenFunc, unflatten_fn: Unfla
 _register_pytree_node = register_pytree_node
 
 
-def register_dataclass(cls: type, *, field_names: list[str] | None = None, drop_field_names: list[str] | None = None,
-                       serialized_type_name: str | None = None) -> None:
+def register_dataclass(
+    cls: type,
+    *,
+    field_names: list[str] | None = None,
+    drop_field_names: list[str] | None = None,
+    serialized_type_name: str | None = None,
+) -> None:
     """Make a dataclass a container of its fields."""
     names = [f.name for f in dataclasses.fields(cls) if f.init and f.name not in (drop_field_names or ())]
     names = names if field_names is None else list(field_names)
-    register_pytree_node(cls, lambda x: ([getattr(x, n) for n in names], names),
-                         lambda children, _: cls(**dict(zip(names, children))),
-                         flatten_with_keys_fn=lambda x: ([(GetAttrKey(n), getattr(x, n)) for n in names], names))
+    register_pytree_node(
+        cls,
+        lambda x: ([getattr(x, n) for n in names], names),
+        lambda children, _: cls(**dict(zip(names, children))),
+        flatten_with_keys_fn=lambda x: ([(GetAttrKey(n), getattr(x, n)) for n in names], names),
+    )
 
 
 def register_constant(cls: type) -> None:
@@ -107,7 +122,9 @@ def _by_key(mapping: Any) -> list[tuple[Any, Any]]:
     return [(MappingKey(key), value) for key, value in mapping.items()]
 
 
-def _builtin(cls: type, flatten: FlattenFunc, unflatten: UnflattenFunc, keys: Callable[[Any], list[tuple[Any, Any]]]) -> None:
+def _builtin(
+    cls: type, flatten: FlattenFunc, unflatten: UnflattenFunc, keys: Callable[[Any], list[tuple[Any, Any]]]
+) -> None:
     register_pytree_node(cls, flatten, unflatten, flatten_with_keys_fn=lambda x: (keys(x), flatten(x)[1]))
     BUILTIN_TYPES.add(cls)
 
@@ -115,9 +132,15 @@ def _builtin(cls: type, flatten: FlattenFunc, unflatten: UnflattenFunc, keys: Ca
 _builtin(tuple, lambda x: (list(x), None), lambda children, _: tuple(children), _by_index)
 _builtin(list, lambda x: (list(x), None), lambda children, _: list(children), _by_index)
 _builtin(dict, lambda x: (list(x.values()), list(x)), lambda children, keys: dict(zip(keys, children)), _by_key)
-_builtin(OrderedDict, lambda x: (list(x.values()), list(x)), lambda children, keys: OrderedDict(zip(keys, children)), _by_key)
-_builtin(defaultdict, lambda x: (list(x.values()), [x.default_factory, list(x)]),
-         lambda children, context: defaultdict(context[0], zip(context[1], children)), _by_key)
+_builtin(
+    OrderedDict, lambda x: (list(x.values()), list(x)), lambda children, keys: OrderedDict(zip(keys, children)), _by_key
+)
+_builtin(
+    defaultdict,
+    lambda x: (list(x.values()), [x.default_factory, list(x)]),
+    lambda children, context: defaultdict(context[0], zip(context[1], children)),
+    _by_key,
+)
 _builtin(deque, lambda x: (list(x), x.maxlen), lambda children, length: deque(children, length), _by_index)
 
 
@@ -125,10 +148,18 @@ class _NamedTupleNode:
     """Stands for all named tuples in the table."""
 
 
-NAMED_TUPLE = NodeDef(_NamedTupleNode, lambda x: (list(x), type(x)), lambda children, cls: cls(*children),
-                      lambda x: ([(GetAttrKey(n), getattr(x, n)) for n in x._fields], type(x)))
-NAMED_RESULT = NodeDef(_NamedTupleNode, lambda x: (list(x), type(x)), lambda children, cls: cls(tuple(children)),
-                       lambda x: (_by_index(x), type(x)))
+NAMED_TUPLE = NodeDef(
+    _NamedTupleNode,
+    lambda x: (list(x), type(x)),
+    lambda children, cls: cls(*children),
+    lambda x: ([(GetAttrKey(n), getattr(x, n)) for n in x._fields], type(x)),
+)
+NAMED_RESULT = NodeDef(
+    _NamedTupleNode,
+    lambda x: (list(x), type(x)),
+    lambda children, cls: cls(tuple(children)),
+    lambda x: (_by_index(x), type(x)),
+)
 
 
 def is_namedtuple_instance(obj: Any) -> bool:
@@ -139,7 +170,12 @@ def is_namedtuple_instance(obj: Any) -> bool:
 def is_namedtuple_class(cls: Any) -> bool:
     """Whether it is a class made by namedtuple."""
     fields = getattr(cls, "_fields", None)
-    return isinstance(cls, type) and issubclass(cls, tuple) and isinstance(fields, tuple) and all(type(f) is str for f in fields)
+    return (
+        isinstance(cls, type)
+        and issubclass(cls, tuple)
+        and isinstance(fields, tuple)
+        and all(type(f) is str for f in fields)
+    )
 
 
 is_namedtuple = is_namedtuple_instance
@@ -192,8 +228,12 @@ class TreeSpec:
         return f"TreeSpec({self.type.__name__}, {self.context}, [{children}])"
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, TreeSpec) and self.type is other.type and self.context == other.context \
+        return (
+            isinstance(other, TreeSpec)
+            and self.type is other.type
+            and self.context == other.context
             and self.children_specs == other.children_specs
+        )
 
     def __hash__(self) -> int:
         return hash((self.type, repr(self.context), tuple(self.children_specs)))
@@ -218,8 +258,10 @@ class TreeSpec:
         """The tree of this structure with these leaves. Raises ValueError if their number is wrong."""
         leaves = list(leaves)
         if len(leaves) != self.num_leaves:
-            raise ValueError(f"treespec.unflatten(leaves): `leaves` has length {len(leaves)} but the spec refers to a pytree that "
-                             f"holds {self.num_leaves} items ({self}).")
+            raise ValueError(
+                f"treespec.unflatten(leaves): `leaves` has length {len(leaves)} but the spec refers to a pytree that "
+                f"holds {self.num_leaves} items ({self})."
+            )
         return self._build(iter(leaves))
 
     def _build(self, leaves: Iterator[Any]) -> Any:
@@ -259,6 +301,7 @@ def tree_flatten(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> tup
             return _LEAF
         children, context = definition.flatten_fn(part)
         return TreeSpec(type(part), context, [walk(child) for child in children], definition)
+
     spec = walk(tree)
     return leaves, spec
 
@@ -266,8 +309,10 @@ def tree_flatten(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> tup
 def tree_unflatten(leaves: Iterable[Any], treespec: TreeSpec) -> Any:
     """The inverse of tree_flatten. Raises TypeError for what is no TreeSpec."""
     if not isinstance(treespec, TreeSpec):
-        raise TypeError(f"tree_unflatten(leaves, treespec): Expected `treespec` to be instance of TreeSpec but got item of type "
-                        f"{type(treespec)}.")
+        raise TypeError(
+            f"tree_unflatten(leaves, treespec): Expected `treespec` to be instance of TreeSpec but got item of type "
+            f"{type(treespec)}."
+        )
     return treespec.unflatten(leaves)
 
 
@@ -307,14 +352,16 @@ def map_only(type_or_types_or_pred: Any, /) -> Callable[[Callable[[Any], Any]], 
     return lambda func: lambda x: func(x) if check(x) else x
 
 
-def tree_map_only(type_or_types_or_pred: Any, /, func: Callable[[Any], Any], tree: Any,
-                  is_leaf: Callable[[Any], bool] | None = None) -> Any:
+def tree_map_only(
+    type_or_types_or_pred: Any, /, func: Callable[[Any], Any], tree: Any, is_leaf: Callable[[Any], bool] | None = None
+) -> Any:
     """tree_map of the leaves of some types."""
     return tree_map(map_only(type_or_types_or_pred)(func), tree, is_leaf=is_leaf)
 
 
-def tree_map_only_(type_or_types_or_pred: Any, /, func: Callable[[Any], Any], tree: Any,
-                   is_leaf: Callable[[Any], bool] | None = None) -> Any:
+def tree_map_only_(
+    type_or_types_or_pred: Any, /, func: Callable[[Any], Any], tree: Any, is_leaf: Callable[[Any], bool] | None = None
+) -> Any:
     """tree_map_ of the leaves of some types."""
     return tree_map_(map_only(type_or_types_or_pred)(func), tree, is_leaf=is_leaf)
 
@@ -329,29 +376,39 @@ def tree_any(pred: Callable[[Any], bool], tree: Any, is_leaf: Callable[[Any], bo
     return any(map(pred, tree_iter(tree, is_leaf)))
 
 
-def tree_all_only(type_or_types: Any, /, pred: Callable[[Any], bool], tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> bool:
+def tree_all_only(
+    type_or_types: Any, /, pred: Callable[[Any], bool], tree: Any, is_leaf: Callable[[Any], bool] | None = None
+) -> bool:
     """Whether the predicate holds for all leaves of some types."""
     return all(pred(x) for x in tree_iter(tree, is_leaf) if isinstance(x, type_or_types))
 
 
-def tree_any_only(type_or_types: Any, /, pred: Callable[[Any], bool], tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> bool:
+def tree_any_only(
+    type_or_types: Any, /, pred: Callable[[Any], bool], tree: Any, is_leaf: Callable[[Any], bool] | None = None
+) -> bool:
     """Whether the predicate holds for a leaf of some types."""
     return any(pred(x) for x in tree_iter(tree, is_leaf) if isinstance(x, type_or_types))
 
 
-def tree_flatten_with_path(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> tuple[list[tuple[tuple[Any, ...], Any]], TreeSpec]:
+def tree_flatten_with_path(
+    tree: Any, is_leaf: Callable[[Any], bool] | None = None
+) -> tuple[list[tuple[tuple[Any, ...], Any]], TreeSpec]:
     """([(path, leaf), ...], structure); a path is a tuple of MappingKey, SequenceKey and GetAttrKey."""
     return list(_paths((), tree, is_leaf)), tree_structure(tree, is_leaf)
 
 
-def _paths(path: tuple[Any, ...], tree: Any, is_leaf: Callable[[Any], bool] | None) -> Iterator[tuple[tuple[Any, ...], Any]]:
+def _paths(
+    path: tuple[Any, ...], tree: Any, is_leaf: Callable[[Any], bool] | None
+) -> Iterator[tuple[tuple[Any, ...], Any]]:
     definition = _definition(tree, is_leaf)
     if definition is None:
         yield path, tree
         return
     if definition.flatten_with_keys_fn is None:
-        raise ValueError(f"Did not find a flatten_with_keys_fn for type: {type(tree)}. Please pass a flatten_with_keys_fn argument "
-                         "to register_pytree_node.")
+        raise ValueError(
+            f"Did not find a flatten_with_keys_fn for type: {type(tree)}. Please pass a flatten_with_keys_fn argument "
+            "to register_pytree_node."
+        )
     for key, child in definition.flatten_with_keys_fn(tree)[0]:
         yield from _paths((*path, key), child, is_leaf)
 
@@ -361,11 +418,17 @@ def tree_leaves_with_path(tree: Any, is_leaf: Callable[[Any], bool] | None = Non
     return list(_paths((), tree, is_leaf))
 
 
-def tree_map_with_path(func: Callable[..., Any], tree: Any, *rests: Any, is_leaf: Callable[[Any], bool] | None = None) -> Any:
+def tree_map_with_path(
+    func: Callable[..., Any], tree: Any, *rests: Any, is_leaf: Callable[[Any], bool] | None = None
+) -> Any:
     """tree_map of func(path, leaf, ...)."""
     pairs, spec = tree_flatten_with_path(tree, is_leaf)
-    return spec.unflatten(func(path, *items) for (path, *items) in [
-        (path, leaf, *others) for (path, leaf), *others in zip(pairs, *[spec.flatten_up_to(rest) for rest in rests])])
+    return spec.unflatten(
+        func(path, *items)
+        for (path, *items) in [
+            (path, leaf, *others) for (path, leaf), *others in zip(pairs, *[spec.flatten_up_to(rest) for rest in rests])
+        ]
+    )
 
 
 def keystr(kp: tuple[Any, ...]) -> str:

@@ -43,18 +43,33 @@ class Measurement:
         return self._quantile(0.75) - self._quantile(0.25)
 
     def __repr__(self) -> str:
-        return f"<Measurement of {self.label or 'statement'}: median {self.median * 1e6:.2f} us, IQR {self.iqr * 1e6:.2f} us, " \
-               f"{len(self.raw_times)} runs of {self.number_per_run}>"
+        return (
+            f"<Measurement of {self.label or 'statement'}: median {self.median * 1e6:.2f} us, IQR {self.iqr * 1e6:.2f} us, "
+            f"{len(self.raw_times)} runs of {self.number_per_run}>"
+        )
 
 
 class Timer:
     """Times a statement as timeit.Timer does, on `num_threads` threads."""
 
-    def __init__(self, stmt: str = "pass", setup: str = "pass", global_setup: str = "", timer: Any = timeit.default_timer,
-                 globals: dict[str, Any] | None = None, label: str | None = None, sub_label: str | None = None,
-                 description: str | None = None, env: str | None = None, num_threads: int = 1, language: Any = "python"):
+    def __init__(
+        self,
+        stmt: str = "pass",
+        setup: str = "pass",
+        global_setup: str = "",
+        timer: Any = timeit.default_timer,
+        globals: dict[str, Any] | None = None,
+        label: str | None = None,
+        sub_label: str | None = None,
+        description: str | None = None,
+        env: str | None = None,
+        num_threads: int = 1,
+        language: Any = "python",
+    ):
         if str(language).lower() not in ("python", "py", "language.python"):
-            raise NotImplementedError("torch.utils.benchmark.Timer is not implemented in flambeau for C++ statements: use Python ones")
+            raise NotImplementedError(
+                "torch.utils.benchmark.Timer is not implemented in flambeau for C++ statements: use Python ones"
+            )
         self.timer = timeit.Timer(stmt, setup, timer, {"torch": torch, **(globals or {})})
         self.label, self.num_threads = label or stmt, num_threads
 

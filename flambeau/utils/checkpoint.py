@@ -19,15 +19,35 @@ from flambeau.core import absent as _absent
 from flambeau.core import node as graph
 from flambeau.core.tensor import tensor_from
 
-__all__ = ["CheckpointError", "CheckpointFunction", "CheckpointPolicy", "DefaultDeviceType", "GraphExecGroup",
-           "SelectiveCheckpointContext", "check_backward_validity", "checkpoint", "checkpoint_sequential",
-           "create_selective_checkpoint_contexts", "detach_variable", "get_device_states", "noop_context_fn",
-           "set_checkpoint_debug_enabled", "set_checkpoint_early_stop", "set_device_states"]
+__all__ = [
+    "CheckpointError",
+    "CheckpointFunction",
+    "CheckpointPolicy",
+    "DefaultDeviceType",
+    "GraphExecGroup",
+    "SelectiveCheckpointContext",
+    "check_backward_validity",
+    "checkpoint",
+    "checkpoint_sequential",
+    "create_selective_checkpoint_contexts",
+    "detach_variable",
+    "get_device_states",
+    "noop_context_fn",
+    "set_checkpoint_debug_enabled",
+    "set_checkpoint_early_stop",
+    "set_device_states",
+]
 
-_SELECTIVE = "selective checkpointing needs a dispatcher, which flambeau doesn't have; checkpoint smaller stretches instead"
-create_selective_checkpoint_contexts = _absent.function("utils.checkpoint.create_selective_checkpoint_contexts", _SELECTIVE)
+_SELECTIVE = (
+    "selective checkpointing needs a dispatcher, which flambeau doesn't have; checkpoint smaller stretches instead"
+)
+create_selective_checkpoint_contexts = _absent.function(
+    "utils.checkpoint.create_selective_checkpoint_contexts", _SELECTIVE
+)
 SelectiveCheckpointContext = _absent.kind("utils.checkpoint.SelectiveCheckpointContext", _SELECTIVE)
-GraphExecGroup = _absent.kind("utils.checkpoint.GraphExecGroup", "it serves pipelines over several devices; flambeau has one")
+GraphExecGroup = _absent.kind(
+    "utils.checkpoint.GraphExecGroup", "it serves pipelines over several devices; flambeau has one"
+)
 SAC_IGNORED_OPS: set[Any] = set()
 
 
@@ -115,8 +135,12 @@ class _Conditions:
 
     def __init__(self, preserve_rng_state: bool):
         self.rng = torch.get_rng_state() if preserve_rng_state else None
-        self.autocast = {"device_type": "cpu", "enabled": torch.is_autocast_enabled("cpu"), "dtype": torch.get_autocast_dtype("cpu"),
-                         "cache_enabled": torch.is_autocast_cache_enabled()}
+        self.autocast = {
+            "device_type": "cpu",
+            "enabled": torch.is_autocast_enabled("cpu"),
+            "dtype": torch.get_autocast_dtype("cpu"),
+            "cache_enabled": torch.is_autocast_cache_enabled(),
+        }
 
     @contextlib.contextmanager
     def restored(self) -> Iterator[None]:
@@ -148,9 +172,11 @@ class CheckpointFunction(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Any) -> Any:
         run = graph.running.run
         if run is not None and run.needed is not None:
-            raise RuntimeError("When use_reentrant=True, torch.utils.checkpoint is incompatible with .grad() or passing an `inputs` "
-                               "parameter to .backward(). To resolve this error, you can either set use_reentrant=False, or call "
-                               ".backward() without passing the `inputs` argument.")
+            raise RuntimeError(
+                "When use_reentrant=True, torch.utils.checkpoint is incompatible with .grad() or passing an `inputs` "
+                "parameter to .backward(). To resolve this error, you can either set use_reentrant=False, or call "
+                ".backward() without passing the `inputs` argument."
+            )
         inputs = list(ctx.inputs)
         for place, tensor in zip(ctx.places, ctx.saved_tensors):
             inputs[place] = tensor
@@ -218,22 +244,35 @@ class _Frame:
             if self.early_stop and count == total:
                 raise _Stop
             return tensor.detach()
-        with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor), torch.enable_grad(), contextlib.suppress(_Stop):
+
+        with (
+            torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor),
+            torch.enable_grad(),
+            contextlib.suppress(_Stop),
+        ):
             self.again()
         if count != total:
-            raise CheckpointError("torch.utils.checkpoint: A different number of tensors was saved during the original forward and "
-                                  f"recomputation.\nNumber of tensors saved during forward: {total}\n"
-                                  f"Number of tensors saved during recomputation: {count}.{_TIP}")
+            raise CheckpointError(
+                "torch.utils.checkpoint: A different number of tensors was saved during the original forward and "
+                f"recomputation.\nNumber of tensors saved during forward: {total}\n"
+                f"Number of tensors saved during recomputation: {count}.{_TIP}"
+            )
         differing = [i for i in range(total) if self.metadata[i] != found[i]]
         if differing:
-            lines = "".join(f"tensor at position {i}:\nsaved metadata: {self.metadata[i]}\nrecomputed metadata: {found[i]}\n"
-                            for i in differing)
-            raise CheckpointError("torch.utils.checkpoint: Recomputed values for the following tensors have different metadata than "
-                                  f"during the forward pass.\n{lines}.{_TIP}")
+            lines = "".join(
+                f"tensor at position {i}:\nsaved metadata: {self.metadata[i]}\nrecomputed metadata: {found[i]}\n"
+                for i in differing
+            )
+            raise CheckpointError(
+                "torch.utils.checkpoint: Recomputed values for the following tensors have different metadata than "
+                f"during the forward pass.\n{lines}.{_TIP}"
+            )
 
 
-_TIP = ("\n\nTip: the function has to save the same tensors both times; look for state that the first run changed (counters, caches, "
-        "modules in train mode) and for random numbers while preserve_rng_state=False.")
+_TIP = (
+    "\n\nTip: the function has to save the same tensors both times; look for state that the first run changed (counters, caches, "
+    "modules in train mode) and for random numbers while preserve_rng_state=False."
+)
 
 
 def _metadata(tensor: Any) -> dict[str, Any]:
@@ -243,8 +282,15 @@ def _metadata(tensor: Any) -> dict[str, Any]:
 _CHECKS: dict[str, Callable[[Any], Any] | None] = {"default": _metadata, "none": None}
 
 
-def _checkpoint_without_reentry(function: Callable[..., Any], preserve_rng_state: bool, context_fn: Callable[[], Any],
-                                determinism_check: str, early_stop: bool, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _checkpoint_without_reentry(
+    function: Callable[..., Any],
+    preserve_rng_state: bool,
+    context_fn: Callable[[], Any],
+    determinism_check: str,
+    early_stop: bool,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+) -> Any:
     if determinism_check not in _CHECKS:
         raise ValueError(f"determinism_check should be one of {list(_CHECKS)} but got {determinism_check}")
     first, second = context_fn()
@@ -253,6 +299,7 @@ def _checkpoint_without_reentry(function: Callable[..., Any], preserve_rng_state
     def again() -> None:
         with conditions.restored(), second:
             function(*args, **kwargs)
+
     if not torch.is_grad_enabled():
         with first:
             return function(*args, **kwargs)
@@ -263,14 +310,23 @@ def _checkpoint_without_reentry(function: Callable[..., Any], preserve_rng_state
 
 # ---------------------------------------------------------------- the public functions
 
-_UNSAID = ("the use_reentrant parameter should be passed explicitly. {when}use_reentrant=False is recommended, but if you need to "
-           "preserve the current default behavior, you can pass use_reentrant=True. Refer to docs for more details on the differences "
-           "between the two variants.")
+_UNSAID = (
+    "the use_reentrant parameter should be passed explicitly. {when}use_reentrant=False is recommended, but if you need to "
+    "preserve the current default behavior, you can pass use_reentrant=True. Refer to docs for more details on the differences "
+    "between the two variants."
+)
 
 
-def checkpoint(function: Callable[..., Any], *args: Any, use_reentrant: bool | None = None,
-               context_fn: Callable[[], Any] = noop_context_fn, determinism_check: str = "default", debug: bool = False,
-               early_stop: bool = True, **kwargs: Any) -> Any:
+def checkpoint(
+    function: Callable[..., Any],
+    *args: Any,
+    use_reentrant: bool | None = None,
+    context_fn: Callable[[], Any] = noop_context_fn,
+    determinism_check: str = "default",
+    debug: bool = False,
+    early_stop: bool = True,
+    **kwargs: Any,
+) -> Any:
     """function(*args), of which backward keeps the arguments only and computes the rest again.
 
     use_reentrant: which of the two ways (give it; None warns and means True). preserve_rng_state (keyword, default True): random
@@ -278,8 +334,13 @@ def checkpoint(function: Callable[..., Any], *args: Any, use_reentrant: bool | N
     keyword arguments with use_reentrant=True, CheckpointError if the second run saves other tensors than the first.
     """
     if use_reentrant is None:
-        warnings.warn("torch.utils.checkpoint: " + _UNSAID.format(when="Starting in PyTorch 2.9, calling checkpoint without "
-                                                                  "use_reentrant will raise an exception. "), stacklevel=2)
+        warnings.warn(
+            "torch.utils.checkpoint: "
+            + _UNSAID.format(
+                when="Starting in PyTorch 2.9, calling checkpoint without use_reentrant will raise an exception. "
+            ),
+            stacklevel=2,
+        )
         use_reentrant = True
     preserve = kwargs.pop("preserve_rng_state", True)
     if use_reentrant:
@@ -288,15 +349,21 @@ def checkpoint(function: Callable[..., Any], *args: Any, use_reentrant: bool | N
         if context_fn is not noop_context_fn or debug is not False:
             raise ValueError("Passing `context_fn` or `debug` is only supported when use_reentrant=False.")
         return CheckpointFunction.apply(function, preserve, *args)
-    return _checkpoint_without_reentry(function, preserve, context_fn, determinism_check, early_stop and bool(_state["early_stop"]),
-                                       args, kwargs)
+    return _checkpoint_without_reentry(
+        function, preserve, context_fn, determinism_check, early_stop and bool(_state["early_stop"]), args, kwargs
+    )
 
 
-def checkpoint_sequential(functions: Any, segments: int, input: Any, use_reentrant: bool | None = None, **kwargs: Any) -> Any:
+def checkpoint_sequential(
+    functions: Any, segments: int, input: Any, use_reentrant: bool | None = None, **kwargs: Any
+) -> Any:
     """A Sequential (or list of functions) run as `segments` checkpointed stretches, but for the last, which is kept."""
     if use_reentrant is None:
-        warnings.warn("torch.utils.checkpoint.checkpoint_sequential: " + _UNSAID.format(
-            when="In version 2.9 we will raise an exception if use_reentrant is not passed. "), stacklevel=2)
+        warnings.warn(
+            "torch.utils.checkpoint.checkpoint_sequential: "
+            + _UNSAID.format(when="In version 2.9 we will raise an exception if use_reentrant is not passed. "),
+            stacklevel=2,
+        )
         use_reentrant = True
     preserve = kwargs.pop("preserve_rng_state", True)
     if kwargs:
@@ -308,7 +375,9 @@ def checkpoint_sequential(functions: Any, segments: int, input: Any, use_reentra
             for step in steps[start:end]:
                 value = step(value)
             return value
+
         return run
+
     size, end = len(steps) // segments, 0
     for start in range(0, size * (segments - 1), size or 1):
         end = start + size

@@ -11,10 +11,18 @@ import flambeau as torch
 def get_pretty_env_info() -> str:
     """Versions, system and processor as text."""
     import numpy
-    return "\n".join([
-        f"flambeau version: {torch.__version__}", "Is CUDA available: False", f"OS: {platform.platform()}",
-        f"Python version: {sys.version.splitlines()[0]}", f"CPU: {platform.processor() or platform.machine()} "
-        f"({torch.backends.cpu.get_cpu_capability()})", f"Threads: {torch.get_num_threads()}", f"numpy: {numpy.__version__}"])
+
+    return "\n".join(
+        [
+            f"flambeau version: {torch.__version__}",
+            "Is CUDA available: False",
+            f"OS: {platform.platform()}",
+            f"Python version: {sys.version.splitlines()[0]}",
+            f"CPU: {platform.processor() or platform.machine()} ({torch.backends.cpu.get_cpu_capability()})",
+            f"Threads: {torch.get_num_threads()}",
+            f"numpy: {numpy.__version__}",
+        ]
+    )
 
 
 def main() -> None:

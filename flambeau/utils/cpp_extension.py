@@ -2,9 +2,14 @@
 
 from flambeau.core import absent as _absent
 
-globals().update(_absent.all_of(
-    "utils.cpp_extension.", "flambeau has no C++ below it; declare the operator in Python (docs/add_an_operator.md)",
-    "load load_inline include_paths verify_ninja_availability CppExtension CUDAExtension SyclExtension", "BuildExtension"))
+globals().update(
+    _absent.all_of(
+        "utils.cpp_extension.",
+        "flambeau has no C++ below it; declare the operator in Python (docs/add_an_operator.md)",
+        "load load_inline include_paths verify_ninja_availability CppExtension CUDAExtension SyclExtension",
+        "BuildExtension",
+    )
+)
 CUDA_HOME = None
 ROCM_HOME = None
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from kernel_runner import Guarded, guarded, run
 
+from flambeau.codegen import gemm
 from flambeau.codegen.gemm import Matrix, gemm_phases
 
 TYPES = {
@@ -292,3 +293,14 @@ def test_nan_and_infinity_pass_through_relu():
     run(phases, scratch, [c, guarded(a), guarded(np.ones((2, 2), np.float32))])
     got = c.array.reshape(3, 2)
     assert np.isnan(got[0]).all() and np.isposinf(got[1]).all() and (got[2] == 0).all()
+
+
+@pytest.mark.parametrize(
+    ("m", "n", "k", "batch"),
+    [(900, 40, 60, (1, 1)), (30, 1000, 50, (1, 1)), (40, 50, 700, (1, 1)), (20, 30, 90, (3, 5))],
+)
+def test_large_products_are_done_in_parts(m, n, k, batch, monkeypatch):
+    monkeypatch.setattr(gemm, "PACK_BYTES", 20 << 10)
+    monkeypatch.setattr(gemm, "IN_PLACE_BYTES", 0)
+    check(m, n, k, "float64", batch=batch, a_order="m", b_order="k")
+    check(m, n, k, "float32", batch=batch, bias="c", alpha=0.5, beta=2.0)

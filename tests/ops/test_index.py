@@ -1,4 +1,5 @@
-"""index, index_put and the operators that read or write whole slices: values against NumPy, gradients numerically, errors."""
+"""index, index_put and the operators that read or write whole slices: values against NumPy, gradients numerically,
+errors."""
 
 from __future__ import annotations
 
@@ -120,3 +121,9 @@ def test_gradients_of_slices(call):
     inputs = (leaf(3, 4), torch.from_numpy(np.linspace(-1, 1, 12).reshape(3, 4)).requires_grad_(True))
     used = (lambda x, y: call(x, y) + 0 * y.sum())
     assert gradcheck(used, inputs)
+
+
+def test_half_precision_sums_round_once():
+    x = torch.ones(1, 4, dtype=torch.bfloat16)
+    found = x.index_add(0, torch.zeros(512, dtype=torch.int64), torch.full((512, 4), 2**-9, dtype=torch.bfloat16))
+    assert found.float().tolist() == [[2.0] * 4]

@@ -1,4 +1,5 @@
-"""Order, selection, search and distinct values: against NumPy, for every dtype and for rows that take each way through the kernels."""
+"""Order, selection, search and distinct values: against NumPy, for every dtype and for rows that take each way
+through the kernels."""
 
 from __future__ import annotations
 

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import flambeau
+from flambeau.core import overrides
 from flambeau.core.tensor import Tensor
 from flambeau.nn import functional as F
 
@@ -228,3 +229,6 @@ def gru_cell(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih=None, b
 def lstm_cell(input: Tensor, hx: Any, w_ih: Tensor, w_hh: Tensor, b_ih=None, b_hh=None) -> tuple[Tensor, Tensor]:
     """One step of a long short-term memory; hx and the result are (hidden, cell)."""
     return _cell("LSTM", input, tuple(hx), w_ih, w_hh, b_ih, b_hh)
+
+
+overrides.ask_everywhere(globals(), only=("gru", "gru_cell", "lstm", "lstm_cell", "rnn_relu", "rnn_relu_cell", "rnn_tanh", "rnn_tanh_cell"))

@@ -1,0 +1,97 @@
+"""Orthogonal polynomials of torch.special: Chebyshev's four kinds (and shifted), Hermite's two, Laguerre's, Legendre's.
+
+Each is its three-term recurrence, run over all elements up to the highest degree asked for, in double precision with NumPy;
+Chebyshev's polynomials of high degree are trigonometric inside the interval. Not differentiable, as in PyTorch.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable
+
+import numpy as np
+
+from flambeau.base.dtype import get_default_dtype, result_dtype
+from flambeau.core.create import copy_array
+from flambeau.core.declare import operator
+from flambeau.core.tensor import Tensor
+from flambeau.ops.linalg_decompositions import values_of
+
+# ruff: noqa: F821 - Operand in annotations is read by core.declare
+
+Step = Callable[[np.ndarray, np.ndarray, np.ndarray, int], np.ndarray]
+
+
+def _recurrence(x: np.ndarray, n: np.ndarray, first: np.ndarray, step: Step) -> np.ndarray:
+    """p(n) from p(0) = 1, p(1) = first and p(k + 1) = step(x, p(k), p(k - 1), k); 0 for a negative n."""
+    before, now = np.ones_like(x), first
+    made = np.where(n == 0, before, now)
+    for k in range(1, int(n.max(initial=0))):
+        before, now = now, step(x, now, before, k)
+        made = np.where(n == k + 1, now, made)
+    return np.where(n < 0, 0.0, made)
+
+
+def _chebyshev(x: np.ndarray, n: np.ndarray, first: np.ndarray, closed: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> np.ndarray:
+    """A kind of Chebyshev's: `closed(angle, n)` for degrees above 8 inside (-1, 1)."""
+    high = (n > 8) & (np.abs(x) < 1)
+    low = _recurrence(x, np.where(high, 0, n), first, lambda x, p, q, k: 2 * x * p - q)
+    angle = np.arccos(np.where(high, x, 0))
+    return np.where(high, closed(angle, np.where(high, n, 0)), low)
+
+
+def _t(x: np.ndarray, n: np.ndarray) -> np.ndarray:
+    return _chebyshev(x, n, x, lambda a, n: np.cos(n * a))
+
+
+def _u(x: np.ndarray, n: np.ndarray) -> np.ndarray:
+    return _chebyshev(x, n, 2 * x, lambda a, n: np.sin((n + 1) * a) / np.sin(a))
+
+
+def _v(x: np.ndarray, n: np.ndarray) -> np.ndarray:
+    return _chebyshev(x, n, 2 * x - 1, lambda a, n: np.cos((n + 0.5) * a) / np.cos(a / 2))
+
+
+def _w(x: np.ndarray, n: np.ndarray) -> np.ndarray:
+    return _chebyshev(x, n, 2 * x + 1, lambda a, n: np.sin((n + 0.5) * a) / np.sin(a / 2))
+
+
+def _evaluated(body: Callable[[np.ndarray, np.ndarray], np.ndarray], input: Any, n: Any) -> Tensor:
+    """The values of a polynomial at broadcast arguments and degrees (truncated to integers), in their common floating dtype."""
+    dtype = result_dtype(*[x if isinstance(x, Tensor) else x for x in (input, n)])
+    dtype = dtype if dtype.is_floating_point else get_default_dtype()
+    x, degree = [np.asarray(values_of(a) if isinstance(a, Tensor) else a, np.float64) for a in (input, n)]
+    x, degree = np.broadcast_arrays(x, degree)
+    with np.errstate(all="ignore"):
+        return copy_array(np.asarray(body(x, np.trunc(degree)))).to(dtype)
+
+
+def _declare(name: str, body: Callable[[np.ndarray, np.ndarray], np.ndarray], words: str) -> Callable:
+    def implementation(input: Operand, n: Operand):
+        return _evaluated(body, input, n)
+    implementation.__doc__ = f"{words} of degree n at input, with broadcasting; 0 for a negative degree. Not differentiable."
+    implementation.__annotations__ = {"input": "Operand", "n": "Operand"}
+    return operator(method=False, function=False, out=True, name=f"special_{name}")(implementation)
+
+
+chebyshev_polynomial_t = _declare("chebyshev_polynomial_t", _t, "Chebyshev's polynomial of the first kind")
+chebyshev_polynomial_u = _declare("chebyshev_polynomial_u", _u, "Chebyshev's polynomial of the second kind")
+chebyshev_polynomial_v = _declare("chebyshev_polynomial_v", _v, "Chebyshev's polynomial of the third kind")
+chebyshev_polynomial_w = _declare("chebyshev_polynomial_w", _w, "Chebyshev's polynomial of the fourth kind")
+shifted_chebyshev_polynomial_t = _declare(
+    "shifted_chebyshev_polynomial_t", lambda x, n: _t(2 * x - 1, n), "Chebyshev's polynomial of the first kind on [0, 1]")
+shifted_chebyshev_polynomial_u = _declare(
+    "shifted_chebyshev_polynomial_u", lambda x, n: _u(2 * x - 1, n), "Chebyshev's polynomial of the second kind on [0, 1]")
+shifted_chebyshev_polynomial_v = _declare(
+    "shifted_chebyshev_polynomial_v", lambda x, n: _v(2 * x - 1, n), "Chebyshev's polynomial of the third kind on [0, 1]")
+shifted_chebyshev_polynomial_w = _declare(
+    "shifted_chebyshev_polynomial_w", lambda x, n: _w(2 * x - 1, n), "Chebyshev's polynomial of the fourth kind on [0, 1]")
+hermite_polynomial_h = _declare(
+    "hermite_polynomial_h", lambda x, n: _recurrence(x, n, 2 * x, lambda x, p, q, k: 2 * x * p - 2 * k * q), "Hermite's polynomial")
+hermite_polynomial_he = _declare(
+    "hermite_polynomial_he", lambda x, n: _recurrence(x, n, x, lambda x, p, q, k: x * p - k * q), "Hermite's probabilistic polynomial")
+laguerre_polynomial_l = _declare(
+    "laguerre_polynomial_l",
+    lambda x, n: _recurrence(x, n, 1 - x, lambda x, p, q, k: ((2 * k + 1 - x) * p - k * q) / (k + 1)), "Laguerre's polynomial")
+legendre_polynomial_p = _declare(
+    "legendre_polynomial_p",
+    lambda x, n: _recurrence(x, n, x, lambda x, p, q, k: ((2 * k + 1) * x * p - k * q) / (k + 1)), "Legendre's polynomial")

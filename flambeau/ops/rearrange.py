@@ -1,0 +1,262 @@
+"""One tensor's elements in another order or number: flip, roll, repeat, tile, repeat_interleave, rot90.
+
+Each is a handful of strided moves in one launch. Stands on codegen.move and core.declare.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from flambeau.base import geometry
+from flambeau.base.layout import Layout, register_cache
+from flambeau.base.layout import contiguous_format as _C_ORDER
+from flambeau.codegen.move import Buffer, Move
+from flambeau.core.create import array_of, from_array
+from flambeau.core.declare import composite, operator
+from flambeau.core.derive import NAMESPACE
+from flambeau.core.tensor import Tensor, tensor_from, wrap_dim
+from flambeau.ops.copy import contiguous
+from flambeau.ops.gathering import make_plan
+
+_plans: dict[Any, Callable] = register_cache({})
+
+
+# ---------------------------------------------------------------- one tensor rearranged
+
+
+def _moved(
+    kind: str, input: Tensor, arguments: tuple, describe: Callable[[Layout], tuple[Layout, list[Move]]]
+) -> Tensor:
+    """Run the moves that describe(layout) gives, keeping the plan by (kind, layout, arguments)."""
+    key = (kind, input._layout, arguments)
+    launch = _plans.get(key)
+    if launch is None:
+        out, moves = describe(input._layout)
+        launch = _plans[key] = make_plan(moves, [out], [input._layout])
+    return launch(None, input)
+
+
+def _like(layout: Layout) -> Layout:
+    return Layout.of(
+        layout.shape, geometry.preserved_strides(layout.shape, layout.strides), layout.dtype, layout.device
+    )
+
+
+@operator(name="flip")
+def _flip(input: Tensor, dims: tuple[int, ...]) -> Tensor:
+    """`input` with the order along `dims` reversed; a copy."""
+    def describe(layout: Layout) -> tuple[Layout, list[Move]]:
+        given = (dims,) if isinstance(dims, int) else dims
+        chosen = [wrap_dim(d, layout.ndim) for d in given]
+        for d in chosen:
+            if chosen.count(d) > 1:
+                raise RuntimeError(f"dim {d} appears multiple times in the list of dims")
+        out = _like(layout)
+        if not layout.ndim:
+            chosen = []
+        strides = tuple(-s if d in chosen else s for d, s in enumerate(layout.strides))
+        offset = sum((layout.shape[d] - 1) * layout.strides[d] for d in chosen)
+        return out, [Move(layout.dtype, layout.shape, Buffer(1, offset, strides), Buffer(0, 0, out.strides))]
+    return _moved("flip", input, tuple(dims) if not isinstance(dims, int) else dims, describe)
+
+
+@_flip.vjp
+def _(g, dims):
+    return (_flip(g, dims),)
+
+
+def _method_with_sizes(name: str, argument: str, function: Callable) -> None:
+    """x.name(1, 2) for x.name((1, 2))."""
+    def method(self: Tensor, *given: Any, **keywords: Any) -> Tensor:
+        if argument in keywords:
+            given = (keywords[argument],)
+        return function(self, tuple(given[0]) if len(given) == 1 and isinstance(given[0], (tuple, list)) else given)
+    method.__name__ = method.__qualname__ = name
+    method.__doc__ = function.__doc__
+    setattr(Tensor, name, method)
+
+
+_method_with_sizes("flip", "dims", _flip)
+
+
+@composite()
+def fliplr(input: Tensor) -> Tensor:
+    """`input` with its second dimension reversed."""
+    if input._layout.ndim < 2:
+        raise RuntimeError("Input must be >= 2-d.")
+    return _flip(input, (1,))
+
+
+@composite()
+def flipud(input: Tensor) -> Tensor:
+    """`input` with its first dimension reversed."""
+    if input._layout.ndim < 1:
+        raise RuntimeError("Input must be >= 1-d.")
+    return _flip(input, (0,))
+
+
+@operator()
+def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
+    """`input` moved by `shifts` along `dims`, what falls out coming in again; without dims the flattened tensor is
+    moved."""
+    steps = (shifts,) if isinstance(shifts, int) else tuple(shifts)
+    along = () if dims is None else (dims,) if isinstance(dims, int) else tuple(dims)
+    if not steps:
+        raise RuntimeError("`shifts` required")
+    if not along:
+        if len(steps) > 1:
+            raise RuntimeError(f"shifts and dimensions must align. shifts: {len(steps)}, dims:0")
+        whole = contiguous(tensor_from(input._storage, input._offset, input._layout))
+        layout = whole._layout
+        flat = tensor_from(
+            whole._storage, whole._offset, Layout.contiguous((layout.numel,), layout.dtype, layout.device)
+        )
+        made = _rolled(flat, steps, (0,))
+        return tensor_from(made._storage, 0, layout)
+    if len(steps) != len(along):
+        raise RuntimeError(f"shifts and dimensions must align. shifts: {len(steps)}, dims:{len(along)}")
+    return _rolled(input, steps, along)
+
+
+def _rolled(input: Tensor, steps: tuple[int, ...], along: tuple[int, ...]) -> Tensor:
+    def describe(layout: Layout) -> tuple[Layout, list[Move]]:
+        out = Layout.contiguous(layout.shape, layout.dtype, layout.device)
+        shift = [0] * layout.ndim
+        for d, s in zip(along, steps):
+            shift[wrap_dim(d, layout.ndim)] += s
+        pieces: list[tuple[tuple[int, ...], int, int]] = [((), 0, 0)]
+        for d, n in enumerate(layout.shape):
+            k = shift[d] % n if n else 0
+            parts = [(n - k, 0, k), (k, n - k, 0)] if k else [(n, 0, 0)]
+            pieces = [((*sizes, size), a + start * layout.strides[d], b + to * out.strides[d])
+                      for sizes, a, b in pieces for size, start, to in parts]
+        return out, [
+            Move(layout.dtype, sizes, Buffer(1, a, layout.strides), Buffer(0, b, out.strides)) for sizes, a, b in pieces
+        ]
+
+    return _moved("roll", input, (steps, along), describe)
+
+
+@roll.vjp
+def _(g, shifts, dims):
+    return (g.roll(-shifts if isinstance(shifts, int) else tuple(-s for s in shifts), dims),)
+
+
+@operator(name="repeat", function=False, method=False)
+def _repeat(input: Tensor, repeats: tuple[int, ...]) -> Tensor:
+    """`input` repeated along each dimension (new ones in front)."""
+    def describe(layout: Layout) -> tuple[Layout, list[Move]]:
+        new = len(repeats) - layout.ndim
+        if new < 0:
+            raise RuntimeError(
+                "Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor"
+            )
+        if any(r < 0 for r in repeats):
+            raise RuntimeError(f"Trying to create tensor with negative dimension {min(repeats)}: {list(repeats)}")
+        shape = (*[1] * new, *layout.shape)
+        strides = (*[0] * new, *layout.strides)
+        out = Layout.contiguous(tuple(n * r for n, r in zip(shape, repeats)), layout.dtype, layout.device)
+        sizes = tuple(x for n, r in zip(shape, repeats) for x in (r, n))
+        source = tuple(x for s in strides for x in (0, s))
+        target = tuple(x for n, s in zip(shape, out.strides) for x in (n * s, s))
+        return out, [Move(layout.dtype, sizes, Buffer(1, 0, source), Buffer(0, 0, target))]
+    return _moved("repeat", input, repeats, describe)
+
+
+@_repeat.vjp
+def _(g, repeats, layouts):
+    shape = layouts[0].shape
+    new = len(repeats) - len(shape)
+    if 0 in repeats or 0 in shape:
+        return (NAMESPACE["zeros"](shape, dtype=g._layout.dtype),)
+    whole = (*[1] * new, *shape)
+    sizes = [x for n, r in zip(whole, repeats) for x in (r, n)]
+    dims = tuple(2 * d for d in range(len(repeats)) if repeats[d] != 1 or d < new)
+    g = g.reshape(sizes)
+    return ((g.sum(dims) if dims else g).reshape(shape),)
+
+
+def repeat(self: Tensor, *repeats: Any) -> Tensor:
+    """This tensor repeated so many times along each dimension; more counts than dimensions put new ones in front."""
+    given = tuple(repeats[0]) if len(repeats) == 1 and isinstance(repeats[0], (tuple, list)) else repeats
+    return _repeat(self, tuple([int(r) for r in given]))
+
+
+Tensor.repeat = repeat  # type: ignore[attr-defined]
+
+
+@composite(name="tile")
+def _tile(input: Tensor, dims: Any) -> Tensor:
+    """`input` repeated along each of its last dimensions."""
+    given = (dims,) if isinstance(dims, int) else tuple(dims)
+    return _repeat(input, (*[1] * (input._layout.ndim - len(given)), *given))
+
+
+_method_with_sizes("tile", "dims", _tile)
+
+
+@composite()
+def repeat_interleave(
+    input: Tensor, repeats: Any = None, dim: int | None = None, *, output_size: int | None = None
+) -> Tensor:
+    """Each element (slice along `dim`) repeated `repeats` times (a number, or a count for each); without dim:
+    flattened.
+
+    repeat_interleave(repeats) gives the positions that these counts name.
+    """
+    if repeats is None:
+        counts = input
+        if counts._layout.ndim != 1:
+            raise RuntimeError("repeat_interleave only accept 1D vector as repeat")
+        return _counted(counts)
+    if dim is None:
+        input, dim = input.reshape(-1), 0
+    at = wrap_dim(dim, input._layout.ndim)
+    n = input._layout.shape[at] if input._layout.ndim else 1
+    if isinstance(repeats, (tuple, list)):
+        repeats = NAMESPACE["tensor"](repeats)
+    if isinstance(repeats, Tensor) and repeats._layout.numel == 1:
+        repeats = int(repeats.item())
+    if not isinstance(repeats, Tensor):
+        if repeats < 0:
+            raise RuntimeError("Repeats must be non-negative")
+        lead, tail = input._layout.shape[:at], input._layout.shape[at + 1:]
+        whole = input.unsqueeze(at + 1).expand(*lead, n, repeats, *tail)
+        return whole.clone(memory_format=_C_ORDER).reshape((*lead, n * repeats, *tail))
+    if repeats._layout.ndim > 1:
+        raise RuntimeError("repeats must be 0-dim or 1-dim tensor")
+    if repeats._layout.numel != n:
+        raise RuntimeError("repeats must have the same size as input along dim, but got repeats.size(0) = "
+                           f"{repeats._layout.numel} and input.size({at}) = {n}")
+    return input.index_select(at, _counted(repeats))
+
+
+def _counted(counts: Tensor) -> Tensor:
+    """Position i, counts[i] times."""
+    if counts._layout.dtype.name not in ("int64", "int32"):
+        raise RuntimeError("repeats has to be Long or Int tensor")
+    values = array_of(counts)
+    if (values < 0).any():
+        raise RuntimeError("repeats can not be negative")
+    return from_array(np.repeat(np.arange(len(values), dtype=values.dtype), values)).to(counts._layout.dtype)
+
+
+@composite()
+def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
+    """`input` turned by 90 degrees k times in the plane of two dimensions."""
+    if len(dims) != 2:
+        raise RuntimeError(f"expected total rotation dims == 2, but got dims = {len(dims)}")
+    if input._layout.ndim < 2:
+        raise RuntimeError(f"expected total dims >= 2, but got total dims = {input._layout.ndim}")
+    a, b = (wrap_dim(d, input._layout.ndim) for d in dims)
+    if a == b:
+        raise RuntimeError(f"expected rotation dims to be different, but got dim0 = {dims[0]} and dim1 = {dims[1]}")
+    turns = k % 4
+    if turns == 0:
+        return input.clone(memory_format=_C_ORDER)
+    if turns == 2:
+        return _flip(input, (a, b))
+    return _flip(input, (b,)).transpose(a, b) if turns == 1 else _flip(input, (a,)).transpose(a, b)

@@ -1,0 +1,482 @@
+"""Whole slices and flat positions: index_select, index_add, index_copy, index_fill, index_reduce, take, put, take_along_dim.
+
+Stands on ops.gathering; `filling` and `reduce_into` also serve ops.scatter, ops.pad and ops.embedding.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+from flambeau.base import geometry
+from flambeau.base.dtype import bfloat16, bool_, float16, float32, iinfo, int32, int64
+from flambeau.base.layout import Layout
+from flambeau.codegen.move import Buffer, Index, Move
+from flambeau.core.create import make_tensor
+from flambeau.core.declare import composite, operator
+from flambeau.core.derive import NAMESPACE
+from flambeau.core.tensor import Tensor, tensor_from, wrap_dim
+from flambeau.ops.copy import clone_raw, contiguous, copy_raw
+from flambeau.ops.gathering import INDEX_TYPES, KernelCheck, first_bad, make_plan, plans, rows, zeros_for
+from flambeau.ops.mutating import mutating
+
+# ---------------------------------------------------------------- slices along one dimension
+
+
+def _vector(name: str, index: Tensor, dtypes: Sequence = (int64, int32)) -> None:
+    if index._layout.ndim > 1:
+        raise IndexError(f"{name}(): Index is supposed to be a vector")
+    if index._layout.dtype not in dtypes:
+        raise RuntimeError(f"{name}(): Expected dtype int32 or int64 for index" if len(dtypes) > 1 else
+                           f"{name}(): Expected dtype int64 for index.")
+
+
+@operator(out=True)
+def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
+    """The slices of `input` along `dim` at the positions `index` (a vector of int64 or int32). IndexError out of
+    range."""
+    key = ("index_select", input._layout, dim, index._layout)
+    launch = plans.get(key)
+    if launch is None:
+        layout = input._layout
+        at = wrap_dim(dim, layout.ndim)
+        _vector("index_select", index)
+        if not layout.ndim:
+            if index._layout.numel != 1:
+                raise RuntimeError("index_select(): Index to scalar can have only 1 value, got "
+                                   f"{index._layout.numel} value(s)")
+            flat = Layout.of((1,), (1,), layout.dtype, layout.device)
+            out = Layout.contiguous((), layout.dtype, layout.device)
+            launch = make_plan([rows(0, flat, index._layout, flat, (1, 0, 2))], [out], [layout, index._layout])
+        else:
+            shape = tuple(index._layout.numel if d == at else n for d, n in enumerate(layout.shape))
+            out = Layout.contiguous(shape, layout.dtype, layout.device)
+            launch = make_plan([rows(at, layout, index._layout, out, (1, 0, 2))], [out], [layout, index._layout])
+        plans[key] = launch
+    try:
+        return launch(None, input, index)
+    except KernelCheck:
+        raise IndexError("index out of range in self") from None
+
+
+@index_select.vjp
+def _(g, dim, index, layouts):
+    zeros = zeros_for(layouts[0], g)
+    return zeros.index_add(dim, index, g) if layouts[0].ndim else g.reshape(())
+
+
+def _write_rows(
+    kind: str, input: Tensor, dim: int, index: Tensor, source: Tensor, combine: str | None, wraps: bool = False
+) -> None:
+    """Write (or combine) slices of `source` into `input`; source may have stride 0 everywhere."""
+    if source._storage is input._storage:
+        source = clone_raw(source)
+    if index._storage is input._storage:
+        index = clone_raw(index)
+    layout = input._layout
+    key = (kind, layout, dim, index._layout, source._layout, combine)
+    launch = plans.get(key)
+    if launch is None:
+        own, other = (layout, source._layout) if layout.ndim else (
+            Layout.of((1,), (1,), layout.dtype, layout.device), Layout.of((1,), (1,), layout.dtype, layout.device))
+        if layout.ndim and not source._layout.ndim:
+            shape = tuple(
+                index._layout.numel if d == wrap_dim(dim, layout.ndim) else n for d, n in enumerate(layout.shape)
+            )
+            other = Layout.of(shape, (0,) * layout.ndim, layout.dtype, layout.device)
+        launch = plans[key] = make_plan(
+            [rows(wrap_dim(dim, own.ndim), own, index._layout, other, (0, 1, 2), True, combine, wraps)],
+            [layout],
+            [source._layout, index._layout],
+        )
+    launch(input, source, index)
+
+
+def _check_source(name: str, input: Tensor, dim: int, index: Tensor, source: Tensor) -> None:
+    mine, theirs = input._layout.shape, source._layout.shape
+    if len(mine) and len(theirs) and (len(mine) != len(theirs) or any(
+            a != b for d, (a, b) in enumerate(zip(mine, theirs)) if d != dim)):
+        raise RuntimeError(
+            f"{name}_(): Source/destination tensor must have same slice shapes. Destination slice shape: "
+            f"{' '.join(str(n) for d, n in enumerate(mine) if d != dim)} at dimension {dim} and source slice shape: "
+            f"{' '.join(str(n) for d, n in enumerate(theirs) if d != dim)} at dimension 0."
+            if name == "index_copy"
+            else f"source tensor shape must match self tensor shape, excluding the specified dimension. Got "
+            f"self.shape = "
+            f"{list(mine)} source.shape = {list(theirs)}"
+        )
+
+
+@mutating()
+def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Any = 1) -> None:
+    """input with alpha * (slices of `source` along `dim`) added at the positions `index` (a vector; repeats add up)."""
+    at = wrap_dim(dim, input._layout.ndim)
+    if index._layout.ndim > 1:
+        raise IndexError(
+            "index_add_(): Index is supposed to be a vector, but got dim: "
+            f"{index._layout.ndim} with type: {index._layout.dtype.scalar_name} and size: {list(index._layout.shape)}"
+        )
+    if index._layout.dtype not in INDEX_TYPES:
+        raise RuntimeError(
+            "index_add_(): Expected dtype int32/int64 for index but got: " + index._layout.dtype.scalar_name
+        )
+    if source._layout.dtype is not input._layout.dtype:
+        raise RuntimeError(f"index_add_(): self ({input._layout.dtype.scalar_name}) and source "
+                           f"({source._layout.dtype.scalar_name}) must have the same scalar type")
+    count = source._layout.shape[at] if source._layout.ndim else 1
+    if index._layout.numel != count:
+        raise RuntimeError(
+            f"index_add_(): Number of indices ({index._layout.numel}) should be equal to source.size(dim): "
+            f"({count}), for dim: {at}"
+        )
+    _check_source("index_add", input, at, index, source)
+    if alpha != 1:
+        source = source * alpha
+    try:
+        if input._layout.dtype in (float16, bfloat16):
+            # summed in float32, so that repeated positions round once
+            wide = tensor_from(input._storage, input._offset, input._layout).to(float32)
+            _write_rows("index_add", wide, at, index, source.detach().to(float32), "add")
+            copy_raw(input, wide)
+        else:
+            _write_rows("index_add", input, at, index, source, "add")
+    except KernelCheck:
+        extent = input._layout.shape[at] if input._layout.ndim else 1
+        raise RuntimeError(
+            f"index {first_bad(index, extent, False)} is out of bounds for dimension {at} with size {extent}"
+        ) from None
+
+
+@index_add.vjp
+def _(g, dim, index, alpha, need, layouts):
+    source = None
+    if need["source"]:
+        source = g.index_select(dim, index)
+        if not layouts[2].ndim:
+            source = source.reshape(())
+        if alpha != 1:
+            source = source * alpha
+    return g, None, source
+
+
+@mutating()
+def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> None:
+    """input with the slices of `source` along `dim` written at the positions `index` (an int64 vector)."""
+    at = wrap_dim(dim, input._layout.ndim)
+    if index._layout.ndim > 1:
+        raise IndexError(f"index_copy_(): Index should have dimension 1 or 0 (got {index._layout.ndim})")
+    if index._layout.dtype is not int64:
+        raise RuntimeError(
+            f"index_copy_(): Expected a long tensor for index, but got {index._layout.dtype.scalar_name}"
+        )
+    if source._layout.dtype is not input._layout.dtype:
+        raise RuntimeError("index_copy_(): self and source expected to have the same dtype, but got (self) "
+                           f"{input._layout.dtype.scalar_name} and (source) {source._layout.dtype.scalar_name}")
+    count = source._layout.shape[at] if source._layout.ndim else 1
+    if index._layout.numel != count:
+        raise IndexError(
+            f"index_copy_(): Number of indices ({index._layout.numel}) should be equal to source.size(dim) ({count})"
+        )
+    _check_source("index_copy", input, at, index, source)
+    try:
+        _write_rows("index_copy", input, at, index, source, None)
+    except KernelCheck:
+        extent = input._layout.shape[at] if input._layout.ndim else 1
+        raise IndexError(
+            f"index_copy_(): index {first_bad(index, extent, False)} is out of bounds for dimension {at} with size "
+            f"{extent}"
+        ) from None
+
+
+@index_copy.vjp
+def _(g, dim, index, need, layouts):
+    source = None
+    if need["source"]:
+        source = g.index_select(dim, index)
+        if not layouts[2].ndim:
+            source = source.reshape(())
+    return g.index_fill(dim, index, 0) if need["input"] else None, None, source
+
+
+@mutating(
+    out=False, keep_order=True, node=lambda arguments: f"IndexFillBackward{int(isinstance(arguments[3], Tensor))}"
+)
+def index_fill(input: Tensor, dim: int, index: Tensor, value: Operand) -> None:  # noqa: F821
+    """input with the slices along `dim` at the positions `index` (an int64 vector) filled with `value`."""
+    at = wrap_dim(dim, input._layout.ndim)
+    if isinstance(value, Tensor):
+        if value._layout.ndim:
+            raise RuntimeError("index_fill_ only supports a 0-dimensional value tensor, but got tensor with "
+                               f"{value._layout.ndim} dimension(s).")
+        value = value.detach().to(input._layout.dtype)
+    else:
+        value = filling(value, input._layout.dtype, input._layout.device)
+    if index._layout.ndim > 1:
+        raise IndexError("Index has to be a vector/scalar")
+    if index._layout.dtype is not int64:
+        raise IndexError("index_fill_(): Expected dtype int64 for index.")
+    try:
+        _write_rows("index_fill", input, at, index, value, None, True)
+    except KernelCheck:
+        extent = input._layout.shape[at] if input._layout.ndim else 1
+        raise IndexError(
+            f"index {first_bad(index, extent, True)} is out of bounds for dimension {at} with size {extent}"
+        ) from None
+
+
+@index_fill.vjp
+def _(g, dim, index, need, value):
+    mine = g.index_fill(dim, index, 0) if need["input"] else None
+    return mine, None, g.index_select(dim, NAMESPACE["unique"](index)).sum() if need["value"] else None
+
+
+_fillings: dict[Any, Tensor] = {}
+
+
+def filling(value: Any, dtype: Any, device: Any) -> Tensor:
+    """A number as a zero-dim tensor of a dtype, not to be written to; RuntimeError in PyTorch's words where it can't
+    be one."""
+    # 0.0 and -0.0 are equal but not the same, so of the zeros only the plain ones are kept
+    kept = value or value.__class__ is int or (value.__class__ is float and math.copysign(1.0, value) > 0)
+    found = _fillings.get((value, value.__class__, dtype)) if kept else None
+    if found is not None:
+        return found
+    if isinstance(value, complex) and not dtype.is_complex:
+        raise RuntimeError(f"value cannot be converted to type {_C_NAMES.get(dtype.name, dtype.name)} without overflow")
+    made = make_tensor(value)
+    made = made if made._layout.dtype is dtype else made.to(dtype)
+    if kept:
+        if len(_fillings) >= 256:
+            _fillings.clear()
+        _fillings[value, value.__class__, dtype] = made
+    return made
+
+
+_C_NAMES = {
+    "float32": "float",
+    "float64": "double",
+    "int64": "int64_t",
+    "int32": "int",
+    "int16": "int16_t",
+    "int8": "int8_t",
+    "uint8": "uint8_t",
+    "float16": "at::Half",
+    "bfloat16": "at::BFloat16",
+}
+_warned: set[str] = set()
+
+
+@mutating(node="IndexReduceBackward0")
+def index_reduce(
+    input: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, *, include_self: bool = True
+) -> None:
+    """Slices of `source` along `dim` reduced (prod, mean, amax, amin) into the positions `index` of input."""
+    if "index_reduce" not in _warned:
+        _warned.add("index_reduce")
+        warnings.warn("index_reduce() is in beta and the API may change at any time.", UserWarning, stacklevel=3)
+    if reduce not in ("prod", "mean", "amax", "amin"):
+        raise RuntimeError(f"index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got {reduce}.")
+    at = wrap_dim(dim, input._layout.ndim)
+    if index._layout.ndim > 1:
+        raise IndexError("index_reduce_(): Index is supposed to be a vector")
+    if source._layout.dtype is not input._layout.dtype:
+        raise RuntimeError("index_reduce_(): self and source must have the same scalar type")
+    _check_source("index_reduce", input, at, index, source)
+    try:
+        reduce_into(reduce, include_self, input, lambda target, other, combine: _write_rows(
+            "index_reduce", target, at, index, other, combine), source)
+    except KernelCheck:
+        raise IndexError("index out of range in self") from None
+
+
+def reduce_into(reduce: str, include_self: bool, input: Tensor, write: Any, source: Tensor) -> None:
+    """A reducing scatter: `write(target, source, combine)` does the moves."""
+    dtype = input._layout.dtype
+    if not include_self:
+        start = {"sum": 0, "mean": 0, "prod": 1}.get(reduce)
+        if start is None:
+            low = reduce == "amax"
+            if dtype.is_floating_point:
+                start = float("-inf") if low else float("inf")
+            elif dtype is bool_:
+                start = not low
+            else:
+                info = iinfo(dtype)
+                start = info.min if low else info.max
+        write(input, filling(start, dtype, input._layout.device), None)
+    write(input, source, {"sum": "add", "mean": "add", "prod": "mul", "amax": "max", "amin": "min"}[reduce])
+    if reduce == "mean":
+        shape = input._layout.shape
+        counts = NAMESPACE["ones" if include_self else "zeros"](shape, dtype=int64)
+        write(counts, filling(1, int64, input._layout.device), "add")
+        counts = counts.clamp(min=1)
+        if dtype.is_floating_point or dtype.is_complex:
+            input.div_(counts.to(dtype))
+        else:
+            input.div_(counts.to(dtype), rounding_mode="floor")
+
+
+@index_reduce.vjp
+def _(g, input, dim, index, source, reduce, include_self, out, need):
+    untouched = g.index_fill(dim, index, 0) if need["input"] and not include_self else None
+    zeros, ones = NAMESPACE["zeros_like"], NAMESPACE["ones_like"]
+    if reduce in ("amax", "amin"):
+        mine = (input == out).to(g._layout.dtype)
+        theirs = (source == out.index_select(dim, index)).to(g._layout.dtype)
+        shared = g / (mine if include_self else zeros(mine)).index_add(dim, index, theirs).clamp(min=1)
+        return mine * shared if include_self else untouched, None, theirs * shared.index_select(dim, index)
+    if reduce == "mean":
+        count = (ones(g) if include_self else zeros(g)).index_add(dim, index, ones(source)).clamp(min=1)
+        return g / count if include_self else untouched, None, (g / count).index_select(dim, index)
+    mine = theirs = None
+    if need["input"]:
+        mine = g * ones(input).index_reduce(dim, index, source, "prod") if include_self else untouched
+    if need["source"]:
+        start = input if include_self else input.index_fill(dim, index, 1)
+        zero = source == 0
+        count = zeros(g).index_add(dim, index, zero.to(g._layout.dtype)).index_select(dim, index)
+        safe = source.masked_fill(zero, 1)
+        others = (g * start.index_reduce(dim, index, safe, "prod")).index_select(dim, index)
+        product = (g * out).index_select(dim, index)
+        theirs = NAMESPACE["where"](zero & (count == 1), others, product / safe)
+    return mine, None, theirs
+
+
+# ---------------------------------------------------------------- flat positions
+
+
+def _flat(layout: Layout) -> tuple[int, ...] | None:
+    return geometry.reshape_strides(layout.shape, layout.strides, (layout.numel,)) if layout.numel else (1,)
+
+
+@operator(out=True)
+def take(input: Tensor, index: Tensor) -> Tensor:
+    """The elements of `input`, seen as one row, at the positions `index` (int64, any shape; negative ones count from
+    the end)."""
+    if index._layout.dtype is not int64:
+        raise RuntimeError(f"take(): Expected a long tensor for index, but got {index._layout.dtype.scalar_name}")
+    if _flat(input._layout) is None:
+        input = contiguous(input.detach())
+    key = ("take", input._layout, index._layout)
+    launch = plans.get(key)
+    if launch is None:
+        layout = input._layout
+        if not layout.numel and index._layout.numel:
+            raise IndexError("take(): tried to take from an empty tensor")
+        out = Layout.of(
+            index._layout.shape,
+            geometry.preserved_strides(index._layout.shape, index._layout.strides),
+            layout.dtype,
+            layout.device,
+        )
+        i = Index(Buffer(2, 0, index._layout.strides), "i64", _flat(layout)[0], layout.numel)
+        launch = plans[key] = make_plan(
+            [Move(layout.dtype, out.shape, Buffer(1, 0, (0,) * out.ndim), Buffer(0, 0, out.strides), (i,))],
+            [out],
+            [layout, index._layout],
+        )
+    try:
+        return launch(None, input, index)
+    except KernelCheck:
+        n = input._layout.numel
+        raise IndexError(
+            f"out of range: tried to access index {first_bad(index, n, True)} on a tensor of {n} elements."
+        ) from None
+
+
+@take.vjp
+def _(g, index, layouts):
+    return zeros_for(layouts[0], g).put(index, g, True)
+
+
+@mutating(out=False, keep_order=True)
+def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> None:
+    """input, seen as one row, with `source` written (accumulate: added) at the positions `index`."""
+    layout = input._layout
+    if index._layout.dtype is not int64:
+        raise RuntimeError(f"put_(): Expected a long tensor for index, but got {index._layout.dtype.scalar_name}")
+    if source._layout.dtype is not layout.dtype:
+        raise RuntimeError("put_(): self and source expected to have the same dtype, but got self.dtype = "
+                           f"{layout.dtype.scalar_name} and source.dtype = {source._layout.dtype.scalar_name}")
+    if index._layout.numel != source._layout.numel:
+        raise IndexError(
+            "put_(): Expected source and index to have the same number of elements, but got source.numel() = "
+            f"{source._layout.numel}, index.numel() = {index._layout.numel}"
+        )
+    if not layout.numel and index._layout.numel:
+        raise IndexError("put_(): tried to put elements into an empty tensor")
+    step = _flat(layout)
+    if step is None:
+        whole = contiguous(input.detach())
+        put.write(whole, index, source, accumulate)
+        input.detach().copy_(whole)
+        return
+    source = source.detach().reshape(index._layout.shape)
+    if source._storage is input._storage:
+        source = clone_raw(source)
+    if index._storage is input._storage:
+        index = clone_raw(index)
+    key = ("put", layout, index._layout, source._layout, bool(accumulate))
+    launch = plans.get(key)
+    if launch is None:
+        i = Index(Buffer(2, 0, index._layout.strides), "i64", step[0], layout.numel)
+        zeros = (0,) * index._layout.ndim
+        launch = plans[key] = make_plan(
+            [
+                Move(
+                    layout.dtype,
+                    index._layout.shape,
+                    Buffer(0, 0, zeros),
+                    Buffer(1, 0, source._layout.strides),
+                    (i,),
+                    True,
+                    "add" if accumulate else None,
+                )
+            ],
+            [layout],
+            [source._layout, index._layout],
+        )
+    try:
+        launch(input, source, index)
+    except KernelCheck:
+        n = layout.numel
+        raise IndexError(
+            f"out of range: tried to access index {first_bad(index, n, True)} on a tensor of {n} elements."
+        ) from None
+
+
+@put.vjp
+def _(g, index, accumulate, need, layouts):
+    mine = None
+    if need["input"]:
+        mine = g if accumulate else g.put(index, NAMESPACE["zeros"](index.shape, dtype=g._layout.dtype))
+    theirs = g.take(index).reshape(layouts[2].shape) if need["source"] else None
+    return mine, None, theirs
+
+
+@composite(out=True)
+def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
+    """gather with broadcasting of `input` and `indices` in the other dimensions; without dim, positions in the
+    flattened input."""
+    if indices._layout.dtype not in INDEX_TYPES:
+        raise RuntimeError(
+            f"torch.take_along_dim(): dtype of indices should be Long but got {indices._layout.dtype.scalar_name}"
+        )
+    if dim is None:
+        return input.reshape(-1).gather(0, indices.reshape(-1))
+    if input._layout.ndim != indices._layout.ndim:
+        raise RuntimeError(
+            "torch.take_along_dim(): input and indices should have the same number of dimensions, but got "
+            f"{input._layout.ndim} dimensions for input, and {indices._layout.ndim} dimensions for indices"
+        )
+    at = wrap_dim(dim, input._layout.ndim)
+    mine, theirs = list(input._layout.shape), list(indices._layout.shape)
+    own, chosen = mine[at], theirs[at]
+    indices = NAMESPACE["where"](indices < 0, indices + own, indices)
+    mine[at] = theirs[at] = 1
+    shape = list(geometry.broadcast(tuple(mine), tuple(theirs)))
+    return input.expand(*shape[:at], own, *shape[at + 1 :]).gather(
+        at, indices.expand(*shape[:at], chosen, *shape[at + 1 :])
+    )

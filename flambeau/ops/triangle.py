@@ -1,0 +1,137 @@
+"""Triangles and diagonals: tril, triu, diag, diag_embed, diagflat, fill_diagonal_. Stands on codegen.triangle."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from flambeau.base import geometry
+from flambeau.base.layout import Layout, register_cache
+from flambeau.base.layout import contiguous_format as _C_ORDER
+from flambeau.codegen.triangle import triangle_plan
+from flambeau.core.declare import composite, operator
+from flambeau.core.derive import NAMESPACE
+from flambeau.core.tensor import Tensor, tensor_from, wrap_dim
+from flambeau.ops.copy import contiguous
+from flambeau.ops.mutating import mutating
+
+_plans: dict[Any, Callable] = register_cache({})
+
+
+# ---------------------------------------------------------------- triangles and diagonals
+
+
+def _triangle(input: Tensor, diagonal: int, lower: bool) -> Tensor:
+    layout = input._layout
+    key = ("triangle", layout, diagonal, lower)
+    launch = _plans.get(key)
+    if launch is None:
+        if layout.ndim < 2:
+            raise RuntimeError(f"{'tril' if lower else 'triu'}: input tensor must have at least 2 dimensions")
+        count = math.prod(layout.shape[:-2])
+        step = geometry.reshape_strides(layout.shape[:-2], layout.strides[:-2], (count,)) if count else (0,)
+        if step is None:
+            return _triangle(contiguous(tensor_from(input._storage, input._offset, layout)), diagonal, lower)
+        if layout.device.type == "meta":
+            return Tensor.new_empty(input, layout.shape)
+        out = Layout.contiguous(layout.shape, layout.dtype, layout.device)
+        launch = _plans[key] = triangle_plan(
+            layout, out, (count, layout.shape[-2] * layout.shape[-1], step[0]), lower, int(diagonal)
+        )
+    return launch(None, input)
+
+
+@operator(inplace=True, out=True)
+def tril(input: Tensor, diagonal: int = 0) -> Tensor:
+    """The lower triangle of a matrix (or batch of them): zeros above the given diagonal."""
+    return _triangle(input, diagonal, True)
+
+
+@tril.vjp
+def _(g, diagonal):
+    return (g.tril(diagonal),)
+
+
+@operator(inplace=True, out=True)
+def triu(input: Tensor, diagonal: int = 0) -> Tensor:
+    """The upper triangle of a matrix (or batch of them): zeros below the given diagonal."""
+    return _triangle(input, diagonal, False)
+
+
+@triu.vjp
+def _(g, diagonal):
+    return (g.triu(diagonal),)
+
+
+@operator()
+def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
+    """Zeros with the last dimension of `input` on a diagonal of the new dimensions dim1 and dim2."""
+    layout = input._layout
+    a, b = wrap_dim(dim1, layout.ndim + 1), wrap_dim(dim2, layout.ndim + 1)
+    if a == b:
+        raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
+    n = layout.shape[-1] + abs(offset)
+    rest = iter(layout.shape[:-1])
+    made = NAMESPACE["zeros"](
+        tuple(n if d in (a, b) else next(rest) for d in range(layout.ndim + 1)),
+        dtype=layout.dtype,
+        device=layout.device,
+    )
+    made.diagonal(offset, a, b).copy_(tensor_from(input._storage, input._offset, layout))
+    made._storage.version = 0
+    return made
+
+
+@diag_embed.vjp
+def _(g, offset, dim1, dim2):
+    return (g.diagonal(offset, dim1, dim2),)
+
+
+@composite(out=True)
+def diag(input: Tensor, diagonal: int = 0) -> Tensor:
+    """A matrix with the vector on its diagonal, or the diagonal of a matrix."""
+    if input._layout.ndim == 1:
+        return diag_embed(input, diagonal)
+    if input._layout.ndim != 2:
+        raise RuntimeError(f"diag(): Supports 1D or 2D tensors. Got {input._layout.ndim}D")
+    return input.diagonal(diagonal).clone(memory_format=_C_ORDER)
+
+
+@composite()
+def diagflat(input: Tensor, offset: int = 0) -> Tensor:
+    """A matrix with all elements of `input` on its diagonal."""
+    return diag_embed(input.reshape(-1), offset)
+
+
+@mutating(function=True, method=True, out=False, name="fill_diagonal")
+def _fill_diagonal(input: Tensor, fill_value: Any, wrap: bool = False) -> None:
+    """Write `fill_value` to the main diagonal."""
+    shape = input._layout.shape
+    if len(shape) < 2:
+        raise RuntimeError("dimensions must larger than 1")
+    if len(shape) > 2 and any(n != shape[0] for n in shape):
+        raise RuntimeError("all dimensions of input must be of equal length")
+    strides = input._layout.strides
+    step, size = sum(strides), min(shape)
+    if wrap and len(shape) == 2 and shape[0] > shape[1]:
+        raw = tensor_from(input._storage, input._offset, input._layout)
+        n = -(-shape[0] * shape[1] // (shape[1] + 1))
+        if input._layout.is_contiguous:
+            raw.as_strided((n,), (shape[1] + 1,), input._offset).fill_(fill_value)
+        else:
+            for start in range(0, shape[0], shape[1] + 1):
+                raw[start:].diagonal().fill_(fill_value)
+        return
+    tensor_from(input._storage, input._offset, input._layout).as_strided((size,), (step,), input._offset).fill_(
+        fill_value
+    )
+
+
+@_fill_diagonal.vjp
+def _(g, wrap):
+    return (g.fill_diagonal(0, wrap),)
+
+
+# the out-of-place form is the rule's alone
+_fill_diagonal_name = NAMESPACE.pop("fill_diagonal")

@@ -1,0 +1,186 @@
+"""`__torch_function__`: subclasses, duck types and modes."""
+
+from __future__ import annotations
+
+import pytest
+
+import flambeau as torch
+from flambeau import overrides
+
+
+class Plain(torch.Tensor):
+    pass
+
+
+class Deeper(Plain):
+    pass
+
+
+class Logged(torch.Tensor):
+    calls: list = []
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        cls.calls.append(func)
+        return super().__torch_function__(func, types, args, kwargs)
+
+
+def of(cls: type, *shape: int) -> torch.Tensor:
+    return torch.ones(*shape or (2, 3)).as_subclass(cls)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x: x + 1,
+        lambda x: 1 + x,
+        lambda x: torch.ones(3) + x,
+        lambda x: x.sum(0),
+        lambda x: x.T,
+        lambda x: x.t(),
+        lambda x: x[0],
+        lambda x: x.view(6),
+        lambda x: x.reshape(3, 2),
+        lambda x: x.split(1)[0],
+        lambda x: torch.split(x, 1)[0],
+        lambda x: torch.unbind(x)[1],
+        lambda x: torch.cat([x, torch.ones(2, 3)]),
+        lambda x: x.max(0).values,
+        lambda x: x.data,
+        lambda x: x.detach(),
+        lambda x: x.clone(),
+        lambda x: x.double(),
+        lambda x: x.add_(1),
+        lambda x: x @ x.t(),
+        lambda x: torch.zeros_like(x),
+        lambda x: x == 1,
+        lambda x: -x,
+        lambda x: x.requires_grad_(),
+        lambda x: torch.nn.functional.relu(x),
+        lambda x: x.contiguous(),
+        lambda x: x.new_zeros(2),
+    ],
+)
+def test_a_plain_subclass_survives(call) -> None:
+    for _ in range(2):  # the second call would meet what the first cached
+        torch.ones(2, 3) + 1
+        assert type(call(of(Plain))) is Plain
+    assert type(call(torch.ones(2, 3))) is torch.Tensor
+
+
+def test_what_is_no_tensor_stays_what_it_is() -> None:
+    x = of(Plain)
+    assert type(x.shape) is torch.Size and x.dim() == 2 and type(x.sum().item()) is float and type(x.tolist()) is list
+    assert x.grad is None and repr(x) == "Plain([[1., 1., 1.],\n       [1., 1., 1.]])"
+
+
+def test_in_place_keeps_the_object() -> None:
+    x = of(Plain)
+    assert x.add_(1) is x
+    x += 1
+    x[0] = 5
+    assert type(x) is Plain and x.tolist() == [[5.0] * 3, [3.0] * 3]
+    x.data = torch.zeros(2)
+    assert type(x + 1) is Plain and x.shape == (2,)
+
+
+def test_classes_are_asked_from_the_deepest() -> None:
+    assert type(of(Deeper) + of(Plain)) is Deeper and type(of(Plain) + of(Deeper)) is Deeper
+
+
+def test_gradients_flow_through_subclasses() -> None:
+    x = torch.ones(3, requires_grad=True)
+    y = (x.as_subclass(Plain) * 2).sum()
+    assert type(y) is Plain and type(y.grad_fn).__name__ == "AliasBackward0"
+    y.backward()
+    assert x.grad.tolist() == [2.0] * 3
+
+
+def test_parameters_have_no_overrides() -> None:
+    parameter = torch.nn.Parameter(torch.ones(2))
+    assert type(parameter + 1) is torch.Tensor and parameter._layout.flavor is None
+
+    class Own(torch.nn.Parameter):
+        pass
+
+    assert type(Own(torch.ones(2)) + 1) is torch.Tensor
+    assert type(torch.nn.Parameter(of(Plain))) is Plain and isinstance(
+        torch.nn.Parameter(of(Plain)), torch.nn.Parameter
+    )
+
+
+def test_functions_methods_and_properties_come_to_the_class() -> None:
+    x = of(Logged)
+    Logged.calls.clear()
+    torch.add(x, 1, alpha=2)
+    x.shape  # noqa: B018
+    x.size()
+    x.sum(0)
+    torch.split(x, 1)
+    assert Logged.calls == [torch.add, torch.Tensor.shape.__get__, torch.Tensor.size, torch.sum, torch.split]
+
+
+def test_switching_overrides_off() -> None:
+    x = of(Plain)
+    with torch._C.DisableTorchFunctionSubclass():
+        assert type(x + 1) is torch.Tensor and type(x.t()) is torch.Tensor and type(x[0]) is torch.Tensor
+    assert type(x + 1) is Plain and type(x.t()) is Plain and type(x[0]) is Plain
+
+
+class Duck:
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        return func.__name__, types
+
+
+def test_duck_types() -> None:
+    assert torch.add(Duck(), 1) == ("add", (Duck,)) and torch.matmul(torch.ones(2), Duck()) == ("matmul", (Duck,))
+    assert (
+        overrides.is_tensor_like(Duck())
+        and not overrides.is_tensor_like(1)
+        and overrides.has_torch_function((1, Duck()))
+    )
+
+
+def test_nobody_answers() -> None:
+    class Silent(torch.Tensor):
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            return NotImplemented
+
+    with pytest.raises(TypeError, match="all __torch_function__ handlers returned NotImplemented"):
+        of(Silent) + 1
+
+
+def test_modes_see_calls_and_nest() -> None:
+    seen = []
+
+    class Watch(overrides.TorchFunctionMode):
+        def __init__(self, name):
+            self.name = name
+
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            seen.append((self.name, func.__name__))
+            return func(*args, **(kwargs or {}))
+
+    x = torch.ones(2)
+    with Watch("outer"), Watch("inner"):
+        assert (x + 1).tolist() == [2.0, 2.0]
+        torch.add(x, x, alpha=3)
+    x + 1
+    assert seen == [("inner", "add"), ("outer", "add")] * 2
+
+
+def test_own_functions_can_be_overridden() -> None:
+    @overrides.wrap_torch_function(lambda x: (x,))
+    def own(x):
+        return "own"
+
+    assert own(torch.ones(1)) == "own" and own(Duck()) == ("own", (Duck,))
+
+
+def test_names() -> None:
+    assert overrides.resolve_name(torch.add) == "torch.add" and torch.add in overrides.get_testing_overrides()
+    assert torch.tensor in overrides.get_ignored_functions() and overrides.is_tensor_method_or_property(
+        torch.Tensor.add
+    )
