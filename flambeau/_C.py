@@ -17,7 +17,6 @@ OpOverloadPacket = _absent.kind("_C.OpOverloadPacket", _NO_DISPATCHER)
 __all__ = [
     "DisableTorchFunction",
     "DisableTorchFunctionSubclass",
-    "Generator",
     "OpOverload",
     "OpOverloadPacket",
     "TensorBase",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib as _importlib
 from typing import Any as _Any
 
-from flambeau import ops as _ops  # noqa: F401 - registers the operators
+from flambeau import ops as _ops
 from flambeau.base import dtype as _dtypes
 from flambeau.base.device import device, get_default_device, set_default_device
 from flambeau.base.dtype import (
@@ -33,7 +33,7 @@ _overrides.ask_everywhere(_derive.NAMESPACE, never=(
 globals().update(_derive.NAMESPACE)
 _derive.save_code()
 
-from math import e, inf, nan, pi  # noqa: E402
+from math import e, inf, nan, pi
 
 newaxis = None
 torch_function_names = tuple(_derive.NAMESPACE)
@@ -49,20 +49,20 @@ _FROM_ROOMS = {
     "compile": "compiler_api",
     "autocast_mode": "amp",
     "thread_safe_generator": "random",
+    "vmap": "func",
 }
 
 
 def __getattr__(name: str) -> _Any:
     """Rooms of the namespace, imported at first use."""
-    if name in _ROOMS:
+    if name in _ROOMS or name in _FROM_ROOMS.values():
         try:
             return _importlib.import_module(f"flambeau.{name}")
         except ModuleNotFoundError as missing:
             if missing.name != f"flambeau.{name}":
                 raise
     elif name in _FROM_ROOMS:
-        value = getattr(_importlib.import_module(f"flambeau.{_FROM_ROOMS[name]}"), name)
-        globals()[name] = value
+        value = globals()[name] = getattr(__getattr__(_FROM_ROOMS[name]), name)
         return value
     elif not name.startswith("__"):
         value = globals()[name] = getattr(_importlib.import_module("flambeau.namespace"), name)

@@ -78,7 +78,8 @@ def set_dir(d: str | os.PathLike[str]) -> None:
 def download_url_to_file(url: str, dst: str, hash_prefix: str | None = None, progress: bool = True) -> None:
     """Download a file; it appears under its name only when it is complete.
 
-    hash_prefix: what its SHA-256 in hexadecimal has to begin with. Raises URLError without network, RuntimeError for a wrong hash.
+    hash_prefix: what its SHA-256 in hexadecimal has to begin with. Raises URLError without network, RuntimeError for
+    a wrong hash.
     """
     from urllib.request import Request, urlopen
 

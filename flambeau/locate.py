@@ -1,8 +1,9 @@
 """Where an operator lives: its declaration, derivative rule, generated variants and the LLVM text of its kernels.
 
-Stands on the torch namespace, `inspect`, and the table of compiled texts; used by `flambeau where`. Generated functions are registered
-with `linecache` by the room that makes them, so `inspect` finds their source like any other. Kernels are shown by calling the
-operator, and its derivative, on a small float32 sample and seeing which texts that compiles.
+Stands on the torch namespace, `inspect`, and the table of compiled texts; used by `flambeau where`. Generated
+functions are registered with `linecache` by the room that makes them, so `inspect` finds their source like any other.
+Kernels are shown by calling the operator, and its derivative, on a small float32 sample and seeing which texts that
+compiles.
 """
 
 from __future__ import annotations

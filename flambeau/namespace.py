@@ -4,6 +4,10 @@ Symbolic-size helpers, questions about the build, deprecated autocast switches, 
 TorchScript compiler, dispatcher and vendor libraries, which only say what to do instead. Stands on core.
 """
 
+
+
+# ruff: noqa: F401 - most of what is imported here is offered on
+
 from __future__ import annotations
 
 import enum
@@ -304,7 +308,8 @@ globals().update(
         "",
         "a tensor's memory is tensor.untyped_storage(); make tensors of a dtype with torch.empty",
         kinds=(
-            "TypedStorage BoolStorage ByteStorage CharStorage DoubleStorage FloatStorage IntStorage LongStorage ShortStorage HalfStorage "
+            "TypedStorage BoolStorage ByteStorage CharStorage DoubleStorage FloatStorage IntStorage "
+            "LongStorage ShortStorage HalfStorage "
             "BFloat16Storage ComplexDoubleStorage ComplexFloatStorage"
         ),
     )
@@ -321,16 +326,26 @@ globals().update(
     _absent.all_of(
         "",
         "it belongs to PyTorch's TorchScript compiler; call the Python function itself",
-        "import_ir_module import_ir_module_from_buffer merge_type_from_type_comment parse_ir parse_schema parse_type_comment "
+        "import_ir_module import_ir_module_from_buffer merge_type_from_type_comment parse_ir parse_schema "
+        "parse_type_comment "
         "unify_type_list",
-        "AliasDb AnyType Argument ArgumentSpec AwaitType BenchmarkConfig BenchmarkExecutionStats Block BoolType BufferDict CallStack Capsule "
-        "ClassType Code CompilationUnit CompleteArgumentSpec ComplexType ConcreteModuleType ConcreteModuleTypeBuilder DeepCopyMemoTable "
-        "DeserializationStorageContext DeviceObjType DictType EnumType ErrorReport ExecutionPlan FileCheck FloatType FunctionSchema FutureType "
-        "Gradient Graph GraphExecutorState IODescriptor InferredType IntType InterfaceType ListType LiteScriptModule LockingLogger ModuleDict "
-        "Node NoneType NoopLogger NumberType OperatorInfo OptionalType ParameterDict PyObjectType PyTorchFileReader PyTorchFileWriter RRefType "
-        "ScriptClass ScriptClassFunction ScriptDict ScriptDictIterator ScriptDictKeyIterator ScriptFunction ScriptList ScriptListIterator "
-        "ScriptMethod ScriptModule ScriptModuleSerializer ScriptObject ScriptObjectProperty SerializationStorageContext StaticModule "
-        "StreamObjType StringType SymBoolType SymIntType TensorType ThroughputBenchmark TracingState TupleType Type UnionType Use Value",
+        "AliasDb AnyType Argument ArgumentSpec AwaitType BenchmarkConfig BenchmarkExecutionStats Block "
+        "BoolType BufferDict CallStack Capsule "
+        "ClassType Code CompilationUnit CompleteArgumentSpec ComplexType ConcreteModuleType "
+        "ConcreteModuleTypeBuilder DeepCopyMemoTable "
+        "DeserializationStorageContext DeviceObjType DictType EnumType ErrorReport ExecutionPlan FileCheck "
+        "FloatType FunctionSchema FutureType "
+        "Gradient Graph GraphExecutorState IODescriptor InferredType IntType InterfaceType ListType "
+        "LiteScriptModule LockingLogger ModuleDict "
+        "Node NoneType NoopLogger NumberType OperatorInfo OptionalType ParameterDict PyObjectType "
+        "PyTorchFileReader PyTorchFileWriter RRefType "
+        "ScriptClass ScriptClassFunction ScriptDict ScriptDictIterator ScriptDictKeyIterator ScriptFunction "
+        "ScriptList ScriptListIterator "
+        "ScriptMethod ScriptModule ScriptModuleSerializer ScriptObject ScriptObjectProperty "
+        "SerializationStorageContext StaticModule "(
+            "StreamObjType StringType SymBoolType SymIntType TensorType ThroughputBenchmark TracingState TupleType "
+            "Type UnionType Use Value"
+        ),
     )
 )
 globals().update(
@@ -345,11 +360,15 @@ globals().update(
         "",
         "flambeau computes on the CPU; use the operator without the library's name (torch.nn.functional)",
         (
-            "cudnn_affine_grid_generator cudnn_batch_norm cudnn_convolution cudnn_convolution_add_relu cudnn_convolution_relu "
+            "cudnn_affine_grid_generator cudnn_batch_norm cudnn_convolution cudnn_convolution_add_relu "
+            "cudnn_convolution_relu "
             "cudnn_convolution_transpose cudnn_grid_sampler cudnn_is_acceptable miopen_batch_norm miopen_convolution "
-            "miopen_convolution_add_relu miopen_convolution_relu miopen_convolution_transpose miopen_ctc_loss miopen_depthwise_convolution "
-            "miopen_rnn mkldnn_adaptive_avg_pool2d mkldnn_convolution mkldnn_linear_backward_weights mkldnn_max_pool2d mkldnn_max_pool3d "
-            "mkldnn_rnn_layer batch_norm_backward_elemt batch_norm_backward_reduce batch_norm_elemt batch_norm_gather_stats "
+            "miopen_convolution_add_relu miopen_convolution_relu miopen_convolution_transpose miopen_ctc_loss "
+            "miopen_depthwise_convolution "
+            "miopen_rnn mkldnn_adaptive_avg_pool2d mkldnn_convolution mkldnn_linear_backward_weights "
+            "mkldnn_max_pool2d mkldnn_max_pool3d "
+            "mkldnn_rnn_layer batch_norm_backward_elemt batch_norm_backward_reduce batch_norm_elemt "
+            "batch_norm_gather_stats "
             "batch_norm_gather_stats_with_counts"
         ),
     )
@@ -359,11 +378,16 @@ globals().update(
         "",
         "flambeau has no quantized tensors; use float32, bfloat16 or float16",
         (
-            "choose_qparams_optimized dequantize empty_quantized fbgemm_linear_fp16_weight fbgemm_linear_fp16_weight_fp32_activation "
-            "fbgemm_linear_int8_weight fbgemm_linear_int8_weight_fp32_activation fbgemm_linear_quantize_weight fbgemm_pack_gemm_matrix_fp16 "
-            "fbgemm_pack_quantized_matrix fused_moving_avg_obs_fake_quant int_repr q_per_channel_axis q_per_channel_scales "
-            "q_per_channel_zero_points q_scale q_zero_point quantize_per_channel quantize_per_tensor quantize_per_tensor_dynamic "
-            "quantized_batch_norm quantized_gru_cell quantized_lstm_cell quantized_max_pool1d quantized_max_pool2d quantized_max_pool3d "
+            "choose_qparams_optimized dequantize empty_quantized fbgemm_linear_fp16_weight "
+            "fbgemm_linear_fp16_weight_fp32_activation "
+            "fbgemm_linear_int8_weight fbgemm_linear_int8_weight_fp32_activation fbgemm_linear_quantize_weight "
+            "fbgemm_pack_gemm_matrix_fp16 "
+            "fbgemm_pack_quantized_matrix fused_moving_avg_obs_fake_quant int_repr q_per_channel_axis "
+            "q_per_channel_scales "
+            "q_per_channel_zero_points q_scale q_zero_point quantize_per_channel quantize_per_tensor "
+            "quantize_per_tensor_dynamic "
+            "quantized_batch_norm quantized_gru_cell quantized_lstm_cell quantized_max_pool1d "
+            "quantized_max_pool2d quantized_max_pool3d "
             "quantized_rnn_relu_cell quantized_rnn_tanh_cell"
         ),
         "qscheme",
@@ -374,8 +398,10 @@ globals().update(
         "",
         "flambeau has no sparse tensors; use dense ones, with index_add or scatter_add to build them",
         (
-            "ccol_indices_copy col_indices_copy crow_indices_copy indices_copy row_indices_copy values_copy dsmm hsmm hspmm smm spmm sspaddmm "
-            "resize_as_sparse_ sparse_bsc_tensor sparse_bsr_tensor sparse_compressed_tensor sparse_coo_tensor sparse_csc_tensor "
+            "ccol_indices_copy col_indices_copy crow_indices_copy indices_copy row_indices_copy values_copy "
+            "dsmm hsmm hspmm smm spmm sspaddmm "
+            "resize_as_sparse_ sparse_bsc_tensor sparse_bsr_tensor sparse_compressed_tensor sparse_coo_tensor "
+            "sparse_csc_tensor "
             "sparse_csr_tensor"
         ),
     )
@@ -425,8 +451,6 @@ def __getattr__(name: str) -> Any:
         return getattr(_importlib.import_module("flambeau.nn.modules.recurrence"), name)
     if name in _LOSSES:
         return _loss(name, _LOSSES[name])
-    if name == "vmap":
-        return _importlib.import_module("flambeau.func").vmap
     if name == "Future":
         return _importlib.import_module("flambeau.jit").Future
     if name == "GradScaler":

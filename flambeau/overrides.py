@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import types
@@ -49,17 +50,19 @@ redispatch_function = _absent.function(
 )
 
 _IGNORED = """
-    typename is_tensor is_storage set_default_tensor_type set_default_device get_default_device set_rng_state get_rng_state manual_seed
-    initial_seed seed save load set_printoptions fork get_default_dtype get_num_interop_threads get_num_threads init_num_threads
-    is_anomaly_enabled is_anomaly_check_nan_enabled is_grad_enabled promote_types set_default_dtype set_num_interop_threads
-    set_num_threads wait no_grad enable_grad inference_mode is_inference_mode_enabled as_tensor from_numpy tensor arange as_strided
-    bartlett_window blackman_window can_cast compile empty empty_strided eye full get_device_module hamming_window hann_window
-    kaiser_window linspace logspace ones rand randn randint randperm range scalar_tensor tril_indices triu_indices vander zeros
-    set_float32_matmul_precision get_float32_matmul_precision use_deterministic_algorithms are_deterministic_algorithms_enabled
-    is_deterministic_algorithms_warn_only_enabled set_deterministic_debug_mode get_deterministic_debug_mode set_warn_always
-    is_warn_always_enabled set_flush_denormal sym_int sym_float sym_max sym_min sym_not sym_ite sym_sum autocast asarray frombuffer
-    from_file from_dlpack result_type is_autocast_enabled set_autocast_enabled get_autocast_dtype set_autocast_dtype
-""".split()
+    typename is_tensor is_storage set_default_tensor_type set_default_device get_default_device set_rng_state
+    get_rng_state manual_seed initial_seed seed save load set_printoptions fork get_default_dtype
+    get_num_interop_threads get_num_threads init_num_threads is_anomaly_enabled is_anomaly_check_nan_enabled
+    is_grad_enabled promote_types set_default_dtype set_num_interop_threads set_num_threads wait no_grad enable_grad
+    inference_mode is_inference_mode_enabled as_tensor from_numpy tensor arange as_strided bartlett_window
+    blackman_window can_cast compile empty empty_strided eye full get_device_module hamming_window hann_window
+    kaiser_window linspace logspace ones rand randn randint randperm range scalar_tensor tril_indices triu_indices
+    vander zeros set_float32_matmul_precision get_float32_matmul_precision use_deterministic_algorithms
+    are_deterministic_algorithms_enabled is_deterministic_algorithms_warn_only_enabled set_deterministic_debug_mode
+    get_deterministic_debug_mode set_warn_always is_warn_always_enabled set_flush_denormal sym_int sym_float sym_max
+    sym_min sym_not sym_ite sym_sum autocast asarray frombuffer from_file from_dlpack result_type is_autocast_enabled
+    set_autocast_enabled get_autocast_dtype set_autocast_dtype
+""".split()  # noqa: SIM905
 _IGNORED_METHODS = (
     "__delattr__",
     "__setattr__",
@@ -129,10 +132,8 @@ def _stand_in(function: Callable[..., Any]) -> Callable[..., Any]:
     def stand_in(*args: Any, **kwargs: Any) -> int:
         return -1
 
-    try:
+    with contextlib.suppress(TypeError, ValueError):
         stand_in.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
-    except (TypeError, ValueError):
-        pass
     return stand_in
 
 
@@ -156,7 +157,7 @@ def _names() -> dict[Any, str]:
 
 
 def resolve_name(f: Any) -> str | None:
-    """The public name of an overridable function, such as torch.add; None for others. An operator that is also a method has one name."""
+    """The public name of an overridable function, such as torch.add; None for others."""
     if isinstance(f, (torch._C.OpOverload, torch._C.OpOverloadPacket)):
         return str(f)
     try:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from typing import Any, Iterator
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -27,7 +28,7 @@ class Generator(_Stream):
         """The state as a tensor of bytes, in PyTorch's format."""
         return copy_array(super().get_state())
 
-    def set_state(self, state: Any) -> "Generator":
+    def set_state(self, state: Any) -> Generator:
         """Go on from a state of `get_state`."""
         super().set_state(np.ascontiguousarray(array_of(state) if isinstance(state, Tensor) else state))
         return self

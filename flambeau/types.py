@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 import os
 from collections.abc import Sequence
-from typing import IO, Any, TypeAlias, Union
+from typing import IO, Any, TypeAlias
 
 from flambeau.base.device import device as _device_type
 from flambeau.base.dtype import dtype as _dtype

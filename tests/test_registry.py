@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-import flambeau as torch  # noqa: F401 - registers the operators
+import flambeau as torch
 from flambeau.core.declare import Operator
 from flambeau.core.derive import OPERATORS
 from flambeau.core.op import Pointwise

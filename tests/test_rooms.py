@@ -10,8 +10,8 @@ import flambeau as torch
 from flambeau.utils import _pytree as pytree
 from flambeau.utils.checkpoint import checkpoint, checkpoint_sequential
 
-ROOMS = """_C _tensor accelerator amp ao.quantization backends compiler compiler_api cpu cpu.amp cuda cuda.amp distributed export hub jit mps
-multiprocessing onnx overrides profiler quantization return_types testing types utils.benchmark utils.checkpoint utils.collect_env
+ROOMS = """_C _tensor accelerator amp ao.quantization backends compiler compiler_api cpu cpu.amp cuda cuda.amp distributed export hub jit
+mps multiprocessing onnx overrides profiler quantization return_types testing types utils.benchmark utils.checkpoint utils.collect_env
 utils.cpp_extension utils.deterministic utils.hooks utils.model_zoo utils.tensorboard version xpu"""
 
 

@@ -1,7 +1,7 @@
 """Write the type stubs of the namespace from what is registered: flambeau/__init__.pyi and flambeau/core/tensor.pyi.
 
-Operators are attached when flambeau is imported, which editors and mypy can't see; the stubs tell them. `python tools/make_stubs.py`
-writes the files, `--check` says whether they are up to date (a test does that).
+Operators are attached when flambeau is imported, which editors and mypy can't see; the stubs tell them.
+`python tools/make_stubs.py` writes the files, `--check` says whether they are up to date (a test does that).
 """
 
 from __future__ import annotations
@@ -217,7 +217,8 @@ def tensor_stub() -> str:
         "from flambeau.base.device import device\nfrom flambeau.base.dtype import dtype\n"
         "from flambeau.base.layout import Layout, Size, layout\n\n_Size = Size\n\nclass Tensor:",
         f'    """{inspect.getdoc(Tensor)}\n    """',
-        "    _storage: Any\n    _offset: int\n    _layout: Layout\n    _node: Any\n    _index: int\n    _base: Any\n    _grad: Any\n"
+        "    _storage: Any\n    _offset: int\n    _layout: Layout\n    _node: Any\n    _index: int\n"
+        "    _base: Any\n    _grad: Any\n"
         "    _hooks: Any\n    _creation: Any\n    def __new__(cls, *args: Any, **kwargs: Any) -> Any: ...\n"
         "    def __init__(self, *args: Any, **kwargs: Any) -> None: ...\n    def __getattr__(self, name: str) -> Any: ...",
     ]
@@ -281,14 +282,18 @@ def namespace_stub() -> str:
     parts = [
         HEAD.format(doc="The torch namespace."),
         (
-            "from flambeau import amp as amp, autograd as autograd, backends as backends, core as core, cuda as cuda, hub as hub, jit as jit\n"
+            "from flambeau import amp as amp, autograd as autograd, backends as backends, core as core\n"
+            "from flambeau import cuda as cuda, hub as hub, jit as jit\n"
             "from flambeau import linalg as linalg, nn as nn, optim as optim, overrides as overrides, profiler as profiler\n"
             "from flambeau import random as random, testing as testing, types as types, utils as utils, version as version\n"
             "from flambeau.base.device import device as device\nfrom flambeau.base.dtype import dtype as dtype\n"
-            "from flambeau.base.layout import Size as Size\nfrom flambeau.core.modes import autocast as autocast, enable_grad as enable_grad\n"
-            "from flambeau.core.modes import inference_mode as inference_mode, no_grad as no_grad, set_grad_enabled as set_grad_enabled\n"
+            "from flambeau.base.layout import Size as Size\n"
+            "from flambeau.core.modes import autocast as autocast, enable_grad as enable_grad\n"
+            "from flambeau.core.modes import inference_mode as inference_mode, no_grad as no_grad\n"
+            "from flambeau.core.modes import set_grad_enabled as set_grad_enabled\n"
             "from flambeau.core.tensor import Tensor as Tensor\nfrom flambeau.random import Generator as Generator\n"
-            "from flambeau.random import manual_seed as manual_seed\n\n__version__: Any\ne: float\ninf: float\nnan: float\npi: float\nnewaxis: None\n"
+            "from flambeau.random import manual_seed as manual_seed\n\n"
+            "__version__: Any\ne: float\ninf: float\nnan: float\npi: float\nnewaxis: None\n"
             "\ndef __getattr__(name: str) -> Any: ..."
         ),
     ]

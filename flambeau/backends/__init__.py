@@ -1,4 +1,7 @@
-"""torch.backends: switches of libraries that flambeau doesn't use. They can be read and set; kernels here don't depend on them."""
+"""torch.backends: switches of libraries that flambeau doesn't use.
+
+They can be read and set; kernels here don't depend on them.
+"""
 
 from __future__ import annotations
 
@@ -97,24 +100,23 @@ cudnn: Any = _module(
 cudnn.flags = _Flags(
     cudnn, ("enabled", "benchmark", "benchmark_limit", "deterministic", "allow_tf32", "fp32_precision")
 )
-cudnn.set_flags = (
-    lambda _enabled=None, _benchmark=None, _benchmark_limit=None, _deterministic=None, _allow_tf32=None, _fp32_precision=None: (
-        cudnn.__dict__.update(
-            {
-                name: value
-                for name, value in dict(
-                    enabled=_enabled,
-                    benchmark=_benchmark,
-                    benchmark_limit=_benchmark_limit,
-                    deterministic=_deterministic,
-                    allow_tf32=_allow_tf32,
-                    fp32_precision=_fp32_precision,
-                ).items()
-                if value is not None
-            }
-        )
-    )
-)
+
+
+def _set_cudnn_flags(
+    _enabled: Any = None,
+    _benchmark: Any = None,
+    _benchmark_limit: Any = None,
+    _deterministic: Any = None,
+    _allow_tf32: Any = None,
+    _fp32_precision: Any = None,
+) -> None:
+    """Set those switches of cuDNN that are given."""
+    for name, value in list(locals().items()):
+        if value is not None:
+            setattr(cudnn, name[1:], value)
+
+
+cudnn.set_flags = _set_cudnn_flags
 
 
 class _MatmulSwitches(Switches):

@@ -1,32 +1,67 @@
 """The attention kernel: blocks of rows of softmax(Q K^T * scale + mask) V, which never leave the cache.
 
-Keys and values are packed into panels once, shared by all rows of a head. A task is a block of rows of one head: the register tiles
-of the contraction template make its scores, each row is masked and turned into exponentials in place, and tiles over the values'
+Keys and values are packed into panels once, shared by all rows of a head. A task is a block of rows of one head: the register
+tiles of the contraction template make its scores, each row is masked and turned into exponentials in place, and tiles over the values'
 panels make the result, divided by the row's sum as it is stored. Stands on gemm_micro.py and pack.py; ops/attention.py runs it.
 """
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache
 from typing import NamedTuple
 
-from flambeau.base.dtype import float32, float64
 from flambeau.base.dtype import dtype as DType
+from flambeau.base.dtype import float32, float64
 from flambeau.codegen.builder import Value, module
 from flambeau.codegen.gemm import bits_of, pack_kernel
 from flambeau.codegen.gemm_micro import (
-    BYTES, Kernel, Kind, call_tile, kind_of, micro_table, narrow, register_rows, row_counts, scalar_constant, vector)
+    BYTES,
+    Kernel,
+    Kind,
+    call_tile,
+    kind_of,
+    micro_table,
+    narrow,
+    register_rows,
+    row_counts,
+    scalar_constant,
+    vector,
+)
 from flambeau.codegen.jit import compile_kernel
 from flambeau.codegen.launch import Phase
 from flambeau.codegen.pack import stride_class
 from flambeau.codegen.scalar import Lowering
 from flambeau.ir import scalar
 
-CONSTANTS = ("heads", "rows", "columns", "depth", "width", "block", "row_step", "padded", "q_n", "q_h", "q_row", "q_step",
-             "m_n", "m_h", "m_row", "m_step", "k_panels", "k_place", "v_panels", "v_place", "scores_place", "slice",
-             "scale", "score_tiles", "value_tiles")
-BLOCK_BYTES = 192 << 10     # scores of a block of rows
-DEPTH = 512                 # steps along the keys of one tile of the result
+CONSTANTS = (
+    "heads",
+    "rows",
+    "columns",
+    "depth",
+    "width",
+    "block",
+    "row_step",
+    "padded",
+    "q_n",
+    "q_h",
+    "q_row",
+    "q_step",
+    "m_n",
+    "m_h",
+    "m_row",
+    "m_step",
+    "k_panels",
+    "k_place",
+    "v_panels",
+    "v_place",
+    "scores_place",
+    "slice",
+    "scale",
+    "score_tiles",
+    "value_tiles",
+)
+BLOCK_BYTES = 192 << 10  # scores of a block of rows
+DEPTH = 512  # steps along the keys of one tile of the result
 LOWEST = float("-inf")
 
 
@@ -60,9 +95,9 @@ def _sum(f: Kernel, a: Value, b: Value) -> Value:
     return f.emit(a.type, f"fadd reassoc contract {a.type} {a.name}, {b.name}")
 
 
-@lru_cache(maxsize=None)
+@cache
 def attention_kernel(kind: Kind, masked: str | None, causal: bool) -> int:
-    """The range is batches x heads x blocks of rows. Slots: out (batch, heads, rows, width), sums' logarithms, q, k, v, [mask]."""
+    """The range is batches x heads x blocks of rows. Slots: out, logarithms of the rows' sums, q, k, v, [mask]."""
     f = Kernel()
     c = f.constants(CONSTANTS)
     compute, size = kind.compute, BYTES[kind.compute]
@@ -86,33 +121,85 @@ def attention_kernel(kind: Kind, masked: str | None, causal: bool) -> int:
         values = f.at(compute, f.scratch(c["v_place"]), plane * c["v_panels"] * c["columns"] * panel)
         columns = f.minimum(c["columns"], first + count) if causal else c["columns"]
         with f.loop(0, columns, panel) as j, f.loop(0, count, c["row_step"]) as i:
-            call_tile(f, c["score_tiles"], f.minimum(count - i, c["row_step"]), c["depth"],
-                      f.at(kind.storage, query, i * c["q_row"]), f.at(compute, keys, j * c["depth"]),
-                      f.at(compute, scores, i * c["padded"] + j), c["padded"], f.i64(1), c["q_row"], c["q_step"], f.i64(0),
-                      f.i64(panel))
+            call_tile(
+                f,
+                c["score_tiles"],
+                f.minimum(count - i, c["row_step"]),
+                c["depth"],
+                f.at(kind.storage, query, i * c["q_row"]),
+                f.at(compute, keys, j * c["depth"]),
+                f.at(compute, scores, i * c["padded"] + j),
+                c["padded"],
+                f.i64(1),
+                c["q_row"],
+                c["q_step"],
+                f.i64(0),
+                f.i64(panel),
+            )
         with f.loop(0, count) as i:
-            _row(f, c, kind, dtype, masked, causal, f.at(compute, scores, i * c["padded"]), scale, (n, h, first + i), columns,
-                 f.at(compute, sums, i), f.at(compute, f.buffer(1), plane * c["rows"] + first + i))
+            _row(
+                f,
+                c,
+                kind,
+                dtype,
+                masked,
+                causal,
+                f.at(compute, scores, i * c["padded"]),
+                scale,
+                (n, h, first + i),
+                columns,
+                f.at(compute, sums, i),
+                f.at(compute, f.buffer(1), plane * c["rows"] + first + i),
+            )
         target = f.at(kind.storage, f.buffer(0), (plane * c["rows"] + first) * c["width"])
         with f.loop(0, c["width"], panel) as j:
             with f.loop(0, columns, DEPTH) as k, f.loop(0, count, c["row_step"]) as i:
-                call_tile(f, c["value_tiles"], f.minimum(count - i, c["row_step"]), f.minimum(columns - k, DEPTH),
-                          f.at(compute, scores, i * c["padded"] + k), f.at(compute, values, j * c["columns"] + k * panel),
-                          f.at(compute, result, i * panel), f.i64(panel), f.convert(k.equals(0), "i64", "zext"), c["padded"],
-                          f.i64(1), f.i64(0), f.i64(panel))
+                call_tile(
+                    f,
+                    c["value_tiles"],
+                    f.minimum(count - i, c["row_step"]),
+                    f.minimum(columns - k, DEPTH),
+                    f.at(compute, scores, i * c["padded"] + k),
+                    f.at(compute, values, j * c["columns"] + k * panel),
+                    f.at(compute, result, i * panel),
+                    f.i64(panel),
+                    f.convert(k.equals(0), "i64", "zext"),
+                    c["padded"],
+                    f.i64(1),
+                    f.i64(0),
+                    f.i64(panel),
+                )
             with f.loop(0, count) as i:
                 factor = f.splat(f.load(compute, sums, i), lanes)
                 for part in (0, lanes):
                     left = c["width"] - j - part
                     with f.when(left > 0):
-                        value = f.load(vector(compute, lanes), f.at(compute, result, i * panel + part), align=size) * factor
-                        f.masked_store(narrow(f, kind, value), f.at(kind.storage, target, i * c["width"] + j + part),
-                                       f.mask(left, lanes), BYTES[kind.storage])
+                        value = (
+                            f.load(vector(compute, lanes), f.at(compute, result, i * panel + part), align=size) * factor
+                        )
+                        f.masked_store(
+                            narrow(f, kind, value),
+                            f.at(kind.storage, target, i * c["width"] + j + part),
+                            f.mask(left, lanes),
+                            BYTES[kind.storage],
+                        )
     return compile_kernel(module(f))
 
 
-def _row(f: Kernel, c: dict[str, Value], kind: Kind, dtype: DType, masked: str | None, causal: bool, row: Value, scale: Value,
-         place: tuple[Value, Value, Value], columns: Value, sum_at: Value, log_at: Value) -> None:
+def _row(
+    f: Kernel,
+    c: dict[str, Value],
+    kind: Kind,
+    dtype: DType,
+    masked: str | None,
+    causal: bool,
+    row: Value,
+    scale: Value,
+    place: tuple[Value, Value, Value],
+    columns: Value,
+    sum_at: Value,
+    log_at: Value,
+) -> None:
     """Scores to exponentials in place; stores the reciprocal and the logarithm of their sum."""
     compute = kind.compute
     n, h, i = place
@@ -130,7 +217,9 @@ def _row(f: Kernel, c: dict[str, Value], kind: Kind, dtype: DType, masked: str |
         if masked is not None:
             f.store(value, row, x)
         bigger = f.emit("i1", f"fcmp nnan nsz ogt {compute} {value.name}, {largest.get().name}")
-        largest.set(f.emit(compute, f"select nnan nsz i1 {bigger.name}, {compute} {value.name}, {compute} {largest.get().name}"))
+        largest.set(
+            f.emit(compute, f"select nnan nsz i1 {bigger.name}, {compute} {value.name}, {compute} {largest.get().name}")
+        )
     best = largest.get()
     best = f.select(best.equals(lowest), f.value(0, compute), best)
     total = f.variable(compute, 0)
@@ -161,13 +250,36 @@ def attention_phases(dtype: DType, a: Attention, scale: float, threads: int) -> 
     phases: list[Phase] = []
     scratch, places = 0, []
     planes = a.batch * a.heads
-    for slot, strides, lane, step, lanes, steps in ((3, a.key, a.key[2], a.key[3], a.columns, a.depth),
-                                                    (4, a.value, a.value[3], a.value[2], a.width, a.columns)):
+    for slot, strides, lane, step, lanes, steps in (
+        (3, a.key, a.key[2], a.key[3], a.columns, a.depth),
+        (4, a.value, a.value[3], a.value[2], a.width, a.columns),
+    ):
         panels = panels_of(lanes, panel)
-        words = (slot, 0, a.heads, strides[0], strides[1], lane, step, lanes, panel, panels, steps, steps, steps, scratch)
+        words = (
+            slot,
+            0,
+            a.heads,
+            strides[0],
+            strides[1],
+            lane,
+            step,
+            lanes,
+            panel,
+            panels,
+            steps,
+            steps,
+            steps,
+            scratch,
+        )
         total = planes * panels
-        phases.append(Phase(pack_kernel(kind, panel, stride_class(lane, step, lanes, steps)), total,
-                            max(1, min(total, 65536 // (panel * steps) + 1)), words))
+        phases.append(
+            Phase(
+                pack_kernel(kind, panel, stride_class(lane, step, lanes, steps)),
+                total,
+                max(1, min(total, 65536 // (panel * steps) + 1)),
+                words,
+            )
+        )
         places.append((panels, scratch))
         scratch += (planes * panels * panel * steps * size + 127) // 64 * 64
     padded = panels_of(a.columns, panel) * panel
@@ -176,9 +288,25 @@ def attention_phases(dtype: DType, a: Attention, scale: float, threads: int) -> 
     step = min(most, a.rows)
     slice_bytes = ((block * padded + block + 32 + block * panel) * size + 127) // 64 * 64
     counts = row_counts(min(block, a.rows), step) | row_counts(a.rows % block, step)
-    words = (a.heads, a.rows, a.columns, a.depth, a.width, block, step, padded, *a.query, *(a.mask or (0, 0, 0, 0)),
-             *places[0], *places[1], scratch, slice_bytes, bits_of(scale, kind),
-             micro_table(kind, 2, most, False, True, counts), micro_table(whole, 2, most, False, True, counts))
+    words = (
+        a.heads,
+        a.rows,
+        a.columns,
+        a.depth,
+        a.width,
+        block,
+        step,
+        padded,
+        *a.query,
+        *(a.mask or (0, 0, 0, 0)),
+        *places[0],
+        *places[1],
+        scratch,
+        slice_bytes,
+        bits_of(scale, kind),
+        micro_table(kind, 2, most, False, True, counts),
+        micro_table(whole, 2, most, False, True, counts),
+    )
     masked = None if a.mask is None else "bool" if a.boolean else "number"
     tasks = planes * panels_of(a.rows, block)
     work = block * a.columns * a.depth

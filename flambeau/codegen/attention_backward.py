@@ -6,7 +6,7 @@ dK = dS^T Q. The gradients of keys and values gather up in the thread's scratch.
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache
 
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.dtype import float32, float64
@@ -14,19 +14,62 @@ from flambeau.codegen.attention import LOWEST, Attention, apply_function, panels
 from flambeau.codegen.builder import Value, module
 from flambeau.codegen.gemm import bits_of, pack_kernel
 from flambeau.codegen.gemm_micro import (
-    BYTES, Kernel, Kind, call_tile, kind_of, micro_table, narrow, register_rows, scalar_constant, vector, widen)
+    BYTES,
+    Kernel,
+    Kind,
+    call_tile,
+    kind_of,
+    micro_table,
+    narrow,
+    register_rows,
+    scalar_constant,
+    vector,
+    widen,
+)
 from flambeau.codegen.jit import compile_kernel
 from flambeau.codegen.launch import Phase
 from flambeau.codegen.pack import stride_class
 
-CONSTANTS = ("heads", "rows", "columns", "depth", "width", "block", "row_step", "padded", "q_n", "q_h", "q_row", "q_step",
-             "g_n", "g_h", "g_row", "g_step", "m_n", "m_h", "m_row", "m_step", "scale", "scratch_place", "slice", "d_panels",
-             "w_panels", "c_panels", "keys", "values", "keys_by_depth", "gradients", "queries", "own_tiles", "wide_tiles")
+CONSTANTS = (
+    "heads",
+    "rows",
+    "columns",
+    "depth",
+    "width",
+    "block",
+    "row_step",
+    "padded",
+    "q_n",
+    "q_h",
+    "q_row",
+    "q_step",
+    "g_n",
+    "g_h",
+    "g_row",
+    "g_step",
+    "m_n",
+    "m_h",
+    "m_row",
+    "m_step",
+    "scale",
+    "scratch_place",
+    "slice",
+    "d_panels",
+    "w_panels",
+    "c_panels",
+    "keys",
+    "values",
+    "keys_by_depth",
+    "gradients",
+    "queries",
+    "own_tiles",
+    "wide_tiles",
+)
 BLOCK_BYTES = 128 << 10
 OUT_Q, OUT_K, OUT_V, GRADIENT, QUERY, KEY, VALUE, RESULT, LOGARITHM, MASK = range(10)
 
 
-@lru_cache(maxsize=None)
+@cache
 def backward_kernel(kind: Kind, masked: str | None, causal: bool) -> int:
     """The range is batches x heads. Slots: dq, dk, dv, g, q, k, v, out, logarithms, [mask]."""
     f = Kernel()
@@ -46,18 +89,47 @@ def backward_kernel(kind: Kind, masked: str | None, causal: bool) -> int:
     def packed(name: str, plane: Value, panels: str, steps: str) -> Value:
         return f.at(compute, f.scratch(c[name]), plane * c[panels] * c[steps] * panel)
 
-    def product(table: str, rows: Value, columns: Value, depth: Value, a: Value, a_type: str, a_row: Value, a_step: Value, b: Value,
-                b_panel: Value, goal: Value, stride: Value, first: Value) -> None:
+    def product(
+        table: str,
+        rows: Value,
+        columns: Value,
+        depth: Value,
+        a: Value,
+        a_type: str,
+        a_row: Value,
+        a_step: Value,
+        b: Value,
+        b_panel: Value,
+        goal: Value,
+        stride: Value,
+        first: Value,
+    ) -> None:
         """goal (+)= A B, by register tiles."""
         with f.loop(0, columns, panel) as j, f.loop(0, rows, c["row_step"]) as i:
-            call_tile(f, c[table], f.minimum(rows - i, c["row_step"]), depth, f.at(a_type, a, i * a_row), f.at(compute, b, j * b_panel),
-                      f.at(compute, goal, i * stride + j), stride, first, a_row, a_step, f.i64(0), f.i64(panel))
+            call_tile(
+                f,
+                c[table],
+                f.minimum(rows - i, c["row_step"]),
+                depth,
+                f.at(a_type, a, i * a_row),
+                f.at(compute, b, j * b_panel),
+                f.at(compute, goal, i * stride + j),
+                stride,
+                first,
+                a_row,
+                a_step,
+                f.i64(0),
+                f.i64(panel),
+            )
 
     with f.loop(f["begin"], f["end"]) as plane:
         n, h = plane.unsigned_div(c["heads"]), plane.unsigned_rem(c["heads"])
         keys, values = packed("keys", plane, "c_panels", "depth"), packed("values", plane, "c_panels", "width")
         keys_by_depth = packed("keys_by_depth", plane, "d_panels", "columns")
-        gradients, queries = packed("gradients", plane, "w_panels", "rows"), packed("queries", plane, "d_panels", "rows")
+        gradients, queries = (
+            packed("gradients", plane, "w_panels", "rows"),
+            packed("queries", plane, "d_panels", "rows"),
+        )
         one = f.i64(1)
         with f.loop(0, blocks) as number:
             # from the last block on: with a triangle it alone has all columns, and sets the sums that the others add to
@@ -69,44 +141,151 @@ def backward_kernel(kind: Kind, masked: str | None, causal: bool) -> int:
                 columns = f.select(number.equals(0), c["columns"], columns)
             query = f.at(kind.storage, f.buffer(QUERY), n * c["q_n"] + h * c["q_h"] + first * c["q_row"])
             gradient = f.at(kind.storage, f.buffer(GRADIENT), n * c["g_n"] + h * c["g_h"] + first * c["g_row"])
-            product("own_tiles", count, columns, c["depth"], query, kind.storage, c["q_row"], c["q_step"], keys, c["depth"], weights,
-                    c["padded"], one)
-            product("own_tiles", count, columns, c["width"], gradient, kind.storage, c["g_row"], c["g_step"], values, c["width"],
-                    changes, c["padded"], one)
+            product(
+                "own_tiles",
+                count,
+                columns,
+                c["depth"],
+                query,
+                kind.storage,
+                c["q_row"],
+                c["q_step"],
+                keys,
+                c["depth"],
+                weights,
+                c["padded"],
+                one,
+            )
+            product(
+                "own_tiles",
+                count,
+                columns,
+                c["width"],
+                gradient,
+                kind.storage,
+                c["g_row"],
+                c["g_step"],
+                values,
+                c["width"],
+                changes,
+                c["padded"],
+                one,
+            )
             with f.loop(0, count) as i:
                 row = plane * c["rows"] + first + i
-                _row(f, c, kind, dtype, masked, causal, f.at(compute, weights, i * c["padded"]), f.at(compute, changes, i * c["padded"]),
-                     scale, (n, h, first + i), columns, f.at(kind.storage, gradient, i * c["g_row"]),
-                     f.at(kind.storage, f.buffer(RESULT), row * c["width"]), f.load(compute, f.buffer(LOGARITHM), row))
-            product("wide_tiles", columns, c["width"], count, weights, compute, one, c["padded"],
-                    f.at(compute, gradients, first * panel), c["rows"], sum_values, width_padded, fresh)
-            product("wide_tiles", columns, c["depth"], count, changes, compute, one, c["padded"],
-                    f.at(compute, queries, first * panel), c["rows"], sum_keys, depth_padded, fresh)
+                _row(
+                    f,
+                    c,
+                    kind,
+                    dtype,
+                    masked,
+                    causal,
+                    f.at(compute, weights, i * c["padded"]),
+                    f.at(compute, changes, i * c["padded"]),
+                    scale,
+                    (n, h, first + i),
+                    columns,
+                    f.at(kind.storage, gradient, i * c["g_row"]),
+                    f.at(kind.storage, f.buffer(RESULT), row * c["width"]),
+                    f.load(compute, f.buffer(LOGARITHM), row),
+                )
+            product(
+                "wide_tiles",
+                columns,
+                c["width"],
+                count,
+                weights,
+                compute,
+                one,
+                c["padded"],
+                f.at(compute, gradients, first * panel),
+                c["rows"],
+                sum_values,
+                width_padded,
+                fresh,
+            )
+            product(
+                "wide_tiles",
+                columns,
+                c["depth"],
+                count,
+                changes,
+                compute,
+                one,
+                c["padded"],
+                f.at(compute, queries, first * panel),
+                c["rows"],
+                sum_keys,
+                depth_padded,
+                fresh,
+            )
             with f.loop(0, c["depth"], panel) as j:
                 with f.loop(0, count, c["row_step"]) as i:
-                    call_tile(f, c["wide_tiles"], f.minimum(count - i, c["row_step"]), columns,
-                              f.at(compute, changes, i * c["padded"]), f.at(compute, keys_by_depth, j * c["columns"]),
-                              f.at(compute, tiles, i * panel), f.i64(panel), one, c["padded"], one, f.i64(0), f.i64(panel))
+                    call_tile(
+                        f,
+                        c["wide_tiles"],
+                        f.minimum(count - i, c["row_step"]),
+                        columns,
+                        f.at(compute, changes, i * c["padded"]),
+                        f.at(compute, keys_by_depth, j * c["columns"]),
+                        f.at(compute, tiles, i * panel),
+                        f.i64(panel),
+                        one,
+                        c["padded"],
+                        one,
+                        f.i64(0),
+                        f.i64(panel),
+                    )
                 target = f.at(kind.storage, f.buffer(OUT_Q), (plane * c["rows"] + first) * c["depth"] + j)
                 _store(f, kind, tiles, f.i64(panel), count, f.minimum(c["depth"] - j, panel), target, c["depth"], size)
-        for out, sums, extent, stride in ((OUT_K, sum_keys, "depth", depth_padded), (OUT_V, sum_values, "width", width_padded)):
+        for out, sums, extent, stride in (
+            (OUT_K, sum_keys, "depth", depth_padded),
+            (OUT_V, sum_values, "width", width_padded),
+        ):
             target = f.at(kind.storage, f.buffer(out), plane * c["columns"] * c[extent])
             _store(f, kind, sums, stride, c["columns"], c[extent], target, c[extent], size)
     return compile_kernel(module(f))
 
 
-def _store(f: Kernel, kind: Kind, source: Value, stride: Value, rows: Value, columns: Value, target: Value, row: Value,
-           size: int) -> None:
+def _store(
+    f: Kernel,
+    kind: Kind,
+    source: Value,
+    stride: Value,
+    rows: Value,
+    columns: Value,
+    target: Value,
+    row: Value,
+    size: int,
+) -> None:
     """Rows of sums to their place, in the stored type."""
     lanes = kind.lanes
     with f.loop(0, rows) as i, f.loop(0, columns, lanes) as j:
         value = f.load(vector(kind.compute, lanes), f.at(kind.compute, source, i * stride + j), align=size)
-        f.masked_store(narrow(f, kind, value), f.at(kind.storage, target, i * row + j), f.mask(columns - j, lanes),
-                       BYTES[kind.storage])
+        f.masked_store(
+            narrow(f, kind, value),
+            f.at(kind.storage, target, i * row + j),
+            f.mask(columns - j, lanes),
+            BYTES[kind.storage],
+        )
 
 
-def _row(f: Kernel, c: dict[str, Value], kind: Kind, dtype: DType, masked: str | None, causal: bool, weights: Value, changes: Value,
-         scale: Value, place: tuple[Value, Value, Value], columns: Value, gradient: Value, result: Value, logarithm: Value) -> None:
+def _row(
+    f: Kernel,
+    c: dict[str, Value],
+    kind: Kind,
+    dtype: DType,
+    masked: str | None,
+    causal: bool,
+    weights: Value,
+    changes: Value,
+    scale: Value,
+    place: tuple[Value, Value, Value],
+    columns: Value,
+    gradient: Value,
+    result: Value,
+    logarithm: Value,
+) -> None:
     """Scores to weights, and the gradients of weights to those of scores, both in place."""
     compute = kind.compute
     n, h, i = place
@@ -137,7 +316,9 @@ def _row(f: Kernel, c: dict[str, Value], kind: Kind, dtype: DType, masked: str |
         f.store(f.value(0, compute), changes, x)
 
 
-def backward_phases(dtype: DType, a: Attention, gradient: tuple[int, int, int, int], scale: float, threads: int) -> tuple[list[Phase], int]:
+def backward_phases(
+    dtype: DType, a: Attention, gradient: tuple[int, int, int, int], scale: float, threads: int
+) -> tuple[list[Phase], int]:
     """Phases for slots (dq, dk, dv, g, q, k, v, out, logarithms, [mask]) and the scratch bytes they need."""
     kind = kind_of(dtype)
     whole = kind_of("float64" if kind.compute == "double" else "float32")
@@ -146,25 +327,72 @@ def backward_phases(dtype: DType, a: Attention, gradient: tuple[int, int, int, i
     phases: list[Phase] = []
     scratch, places = 0, []
     for slot, strides, lane, step, lanes, steps in (
-            (KEY, a.key, a.key[2], a.key[3], a.columns, a.depth), (VALUE, a.value, a.value[2], a.value[3], a.columns, a.width),
-            (KEY, a.key, a.key[3], a.key[2], a.depth, a.columns), (GRADIENT, gradient, gradient[3], gradient[2], a.width, a.rows),
-            (QUERY, a.query, a.query[3], a.query[2], a.depth, a.rows)):
+        (KEY, a.key, a.key[2], a.key[3], a.columns, a.depth),
+        (VALUE, a.value, a.value[2], a.value[3], a.columns, a.width),
+        (KEY, a.key, a.key[3], a.key[2], a.depth, a.columns),
+        (GRADIENT, gradient, gradient[3], gradient[2], a.width, a.rows),
+        (QUERY, a.query, a.query[3], a.query[2], a.depth, a.rows),
+    ):
         panels = panels_of(lanes, panel)
-        words = (slot, 0, a.heads, strides[0], strides[1], lane, step, lanes, panel, panels, steps, steps, steps, scratch)
+        words = (
+            slot,
+            0,
+            a.heads,
+            strides[0],
+            strides[1],
+            lane,
+            step,
+            lanes,
+            panel,
+            panels,
+            steps,
+            steps,
+            steps,
+            scratch,
+        )
         total = planes * panels
-        phases.append(Phase(pack_kernel(kind, panel, stride_class(lane, step, lanes, steps)), total,
-                            max(1, min(total, 65536 // (panel * steps) + 1)), words))
+        phases.append(
+            Phase(
+                pack_kernel(kind, panel, stride_class(lane, step, lanes, steps)),
+                total,
+                max(1, min(total, 65536 // (panel * steps) + 1)),
+                words,
+            )
+        )
         places.append(scratch)
         scratch += (planes * panels * panel * steps * size + 127) // 64 * 64
     column_panels, depth_panels, width_panels = (panels_of(n, panel) for n in (a.columns, a.depth, a.width))
     padded = column_panels * panel
     tiles = max(1, min(8, BLOCK_BYTES // (padded * size * most), -(-a.rows // most)))
     block = tiles * most
-    slice_bytes = ((2 * block * padded + block * panel + padded * (depth_panels + width_panels) * panel) * size + 127) // 64 * 64
+    slice_bytes = (
+        ((2 * block * padded + block * panel + padded * (depth_panels + width_panels) * panel) * size + 127) // 64 * 64
+    )
     counts = range(1, most + 1)
-    words = (a.heads, a.rows, a.columns, a.depth, a.width, block, most, padded, *a.query, *gradient, *(a.mask or (0, 0, 0, 0)),
-             bits_of(scale, kind), scratch, slice_bytes, depth_panels, width_panels, column_panels, *places,
-             micro_table(kind, 2, most, False, True, counts), micro_table(whole, 2, most, False, True, counts))
+    words = (
+        a.heads,
+        a.rows,
+        a.columns,
+        a.depth,
+        a.width,
+        block,
+        most,
+        padded,
+        *a.query,
+        *gradient,
+        *(a.mask or (0, 0, 0, 0)),
+        bits_of(scale, kind),
+        scratch,
+        slice_bytes,
+        depth_panels,
+        width_panels,
+        column_panels,
+        *places,
+        micro_table(kind, 2, most, False, True, counts),
+        micro_table(whole, 2, most, False, True, counts),
+    )
     masked = None if a.mask is None else "bool" if a.boolean else "number"
-    phases.append(Phase(backward_kernel(kind, masked, a.causal), planes, max(1, 100_000 // (a.rows * a.columns * a.depth)), words))
+    phases.append(
+        Phase(backward_kernel(kind, masked, a.causal), planes, max(1, 100_000 // (a.rows * a.columns * a.depth)), words)
+    )
     return phases, scratch + slice_bytes * max(threads, 1)

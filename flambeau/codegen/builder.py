@@ -13,8 +13,8 @@ arithmetic. Mutable variables are stack slots, which LLVM turns into registers.
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Iterator
 
 INTEGERS = {"i1", "i8", "i16", "i32", "i64", "i128"}
 FLOATS = {"half", "bfloat", "float", "double"}
@@ -38,13 +38,13 @@ class Value:
 
     __slots__ = ("f", "type", "name")
 
-    def __init__(self, f: "Function", type: str, name: str):
+    def __init__(self, f: Function, type: str, name: str):
         self.f, self.type, self.name = f, type, name
 
     def __repr__(self) -> str:
         return f"{self.type} {self.name}"
 
-    def _binary(self, other, integer: str, floating: str | None, swap: bool = False) -> "Value":
+    def _binary(self, other, integer: str, floating: str | None, swap: bool = False) -> Value:
         other = self.f.value(other, self.type)
         a, b = (other, self) if swap else (self, other)
         kind = scalar_type(self.type)
@@ -73,7 +73,7 @@ class Value:
     def unsigned_div(self, other): return self._binary(other, "udiv", None)
     def unsigned_rem(self, other): return self._binary(other, "urem", None)
 
-    def _compare(self, other, integer: str, floating: str) -> "Value":
+    def _compare(self, other, integer: str, floating: str) -> Value:
         other = self.f.value(other, self.type)
         kind = scalar_type(self.type)
         result = "i1" if self.type[0] != "<" else self.type[:self.type.index("x") + 2] + "i1>"
@@ -84,9 +84,9 @@ class Value:
     def __le__(self, other): return self._compare(other, "sle", "ole")
     def __gt__(self, other): return self._compare(other, "sgt", "ogt")
     def __ge__(self, other): return self._compare(other, "sge", "oge")
-    def equals(self, other) -> "Value": return self._compare(other, "eq", "oeq")
-    def differs(self, other) -> "Value": return self._compare(other, "ne", "une")
-    def unsigned_below(self, other) -> "Value": return self._compare(other, "ult", "ult")
+    def equals(self, other) -> Value: return self._compare(other, "eq", "oeq")
+    def differs(self, other) -> Value: return self._compare(other, "ne", "une")
+    def unsigned_below(self, other) -> Value: return self._compare(other, "ult", "ult")
 
     def __bool__(self):
         raise TypeError("a kernel value has no truth while the kernel is being written; use f.when / f.select")
@@ -95,7 +95,7 @@ class Value:
 class Variable:
     """A mutable local: `v.get()`, `v.set(value)`."""
 
-    def __init__(self, f: "Function", type: str, slot: str):
+    def __init__(self, f: Function, type: str, slot: str):
         self.f, self.type, self.slot = f, type, slot
 
     def get(self) -> Value:

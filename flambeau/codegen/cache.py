@@ -10,7 +10,7 @@ import hashlib
 import marshal
 import os
 import tempfile
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 
 from flambeau.codegen.image import Image
@@ -18,7 +18,7 @@ from flambeau.codegen.image import Image
 FORMAT = 1
 
 
-@lru_cache(maxsize=None)
+@cache
 def directory() -> Path | None:
     """The cache directory of this user, or None if there is none to be had."""
     chosen = os.environ.get("FLAMBEAU_CACHE", "")
@@ -34,7 +34,7 @@ def directory() -> Path | None:
         return None
 
 
-@lru_cache(maxsize=None)
+@cache
 def machine() -> str:
     """What compiled code depends on besides its text: the CPU and the compiler's version, read without loading LLVM."""
     import importlib.util

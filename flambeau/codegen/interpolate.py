@@ -4,13 +4,13 @@ Every axis has tables: for each output position its taps' input positions and we
 the input rows of its z and y taps are added up with their weights, then the taps along x are gathered from this sum. The gradient
 goes the same way back. Stands on builder.py and gemm_micro.py; ops/interpolate.py makes the tables.
 
-Positions are i32, first all of x (tap by tap), then those of y and of z (output position by output position); weights likewise, in
-the compute type.
+Positions are i32, first all of x (tap by tap), then those of y and of z (output position by output position); weights
+likewise, in the compute type.
 """
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache
 
 from flambeau.codegen.builder import Value, module
 from flambeau.codegen.gemm_micro import BYTES, Kernel, Kind, narrow, suffix, vector, widen
@@ -26,18 +26,25 @@ def _gather(f: Kernel, kind_type: str, base: Value, index: Value, mask: Value | 
     on = mask.name if mask is not None else "<" + ", ".join(["i1 true"] * lanes) + ">"
     name = f"llvm.masked.gather.{suffix(result)}.v{lanes}p0"
     f.declarations.add(f"declare {result} @{name}({pointers.type}, <{lanes} x i1>, {result})")
-    return f.emit(result, f"call {result} @{name}({pointers.type} align {BYTES[kind_type]} {pointers.name}, <{lanes} x i1> {on}, "
-                          f"{result} zeroinitializer)")
+    return f.emit(
+        result,
+        f"call {result} @{name}({pointers.type} align {BYTES[kind_type]} {pointers.name}, <{lanes} x i1> {on}, "
+        f"{result} zeroinitializer)",
+    )
 
 
-def _rows(f: Kernel, c: dict[str, Value], tables: tuple[Value, Value], compute: str, oz: Value, oy: Value, tap: Value | int):
+def _rows(
+    f: Kernel, c: dict[str, Value], tables: tuple[Value, Value], compute: str, oz: Value, oy: Value, tap: Value | int
+):
     """(offset in the input plane, weight) of a row's tap: y taps change fastest."""
     positions, weights = tables
     tap = f.i64(tap)
     ky, kz = tap.unsigned_rem(c["taps_y"]), tap.unsigned_div(c["taps_y"])
     y = c["taps_x"] * c["out_x"] + oy * c["taps_y"] + ky
     z = c["taps_x"] * c["out_x"] + c["taps_y"] * c["out_y"] + oz * c["taps_z"] + kz
-    row = f.convert(f.load("i32", positions, z), "i64", "sext") * c["in_y"] + f.convert(f.load("i32", positions, y), "i64", "sext")
+    row = f.convert(f.load("i32", positions, z), "i64", "sext") * c["in_y"] + f.convert(
+        f.load("i32", positions, y), "i64", "sext"
+    )
     return row * c["in_x"], f.load(compute, weights, y) * f.load(compute, weights, z)
 
 
@@ -76,7 +83,7 @@ def _compute(kind: Kind) -> str:
     return "float" if kind.name == "uint8" else kind.compute
 
 
-@lru_cache(maxsize=None)
+@cache
 def forward_kernel(kind: Kind, row_taps: int, taps: int) -> int:
     """Resampled rows; the range is rows of the output. row_taps, taps: taps along z and y, and along x; 0 for any number.
 
@@ -102,6 +109,7 @@ def forward_kernel(kind: Kind, row_taps: int, taps: int) -> int:
                     loaded = _load_row(f, kind, line, x, left)
                     value = loaded * weight if value is None else f.fma(loaded, weight, value)
                 f.store(value, f.at(compute, total, x), align=BYTES[compute])
+
             _strips(f, c["in_x"], lanes, add_rows)
         else:
             with f.loop(0, c["taps_z"] * c["taps_y"]) as t:
@@ -113,6 +121,7 @@ def forward_kernel(kind: Kind, row_taps: int, taps: int) -> int:
                     before = f.load(whole, place, align=BYTES[compute])
                     before = f.select(f.splat(t.equals(0), lanes), f.value(0, whole), before)
                     f.store(f.fma(_load_row(f, kind, line, x, left), weight, before), place, align=BYTES[compute])
+
                 _strips(f, c["in_x"], lanes, add_row)
         target = f.at(kind.storage, f.buffer(0), row * c["out_x"])
 
@@ -128,6 +137,7 @@ def forward_kernel(kind: Kind, row_taps: int, taps: int) -> int:
                     index = f.masked_load(vector("i32", lanes), f.at("i32", tables[0], at), mask, 4)
                     weight = f.masked_load(whole, f.at(compute, tables[1], at), mask, BYTES[compute])
                 return _gather(f, compute, total, index, mask, lanes), weight
+
             if taps:
                 value = None
                 for k in range(taps):
@@ -148,11 +158,12 @@ def forward_kernel(kind: Kind, row_taps: int, taps: int) -> int:
                 f.store(stored, place, align=BYTES[kind.storage])
             else:
                 f.masked_store(stored, place, mask, BYTES[kind.storage])
+
         _strips(f, c["out_x"], lanes, blend)
     return compile_kernel(module(f))
 
 
-@lru_cache(maxsize=None)
+@cache
 def nearest_kernel(storage: str) -> int:
     """Rows of copied elements; the range is rows of the output. Slots: out, input, positions."""
     f = Kernel()
@@ -177,7 +188,7 @@ def nearest_kernel(storage: str) -> int:
     return compile_kernel(module(f))
 
 
-@lru_cache(maxsize=None)
+@cache
 def backward_kernel(kind: Kind) -> int:
     """The gradient of the input, in the compute type; the range is planes. Slots: out, gradient, positions, weights."""
     f = Kernel()
@@ -210,10 +221,13 @@ def backward_kernel(kind: Kind) -> int:
                     goal = f.at(compute, goal_line, x)
                     value = f.load(whole, f.at(compute, total, x), align=BYTES[compute])
                     if left is None:
-                        f.store(f.fma(value, wide, f.load(whole, goal, align=BYTES[compute])), goal, align=BYTES[compute])
+                        f.store(
+                            f.fma(value, wide, f.load(whole, goal, align=BYTES[compute])), goal, align=BYTES[compute]
+                        )
                     else:
                         mask = f.mask(left, lanes)
                         before = f.masked_load(whole, goal, mask, BYTES[compute])
                         f.masked_store(f.fma(value, wide, before), goal, mask, BYTES[compute])
+
                 _strips(f, c["in_x"], lanes, spread)
     return compile_kernel(module(f))

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import ctypes
 import struct
-from typing import Callable, NamedTuple, Sequence
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from flambeau.codegen import memory, state, threads
 from flambeau.codegen.builder import Function, Value, module

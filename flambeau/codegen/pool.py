@@ -7,15 +7,38 @@ kernels of their own. Stands on builder.py and the element kinds of gemm_micro.p
 
 from __future__ import annotations
 
-from functools import lru_cache
-from typing import Callable
+from collections.abc import Callable
+from functools import cache
 
 from flambeau.codegen.builder import Value, module
 from flambeau.codegen.gemm_micro import BYTES, Kernel, Kind, narrow, suffix, vector, widen
 from flambeau.codegen.jit import compile_kernel
 
-GEOMETRY = ("channels", "out_z", "out_y", "out_x", "n", "c", "z", "y", "x", "o_n", "o_c", "o_z", "o_y", "o_x",
-            "size_z", "size_y", "size_x", "step_z", "step_y", "step_x", "divisor", "table_plane", "slice")
+GEOMETRY = (
+    "channels",
+    "out_z",
+    "out_y",
+    "out_x",
+    "n",
+    "c",
+    "z",
+    "y",
+    "x",
+    "o_n",
+    "o_c",
+    "o_z",
+    "o_y",
+    "o_x",
+    "size_z",
+    "size_y",
+    "size_x",
+    "step_z",
+    "step_y",
+    "step_x",
+    "divisor",
+    "table_plane",
+    "slice",
+)
 AXES = "zyx"
 BEGIN, COUNT, EXTENT = range(3)
 LOWEST = {"uint8": 0, "int8": -(1 << 7), "int16": -(1 << 15), "int32": -(1 << 31), "int64": -(1 << 63)}
@@ -34,13 +57,13 @@ class Windows:
 
     def entry(self, axis: str, what: int, position: Value) -> Value:
         before = self.f.i64(0)
-        for earlier in AXES[:AXES.index(axis)]:
+        for earlier in AXES[: AXES.index(axis)]:
             before = before + self.c["out_" + earlier] * 3
         return self.f.load("i64", self.place, before + self.c["out_" + axis] * what + position)
 
 
 def _unordered(f: Kernel, value: Value) -> Value:
-    shape = "i1" if value.type[0] != "<" else value.type[:value.type.index("x") + 2] + "i1>"
+    shape = "i1" if value.type[0] != "<" else value.type[: value.type.index("x") + 2] + "i1>"
     return f.emit(shape, f"fcmp uno {value.type} {value.name}, {value.name}")
 
 
@@ -54,7 +77,7 @@ def _planes(f: Kernel, c: dict[str, Value], plane: Value, prefix: str = "") -> V
     return plane.unsigned_div(channels) * c[prefix + "n"] + plane.unsigned_rem(channels) * c[prefix + "c"]
 
 
-@lru_cache(maxsize=None)
+@cache
 def forward_kernel(kind: Kind, reduce: str, index: str | None, buffered: bool) -> int:
     """Maximum or mean of every window; the range is rows of the output. Slots: out, [index], input, [tables]."""
     f = Kernel()
@@ -108,7 +131,7 @@ def forward_kernel(kind: Kind, reduce: str, index: str | None, buffered: bool) -
     return compile_kernel(module(f))
 
 
-@lru_cache(maxsize=None)
+@cache
 def mean_kernel(kind: Kind) -> int:
     """Means of windows of images whose rows are contiguous: the window's rows are added up first, then its columns.
 
@@ -137,6 +160,7 @@ def mean_kernel(kind: Kind) -> int:
                     stored = _masked(f, left, lanes, kind.storage, place, size)
                 total.add(widen(f, kind, stored))
             f.store(total.get(), f.at(kind.compute, sums, x), align=BYTES[kind.compute])
+
         whole = c["size_x"] & -lanes
         with f.loop(0, whole, lanes) as x:
             add_rows(x, None)
@@ -164,16 +188,20 @@ def _gathered(f: Kernel, element: str, base: Value, index: Value, lanes: int) ->
     name = f"llvm.masked.gather.{suffix(result)}.v{lanes}p0"
     f.declarations.add(f"declare {result} @{name}({pointers.type}, <{lanes} x i1>, {result})")
     on = ", ".join(["i1 true"] * lanes)
-    return f.emit(result, f"call {result} @{name}({pointers.type} align {BYTES[element]} {pointers.name}, <{lanes} x i1> <{on}>, "
-                          f"{result} zeroinitializer)")
+    return f.emit(
+        result,
+        f"call {result} @{name}({pointers.type} align {BYTES[element]} {pointers.name}, <{lanes} x i1> <{on}>, "
+        f"{result} zeroinitializer)",
+    )
 
 
-@lru_cache(maxsize=None)
+@cache
 def maximum_kernel(kind: Kind, index: str | None) -> int:
     """Maxima of windows, none of them empty, of images and results whose rows are contiguous; the range is rows of the output.
 
     The maximum of the window's rows is found first, column by column, then that of its columns; of equal elements the first in
-    the window wins, of those that are not numbers the last. Slots: out, [index], input; scratch: two rows of the input per thread.
+    the window wins, of those that are not numbers the last. Slots: out, [index], input; scratch: two rows of
+    the input per thread.
     """
     f = Kernel()
     c = f.constants(GEOMETRY)
@@ -218,10 +246,14 @@ def maximum_kernel(kind: Kind, index: str | None) -> int:
             f.store(best.get(), f.at(compute, largest, x), align=BYTES[compute])
             if index:
                 f.store(line.get(), f.at("i32", lines, x), align=4)
+
         strips(c["size_x"], down)
         target = _planes(f, c, plane, "o_") + oz * c["o_z"] + oy * c["o_y"]
-        table = {what: f.at("i64", windows.place, (c["out_z"] + c["out_y"]) * 3 + c["out_x"] * what) for what in (BEGIN, COUNT)}
-        most = c["divisor"]     # the most taps that a window has along x
+        table = {
+            what: f.at("i64", windows.place, (c["out_z"] + c["out_y"]) * 3 + c["out_x"] * what)
+            for what in (BEGIN, COUNT)
+        }
+        most = c["divisor"]  # the most taps that a window has along x
         step = f.splat(f.convert(c["step_x"], "i32", "trunc"), lanes)
 
         def across(x: Value, left: Value | None) -> None:
@@ -231,6 +263,7 @@ def maximum_kernel(kind: Kind, index: str | None) -> int:
                 else:
                     wide = _masked(f, left, lanes, "i64", f.at("i64", table[what], x), 8)
                 return f.convert(wide, whole_lines, "trunc")
+
             first, last = entries(BEGIN), entries(COUNT) - 1
             if left is not None:
                 last = f.select(last < 0, f.value(0, whole_lines), last)
@@ -261,6 +294,7 @@ def maximum_kernel(kind: Kind, index: str | None) -> int:
                     f.store(value, place, align=align)
                 else:
                     f.masked_store(value, place, f.mask(left, lanes), align)
+
         strips(c["out_x"], across)
     return compile_kernel(module(f))
 
@@ -286,7 +320,7 @@ def _position(f: Kernel, c: dict[str, Value], flat: Value, dense: bool) -> Value
     return rest.unsigned_div(c["size_y"]) * c["z"] + rest.unsigned_rem(c["size_y"]) * c["y"] + x * c["x"]
 
 
-@lru_cache(maxsize=None)
+@cache
 def scatter_kernel(kind: Kind, index: str, dense: bool, checked: bool) -> int:
     """Zeroed planes with values added at their indices; the range is planes. Slots: out, values, index.
 
@@ -318,7 +352,7 @@ def scatter_kernel(kind: Kind, index: str, dense: bool, checked: bool) -> int:
     return compile_kernel(module(f))
 
 
-@lru_cache(maxsize=None)
+@cache
 def gather_kernel(kind: Kind, index: str, dense: bool) -> int:
     """The elements of planes at their indices; the range is planes. Slots: out, planes, index."""
     f = Kernel()
@@ -336,7 +370,7 @@ def gather_kernel(kind: Kind, index: str, dense: bool) -> int:
     return compile_kernel(module(f))
 
 
-@lru_cache(maxsize=None)
+@cache
 def spread_kernel(kind: Kind, unit: bool) -> int:
     """The gradient of the mean: every window gets its share. The range is planes. Slots: out, gradient."""
     f = Kernel()
@@ -352,7 +386,9 @@ def spread_kernel(kind: Kind, unit: bool) -> int:
             extent = windows.entry("z", EXTENT, oz) * windows.entry("y", EXTENT, oy)
             with loops[2] as ox:
                 divisor = f.select(c["divisor"].equals(0), extent * windows.entry("x", EXTENT, ox), c["divisor"])
-                g = widen(f, kind, f.load(kind.storage, f.buffer(1), place + oz * c["o_z"] + oy * c["o_y"] + ox * c["o_x"]))
+                g = widen(
+                    f, kind, f.load(kind.storage, f.buffer(1), place + oz * c["o_z"] + oy * c["o_y"] + ox * c["o_x"])
+                )
                 if kind.floating:
                     share = g / f.convert(divisor, kind.compute, "sitofp")
                 else:
@@ -376,7 +412,7 @@ def _masked(f: Kernel, count: Value, lanes: int, load: str, pointer: Value, alig
     return f.masked_load(vector(load, lanes), pointer, f.mask(count, lanes), align)
 
 
-@lru_cache(maxsize=None)
+@cache
 def pairs_forward_kernel(kind: Kind, reduce: str, coded: bool) -> int:
     """Maximum or mean of 2 x 2 windows of contiguous planes; the range is rows of the output. Slots: out, [code], input.
 
@@ -419,6 +455,7 @@ def pairs_forward_kernel(kind: Kind, reduce: str, coded: bool) -> int:
                     f.store(value, place, align=align)
                 else:
                     f.masked_store(value, place, f.mask(left, lanes), align)
+
         whole = c["out_x"] & -lanes
         with f.loop(0, whole, lanes) as x:
             block(x, None)
@@ -427,7 +464,7 @@ def pairs_forward_kernel(kind: Kind, reduce: str, coded: bool) -> int:
     return compile_kernel(module(f))
 
 
-@lru_cache(maxsize=None)
+@cache
 def pairs_backward_kernel(kind: Kind, reduce: str) -> int:
     """The gradient of the maximum or mean of 2 x 2 windows; the range is rows of the output. Slots: out, gradient, [code]."""
     f = Kernel()
@@ -446,6 +483,7 @@ def pairs_backward_kernel(kind: Kind, reduce: str) -> int:
                 if left is None:
                     return f.load(vector(storage, lanes), source, x, align=align)
                 return _masked(f, left, lanes, storage, f.at(storage, source, x), align)
+
             g = load(kind.storage, gradient, size)
             if codes is None:
                 share = narrow(f, kind, widen(f, kind, g) * 0.25)
@@ -459,6 +497,7 @@ def pairs_backward_kernel(kind: Kind, reduce: str) -> int:
                     f.store(spread, place, align=size)
                 else:
                     f.masked_store(spread, place, f.mask(left * 2, 2 * lanes), size)
+
         whole = c["out_x"] & -lanes
         with f.loop(0, whole, lanes) as x:
             block(x, None)
@@ -475,7 +514,7 @@ def pairs_backward_kernel(kind: Kind, reduce: str) -> int:
     return compile_kernel(module(f))
 
 
-@lru_cache(maxsize=None)
+@cache
 def pairs_gather_kernel(kind: Kind) -> int:
     """The elements of 2 x 2 windows that their codes name; the range is rows of the output. Slots: out, planes, code."""
     f = Kernel()

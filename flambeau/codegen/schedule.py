@@ -7,8 +7,8 @@ base.geometry; used by the operators' plan builders in core.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Mapping, Sequence
 
 from flambeau.base.geometry import collapse
 from flambeau.codegen import state
@@ -184,8 +184,8 @@ def _rows(nest: Nest, kept, kept_strides, inner, inner_strides, lane, picks, slo
     classes = tuple(_class(lane[1][j] if lane else inner_strides[j][-1]) for j in range(len(kept_strides)))
     form = Form(len(kept), len(inner), lane is not None, classes, slots, len(slots))
     splits = _splittable(nest) and math.prod(kept) * lane_extent > 0 and (
-        length * min(lane_extent, LANE_CHUNK) > SPLIT and units < 2 * state.words[state.THREADS]
-        or lane is not None and length > 2 * LANE_ROWS)
+        (length * min(lane_extent, LANE_CHUNK) > SPLIT and units < 2 * state.words[state.THREADS])
+        or (lane is not None and length > 2 * LANE_ROWS))
     if splits:
         return _split(nest, form, kept, kept_strides, inner, inner_strides, lane, unit)
     phase = _phase(nest, form, kept, kept_strides, inner, inner_strides, lane, picks, max(inner[0], 1), [0] * len(slots), unit)
@@ -198,7 +198,7 @@ def _splittable(nest: Nest) -> bool:
         return False
     loop, row = nest.stages
     return (isinstance(loop, Loop) and isinstance(row, Row) and not loop.stores and not loop.scan and
-            not any(n.op == "pick" or n.op == "leaf" and str(n.value).startswith("in")
+            not any(n.op == "pick" or (n.op == "leaf" and str(n.value).startswith("in"))
                     for _, e in row.stores for n in topological(e)))
 
 

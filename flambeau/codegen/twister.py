@@ -6,7 +6,7 @@ Stands on builder; used by core.sampling.
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache
 
 from flambeau.codegen.builder import Function, Value, kernel, module
 from flambeau.codegen.jit import compile_kernel
@@ -32,7 +32,7 @@ def _twist(f: Function, key: Value) -> None:
     f.store(word(SHIFT - 1) ^ _mixed(f, key, word(WORDS - 1), word(0)), key, WORDS - 1)
 
 
-@lru_cache(maxsize=None)
+@cache
 def twister_kernel(slot: int) -> int:
     """Kernel over one unit: constants (count); scalar `slot` holds the address of the state; words go to scratch."""
     f = kernel()

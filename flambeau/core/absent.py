@@ -6,8 +6,8 @@ NotImplementedError with advice. Stands on nothing; used by the faces of the nam
 
 from __future__ import annotations
 
-from typing import Any
 from collections.abc import Callable
+from typing import Any
 
 
 def function(name: str, advice: str) -> Callable[..., Any]:

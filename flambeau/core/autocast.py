@@ -17,26 +17,29 @@ from flambeau.core.tensor import Tensor
 #: Computed in the type of the block.
 LOWER = frozenset(
     """
-    addbmm addmm baddbmm bmm chain_matmul conv1d conv2d conv3d conv_tbc conv_transpose1d conv_transpose2d conv_transpose3d
-    convolution einsum inner linalg_multi_dot linalg_vecdot linear linear_cross_entropy lstm lstm_cell matmul matrix_power mm
-    multi_dot prelu rnn_relu rnn_relu_cell rnn_tanh rnn_tanh_cell scaled_dot_product_attention tensordot vecdot
-""".split()
+    addbmm addmm baddbmm bmm chain_matmul conv1d conv2d conv3d conv_tbc conv_transpose1d conv_transpose2d
+    conv_transpose3d convolution einsum inner linalg_multi_dot linalg_vecdot linear linear_cross_entropy lstm
+    matmul matrix_power mm multi_dot prelu rnn_relu rnn_tanh scaled_dot_product_attention
+    tensordot vecdot
+""".split()  # noqa: SIM905
 )
 
 #: Computed in float32.
 FLOAT32 = frozenset(
     """
-    adaptive_avg_pool3d adaptive_max_pool3d avg_pool3d binary_cross_entropy binary_cross_entropy_with_logits cdist cholesky
-    cholesky_ex cholesky_inverse cholesky_solve cosine_embedding_loss cross_entropy cross_entropy_loss ctc_loss eig eigh eigvals eigvalsh
-    fft_fft fft_fft2 fft_fftn fft_hfft fft_ifft fft_ifft2 fft_ifftn fft_ihfft fft_irfft fft_irfft2 fft_irfftn fft_rfft fft_rfft2
-    fft_rfftn fractional_max_pool2d fractional_max_pool3d geqrf grid_sample grid_sampler grid_sampler_2d grid_sampler_3d
-    hinge_embedding_loss householder_product huber_loss inv inv_ex inverse kl_div l1_loss linalg_cholesky linalg_cholesky_ex linalg_cond
-    linalg_eig linalg_eigh linalg_eigvals linalg_eigvalsh linalg_householder_product linalg_inv linalg_inv_ex linalg_lstsq
-    linalg_matrix_rank linalg_pinv linalg_qr linalg_solve linalg_svd linalg_svdvals linalg_tensorinv linalg_tensorsolve local_response_norm lstsq
-    lu_solve margin_ranking_loss matrix_rank max_pool3d max_unpool2d max_unpool3d mse_loss multi_margin_loss multilabel_margin_loss
-    nanquantile nll_loss nll_loss2d orgqr ormqr pad pinv pinverse poisson_nll_loss polar prod qr quantile smooth_l1_loss soft_margin_loss solve stft svd svdvals
-    tensorinv tensorsolve trace triangular_solve triplet_margin_loss view_as_complex
-""".split()
+    adaptive_avg_pool3d adaptive_max_pool3d avg_pool3d binary_cross_entropy binary_cross_entropy_with_logits cdist
+    cholesky cholesky_ex cholesky_inverse cholesky_solve cosine_embedding_loss cross_entropy cross_entropy_loss ctc_loss
+    eig eigh eigvals eigvalsh fft_fft fft_fft2 fft_fftn fft_hfft fft_ifft fft_ifft2 fft_ifftn fft_ihfft fft_irfft
+    fft_irfft2 fft_irfftn fft_rfft fft_rfft2 fft_rfftn fractional_max_pool2d fractional_max_pool3d geqrf grid_sample
+    grid_sampler grid_sampler_2d grid_sampler_3d hinge_embedding_loss householder_product huber_loss inv inv_ex inverse
+    kl_div l1_loss linalg_cholesky linalg_cholesky_ex linalg_cond linalg_eig linalg_eigh linalg_eigvals linalg_eigvalsh
+    linalg_householder_product linalg_inv linalg_inv_ex linalg_lstsq linalg_matrix_rank linalg_pinv linalg_qr
+    linalg_solve linalg_svd linalg_svdvals linalg_tensorinv linalg_tensorsolve local_response_norm lstsq lu_solve
+    margin_ranking_loss matrix_rank max_pool3d max_unpool2d max_unpool3d mse_loss multi_margin_loss
+    multilabel_margin_loss nanquantile nll_loss nll_loss2d orgqr ormqr pad pinv pinverse poisson_nll_loss polar prod qr
+    quantile smooth_l1_loss soft_margin_loss solve stft svd svdvals tensorinv tensorsolve trace triangular_solve
+    triplet_margin_loss view_as_complex
+""".split()  # noqa: SIM905
 )
 
 #: Computed in the widest type of the arguments.

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import ctypes
 from array import array as packed
-from typing import Any, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -114,8 +115,8 @@ def infer_dtype(data: Any) -> DType:
 
 
 def _shape_of(data: Any) -> tuple[int, ...]:
-    if isinstance(data, (list, tuple)) or hasattr(data, "__len__") and hasattr(data, "__getitem__") and not isinstance(
-            data, (str, bytes, Tensor, np.ndarray)):
+    if isinstance(data, (list, tuple)) or (hasattr(data, "__len__") and hasattr(data, "__getitem__") and not isinstance(
+            data, (str, bytes, Tensor, np.ndarray))):
         if not len(data):
             return (0,)
         inner = _shape_of(data[0])
@@ -162,7 +163,7 @@ def make_tensor(data: Any, dtype: DType | None = None) -> Tensor:
             ctypes.memmove(made._storage.ptr, values.buffer_info()[0], 4 * len(data))
             return made
     wanted = dtype or infer_dtype(data)
-    if data.__class__ is float or data.__class__ is int and -2 ** 63 <= data < 2 ** 63:
+    if data.__class__ is float or (data.__class__ is int and -2 ** 63 <= data < 2 ** 63):
         made = empty_layout(Layout.contiguous((), wanted, CPU))
         if wanted is float32:
             ctypes.c_float.from_address(made._storage.ptr).value = data

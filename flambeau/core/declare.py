@@ -9,7 +9,8 @@ parameters say what is saved. Stands on core.derive; used by flambeau.ops and fl
 from __future__ import annotations
 
 import inspect
-from typing import Any, Callable, Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from flambeau.core import inplace as rewiring
 from flambeau.core import modes, overrides
@@ -250,8 +251,8 @@ def _aliases(function: Callable) -> tuple[dict[str, str], str]:
         return {}, ""
     code = "    if axis is not None:\n        dim = axis\n"
     if required:
-        code += ("    elif dim is None:\n        raise TypeError(\"{name}() missing 1 required positional arguments: "
-                 "\\\"dim\\\"\")\n").format(name=function.__name__)
+        code += (f"    elif dim is None:\n        raise TypeError(\"{function.__name__}() missing 1 required positional arguments: "
+                 "\\\"dim\\\"\")\n")
     if "keepdim" in parameters:
         names["keepdims"] = "keepdim"
         code += "    if keepdims is not None:\n        keepdim = keepdims\n"

@@ -1,7 +1,7 @@
 """The old names of types: FloatTensor, LongTensor, ... as constructors, in isinstance and as an argument of `Tensor.type`.
 
-A `tensortype` is no class of tensors but a question about dtype and device. Stands on core.create; the namespace and its cuda room
-offer them.
+A `tensortype` is no class of tensors but a question about dtype and device. Stands on core.create; the namespace and
+its cuda room offer them.
 """
 
 from __future__ import annotations

@@ -1,17 +1,17 @@
 """Classes and modes that take part in operator calls: `__torch_function__`.
 
-A tensor of a class that overrides calls carries a layout of its own flavor, so that it misses every plan found by layout and comes
-here; plain tensors and Parameters never do. Methods and properties that are no declared operators don't look for overrides at
-all: an overriding class gets forms of them that do, so that Tensor's own cost nothing. Stands on core.tensor and core.modes;
-used by every generated variant and by the face `flambeau.overrides`.
+A tensor of a class that overrides calls carries a layout of its own flavor, so that it misses every plan found by
+layout and comes here; plain tensors and Parameters never do. Methods and properties that are no declared operators
+don't look for overrides at all: an overriding class gets forms of them that do, so that Tensor's own cost nothing.
+Stands on core.tensor and core.modes; used by every generated variant and by the face `flambeau.overrides`.
 """
 
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable, Iterable, Sequence
 from types import FunctionType, MethodDescriptorType, WrapperDescriptorType
 from typing import Any
-from collections.abc import Callable, Iterable, Sequence
 
 from flambeau.core.autocast import LISTED, cast_arguments
 from flambeau.core.modes import Mode, active, local
@@ -280,7 +280,7 @@ Tensor.as_subclass = as_subclass  # type: ignore[method-assign]
 
 
 def asking(function: Callable) -> Callable:
-    """A form of `function` that hands a call on to the modes and the overriding classes among its arguments, and obeys autocast."""
+    """A form of `function` that asks the modes and the overriding classes among its arguments, and obeys autocast."""
     listed = function.__name__ in LISTED
 
     @functools.wraps(function)

@@ -7,11 +7,12 @@ that and for the rarer distributions. Stands on codegen.twister and codegen.sche
 from __future__ import annotations
 
 import math
-from typing import Any, Callable
+from collections.abc import Callable
+from typing import Any
 
 from flambeau.base import streams
 from flambeau.base.dtype import float32, uint32
-from flambeau.base.layout import Layout, register_cache
+from flambeau.base.layout import register_cache
 from flambeau.base.rng import Generator
 from flambeau.codegen import launch as launching
 from flambeau.codegen import schedule

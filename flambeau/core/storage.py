@@ -10,7 +10,6 @@ from typing import Any
 
 from flambeau.codegen import launch, memory, state
 
-
 Storage = launch.Block
 """Memory of `nbytes` bytes at address `ptr`; `version` counts in-place writes. Made by `empty` and `wrap`."""
 

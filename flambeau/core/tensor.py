@@ -6,8 +6,9 @@ its fields, their properties, and its constructor. Subclasses: core.overrides.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from operator import attrgetter
-from typing import Any, Callable
+from typing import Any
 
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import Layout, Size, register_cache
@@ -32,7 +33,7 @@ class Tensor:
     _node: Any
     _index: int
 
-    def __new__(cls, *args: Any, **kwargs: Any) -> "Tensor":
+    def __new__(cls, *args: Any, **kwargs: Any) -> Tensor:
         if cls is Tensor or not args or not isinstance(args[0], Tensor):
             from flambeau.core import create
             made = create.legacy_constructor(*args, **kwargs)

@@ -5,7 +5,8 @@ Stands on codegen.schedule and ir; used by flambeau.optim.update.
 
 from __future__ import annotations
 
-from typing import Any, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from flambeau.base.layout import register_cache
 from flambeau.codegen import launch as launching

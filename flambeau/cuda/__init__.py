@@ -6,9 +6,9 @@ import warnings
 from collections import OrderedDict
 from typing import Any
 
+from flambeau.base.errors import AcceleratorError, OutOfMemoryError, no_accelerator
 from flambeau.core.absent import all_of as _all_of
 from flambeau.core.legacy_types import CUDA as _TYPES
-from flambeau.base.errors import AcceleratorError, OutOfMemoryError, no_accelerator
 
 default_generators: tuple[Any, ...] = ()
 has_half = True
@@ -21,7 +21,8 @@ globals().update(
         "cuda.",
         _WORDS,
         kinds=(
-            "BFloat16Storage BoolStorage ByteStorage CharStorage ComplexDoubleStorage ComplexFloatStorage DoubleStorage FloatStorage "
+            "BFloat16Storage BoolStorage ByteStorage CharStorage ComplexDoubleStorage ComplexFloatStorage "
+            "DoubleStorage FloatStorage "
             "HalfStorage IntStorage LongStorage ShortStorage"
         ),
     )
@@ -125,7 +126,7 @@ for _name, _doc in {
 
 
 class device:
-    """Context in which another device is current; without CUDA entering it raises RuntimeError, unless the device is None or -1."""
+    """Context in which another device is current; entering it raises RuntimeError, unless the device is None or -1."""
 
     def __init__(self, device: Any):
         self.index = -1 if device is None else device

@@ -15,12 +15,19 @@ globals().update(
     _absent.all_of(
         "distributed.",
         _ADVICE,
-        "all_gather all_gather_coalesced all_gather_into_tensor all_gather_object all_reduce all_reduce_coalesced all_to_all "
-        "all_to_all_single barrier batch_isend_irecv broadcast broadcast_object_list destroy_process_group gather gather_object get_backend "
-        "get_process_group_ranks init_device_mesh init_process_group irecv isend monitored_barrier new_group new_subgroups recv reduce "
-        "reduce_scatter reduce_scatter_tensor scatter scatter_object_list send get_global_rank get_group_rank recv_object_list "
+        "all_gather all_gather_coalesced all_gather_into_tensor all_gather_object all_reduce "
+        "all_reduce_coalesced all_to_all "
+        "all_to_all_single barrier batch_isend_irecv broadcast broadcast_object_list destroy_process_group "
+        "gather gather_object get_backend "
+        "get_process_group_ranks init_device_mesh init_process_group irecv isend monitored_barrier new_group "
+        "new_subgroups recv reduce "
+        "reduce_scatter reduce_scatter_tensor scatter scatter_object_list send get_global_rank get_group_rank "
+        "recv_object_list "
         "send_object_list rendezvous",
-        "Backend DeviceMesh FileStore GradBucket HashStore P2POp PrefixStore ProcessGroup Store TCPStore Work Reducer group",
+        (
+            "Backend DeviceMesh FileStore GradBucket HashStore P2POp PrefixStore ProcessGroup Store TCPStore Work "
+            "Reducer group"
+        ),
     )
 )
 
@@ -101,6 +108,7 @@ def get_node_local_rank(fallback_rank: int | None = None) -> int:
     if fallback_rank is not None:
         return int(fallback_rank)
     raise RuntimeError(
-        "LOCAL_RANK is not in the environment. Consider passing fallback_rank to allow `get_node_local_rank` to work, "
+        "LOCAL_RANK is not in the environment. Consider passing fallback_rank to allow `get_node_local_rank` "
+        "to work, "
         "assuming you are not running in a multi-device context and want the code to run locally instead."
     )

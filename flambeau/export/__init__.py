@@ -7,6 +7,9 @@ globals().update(
         "export.",
         "run the module itself; its weights travel with torch.save(module.state_dict())",
         "export load save draft_export unflatten register_dataclass dims default_decompositions",
-        "ExportedProgram Dim ShapesCollection UnflattenedModule ModuleCallEntry ModuleCallSignature Constraint ExportGraphSignature",
+        (
+            "ExportedProgram Dim ShapesCollection UnflattenedModule ModuleCallEntry ModuleCallSignature Constraint "
+            "ExportGraphSignature"
+        ),
     )
 )

@@ -13,8 +13,8 @@ moved by `index` along the axis that its plan names, bounds checked).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Callable
 
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.dtype import int64

@@ -43,7 +43,7 @@ from flambeau.base.dtype import (
 from flambeau.base.dtype import dtype as DType
 
 Number = builtins.bool | int | float | complex
-Operand = "Expr | Number"
+Operand: TypeAlias = "Expr | Number"
 
 _PART = {complex64: float32, complex128: float64}
 _PAIR = {float32: complex64, float64: complex128}

@@ -10,13 +10,19 @@ from typing import Any, Final, NamedTuple
 
 from flambeau.core import absent as _absent
 
-_ADVICE = "flambeau has no TorchScript; call the Python function or module itself, and save weights with torch.save(module.state_dict())"
+_ADVICE = (
+    "flambeau has no TorchScript; call the Python function or module itself, and save weights with "
+    "torch.save(module.state_dict())"
+)
 globals().update(
     _absent.all_of(
         "jit.",
         _ADVICE,
-        "script trace trace_module load save freeze optimize_for_inference run_frozen_optimizations script_method interface "
-        "export_opnames last_executed_optimized_graph set_fusion_strategy jit_module_from_flatbuffer save_jit_module_to_flatbuffer",
+        "script trace trace_module load save freeze optimize_for_inference run_frozen_optimizations "
+        "script_method interface "(
+            "export_opnames last_executed_optimized_graph set_fusion_strategy jit_module_from_flatbuffer "
+            "save_jit_module_to_flatbuffer"
+        ),
         "CompilationUnit ScriptFunction ScriptModule RecursiveScriptModule TracedModule TopLevelTracedModule",
     )
 )
@@ -120,7 +126,8 @@ def ignore(drop: Any = False, **kwargs: Any) -> Any:
         raise RuntimeError(f"Argument to @torch.jit.ignore must be a bool or a function but got {drop}")
     if "drop_on_export" in kwargs:
         warnings.warn(
-            "ignore(drop_on_export=True) has been deprecated. TorchScript will now drop the function call on compilation. "
+            "ignore(drop_on_export=True) has been deprecated. TorchScript will now drop the function call on "
+            "compilation. "
             "Use torch.jit.unused now. {}",
             category=FutureWarning,
             stacklevel=2,

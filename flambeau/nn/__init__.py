@@ -2,13 +2,13 @@
 
 from typing import Any
 
-from flambeau.nn.parameter import Buffer, Parameter, UninitializedBuffer, UninitializedParameter  # noqa: F401
+from flambeau.nn.parameter import Buffer, Parameter, UninitializedBuffer, UninitializedParameter
 
 from flambeau.nn import functional as functional, init as init  # isort: skip
-from flambeau.nn.modules import *  # noqa: F403
+from flambeau.nn.modules import *
 
 from flambeau.nn import attention as attention, modules as modules, parallel as parallel, utils as utils  # isort: skip
-from flambeau.nn.parallel import DataParallel  # noqa: F401
+from flambeau.nn.parallel import DataParallel
 
 
 def factory_kwargs(kwargs: dict[str, Any] | None) -> dict[str, Any]:

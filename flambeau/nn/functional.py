@@ -19,6 +19,7 @@ from flambeau.ops.adaptive_pool import (  # noqa: F401
     adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d, adaptive_max_pool1d, adaptive_max_pool1d_with_indices,
     adaptive_max_pool2d, adaptive_max_pool2d_with_indices, adaptive_max_pool3d, adaptive_max_pool3d_with_indices)
 from flambeau.ops.attention import multi_head_attention_forward, scaled_dot_product_attention  # noqa: F401
+from flambeau.ops.average_pool import avg_pool1d, avg_pool2d, avg_pool3d  # noqa: F401
 from flambeau.ops.conv import (  # noqa: F401
     conv1d, conv2d, conv3d, conv_transpose1d, conv_transpose2d, conv_transpose3d)
 from flambeau.ops.cross_entropy import cross_entropy, nll_loss  # noqa: F401
@@ -42,8 +43,7 @@ from flambeau.ops.norm import batch_norm, instance_norm, layer_norm, local_respo
 from flambeau.ops.norm import functional_group_norm as group_norm  # noqa: F401
 from flambeau.ops.pad import pad  # noqa: F401
 from flambeau.ops.pool import (  # noqa: F401
-    avg_pool1d, avg_pool2d, avg_pool3d, max_pool1d, max_pool1d_with_indices, max_pool2d, max_pool2d_with_indices, max_pool3d,
-    max_pool3d_with_indices)
+    max_pool1d, max_pool1d_with_indices, max_pool2d, max_pool2d_with_indices, max_pool3d, max_pool3d_with_indices)
 from flambeau.ops.softmax import functional_log_softmax as log_softmax  # noqa: F401
 from flambeau.ops.softmax import functional_softmax as softmax
 from flambeau.ops.softmax import softmin  # noqa: F401

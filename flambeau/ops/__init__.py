@@ -1,6 +1,6 @@
 """The operators, one family a file. Importing a family registers its functions in the namespace and on Tensor."""
 
-# ruff: noqa: F401, I001
+# ruff: noqa: I001
 
 from flambeau.core import tracking
 
@@ -8,6 +8,8 @@ from flambeau.ops import (
     activation,
     adaptive_pool,
     attention,
+    average_pool,
+    bessel,
     combine,
     compare,
     complex_numbers,
@@ -41,6 +43,7 @@ from flambeau.ops import (
     matrix_norm,
     norm,
     order,
+    orthogonal_polynomials,
     pad,
     pointwise,
     pool,

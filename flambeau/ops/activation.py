@@ -14,6 +14,7 @@ from typing import Any
 from flambeau.base.dtype import bool_, finfo, float64
 from flambeau.base.dtype import dtype as DType
 from flambeau.core import modes
+from flambeau.core.annotations import Number
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import pointwise
 from flambeau.core.tensor import Tensor, wrap_dim
@@ -21,8 +22,6 @@ from flambeau.ir import scalar as s
 from flambeau.ir.scalar import where
 from flambeau.ops.functions import sigmoid
 from flambeau.ops.join import cat
-
-# ruff: noqa: F821 - Number in annotations is read by core.derive
 
 SELU_ALPHA, SELU_SCALE = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
 

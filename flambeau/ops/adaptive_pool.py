@@ -1,8 +1,9 @@
-"""Adaptive pooling: the size of the result is given, the windows follow. Stands on ops/pool.py."""
+"""Adaptive pooling: the size of the result is given, the windows follow. Stands on ops/pool.py and ops/average_pool.py."""
 
 from __future__ import annotations
 
-from typing import Any, Callable
+from collections.abc import Callable
+from typing import Any
 
 from flambeau.base.dtype import int64
 from flambeau.base.layout import Layout, register_cache
@@ -10,8 +11,8 @@ from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.tensor import Tensor
 from flambeau.ops import windows
-from flambeau.ops.pool import (
-    check_rank, kind_for, mean_backward, mean_forward, recorded, windowed_maximum)
+from flambeau.ops.average_pool import mean_backward, mean_forward
+from flambeau.ops.pool import kind_for, recorded, windowed_maximum
 
 _plans: dict[Any, Callable] = register_cache({})
 
@@ -20,8 +21,9 @@ def _describe(name: str, counts: tuple[int, ...]) -> Callable:
     def describe(layout: Layout) -> tuple:
         dims = len(counts)
         kind = kind_for(name, layout.dtype, False)
-        sizes = layout.shape[layout.ndim - dims:]
+        sizes = layout.shape[layout.ndim - dims :]
         return kind, dims, counts, windows.adaptive_tables(sizes, counts), 0
+
     return describe
 
 
@@ -49,7 +51,7 @@ def _(g, counts):
 
 def _target(layout: Layout, output_size: Any, dims: int) -> tuple[int, ...]:
     """The result's spatial shape: a number for all, or one each, None keeping the input's size."""
-    sizes = layout.shape[max(0, layout.ndim - dims):]
+    sizes = layout.shape[max(0, layout.ndim - dims) :]
     if not isinstance(output_size, (list, tuple)):
         output_size = (output_size,) * dims
     elif len(output_size) == 1 and dims > 1:
@@ -67,7 +69,9 @@ def _adaptive_mean(input: Tensor, output_size: Any, dims: int) -> Tensor:
         raise RuntimeError(f"{name}: output_size must be {dims}")
     if any(n is None or n < 0 for n in counts):
         listed = ", ".join(map(str, counts[:2])) + "".join(f",{n}" for n in counts[2:])
-        raise RuntimeError(f"{name}: elements of output_size must be greater than or equal to 0 but received {{{listed}}}")
+        raise RuntimeError(
+            f"{name}: elements of output_size must be greater than or equal to 0 but received {{{listed}}}"
+        )
     if layout.ndim not in (dims + 1, dims + 2):
         raise RuntimeError(f"{name}(): Expected {dims + 1}D or {dims + 2}D tensor, but got {list(layout.shape)}")
     if set(counts) == {1}:
@@ -80,8 +84,10 @@ def _not_empty(name: str, layout: Layout) -> None:
     """Every dimension but the batch (or the channels of an unbatched image) has elements."""
     for d in range(1, layout.ndim):
         if layout.shape[d] == 0:
-            raise RuntimeError(f"{name}(): Expected input to have non-zero size for non-batch dimensions, but input has sizes "
-                               f"{list(layout.shape)} with dimension {d} being empty")
+            raise RuntimeError(
+                f"{name}(): Expected input to have non-zero size for non-batch dimensions, but input has sizes "
+                f"{list(layout.shape)} with dimension {d} being empty"
+            )
 
 
 @composite(method=False, function=False)
@@ -107,11 +113,12 @@ def _length(name: str, output_size: Any) -> int:
 @composite(method=False)
 def adaptive_avg_pool1d(input: Tensor, output_size: Any) -> Tensor:
     """Means of (N, C, L) or (C, L) over windows that give a length of `output_size`."""
-    check_rank(input, "adaptive_avg_pool1d")
+    windows.check_rank(input._layout, "adaptive_avg_pool1d")
     return _adaptive_mean(input.unsqueeze(-2), (1, _length("adaptive_avg_pool1d", output_size)), 2).squeeze(-2)
 
 
 # ---------------------------------------------------------------- maximum
+
 
 def _maximum(input: Tensor, counts: tuple[int, ...]) -> tuple[Tensor, Tensor]:
     key = input._layout, counts
@@ -121,7 +128,7 @@ def _maximum(input: Tensor, counts: tuple[int, ...]) -> tuple[Tensor, Tensor]:
         kind = kind_for(f"adaptive_max_pool{dims}d", layout.dtype, False)
         out = windows.result_layout(layout, dims, counts)
         places = Layout.of(out.shape, out.strides, int64, out.device)
-        tables = windows.adaptive_tables(layout.shape[layout.ndim - dims:], counts)
+        tables = windows.adaptive_tables(layout.shape[layout.ndim - dims :], counts)
         taps = max(1, layout.numel // max(out.numel, 1))
         launch = _plans[key] = windowed_maximum(kind, layout, [out, places], tables, (1,) * dims, taps)
     return launch(None, None, input)
@@ -137,8 +144,10 @@ def _adaptive_maximum(input: Tensor, output_size: Any, dims: int, return_indices
     if len(counts) != dims:
         raise RuntimeError(f"{name}(): internal error: output_size.size() must be {dims}")
     if any(n < 0 for n in counts):
-        shape = [*layout.shape[:layout.ndim - dims], *counts]
-        raise RuntimeError(f"Trying to create tensor with negative dimension {next(n for n in counts if n < 0)}: {shape}")
+        shape = [*layout.shape[: layout.ndim - dims], *counts]
+        raise RuntimeError(
+            f"Trying to create tensor with negative dimension {next(n for n in counts if n < 0)}: {shape}"
+        )
     return recorded(input, _maximum(input, counts), return_indices, "AdaptiveMaxPool", dims)
 
 
@@ -157,7 +166,7 @@ def adaptive_max_pool3d(input: Tensor, output_size: Any, return_indices: bool = 
 @composite(method=False, function=False)
 def adaptive_max_pool1d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
     """Maxima of (N, C, L) or (C, L) over windows that give a length of `output_size`; positions with return_indices."""
-    check_rank(input, "adaptive_max_pool1d")
+    windows.check_rank(input._layout, "adaptive_max_pool1d")
     _not_empty("adaptive_max_pool1d", input._layout)
     made = _adaptive_maximum(input.unsqueeze(-2), (1, _length("adaptive_max_pool1d", output_size)), 2, return_indices)
     return tuple(x.squeeze(-2) for x in made) if return_indices else made.squeeze(-2)

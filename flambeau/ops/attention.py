@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 import warnings
-from typing import Any, Callable
+from collections.abc import Callable
+from typing import Any
 
 from flambeau.base import geometry
 from flambeau.base.dtype import bool_, float32, float64
@@ -26,8 +27,15 @@ from flambeau.ops.dropout import dropout
 from flambeau.ops.matmul import linear, matmul
 from flambeau.ops.softmax import softmax
 
-C_NAMES = {"float32": "float", "float64": "double", "float16": "c10::Half", "bfloat16": "c10::BFloat16", "int64": "long int",
-           "int32": "int", "bool": "bool"}
+C_NAMES = {
+    "float32": "float",
+    "float64": "double",
+    "float16": "c10::Half",
+    "bfloat16": "c10::BFloat16",
+    "int64": "long int",
+    "int32": "int",
+    "bool": "bool",
+}
 NEGATIVE = float("-inf")
 _plans: dict[Any, Callable] = register_cache({})
 
@@ -39,17 +47,23 @@ def _c_name(x: Tensor) -> str:
 def _check(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None) -> None:
     layouts = [x._layout for x in (query, key, value)]
     if len({layout.dtype for layout in layouts}) > 1:
-        raise RuntimeError(f"Expected query, key, and value to have the same dtype, but got query.dtype: {_c_name(query)} key.dtype: "
-                           f"{_c_name(key)} and value.dtype: {_c_name(value)} instead.")
+        raise RuntimeError(
+            f"Expected query, key, and value to have the same dtype, but got query.dtype: {_c_name(query)} key.dtype: "
+            f"{_c_name(key)} and value.dtype: {_c_name(value)} instead."
+        )
     if min(layout.ndim for layout in layouts) < 2:
         q, k, v = (layout.ndim for layout in layouts)
-        raise RuntimeError(f"Expected query, key, and value to all be  at least 2 dimensional, but got query.dim: {q} key.dim: {k} and "
-                           f"value.dim: {v} instead.")
+        raise RuntimeError(
+            f"Expected query, key, and value to all be  at least 2 dimensional, but got query.dim: {q} key.dim: {k} and "
+            f"value.dim: {v} instead."
+        )
     if attn_mask is not None:
         dtype = attn_mask._layout.dtype
         if dtype is not bool_ and dtype is not layouts[0].dtype and dtype is not float32:
-            raise RuntimeError(f"Expected attn_mask dtype to be bool or float or to match query dtype, but got attn_mask.dtype: "
-                               f"{_c_name(attn_mask)} and  query.dtype: {_c_name(query)} instead.")
+            raise RuntimeError(
+                f"Expected attn_mask dtype to be bool or float or to match query dtype, but got attn_mask.dtype: "
+                f"{_c_name(attn_mask)} and  query.dtype: {_c_name(query)} instead."
+            )
 
 
 def _causal(query: Tensor, key: Tensor) -> Tensor:
@@ -65,7 +79,9 @@ def masked_scores(scores: Tensor, attn_mask: Tensor | None, causal: Tensor | Non
     if attn_mask is not None:
         if attn_mask._layout.dtype is bool_:
             return scores.masked_fill(attn_mask.logical_not(), NEGATIVE)
-        return scores + (attn_mask if attn_mask._layout.dtype is scores._layout.dtype else attn_mask.to(scores._layout.dtype))
+        return scores + (
+            attn_mask if attn_mask._layout.dtype is scores._layout.dtype else attn_mask.to(scores._layout.dtype)
+        )
     return scores
 
 
@@ -77,8 +93,9 @@ def weights_of(scores: Tensor, masked: bool) -> Tensor:
     return softmax(scores.masked_fill(nothing, 0), -1).masked_fill(nothing, 0)
 
 
-def attention_by_products(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None, dropout_p: float, is_causal: bool,
-                          scale: float) -> Tensor:
+def attention_by_products(
+    query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None, dropout_p: float, is_causal: bool, scale: float
+) -> Tensor:
     """Attention as two matrix products and a softmax, for any shapes that broadcast."""
     root = math.sqrt(abs(scale))
     scores = matmul(query * (root if scale >= 0 else -root), (key * root).transpose(-2, -1))
@@ -90,14 +107,18 @@ def attention_by_products(query: Tensor, key: Tensor, value: Tensor, attn_mask: 
 
 
 @operator(method=False, function=False, node="ScaledDotProductFlashAttentionForCpuBackward0")
-def fused_attention(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None, is_causal: bool, scale: float) -> Any:
+def fused_attention(
+    query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None, is_causal: bool, scale: float
+) -> Any:
     """(attention, logarithm of the sums of exponentials of the scores (batch, heads, length))."""
     layouts = query._layout, key._layout, value._layout, None if attn_mask is None else attn_mask._layout
     plan_key = *layouts, is_causal, scale, launching.get_threads()
     launch = _plans.get(plan_key)
     if launch is None:
         launch = _plans[plan_key] = _fused_plan(*layouts, is_causal, scale)
-    return launch(None, None, query, key, value) if attn_mask is None else launch(None, None, query, key, value, attn_mask)
+    return (
+        launch(None, None, query, key, value) if attn_mask is None else launch(None, None, query, key, value, attn_mask)
+    )
 
 
 def _sizes(q: Layout, k: Layout, v: Layout, mask: Layout | None, is_causal: bool) -> Attention:
@@ -106,8 +127,20 @@ def _sizes(q: Layout, k: Layout, v: Layout, mask: Layout | None, is_causal: bool
     mask_strides = None
     if mask is not None:
         mask_strides = geometry.broadcast_strides(mask.shape, mask.strides, (batch, heads, rows, columns))
-    return Attention(batch, heads, rows, columns, depth, width, q.strides, k.strides, v.strides, mask_strides,
-                     mask is not None and mask.dtype is bool_, is_causal)
+    return Attention(
+        batch,
+        heads,
+        rows,
+        columns,
+        depth,
+        width,
+        q.strides,
+        k.strides,
+        v.strides,
+        mask_strides,
+        mask is not None and mask.dtype is bool_,
+        is_causal,
+    )
 
 
 def _fused_plan(q: Layout, k: Layout, v: Layout, mask: Layout | None, is_causal: bool, scale: float) -> Callable:
@@ -118,8 +151,14 @@ def _fused_plan(q: Layout, k: Layout, v: Layout, mask: Layout | None, is_causal:
     out = Layout.contiguous((batch, heads, rows, width), q.dtype, q.device)
     logarithms = Layout.contiguous((batch, heads, rows), float64 if q.dtype is float64 else float32, q.device)
     work = batch * heads * rows * columns * (depth + width)
-    return launching.plan(phases, [out, logarithms], [layout.dtype.itemsize for layout in (q, k, v, mask) if layout is not None],
-                          "", scratch, release=work >= RELEASE_FROM)
+    return launching.plan(
+        phases,
+        [out, logarithms],
+        [layout.dtype.itemsize for layout in (q, k, v, mask) if layout is not None],
+        "",
+        scratch,
+        release=work >= RELEASE_FROM,
+    )
 
 
 @fused_attention.vjp
@@ -132,17 +171,42 @@ def _(gs, outs, query, key, value, attn_mask, is_causal, scale, need):
     return *_fused_gradients(g, *outs, query, key, value, attn_mask, is_causal, scale), None
 
 
-def _gradients_by_products(g: Tensor, out: Tensor, lse: Tensor, query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None,
-                           is_causal: bool, scale: float) -> tuple:
+def _gradients_by_products(
+    g: Tensor,
+    out: Tensor,
+    lse: Tensor,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None,
+    is_causal: bool,
+    scale: float,
+) -> tuple:
     """The gradients in differentiable operators, for gradients of gradients."""
-    scores = masked_scores(matmul(query, key.transpose(-2, -1)) * scale, attn_mask, _causal(query, key) if is_causal else None)
+    scores = masked_scores(
+        matmul(query, key.transpose(-2, -1)) * scale, attn_mask, _causal(query, key) if is_causal else None
+    )
     weights = weights_of(scores, attn_mask is not None or is_causal)
     d_scores = weights * (matmul(g, value.transpose(-2, -1)) - (g * out).sum(-1, True)) * scale
-    return (matmul(d_scores, key), matmul(d_scores.transpose(-2, -1), query), matmul(weights.transpose(-2, -1), g), None)
+    return (
+        matmul(d_scores, key),
+        matmul(d_scores.transpose(-2, -1), query),
+        matmul(weights.transpose(-2, -1), g),
+        None,
+    )
 
 
-def _fused_gradients(g: Tensor, out: Tensor, lse: Tensor, query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None,
-                     is_causal: bool, scale: float) -> tuple[Tensor, Tensor, Tensor]:
+def _fused_gradients(
+    g: Tensor,
+    out: Tensor,
+    lse: Tensor,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None,
+    is_causal: bool,
+    scale: float,
+) -> tuple[Tensor, Tensor, Tensor]:
     """The gradients of query, key and value by one kernel; nothing is recorded."""
     layouts = query._layout, key._layout, value._layout, None if attn_mask is None else attn_mask._layout
     plan_key = "backward", g._layout, *layouts, is_causal, scale, launching.get_threads()
@@ -154,8 +218,9 @@ def _fused_gradients(g: Tensor, out: Tensor, lse: Tensor, query: Tensor, key: Te
         outputs = [Layout.contiguous(layout.shape, layout.dtype, layout.device) for layout in layouts[:3]]
         given = (g, query, key, value, out, lse) if attn_mask is None else (g, query, key, value, out, lse, attn_mask)
         work = sizes.batch * sizes.heads * sizes.rows * sizes.columns * sizes.depth
-        launch = _plans[plan_key] = launching.plan(phases, outputs, [x._layout.dtype.itemsize for x in given], "", scratch,
-                                                   release=work >= RELEASE_FROM)
+        launch = _plans[plan_key] = launching.plan(
+            phases, outputs, [x._layout.dtype.itemsize for x in given], "", scratch, release=work >= RELEASE_FROM
+        )
     given = (g, query, key, value, out, lse)
     return launch(None, None, None, *given) if attn_mask is None else launch(None, None, None, *given, attn_mask)
 
@@ -166,12 +231,20 @@ def _fusable(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None
         return False
     if q.shape[:2] != k.shape[:2] or k.shape[:3] != v.shape[:3] or not q.shape[3] == k.shape[3] == v.shape[3]:
         return False
-    return attn_mask is None or attn_mask._node is None and attn_mask._layout.ndim in (2, 4)
+    return attn_mask is None or (attn_mask._node is None and attn_mask._layout.ndim in (2, 4))
 
 
 @composite(method=False, function=False)
-def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, dropout_p: float = 0.0,
-                                 is_causal: bool = False, scale: float | None = None, enable_gqa: bool = False) -> Tensor:
+def scaled_dot_product_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Tensor:
     """softmax(query key^T * scale + mask) value.
 
     query (..., L, E), key (..., S, E), value (..., S, Ev), result (..., L, Ev). attn_mask broadcasts to (..., L, S): True where a
@@ -204,39 +277,50 @@ def _shared_heads(query: Tensor, x: Tensor) -> Tensor:
 
 # ---------------------------------------------------------------- several heads
 
-def canonical_mask(mask: Tensor | None, mask_name: str, other_type: Any, other_name: str, target_type: Any,
-                   check_other: bool = True) -> Tensor | None:
-    """A mask as numbers to add: -inf where a boolean mask is True. AssertionError for a mask that is neither bool nor floating."""
+
+def canonical_mask(
+    mask: Tensor | None, mask_name: str, other_type: Any, other_name: str, target_type: Any, check_other: bool = True
+) -> Tensor | None:
+    """A mask as numbers to add: -inf where a boolean mask is True. AssertionError unless it is bool or floating."""
     if mask is None:
         return None
     floating = mask._layout.dtype.is_floating_point
     if mask._layout.dtype is not bool_ and not floating:
         raise AssertionError(f"only bool and floating types of {mask_name} are supported")
     if check_other and other_type is not None and mask._layout.dtype is not other_type:
-        warnings.warn(f"Support for mismatched {mask_name} and {other_name} is deprecated. Use same type for both instead.",
-                      stacklevel=3)
+        warnings.warn(
+            f"Support for mismatched {mask_name} and {other_name} is deprecated. Use same type for both instead.",
+            stacklevel=3,
+        )
     if floating:
         return mask
     return NAMESPACE["zeros_like"](mask, dtype=target_type).masked_fill_(mask, NEGATIVE)
 
 
-def _check_ranks(query: Tensor, key: Tensor, value: Tensor, key_padding_mask: Tensor | None, attn_mask: Tensor | None,
-                 num_heads: int) -> bool:
+def _check_ranks(
+    query: Tensor, key: Tensor, value: Tensor, key_padding_mask: Tensor | None, attn_mask: Tensor | None, num_heads: int
+) -> bool:
     """Whether the inputs are batched. AssertionError for ranks that don't go together."""
     ndim = query.dim()
     if ndim not in (2, 3):
         raise AssertionError(f"query should be unbatched 2D or batched 3D tensor but received {ndim}-D query tensor")
     kind = "batched" if ndim == 3 else "unbatched"
     if key.dim() != ndim or value.dim() != ndim:
-        raise AssertionError(f"For {kind} ({ndim}-D) `query`, expected `key` and `value` to be {ndim}-D but found {key.dim()}-D and "
-                             f"{value.dim()}-D tensors respectively")
+        raise AssertionError(
+            f"For {kind} ({ndim}-D) `query`, expected `key` and `value` to be {ndim}-D but found {key.dim()}-D and "
+            f"{value.dim()}-D tensors respectively"
+        )
     if key_padding_mask is not None and key_padding_mask.dim() != ndim - 1:
-        raise AssertionError(f"For {kind} ({ndim}-D) `query`, expected `key_padding_mask` to be `None` or {ndim - 1}-D but found "
-                             f"{key_padding_mask.dim()}-D tensor instead")
+        raise AssertionError(
+            f"For {kind} ({ndim}-D) `query`, expected `key_padding_mask` to be `None` or {ndim - 1}-D but found "
+            f"{key_padding_mask.dim()}-D tensor instead"
+        )
     if attn_mask is not None:
         if attn_mask.dim() not in (2, 3):
-            raise AssertionError(f"For {kind} ({ndim}-D) `query`, expected `attn_mask` to be `None`, 2-D or 3-D but found "
-                                 f"{attn_mask.dim()}-D tensor instead")
+            raise AssertionError(
+                f"For {kind} ({ndim}-D) `query`, expected `attn_mask` to be `None`, 2-D or 3-D but found "
+                f"{attn_mask.dim()}-D tensor instead"
+            )
         if ndim == 2 and attn_mask.dim() == 3:
             expected = (num_heads, query.size(0), key.size(0))
             if tuple(attn_mask.shape) != expected:
@@ -244,7 +328,9 @@ def _check_ranks(query: Tensor, key: Tensor, value: Tensor, key_padding_mask: Te
     return ndim == 3
 
 
-def _project(query: Tensor, key: Tensor, value: Tensor, weight: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+def _project(
+    query: Tensor, key: Tensor, value: Tensor, weight: Tensor, bias: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor]:
     """Query, key and value through one stacked projection, in as few products as they allow."""
     width = query.size(-1)
     if key is value:
@@ -270,7 +356,9 @@ def _padded(mask: Tensor | None) -> Tensor | None:
     """A mask with a column of zeros for one more key."""
     if mask is None:
         return None
-    return _append(mask, NAMESPACE["zeros"](*mask._layout.shape[:-1], 1, dtype=mask._layout.dtype, device=mask._layout.device), -1)
+    return _append(
+        mask, NAMESPACE["zeros"](*mask._layout.shape[:-1], 1, dtype=mask._layout.dtype, device=mask._layout.device), -1
+    )
 
 
 def _expect(condition: bool, words: str) -> None:
@@ -280,13 +368,32 @@ def _expect(condition: bool, words: str) -> None:
 
 @composite(method=False, function=False)
 def multi_head_attention_forward(
-        query: Tensor, key: Tensor, value: Tensor, embed_dim_to_check: int, num_heads: int, in_proj_weight: Tensor | None,
-        in_proj_bias: Tensor | None, bias_k: Tensor | None, bias_v: Tensor | None, add_zero_attn: bool, dropout_p: float,
-        out_proj_weight: Tensor, out_proj_bias: Tensor | None, training: bool = True, key_padding_mask: Tensor | None = None,
-        need_weights: bool = True, attn_mask: Tensor | None = None, use_separate_proj_weight: bool = False,
-        q_proj_weight: Tensor | None = None, k_proj_weight: Tensor | None = None, v_proj_weight: Tensor | None = None,
-        static_k: Tensor | None = None, static_v: Tensor | None = None, average_attn_weights: bool = True,
-        is_causal: bool = False) -> Any:
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    embed_dim_to_check: int,
+    num_heads: int,
+    in_proj_weight: Tensor | None,
+    in_proj_bias: Tensor | None,
+    bias_k: Tensor | None,
+    bias_v: Tensor | None,
+    add_zero_attn: bool,
+    dropout_p: float,
+    out_proj_weight: Tensor,
+    out_proj_bias: Tensor | None,
+    training: bool = True,
+    key_padding_mask: Tensor | None = None,
+    need_weights: bool = True,
+    attn_mask: Tensor | None = None,
+    use_separate_proj_weight: bool = False,
+    q_proj_weight: Tensor | None = None,
+    k_proj_weight: Tensor | None = None,
+    v_proj_weight: Tensor | None = None,
+    static_k: Tensor | None = None,
+    static_v: Tensor | None = None,
+    average_attn_weights: bool = True,
+    is_causal: bool = False,
+) -> Any:
     """Project, attend with `num_heads` heads, project back: (result (L, N, E), weights (N, [heads,] L, S) or None).
 
     query (L, N, E), key and value (S, N, ...), or all without N. Masks are True (or -inf) where a key must not be looked at.
@@ -303,12 +410,13 @@ def multi_head_attention_forward(
     length, batch, width = query.shape
     size = key.size(0)
     dtype = query._layout.dtype
-    key_padding_mask = canonical_mask(key_padding_mask, "key_padding_mask", None if attn_mask is None else attn_mask._layout.dtype,
-                                      "attn_mask", dtype)
+    key_padding_mask = canonical_mask(
+        key_padding_mask, "key_padding_mask", None if attn_mask is None else attn_mask._layout.dtype, "attn_mask", dtype
+    )
     if is_causal and attn_mask is None:
         raise RuntimeError("Need attn_mask if specifying the is_causal hint.")
     if is_causal and key_padding_mask is None and not need_weights:
-        attn_mask = None        # the kernel's own triangle; the hint says that the mask is nothing else
+        attn_mask = None  # the kernel's own triangle; the hint says that the mask is nothing else
     else:
         attn_mask = canonical_mask(attn_mask, "attn_mask", None, "", dtype, False)
         if key_padding_mask is not None:
@@ -317,12 +425,17 @@ def multi_head_attention_forward(
     head = width // num_heads
     _expect(head * num_heads == width, f"embed_dim {width} not divisible by num_heads {num_heads}")
     if use_separate_proj_weight:
-        _expect(key.shape[:2] == value.shape[:2],
-                f"key's sequence and batch dims {key.shape[:2]} do not match value's {value.shape[:2]}")
+        _expect(
+            key.shape[:2] == value.shape[:2],
+            f"key's sequence and batch dims {key.shape[:2]} do not match value's {value.shape[:2]}",
+        )
         for weight, name in ((q_proj_weight, "q"), (k_proj_weight, "k"), (v_proj_weight, "v")):
             _expect(weight is not None, f"use_separate_proj_weight is True but {name}_proj_weight is None")
         biases = (None, None, None) if in_proj_bias is None else in_proj_bias.chunk(3)
-        q, k, v = (linear(x, w, b) for x, w, b in zip((query, key, value), (q_proj_weight, k_proj_weight, v_proj_weight), biases))
+        q, k, v = (
+            linear(x, w, b)
+            for x, w, b in zip((query, key, value), (q_proj_weight, k_proj_weight, v_proj_weight), biases)
+        )
     else:
         _expect(key.shape == value.shape, f"key shape {key.shape} does not match value shape {value.shape}")
         _expect(in_proj_weight is not None, "use_separate_proj_weight is False but in_proj_weight is None")
@@ -330,7 +443,9 @@ def multi_head_attention_forward(
     if attn_mask is not None:
         expected = (length, size) if attn_mask.dim() == 2 else (batch * num_heads, length, size)
         if tuple(attn_mask.shape) != expected:
-            raise RuntimeError(f"The shape of the {attn_mask.dim()}D attn_mask is {attn_mask.shape}, but should be {expected}.")
+            raise RuntimeError(
+                f"The shape of the {attn_mask.dim()}D attn_mask is {attn_mask.shape}, but should be {expected}."
+            )
         attn_mask = attn_mask.unsqueeze(0) if attn_mask.dim() == 2 else attn_mask
     if bias_k is not None and bias_v is not None:
         _expect(static_k is None, "bias cannot be added to static key.")
@@ -342,26 +457,52 @@ def multi_head_attention_forward(
         _expect(bias_v is None, "bias_v is not None but bias_k is None")
     heads = batch * num_heads
     q = q.view(length, heads, head).transpose(0, 1)
-    k = _static("static_k", static_k, heads, head) if static_k is not None else k.view(k.shape[0], heads, head).transpose(0, 1)
-    v = _static("static_v", static_v, heads, head) if static_v is not None else v.view(v.shape[0], heads, head).transpose(0, 1)
+    k = (
+        _static("static_k", static_k, heads, head)
+        if static_k is not None
+        else k.view(k.shape[0], heads, head).transpose(0, 1)
+    )
+    v = (
+        _static("static_v", static_v, heads, head)
+        if static_v is not None
+        else v.view(v.shape[0], heads, head).transpose(0, 1)
+    )
     if add_zero_attn:
         zeros = NAMESPACE["zeros"](heads, 1, head, dtype=k._layout.dtype, device=k._layout.device)
         k, v = _append(k, zeros, 1), _append(v, zeros, 1)
         attn_mask, key_padding_mask = _padded(attn_mask), _padded(key_padding_mask)
     size = k.size(1)
     if key_padding_mask is not None:
-        _expect(tuple(key_padding_mask.shape) == (batch, size),
-                f"expecting key_padding_mask shape of {(batch, size)}, but got {key_padding_mask.shape}")
-        key_padding_mask = key_padding_mask.view(batch, 1, 1, size).expand(-1, num_heads, -1, -1).reshape(heads, 1, size)
+        _expect(
+            tuple(key_padding_mask.shape) == (batch, size),
+            f"expecting key_padding_mask shape of {(batch, size)}, but got {key_padding_mask.shape}",
+        )
+        key_padding_mask = (
+            key_padding_mask.view(batch, 1, 1, size).expand(-1, num_heads, -1, -1).reshape(heads, 1, size)
+        )
         attn_mask = key_padding_mask if attn_mask is None else attn_mask + key_padding_mask
     if not training:
         dropout_p = 0.0
     if need_weights:
-        return _with_weights(q, k, v, attn_mask, dropout_p, (length, batch, width, num_heads), out_proj_weight, out_proj_bias,
-                             average_attn_weights, batched, is_causal)
+        return _with_weights(
+            q,
+            k,
+            v,
+            attn_mask,
+            dropout_p,
+            (length, batch, width, num_heads),
+            out_proj_weight,
+            out_proj_bias,
+            average_attn_weights,
+            batched,
+            is_causal,
+        )
     if attn_mask is not None:
-        attn_mask = attn_mask.unsqueeze(0) if attn_mask.size(0) == 1 and attn_mask.dim() == 3 else \
-            attn_mask.view(batch, num_heads, -1, size)
+        attn_mask = (
+            attn_mask.unsqueeze(0)
+            if attn_mask.size(0) == 1 and attn_mask.dim() == 3
+            else attn_mask.view(batch, num_heads, -1, size)
+        )
     q, k, v = (x.view(batch, num_heads, -1, head) for x in (q, k, v))
     out = scaled_dot_product_attention(q, k, v, attn_mask, dropout_p, is_causal)
     out = out.permute(2, 0, 1, 3).contiguous().view(batch * length, width)
@@ -375,14 +516,28 @@ def _static(name: str, x: Tensor, heads: int, head: int) -> Tensor:
     return x
 
 
-def _with_weights(q: Tensor, k: Tensor, v: Tensor, attn_mask: Tensor | None, dropout_p: float, sizes: tuple[int, int, int, int],
-                  out_proj_weight: Tensor, out_proj_bias: Tensor | None, average: bool, batched: bool, is_causal: bool) -> Any:
+def _with_weights(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    attn_mask: Tensor | None,
+    dropout_p: float,
+    sizes: tuple[int, int, int, int],
+    out_proj_weight: Tensor,
+    out_proj_bias: Tensor | None,
+    average: bool,
+    batched: bool,
+    is_causal: bool,
+) -> Any:
     """The rest of multi-head attention when the weights are asked for."""
     length, batch, width, num_heads = sizes
     _expect(not (is_causal and attn_mask is None), "FIXME: is_causal not implemented for need_weights")
     scaled = q * math.sqrt(1.0 / q.size(-1))
-    scores = scaled.bmm(k.transpose(-2, -1)) if attn_mask is None else \
-        NAMESPACE["baddbmm"](attn_mask, scaled, k.transpose(-2, -1))
+    scores = (
+        scaled.bmm(k.transpose(-2, -1))
+        if attn_mask is None
+        else NAMESPACE["baddbmm"](attn_mask, scaled, k.transpose(-2, -1))
+    )
     weights = softmax(scores, -1)
     if dropout_p > 0.0:
         weights = dropout(weights, dropout_p, True)

@@ -1,14 +1,15 @@
 """Bessel functions of torch.special: J, Y, K of orders 0 and 1, the spherical one of order 0, Airy's.
 
-Worked out in double precision with NumPy: power series near zero, quadrature of the integral representations between (exponentially
+Worked out in double precision with NumPy: power series near zero, quadrature of the integral representations between
+(exponentially
 convergent there), Hankel's expansions far out. Not differentiable, as in PyTorch. I of orders 0 and 1 is in ops.functions.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import lru_cache
-from typing import Callable
 
 import numpy as np
 
@@ -107,7 +108,7 @@ def _k_integer(x: np.ndarray, order: int, scaled: bool) -> np.ndarray:
         near = 1 / small + np.log(small / 2) * plain * small / 2 - weighted * small / 4
     else:
         near = weighted / 2 - np.log(small / 2) * plain
-    made = np.where(x < 1, near * np.exp(small) if scaled else near, _k(np.maximum(x, 1), order, scaled))
+    made = np.where(x < 1, near * np.exp(small) if scaled else near, _k(np.clip(x, 1, 1e300), order, scaled))
     return np.where(x > 0, made, np.where(x == 0, np.inf, np.nan))
 
 
@@ -153,8 +154,8 @@ bessel_j0 = _declare("bessel_j0", lambda x: _j(x, 0), "The Bessel function of th
 bessel_j1 = _declare("bessel_j1", lambda x: _j(x, 1), "The Bessel function of the first kind of order 1")
 bessel_y0 = _declare("bessel_y0", lambda x: _y(x, 0), "The Bessel function of the second kind of order 0")
 bessel_y1 = _declare("bessel_y1", lambda x: _y(x, 1), "The Bessel function of the second kind of order 1")
-modified_bessel_k0 = _declare("modified_bessel_k0", lambda x: _k_integer(x, 0, False), "The modified Bessel function K of order 0")
-modified_bessel_k1 = _declare("modified_bessel_k1", lambda x: _k_integer(x, 1, False), "The modified Bessel function K of order 1")
+modified_bessel_k0 = _declare("modified_bessel_k0", lambda x: _k_integer(x, 0, False), "The Bessel function K of order 0")
+modified_bessel_k1 = _declare("modified_bessel_k1", lambda x: _k_integer(x, 1, False), "The Bessel function K of order 1")
 scaled_modified_bessel_k0 = _declare("scaled_modified_bessel_k0", lambda x: _k_integer(x, 0, True), "exp(x) times K of order 0")
 scaled_modified_bessel_k1 = _declare("scaled_modified_bessel_k1", lambda x: _k_integer(x, 1, True), "exp(x) times K of order 1")
 spherical_bessel_j0 = _declare("spherical_bessel_j0", _spherical, "The spherical Bessel function of order 0")

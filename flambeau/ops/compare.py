@@ -11,12 +11,11 @@ from typing import Any
 
 from flambeau.base.dtype import bool_, float64
 from flambeau.base.dtype import dtype as DType
+from flambeau.core.annotations import Number, Operand
 from flambeau.core.declare import composite
 from flambeau.core.derive import alias, pointwise
 from flambeau.core.tensor import Tensor
 from flambeau.ir import scalar as s
-
-# ruff: noqa: F821 - Operand in annotations is read by core.derive
 
 
 @pointwise(kind="bool", operator="__eq__", name="eq")

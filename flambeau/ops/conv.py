@@ -7,7 +7,8 @@ complete their arguments and call `convolution`.
 
 from __future__ import annotations
 
-from typing import Any, Callable
+from collections.abc import Callable
+from typing import Any
 
 from flambeau.base.layout import Layout, register_cache
 from flambeau.codegen import launch as launching

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from flambeau.base import geometry
-from flambeau.base.device import require
-from flambeau.base.device import device as Device
-from flambeau.base.dtype import dtype as DType
 from flambeau.base import dtype as dtypes
+from flambeau.base import geometry
+from flambeau.base.device import device as Device
+from flambeau.base.device import require
+from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import (
     Layout,
     channels_last,
@@ -101,7 +101,7 @@ def clone(input: Tensor, *, memory_format: memory_format = preserve_format) -> T
         return overrides.dispatch(clone, [input], {} if memory_format is preserve_format else {"memory_format": memory_format})
     if input._layout.device.type == "meta":
         return empty_layout(layout_in_format(input._layout, memory_format))
-    if memory_format is preserve_format or memory_format is contiguous_format and input._layout.is_contiguous:
+    if memory_format is preserve_format or (memory_format is contiguous_format and input._layout.is_contiguous):
         return call(CLONE, (input,))
     out = empty_layout(layout_in_format(input._layout, memory_format))
     COPY.compute((input,), (), (), out)

@@ -7,7 +7,8 @@ core.op; offered by the namespace and flambeau.nn.functional.
 from __future__ import annotations
 
 import math
-from typing import Any, Callable
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -20,7 +21,7 @@ from flambeau.core.tensor import Tensor
 from flambeau.ir import scalar as s
 from flambeau.ops.random import keep_mask
 
-ALPHA = 1.7580993408473766      # minus the limit of SELU for large negative inputs
+ALPHA = 1.7580993408473766  # minus the limit of SELU for large negative inputs
 
 
 def _kept(input: Any, mask: Any, *, scale: Any) -> Any:
@@ -32,8 +33,14 @@ def _kept_shifted(input: Any, mask: Any, *, scale: Any, shift_kept: Any, shift_d
 
 
 KEPT = Pointwise("dropout", _kept, ["input", "mask"], {"scale": 1.0}, undecided=("mask",), node="Mul")
-KEPT_SHIFTED = Pointwise("alpha_dropout", _kept_shifted, ["input", "mask"],
-                         {"scale": 1.0, "shift_kept": 0.0, "shift_dropped": 0.0}, undecided=("mask",), node="Add")
+KEPT_SHIFTED = Pointwise(
+    "alpha_dropout",
+    _kept_shifted,
+    ["input", "mask"],
+    {"scale": 1.0, "shift_kept": 0.0, "shift_dropped": 0.0},
+    undecided=("mask",),
+    node="Add",
+)
 
 
 def _in_dtype(dtype: DType, value: float) -> float:

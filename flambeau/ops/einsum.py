@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
+from flambeau.core.annotations import Tensors
 from flambeau.core.declare import composite
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.tensor import Tensor, wrap_dim
@@ -305,7 +306,7 @@ def _chain_order(sizes: Sequence[int]) -> dict[tuple[int, int], int]:
 
 
 @composite(method=False, function=False, name="linalg_multi_dot")
-def multi_dot(tensors: Tensors) -> Tensor:  # noqa: F821
+def multi_dot(tensors: Tensors) -> Tensor:
     """The product of two or more matrices in the cheapest order; the first and last may be vectors."""
     chain = list(tensors)
     if len(chain) < 2:

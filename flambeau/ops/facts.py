@@ -110,13 +110,18 @@ _QUANTIZED = "flambeau has no quantized tensors; use float32, bfloat16 or float1
 for _advice, _names in (
     (
         _SPARSE,
-        "ccol_indices coalesce col_indices crow_indices dense_dim indices resize_as_sparse_ row_indices smm sparse_dim sparse_mask "
-        "sparse_resize_ sparse_resize_and_clear_ sspaddmm to_sparse to_sparse_bsc to_sparse_bsr to_sparse_coo to_sparse_csc "
+        "ccol_indices coalesce col_indices crow_indices dense_dim indices resize_as_sparse_ row_indices smm "
+        "sparse_dim sparse_mask "
+        "sparse_resize_ sparse_resize_and_clear_ sspaddmm to_sparse to_sparse_bsc to_sparse_bsr to_sparse_coo "
+        "to_sparse_csc "
         "to_sparse_csr values",
     ),
     (
         _QUANTIZED,
-        "dequantize int_repr q_per_channel_axis q_per_channel_scales q_per_channel_zero_points q_scale q_zero_point qscheme",
+        (
+            "dequantize int_repr q_per_channel_axis q_per_channel_scales q_per_channel_zero_points q_scale "
+            "q_zero_point qscheme"
+        ),
     ),
     ("flambeau computes on the CPU", "ipu mtia xpu to_mkldnn to_padded_tensor"),
     ("its memory is tensor.untyped_storage()", "storage storage_type"),

@@ -12,6 +12,7 @@ from typing import Any
 
 from flambeau.base.dtype import bool_
 from flambeau.base.dtype import dtype as DType
+from flambeau.core.annotations import Number, Operand
 from flambeau.core.declare import composite
 from flambeau.core.derive import alias, pointwise, publish
 from flambeau.core.op import NUMBERS
@@ -19,8 +20,6 @@ from flambeau.core.tensor import Tensor
 from flambeau.ir import scalar as s
 from flambeau.ir.scalar import conj
 from flambeau.ir.zeta import hurwitz_zeta
-
-# ruff: noqa: F821 - Operand and Number in annotations is read by core.derive
 
 
 def function(name: str, doc: str, complex_too: bool = False, rule: Callable | None = None, inplace: bool | str = "function",

@@ -17,11 +17,14 @@ from flambeau.core.tensor import Tensor
 
 MODES = ("bilinear", "nearest", "bicubic")
 PADDINGS = ("zeros", "border", "reflection")
-DEFAULT_CHANGED = ("Default grid_sample and affine_grid behavior has changed to align_corners=False since 1.3.0. Please specify "
-                   "align_corners=True if the old behavior is desired. See the documentation of grid_sample for details.")
+DEFAULT_CHANGED = (
+    "Default grid_sample and affine_grid behavior has changed to align_corners=False since 1.3.0. Please specify "
+    "align_corners=True if the old behavior is desired. See the documentation of grid_sample for details."
+)
 
 
 # ---------------------------------------------------------------- places
+
 
 def _place(coordinate: Tensor, size: int, align: bool) -> Tensor:
     """-1 ... 1 as positions of pixels."""
@@ -66,17 +69,21 @@ def _cubic_weights(share: Tensor) -> list[Tensor]:
 
     def far(x: Tensor) -> Tensor:
         return ((x - 5) * x + 8) * x * a - 4 * a
+
     return [far(share + 1), near(share), near(1 - share), far(2 - share)]
 
 
 # ---------------------------------------------------------------- the lookup
 
+
 def _taps(x: Tensor, size: int, mode: str, padding: str, align: bool) -> list[tuple[Tensor, Tensor | None]]:
     """(whole positions as floats, weights or None for 1) of the elements that a place takes along one axis."""
     if mode == "bicubic":
         first = x.detach().floor()
-        return [(_padded(first + (k - 1), size, padding, align).detach(), weight)
-                for k, weight in enumerate(_cubic_weights(x - first))]
+        return [
+            (_padded(first + (k - 1), size, padding, align).detach(), weight)
+            for k, weight in enumerate(_cubic_weights(x - first))
+        ]
     x = _padded(x, size, padding, align)
     if mode == "nearest":
         return [(x.detach().round(), None)]
@@ -132,36 +139,55 @@ def look_up(input: Tensor, grid: Tensor, mode: str, padding: str, align: bool) -
 def _(g, input, grid, mode, padding, align, need):
     again = modes.local.grad
     with modes.enable_grad():
-        given = [x if again and needed and x._node is not None else x.detach().requires_grad_(needed)
-                 for x, needed in ((input, need["input"]), (grid, need["grid"]))]
+        given = [
+            x if again and needed and x._node is not None else x.detach().requires_grad_(needed)
+            for x, needed in ((input, need["input"]), (grid, need["grid"]))
+        ]
         out = _look_up(*given, mode, padding, align)
         wanted = [x for x, name in zip(given, ("input", "grid")) if need[name]]
-        made = iter(engine.grad((out,), wanted, (g,), create_graph=again, allow_unused=True) if out._node is not None else
-                    [None] * len(wanted))
+        made = iter(
+            engine.grad((out,), wanted, (g,), create_graph=again, allow_unused=True)
+            if out._node is not None
+            else [None] * len(wanted)
+        )
     found = [next(made) if need[name] else None for name in ("input", "grid")]
-    return tuple(x * 0 if gradient is None and need[name] else gradient
-                 for gradient, x, name in zip(found, (input, grid), ("input", "grid")))
+    return tuple(
+        x * 0 if gradient is None and need[name] else gradient
+        for gradient, x, name in zip(found, (input, grid), ("input", "grid"))
+    )
 
 
 @composite(method=False)
-def grid_sampler(input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool) -> Tensor:
+def grid_sampler(
+    input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
+) -> Tensor:
     """`grid_sample` with modes as numbers: 0 bilinear, 1 nearest, 2 bicubic; 0 zeros, 1 border, 2 reflection."""
     x, places = input._layout, grid._layout
     if x.ndim < 3:
-        raise RuntimeError(f"grid_sampler(): expected input to have at least 3 dimensions, but got input with sizes {list(x.shape)}")
+        raise RuntimeError(
+            f"grid_sampler(): expected input to have at least 3 dimensions, but got input with sizes {list(x.shape)}"
+        )
     if x.shape[0] != places.shape[0]:
-        raise RuntimeError(f"grid_sampler(): expected grid and input to have same batch size, but got input with sizes {list(x.shape)} "
-                           f"and grid with sizes {list(places.shape)}")
+        raise RuntimeError(
+            f"grid_sampler(): expected grid and input to have same batch size, but got input with sizes {list(x.shape)} "
+            f"and grid with sizes {list(places.shape)}"
+        )
     if places.shape[-1] != x.ndim - 2:
-        raise RuntimeError(f"grid_sampler(): expected grid to have size {x.ndim - 2} in last dimension, but got grid with sizes "
-                           f"{list(places.shape)}")
+        raise RuntimeError(
+            f"grid_sampler(): expected grid to have size {x.ndim - 2} in last dimension, but got grid with sizes "
+            f"{list(places.shape)}"
+        )
     for d in range(2, x.ndim):
         if x.shape[d] == 0:
-            raise RuntimeError(f"grid_sampler(): expected input to have non-empty spatial dimensions, but input has sizes "
-                               f"{list(x.shape)} with dimension {d} being empty")
+            raise RuntimeError(
+                f"grid_sampler(): expected input to have non-empty spatial dimensions, but input has sizes "
+                f"{list(x.shape)} with dimension {d} being empty"
+            )
     if x.ndim not in (4, 5) or places.ndim != x.ndim:
-        raise RuntimeError(f"grid_sampler(): expected 4D or 5D input and grid with same number of dimensions, but got input with sizes "
-                           f"{list(x.shape)} and grid with sizes {list(places.shape)}")
+        raise RuntimeError(
+            f"grid_sampler(): expected 4D or 5D input and grid with same number of dimensions, but got input with sizes "
+            f"{list(x.shape)} and grid with sizes {list(places.shape)}"
+        )
     if x.ndim == 5 and MODES[interpolation_mode] == "bicubic":
         raise RuntimeError("grid_sampler(): bicubic interpolation only supports 4D input")
     if x.dtype is not places.dtype:
@@ -170,13 +196,17 @@ def grid_sampler(input: Tensor, grid: Tensor, interpolation_mode: int, padding_m
 
 
 @composite(method=False)
-def grid_sampler_2d(input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool) -> Tensor:
+def grid_sampler_2d(
+    input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
+) -> Tensor:
     """`grid_sampler` of (N, C, H, W)."""
     return grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners)
 
 
 @composite(method=False)
-def grid_sampler_3d(input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool) -> Tensor:
+def grid_sampler_3d(
+    input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
+) -> Tensor:
     """`grid_sampler` of (N, C, D, H, W)."""
     return grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners)
 
@@ -188,8 +218,9 @@ def _number(what: str, value: str, names: tuple[str, ...], words: str) -> int:
 
 
 @composite(method=False, function=False)
-def grid_sample(input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mode: str = "zeros",
-                align_corners: bool | None = None) -> Tensor:
+def grid_sample(
+    input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mode: str = "zeros", align_corners: bool | None = None
+) -> Tensor:
     """Elements of input (N, C, [D,] H, W) at places grid (N, [D',] H', W', 2 or 3), whose coordinates x, y[, z] go from -1 to 1.
 
     ValueError for unknown modes, RuntimeError for shapes that don't fit.
@@ -203,6 +234,7 @@ def grid_sample(input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mod
 
 
 # ---------------------------------------------------------------- affine grids
+
 
 def _base_grid(theta: Tensor, sizes: tuple[int, ...], align: bool) -> Tensor:
     """Homogeneous coordinates (places, dims + 1) of the pixels."""
@@ -247,12 +279,16 @@ def affine_grid(theta: Tensor, size: Any, align_corners: bool | None = None) -> 
     if not layout.dtype.is_floating_point:
         raise ValueError(f"Expected theta to have floating point type, but got {layout.dtype}")
     if len(size) not in (4, 5):
-        raise NotImplementedError(f"affine_grid only supports 4D and 5D sizes, for 2D and 3D affine transforms, respectively. Got size "
-                                  f"{size}.")
+        raise NotImplementedError(
+            f"affine_grid only supports 4D and 5D sizes, for 2D and 3D affine transforms, respectively. Got size "
+            f"{size}."
+        )
     dims = len(size) - 2
     if layout.ndim != 3 or tuple(layout.shape[-2:]) != (dims, dims + 1):
-        raise ValueError(f"Expected a batch of {dims}D affine matrices of shape Nx{dims}x{dims + 1} for size {size}. Got "
-                         f"{layout.shape}.")
+        raise ValueError(
+            f"Expected a batch of {dims}D affine matrices of shape Nx{dims}x{dims + 1} for size {size}. Got "
+            f"{layout.shape}."
+        )
     if min(size) <= 0:
         raise ValueError(f"Expected non-zero, positive output size. Got {size}")
     return affine_grid_generator(theta, tuple(size), bool(align_corners))

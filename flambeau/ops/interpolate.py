@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 import warnings
-from typing import Any, Callable, NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,11 +27,15 @@ from flambeau.core.tensor import Tensor
 from flambeau.ops.adaptive_pool import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
 
 NEAREST, EXACT, LINEAR, CUBIC, LANCZOS = "nearest", "nearest-exact", "linear", "bicubic", "lanczos"
-TITLES = {NEAREST: "UpsampleNearest{}D", EXACT: "UpsampleNearestExact{}D", CUBIC: "UpsampleBicubic{}D",
-          LANCZOS: "UpsampleLanczos{}D"}
+TITLES = {
+    NEAREST: "UpsampleNearest{}D",
+    EXACT: "UpsampleNearestExact{}D",
+    CUBIC: "UpsampleBicubic{}D",
+    LANCZOS: "UpsampleLanczos{}D",
+}
 LINEAR_TITLES = {1: "UpsampleLinear1D", 2: "UpsampleBilinear2D", 3: "UpsampleTrilinear3D"}
-WORK = 1 << 14      # elements that a chunk of a kernel should touch
-THREADS = 64        # for which scratch is reserved, so that a plan outlives a change of their number
+WORK = 1 << 14  # elements that a chunk of a kernel should touch
+THREADS = 64  # for which scratch is reserved, so that a plan outlives a change of their number
 _plans: dict[Any, Callable] = register_cache({})
 
 
@@ -50,11 +55,15 @@ class Spec(NamedTuple):
 
     def kernel_name(self) -> str:
         """How PyTorch's errors call the kernel."""
-        return {LINEAR: {1: "linear1d", 2: "bilinear2d", 3: "trilinear3d"}.get(len(self.size), ""),
-                NEAREST: f"nearest{len(self.size)}d", EXACT: f"nearest{len(self.size)}d"}.get(self.mode, f"{self.mode}2d")
+        return {
+            LINEAR: {1: "linear1d", 2: "bilinear2d", 3: "trilinear3d"}.get(len(self.size), ""),
+            NEAREST: f"nearest{len(self.size)}d",
+            EXACT: f"nearest{len(self.size)}d",
+        }.get(self.mode, f"{self.mode}2d")
 
 
 # ---------------------------------------------------------------- tables
+
 
 def _scale(size: int, count: int, given: float | None, align: bool, number: type) -> Any:
     """Input positions per output position."""
@@ -93,7 +102,11 @@ def _axis_table(spec: Spec, size: int, count: int, given: float | None, number: 
     if spec.mode == LINEAR:
         if count == size:
             return np.arange(count)[:, None], np.ones((count, 1), number)
-        source = scale * places if spec.align_corners else np.maximum(scale * (places + number(0.5)) - number(0.5), number(0))
+        source = (
+            scale * places
+            if spec.align_corners
+            else np.maximum(scale * (places + number(0.5)) - number(0.5), number(0))
+        )
         first = np.minimum(source.astype(np.int64), size - 1)
         share = np.clip(source - first.astype(number), 0, 1).astype(number)
         return np.stack([first, np.minimum(first + 1, size - 1)], 1), np.stack([number(1) - share, share], 1)
@@ -139,6 +152,7 @@ def _tables(spec: Spec, sizes: tuple[int, ...], dtype: DType) -> tuple[Tensor, T
 
 # ---------------------------------------------------------------- operators
 
+
 def _three(values: Any) -> tuple[int, ...]:
     return (1,) * (3 - len(values)) + tuple(values)
 
@@ -154,10 +168,13 @@ def _words(image: Layout, out: Layout, taps: tuple[int, int, int]) -> tuple[list
 
 def _check_dtype(spec: Spec, layout: Layout) -> None:
     dtype = layout.dtype
-    if dtype.is_floating_point or dtype.name == "uint8" and len(spec.size) < 4:
+    if dtype.is_floating_point or (dtype.name == "uint8" and len(spec.size) < 4):
         return
-    last = "_channels_last" if layout.ndim >= 4 and layout.shape[1] > 3 or geometry.suggests_channels_last(
-        layout.shape, layout.strides) else ""
+    last = (
+        "_channels_last"
+        if (layout.ndim >= 4 and layout.shape[1] > 3) or geometry.suggests_channels_last(layout.shape, layout.strides)
+        else ""
+    )
     raise NotImplementedError(f"\"upsample_{spec.kernel_name()}{last}\" not implemented for '{dtype.scalar_name}'")
 
 
@@ -190,11 +207,18 @@ def _forward_plan(layout: Layout, spec: Spec) -> tuple[Callable, tuple, Any]:
         tables: tuple = (positions,)
     else:
         row_taps = taps[0] * taps[1]
-        kernel = kernels.forward_kernel(kind, row_taps if row_taps in (1, 2, 4) else 0, taps[2] if taps[2] in (1, 2, 4) else 0)
+        kernel = kernels.forward_kernel(
+            kind, row_taps if row_taps in (1, 2, 4) else 0, taps[2] if taps[2] in (1, 2, 4) else 0
+        )
         work = max(spec.size[-1] * taps[2] + layout.shape[-1] * row_taps, 1)
         phase = launching.Phase(kernel, rows, max(1, WORK // work), constants)
-        launch = launching.plan([phase], [out], [dtype.itemsize, 4, weights._layout.dtype.itemsize],
-                                scratch=row * max(launching.get_threads(), THREADS), release=rows * work >= RELEASE_FROM)
+        launch = launching.plan(
+            [phase],
+            [out],
+            [dtype.itemsize, 4, weights._layout.dtype.itemsize],
+            scratch=row * max(launching.get_threads(), THREADS),
+            release=rows * work >= RELEASE_FROM,
+        )
         tables = positions, weights
     order = None
     if layout.ndim >= 4 and geometry.suggests_channels_last(layout.shape, layout.strides):
@@ -222,8 +246,13 @@ def resample_backward(grad: Tensor, spec: Spec, image: Layout) -> Tensor:
         planes = image.shape[0] * image.shape[1]
         work = grad._layout.numel * (taps[2] + taps[0] * taps[1])
         phase = launching.Phase(kernels.backward_kernel(kind), planes, max(1, WORK * planes // max(work, 1)), constants)
-        launch = launching.plan([phase], [out], [grad._layout.dtype.itemsize, 4, weights._layout.dtype.itemsize],
-                                scratch=row * max(launching.get_threads(), THREADS), release=work >= RELEASE_FROM)
+        launch = launching.plan(
+            [phase],
+            [out],
+            [grad._layout.dtype.itemsize, 4, weights._layout.dtype.itemsize],
+            scratch=row * max(launching.get_threads(), THREADS),
+            release=work >= RELEASE_FROM,
+        )
         found = _plans[key] = launch, (positions, weights), None
     launch, tables, _ = found
     made = launch(None, grad, *tables)
@@ -242,7 +271,9 @@ RANKS = {"linear": 3, "bilinear": 4, "bicubic": 4, "lanczos": 4, "trilinear": 5}
 LETTERS = {1: "W", 2: "HW", 3: "DHW"}
 
 
-def _sizes(input: Tensor, size: Any, scale_factor: Any, recompute: bool | None) -> tuple[tuple[int, ...], tuple[float | None, ...]]:
+def _sizes(
+    input: Tensor, size: Any, scale_factor: Any, recompute: bool | None
+) -> tuple[tuple[int, ...], tuple[float | None, ...]]:
     """The result's size, and the scale factors that the kernels are to use."""
     spatial = input._layout.shape[2:]
     dims = len(spatial)
@@ -254,10 +285,13 @@ def _sizes(input: Tensor, size: Any, scale_factor: Any, recompute: bool | None) 
             raise ValueError(
                 f"Input and output must have the same number of spatial dimensions, but got input with spatial dimensions of "
                 f"{list(spatial)} and output size of {size}. Please provide input tensor in (N, C, d1, d2, ...,dK) format and "
-                "output size in (o1, o2, ...,oK) format.")
+                "output size in (o1, o2, ...,oK) format."
+            )
         if any(not hasattr(n, "__index__") for n in sizes):
-            raise TypeError(f"interpolate(): argument 'size' must be tuple of ints, but found element of type "
-                            f"{next(type(n).__name__ for n in sizes if not hasattr(n, '__index__'))}")
+            raise TypeError(
+                f"interpolate(): argument 'size' must be tuple of ints, but found element of type "
+                f"{next(type(n).__name__ for n in sizes if not hasattr(n, '__index__'))}"
+            )
         if recompute:
             raise ValueError("recompute_scale_factor is not meaningful with an explicit size.")
         return tuple(n.__index__() for n in sizes), (None,) * dims
@@ -268,48 +302,68 @@ def _sizes(input: Tensor, size: Any, scale_factor: Any, recompute: bool | None) 
         raise ValueError(
             f"Input and scale_factor must have the same number of spatial dimensions, but got input with spatial dimensions of "
             f"{list(spatial)} and scale_factor of shape {scale_factor}. Please provide input tensor in (N, C, d1, d2, ...,dK) "
-            "format and scale_factor in (s1, s2, ...,sK) format.")
+            "format and scale_factor in (s1, s2, ...,sK) format."
+        )
     sizes = tuple(math.floor(float(n) * float(factor)) for n, factor in zip(spatial, factors))
     return sizes, (None,) * dims if recompute else tuple(float(factor) for factor in factors)
 
 
 @composite(method=False, function=False)
-def interpolate(input: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: bool | None = None,
-                recompute_scale_factor: bool | None = None, antialias: bool = False) -> Tensor:
+def interpolate(
+    input: Tensor,
+    size: Any = None,
+    scale_factor: Any = None,
+    mode: str = "nearest",
+    align_corners: bool | None = None,
+    recompute_scale_factor: bool | None = None,
+    antialias: bool = False,
+) -> Tensor:
     """(N, C, [D, [H,]] W) resized to `size`, or by `scale_factor`.
 
-    mode: nearest, nearest-exact, linear (3D input), bilinear, bicubic (4D), trilinear (5D), area. antialias: bilinear, bicubic and lanczos
-    shrink without aliasing. ValueError for arguments that don't go together, NotImplementedError for an input of another rank.
+    mode: nearest, nearest-exact, linear (3D input), bilinear, bicubic (4D), trilinear (5D), area, lanczos. antialias: bilinear,
+    bicubic and lanczos shrink without aliasing. ValueError for arguments that don't go together, NotImplementedError for an input of another rank.
     """
     if mode in ("nearest", "area", "nearest-exact"):
         if align_corners is not None:
-            raise ValueError("align_corners option can only be set with the interpolating modes: linear | bilinear | bicubic | "
-                             "trilinear")
+            raise ValueError(
+                "align_corners option can only be set with the interpolating modes: linear | bilinear | bicubic | "
+                "trilinear"
+            )
     elif align_corners is None:
         align_corners = False
     layout = input._layout
     sizes, scales = _sizes(input, size, scale_factor, recompute_scale_factor)
     if antialias and not (mode in ("bilinear", "bicubic", "lanczos") and layout.ndim == 4):
-        raise ValueError("Anti-alias option is restricted to bilinear, bicubic, and lanczos modes and requires a 4-D tensor as input")
+        raise ValueError(
+            "Anti-alias option is restricted to bilinear, bicubic, and lanczos modes and requires a 4-D tensor as input"
+        )
     dims = layout.ndim - 2
     if mode == "area" and dims in (1, 2, 3):
         return (adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d)[dims - 1](input, sizes)
     if dims not in (1, 2, 3) or mode not in MODES.split(" | "):
-        raise NotImplementedError(f"Input Error: Only 3D, 4D and 5D input Tensors supported (got {layout.ndim}D) for the modes: "
-                                  f"{MODES} (got {mode})")
+        raise NotImplementedError(
+            f"Input Error: Only 3D, 4D and 5D input Tensors supported (got {layout.ndim}D) for the modes: "
+            f"{MODES} (got {mode})"
+        )
     if layout.ndim != RANKS.get(mode, layout.ndim):
         raise NotImplementedError(f"Got {layout.ndim}D input, but {mode} mode needs {RANKS[mode]}D input")
     if mode == "lanczos" and not antialias:
         raise ValueError("Lanczos mode requires antialias=True")
     spatial = layout.shape[2:]
     if min(*sizes, *spatial) < 1:
-        listed = [", ".join(f"{letter}: {n}" for letter, n in zip(LETTERS[dims], values)) for values in (spatial, sizes)]
-        raise RuntimeError(f"Input and output sizes should be greater than 0, but got input ({listed[0]}) output ({listed[1]})")
+        listed = [
+            ", ".join(f"{letter}: {n}" for letter, n in zip(LETTERS[dims], values)) for values in (spatial, sizes)
+        ]
+        raise RuntimeError(
+            f"Input and output sizes should be greater than 0, but got input ({listed[0]}) output ({listed[1]})"
+        )
     kind = LINEAR if mode in ("linear", "bilinear", "trilinear") else mode
     return resample(input, Spec(kind, sizes, scales, bool(align_corners), bool(antialias)))
 
 
-def upsample(input: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: bool | None = None) -> Tensor:
+def upsample(
+    input: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: bool | None = None
+) -> Tensor:
     """The former name of `interpolate`."""
     warnings.warn("`nn.functional.upsample` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=2)
     return interpolate(input, size, scale_factor, mode, align_corners)
@@ -317,11 +371,15 @@ def upsample(input: Tensor, size: Any = None, scale_factor: Any = None, mode: st
 
 def upsample_nearest(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
     """`interpolate` by the nearest neighbour."""
-    warnings.warn("`nn.functional.upsample_nearest` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=2)
+    warnings.warn(
+        "`nn.functional.upsample_nearest` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=2
+    )
     return interpolate(input, size, scale_factor, mode="nearest")
 
 
 def upsample_bilinear(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
     """`interpolate` bilinearly with aligned corners."""
-    warnings.warn("`nn.functional.upsample_bilinear` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=2)
+    warnings.warn(
+        "`nn.functional.upsample_bilinear` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=2
+    )
     return interpolate(input, size, scale_factor, mode="bilinear", align_corners=True)

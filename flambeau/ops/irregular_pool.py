@@ -6,7 +6,8 @@ Stands on ops/pool.py; offered by flambeau.nn.functional.
 from __future__ import annotations
 
 import math
-from typing import Any, Callable
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -19,9 +20,18 @@ from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.tensor import Tensor
 from flambeau.ops import windows
+from flambeau.ops.average_pool import avg_pool1d, avg_pool2d, avg_pool3d
 from flambeau.ops.pool import (
-    INDEX, avg_pool1d, avg_pool2d, avg_pool3d, gather_planes, kind_for, launcher, max_pool1d, max_pool2d, max_pool3d, recorded,
-    scatter_planes)
+    INDEX,
+    gather_planes,
+    kind_for,
+    launcher,
+    max_pool1d,
+    max_pool2d,
+    max_pool3d,
+    recorded,
+    scatter_planes,
+)
 
 _plans: dict[Any, Callable] = register_cache({})
 AXES = {2: ("height", "width"), 3: ("time", "height", "width")}
@@ -29,12 +39,15 @@ AXES = {2: ("height", "width"), 3: ("time", "height", "width")}
 
 # ---------------------------------------------------------------- fractional
 
-def _fractional_tables(samples: Tensor, sizes: tuple[int, ...], counts: tuple[int, ...], kernel: tuple[int, ...]) -> Tensor:
+
+def _fractional_tables(
+    samples: Tensor, sizes: tuple[int, ...], counts: tuple[int, ...], kernel: tuple[int, ...]
+) -> Tensor:
     """The windows' tables of every plane: random but evenly spread first positions. Shape (planes, words)."""
     values = create.array_of(samples).reshape(-1, len(sizes))
     if samples._layout.dtype.itemsize == 2:
         values = create.from_bfloat16(values) if samples._layout.dtype.name == "bfloat16" else values.astype(np.float32)
-    order = [1, 0] if len(sizes) == 2 else [0, 1, 2]      # PyTorch's first sample of two is the width's
+    order = [1, 0] if len(sizes) == 2 else [0, 1, 2]  # PyTorch's first sample of two is the width's
     words: list[np.ndarray] = [np.tile(np.array([[0, 1, 1]], np.int64), (len(values), 3 - len(sizes)))]
     for axis, (size, count, taps) in enumerate(zip(sizes, counts, kernel)):
         sample = values[:, order[axis], None]
@@ -49,7 +62,9 @@ def _fractional_tables(samples: Tensor, sizes: tuple[int, ...], counts: tuple[in
     return create.copy_array(np.concatenate(words, axis=1))
 
 
-def _fractional_forward(input: Tensor, counts: tuple[int, ...], kernel: tuple[int, ...], samples: Tensor) -> tuple[Tensor, Tensor]:
+def _fractional_forward(
+    input: Tensor, counts: tuple[int, ...], kernel: tuple[int, ...], samples: Tensor
+) -> tuple[Tensor, Tensor]:
     layout, dims = input._layout, len(kernel)
     tables = _fractional_tables(samples.contiguous(), layout.shape[-dims:], counts, kernel)
     key = layout, counts, kernel
@@ -59,8 +74,14 @@ def _fractional_forward(input: Tensor, counts: tuple[int, ...], kernel: tuple[in
         out = Layout.contiguous((*layout.shape[:-dims], *counts), layout.dtype, layout.device)
         rows = windows.planes(out, dims) * math.prod(counts[:-1])
         words = windows.constants(layout, out, dims, (), (), 0, tables._layout.shape[1])
-        launch = _plans[key] = launcher(kernels.forward_kernel(kind, "max", INDEX[int64], True), rows, out.numel * math.prod(kernel),
-                                        words, [out, out.with_dtype(int64)], [layout.dtype.itemsize, 8])
+        launch = _plans[key] = launcher(
+            kernels.forward_kernel(kind, "max", INDEX[int64], True),
+            rows,
+            out.numel * math.prod(kernel),
+            words,
+            [out, out.with_dtype(int64)],
+            [layout.dtype.itemsize, 8],
+        )
     return launch(None, None, input, tables)
 
 
@@ -69,19 +90,28 @@ def _spatial(name: str, argument: str, value: Any, dims: int) -> tuple[int, ...]
     if len(numbers) == 1:
         numbers *= dims
     if len(numbers) != dims:
-        of = ("of three Ints" if dims == 3 else "of Ints")
+        of = "of three Ints" if dims == 3 else "of Ints"
         raise RuntimeError(f"{name}: {argument} must either be a single Int or tuple {of}")
     return numbers
 
 
-def _fractional(dims: int, input: Tensor, kernel_size: Any, output_size: Any, output_ratio: Any, return_indices: bool,
-                samples: Tensor | None) -> Any:
+def _fractional(
+    dims: int,
+    input: Tensor,
+    kernel_size: Any,
+    output_size: Any,
+    output_ratio: Any,
+    return_indices: bool,
+    samples: Tensor | None,
+) -> Any:
     name = f"fractional_max_pool{dims}d"
     layout = input._layout
     if output_size is None and output_ratio is None:
         raise ValueError(f"{name} requires specifying either an output_size or an output_ratio")
     if layout.ndim < dims + 1:
-        raise IndexError(f"Dimension out of range (expected to be in range of [{-layout.ndim}, {layout.ndim - 1}], but got -{dims + 1})")
+        raise IndexError(
+            f"Dimension out of range (expected to be in range of [{-layout.ndim}, {layout.ndim - 1}], but got -{dims + 1})"
+        )
     if output_size is None:
         if len(output_ratio) > dims:
             raise ValueError(f"{name} requires output_ratio to either be a single Int or tuple of Ints.")
@@ -97,13 +127,23 @@ def _fractional(dims: int, input: Tensor, kernel_size: Any, output_size: Any, ou
     counts = _spatial(name, "output_size", output_size, dims)
     for axis, count, taps, size in zip(AXES[dims], counts, kernel, layout.shape[-dims:]):
         if count + taps - 1 > size:
-            raise RuntimeError(f"{name}{'_out' if dims == 3 else ''}(): pool {axis} {taps} too large relative to input {axis} {size}")
-    return recorded(input, _fractional_forward(input, counts, kernel, samples), return_indices, "FractionalMaxPool", dims)
+            raise RuntimeError(
+                f"{name}{'_out' if dims == 3 else ''}(): pool {axis} {taps} too large relative to input {axis} {size}"
+            )
+    return recorded(
+        input, _fractional_forward(input, counts, kernel, samples), return_indices, "FractionalMaxPool", dims
+    )
 
 
 @composite(method=False, function=False)
-def fractional_max_pool2d(input: Tensor, kernel_size: Any, output_size: Any = None, output_ratio: Any = None,
-                          return_indices: bool = False, _random_samples: Tensor | None = None) -> Any:
+def fractional_max_pool2d(
+    input: Tensor,
+    kernel_size: Any,
+    output_size: Any = None,
+    output_ratio: Any = None,
+    return_indices: bool = False,
+    _random_samples: Tensor | None = None,
+) -> Any:
     """Maxima of windows at random, evenly spread places of (N, C, H, W) or (C, H, W); sized by output_size or output_ratio.
 
     ValueError if neither is given, RuntimeError if windows don't fit.
@@ -112,25 +152,44 @@ def fractional_max_pool2d(input: Tensor, kernel_size: Any, output_size: Any = No
 
 
 @composite(method=False, function=False)
-def fractional_max_pool3d(input: Tensor, kernel_size: Any, output_size: Any = None, output_ratio: Any = None,
-                          return_indices: bool = False, _random_samples: Tensor | None = None) -> Any:
+def fractional_max_pool3d(
+    input: Tensor,
+    kernel_size: Any,
+    output_size: Any = None,
+    output_ratio: Any = None,
+    return_indices: bool = False,
+    _random_samples: Tensor | None = None,
+) -> Any:
     """Maxima of windows at random, evenly spread places of (N, C, D, H, W) or (C, D, H, W)."""
     return _fractional(3, input, kernel_size, output_size, output_ratio, return_indices, _random_samples)
 
 
-def fractional_max_pool2d_with_indices(input: Tensor, kernel_size: Any, output_size: Any = None, output_ratio: Any = None,
-                                       return_indices: bool = False, _random_samples: Tensor | None = None) -> Any:
+def fractional_max_pool2d_with_indices(
+    input: Tensor,
+    kernel_size: Any,
+    output_size: Any = None,
+    output_ratio: Any = None,
+    return_indices: bool = False,
+    _random_samples: Tensor | None = None,
+) -> Any:
     """`fractional_max_pool2d` that returns (maxima, places)."""
     return fractional_max_pool2d(input, kernel_size, output_size, output_ratio, True, _random_samples)
 
 
-def fractional_max_pool3d_with_indices(input: Tensor, kernel_size: Any, output_size: Any = None, output_ratio: Any = None,
-                                       return_indices: bool = False, _random_samples: Tensor | None = None) -> Any:
+def fractional_max_pool3d_with_indices(
+    input: Tensor,
+    kernel_size: Any,
+    output_size: Any = None,
+    output_ratio: Any = None,
+    return_indices: bool = False,
+    _random_samples: Tensor | None = None,
+) -> Any:
     """`fractional_max_pool3d` that returns (maxima, places)."""
     return fractional_max_pool3d(input, kernel_size, output_size, output_ratio, True, _random_samples)
 
 
 # ---------------------------------------------------------------- back to where the maxima were
+
 
 @operator(method=False, function=False, node=lambda arguments: f"MaxUnpool{len(arguments[2])}DBackward0")
 def unpool(input: Tensor, indices: Tensor, sizes: tuple[int, ...]) -> Tensor:
@@ -140,8 +199,10 @@ def unpool(input: Tensor, indices: Tensor, sizes: tuple[int, ...]) -> Tensor:
         return scatter_planes(input, indices, windows.result_layout(input._layout, dims, sizes), dims, False)
     except KernelCheck as check:
         code = check.args[0]
-        raise RuntimeError(f"Found an invalid max index: {code - 1 if code > 0 else code} (output volumes are of size "
-                           f"{'x'.join(map(str, sizes))})") from None
+        raise RuntimeError(
+            f"Found an invalid max index: {code - 1 if code > 0 else code} (output volumes are of size "
+            f"{'x'.join(map(str, sizes))})"
+        ) from None
 
 
 @unpool.vjp
@@ -155,15 +216,21 @@ def _unpool(input: Tensor, indices: Tensor, sizes: list[int], dims: int) -> Tens
         got = f" but got: {places.dtype.scalar_name}" if dims == 2 else ""
         raise RuntimeError(f"elements in indices should be type int64{got}")
     if layout.ndim not in (dims + 1, dims + 2):
-        raise RuntimeError(f"Input to max_unpooling{dims}d should be a {dims + 1}d or {dims + 2}d Tensor, but got a tensor with "
-                           f"{layout.ndim} dimensions.")
+        raise RuntimeError(
+            f"Input to max_unpooling{dims}d should be a {dims + 1}d or {dims + 2}d Tensor, but got a tensor with "
+            f"{layout.ndim} dimensions."
+        )
     if layout.shape != places.shape:
-        raise RuntimeError(f"Expected shape of indices to be same as that of the input tensor ({list(layout.shape)}) but got indices "
-                           f"tensor with shape: {list(places.shape)}")
+        raise RuntimeError(
+            f"Expected shape of indices to be same as that of the input tensor ({list(layout.shape)}) but got indices "
+            f"tensor with shape: {list(places.shape)}"
+        )
     for d in range(1, layout.ndim):
         if layout.shape[d] == 0:
-            raise RuntimeError(f"max_unpooling{dims}d_forward_out_cpu(): Expected input to have non-zero size for non-batch "
-                               f"dimensions, but got {list(layout.shape)} with dimension {d} being empty.")
+            raise RuntimeError(
+                f"max_unpooling{dims}d_forward_out_cpu(): Expected input to have non-zero size for non-batch "
+                f"dimensions, but got {list(layout.shape)} with dimension {d} being empty."
+            )
     kind_for(f"max_unpool{dims}d", layout.dtype, False)
     return unpool(input, indices, tuple(sizes))
 
@@ -178,8 +245,10 @@ def _unpool_size(input: Tensor, kernel_size: tuple, stride: tuple, padding: tupl
     if len(output_size) == dims + 2:
         output_size = output_size[2:]
     if len(output_size) != dims:
-        raise ValueError(f"output_size should be a sequence containing {dims} or {dims + 2} elements, but it has a length of "
-                         f"'{len(output_size)}'")
+        raise ValueError(
+            f"output_size should be a sequence containing {dims} or {dims + 2} elements, but it has a length of "
+            f"'{len(output_size)}'"
+        )
     for d in range(dims):
         least, most = default[d] - stride[d], default[d] + stride[d]
         if not least < output_size[d] < most:
@@ -193,33 +262,42 @@ def _repeated(value: Any, dims: int) -> tuple[int, ...]:
 
 def _arguments(input: Tensor, kernel_size: Any, stride: Any, padding: Any, output_size: Any, dims: int) -> list[int]:
     kernel = _repeated(kernel_size, dims)
-    return _unpool_size(input, kernel[:dims], _repeated(stride, dims) if stride is not None else kernel, _repeated(padding, dims),
-                        output_size)
+    return _unpool_size(
+        input,
+        kernel[:dims],
+        _repeated(stride, dims) if stride is not None else kernel,
+        _repeated(padding, dims),
+        output_size,
+    )
 
 
 @composite(method=False, function=False)
-def max_unpool1d(input: Tensor, indices: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0,
-                 output_size: Any = None) -> Tensor:
+def max_unpool1d(
+    input: Tensor, indices: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, output_size: Any = None
+) -> Tensor:
     """Values of (N, C, L) or (C, L) put back where `max_pool1d` found them; zeros elsewhere."""
     sizes = _arguments(input, kernel_size, stride, padding, output_size, 1)
     return _unpool(input.unsqueeze(-1), indices.unsqueeze(-1), [*sizes, 1], 2).squeeze(-1)
 
 
 @composite(method=False, function=False)
-def max_unpool2d(input: Tensor, indices: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0,
-                 output_size: Any = None) -> Tensor:
+def max_unpool2d(
+    input: Tensor, indices: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, output_size: Any = None
+) -> Tensor:
     """Values of (N, C, H, W) or (C, H, W) put back where `max_pool2d` found them; zeros elsewhere."""
     return _unpool(input, indices, _arguments(input, kernel_size, stride, padding, output_size, 2), 2)
 
 
 @composite(method=False, function=False)
-def max_unpool3d(input: Tensor, indices: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0,
-                 output_size: Any = None) -> Tensor:
+def max_unpool3d(
+    input: Tensor, indices: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, output_size: Any = None
+) -> Tensor:
     """Values of (N, C, D, H, W) or (C, D, H, W) put back where `max_pool3d` found them; zeros elsewhere."""
     return _unpool(input, indices, _arguments(input, kernel_size, stride, padding, output_size, 3), 3)
 
 
 # ---------------------------------------------------------------- power averages
+
 
 def _power_pool(input: Tensor, norm_type: float, kernel_size: Any, stride: Any, ceil_mode: bool, dims: int) -> Tensor:
     if norm_type == math.inf:

@@ -315,8 +315,8 @@ def linalg_pinv(A: Tensor, rcond: Any = None, hermitian: bool = False, *, atol: 
     dtype = A._layout.dtype
     if A._layout.ndim < 2 or not (dtype.is_floating_point or dtype.is_complex) or dtype.itemsize < 4:
         shape = ", ".join(str(n) for n in A._layout.shape)
-        raise RuntimeError(f"linalg.pinv({dtype.scalar_name}{{[{shape}]}}): expected a tensor with 2 or more dimensions of float, "
-                           "double, cfloat or cdouble types")
+        raise RuntimeError(f"linalg.pinv({dtype.scalar_name}{{[{shape}]}}): expected a tensor with 2 or more dimensions of "
+                           "float, double, cfloat or cdouble types")
     if hermitian:
         square("linalg.pinv", A)
     if A._layout.numel == 0:

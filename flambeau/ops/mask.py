@@ -10,6 +10,7 @@ from typing import Any
 from flambeau.base import geometry
 from flambeau.base.dtype import bool_, int64
 from flambeau.base.layout import Layout
+from flambeau.core.annotations import Operand
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.op import NUMBERS, Pointwise
@@ -110,7 +111,7 @@ def _filled(input: Tensor, mask: Tensor, value: Any) -> Tensor:
 
 
 @mutating(out=True, fresh=_filled, node=lambda arguments: f"MaskedFillBackward{int(isinstance(arguments[2], Tensor))}")
-def masked_fill(input: Tensor, mask: Tensor, value: Operand) -> None:  # noqa: F821
+def masked_fill(input: Tensor, mask: Tensor, value: Operand) -> None:
     """input with `value` (a number or a zero-dim tensor) where the bool tensor `mask` (broadcast) is true."""
     shape = geometry.broadcast(input._layout.shape, mask._layout.shape)
     if tuple(shape) != tuple(input._layout.shape):

@@ -6,7 +6,8 @@ where they lie; a bias is added in the product's epilogue.
 
 from __future__ import annotations
 
-from typing import Any, Callable
+from collections.abc import Callable
+from typing import Any
 
 from flambeau.base import geometry
 from flambeau.base.layout import Layout, register_cache
@@ -214,7 +215,7 @@ def __rmatmul__(self: Tensor, other: Any) -> Tensor:
     return matmul(other, self)
 
 
-setattr(Tensor, "__rmatmul__", __rmatmul__)
+Tensor.__rmatmul__ = __rmatmul__
 
 
 def _linear(input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
@@ -277,7 +278,7 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """input @ weight.T + bias: (*, in) by (out, in) gives (*, out). RuntimeError if shapes or dtypes don't fit."""
     a, w = input._layout, weight._layout
     if w.ndim == 2 and a.ndim and a.shape[-1] == w.shape[1] and a.dtype is w.dtype and (
-            bias is None or bias._layout.dtype is a.dtype and bias._layout.shape == w.shape[:1]):
+            bias is None or (bias._layout.dtype is a.dtype and bias._layout.shape == w.shape[:1])):
         if a.ndim == 2:
             return _linear_plain(input, weight) if bias is None else _linear_with_bias(input, weight, bias)
         return _linear_batched(input, weight, bias)
@@ -411,7 +412,7 @@ def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: Any = 1, alpha: Any 
         return launch(None, mat, vec, input)
     if a.ndim != 2 or b.ndim != 1 or own.ndim > 1:
         raise RuntimeError(f"vector + matrix @ vector expected, got {own.ndim}, {a.ndim}, {b.ndim}")
-    if a.shape[1] != b.shape[0] or own.numel != 1 and own.shape[0] != a.shape[0]:
+    if a.shape[1] != b.shape[0] or (own.numel != 1 and own.shape[0] != a.shape[0]):
         raise RuntimeError(f"size mismatch, got input ({own.numel}), mat ({a.shape[0]}x{a.shape[1]}), vec ({b.shape[0]})")
     _same_dtype_of_vectors(input, mat, vec)
     return _with_addend("addmv", input, mat, vec, (a.shape[0],), (a.shape[0], 1, a.shape[1]), (1, 1), (0, 0, *a.strides),

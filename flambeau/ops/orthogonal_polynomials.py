@@ -6,11 +6,12 @@ Chebyshev's polynomials of high degree are trigonometric inside the interval. No
 
 from __future__ import annotations
 
-from typing import Any, Callable
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
-from flambeau.base.dtype import get_default_dtype, result_dtype
+from flambeau.base.dtype import DIMENSIONED, NUMBER, ZERO_DIM, get_default_dtype, number_dtype, result_dtype
 from flambeau.core.create import copy_array
 from flambeau.core.declare import operator
 from flambeau.core.tensor import Tensor
@@ -31,7 +32,8 @@ def _recurrence(x: np.ndarray, n: np.ndarray, first: np.ndarray, step: Step) -> 
     return np.where(n < 0, 0.0, made)
 
 
-def _chebyshev(x: np.ndarray, n: np.ndarray, first: np.ndarray, closed: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> np.ndarray:
+def _chebyshev(x: np.ndarray, n: np.ndarray, first: np.ndarray,
+               closed: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> np.ndarray:
     """A kind of Chebyshev's: `closed(angle, n)` for degrees above 8 inside (-1, 1)."""
     high = (n > 8) & (np.abs(x) < 1)
     low = _recurrence(x, np.where(high, 0, n), first, lambda x, p, q, k: 2 * x * p - q)
@@ -57,7 +59,8 @@ def _w(x: np.ndarray, n: np.ndarray) -> np.ndarray:
 
 def _evaluated(body: Callable[[np.ndarray, np.ndarray], np.ndarray], input: Any, n: Any) -> Tensor:
     """The values of a polynomial at broadcast arguments and degrees (truncated to integers), in their common floating dtype."""
-    dtype = result_dtype(*[x if isinstance(x, Tensor) else x for x in (input, n)])
+    dtype = result_dtype([(x._layout.dtype, DIMENSIONED if x._layout.ndim else ZERO_DIM) if isinstance(x, Tensor) else
+                          (number_dtype(x), NUMBER) for x in (input, n)])
     dtype = dtype if dtype.is_floating_point else get_default_dtype()
     x, degree = [np.asarray(values_of(a) if isinstance(a, Tensor) else a, np.float64) for a in (input, n)]
     x, degree = np.broadcast_arrays(x, degree)
@@ -86,9 +89,11 @@ shifted_chebyshev_polynomial_v = _declare(
 shifted_chebyshev_polynomial_w = _declare(
     "shifted_chebyshev_polynomial_w", lambda x, n: _w(2 * x - 1, n), "Chebyshev's polynomial of the fourth kind on [0, 1]")
 hermite_polynomial_h = _declare(
-    "hermite_polynomial_h", lambda x, n: _recurrence(x, n, 2 * x, lambda x, p, q, k: 2 * x * p - 2 * k * q), "Hermite's polynomial")
+    "hermite_polynomial_h", lambda x, n: _recurrence(x, n, 2 * x, lambda x, p, q, k: 2 * x * p - 2 * k * q),
+    "Hermite's polynomial")
 hermite_polynomial_he = _declare(
-    "hermite_polynomial_he", lambda x, n: _recurrence(x, n, x, lambda x, p, q, k: x * p - k * q), "Hermite's probabilistic polynomial")
+    "hermite_polynomial_he", lambda x, n: _recurrence(x, n, x, lambda x, p, q, k: x * p - k * q),
+    "Hermite's probabilistic polynomial")
 laguerre_polynomial_l = _declare(
     "laguerre_polynomial_l",
     lambda x, n: _recurrence(x, n, 1 - x, lambda x, p, q, k: ((2 * k + 1 - x) * p - k * q) / (k + 1)), "Laguerre's polynomial")

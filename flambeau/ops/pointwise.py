@@ -14,6 +14,7 @@ import numpy as np
 from flambeau.base.dtype import bool_, complex128, float64, int64
 from flambeau.base.dtype import dtype as DType
 from flambeau.core import modes
+from flambeau.core.annotations import Number, Operand
 from flambeau.core.declare import composite
 from flambeau.core.derive import alias, pointwise, publish
 from flambeau.core.op import NUMBERS
@@ -21,8 +22,6 @@ from flambeau.core.overrides import PLAIN
 from flambeau.core.tensor import Tensor
 from flambeau.ir import scalar as s
 from flambeau.ir.scalar import Expr, conj, where
-
-# ruff: noqa: F821 - Operand and Number in annotations are read by core.derive
 
 SUBTRACTS_BOOLS = ("Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or `logical_xor()` "
                    "operator instead.")

@@ -1,4 +1,4 @@
-"""Maximum and average pooling in one to three dimensions, with fixed windows.
+"""Maximum pooling in one to three dimensions, with fixed windows.
 
 The maximum keeps where it found each value: as a byte for 2 x 2 windows that don't overlap, as the flat position in the plane
 otherwise; gradients scatter to these places, gradients of gradients gather from them. Stands on codegen.pool and ops/windows.py;
@@ -7,7 +7,9 @@ offered by flambeau.nn.functional and the namespace.
 
 from __future__ import annotations
 
-from typing import Any, Callable
+import math
+from collections.abc import Callable
+from typing import Any
 
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.dtype import int32, int64, uint8
@@ -21,10 +23,10 @@ from flambeau.core.derive import NAMESPACE
 from flambeau.core.op import RELEASE_FROM
 from flambeau.core.tensor import Tensor
 from flambeau.ops import windows
-from flambeau.ops.windows import Window, frozen, window
+from flambeau.ops.windows import Window, frozen, one_number, window
 
-WORK = 1 << 14      # elements that a chunk of a kernel should read
-THREADS = 64        # for which small scratch is reserved, so that a plan outlives a change of their number
+WORK = 1 << 14  # elements that a chunk of a kernel should read
+THREADS = 64  # for which small scratch is reserved, so that a plan outlives a change of their number
 INDEX = {int64: "i64", int32: "i32"}
 _plans: dict[Any, Callable] = register_cache({})
 
@@ -36,14 +38,23 @@ def kind_for(name: str, dtype: DType, integers: bool) -> Kind:
     return kind_of(dtype)
 
 
-def launcher(kernel: int, total: int, work: int, words: list[int], outputs: list[Layout], inputs: list[int], slice: int = 0) -> Callable:
+def launcher(
+    kernel: int, total: int, work: int, words: list[int], outputs: list[Layout], inputs: list[int], slice: int = 0
+) -> Callable:
     """A plan of one kernel over `total` rows or planes that cost `work` elements in all; slice: bytes of scratch per thread."""
     grain = max(1, WORK * total // max(work, 1))
-    return launching.plan([launching.Phase(kernel, total, grain, words)], outputs, inputs, "",
-                          slice * max(launching.get_threads(), THREADS), release=work >= RELEASE_FROM)
+    return launching.plan(
+        [launching.Phase(kernel, total, grain, words)],
+        outputs,
+        inputs,
+        "",
+        slice * max(launching.get_threads(), THREADS),
+        release=work >= RELEASE_FROM,
+    )
 
 
 # ---------------------------------------------------------------- places: scatter and gather
+
 
 def _place_words(image: Layout, places: Layout, dims: int) -> list[int]:
     return windows.constants(image, places, dims)
@@ -51,7 +62,7 @@ def _place_words(image: Layout, places: Layout, dims: int) -> list[int]:
 
 @operator(method=False, function=False)
 def scatter_planes(values: Tensor, index: Tensor, image: Layout, dims: int, accumulate: bool) -> Tensor:
-    """Planes of zeros (like `image`) with `values` added, or stored, at the flat positions `index` of the last `dims` dimensions."""
+    """Planes of zeros (like `image`) with `values` added, or stored, at flat positions of the last `dims` dimensions."""
     if index._layout.strides != values._layout.strides:
         values = values.contiguous()
         index = index.contiguous()
@@ -59,11 +70,17 @@ def scatter_planes(values: Tensor, index: Tensor, image: Layout, dims: int, accu
     launch = _plans.get(key)
     if launch is None:
         layout = Layout.of(image.shape, image.strides, values._layout.dtype, image.device)
-        kernel = kernels.scatter_kernel(kind_of(layout.dtype), INDEX[index._layout.dtype], windows.plane_is_dense(layout, dims),
-                                        not accumulate)
-        launch = _plans[key] = launcher(kernel, windows.planes(layout, dims), layout.numel,
-                                        _place_words(layout, values._layout, dims), [layout],
-                                        [layout.dtype.itemsize, index._layout.dtype.itemsize])
+        kernel = kernels.scatter_kernel(
+            kind_of(layout.dtype), INDEX[index._layout.dtype], windows.plane_is_dense(layout, dims), not accumulate
+        )
+        launch = _plans[key] = launcher(
+            kernel,
+            windows.planes(layout, dims),
+            layout.numel,
+            _place_words(layout, values._layout, dims),
+            [layout],
+            [layout.dtype.itemsize, index._layout.dtype.itemsize],
+        )
     return launch(None, values, index)
 
 
@@ -81,8 +98,14 @@ def gather_planes(planes: Tensor, index: Tensor, dims: int) -> Tensor:
         source, places = planes._layout, index._layout
         out = Layout.of(places.shape, places.strides, source.dtype, source.device)
         kernel = kernels.gather_kernel(kind_of(source.dtype), INDEX[places.dtype], windows.plane_is_dense(source, dims))
-        launch = _plans[key] = launcher(kernel, windows.planes(source, dims), out.numel, _place_words(source, out, dims), [out],
-                                        [source.dtype.itemsize, places.dtype.itemsize])
+        launch = _plans[key] = launcher(
+            kernel,
+            windows.planes(source, dims),
+            out.numel,
+            _place_words(source, out, dims),
+            [out],
+            [source.dtype.itemsize, places.dtype.itemsize],
+        )
     return launch(None, planes, index)
 
 
@@ -93,18 +116,25 @@ def _(g, index, dims, layouts):
 
 def image_like(layout: Layout, dims: int) -> Layout:
     """A dense layout of the same shape, in the same memory format."""
-    return windows.result_layout(layout, dims, layout.shape[layout.ndim - dims:])
+    return windows.result_layout(layout, dims, layout.shape[layout.ndim - dims :])
 
 
 # ---------------------------------------------------------------- maximum
 
-def _pairs(layout: Layout, w: Window, counts: tuple[int, ...]) -> bool:
+
+def pairs_fit(layout: Layout, w: Window, counts: tuple[int, ...]) -> bool:
     """Whether the kernels for 2 x 2 windows apply."""
-    return (w.kernel == w.stride == (2, 2) and w.padding == (0, 0) and w.dilation == (1, 1) and layout.is_contiguous
-            and layout.dtype.is_floating_point and all(2 * n <= size for n, size in zip(counts, layout.shape[-2:])))
+    return (
+        w.kernel == w.stride == (2, 2)
+        and w.padding == (0, 0)
+        and w.dilation == (1, 1)
+        and layout.is_contiguous
+        and layout.dtype.is_floating_point
+        and all(2 * n <= size for n, size in zip(counts, layout.shape[-2:]))
+    )
 
 
-def _pair_words(image: Layout, out: Layout) -> list[int]:
+def pair_words(image: Layout, out: Layout) -> list[int]:
     return [*out.shape[-2:], *image.shape[-2:]]
 
 
@@ -117,7 +147,7 @@ def _maximum_plan(layout: Layout, w: Window, index: DType | None) -> tuple[Calla
     counts = windows.pooled_shape(layout, w)
     out = windows.result_layout(layout, dims, counts)
     outputs = [out]
-    small = index is not int64 and dims == 2 and _pairs(layout, w, counts)
+    small = index is not int64 and dims == 2 and pairs_fit(layout, w, counts)
     if index is not None:
         volume = layout.shape[-dims:].numel()
         dtype = index if index is int64 else uint8 if small else int32 if volume < 1 << 31 else int64
@@ -125,22 +155,37 @@ def _maximum_plan(layout: Layout, w: Window, index: DType | None) -> tuple[Calla
     if small:
         rows = windows.planes(out, 2) * counts[0]
         kernel = kernels.pairs_forward_kernel(kind, "max", index is not None)
-        return launcher(kernel, rows, layout.numel, _pair_words(layout, out), outputs, [layout.dtype.itemsize]), len(outputs)
+        return launcher(kernel, rows, layout.numel, pair_words(layout, out), outputs, [layout.dtype.itemsize]), len(
+            outputs
+        )
     tables = windows.maximum_tables(layout.shape[-dims:], counts, w)
-    return windowed_maximum(kind, layout, outputs, tables, w.dilation, three_product(w.kernel)), len(outputs)
+    return windowed_maximum(kind, layout, outputs, tables, w.dilation, math.prod(w.kernel)), len(outputs)
 
 
-def windowed_maximum(kind: Kind, layout: Layout, outputs: list[Layout], tables: list[windows.Table], steps: tuple[int, ...],
-                     taps: int) -> Callable:
-    """The plan of the maximum of the windows in `tables`, of about `taps` elements; outputs: the maxima, and their places if wanted."""
+def windowed_maximum(
+    kind: Kind, layout: Layout, outputs: list[Layout], tables: list[windows.Table], steps: tuple[int, ...], taps: int
+) -> Callable:
+    """The plan of the maximum of the windows in `tables`, of about `taps` elements; outputs: maxima, and places if wanted."""
     dims, out = len(tables), outputs[0]
     index = INDEX[outputs[1].dtype] if len(outputs) > 1 else None
-    rows = windows.planes(out, dims) * three_product(out.shape[out.ndim - dims:-1])
-    if kind.floating and layout.strides[-1] == 1 == out.strides[-1] and layout.shape[-dims:].numel() < 1 << 31 and \
-            min(min(table[1], default=1) for table in tables) > 0:
+    rows = windows.planes(out, dims) * math.prod(out.shape[out.ndim - dims : -1])
+    if (
+        kind.floating
+        and layout.strides[-1] == 1 == out.strides[-1]
+        and layout.shape[-dims:].numel() < 1 << 31
+        and min(min(table[1], default=1) for table in tables) > 0
+    ):
         slice = (layout.shape[-1] * 12 + 256) // 64 * 64
         constants = windows.constants(layout, out, dims, tables, steps, max(tables[-1][1], default=1), slice=slice)
-        return launcher(kernels.maximum_kernel(kind, index), rows, out.numel * taps, constants, outputs, [layout.dtype.itemsize], slice)
+        return launcher(
+            kernels.maximum_kernel(kind, index),
+            rows,
+            out.numel * taps,
+            constants,
+            outputs,
+            [layout.dtype.itemsize],
+            slice,
+        )
     constants = windows.constants(layout, out, dims, tables, steps)
     kernel = kernels.forward_kernel(kind, "max", index, False)
     return launcher(kernel, rows, out.numel * taps, constants, outputs, [layout.dtype.itemsize])
@@ -206,8 +251,9 @@ def pairs_backward(grad: Tensor, code: Tensor, image: Layout) -> Tensor:
     if launch is None:
         kernel = kernels.pairs_backward_kernel(kind_of(image.dtype), "max")
         rows = windows.planes(image, 2) * code._layout.shape[-2]
-        launch = _plans[key] = launcher(kernel, rows, image.numel, _pair_words(image, code._layout), [image],
-                                        [image.dtype.itemsize, 1])
+        launch = _plans[key] = launcher(
+            kernel, rows, image.numel, pair_words(image, code._layout), [image], [image.dtype.itemsize, 1]
+        )
     return launch(None, grad, code)
 
 
@@ -227,8 +273,14 @@ def pairs_gather(planes: Tensor, code: Tensor) -> Tensor:
         layout = planes._layout
         out = code._layout.with_dtype(layout.dtype)
         rows = windows.planes(layout, 2) * out.shape[-2]
-        launch = _plans[key] = launcher(kernels.pairs_gather_kernel(kind_of(layout.dtype)), rows, layout.numel,
-                                        _pair_words(layout, out), [out], [layout.dtype.itemsize, 1])
+        launch = _plans[key] = launcher(
+            kernels.pairs_gather_kernel(kind_of(layout.dtype)),
+            rows,
+            layout.numel,
+            pair_words(layout, out),
+            [out],
+            [layout.dtype.itemsize, 1],
+        )
     return launch(None, planes, code)
 
 
@@ -241,12 +293,21 @@ def max_pool_planes(input: Tensor, w: Window, return_indices: bool) -> Any:
     """Maximum pooling of (N, C, spatial) or (C, spatial), recorded."""
     if not return_indices and (input._node is None or not modes.local.grad):
         return _maximum(input, w, None)
-    return recorded(input, _maximum(input, w, int64 if return_indices else uint8), return_indices, "MaxPool", len(w.kernel))
+    return recorded(
+        input, _maximum(input, w, int64 if return_indices else uint8), return_indices, "MaxPool", len(w.kernel)
+    )
 
 
 @composite(method=False)
-def max_pool2d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
-               return_indices: bool = False) -> Any:
+def max_pool2d(
+    input: Tensor,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    dilation: Any = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Any:
     """Maxima of windows of (N, C, H, W) or (C, H, W); with return_indices also their places (int64, flat in the plane).
 
     RuntimeError for a wrong rank, sizes that don't fit or padding of more than half a window.
@@ -256,30 +317,37 @@ def max_pool2d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any
 
 
 @composite(method=False)
-def max_pool3d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
-               return_indices: bool = False) -> Any:
+def max_pool3d(
+    input: Tensor,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    dilation: Any = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Any:
     """Maxima of windows of (N, C, D, H, W) or (C, D, H, W); with return_indices also their places (int64, flat in the volume)."""
     w = window("max_pool3d", 3, frozen(kernel_size), frozen(stride), frozen(padding), frozen(dilation), ceil_mode)
     return max_pool_planes(input, w, return_indices)
 
 
-def one_number(name: str, argument: str, value: Any) -> int:
-    """A number given alone or as a sequence of one."""
-    if isinstance(value, (list, tuple)):
-        if len(value) != 1:
-            raise RuntimeError(f"{name}() {argument} must be an int, list of ints or tuple of ints of size 1 but got size {len(value)}")
-        return int(value[0])
-    return int(value)
-
-
 @composite(method=False)
-def max_pool1d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
-               return_indices: bool = False) -> Any:
+def max_pool1d(
+    input: Tensor,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    dilation: Any = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Any:
     """Maxima of windows of (N, C, L) or (C, L); with return_indices also their positions (int64)."""
     layout = input._layout
     if layout.ndim not in (2, 3) or 0 in layout.shape[-2:]:
-        raise RuntimeError("max_pool1d: Expected 2D or 3D (batch mode) tensor with optional 0 dim batch size for input, but got:"
-                           f"{list(layout.shape)}")
+        raise RuntimeError(
+            "max_pool1d: Expected 2D or 3D (batch mode) tensor with optional 0 dim batch size for input, but got:"
+            f"{list(layout.shape)}"
+        )
     kernel = one_number("max_pool1d", "kernel_size", kernel_size)
     step = kernel if stride is None or stride == () or stride == [] else one_number("max_pool1d", "stride", stride)
     pad, spread = one_number("max_pool1d", "padding", padding), one_number("max_pool1d", "dilation", dilation)
@@ -299,8 +367,10 @@ def _check_line(size: int, kernel: int, step: int, pad: int, spread: int, ceil_m
     if pad < 0:
         raise RuntimeError(f"max_pool1d() padding must be non-negative, but got {pad}")
     if pad > ((kernel - 1) * spread + 1) // 2:
-        raise RuntimeError(f"max_pool1d() padding should be at most half of kernel size, but got padding={pad} and "
-                           f"kernel_size={kernel}")
+        raise RuntimeError(
+            f"max_pool1d() padding should be at most half of kernel size, but got padding={pad} and "
+            f"kernel_size={kernel}"
+        )
     if spread <= 0:
         raise RuntimeError(f"max_pool1d() dilation must be greater than zero, but got {spread}")
     count = windows.pooled_size(size, kernel, step, pad, spread, ceil_mode)
@@ -308,163 +378,43 @@ def _check_line(size: int, kernel: int, step: int, pad: int, spread: int, ceil_m
         raise RuntimeError(f"max_pool1d() Invalid computed output size: {count}")
 
 
-def max_pool1d_with_indices(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
-                            ceil_mode: bool = False, return_indices: bool = False) -> Any:
+def max_pool1d_with_indices(
+    input: Tensor,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    dilation: Any = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Any:
     """`max_pool1d` that returns (maxima, positions)."""
     return max_pool1d(input, kernel_size, stride, padding, dilation, ceil_mode, True)
 
 
-def max_pool2d_with_indices(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
-                            ceil_mode: bool = False, return_indices: bool = False) -> Any:
+def max_pool2d_with_indices(
+    input: Tensor,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    dilation: Any = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Any:
     """`max_pool2d` that returns (maxima, places)."""
     return max_pool2d(input, kernel_size, stride, padding, dilation, ceil_mode, True)
 
 
-def max_pool3d_with_indices(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
-                            ceil_mode: bool = False, return_indices: bool = False) -> Any:
+def max_pool3d_with_indices(
+    input: Tensor,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    dilation: Any = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Any:
     """`max_pool3d` that returns (maxima, places)."""
     return max_pool3d(input, kernel_size, stride, padding, dilation, ceil_mode, True)
 
 
 NAMESPACE["max_pool1d_with_indices"] = max_pool1d_with_indices
-
-
-# ---------------------------------------------------------------- mean
-
-def mean_forward(input: Tensor, key: Any, describe: Callable) -> Tensor:
-    """Means of windows; `describe(layout)` gives the spatial shape, the tables and the divisor when a plan is made."""
-    found = _plans.get((input._layout, key))
-    if found is None:
-        layout = input._layout
-        kind, dims, counts, tables, divisor = describe(layout)
-        out = windows.result_layout(layout, dims, counts)
-        if isinstance(key, Window) and dims == 2 and not divisor and _pairs(layout, key, counts):
-            rows = windows.planes(out, 2) * counts[0]
-            found = _plans[layout, key] = launcher(kernels.pairs_forward_kernel(kind, "mean", False), rows, layout.numel,
-                                                   _pair_words(layout, out), [out], [layout.dtype.itemsize])
-            return found(None, input)
-        rows = windows.planes(out, dims) * three_product(counts[:-1])
-        by_rows = kind.floating and layout.strides[-1] == 1
-        slice = (layout.shape[-1] * 8 + 127) // 64 * 64 if by_rows else 0
-        constants = windows.constants(layout, out, dims, tables, (), divisor, slice=slice)
-        taps = three_product([max(t[1], default=1) for t in tables])
-        kernel = kernels.mean_kernel(kind) if by_rows else kernels.forward_kernel(kind, "mean", None, False)
-        found = launcher(kernel, rows, out.numel * taps, constants, [out], [layout.dtype.itemsize], slice)
-        _plans[input._layout, key] = found
-    return found(None, input)
-
-
-def three_product(values: Any) -> int:
-    product = 1
-    for v in values:
-        product *= v
-    return product
-
-
-def mean_backward(grad: Tensor, image: Layout, key: Any, describe: Callable) -> Tensor:
-    """Every window's share of the gradient, in an image like `image`."""
-    found = _plans.get((grad._layout, image, key))
-    if found is None:
-        kind, dims, counts, tables, divisor = describe(image)
-        out = windows.result_layout(image, dims, image.shape[image.ndim - dims:])
-        if isinstance(key, Window) and dims == 2 and not divisor and _pairs(image, key, counts) and grad._layout.is_contiguous:
-            rows = windows.planes(out, 2) * counts[0]
-            found = _plans[grad._layout, image, key] = launcher(
-                kernels.pairs_backward_kernel(kind, "mean"), rows, image.numel, _pair_words(image, grad._layout), [out],
-                [image.dtype.itemsize])
-            return found(None, grad)
-        constants = windows.constants(out, grad._layout, dims, tables, (), divisor)
-        unit = out.strides[-1] == 1 or out.shape[-1] == 1
-        taps = three_product([max(t[1], default=1) for t in tables])
-        found = launcher(kernels.spread_kernel(kind, unit), windows.planes(out, dims), out.numel + grad._layout.numel * taps,
-                         constants, [out], [image.dtype.itemsize])
-        _plans[grad._layout, image, key] = found
-    return found(None, grad)
-
-
-def _describe_fixed(w: Window) -> Callable:
-    def describe(layout: Layout) -> tuple:
-        dims = len(w.kernel)
-        kind = kind_for(w.name, layout.dtype, layout.dtype is int64)
-        if dims == 3:
-            sizes = layout.shape[-3:]
-            if any(size < kernel for size, kernel in zip(sizes, w.kernel)):
-                listed = " ".join(f"{letter}: {n}" for letter, n in zip("THW", sizes))
-                kernel = " ".join(f"k{letter}: {n}" for letter, n in zip("THW", w.kernel))
-                raise RuntimeError(f"input image ({listed}) smaller than kernel size ({kernel})")
-        counts = windows.pooled_shape(layout, w)
-        return kind, dims, counts, windows.mean_tables(layout.shape[layout.ndim - dims:], counts, w), w.divisor
-    return describe
-
-
-def _average_node(arguments: Any) -> str:
-    return f"AvgPool{len(arguments[1].kernel)}DBackward0"
-
-
-@operator(method=False, function=False, node=_average_node)
-def average_windows(input: Tensor, w: Window) -> Tensor:
-    """Means of fixed windows."""
-    return mean_forward(input, w, _describe_fixed(w))
-
-
-@average_windows.vjp
-def _(g, w, layouts):
-    return average_windows_backward(g, layouts[0], w)
-
-
-@operator(method=False, function=False, node=lambda arguments: f"AvgPool{len(arguments[2].kernel)}DBackwardBackward0")
-def average_windows_backward(grad: Tensor, image: Layout, w: Window) -> Tensor:
-    """The gradient of `average_windows` for an input of layout `image`."""
-    return mean_backward(grad, image, w, _describe_fixed(w))
-
-
-@average_windows_backward.vjp
-def _(g, w):
-    return average_windows(g, w)
-
-
-@composite(method=False, function=False)
-def avg_pool2d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
-               count_include_pad: bool = True, divisor_override: Any = None) -> Tensor:
-    """Means of windows of (N, C, H, W) or (C, H, W). RuntimeError for sizes that don't fit."""
-    w = window("avg_pool2d", 2, frozen(kernel_size), frozen(stride), frozen(padding), 1, ceil_mode, count_include_pad,
-               divisor_override)
-    layout = input._layout
-    if layout.ndim < 3:
-        raise IndexError(f"Dimension out of range (expected to be in range of [{-layout.ndim}, {layout.ndim - 1}], but got -3)")
-    windows.check_image("avg_pool2d", layout, 2, "non-empty 3D or 4D (batch mode) tensor expected for input")
-    return average_windows(input, w)
-
-
-@composite(method=False, function=False)
-def avg_pool3d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
-               count_include_pad: bool = True, divisor_override: Any = None) -> Tensor:
-    """Means of windows of (N, C, D, H, W) or (C, D, H, W). RuntimeError for sizes that don't fit."""
-    w = window("avg_pool3d", 3, frozen(kernel_size), frozen(stride), frozen(padding), 1, ceil_mode, count_include_pad,
-               divisor_override)
-    windows.check_image("avg_pool3d", input._layout, 3, "non-empty 4D or 5D (batch mode) tensor expected for input")
-    return average_windows(input, w)
-
-
-@composite(method=False)
-def avg_pool1d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
-               count_include_pad: bool = True) -> Tensor:
-    """Means of windows of (N, C, L) or (C, L)."""
-    check_rank(input, "avg_pool1d")
-    for argument, value in (("kernel_size", kernel_size), ("stride", stride), ("padding", padding)):
-        if isinstance(value, (list, tuple)) and len(value) > 1:
-            raise RuntimeError(f"avg_pool1d() argument '{argument}' should contain one int (got {len(value)})")
-    kernel = one_number("avg_pool1d", "kernel_size", kernel_size)
-    step = kernel if stride is None or stride == () or stride == [] else one_number("avg_pool1d", "stride", stride)
-    pad = one_number("avg_pool1d", "padding", padding)
-    w = window("avg_pool2d", 2, (1, kernel), (1, step), (0, pad), 1, ceil_mode, count_include_pad)
-    image = input.unsqueeze(-2)
-    windows.check_image("avg_pool2d", image._layout, 2, "")
-    return average_windows(image, w).squeeze(-2)
-
-
-def check_rank(input: Tensor, name: str) -> None:
-    """Refuse what is neither (N, C, L) nor (C, L)."""
-    if input._layout.ndim not in (2, 3):
-        raise RuntimeError(f"Expected 2 to 3 dimensions, but got {input._layout.ndim}-dimensional tensor for argument #1 'self' "
-                           f"(while checking arguments for {name})")

@@ -5,14 +5,17 @@ Stands on base.layout and codegen.pool; used by ops/pool.py and its siblings.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple, Sequence
+from typing import Any, NamedTuple
 
 from flambeau.base import geometry
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import Layout
 
-Table = tuple[list[int], list[int], list[int]]      # per output position: first input position, taps, extent for the divisor
+Table = tuple[
+    list[int], list[int], list[int]
+]  # per output position: first input position, taps, extent for the divisor
 WORDS = {1: "one int", 2: "two ints", 3: "three ints"}
 
 
@@ -38,13 +41,17 @@ def _numbers(name: str, argument: str, value: Any, dims: int, position: int) -> 
     if isinstance(value, tuple):
         for i, x in enumerate(value):
             if not hasattr(x, "__index__"):
-                raise TypeError(f"{name}(): argument '{argument}' (position {position}) must be tuple of ints, but found element of "
-                                f"type {type(x).__name__} at pos {i}")
+                raise TypeError(
+                    f"{name}(): argument '{argument}' (position {position}) must be tuple of ints, but found element of "
+                    f"type {type(x).__name__} at pos {i}"
+                )
         numbers = tuple(x.__index__() for x in value)
     elif hasattr(value, "__index__"):
         numbers = (value.__index__(),)
     else:
-        raise TypeError(f"{name}(): argument '{argument}' (position {position}) must be tuple of ints, not {type(value).__name__}")
+        raise TypeError(
+            f"{name}(): argument '{argument}' (position {position}) must be tuple of ints, not {type(value).__name__}"
+        )
     if len(numbers) not in (1, dims):
         if argument == "stride":
             raise RuntimeError(f"{name}: stride must either be omitted, a single int, or a tuple of {WORDS[dims]}")
@@ -55,8 +62,17 @@ def _numbers(name: str, argument: str, value: Any, dims: int, position: int) -> 
 
 
 @lru_cache(maxsize=4096)
-def window(name: str, dims: int, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: Any,
-           count_include_pad: bool = True, divisor: int | None = None) -> Window:
+def window(
+    name: str,
+    dims: int,
+    kernel_size: Any,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    ceil_mode: Any,
+    count_include_pad: bool = True,
+    divisor: int | None = None,
+) -> Window:
     """Checked arguments; stride None or () means the kernel's size."""
     kernel = _numbers(name, "kernel_size", kernel_size, dims, 2)
     strides = kernel if stride is None or stride == () else _numbers(name, "stride", stride, dims, 3)
@@ -66,8 +82,12 @@ def window(name: str, dims: int, kernel_size: Any, stride: Any, padding: Any, di
         raise RuntimeError("divisor must be not zero")
     if 0 in strides:
         raise RuntimeError("stride should not be zero")
-    letters = "THW"[3 - dims:]
-    for what, values, prefix in (("kernel size", kernel, "k"), ("stride", strides, "d"), ("dilation", steps, "dilation")):
+    letters = "THW"[3 - dims :]
+    for what, values, prefix in (
+        ("kernel size", kernel, "k"),
+        ("stride", strides, "d"),
+        ("dilation", steps, "dilation"),
+    ):
         if min(values) <= 0:
             listed = " ".join(f"{prefix}{letter}: {v}" for letter, v in zip(letters, values))
             raise RuntimeError(f"{what} should be greater than zero, but got {listed}")
@@ -75,8 +95,10 @@ def window(name: str, dims: int, kernel_size: Any, stride: Any, padding: Any, di
         if pad < 0:
             raise RuntimeError(f"pad must be non-negative, but got pad: {pad}")
         if pad > ((size - 1) * step + 1) // 2:
-            raise RuntimeError("pad should be at most half of effective kernel size, but got "
-                               f"pad={pad}, kernel_size={size} and dilation={step}")
+            raise RuntimeError(
+                "pad should be at most half of effective kernel size, but got "
+                f"pad={pad}, kernel_size={size} and dilation={step}"
+            )
     return Window(name, kernel, strides, pads, steps, bool(ceil_mode), bool(count_include_pad), divisor or 0)
 
 
@@ -94,24 +116,32 @@ def check_image(name: str, layout: Layout, dims: int, words: str) -> None:
     shape = layout.shape
     if layout.ndim not in (dims + 1, dims + 2):
         raise RuntimeError(words)
-    if 0 in shape[layout.ndim - dims - 1:]:
+    if 0 in shape[layout.ndim - dims - 1 :]:
         if dims == 3:
             full = {"max_pool3d": "max_pool3d_with_indices_out_cpu_template"}.get(name, name)
-            raise RuntimeError(f"{full}(): Expected input's non-batch dimensions to have positive length, but input has a shape of "
-                               f"{list(shape)} and non-batch dimension 0 has length zero!")
-        raise RuntimeError(f"Expected {dims + 1}D or {dims + 2}D (batch mode) tensor with optional 0 dim batch size for input, "
-                           f"but got:{list(shape)}")
+            raise RuntimeError(
+                f"{full}(): Expected input's non-batch dimensions to have positive length, but input has a shape of "
+                f"{list(shape)} and non-batch dimension 0 has length zero!"
+            )
+        raise RuntimeError(
+            f"Expected {dims + 1}D or {dims + 2}D (batch mode) tensor with optional 0 dim batch size for input, "
+            f"but got:{list(shape)}"
+        )
 
 
 def pooled_shape(layout: Layout, w: Window) -> tuple[int, ...]:
     """Spatial shape of the result; RuntimeError where nothing would be left."""
     dims = len(w.kernel)
-    sizes = layout.shape[layout.ndim - dims:]
-    counts = tuple(pooled_size(*numbers, w.ceil_mode) for numbers in zip(sizes, w.kernel, w.stride, w.padding, w.dilation))
+    sizes = layout.shape[layout.ndim - dims :]
+    counts = tuple(
+        pooled_size(*numbers, w.ceil_mode) for numbers in zip(sizes, w.kernel, w.stride, w.padding, w.dilation)
+    )
     if min(counts) < 1:
         channels = layout.shape[layout.ndim - dims - 1]
-        raise RuntimeError(f"Given input size: ({'x'.join(map(str, (channels, *sizes)))}). Calculated output size: "
-                           f"({'x'.join(map(str, (channels, *counts)))}). Output size is too small")
+        raise RuntimeError(
+            f"Given input size: ({'x'.join(map(str, (channels, *sizes)))}). Calculated output size: "
+            f"({'x'.join(map(str, (channels, *counts)))}). Output size is too small"
+        )
     return counts
 
 
@@ -165,22 +195,41 @@ def three(values: Sequence[int], fill: int) -> tuple[int, ...]:
 
 def result_layout(layout: Layout, dims: int, counts: Sequence[int], dtype: DType | None = None) -> Layout:
     """Where the result lies: channels last if the input does, contiguous otherwise."""
-    shape = (*layout.shape[:layout.ndim - dims], *counts)
+    shape = (*layout.shape[: layout.ndim - dims], *counts)
     dtype = dtype or layout.dtype
     if layout.ndim == dims + 2 and layout.ndim >= 4 and geometry.suggests_channels_last(layout.shape, layout.strides):
         return Layout.of(shape, geometry.channels_last_strides(shape), dtype, layout.device)
     return Layout.contiguous(shape, dtype, layout.device)
 
 
-def constants(image: Layout, result: Layout, dims: int, tables: Sequence[Table] = (), steps: Sequence[int] = (),
-              divisor: int = 0, table_plane: int = 0, slice: int = 0) -> list[int]:
+def constants(
+    image: Layout,
+    result: Layout,
+    dims: int,
+    tables: Sequence[Table] = (),
+    steps: Sequence[int] = (),
+    divisor: int = 0,
+    table_plane: int = 0,
+    slice: int = 0,
+) -> list[int]:
     """The constants of a phase (codegen.pool.GEOMETRY and the tables): image strides and size, result strides and size."""
+
     def strides(layout: Layout) -> tuple[int, ...]:
         own = layout.strides
         batch = own[0] if layout.ndim == dims + 2 else 0
-        return batch, own[layout.ndim - dims - 1], *three(own[layout.ndim - dims:], 0)
-    words = [image.shape[image.ndim - dims - 1], *three(result.shape[result.ndim - dims:], 1), *strides(image), *strides(result),
-             *three(image.shape[image.ndim - dims:], 1), *three(steps or (1,) * dims, 1), divisor, table_plane, slice]
+        return batch, own[layout.ndim - dims - 1], *three(own[layout.ndim - dims :], 0)
+
+    words = [
+        image.shape[image.ndim - dims - 1],
+        *three(result.shape[result.ndim - dims :], 1),
+        *strides(image),
+        *strides(result),
+        *three(image.shape[image.ndim - dims :], 1),
+        *three(steps or (1,) * dims, 1),
+        divisor,
+        table_plane,
+        slice,
+    ]
     if tables:
         single: Table = ([0], [1], [1])
         for table in [single] * (3 - dims) + list(tables):
@@ -197,8 +246,30 @@ def planes(layout: Layout, dims: int) -> int:
 def plane_is_dense(layout: Layout, dims: int) -> bool:
     """Whether the elements of a plane lie in order without gaps."""
     expected = 1
-    for size, stride in zip(reversed(layout.shape[layout.ndim - dims:]), reversed(layout.strides[layout.ndim - dims:])):
+    for size, stride in zip(
+        reversed(layout.shape[layout.ndim - dims :]), reversed(layout.strides[layout.ndim - dims :])
+    ):
         if size != 1 and stride != expected:
             return False
         expected *= size
     return True
+
+
+def one_number(name: str, argument: str, value: Any) -> int:
+    """A number given alone or as a sequence of one."""
+    if isinstance(value, (list, tuple)):
+        if len(value) != 1:
+            raise RuntimeError(
+                f"{name}() {argument} must be an int, list of ints or tuple of ints of size 1 but got size {len(value)}"
+            )
+        return int(value[0])
+    return int(value)
+
+
+def check_rank(layout: Layout, name: str) -> None:
+    """Refuse what is neither (N, C, L) nor (C, L)."""
+    if layout.ndim not in (2, 3):
+        raise RuntimeError(
+            f"Expected 2 to 3 dimensions, but got {layout.ndim}-dimensional tensor for argument #1 'self' "
+            f"(while checking arguments for {name})"
+        )

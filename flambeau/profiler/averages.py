@@ -6,7 +6,10 @@ from typing import Any
 
 
 class FunctionEvent:
-    """One measured call. Times are microseconds, as in PyTorch: cpu_time_total with, self_cpu_time_total without what it called."""
+    """One measured call.
+
+    Times are microseconds, as in PyTorch: cpu_time_total with what it called, self_cpu_time_total without.
+    """
 
     def __init__(self, name: str, start: int, parent: FunctionEvent | None, thread: int):
         self.name = self.key = name

@@ -6,7 +6,10 @@ globals().update(
     _absent.all_of(
         "quantization.",
         "run the model in float32, bfloat16 or float16 (module.to(torch.bfloat16), torch.autocast)",
-        "quantize quantize_dynamic quantize_qat prepare prepare_qat convert fuse_modules get_default_qconfig get_default_qat_qconfig",
+        (
+            "quantize quantize_dynamic quantize_qat prepare prepare_qat convert fuse_modules get_default_qconfig "
+            "get_default_qat_qconfig"
+        ),
         "QConfig QuantStub DeQuantStub QuantWrapper FakeQuantize ObserverBase MinMaxObserver HistogramObserver",
     )
 )

@@ -195,7 +195,10 @@ def _definition(tree: Any, is_leaf: Callable[[Any], bool] | None) -> NodeDef | N
 
 
 class TreeSpec:
-    """The structure of a tree. Attributes: type (None of a leaf), context, children_specs, num_leaves, num_nodes, num_children."""
+    """The structure of a tree.
+
+    Attributes: type (None of a leaf), context, children_specs, num_leaves, num_nodes, num_children.
+    """
 
     def __init__(self, type: Any, context: Any, children_specs: list[TreeSpec], definition: NodeDef | None = None):
         self.type, self.context, self.children_specs = type, context, list(children_specs)
@@ -239,7 +242,10 @@ class TreeSpec:
         return hash((self.type, repr(self.context), tuple(self.children_specs)))
 
     def flatten_up_to(self, tree: Any) -> list[Any]:
-        """The parts of a tree that stand where this structure has its leaves. Raises ValueError if the tree is built otherwise."""
+        """The parts of a tree that stand where this structure has its leaves.
+
+        Raises ValueError if the tree is built otherwise.
+        """
         if self.is_leaf():
             return [tree]
         definition = _definition(tree, None)

@@ -222,7 +222,7 @@ class _Frame:
         return _Place(len(self.metadata) - 1, (tensor._node, tensor._index))
 
     def unpack(self, place: _Place) -> Any:
-        """The tensor, from running the function again if it isn't there (any more); it stands in the graph where the first stood."""
+        """The tensor, from running the function again if it isn't there; it stands in the graph where the first stood."""
         if place.index not in self.values:
             self.recompute()
         value = self.values.pop(place.index)
@@ -330,8 +330,8 @@ def checkpoint(
     """function(*args), of which backward keeps the arguments only and computes the rest again.
 
     use_reentrant: which of the two ways (give it; None warns and means True). preserve_rng_state (keyword, default True): random
-    numbers are the same both times. context_fn, determinism_check, early_stop: only for use_reentrant=False. Raises ValueError for
-    keyword arguments with use_reentrant=True, CheckpointError if the second run saves other tensors than the first.
+    numbers are the same both times. context_fn, determinism_check, early_stop: only for use_reentrant=False.
+    Raises ValueError for keyword arguments with use_reentrant=True, CheckpointError if the second run saves other tensors than the first.
     """
     if use_reentrant is None:
         warnings.warn(

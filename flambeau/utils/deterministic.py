@@ -1,4 +1,7 @@
-"""torch.utils.deterministic: whether fresh memory is filled in deterministic mode. The switch is kept; fresh memory never varies a result."""
+"""torch.utils.deterministic: whether fresh memory is filled in deterministic mode.
+
+The switch is kept; what fresh memory holds never changes a result.
+"""
 
 from flambeau.core.settings import settings as _settings
 

@@ -113,7 +113,7 @@ def test_functions_methods_and_properties_come_to_the_class() -> None:
     x = of(Logged)
     Logged.calls.clear()
     torch.add(x, 1, alpha=2)
-    x.shape  # noqa: B018
+    x.shape
     x.size()
     x.sum(0)
     torch.split(x, 1)

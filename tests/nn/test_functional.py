@@ -17,7 +17,10 @@ def windows(size, kernel, stride, pad, dilation=1):
 
 
 def pooled(x, kernel, stride, pad, reduce, dilation=1):
-    rows, columns = windows(x.shape[-2], kernel, stride, pad, dilation), windows(x.shape[-1], kernel, stride, pad, dilation)
+    rows, columns = (
+        windows(x.shape[-2], kernel, stride, pad, dilation),
+        windows(x.shape[-1], kernel, stride, pad, dilation),
+    )
     return np.stack([np.stack([reduce(x[..., r, :][..., c]) for c in columns], -1) for r in rows], -2)
 
 
@@ -37,8 +40,9 @@ def test_max_pool2d(kernel, stride, pad, dilation, size):
     assert np.array_equal(F.max_pool2d(given, kernel, stride, pad, dilation).numpy(), expected)
     value, places = F.max_pool2d(given.requires_grad_(), kernel, stride, pad, dilation, return_indices=True)
     assert np.array_equal(value.detach().numpy(), expected)
-    assert np.array_equal(np.take_along_axis(x.reshape(2, 3, -1), places.numpy().reshape(2, 3, -1), 2).reshape(expected.shape),
-                          expected)
+    assert np.array_equal(
+        np.take_along_axis(x.reshape(2, 3, -1), places.numpy().reshape(2, 3, -1), 2).reshape(expected.shape), expected
+    )
     recorded = F.max_pool2d(given, kernel, stride, pad, dilation)
     assert type(recorded.grad_fn).__name__ == "MaxPool2DWithIndicesBackward0"
     g = torch.randn(*recorded.shape)
@@ -78,8 +82,13 @@ def test_avg_pool2d(kernel, stride, pad, dilation):
 def test_channels_last_stays():
     x = torch.randn(2, 3, 8, 8)
     last = x.contiguous(memory_format=torch.channels_last)
-    for function in (lambda t: F.max_pool2d(t, 2), lambda t: F.avg_pool2d(t, 3, 2), lambda t: F.adaptive_avg_pool2d(t, 3),
-                     lambda t: F.interpolate(t, scale_factor=2), lambda t: F.interpolate(t, 5, mode="bilinear")):
+    for function in (
+        lambda t: F.max_pool2d(t, 2),
+        lambda t: F.avg_pool2d(t, 3, 2),
+        lambda t: F.adaptive_avg_pool2d(t, 3),
+        lambda t: F.interpolate(t, scale_factor=2),
+        lambda t: F.interpolate(t, 5, mode="bilinear"),
+    ):
         made = function(last)
         assert made.is_contiguous(memory_format=torch.channels_last)
         assert torch.allclose(made, function(x))
@@ -130,8 +139,10 @@ def test_gradients(name):
 def test_grid_sample_gradients(mode, padding):
     x = torch.randn(1, 2, 4, 3, dtype=torch.float64, requires_grad=True)
     grid = (torch.rand(1, 2, 3, 2, dtype=torch.float64) * 2.4 - 1.2).requires_grad_()
+
     def look(a, b):
         return F.grid_sample(a, b, mode, padding, align_corners=False)
+
     assert torch.autograd.gradcheck(look, (x, grid))
     assert type(look(x, grid).grad_fn).__name__ == "GridSampler2DBackward0"
 
@@ -204,16 +215,23 @@ def plain_attention(q, k, v, mask, causal, scale):
 def test_attention(rows, columns, width, causal, masked):
     def make(n):
         return torch.randn(2, n, 3, width, dtype=torch.float64).transpose(1, 2).requires_grad_()
+
     q, k, v = make(rows), make(columns), make(columns)
-    mask = {None: None, "bool": torch.rand(rows, columns) > 0.3, "number": torch.randn(2, 1, rows, columns, dtype=torch.float64)}[masked]
+    mask = {
+        None: None,
+        "bool": torch.rand(rows, columns) > 0.3,
+        "number": torch.randn(2, 1, rows, columns, dtype=torch.float64),
+    }[masked]
     if masked == "bool":
-        mask[0] = False     # a row in which nothing counts is zero
+        mask[0] = False  # a row in which nothing counts is zero
     made = F.scaled_dot_product_attention(q, k, v, mask, is_causal=causal)
     expected = plain_attention(q, k, v, mask, causal, width**-0.5)
     assert torch.allclose(made, expected)
     if masked != "bool":
         g = torch.randn(*made.shape, dtype=torch.float64)
-        for ours, plain in zip(torch.autograd.grad(made, (q, k, v), g), torch.autograd.grad(expected, (q, k, v), g), strict=True):
+        for ours, plain in zip(
+            torch.autograd.grad(made, (q, k, v), g), torch.autograd.grad(expected, (q, k, v), g), strict=True
+        ):
             assert torch.allclose(ours, plain)
 
 
@@ -223,9 +241,14 @@ def test_attention_in_other_forms():
     spread = k.repeat_interleave(2, 1)
     assert torch.allclose(shared, plain_attention(q, spread, spread, None, False, 8**-0.5), atol=1e-5)
     assert torch.allclose(F.scaled_dot_product_attention(q[0, 0], spread[0, 0], spread[0, 0]), shared[0, 0], atol=1e-5)
-    assert torch.allclose(F.scaled_dot_product_attention(q, spread, spread, scale=0.1), plain_attention(q, spread, spread, None, False, 0.1),
-                          atol=1e-5)
-    assert torch.equal(F.scaled_dot_product_attention(q, spread, spread, torch.zeros(6, 5, dtype=torch.bool)), torch.zeros(2, 4, 6, 8))
+    assert torch.allclose(
+        F.scaled_dot_product_attention(q, spread, spread, scale=0.1),
+        plain_attention(q, spread, spread, None, False, 0.1),
+        atol=1e-5,
+    )
+    assert torch.equal(
+        F.scaled_dot_product_attention(q, spread, spread, torch.zeros(6, 5, dtype=torch.bool)), torch.zeros(2, 4, 6, 8)
+    )
     assert F.scaled_dot_product_attention(q, spread, spread, dropout_p=1.0).abs().max() == 0
 
 
@@ -233,7 +256,9 @@ def test_gumbel_softmax():
     logits = torch.randn(5, 7, requires_grad=True)
     assert torch.allclose(F.gumbel_softmax(logits).sum(-1), torch.ones(5))
     hard = F.gumbel_softmax(logits, hard=True)
-    assert torch.equal(hard.detach().round(), hard.detach().round().clamp(0, 1)) and torch.allclose(hard.sum(-1), torch.ones(5))
+    assert torch.equal(hard.detach().round(), hard.detach().round().clamp(0, 1)) and torch.allclose(
+        hard.sum(-1), torch.ones(5)
+    )
     hard[:, 0].sum().backward()
     assert logits.grad.abs().sum() > 0
 
@@ -241,32 +266,61 @@ def test_gumbel_softmax():
 X, Y, Z = "torch.randn(2, 4, 8, 8)", "torch.randn(2, 4, 8)", "torch.randn(2, 4, 8, 8, 8)"
 ERRORS = [
     (f"F.max_pool2d({X}, 0)", RuntimeError, "stride should not be zero"),
-    (f"F.max_pool2d({X}, 2, padding=2)", RuntimeError,
-     "pad should be at most half of effective kernel size, but got pad=2, kernel_size=2 and dilation=1"),
-    (f"F.max_pool2d({X}, 20)", RuntimeError, "Given input size: (4x8x8). Calculated output size: (4x0x0). Output size is too small"),
-    (f"F.max_pool2d({X}, (1, 2, 3))", RuntimeError,
-     "max_pool2d: kernel_size must either be a single int, or a tuple of two ints"),
+    (
+        f"F.max_pool2d({X}, 2, padding=2)",
+        RuntimeError,
+        "pad should be at most half of effective kernel size, but got pad=2, kernel_size=2 and dilation=1",
+    ),
+    (
+        f"F.max_pool2d({X}, 20)",
+        RuntimeError,
+        "Given input size: (4x8x8). Calculated output size: (4x0x0). Output size is too small",
+    ),
+    (
+        f"F.max_pool2d({X}, (1, 2, 3))",
+        RuntimeError,
+        "max_pool2d: kernel_size must either be a single int, or a tuple of two ints",
+    ),
     (f"F.max_pool2d({X}, -1)", RuntimeError, "kernel size should be greater than zero, but got kH: -1 kW: -1"),
     (f"F.max_pool2d({X}.bool(), 2)", NotImplementedError, "\"max_pool2d\" not implemented for 'Bool'"),
     (f"F.max_pool1d({Y}, 20)", RuntimeError, "max_pool1d() Invalid computed output size: 0"),
     (f"F.avg_pool2d({X}.int(), 2)", NotImplementedError, "\"avg_pool2d\" not implemented for 'Int'"),
     (f"F.avg_pool2d({X}, 2, divisor_override=0)", RuntimeError, "divisor must be not zero"),
-    (f"F.avg_pool3d({Z}, 20)", RuntimeError, "input image (T: 8 H: 8 W: 8) smaller than kernel size (kT: 20 kH: 20 kW: 20)"),
-    (f"F.adaptive_avg_pool2d({X}, -1)", RuntimeError,
-     "adaptive_avg_pool2d: elements of output_size must be greater than or equal to 0 but received {-1, -1}"),
+    (
+        f"F.avg_pool3d({Z}, 20)",
+        RuntimeError,
+        "input image (T: 8 H: 8 W: 8) smaller than kernel size (kT: 20 kH: 20 kW: 20)",
+    ),
+    (
+        f"F.adaptive_avg_pool2d({X}, -1)",
+        RuntimeError,
+        "adaptive_avg_pool2d: elements of output_size must be greater than or equal to 0 but received {-1, -1}",
+    ),
     (f"F.dropout({X}, 1.5)", ValueError, "dropout probability has to be between 0 and 1, but got 1.5"),
     (f"F.dropout({X}.long())", RuntimeError, "result type Float can't be cast to the desired output type Long"),
     (f"F.interpolate({X}, 4, 2.0)", ValueError, "only one of size or scale_factor should be defined"),
     (f"F.interpolate({X}, 4, mode='linear')", NotImplementedError, "Got 4D input, but linear mode needs 3D input"),
-    (f"F.interpolate({X}, 0)", RuntimeError,
-     "Input and output sizes should be greater than 0, but got input (H: 8, W: 8) output (H: 0, W: 0)"),
-    (f"F.grid_sample({X}, torch.rand(2, 3, 3, 3), align_corners=True)", RuntimeError,
-     "grid_sampler(): expected grid to have size 2 in last dimension, but got grid with sizes [2, 3, 3, 3]"),
-    (f"F.affine_grid(torch.rand(2, 3, 4), (2, 1, 3, 3), align_corners=True)", ValueError,
-     "Expected a batch of 2D affine matrices of shape Nx2x3 for size (2, 1, 3, 3). Got torch.Size([2, 3, 4])."),
-    (f"F.scaled_dot_product_attention({X}, {X}.double(), {X})", RuntimeError,
-     "Expected query, key, and value to have the same dtype, but got query.dtype: float key.dtype: double and value.dtype: float "
-     "instead."),
+    (
+        f"F.interpolate({X}, 0)",
+        RuntimeError,
+        "Input and output sizes should be greater than 0, but got input (H: 8, W: 8) output (H: 0, W: 0)",
+    ),
+    (
+        f"F.grid_sample({X}, torch.rand(2, 3, 3, 3), align_corners=True)",
+        RuntimeError,
+        "grid_sampler(): expected grid to have size 2 in last dimension, but got grid with sizes [2, 3, 3, 3]",
+    ),
+    (
+        "F.affine_grid(torch.rand(2, 3, 4), (2, 1, 3, 3), align_corners=True)",
+        ValueError,
+        "Expected a batch of 2D affine matrices of shape Nx2x3 for size (2, 1, 3, 3). Got torch.Size([2, 3, 4]).",
+    ),
+    (
+        f"F.scaled_dot_product_attention({X}, {X}.double(), {X})",
+        RuntimeError,
+        "Expected query, key, and value to have the same dtype, but got query.dtype: float key.dtype: "
+        "double and value.dtype: float instead.",
+    ),
 ]
 
 

@@ -8,10 +8,12 @@ remains per step is one call of a step function (`_STEPS`), which is the place f
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import flambeau
-from flambeau.core import overrides
+from flambeau.core.autocast import cast_arguments
+from flambeau.core.modes import active, local
 from flambeau.core.tensor import Tensor
 from flambeau.nn import functional as F
 
@@ -109,6 +111,9 @@ def _run_packed(step: Callable, steps: list[Tensor], start: State, rest: tuple, 
     return flambeau.cat(outputs), final
 
 
+_LISTED = SimpleNamespace(name="lstm")  # the entry of autocast's list that layers follow
+
+
 def run_layers(
     mode: str,
     input: Tensor,
@@ -130,6 +135,11 @@ def run_layers(
 
     Returns (T, batch, directions * size) or packed (rows, directions * size), and the final states.
     """
+    if active.count and mode != "GRU" and local.autocast_enabled.get("cpu"):
+        with cast_arguments(_LISTED, (input, states, weights), {}) as ((input, states, weights), _):
+            return run_layers(
+                mode, input, batch_sizes, states, weights, has_biases, num_layers, dropout, train, bidirectional
+            )
     step = _STEPS[mode]
     directions = 2 if bidirectional else 1
     per_cell = len(weights) // (num_layers * directions)
@@ -229,6 +239,3 @@ def gru_cell(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih=None, b
 def lstm_cell(input: Tensor, hx: Any, w_ih: Tensor, w_hh: Tensor, b_ih=None, b_hh=None) -> tuple[Tensor, Tensor]:
     """One step of a long short-term memory; hx and the result are (hidden, cell)."""
     return _cell("LSTM", input, tuple(hx), w_ih, w_hh, b_ih, b_hh)
-
-
-overrides.ask_everywhere(globals(), only=("gru", "gru_cell", "lstm", "lstm_cell", "rnn_relu", "rnn_relu_cell", "rnn_tanh", "rnn_tanh_cell"))

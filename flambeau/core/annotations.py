@@ -1,0 +1,18 @@
+"""The words that declarations of operators use in annotations, besides Tensor: what a parameter may be given.
+
+core.derive and core.declare read the names themselves, as text, to tell operands from numbers and from static parameters;
+their values here are for type checkers and readers. Stands on core.tensor; used by flambeau.ops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+from flambeau.core.tensor import Tensor
+
+Number: TypeAlias = bool | int | float | complex    # a run-time argument of the kernel
+Operand: TypeAlias = Tensor | Number
+Tensors: TypeAlias = Sequence[Tensor]
+
+__all__ = ["Number", "Operand", "Tensors"]
