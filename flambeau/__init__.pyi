@@ -3,14 +3,16 @@
 from collections.abc import Sequence
 from typing import Any
 
-from flambeau import amp as amp, autograd as autograd, backends as backends, core as core, cuda as cuda, hub as hub, jit as jit
+from flambeau import amp as amp, autograd as autograd, backends as backends, core as core
+from flambeau import cuda as cuda, hub as hub, jit as jit
 from flambeau import linalg as linalg, nn as nn, optim as optim, overrides as overrides, profiler as profiler
 from flambeau import random as random, testing as testing, types as types, utils as utils, version as version
 from flambeau.base.device import device as device
 from flambeau.base.dtype import dtype as dtype
 from flambeau.base.layout import Size as Size
 from flambeau.core.modes import autocast as autocast, enable_grad as enable_grad
-from flambeau.core.modes import inference_mode as inference_mode, no_grad as no_grad, set_grad_enabled as set_grad_enabled
+from flambeau.core.modes import inference_mode as inference_mode, no_grad as no_grad
+from flambeau.core.modes import set_grad_enabled as set_grad_enabled
 from flambeau.core.tensor import Tensor as Tensor
 from flambeau.random import Generator as Generator
 from flambeau.random import manual_seed as manual_seed

@@ -11,6 +11,8 @@ from multiprocessing import *  # noqa: F403
 from multiprocessing.connection import wait as _wait
 from typing import Any
 
+from flambeau.core import rebuild as _rebuild  # noqa: F401 - registers how storages are pickled
+
 __all__ = [
     *_multiprocessing.__all__,
     "ProcessContext",

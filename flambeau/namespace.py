@@ -5,7 +5,6 @@ TorchScript compiler, dispatcher and vendor libraries, which only say what to do
 """
 
 
-
 # ruff: noqa: F401 - most of what is imported here is offered on
 
 from __future__ import annotations
@@ -342,10 +341,9 @@ globals().update(
         "ScriptClass ScriptClassFunction ScriptDict ScriptDictIterator ScriptDictKeyIterator ScriptFunction "
         "ScriptList ScriptListIterator "
         "ScriptMethod ScriptModule ScriptModuleSerializer ScriptObject ScriptObjectProperty "
-        "SerializationStorageContext StaticModule "(
-            "StreamObjType StringType SymBoolType SymIntType TensorType ThroughputBenchmark TracingState TupleType "
-            "Type UnionType Use Value"
-        ),
+        "SerializationStorageContext StaticModule "
+        "StreamObjType StringType SymBoolType SymIntType TensorType ThroughputBenchmark TracingState TupleType "
+        "Type UnionType Use Value",
     )
 )
 globals().update(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from pathlib import Path
 
 import pytest
 
@@ -10,9 +11,9 @@ import flambeau as torch
 from flambeau.utils import _pytree as pytree
 from flambeau.utils.checkpoint import checkpoint, checkpoint_sequential
 
-ROOMS = """_C _tensor accelerator amp ao.quantization backends compiler compiler_api cpu cpu.amp cuda cuda.amp distributed export hub jit
-mps multiprocessing onnx overrides profiler quantization return_types testing types utils.benchmark utils.checkpoint utils.collect_env
-utils.cpp_extension utils.deterministic utils.hooks utils.model_zoo utils.tensorboard version xpu"""
+ROOMS = """_C _tensor accelerator amp ao.quantization backends compiler compiler_api cpu cpu.amp cuda cuda.amp distributed export
+hub jit mps multiprocessing onnx overrides profiler quantization return_types testing types utils.benchmark utils.checkpoint
+utils.collect_env utils.cpp_extension utils.deterministic utils.hooks utils.model_zoo utils.tensorboard version xpu"""
 
 
 @pytest.mark.parametrize("room", ROOMS.split())
@@ -187,3 +188,19 @@ def test_profiler() -> None:
     names = {event.key: event.count for event in prof.key_averages()}
     assert names["stretch"] == 1 and names["aten::matmul"] == 1 and "aten::add" in names
     assert "Self CPU time total" in prof.key_averages().table(sort_by="cpu_time_total")
+
+
+def write_sum(index: int, x: torch.Tensor, folder: str) -> None:
+    if index == 1 and folder == "fail":
+        raise ValueError("no")
+    if folder != "fail":
+        (Path(folder) / str(index)).write_text(str(float(x.sum())))
+
+
+def test_spawn_sends_tensors_by_value_and_errors_back(tmp_path: Path) -> None:
+    torch.multiprocessing.spawn(write_sum, args=(torch.ones(3), str(tmp_path)), nprocs=2)
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"0": "3.0", "1": "3.0"}
+    with pytest.raises(
+        torch.multiprocessing.ProcessRaisedException, match="Process 1 terminated with the following error"
+    ):
+        torch.multiprocessing.spawn(write_sum, args=(torch.ones(3), "fail"), nprocs=2)

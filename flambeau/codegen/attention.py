@@ -1,8 +1,9 @@
 """The attention kernel: blocks of rows of softmax(Q K^T * scale + mask) V, which never leave the cache.
 
 Keys and values are packed into panels once, shared by all rows of a head. A task is a block of rows of one head: the register
-tiles of the contraction template make its scores, each row is masked and turned into exponentials in place, and tiles over the values'
-panels make the result, divided by the row's sum as it is stored. Stands on gemm_micro.py and pack.py; ops/attention.py runs it.
+tiles of the contraction template make its scores, each row is masked and turned into exponentials in place, and tiles over the
+values' panels make the result, divided by the row's sum as it is stored. Stands on gemm_micro.py and pack.py; ops/attention.py
+runs it.
 """
 
 from __future__ import annotations

@@ -19,10 +19,9 @@ globals().update(
         "jit.",
         _ADVICE,
         "script trace trace_module load save freeze optimize_for_inference run_frozen_optimizations "
-        "script_method interface "(
-            "export_opnames last_executed_optimized_graph set_fusion_strategy jit_module_from_flatbuffer "
-            "save_jit_module_to_flatbuffer"
-        ),
+        "script_method interface "
+        "export_opnames last_executed_optimized_graph set_fusion_strategy jit_module_from_flatbuffer "
+        "save_jit_module_to_flatbuffer",
         "CompilationUnit ScriptFunction ScriptModule RecursiveScriptModule TracedModule TopLevelTracedModule",
     )
 )

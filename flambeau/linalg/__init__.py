@@ -29,16 +29,16 @@ from flambeau.ops.linalg_decompositions import linalg_eigh as eigh
 from flambeau.ops.linalg_decompositions import linalg_eigvals as eigvals
 from flambeau.ops.linalg_decompositions import linalg_eigvalsh as eigvalsh
 from flambeau.ops.linalg_decompositions import linalg_householder_product as householder_product
-from flambeau.ops.linalg_decompositions import linalg_ldl_factor as ldl_factor
-from flambeau.ops.linalg_decompositions import linalg_ldl_factor_ex as ldl_factor_ex
-from flambeau.ops.linalg_decompositions import linalg_ldl_solve as ldl_solve
-from flambeau.ops.linalg_decompositions import linalg_lu as lu
-from flambeau.ops.linalg_decompositions import linalg_lu_factor as lu_factor
-from flambeau.ops.linalg_decompositions import linalg_lu_factor_ex as lu_factor_ex
 from flambeau.ops.linalg_decompositions import linalg_qr as qr
 from flambeau.ops.linalg_decompositions import linalg_solve_triangular as solve_triangular
 from flambeau.ops.linalg_decompositions import linalg_svd as svd
 from flambeau.ops.linalg_decompositions import linalg_svdvals as svdvals
+from flambeau.ops.linalg_lu import linalg_ldl_factor as ldl_factor
+from flambeau.ops.linalg_lu import linalg_ldl_factor_ex as ldl_factor_ex
+from flambeau.ops.linalg_lu import linalg_ldl_solve as ldl_solve
+from flambeau.ops.linalg_lu import linalg_lu as lu
+from flambeau.ops.linalg_lu import linalg_lu_factor as lu_factor
+from flambeau.ops.linalg_lu import linalg_lu_factor_ex as lu_factor_ex
 from flambeau.ops.magnitude import vector_norm
 from flambeau.ops.matmul import matmul
 from flambeau.ops.matrix_norm import linalg_cond as cond

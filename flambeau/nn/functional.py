@@ -16,12 +16,26 @@ from flambeau.core.tensor import Tensor
 from flambeau.nn.functional_activation import *  # noqa: F403
 from flambeau.ops import dropout as _dropout
 from flambeau.ops.adaptive_pool import (  # noqa: F401
-    adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d, adaptive_max_pool1d, adaptive_max_pool1d_with_indices,
-    adaptive_max_pool2d, adaptive_max_pool2d_with_indices, adaptive_max_pool3d, adaptive_max_pool3d_with_indices)
+    adaptive_avg_pool1d,
+    adaptive_avg_pool2d,
+    adaptive_avg_pool3d,
+    adaptive_max_pool1d,
+    adaptive_max_pool1d_with_indices,
+    adaptive_max_pool2d,
+    adaptive_max_pool2d_with_indices,
+    adaptive_max_pool3d,
+    adaptive_max_pool3d_with_indices,
+)
 from flambeau.ops.attention import multi_head_attention_forward, scaled_dot_product_attention  # noqa: F401
 from flambeau.ops.average_pool import avg_pool1d, avg_pool2d, avg_pool3d  # noqa: F401
 from flambeau.ops.conv import (  # noqa: F401
-    conv1d, conv2d, conv3d, conv_transpose1d, conv_transpose2d, conv_transpose3d)
+    conv1d,
+    conv2d,
+    conv3d,
+    conv_transpose1d,
+    conv_transpose2d,
+    conv_transpose3d,
+)
 from flambeau.ops.cross_entropy import cross_entropy, nll_loss  # noqa: F401
 from flambeau.ops.ctc import ctc_loss  # noqa: F401
 from flambeau.ops.distance import cosine_similarity, pairwise_distance, pdist  # noqa: F401
@@ -31,19 +45,49 @@ from flambeau.ops.fold import channel_shuffle, fold, pixel_shuffle, pixel_unshuf
 from flambeau.ops.grid import affine_grid, grid_sample  # noqa: F401
 from flambeau.ops.interpolate import interpolate, upsample, upsample_bilinear, upsample_nearest  # noqa: F401
 from flambeau.ops.irregular_pool import (  # noqa: F401
-    fractional_max_pool2d, fractional_max_pool2d_with_indices, fractional_max_pool3d, fractional_max_pool3d_with_indices, lp_pool1d,
-    lp_pool2d, lp_pool3d, max_unpool1d, max_unpool2d, max_unpool3d)
+    fractional_max_pool2d,
+    fractional_max_pool2d_with_indices,
+    fractional_max_pool3d,
+    fractional_max_pool3d_with_indices,
+    lp_pool1d,
+    lp_pool2d,
+    lp_pool3d,
+    max_unpool1d,
+    max_unpool2d,
+    max_unpool3d,
+)
 from flambeau.ops.loss import (  # noqa: F401
-    binary_cross_entropy, binary_cross_entropy_with_logits, cosine_embedding_loss, gaussian_nll_loss, hinge_embedding_loss,
-    huber_loss, kl_div, l1_loss, margin_ranking_loss, mse_loss, multi_margin_loss, multilabel_margin_loss,
-    multilabel_soft_margin_loss, poisson_nll_loss, smooth_l1_loss, soft_margin_loss, triplet_margin_loss,
-    triplet_margin_with_distance_loss)
+    binary_cross_entropy,
+    binary_cross_entropy_with_logits,
+    cosine_embedding_loss,
+    gaussian_nll_loss,
+    hinge_embedding_loss,
+    huber_loss,
+    kl_div,
+    l1_loss,
+    margin_ranking_loss,
+    mse_loss,
+    multi_margin_loss,
+    multilabel_margin_loss,
+    multilabel_soft_margin_loss,
+    poisson_nll_loss,
+    smooth_l1_loss,
+    soft_margin_loss,
+    triplet_margin_loss,
+    triplet_margin_with_distance_loss,
+)
 from flambeau.ops.matmul import linear
 from flambeau.ops.norm import batch_norm, instance_norm, layer_norm, local_response_norm, rms_norm  # noqa: F401
 from flambeau.ops.norm import functional_group_norm as group_norm  # noqa: F401
 from flambeau.ops.pad import pad  # noqa: F401
 from flambeau.ops.pool import (  # noqa: F401
-    max_pool1d, max_pool1d_with_indices, max_pool2d, max_pool2d_with_indices, max_pool3d, max_pool3d_with_indices)
+    max_pool1d,
+    max_pool1d_with_indices,
+    max_pool2d,
+    max_pool2d_with_indices,
+    max_pool3d,
+    max_pool3d_with_indices,
+)
 from flambeau.ops.softmax import functional_log_softmax as log_softmax  # noqa: F401
 from flambeau.ops.softmax import functional_softmax as softmax
 from flambeau.ops.softmax import softmin  # noqa: F401
@@ -91,9 +135,10 @@ def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
     ndim = input.dim()
     if 0.0 <= p <= 1.0 and ndim not in (2, 3):
         raise RuntimeError(
-            f"dropout1d: Expected 2D or 3D input, but received a {ndim}D input. Note that dropout1d exists to provide channel-wise "
-            "dropout on inputs with 1 spatial dimension, a channel dimension, and an optional batch dimension (i.e. 2D or 3D "
-            "inputs).")
+            f"dropout1d: Expected 2D or 3D input, but received a {ndim}D input. Note that dropout1d exists to provide "
+            "channel-wise dropout on inputs with 1 spatial dimension, a channel dimension, and an optional batch dimension "
+            "(i.e. 2D or 3D inputs)."
+        )
     return _channel_dropout(input, p, training, inplace, ndim == 3)
 
 
@@ -102,7 +147,9 @@ def _warn_rank(name: str, ndim: int, spatial: int) -> None:
         f"{name}: Received a {ndim}-D input to {name}, which is deprecated and will result in an error in a future release. To "
         f"retain the behavior and silence this warning, please use dropout instead. Note that {name} exists to provide "
         f"channel-wise dropout on inputs with {spatial} spatial dimensions, a channel dimension, and an optional batch dimension "
-        f"(i.e. {spatial + 1}D or {spatial + 2}D inputs).", stacklevel=3)
+        f"(i.e. {spatial + 1}D or {spatial + 2}D inputs).",
+        stacklevel=3,
+    )
 
 
 def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
@@ -113,10 +160,12 @@ def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
             _warn_rank("dropout2d", ndim, 2)
         elif ndim == 3:
             warnings.warn(
-                "dropout2d: Received a 3D input to dropout2d and assuming that channel-wise 1D dropout behavior is desired - input "
-                "is interpreted as shape (N, C, L), where C is the channel dim. This behavior will change in a future release to "
-                "interpret the input as one without a batch dimension, i.e. shape (C, H, W). To maintain the 1D channel-wise "
-                "dropout behavior, please switch to using dropout1d instead.", stacklevel=2)
+                "dropout2d: Received a 3D input to dropout2d and assuming that channel-wise 1D dropout behavior is desired - "
+                "input is interpreted as shape (N, C, L), where C is the channel dim. This behavior will change in a future "
+                "release to interpret the input as one without a batch dimension, i.e. shape (C, H, W). To maintain the 1D channel-wise "
+                "dropout behavior, please switch to using dropout1d instead.",
+                stacklevel=2,
+            )
     return _channel_dropout(input, p, training, inplace, True)
 
 
@@ -150,23 +199,39 @@ def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: floa
     return chosen - soft.detach() + soft
 
 
-def linear_cross_entropy(input: Tensor, linear_weight: Tensor, target: Tensor, *, linear_bias: Tensor | None = None,
-                         weight: Tensor | None = None, reduction: str = "mean", ignore_index: int | None = None,
-                         label_smoothing: float = 0.0, options: Any = None) -> Tensor:
+def linear_cross_entropy(
+    input: Tensor,
+    linear_weight: Tensor,
+    target: Tensor,
+    *,
+    linear_bias: Tensor | None = None,
+    weight: Tensor | None = None,
+    reduction: str = "mean",
+    ignore_index: int | None = None,
+    label_smoothing: float = 0.0,
+    options: Any = None,
+) -> Tensor:
     """cross_entropy(linear(input), target). input (N, E) or (E), linear_weight (classes, *features, E)."""
     shape = linear_weight.shape[:-1]
     logits = linear(input, linear_weight.flatten(0, -2), None if linear_bias is None else linear_bias.flatten())
     if len(shape) > 1:
         logits = logits.unflatten(-1, tuple(shape))
-    return cross_entropy(logits, target, weight, ignore_index=-100 if ignore_index is None else ignore_index, reduction=reduction,
-                         label_smoothing=label_smoothing)
+    return cross_entropy(
+        logits,
+        target,
+        weight,
+        ignore_index=-100 if ignore_index is None else ignore_index,
+        reduction=reduction,
+        label_smoothing=label_smoothing,
+    )
 
 
-def __getattr__(name: str) -> Any:
-    """Operators that are offered here and in the namespace under one name."""
-    if name in ("ctc_loss", "conv_tbc", "native_channel_shuffle") and name in NAMESPACE:
-        return NAMESPACE[name]
-    raise AttributeError(f"module 'flambeau.nn.functional' has no attribute '{name}'")
+def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tensor:  # noqa: F811
+    """`conv1d` of input (T, N, C_in) with weight (K, C_in, C_out) and bias (C_out)."""
+    return conv1d(input.permute(1, 2, 0), weight.permute(2, 1, 0), bias, padding=pad).permute(2, 0, 1)
+
+
+native_channel_shuffle = channel_shuffle
 
 
 overrides.ask_everywhere(globals(), only=LISTED)  # those that autocast concerns; the others are made of operators

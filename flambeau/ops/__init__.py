@@ -35,6 +35,7 @@ from flambeau.ops import (
     join,
     linalg,
     linalg_decompositions,
+    linalg_lu,
     loss,
     lowrank,
     magnitude,

@@ -14,6 +14,7 @@ from flambeau.base import dtype as dtypes
 from flambeau.base.dtype import bool_, float32, get_default_dtype, int32, uint8
 from flambeau.base.dtype import dtype as DType
 from flambeau.core import returns
+from flambeau.core.annotations import Number, Operand
 from flambeau.core.create import make_tensor
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import alias, pointwise, publish
@@ -22,8 +23,6 @@ from flambeau.core.tensor import Tensor
 from flambeau.ir import scalar as s
 from flambeau.ir.scalar import Expr, conj
 from flambeau.ops.pointwise import scaled
-
-# ruff: noqa: F821 - Operand and Number in annotations are read by core.derive
 
 
 def _refuses_complex(name: str) -> Any:

@@ -320,8 +320,9 @@ def interpolate(
 ) -> Tensor:
     """(N, C, [D, [H,]] W) resized to `size`, or by `scale_factor`.
 
-    mode: nearest, nearest-exact, linear (3D input), bilinear, bicubic (4D), trilinear (5D), area, lanczos. antialias: bilinear,
-    bicubic and lanczos shrink without aliasing. ValueError for arguments that don't go together, NotImplementedError for an input of another rank.
+    mode: nearest, nearest-exact, linear (3D input), bilinear, bicubic, lanczos (4D), trilinear (5D), area. antialias: bilinear,
+    bicubic and lanczos shrink without aliasing. ValueError for arguments that don't go together, NotImplementedError for an
+    input of another rank.
     """
     if mode in ("nearest", "area", "nearest-exact"):
         if align_corners is not None:

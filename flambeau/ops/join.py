@@ -16,6 +16,7 @@ from flambeau.base.dtype import promote_types
 from flambeau.base.layout import Layout, register_cache
 from flambeau.codegen.move import Buffer, Move
 from flambeau.core import overrides
+from flambeau.core.annotations import Tensors
 from flambeau.core.create import from_array
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE
@@ -28,7 +29,6 @@ _plans: dict[Any, Callable] = register_cache({})
 _cats: dict[Any, Callable] = register_cache({})
 MOST_INPUTS = 200
 
-# ruff: noqa: F821 - Tensors in annotations is read by core.declare
 
 
 def _converted(tensors: Sequence[Tensor]) -> list[Tensor]:

@@ -1,5 +1,5 @@
 """Linear systems, inverses, determinants, pseudo-inverses, functions of matrices; the operators of torch.linalg that are no
-factorization (ops.linalg_decompositions) and no norm (ops.vector_norm).
+factorization (ops.linalg_decompositions, ops.linalg_lu) and no norm (ops.matrix_norm).
 
 Values come from numpy.linalg and ops.lapack; the rules are in differentiable operators. flambeau.linalg re-exports them.
 """
@@ -29,11 +29,11 @@ from flambeau.ops.linalg_decompositions import (
     linalg_svd,
     linalg_svdvals,
     matrices,
-    permutation_matrix,
     refused,
     square,
     values_of,
 )
+from flambeau.ops.linalg_lu import permutation_matrix
 from flambeau.ops.matmul import adjoint, matmul
 
 # ---------------------------------------------------------------- solve

@@ -12,12 +12,11 @@ from typing import Any
 import numpy as np
 
 from flambeau.base.dtype import DIMENSIONED, NUMBER, ZERO_DIM, get_default_dtype, number_dtype, result_dtype
+from flambeau.core.annotations import Operand
 from flambeau.core.create import copy_array
 from flambeau.core.declare import operator
 from flambeau.core.tensor import Tensor
 from flambeau.ops.linalg_decompositions import values_of
-
-# ruff: noqa: F821 - Operand in annotations is read by core.declare
 
 Step = Callable[[np.ndarray, np.ndarray, np.ndarray, int], np.ndarray]
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from flambeau.base.layout import Layout
+from flambeau.core.annotations import Operand
 from flambeau.core.declare import operator
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.tensor import Tensor, wrap_dim
@@ -125,7 +126,7 @@ def _scatter_node(arguments: Sequence[Any]) -> str:
 
 
 @mutating(node=_scatter_node)
-def scatter(input: Tensor, dim: int, index: Tensor, src: Operand = None, *, reduce: str | None = None,  # noqa: F821
+def scatter(input: Tensor, dim: int, index: Tensor, src: Operand = None, *, reduce: str | None = None,
             value: Any = None) -> None:
     """input with input[index[i][j]][j] = src[i][j] (for dim 0); src a tensor or a number; reduce: "add" or
     "multiply"."""

@@ -14,6 +14,7 @@ from flambeau.base import geometry
 from flambeau.base.dtype import bfloat16, bool_, float16, float32, iinfo, int32, int64
 from flambeau.base.layout import Layout
 from flambeau.codegen.move import Buffer, Index, Move
+from flambeau.core.annotations import Number, Operand
 from flambeau.core.create import make_tensor
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE
@@ -203,7 +204,7 @@ def _(g, dim, index, need, layouts):
 @mutating(
     out=False, keep_order=True, node=lambda arguments: f"IndexFillBackward{int(isinstance(arguments[3], Tensor))}"
 )
-def index_fill(input: Tensor, dim: int, index: Tensor, value: Operand) -> None:  # noqa: F821
+def index_fill(input: Tensor, dim: int, index: Tensor, value: Operand) -> None:
     """input with the slices along `dim` at the positions `index` (an int64 vector) filled with `value`."""
     at = wrap_dim(dim, input._layout.ndim)
     if isinstance(value, Tensor):

@@ -37,10 +37,11 @@ from flambeau.ops.orthogonal_polynomials import (
 )
 
 _OF_TORCH = {
-    "digamma": "digamma", "erf": "erf", "erfc": "erfc", "erfinv": "erfinv", "exp2": "exp2", "expit": "sigmoid", "expm1": "expm1",
-    "gammainc": "igamma", "gammaincc": "igammac", "gammaln": "lgamma", "i0": "i0", "modified_bessel_i0": "i0", "log1p": "log1p", "log_softmax": "log_softmax", "logit": "logit", "logsumexp": "logsumexp",
-    "multigammaln": "mvlgamma", "polygamma": "polygamma", "psi": "digamma", "round": "round", "sinc": "sinc",
-    "softmax": "softmax", "xlogy": "xlogy"}
+    "digamma": "digamma", "erf": "erf", "erfc": "erfc", "erfinv": "erfinv", "exp2": "exp2", "expit": "sigmoid",
+    "expm1": "expm1", "gammainc": "igamma", "gammaincc": "igammac", "gammaln": "lgamma", "i0": "i0",
+    "modified_bessel_i0": "i0", "log1p": "log1p", "log_softmax": "log_softmax", "logit": "logit",
+    "logsumexp": "logsumexp", "multigammaln": "mvlgamma", "polygamma": "polygamma", "psi": "digamma",
+    "round": "round", "sinc": "sinc", "softmax": "softmax", "xlogy": "xlogy"}
 globals().update({name: NAMESPACE[of] for name, of in _OF_TORCH.items() if of in NAMESPACE})
 
 __all__ = [

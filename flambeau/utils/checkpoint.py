@@ -331,7 +331,8 @@ def checkpoint(
 
     use_reentrant: which of the two ways (give it; None warns and means True). preserve_rng_state (keyword, default True): random
     numbers are the same both times. context_fn, determinism_check, early_stop: only for use_reentrant=False.
-    Raises ValueError for keyword arguments with use_reentrant=True, CheckpointError if the second run saves other tensors than the first.
+    Raises ValueError for keyword arguments with use_reentrant=True, CheckpointError if the second run saves other
+    tensors than the first.
     """
     if use_reentrant is None:
         warnings.warn(

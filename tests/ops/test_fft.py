@@ -33,8 +33,8 @@ def test_one_dimension(name, norm, n):
     assert gradgradcheck(lambda x: getattr(fft, name)(x, n, norm=norm), [x], check_undefined_grad=False)
 
 
-@pytest.mark.parametrize("name", ["fft2", "ifft2", "rfft2", "irfft2", "fftn", "ifftn", "rfftn", "irfftn", "hfftn", "ihfftn", "hfft2",
-                                  "ihfft2"])
+@pytest.mark.parametrize("name", ["fft2", "ifft2", "rfft2", "irfft2", "fftn", "ifftn", "rfftn", "irfftn", "hfftn",
+                                  "ihfftn", "hfft2", "ihfft2"])
 def test_several_dimensions(name):
     x = random(2, 3, 4, dtype=torch.float64 if name.startswith(("r", "ih")) else torch.complex128)
     made = getattr(fft, name)(x)

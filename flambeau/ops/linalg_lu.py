@@ -1,0 +1,177 @@
+"""LU and LDL factorizations of (batches of) matrices, with the gradients of LU.
+
+Values come from ops.lapack. Stands on ops.linalg_decompositions (checks of arguments, triangular systems); used by ops.linalg,
+torch.linalg.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from flambeau.core import returns
+from flambeau.core.create import copy_array
+from flambeau.core.declare import composite, operator
+from flambeau.core.derive import NAMESPACE
+from flambeau.core.tensor import Tensor
+from flambeau.ops import lapack
+from flambeau.ops.linalg_decompositions import floating, linalg_solve_triangular, matrices, refused, square, values_of
+from flambeau.ops.matmul import adjoint, matmul
+
+# ---------------------------------------------------------------- LU
+
+
+@operator(method=False, function=False, out=True, node="LinalgLuFactorExBackward0")
+def linalg_lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False):
+    """(LU, pivots, info): both factors in one matrix, row swaps counted from one, the first zero pivot or 0."""
+    matrices("torch.lu_factor", A)
+    floating("torch.lu_factor", A)
+    made, pivots, info = lapack.lu(values_of(A), pivot)
+    if check_errors and info.any():
+        raise refused("torch.linalg.lu_factor_ex", info, _SINGULAR, RuntimeError)
+    return returns.linalg_lu_factor_ex((copy_array(made), copy_array(pivots), copy_array(np.asarray(info))))
+
+
+_SINGULAR = "U[{0},{0}] is zero and using it on lu_solve would result in a division by zero. If you still want to perform the " \
+            "factorization, consider calling linalg.lu(A, pivot) or linalg.lu_factor_ex(A, pivot)"
+
+
+@linalg_lu_factor_ex.vjp
+def _(gs, outs, pivot):
+    g, made, pivots = gs[0], outs[0], outs[1]
+    if g is None:
+        return None
+    k = min(made._layout.shape[-2:])
+    L, U = _factors(made)
+    return _lu_gradient(g[..., :k].tril(-1), g[..., :k, :].triu(), permutation_matrix(pivots, made) if pivot else None, L, U)
+
+
+def _lu_gradient(gL: Tensor, gU: Tensor, P: Tensor | None, L: Tensor, U: Tensor) -> Tensor:
+    """The gradient of A = P L U, wide, tall or square; what lies outside the leading square is eliminated first."""
+    m, n = L._layout.shape[-2], U._layout.shape[-1]
+    k = min(m, n)
+    L1, U1 = L[..., :k, :], U[..., :k]
+    gL1, gU1 = gL[..., :k, :], gU[..., :k]
+    rest = None
+    if m < n:
+        rest = linalg_solve_triangular(adjoint(L1), gU[..., k:], upper=True, unitriangular=True)
+        gL1 = gL1 - matmul(rest, adjoint(U[..., k:]))
+    elif m > n:
+        rest = linalg_solve_triangular(adjoint(U1), gL[..., k:, :], upper=False, left=False)
+        gU1 = gU1 - matmul(adjoint(L[..., k:, :]), rest)
+    middle = matmul(adjoint(L1), gL1).tril(-1) + matmul(gU1, adjoint(U1)).triu()
+    made = linalg_solve_triangular(adjoint(U1), middle, upper=False, left=False)
+    made = linalg_solve_triangular(adjoint(L1), made, upper=True, unitriangular=True)
+    if rest is not None:
+        made = NAMESPACE["cat"]([made, rest], -1 if m < n else -2)
+    return made if P is None else matmul(P, made)
+
+
+@composite(method=False, function=False, out=True)
+def linalg_lu_factor(A: Tensor, *, pivot: bool = True):
+    """(LU, pivots); RuntimeError where a pivot is zero."""
+    made, pivots, info = linalg_lu_factor_ex(A, pivot=pivot)
+    array = values_of(info)
+    if array.any():
+        raise refused("torch.linalg.lu_factor", array, _SINGULAR, RuntimeError)
+    return returns.linalg_lu_factor((made, pivots))
+
+
+@operator(method=False, function=False, node="LuUnpackBackward0")
+def _factors(LU: Tensor):
+    """(L, U) of the two factors in one matrix."""
+    made = values_of(LU)
+    k = min(made.shape[-2:])
+    lower = np.tril(made[..., :k], -1) + np.eye(made.shape[-2], k, dtype=made.dtype)
+    return copy_array(lower), copy_array(np.triu(made[..., :k, :]))
+
+
+@_factors.vjp
+def _(gs, LU):
+    gL, gU = gs
+    m, n = LU._layout.shape[-2:]
+    k = min(m, n)
+    made: Any = None
+    if gL is not None:
+        made = gL.tril(-1)
+        if n > k:
+            made = NAMESPACE["cat"]([made, made.new_zeros([*made._layout.shape[:-1], n - k])], -1)
+    if gU is not None:
+        other = gU.triu()
+        if m > k:
+            other = NAMESPACE["cat"]([other, other.new_zeros([*other._layout.shape[:-2], m - k, n])], -2)
+        made = other if made is None else made + other
+    return made
+
+
+def permutation_matrix(pivots: Tensor, LU: Tensor) -> Tensor:
+    """P with A = P L U, of LU's dtype, from row swaps counted from one."""
+    m = LU._layout.shape[-2]
+    order = lapack.permutation(values_of(pivots), m)
+    P = np.zeros((*order.shape, m), LU._layout.dtype.numpy)
+    np.put_along_axis(P, order[..., None, :], 1, axis=-2)
+    return copy_array(P)
+
+
+@composite(method=False, function=False, out=True)
+def linalg_lu(A: Tensor, *, pivot: bool = True):
+    """(P, L, U) with A = P L U: a permutation (empty without `pivot`), unit lower and upper triangular factors."""
+    matrices("linalg.lu", A)
+    floating("linalg.lu", A)
+    made, pivots, _ = linalg_lu_factor_ex(A, pivot=pivot)
+    P = permutation_matrix(pivots, made) if pivot else made.new_empty([0])
+    return returns.linalg_lu((P, *_factors(made)))
+
+
+@composite(method=False, out=True)
+def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpack_pivots: bool = True):
+    """(P, L, U) from the results of lu_factor; empty tensors for what is not asked."""
+    if unpack_pivots and LU_pivots._layout.dtype.name != "int32":
+        raise RuntimeError("torch.lu_unpack: LU_pivots is expected to be a contiguous tensor of torch.int32 "
+                           "dtype.\nNote: this function "
+                           "is intended to be used with the output produced by torch.linalg.lu_factor")
+    P = permutation_matrix(LU_pivots, LU_data) if unpack_pivots else LU_data.new_empty([0])
+    L, U = _factors(LU_data) if unpack_data else (LU_data.new_empty([0]), LU_data.new_empty([0]))
+    return returns.lu_unpack((P, L, U))
+
+
+def lu(input: Tensor, pivot: bool = True, get_infos: bool = False, out: Any = None) -> Any:
+    """(LU, pivots), or (LU, pivots, info) with `get_infos`."""
+    results = linalg_lu_factor_ex(input, pivot=pivot) if get_infos else tuple(linalg_lu_factor(input, pivot=pivot))
+    return results if out is None else tuple([o.copy_(r) for o, r in zip(out, results)])
+
+
+NAMESPACE["lu"] = lu
+Tensor.lu = lu
+
+
+# ---------------------------------------------------------------- LDL
+
+
+@operator(method=False, function=False, out=True)
+def linalg_ldl_factor_ex(input: Tensor, *, hermitian: bool = False, check_errors: bool = False):
+    """(LD, pivots, info) of symmetric (or Hermitian) matrices, in LAPACK's compact form; the lower triangle is read."""
+    floating("torch.linalg.ldl_factor_ex", input)
+    square("torch.linalg.ldl_factor_ex", input)
+    made, pivots, info = lapack.ldl(values_of(input), hermitian)
+    if check_errors and info.any():
+        raise refused("torch.linalg.ldl_factor_ex", info, "The factorization could not be completed because D[{0},{0}] is zero.")
+    return returns.linalg_ldl_factor_ex((copy_array(np.tril(made)), copy_array(pivots), copy_array(np.asarray(info))))
+
+
+@composite(method=False, function=False, out=True)
+def linalg_ldl_factor(input: Tensor, *, hermitian: bool = False):
+    """(LD, pivots); see linalg.ldl_factor_ex."""
+    made, pivots, _ = linalg_ldl_factor_ex(input, hermitian=hermitian)
+    return returns.linalg_ldl_factor((made, pivots))
+
+
+@operator(method=False, function=False, out=True)
+def linalg_ldl_solve(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool = False):
+    """X with A X = B from the results of ldl_factor; batches broadcast."""
+    factor, swaps, b = values_of(LD), values_of(pivots), values_of(B)
+    batch = np.broadcast_shapes(factor.shape[:-2], b.shape[:-2])
+    made = lapack.ldl_solve(np.broadcast_to(factor, batch + factor.shape[-2:]), np.broadcast_to(swaps, batch + swaps.shape[-1:]),
+                            np.broadcast_to(b, batch + b.shape[-2:]), hermitian)
+    return copy_array(made)
