@@ -11,6 +11,7 @@ from typing import Any as _Any
 
 from flambeau import ops as _ops
 from flambeau.base import dtype as _dtypes
+from flambeau.base.flags import flags as _flags
 from flambeau.base.device import device, get_default_device, set_default_device
 from flambeau.base.dtype import (
     can_cast, dtype, finfo, get_default_dtype, iinfo, promote_types, set_default_dtype)
@@ -83,3 +84,7 @@ def is_complex(input: Tensor) -> bool:
 def numel(input: Tensor) -> int:
     """The number of elements."""
     return input.numel()
+
+if _flags.debug >= 1:
+    from flambeau.core.narration import narrate as _narrate
+    _narrate().__enter__()

@@ -192,6 +192,19 @@ def slice_copy(input: Any, dim: int = 0, start: int | None = None, end: int | No
     return input[(slice(None),) * (dim % input.ndim) + (slice(start, end, step),)].clone()
 
 
+def norm_except_dim(v: Any, pow: int = 2, dim: int = 0) -> Any:
+    """The p-norm over all dimensions but `dim`, which are kept with size 1; over all of them for dim=-1."""
+    if dim == -1:
+        return v.norm(pow)
+    return v.norm(pow, [d for d in range(v.ndim) if d != dim % v.ndim], keepdim=True)
+
+
+def frobenius_norm(input: Any, dim: Any = (), keepdim: bool = False) -> Any:
+    """The square root of the sum of squares over `dim` (one or two dimensions, or all)."""
+    dims = [dim] if isinstance(dim, int) else list(dim)
+    return input.norm(2, dims or None, keepdim)
+
+
 # ---------------------------------------------------------------- symbolic sizes: here they are Python numbers
 
 

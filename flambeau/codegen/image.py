@@ -50,7 +50,7 @@ def link(elf: bytes) -> Image:
     # (name, type, flags, address, offset, size, link, info, align, entry size)
     place: dict[int, int] = {}
     size = 0
-    for i, (_, kind, flags, _, offset, length, _, _, align, _) in enumerate(sections):
+    for i, (_, kind, flags, _, _, length, _, _, align, _) in enumerate(sections):
         if flags & 2 and kind in (1, 8) and length:  # allocated: PROGBITS or NOBITS
             if flags & 1:
                 raise NotImplementedError("a kernel has writable data, which images do not support")

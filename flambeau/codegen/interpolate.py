@@ -2,7 +2,7 @@
 
 Every axis has tables: for each output position its taps' input positions and weights. A row of the output is made in two steps:
 the input rows of its z and y taps are added up with their weights, then the taps along x are gathered from this sum. The gradient
-goes the same way back. Stands on builder.py and gemm_micro.py; ops/interpolate.py makes the tables.
+is another resampling, with transposed tables. Stands on builder.py and gemm_micro.py; ops/interpolate.py makes the tables.
 
 Positions are i32, first all of x (tap by tap), then those of y and of z (output position by output position); weights
 likewise, in the compute type.
@@ -185,49 +185,4 @@ def nearest_kernel(storage: str) -> int:
                 f.store(_gather(f, storage, line, index, None, lanes), f.at(storage, target, x), align=BYTES[storage])
         with f.loop(start, c["out_x"]) as x:
             f.store(f.load(storage, line, f.convert(f.load("i32", positions, x), "i64", "sext")), target, x)
-    return compile_kernel(module(f))
-
-
-@cache
-def backward_kernel(kind: Kind) -> int:
-    """The gradient of the input, in the compute type; the range is planes. Slots: out, gradient, positions, weights."""
-    f = Kernel()
-    c = f.constants(GEOMETRY)
-    compute, lanes = kind.compute, kind.lanes
-    whole = vector(compute, lanes)
-    tables = f.buffer(2), f.buffer(3)
-    total = f.scratch(f["thread"] * c["slice"])
-    zero = f.value(0, compute)
-    with f.loop(f["begin"], f["end"]) as plane:
-        volume = c["in_z"] * c["in_y"] * c["in_x"]
-        image = f.at(compute, f.buffer(0), plane * volume)
-        with f.loop(0, volume) as i:
-            f.store(zero, image, i)
-        with f.loop(0, c["out_z"]) as oz, f.loop(0, c["out_y"]) as oy:
-            line = f.at(kind.storage, f.buffer(1), ((plane * c["out_z"] + oz) * c["out_y"] + oy) * c["out_x"])
-            with f.loop(0, c["in_x"]) as x:
-                f.store(zero, total, x)
-            with f.loop(0, c["taps_x"]) as k, f.loop(0, c["out_x"]) as x:
-                at = c["out_x"] * k + x
-                goal = f.at(compute, total, f.convert(f.load("i32", tables[0], at), "i64", "sext"))
-                g = widen(f, kind, f.load(kind.storage, line, x))
-                f.store(f.fma(g, f.load(compute, tables[1], at), f.load(compute, goal)), goal)
-            with f.loop(0, c["taps_z"] * c["taps_y"]) as t:
-                offset, weight = _rows(f, c, tables, compute, oz, oy, t)
-                wide = f.splat(weight, lanes)
-                goal_line = f.at(compute, image, offset)
-
-                def spread(x: Value, left: Value | None) -> None:
-                    goal = f.at(compute, goal_line, x)
-                    value = f.load(whole, f.at(compute, total, x), align=BYTES[compute])
-                    if left is None:
-                        f.store(
-                            f.fma(value, wide, f.load(whole, goal, align=BYTES[compute])), goal, align=BYTES[compute]
-                        )
-                    else:
-                        mask = f.mask(left, lanes)
-                        before = f.masked_load(whole, goal, mask, BYTES[compute])
-                        f.masked_store(f.fma(value, wide, before), goal, mask, BYTES[compute])
-
-                _strips(f, c["in_x"], lanes, spread)
     return compile_kernel(module(f))

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from flambeau.codegen import memory, state, threads
 from flambeau.codegen.builder import Function, Value, module
-from flambeau.codegen.jit import compile_module
+from flambeau.codegen.jit import EXPLICIT, compile_module
 
 PLAN_WORDS_BEFORE_OPERANDS = 8
 MAX_OPERANDS = 240
@@ -239,7 +239,7 @@ def _definition(name: str, address: int, flags: int = METH_FASTCALL) -> int:
 def _compile_runtime() -> dict[str, int]:
     return compile_module(module(*memory.functions(), *threads.functions(), launch_function(), tensor_from_function(),
                                  view_of_function(), new_storage_function(), wrap_storage_function(),
-                                 empty_cache_call_function()), level=2)
+                                 empty_cache_call_function()), level=EXPLICIT)
 
 
 _address = _compile_runtime()

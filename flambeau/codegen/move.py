@@ -15,6 +15,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from typing import Any
 
 from flambeau.base.dtype import dtype as DType
 from flambeau.codegen import state
@@ -212,7 +213,8 @@ def _text(form: _Form) -> str:
 
     def walk(first: Value, last: Value, low: Value | None, high: Value | None) -> None:
         extents = [*sizes, chunks]
-        rest, coordinates = first, [None] * (R + 1)
+        rest = first
+        coordinates: list[Any] = [None] * (R + 1)
         for i in reversed(range(R + 1)):
             if i == 0:
                 coordinates[i] = f.variable("i64", rest)
@@ -222,7 +224,7 @@ def _text(form: _Form) -> str:
         with f.loop(first, last):
             at = [c.get() for c in coordinates]
             if columns:
-                unit(at[:R], *columns, low, high)
+                unit(at[:R], columns[0], columns[1], low, high)
             else:
                 begin = at[R] * chunk
                 unit(at[:R], begin, f.minimum(begin + chunk, length), low, high)

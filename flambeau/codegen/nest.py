@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from flambeau.base.dtype import float64, int64
+from flambeau.base.flags import flags
 from flambeau.codegen.builder import Value, kernel, module
 from flambeau.codegen.jit import compile_kernel
 from flambeau.codegen.scalar import Lowering, llvm_type, memory_type
@@ -22,6 +23,34 @@ from flambeau.ir.scalar import Expr, cast, compute_dtype, leaf, leaves_of, topol
 LANES = 64         # partial results of a row's reduction
 LANE_CHUNK = 256   # rows side by side in lane mode
 LANE_STEP = 4      # elements of each that are combined before they reach the partial results in memory
+SHORT_OPS = frozenset(
+    (  # a few instructions each; a loop body with any other op counts as long
+        "leaf",
+        "constant",
+        "add",
+        "sub",
+        "mul",
+        "cast",
+        "where",
+        "neg",
+        "abs",
+        "minimum",
+        "maximum",
+        "lt",
+        "gt",
+        "le",
+        "ge",
+        "eq",
+        "ne",
+        "and",
+        "or",
+        "not",
+        "xor",
+        "bitcast",
+        "fma",
+        "pick",
+    )
+)
 PICK_ERROR = 1     # error word: a picked index is out of range
 GUARD_ERROR = 2    # error word: a guard's condition held
 SCRATCH = -1
@@ -93,14 +122,23 @@ class _Emitter:
         self.f.line(text)
 
     @contextmanager
-    def parallel_loop(self, begin, end):
-        """A loop whose iterations touch different elements: LLVM may vectorise it without checking for aliases."""
+    def parallel_loop(self, begin, end, short: bool = False, rolled: bool = False):
+        """A loop whose iterations touch different elements: LLVM may vectorise it without checking for aliases.
+
+        short: few iterations (the rest of a row, lanes being combined): one masked vector loop, which compiles faster than a
+        vector loop with a scalar one behind. rolled: a long body, which is not worth repeating per vector of a block.
+        """
         f = self.f
+        first = 8 * self.group_count + 1
         self.group_count += 1
-        n = self.group_count
-        group, loop = f"!{3 * n}", f"!{3 * n + 1}"
-        f.metadata += [f"{group} = distinct !{{}}", f'!{3 * n + 2} = !{{!"llvm.loop.parallel_accesses", {group}}}',
-                       f"{loop} = distinct !{{{loop}, !{3 * n + 2}}}"]
+        group, loop = f"!{first}", f"!{first + 1}"
+        hints = [f'!{{!"llvm.loop.parallel_accesses", {group}}}']
+        if short:
+            hints += ['!{!"llvm.loop.vectorize.predicate.enable", i1 true}']
+        if short or rolled:
+            hints += ['!{!"llvm.loop.interleave.count", i32 1}', '!{!"llvm.loop.unroll.disable"}']
+        f.metadata += [f"{group} = distinct !{{}}", *(f"!{first + 2 + i} = {hint}" for i, hint in enumerate(hints)),
+                       f"{loop} = distinct !{{{loop}, {', '.join(f'!{first + 2 + i}' for i in range(len(hints)))}}}"]
         before, self.group = self.group, group
         with f.loop(begin, end, metadata=f", !llvm.loop {loop}") as i:
             yield i
@@ -127,7 +165,7 @@ class _Emitter:
         # coordinates of the first unit by division, of the following ones by carrying
         sizes = [*extents, lane_chunks, chunks]
         rest = f["begin"]
-        coordinates = [None] * (k + 2)
+        coordinates: list[Any] = [None] * (k + 2)
         for i in reversed(range(k + 2)):
             if i == 0:
                 coordinates[i] = f.variable("i64", rest)
@@ -208,7 +246,7 @@ class _Emitter:
 
     # ---- stages
     def _needed(self, expressions) -> list[Expr]:
-        return [x for x in leaves_of(*expressions)]
+        return list(leaves_of(*expressions))
 
     def _nested(self, then) -> None:
         """Loops over all inner axes but the last; `then(indices)` writes the innermost."""
@@ -349,10 +387,10 @@ class _Emitter:
         expressions = [e for _, e in stage.stores] + [e for fold in stage.folds for e in fold.lift]
         size = LANE_CHUNK if lanes else LANES
         accumulators = [(fold, self._new_arrays(fold, size)) for fold in stage.folds]
+        long = sum(node.op not in SHORT_OPS for node in topological(*expressions)) > 0
         inner = None if lanes else (self.high - self.low if self.form.inner == 1 else self.inner_extents[-1])
-        active = self.lane_count if lanes else f.minimum(inner, LANES) if stage.folds else None
         if stage.folds:
-            with self.parallel_loop(0, active) as j:
+            with self.parallel_loop(0, self.lane_count if lanes else LANES) as j:
                 for fold, arrays in accumulators:
                     low = self.lowering()
                     for start, array in zip(fold.start, arrays):
@@ -382,9 +420,9 @@ class _Emitter:
             count = high - low
             whole = low + (count & -LANES)
             with f.loop(low, whole, LANES) as block:
-                with self.parallel_loop(0, LANES) as j:
+                with self.parallel_loop(0, LANES, rolled=long) as j:
                     body(prepared, indices, block + j, j)
-            with self.parallel_loop(0, high - whole) as j:
+            with self.parallel_loop(0, high - whole, short=True) as j:
                 body(prepared, indices, whole + j, j)
 
         if lanes and stage.folds and not stage.stores and self.form.inner:
@@ -451,7 +489,7 @@ class _Emitter:
             width = f.variable("i64", LANES // 2)
             with f.repeat(lambda: width.get() > 0):
                 half = width.get()
-                with self.parallel_loop(0, half) as j:
+                with self.parallel_loop(0, half, short=True) as j:
                     merge(j, j + half)
                 width.set(half >> 1)
             otherwise()
@@ -528,6 +566,22 @@ def _slot(type: str) -> str:
     return "i8" if type == "i1" else type
 
 
+def show(nest: Nest, form: Form) -> str:
+    """A nest as text: its operands and, stage by stage, what it folds and stores."""
+    lines = [f"{nest.name}: {', '.join(map(str, nest.inputs)) or 'nothing'} -> {', '.join(map(str, nest.outputs))}; "
+             f"{form.outer} outer axes, {form.inner} inner, {'lanes, ' if form.lanes else ''}strides {''.join(form.classes)}"]
+    for stage in nest.stages:
+        if isinstance(stage, Row):
+            lines.append("  once per row")
+        else:
+            lines.append("  along the row, in order" if stage.scan else "  along the row")
+            for fold in stage.folds:
+                lines += [f"    fold {name} from {start} with "
+                          f"{lift}" for name, start, lift in zip(fold.names, fold.start, fold.lift)]
+        lines += [f"    store {nest.outputs[j]} <- {expression}" for j, expression in stage.stores]
+    return "\n".join(lines)
+
+
 _kernels: dict[tuple, int] = {}
 
 
@@ -536,6 +590,8 @@ def kernel_address(nest: Nest, form: Form) -> int:
     key = (nest.key(), form)
     found = _kernels.get(key)
     if found is None:
+        if flags.debug >= 3:
+            print(show(nest, form))
         found = _kernels[key] = compile_kernel(_Emitter(nest, form).text(), level=2)
     return found
 

@@ -490,8 +490,8 @@ def pairs_backward_kernel(kind: Kind, reduce: str) -> int:
             else:
                 code, zero = load("i8", codes, 1), f.value(0, g.type)
             for r, line in enumerate(lines):
-                parts = [share] * 2 if codes is None else [f.select(code.equals(2 * r + k), g, zero) for k in (0, 1)]
-                spread = f.shuffle(*parts, both)
+                even, odd = [share if codes is None else f.select(code.equals(2 * r + k), g, zero) for k in (0, 1)]
+                spread = f.shuffle(even, odd, both)
                 place = f.at(kind.storage, line, x * 2)
                 if left is None:
                     f.store(spread, place, align=size)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from flambeau.base.geometry import collapse
 from flambeau.codegen import state
 from flambeau.codegen.launch import Phase
-from flambeau.codegen.nest import LANE_CHUNK, SCRATCH, Form, kernel_address
+from flambeau.codegen.nest import LANE_CHUNK, SCRATCH, SHORT_OPS, Form, kernel_address
 from flambeau.ir.loops import Fold, Loop, Nest, Row, element, folded
 from flambeau.ir.scalar import topological
 
@@ -22,8 +22,6 @@ SPLIT = 1 << 16         # elements of one reduction above which it is cut into c
 LANE_ROWS = 2048        # longest run of rows that one lane adds up, for accuracy
 TILE = 16               # edge of a tile of a transposition
 _COSTLY = 12            # what a named function (exp, ...) weighs against an addition
-_CHEAP = {"leaf", "constant", "add", "sub", "mul", "cast", "where", "neg", "abs", "minimum", "maximum", "lt", "gt", "le", "ge",
-          "eq", "ne", "and", "or", "not", "xor", "bitcast", "fma", "pick"}
 _costs: dict[tuple, int] = {}
 
 Strides = tuple[int, ...]
@@ -45,18 +43,27 @@ def cost(nest: Nest) -> int:
         expressions = [e for s in nest.stages for _, e in s.stores]
         expressions += [e for s in nest.stages if isinstance(s, Loop) for fold in s.folds for e in fold.lift]
         nodes = set(topological(*expressions))
-        found = _costs[key] = max(1, sum(1 if n.op in _CHEAP else _COSTLY for n in nodes) // 4)
+        found = _costs[key] = max(1, sum(1 if n.op in SHORT_OPS else _COSTLY for n in nodes) // 4)
     return found
 
 
-def lay(nest: Nest, kept: Sequence[int], kept_strides: Sequence[Strides], inner: Sequence[int], inner_strides: Sequence[Strides],
-        picks: Mapping[int, tuple[int, int]] | None = None, ordered: bool = False,
-        slots: tuple[int, ...] | None = None, offsets: Mapping[int, int] | None = None, scalar_slot: int | None = None) -> Schedule:
+def lay(
+    nest: Nest,
+    kept: Sequence[int],
+    kept_strides: Sequence[Strides],
+    inner: Sequence[int],
+    inner_strides: Sequence[Strides],
+    picks: Mapping[int, tuple[int, int]] | None = None,
+    ordered: bool = False,
+    slots: tuple[int, ...] | None = None,
+    offsets: Mapping[int, int] | None = None,
+    scalar_slot: int | None = None,
+) -> Schedule:
     """Phases that run `nest` for every index of `kept`, along the axes `inner`.
 
     Strides are given per operand (outputs first), one per axis; picks: operand -> (stride, extent) of its pick axis; ordered:
-    positions along the inner axes matter, so they keep their order. For pointwise nests, slots, offsets (bytes) and scalar_slot say
-    where operands and scalars lie among the parameters, if not in order.
+    positions along the inner axes matter, so they keep their order. For pointwise nests, slots, offsets (bytes) and
+    scalar_slot say where operands and scalars lie among the parameters, if not in order.
     """
     operands = len(nest.outputs) + len(nest.inputs)
     slots = slots or tuple(range(operands))

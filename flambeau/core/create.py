@@ -89,9 +89,7 @@ def infer_dtype(data: Any) -> DType:
                 walk(y)
         elif isinstance(x, Tensor):
             tensors.append(x._layout.dtype)
-        elif isinstance(x, np.generic):
-            tensors.append(dtypes.from_numpy(x.dtype))
-        elif isinstance(x, np.ndarray):
+        elif isinstance(x, (np.generic, np.ndarray)):
             tensors.append(dtypes.from_numpy(x.dtype))
         elif isinstance(x, (bool, int, float, complex)):
             found.add(next(t for t in (bool, int, float, complex) if isinstance(x, t)))

@@ -251,7 +251,8 @@ def _aliases(function: Callable) -> tuple[dict[str, str], str]:
         return {}, ""
     code = "    if axis is not None:\n        dim = axis\n"
     if required:
-        code += (f"    elif dim is None:\n        raise TypeError(\"{function.__name__}() missing 1 required positional arguments: "
+        code += (f"    elif dim is None:\n        raise TypeError(\"{function.__name__}() missing 1 required "
+                 "positional arguments: "
                  "\\\"dim\\\"\")\n")
     if "keepdim" in parameters:
         names["keepdims"] = "keepdim"
@@ -290,12 +291,21 @@ def _default(value: Any) -> str:
     return text
 
 
-def operator(method: bool = True, function: bool = True, inplace: bool = False, out: bool = False, node: str | None = None,
-             name: str | None = None, dunder: str | None = None, differentiable: int | None = None) -> Callable[[Callable], Callable]:
+def operator(
+    method: bool = True,
+    function: bool = True,
+    inplace: bool = False,
+    out: bool = False,
+    node: str | None = None,
+    name: str | None = None,
+    dunder: str | None = None,
+    differentiable: int | None = None,
+) -> Callable[[Callable], Callable]:
     """Declare an operator by its implementation, which runs without recording and returns fresh tensors.
 
     method, function: where it appears; inplace: also `name_`, which writes the result into the first argument; out: accept `out=`
-    (a tensor, or a tuple of them for several results); node: the name of its graph node, or a function of the arguments that gives it;
+    (a tensor, or a tuple of them for several results); node: the name of its graph node, or a function of the arguments
+    that gives it;
     dunder: the Python operator's method; differentiable: how many of several results, from the first, take part in the graph.
     """
     def declare(implementation: Callable) -> Callable:
@@ -324,15 +334,25 @@ def _generate(declared: Operator, implementation: Callable, public: str, out: bo
     tensors = [n for n in declared.tensors if declared.kinds[n] == TENSOR]
     lists = [n for n in declared.tensors if declared.kinds[n] == TENSORS]
     checks = [f"({n}.__class__ not in plain)" for n in tensors] + [f"unusual_list({n})" for n in lists]
-    wanted = [f"({n} is not None and {n}._node is not None)" if declared.signature.parameters[n].default is None
-              or any(word in str(declared.signature.parameters[n].annotation) for word in ("Operand", "None")) else f"{n}._node is not None" for n in tensors]
+    wanted = [
+        f"({n} is not None and {n}._node is not None)"
+        if declared.signature.parameters[n].default is None
+        or any(word in str(declared.signature.parameters[n].annotation) for word in ("Operand", "None"))
+        else f"{n}._node is not None"
+        for n in tensors
+    ]
     wanted = [w if "Operand" not in str(declared.signature.parameters[n].annotation) else
               f"getattr({n}, '_node', None) is not None" for w, n in zip(wanted, tensors)]
     wanted += [f"any_node({n})" for n in lists]
-    out_code = "    if out is not None:\n        return write_out(" + ", ".join([*positional, *keywords]) + ", out=out)\n" if out else ""
+    out_code = (
+        "    if out is not None:\n        return write_out(" + ", ".join([*positional, *keywords]) + ", out=out)\n"
+        if out
+        else ""
+    )
     source = _SOURCE.format(
         name=public, signature=signature, doc=(inspect.getdoc(implementation) or "").replace('"""', "'''").replace("\\", "\\\\"),
-        aliases=alias_code, special=" or ".join(checks) or "False", arguments=call, wanted="(" + (" or ".join(wanted) or "False") + ")",
+        aliases=alias_code, special=" or ".join(checks) or "False", arguments=call, wanted="(" + (" or "
+                                                                                                  "".join(wanted) or "False") + ")",
         arguments_tuple="[" + ", ".join(positional) + "]", keyword_dict=", ".join(f"{k!r}: {k}" for k in keywords),
         out_argument=", out" if out else ", None", out_code=out_code,
         arguments_tuple_values=", ".join([*positional, *keywords]))
@@ -372,7 +392,8 @@ def _generate(declared: Operator, implementation: Callable, public: str, out: bo
         values = values[:len(positional)]
         outs = out if isinstance(out, (tuple, list)) else (out,)
         if modes.local.grad and any(x._node is not None for x in [*_flat_tensors(declared, values, named), *outs]):
-            raise RuntimeError(f"{public}(): functions with out=... arguments don't support automatic differentiation, but one of "
+            raise RuntimeError(f"{public}(): functions with out=... arguments don't support automatic differentiation, "
+                               "but one of "
                                "the arguments requires grad.")
         result = implementation(*values, **named)
         if isinstance(result, tuple):
@@ -421,7 +442,7 @@ def _flat_tensors(declared: Operator, given: Sequence[Any], named: dict[str, Any
 
 
 def _any_node(tensors: Any) -> bool:
-    return tensors is not None and any([x is not None and x._node is not None for x in tensors])
+    return tensors is not None and any([x is not None and x._node is not None for x in tensors])  # noqa: C419 - faster
 
 
 def _unusual_list(tensors: Any) -> bool:

@@ -405,7 +405,8 @@ def pointwise(kind: Any = "promote", operator: str | None = None, method: bool =
     """Declare a pointwise operator by its scalar body.
 
     The body's parameters annotated `Tensor` or `Operand` are tensors (the latter also numbers), `Number` are run-time numbers
-    with a default, all others are static. operator: the Python operator's method, and `reflected` its mirror image where that is the
+    with a default, all others are static. operator: the Python operator's method, and `reflected` its mirror image where
+    that is the
     same; method, function, inplace: where it appears (inplace="function": the in-place form is in the namespace too). The others
     are those of core.op.Pointwise; guarded: the kernel reports integer divisions by zero.
     """

@@ -2,7 +2,8 @@
 
 Everything here is per thread. Operators read `local.grad` only when an input requires grad, and test
 `active.count` once per call: it is zero while no thread uses autocast or a special mode (fake tensors, tracing, function
-modes, profiling), so those cost nothing when unused. Stands on base and on the runtime's state words; core.op and autograd use it.
+modes, profiling), so those cost nothing when unused. Stands on base and on the runtime's state words; core.op and autograd
+use it.
 """
 
 from __future__ import annotations

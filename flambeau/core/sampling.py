@@ -1,7 +1,7 @@
 """Large random samples by kernels: the twister's words, transformed in the same plan.
 
-The same streams as base.rng, bit for bit, for contiguous tensors of PARALLEL_FROM elements and more; ops.random uses base.rng below
-that and for the rarer distributions. Stands on codegen.twister and codegen.schedule.
+The same streams as base.rng, bit for bit, for contiguous tensors of PARALLEL_FROM elements and more; ops.random uses
+base.rng below that and for the rarer distributions. Stands on codegen.twister and codegen.schedule.
 """
 
 from __future__ import annotations

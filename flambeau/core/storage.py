@@ -6,12 +6,20 @@ Stands on the native Block (codegen.memory). One Storage may be seen through man
 from __future__ import annotations
 
 import ctypes
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from flambeau.codegen import launch, memory, state
 
-Storage = launch.Block
-"""Memory of `nbytes` bytes at address `ptr`; `version` counts in-place writes. Made by `empty` and `wrap`."""
+if TYPE_CHECKING:
+    class Storage:
+        """Memory of `nbytes` bytes at address `ptr`; `version` counts in-place writes. Made by `empty` and `wrap`."""
+
+        ptr: int
+        nbytes: int
+        version: int
+        owner: Any
+else:
+    Storage = launch.Block
 
 
 def empty(nbytes: int) -> Any:

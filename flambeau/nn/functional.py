@@ -162,8 +162,8 @@ def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
             warnings.warn(
                 "dropout2d: Received a 3D input to dropout2d and assuming that channel-wise 1D dropout behavior is desired - "
                 "input is interpreted as shape (N, C, L), where C is the channel dim. This behavior will change in a future "
-                "release to interpret the input as one without a batch dimension, i.e. shape (C, H, W). To maintain the 1D channel-wise "
-                "dropout behavior, please switch to using dropout1d instead.",
+                "release to interpret the input as one without a batch dimension, i.e. shape (C, H, W). To maintain the 1D "
+                "channel-wise dropout behavior, please switch to using dropout1d instead.",
                 stacklevel=2,
             )
     return _channel_dropout(input, p, training, inplace, True)

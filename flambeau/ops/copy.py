@@ -307,7 +307,8 @@ def fill_(self: Tensor, value: Any) -> Tensor:
     """Write `value` (a number or a zero-dim tensor) into every element. Returns the tensor."""
     if isinstance(value, Tensor):
         if value._layout.ndim:
-            raise RuntimeError(f"fill_ only supports 0-dimension value tensor but got tensor with {value._layout.ndim} dimensions.")
+            raise RuntimeError(f"fill_ only supports 0-dimension value tensor but got tensor with {value._layout.ndim} "
+                               "dimensions.")
         if needs_graph((self, value)):
             inplace.check(self)
             copy_raw(self, value)

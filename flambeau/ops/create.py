@@ -68,7 +68,8 @@ def sizes_of(function: str, size: tuple[Any, ...]) -> tuple[int, ...]:
         shape = tuple([n if n.__class__ is int else n.__index__() for n in size])
     except (AttributeError, TypeError):
         bad = next((i, n) for i, n in enumerate(size) if not hasattr(n, "__index__"))
-        raise TypeError(f"{function}(): argument 'size' failed to unpack the object at pos {bad[0] + 1} with error \"type must be "
+        raise TypeError(f"{function}(): argument 'size' failed to unpack the object at pos {bad[0] + 1} with error "
+                        "\"type must be "
                         f"tuple of ints,but got {type(bad[1]).__name__}\"") from None
     for n in shape:
         if n < 0:
@@ -100,7 +101,9 @@ def tensor(data: Any, *, dtype: DType | None = None, device: Any = None, require
 
 
 @public
-def scalar_tensor(s: Any, *, dtype: DType | None = None, device: Any = None, requires_grad: bool = False, layout: Any = None) -> Tensor:
+def scalar_tensor(
+    s: Any, *, dtype: DType | None = None, device: Any = None, requires_grad: bool = False, layout: Any = None
+) -> Tensor:
     """A zero-dim tensor of the default (or given) dtype."""
     return tensor(s, dtype=dtype or get_default_dtype(), device=device, requires_grad=requires_grad)
 
@@ -137,7 +140,8 @@ def from_numpy(ndarray: Any) -> Tensor:
     if not ndarray.flags.writeable:
         warnings.warn("The given NumPy array is not writable, and PyTorch does not support non-writable tensors. This means "
                       "writing to this tensor will result in undefined behavior. You may want to copy the array to protect its "
-                      "data or make it writable before converting it to a tensor. This type of warning will be suppressed for the "
+                      "data or make it writable before converting it to a tensor. This type of warning will be "
+                      "suppressed for the "
                       "rest of this program.", UserWarning, stacklevel=2)
     return from_array(ndarray)
 
@@ -151,7 +155,8 @@ def frombuffer(buffer: Any, *, dtype: DType, count: int = -1, offset: int = 0, r
     if not 0 <= offset < size:
         raise ValueError(f"offset ({offset} bytes) must be non-negative and no greater than buffer length ({size} bytes) minus 1")
     if count < 0 and (size - offset) % dtype.itemsize:
-        raise ValueError(f"buffer length ({size - offset} bytes) after offset ({offset} bytes) must be a multiple of element size "
+        raise ValueError(f"buffer length ({size - offset} bytes) after offset ({offset} bytes) must be a multiple of "
+                         "element size "
                          f"({dtype.itemsize})")
     if count > 0 and offset + count * dtype.itemsize > size:
         raise ValueError(f"requested buffer length ({count} * {dtype.itemsize} bytes) after offset ({offset} bytes) must not be "
@@ -161,8 +166,17 @@ def frombuffer(buffer: Any, *, dtype: DType, count: int = -1, offset: int = 0, r
 
 
 @public
-def empty(*size: Any, dtype: DType | None = None, layout: Any = None, device: Any = None, requires_grad: bool = False,
-          pin_memory: bool = False, memory_format: Any = contiguous_format, out: Tensor | None = None, names: Any = None) -> Tensor:
+def empty(
+    *size: Any,
+    dtype: DType | None = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+    memory_format: Any = contiguous_format,
+    out: Tensor | None = None,
+    names: Any = None,
+) -> Tensor:
     """Uninitialised memory of this shape."""
     check_layout(layout)
     shape = sizes_of("empty", size)
@@ -327,8 +341,17 @@ def arange(start: Any, end: Any = None, step: Any = 1, *, dtype: DType | None = 
 
 
 @public
-def range_closed(start: Any, end: Any = None, step: Any = 1, *, dtype: DType | None = None, layout: Any = None, device: Any = None,
-          requires_grad: bool = False, out: Tensor | None = None) -> Tensor:
+def range_closed(
+    start: Any,
+    end: Any = None,
+    step: Any = 1,
+    *,
+    dtype: DType | None = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    out: Tensor | None = None,
+) -> Tensor:
     """As `arange` with both ends included (deprecated in PyTorch)."""
     warnings.warn("torch.range is deprecated and will be removed in a future release because its behavior is inconsistent with "
                   "Python's range builtin. Instead, use torch.arange, which produces values in [start, end).", UserWarning,
@@ -341,7 +364,7 @@ def range_closed(start: Any, end: Any = None, step: Any = 1, *, dtype: DType | N
     if (end - start) * step < 0:
         raise RuntimeError("upper bound and lower bound inconsistent with step sign")
     dtype = dtype or get_default_dtype()
-    count = int(math.floor((end - start) / step)) + 1
+    count = math.floor((end - start) / step) + 1
     made = _along("range", Layout.contiguous((count,), dtype, home(device)), (float(start), float(step)),
                   lambda i, a, b: a + cast(i, a.dtype) * b, float64)
     return finish(made, requires_grad, out)
@@ -410,13 +433,17 @@ def _indices(pairs: np.ndarray, dtype: DType | None, device: Any) -> Tensor:
 
 
 @public
-def tril_indices(row: int, col: int, offset: int = 0, *, dtype: DType | None = int64, device: Any = None, layout: Any = None) -> Tensor:
+def tril_indices(
+    row: int, col: int, offset: int = 0, *, dtype: DType | None = int64, device: Any = None, layout: Any = None
+) -> Tensor:
     """Indices (2, n) of the lower triangle, row by row."""
     return _indices(np.stack(np.tril_indices(row, offset, col)), dtype, device)
 
 
 @public
-def triu_indices(row: int, col: int, offset: int = 0, *, dtype: DType | None = int64, device: Any = None, layout: Any = None) -> Tensor:
+def triu_indices(
+    row: int, col: int, offset: int = 0, *, dtype: DType | None = int64, device: Any = None, layout: Any = None
+) -> Tensor:
     """Indices (2, n) of the upper triangle, row by row."""
     return _indices(np.stack(np.triu_indices(row, offset, col)), dtype, device)
 

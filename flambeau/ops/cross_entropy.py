@@ -374,7 +374,8 @@ def cross_entropy(input, target, weight=None, size_average=None, ignore_index=-1
 def _of_probabilities(input: Tensor, target: Tensor, weight: Tensor | None, reduction: str, ignore_index: int,
                       smoothing: float) -> Tensor:
     if not target._layout.dtype.is_floating_point:
-        raise RuntimeError(f"Expected floating point type for target with class probabilities, got {target._layout.dtype.scalar_name}")
+        raise RuntimeError(f"Expected floating point type for target with class probabilities, got "
+                           f"{target._layout.dtype.scalar_name}")
     if ignore_index >= 0:
         raise RuntimeError("ignore_index is not supported for floating point target")
     axis = _class_axis(input)

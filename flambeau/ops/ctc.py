@@ -139,7 +139,7 @@ def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reducti
         raise RuntimeError("input_lengths must be of size batch_size")
     if len(lengths) != count:
         raise RuntimeError("target_lengths must be of size batch_size")
-    for i, n in enumerate(inputs):
+    for n in inputs:
         if n < 0 or n > log_probs.size(0):
             raise RuntimeError(f"Expected input_lengths to have value at most {log_probs.size(0)}, but got value {n} (while "
                                "checking arguments for ctc_loss_cpu)")

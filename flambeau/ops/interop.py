@@ -56,7 +56,8 @@ def numpy(self: Tensor, *, force: bool = False) -> np.ndarray:
     if self._layout.dtype is bfloat16:
         raise TypeError("Got unsupported ScalarType BFloat16")
     if self._layout.device.type == "meta":
-        raise TypeError("can't convert meta device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first.")
+        raise TypeError("can't convert meta device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host "
+                        "memory first.")
     if self._layout.dtype.name not in np.sctypeDict and self._layout.dtype is not bool_:
         raise TypeError(f"Got unsupported ScalarType {self._layout.dtype.scalar_name}")
     return array_of(self)
@@ -83,7 +84,9 @@ def __dlpack_device__(self: Tensor) -> tuple[int, int]:
 
 
 @method
-def __dlpack__(self: Tensor, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: bool | None = None) -> Any:
+def __dlpack__(
+    self: Tensor, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: bool | None = None
+) -> Any:
     """A DLPack capsule over the same memory. Raises BufferError for tensors that require grad."""
     if self._node is not None:
         raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
@@ -172,7 +175,8 @@ def __reversed__(self: Tensor) -> Tensor:
 @method
 def __deepcopy__(self: Tensor, memo: dict[int, Any]) -> Tensor:
     if self._node is not None and type(self._node) is not AccumulateGrad:
-        raise RuntimeError("Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment.  "
+        raise RuntimeError("Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol "
+                           "at the moment.  "
                            "If you were attempting to deepcopy a module, this may be because of a torch.nn.utils.weight_norm "
                            "usage, see https://github.com/pytorch/pytorch/pull/103001")
     if id(self) in memo:

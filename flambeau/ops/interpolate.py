@@ -15,7 +15,7 @@ import numpy as np
 
 from flambeau.base import geometry
 from flambeau.base.dtype import dtype as DType
-from flambeau.base.dtype import float32, float64
+from flambeau.base.dtype import float64
 from flambeau.base.layout import Layout, channels_last, channels_last_3d, register_cache
 from flambeau.codegen import interpolate as kernels
 from flambeau.codegen import launch as launching
@@ -137,17 +137,37 @@ def _antialiased(mode: str, size: int, count: int, scale: Any, number: type) -> 
     return np.minimum(first[:, None] + offsets, size - 1), (weights / np.where(total == 0, 1, total)).astype(number)
 
 
-def _tables(spec: Spec, sizes: tuple[int, ...], dtype: DType) -> tuple[Tensor, Tensor, tuple[int, int, int]]:
-    """(positions, weights, taps along z, y and x) as the kernels read them."""
+Axis = tuple[np.ndarray, np.ndarray]  # (positions, weights), each (count, taps)
+
+
+def _transposed(axis: Axis, size: int) -> Axis:
+    """For each input position, the output positions that take it, and their weights."""
+    positions, weights = (x.reshape(-1) for x in axis)
+    places = np.repeat(np.arange(len(axis[0])), axis[0].shape[1])
+    used = np.flatnonzero(weights)
+    used = used[np.argsort(positions[used], kind="stable")]
+    counts = np.bincount(positions[used], minlength=size)
+    column = np.arange(len(used)) - np.repeat(np.cumsum(counts) - counts, counts)
+    taps = max(1, int(counts.max(initial=1)))
+    made, shares = np.zeros((size, taps), np.int64), np.zeros((size, taps), weights.dtype)
+    made[positions[used], column], shares[positions[used], column] = places[used], weights[used]
+    return made, shares
+
+
+def _tables(
+    spec: Spec, sizes: tuple[int, ...], dtype: DType, backward: bool = False
+) -> tuple[Tensor, Tensor, tuple[int, int, int]]:
+    """(positions, weights, taps along z, y and x) as the kernels read them; backward: those of the gradient."""
     number = np.float64 if dtype is float64 else np.float32
-    missing = 3 - len(sizes)
-    axes = [(np.zeros((1, 1), np.int64), np.ones((1, 1), number))] * missing
-    axes += [_axis_table(spec, size, count, given, number) for size, count, given in zip(sizes, spec.size, spec.scales)]
-    positions, weights = zip(*axes)
-    order = [positions[2].T, positions[1], positions[0]], [weights[2].T, weights[1], weights[0]]
-    flat_positions = np.concatenate([x.reshape(-1) for x in order[0]]).astype(np.int32)
-    flat_weights = np.concatenate([x.reshape(-1) for x in order[1]]).astype(number)
-    return create.copy_array(flat_positions), create.copy_array(flat_weights), tuple(x.shape[1] for x in positions)
+    axes: list[Axis] = [(np.zeros((1, 1), np.int64), np.ones((1, 1), number))] * (3 - len(sizes))
+    for size, count, given in zip(sizes, spec.size, spec.scales):
+        axis = _axis_table(spec, size, count, given, number)
+        axes.append(_transposed(axis, size) if backward else axis)
+    (z, y, x), taps = axes, tuple(positions.shape[1] for positions, _ in axes)
+    flat_positions, flat_weights = (
+        np.concatenate([x[i].T.reshape(-1), y[i].reshape(-1), z[i].reshape(-1)]) for i in (0, 1)
+    )
+    return create.copy_array(flat_positions.astype(np.int32)), create.copy_array(flat_weights.astype(number)), taps
 
 
 # ---------------------------------------------------------------- operators
@@ -194,36 +214,38 @@ def resample(input: Tensor, spec: Spec) -> Tensor:
 
 def _forward_plan(layout: Layout, spec: Spec) -> tuple[Callable, tuple, Any]:
     _check_dtype(spec, layout)
-    dtype = layout.dtype
-    image = Layout.contiguous(layout.shape, dtype, layout.device)
-    out = Layout.contiguous((*layout.shape[:2], *spec.size), dtype, layout.device)
-    positions, weights, taps = _tables(spec, layout.shape[2:], dtype)
-    constants, row = _words(image, out, taps)
-    kind = kind_of(dtype)
-    rows = out.numel // spec.size[-1] if out.numel else 0
-    if taps == (1, 1, 1) and spec.mode in (NEAREST, EXACT):
-        phase = launching.Phase(kernels.nearest_kernel(kind.storage), rows, max(1, WORK // spec.size[-1]), constants)
-        launch = launching.plan([phase], [out], [dtype.itemsize, 4], release=out.numel >= RELEASE_FROM)
-        tables: tuple = (positions,)
-    else:
-        row_taps = taps[0] * taps[1]
-        kernel = kernels.forward_kernel(
-            kind, row_taps if row_taps in (1, 2, 4) else 0, taps[2] if taps[2] in (1, 2, 4) else 0
-        )
-        work = max(spec.size[-1] * taps[2] + layout.shape[-1] * row_taps, 1)
-        phase = launching.Phase(kernel, rows, max(1, WORK // work), constants)
-        launch = launching.plan(
-            [phase],
-            [out],
-            [dtype.itemsize, 4, weights._layout.dtype.itemsize],
-            scratch=row * max(launching.get_threads(), THREADS),
-            release=rows * work >= RELEASE_FROM,
-        )
-        tables = positions, weights
+    image = Layout.contiguous(layout.shape, layout.dtype, layout.device)
+    out = Layout.contiguous((*layout.shape[:2], *spec.size), layout.dtype, layout.device)
+    launch, tables = _plan(image, out, _tables(spec, layout.shape[2:], layout.dtype), spec.mode in (NEAREST, EXACT))
     order = None
     if layout.ndim >= 4 and geometry.suggests_channels_last(layout.shape, layout.strides):
         order = channels_last if layout.ndim == 4 else channels_last_3d
     return launch, tables, order
+
+
+def _plan(
+    image: Layout, out: Layout, tables: tuple[Tensor, Tensor, tuple[int, int, int]], copies: bool
+) -> tuple[Callable, tuple]:
+    """A launcher for contiguous images, and the tables to launch it with; copies: every output is one element."""
+    positions, weights, taps = tables
+    constants, row = _words(image, out, taps)
+    kind, itemsize, length = kind_of(image.dtype), image.dtype.itemsize, out.shape[-1]
+    rows = out.numel // length if out.numel else 0
+    if copies:
+        phase = launching.Phase(kernels.nearest_kernel(kind.storage), rows, max(1, WORK // length), constants)
+        return launching.plan([phase], [out], [itemsize, 4], release=out.numel >= RELEASE_FROM), (positions,)
+    row_taps = taps[0] * taps[1]
+    kernel = kernels.forward_kernel(
+        kind, row_taps if row_taps in (1, 2, 4) else 0, taps[2] if taps[2] in (1, 2, 4) else 0
+    )
+    work = max(length * taps[2] + image.shape[-1] * row_taps, 1)
+    phase = launching.Phase(kernel, rows, max(1, WORK // work), constants)
+    scratch = row * max(launching.get_threads(), THREADS)
+    items = [itemsize, 4, weights._layout.dtype.itemsize]
+    return launching.plan([phase], [out], items, scratch=scratch, release=rows * work >= RELEASE_FROM), (
+        positions,
+        weights,
+    )
 
 
 @resample.vjp
@@ -238,25 +260,11 @@ def resample_backward(grad: Tensor, spec: Spec, image: Layout) -> Tensor:
     key = "backward", grad._layout, spec, image
     found = _plans.get(key)
     if found is None:
-        kind = kind_of(grad._layout.dtype)
-        wide = float64 if kind.compute == "double" else float32
-        out = Layout.contiguous(image.shape, wide, image.device)
-        positions, weights, taps = _tables(spec, image.shape[2:], grad._layout.dtype)
-        constants, row = _words(out, grad._layout, taps)
-        planes = image.shape[0] * image.shape[1]
-        work = grad._layout.numel * (taps[2] + taps[0] * taps[1])
-        phase = launching.Phase(kernels.backward_kernel(kind), planes, max(1, WORK * planes // max(work, 1)), constants)
-        launch = launching.plan(
-            [phase],
-            [out],
-            [grad._layout.dtype.itemsize, 4, weights._layout.dtype.itemsize],
-            scratch=row * max(launching.get_threads(), THREADS),
-            release=work >= RELEASE_FROM,
-        )
-        found = _plans[key] = launch, (positions, weights), None
-    launch, tables, _ = found
-    made = launch(None, grad, *tables)
-    return made if made._layout.dtype is grad._layout.dtype else made.to(grad._layout.dtype)
+        out = Layout.contiguous(image.shape, grad._layout.dtype, image.device)
+        tables = _tables(spec, image.shape[2:], grad._layout.dtype, backward=True)
+        found = _plans[key] = _plan(grad._layout, out, tables, copies=False)
+    launch, tables = found
+    return launch(None, grad, *tables)
 
 
 @resample_backward.vjp

@@ -286,7 +286,8 @@ def kl_div(input, target, size_average=None, reduce=None, reduction="mean", log_
         reduction = reduction_of(reduction, size_average, reduce)
     elif reduction == "mean":
         warnings.warn("reduction: 'mean' divides the total loss by both the batch size and the support size.'batchmean' divides "
-                      "only by the batch size, and aligns with the KL div math definition.'mean' will be changed to behave the same as "
+                      "only by the batch size, and aligns with the KL div math definition.'mean' will be changed to "
+                      "behave the same as "
                       "'batchmean' in the next major release.", UserWarning, stacklevel=2)
     elif reduction not in ("none", "sum", "batchmean"):
         raise ValueError(f"{reduction} is not a valid value for reduction")
@@ -454,7 +455,8 @@ def triplet_margin_loss(anchor, positive, negative, margin=1.0, p=2, eps=1e-6, s
     if margin <= 0:
         raise ValueError(f"margin must be greater than 0, got {margin}")
     if not anchor.dim() == positive.dim() == negative.dim():
-        raise RuntimeError("The anchor, positive, and negative tensors are expected to have the same number of dimensions, but got: anchor "
+        raise RuntimeError("The anchor, positive, and negative tensors are expected to have the same number of "
+                           "dimensions, but got: anchor "
                            f"{anchor.dim()}D, positive {positive.dim()}D, and negative {negative.dim()}D inputs")
     near = pairwise_distance(anchor, positive, p, eps)
     far = pairwise_distance(anchor, negative, p, eps)
@@ -471,7 +473,8 @@ def triplet_margin_with_distance_loss(anchor, positive, negative, *, distance_fu
     if margin <= 0:
         raise ValueError(f"margin must be greater than 0, got {margin}")
     if not anchor.dim() == positive.dim() == negative.dim():
-        raise RuntimeError("The anchor, positive, and negative tensors are expected to have the same number of dimensions, but got: anchor "
+        raise RuntimeError("The anchor, positive, and negative tensors are expected to have the same number of "
+                           "dimensions, but got: anchor "
                            f"{anchor.dim()}D, positive {positive.dim()}D, and negative {negative.dim()}D inputs")
     distance = distance_function or pairwise_distance
     near, far = distance(anchor, positive), distance(anchor, negative)

@@ -29,7 +29,9 @@ def _multiply(kind: str, a: Tensor, b: Tensor, shape: tuple[int, ...], sizes: tu
     out = Layout.contiguous(shape, dtype, a._layout.device)
     c = Matrix(0, (batch[1] * m * n, m * n, n, 1))
     d = None if addend is None else Matrix(3, addend_strides)
-    phases, scratch = gemm_phases(dtype, m, n, k, Matrix(1, a_strides), Matrix(2, b_strides), c, batch, addend=d, alpha=alpha, beta=beta)
+    phases, scratch = gemm_phases(
+        dtype, m, n, k, Matrix(1, a_strides), Matrix(2, b_strides), c, batch, addend=d, alpha=alpha, beta=beta
+    )
     items = [dtype.itemsize] * (2 if addend is None else 3)
     launch = launching.plan(phases, [out], items, "", scratch, release=m * n * max(k, 1) * batch[0] * batch[1] >= RELEASE_FROM)
     key = (kind, a._layout, b._layout, alpha, beta) + (() if addend is None else (addend._layout,))
@@ -55,7 +57,8 @@ def same_dtype(name: str, *tensors: Tensor) -> None:
                 raise RuntimeError(f"expected m1 and m2 to have the same dtype, but got: {_c(first)} != {_c(t._layout)}")
             raise RuntimeError(f"expected scalar type {first.dtype.scalar_name} but found {t._layout.dtype.scalar_name}")
         if t._layout.device is not first.device:
-            raise RuntimeError(f"Expected all tensors to be on the same device, but found at least two devices, {first.device} and "
+            raise RuntimeError(f"Expected all tensors to be on the same device, but found at least two devices, "
+                               f"{first.device} and "
                                f"{t._layout.device}!")
     if first.dtype.name not in _PRODUCTS:
         raise NotImplementedError(f"\"{_REFUSALS.get(name, name)}\" not implemented for '{first.dtype.scalar_name}'")
@@ -103,7 +106,8 @@ def bmm(input: Tensor, mat2: Tensor) -> Tensor:
         if layout.ndim != 3:
             raise RuntimeError(f"batch{position} must be a 3D tensor")
     if a.shape[0] != b.shape[0] or a.shape[2] != b.shape[1]:
-        raise RuntimeError(f"Expected size for first two dimensions of batch2 tensor to be: [{a.shape[0]}, {a.shape[2]}] but got: "
+        raise RuntimeError(f"Expected size for first two dimensions of batch2 tensor to be: [{a.shape[0]}, "
+                           f"{a.shape[2]}] but got: "
                            f"[{b.shape[0]}, {b.shape[1]}].")
     same_dtype("bmm", input, mat2)
     count, m, k = a.shape
@@ -154,7 +158,8 @@ def dot(input: Tensor, tensor: Tensor) -> Tensor:
         raise RuntimeError(f"dot : expected both vectors to have same dtype, but found {a.dtype.scalar_name} and "
                            f"{b.dtype.scalar_name}")
     if a.shape != b.shape:
-        raise RuntimeError(f"inconsistent tensor size, expected tensor [{a.shape[0]}] and src [{b.shape[0]}] to have the same number "
+        raise RuntimeError(f"inconsistent tensor size, expected tensor [{a.shape[0]}] and src [{b.shape[0]}] to have "
+                           "the same number "
                            f"of elements, but got {a.shape[0]} and {b.shape[0]} elements respectively")
     launch = _plans.get(("dot", a, b, 1, 1))
     if launch is not None:
@@ -357,7 +362,8 @@ def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alp
     if a.ndim != 3:
         raise RuntimeError("batch1 must be a 3D tensor")
     if a.shape[0] != b.shape[0] or a.shape[2] != b.shape[1]:
-        raise RuntimeError(f"Expected size for first two dimensions of batch2 tensor to be: [{a.shape[0]}, {a.shape[2]}] but got: "
+        raise RuntimeError(f"Expected size for first two dimensions of batch2 tensor to be: [{a.shape[0]}, "
+                           f"{a.shape[2]}] but got: "
                            f"[{b.shape[0]}, {b.shape[1]}].")
     if input._layout.dtype is not a.dtype:
         raise RuntimeError(f"Input dtypes must be the same, got: input {_c(input._layout)}, batch1: {_c(a)}, batch2: {_c(b)}")
@@ -368,8 +374,11 @@ def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alp
 
 @baddbmm.vjp
 def _(g, input, batch1, batch2, beta, alpha, need):
-    return (g * _conjugated(beta) if need["input"] else None, bmm(g, adjoint(batch2)) * _conjugated(alpha) if need["batch1"] else None,
-            bmm(adjoint(batch1), g) * _conjugated(alpha) if need["batch2"] else None)
+    return (
+        g * _conjugated(beta) if need["input"] else None,
+        bmm(g, adjoint(batch2)) * _conjugated(alpha) if need["batch1"] else None,
+        bmm(adjoint(batch1), g) * _conjugated(alpha) if need["batch2"] else None,
+    )
 
 
 def _check_last(batch2: Layout) -> None:

@@ -377,15 +377,10 @@ def _pow_node(operands: Sequence[Any], statics: Sequence[Any]) -> str:
     return "PowBackward0" if operands and operands[1].__class__ in NUMBERS else "PowBackward1"
 
 
-@pointwise(node=_pow_node)
-def pow(input: Tensor, exponent: Operand):
+@pointwise(node=_pow_node, name="pow")
+def _general_pow(input: Tensor, exponent: Operand):
     """input ** exponent. Raises RuntimeError for integers to a negative integer number."""
     return s.pow(input, exponent)
-
-
-_general_pow = pow
-
-
 def _fixed_power(name: str, exponent: float, body: Any) -> Any:
     """The operator input ** exponent for one exponent, by a body that is faster than the general one."""
     def power(input: Tensor):

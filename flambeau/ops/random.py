@@ -238,8 +238,19 @@ def randn(*size: Any, generator: Any = None, dtype: DType | None = None, layout:
 
 
 @public
-def randint(low: Any, high: Any = None, size: Any = None, *, generator: Any = None, dtype: DType | None = None, layout: Any = None,
-            device: Any = None, requires_grad: bool = False, pin_memory: bool = False, out: Tensor | None = None) -> Tensor:
+def randint(
+    low: Any,
+    high: Any = None,
+    size: Any = None,
+    *,
+    generator: Any = None,
+    dtype: DType | None = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+    out: Tensor | None = None,
+) -> Tensor:
     """Integers of [low, high) (or of [0, low) when called with one bound). Raises RuntimeError for an empty range."""
     if size is None:
         low, high, size = 0, low, high
@@ -280,9 +291,19 @@ def randn_like(input: Tensor, *, generator: Any = None, dtype: DType | None = No
 
 
 @public
-def randint_like(input: Tensor, low: Any, high: Any = None, *, generator: Any = None, dtype: DType | None = None, layout: Any = None,
-                 device: Any = None, requires_grad: bool = False, pin_memory: bool = False,
-                 memory_format: Any = preserve_format) -> Tensor:
+def randint_like(
+    input: Tensor,
+    low: Any,
+    high: Any = None,
+    *,
+    generator: Any = None,
+    dtype: DType | None = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+    memory_format: Any = preserve_format,
+) -> Tensor:
     """Integers of [low, high), like `input`."""
     if high is None:
         low, high = 0, low

@@ -60,9 +60,8 @@ def transposed_reference(x, w, b=None, stride=1, padding=0, output_padding=0, gr
             for t, d, s, e in zip(tap, dilation, stride, x.shape[2:], strict=True)
         )
         for g in range(groups):
-            part = np.einsum(
-                "nc...,co->no...", x[:, g * inputs : (g + 1) * inputs], w[(slice(g * inputs, (g + 1) * inputs), slice(None), *tap)]
-            )
+            own = slice(g * inputs, (g + 1) * inputs)
+            part = np.einsum("nc...,co->no...", x[:, own], w[(own, slice(None), *tap)])
             out[(slice(None), slice(g * outputs, (g + 1) * outputs), *window)] += part
     out = out[(slice(None), slice(None), *(slice(p, e - p) for p, e in zip(padding, out.shape[2:], strict=True)))]
     return out if b is None else out + b.reshape(-1, *(1,) * n)
@@ -100,7 +99,11 @@ def test_forward(n, options, bias):
     close(FORWARD[n](x[0], w, b, **options), reference(x.numpy(), w.numpy(), b.numpy() if bias else None, **options)[0])
 
 
-TRANSPOSED_OPTIONS = [*OPTIONS, {"stride": 2, "output_padding": 1}, {"stride": 3, "padding": 1, "output_padding": 2, "groups": 2}]
+TRANSPOSED_OPTIONS = [
+    *OPTIONS,
+    {"stride": 2, "output_padding": 1},
+    {"stride": 3, "padding": 1, "output_padding": 2, "groups": 2},
+]
 
 
 @pytest.mark.parametrize("n", [1, 2, 3])
@@ -252,7 +255,8 @@ ERRORS = [
     ),
     (
         lambda: F.conv2d(ones(1, 3, 2, 2), ones(4, 3, 3, 3)),
-        "Calculated padded input size per channel: (2 x 2). Kernel size: (3 x 3). Kernel size can't be greater than actual input size",
+        "Calculated padded input size per channel: (2 x 2). Kernel size: (3 x 3). Kernel size can't be greater than actual "
+        "input size",
     ),
     (
         lambda: F.conv2d(ones(1, 4, 5, 5), ones(3, 2, 3, 3), groups=2),

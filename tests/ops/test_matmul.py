@@ -189,9 +189,17 @@ def test_gradients(name):
 
 
 def test_complex_gradients():
-    a, b = (torch.complex(tensor(*s), tensor(*s)).requires_grad_() for s in ((3, 2), (2, 3)))
-    assert torch.autograd.gradcheck(torch.mm, (a, b))
-    assert torch.autograd.gradcheck(lambda a, b: torch.addmm(a, a, b, alpha=1 + 2j, beta=2j)[:, :2], (a[:, :2] @ b[:2, :2], b[:2, :2]))
+    def operand(*shape):
+        return torch.complex(tensor(*shape), tensor(*shape)).requires_grad_()
+
+    assert torch.autograd.gradcheck(torch.mm, (operand(3, 2), operand(2, 3)))
+    for function, *shapes in (
+        (torch.addmm, (3, 2), (3, 2), (2, 2)),
+        (torch.addmv, (3,), (3, 2), (2,)),
+        (torch.baddbmm, (2, 3, 2), (2, 3, 2), (2, 2, 2)),
+    ):
+        operands = tuple(operand(*shape) for shape in shapes)
+        assert torch.autograd.gradcheck(lambda c, a, b, f=function: f(c, a, b, alpha=1 + 2j, beta=2j), operands)
 
 
 def ones(*shape: int, dtype: object = torch.float32) -> object:
@@ -206,7 +214,11 @@ ERRORS = [
         RuntimeError,
         "expected m1 and m2 to have the same dtype, but got: long int != float",
     ),
-    (lambda: torch.mm(ones(2, 2).bool(), ones(2, 2).bool()), NotImplementedError, "\"addmm_impl_cpu_\" not implemented for 'Bool'"),
+    (
+        lambda: torch.mm(ones(2, 2).bool(), ones(2, 2).bool()),
+        NotImplementedError,
+        "\"addmm_impl_cpu_\" not implemented for 'Bool'",
+    ),
     (
         lambda: torch.bmm(ones(2, 3, 4), ones(2, 3, 4)),
         RuntimeError,

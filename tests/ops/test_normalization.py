@@ -129,7 +129,10 @@ def reference_cross_entropy(x, target, weight, smoothing, ignored):
     keep = target != ignored
     safe = np.where(keep, target, 0)
     own = np.where(keep, weight[safe], 0)
-    loss = -own * logs[np.arange(len(x)), safe] * (1 - smoothing) - np.where(keep, (logs * weight).sum(1), 0) * smoothing / x.shape[1]
+    loss = (
+        -own * logs[np.arange(len(x)), safe] * (1 - smoothing)
+        - np.where(keep, (logs * weight).sum(1), 0) * smoothing / x.shape[1]
+    )
     return loss, own
 
 
@@ -139,8 +142,10 @@ def reference_cross_entropy(x, target, weight, smoothing, ignored):
 def test_cross_entropy(smoothing, weighted, ignored):
     x, target = sample(6, 4), torch.tensor([0, 3, 1, 2, 1, 0])
     weight = torch.tensor([0.5, 1.0, 2.0, 0.1], dtype=torch.float64) if weighted else None
-    rows, own = reference_cross_entropy(x.numpy(), target.numpy(), np.ones(4) if weight is None else weight.numpy(), smoothing, ignored)
-    given = dict(weight=weight, ignore_index=ignored, label_smoothing=smoothing)
+    rows, own = reference_cross_entropy(
+        x.numpy(), target.numpy(), np.ones(4) if weight is None else weight.numpy(), smoothing, ignored
+    )
+    given = {"weight": weight, "ignore_index": ignored, "label_smoothing": smoothing}
     close(F.cross_entropy(x, target, reduction="none", **given), rows)
     close(F.cross_entropy(x, target, reduction="sum", **given), rows.sum())
     close(F.cross_entropy(x, target, **given), rows.sum() / own.sum())
@@ -163,7 +168,7 @@ def test_cross_entropy_of_one_row_and_of_probabilities():
 
 def test_cross_entropy_errors():
     x = sample(2, 3)
-    with pytest.raises(IndexError, match="Target 3 is out of bounds."):
+    with pytest.raises(IndexError, match=r"Target 3 is out of bounds\."):
         F.cross_entropy(x, torch.tensor([0, 3]))
     with pytest.raises(ValueError, match=r"Expected input batch_size \(2\) to match target batch_size \(3\)."):
         F.cross_entropy(x, torch.tensor([0, 1, 2]))
@@ -228,4 +233,7 @@ def test_ctc_loss_against_all_alignments():
             total += math.exp(sum(logs[t, 0, k].item() for t, k in enumerate(path)))
     loss = F.ctc_loss(logs, torch.tensor([target]), torch.tensor([4]), torch.tensor([2]), reduction="sum")
     close(loss, -math.log(total))
-    assert gradcheck(lambda x: F.ctc_loss(x.log_softmax(2), torch.tensor([[1, 2], [2, 2]]), (4, 4), (2, 1)), sample(4, 2, 3, grad=True))
+    assert gradcheck(
+        lambda x: F.ctc_loss(x.log_softmax(2), torch.tensor([[1, 2], [2, 2]]), (4, 4), (2, 1)),
+        sample(4, 2, 3, grad=True),
+    )

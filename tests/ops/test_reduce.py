@@ -153,17 +153,23 @@ def test_out_and_empty():
     out = torch.empty(4)
     assert torch.sum(x, 0, out=out) is out
     close(out, x.numpy().sum(0))
-    assert torch.zeros(0).sum().item() == 0 and math.isnan(torch.zeros(0).mean().item()) and torch.zeros(0, 3).amax(1).shape == (0,)
+    assert (
+        torch.zeros(0).sum().item() == 0
+        and math.isnan(torch.zeros(0).mean().item())
+        and torch.zeros(0, 3).amax(1).shape == (0,)
+    )
     assert torch.zeros(0, 3).sum(0).tolist() == [0, 0, 0]
 
 
 @pytest.mark.parametrize(("call", "kind", "words"), [
-    (lambda: torch.zeros(0).max(), RuntimeError, "max(): Expected reduction dim to be specified for input.numel() == 0. Specify the "
+    (lambda: torch.zeros(0).max(), RuntimeError, "max(): Expected reduction dim to be specified for input.numel() == "
+                                                 "0. Specify the "
                                                  "reduction dim with the 'dim' argument."),
     (lambda: torch.zeros(0, 2).argmax(0), IndexError, "argmax(): Expected reduction dim 0 to have non-zero size."),
     (lambda: torch.zeros(2, 3).sum((0, -2)), RuntimeError, "dim 0 appears multiple times in the list of dims"),
     (lambda: torch.zeros(2).sum(1), IndexError, "Dimension out of range (expected to be in range of [-1, 0], but got 1)"),
-    (lambda: torch.tensor([1]).mean(), RuntimeError, "mean(): could not infer output dtype. Input dtype must be either a floating "
+    (lambda: torch.tensor([1]).mean(), RuntimeError, "mean(): could not infer output dtype. Input dtype must be either "
+                                                     "a floating "
                                                      "point or complex dtype. Got: Long"),
     (lambda: torch.tensor([1]).var(), RuntimeError, "std and var only support floating point and complex dtypes"),
     (lambda: torch.tensor([True]).argmax(), RuntimeError, "argmax(): does not support bool input"),

@@ -451,7 +451,7 @@ class ParameterDict(Module):
 
     def get(self, key: str, default: Any | None = None) -> Any:
         """The value under key, or default."""
-        return self[key] if key in self else default
+        return self[key] if key in self else default  # noqa: SIM401 - this is get
 
     def fromkeys(self, keys: Iterable[str], default: Any | None = None) -> ParameterDict:
         """A new ParameterDict with these keys, all set to default."""

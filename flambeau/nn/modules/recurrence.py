@@ -2,7 +2,8 @@
 
 `rnn_tanh`, `rnn_relu`, `gru` and `lstm` have the arguments of PyTorch's functions of those names; so have the
 `*_cell` functions. Used by `rnn.py`. The input's product with weight_ih is one contraction over all steps; what
-remains per step is one call of a step function (`_STEPS`), which is the place for a fused kernel.
+remains is one operator for equally long sequences (flambeau.ops.recurrent), and otherwise a call of a step function
+(`STEPS`) per step.
 """
 
 from __future__ import annotations
@@ -14,8 +15,10 @@ from typing import Any
 import flambeau
 from flambeau.core.autocast import cast_arguments
 from flambeau.core.modes import active, local
+from flambeau.core.overrides import PLAIN
 from flambeau.core.tensor import Tensor
 from flambeau.nn import functional as F
+from flambeau.ops.recurrent import fits, recurrent_layer
 
 # A state is (hidden,) or, for LSTM, (hidden, cell). Each hidden: (batch, hidden_size or proj_size).
 State = tuple[Tensor, ...]
@@ -52,7 +55,7 @@ def _lstm_step(
     return hidden, cell
 
 
-_STEPS: dict[str, Callable[..., State]] = {
+STEPS: dict[str, Callable[..., State]] = {
     "RNN_TANH": _tanh_step,
     "RNN_RELU": _relu_step,
     "GRU": _gru_step,
@@ -67,7 +70,7 @@ def _unpack_weights(weights: list[Tensor], has_biases: bool) -> tuple:
     return w_ih, w_hh, b_ih, b_hh, (rest[0] if rest else None)
 
 
-def _run_dense(step: Callable, steps: list[Tensor], state: State, rest: tuple, reverse: bool) -> tuple[Tensor, State]:
+def run_dense(step: Callable, steps: list[Tensor], state: State, rest: tuple, reverse: bool) -> tuple[Tensor, State]:
     """All time steps of equally long sequences: (T, batch, hidden) outputs and the last state."""
     outputs = []
     for projected in reversed(steps) if reverse else steps:
@@ -140,11 +143,11 @@ def run_layers(
             return run_layers(
                 mode, input, batch_sizes, states, weights, has_biases, num_layers, dropout, train, bidirectional
             )
-    step = _STEPS[mode]
+    step = STEPS[mode]
     directions = 2 if bidirectional else 1
     per_cell = len(weights) // (num_layers * directions)
     sizes = None if batch_sizes is None else batch_sizes.tolist()
-    run = _run_dense if sizes is None else _run_packed
+    run = run_dense if sizes is None else _run_packed
     starts = [state.unbind(0) for state in states]
     finals: list[State] = []
     for layer in range(num_layers):
@@ -153,9 +156,16 @@ def run_layers(
             position = layer * directions + direction
             own = weights[position * per_cell : (position + 1) * per_cell]
             w_ih, w_hh, b_ih, b_hh, w_hr = _unpack_weights(own, has_biases)
+            start = tuple(tensors[position] for tensors in starts)
+            if sizes is None and w_hr is None and fits((input, *own, *start), PLAIN):
+                adds = mode != "GRU" and b_ih is not None
+                projected = F.linear(input, w_ih, b_ih + b_hh if adds else b_ih)
+                output, final = recurrent_layer(mode, projected, start, w_hh, None if adds else b_hh, direction == 1)
+                outputs.append(output)
+                finals.append(final)
+                continue
             projected = F.linear(input, w_ih, b_ih)
             steps = list(projected.unbind(0) if sizes is None else projected.split(sizes))
-            start = tuple(tensors[position] for tensors in starts)
             output, final = run(step, steps, start, (w_hh, b_hh, w_hr), reverse=direction == 1)
             outputs.append(output)
             finals.append(final)
@@ -218,7 +228,7 @@ def _cell(mode: str, input: Tensor, state: State, w_ih: Tensor, w_hh: Tensor, b_
             raise RuntimeError(
                 f"hidden{position} has inconsistent hidden_size: got {tensor.size(-1)}, expected {w_hh.size(1)}"
             )
-    return _STEPS[mode](F.linear(input, w_ih, b_ih), state, w_hh, b_hh, None)
+    return STEPS[mode](F.linear(input, w_ih, b_ih), state, w_hh, b_hh, None)
 
 
 def rnn_tanh_cell(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih=None, b_hh=None) -> Tensor:

@@ -6,6 +6,7 @@ gives the object a class of its own, in which `weight` is a property that return
 
 from __future__ import annotations
 
+import contextlib
 import copy
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -65,10 +66,8 @@ class ParametrizationList(ModuleList):
             new: Any = original
             for module in reversed(self):
                 if hasattr(module, "right_inverse"):
-                    try:
+                    with contextlib.suppress(NotImplementedError):
                         new = module.right_inverse(new)
-                    except NotImplementedError:
-                        pass
         if not isinstance(new, Tensor) and not isinstance(new, Sequence):
             raise ValueError(
                 "'right_inverse' must return a Tensor or a Sequence of tensors (list, tuple...). "
