@@ -27,10 +27,15 @@ from flambeau.core.threads import get_num_interop_threads, get_num_threads, set_
 from flambeau.version import __version__
 
 globals().update(_dtypes.all_dtypes())
-_overrides.ask_everywhere(_derive.NAMESPACE, never=(
-    "tensor", "scalar_tensor", "as_tensor", "asarray", "from_numpy", "frombuffer", "empty", "empty_strided", "full", "zeros", "ones",
-    "arange", "range", "linspace", "logspace", "eye", "tril_indices", "triu_indices", "rand", "randn", "randint", "randperm",
-    "is_tensor", "from_dlpack", "cat", "stack", "reshape", "permute", "transpose", "clone", "numel"))
+_overrides.ask_everywhere(
+    _derive.NAMESPACE,
+    never=(
+        "tensor", "scalar_tensor", "as_tensor", "asarray", "from_numpy", "frombuffer", "empty", "empty_strided",
+        "full", "zeros", "ones", "arange", "range", "linspace", "logspace", "eye", "tril_indices", "triu_indices",
+        "rand", "randn", "randint", "randperm", "is_tensor", "from_dlpack", "cat", "stack", "reshape", "permute",
+        "transpose", "clone", "numel",
+    ),
+)
 globals().update(_derive.NAMESPACE)
 _derive.save_code()
 
@@ -39,11 +44,14 @@ from math import e, inf, nan, pi
 newaxis = None
 torch_function_names = tuple(_derive.NAMESPACE)
 
-_ROOMS = frozenset((
-    "amp", "autograd", "backends", "cuda", "distributed", "fft", "func", "hub", "jit", "linalg", "nn", "onnx", "optim",
-    "overrides", "profiler", "quantization", "random", "return_types", "serialization", "signal", "sparse", "special", "testing",
-    "types", "utils", "version", "compiler", "export", "multiprocessing", "mps", "xpu", "accelerator", "_C", "_tensor", "ao", "cpu",
-    "distributions", "masked"))
+_ROOMS = frozenset(
+    (
+        "amp", "autograd", "backends", "cuda", "distributed", "fft", "func", "hub", "jit", "linalg", "nn", "onnx",
+        "optim", "overrides", "profiler", "quantization", "random", "return_types", "serialization", "signal",
+        "sparse", "special", "testing", "types", "utils", "version", "compiler", "export", "multiprocessing", "mps",
+        "xpu", "accelerator", "_C", "_tensor", "ao", "cpu", "distributions", "masked",
+    )
+)
 _FROM_ROOMS = {
     "save": "serialization", "load": "serialization", "manual_seed": "random", "seed": "random", "initial_seed": "random",
     "get_rng_state": "random", "set_rng_state": "random", "Generator": "random", "default_generator": "random",

@@ -62,7 +62,7 @@ _IGNORED = """
     get_deterministic_debug_mode set_warn_always is_warn_always_enabled set_flush_denormal sym_int sym_float sym_max
     sym_min sym_not sym_ite sym_sum autocast asarray frombuffer from_file from_dlpack result_type is_autocast_enabled
     set_autocast_enabled get_autocast_dtype set_autocast_dtype
-""".split()  # noqa: SIM905
+""".split()
 _IGNORED_METHODS = (
     "__delattr__",
     "__setattr__",

@@ -23,13 +23,14 @@ BOOL, INTEGER, FLOAT, COMPLEX, OTHER = range(5)
 class dtype:
     """An element type; the instances (`float32`, `int64`, ...) are singletons, compared with `is`.
 
-    name: PyTorch's name ("float32"). scalar_name: the name in error messages ("Float"). numpy: the NumPy dtype whose
-    arrays carry the elements (bfloat16 travels as uint16). category: BOOL, INTEGER, FLOAT, COMPLEX or OTHER.
+    name: PyTorch's name ("float32"). scalar_name, c_name: the names in error messages ("Float", "float"). numpy: the NumPy
+    dtype whose arrays carry the elements (bfloat16 travels as uint16). category: BOOL, INTEGER, FLOAT, COMPLEX or OTHER.
     """
 
-    __slots__ = ("abbr", "category", "is_complex", "is_floating_point", "is_signed", "itemsize", "name", "numpy",
+    __slots__ = ("abbr", "c_name", "category", "is_complex", "is_floating_point", "is_signed", "itemsize", "name", "numpy",
                  "scalar_name")
     abbr: str
+    c_name: str
     category: int
     is_complex: bool
     is_floating_point: bool
@@ -80,12 +81,30 @@ class dtype:
 
 
 _NAMES: dict[str, dtype] = {}
+_C_NAMES = {
+    "float16": "c10::Half",
+    "bfloat16": "c10::BFloat16",
+    "float32": "float",
+    "float64": "double",
+    "complex32": "c10::complex<c10::Half>",
+    "complex64": "c10::complex<float>",
+    "complex128": "c10::complex<double>",
+    "uint8": "unsigned char",
+    "int8": "signed char",
+    "int16": "short int",
+    "int32": "int",
+    "int64": "long int",
+    "uint16": "short unsigned int",
+    "uint32": "unsigned int",
+    "uint64": "long unsigned int",
+}
 
 
 def _make(name: str, scalar_name: str, abbr: str, itemsize: int, category: int, signed: bool | None,
           numpy: str) -> dtype:
     made = object.__new__(dtype)
     made.name, made.scalar_name, made.abbr = name, scalar_name, abbr
+    made.c_name = _C_NAMES.get(name, name if category in (BOOL, OTHER) else f"c10::{scalar_name}")
     made.itemsize, made.category, made.numpy = itemsize, category, np.dtype(numpy)
     made.is_floating_point, made.is_complex = category == FLOAT, category == COMPLEX
     if signed is not None:

@@ -357,9 +357,17 @@ def as_strided_geometry(sizes: Sequence[int], strides: Sequence[int], offset: in
 def check_storage_bounds(sizes: Sequence[int], strides: Sequence[int], offset: int, itemsize: int,
                          storage_nbytes: int) -> None:
     """Raise RuntimeError unless a tensor of this geometry lies inside a storage of so many bytes."""
+    if offset < 0:
+        raise RuntimeError(f"Tensor: invalid storage offset {offset}")
+    if len(sizes) != len(strides):
+        raise RuntimeError(f"unequal size length ({len(sizes)}) and stride length ({len(strides)})")
+    if any(stride < 0 for stride in strides):
+        raise RuntimeError(f"Storage size calculation overflowed with sizes={list(sizes)} and strides={list(strides)}")
     if 0 in sizes:
         return
     needed = (offset + extent(sizes, strides)) * itemsize
+    if needed >= 1 << 64:
+        raise RuntimeError(f"Storage size calculation overflowed with sizes={list(sizes)} and strides={list(strides)}")
     if needed > storage_nbytes:
         raise RuntimeError(
             f"setStorage: sizes {list(sizes)}, strides {list(strides)}, storage offset {offset}, and itemsize "

@@ -197,6 +197,11 @@ when_default_changes.append(clear_caches)
 
 def _enter(shape: Size, strides: tuple[int, ...], dtype: DType, device: Device, flavor: Any) -> Layout:
     key = (shape, strides, dtype, device, flavor)
+    if (count := math.prod(shape)) * dtype.itemsize >= 1 << 63:
+        if contiguous(shape, strides):
+            raise RuntimeError(f"Storage size calculation overflowed with sizes={list(shape)}")
+        if count >= 1 << 63:
+            raise RuntimeError("numel: integer multiplication overflow")
     with _lock:
         found = _table.get(key)
         if found is None:
@@ -205,7 +210,7 @@ def _enter(shape: Size, strides: tuple[int, ...], dtype: DType, device: Device, 
             found = object.__new__(Layout)
             found.shape, found.strides, found.dtype, found.device, found.flavor = key
             found.ndim = len(shape)
-            found.numel = math.prod(shape)
+            found.numel = count
             found.nbytes = found.numel * dtype.itemsize
             found.is_contiguous = contiguous(shape, strides)
             _table[key] = found

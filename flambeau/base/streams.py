@@ -201,40 +201,40 @@ def _f32(*values: float) -> tuple[float, ...]:
 
 
 # The single precision functions of the Cephes library (S. Moshier): polynomials and split constants of the reduction.
-_LOG = _f32(7.0376836292e-2, -1.1514610310e-1, 1.1676998740e-1, -1.2420140846e-1, 1.4249322787e-1,
+LOG = _f32(7.0376836292e-2, -1.1514610310e-1, 1.1676998740e-1, -1.2420140846e-1, 1.4249322787e-1,
             -1.6668057665e-1, 2.0000714765e-1, -2.4999993993e-1, 3.3333331174e-1)  # fmt: skip
-_LOG2_LOW, _LOG2_HIGH, _SQRT_HALF = _f32(-2.12194440e-4, 0.693359375, 0.707106781186547524)
-_QUARTER_PI = _f32(-0.78515625, -2.4187564849853515625e-4, -3.77489497744594108e-8)
-_SIN = _f32(-1.9515295891e-4, 8.3321608736e-3, -1.6666654611e-1)
-_COS = _f32(2.443315711809948e-5, -1.388731625493765e-3, 4.166664568298827e-2)
+LOG2_LOW, LOG2_HIGH, SQRT_HALF = _f32(-2.12194440e-4, 0.693359375, 0.707106781186547524)
+QUARTER_PI = _f32(-0.78515625, -2.4187564849853515625e-4, -3.77489497744594108e-8)
+SIN = _f32(-1.9515295891e-4, 8.3321608736e-3, -1.6666654611e-1)
+COS = _f32(2.443315711809948e-5, -1.388731625493765e-3, 4.166664568298827e-2)
 
 
 def log32(x: np.ndarray) -> np.ndarray:
     """Natural logarithm of positive normal float32, Cephes' with contraction."""
     mantissa, exponent = np.frexp(x)
-    small = mantissa < _F32(_SQRT_HALF)
+    small = mantissa < _F32(SQRT_HALF)
     e = exponent.astype(_F64) - small
     m32 = mantissa - _F32(1)
     m32[small] += mantissa[small]
     z = (m32 * m32).astype(_F64)
     m = m32.astype(_F64)
-    y = (_polynomial32(_LOG, m) * m).astype(_F32).astype(_F64)
-    y = fma32(y, z, (e * _LOG2_LOW).astype(_F32).astype(_F64))
+    y = (_polynomial32(LOG, m) * m).astype(_F32).astype(_F64)
+    y = fma32(y, z, (e * LOG2_LOW).astype(_F32).astype(_F64))
     y = fma32(z, -0.5, y)
     m = (m + y).astype(_F32).astype(_F64)
-    return (e * _LOG2_HIGH + m).astype(_F32)
+    return (e * LOG2_HIGH + m).astype(_F32)
 
 
 def sincos32(angle: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Sine and cosine of float32 angles in [0, 2 pi], Cephes' with contraction."""
     octant = ((angle * _F32(4.0 / math.pi)).astype(np.int32) + 1) & ~1
     x, turns = angle.astype(_F64), octant.astype(_F64)
-    for part in _QUARTER_PI:
+    for part in QUARTER_PI:
         x = fma32(turns, part, x)
     z = (x * x).astype(_F32).astype(_F64)
-    c = (_polynomial32(_COS, z) * z).astype(_F32).astype(_F64)
+    c = (_polynomial32(COS, z) * z).astype(_F32).astype(_F64)
     cosine = (fma32(c, z, -0.5 * z) + 1.0).astype(_F32)
-    s = (_polynomial32(_SIN, z) * z).astype(_F32).astype(_F64)
+    s = (_polynomial32(SIN, z) * z).astype(_F32).astype(_F64)
     sine = (s * x + x).astype(_F32)
     swapped = (octant & 2) != 0
     sin, cos = np.where(swapped, cosine, sine), np.where(swapped, sine, cosine)

@@ -37,6 +37,11 @@ class Phase(NamedTuple):
     constants: Sequence[int]
 
 
+_NO_MEMORY = ("[enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: can't allocate memory: you tried to "
+              "allocate %d bytes. Error code 12 (Cannot allocate memory)")
+_META = "Tensor on device meta is not on the expected device cpu!"
+
+
 def _object_slot(f: Function, object: Value, s: Value, slot: int) -> Value:
     return f.at("i8", object, f.load("i64", s, slot))
 
@@ -63,6 +68,17 @@ def _data_address(f: Function, s: Value, tensor: Value, item_size: Value) -> Val
     return f.load("i64", f.at("i8", storage, memory.PTR)) + offset * item_size
 
 
+def _refuse_others(f: Function, s: Value, given: Value, results: Value, made: Value) -> None:
+    """Emit: raise TypeError, dropping the `made` first results, unless `given` is a Tensor, whose slots can be read."""
+    kind, tensor = f.load("ptr", given, 1), f.load("ptr", s, state.TENSOR_TYPE)
+    with f.when(f.address(kind).differs(f.address(tensor))):
+        with f.when((f.call("i32", "PyType_IsSubtype", kind, tensor) + 0).equals(0)):
+            with f.loop(0, made) as j:
+                f.call("void", "Py_DecRef", f.load("ptr", results, j))
+            f.call("void", "PyErr_SetObject", f.load("ptr", s, state.TYPE_ERROR), kind)
+            f.ret(f.pointer(f.i64(0)))
+
+
 def launch_function() -> Function:
     f = Function("fb_launch", [("self", "ptr"), ("args", "ptr"), ("nargs", "i64")], "ptr")
     plan = f.at("i8", f["self"], BYTES_DATA)
@@ -71,6 +87,7 @@ def launch_function() -> Function:
     n_out, n_in, n_scalar, n_phase, scratch_bytes, flags, kinds = (f.load("i64", plan, i) for i in range(1, 8))
     p = f.stack("i64", MAX_OPERANDS + 16, align=64)
     results = f.stack("ptr", 16)
+    held = f.stack("ptr", MAX_OPERANDS)                   # storages of the inputs
     f.store(f.i64(0), p, 2)
     none = f.load("ptr", s, state.NONE)
     with f.loop(0, n_out) as i:
@@ -86,6 +103,7 @@ def launch_function() -> Function:
             f.store(tensor, results, i)
             f.store(f.load("i64", f.at("i8", block, memory.PTR)), p, i + 4)
             otherwise()
+            _refuse_others(f, s, given, results, i)
             f.store(_incref(f, given), results, i)
             storage = f.load("ptr", _object_slot(f, given, s, state.SLOT_STORAGE))
             version = f.at("i8", storage, memory.VERSION)
@@ -94,8 +112,20 @@ def launch_function() -> Function:
     inputs = f.at("i64", plan, n_out * 3 + PLAN_WORDS_BEFORE_OPERANDS)
     arguments = f.at("ptr", f["args"], n_out)
     slots = f.at("i64", p, n_out + 4)
+    without_data = f.variable("i64", 0)
     with f.loop(0, n_in) as i:
-        f.store(_data_address(f, s, f.load("ptr", arguments, i), f.load("i64", inputs, i)), slots, i)
+        given = f.load("ptr", arguments, i)
+        _refuse_others(f, s, given, results, n_out)
+        storage = f.load("ptr", _object_slot(f, given, s, state.SLOT_STORAGE))
+        is_meta = f.load("i64", f.at("i8", storage, memory.CLASS)).equals(memory.META)
+        without_data.set(f.select(is_meta, n_phase, without_data.get()))
+        f.store(storage, held, i)
+        f.store(_data_address(f, s, given, f.load("i64", inputs, i)), slots, i)
+    with f.when(without_data.get().differs(0)):
+        with f.loop(0, n_out) as j:
+            f.call("void", "Py_DecRef", f.load("ptr", results, j))
+        f.call("void", "PyErr_SetObject", f.load("ptr", s, state.RUNTIME_ERROR), f.load("ptr", s, state.META_WORDS))
+        f.ret(null)
     arguments, slots = f.at("ptr", arguments, n_in), f.variable("ptr", f.at("i64", slots, n_in))
     kind = f.variable("i64", kinds)
     with f.loop(0, n_scalar) as i:
@@ -128,13 +158,17 @@ def launch_function() -> Function:
         with f.when(f.address(scratch.get()).equals(0)):
             with f.loop(0, n_out) as j:
                 f.call("void", "Py_DecRef", f.load("ptr", results, j))
-            f.ret(f.call("ptr", "PyErr_NoMemory"))
+            f.call("void", "fb_no_memory", s, scratch_bytes, declare=False)
+            f.ret(null)
     f.store(scratch.get(), p, 1)
     workers = f.load("i64", s, state.THREADS)
     f.store(workers, p, 3)
     thread_state = f.variable("ptr", null)
     releases = (flags & 1).differs(0)
     with f.when(releases):
+        # another thread may meanwhile give these tensors other memory
+        with f.loop(0, n_in) as i:
+            f.call("void", "Py_IncRef", f.load("ptr", held, i))
         thread_state.set(f.call("ptr", "PyEval_SaveThread"))
     phases = f.at("i64", inputs, n_in)
     with f.loop(0, n_phase) as i:
@@ -148,6 +182,8 @@ def launch_function() -> Function:
             f.call("void", "fb_parallel", s, kernel, p, total, grain, declare=False)
     with f.when(releases):
         f.call("void", "PyEval_RestoreThread", thread_state.get())
+        with f.loop(0, n_in) as i:
+            f.call("void", "Py_DecRef", f.load("ptr", held, i))
     with f.when(scratch_bytes.differs(0)):
         f.call("void", "fb_release", s, scratch.get(), scratch_bytes, declare=False)
     error = f.load("i64", p, 2)
@@ -212,6 +248,23 @@ def wrap_storage_function() -> Function:
     return f
 
 
+# By dtype name: how the one element of a tensor is loaded, converted, and made an object.
+_READ = {"float32": ("float", "double", "fpext", "PyFloat_FromDouble"), "float64": ("double", None, None, "PyFloat_FromDouble"),
+         "int64": ("i64", None, None, "PyLong_FromLongLong"), "int32": ("i32", "i64", "sext", "PyLong_FromLongLong"),
+         "bool": ("i8", "i64", "zext", "PyBool_FromLong")}
+
+
+def reader_function(name: str) -> Function:
+    """read(tensor) -> the first element of a tensor of this dtype as a Python number; no checks."""
+    f = Function(f"fb_read_{name}", [("self", "ptr"), ("tensor", "ptr")], "ptr")
+    s = f.pointer(f.i64(0) + f.call("i64", "PyLong_AsLongLong", f["self"]))
+    type, target, how, maker = _READ[name]
+    size = {"float": 4, "double": 8, "i64": 8, "i32": 4, "i8": 1}[type]
+    value = f.load(type, f.pointer(_data_address(f, s, f["tensor"], f.i64(size))), 0)
+    f.ret(f.call("ptr", maker, value if target is None else f.convert(value, target, how)))
+    return f
+
+
 def empty_cache_call_function() -> Function:
     f = Function("fb_empty_cache_call", [("self", "ptr"), ("nothing", "ptr")], "ptr")
     s = f.pointer(f.i64(0) + f.call("i64", "PyLong_AsLongLong", f["self"]))
@@ -239,7 +292,7 @@ def _definition(name: str, address: int, flags: int = METH_FASTCALL) -> int:
 def _compile_runtime() -> dict[str, int]:
     return compile_module(module(*memory.functions(), *threads.functions(), launch_function(), tensor_from_function(),
                                  view_of_function(), new_storage_function(), wrap_storage_function(),
-                                 empty_cache_call_function()), level=EXPLICIT)
+                                 empty_cache_call_function(), *map(reader_function, _READ)), level=EXPLICIT)
 
 
 _address = _compile_runtime()
@@ -254,6 +307,9 @@ wrap_storage: Callable = _new_function(_definition("wrap_storage", _address["fb_
 empty_cache: Callable = _new_function(_definition("empty_cache", _address["fb_empty_cache_call"], METH_NOARGS),
                                       state.ADDRESS, None)
 
+readers: dict[str, Callable] = {
+    name: _new_function(_definition("read", _address[f"fb_read_{name}"], METH_O), state.ADDRESS, None) for name in _READ}
+
 
 def bind(storage_class: type, tensor_class: type) -> None:
     """Tell the launcher the classes of its results and where a Tensor's slots lie."""
@@ -267,6 +323,8 @@ def bind(storage_class: type, tensor_class: type) -> None:
                        (state.SLOT_NODE, "_node"), (state.SLOT_INDEX, "_index"), (state.SLOT_BASE, "_base")):
         w[word] = slot_offset(name)
     w[state.NONE], w[state.ZERO], w[state.CHECK_ERROR] = id(None), id(0), id(KernelCheck)
+    w[state.TYPE_ERROR] = id(TypeError)
+    w[state.RUNTIME_ERROR], w[state.NO_MEMORY_WORDS], w[state.META_WORDS] = id(RuntimeError), id(_NO_MEMORY), id(_META)
 
 
 def plan(phases: Sequence[Phase], outputs: Sequence = (), inputs: Sequence[int] = (), scalars: str = "", scratch: int = 0,
@@ -287,7 +345,7 @@ def plan(phases: Sequence[Phase], outputs: Sequence = (), inputs: Sequence[int] 
     kinds = sum(_KINDS[k] << (2 * i) for i, k in enumerate(scalars))
     head = [state.ADDRESS, len(outputs), len(inputs), len(scalars), len(phases), scratch, int(release), kinds]
     for layout in outputs:
-        head += (id(layout), 0 if meta else layout.nbytes, layout.dtype.itemsize)
+        head += (id(layout), -1 if meta else layout.nbytes, layout.dtype.itemsize)
     head += inputs
     at = len(head) + 4 * len(phases)
     tail: list[int] = []
@@ -299,7 +357,11 @@ def plan(phases: Sequence[Phase], outputs: Sequence = (), inputs: Sequence[int] 
         parallel |= total > grain
     if parallel and state.words[state.WORKERS] < state.words[state.THREADS] - 1:
         pool.ensure()
-    return _new_function(_launcher, struct.pack(f"{at}q", *head, *tail), tuple(outputs))
+    try:
+        words = struct.pack(f"{at}q", *head, *tail)
+    except struct.error:
+        raise RuntimeError("numel: integer multiplication overflow") from None
+    return _new_function(_launcher, words, tuple(outputs))
 
 
 def set_threads(n: int) -> None:

@@ -18,6 +18,7 @@ HUGE = 2 << 20
 # fields of a Block, byte offsets: PyObject header 0..15
 PTR, NBYTES, VERSION, CLASS, STATE, OWNER, INFERENCE, SIZE = 16, 24, 32, 40, 48, 56, 64, 72
 OWNED_ELSEWHERE = -1      # size class of memory that `owner` keeps alive
+META = -2                 # size class of the storage of a tensor without data; a kernel must not be given it
 
 
 def size_class(f: Function, n: Value) -> tuple[Value, Value]:
@@ -115,21 +116,32 @@ def dealloc_function() -> Function:
     return f
 
 
-def new_block(f: Function, s: Value, nbytes: Value) -> Value:
-    """Emit: a new Block object (PyObject*, null on failure) that owns `nbytes` fresh bytes."""
-    return f.call("ptr", "fb_new_block", s, nbytes, declare=False)
+def no_memory_function() -> Function:
+    """void no_memory(state, nbytes): raise RuntimeError, as PyTorch does, with the number of bytes in its words."""
+    f = Function("fb_no_memory", [("state", "ptr"), ("nbytes", "i64")])
+    s = f["state"]
+    count = f.call("ptr", "PyLong_FromLongLong", f["nbytes"])
+    words = f.call("ptr", "PyUnicode_Format", f.load("ptr", s, state.NO_MEMORY_WORDS), count)
+    f.call("void", "Py_DecRef", count)
+    with f.when(f.address(words).differs(0)):
+        f.call("void", "PyErr_SetObject", f.load("ptr", s, state.RUNTIME_ERROR), words)
+        f.call("void", "Py_DecRef", words)
+    return f
 
 
 def new_block_function() -> Function:
+    """ptr new_block(state, nbytes): a Block of fresh memory; negative nbytes make one for a tensor without data."""
     f = Function("fb_new_block", [("state", "ptr"), ("nbytes", "i64")], "ptr")
     s = f["state"]
-    memory = f.call("ptr", "fb_allocate", s, f["nbytes"], declare=False)
+    nbytes = f.maximum(f["nbytes"], 0)
+    memory = f.call("ptr", "fb_allocate", s, nbytes, declare=False)
     with f.when(f.address(memory).equals(0)):
-        f.call("ptr", "PyErr_NoMemory")
+        f.call("void", "fb_no_memory", s, nbytes, declare=False)
         f.ret(f.pointer(f.i64(0)))
     block = f.call("ptr", "PyType_GenericAlloc", f.load("ptr", s, state.STORAGE_TYPE), f.i64(0))
     f.store(memory, f.at("i8", block, PTR))
-    f.store(f["nbytes"], f.at("i8", block, NBYTES))
+    f.store(nbytes, f.at("i8", block, NBYTES))
+    f.store(f.select(f["nbytes"] < 0, f.i64(META), f.i64(0)), f.at("i8", block, CLASS))
     f.store(s, f.at("i8", block, STATE))
     f.store(f.load("i64", s, state.INFERENCE), f.at("i8", block, INFERENCE))
     f.ret(block)
@@ -137,7 +149,8 @@ def new_block_function() -> Function:
 
 
 def functions() -> list[Function]:
-    return [allocate_function(), release_function(), empty_cache_function(), dealloc_function(), new_block_function()]
+    return [allocate_function(), release_function(), empty_cache_function(), dealloc_function(), no_memory_function(),
+            new_block_function()]
 
 
 class _MemberDef(ctypes.Structure):

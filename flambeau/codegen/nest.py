@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 from flambeau.base.dtype import float64, int64
 from flambeau.base.flags import flags

@@ -18,6 +18,7 @@ STORAGE_TYPE, NONE, ZERO, CHECK_ERROR = 7, 8, 9, 10
 # the allocator
 ALLOCATED, ALLOCATED_PEAK, CACHED, CACHE_LIMIT, ALLOCATIONS, HUGE_PAGES = 11, 12, 13, 14, 15, 16
 INFERENCE = 19            # 1 while inference mode is on: new storages are marked
+RUNTIME_ERROR, NO_MEMORY_WORDS, META_WORDS, TYPE_ERROR = 20, 21, 22, 23   # the exceptions and the texts that the launcher raises
 FREE_LISTS = 256          # one word per size class
 # the thread pool; words that two threads write are a cache line apart
 THREADS, WORKERS = 17, 18

@@ -21,7 +21,7 @@ LOWER = frozenset(
     conv_transpose3d convolution einsum inner linalg_multi_dot linalg_vecdot linear linear_cross_entropy lstm
     matmul matrix_power mm multi_dot prelu rnn_relu rnn_tanh scaled_dot_product_attention
     tensordot vecdot
-""".split()  # noqa: SIM905
+""".split()
 )
 
 #: Computed in float32.
@@ -39,7 +39,7 @@ FLOAT32 = frozenset(
     multilabel_margin_loss nanquantile nll_loss nll_loss2d orgqr ormqr pad pinv pinverse poisson_nll_loss polar prod qr
     quantile smooth_l1_loss soft_margin_loss solve stft svd svdvals tensorinv tensorsolve trace triangular_solve
     triplet_margin_loss view_as_complex
-""".split()  # noqa: SIM905
+""".split()
 )
 
 #: Computed in the widest type of the arguments.

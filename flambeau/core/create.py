@@ -16,7 +16,8 @@ from flambeau.base import dtype as dtypes
 from flambeau.base.device import device as Device
 from flambeau.base.dtype import bfloat16, bool_, float32, float64, get_default_dtype, int64
 from flambeau.base.dtype import dtype as DType
-from flambeau.base.layout import Layout
+from flambeau.base.layout import Layout, register_cache
+from flambeau.codegen import launch
 from flambeau.core import storage
 from flambeau.core.tensor import Tensor, empty_layout, tensor_from
 
@@ -205,12 +206,19 @@ def _c_integer(dtype: DType) -> str:
 def item(tensor: Tensor) -> Any:
     """The value of a one-element tensor as a Python number."""
     layout = tensor._layout
+    read = readers.get(layout)
+    if read is not None:
+        return read(tensor)
     if layout.numel != 1:
         raise RuntimeError(f"a Tensor with {layout.numel} elements cannot be converted to Scalar")
     if layout.device.type == "meta":
         raise RuntimeError("Tensor.item() cannot be called on meta tensors")
     dtype = layout.dtype
     address = tensor._storage.ptr + tensor._offset * dtype.itemsize
+    read = launch.readers.get(dtype.name)
+    if read is not None:
+        readers[layout] = read
+        return read(tensor)
     reader = _READERS.get(dtype)
     if reader is not None:
         return reader.from_address(address).value
@@ -218,6 +226,7 @@ def item(tensor: Tensor) -> Any:
     return values.reshape(-1)[0].item()
 
 
+readers: dict[Layout, Any] = register_cache({})     # native readers of one-element layouts
 _READERS = {float32: ctypes.c_float, float64: ctypes.c_double, int64: ctypes.c_int64, bool_: ctypes.c_bool,
             dtypes.int32: ctypes.c_int32, dtypes.int16: ctypes.c_int16, dtypes.int8: ctypes.c_int8, dtypes.uint8: ctypes.c_uint8}
 

@@ -351,8 +351,8 @@ def _generate(declared: Operator, implementation: Callable, public: str, out: bo
     )
     source = _SOURCE.format(
         name=public, signature=signature, doc=(inspect.getdoc(implementation) or "").replace('"""', "'''").replace("\\", "\\\\"),
-        aliases=alias_code, special=" or ".join(checks) or "False", arguments=call, wanted="(" + (" or "
-                                                                                                  "".join(wanted) or "False") + ")",
+        aliases=alias_code, special=" or ".join(checks) or "False", arguments=call,
+        wanted="(" + (" or ".join(wanted) or "False") + ")",
         arguments_tuple="[" + ", ".join(positional) + "]", keyword_dict=", ".join(f"{k!r}: {k}" for k in keywords),
         out_argument=", out" if out else ", None", out_code=out_code,
         arguments_tuple_values=", ".join([*positional, *keywords]))
@@ -446,7 +446,7 @@ def _any_node(tensors: Any) -> bool:
 
 
 def _unusual_list(tensors: Any) -> bool:
-    return tensors is not None and (isinstance(tensors, Tensor) or any([x.__class__ not in overrides.PLAIN for x in tensors]))
+    return tensors is not None and (isinstance(tensors, Tensor) or any([x.__class__ not in overrides.PLAIN for x in tensors]))  # noqa: C419 - faster
 
 
 def _publish(made: Callable, public: str, method: bool, function: bool, dunder: str | None) -> None:

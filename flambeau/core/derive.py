@@ -388,6 +388,15 @@ def publish(name: str, made: Callable, method: bool = True, function: bool = Tru
         setattr(Tensor, name, made)
 
 
+def public(function: Callable | None = None, *, names: tuple[str, ...] = (), method: bool = True, namespace: bool = True) -> Any:
+    """Offer a plain function, under its own name and `names`, as `torch.<name>` and as a method of Tensor."""
+    if function is None:
+        return lambda given: public(given, names=names, method=method, namespace=namespace)
+    for name in (function.__name__, *names):
+        publish(name, function, method, namespace)
+    return function
+
+
 def alias(name: str, of: str) -> None:
     """Publish an operator, and its in-place form, under a second name wherever it has its first."""
     for old, new in ((of, name), (of + "_", name + "_")):

@@ -352,6 +352,8 @@ def common_device(layouts: Sequence[Layout]) -> Device:
     device = layouts[0].device
     for layout in layouts[1:]:
         if layout.device is not device and layout.device != device:
+            if "meta" in (device.type, layout.device.type):
+                raise RuntimeError(f"Tensor on device {layout.device} is not on the expected device {device}!")
             raise RuntimeError(f"Expected all tensors to be on the same device, but found at least two devices, {device} and "
                                f"{layout.device}!")
     return device

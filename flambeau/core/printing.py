@@ -1,7 +1,7 @@
 """How tensors print: PyTorch's text, character for character.
 
 Stands on NumPy and the base layer; asks a tensor only for its shape, dtype, device, grad_fn, requires_grad and values.
-Tensor.__repr__, Tensor.__format__ and torch.set_printoptions use it.
+Tensor.__repr__ and torch.set_printoptions use it.
 """
 
 from __future__ import annotations
@@ -266,13 +266,3 @@ def tensor_repr(tensor: Any, prefix: str | None = None) -> str:
             line += len(suffix) + 2
     parts.append(")")
     return "".join(parts)
-
-
-def tensor_format(tensor: Any, specification: str) -> str:
-    """format(tensor, specification): a tensor of no dimensions formats its number, any other takes no specification.
-
-    Raises TypeError for a specification on a tensor with dimensions.
-    """
-    if len(tensor.shape) == 0 and tensor.device.type != "meta":
-        return format(tensor.item(), specification)
-    return object.__format__(tensor, specification)

@@ -10,6 +10,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from flambeau.base import streams
 from flambeau.base.dtype import float32, uint32
 from flambeau.base.layout import register_cache
@@ -103,27 +105,27 @@ def _log(x: Expr) -> Expr:
     bits = bitcast(x, int32)
     exponent = ((bits >> 23) & 0xFF) - 126
     mantissa = bitcast((bits & 0x807FFFFF - (1 << 32)) | 0x3F000000, float32)
-    small = mantissa < float(streams._F32(streams._SQRT_HALF))
+    small = mantissa < float(np.float32(streams.SQRT_HALF))
     e = cast(exponent, float32) - cast(small, float32)
     m = mantissa - 1.0
     m = where(small, m + mantissa, m)
     z = exact_mul(m, m)
-    y = exact_mul(_polynomial(streams._LOG, m), m)
-    y = fma(y, z, exact_mul(e, constant(streams._LOG2_LOW, float32)))
+    y = exact_mul(_polynomial(streams.LOG, m), m)
+    y = fma(y, z, exact_mul(e, constant(streams.LOG2_LOW, float32)))
     y = fma(z, constant(-0.5, float32), y)
-    return fma(e, constant(streams._LOG2_HIGH, float32), m + y)
+    return fma(e, constant(streams.LOG2_HIGH, float32), m + y)
 
 
 def _sine_and_cosine(angle: Expr) -> tuple[Expr, Expr]:
     """Cephes' single precision sine and cosine of [0, 2 pi] (see base.streams.sincos32)."""
     octant = (cast(exact_mul(angle, constant(4.0 / math.pi, float32)), int32) + 1) & ~1
     turns, x = cast(octant, float32), angle
-    for part in streams._QUARTER_PI:
+    for part in streams.QUARTER_PI:
         x = fma(turns, constant(part, float32), x)
     z = exact_mul(x, x)
-    c = exact_mul(_polynomial(streams._COS, z), z)
+    c = exact_mul(_polynomial(streams.COS, z), z)
     cosine = fma(c, z, exact_mul(constant(-0.5, float32), z)) + 1.0
-    sine = fma(exact_mul(_polynomial(streams._SIN, z), z), x, x)
+    sine = fma(exact_mul(_polynomial(streams.SIN, z), z), x, x)
     swapped = s.cast(octant & 2, s.bool_)
     sin, cos = where(swapped, cosine, sine), where(swapped, sine, cosine)
     sin = where(s.cast(octant & 4, s.bool_), -sin, sin)

@@ -23,7 +23,9 @@ else:
 
 
 def empty(nbytes: int) -> Any:
-    """Fresh, uninitialised memory, 64-byte aligned."""
+    """Fresh, uninitialised memory, 64-byte aligned. Raises RuntimeError if there is not as much."""
+    if not 0 <= nbytes < 1 << 63:
+        raise RuntimeError(f"Storage size calculation overflowed: {nbytes} bytes")
     return launch.new_storage(nbytes)
 
 

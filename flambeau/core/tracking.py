@@ -85,7 +85,7 @@ def _set_grad(self: Any, gradient: Any) -> None:
         own, new = self._layout, gradient._layout
         if new.dtype is not own.dtype:
             raise RuntimeError(
-                f"attempting to assign a gradient with dtype '{_c_name(new.dtype)}' to a tensor with grad_dtype "
+                f"attempting to assign a gradient with dtype '{new.dtype.c_name}' to a tensor with grad_dtype "
                 f"'{own.dtype.scalar_name}'. The gradient must match the tensor's grad_dtype (defaults to the tensor's "
                 "dtype). You can set the tensor's grad_dtype attribute with a specific dtype, or None to allow any "
                 "dtype. Set grad_dtype with caution. Diverging the dtypes of a tensor and its gradient may break "
@@ -101,12 +101,6 @@ def _set_grad(self: Any, gradient: Any) -> None:
 
 def _del_grad(self: Any) -> None:
     self._grad = None
-
-
-def _c_name(dtype: Any) -> str:
-    return {"float64": "double", "float32": "float", "float16": "c10::Half", "bfloat16": "c10::BFloat16",
-            "int64": "long int", "int32": "int", "int16": "short int", "int8": "signed char",
-            "uint8": "unsigned char", "bool": "bool"}.get(dtype.name, dtype.name)
 
 
 def backward(self: Any, gradient: Any = None, retain_graph: bool | None = None, create_graph: bool = False,

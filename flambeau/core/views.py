@@ -14,26 +14,12 @@ from typing import Any
 from flambeau.base import geometry
 from flambeau.base.layout import Layout, register_cache
 from flambeau.core import modes, overrides
-from flambeau.core.derive import NAMESPACE
 from flambeau.core.inplace import NO_GRAD_VIEW
 from flambeau.core.modes import active, local
 from flambeau.core.node import Node
 from flambeau.core.tensor import Tensor, empty_layout, view_of
 
-__all__ = ["ViewNode", "alias", "declare", "embed", "plain", "public", "remember", "select", "slice_", "unsqueeze"]
-
-
-def public(function: Callable[..., Any] | None = None, *, names: Sequence[str] = (), method: bool = True,
-           namespace: bool = True) -> Any:
-    """Offer a function under its own name and `names`, as `flambeau.name` and as `Tensor.name`."""
-    if function is None:
-        return lambda given: public(given, names=names, method=method, namespace=namespace)
-    for name in (function.__name__, *names):
-        if namespace:
-            NAMESPACE[name] = function
-        if method:
-            setattr(Tensor, name, function)
-    return function
+__all__ = ["ViewNode", "alias", "declare", "embed", "plain", "remember", "select", "slice_", "unsqueeze"]
 
 
 class ViewNode(Node):

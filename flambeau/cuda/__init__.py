@@ -135,8 +135,8 @@ class device:
         if self.index != -1:
             raise RuntimeError("PyTorch was compiled without CUDA support")
 
-    def __exit__(self, *exception: object) -> bool:
-        return False
+    def __exit__(self, *exception: object) -> None:
+        """Nothing was entered."""
 
 
 class device_of(device):

@@ -22,6 +22,7 @@ from flambeau.ops import (
     dropout,
     einsum,
     embedding,
+    expansion,
     extrema,
     facts,
     fft,

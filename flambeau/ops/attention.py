@@ -27,29 +27,17 @@ from flambeau.ops.dropout import dropout
 from flambeau.ops.matmul import linear, matmul
 from flambeau.ops.softmax import softmax
 
-C_NAMES = {
-    "float32": "float",
-    "float64": "double",
-    "float16": "c10::Half",
-    "bfloat16": "c10::BFloat16",
-    "int64": "long int",
-    "int32": "int",
-    "bool": "bool",
-}
 NEGATIVE = float("-inf")
 _plans: dict[Any, Callable] = register_cache({})
-
-
-def _c_name(x: Tensor) -> str:
-    return C_NAMES.get(x._layout.dtype.name, x._layout.dtype.name)
 
 
 def _check(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None) -> None:
     layouts = [x._layout for x in (query, key, value)]
     if len({layout.dtype for layout in layouts}) > 1:
         raise RuntimeError(
-            f"Expected query, key, and value to have the same dtype, but got query.dtype: {_c_name(query)} key.dtype: "
-            f"{_c_name(key)} and value.dtype: {_c_name(value)} instead."
+            f"Expected query, key, and value to have the same dtype, but got query.dtype: {query._layout.dtype.c_name} "
+            "key.dtype: "
+            f"{key._layout.dtype.c_name} and value.dtype: {value._layout.dtype.c_name} instead."
         )
     if min(layout.ndim for layout in layouts) < 2:
         q, k, v = (layout.ndim for layout in layouts)
@@ -62,7 +50,7 @@ def _check(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None) 
         if dtype is not bool_ and dtype is not layouts[0].dtype and dtype is not float32:
             raise RuntimeError(
                 f"Expected attn_mask dtype to be bool or float or to match query dtype, but got attn_mask.dtype: "
-                f"{_c_name(attn_mask)} and  query.dtype: {_c_name(query)} instead."
+                f"{attn_mask._layout.dtype.c_name} and  query.dtype: {query._layout.dtype.c_name} instead."
             )
 
 

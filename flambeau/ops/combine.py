@@ -193,21 +193,12 @@ publish("where", _where_method, function=False)
 # ---------------------------------------------------------------- mixtures
 
 
-_C_NAMES = {"float32": "float", "float64": "double", "float16": "c10::Half", "bfloat16": "c10::BFloat16", "int64": "long",
-            "int32": "int", "int16": "short", "int8": "signed char", "uint8": "unsigned char", "complex64": "c10::complex<float>",
-            "complex128": "c10::complex<double>"}
-
-
-def _c_name(dtype: DType) -> str:
-    return _C_NAMES.get(dtype.name, dtype.name)
-
-
 def _check_lerp(computation: DType, operands: Sequence[Any], *_: Any) -> None:
     own, end, weight = operands[0]._layout.dtype, operands[1]._layout.dtype, operands[2]
     if end is not own:
-        raise RuntimeError(f"expected dtype {_c_name(own)} for `end` but got dtype {_c_name(end)}")
+        raise RuntimeError(f"expected dtype {own.c_name} for `end` but got dtype {end.c_name}")
     if weight.__class__ not in NUMBERS and weight._layout.dtype is not own:
-        raise RuntimeError(f"expected dtype {_c_name(own)} for `weight` but got dtype {_c_name(weight._layout.dtype)}")
+        raise RuntimeError(f"expected dtype {own.c_name} for `weight` but got dtype {weight._layout.dtype.c_name}")
 
 
 @pointwise(types="fc", kernel="lerp_kernel_scalar", check=_check_lerp, undecided=("weight",),

@@ -1,16 +1,19 @@
 """Complex numbers: conjugates, and complex tensors from real parts.
 
-Conjugation is carried out at once (PyTorch marks a view), so nothing is ever `is_conj`. Views of the parts are in ops.view.
+Conjugation is carried out at once (PyTorch marks a view), so nothing is ever `is_conj`. The parts are views.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
+from flambeau.base.layout import Layout
+from flambeau.core import views
 from flambeau.core.declare import composite, operator
-from flambeau.core.derive import NAMESPACE, pointwise
-from flambeau.core.tensor import Tensor
-from flambeau.core.views import public
+from flambeau.core.derive import NAMESPACE, pointwise, public
+from flambeau.core.tensor import Tensor, view_of
+from flambeau.core.views import node_class, remember
 from flambeau.ir import scalar as s
-from flambeau.ops.view import view_as_complex
 
 
 @pointwise(name="_conj", method=False, inplace=False, node="ConjBackward0")
@@ -82,3 +85,75 @@ def polar(abs: Tensor, angle: Tensor) -> Tensor:
         raise RuntimeError(f"Expected object of scalar type {a.scalar_name} but got scalar type {b.scalar_name} for "
                            "second argument")
     return complex(abs * angle.cos(), abs * angle.sin())
+
+
+# ---------------------------------------------------------------- complex numbers as pairs
+
+_view_as_real_node = node_class("ViewAsRealBackward0", lambda gradient, layout: view_as_complex(gradient.contiguous()))
+_view_as_complex_node = node_class("ViewAsComplexBackward0", lambda gradient, layout: view_as_real(gradient))
+
+
+@public(method=False)
+def view_as_real(input: Any) -> Any:
+    """Complex numbers as pairs: a last dimension of size 2."""
+    layout = input._layout
+    if not layout.dtype.is_complex:
+        raise RuntimeError("view_as_real is only supported for complex tensors")
+    made = Layout.of((*layout.shape, 2), (*[2 * stride for stride in layout.strides], 1), layout.dtype.to_real(),
+                     layout.device)
+    pairs = view_of(input, 2 * input._offset, made)
+    if input._node is not None:
+        remember(pairs, input, _view_as_real_node, ())
+    return pairs
+
+
+@public(method=False)
+def view_as_complex(input: Any) -> Any:
+    """Pairs (a last dimension of size 2 and stride 1) as complex numbers."""
+    layout = input._layout
+    if not layout.dtype.is_floating_point or layout.dtype.itemsize not in (2, 4, 8):
+        raise RuntimeError("view_as_complex is only supported for half, float and double tensors, but got a tensor of "
+                           f"scalar type: {layout.dtype.scalar_name}")
+    if not layout.ndim:
+        raise RuntimeError("Input tensor must have one or more dimensions")
+    if layout.shape[-1] != 2:
+        raise RuntimeError("Tensor must have a last dimension of size 2")
+    if layout.strides[-1] != 1:
+        raise RuntimeError("Tensor must have a last dimension with stride 1")
+    for stride in layout.strides[:-1]:
+        if stride % 2:
+            raise RuntimeError("Tensor must have a stride divisible by 2 for all but last dimension")
+    if input._offset % 2:
+        raise RuntimeError("Tensor must have a storage_offset divisible by 2")
+    made = Layout.of(layout.shape[:-1], tuple(stride // 2 for stride in layout.strides[:-1]), layout.dtype.to_complex(),
+                     layout.device)
+    numbers = view_of(input, input._offset // 2, made)
+    if input._node is not None:
+        remember(numbers, input, _view_as_complex_node, ())
+    return numbers
+
+
+@public(method=False)
+def real(input: Any) -> Any:
+    """The real parts, as a view; a real tensor itself."""
+    return views.select(view_as_real(input), -1, 0) if input._layout.dtype.is_complex else input
+
+
+@public(method=False)
+def imag(input: Any) -> Any:
+    """The imaginary parts, as a view. Raises RuntimeError for real tensors."""
+    if not input._layout.dtype.is_complex:
+        raise RuntimeError("imag is not implemented for tensors with non-complex dtypes.")
+    return views.select(view_as_real(input), -1, 1)
+
+
+def _set_real(self: Any, value: Any) -> None:
+    real(self).copy_(value)
+
+
+def _set_imag(self: Any, value: Any) -> None:
+    imag(self).copy_(value)
+
+
+Tensor.real = property(real, _set_real, doc=real.__doc__)  # type: ignore[attr-defined]
+Tensor.imag = property(imag, _set_imag, doc=imag.__doc__)  # type: ignore[attr-defined]

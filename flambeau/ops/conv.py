@@ -36,7 +36,9 @@ def _run(key: tuple, make: Callable, tensors: tuple[Tensor, ...], out: Layout, w
     launch = _plans.get(key)
     if launch is None:
         phases, scratch = make()
-        launch = launching.plan(phases, [out], [t._layout.dtype.itemsize for t in tensors], "", scratch, release=work >= RELEASE_FROM)
+        launch = launching.plan(
+            phases, [out], [t._layout.dtype.itemsize for t in tensors], "", scratch, release=work >= RELEASE_FROM
+        )
         _plans[key] = launch
     return launch(None, *tensors)
 
@@ -58,18 +60,38 @@ def _convolve(input: Tensor, weight: Tensor, bias: Tensor | None, stride: Number
     key = ("forward", x, w, bias is not None, stride, padding, dilation, groups)
 
     def make():
-        return conv_forward_phases(x.dtype, x.shape[0], x.shape[1], w.shape[0], _three(size, 1), _three(kernel, 1), _three(stride, 1),
-                                   _three(padding, 0), _three(dilation, 1), groups, _three(result, 1), _five(1, x), 2, _five(0, out),
-                                   None if bias is None else 3)
+        return conv_forward_phases(
+            x.dtype,
+            x.shape[0],
+            x.shape[1],
+            w.shape[0],
+            _three(size, 1),
+            _three(kernel, 1),
+            _three(stride, 1),
+            _three(padding, 0),
+            _three(dilation, 1),
+            groups,
+            _three(result, 1),
+            _five(1, x),
+            2,
+            _five(0, out),
+            None if bias is None else 3,
+        )
     tensors = (input, weight) if bias is None else (input, weight, bias.contiguous())
     return _run(key, make, tensors, out, out.numel * w.numel // max(w.shape[0], 1))
 
 
 @_convolve.vjp
 def _(g, input, weight, bias, stride, padding, dilation, groups, need):
-    return (_gradient_of_input(g, weight, None, tuple(input.shape[2:]), stride, padding, dilation, groups) if need["input"] else None,
-            _gradient_of_weight(input, g, tuple(weight.shape[2:]), stride, padding, dilation, groups) if need["weight"] else None,
-            _sum_channels(g) if need["bias"] else None)
+    return (
+        _gradient_of_input(g, weight, None, tuple(input.shape[2:]), stride, padding, dilation, groups)
+        if need["input"]
+        else None,
+        _gradient_of_weight(input, g, tuple(weight.shape[2:]), stride, padding, dilation, groups)
+        if need["weight"]
+        else None,
+        _sum_channels(g) if need["bias"] else None,
+    )
 
 
 def _sum_channels(g: Tensor) -> Tensor:
@@ -87,9 +109,23 @@ def _gradient_of_input(grad: Tensor, weight: Tensor, bias: Tensor | None, size: 
     key = ("input", y, w, bias is not None, size, stride, padding, dilation, groups)
 
     def make():
-        return conv_grad_input_phases(y.dtype, y.shape[0], channels, w.shape[0], _three(size, 1), _three(kernel, 1), _three(stride, 1),
-                                      _three(padding, 0), _three(dilation, 1), groups, _three(y.shape[2:], 1), _five(1, y), 2,
-                                      _five(0, out), None if bias is None else 3)
+        return conv_grad_input_phases(
+            y.dtype,
+            y.shape[0],
+            channels,
+            w.shape[0],
+            _three(size, 1),
+            _three(kernel, 1),
+            _three(stride, 1),
+            _three(padding, 0),
+            _three(dilation, 1),
+            groups,
+            _three(y.shape[2:], 1),
+            _five(1, y),
+            2,
+            _five(0, out),
+            None if bias is None else 3,
+        )
     tensors = (grad, weight) if bias is None else (grad, weight, bias.contiguous())
     return _run(key, make, tensors, out, y.numel * w.numel // max(w.shape[0], 1))
 
@@ -102,8 +138,13 @@ def _(g, grad, weight, bias, stride, padding, dilation, groups, need):
         for dim in range(2, towards._layout.ndim):      # output_padding beyond the stride makes more than there was
             if towards._layout.shape[dim] > grad._layout.shape[dim]:
                 towards = towards.narrow(dim, 0, grad._layout.shape[dim])
-    return (towards, _gradient_of_weight(g, grad, tuple(weight.shape[2:]), stride, padding, dilation, groups) if need["weight"] else None,
-            _sum_channels(g) if need["bias"] else None)
+    return (
+        towards,
+        _gradient_of_weight(g, grad, tuple(weight.shape[2:]), stride, padding, dilation, groups)
+        if need["weight"]
+        else None,
+        _sum_channels(g) if need["bias"] else None,
+    )
 
 
 @operator(node="ConvolutionBackward0", method=False, function=False)
@@ -124,8 +165,12 @@ def _gradient_of_weight(input: Tensor, grad: Tensor, kernel: Numbers, stride: Nu
 
 @_gradient_of_weight.vjp
 def _(g, input, grad, kernel, stride, padding, dilation, groups, need):
-    return (_gradient_of_input(grad, g, None, tuple(input.shape[2:]), stride, padding, dilation, groups) if need["input"] else None,
-            _convolve(input, g, None, stride, padding, dilation, groups) if need["grad"] else None)
+    return (
+        _gradient_of_input(grad, g, None, tuple(input.shape[2:]), stride, padding, dilation, groups)
+        if need["input"]
+        else None,
+        _convolve(input, g, None, stride, padding, dilation, groups) if need["grad"] else None,
+    )
 
 
 # ---------------------------------------------------------------- arguments
@@ -139,25 +184,21 @@ def expand_argument(name: str, value: Any, n: int) -> Numbers:
     if len(values) == 1:
         return values * n
     if len(values) != n:
-        raise RuntimeError(f"expected {name} to be a single integer value or a list of {n} values to match the convolution dimensions, "
+        raise RuntimeError(f"expected {name} to be a single integer value or a list of {n} values to match the "
+                           "convolution dimensions, "
                            f"but got {name}={list(values)}")
     return values
-
-
-def _type_name(layout: Layout) -> str:
-    return {"float32": "float", "float64": "double", "float16": "c10::Half", "bfloat16": "c10::BFloat16", "int64": "long long",
-            "int32": "int", "uint8": "unsigned char"}.get(layout.dtype.name, layout.dtype.name)
 
 
 def _check_types(input: Tensor, weight: Tensor, bias: Tensor | None) -> None:
     x = input._layout
     for name, other in (("weight", weight), ("bias", bias)):
         if other is not None and other._layout.dtype is not x.dtype:
-            raise RuntimeError(f"Input type ({_type_name(x)}) and {'bias' if name == 'bias' else 'weight'} type "
-                               f"({_type_name(other._layout)}) should be the same" if name == "bias" else
+            raise RuntimeError(f"Input type ({x.dtype.c_name}) and {'bias' if name == 'bias' else 'weight'} type "
+                               f"({other._layout.dtype.c_name}) should be the same" if name == "bias" else
                                f"expected scalar type {x.dtype.scalar_name} but found {other._layout.dtype.scalar_name}"
                                if bias is None else
-                               f"Input type ({_type_name(x)}) and bias type ({_type_name(bias._layout)}) should be the same")
+                               f"Input type ({x.dtype.c_name}) and bias type ({bias._layout.dtype.c_name}) should be the same")
 
 
 def _by(sizes: Any) -> str:
@@ -172,24 +213,29 @@ def _shape_errors(n: int, x: Layout, w: Layout, bias: Tensor | None, padding: Nu
         raise RuntimeError(f"Expected {w.ndim}-dimensional input for {w.ndim}-dimensional weight {list(w.shape)}, but got "
                            f"{x.ndim}-dimensional input of size {list(x.shape)} instead")
     if w.shape[0] < groups:
-        raise RuntimeError(f"Given groups={groups}, expected weight to be at least {groups} at dimension 0, but got weight of size "
+        raise RuntimeError(f"Given groups={groups}, expected weight to be at least {groups} at dimension 0, but got "
+                           "weight of size "
                            f"{list(w.shape)} instead")
     if w.shape[0] % groups:
-        raise RuntimeError(f"Given groups={groups}, expected weight to be divisible by {groups} at dimension 0, but got weight of "
+        raise RuntimeError(f"Given groups={groups}, expected weight to be divisible by {groups} at dimension 0, but "
+                           "got weight of "
                            f"size [{list(w.shape)}] instead")
     if x.shape[1] != channels:
-        raise RuntimeError(f"Given {mode or f'groups={groups}, '}weight of size {list(w.shape)}, expected input{list(x.shape)} to "
+        raise RuntimeError(f"Given {mode or f'groups={groups}, '}weight of size {list(w.shape)}, expected "
+                           f"input{list(x.shape)} to "
                            f"have {channels} channels, but got {x.shape[1]} channels instead")
     outputs = w.shape[1] * groups if transposed else w.shape[0]
     if bias is not None and tuple(bias._layout.shape) != (outputs,):
-        raise RuntimeError(f"Given {mode}weight of size {list(w.shape)}, expected bias to be 1-dimensional with {outputs} elements, "
+        raise RuntimeError(f"Given {mode}weight of size {list(w.shape)}, expected bias to be 1-dimensional with "
+                           f"{outputs} elements, "
                            f"but got bias of size {list(bias._layout.shape)} instead")
     kernel = w.shape[2:]
     if not transposed:
         padded = tuple(s + 2 * p for s, p in zip(x.shape[2:], padding))
         reach = tuple(d * (k - 1) + 1 for k, d in zip(kernel, dilation))
         if any(r > p for r, p in zip(reach, padded)):
-            raise RuntimeError(f"Calculated padded input size per channel: ({_by(padded)}). Kernel size: ({_by(reach)}). Kernel size "
+            raise RuntimeError(f"Calculated padded input size per channel: ({_by(padded)}). Kernel size: "
+                               f"({_by(reach)}). Kernel size "
                                "can't be greater than actual input size")
     if 0 in kernel:
         raise RuntimeError(f"kernel size should be greater than zero, but got: {_by(kernel)} (TxHxW)" if n == 3 else
@@ -296,7 +342,8 @@ def _each(value: Any, n: int) -> Any:
     return (value,) * n if value.__class__ is int else value
 
 
-def _forward(n: int, input: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, padding: Any, dilation: Any, groups: int) -> Tensor:
+def _forward(n: int, input: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, padding: Any, dilation: Any,
+             groups: int) -> Tensor:
     layout = input._layout
     if layout.ndim not in (n + 1, n + 2):
         raise RuntimeError(f"Expected {n + 1}D (unbatched) or {n + 2}D (batched) input to conv{n}d, but got input of size: "
@@ -319,12 +366,15 @@ def _transposed(n: int, input: Tensor, weight: Tensor, bias: Tensor | None, stri
                 groups: int, dilation: Any) -> Tensor:
     layout = input._layout
     if layout.ndim not in (n + 1, n + 2):
-        raise RuntimeError(f"Expected {n + 1}D (unbatched) or {n + 2}D (batched) input to conv_transpose{n}d, but got input of size: "
+        raise RuntimeError(f"Expected {n + 1}D (unbatched) or {n + 2}D (batched) input to conv_transpose{n}d, but got "
+                           "input of size: "
                            f"{list(layout.shape)}")
     batched = layout.ndim == n + 2
     stride, padding, dilation = _each(stride, n), _each(padding, n), _each(dilation, n)
     output_padding = _each(output_padding, n)
-    made = convolution(input if batched else input.unsqueeze(0), weight, bias, stride, padding, dilation, True, output_padding, groups)
+    made = convolution(
+        input if batched else input.unsqueeze(0), weight, bias, stride, padding, dilation, True, output_padding, groups
+    )
     return made if batched else made.squeeze(0)
 
 

@@ -41,6 +41,7 @@ COPY = Copy("copy", lambda source: source, ["source"], node="Copy")
 CLONE = Copy("clone", lambda input: input, ["input"], node="Clone")
 _conversions: dict[DType, Copy] = {}
 _fills: dict[Any, Any] = register_cache({})
+_copies: dict[Any, Any] = register_cache({})    # checked plans of copy_ by the layouts of target and source
 
 
 class CopyInto(Pointwise):
@@ -63,7 +64,7 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
             return overrides.dispatch(copy_, [self, src], {})
     if not isinstance(src, Tensor):
         raise TypeError(f"copy_(): argument 'other' (position 1) must be Tensor, not {type(src).__name__}")
-    if needs_graph((self, src)):
+    if (self._node is not None or src._node is not None) and needs_graph((self, src)):
         inplace.check(self)
         copy_raw(self, src)
         inplace.rebase(self, record(COPY_INTO, self, (self, src), (), ()))
@@ -73,6 +74,10 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
 
 def copy_raw(self: Tensor, src: Tensor) -> Tensor:
     """copy_ without a graph."""
+    launch = _copies.get((self._layout, src._layout))
+    if launch is not None and src._storage is not self._storage:
+        launch(self, src)
+        return self
     if self._layout.device.type == "meta" or src._layout.device.type == "meta":
         if self._layout.device.type != "meta":
             raise NotImplementedError("Cannot copy out of meta tensor; no data!")
@@ -87,6 +92,9 @@ def copy_raw(self: Tensor, src: Tensor) -> Tensor:
     if geometry.overlaps_itself(self._layout.shape, self._layout.strides):
         raise RuntimeError(geometry.OVERLAPS_ITSELF)
     COPY.compute((src,), (), (), self)
+    launch = COPY.other_plans.get((src._layout, self._layout))
+    if launch is not None:
+        _copies[self._layout, src._layout] = launch
     return self
 
 
@@ -102,7 +110,13 @@ def clone(input: Tensor, *, memory_format: memory_format = preserve_format) -> T
     if input._layout.device.type == "meta":
         return empty_layout(layout_in_format(input._layout, memory_format))
     if memory_format is preserve_format or (memory_format is contiguous_format and input._layout.is_contiguous):
-        return call(CLONE, (input,))
+        launch = CLONE.other_plans.get((input._layout, None))
+        if launch is None:
+            return call(CLONE, (input,))
+        out = launch(None, input)
+        if input._node is not None and modes.local.grad:
+            out._node = record(CLONE, out, (input,), (), ())
+        return out
     out = empty_layout(layout_in_format(input._layout, memory_format))
     COPY.compute((input,), (), (), out)
     out._storage.version = 0
@@ -149,9 +163,13 @@ def convert(input: Tensor, dtype: DType) -> Tensor:
         _conversions[dtype] = operator
     if input._layout.device.type == "meta":
         return empty_layout(input._layout.dense().with_dtype(dtype))
-    if not (dtype.is_floating_point or dtype.is_complex):
-        return operator.compute((input,))
-    return call(operator, (input,))
+    launch = operator.other_plans.get((input._layout, None))
+    if launch is None:
+        return call(operator, (input,)) if dtype.is_floating_point or dtype.is_complex else operator.compute((input,))
+    out = launch(None, input)
+    if input._node is not None and modes.local.grad and (dtype.is_floating_point or dtype.is_complex):
+        out._node = record(operator, out, (input,), (), ())
+    return out
 
 
 def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:

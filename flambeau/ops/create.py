@@ -21,25 +21,13 @@ from flambeau.codegen import launch as launching
 from flambeau.codegen import schedule
 from flambeau.core import create
 from flambeau.core.create import from_array, make_tensor
-from flambeau.core.derive import NAMESPACE
+from flambeau.core.derive import public, publish
 from flambeau.core.op import RELEASE_FROM, scalar_kind, zeros_plan
 from flambeau.core.tensor import Tensor, empty_layout
 from flambeau.ir import scalar as s
 from flambeau.ir.loops import Loop, Nest, number, position
 from flambeau.ir.scalar import cast, compute_dtype
 from flambeau.ops.copy import fill_fresh, layout_in_format, to
-
-
-def public(function: Callable) -> Callable:
-    """Offer a function as `flambeau.<name>`."""
-    NAMESPACE[function.__name__.removesuffix("_closed")] = function
-    return function
-
-
-def method(function: Callable) -> Callable:
-    """Offer a function as `Tensor.<name>`."""
-    setattr(Tensor, function.__name__, function)
-    return function
 
 
 def home(device: Any) -> Device:
@@ -86,7 +74,7 @@ def blank(shape: tuple[int, ...], dtype: DType | None, device: Any) -> Tensor:
     return empty_layout(Layout.contiguous(shape, dtype or get_default_dtype(), home(device)))
 
 
-@public
+@public(method=False)
 def tensor(data: Any, *, dtype: DType | None = None, device: Any = None, requires_grad: bool = False,
            pin_memory: bool = False) -> Tensor:
     """A new leaf tensor with a copy of `data` (numbers, nested sequences, arrays); the dtype is inferred if not given."""
@@ -100,7 +88,7 @@ def tensor(data: Any, *, dtype: DType | None = None, device: Any = None, require
     return made.requires_grad_(True) if requires_grad else made
 
 
-@public
+@public(method=False)
 def scalar_tensor(
     s: Any, *, dtype: DType | None = None, device: Any = None, requires_grad: bool = False, layout: Any = None
 ) -> Tensor:
@@ -108,7 +96,7 @@ def scalar_tensor(
     return tensor(s, dtype=dtype or get_default_dtype(), device=device, requires_grad=requires_grad)
 
 
-@public
+@public(method=False)
 def as_tensor(data: Any, dtype: DType | None = None, device: Any = None) -> Tensor:
     """`data` as a tensor, sharing memory (and history) where nothing has to change."""
     if isinstance(data, Tensor):
@@ -120,7 +108,7 @@ def as_tensor(data: Any, dtype: DType | None = None, device: Any = None) -> Tens
     return to(made, device=device, dtype=dtype)
 
 
-@public
+@public(method=False)
 def asarray(obj: Any, *, dtype: DType | None = None, device: Any = None, copy: bool | None = None,
             requires_grad: bool = False) -> Tensor:
     """As `as_tensor`; copy: True always copies, False never does (ValueError if it must)."""
@@ -132,7 +120,7 @@ def asarray(obj: Any, *, dtype: DType | None = None, device: Any = None, copy: b
     return made.detach().requires_grad_(True) if requires_grad else made
 
 
-@public
+@public(method=False)
 def from_numpy(ndarray: Any) -> Tensor:
     """A tensor over the memory of a NumPy array; writes are seen by both. Raises TypeError for unsupported dtypes."""
     if not isinstance(ndarray, np.ndarray):
@@ -146,7 +134,7 @@ def from_numpy(ndarray: Any) -> Tensor:
     return from_array(ndarray)
 
 
-@public
+@public(method=False)
 def frombuffer(buffer: Any, *, dtype: DType, count: int = -1, offset: int = 0, requires_grad: bool = False) -> Tensor:
     """A 1-d tensor over the memory of an object with the buffer interface."""
     size = memoryview(buffer).nbytes
@@ -165,7 +153,7 @@ def frombuffer(buffer: Any, *, dtype: DType, count: int = -1, offset: int = 0, r
     return made.requires_grad_(True) if requires_grad else made
 
 
-@public
+@public(method=False)
 def empty(
     *size: Any,
     dtype: DType | None = None,
@@ -190,7 +178,7 @@ def empty(
     return made.requires_grad_(True) if requires_grad else made
 
 
-@public
+@public(method=False)
 def empty_strided(size: Sequence[int], stride: Sequence[int], *, dtype: DType | None = None, layout: Any = None,
                   device: Any = None, requires_grad: bool = False, pin_memory: bool = False) -> Tensor:
     """Uninitialised memory of this shape and these strides."""
@@ -201,7 +189,7 @@ def empty_strided(size: Sequence[int], stride: Sequence[int], *, dtype: DType | 
     return made.requires_grad_(True) if requires_grad else made
 
 
-@public
+@public(method=False)
 def full(size: Any, fill_value: Any, *, dtype: DType | None = None, layout: Any = None, device: Any = None,
          requires_grad: bool = False, pin_memory: bool = False, out: Tensor | None = None, names: Any = None) -> Tensor:
     """`fill_value` in every element; the dtype follows the value."""
@@ -217,7 +205,7 @@ def full(size: Any, fill_value: Any, *, dtype: DType | None = None, layout: Any 
 _fresh_zeros: dict[Any, Callable] = register_cache({})
 
 
-@public
+@public(method=False)
 def zeros(*size: Any, dtype: DType | None = None, layout: Any = None, device: Any = None, requires_grad: bool = False,
           pin_memory: bool = False, out: Tensor | None = None, names: Any = None) -> Tensor:
     """Zeros of this shape."""
@@ -237,7 +225,7 @@ def zeros(*size: Any, dtype: DType | None = None, layout: Any = None, device: An
     return made
 
 
-@public
+@public(method=False)
 def ones(*size: Any, dtype: DType | None = None, layout: Any = None, device: Any = None, requires_grad: bool = False,
          pin_memory: bool = False, out: Tensor | None = None, names: Any = None) -> Tensor:
     """Ones of this shape."""
@@ -255,28 +243,28 @@ def like(input: Tensor, dtype: DType | None, device: Any, memory_format: Any) ->
     return empty_layout(layout)
 
 
-@public
+@public(method=False)
 def empty_like(input: Tensor, *, dtype: DType | None = None, layout: Any = None, device: Any = None, requires_grad: bool = False,
                pin_memory: bool = False, memory_format: Any = preserve_format) -> Tensor:
     """Uninitialised memory like `input`."""
     return finish(like(input, dtype, device, memory_format), requires_grad)
 
 
-@public
+@public(method=False)
 def zeros_like(input: Tensor, *, dtype: DType | None = None, layout: Any = None, device: Any = None, requires_grad: bool = False,
                pin_memory: bool = False, memory_format: Any = preserve_format) -> Tensor:
     """Zeros like `input`."""
     return finish(fill_fresh(like(input, dtype, device, memory_format), 0), requires_grad)
 
 
-@public
+@public(method=False)
 def ones_like(input: Tensor, *, dtype: DType | None = None, layout: Any = None, device: Any = None, requires_grad: bool = False,
               pin_memory: bool = False, memory_format: Any = preserve_format) -> Tensor:
     """Ones like `input`."""
     return finish(fill_fresh(like(input, dtype, device, memory_format), 1), requires_grad)
 
 
-@public
+@public(method=False)
 def full_like(input: Tensor, fill_value: Any, *, dtype: DType | None = None, layout: Any = None, device: Any = None,
               requires_grad: bool = False, pin_memory: bool = False, memory_format: Any = preserve_format) -> Tensor:
     """`fill_value` in every element, like `input`."""
@@ -305,7 +293,7 @@ def _number(x: Any) -> Any:
     return x.item() if hasattr(x, "item") else x
 
 
-@public
+@public(method=False)
 def arange(start: Any, end: Any = None, step: Any = 1, *, dtype: DType | None = None, layout: Any = None, device: Any = None,
            requires_grad: bool = False, pin_memory: bool = False, out: Tensor | None = None) -> Tensor:
     """start, start + step, ... below `end`. Integers give int64, floats the default dtype.
@@ -340,7 +328,6 @@ def arange(start: Any, end: Any = None, step: Any = 1, *, dtype: DType | None = 
     return finish(made, requires_grad, out)
 
 
-@public
 def range_closed(
     start: Any,
     end: Any = None,
@@ -370,13 +357,16 @@ def range_closed(
     return finish(made, requires_grad, out)
 
 
+publish("range", range_closed, method=False)
+
+
 def _interpolated(i, a, b, step, last, half):
     """PyTorch's symmetric formula: from the start in the first half, from the end in the second."""
     x = cast(i, a.dtype)
     return s.where(x < half, a + step * x, b - step * (last - x))
 
 
-@public
+@public(method=False)
 def linspace(start: Any, end: Any, steps: int, *, dtype: DType | None = None, layout: Any = None, device: Any = None,
              requires_grad: bool = False, pin_memory: bool = False, out: Tensor | None = None) -> Tensor:
     """`steps` values from start to end, both included."""
@@ -399,7 +389,7 @@ def linspace(start: Any, end: Any, steps: int, *, dtype: DType | None = None, la
     return finish(made, requires_grad, out)
 
 
-@public
+@public(method=False)
 def logspace(start: Any, end: Any, steps: int, base: float = 10.0, *, dtype: DType | None = None, layout: Any = None,
              device: Any = None, requires_grad: bool = False, out: Tensor | None = None) -> Tensor:
     """base to the powers of `linspace(start, end, steps)`."""
@@ -414,7 +404,7 @@ def logspace(start: Any, end: Any, steps: int, base: float = 10.0, *, dtype: DTy
     return finish(made, requires_grad, out)
 
 
-@public
+@public(method=False)
 def eye(n: int, m: int | None = None, *, dtype: DType | None = None, layout: Any = None, device: Any = None,
         requires_grad: bool = False, pin_memory: bool = False, out: Tensor | None = None) -> Tensor:
     """n x m with ones on the diagonal."""
@@ -432,7 +422,7 @@ def _indices(pairs: np.ndarray, dtype: DType | None, device: Any) -> Tensor:
     return to(create.copy_array(np.ascontiguousarray(pairs.astype(np.int64))), dtype=dtype, device=device)
 
 
-@public
+@public(method=False)
 def tril_indices(
     row: int, col: int, offset: int = 0, *, dtype: DType | None = int64, device: Any = None, layout: Any = None
 ) -> Tensor:
@@ -440,7 +430,7 @@ def tril_indices(
     return _indices(np.stack(np.tril_indices(row, offset, col)), dtype, device)
 
 
-@public
+@public(method=False)
 def triu_indices(
     row: int, col: int, offset: int = 0, *, dtype: DType | None = int64, device: Any = None, layout: Any = None
 ) -> Tensor:
@@ -452,42 +442,42 @@ def _new(self: Tensor, dtype: DType | None, device: Any) -> dict[str, Any]:
     return {"dtype": dtype or self._layout.dtype, "device": device if device is not None else self._layout.device}
 
 
-@method
+@public(namespace=False)
 def new_empty(self: Tensor, *size: Any, dtype: DType | None = None, device: Any = None, requires_grad: bool = False,
               layout: Any = None, pin_memory: bool = False) -> Tensor:
     """Uninitialised memory of the dtype and device of this tensor."""
     return empty(*size, **_new(self, dtype, device), requires_grad=requires_grad)
 
 
-@method
+@public(namespace=False)
 def new_zeros(self: Tensor, *size: Any, dtype: DType | None = None, device: Any = None, requires_grad: bool = False,
               layout: Any = None, pin_memory: bool = False) -> Tensor:
     """Zeros of the dtype and device of this tensor."""
     return zeros(*size, **_new(self, dtype, device), requires_grad=requires_grad)
 
 
-@method
+@public(namespace=False)
 def new_ones(self: Tensor, *size: Any, dtype: DType | None = None, device: Any = None, requires_grad: bool = False,
              layout: Any = None, pin_memory: bool = False) -> Tensor:
     """Ones of the dtype and device of this tensor."""
     return ones(*size, **_new(self, dtype, device), requires_grad=requires_grad)
 
 
-@method
+@public(namespace=False)
 def new_full(self: Tensor, size: Any, fill_value: Any, *, dtype: DType | None = None, device: Any = None,
              requires_grad: bool = False, layout: Any = None, pin_memory: bool = False) -> Tensor:
     """`fill_value` everywhere, of the dtype and device of this tensor."""
     return full(size, fill_value, **_new(self, dtype, device), requires_grad=requires_grad)
 
 
-@method
+@public(namespace=False)
 def new_empty_strided(self: Tensor, size: Any, stride: Any, *, dtype: DType | None = None, device: Any = None,
                       requires_grad: bool = False, layout: Any = None, pin_memory: bool = False) -> Tensor:
     """Uninitialised memory of these strides, of the dtype and device of this tensor."""
     return empty_strided(size, stride, **_new(self, dtype, device), requires_grad=requires_grad)
 
 
-@method
+@public(namespace=False)
 def new_tensor(self: Tensor, data: Any, *, dtype: DType | None = None, device: Any = None, requires_grad: bool = False,
                layout: Any = None, pin_memory: bool = False) -> Tensor:
     """A copy of `data` with the dtype and device of this tensor."""
@@ -496,7 +486,7 @@ def new_tensor(self: Tensor, data: Any, *, dtype: DType | None = None, device: A
     return tensor(data, **_new(self, dtype, device), requires_grad=requires_grad)
 
 
-@method
+@public(namespace=False)
 def new(self: Tensor, *args: Any, device: Any = None) -> Tensor:
     """The old constructor: sizes or data, of the dtype of this tensor."""
     return create.legacy_constructor(*args, dtype=self._layout.dtype)

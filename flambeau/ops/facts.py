@@ -10,15 +10,11 @@ from typing import Any
 
 from flambeau.core import absent
 from flambeau.core.create import array_of, copy_array, tolist_array
+from flambeau.core.derive import public
 from flambeau.core.tensor import Tensor
 
 
-def _method(function: Callable[..., Any]) -> Callable[..., Any]:
-    setattr(Tensor, function.__name__, function)
-    return function
-
-
-@_method
+@public(namespace=False)
 def is_nonzero(self: Tensor) -> bool:
     """Whether the only element isn't zero. Raises RuntimeError unless there is exactly one."""
     if not self._layout.numel:
@@ -28,55 +24,55 @@ def is_nonzero(self: Tensor) -> bool:
     return bool(self.item() != 0)  # type: ignore[attr-defined]
 
 
-@_method
+@public(namespace=False)
 def is_same_size(self: Tensor, other: Tensor) -> bool:
     """Whether the shapes are equal."""
     return self._layout.shape == other._layout.shape
 
 
-@_method
+@public(namespace=False)
 def is_set_to(self: Tensor, tensor: Tensor) -> bool:
     """Whether the two show the same memory in the same way."""
     return self._storage is tensor._storage and self._offset == tensor._offset and self._layout is tensor._layout
 
 
-@_method
+@public(namespace=False)
 def is_distributed(self: Tensor) -> bool:
     """False."""
     return False
 
 
-@_method
+@public(namespace=False)
 def is_coalesced(self: Tensor) -> bool:
     """Raises RuntimeError: only sparse tensors can be coalesced."""
     raise RuntimeError("is_coalesced expected sparse coordinate tensor layout but got Strided")
 
 
-@_method
+@public(namespace=False)
 def const_data_ptr(self: Tensor) -> int:
     """Address of the first element."""
     return self.data_ptr()
 
 
-@_method
+@public(namespace=False)
 def dim_order(self: Tensor, *, ambiguity_check: bool | list[Any] = False) -> tuple[int, ...]:
     """The dimensions from the one with the largest step to the one with the smallest."""
     strides = self._layout.strides
     return tuple(sorted(range(len(strides)), key=lambda d: -strides[d]))
 
 
-@_method
+@public(namespace=False)
 def record_stream(self: Tensor, stream: Any) -> None:
     """Nothing to record: calls are finished when they return."""
 
 
-@_method
+@public(namespace=False)
 def to_dense(self: Tensor, dtype: Any = None, *, masked_grad: bool = True) -> Tensor:
     """The tensor itself (in another dtype, if one is given): it is dense."""
     return self if dtype is None else self.to(dtype)  # type: ignore[attr-defined]
 
 
-@_method
+@public(namespace=False)
 def apply_(self: Tensor, callable: Callable[[Any], Any]) -> Tensor:
     """Replace each element by callable(element), one by one in Python."""
     values = tolist_array(self)
@@ -84,7 +80,7 @@ def apply_(self: Tensor, callable: Callable[[Any], Any]) -> Tensor:
     return self._replaced(values, flat)  # type: ignore[attr-defined]
 
 
-@_method
+@public(namespace=False)
 def map_(self: Tensor, tensor: Tensor, callable: Callable[[Any, Any], Any]) -> Tensor:
     """Replace each element by callable(element, the other tensor's element), one by one in Python."""
     values = tolist_array(self)
@@ -92,7 +88,7 @@ def map_(self: Tensor, tensor: Tensor, callable: Callable[[Any, Any], Any]) -> T
     return self._replaced(values, [callable(a, b) for a, b in zip(values.reshape(-1).tolist(), others)])  # type: ignore[attr-defined]
 
 
-@_method
+@public(namespace=False)
 def _replaced(self: Tensor, values: Any, flat: list[Any]) -> Tensor:
     if self._node is not None:
         raise RuntimeError("Can't call apply_() or map_() on Variable that requires grad. Use var.detach() first.")

@@ -7,6 +7,7 @@ Stands on codegen.move and core.tensor; used by ops.index, ops.scatter, ops.embe
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -28,20 +29,13 @@ INDEX_TYPES = {int64: "i64", int32: "i32"}
 def make_plan(moves: Sequence[Move], outputs: Sequence[Layout], inputs: Sequence[Layout]) -> Callable:
     """A launcher that does the moves; on the meta device it only allocates."""
     phases = [] if any(layout.device.type == "meta" for layout in (*outputs, *inputs)) else move.phases(moves)
-    work = sum(_product(m.sizes) for m in moves)
+    work = sum(math.prod(m.sizes) for m in moves)
     return launching.plan(phases, outputs, [layout.dtype.itemsize for layout in inputs], release=work >= RELEASE_FROM)
 
 
 def zeros_for(layout: Layout, g: Tensor) -> Tensor:
     """Zeros of the layout's shape and the gradient's dtype."""
     return NAMESPACE["zeros"](layout.shape, dtype=g._layout.dtype, device=g._layout.device)
-
-
-def _product(sizes: Sequence[int]) -> int:
-    total = 1
-    for n in sizes:
-        total *= n
-    return total
 
 
 def first_bad(index: Tensor, extent: int, wraps: bool) -> int | None:

@@ -70,7 +70,7 @@ def _bad_index(input: Tensor, indices: Sequence[Any]) -> Exception:
 
 
 @operator(function=False, method=False, name="index")
-def _index(input: Tensor, indices: Sequence[Any]) -> Tensor:
+def gather_index(input: Tensor, indices: Sequence[Any]) -> Tensor:
     """The elements at the positions that the index tensors name, one per dimension (None: all of it)."""
     key = ("index", input._layout, *[None if i is None else i._layout for i in indices])
     launch = plans.get(key)
@@ -94,7 +94,7 @@ def _index(input: Tensor, indices: Sequence[Any]) -> Tensor:
         raise _bad_index(input, indices) from None
 
 
-@_index.vjp
+@gather_index.vjp
 def _(g, indices, layouts):
     return zeros_for(layouts[0], g).index_put(indices, g, True)
 
@@ -125,7 +125,7 @@ def index(input: Tensor, indices: Sequence[Any]) -> Tensor:
             shape = input._layout.shape
             if count and chosen._layout.shape == shape[:count] and chosen._layout.is_contiguous:
                 flat = _leading(input._layout, count)
-                return _index(input if flat is input._layout else tensor_from(input._storage, input._offset, flat),
+                return gather_index(input if flat is input._layout else tensor_from(input._storage, input._offset, flat),
                               (positions(chosen, flat=True),))
         launch = plans.get(("index", input._layout, chosen._layout)) if chosen is not None else None
         if launch is not None:
@@ -136,7 +136,7 @@ def index(input: Tensor, indices: Sequence[Any]) -> Tensor:
     made = _expanded(input, indices)
     if all(i is None for i in made):
         return input.clone()
-    return _index(input, made)
+    return gather_index(input, made)
 
 
 @mutating(name="index_put", function=False, method=False, out=False, keep_order=True)
@@ -199,7 +199,7 @@ def _(g, indices, accumulate, layouts, need):
             if accumulate
             else _index_put(g, indices, NAMESPACE["zeros"]((), dtype=g._layout.dtype, device=g._layout.device))
         )
-    return mine, _index(g, indices) if need["values"] else None
+    return mine, gather_index(g, indices) if need["values"] else None
 
 
 def index_put(input: Tensor, indices: Sequence[Any], values: Tensor, accumulate: bool = False) -> Tensor:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 import ctypes
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -15,22 +15,21 @@ import numpy as np
 from flambeau.base.dtype import bfloat16, bool_
 from flambeau.core import create, modes, printing
 from flambeau.core.create import array_of, tolist_array
-from flambeau.core.derive import NAMESPACE
+from flambeau.core.derive import NAMESPACE, public
 from flambeau.core.node import AccumulateGrad
 from flambeau.core.overrides import PLAIN
 from flambeau.core.storage import Storage
 from flambeau.core.tensor import Tensor, tensor_from
 
 
-def method(function: Callable) -> Callable:
-    setattr(Tensor, function.__name__, function)
-    return function
+_readers = create.readers
 
 
-@method
+@public(namespace=False)
 def item(self: Tensor) -> Any:
     """The value of a one-element tensor as a Python number. Raises RuntimeError for other sizes."""
-    return create.item(self)
+    read = _readers.get(self._layout)
+    return create.item(self) if read is None else read(self)
 
 
 def need_data(self: Tensor, what: str) -> None:
@@ -38,14 +37,14 @@ def need_data(self: Tensor, what: str) -> None:
         raise NotImplementedError(f"Cannot copy out of meta tensor; no data! ({what})")
 
 
-@method
+@public(namespace=False)
 def tolist(self: Tensor) -> Any:
     """The values as nested lists of Python numbers (a number for a zero-dim tensor)."""
     need_data(self, "tolist")
     return tolist_array(self).tolist()
 
 
-@method
+@public(namespace=False)
 def numpy(self: Tensor, *, force: bool = False) -> np.ndarray:
     """A NumPy array over the same memory. Raises RuntimeError for tensors that require grad and TypeError for dtypes NumPy lacks.
 
@@ -63,7 +62,7 @@ def numpy(self: Tensor, *, force: bool = False) -> np.ndarray:
     return array_of(self)
 
 
-@method
+@public(namespace=False)
 def __array__(self: Tensor, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
     array = self.numpy()
     if copy:
@@ -71,19 +70,19 @@ def __array__(self: Tensor, dtype: Any = None, copy: bool | None = None) -> np.n
     return array if dtype is None else array.astype(dtype, copy=False)
 
 
-@method
+@public(namespace=False)
 def __array_wrap__(self: Tensor, array: np.ndarray, context: Any = None, return_scalar: bool = False) -> Tensor:
     if array.dtype == bool:
         array = array.astype("uint8")
     return create.copy_array(np.asarray(array))
 
 
-@method
+@public(namespace=False)
 def __dlpack_device__(self: Tensor) -> tuple[int, int]:
     return 1, 0
 
 
-@method
+@public(namespace=False)
 def __dlpack__(
     self: Tensor, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: bool | None = None
 ) -> Any:
@@ -111,20 +110,20 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
     return made.clone() if copy else made
 
 
-@method
+@public(namespace=False)
 def __repr__(self: Tensor, *, tensor_contents: Any = None) -> str:
     with modes.no_grad():
         return printing.tensor_repr(self)
 
 
-@method
+@public(namespace=False)
 def __format__(self: Tensor, spec: str) -> str:
     if self._layout.ndim == 0 and self.__class__ in PLAIN and self._layout.device.type != "meta":
         return create.item(self).__format__(spec)
     return object.__format__(self, spec) if spec else repr(self)
 
 
-@method
+@public(namespace=False)
 def __bool__(self: Tensor) -> bool:
     count = self._layout.numel
     if count != 1:
@@ -146,34 +145,34 @@ for _name, _kind in (("__int__", int), ("__float__", float), ("__complex__", com
     _number(_name, _kind)
 
 
-@method
+@public(namespace=False)
 def __index__(self: Tensor) -> int:
     if self._layout.dtype.is_floating_point or self._layout.dtype.is_complex or self._layout.numel != 1:
         raise TypeError("only integer tensors of a single element can be converted to an index")
     return int(create.item(self))
 
 
-@method
+@public(namespace=False)
 def __contains__(self: Tensor, element: Any) -> bool:
     if isinstance(element, (Tensor, int, float, bool, complex)):
         return bool((self == element).any().item())
     raise RuntimeError(f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(element)}.")
 
 
-@method
+@public(namespace=False)
 def __iter__(self: Tensor) -> Iterator[Tensor]:
     if self._layout.ndim == 0:
         raise TypeError("iteration over a 0-d tensor")
     return iter(self.unbind(0))
 
 
-@method
+@public(namespace=False)
 def __reversed__(self: Tensor) -> Tensor:
     return self if self._layout.ndim == 0 else self.flip(0)
 
 
-@method
-def __deepcopy__(self: Tensor, memo: dict[int, Any]) -> Tensor:
+@public(namespace=False)
+def __deepcopy__(self: Tensor, memo: dict[Any, Any]) -> Tensor:
     if self._node is not None and type(self._node) is not AccumulateGrad:
         raise RuntimeError("Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol "
                            "at the moment.  "
@@ -206,13 +205,13 @@ def __deepcopy__(self: Tensor, memo: dict[int, Any]) -> Tensor:
     return made
 
 
-@method
+@public(namespace=False)
 def __reduce_ex__(self: Tensor, protocol: Any) -> Any:
     from flambeau.core import rebuild
     return rebuild.reduce_tensor(self)
 
 
-@method
+@public(namespace=False)
 def data_property(self: Tensor) -> Tensor:
     """The same memory outside the graph, with a version counter of its own."""
     held = self._storage
@@ -227,6 +226,8 @@ def Storage_alias(held: Any) -> Any:
 def _set_data(self: Tensor, value: Tensor) -> None:
     if not isinstance(value, Tensor):
         raise TypeError(f"Variable data has to be a tensor, but got {type(value).__name__}")
+    if self._node is not None and not (value._layout.dtype.is_floating_point or value._layout.dtype.is_complex):
+        raise RuntimeError("data set to a tensor that requires gradients must be floating point or complex dtype")
     self._storage, self._offset, self._layout = value._storage, value._offset, value._layout
 
 
@@ -248,50 +249,56 @@ def _strided() -> Any:
     return strided
 
 
-@method
+@public(namespace=False)
 def get_device(self: Tensor) -> int:
     """-1: the CPU."""
     return -1
 
 
-@method
+@public(namespace=False)
 def is_inference(self: Tensor) -> bool:
     """Whether the memory of this tensor was allocated in inference mode."""
     return bool(self._storage.inference)
 
 
-@method
+@public(namespace=False)
 def is_shared(self: Tensor) -> bool:
     return False
 
 
-@method
+@public(namespace=False)
 def is_pinned(self: Tensor, device: Any = None) -> bool:
     return False
 
 
-@method
+@public(namespace=False)
 def pin_memory(self: Tensor, device: Any = None) -> Tensor:
     raise RuntimeError("Cannot access accelerator device when none is available.")
 
 
-@method
+@public(namespace=False)
 def share_memory_(self: Tensor) -> Tensor:
     raise NotImplementedError("tensors in memory shared between processes are not supported; send NumPy arrays in "
                               "multiprocessing.shared_memory instead")
 
 
-@method
+@public(namespace=False)
 def untyped_storage(self: Tensor) -> Any:
     """The storage behind the tensor."""
     return self._storage
 
 
-@method
+@public(namespace=False)
 def set_(self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = None, stride: Any = None) -> Tensor:
     """Look at another tensor's memory (or a storage) from now on."""
     from flambeau.base import geometry
     from flambeau.base.layout import Layout
+    if isinstance(source, Tensor):
+        if source._layout.dtype is not self._layout.dtype:
+            raise RuntimeError(f"Could not set tensor of type {source._layout.dtype.c_name} "
+                               f"to a tensor of type {self._layout.dtype.c_name}")
+    elif source is not None and not isinstance(source, Storage):
+        raise TypeError(f"set_(): argument 'source' (position 1) must be Tensor, not {type(source).__name__}")
     if isinstance(source, Tensor) and size is None:
         self._storage, self._offset, self._layout = source._storage, source._offset, source._layout
         return self
@@ -308,7 +315,7 @@ def set_(self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = 
     return self
 
 
-@method
+@public(namespace=False)
 def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
     """Change the shape in place; the storage grows if it must. Raises RuntimeError for tensors that require grad."""
     from flambeau.core.variants import resize
@@ -319,9 +326,11 @@ def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
     return self
 
 
-@method
+@public(namespace=False)
 def resize_as_(self: Tensor, the_template: Tensor, *, memory_format: Any = None) -> Tensor:
     """resize_ to the shape of another tensor."""
+    if not isinstance(the_template, Tensor):
+        raise TypeError(f"resize_as_(): argument 'the_template' (position 1) must be Tensor, not {type(the_template).__name__}")
     return self.resize_(*the_template._layout.shape) if the_template._layout.ndim else self.resize_(())
 
 

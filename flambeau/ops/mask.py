@@ -17,7 +17,7 @@ from flambeau.core.op import NUMBERS, Pointwise
 from flambeau.core.tensor import Tensor, empty_layout, tensor_from, view_of
 from flambeau.ir.scalar import cast, where
 from flambeau.ops.copy import clone_raw, contiguous, copy_raw
-from flambeau.ops.index import _index, index_put_
+from flambeau.ops.index import gather_index, index_put_
 from flambeau.ops.mutating import mutating
 from flambeau.ops.positions import positions
 
@@ -154,7 +154,7 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:
     if mask._layout.dtype is not bool_:
         raise RuntimeError("masked_select: expected BoolTensor for mask")
     shape = geometry.broadcast(input._layout.shape, mask._layout.shape)
-    return _index(_flat(input, shape), (positions(_flat(mask, shape), flat=True),))
+    return gather_index(_flat(input, shape), (positions(_flat(mask, shape), flat=True),))
 
 
 @masked_select.vjp

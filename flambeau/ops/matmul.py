@@ -6,6 +6,7 @@ where they lie; a bias is added in the product's epilogue.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -41,9 +42,6 @@ def _multiply(kind: str, a: Tensor, b: Tensor, shape: tuple[int, ...], sizes: tu
 
 _PRODUCTS = frozenset(("float16", "bfloat16", "float32", "float64", "complex64", "complex128", "uint8", "int8", "int16", "int32",
                        "int64"))
-_C_NAMES = {"float32": "float", "float64": "double", "int64": "long int", "float16": "c10::Half", "bfloat16": "c10::BFloat16",
-            "int32": "int", "int16": "short int", "int8": "signed char", "uint8": "unsigned char",
-            "complex64": "c10::complex<float>", "complex128": "c10::complex<double>"}
 _REFUSALS = {"mm": "addmm_impl_cpu_", "addmm": "addmm_impl_cpu_", "linear": "addmm_impl_cpu_", "mv": "addmv_impl_cpu",
              "addmv": "addmv_impl_cpu"}
 
@@ -54,7 +52,8 @@ def same_dtype(name: str, *tensors: Tensor) -> None:
     for t in tensors[1:]:
         if t._layout.dtype is not first.dtype:
             if name == "mm":
-                raise RuntimeError(f"expected m1 and m2 to have the same dtype, but got: {_c(first)} != {_c(t._layout)}")
+                raise RuntimeError(f"expected m1 and m2 to have the same dtype, but got: {first.dtype.c_name} != "
+                                   f"{t._layout.dtype.c_name}")
             raise RuntimeError(f"expected scalar type {first.dtype.scalar_name} but found {t._layout.dtype.scalar_name}")
         if t._layout.device is not first.device:
             raise RuntimeError(f"Expected all tensors to be on the same device, but found at least two devices, "
@@ -62,10 +61,6 @@ def same_dtype(name: str, *tensors: Tensor) -> None:
                                f"{t._layout.device}!")
     if first.dtype.name not in _PRODUCTS:
         raise NotImplementedError(f"\"{_REFUSALS.get(name, name)}\" not implemented for '{first.dtype.scalar_name}'")
-
-
-def _c(layout: Layout) -> str:
-    return _C_NAMES.get(layout.dtype.name, layout.dtype.name)
 
 
 @operator(node="MmBackward0", out=True)
@@ -192,7 +187,7 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
     if a.ndim == 1:
         return matmul(input.unsqueeze(0), other).squeeze(-2)
     if b.ndim == 1:
-        return mv(input.reshape(_product(a.shape[:-1]), a.shape[-1]), other).view(*a.shape[:-1])
+        return mv(input.reshape(math.prod(a.shape[:-1]), a.shape[-1]), other).view(*a.shape[:-1])
     if a.shape[-1] != b.shape[-2]:
         if b.ndim == 2:
             rows = 1
@@ -205,12 +200,12 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
         raise RuntimeError(f"Expected size for first two dimensions of batch2 tensor to be: [{batch}, {a.shape[-1]}] but got: "
                            f"[{batch}, {b.shape[-2]}].")
     if b.ndim == 2 and a.is_contiguous:
-        return mm(input.reshape(_product(a.shape[:-1]), a.shape[-1]), other).view(*a.shape[:-1], b.shape[-1])
+        return mm(input.reshape(math.prod(a.shape[:-1]), a.shape[-1]), other).view(*a.shape[:-1], b.shape[-1])
     lead = tuple(geometry.broadcast(a.shape[:-2], b.shape[:-2]))
     if len(lead) == 1:
         return bmm(input if a.shape[:-2] == lead else input.expand(*lead, *a.shape[-2:]),
                    other if b.shape[:-2] == lead else other.expand(*lead, *b.shape[-2:]))
-    count = _product(lead)
+    count = math.prod(lead)
     left = input.expand(*lead, *a.shape[-2:]).reshape(count, *a.shape[-2:])
     right = other.expand(*lead, *b.shape[-2:]).reshape(count, *b.shape[-2:])
     return bmm(left, right).view(*lead, a.shape[-2], b.shape[-1])
@@ -230,18 +225,11 @@ def _linear(input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         return launch(None, input, weight) if bias is None else launch(None, input, weight, bias)
     if not a.is_contiguous and a.ndim > 2:
         return _linear(input.contiguous(), weight, bias)
-    rows = a.numel // a.shape[-1] if a.shape[-1] else _product(a.shape[:-1])
+    rows = a.numel // a.shape[-1] if a.shape[-1] else math.prod(a.shape[:-1])
     n, k = w.shape
     row = (a.strides[-2] if a.ndim == 2 else a.shape[-1]) if a.ndim > 1 else 0
     return _multiply("linear", input, weight, (*a.shape[:-1], n), (rows, n, k), (1, 1), (0, 0, row, a.strides[-1]),
                      (0, 0, w.strides[1], w.strides[0]), bias, () if bias is None else (0, 0, 0, bias._layout.strides[0]))
-
-
-def _product(sizes: Any) -> int:
-    result = 1
-    for size in sizes:
-        result *= size
-    return result
 
 
 def _linear_vjp(g, input, weight, need):
@@ -366,7 +354,8 @@ def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alp
                            f"{a.shape[2]}] but got: "
                            f"[{b.shape[0]}, {b.shape[1]}].")
     if input._layout.dtype is not a.dtype:
-        raise RuntimeError(f"Input dtypes must be the same, got: input {_c(input._layout)}, batch1: {_c(a)}, batch2: {_c(b)}")
+        raise RuntimeError(f"Input dtypes must be the same, got: input {input._layout.dtype.c_name}, batch1: "
+                           f"{a.dtype.c_name}, batch2: {b.dtype.c_name}")
     same_dtype("baddbmm", batch1, batch2)
     return _with_addend("baddbmm", input, batch1, batch2, shape, (a.shape[1], b.shape[2], a.shape[2]), (1, a.shape[0]),
                         (0, *a.strides), (0, *b.strides), beta, alpha)

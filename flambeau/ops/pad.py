@@ -15,7 +15,7 @@ from flambeau.codegen.move import Buffer, Move
 from flambeau.core.declare import operator
 from flambeau.core.tensor import Tensor
 from flambeau.ops.gathering import make_plan
-from flambeau.ops.rearrange import _flip
+from flambeau.ops.rearrange import flip_dims
 from flambeau.ops.slices import filling
 
 _plans: dict[Any, Callable] = register_cache({})
@@ -169,7 +169,7 @@ def _folded(g: Tensor, d: int, n: int, a: int, b: int, mode: str) -> Tensor:
     if left:
         part = g.narrow(d, 0, left)
         total = total + (
-            placed(_flip(part, (d,)), 1)
+            placed(flip_dims(part, (d,)), 1)
             if mode == "reflect"
             else placed(part.sum(d, keepdim=True), 0)
             if mode == "replicate"
@@ -177,7 +177,7 @@ def _folded(g: Tensor, d: int, n: int, a: int, b: int, mode: str) -> Tensor:
         )
     if right:
         part = g.narrow(d, g._layout.shape[d] - right, right)
-        total = total + (placed(_flip(part, (d,)), n - 1 - right) if mode == "reflect" else placed(
+        total = total + (placed(flip_dims(part, (d,)), n - 1 - right) if mode == "reflect" else placed(
             part.sum(d, keepdim=True), n - 1) if mode == "replicate" else placed(part, max(-a, 0)))
     return total
 

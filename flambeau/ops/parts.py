@@ -13,12 +13,12 @@ from typing import Any
 from flambeau.base import geometry
 from flambeau.base.layout import Layout
 from flambeau.core import views
-from flambeau.core.derive import NAMESPACE
+from flambeau.core.derive import NAMESPACE, public
 from flambeau.core.inplace import MULTI_VIEW
 from flambeau.core.modes import local
 from flambeau.core.node import MultiNode, Node
 from flambeau.core.tensor import Tensor, tensor_from, view_of
-from flambeau.core.views import plain, public
+from flambeau.core.views import plain
 
 # ---------------------------------------------------------------- gradients
 

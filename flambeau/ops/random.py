@@ -18,11 +18,11 @@ from flambeau.base.rng import default_generator, drawing_order
 from flambeau.core import create, inplace, modes, sampling
 from flambeau.core.create import array_of, from_bfloat16
 from flambeau.core.declare import operator
-from flambeau.core.derive import NAMESPACE
+from flambeau.core.derive import NAMESPACE, public
 from flambeau.core.op import needs_graph, record
 from flambeau.core.tensor import Tensor, empty_layout
 from flambeau.ops.copy import ZERO
-from flambeau.ops.create import blank, check_layout, finish, like, method, public, sizes_of
+from flambeau.ops.create import blank, check_layout, finish, like, sizes_of
 
 
 def stream(generator: Any) -> Stream:
@@ -115,7 +115,7 @@ def normal_sample(layout: Layout, mean: float, std: float, generator: Any) -> An
     return lambda n: stream(generator).normal(n, dtype.name, mean, std, contiguous=layout.is_contiguous)
 
 
-@method
+@public(namespace=False)
 def uniform_(self: Tensor, from_: float = 0, to: float = 1, *, generator: Any = None, **bounds: Any) -> Tensor:
     """Fill with uniform samples of [from, to). Raises RuntimeError if from > to."""
     low = bounds.pop("from", from_)
@@ -128,7 +128,7 @@ def uniform_(self: Tensor, from_: float = 0, to: float = 1, *, generator: Any = 
     return overwrite(self, lambda out: fill_uniform(out, low, high, generator))
 
 
-@method
+@public(namespace=False)
 def normal_(self: Tensor, mean: float = 0, std: float = 1, *, generator: Any = None) -> Tensor:
     """Fill with normal samples. Raises RuntimeError if std is negative."""
     if std < 0:
@@ -137,7 +137,7 @@ def normal_(self: Tensor, mean: float = 0, std: float = 1, *, generator: Any = N
     return overwrite(self, lambda out: fill_normal(out, float(mean), float(std), generator))
 
 
-@method
+@public(namespace=False)
 def random_(self: Tensor, from_: int | None = None, to: int | None = None, *, generator: Any = None, **bounds: Any) -> Tensor:
     """Fill with integers of [from, to), of [0, to), or of the dtype's range."""
     low = bounds.pop("from", from_)
@@ -149,7 +149,7 @@ def random_(self: Tensor, from_: int | None = None, to: int | None = None, *, ge
     return fill_sample(self, lambda n: stream(generator).random(n, name, low, to))
 
 
-@method
+@public(namespace=False)
 def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Any = None) -> Tensor:
     """Fill with ones of probability p (a number or a tensor), zeros otherwise."""
     if isinstance(p, Tensor):
@@ -207,7 +207,7 @@ _sampler("cauchy", (("median", 0.0), ("sigma", 1.0)), _check_cauchy, "Fill with 
 _sampler("log_normal", (("mean", 1.0), ("std", 2.0)), _check_log_normal, "Fill with exponentials of normal samples.")
 
 
-@method
+@public(namespace=False)
 def geometric_(self: Tensor, p: float, *, generator: Any = None) -> Tensor:
     """Fill with the number of trials until the first success of probability p."""
     if not 0 < p < 1:
@@ -215,7 +215,7 @@ def geometric_(self: Tensor, p: float, *, generator: Any = None) -> Tensor:
     return fill_sample(self, lambda n: stream(generator).geometric(n, self._layout.dtype.name, float(p)))
 
 
-@public
+@public(method=False)
 def rand(*size: Any, generator: Any = None, dtype: DType | None = None, layout: Any = None, device: Any = None,
          requires_grad: bool = False, pin_memory: bool = False, out: Tensor | None = None, names: Any = None) -> Tensor:
     """Uniform samples of [0, 1)."""
@@ -226,7 +226,7 @@ def rand(*size: Any, generator: Any = None, dtype: DType | None = None, layout: 
     return finish(made, requires_grad, out)
 
 
-@public
+@public(method=False)
 def randn(*size: Any, generator: Any = None, dtype: DType | None = None, layout: Any = None, device: Any = None,
           requires_grad: bool = False, pin_memory: bool = False, out: Tensor | None = None, names: Any = None) -> Tensor:
     """Samples of the standard normal distribution."""
@@ -237,7 +237,7 @@ def randn(*size: Any, generator: Any = None, dtype: DType | None = None, layout:
     return finish(made, requires_grad, out)
 
 
-@public
+@public(method=False)
 def randint(
     low: Any,
     high: Any = None,
@@ -265,7 +265,7 @@ def randint(
     return finish(made, requires_grad, out)
 
 
-@public
+@public(method=False)
 def randperm(n: int, *, generator: Any = None, dtype: DType | None = int64, layout: Any = None, device: Any = None,
              requires_grad: bool = False, pin_memory: bool = False, out: Tensor | None = None) -> Tensor:
     """A random permutation of 0 .. n - 1."""
@@ -276,21 +276,21 @@ def randperm(n: int, *, generator: Any = None, dtype: DType | None = int64, layo
     return finish(made, requires_grad, out)
 
 
-@public
+@public(method=False)
 def rand_like(input: Tensor, *, generator: Any = None, dtype: DType | None = None, layout: Any = None, device: Any = None,
               requires_grad: bool = False, pin_memory: bool = False, memory_format: Any = preserve_format) -> Tensor:
     """Uniform samples of [0, 1), like `input`."""
     return finish(like(input, dtype, device, memory_format).uniform_(generator=generator), requires_grad)
 
 
-@public
+@public(method=False)
 def randn_like(input: Tensor, *, generator: Any = None, dtype: DType | None = None, layout: Any = None, device: Any = None,
                requires_grad: bool = False, pin_memory: bool = False, memory_format: Any = preserve_format) -> Tensor:
     """Standard normal samples, like `input`."""
     return finish(like(input, dtype, device, memory_format).normal_(generator=generator), requires_grad)
 
 
-@public
+@public(method=False)
 def randint_like(
     input: Tensor,
     low: Any,
@@ -310,7 +310,7 @@ def randint_like(
     return finish(like(input, dtype, device, memory_format).random_(int(low), int(high), generator=generator), requires_grad)
 
 
-@public
+@public(method=False)
 def normal(mean: Any = 0.0, std: Any = 1.0, size: Any = None, *, generator: Any = None, out: Tensor | None = None,
            dtype: DType | None = None, layout: Any = None, device: Any = None, pin_memory: bool = False,
            requires_grad: bool = False) -> Tensor:

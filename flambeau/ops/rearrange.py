@@ -46,7 +46,7 @@ def _like(layout: Layout) -> Layout:
 
 
 @operator(name="flip")
-def _flip(input: Tensor, dims: tuple[int, ...]) -> Tensor:
+def flip_dims(input: Tensor, dims: tuple[int, ...]) -> Tensor:
     """`input` with the order along `dims` reversed; a copy."""
     def describe(layout: Layout) -> tuple[Layout, list[Move]]:
         given = (dims,) if isinstance(dims, int) else dims
@@ -63,9 +63,9 @@ def _flip(input: Tensor, dims: tuple[int, ...]) -> Tensor:
     return _moved("flip", input, tuple(dims) if not isinstance(dims, int) else dims, describe)
 
 
-@_flip.vjp
+@flip_dims.vjp
 def _(g, dims):
-    return (_flip(g, dims),)
+    return (flip_dims(g, dims),)
 
 
 def _method_with_sizes(name: str, argument: str, function: Callable) -> None:
@@ -79,7 +79,7 @@ def _method_with_sizes(name: str, argument: str, function: Callable) -> None:
     setattr(Tensor, name, method)
 
 
-_method_with_sizes("flip", "dims", _flip)
+_method_with_sizes("flip", "dims", flip_dims)
 
 
 @composite()
@@ -87,7 +87,7 @@ def fliplr(input: Tensor) -> Tensor:
     """`input` with its second dimension reversed."""
     if input._layout.ndim < 2:
         raise RuntimeError("Input must be >= 2-d.")
-    return _flip(input, (1,))
+    return flip_dims(input, (1,))
 
 
 @composite()
@@ -95,7 +95,7 @@ def flipud(input: Tensor) -> Tensor:
     """`input` with its first dimension reversed."""
     if input._layout.ndim < 1:
         raise RuntimeError("Input must be >= 1-d.")
-    return _flip(input, (0,))
+    return flip_dims(input, (0,))
 
 
 @operator()
@@ -258,5 +258,5 @@ def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
     if turns == 0:
         return input.clone(memory_format=_C_ORDER)
     if turns == 2:
-        return _flip(input, (a, b))
-    return _flip(input, (b,)).transpose(a, b) if turns == 1 else _flip(input, (a,)).transpose(a, b)
+        return flip_dims(input, (a, b))
+    return flip_dims(input, (b,)).transpose(a, b) if turns == 1 else flip_dims(input, (a,)).transpose(a, b)

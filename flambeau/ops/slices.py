@@ -14,7 +14,7 @@ from flambeau.base import geometry
 from flambeau.base.dtype import bfloat16, bool_, float16, float32, iinfo, int32, int64
 from flambeau.base.layout import Layout
 from flambeau.codegen.move import Buffer, Index, Move
-from flambeau.core.annotations import Number, Operand
+from flambeau.core.annotations import Operand
 from flambeau.core.create import make_tensor
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE

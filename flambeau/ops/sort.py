@@ -48,7 +48,7 @@ def _check(name: str, layout: Layout) -> None:
         raise RuntimeError(f" {'Sort' if name == 'sort' else name} does not support complex dtypes on CPU")
 
 
-def _sorted(input: Tensor, dim: int, descending: bool) -> tuple[Tensor, Tensor]:
+def sort_along(input: Tensor, dim: int, descending: bool) -> tuple[Tensor, Tensor]:
     """Raw: (values, indices)."""
     key = ("sort", input._layout, dim, descending)
     launch = _plans.get(key)
@@ -61,7 +61,7 @@ def _sorted(input: Tensor, dim: int, descending: bool) -> tuple[Tensor, Tensor]:
         )
         rows = _rows(layout, out, at)
         if rows is None:
-            return _sorted(contiguous(tensor_from(input._storage, input._offset, layout)), dim, descending)
+            return sort_along(contiguous(tensor_from(input._storage, input._offset, layout)), dim, descending)
         count = 0 if layout.device.type == "meta" else rows[1]
         launch = _plans[key] = sorting.sort_plan(
             layout.dtype, (out, out.with_dtype(int64)), rows[0], count, bool(descending)
@@ -72,7 +72,7 @@ def _sorted(input: Tensor, dim: int, descending: bool) -> tuple[Tensor, Tensor]:
 @operator(method=False, function=False, name="sort")
 def _sort(input: Tensor, dim: int, descending: bool) -> tuple[Tensor, Tensor]:
     """The elements in order along `dim`, and where they were."""
-    return _sorted(input, dim, descending)
+    return sort_along(input, dim, descending)
 
 
 @_sort.vjp
@@ -108,7 +108,7 @@ def sort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = 
 @composite()
 def argsort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False) -> Tensor:
     """The positions that sort `input` along `dim`."""
-    return _sorted(input, dim, bool(descending))[1]
+    return sort_along(input, dim, bool(descending))[1]
 
 
 @composite(out=True)
@@ -172,7 +172,7 @@ def _kthvalue(input: Tensor, k: int, dim: int, keepdim: bool) -> tuple[Tensor, T
     if not 1 <= k <= size:
         raise RuntimeError(f"kthvalue(): selected number k out of range for dimension {at}")
     values, indices = (
-        _topk.operator.implementation(input, k, dim, False) if k * 8 <= size else _sorted(input, dim, False)
+        _topk.operator.implementation(input, k, dim, False) if k * 8 <= size else sort_along(input, dim, False)
     )
     if not layout.ndim:
         return values, indices
@@ -287,7 +287,7 @@ def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, inve
     elements, tests = elements.detach().to(dtype), test_elements.detach().to(dtype).reshape(-1)
     if not tests._layout.numel:
         return NAMESPACE["full"](elements._layout.shape, bool(invert), dtype=bool_)
-    ordered = _sorted(tests, -1, False)[0]
+    ordered = sort_along(tests, -1, False)[0]
     at = _search("bucketize", ordered, elements, False, False, None, None)
     at = at.masked_fill(at == tests._layout.numel, 0)
     found = ordered.take(at) == elements

@@ -21,7 +21,7 @@ from flambeau.core.derive import NAMESPACE
 from flambeau.core.tensor import Tensor, empty_layout, wrap_dim
 from flambeau.ops.copy import contiguous
 from flambeau.ops.positions import positions
-from flambeau.ops.sort import _sorted
+from flambeau.ops.sort import sort_along
 
 
 def _row(input: Tensor) -> Tensor:
@@ -66,7 +66,7 @@ def unique(
     if dim is not None:
         return _unique_slices(input, dim, return_inverse, return_counts)
     row = _row(input)
-    ordered, order = _sorted(row, -1, False)
+    ordered, order = sort_along(row, -1, False)
     starts, counts = _runs(ordered)
     inverse = None
     if return_inverse:

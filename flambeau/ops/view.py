@@ -1,4 +1,4 @@
-"""Views and reshapes: reshape, transpose, permute, expand, slice and their relatives; ops.parts has the splits.
+"""Views and reshapes: reshape, transpose, permute, slice and their relatives; ops.parts has the splits, ops.expansion expand.
 
 Each operator is its geometry (base.geometry) and its gradient, the inverse view. Stands on core.views; the functions
 attach themselves to the namespace and to Tensor.
@@ -16,7 +16,6 @@ from flambeau.base.dtype import bool_
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import (
     Layout,
-    Size,
     channels_last,
     channels_last_3d,
     contiguous_format,
@@ -24,17 +23,16 @@ from flambeau.base.layout import (
     preserve_format,
 )
 from flambeau.core import indexing, views
-from flambeau.core.derive import NAMESPACE
-from flambeau.core.engine import sum_to_shape
+from flambeau.core.derive import NAMESPACE, public
 from flambeau.core.inplace import AsStridedBackward0, base_of, check
 from flambeau.core.modes import local
 from flambeau.core.node import AccumulateGrad
 from flambeau.core.tensor import Tensor, tensor_from, view_of
-from flambeau.core.views import declare, embed, node_class, plain, public, remember
+from flambeau.core.views import declare, embed, node_class, plain, remember
 from flambeau.ops import parts as _parts  # noqa: F401 - registers the splits, which belong to this family
 
 
-def _sizes(function: str, argument: str, given: tuple[Any, ...]) -> tuple[int, ...]:
+def given_sizes(function: str, argument: str, given: tuple[Any, ...]) -> tuple[int, ...]:
     """Sizes or dimensions passed one by one or as one sequence."""
     if len(given) == 1 and given[0].__class__ is not int:
         first = given[0]
@@ -60,7 +58,7 @@ def _integer(function: str, argument: str, given: Any) -> int:
 # ---------------------------------------------------------------- shape
 
 
-_view = declare("view", "ViewBackward0", geometry.view_geometry,
+view_to = declare("view", "ViewBackward0", geometry.view_geometry,
                 lambda gradient, layout, sizes: gradient.reshape(layout.shape), ("size",))
 _reshape_alias = declare("reshape", "ReshapeAliasBackward0", geometry.view_geometry,
                          lambda gradient, layout, sizes: gradient.reshape(layout.shape), ("size",))
@@ -78,16 +76,16 @@ def view(self: Any, *size: Any, dtype: DType | None = None, **keywords: Any) -> 
         if isinstance(first, DType):
             return view_dtype(self, first)
         if isinstance(first, (tuple, list)):
-            return _view(self, tuple(first))
+            return view_to(self, tuple(first))
         if not hasattr(first, "__index__"):
             raise _no_overload("view", size)
     elif not size:
         if "size" in keywords:
-            return _view(self, tuple(keywords["size"]))
+            return view_to(self, tuple(keywords["size"]))
         if dtype is not None:
             return view_dtype(self, dtype)
         raise _no_overload("view", size)
-    return _view(self, size)
+    return view_to(self, size)
 
 
 def _no_overload(name: str, given: tuple[Any, ...]) -> TypeError:
@@ -130,7 +128,7 @@ def view_dtype(input: Any, dtype: DType) -> Any:
 def _reshape(input: Any, sizes: tuple[int, ...]) -> Any:
     layout = input._layout
     if layout.is_contiguous:
-        return _view(input, sizes)
+        return view_to(input, sizes)
     shape = geometry.infer_size(plain(sizes), layout.numel)
     if geometry.reshape_strides(layout.shape, layout.strides, shape) is not None:
         return _reshape_alias(input, shape)
@@ -154,7 +152,7 @@ NAMESPACE["reshape"] = reshape
 def _reshape_method(self: Any, *shape: Any, **keywords: Any) -> Any:
     """The same elements in another shape; one size may be -1. A view where possible, a copy otherwise."""
     given = (keywords["shape"],) if "shape" in keywords else shape
-    return _reshape(self, _sizes("reshape", "shape", given))
+    return _reshape(self, given_sizes("reshape", "shape", given))
 
 
 Tensor.reshape = _reshape_method  # type: ignore[attr-defined]
@@ -163,7 +161,7 @@ Tensor.reshape = _reshape_method  # type: ignore[attr-defined]
 @public(namespace=False)
 def view_as(self: Any, other: Any) -> Any:
     """`view` in the shape of another tensor."""
-    return _view(self, other._layout.shape)
+    return view_to(self, other._layout.shape)
 
 
 @public(namespace=False)
@@ -211,7 +209,7 @@ def unflatten(input: Any, dim: int, sizes: Sequence[int]) -> Any:
             raise RuntimeError(f"unflatten got an unexpected error:\n{error}") from None
         raise RuntimeError(f"unflatten: Provided sizes {list(sizes)} don't multiply up to the size of dim {place} "
                            f"({size}) in the input tensor") from None
-    return _view(input, (*layout.shape[:place], *filled, *layout.shape[place + 1:]))
+    return view_to(input, (*layout.shape[:place], *filled, *layout.shape[place + 1:]))
 
 
 _squeeze_all = declare("squeeze", "SqueezeBackward0", lambda shape, strides: geometry.squeeze_geometry(shape, strides, None),
@@ -282,7 +280,7 @@ def permute(input: Any, dims: Sequence[int]) -> Any:
 
 def _permute_method(self: Any, *dims: Any, **keywords: Any) -> Any:
     """The dimensions in the order `dims` (ints, or one sequence)."""
-    return _permute(self, _sizes("permute", "dims", (keywords["dims"],) if "dims" in keywords else dims))
+    return _permute(self, given_sizes("permute", "dims", (keywords["dims"],) if "dims" in keywords else dims))
 
 
 NAMESPACE["permute"] = permute
@@ -354,121 +352,6 @@ def _hermitian(self: Any) -> Any:
 for _name, _getter in (("T", _reversed), ("mT", _matrix_transpose), ("mH", _matrix_adjoint), ("H", _hermitian)):
     setattr(Tensor, _name, property(_getter, doc=_getter.__doc__))
 
-# ---------------------------------------------------------------- repetition
-
-# The engine sums the gradient over the repeated dimensions.
-_expand = declare("expand", "ExpandBackward0", geometry.expand_geometry, lambda gradient, layout, sizes: gradient, ("size",))
-
-
-@public(namespace=False)
-def expand(self: Any, *sizes: Any, **keywords: Any) -> Any:
-    """Dimensions of size 1 (and new leading ones) repeated without a copy; -1 keeps a size."""
-    given = _sizes("expand", "size", (keywords["size"],) if "size" in keywords else sizes)
-    try:
-        return _expand(self, given)
-    except RuntimeError as error:
-        if "torch.FloatTensor{" not in str(error):
-            raise
-        kind = f"torch.{self._layout.dtype.scalar_name}Tensor{{"
-        raise RuntimeError(str(error).replace("torch.FloatTensor{", kind)) from None
-
-
-@public(namespace=False)
-def expand_as(self: Any, other: Any) -> Any:
-    """`expand` to the shape of another tensor."""
-    return expand(self, other._layout.shape)
-
-
-@public
-def broadcast_to(input: Any, size: Sequence[int]) -> Any:
-    """`expand` to a shape."""
-    return expand(input, tuple(size))
-
-
-@public(namespace=False)
-def sum_to_size(self: Any, *size: Any) -> Any:
-    """The inverse of `expand`: the sum over all that was repeated to get from `size` to this shape."""
-    wanted = _sizes("sum_to_size", "size", size)
-    own = self._layout.shape
-    lead = len(own) - len(wanted)
-    if lead < 0 or any(size not in (1, own[lead + dim]) for dim, size in enumerate(wanted)):
-        raise RuntimeError(f"size {{{list(wanted)}}} is not expandable to size {{{list(own)}}}.")
-    return sum_to_shape(self, wanted)
-
-
-@public(method=False)
-def broadcast_tensors(*tensors: Any) -> tuple[Any, ...]:
-    """Every tensor expanded to their common shape."""
-    given = tensors[0] if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)) else tensors
-    shape = geometry.broadcast(*[tensor._layout.shape for tensor in given])
-    return tuple(tensor if tensor._layout.shape == shape else _expand(tensor, shape) for tensor in given)
-
-
-def broadcast_shapes(*shapes: Any) -> Any:
-    """The shape to which these shapes broadcast. Raises RuntimeError if they don't."""
-    return Size(geometry.broadcast_shapes(*shapes))
-
-
-NAMESPACE["broadcast_shapes"] = broadcast_shapes
-
-
-@public(method=False)
-def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Any, ...]:
-    """Coordinates of a grid: each vector expanded along its own dimension. indexing: "ij", or "xy" (the first two swap)."""
-    given = list(tensors[0] if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)) else tensors)
-    if not given:
-        raise RuntimeError("meshgrid expects a non-empty TensorList")
-    for tensor in given:
-        if tensor._layout.ndim > 1:
-            raise RuntimeError(f"torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got: {tensor}")
-        if tensor._layout.dtype is not given[0]._layout.dtype:
-            raise RuntimeError("torch.meshgrid expects all tensors to have the same dtype")
-    if indexing is None:
-        warnings.warn("torch.meshgrid: in an upcoming release, it will be required to pass the indexing argument.",
-                      UserWarning, stacklevel=2)
-    elif indexing not in ("ij", "xy"):
-        raise RuntimeError(f'torch.meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}')
-    order = list(range(len(given)))
-    if indexing == "xy" and len(given) > 1:
-        order[:2] = 1, 0
-    shape = tuple(given[place]._layout.numel for place in order)
-    return tuple(_expand(_view(tensor, (1,) * place + (shape[place],) + (1,) * (len(given) - place - 1)), shape)
-                 for tensor, place in zip(given, order, strict=True))
-
-
-def _each(function: Callable[[Any], Any], tensors: tuple[Any, ...]) -> Any:
-    """Apply to one tensor, or to several (given one by one or as a sequence) for a tuple."""
-    if len(tensors) == 1 and isinstance(tensors[0], Tensor):
-        return function(tensors[0])
-    given = tensors[0] if len(tensors) == 1 else tensors
-    return tuple(function(tensor) for tensor in given)
-
-
-@public(method=False)
-def atleast_1d(*tensors: Any) -> Any:
-    """Zero-dim tensors get a dimension; others stay as they are."""
-    return _each(lambda x: x if x._layout.ndim else _view(x, (1,)), tensors)
-
-
-@public(method=False)
-def atleast_2d(*tensors: Any) -> Any:
-    """Tensors with at least two dimensions; a vector becomes a row."""
-    return _each(lambda x: x if x._layout.ndim > 1 else views.unsqueeze(x, 0) if x._layout.ndim else _view(x, (1, 1)),
-                 tensors)
-
-
-@public(method=False)
-def atleast_3d(*tensors: Any) -> Any:
-    """Tensors with at least three dimensions; a vector becomes (1, n, 1), a matrix gets a last dimension."""
-    def raised(x: Any) -> Any:
-        if x._layout.ndim == 2:
-            return views.unsqueeze(x, -1)
-        if x._layout.ndim == 1:
-            return views.unsqueeze(views.unsqueeze(x, 0), -1)
-        return x if x._layout.ndim else _view(x, (1, 1, 1))
-    return _each(raised, tensors)
-
-
 # ---------------------------------------------------------------- parts
 
 
@@ -531,77 +414,6 @@ def as_strided(input: Any, size: Sequence[int], stride: Sequence[int], storage_o
         remember(made, input, AsStridedBackward0, (shape, strides, start - input._offset))
     return made
 
-
-# ---------------------------------------------------------------- complex numbers as pairs
-
-_view_as_real_node = node_class("ViewAsRealBackward0", lambda gradient, layout: view_as_complex(gradient.contiguous()))
-_view_as_complex_node = node_class("ViewAsComplexBackward0", lambda gradient, layout: view_as_real(gradient))
-
-
-@public(method=False)
-def view_as_real(input: Any) -> Any:
-    """Complex numbers as pairs: a last dimension of size 2."""
-    layout = input._layout
-    if not layout.dtype.is_complex:
-        raise RuntimeError("view_as_real is only supported for complex tensors")
-    made = Layout.of((*layout.shape, 2), (*[2 * stride for stride in layout.strides], 1), layout.dtype.to_real(),
-                     layout.device)
-    pairs = view_of(input, 2 * input._offset, made)
-    if input._node is not None:
-        remember(pairs, input, _view_as_real_node, ())
-    return pairs
-
-
-@public(method=False)
-def view_as_complex(input: Any) -> Any:
-    """Pairs (a last dimension of size 2 and stride 1) as complex numbers."""
-    layout = input._layout
-    if not layout.dtype.is_floating_point or layout.dtype.itemsize not in (2, 4, 8):
-        raise RuntimeError("view_as_complex is only supported for half, float and double tensors, but got a tensor of "
-                           f"scalar type: {layout.dtype.scalar_name}")
-    if not layout.ndim:
-        raise RuntimeError("Input tensor must have one or more dimensions")
-    if layout.shape[-1] != 2:
-        raise RuntimeError("Tensor must have a last dimension of size 2")
-    if layout.strides[-1] != 1:
-        raise RuntimeError("Tensor must have a last dimension with stride 1")
-    for stride in layout.strides[:-1]:
-        if stride % 2:
-            raise RuntimeError("Tensor must have a stride divisible by 2 for all but last dimension")
-    if input._offset % 2:
-        raise RuntimeError("Tensor must have a storage_offset divisible by 2")
-    made = Layout.of(layout.shape[:-1], tuple(stride // 2 for stride in layout.strides[:-1]), layout.dtype.to_complex(),
-                     layout.device)
-    numbers = view_of(input, input._offset // 2, made)
-    if input._node is not None:
-        remember(numbers, input, _view_as_complex_node, ())
-    return numbers
-
-
-@public(method=False)
-def real(input: Any) -> Any:
-    """The real parts, as a view; a real tensor itself."""
-    return views.select(view_as_real(input), -1, 0) if input._layout.dtype.is_complex else input
-
-
-@public(method=False)
-def imag(input: Any) -> Any:
-    """The imaginary parts, as a view. Raises RuntimeError for real tensors."""
-    if not input._layout.dtype.is_complex:
-        raise RuntimeError("imag is not implemented for tensors with non-complex dtypes.")
-    return views.select(view_as_real(input), -1, 1)
-
-
-def _set_real(self: Any, value: Any) -> None:
-    real(self).copy_(value)
-
-
-def _set_imag(self: Any, value: Any) -> None:
-    imag(self).copy_(value)
-
-
-Tensor.real = property(real, _set_real, doc=real.__doc__)  # type: ignore[attr-defined]
-Tensor.imag = property(imag, _set_imag, doc=imag.__doc__)  # type: ignore[attr-defined]
 
 # ---------------------------------------------------------------- the same elements
 

@@ -127,7 +127,7 @@ class _BatchNorm(_NormBase):
         )
 
 
-def _expect_dims(input: Tensor, allowed: tuple[int, ...]) -> None:
+def expect_dims(input: Tensor, allowed: tuple[int, ...]) -> None:
     """The complaint of every normalisation about an input of the wrong rank."""
     if input.dim() not in allowed:
         words = " or ".join(f"{count}D" for count in allowed)
@@ -138,21 +138,21 @@ class BatchNorm1d(_BatchNorm):
     """Batch normalisation of (N, C) or (N, C, L)."""
 
     def _check_input_dim(self, input: Tensor) -> None:
-        _expect_dims(input, (2, 3))
+        expect_dims(input, (2, 3))
 
 
 class BatchNorm2d(_BatchNorm):
     """Batch normalisation of (N, C, H, W)."""
 
     def _check_input_dim(self, input: Tensor) -> None:
-        _expect_dims(input, (4,))
+        expect_dims(input, (4,))
 
 
 class BatchNorm3d(_BatchNorm):
     """Batch normalisation of (N, C, D, H, W)."""
 
     def _check_input_dim(self, input: Tensor) -> None:
-        _expect_dims(input, (5,))
+        expect_dims(input, (5,))
 
 
 class _LazyNormBase(LazyModuleMixin, _NormBase):

@@ -11,7 +11,7 @@ from typing import Any
 
 import flambeau
 from flambeau.core.tensor import Tensor
-from flambeau.nn.modules.module import Module, _indented
+from flambeau.nn.modules.module import Module, indented
 from flambeau.nn.parameter import Parameter
 
 
@@ -203,7 +203,7 @@ class ModuleList(Module):
                 continue
             count = end - start
             label = f"({start}): " if count == 1 else f"({start}-{end - 1}): {count} x "
-            lines.append(_indented(label + texts[start], 2))
+            lines.append(indented(label + texts[start], 2))
             start = end
         body = "\n  ".join(lines)
         return f"{self._get_name()}(\n  {body}\n)"

@@ -6,7 +6,7 @@ import warnings
 
 from flambeau.core.tensor import Tensor
 from flambeau.nn import functional as F
-from flambeau.nn.modules.batchnorm import _expect_dims, _LazyNormBase, _NormBase
+from flambeau.nn.modules.batchnorm import _LazyNormBase, _NormBase, expect_dims
 
 
 class _InstanceNorm(_NormBase):
@@ -31,7 +31,7 @@ class _InstanceNorm(_NormBase):
         )
 
     def _check_input_dim(self, input: Tensor) -> None:
-        _expect_dims(input, (self._unbatched_dims, self._unbatched_dims + 1))
+        expect_dims(input, (self._unbatched_dims, self._unbatched_dims + 1))
 
     def _get_no_batch_dim(self) -> int:
         return self._unbatched_dims

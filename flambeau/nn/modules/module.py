@@ -484,13 +484,13 @@ class Module(Traversal, Conversion, StateDict):
     def __repr__(self) -> str:
         extra = self.extra_repr()
         extra_lines = extra.split("\n") if extra else []
-        child_lines = [f"({name}): {_indented(repr(child), 2)}" for name, child in self._modules.items()]
+        child_lines = [f"({name}): {indented(repr(child), 2)}" for name, child in self._modules.items()]
         if not child_lines and len(extra_lines) <= 1:
             return f"{self._get_name()}({extra})"
         lines = "\n  ".join(extra_lines + child_lines)
         return f"{self._get_name()}(\n  {lines}\n)"
 
 
-def _indented(text: str, spaces: int) -> str:
+def indented(text: str, spaces: int) -> str:
     """The text with every line but the first moved right."""
     return text.replace("\n", "\n" + " " * spaces)

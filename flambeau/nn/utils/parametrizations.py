@@ -220,7 +220,7 @@ class _SpectralNorm(Module):
         return value
 
 
-def _default_spectral_dim(module: Module) -> int:
+def default_spectral_dim(module: Module) -> int:
     """Transposed convolutions have their output channels second."""
     from_modules = ("ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d")
     return 1 if any(cls.__name__ in from_modules for cls in type(module).__mro__) else 0
@@ -234,6 +234,6 @@ def spectral_norm(
     if not isinstance(weight, Tensor):
         raise ValueError(f"Module '{module}' has no parameter or buffer with name '{name}'")
     if dim is None:
-        dim = _default_spectral_dim(module)
+        dim = default_spectral_dim(module)
     parametrize.register_parametrization(module, name, _SpectralNorm(weight, n_power_iterations, dim, eps))
     return module

@@ -9,7 +9,7 @@ from flambeau.core.tensor import Tensor
 from flambeau.nn import functional as F
 from flambeau.nn.modules.module import Module
 from flambeau.nn.parameter import Parameter, UninitializedParameter
-from flambeau.nn.utils.parametrizations import _default_spectral_dim
+from flambeau.nn.utils.parametrizations import default_spectral_dim
 
 
 class SpectralNorm:
@@ -106,7 +106,7 @@ def spectral_norm(
 ) -> Module:
     """Divide module.<name> by its largest singular value, found by power iteration; returns module."""
     if dim is None:
-        dim = _default_spectral_dim(module)
+        dim = default_spectral_dim(module)
     SpectralNorm.apply(module, name, n_power_iterations, dim, eps)
     return module
 
