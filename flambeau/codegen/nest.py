@@ -415,7 +415,7 @@ class _Emitter:
                 return
             low, high = (self.low, self.high) if self.form.inner == 1 else (f.i64(0), self.inner_extents[-1])
             if not stage.folds:
-                with self.parallel_loop(low, high) as i:
+                with self.parallel_loop(low, high, rolled=long) as i:
                     body(prepared, indices, i, i)
                 return
             count = high - low

@@ -17,7 +17,7 @@ from flambeau.core import modes, overrides
 from flambeau.core.autocast import autocasting, cast_arguments
 from flambeau.core.derive import NAMESPACE, OPERATORS, compile_source
 from flambeau.core.node import NO_EDGE, MultiNode, Node, anomaly, pack
-from flambeau.core.operator_recording import applier_of, recorder_of, single_output, straight
+from flambeau.core.operator_recording import applier_of, list_recorder_of, recorder_of, single_output, straight, straight_list
 from flambeau.core.tensor import Tensor, tensor_from
 from flambeau.core.variants import copy_into
 
@@ -75,6 +75,8 @@ class Operator:
             recorder = self.recorders.get(name)
             if recorder is None and straight(self):
                 recorder = self.recorders[name] = recorder_of(self, self.node_class(arguments, False))
+            elif recorder is None and straight_list(self) and not isinstance(result, tuple):
+                recorder = self.recorders[name] = list_recorder_of(self, self.node_class(arguments, False))
             if recorder is not None:
                 return recorder(*arguments, result)
         edges: list[Any] = []

@@ -20,13 +20,15 @@ from flambeau.core import create, modes, overrides, views
 from flambeau.core.modes import active, local
 from flambeau.core.tensor import Tensor, view_of
 
-__all__ = ["adjacent", "broadcast_indices", "check_masks", "expand_masks", "getitem", "register", "setitem"]
+__all__ = ["adjacent", "broadcast_indices", "check_masks", "expand_masks", "getitem", "register", "register_fill",
+           "setitem"]
 
 _WRONG_KIND = ("only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices (got {})")
 _WRONG_DTYPE = "tensors used as indices must be long, int, byte or bool tensors"
 
 _gather: Callable[..., Any] | None = None
 _scatter: Callable[..., Any] | None = None
+_fill_masked: Any = None
 
 
 def register(index: Callable[..., Any], index_put_: Callable[..., Any]) -> None:
@@ -37,6 +39,12 @@ def register(index: Callable[..., Any], index_put_: Callable[..., Any]) -> None:
     """
     global _gather, _scatter
     _gather, _scatter = index, index_put_
+
+
+def register_fill(compute: Callable[..., Any]) -> None:
+    """Take compute((tensor, mask, number), (), (), tensor) into use, which overwrites where the mask holds."""
+    global _fill_masked
+    _fill_masked = compute
 
 
 # ---------------------------------------------------------------- views by (layout, index)
@@ -243,6 +251,13 @@ def _slice(view: Any, dim: int, item: slice, alone: bool) -> Any:
 
 def setitem(self: Any, index: Any, value: Any) -> None:
     """self[index] = value: numbers fill, tensors are broadcast. Raises IndexError, RuntimeError, TypeError as PyTorch."""
+    if index.__class__ is Tensor and value.__class__ in (float, int, bool):     # x[mask] = number
+        own, layout = self._layout, index._layout
+        if (layout.dtype is bool_ and layout.shape == own.shape and own.is_contiguous and own.dtype.is_floating_point
+                and own.flavor is None and self._node is None and own.ndim and not active.count
+                and index._storage is not self._storage and own.device is layout.device and own.device.type == "cpu"):
+            _fill_masked((self, index, value), (), (), self)
+            return
     if overrides.any_override((self, value)):
         overrides.dispatch(Tensor.__setitem__, (self, index, value), {})
         return

@@ -209,6 +209,8 @@ class Pointwise:
             out_layout = out._layout
             if tuple(out_layout.shape) != tuple(shape):
                 raise RuntimeError(f"output with shape {list(out_layout.shape)} doesn't match the broadcast shape {list(shape)}")
+            if not self.idempotent and geometry.overlaps_itself(out_layout.shape, out_layout.strides):
+                raise RuntimeError(geometry.OVERLAPS_ITSELF)
             if not self.converts and not can_cast(result, out_layout.dtype):
                 raise RuntimeError(f"result type {result.scalar_name} can't be cast to the desired output type "
                                    f"{out_layout.dtype.scalar_name}")

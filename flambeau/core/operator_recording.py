@@ -94,6 +94,42 @@ def recorder_of(operator: Any, kind: type) -> Callable:
         "tensor_from": tensor_from})
 
 
+_RECORD_LIST = '''
+def record({parameters}, result):
+    node = new(kind)
+    node.edges = tuple([(x._node, x._index) if x._node is not None else NO_EDGE for x in {tensors}])
+    node.inputs = tuple([x._layout if x._node is not None else None for x in {tensors}])
+    node.saved = ({saved})
+    node.versions = ({versions})
+    node.sequence = next_sequence()
+    node.extras = None
+    node.counts = (len({tensors}),)
+    dtype = result._layout.dtype
+    if dtype.is_floating_point or dtype.is_complex:
+        result._node = node
+    return node
+'''
+
+
+def straight_list(operator: Any) -> bool:
+    """Whether the operator takes one sequence of tensors, of which its rule saves nothing, and has one result."""
+    parameters = operator.signature.parameters
+    return (operator.rule is not None and len(operator.tensors) == 1 and operator.differentiable is None
+            and str(parameters[operator.tensors[0]].annotation) == "Tensors"
+            and not any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in parameters.values())
+            and all(n in PASSED or n in parameters and n != operator.tensors[0] for n in operator.rule_names)
+            and "gs" not in operator.rule_names)
+
+
+def list_recorder_of(operator: Any, kind: type) -> Callable:
+    """The same as `recorder_of` for an operator on one sequence of tensors."""
+    names = _saved_names(operator)
+    source = _RECORD_LIST.format(parameters=", ".join(operator.parameters), tensors=operator.tensors[0], saved=_tuple(names),
+                                 versions="None, " * len(names))
+    return _compiled(source, f"<flambeau record {operator.name}>", "record", {
+        "new": object.__new__, "kind": kind, "NO_EDGE": NO_EDGE, "next_sequence": next_sequence})
+
+
 def applier_of(operator: Any) -> Callable:
     """apply(self, gradients) of the nodes of this operator."""
     names = _saved_names(operator)

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from flambeau.base.layout import register_cache
+from flambeau.base import geometry
+from flambeau.base.layout import Layout, Size, register_cache
 from flambeau.codegen import launch as launching
 from flambeau.codegen import schedule
 from flambeau.core.op import RELEASE_FROM, scalar_kind
@@ -23,7 +24,7 @@ def pointwise_update(formula: Callable, in_out: Sequence[Tensor], inputs: Sequen
                      flags: Mapping[str, Any]) -> None:
     """Write formula(*in_out, *inputs, **scalars, **flags) over `in_out`; no graph, versions are bumped.
 
-    All tensors have one shape. Scalars are run-time numbers computed with in the dtype of the first tensor; flags shape the
+    All tensors have one shape (inputs may broadcast to it). Scalars are run-time numbers computed with in the dtype of the first tensor; flags shape the
     formula and are part of the kernel.
     """
     key = (formula, *[t._layout for t in in_out], *[t._layout for t in inputs], *[v.__class__ for v in scalars.values()],
@@ -34,9 +35,25 @@ def pointwise_update(formula: Callable, in_out: Sequence[Tensor], inputs: Sequen
     launch(*in_out, *in_out, *inputs, *scalars.values())
 
 
+def _check_shapes(layouts: Sequence[Layout], written: int) -> Size:
+    """The shape of the first layout, to which all must broadcast; the `written` first ones have it. RuntimeError otherwise."""
+    shape = layouts[0].shape
+    for i, layout in enumerate(layouts):
+        common = geometry.broadcast_shapes(shape, layout.shape)
+        if tuple(common) != tuple(shape):
+            raise RuntimeError(f"output with shape {list(shape)} doesn't match the broadcast shape {list(common)}")
+        if i < written:
+            if layout.shape != shape:
+                raise RuntimeError(f"output with shape {list(layout.shape)} doesn't match the broadcast shape {list(shape)}")
+            if geometry.overlaps_itself(layout.shape, layout.strides):
+                raise RuntimeError(geometry.OVERLAPS_ITSELF)
+    return shape
+
+
 def _plan(formula, in_out, inputs, scalars, flags) -> Callable:
     operands = [*in_out, *inputs]
     layouts = [t._layout for t in operands]
+    shape = _check_shapes(layouts, len(in_out))
     work = compute_dtype(layouts[0].dtype)
     elements = [cast(element(i, layout.dtype), work) for i, layout in enumerate(layouts)]
     numbers = {name: number(i, work) for i, name in enumerate(scalars)}
@@ -46,7 +63,7 @@ def _plan(formula, in_out, inputs, scalars, flags) -> Callable:
     kinds = tuple((scalar_kind(v), work) for v in scalars.values())
     nest = Nest(formula.__name__, tuple(layout.dtype for layout in outputs), tuple(layout.dtype for layout in layouts),
                 (Loop((), stores),), kinds)
-    strides = [layout.strides for layout in [*outputs, *layouts]]
-    laid = schedule.lay(nest, (), [()] * len(strides), layouts[0].shape, strides)
+    strides = [geometry.broadcast_strides(layout.shape, layout.strides, shape) for layout in [*outputs, *layouts]]
+    laid = schedule.lay(nest, (), [()] * len(strides), shape, strides)
     return launching.plan(laid.phases, outputs, [layout.dtype.itemsize for layout in layouts], "".join(k for k, _ in kinds),
                           laid.scratch, release=layouts[0].numel * schedule.cost(nest) >= RELEASE_FROM)

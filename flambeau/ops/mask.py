@@ -10,6 +10,7 @@ from typing import Any
 from flambeau.base import geometry
 from flambeau.base.dtype import bool_, int64
 from flambeau.base.layout import Layout
+from flambeau.core import indexing
 from flambeau.core.annotations import Operand
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE
@@ -70,6 +71,9 @@ _FILL = Pointwise(
     ["input", "mask", "value"],
     undecided=("mask", "value"),
 )
+
+
+indexing.register_fill(_FILL.compute)
 
 
 def _fill(input: Tensor, mask: Tensor, value: Any, out: Tensor | None) -> Tensor:
