@@ -904,10 +904,10 @@ def repeat_interleave(input: Tensor, repeats: Any = None, dim: _int | None = Non
     flattened."""
 def reshape(input: Any, shape: Any) -> Any:
     """The same elements in another shape; one size may be -1. A view where possible, a copy otherwise."""
-def resolve_conj(input: Tensor) -> Tensor:
-    """The tensor itself: nothing is left to be carried out."""
-def resolve_neg(input: Tensor) -> Tensor:
-    """The tensor itself: nothing is left to be carried out."""
+def resolve_conj(input: Any) -> Any:
+    """The tensor itself; RuntimeError for bool. Conjugation and negation are never delayed, so nothing is to resolve."""
+def resolve_neg(input: Any) -> Any:
+    """The tensor itself; RuntimeError for bool. Conjugation and negation are never delayed, so nothing is to resolve."""
 def rms_norm(input: Tensor, normalized_shape: Any, weight: Tensor | None = None, eps: Any = None) -> Any:
     """input / sqrt(mean of its squares over the last dimensions + eps), times weight; eps None: that of the dtype."""
 def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:

@@ -20,6 +20,9 @@ class LinAlgError(RuntimeError):
     """A linear algebra routine met a matrix it can't handle (singular, not positive definite, no convergence)."""
 
 
+LinAlgError.__name__ = LinAlgError.__qualname__ = "_LinAlgError"  # as PyTorch prints it
+
+
 def no_accelerator(kind: str) -> Exception:
     """The exception PyTorch's CPU build raises when somebody asks for a device of type `kind`."""
     if kind in ("cuda", "xpu", "mtia"):

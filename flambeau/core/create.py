@@ -96,9 +96,11 @@ def infer_dtype(data: Any) -> DType:
             found.add(next(t for t in (bool, int, float, complex) if isinstance(x, t)))
         elif hasattr(x, "__index__") or hasattr(x, "__float__"):
             found.add(int if hasattr(x, "__index__") else float)
-        elif x is None:
-            raise TypeError("must be real number, not NoneType")
+        elif x is None or isinstance(x, dict):
+            raise RuntimeError(f"Could not infer dtype of {type(x).__name__}")
         elif isinstance(x, str):
+            if x is not data:
+                raise ValueError("too many dimensions 'str'")
             raise TypeError("new(): invalid data type 'str'")
         elif hasattr(x, "__len__") and hasattr(x, "__getitem__"):
             for i in range(len(x)):
@@ -196,7 +198,7 @@ def _values(data: Any, dtype: DType, shape: tuple[int, ...]) -> np.ndarray:
                     raise RuntimeError(f"value cannot be converted to type {_c_integer(dtype)} without overflow")
             return array.astype(dtype.numpy).reshape(shape)
     except OverflowError:
-        raise RuntimeError("Overflow when unpacking long long") from None
+        raise ValueError("Overflow when unpacking long long") from None
 
 
 def _c_integer(dtype: DType) -> str:

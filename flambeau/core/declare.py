@@ -17,7 +17,14 @@ from flambeau.core import modes, overrides
 from flambeau.core.autocast import autocasting, cast_arguments
 from flambeau.core.derive import NAMESPACE, OPERATORS, compile_source
 from flambeau.core.node import NO_EDGE, MultiNode, Node, anomaly, pack
-from flambeau.core.operator_recording import applier_of, list_recorder_of, recorder_of, single_output, straight, straight_list
+from flambeau.core.operator_recording import (
+    applier_of,
+    list_recorder_of,
+    recorder_of,
+    single_output,
+    straight,
+    straight_list,
+)
 from flambeau.core.tensor import Tensor, tensor_from
 from flambeau.core.variants import copy_into
 
@@ -42,6 +49,7 @@ class Operator:
         self.parameters = list(self.signature.parameters)
         self.kinds = {n: parameter_kind(p.annotation) for n, p in self.signature.parameters.items()}
         self.tensors = [n for n in self.parameters if self.kinds[n] != OTHER]
+        self.composite = False      # whether the body is written in other operators, whose gradients are then its own
         self.rule: Callable | None = None
         self.rule_names: tuple[str, ...] = ()
         self.differentiable: int | None = None      # how many results, from the first, take part in the graph; None: all
@@ -516,6 +524,7 @@ def composite(method: bool = True, function: bool = True, inplace: bool = False,
     def declare(implementation: Callable) -> Callable:
         public = name or implementation.__name__
         declared = Operator(public, implementation, None)
+        declared.composite = True
         aliases, alias_code = _aliases(implementation)
         signature, call, positional, keywords = _signature(implementation, out, aliases)
         tensors = [n for n in declared.tensors if declared.kinds[n] == TENSOR]

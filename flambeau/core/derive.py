@@ -124,13 +124,19 @@ def flavored(operands: Any) -> bool:
 
 
 def overlapping(out: Tensor, operands: list[Any]) -> bool:
-    """Whether writing `out` while reading an operand would read what was written."""
+    """Whether writing `out` while reading an operand would read what was written. RuntimeError where PyTorch sees that too."""
+    found = False
+    mine = out._layout
     for x in operands:
-        if x.__class__ not in NUMBERS and x._storage is out._storage and not (
-                x._layout.strides == out._layout.strides and x._offset == out._offset and x._layout.shape == out._layout.shape
-                and x._layout.dtype is out._layout.dtype):
-            return True
-    return False
+        if x.__class__ not in NUMBERS and x._storage is out._storage:
+            own = x._layout
+            if own.strides == mine.strides and x._offset == out._offset and own.shape == mine.shape and own.dtype is mine.dtype:
+                continue
+            if own.dtype is mine.dtype and geometry.has_overlap((mine.shape, mine.strides, out._offset),
+                                                                (own.shape, own.strides, x._offset)):
+                raise RuntimeError(geometry.OVERLAPS_INPUT)
+            found = True
+    return found
 
 
 def inplace(operator: Pointwise, public: Callable, operands: list[Any], numbers: tuple, statics: tuple) -> Tensor:
@@ -152,10 +158,6 @@ def inplace(operator: Pointwise, public: Callable, operands: list[Any], numbers:
         if 0 in operator.recipe(operands, numbers, statics, needed).saves:
             originals = [target.detach().clone(), *operands[1:]]
     if overlapping(target, operands[1:]):
-        if geometry.has_overlap((target._layout.shape, target._layout.strides, target._offset),
-                                next((x._layout.shape, x._layout.strides, x._offset) for x in operands[1:]
-                                     if x.__class__ not in NUMBERS and x._storage is target._storage)):
-            raise RuntimeError(geometry.OVERLAPS_INPUT)
         fresh = [x if x.__class__ in NUMBERS or x._storage is not target._storage else x.detach().clone() for x in operands[1:]]
         operator.compute([target, *fresh], numbers, statics, target)
     else:

@@ -251,7 +251,7 @@ def _slice(view: Any, dim: int, item: slice, alone: bool) -> Any:
 
 def setitem(self: Any, index: Any, value: Any) -> None:
     """self[index] = value: numbers fill, tensors are broadcast. Raises IndexError, RuntimeError, TypeError as PyTorch."""
-    if index.__class__ is Tensor and value.__class__ in (float, int, bool):     # x[mask] = number
+    if index.__class__ is Tensor and value.__class__ in (float, int, bool) and -65504 <= value <= 65504:   # x[mask] = number
         own, layout = self._layout, index._layout
         if (layout.dtype is bool_ and layout.shape == own.shape and own.is_contiguous and own.dtype.is_floating_point
                 and own.flavor is None and self._node is None and own.ndim and not active.count

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import Any
 from collections.abc import Callable
+from typing import Any
 
 from flambeau.core.modes import Mode
 from flambeau.core.tensor import Tensor

@@ -117,7 +117,7 @@ def straight_list(operator: Any) -> bool:
     return (operator.rule is not None and len(operator.tensors) == 1 and operator.differentiable is None
             and str(parameters[operator.tensors[0]].annotation) == "Tensors"
             and not any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in parameters.values())
-            and all(n in PASSED or n in parameters and n != operator.tensors[0] for n in operator.rule_names)
+            and all(n in PASSED or (n in parameters and n != operator.tensors[0]) for n in operator.rule_names)
             and "gs" not in operator.rule_names)
 
 

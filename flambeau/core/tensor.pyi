@@ -1011,9 +1011,9 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
     def resize_as_sparse_(self, *args: Any, **kwargs: Any) -> Any:
         """Not implemented: flambeau has no sparse tensors; use dense ones, with index_add or scatter_add to build them"""
     def resolve_conj(self) -> Any:
-        """The tensor itself: nothing is left to be carried out."""
+        """The tensor itself; RuntimeError for bool. Conjugation and negation are never delayed, so nothing is to resolve."""
     def resolve_neg(self) -> Any:
-        """The tensor itself: nothing is left to be carried out."""
+        """The tensor itself; RuntimeError for bool. Conjugation and negation are never delayed, so nothing is to resolve."""
     def retain_grad(self) -> None:
         """Have `backward` fill in this tensor's `grad` although it isn't a leaf."""
     def roll(self, shifts: Any, dims: Any = None) -> Tensor:

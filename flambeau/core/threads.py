@@ -11,7 +11,7 @@ _interop = [1]
 def set_num_threads(n: int) -> None:
     """Use `n` threads inside operators from now on. Raises RuntimeError unless n is positive."""
     if not isinstance(n, int):
-        raise TypeError(f"set_num_threads expects an int, but got {type(n).__name__}")
+        raise RuntimeError(f"set_num_threads expects an int, but got {type(n).__name__}")
     if n <= 0:
         raise RuntimeError("set_num_threads expects a positive integer")
     launch.set_threads(n)

@@ -24,8 +24,8 @@ def pointwise_update(formula: Callable, in_out: Sequence[Tensor], inputs: Sequen
                      flags: Mapping[str, Any]) -> None:
     """Write formula(*in_out, *inputs, **scalars, **flags) over `in_out`; no graph, versions are bumped.
 
-    All tensors have one shape (inputs may broadcast to it). Scalars are run-time numbers computed with in the dtype of the first tensor; flags shape the
-    formula and are part of the kernel.
+    All tensors have one shape (inputs may broadcast to it). Scalars are run-time numbers computed with in the dtype of the
+    first tensor; flags shape the formula and are part of the kernel.
     """
     key = (formula, *[t._layout for t in in_out], *[t._layout for t in inputs], *[v.__class__ for v in scalars.values()],
            *flags.values())
@@ -39,7 +39,7 @@ def _check_shapes(layouts: Sequence[Layout], written: int) -> Size:
     """The shape of the first layout, to which all must broadcast; the `written` first ones have it. RuntimeError otherwise."""
     shape = layouts[0].shape
     for i, layout in enumerate(layouts):
-        common = geometry.broadcast_shapes(shape, layout.shape)
+        common = geometry.broadcast(shape, layout.shape)
         if tuple(common) != tuple(shape):
             raise RuntimeError(f"output with shape {list(shape)} doesn't match the broadcast shape {list(common)}")
         if i < written:

@@ -240,6 +240,8 @@ def scaled_dot_product_attention(
     shared by several of the query's. RuntimeError for dtypes or ranks that don't go together.
     """
     _check(query, key, value, attn_mask)
+    if is_causal and attn_mask is not None and query._layout.ndim != 4:   # PyTorch's fused kernel, of 4-d operands, takes both
+        raise RuntimeError("_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True")
     if scale is None:
         scale = 1 / math.sqrt(query._layout.shape[-1])
     if enable_gqa:

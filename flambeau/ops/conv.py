@@ -271,7 +271,7 @@ def convolution(input: Tensor, weight: Tensor, bias: Tensor | None, stride: Any,
 
 def _check(input: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, padding: Any, dilation: Any, transposed: bool,
            output_padding: Any, groups: int) -> tuple[Numbers, Numbers, Numbers, Numbers, Numbers]:
-    """Stride, padding, dilation, output padding and the result's extents (of a transposed convolution), a number per dimension."""
+    """Stride, padding, dilation, output padding and (of a transposed convolution) the result's extents, per dimension."""
     n = weight._layout.ndim - 2
     if n < 1:
         raise RuntimeError("weight should have at least three dimensions")

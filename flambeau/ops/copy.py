@@ -26,7 +26,7 @@ from flambeau.codegen import schedule
 from flambeau.core import inplace, modes, overrides
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.op import NUMBERS, RELEASE_FROM, Pointwise, call, needs_graph, record
-from flambeau.core.tensor import Tensor, empty_layout
+from flambeau.core.tensor import Tensor, empty_layout, tensor_from
 from flambeau.ir.loops import Loop, Nest, number
 from flambeau.ir.scalar import cast, compute_dtype
 
@@ -91,10 +91,18 @@ def copy_raw(self: Tensor, src: Tensor) -> Tensor:
             src = clone_raw(src)
     if geometry.overlaps_itself(self._layout.shape, self._layout.strides):
         raise RuntimeError(geometry.OVERLAPS_ITSELF)
+    given = src._layout
+    if given.shape != self._layout.shape:
+        shape = self._layout.shape
+        together = tuple(geometry.broadcast(shape, given.shape))
+        if together != tuple(shape):
+            raise RuntimeError(f"output with shape {list(shape)} doesn't match the broadcast shape {list(together)}")
+        layout = Layout.of(shape, geometry.broadcast_strides(given.shape, given.strides, shape), given.dtype, given.device)
+        src = tensor_from(src._storage, src._offset, layout)
     COPY.compute((src,), (), (), self)
     launch = COPY.other_plans.get((src._layout, self._layout))
     if launch is not None:
-        _copies[self._layout, src._layout] = launch
+        _copies[self._layout, given] = launch
     return self
 
 

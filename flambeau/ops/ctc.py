@@ -139,10 +139,21 @@ def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reducti
         raise RuntimeError("input_lengths must be of size batch_size")
     if len(lengths) != count:
         raise RuntimeError("target_lengths must be of size batch_size")
+    checking = "(while checking arguments for ctc_loss_allocate_outputs)"
+    for n in lengths:
+        if n < 0:
+            raise RuntimeError(f"Expected target_lengths to have value at least 0, but got value {n} {checking}")
+    longest, together = max(lengths, default=0), sum(lengths)
+    if targets.dim() == 2 and targets.size(1) < longest:
+        raise RuntimeError(f"Expected tensor to have size at least {longest} at dimension 1, but got size {targets.size(1)} for "
+                           f"argument #2 'targets' {checking}")
+    if targets.dim() == 1 and targets.size(0) != together:
+        raise RuntimeError(f"Expected tensor to have size {together} at dimension 0, but got size {targets.size(0)} for argument "
+                           f"#2 'targets' {checking}")
     for n in inputs:
         if n < 0 or n > log_probs.size(0):
-            raise RuntimeError(f"Expected input_lengths to have value at most {log_probs.size(0)}, but got value {n} (while "
-                               "checking arguments for ctc_loss_cpu)")
+            raise RuntimeError(f"Expected input_lengths to have value at {'least 0' if n < 0 else f'most {log_probs.size(0)}'}, "
+                               f"but got value {n} {checking}")
     loss = fused_ctc_loss(log_probs, targets, inputs, lengths, blank, zero_infinity)[0]
     if zero_infinity:
         loss = loss.masked_fill(loss.detach().isinf(), 0)

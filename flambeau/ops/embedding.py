@@ -236,6 +236,9 @@ def embedding_bag(
             f"However, "
             f"got {int(starts[0].item())}"
         )
+    if bags and int(offsets[-1].item()) > count:
+        raise RuntimeError(f"offsets[-1] can not be greater than input's length {count} but got offsets[-1] of "
+                           f"{int(offsets[-1].item())}")
     bag = NAMESPACE["searchsorted"](starts.to(int64).contiguous(), NAMESPACE["arange"](count), right=True) - 1
     if padding_idx is not None:
         kept = (input != padding_idx).nonzero().reshape(-1)

@@ -21,7 +21,6 @@ from flambeau.core.overrides import PLAIN
 from flambeau.core.storage import Storage
 from flambeau.core.tensor import Tensor, tensor_from
 
-
 _readers = create.readers
 
 
@@ -135,8 +134,11 @@ def __bool__(self: Tensor) -> bool:
 def _number(name: str, kind: type) -> None:
     def convert(self: Tensor) -> Any:
         if self._layout.numel != 1:
-            raise RuntimeError(f"a Tensor with {self._layout.numel} elements cannot be converted to Scalar")
-        return kind(create.item(self))
+            raise ValueError("only one element tensors can be converted to Python scalars")
+        value = create.item(self)
+        if value.__class__ is complex and kind is not complex and value.imag:
+            raise RuntimeError(f"value cannot be converted to type {'double' if kind is float else 'int64_t'} without overflow")
+        return kind(value.real if value.__class__ is complex and kind is not complex else value)
     convert.__name__ = name
     setattr(Tensor, name, convert)
 

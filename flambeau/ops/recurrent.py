@@ -78,9 +78,12 @@ def _relu_forward(kept: list[Expr], projected: list[Expr], hidden: Expr, cell: A
 def _relu_backward(grad, kept, hidden, new_hidden, cell, new_cell, grad_cell) -> tuple:
     return [s.where(new_hidden <= 0, 0, grad)], None, None, None
 
-CELLS = {"LSTM": Cell(4, 4, True, True, _lstm_forward, _lstm_backward), "GRU": Cell(3, 4, False, False, _gru_forward, _gru_backward),
-         "RNN_TANH": Cell(1, 1, True, False, _tanh_forward, _tanh_backward),
-         "RNN_RELU": Cell(1, 1, True, False, _relu_forward, _relu_backward)}
+CELLS = {
+    "LSTM": Cell(4, 4, True, True, _lstm_forward, _lstm_backward),
+    "GRU": Cell(3, 4, False, False, _gru_forward, _gru_backward),
+    "RNN_TANH": Cell(1, 1, True, False, _tanh_forward, _tanh_backward),
+    "RNN_RELU": Cell(1, 1, True, False, _relu_forward, _relu_backward),
+}
 
 class _Spot(NamedTuple):
     """Where a (batch, size) operand of a cell's kernel lies: parameter slot, first element, strides."""
@@ -89,7 +92,9 @@ class _Spot(NamedTuple):
     start: int
     strides: tuple[int, int]
 
-def _cell_phases(name: str, dtype: Any, shape: tuple[int, int], outputs: Sequence[tuple[_Spot, Expr]], inputs: Sequence[_Spot]) -> list:
+def _cell_phases(
+    name: str, dtype: Any, shape: tuple[int, int], outputs: Sequence[tuple[_Spot, Expr]], inputs: Sequence[_Spot]
+) -> list:
     nest = Nest(name, (dtype,) * len(outputs), (dtype,) * len(inputs), (Loop((), tuple(
         (i, expression) for i, (_, expression) in enumerate(outputs))),), ())
     spots = [*(spot for spot, _ in outputs), *inputs]
@@ -124,7 +129,11 @@ def _forward_plan(mode: str, dtype: Any, device: Any, steps: int, batch: int, si
     for t in order:
         kept_at = (t * batch * wide if keep else 0)
         skip = wide - gates
-        addend = Matrix(3, (0, 0, projected[1], projected[2]), t * projected[0]) if cell.adds else Matrix(7, (0, 0, 0, 1)) if biased else None
+        addend = None
+        if cell.adds:
+            addend = Matrix(3, (0, 0, projected[1], projected[2]), t * projected[0])
+        elif biased:
+            addend = Matrix(7, (0, 0, 0, 1))
         more, need = _product(dtype, batch, gates, size, Matrix(previous.slot, (0, 0, *previous.strides), previous.start),
                               Matrix(6, (0, 0, weight[1], weight[0])), Matrix(1, (0, 0, wide, 1), kept_at + skip), addend)
         phases += more
@@ -150,10 +159,11 @@ def _forward_plan(mode: str, dtype: Any, device: Any, steps: int, batch: int, si
     return launching.plan(phases, results, [dtype.itemsize] * (4 + biased), "", scratch,
                           release=steps * batch * size * gates >= RELEASE_FROM)
 
+
 def _backward_plan(mode: str, dtype: Any, device: Any, steps: int, batch: int, size: int, g: tuple, weight: tuple,
                    start: tuple, first_cell: tuple, reverse: bool) -> Callable:
-    """launch(gates, product gates, hidden gradient, cell gradient, direct gradient, g, outputs, kept, cells, hidden, cell, weight)
-    for a block of steps. The hidden and cell gradients come in with those of the state after the block."""
+    """launch(gates, product gates, hidden gradient, cell gradient, direct gradient, g, outputs, kept, cells, hidden, cell,
+    weight) for a block of steps. The hidden and cell gradients come in with those of the state after the block."""
     cell = CELLS[mode]
     wide, gates = cell.columns * size, cell.gates * size
     shapes = ((steps, batch, gates), (steps, batch, gates), (batch, size), (batch, size), (batch, size))
@@ -169,7 +179,11 @@ def _backward_plan(mode: str, dtype: Any, device: Any, steps: int, batch: int, s
         inputs += [_Spot(7, t * batch * wide + c * size, (wide, 1)) for c in range(cell.columns)]
         inputs += [_Spot(6, before * plane, row) if inside else _Spot(9, 0, start), _Spot(6, t * plane, row)]
         if cell.has_cell:
-            inputs += [_Spot(8, before * plane, row) if inside else _Spot(10, 0, first_cell), _Spot(8, t * plane, row), _Spot(3, 0, row)]
+            inputs += [
+                _Spot(8, before * plane, row) if inside else _Spot(10, 0, first_cell),
+                _Spot(8, t * plane, row),
+                _Spot(3, 0, row),
+            ]
         e = [element(i, dtype) for i in range(len(inputs))]
         rest = [*e[2 + cell.columns:], None, None, None]
         made, product, of_cell, direct = cell.backward(e[0] + e[1], e[2:2 + cell.columns], *rest[:5])
@@ -182,10 +196,14 @@ def _backward_plan(mode: str, dtype: Any, device: Any, steps: int, batch: int, s
             outputs.append((_Spot(4, 0, row), direct))
         phases += _cell_phases(f"{mode.lower()}_step_backward", dtype, (batch, size), outputs, inputs)
         more, need = _product(dtype, batch, size, gates, Matrix(0 if product is None else 1, (0, 0, gates, 1), t * batch * gates),
-                              Matrix(11, (0, 0, *weight)), Matrix(2, (0, 0, size, 1)), None if direct is None else Matrix(4, (0, 0, size, 1)))
+                              Matrix(11, (0, 0, *weight)), Matrix(2, (0, 0, size, 1)),
+                              None if direct is None else Matrix(4, (0, 0, size, 1)))
         phases += more
         scratch = max(scratch, need)
-    return launching.plan(phases, results, [dtype.itemsize] * 7, "", scratch, release=steps * batch * size * gates >= RELEASE_FROM)
+    return launching.plan(
+        phases, results, [dtype.itemsize] * 7, "", scratch, release=steps * batch * size * gates >= RELEASE_FROM
+    )
+
 
 def _blocks(count: int, from_end: bool) -> list[tuple[int, int]]:
     made = [(at, min(BLOCK, count - at)) for at in range(0, count, BLOCK)]
@@ -223,7 +241,8 @@ def _recurrent_layer(mode: str, projected: Tensor, hidden: Tensor, cell: Tensor 
         launch = _plans.get(key)
         if launch is None:
             launch = _plans[key] = _forward_plan(mode, dtype, device, steps, batch, size, layout.strides, ready._layout.strides,
-                                                 state._layout.strides, cell_state._layout.strides, bias is not None, reverse, keep)
+                                                 state._layout.strides, cell_state._layout.strides, bias is not None,
+                                                 reverse, keep)
         arguments = (_part(out, at, steps), _part(kept, at, steps) if keep else kept, _part(cells, at, steps) if keep else cells,
                      _part(projected, at, steps), state, cell_state, ready)
         launch(*arguments) if bias is None else launch(*arguments, bias)
@@ -236,7 +255,7 @@ def _recurrent_layer(mode: str, projected: Tensor, hidden: Tensor, cell: Tensor 
 @_recurrent_layer.vjp
 def _(gs, outs, mode, projected, hidden, cell, weight, bias, reverse, need):
     if modes.local.grad:
-        return _composed_gradients(gs, mode, projected, hidden, cell, weight, bias, reverse)
+        return _composed[0](gs, mode, projected, hidden, cell, weight, bias, reverse)
     out, _, kept, cells = outs
     layout = out._layout
     dtype, device = layout.dtype, layout.device
@@ -248,7 +267,9 @@ def _(gs, outs, mode, projected, hidden, cell, weight, bias, reverse, need):
     gates = empty_layout(Layout.contiguous(wide, dtype, device))
     product = gates if rule.adds else empty_layout(Layout.contiguous(wide, dtype, device))
     g_hidden = empty_layout(hidden._layout.dense()).zero_()
-    g_state = g_hidden if not rule.has_cell else empty_layout(hidden._layout.dense()).zero_() if g_cell is None else g_cell.clone()
+    g_state = g_hidden
+    if rule.has_cell:
+        g_state = empty_layout(hidden._layout.dense()).zero_() if g_cell is None else g_cell.clone()
     direct = g_hidden if rule.adds else empty_layout(hidden._layout.dense())
     for at, steps in _blocks(count, not reverse):
         before = at + steps if reverse else at - 1
@@ -258,8 +279,19 @@ def _(gs, outs, mode, projected, hidden, cell, weight, bias, reverse, need):
         key = ("backward", mode, steps, g._layout.strides, state._layout, cell_state._layout, weight._layout, reverse)
         launch = _plans.get(key)
         if launch is None:
-            launch = _plans[key] = _backward_plan(mode, dtype, device, steps, batch, size, g._layout.strides, weight._layout.strides,
-                                                  state._layout.strides, cell_state._layout.strides, reverse)
+            launch = _plans[key] = _backward_plan(
+                mode,
+                dtype,
+                device,
+                steps,
+                batch,
+                size,
+                g._layout.strides,
+                weight._layout.strides,
+                state._layout.strides,
+                cell_state._layout.strides,
+                reverse,
+            )
         launch(_part(gates, at, steps), _part(product, at, steps), g_hidden, g_state, direct, _part(g, at, steps),
                _part(out, at, steps), _part(kept, at, steps), _part(cells, at, steps), state, cell_state, weight)
     g_weight = g_bias = None
@@ -274,18 +306,14 @@ def _(gs, outs, mode, projected, hidden, cell, weight, bias, reverse, need):
         g_bias = product.reshape(-1, wide[2]).sum(0)
     return gates, g_hidden, g_state if rule.has_cell else None, g_weight, g_bias
 
-def _composed_gradients(gs, mode, projected, hidden, cell, weight, bias, reverse) -> tuple:
-    """Gradients that can be differentiated again: those of the same layer in tensor operators."""
-    from flambeau.autograd import grad
-    from flambeau.nn.modules.recurrence import STEPS, run_dense
-    given = [x if x is None else x.view_as(x) if x._node is not None else x.detach().requires_grad_()
-             for x in (projected, hidden, cell, weight, bias)]
-    state = (given[1],) if cell is None else (given[1], given[2])
-    outputs, final = run_dense(STEPS[mode], list(given[0].unbind(0)), state, (given[3], given[4], None), reverse)
-    pairs = [(y, g) for y, g in ((outputs, gs[0]), (final[-1], gs[1] if cell is not None else None)) if g is not None]
-    wanted = [x for x in given if x is not None]
-    found = iter(grad([y for y, _ in pairs], wanted, [g for _, g in pairs], create_graph=True, allow_unused=True))
-    return tuple([None if x is None else next(found) for x in given])
+Composed = Callable[..., tuple]
+_composed: list[Composed] = []
+
+
+def register_composed(gradients: Composed) -> None:
+    """Take gradients(gs, mode, projected, hidden, cell, weight, bias, reverse), which can be differentiated again, into use."""
+    _composed[:] = [gradients]
+
 
 def fits(tensors: Sequence[Tensor | None], plain: Any) -> bool:
     """Whether the operator takes these: plain float tensors on the CPU, nothing empty, no mode."""
@@ -305,7 +333,8 @@ def recurrent_layer(mode: str, projected: Tensor, state: Sequence[Tensor], weigh
                     reverse: bool) -> tuple[Tensor, tuple[Tensor, ...]]:
     """The outputs (T, batch, size) of a layer and its last state, by the one operator."""
     cell = state[1] if len(state) > 1 else None
-    keep = modes.local.grad and any([x is not None and x._node is not None for x in (projected, *state, weight, bias)])
+    bias = bias if bias is None else bias.contiguous()
+    keep = modes.local.grad and any([x is not None and x._node is not None for x in (projected, *state, weight, bias)])  # noqa: C419 - faster
     out, last_cell, _, _ = _recurrent_layer(mode, projected, state[0], cell, weight, bias, reverse, keep)
     last = out[0] if reverse else out[-1]
     return out, (last,) if cell is None else (last, last_cell)

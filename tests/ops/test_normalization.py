@@ -97,7 +97,7 @@ def test_batch_norm(shape):
     expected = (x.numpy() - mean.numpy().reshape(after)) / np.sqrt(variance.numpy().reshape(after) + 1e-5)
     close(F.batch_norm(x, mean, variance), expected)
     for training in (True, False):
-        both_orders(lambda x, w, b: F.batch_norm(x, mean.clone(), variance.clone(), w, b, training),   # noqa: B023
+        both_orders(lambda x, w, b: F.batch_norm(x, mean.clone(), variance.clone(), w, b, training),
                     sample(*shape, grad=True), sample(4, grad=True), sample(4, grad=True))
 
 
@@ -152,7 +152,7 @@ def test_cross_entropy(smoothing, weighted, ignored):
     deep = x.reshape(2, 3, 4).transpose(1, 2)
     close(F.cross_entropy(deep, target.reshape(2, 3), reduction="none", **given), rows.reshape(2, 3))
     for reduction in ("none", "mean"):
-        both_orders(lambda x: F.cross_entropy(x, target, reduction=reduction, **given), sample(6, 4, grad=True))  # noqa: B023
+        both_orders(lambda x: F.cross_entropy(x, target, reduction=reduction, **given), sample(6, 4, grad=True))
 
 
 def test_cross_entropy_of_one_row_and_of_probabilities():

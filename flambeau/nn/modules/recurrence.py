@@ -18,7 +18,7 @@ from flambeau.core.modes import active, local
 from flambeau.core.overrides import PLAIN
 from flambeau.core.tensor import Tensor
 from flambeau.nn import functional as F
-from flambeau.ops.recurrent import fits, recurrent_layer
+from flambeau.ops.recurrent import fits, recurrent_layer, register_composed
 
 # A state is (hidden,) or, for LSTM, (hidden, cell). Each hidden: (batch, hidden_size or proj_size).
 State = tuple[Tensor, ...]
@@ -115,6 +115,25 @@ def _run_packed(step: Callable, steps: list[Tensor], start: State, rest: tuple, 
 
 
 _LISTED = SimpleNamespace(name="lstm")  # the entry of autocast's list that layers follow
+
+
+def _composed_gradients(gs, mode, projected, hidden, cell, weight, bias, reverse) -> tuple:
+    """Gradients that can be differentiated again: those of the same layer in tensor operators."""
+    given = [x if x is None else x.view_as(x) if x._node is not None else x.detach().requires_grad_()
+             for x in (projected, hidden, cell, weight, bias)]
+    state = (given[1],) if cell is None else (given[1], given[2])
+    outputs, final = run_dense(STEPS[mode], list(given[0].unbind(0)), state, (given[3], given[4], None), reverse)
+    pairs = [(y, g) for y, g in ((outputs, gs[0]), (final[-1], gs[1] if cell is not None else None)) if g is not None]
+    wanted = [x for x in given if x is not None]
+    found = iter(
+        flambeau.autograd.grad(
+            [y for y, _ in pairs], wanted, [g for _, g in pairs], create_graph=True, allow_unused=True
+        )
+    )
+    return tuple([None if x is None else next(found) for x in given])
+
+
+register_composed(_composed_gradients)
 
 
 def run_layers(

@@ -1,0 +1,300 @@
+"""What a program may do wrong from Python must not read or write outside a buffer, nor end the process.
+
+Three instruments: arrays that end (or begin) at a page that can't be touched, so that a kernel that runs over its operands
+is a signal; attacks, each in a forked child; and graphs too deep for any recursion.
+"""
+
+import ctypes
+import gc
+import mmap
+import os
+import signal
+import sys
+import threading
+
+import numpy as np
+import pytest
+
+import flambeau as torch
+
+nn, F = torch.nn, torch.nn.functional
+SIZES = [1, 2, 3, 7, 16, 17, 33, 65, 129, 1025]
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork") or sys.platform != "linux", reason="needs fork and mprotect")
+
+
+def survives(work):
+    """Run `work` in a child process; fail on a signal or an exception."""
+    child = os.fork()
+    if child == 0:
+        signal.alarm(20)
+        try:
+            work()
+            os._exit(0)
+        except BaseException:
+            sys.excepthook(*sys.exc_info())
+            os._exit(3)
+    _, status = os.waitpid(child, 0)
+    assert not os.WIFSIGNALED(status), f"signal {os.WTERMSIG(status)}"
+    assert os.WEXITSTATUS(status) == 0
+
+
+# ---------------------------------------------------------------- guarded memory
+
+
+def guarded(shape, dtype=np.float32, front=False, fill=None):
+    """A tensor that ends (front: begins) where the page that follows (precedes) can't be touched."""
+    library = ctypes.CDLL(None)
+    library.mmap.restype = ctypes.c_void_p
+    library.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
+    library.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+    nbytes = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    page = mmap.PAGESIZE
+    pages = -(-nbytes // page) or 1
+    base = library.mmap(None, (pages + 2) * page, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_PRIVATE | mmap.MAP_ANON, -1, 0)
+    last = base + (pages + 1) * page
+    library.mprotect(base, page, 0)
+    library.mprotect(last, page, 0)
+    memory = (ctypes.c_char * nbytes).from_address(base + page if front else last - nbytes)
+    array = np.frombuffer(memory, dtype).reshape(shape)
+    random = np.random.default_rng(nbytes)
+    array[...] = random.integers(1, 4, shape) if fill is None else fill
+    return torch.from_numpy(array)
+
+
+def elementwise(g):
+    for n in SIZES:
+        for dtype in (np.float32, np.float64, np.int64, np.int8, np.float16):
+            a, b = g((n,), dtype), g((n,), dtype)
+            torch.add(a, b, out=g((n,), dtype))
+            a.clone(), a.double(), a.bool(), a > b, a.mul_(2), torch.where(a > b, a, b), a.float().exp()
+        a, c = g((n,)), g((3, n))
+        a.uniform_(), a.normal_(), a.erf(), a.tanh(), F.dropout(a, 0.5), c.t() + 1, c + a, c[:, ::2].exp(), c.t().contiguous()
+
+
+def reductions(g):
+    for n in SIZES:
+        a = g((3, n))
+        for name in ("sum", "mean", "amax", "prod", "var", "logsumexp", "argmax", "cumsum", "softmax", "any", "median"):
+            getattr(a, name)(0), getattr(a, name)(1)
+        a.sum(), a.max(1), a.norm(), a.sort(1), a.sort(0), a.topk(1, 1), a.unique(), a.nonzero(), a.cummax(1)
+        x, w, b = g((3, n)).requires_grad_(), g((n,)).requires_grad_(), g((n,)).requires_grad_()
+        F.layer_norm(x, (n,), w, b).sum().backward()
+        F.batch_norm(x, g((n,)), g((n,)), w, b, True).sum().backward()
+        F.cross_entropy(x, g((3,), np.int64, fill=n - 1), g((n,))).backward()
+
+
+def products(g):
+    for m, k, n in ((1, 1, 1), (5, 7, 9), (17, 31, 47), (33, 65, 97), (130, 67, 63), (1, 1001, 33), (513, 3, 1)):
+        a = g((m, k))
+        a @ g((k, n)), a @ g((n, k)).t(), g((k, m)).t() @ g((k, n)), F.linear(a, g((n, k)), g((n,))), a @ g((k,))
+        torch.bmm(g((2, m, k)), g((2, k, n))), a.double() @ g((k, n), np.float64)
+    q, k = g((2, 2, 17, 9)), g((2, 2, 33, 9))
+    F.scaled_dot_product_attention(q, k, k, attn_mask=g((17, 33)))
+
+
+def windows(g):
+    for channels, out, k, stride, pad in ((1, 1, 1, 1, 0), (3, 5, 3, 2, 1), (16, 33, 2, 1, 1), (17, 16, 3, 1, 0)):
+        x, w, b = g((2, channels, 9, 11)).requires_grad_(), g((out, channels, k, k)).requires_grad_(), g((out,))
+        made = F.conv2d(x, w, b, stride, pad)
+        made.backward(g(tuple(made.shape)))
+    for h, w, k, stride, pad in ((5, 7, 2, 2, 0), (9, 9, 3, 2, 1), (33, 31, 5, 3, 2)):
+        x = g((2, 3, h, w)).requires_grad_()
+        F.max_pool2d(x, k, stride, pad).sum().backward()
+        F.avg_pool2d(x, k, stride, pad, ceil_mode=True).sum().backward()
+        F.adaptive_avg_pool2d(x, (3, 5)), F.interpolate(x, size=(h + 3, 2 * w), mode="bicubic"), F.unfold(x, 2)
+        F.grid_sample(x, g((2, 5, 7, 2)), padding_mode="reflection").sum().backward()
+
+
+def places(g):
+    for n in SIZES:
+        a, i, j = g((n, 3)), g((5,), np.int64, fill=n - 1), g((n, 3), np.int64, fill=n - 1)
+        a[i], a.index_select(0, i), a.gather(0, j), a.scatter(0, j, a), a.scatter_add(0, j, a), a.index_add(0, i, g((5, 3)))
+        a.index_put((i,), g((5, 3)), accumulate=True), a.take(i), a.masked_select(a > 1), a[a > 1], F.embedding(i, a)
+        torch.cat([a, a], 1), torch.stack([a, a], 2), F.pad(a, (1, 2)), a.repeat(2, 3), a.flip(1), a.roll(1, 0), a.tril()
+
+
+def steps(g):
+    for n in SIZES:
+        for kind in (torch.optim.SGD, torch.optim.Adam, torch.optim.RMSprop):
+            p = g((n,)).requires_grad_()
+            p.grad = g((n,))
+            optimizer = kind([p], lr=0.1)
+            optimizer.step()
+            nn.utils.clip_grad_norm_([p], 1.0)
+
+
+@pytest.mark.parametrize("work", [elementwise, reductions, products, windows, places, steps])
+def test_guarded(work):
+    def both():
+        for front in (False, True):
+            work(lambda shape, dtype=np.float32, fill=None, front=front: guarded(shape, dtype, front, fill))
+
+    survives(both)
+
+
+# ---------------------------------------------------------------- attacks
+
+HUGE = [1 << 40, -(1 << 40), (1 << 63) - 1, -(1 << 63), 5, -6]
+
+
+def attempt(*calls):
+    for call in calls:
+        try:
+            call()
+        except (RuntimeError, IndexError, ValueError, TypeError, NotImplementedError, AssertionError, AttributeError):
+            pass
+
+
+def bad_indices():
+    one = torch.ones(1)
+    for value in HUGE:
+        i = torch.tensor([value])
+        x = torch.ones(5)
+        attempt(
+            lambda: x[i], lambda: x.index_select(0, i), lambda: x.gather(0, i), lambda: x.scatter(0, i, 1.0),
+            lambda: x.scatter_add(0, i, one), lambda: x.scatter_reduce(0, i, one, "amax"), lambda: x.index_add(0, i, one),
+            lambda: x.index_copy(0, i, one), lambda: x.index_fill(0, i, 1.0), lambda: x.index_put((i,), one, accumulate=True),
+            lambda: x.take(i), lambda: x.put_(i, one), lambda: F.embedding(i, torch.ones(3, 4)), lambda: F.one_hot(i, 3),
+            lambda: F.embedding_bag(i, torch.ones(3, 4), i * 0), lambda: F.embedding_bag(i * 0, torch.ones(3, 4), i),
+            lambda: F.cross_entropy(torch.ones(1, 3), i), lambda: F.nll_loss(torch.ones(1, 3), i),
+            lambda: F.multi_margin_loss(torch.ones(1, 3), i), lambda: F.max_unpool1d(torch.ones(1, 1, 1), i[None, None], 2),
+            lambda: F.ctc_loss(torch.randn(5, 1, 3), i[None], torch.tensor([5]), torch.tensor([1])),
+        )
+        assert x.sum() >= 5
+
+
+def bad_geometry():
+    for value in HUGE:
+        x = torch.ones(5)
+        attempt(
+            lambda: x.as_strided((2,), (value,)).sum(), lambda: x.as_strided((2,), (1,), value).sum(),
+            lambda: x.as_strided((value,), (1,)).sum(), lambda: x.set_(torch.ones(5), value, (2,), (1,)).sum(),
+            lambda: x.set_(x.untyped_storage(), 0, (2,), (value,)).sum(), lambda: x.narrow(0, value, 2).sum(),
+            lambda: x.unfold(0, 2, value).sum(), lambda: x.expand(value, 5)[0].sum(), lambda: F.pad(x, (value, 0)).shape,
+            lambda: torch.zeros(value, value), lambda: torch.empty_strided((2,), (value,)), lambda: x.resize_(value),
+        )
+
+
+def shrunk_while_saved():
+    weight = nn.Parameter(torch.ones(300, 300))
+    for use in (lambda w: torch.ones(2, 300) @ w, lambda w: w.softmax(1) * w, lambda w: w.max(1)[0], lambda w: w.cumprod(1)):
+        for smaller in (torch.empty(0), torch.ones(1, 1), torch.ones(1, 300), torch.ones(300, 300, device="meta")):
+            weight.data = torch.ones(300, 300)
+            made = use(weight).sum()
+            weight.data = smaller
+            weight.grad = None
+            attempt(made.backward)
+
+
+def shrunk_before_a_step():
+    for kind in (torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW, torch.optim.RMSprop, torch.optim.Adagrad):
+        p = guarded((8192,)).requires_grad_()
+        p.grad = guarded((8192,))
+        optimizer = kind([p], lr=0.1)
+        optimizer.step()
+        p.grad.data = guarded((4,))
+        attempt(optimizer.step)
+        p.grad.data = guarded((8192,))
+        for value in optimizer.state[p].values():
+            if value.ndim:
+                value.data = guarded((4,))
+        attempt(optimizer.step)
+
+
+def without_data():
+    meta, real = torch.ones(3, 3, device="meta"), torch.ones(3, 3)
+    vector = torch.ones(3, device="meta")
+    for call in (
+        lambda: F.linear(real, real, vector), lambda: F.layer_norm(real, (3,), vector), lambda: real.copy_(meta),
+        lambda: F.cross_entropy(real, vector.long()),
+        lambda: torch.linalg.solve(real, meta), lambda: F.batch_norm(real, vector, torch.ones(3)),
+    ):
+        with pytest.raises((RuntimeError, NotImplementedError, TypeError)):
+            call()
+
+
+def not_a_tensor():
+    class Pretender:
+        _layout, _node, _storage, _offset = torch.ones(3)._layout, None, 5, 0
+
+    with pytest.raises((TypeError, AttributeError)):
+        torch.add(torch.ones(3), 1, out=Pretender())
+
+
+@pytest.mark.parametrize(
+    "attack", [bad_indices, bad_geometry, shrunk_while_saved, shrunk_before_a_step, without_data, not_a_tensor])
+def test_attack(attack):
+    survives(attack)
+
+
+# ---------------------------------------------------------------- depth, threads, interruption
+
+
+def chain(step, length=100_000):
+    x = torch.ones(2, requires_grad=True)
+    y = x
+    for _ in range(length):
+        y = step(y)
+    return x, y
+
+
+@pytest.mark.parametrize("step", [lambda y: y + 1, lambda y: torch.sin(y), lambda y: y.view(2)], ids=["add", "sin", "view"])
+def test_a_deep_graph(step):
+    def work():
+        x, y = chain(step)
+        y.sum().backward()
+        assert x.grad.isfinite().all()
+        x, y = chain(step)
+        del y  # frees 100,000 nodes, on the C stack if each freed the next
+        gc.collect()
+
+    survives(work)
+
+
+def test_memory_swapped_by_another_thread():
+    def work():
+        weight, done = torch.ones(1200, 1200), []
+
+        def swap():
+            while not done:
+                weight.data = torch.ones(1200, 1200)
+
+        thread = threading.Thread(target=swap)
+        thread.start()
+        for _ in range(4):
+            assert (weight @ weight)[0, 0] == 1200
+        done.append(True)
+        thread.join()
+
+    survives(work)
+
+
+def test_backward_in_many_threads():
+    def work():
+        weight, failures = torch.ones(100, 100, requires_grad=True), []
+
+        def run():
+            try:
+                for _ in range(10):
+                    (torch.ones(20, 100) @ weight).relu().sum().backward()
+            except Exception as error:
+                failures.append(error)
+
+        threads = [threading.Thread(target=run) for _ in range(6)]
+        [thread.start() for thread in threads]
+        [thread.join() for thread in threads]
+        assert not failures
+
+    survives(work)
+
+
+def test_plans_and_numbers_of_threads():
+    def work():
+        x = torch.ones(700, 700)
+        for count in (1, 2, 5, 1, 64, 2):
+            torch.set_num_threads(count)
+            assert (x @ x)[3, 3] == 700
+            assert (x + x).sum() == 980_000
+
+    survives(work)
