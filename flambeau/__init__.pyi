@@ -340,6 +340,8 @@ def conv_transpose3d(input: Tensor, weight: Tensor, bias: Tensor | None = None, 
     """Transposed convolution over (N, C, D, H, W)."""
 def copysign(input: Tensor, other: Tensor | _complex, *, out: Tensor | None = None) -> Tensor:
     """The magnitude of input with the sign of other."""
+def corrcoef(input: Tensor) -> Any:
+    """Pearson's correlation coefficients of the rows of input over its columns, clamped to [-1, 1]."""
 def cos(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The cosine."""
 def cos_(input: Tensor) -> Tensor:
@@ -352,6 +354,8 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: Any = 1, eps: Any = 1e-08, *,
     """x1 . x2 / (max(|x1|, eps) max(|x2|, eps)) along `dim`; the shapes broadcast. Returns them without `dim`."""
 def count_nonzero(input: Tensor, dim: Any = None, *, axis: Any = None) -> Any:
     """The number of nonzero elements over `dim` (an integer, several, or None for all), int64."""
+def cov(input: Tensor, *, correction: Any = 1, fweights: Tensor | None = None, aweights: Tensor | None = None) -> Any:
+    """The covariances of the rows of input over its columns: (rows, rows), or a number for fewer than two dimensions."""
 def cross(input: Tensor, other: Tensor, dim: _int | None = None, *, axis: Any = None, out: Tensor | None = None) -> Tensor:
     """Cross products along `dim`; without it along the first dimension of size 3."""
 def ctc_loss(log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any, blank: Any = 0, reduction: Any = 1, zero_infinity: Any = False) -> Any:
@@ -415,6 +419,8 @@ def empty(*size: Any, dtype: _dtype | None = None, layout: Any = None, device: A
     """Uninitialised memory of this shape."""
 def empty_like(input: Tensor, *, dtype: _dtype | None = None, layout: Any = None, device: Any = None, requires_grad: _bool = False, pin_memory: _bool = False, memory_format: Any = ...) -> Tensor:
     """Uninitialised memory like `input`."""
+def empty_permuted(size: Any, physical_layout: Any, *, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: Any = False, pin_memory: Any = False) -> Any:
+    """A tensor of that size without values, dense in memory in the order of dimensions `physical_layout`."""
 def empty_strided(size: Any, stride: Any, *, dtype: _dtype | None = None, layout: Any = None, device: Any = None, requires_grad: _bool = False, pin_memory: _bool = False) -> Tensor:
     """Uninitialised memory of this shape and these strides."""
 def eq(input: Tensor, other: Tensor | _complex, *, out: Tensor | None = None) -> Tensor:
@@ -522,6 +528,8 @@ def get_num_interop_threads() -> _int:
     """The number set by `set_num_interop_threads`."""
 def get_num_threads() -> _int:
     """The number of threads used inside operators."""
+def gradient(input: Tensor, *, spacing: Any = None, dim: Any = None, edge_order: Any = 1, axis: Any = None) -> Any:
+    """Estimates of the partial derivatives of a sampled function, a tuple with one tensor to a dimension."""
 def greater(input: Tensor, other: Tensor | _complex, *, out: Tensor | None = None) -> Tensor:
     """input > other."""
 def greater_equal(input: Tensor, other: Tensor | _complex, *, out: Tensor | None = None) -> Tensor:
@@ -782,6 +790,8 @@ def native_channel_shuffle(input: Tensor, groups: _int) -> Tensor:
     """The channels (dimension 1) of `groups` groups interleaved."""
 def native_dropout(input: Tensor, p: _float, train: _bool | None) -> Any:
     """(`dropout` of input, the mask of the elements that are kept)."""
+def native_dropout_backward(grad_output: Tensor, mask: Tensor, scale: Any) -> Any:
+    """The gradient of dropout: grad_output where the mask is set, scaled."""
 def native_group_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, N: Any, C: Any, HxW: Any, group: Any, eps: Any) -> Any:
     """(group norm, mean, 1 / standard deviation) with the sizes given; the statistics are (N, group)."""
 def native_layer_norm(input: Tensor, normalized_shape: Any, weight: Tensor | None, bias: Tensor | None, eps: Any) -> Any:
@@ -950,6 +960,8 @@ def scatter_reduce_(input: Any, dim: Any, index: Any, src: Any, reduce: Any, *, 
 def searchsorted(sorted_sequence: Tensor, input: Any, *, out_int32: _bool = False, right: _bool = False, side: Any = None, sorter: Tensor | None = None, out: Tensor | None = None) -> Tensor:
     """Where each value would be put into its sorted row: before equal elements, or with `right` behind them. int64
     (or int32)."""
+def segment_reduce(data: Tensor, reduce: Any, *, lengths: Any = None, indices: Any = None, offsets: Any = None, axis: Any = 0, unsafe: Any = False, initial: Any = None) -> Any:
+    """Reduce consecutive segments of dimension `axis` to one element each."""
 def select(input: Any, dim: _int, index: _int) -> Any:
     """Without dimension `dim`, at position `index` of it."""
 def select_scatter(input: Tensor, src: Tensor, dim: _int, index: _int, *, out: Tensor | None = None) -> Tensor:

@@ -186,7 +186,8 @@ def _values(data: Any, dtype: DType, shape: tuple[int, ...]) -> np.ndarray:
             if dtype is bool_:
                 return np.array(data).astype(bool).reshape(shape)
             array = np.array(data)
-            if array.dtype.kind == "O":
+            if array.dtype.kind == "O" or (dtype.name == "int64" and array.dtype.kind == "u" and array.size
+                                           and int(array.max()) >= 1 << 63):
                 raise OverflowError
             if array.dtype.kind == "f":
                 return np.trunc(array).astype(dtype.numpy).reshape(shape)

@@ -398,6 +398,8 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """The magnitude of input with the sign of other."""
     def copysign_(self, other: Tensor | _complex) -> Tensor:
         """In-place version of copysign()."""
+    def corrcoef(self) -> Any:
+        """Pearson's correlation coefficients of the rows of input over its columns, clamped to [-1, 1]."""
     def cos(self, *, out: Tensor | None = None) -> Tensor:
         """The cosine."""
     def cos_(self) -> Tensor:
@@ -408,6 +410,8 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """In-place version of cosh()."""
     def count_nonzero(self, dim: Any = None, *, axis: Any = None) -> Any:
         """The number of nonzero elements over `dim` (an integer, several, or None for all), int64."""
+    def cov(self, *, correction: Any = 1, fweights: Tensor | None = None, aweights: Tensor | None = None) -> Any:
+        """The covariances of the rows of input over its columns: (rows, rows), or a number for fewer than two dimensions."""
     def cpu(self, memory_format: Any = ...) -> Tensor:
         """to("cpu")."""
     def cross(self, other: Tensor, dim: _int | None = None, *, axis: Any = None, out: Tensor | None = None) -> Tensor:

@@ -219,9 +219,11 @@ def digamma(x: Expr) -> Expr:
 
 
 @body("trigamma")
-@wide
-def trigamma(x: Expr) -> Expr:
-    positive = x > 0.5
+def trigamma(node: Expr, narrow: Expr) -> Expr:
+    # The sine is of pi * x as rounded in the operand's precision: at negative integers PyTorch's values are finite by this.
+    sine = cast(s.sin(narrow * constant(PI, narrow.dtype)), float64)
+    x = cast(narrow, float64)
+    positive = x >= 0.5
     y = where(positive, x, 1 - x)
     sum_ = constant(0, float64)
     shifted = y
@@ -234,9 +236,8 @@ def trigamma(x: Expr) -> Expr:
     inverse = 1 / where(large, y, y + 8)
     square = inverse * inverse
     result = sum_ + inverse * fma(square, polynomial(square, TRIGAMMA), fma(inverse, 0.5, 1.0))
-    sine, _ = _sine_pi(x)
     reflected = (PI * PI) / (sine * sine) - result
-    return where(positive, result, where(s.isnan(x), x, reflected))
+    return cast(where(positive, result, where(s.isnan(x), x, reflected)), node.dtype)
 
 
 # ----------------------------------------------------------------------------------------------------------- Bessel

@@ -13,6 +13,7 @@ from flambeau.base import dtype as dtypes
 from flambeau.core import absent
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.tensor import Tensor
+from flambeau.ops.magnitude import vector_norm
 
 __all__ = [
     "MaskedTensor", "amax", "amin", "argmax", "argmin", "as_masked_tensor", "cumprod", "cumsum", "is_masked_tensor",
@@ -76,7 +77,7 @@ def _dims(dim: Any, ndim: int) -> tuple[int, ...]:
 def _summed_dtype(input: Tensor, dtype: Any) -> Any:
     if dtype is not None:
         return dtype
-    return dtypes.int64 if input.dtype is dtypes.bool_ else input.dtype
+    return input.dtype if input.dtype.is_floating_point or input.dtype.is_complex else dtypes.int64
 
 
 def _in(input: Tensor, dtype: Any) -> Tensor:
@@ -141,25 +142,23 @@ def amin(input: Tensor, dim: Any = None, *, keepdim: bool | None = False, dtype:
 
 def argmax(input: Tensor, dim: int | None = None, *, keepdim: bool | None = False, dtype: Any = None,
            mask: Tensor | None = None) -> Tensor:
-    """Where the greatest element that the mask chooses is along `dim`, or in the flattened input."""
+    """Where the greatest element that the mask chooses is along `dim`, or in the flattened input, as a number of the dtype of input."""
     input = _in(input, dtype)
     filled = input if mask is None else _filled(input, mask, _extreme("argmax", input.dtype, True))
-    return filled.argmax(dim, bool(keepdim))
+    return filled.argmax(dim, bool(keepdim)).to(input.dtype)
 
 
 def argmin(input: Tensor, dim: int | None = None, *, keepdim: bool | None = False, dtype: Any = None,
            mask: Tensor | None = None) -> Tensor:
-    """Where the least element that the mask chooses is along `dim`, or in the flattened input."""
+    """Where the least element that the mask chooses is along `dim`, or in the flattened input, as a number of the dtype of input."""
     input = _in(input, dtype)
     filled = input if mask is None else _filled(input, mask, _extreme("argmin", input.dtype, False))
-    return filled.argmin(dim, bool(keepdim))
+    return filled.argmin(dim, bool(keepdim)).to(input.dtype)
 
 
-def median(input: Tensor, dim: int | None = -1, *, keepdim: bool = False, dtype: Any = None, mask: Tensor | None = None) -> Tensor:
+def median(input: Tensor, dim: int = -1, *, keepdim: bool = False, dtype: Any = None, mask: Tensor | None = None) -> Tensor:
     """The median along `dim` of the elements that the mask chooses; NaN where it chooses none, ValueError for integers."""
     input = _in(input, dtype)
-    if dim is None:
-        input, mask, dim = input.reshape(-1), None if mask is None else mask.expand(input.shape).reshape(-1), 0
     if mask is None:
         return input.median(dim, keepdim)[0]
     if input.dtype.is_floating_point:
@@ -177,14 +176,15 @@ def norm(input: Tensor, ord: float | None = 2.0, dim: Any = None, *, keepdim: bo
          mask: Tensor | None = None) -> Tensor:
     """The vector norm over `dim` of the elements that the mask chooses."""
     order = 2.0 if ord is None else float(ord)
-    return NAMESPACE["linalg_vector_norm"](_filled(_in(input, dtype), mask, math.inf if order < 0 else 0), order,
-                                           _dims(dim, input.ndim) or None, bool(keepdim))
+    return vector_norm(_filled(_in(input, dtype), mask, math.inf if order == -math.inf else 0), order, _dims(dim, input.ndim) or None,
+                       bool(keepdim))
 
 
 def logsumexp(input: Tensor, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Tensor | None = None) -> Tensor:
     """The logarithm of the sum of exponentials over `dim` of the elements that the mask chooses."""
     input = _in(input, dtype)
-    return _filled(input, mask, _extreme("logsumexp", input.dtype, True)).logsumexp(_dims(dim, input.ndim), bool(keepdim))
+    filled = _filled(input, mask, -math.inf if input.dtype.is_complex else _extreme("logsumexp", input.dtype, True))
+    return filled.logsumexp(_dims(dim, input.ndim), bool(keepdim)).to(input.dtype)
 
 
 def _variance(input: Tensor, dim: Any, unbiased: bool | None, correction: Any, keepdim: Any, dtype: Any, mask: Tensor | None,
@@ -197,13 +197,14 @@ def _variance(input: Tensor, dim: Any, unbiased: bool | None, correction: Any, k
     dims = _dims(dim, input.ndim)
     x = _in(input, wanted)
     if mask is None:
-        return getattr(x, "std" if root else "var")(dims or None, correction=freedom, keepdim=bool(keepdim))
+        return _in(getattr(x, "std" if root else "var")(dims or None, correction=freedom, keepdim=bool(keepdim)), wanted)
     count = _number_of(x, dims, mask)
     average = _filled(x, mask, 0).sum(dims, True) / count
     delta = _filled(x - average, mask, 0)
     squares = (delta * delta.conj()).sum(dims, bool(keepdim))
     number = count if keepdim else _squeezed(count, dims)
     result = squares / (number - freedom).clamp(min=0).to(squares.dtype)
+    result = _in(result, wanted)
     return result.sqrt() if root else result
 
 
@@ -256,11 +257,11 @@ def logaddexp(input: Tensor, other: Tensor, *, dtype: Any = None, input_mask: Te
 
 def cumsum(input: Tensor, dim: int, *, dtype: Any = None, mask: Tensor | None = None) -> Tensor:
     """Running sums along `dim` of the elements that the mask chooses."""
-    dtype = _summed_dtype(input, dtype)
+    dtype = input.dtype if dtype is None else dtype
     return _filled(_in(input, dtype), mask, 0).cumsum(dim, dtype=dtype)
 
 
 def cumprod(input: Tensor, dim: int, *, dtype: Any = None, mask: Tensor | None = None) -> Tensor:
     """Running products along `dim` of the elements that the mask chooses."""
-    dtype = _summed_dtype(input, dtype)
+    dtype = input.dtype if dtype is None else dtype
     return _filled(_in(input, dtype), mask, 1).cumprod(dim, dtype=dtype)

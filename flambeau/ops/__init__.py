@@ -33,6 +33,7 @@ from flambeau.ops import (
     fold,
     functions,
     grid,
+    incomplete_gamma,
     index,
     interop,
     interpolate,

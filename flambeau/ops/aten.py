@@ -14,12 +14,13 @@ from flambeau.core.tensor import Tensor
 
 PREFIXES = ("linalg_", "special_", "fft_")
 # The overloads that PyTorch gives to many operators.
-OVERLOADS = ("default", "Tensor", "Scalar", "out", "Tensor_out", "Scalar_out", "dim", "dim_out", "dim_IntList", "int", "self",
-             "input", "correction", "names_dim", "Dimname", "Tensor_Tensor", "Tensor_Scalar", "Scalar_Tensor", "start", "start_step",
-             "dtype", "other", "size", "sizes", "low", "generator", "mode", "Tensor_mode", "Scalar_mode", "value", "vec", "using_ints",
-             "int_Scalar", "int_Tensor", "Scalar_self", "ScalarSelf", "ScalarOther", "unary_out", "min", "max", "dim_max", "dim_min",
-             "array", "values", "values_stable", "stable", "self_int", "self_Tensor", "ScalarList", "List", "src", "p", "dims",
-             "float_Tensor", "Tensor_float", "no_stats")  # fmt: skip
+OVERLOADS = ("default", "Tensor", "Scalar", "out", "Tensor_out", "Scalar_out", "dim", "dim_out", "dim_IntList", "int",
+             "self", "input", "correction", "names_dim", "Dimname", "Tensor_Tensor", "Tensor_Scalar", "Scalar_Tensor",
+             "start", "start_step", "dtype", "other", "size", "sizes", "low", "generator", "mode", "Tensor_mode",
+             "Scalar_mode", "value", "vec", "using_ints", "int_Scalar", "int_Tensor", "Scalar_self", "ScalarSelf",
+             "ScalarOther", "unary_out", "min", "max", "dim_max", "dim_min", "array", "values", "values_stable",
+             "stable", "self_int", "self_Tensor", "ScalarList", "List", "src", "p", "dims", "float_Tensor",
+             "Tensor_float", "no_stats")  # fmt: skip
 
 
 class OverloadPacket:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from flambeau.base.dtype import bool_, uint8
+from flambeau.base.dtype import bool_, get_default_dtype, uint8
 from flambeau.core.annotations import Tensors
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE
@@ -95,6 +95,8 @@ def _safe_softmax(input: Tensor, dim, dtype=None):
 @operator(method=False)
 def native_dropout_backward(grad_output: Tensor, mask: Tensor, scale):
     """The gradient of dropout: grad_output where the mask is set, scaled."""
+    if not (grad_output.dtype.is_floating_point or grad_output.dtype.is_complex):
+        grad_output = grad_output.to(get_default_dtype())
     return call(KEPT, [grad_output, mask], (scale,))
 
 

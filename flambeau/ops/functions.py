@@ -261,8 +261,8 @@ def log_ndtr(input: Tensor):
 
 
 @log_ndtr.vjp
-def _(g, input):
-    return g / s.erfcx(input * -math.sqrt(0.5)) * math.sqrt(2 / math.pi)
+def _(g, out, input):    # PyTorch's form, whose sum loses digits (and the result its meaning) far from 0
+    return g / math.sqrt(2 * math.pi) * s.exp(-(out + input * input / 2))
 
 
 @composite(function=False, method=False, out=True)

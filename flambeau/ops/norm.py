@@ -601,8 +601,32 @@ def _torch_instance_norm(input: Tensor, weight: Tensor | None, bias: Tensor | No
     return instance_norm(input, running_mean, running_var, weight, bias, use_input_stats, momentum, eps)
 
 
-@composite(method=False)
+@operator(method=False)
 def native_group_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, N, C, HxW, group, eps):
-    """(group norm, mean, 1 / standard deviation) with the sizes given; the statistics are (N, group)."""
+    """(group norm, mean, 1 / standard deviation) with the sizes given; the statistics are (N, group) and differentiable."""
     _check_group_norm(input, group, weight, bias)
     return fused_group_norm(input, weight, bias, group, eps)
+
+
+@native_group_norm.vjp
+def _(gs, input, weight, bias, group, eps, need):
+    g, g_mean, g_scale = gs
+    n, c = input._layout.shape[:2]
+    split = (n, group, c // group, -1)
+    x = input.reshape(split)
+    dx = dw = db = None
+    if g is not None:
+        wide_weight = None if weight is None else weight.reshape(group, -1, 1)
+        dx, dw, db = _gradients_by_operators(g.reshape(split), x, (2, 3), (0, 3), wide_weight, bias, eps, need)
+    if need["input"] and (g_mean is not None or g_scale is not None):
+        count = _count(x, (2, 3))
+        delta = x - x.mean((2, 3), True)
+        part = NAMESPACE["zeros_like"](x) if dx is None else dx
+        if g_mean is not None:
+            part = part + g_mean.reshape(n, group, 1, 1) / count
+        if g_scale is not None:
+            scale = ((delta * delta).mean((2, 3), True) + eps).rsqrt()
+            part = part - g_scale.reshape(n, group, 1, 1) * scale.pow(3) * delta / count
+        dx = part
+    return (None if dx is None else dx.reshape(input._layout.shape), None if dw is None else dw.reshape(-1),
+            None if db is None else db.reshape(-1))
