@@ -189,6 +189,8 @@ def argwhere(input: Tensor) -> Tensor:
     """Positions of the elements that are not zero, (number, ndim)."""
 def as_strided(input: Any, size: Any, stride: Any, storage_offset: _int | None = None) -> Any:
     """A view of the input's storage with any geometry; storage_offset defaults to the input's. Checked against bounds."""
+def as_strided_scatter(input: Tensor, src: Tensor, size: Any, stride: Any, storage_offset: Any = None, *, out: Tensor | None = None) -> Any:
+    """A copy of input with src written into the elements that as_strided(size, stride, storage_offset) shows."""
 def as_tensor(data: Any, dtype: _dtype | None = None, device: Any = None) -> Tensor:
     """`data` as a tensor, sharing memory (and history) where nothing has to change."""
 def asarray(obj: Any, *, dtype: _dtype | None = None, device: Any = None, copy: _bool | None = None, requires_grad: _bool = False) -> Tensor:
@@ -332,12 +334,16 @@ def conv2d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: An
     """Convolution over (N, C, H, W) or (C, H, W) with a weight of (O, C / groups, KH, KW)."""
 def conv3d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: _int = 1) -> Tensor:
     """Convolution over (N, C, D, H, W) or (C, D, H, W)."""
+def conv_tbc(input: Any, weight: Any, bias: Any, pad: Any = 0) -> Any:
+    """conv1d of input (T, N, C_in) with weight (K, C_in, C_out) and bias (C_out)."""
 def conv_transpose1d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0, output_padding: Any = 0, groups: _int = 1, dilation: Any = 1) -> Tensor:
     """Transposed convolution over (N, C, L) with a weight of (C, O / groups, K)."""
 def conv_transpose2d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0, output_padding: Any = 0, groups: _int = 1, dilation: Any = 1) -> Tensor:
     """Transposed convolution over (N, C, H, W) with a weight of (C, O / groups, KH, KW)."""
 def conv_transpose3d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0, output_padding: Any = 0, groups: _int = 1, dilation: Any = 1) -> Tensor:
     """Transposed convolution over (N, C, D, H, W)."""
+def convolution(input: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, padding: Any, dilation: Any, transposed: _bool, output_padding: Any, groups: _int) -> Tensor:
+    """A convolution with all its arguments, over a batch. Raises RuntimeError where they don't fit."""
 def copysign(input: Tensor, other: Tensor | _complex, *, out: Tensor | None = None) -> Tensor:
     """The magnitude of input with the sign of other."""
 def corrcoef(input: Tensor) -> Any:
@@ -415,6 +421,8 @@ def einsum(equation: Any, *operands: Any) -> Tensor:
     """Sums of products of the elements of the operands along dimensions named in `equation` ("ij,jk->ik")."""
 def embedding(weight: Tensor, indices: Tensor, padding_idx: _int = -1, scale_grad_by_freq: _bool = False, sparse: _bool = False) -> Tensor:
     """weight[indices]; positions equal to padding_idx give no gradient."""
+def embedding_renorm_(input: Any, indices: Any, max_norm: Any, norm_type: Any) -> Any:
+    """Scale the rows of input that are read down to the norm max_norm, in place."""
 def empty(*size: Any, dtype: _dtype | None = None, layout: Any = None, device: Any = None, requires_grad: _bool = False, pin_memory: _bool = False, memory_format: Any = ..., out: Tensor | None = None, names: Any = None) -> Tensor:
     """Uninitialised memory of this shape."""
 def empty_like(input: Tensor, *, dtype: _dtype | None = None, layout: Any = None, device: Any = None, requires_grad: _bool = False, pin_memory: _bool = False, memory_format: Any = ...) -> Tensor:
@@ -451,6 +459,10 @@ def expm1_(input: Tensor) -> Tensor:
     """In-place version of expm1()."""
 def eye(n: _int, m: _int | None = None, *, dtype: _dtype | None = None, layout: Any = None, device: Any = None, requires_grad: _bool = False, pin_memory: _bool = False, out: Tensor | None = None) -> Tensor:
     """n x m with ones on the diagonal."""
+def fake_quantize_per_channel_affine(input: Tensor, scale: Any, zero_point: Any, axis: Any, quant_min: Any, quant_max: Any) -> Any:
+    """fake_quantize_per_tensor_affine with a scale and zero point (1-D tensors) to each index of dimension `axis`."""
+def fake_quantize_per_tensor_affine(input: Tensor, scale: Any, zero_point: Any, quant_min: Any, quant_max: Any) -> Any:
+    """input rounded to (q - zero_point) * scale with whole q from quant_min to quant_max."""
 def feature_alpha_dropout(input: Tensor, p: _float, train: _bool) -> Tensor:
     """`alpha_dropout` of whole channels of (N, C, *)."""
 def feature_alpha_dropout_(input: Tensor, p: _float, train: _bool) -> Tensor:
@@ -550,6 +562,8 @@ def hann_window(window_length: _int, periodic: _bool = True, *, dtype: Any = Non
     """The Hann window, (window_length,)."""
 def hardshrink(input: Tensor, lambd: _complex = 0.5, *, out: Tensor | None = None) -> Tensor:
     """input, but 0 within [-lambd, lambd]."""
+def hash_tensor(input: Tensor, dim: Any = (), *, keepdim: Any = False, mode: Any = 0, axis: Any = None, keepdims: Any = None) -> Any:
+    """The exclusive or over `dim` (all by default) of the elements as 64-bit patterns (of double or int64), as uint64."""
 def heaviside(input: Tensor, values: Tensor, *, out: Tensor | None = None) -> Tensor:
     """0 below 0, 1 above, and `values` at 0."""
 def histc(input: Tensor, bins: _int = 100, min: _float = 0, max: _float = 0, *, out: Tensor | None = None) -> Tensor:
@@ -570,6 +584,14 @@ def i0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The modified Bessel function of the first kind, of order 0."""
 def i0_(input: Tensor) -> Tensor:
     """In-place version of i0()."""
+def igamma(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Any:
+    """The regularised lower incomplete gamma function P(input, other), for arguments >= 0; NaN for others."""
+def igamma_(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    """In-place version of igamma()."""
+def igammac(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Any:
+    """The regularised upper incomplete gamma function 1 - P(input, other), for arguments >= 0; NaN for others."""
+def igammac_(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    """In-place version of igammac()."""
 def imag(input: Any) -> Any:
     """The imaginary parts, as a view. Raises RuntimeError for real tensors."""
 def index_add(input: Tensor, dim: _int, index: Tensor, source: Tensor, *, alpha: Any = 1, out: Tensor | None = None) -> Any:
@@ -793,7 +815,7 @@ def native_dropout(input: Tensor, p: _float, train: _bool | None) -> Any:
 def native_dropout_backward(grad_output: Tensor, mask: Tensor, scale: Any) -> Any:
     """The gradient of dropout: grad_output where the mask is set, scaled."""
 def native_group_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, N: Any, C: Any, HxW: Any, group: Any, eps: Any) -> Any:
-    """(group norm, mean, 1 / standard deviation) with the sizes given; the statistics are (N, group)."""
+    """(group norm, mean, 1 / standard deviation) with the sizes given; the statistics are (N, group) and differentiable."""
 def native_layer_norm(input: Tensor, normalized_shape: Any, weight: Tensor | None, bias: Tensor | None, eps: Any) -> Any:
     """(layer norm, mean, 1 / standard deviation) over the last dimensions; the statistics keep those with size 1."""
 def ne(input: Tensor, other: Tensor | _complex, *, out: Tensor | None = None) -> Tensor:
@@ -854,7 +876,7 @@ def polar(abs: Tensor, angle: Tensor, *, out: Tensor | None = None) -> Tensor:
 def polygamma(n: _int, input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The n-th derivative of digamma. Raises RuntimeError if n is negative."""
 def positive(input: Any) -> Any:
-    """The tensor itself; RuntimeError for bool. Conjugation and negation are never delayed, so nothing is to resolve."""
+    """The tensor itself; RuntimeError for bool."""
 def pow(input: Any, exponent: Any, *, out: Tensor | None = None) -> Tensor:
     """input ** exponent, with broadcasting and type promotion; either may be a number."""
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
@@ -915,9 +937,9 @@ def repeat_interleave(input: Tensor, repeats: Any = None, dim: _int | None = Non
 def reshape(input: Any, shape: Any) -> Any:
     """The same elements in another shape; one size may be -1. A view where possible, a copy otherwise."""
 def resolve_conj(input: Any) -> Any:
-    """The tensor itself; RuntimeError for bool. Conjugation and negation are never delayed, so nothing is to resolve."""
+    """The tensor itself: conjugation and negation are never delayed, so nothing is to resolve."""
 def resolve_neg(input: Any) -> Any:
-    """The tensor itself; RuntimeError for bool. Conjugation and negation are never delayed, so nothing is to resolve."""
+    """The tensor itself: conjugation and negation are never delayed, so nothing is to resolve."""
 def rms_norm(input: Tensor, normalized_shape: Any, weight: Tensor | None = None, eps: Any = None) -> Any:
     """input / sqrt(mean of its squares over the last dimensions + eps), times weight; eps None: that of the dtype."""
 def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:

@@ -380,7 +380,7 @@ globals().update(
             "mkldnn_max_pool2d mkldnn_max_pool3d "
             "mkldnn_rnn_layer batch_norm_backward_elemt batch_norm_backward_reduce batch_norm_elemt "
             "batch_norm_gather_stats "
-            "batch_norm_gather_stats_with_counts"
+            "batch_norm_gather_stats_with_counts batch_norm_stats batch_norm_update_stats native_norm"
         ),
     )
 )
@@ -410,13 +410,24 @@ globals().update(
         "flambeau has no sparse tensors; use dense ones, with index_add or scatter_add to build them",
         (
             "ccol_indices_copy col_indices_copy crow_indices_copy indices_copy row_indices_copy values_copy "
-            "dsmm hsmm hspmm smm spmm sspaddmm "
+            "dsmm hsmm hspmm saddmm smm spmm sspaddmm "
             "resize_as_sparse_ sparse_bsc_tensor sparse_bsr_tensor sparse_compressed_tensor sparse_coo_tensor "
             "sparse_csc_tensor "
             "sparse_csr_tensor"
         ),
     )
 )
+
+
+embedding_bag = _absent.function("embedding_bag", "use torch.nn.functional.embedding_bag")
+lobpcg = _absent.function("lobpcg", "use torch.linalg.eigh and take the eigenpairs wanted")
+slice_inverse = _absent.function("slice_inverse", "use slice_scatter")
+from_file = _absent.function("from_file", "use torch.from_numpy(numpy.memmap(filename, dtype, mode))")
+
+
+def cond(pred: Any, true_fn: Any, false_fn: Any, operands: Any = ()) -> Any:
+    """true_fn(*operands) if pred, else false_fn(*operands)."""
+    return true_fn(*operands) if bool(pred) else false_fn(*operands)
 
 
 def fork(func: Any, *args: Any, **kwargs: Any) -> Any:

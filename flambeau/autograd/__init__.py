@@ -7,6 +7,7 @@ from typing import Any
 
 from flambeau.autograd import anomaly_mode, forward_ad, function, functional, grad_mode, graph, variable
 from flambeau.autograd.anomaly_mode import detect_anomaly, set_detect_anomaly
+from flambeau.autograd.function import NestedIOFunction
 from flambeau.autograd.grad_mode import (
     enable_grad,
     inference_mode,
@@ -16,14 +17,18 @@ from flambeau.autograd.grad_mode import (
 )
 from flambeau.autograd.gradcheck import GradcheckError, gradcheck, gradgradcheck
 from flambeau.autograd.variable import Variable
-from flambeau.core import engine
+from flambeau.core import absent, engine
 from flambeau.core.function import Function
 
 __all__ = [
-    "Function", "GradcheckError", "Variable", "anomaly_mode", "backward", "detect_anomaly", "enable_grad", "forward_ad",
+    "Function", "GradcheckError", "NestedIOFunction", "Variable", "anomaly_mode", "backward", "detect_anomaly", "enable_grad",
+    "enforce_grad_layout_policy", "forward_ad",
     "function", "functional", "grad", "grad_mode", "gradcheck", "gradgradcheck", "graph", "inference_mode", "no_grad",
     "set_detect_anomaly", "set_grad_enabled", "set_multithreading_enabled", "variable",
 ]
+
+enforce_grad_layout_policy = absent.function(
+    "autograd.enforce_grad_layout_policy", "gradients have the layout that their computation gives; call .contiguous() on them")
 
 
 def backward(tensors: Any, grad_tensors: Any = None, retain_graph: bool | None = None, create_graph: bool = False,

@@ -291,6 +291,12 @@ class _Emitter:
             result = result * extent + index
         return result
 
+    def _operand(self, name: str) -> int | None:
+        """The operand whose current element a leaf stands for: an input, or an output that an earlier stage stored."""
+        if name.startswith("in"):
+            return len(self.nest.outputs) + int(name[2:])
+        return int(name[3:]) if name.startswith("out") else None
+
     def _prepare(self, expressions, indices: list[Value]) -> dict:
         """Bases of the operands read, and the values that do not change along the innermost loop."""
         n_out = len(self.nest.outputs)
@@ -299,8 +305,7 @@ class _Emitter:
         low = self.lowering()
         nodes = list(topological(*expressions))
         for node in nodes:
-            if node.op == "leaf" and str(node.value).startswith("in"):
-                j = n_out + int(node.value[2:])
+            if node.op == "leaf" and (j := self._operand(str(node.value))) is not None:
                 bases[j] = self._shifted(j, indices)
                 if self.form.classes[j] == "0":
                     hoisted[node] = low.load(self.dtypes[j], bases[j].name)
@@ -335,8 +340,7 @@ class _Emitter:
         for node in prepared["nodes"]:
             if node.op == "leaf" and node not in env:
                 name = str(node.value)
-                if name.startswith("in"):
-                    j = n_out + int(name[2:])
+                if (j := self._operand(name)) is not None:
                     env[node] = low.load(self.dtypes[j], self._address(j, prepared["bases"][j], i).name)
                 elif name == "r":
                     env[node] = self._position(indices, i).name

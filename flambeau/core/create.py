@@ -69,7 +69,7 @@ def copy_array(array: np.ndarray, dtype: DType | None = None) -> Tensor:
 
 def to_bfloat16(array: np.ndarray) -> np.ndarray:
     """Round float values to bfloat16, to nearest even; the bits as uint16."""
-    bits = np.ascontiguousarray(array, np.float32).view(np.uint32).astype(np.uint64)
+    bits = np.asarray(array, np.float32, order="C").view(np.uint32).astype(np.uint64)
     rounded = ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16)
     return np.where(np.isnan(array), np.uint16(0x7FC0), rounded)
 

@@ -263,6 +263,8 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """A view of the input's storage with any geometry; storage_offset defaults to the input's. Checked against bounds."""
     def as_strided_(self, *arguments: Any, **keywords: Any) -> Any:
         """`as_strided` in place: the tensor itself gets the view's shape."""
+    def as_strided_scatter(self, src: Tensor, size: Any, stride: Any, storage_offset: Any = None, *, out: Tensor | None = None) -> Any:
+        """A copy of input with src written into the elements that as_strided(size, stride, storage_offset) shows."""
     def as_subclass(self, cls: Any) -> Any:
         """The same tensor seen as an instance of a subclass of Tensor; a node in the graph if it requires grad."""
     def asin(self, *, out: Tensor | None = None) -> Tensor:
@@ -606,6 +608,8 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """to(torch.float16)."""
     def hardshrink(self, lambd: _complex = 0.5, *, out: Tensor | None = None) -> Tensor:
         """input, but 0 within [-lambd, lambd]."""
+    def hash_tensor(self, dim: Any = (), *, keepdim: Any = False, mode: Any = 0, axis: Any = None, keepdims: Any = None) -> Any:
+        """The exclusive or over `dim` (all by default) of the elements as 64-bit patterns (of double or int64), as uint64."""
     def heaviside(self, values: Tensor, *, out: Tensor | None = None) -> Tensor:
         """0 below 0, 1 above, and `values` at 0."""
     def heaviside_(self, values: Tensor) -> Tensor:
@@ -628,6 +632,16 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """The modified Bessel function of the first kind, of order 0."""
     def i0_(self) -> Tensor:
         """In-place version of i0()."""
+    def igamma(self, other: Tensor, *, out: Tensor | None = None) -> Any:
+        """The regularised lower incomplete gamma function P(input, other), for arguments >= 0; NaN for others."""
+    def igamma_(self, *args: Any, **kwargs: Any) -> Any:
+        """In-place version of igamma()."""
+    def igammac(self, other: Tensor, *, out: Tensor | None = None) -> Any:
+        """The regularised upper incomplete gamma function 1 - P(input, other), for arguments >= 0; NaN for others."""
+    def igammac_(self, *args: Any, **kwargs: Any) -> Any:
+        """In-place version of igammac()."""
+    def index(self, *args: Any, **kwargs: Any) -> Any:
+        """Not implemented: dimensions are numbers here; write tensor[...]"""
     def index_add(self, dim: _int, index: Tensor, source: Tensor, *, alpha: Any = 1, out: Tensor | None = None) -> Any:
         """input with alpha * (slices of `source` along `dim`) added at the positions `index` (a vector; repeats add up)."""
     def index_add_(self, dim: Any, index: Any, source: Any, *, alpha: Any = 1) -> Any:
@@ -798,6 +812,8 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """(LU, pivots), or (LU, pivots, info) with `get_infos`."""
     def lu_solve(self, LU_data: Tensor, LU_pivots: Tensor, *, out: Tensor | None = None) -> Tensor:
         """See linalg.lu_solve."""
+    def map2_(self, x: Tensor, y: Tensor, callable: Any) -> Tensor:
+        """Replace each element by callable(element, x's element, y's element), one by one in Python."""
     def map_(self, tensor: Tensor, callable: Any) -> Tensor:
         """Replace each element by callable(element, the other tensor's element), one by one in Python."""
     def masked_fill(self, mask: Tensor, value: Tensor | _complex, *, out: Tensor | None = None) -> Any:
@@ -834,6 +850,8 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """The product of two matrices, (m, k) by (k, n). Both of one dtype; RuntimeError if shapes or dtypes don't fit."""
     def mode(self, dim: Any = -1, keepdim: Any = False, *, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
         """(values, indices): the most frequent element along `dim` (the smallest of equally frequent ones), and where it last is."""
+    def module_load(self, other: Tensor, assign: _bool = False) -> Tensor:
+        """What load_state_dict puts in the place of this parameter: other itself if it is assigned, else a copy of it."""
     def moveaxis(self, source: Any, destination: Any) -> Any:
         """Dimensions moved from `source` to `destination`; the others keep their order."""
     def movedim(self, source: Any, destination: Any) -> Any:
@@ -872,6 +890,8 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """The sum over `dim` with NaN counted as zero. Shapes and dtypes as of sum; complex numbers are not supported."""
     def narrow(self, dim: _int, start: Any, length: _int) -> Any:
         """Positions start to start + length of a dimension; start may be an integer tensor of one element."""
+    def narrow_copy(self, dim: _int, start: _int, length: _int) -> Tensor:
+        """What narrow() shows, in memory of its own."""
     def ndimension(self) -> _int: ...
     def ne(self, other: Tensor | _complex, *, out: Tensor | None = None) -> Tensor:
         """input != other."""
@@ -938,7 +958,7 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
     def polygamma_(self, n: _int) -> Any:
         """In-place version of polygamma()."""
     def positive(self) -> Any:
-        """The tensor itself; RuntimeError for bool. Conjugation and negation are never delayed, so nothing is to resolve."""
+        """The tensor itself; RuntimeError for bool."""
     def pow(self, exponent: Any, *, out: Tensor | None = None) -> Any:
         """input ** exponent, with broadcasting and type promotion; either may be a number."""
     def pow_(self, exponent: Any) -> Any:
@@ -985,6 +1005,8 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """Call hook(gradient) whenever this tensor's gradient is computed; what it returns, if not None, replaces it."""
     def register_post_accumulate_grad_hook(self, hook: Any) -> Any:
         """Call hook(tensor) after a gradient was added to this leaf's `grad`."""
+    def reinforce(self, reward: Any) -> None:
+        """Removed from PyTorch; raises RuntimeError."""
     def relu(self, *, out: Tensor | None = None) -> Tensor:
         """The larger of input and 0."""
     def relu_(self) -> Tensor:
@@ -1008,16 +1030,20 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """The same elements in another shape; one size may be -1. A view where possible, a copy otherwise."""
     def reshape_as(self, other: Any) -> Any:
         """`reshape` in the shape of another tensor."""
+    def resize(self, *sizes: Any) -> Tensor:
+        """Deprecated: the elements in another shape with as many; use reshape."""
     def resize_(self, *sizes: Any, memory_format: Any = None) -> Tensor:
         """Change the shape in place; the storage grows if it must. Raises RuntimeError for tensors that require grad."""
+    def resize_as(self, tensor: Tensor) -> Tensor:
+        """Deprecated: the elements in the shape of another tensor; use reshape."""
     def resize_as_(self, the_template: Tensor, *, memory_format: Any = None) -> Tensor:
         """resize_ to the shape of another tensor."""
     def resize_as_sparse_(self, *args: Any, **kwargs: Any) -> Any:
         """Not implemented: flambeau has no sparse tensors; use dense ones, with index_add or scatter_add to build them"""
     def resolve_conj(self) -> Any:
-        """The tensor itself; RuntimeError for bool. Conjugation and negation are never delayed, so nothing is to resolve."""
+        """The tensor itself: conjugation and negation are never delayed, so nothing is to resolve."""
     def resolve_neg(self) -> Any:
-        """The tensor itself; RuntimeError for bool. Conjugation and negation are never delayed, so nothing is to resolve."""
+        """The tensor itself: conjugation and negation are never delayed, so nothing is to resolve."""
     def retain_grad(self) -> None:
         """Have `backward` fill in this tensor's `grad` although it isn't a leaf."""
     def roll(self, shifts: Any, dims: Any = None) -> Tensor:
@@ -1088,6 +1114,8 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """In-place version of sinh()."""
     def size(self, dim: _int | None = None) -> Any:
         """The shape, or the size of one dimension."""
+    def slice_inverse(self, *args: Any, **kwargs: Any) -> Any:
+        """Not implemented: use slice_scatter"""
     def slice_scatter(self, src: Tensor, dim: _int = 0, start: _int | None = None, end: _int | None = None, step: _int = 1, *, axis: Any = None, out: Tensor | None = None) -> Tensor:
         """A copy of `input` with `src` at the slice start:end:step of dimension `dim`."""
     def slogdet(self, *, out: Tensor | None = None) -> Any:
@@ -1306,6 +1334,10 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
     @grad.setter
     def grad(self, value: Any) -> None: ...
     @property
+    def grad_dtype(self) -> Any: ...
+    @grad_dtype.setter
+    def grad_dtype(self, value: Any) -> None: ...
+    @property
     def grad_fn(self) -> Any: ...
     @property
     def imag(self) -> Tensor: ...
@@ -1375,6 +1407,10 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
     def retains_grad(self) -> Any: ...
     @property
     def shape(self) -> Size: ...
+    @property
+    def volatile(self) -> Any: ...
+    @volatile.setter
+    def volatile(self, value: Any) -> None: ...
 
 def tensor_from(storage: Any, offset: _int, layout: Layout) -> Tensor: ...
 def view_of(source: Tensor, offset: _int, layout: Layout) -> Tensor: ...

@@ -6,7 +6,8 @@ row from what the loops before it found. Pointwise operators, reductions, softma
 row stays in cache between its stages. Stands on ir.scalar; codegen.nest turns a nest into a kernel, codegen.schedule lays it
 over the axes of concrete tensors.
 
-Leaves of the expressions: `element(k)` (input k at the current index), `number(k)` (scalar k), `folded(name)` (result of a
+Leaves of the expressions: `element(k)` (input k at the current index), `stored(k)` (output k there, written by an earlier stage),
+`number(k)` (scalar k), `folded(name)` (result of a
 reduction; in its own scan loop, the running value), `position()` (index along the inner axes), and `pick(k, index)` (input k
 moved by `index` along the axis that its plan names, bounds checked).
 """
@@ -24,6 +25,11 @@ from flambeau.ir.scalar import Expr, compute_dtype, leaf, make
 def element(k: int, dtype: DType) -> Expr:
     """Input `k` at the current index; `dtype` is its storage dtype."""
     return leaf(f"in{k}", compute_dtype(dtype))
+
+
+def stored(k: int, dtype: DType) -> Expr:
+    """What an earlier stage of the row stored in output `k` at the current index."""
+    return leaf(f"out{k}", compute_dtype(dtype))
 
 
 def number(k: int, dtype: DType) -> Expr:

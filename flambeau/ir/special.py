@@ -221,7 +221,7 @@ def digamma(x: Expr) -> Expr:
 @body("trigamma")
 def trigamma(node: Expr, narrow: Expr) -> Expr:
     # The sine is of pi * x as rounded in the operand's precision: at negative integers PyTorch's values are finite by this.
-    sine = cast(s.sin(narrow * constant(PI, narrow.dtype)), float64)
+    sine = s.sin(cast(narrow * constant(PI, narrow.dtype), float64))
     x = cast(narrow, float64)
     positive = x >= 0.5
     y = where(positive, x, 1 - x)

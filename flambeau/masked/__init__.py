@@ -87,17 +87,19 @@ def _in(input: Tensor, dtype: Any) -> Tensor:
 # ---------------------------------------------------------------- reductions
 
 
-def sum(input: Tensor, dim: Any = None, *, keepdim: bool | None = False, dtype: Any = None, mask: Tensor | None = None) -> Tensor:
+def sum(input: Tensor, dim: Any = None, *, keepdim: bool | None = False, dtype: Any = None,
+        mask: Tensor | None = None) -> Tensor:
     """The sum over `dim` of the elements that the mask chooses; 0 where it chooses none."""
     dtype = _summed_dtype(input, dtype)
     return _filled(_in(input, dtype), mask, 0).sum(_dims(dim, input.ndim), bool(keepdim), dtype=dtype)
 
 
-def prod(input: Tensor, dim: Any = None, *, keepdim: bool | None = False, dtype: Any = None, mask: Tensor | None = None) -> Tensor:
+def prod(input: Tensor, dim: Any = None, *, keepdim: bool | None = False, dtype: Any = None,
+         mask: Tensor | None = None) -> Tensor:
     """The product over `dim` of the elements that the mask chooses; 1 where it chooses none."""
     dtype = _summed_dtype(input, dtype)
     result = _filled(_in(input, dtype), mask, 1)
-    for d in reversed(sorted(_dims(dim, input.ndim))):
+    for d in sorted(_dims(dim, input.ndim), reverse=True):
         result = result.prod(d, bool(keepdim))
     return _in(result, dtype)
 
@@ -109,8 +111,12 @@ def _number_of(input: Tensor, dims: tuple[int, ...], mask: Tensor) -> Tensor:
     return chosen.to(dtypes.int64).sum(dims, True)
 
 
-def mean(input: Tensor, dim: Any = None, *, keepdim: bool | None = False, dtype: Any = None, mask: Tensor | None = None) -> Tensor:
-    """The mean over `dim` of the elements that the mask chooses; NaN where it chooses none. Raises ValueError for integers."""
+def mean(input: Tensor, dim: Any = None, *, keepdim: bool | None = False, dtype: Any = None,
+         mask: Tensor | None = None) -> Tensor:
+    """The mean over `dim` of the elements that the mask chooses, NaN where it chooses none.
+
+    Raises ValueError for integers.
+    """
     wanted = input.dtype if dtype is None else dtype
     if not (wanted.is_floating_point or wanted.is_complex):
         which = "Input" if dtype is None else "Optional"
@@ -128,21 +134,23 @@ def _squeezed(x: Tensor, dims: tuple[int, ...]) -> Tensor:
     return x.squeeze(dims) if dims else x
 
 
-def amax(input: Tensor, dim: Any = None, *, keepdim: bool | None = False, dtype: Any = None, mask: Tensor | None = None) -> Tensor:
-    """The greatest over `dim` of the elements that the mask chooses; the least number of the dtype where it chooses none."""
+def amax(input: Tensor, dim: Any = None, *, keepdim: bool | None = False, dtype: Any = None,
+         mask: Tensor | None = None) -> Tensor:
+    """The greatest over `dim` of the elements that the mask chooses; the least number where it chooses none."""
     input = _in(input, dtype)
     return _filled(input, mask, _extreme("amax", input.dtype, True)).amax(_dims(dim, input.ndim), bool(keepdim))
 
 
-def amin(input: Tensor, dim: Any = None, *, keepdim: bool | None = False, dtype: Any = None, mask: Tensor | None = None) -> Tensor:
-    """The least over `dim` of the elements that the mask chooses; the greatest number of the dtype where it chooses none."""
+def amin(input: Tensor, dim: Any = None, *, keepdim: bool | None = False, dtype: Any = None,
+         mask: Tensor | None = None) -> Tensor:
+    """The least over `dim` of the elements that the mask chooses; the greatest number where it chooses none."""
     input = _in(input, dtype)
     return _filled(input, mask, _extreme("amin", input.dtype, False)).amin(_dims(dim, input.ndim), bool(keepdim))
 
 
 def argmax(input: Tensor, dim: int | None = None, *, keepdim: bool | None = False, dtype: Any = None,
            mask: Tensor | None = None) -> Tensor:
-    """Where the greatest element that the mask chooses is along `dim`, or in the flattened input, as a number of the dtype of input."""
+    """Where the greatest element that the mask chooses is along `dim` or in the flattened input, in the dtype of input."""
     input = _in(input, dtype)
     filled = input if mask is None else _filled(input, mask, _extreme("argmax", input.dtype, True))
     return filled.argmax(dim, bool(keepdim)).to(input.dtype)
@@ -150,14 +158,15 @@ def argmax(input: Tensor, dim: int | None = None, *, keepdim: bool | None = Fals
 
 def argmin(input: Tensor, dim: int | None = None, *, keepdim: bool | None = False, dtype: Any = None,
            mask: Tensor | None = None) -> Tensor:
-    """Where the least element that the mask chooses is along `dim`, or in the flattened input, as a number of the dtype of input."""
+    """Where the least element that the mask chooses is along `dim` or in the flattened input, in the dtype of input."""
     input = _in(input, dtype)
     filled = input if mask is None else _filled(input, mask, _extreme("argmin", input.dtype, False))
     return filled.argmin(dim, bool(keepdim)).to(input.dtype)
 
 
-def median(input: Tensor, dim: int = -1, *, keepdim: bool = False, dtype: Any = None, mask: Tensor | None = None) -> Tensor:
-    """The median along `dim` of the elements that the mask chooses; NaN where it chooses none, ValueError for integers."""
+def median(input: Tensor, dim: int = -1, *, keepdim: bool = False, dtype: Any = None,
+           mask: Tensor | None = None) -> Tensor:
+    """The median along `dim` of the elements that the mask chooses; NaN for none, ValueError for integers."""
     input = _in(input, dtype)
     if mask is None:
         return input.median(dim, keepdim)[0]
@@ -176,14 +185,16 @@ def norm(input: Tensor, ord: float | None = 2.0, dim: Any = None, *, keepdim: bo
          mask: Tensor | None = None) -> Tensor:
     """The vector norm over `dim` of the elements that the mask chooses."""
     order = 2.0 if ord is None else float(ord)
-    return vector_norm(_filled(_in(input, dtype), mask, math.inf if order == -math.inf else 0), order, _dims(dim, input.ndim) or None,
-                       bool(keepdim))
+    filled = _filled(_in(input, dtype), mask, math.inf if order == -math.inf else 0)
+    return vector_norm(filled, order, _dims(dim, input.ndim) or None, bool(keepdim))
 
 
-def logsumexp(input: Tensor, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Tensor | None = None) -> Tensor:
+def logsumexp(input: Tensor, dim: Any = None, *, keepdim: bool = False, dtype: Any = None,
+              mask: Tensor | None = None) -> Tensor:
     """The logarithm of the sum of exponentials over `dim` of the elements that the mask chooses."""
     input = _in(input, dtype)
-    filled = _filled(input, mask, -math.inf if input.dtype.is_complex else _extreme("logsumexp", input.dtype, True))
+    least = -math.inf if input.dtype.is_complex else _extreme("logsumexp", input.dtype, True)
+    filled = _filled(input, mask, least)
     return filled.logsumexp(_dims(dim, input.ndim), bool(keepdim)).to(input.dtype)
 
 
@@ -241,7 +252,8 @@ def softmin(input: Tensor, dim: int, *, dtype: Any = None, mask: Tensor | None =
     return (-_filled(input, mask, math.inf)).softmax(dim)
 
 
-def normalize(input: Tensor, ord: float, dim: int, *, eps: float = 1e-12, dtype: Any = None, mask: Tensor | None = None) -> Tensor:
+def normalize(input: Tensor, ord: float, dim: int, *, eps: float = 1e-12, dtype: Any = None,
+              mask: Tensor | None = None) -> Tensor:
     """The elements that the mask chooses, divided by their norm along `dim` (at least eps), and 0 elsewhere."""
     input = _in(input, dtype)
     length = norm(input, ord, dim, keepdim=True, mask=mask).clamp(min=eps)

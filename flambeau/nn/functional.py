@@ -9,7 +9,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from flambeau.core import overrides
+from flambeau.core import absent, overrides
 from flambeau.core.autocast import LISTED
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.tensor import Tensor
@@ -232,6 +232,43 @@ def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tenso
 
 
 native_channel_shuffle = channel_shuffle
+
+
+# ---------------------------------------------------------------- names that PyTorch's module offers beside its functions
+
+
+GRID_SAMPLE_INTERPOLATION_MODES = {"bilinear": 0, "nearest": 1, "bicubic": 2}
+GRID_SAMPLE_PADDING_MODES = {"zeros": 0, "border": 1, "reflection": 2}
+
+
+class _BroadcastingList:
+    """Annotation of a number that stands for a list: BroadcastingList2[int]."""
+
+    def __getitem__(self, types: Any) -> None:
+        return None
+
+
+BroadcastingList1, BroadcastingList2, BroadcastingList3 = (_BroadcastingList() for _ in range(3))
+
+
+def assert_int_or_pair(arg: Any, arg_name: str, message: str) -> None:
+    """AssertionError unless arg is a number or has two elements."""
+    assert isinstance(arg, int) or len(arg) == 2, message.format(arg_name)
+
+
+def boolean_dispatch(arg_name: str, arg_index: int, default: bool, if_true: Any, if_false: Any, module_name: str,
+                     func_name: str) -> Any:
+    """A function that hands on to if_true or if_false by the argument of that name or place."""
+    def chosen(*args: Any, **kwargs: Any) -> Any:
+        flag = kwargs.get(arg_name, args[arg_index] if arg_index < len(args) else default)
+        return (if_true if flag else if_false)(*args, **kwargs)
+    chosen.__name__, chosen.__module__, chosen.__doc__ = func_name, module_name, if_true.__doc__ or if_false.__doc__
+    return chosen
+
+
+globals().update(absent.all_of(
+    "nn.functional.", "there are no float8 and no grouped products here; use torch.matmul, or torch.bmm over a batch",
+    "grouped_mm scaled_grouped_mm scaled_mm", "ScalingType SwizzleType"))
 
 
 overrides.ask_everywhere(globals(), only=LISTED)  # those that autocast concerns; the others are made of operators

@@ -14,7 +14,9 @@ from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.op import call
 from flambeau.core.tensor import Tensor
+from flambeau.ops.conv import convolution
 from flambeau.ops.dropout import KEPT
+from flambeau.ops.embedding import _renormalise
 
 
 @composite(method=False, out=True)
@@ -144,3 +146,26 @@ def _unsafe_masked_index_put_accumulate(input: Tensor, mask: Tensor, indices, va
 @_unsafe_masked_index_put_accumulate.vjp
 def _(g, mask, indices, need):
     return g, None, _unsafe_masked_index(g, mask, indices, 0) if need["values"] else None
+
+
+# ---------------------------------------------------------------- convolution and embedding
+
+
+NAMESPACE["convolution"] = convolution
+
+
+def conv_tbc(input, weight, bias, pad=0):
+    """conv1d of input (T, N, C_in) with weight (K, C_in, C_out) and bias (C_out)."""
+    return NAMESPACE["conv1d"](input.permute(1, 2, 0), weight.permute(2, 1, 0), bias, padding=pad).permute(2, 0, 1)
+
+
+NAMESPACE["conv_tbc"] = conv_tbc
+
+
+def embedding_renorm_(input, indices, max_norm, norm_type):
+    """Scale the rows of input that are read down to the norm max_norm, in place."""
+    _renormalise(input, indices, max_norm, norm_type)
+    return input
+
+
+NAMESPACE["embedding_renorm_"] = embedding_renorm_

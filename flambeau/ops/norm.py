@@ -612,11 +612,11 @@ def native_group_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None,
 def _(gs, input, weight, bias, group, eps, need):
     g, g_mean, g_scale = gs
     n, c = input._layout.shape[:2]
-    split = (n, group, c // group, -1)
+    split = (n, group, c // group, math.prod(input._layout.shape[2:]))
     x = input.reshape(split)
     dx = dw = db = None
     if g is not None:
-        wide_weight = None if weight is None else weight.reshape(group, -1, 1)
+        wide_weight = None if weight is None else weight.reshape(group, c // group, 1)
         dx, dw, db = _gradients_by_operators(g.reshape(split), x, (2, 3), (0, 3), wide_weight, bias, eps, need)
     if need["input"] and (g_mean is not None or g_scale is not None):
         count = _count(x, (2, 3))

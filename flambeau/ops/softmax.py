@@ -16,7 +16,7 @@ from flambeau.core.declare import operator
 from flambeau.core.rows import FULL, Rows
 from flambeau.core.tensor import Tensor
 from flambeau.ir import scalar as s
-from flambeau.ir.loops import Loop, folded
+from flambeau.ir.loops import Loop, folded, stored
 from flambeau.ir.scalar import cast, compute_dtype
 from flambeau.ops.extrema import extreme
 from flambeau.ops.reduce import adding, one_dim
@@ -26,8 +26,12 @@ def _softmax_stages(elements: tuple, numbers: tuple, log: bool, result: DType) -
     x = cast(elements[0], compute_dtype(result))
     shifted = x - folded("largest", x.dtype)
     total = folded("total", x.dtype)
+    largest = Loop((extreme("largest", x, True),))
+    if not log and compute_dtype(result) is result:     # the exponentials wait in the output for their sum
+        e = s.exp(shifted)
+        return largest, Loop((adding("total", e),), ((0, e),)), Loop((), ((0, stored(0, result) * (1 / total)),))
     out = shifted - s.log(total) if log else s.exp(shifted) * (1 / total)
-    return Loop((extreme("largest", x, True),)), Loop((adding("total", s.exp(shifted)),)), Loop((), ((0, out),))
+    return largest, Loop((adding("total", s.exp(shifted)),)), Loop((), ((0, out),))
 
 
 _SOFTMAX = Rows("softmax", _softmax_stages, lambda dtypes, log, result: [(result, FULL)])

@@ -462,9 +462,15 @@ def _is_view(self: Any) -> bool:
     return base_of(self) is not None
 
 
-@public(names=("resolve_conj", "resolve_neg"))
+@public(names=("resolve_neg",))
+def resolve_conj(input: Any) -> Any:
+    """The tensor itself: conjugation and negation are never delayed, so nothing is to resolve."""
+    return input
+
+
+@public
 def positive(input: Any) -> Any:
-    """The tensor itself; RuntimeError for bool. Conjugation and negation are never delayed, so nothing is to resolve."""
+    """The tensor itself; RuntimeError for bool."""
     if input._layout.dtype is bool_:
         raise RuntimeError("The `+` operator, on a bool tensor is not supported.")
     return input

@@ -1,5 +1,6 @@
 """torch.utils.data: datasets, samplers and the DataLoader."""
 
+from flambeau.core import absent
 from flambeau.utils.data import _utils
 from flambeau.utils.data.collate import default_collate, default_convert
 from flambeau.utils.data.dataloader import DataLoader, _DatasetKind
@@ -30,3 +31,10 @@ __all__ = [
     "WeightedRandomSampler", "_DatasetKind", "_utils", "default_collate", "default_convert", "get_worker_info",
     "random_split",
 ]  # fmt: skip
+
+# PyTorch keeps its pipes of data sets for old programs only.
+globals().update(absent.all_of(
+    "utils.data.", "write a Dataset or an IterableDataset, whose __iter__ may be a generator",
+    "argument_validation functional_datapipe guaranteed_datapipes_determinism non_deterministic runtime_validation "
+    "runtime_validation_disabled",
+    "DFIterDataPipe DataChunk IterDataPipe MapDataPipe"))
