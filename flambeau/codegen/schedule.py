@@ -178,8 +178,10 @@ def _phase(nest, form: Form, outer, outer_strides, inner, inner_strides, lane, p
     work = lane_size * min(chunk, inner[0]) * math.prod(inner[1:])
     total = rows * lane_chunks * chunks
     grain = max(1, unit // max(work, 1))
+    threads = state.words[state.THREADS]
     if total > grain:
-        grain = max(1, min(grain, -(-total // (4 * state.words[state.THREADS]))))
+        # at least four chunks a thread, so that threads end together; at most sixteen, so that each streams through memory
+        grain = max(1, min(grain, -(-total // (16 * threads))), total // (32 * threads))
     return Phase(kernel_address(nest, form), total, grain, constants)
 
 

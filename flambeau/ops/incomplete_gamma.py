@@ -75,9 +75,9 @@ def _compute(name: str, input: Tensor, other: Tensor, upper: bool) -> Tensor:
     dtype = promote_types(input.dtype, other.dtype)
     if not dtype.is_floating_point:
         raise NotImplementedError(f'"{name}" not implemented for \'{dtype.scalar_name}\'')
-    wide = [array_of(x.to(float64)) for x in (input, other)]
+    a, x = array_of(input.to(float64)), array_of(other.to(float64))
     with np.errstate(all="ignore"):
-        return from_array(np.ascontiguousarray(_regularised(*wide, upper))).to(dtype)
+        return from_array(np.ascontiguousarray(_regularised(a, x, upper))).to(dtype)
 
 
 def _density(input: Tensor, other: Tensor) -> Tensor:
