@@ -119,5 +119,6 @@ def hash_tensor(input: Tensor, dim=(), *, keepdim=False, mode=0):
         raise NotImplementedError(f'"xor_sum_cpu" not implemented for \'{dtype.scalar_name}\'')
     bits = array_of(input.detach().to(float64 if dtype.is_floating_point else int64)).view(np.uint64)
     dims = (dim,) if isinstance(dim, int) else tuple(dim)
-    over: Any = tuple(d % max(input.dim(), 1) for d in dims) if dims and input.dim() else tuple(range(input.dim()))
-    return from_array(np.array(np.bitwise_xor.reduce(bits, axis=over, keepdims=bool(keepdim)), dtype=np.uint64))
+    over = tuple(d % max(input.dim(), 1) for d in dims) if dims and input.dim() else tuple(range(input.dim()))
+    exclusive_or: Any = np.bitwise_xor.reduce
+    return from_array(np.array(exclusive_or(bits, axis=over, keepdims=bool(keepdim)), dtype=np.uint64))
