@@ -17,6 +17,7 @@ from flambeau.core import modes, overrides
 from flambeau.core.autocast import autocasting, cast_arguments
 from flambeau.core.derive import NAMESPACE, OPERATORS, compile_source
 from flambeau.core.node import NO_EDGE, MultiNode, Node, anomaly, pack
+from flambeau.core.op import signature_of
 from flambeau.core.operator_recording import (
     applier_of,
     list_recorder_of,
@@ -45,7 +46,7 @@ class Operator:
 
     def __init__(self, name: str, implementation: Callable, node: str | Callable[[Sequence[Any]], str] | None):
         self.name, self.implementation = name, implementation
-        self.signature = inspect.signature(implementation)
+        self.signature = signature_of(implementation)
         self.parameters = list(self.signature.parameters)
         self.kinds = {n: parameter_kind(p.annotation) for n, p in self.signature.parameters.items()}
         self.tensors = [n for n in self.parameters if self.kinds[n] != OTHER]
@@ -251,7 +252,7 @@ def {name}({signature}):
 
 def _aliases(function: Callable) -> tuple[dict[str, str], str]:
     """NumPy's names that PyTorch takes too ({axis: dim, keepdims: keepdim}), and the code that translates them."""
-    parameters = inspect.signature(function).parameters
+    parameters = signature_of(function).parameters
     names = {"axis": "dim"} if "dim" in parameters else {}
     if not names:
         return {}, ""
@@ -273,7 +274,7 @@ def _aliases(function: Callable) -> tuple[dict[str, str], str]:
 def _signature(function: Callable, out: bool, aliases: dict[str, str]) -> tuple[str, str, list[str], list[str]]:
     """(parameters text, call text, positional names, keyword-only names) of a function."""
     parts, call, positional, keywords, star = [], [], [], [], False
-    for name, p in inspect.signature(function).parameters.items():
+    for name, p in signature_of(function).parameters.items():
         if name == "dim" and aliases and p.default is p.empty:
             p = p.replace(default=None)
         if p.kind is p.VAR_POSITIONAL:
@@ -331,7 +332,7 @@ def operator(
             _publish(_inplace_variant(declared, made, public), public + "_", method, function, None)
 
         def vjp(rule: Callable) -> Callable:
-            declared.rule, declared.rule_names = rule, tuple(inspect.signature(rule).parameters)
+            declared.rule, declared.rule_names = rule, tuple(signature_of(rule).parameters)
             return rule
         made.vjp = vjp
         return made

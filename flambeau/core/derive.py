@@ -22,7 +22,7 @@ from flambeau.codegen import cache
 from flambeau.core import inplace as rewiring
 from flambeau.core import modes, overrides
 from flambeau.core.autocast import autocasting, cast_arguments
-from flambeau.core.op import NUMBERS, Folded, Pointwise, as_operand, needs_graph, record
+from flambeau.core.op import NUMBERS, Folded, Pointwise, as_operand, needs_graph, record, signature_of
 from flambeau.core.recording import recorder_of
 from flambeau.core.tensor import Tensor
 from flambeau.core.variants import copy_into, resize_out
@@ -259,7 +259,7 @@ def generate(operator: Pointwise, doc: str, public: str, method: bool, function:
     defaults = {**operator.numbers, **operator.statics}
     folded = [n for n, folds in zip(numbers, operator.folds) if folds]      # keyword-only: the fast path has their defaults
     given = [n for n in numbers if n not in folded]
-    signature = inspect.signature(operator.body)
+    signature = signature_of(operator.body)
     parts, star = [], False
     for name, parameter in signature.parameters.items():
         if parameter.kind is parameter.KEYWORD_ONLY and not star:
@@ -424,7 +424,7 @@ def pointwise(kind: Any = "promote", operator: str | None = None, method: bool =
     def declare(body: Callable) -> Callable:
         public = name or body.__name__
         operands, numbers, statics = [], {}, {}
-        for parameter in inspect.signature(body).parameters.values():
+        for parameter in signature_of(body).parameters.values():
             annotation = str(parameter.annotation)
             if annotation in ("Tensor", "Operand"):
                 operands.append(parameter.name)
@@ -434,7 +434,7 @@ def pointwise(kind: Any = "promote", operator: str | None = None, method: bool =
                 statics[parameter.name] = parameter.default
         declared = Pointwise(public, body, operands, numbers, statics, kind, undecided, check, node, differentiable,
                              types, kernel, guarded, undefined)
-        only = [p.name for p in inspect.signature(body).parameters.values() if str(p.annotation) == "Tensor"]
+        only = [p.name for p in signature_of(body).parameters.values() if str(p.annotation) == "Tensor"]
         declared.tensors_only = frozenset(only if len(only) == len(operands) else only[1:])
         made = generate(declared, inspect.getdoc(body) or "", public, method, function, inplace, operator, reflected)
 

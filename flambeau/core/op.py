@@ -13,6 +13,7 @@ import inspect
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -46,6 +47,7 @@ from flambeau.ir.scalar import Expr, cast, compute_dtype, is_constant, leaf, lea
 from flambeau.ir.simplify import simplify
 
 NUMBERS = frozenset({int, float, bool, complex})
+signature_of = lru_cache(maxsize=None)(inspect.signature)      # a declaration reads its function's signature several times
 WIDEST = {int: int64, float: float64, bool: bool_, complex: complex128}     # what loses nothing of a Python number
 RELEASE_FROM = 1 << 20      # elements of work from which a launch lets other Python threads run
 
@@ -121,7 +123,7 @@ class Pointwise:
         self.operands, self.numbers, self.statics = tuple(operands), dict(numbers or {}), dict(statics or {})
         self.kind, self.undecided, self.check = kind, frozenset(undecided), check
         self.types, self.kernel, self.guarded = types, kernel or f"{name}_cpu", guarded
-        parameters = inspect.signature(body).parameters
+        parameters = signature_of(body).parameters
         self.folds = tuple([n in parameters and parameters[n].kind is inspect.Parameter.KEYWORD_ONLY for n in self.numbers])
         self.rule: Callable | None = None
         self.undefined = undefined
@@ -298,7 +300,7 @@ class Pointwise:
         if self.rule is not None:
             by_name = dict(zip(self.operands, leaves)) | dict(zip(self.numbers, numbers)) | dict(zip(self.statics, statics))
             by_name |= {"g": grad, "out": out}
-            made = self.rule(**{n: by_name[n] for n in inspect.signature(self.rule).parameters})
+            made = self.rule(**{n: by_name[n] for n in signature_of(self.rule).parameters})
             raw = list(made) if isinstance(made, tuple) else [made]
             raw += [None] * (count - len(raw))
             raw = [simplify(x) if isinstance(x, Expr) else x for x in raw]
