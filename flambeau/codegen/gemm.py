@@ -3,17 +3,18 @@
 Sizes and strides are run-time constants; a kernel is specialised on dtype, register tile, where its operands are read (packed
 panels or in place) and its epilogue. Large products pack both operands into panels once, shared by all threads, and then run
 over tiles of C; small and skinny ones read their operands in place; products with few rows whose operands are both contiguous
-along k run as vectorised dot products. Stands on gemm_micro.py and pack.py; matmul, linear and attention use `gemm_phases`.
+along k run as vectorised dot products (gemm_dot.py). Stands on gemm_micro.py, matrix.py and pack.py; matmul, linear and attention
+use `gemm_phases`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cache
 from typing import NamedTuple
 
 from flambeau.codegen import state
-from flambeau.codegen.builder import Value, module
+from flambeau.codegen.builder import module
+from flambeau.codegen.gemm_dot import dot_phases
 from flambeau.codegen.gemm_micro import (
     BYTES,
     Epilogue,
@@ -24,18 +25,15 @@ from flambeau.codegen.gemm_micro import (
     epilogue,
     kind_of,
     micro_table,
-    multiply_add,
     paired,
     register_rows,
     relu,
     row_counts,
-    table_of,
-    vector,
     vector_bytes,
-    widen,
 )
 from flambeau.codegen.jit import LIGHT, compile_kernel
 from flambeau.codegen.launch import Phase
+from flambeau.codegen.matrix import SERIAL_WORK, Matrix, base_address
 from flambeau.codegen.pack import pack_text, stride_class
 
 BLOCK_STEPS = 256  # steps along k of a packed block: a panel of B (32 columns) then stays in the first-level cache
@@ -44,7 +42,6 @@ TILE_SLOTS = 128  # register tiles that a task may hold unfinished between block
 IN_PLACE_BYTES = 192 << 10
 PACK_BYTES = 256 << 20  # packed operands of one product; larger ones are done in parts
 SMALL_DOT = 8192  # multiply-adds up to which packing costs more than the sums at the end of dot products
-SERIAL_WORK = 48 * 1024  # multiply-adds below which waking another thread costs more than it saves
 
 CONSTANTS = (
     "m",
@@ -91,27 +88,6 @@ CONSTANTS = (
 )
 
 
-class Matrix(NamedTuple):
-    """An operand: its buffer slot, strides in elements along (outer batch, inner batch, rows, columns), and first element."""
-
-    slot: int
-    strides: tuple[int, int, int, int]
-    offset: int = 0
-
-    @property
-    def transposed(self) -> Matrix:
-        s = self.strides
-        return Matrix(self.slot, (s[0], s[1], s[3], s[2]), self.offset)
-
-    @property
-    def words(self) -> tuple[int, ...]:
-        return (self.slot, self.offset, *self.strides)
-
-    def moved(self, axis: int, steps: int) -> Matrix:
-        """The same matrix from `steps` further along an axis (0 outer batch, 1 inner batch, 2 rows, 3 columns)."""
-        return self._replace(offset=self.offset + self.strides[axis] * steps)
-
-
 class Variant(NamedTuple):
     """What a compute kernel is specialised on."""
 
@@ -122,12 +98,6 @@ class Variant(NamedTuple):
     a_packed: bool
     b_packed: bool
     finish: Epilogue
-
-
-def _base(f: Kernel, c: dict[str, Value], letter: str, item: str, outer: Value, inner: Value) -> Value:
-    return f.at(
-        item, f.slot(c[letter + "_slot"]), c[letter + "_offset"] + outer * c[letter + "0"] + inner * c[letter + "1"]
-    )
 
 
 @cache
@@ -147,16 +117,16 @@ def tile_text(v: Variant) -> str:
         outer, inner = batch.unsigned_div(c["batch1"]), batch.unsigned_rem(c["batch1"])
         i0, j0 = tile_m * c["tile_rows"], tile_n * c["tile_columns"]
         i1, j1 = f.minimum(i0 + c["tile_rows"], c["m"]), f.minimum(j0 + c["tile_columns"], c["n"])
-        target = _base(f, c, "c", v.out.storage, outer, inner)
-        addend = _base(f, c, "d", v.out.storage, outer, inner) if v.finish.addend else target
+        target = base_address(f, c, "c", v.out.storage, outer, inner)
+        addend = base_address(f, c, "d", v.out.storage, outer, inner) if v.finish.addend else target
         if v.a_packed:
             a_base = f.at(kind.item, f.scratch(c["a_place"]), outer * c["a0"] + inner * c["a1"])
         else:
-            a_base = _base(f, c, "a", kind.storage, outer, inner)
+            a_base = base_address(f, c, "a", kind.storage, outer, inner)
         if v.b_packed:
             b_base = f.at(kind.item, f.scratch(c["b_place"]), outer * c["b0"] + inner * c["b1"])
         else:
-            b_base = _base(f, c, "b", kind.storage, outer, inner)
+            b_base = base_address(f, c, "b", kind.storage, outer, inner)
         with f.loop(0, blocks) as block:
             k0 = block * c["block"]
             depth = f.minimum(c["block"], c["k"] - k0)
@@ -285,7 +255,7 @@ def gemm_phases(
     b_unit = b.strides[3] == 1 or n == 1
     rows_most = register_rows()
     if (m <= rows_most or m * n * k <= SMALL_DOT) and b.strides[2] == 1 and not b_unit and a.strides[3] == 1 and k >= 16:
-        return _dot_phases(kind, result, finish, m, n, k, a, b, c, d, batch, word, threads)
+        return dot_phases(kind, result, finish, m, n, k, a, b, c, d, batch, word, threads)
     if b_unit and (m <= 2 * rows_most or k * n * BYTES[kind.storage] <= IN_PLACE_BYTES or k == 0) and not kind.pair:
         return _in_place_phases(kind, result, finish, m, n, k, a, b, c, d, batch, word, threads)
     kind = paired(kind)
@@ -556,193 +526,3 @@ def _in_place_phases(
     total = batches * tasks_m * tasks_n
     variant = Variant(kind, result, rows, vectors, False, False, finish)
     return [Phase(tile_kernel(variant), total, total if serial else max(1, total // (8 * threads)), constants)], 0
-
-
-DOT_CONSTANTS = (
-    "m",
-    "n",
-    "k",
-    "tiles_n",
-    "tile_columns",
-    "batch1",
-    "a_slot",
-    "a_offset",
-    "a0",
-    "a1",
-    "a_row",
-    "a_step",
-    "b_slot",
-    "b_offset",
-    "b0",
-    "b1",
-    "b_step",
-    "b_column",
-    "c_slot",
-    "c_offset",
-    "c0",
-    "c1",
-    "c_row",
-    "c_column",
-    "d_slot",
-    "d_offset",
-    "d0",
-    "d1",
-    "d_row",
-    "d_column",
-    "alpha",
-    "beta",
-    "micros",
-)
-DOT_ROWS, DOT_COLUMNS = 4, 4
-
-
-def _dot_micro(kind: Kind, rows: int) -> Kernel:
-    """void dot_rows(k, a, a_row, b, b_column, columns, tile): rows x 4 dot products along contiguous k."""
-    f = Kernel(
-        f"dot_{rows}",
-        [
-            ("k", "i64"),
-            ("a", "ptr"),
-            ("a_row", "i64"),
-            ("b", "ptr"),
-            ("b_column", "i64"),
-            ("columns", "i64"),
-            ("tile", "ptr"),
-        ],
-    )
-    storage, lanes = kind.storage, kind.lanes
-    unroll = 4 if rows == 1 else 2 if rows == 2 else 1
-    wide = vector(storage, lanes)
-    sums = [[[f.variable(kind.accumulator, 0) for _ in range(unroll)] for _ in range(DOT_COLUMNS)] for _ in range(rows)]
-    a = [f.at(storage, f["a"], f["a_row"] * i) for i in range(rows)]
-    # columns past the edge repeat the last one, so that nothing outside the matrix is read
-    b = [f.at(storage, f["b"], f.minimum(f.i64(j), f["columns"] - 1) * f["b_column"]) for j in range(DOT_COLUMNS)]
-
-    def step(k: Value, u: int, load) -> None:
-        left = [widen(f, kind, load(pointer, k)) for pointer in a]
-        for j, pointer in enumerate(b):
-            right = widen(f, kind, load(pointer, k))
-            for i in range(rows):
-                sums[i][j][u].set(multiply_add(f, kind, left[i], right, sums[i][j][u].get()))
-
-    whole = f["k"].unsigned_div(f.i64(lanes * unroll)) * (lanes * unroll)
-    with f.loop(0, whole, lanes * unroll) as k:
-        for u in range(unroll):
-            step(k + u * lanes, u, lambda pointer, k: f.load(wide, pointer, k, align=BYTES[storage]))
-    with f.loop(whole, f["k"], lanes) as k:
-        mask = f.mask(f["k"] - k, lanes)
-        step(k, 0, lambda pointer, k: f.masked_load(wide, f.at(storage, pointer, k), mask))
-    name = "fadd" if kind.floating else "add"
-    for i in range(rows):
-        for j in range(DOT_COLUMNS):
-            cells = [v.get() for v in sums[i][j]]
-            while len(cells) > 1:
-                cells = [x + y for x, y in zip(cells[::2], cells[1::2], strict=True)]
-            width, total = lanes, cells[0]
-            while width > 1:
-                width //= 2
-                low = f.shuffle(total, total, range(width))
-                high = f.shuffle(total, total, range(width, 2 * width))
-                total = f.emit(low.type, f"{name} {low.type} {low.name}, {high.name}")
-            scalar = f.emit(kind.compute, f"extractelement {total.type} {total.name}, i32 0")
-            f.store(scalar, f["tile"], i * kind.lanes + j)
-    return f
-
-
-def _dot_table(kind: Kind, m: int) -> int:
-    return table_of(("dot", kind), lambda r: _dot_micro(kind, r), row_counts(m, DOT_ROWS))
-
-
-@cache
-def dot_text(kind: Kind, out: Kind, finish: Epilogue) -> str:
-    """Few rows, both operands contiguous along k; the range is batches x tiles of columns."""
-    f = Kernel()
-    c = f.constants(DOT_CONSTANTS)
-    tile = f.stack(kind.compute, DOT_ROWS * kind.lanes, align=64)
-    with f.loop(f["begin"], f["end"]) as index:
-        batch = index.unsigned_div(c["tiles_n"])
-        outer, inner = batch.unsigned_div(c["batch1"]), batch.unsigned_rem(c["batch1"])
-        j0 = index.unsigned_rem(c["tiles_n"]) * c["tile_columns"]
-        j1 = f.minimum(j0 + c["tile_columns"], c["n"])
-        a, b = (_base(f, c, letter, kind.storage, outer, inner) for letter in "ab")
-        target = _base(f, c, "c", out.storage, outer, inner)
-        addend = _base(f, c, "d", out.storage, outer, inner)
-        with f.loop(j0, j1, DOT_COLUMNS) as j:
-            columns = f.minimum(j1 - j, DOT_COLUMNS)
-            with f.loop(0, c["m"], DOT_ROWS) as i:
-                rows = f.minimum(c["m"] - i, DOT_ROWS)
-                arguments = (
-                    c["k"],
-                    f.at(kind.storage, a, i * c["a_row"]),
-                    c["a_row"],
-                    f.at(kind.storage, b, j * c["b_column"]),
-                    c["b_column"],
-                    columns,
-                    tile,
-                )
-                call_tile(f, c["micros"], rows, *arguments)
-                f.call(
-                    "void",
-                    "finish",
-                    tile,
-                    rows,
-                    columns,
-                    f.at(out.storage, target, i * c["c_row"] + j * c["c_column"]),
-                    c["c_row"],
-                    c["c_column"],
-                    f.at(out.storage, addend, i * c["d_row"] + j * c["d_column"]),
-                    c["d_row"],
-                    c["d_column"],
-                    c["alpha"],
-                    c["beta"],
-                    declare=False,
-                )
-    return module(epilogue(kind, out, finish, kind.lanes), f)
-
-
-@cache
-def dot_kernel(kind: Kind, out: Kind, finish: Epilogue) -> int:
-    return compile_kernel(dot_text(kind, out, finish), level=LIGHT)
-
-
-def _dot_phases(
-    kind: Kind,
-    result: Kind,
-    finish: Epilogue,
-    m: int,
-    n: int,
-    k: int,
-    a: Matrix,
-    b: Matrix,
-    c: Matrix,
-    d: Matrix,
-    batch: tuple[int, int],
-    word: Sequence[int],
-    threads: int,
-) -> tuple[list[Phase], int]:
-    batches = batch[0] * batch[1]
-    serial = batches * m * n * k <= SERIAL_WORK
-    quads = -(-n // DOT_COLUMNS)
-    tasks = 1 if serial else min(quads, -(-8 * threads // batches))
-    columns = -(-quads // tasks) * DOT_COLUMNS
-    tasks = -(-n // columns)
-    column = 1 if finish.columns == "unit" else c.strides[3]
-    constants = (
-        m,
-        n,
-        k,
-        tasks,
-        columns,
-        batch[1],
-        *a.words,
-        *b.words,
-        *c.words[:5],
-        column,
-        *d.words,
-        *word,
-        _dot_table(kind, m),
-    )
-    total = batches * tasks
-    return [
-        Phase(dot_kernel(kind, result, finish), total, total if serial else max(1, total // (8 * threads)), constants)
-    ], 0
