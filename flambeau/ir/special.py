@@ -220,9 +220,9 @@ def digamma(x: Expr) -> Expr:
 
 @body("trigamma")
 def trigamma(node: Expr, narrow: Expr) -> Expr:
-    # The sine is of pi * x as rounded in the operand's precision: at negative integers PyTorch's values are finite by this.
-    sine = s.sin(cast(narrow * constant(PI, narrow.dtype), float64))
+    # Below zero the sine is of pi * x as rounded in the operand's precision, by which PyTorch is finite at negative integers.
     x = cast(narrow, float64)
+    sine = where(x > 0, _sine_pi(x)[0], s.sin(cast(narrow * constant(PI, narrow.dtype), float64)))
     positive = x >= 0.5
     y = where(positive, x, 1 - x)
     sum_ = constant(0, float64)
