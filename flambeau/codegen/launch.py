@@ -206,7 +206,7 @@ def launch_function() -> Function:
 def tensor_from_function() -> Function:
     """tensor_from(storage, offset, layout) -> Tensor over existing memory, without a graph."""
     f = Function("fb_tensor_from", [("self", "ptr"), ("args", "ptr"), ("nargs", "i64")], "ptr")
-    s = f.pointer(f.i64(0) + f.call("i64", "PyLong_AsLongLong", f["self"]))
+    s = f.pointer(f.call("i64", "PyLong_AsLongLong", f["self"]))
     storage, offset, layout = (f.load("ptr", f["args"], i) for i in range(3))
     f.ret(_new_tensor(f, s, _incref(f, storage), offset, layout))
     return f
@@ -215,7 +215,7 @@ def tensor_from_function() -> Function:
 def view_of_function() -> Function:
     """view_of(tensor, offset, layout) -> Tensor that shares the storage and remembers its base."""
     f = Function("fb_view_of", [("self", "ptr"), ("args", "ptr"), ("nargs", "i64")], "ptr")
-    s = f.pointer(f.i64(0) + f.call("i64", "PyLong_AsLongLong", f["self"]))
+    s = f.pointer(f.call("i64", "PyLong_AsLongLong", f["self"]))
     source, offset, layout = (f.load("ptr", f["args"], i) for i in range(3))
     storage = f.load("ptr", _object_slot(f, source, s, state.SLOT_STORAGE))
     view = _new_tensor(f, s, _incref(f, storage), offset, layout)
@@ -229,7 +229,7 @@ def view_of_function() -> Function:
 def new_storage_function() -> Function:
     """new_storage(nbytes) -> Storage."""
     f = Function("fb_new_storage", [("self", "ptr"), ("size", "ptr")], "ptr")
-    s = f.pointer(f.i64(0) + f.call("i64", "PyLong_AsLongLong", f["self"]))
+    s = f.pointer(f.call("i64", "PyLong_AsLongLong", f["self"]))
     f.ret(f.call("ptr", "fb_new_block", s, f.call("i64", "PyLong_AsLongLong", f["size"]), declare=False))
     return f
 
@@ -237,7 +237,7 @@ def new_storage_function() -> Function:
 def wrap_storage_function() -> Function:
     """wrap_storage(address, nbytes, owner) -> Storage over memory that `owner` keeps alive."""
     f = Function("fb_wrap_storage", [("self", "ptr"), ("args", "ptr"), ("nargs", "i64")], "ptr")
-    s = f.pointer(f.i64(0) + f.call("i64", "PyLong_AsLongLong", f["self"]))
+    s = f.pointer(f.call("i64", "PyLong_AsLongLong", f["self"]))
     block = f.call("ptr", "PyType_GenericAlloc", f.load("ptr", s, state.STORAGE_TYPE), f.i64(0))
     f.store(f.call("i64", "PyLong_AsLongLong", f.load("ptr", f["args"], 0)), f.at("i8", block, memory.PTR))
     f.store(f.call("i64", "PyLong_AsLongLong", f.load("ptr", f["args"], 1)), f.at("i8", block, memory.NBYTES))
@@ -257,7 +257,7 @@ _READ = {"float32": ("float", "double", "fpext", "PyFloat_FromDouble"), "float64
 def reader_function(name: str) -> Function:
     """read(tensor) -> the first element of a tensor of this dtype as a Python number; no checks."""
     f = Function(f"fb_read_{name}", [("self", "ptr"), ("tensor", "ptr")], "ptr")
-    s = f.pointer(f.i64(0) + f.call("i64", "PyLong_AsLongLong", f["self"]))
+    s = f.pointer(f.call("i64", "PyLong_AsLongLong", f["self"]))
     type, target, how, maker = _READ[name]
     size = {"float": 4, "double": 8, "i64": 8, "i32": 4, "i8": 1}[type]
     value = f.load(type, f.pointer(_data_address(f, s, f["tensor"], f.i64(size))), 0)
@@ -267,7 +267,7 @@ def reader_function(name: str) -> Function:
 
 def empty_cache_call_function() -> Function:
     f = Function("fb_empty_cache_call", [("self", "ptr"), ("nothing", "ptr")], "ptr")
-    s = f.pointer(f.i64(0) + f.call("i64", "PyLong_AsLongLong", f["self"]))
+    s = f.pointer(f.call("i64", "PyLong_AsLongLong", f["self"]))
     f.call("void", "fb_empty_cache", s, declare=False)
     f.ret(_incref(f, f.load("ptr", s, state.NONE)))
     return f

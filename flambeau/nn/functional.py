@@ -38,6 +38,7 @@ from flambeau.ops.conv import (  # noqa: F401
 )
 from flambeau.ops.cross_entropy import cross_entropy, nll_loss  # noqa: F401
 from flambeau.ops.ctc import ctc_loss  # noqa: F401
+from flambeau.ops.dispatched import conv_tbc  # noqa: F401
 from flambeau.ops.distance import cosine_similarity, pairwise_distance, pdist  # noqa: F401
 from flambeau.ops.einsum import bilinear  # noqa: F401
 from flambeau.ops.embedding import embedding, embedding_bag, one_hot  # noqa: F401
@@ -224,11 +225,6 @@ def linear_cross_entropy(
         reduction=reduction,
         label_smoothing=label_smoothing,
     )
-
-
-def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tensor:  # noqa: F811
-    """`conv1d` of input (T, N, C_in) with weight (K, C_in, C_out) and bias (C_out)."""
-    return conv1d(input.permute(1, 2, 0), weight.permute(2, 1, 0), bias, padding=pad).permute(2, 0, 1)
 
 
 native_channel_shuffle = channel_shuffle
