@@ -1,27 +1,29 @@
 """Loop nests to kernels.
 
 A kernel is written for a number of outer axes, of inner axes, the presence of a lane axis and the stride class of each operand
-along the innermost loop (0, 1 or "x": any); extents and strides are constants of the plan. In row mode the inner axes hold the
-row, and reductions keep LANES partial results that LLVM turns into vectors; in lane mode a kept axis is innermost, so that a
-reduction over an outer axis reads whole cache lines. A unit of work is a row (or LANE_CHUNK rows side by side) or, for long
-rows, a chunk of one. Stands on builder, scalar (expressions) and ir.loops; used by schedule.
+along the innermost loop (0, 1 or "x": any); extents and strides are constants of the plan. The innermost loop is written with
+vectors: a block of several while they last, then single ones whose mask ends with the row. In row mode the inner axes hold the
+row, and a reduction's partial results are the elements of a vector; in lane mode a kept axis is innermost, so that a reduction
+over an outer axis reads whole cache lines. A unit of work is a row (or LANE_CHUNK rows side by side) or, for long rows, a chunk
+of one. Stands on builder, scalar (expressions) and ir.loops; used by schedule.
 """
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from flambeau.base.dtype import float64, int64
 from flambeau.base.flags import flags
-from flambeau.codegen.builder import Value, kernel, module
-from flambeau.codegen.jit import compile_kernel
+from flambeau.codegen.builder import Value, Variable, kernel, module
+from flambeau.codegen.jit import EXPLICIT, compile_kernel
 from flambeau.codegen.scalar import Lowering, llvm_type, memory_type
 from flambeau.ir.loops import Fold, Loop, Nest, Row
-from flambeau.ir.scalar import Expr, cast, compute_dtype, leaf, leaves_of, topological
+from flambeau.ir.scalar import Expr, cast, compute_dtype, leaf, leaves_of, part_dtype, topological
 
-LANES = 64         # partial results of a row's reduction
+VECTOR = 64        # bytes of a machine vector; LLVM splits them where the machine's are shorter
+BLOCK = 4          # vectors of a block, if an element takes but a few instructions
 LANE_CHUNK = 256   # rows side by side in lane mode
 LANE_STEP = 4      # elements of each that are combined before they reach the partial results in memory
 SHORT_OPS = frozenset(
@@ -77,19 +79,25 @@ class Form:
         return self.outer + 5 + self.inner
 
 
+@dataclass(frozen=True)
+class Span:
+    """Elements that are computed together: `width` of them from `index` on; mask: which of them exist (None: all)."""
+
+    width: int
+    index: Value
+    mask: str | None = None
+
+
 class _Emitter:
     def __init__(self, nest: Nest, form: Form):
         self.nest, self.form = nest, form
-        self.f = f = kernel()
-        self.lines = f.lines
-        self.group: str | None = None
-        self.group_count = 0
+        self.f = kernel()
         self.declarations: set[str] = set()
         self.dtypes = nest.outputs + nest.inputs
-        self.constants = f.pointer(f.parameter(0))
+        self.constants = self.f.pointer(self.f.parameter(0))
         self.env: dict[Expr, str | tuple[str, str]] = {}   # values known for the whole row
         self.arrays: dict[str, list[Value]] = {}            # lane mode: fold name -> array(s) of results
-        self.error = f.variable("i64", 0) if self._may_fail() else None
+        self.error = self.f.variable("i64", 0) if self._may_fail() else None
 
     # ---- small helpers
     def _may_fail(self) -> bool:
@@ -106,44 +114,40 @@ class _Emitter:
     def constant(self, i: int) -> Value:
         return self.f.load("i64", self.constants, i)
 
-    def lowering(self) -> Lowering:
-        low = Lowering(self._line, self.f.fresh)
+    def lowering(self, width: int = 0, mask: str | None = None) -> Lowering:
+        low = Lowering(self.f.line, self.f.fresh, width, mask)
         low.declarations = self.declarations
-        low.report = self._report
+        low.report = lambda bad: self._fail(low.any(bad), GUARD_ERROR)
         return low
 
-    def _report(self, bad: str) -> None:
-        """Leave the error word of a guard if the condition in register `bad` holds."""
-        code = self.f.select(Value(self.f, "i1", bad), self.f.i64(GUARD_ERROR), self.f.i64(0))
-        self.error.set(self.error.get() | code)
+    def _fail(self, bad: str, code: int) -> None:
+        """Leave an error word if the condition in register `bad` holds."""
+        found = self.f.select(Value(self.f, "i1", bad), self.f.i64(code), self.f.i64(0))
+        self.error.set(self.error.get() | found)
 
-    def _line(self, text: str) -> None:
-        if self.group and ("= load " in text or text.startswith("store ")):
-            text += f", !llvm.access.group {self.group}"
-        self.f.line(text)
-
-    @contextmanager
-    def parallel_loop(self, begin, end, short: bool = False, rolled: bool = False):
-        """A loop whose iterations touch different elements: LLVM may vectorise it without checking for aliases.
-
-        short: few iterations (the rest of a row, lanes being combined): one masked vector loop, which compiles faster than a
-        vector loop with a scalar one behind. rolled: a long body, which is not worth repeating per vector of a block.
-        """
+    def _below(self, width: int, count: Value) -> str:
+        """The mask of the first `count` of `width` elements."""
         f = self.f
-        first = 8 * self.group_count + 1
-        self.group_count += 1
-        group, loop = f"!{first}", f"!{first + 1}"
-        hints = [f'!{{!"llvm.loop.parallel_accesses", {group}}}']
-        if short:
-            hints += ['!{!"llvm.loop.vectorize.predicate.enable", i1 true}']
-        if short or rolled:
-            hints += ['!{!"llvm.loop.interleave.count", i32 1}', '!{!"llvm.loop.unroll.disable"}']
-        f.metadata += [f"{group} = distinct !{{}}", *(f"!{first + 2 + i} = {hint}" for i, hint in enumerate(hints)),
-                       f"{loop} = distinct !{{{loop}, {', '.join(f'!{first + 2 + i}' for i in range(len(hints)))}}}"]
-        before, self.group = self.group, group
-        with f.loop(begin, end, metadata=f", !llvm.loop {loop}") as i:
-            yield i
-        self.group = before
+        few = f.convert(f.minimum(f.maximum(count, 0), width), "i8", "trunc")
+        steps = ", ".join(f"i8 {i}" for i in range(width))
+        low = self.lowering(width)
+        return f.emit(low.type("i1"), f"icmp ugt {low.type('i8')} {low.splat('i8', few.name)}, <{steps}>").name
+
+    def _width(self, expressions, outputs) -> int:
+        """How many elements fill a vector, by the widest operand."""
+        read = {j for e in expressions for n in topological(e) if (j := self._operand_of(n)) is not None}
+        sizes = [part_dtype(compute_dtype(self.dtypes[j])).itemsize for j in read | set(outputs)]
+        return VECTOR // max(sizes, default=8)
+
+    def spans(self, low, high, block: int, step: int) -> Iterator[Span]:
+        """Write the body that follows twice: for whole blocks, and for what is left of them in vectors of `step`."""
+        f = self.f
+        low, high = f.i64(low), f.i64(high)
+        whole = low + ((high - low) & -block)
+        with f.loop(low, whole, block) as i:
+            yield Span(block, i)
+        with f.loop(whole, high, step) as i:
+            yield Span(step, i, self._below(step, high - i))
 
     # ---- the kernel
     def text(self) -> str:
@@ -246,9 +250,6 @@ class _Emitter:
         self.env = saved
 
     # ---- stages
-    def _needed(self, expressions) -> list[Expr]:
-        return list(leaves_of(*expressions))
-
     def _nested(self, then) -> None:
         """Loops over all inner axes but the last; `then(indices)` writes the innermost."""
         f, m = self.f, self.form.inner
@@ -291,91 +292,113 @@ class _Emitter:
             result = result * extent + index
         return result
 
-    def _operand(self, name: str) -> int | None:
-        """The operand whose current element a leaf stands for: an input, or an output that an earlier stage stored."""
+    def _operand_of(self, node: Expr) -> int | None:
+        """The operand that a node reads: an input, or an output that an earlier stage stored."""
+        if node.op == "pick":
+            return len(self.nest.outputs) + node.value
+        name = str(node.value) if node.op == "leaf" else ""
         if name.startswith("in"):
             return len(self.nest.outputs) + int(name[2:])
         return int(name[3:]) if name.startswith("out") else None
 
     def _prepare(self, expressions, indices: list[Value]) -> dict:
         """Bases of the operands read, and the values that do not change along the innermost loop."""
-        n_out = len(self.nest.outputs)
         hoisted: dict = {}
-        bases: dict[int, Value] = {}
+        bases: dict = {}
         low = self.lowering()
         nodes = list(topological(*expressions))
         for node in nodes:
-            if node.op == "leaf" and (j := self._operand(str(node.value))) is not None:
-                bases[j] = self._shifted(j, indices)
+            if node.op == "leaf" and (j := self._operand_of(node)) is not None:
+                bases[node] = self._shifted(j, indices)
                 if self.form.classes[j] == "0":
-                    hoisted[node] = low.load(self.dtypes[j], bases[j].name)
+                    hoisted[node] = low.load(self.dtypes[j], bases[node].name)
+        varying = set()  # picks whose index changes along the innermost loop
         for node in nodes:
             if node.op == "pick":
-                j = n_out + node.value
-                base = self._shifted(j, indices)
-                index_leaves = leaves_of(*node.args)
-                fixed = {x: hoisted.get(x, self.env.get(x)) for x in index_leaves}
-                if all(v is not None for v in fixed.values()):
-                    bases[("pick", node)] = self._pick_base(j, base, low.value(node.args[0], {**self.env, **hoisted}))
-                    if self.form.classes[j] == "0":
-                        hoisted[node] = low.load(self.dtypes[j], bases[("pick", node)].name)
-                else:
-                    bases[("row", node)] = base
-        return {"hoisted": hoisted, "bases": bases, "nodes": nodes}
+                j = self._operand_of(node)
+                bases[node] = self._shifted(j, indices)
+                known = {**self.env, **hoisted}
+                if any(x not in known for x in leaves_of(*node.args)):
+                    varying.add(node)
+                    continue
+                offset = Value(self.f, "i64", self._pick_offset(low, j, low.value(node.args[0], known)))
+                bases[node] = self.f.at(memory_type(self.dtypes[j]), bases[node], offset)
+                if self.form.classes[j] == "0":
+                    hoisted[node] = low.load(self.dtypes[j], bases[node].name)
+        return {"hoisted": hoisted, "bases": bases, "nodes": nodes, "varying": varying}
 
-    def _pick_base(self, j: int, base: Value, index: str) -> Value:
-        f = self.f
-        index = Value(f, "i64", index)
-        s = self.strides[j]
-        fits = index.unsigned_below(s["extent"])
-        bad = f.emit("i1", f"xor i1 {fits.name}, true")
-        self.error.set(self.error.get() | f.convert(bad, "i64", "zext"))
-        safe = f.select(fits, index, f.i64(0))
-        return f.at(memory_type(self.dtypes[j]), base, safe * s["pick"])
+    def _pick_offset(self, low: Lowering, j: int, index) -> str:
+        """How far a pick moves, in elements; an index out of range is reported and moves nothing."""
+        f, s, type = self.f, self.strides[j], low.type("i64")
+        position = Value(f, type, index)
+        fits = position.unsigned_below(Value(f, type, low.splat("i64", s["extent"].name)))
+        self._fail(low.any((fits ^ f.value(1, fits.type)).name), PICK_ERROR)
+        safe = f.select(fits, position, 0)
+        return (safe * Value(f, type, low.splat("i64", s["pick"].name))).name
 
-    def _environment(self, low: Lowering, prepared: dict, indices: list[Value], i: Value, lane: Value | None) -> dict:
-        """Values of all leaves at innermost index `i` (lane index `lane` for folded arrays)."""
-        n_out = len(self.nest.outputs)
-        env = {**self.env, **prepared["hoisted"]}
+    def _steps(self, low: Lowering, j: int, i: Value) -> Value:
+        """Where the elements from index `i` on lie along the innermost loop."""
+        type = low.type("i64")
+        steps = Value(self.f, type, low.counting(i.name))
+        if self.form.classes[j] == "1":
+            return steps
+        return steps * Value(self.f, type, low.splat("i64", self._innermost_stride(j).name))
+
+    def _load(self, low: Lowering, j: int, base: Value, i: Value):
+        """Elements of operand `j` from index `i` of the innermost loop on."""
+        if low.width and self.form.classes[j] == "x":
+            return low.load(self.dtypes[j], base.name, self._steps(low, j, i).name)
+        return low.load(self.dtypes[j], self._address(j, base, i).name)
+
+    def _load_picked(self, low: Lowering, j: int, base: Value, index, i: Value):
+        offset = self._pick_offset(low, j, index)
+        if not low.width:
+            base = self.f.at(memory_type(self.dtypes[j]), base, Value(self.f, "i64", offset))
+            return low.load(self.dtypes[j], self._address(j, base, i).name)
+        if self.form.classes[j] != "0":
+            offset = (Value(self.f, low.type("i64"), offset) + self._steps(low, j, i)).name
+        return low.load(self.dtypes[j], base.name, offset)
+
+    def _environment(self, low: Lowering, prepared: dict, indices: list[Value], i: Value) -> dict:
+        """Values of all leaves from innermost index `i` on."""
+        known = {**self.env, **prepared["hoisted"]}
+        env: dict = {}
         for node in prepared["nodes"]:
-            if node.op == "leaf" and node not in env:
+            if node in known:
+                env[node] = low.spread(node.dtype, known[node])
+            elif node.op == "leaf":
                 name = str(node.value)
-                if (j := self._operand(name)) is not None:
-                    env[node] = low.load(self.dtypes[j], self._address(j, prepared["bases"][j], i).name)
+                if (j := self._operand_of(node)) is not None:
+                    env[node] = self._load(low, j, prepared["bases"][node], i)
                 elif name == "r":
-                    env[node] = self._position(indices, i).name
+                    place = self._position(indices, i).name
+                    env[node] = low.splat("i64", place) if self.form.lanes else low.counting(place)
                 elif name.startswith("acc:") and name[4:] in self.arrays:
-                    env[node] = self._read(self.arrays[name[4:]], lane, node)
-            elif node.op == "pick" and node not in env:
-                j = n_out + node.value
-                if ("pick", node) in prepared["bases"]:
-                    base = prepared["bases"][("pick", node)]
+                    env[node] = self._read(low, self.arrays[name[4:]], i, node)
+            elif node.op == "pick":
+                j, base = self._operand_of(node), prepared["bases"][node]
+                if node in prepared["varying"]:
+                    env[node] = self._load_picked(low, j, base, low.value(node.args[0], env), i)
                 else:
-                    base = self._pick_base(j, prepared["bases"][("row", node)], low.value(node.args[0], env))
-                env[node] = low.load(self.dtypes[j], self._address(j, base, i).name)
+                    env[node] = self._load(low, j, base, i)
         return env
 
-    def _read(self, array: list[Value], index: Value, node: Expr):
+    def _read(self, low: Lowering, array: list[Value], index: Value, node: Expr):
+        """Elements of a fold's array(s) from `index` on."""
         type = llvm_type(node.dtype)
         parts = []
         for a in array:
-            pointer = self.f.at(_slot(type), a, index)
-            parts.append(self._load_slot(type, pointer))
+            part = self.f.load(low.type(_slot(type)), a, index, align=_bytes(node))
+            parts.append(self.f.convert(part, low.type("i1"), "trunc").name if type == "i1" else part.name)
         return parts[0] if len(parts) == 1 else tuple(parts)
 
-    def _load_slot(self, type: str, pointer: Value) -> str:
-        self._line(f"{(name := self.f.fresh())} = load {_slot(type)}, ptr {pointer.name}")
-        if type == "i1":
-            return self.f.convert(Value(self.f, "i8", name), "i1", "trunc").name
-        return name
-
-    def _write(self, array: list[Value], index: Value, value, node: Expr) -> None:
+    def _write(self, low: Lowering, array: list[Value], index: Value, value, node: Expr) -> None:
         type = llvm_type(node.dtype)
         for a, part in zip(array, value if isinstance(value, tuple) else (value,)):
+            register = Value(self.f, low.type(type), part)
             if type == "i1":
-                part = self.f.convert(Value(self.f, "i1", part), "i8", "zext").name
-            pointer = self.f.at(_slot(type), a, index)
-            self._line(f"store {_slot(type)} {part}, ptr {pointer.name}")
+                register = self.f.convert(register, low.type("i8"), "zext")
+            self.f.store(register, a, index, align=_bytes(node))
 
     def _new_arrays(self, fold: Fold, size: int) -> list[list[Value]]:
         return [[self.f.stack(_slot(llvm_type(s.dtype)), size, 64) for _ in range(2 if s.dtype.is_complex else 1)]
@@ -385,81 +408,91 @@ class _Emitter:
         for j, expression in stores:
             value = low.value(cast(expression, compute_dtype(self.dtypes[j])), env)
             base = self._shifted(j, indices)
-            low.store(self.dtypes[j], value, self._address(j, base, i).name)
+            if low.width and self.form.classes[j] != "1":
+                low.store(self.dtypes[j], value, base.name, self._steps(low, j, i).name)
+            else:
+                low.store(self.dtypes[j], value, self._address(j, base, i).name)
 
     def _loop(self, stage: Loop) -> None:
-        f, lanes = self.f, self.form.lanes
         expressions = [e for _, e in stage.stores] + [e for fold in stage.folds for e in fold.lift]
-        size = LANE_CHUNK if lanes else LANES
-        accumulators = [(fold, self._new_arrays(fold, size)) for fold in stage.folds]
-        long = sum(node.op not in SHORT_OPS for node in topological(*expressions)) > 0
-        inner = None if lanes else (self.high - self.low if self.form.inner == 1 else self.inner_extents[-1])
-        if stage.folds:
-            with self.parallel_loop(0, self.lane_count if lanes else LANES) as j:
-                for fold, arrays in accumulators:
-                    low = self.lowering()
-                    for start, array in zip(fold.start, arrays):
-                        self._write(array, j, low.value(start, self.env), start)
-
-        def body(prepared: dict, indices: list[Value], i: Value, lane: Value) -> None:
-            low = self.lowering()
-            env = self._environment(low, prepared, indices, i, lane)
-            for fold, arrays in accumulators:
-                lifted = [low.value(e, env) for e in fold.lift]
-                old = [self._read(array, lane, s) for array, s in zip(arrays, fold.start)]
-                for new, array, s in zip(self._combine(fold, old, lifted), arrays, fold.start):
-                    self._write(array, lane, new, s)
-            self._store_elements(low, stage.stores, env, indices, i)
+        step = self._width(expressions, [j for j, _ in stage.stores])
+        if self.form.lanes:
+            self._loop_over_lanes(stage, expressions, step)
+            return
+        short = all(node.op in SHORT_OPS for node in topological(*expressions))
+        block = BLOCK * step if short else step
+        partials = [(fold, _Partials(self, fold, block, step)) for fold in stage.folds]
 
         def innermost(indices: list[Value]) -> None:
             prepared = self._prepare(expressions, indices)
-            if lanes:
-                with self.parallel_loop(0, self.lane_count) as j:
-                    body(prepared, indices, j, j)
-                return
-            low, high = (self.low, self.high) if self.form.inner == 1 else (f.i64(0), self.inner_extents[-1])
-            if not stage.folds:
-                with self.parallel_loop(low, high, rolled=long) as i:
-                    body(prepared, indices, i, i)
-                return
-            count = high - low
-            whole = low + (count & -LANES)
-            with f.loop(low, whole, LANES) as block:
-                with self.parallel_loop(0, LANES, rolled=long) as j:
-                    body(prepared, indices, block + j, j)
-            with self.parallel_loop(0, high - whole, short=True) as j:
-                body(prepared, indices, whole + j, j)
+            low, high = (self.low, self.high) if self.form.inner == 1 else (self.f.i64(0), self.inner_extents[-1])
+            for span in self.spans(low, high, block, step):
+                lower = self.lowering(span.width, span.mask)
+                env = self._environment(lower, prepared, indices, span.index)
+                for fold, partial in partials:
+                    partial.add(lower, [lower.value(e, env) for e in fold.lift])
+                self._store_elements(lower, stage.stores, env, indices, span.index)
 
-        if lanes and stage.folds and not stage.stores and self.form.inner:
-            self._fold_columns(accumulators, expressions)
+        self._nested(innermost)
+        count = self.high - self.low if self.form.inner == 1 else self.inner_extents[-1]
+        for fold, partial in partials:
+            for name, start, value in zip(fold.names, fold.start, partial.total(count)):
+                self.env[leaf(f"acc:{name}", start.dtype)] = value
+
+    def _start_arrays(self, accumulators, step: int) -> None:
+        for span in self.spans(0, self.lane_count, step, step):
+            low = self.lowering(span.width)
+            for fold, arrays in accumulators:
+                for start, array in zip(fold.start, arrays):
+                    self._write(low, array, span.index, self._start(low, start), start)
+
+    def _start(self, low: Lowering, start: Expr):
+        return low.value(start, {x: low.spread(x.dtype, self.env[x]) for x in leaves_of(start)})
+
+    def _loop_over_lanes(self, stage: Loop, expressions, step: int) -> None:
+        accumulators = [(fold, self._new_arrays(fold, LANE_CHUNK)) for fold in stage.folds]
+        if accumulators:
+            self._start_arrays(accumulators, step)
+
+        def fold_into_arrays(low: Lowering, i: Value, values: list[list]) -> None:
+            for (fold, arrays), lifted in zip(accumulators, values):
+                old = [self._read(low, array, i, s) for array, s in zip(arrays, fold.start)]
+                for new, array, s in zip(self._combine(low, fold, old, lifted), arrays, fold.start):
+                    self._write(low, array, i, new, s)
+
+        def innermost(indices: list[Value]) -> None:
+            prepared = self._prepare(expressions, indices)
+            for span in self.spans(0, self.lane_count, step, step):
+                low = self.lowering(span.width, span.mask)
+                env = self._environment(low, prepared, indices, span.index)
+                fold_into_arrays(low, span.index, [[low.value(e, env) for e in fold.lift] for fold in stage.folds])
+                self._store_elements(low, stage.stores, env, indices, span.index)
+
+        if stage.folds and not stage.stores and self.form.inner:
+            self._fold_columns(stage.folds, expressions, step, fold_into_arrays)
         else:
             self._nested(innermost)
         for fold, arrays in accumulators:
-            if lanes:
-                for name, array in zip(fold.names, arrays):
-                    self.arrays[name] = array
-            else:
-                self._fold_lanes(fold, arrays, inner)
+            self.arrays.update(zip(fold.names, arrays))
 
-    def _fold_columns(self, accumulators, expressions) -> None:
+    def _fold_columns(self, folds, expressions, step: int, fold_into_arrays) -> None:
         """Lane mode: LANE_STEP elements of each row are combined with each other, and then with the partial results."""
         f, m = self.f, self.form.inner
 
-        def step(outer: list[Value], index: Value, count: int) -> None:
+        def several(outer: list[Value], index: Value, count: int) -> None:
             places = [[*outer, index + k if k else index] for k in range(count)]
             prepared = [self._prepare(expressions, place) for place in places]
-            with self.parallel_loop(0, self.lane_count) as j:
-                environments = []
-                for place, ready in zip(places, prepared):
-                    low = self.lowering()
-                    environments.append((low, self._environment(low, ready, place, j, j)))
-                for fold, arrays in accumulators:
-                    values = [[low.value(e, env) for e in fold.lift] for low, env in environments]
+            for span in self.spans(0, self.lane_count, step, step):
+                lows = [self.lowering(span.width, span.mask) for _ in places]
+                environments = [self._environment(low, ready, place, span.index)
+                                for low, ready, place in zip(lows, prepared, places)]
+                totals = []
+                for fold in folds:
+                    values = [[low.value(e, env) for e in fold.lift] for low, env in zip(lows, environments)]
                     while len(values) > 1:
-                        values = [self._combine(fold, *values[i:i + 2]) for i in range(0, len(values), 2)]
-                    old = [self._read(array, j, s) for array, s in zip(arrays, fold.start)]
-                    for new, array, s in zip(self._combine(fold, old, values[0]), arrays, fold.start):
-                        self._write(array, j, new, s)
+                        values = [self._combine(lows[0], fold, *values[i:i + 2]) for i in range(0, len(values), 2)]
+                    totals.append(values[0])
+                fold_into_arrays(lows[0], span.index, totals)
 
         def level(i: int, outer: list[Value]) -> None:
             low, high = (self.low, self.high) if i == 0 else (f.i64(0), self.inner_extents[i])
@@ -469,60 +502,32 @@ class _Emitter:
                 return
             whole = low + ((high - low) & -LANE_STEP)
             with f.loop(low, whole, LANE_STEP) as index:
-                step(outer, index, LANE_STEP)
+                several(outer, index, LANE_STEP)
             with f.loop(whole, high) as index:
-                step(outer, index, 1)
+                several(outer, index, 1)
         level(0, [])
 
-    def _combine(self, fold: Fold, a: list, b: list) -> list:
+    def _combine(self, like: Lowering, fold: Fold, a: list, b: list) -> list:
+        """Two partial results as one, in registers like those of `like`."""
         left = tuple(leaf(f"a{i}", s.dtype) for i, s in enumerate(fold.start))
         right = tuple(leaf(f"b{i}", s.dtype) for i, s in enumerate(fold.start))
-        low = self.lowering()
-        env = {**self.env, **dict(zip(left, a)), **dict(zip(right, b))}
-        return [low.value(e, env) for e in fold.combine(left, right)]
-
-    def _fold_lanes(self, fold: Fold, arrays: list[list[Value]], count: Value) -> None:
-        """Row mode: combine the partial results of the lanes into one, pairwise for whole rows."""
-        f = self.f
-
-        def merge(into: Value, of: Value) -> None:
-            a = [self._read(array, into, s) for array, s in zip(arrays, fold.start)]
-            b = [self._read(array, of, s) for array, s in zip(arrays, fold.start)]
-            for new, array, s in zip(self._combine(fold, a, b), arrays, fold.start):
-                self._write(array, into, new, s)
-        with f.branches(count >= LANES) as otherwise:
-            width = f.variable("i64", LANES // 2)
-            with f.repeat(lambda: width.get() > 0):
-                half = width.get()
-                with self.parallel_loop(0, half, short=True) as j:
-                    merge(j, j + half)
-                width.set(half >> 1)
-            otherwise()
-            with f.loop(1, count) as j:
-                merge(f.i64(0), j)
-        with f.when(count <= 0):
-            low = self.lowering()
-            for start, array in zip(fold.start, arrays):
-                self._write(array, f.i64(0), low.value(start, self.env), start)
-        for name, s, array in zip(fold.names, fold.start, arrays):
-            self.env[leaf(f"acc:{name}", s.dtype)] = self._read(array, f.i64(0), s)
+        results = fold.combine(left, right)
+        low = self.lowering(like.width, like.mask)
+        env = {**dict(zip(left, a)), **dict(zip(right, b))}
+        env.update({x: low.spread(x.dtype, self.env[x]) for x in leaves_of(*results) if x not in env})
+        return [low.value(e, env) for e in results]
 
     def _row(self, stage: Row) -> None:
-        f = self.f
         expressions = [e for _, e in stage.stores]
-        if self.form.lanes:
-            prepared = self._prepare(expressions, [])
-            with self.parallel_loop(0, self.lane_count) as j:
-                low = self.lowering()
-                env = self._environment(low, prepared, [], j, j)
-                for out, expression in stage.stores:
-                    value = low.value(cast(expression, compute_dtype(self.dtypes[out])), env)
-                    low.store(self.dtypes[out], value, self._address(out, self.rows[out], j).name)
-            return
         prepared = self._prepare(expressions, [])
+        if self.form.lanes:
+            step = self._width(expressions, [j for j, _ in stage.stores])
+            for span in self.spans(0, self.lane_count, step, step):
+                low = self.lowering(span.width, span.mask)
+                self._store_elements(low, stage.stores, self._environment(low, prepared, [], span.index), [], span.index)
+            return
         low = self.lowering()
-        zero = f.i64(0)
-        env = self._environment(low, prepared, [], zero, zero)
+        env = self._environment(low, prepared, [], self.f.i64(0))
         for out, expression in stage.stores:
             value = low.value(cast(expression, compute_dtype(self.dtypes[out])), env)
             low.store(self.dtypes[out], value, self.rows[out].name)
@@ -531,39 +536,138 @@ class _Emitter:
         """Running values along the (single) inner axis, stored in order."""
         f, lanes = self.f, self.form.lanes
         expressions = [e for _, e in stage.stores] + [e for fold in stage.folds for e in fold.lift]
+        step = self._width(expressions, [j for j, _ in stage.stores]) if lanes else 0
         accumulators = [(fold, self._new_arrays(fold, LANE_CHUNK if lanes else 1)) for fold in stage.folds]
-        with f.loop(0, self.lane_count if lanes else 1) as j:
-            for fold, arrays in accumulators:
-                low = self.lowering()
-                for start, array in zip(fold.start, arrays):
-                    self._write(array, j, low.value(start, self.env), start)
 
-        def body(prepared: dict, indices: list[Value], i: Value, lane: Value) -> None:
-            low = self.lowering()
-            env = self._environment(low, prepared, indices, i, lane)
+        def element(low: Lowering, prepared: dict, indices: list[Value], i: Value, place: Value) -> None:
+            env = self._environment(low, prepared, indices, i)
             for fold, arrays in accumulators:
                 lifted = [low.value(e, env) for e in fold.lift]
-                old = [self._read(array, lane, s) for array, s in zip(arrays, fold.start)]
-                for name, new, array, s in zip(fold.names, self._combine(fold, old, lifted), arrays, fold.start):
-                    self._write(array, lane, new, s)
+                old = [self._read(low, array, place, s) for array, s in zip(arrays, fold.start)]
+                for name, new, array, s in zip(fold.names, self._combine(low, fold, old, lifted), arrays, fold.start):
+                    self._write(low, array, place, new, s)
                     env[leaf(f"acc:{name}", s.dtype)] = new
             self._store_elements(low, stage.stores, env, indices, i)
 
         def innermost(indices: list[Value]) -> None:
             prepared = self._prepare(expressions, indices)
             if lanes:
-                with self.parallel_loop(0, self.lane_count) as j:
-                    body(prepared, indices, j, j)
+                for span in self.spans(0, self.lane_count, step, step):
+                    element(self.lowering(span.width, span.mask), prepared, indices, span.index, span.index)
                 return
             with f.loop(self.low, self.high) as i:
-                body(prepared, indices, i, f.i64(0))
+                element(self.lowering(), prepared, indices, i, f.i64(0))
+
+        if lanes:
+            self._start_arrays(accumulators, step)
+        else:
+            for fold, arrays in accumulators:
+                for start, array in zip(fold.start, arrays):
+                    low = self.lowering()
+                    self._write(low, array, f.i64(0), self._start(low, start), start)
         self._nested(innermost)
         for fold, arrays in accumulators:
             for name, s, array in zip(fold.names, fold.start, arrays):
                 if lanes:
                     self.arrays[name] = array
                 else:
-                    self.env[leaf(f"acc:{name}", s.dtype)] = self._read(array, f.i64(0), s)
+                    self.env[leaf(f"acc:{name}", s.dtype)] = self._read(self.lowering(), array, f.i64(0), s)
+
+
+class _Partials:
+    """Row mode: the partial results of a fold, in one register per component and part: of a block, and of what is left."""
+
+    def __init__(self, emitter: _Emitter, fold: Fold, block: int, step: int):
+        self.emitter, self.fold, self.f = emitter, fold, emitter.f
+        self.block, self.step = block, step
+        self.rest = self._registers(step)
+        self.main = self._registers(block) if block != step else self.rest
+
+    def _registers(self, width: int) -> list[list[Variable]]:
+        low = self.emitter.lowering(width)
+        registers = []
+        for start in self.fold.start:
+            value = self.emitter._start(low, start)
+            type = low.type(llvm_type(start.dtype))
+            registers.append([self.f.variable(type, Value(self.f, type, part)) for part in _parts(value)])
+        return registers
+
+    def _values(self, registers: list[list[Variable]]) -> list:
+        values = [[part.get().name for part in parts] for parts in registers]
+        return [_joined(parts) for parts in values]
+
+    def _set(self, registers: list[list[Variable]], values: list) -> None:
+        for parts, value in zip(registers, values):
+            for variable, part in zip(parts, _parts(value)):
+                variable.set(Value(self.f, variable.type, part))
+
+    def add(self, low: Lowering, lifted: list) -> None:
+        registers = self.rest if low.mask else self.main
+        old = self._values(registers)
+        self._set(registers, self._masked(low, low.mask, self.emitter._combine(low, self.fold, old, lifted), old))
+
+    def _masked(self, low: Lowering, mask: str | None, new: list, old: list) -> list:
+        """`new` where the mask is set, else `old`."""
+        if mask is None:
+            return new
+        return [_joined([low.select(mask, llvm_type(start.dtype), a, b) for a, b in zip(_parts(fresh), _parts(former))])
+                for start, fresh, former in zip(self.fold.start, new, old)]
+
+    def _half(self, width: int, values: list, upper: bool) -> list:
+        """The lower or upper half of registers of `width` elements; a single element is no vector."""
+        low, half = self.emitter.lowering(width), width // 2
+        order = ", ".join(f"i32 {i + half * upper}" for i in range(half))
+        result = []
+        for start, value in zip(self.fold.start, values):
+            kind = llvm_type(start.dtype)
+            type = low.type(kind)
+            text = f"extractelement {type} %s, i64 {int(upper)}" if half == 1 else \
+                f"shufflevector {type} %s, {type} poison, <{half} x i32> <{order}>"
+            result.append(_joined([self.f.emit(kind, text % part).name for part in _parts(value)]))
+        return result
+
+    def _halved(self, width: int, values: list, count: Value | None) -> list:
+        """The two halves combined; count: how many elements hold something (None: all)."""
+        half = width // 2
+        low = self.emitter.lowering(half if half > 1 else 0)
+        lower, upper = (self._half(width, values, side) for side in (False, True))
+        both = self.emitter._combine(low, self.fold, lower, upper)
+        if count is None:
+            return both
+        mask = self.emitter._below(half, count - half) if half > 1 else (count > 1).name
+        return self._masked(low, mask, both, lower)
+
+    def total(self, count: Value) -> list:
+        """All partial results as one; count: length of the innermost runs, whose first elements alone may exist."""
+        f, width = self.f, self.block
+        if self.main is not self.rest:
+            with f.when(count >= self.block):
+                values = self._values(self.main)
+                while width > self.step:
+                    values = self._halved(width, values, None)
+                    width //= 2
+                low = self.emitter.lowering(width)
+                both = self.emitter._combine(low, self.fold, values, self._values(self.rest))
+                left = self.emitter._below(width, count & (self.block - 1))
+                self._set(self.rest, self._masked(low, left, both, values))
+        values, width = self._values(self.rest), self.step
+        while width > 1:
+            values = self._halved(width, values, count)
+            width //= 2
+        return values
+
+
+def _parts(value) -> tuple[str, ...]:
+    """The registers of a number: one, or two of a complex one."""
+    return value if isinstance(value, tuple) else (value,)
+
+
+def _joined(parts) -> str | tuple[str, ...]:
+    return parts[0] if len(parts) == 1 else tuple(parts)
+
+
+def _bytes(node: Expr) -> int:
+    return part_dtype(node.dtype).itemsize
 
 
 def _slot(type: str) -> str:
@@ -597,7 +701,7 @@ def kernel_address(nest: Nest, form: Form) -> int:
     if found is None:
         if flags.debug >= 3:
             print(show(nest, form))
-        found = _kernels[key] = compile_kernel(_Emitter(nest, form).text(), level=2)
+        found = _kernels[key] = compile_kernel(_Emitter(nest, form).text(), level=EXPLICIT)
     return found
 
 

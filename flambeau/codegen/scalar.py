@@ -1,8 +1,9 @@
 """Scalar expressions to LLVM IR text.
 
-`Lowering` turns an `Expr` into straight-line instructions, one SSA value per shared subexpression. It is branch-free,
-so LLVM's loop vectoriser widens whatever loop the caller puts around it. Named functions (exp, sin, ...) are first
-expanded to their bodies. Stands on ir.scalar and ir.functions. Used by the nest compiler and the epilogues of gemm.
+`Lowering` turns an `Expr` into straight-line instructions, one SSA value per shared subexpression. They work on single
+numbers or, with a `width`, on that many elements at once: the same text with vector types, which LLVM splits into the
+machine's own. Named functions (exp, sin, ...) are first expanded to their bodies. Stands on ir.scalar and ir.functions. Used
+by the nest compiler and by attention.
 """
 
 from __future__ import annotations
@@ -95,11 +96,15 @@ class Lowering:
     emit: appends an IR line. fresh: returns a new SSA name such as "%v12". Values are remembered per object: use one
     Lowering for one straight-line region, where every earlier value dominates every later one. `declarations` collects
     the `declare` lines (and internal definitions) that the module needs; `report` gets the conditions of guards.
+
+    width: 0 for single numbers, else how many elements a register holds. mask: a register of `width` bits that says which
+    of them exist (None: all); the others are neither read nor written, and their values are zero or meaningless.
     """
 
-    def __init__(self, emit: Callable[[str], object], fresh: Callable[[], str]) -> None:
+    def __init__(self, emit: Callable[[str], object], fresh: Callable[[], str], width: int = 0, mask: str | None = None) -> None:
         self.emit = emit
         self.fresh = fresh
+        self.width, self.mask = width, mask
         self.declarations: set[str] = set()
         self.report: Callable[[Any], object] = _unreported
         self._values: dict[Expr, Value] = {}
@@ -134,8 +139,55 @@ class Lowering:
         self.declarations.add(f"declare {result} @{name}({', '.join(kind for kind, _ in args)})")
         return self._line(f"call {result} @{name}({', '.join(f'{kind} {value}' for kind, value in args)})")
 
-    def _select(self, condition: str, kind: str, a: str, b: str) -> str:
-        return self._line(f"select i1 {condition}, {kind} {a}, {kind} {b}")
+    def type(self, kind: str) -> str:
+        """The register type of `kind` numbers: itself, or a vector of them."""
+        return f"<{self.width} x {kind}>" if self.width else kind
+
+    def fixed(self, kind: str, text: str) -> str:
+        """A literal of type `kind` in every element."""
+        return f"splat ({kind} {text})" if self.width else text
+
+    def _suffix(self, kind: str) -> str:
+        """How the names of intrinsics spell `type(kind)`."""
+        short = {"float": "f32", "double": "f64", "half": "f16", "ptr": "p0"}.get(kind, kind)
+        return f"v{self.width}{short}" if self.width else short
+
+    def splat(self, kind: str, value: str) -> str:
+        """One number (a register or a literal) in every element."""
+        if not self.width:
+            return value
+        if not value.startswith("%"):
+            return self.fixed(kind, value)
+        type = self.type(kind)
+        first = self._line(f"insertelement {type} poison, {kind} {value}, i64 0")
+        return self._line(f"shufflevector {type} {first}, {type} poison, <{self.width} x i32> zeroinitializer")
+
+    def spread(self, dtype: DType, value: Value) -> Value:
+        """A value of `dtype` that is the same for all elements."""
+        kind = llvm_type(dtype)
+        if isinstance(value, tuple):
+            return self.splat(kind, value[0]), self.splat(kind, value[1])
+        return self.splat(kind, value)
+
+    def counting(self, first: str) -> str:
+        """first, first + 1, ... as i64."""
+        if not self.width:
+            return first
+        steps = ", ".join(f"i64 {i}" for i in range(self.width))
+        return self._line(f"add {self.type('i64')} {self.splat('i64', first)}, <{steps}>")
+
+    def select(self, condition: str, kind: str, a: str, b: str) -> str:
+        type = self.type(kind)
+        return self._line(f"select {self.type('i1')} {condition}, {type} {a}, {type} {b}")
+
+    def any(self, condition: str) -> str:
+        """Whether `condition` holds for an element that exists, as an i1."""
+        if not self.width:
+            return condition
+        bits = self.type("i1")
+        if self.mask:
+            condition = self._line(f"and {bits} {condition}, {self.mask}")
+        return self._call(f"llvm.vector.reduce.or.{self._suffix('i1')}", "i1", [(bits, condition)])
 
     def _lower(self, node: Expr, args: list[Value]) -> Value:
         op, dtype = node.op, node.dtype
@@ -147,12 +199,13 @@ class Lowering:
         if dtype.is_complex:
             if op == "constant":
                 part = part_dtype(dtype)
-                return literal(node.value.real, part), literal(node.value.imag, part)
+                kind = llvm_type(part)
+                return (self.fixed(kind, literal(node.value.real, part)), self.fixed(kind, literal(node.value.imag, part)))
             if op == "complex":
                 return args[0], args[1]  # type: ignore[return-value]
             raise NotImplementedError(f"no code for the complex op {op!r}; give it an expansion in ir.complex")
         if op == "constant":
-            return literal(node.value, dtype)
+            return self.fixed(llvm_type(dtype), literal(node.value, dtype))
         if op in ("real", "imag"):
             return args[0][op == "imag"]
         return self._lower_real(node, args)  # type: ignore[arg-type]
@@ -164,116 +217,117 @@ class Lowering:
             operand = node.args[0].dtype
             floating, signed, unsigned = _COMPARISONS[op]
             if operand.is_floating_point:
-                return self._line(f"fcmp {floating} {llvm_type(operand)} {args[0]}, {args[1]}")
+                return self._line(f"fcmp {floating} {self.type(llvm_type(operand))} {args[0]}, {args[1]}")
             predicate = signed if operand.is_signed and operand is not bool_ else unsigned
-            return self._line(f"icmp {predicate} {llvm_type(operand)} {args[0]}, {args[1]}")
+            return self._line(f"icmp {predicate} {self.type(llvm_type(operand))} {args[0]}, {args[1]}")
         if op == "where":
-            return self._select(args[0], kind, args[1], args[2])
+            return self.select(args[0], kind, args[1], args[2])
         if op == "cast":
             return self.cast(args[0], node.args[0].dtype, dtype)
         if op == "bitcast":
             source = llvm_type(node.args[0].dtype)
-            return args[0] if source == kind else self._line(f"bitcast {source} {args[0]} to {kind}")
+            return args[0] if source == kind else self._line(f"bitcast {self.type(source)} {args[0]} to {self.type(kind)}")
         if dtype.is_floating_point:
             return self._lower_float(node, kind, args)
         return self._lower_integer(node, kind, args)
 
     def _lower_float(self, node: Expr, kind: str, args: list[str]) -> str:
-        op = node.op
+        op, type = node.op, self.type(kind)
         if op in _FLOAT_OPS:
             instruction = _FLOAT_OPS[op] if node.value is None else _FLOAT_OPS[op].split()[0]
-            return self._line(f"{instruction} {kind} {args[0]}, {args[1]}")
+            return self._line(f"{instruction} {type} {args[0]}, {args[1]}")
         if op == "neg":
-            return self._line(f"fneg {kind} {args[0]}")
+            return self._line(f"fneg {type} {args[0]}")
         if op in _INTRINSICS:
-            suffix = "f32" if kind == "float" else "f64"
-            name = f"llvm.{_INTRINSIC_NAMES.get(op, op)}.{suffix}"
-            return self._call(name, kind, [(kind, arg) for arg in args])
+            name = f"llvm.{_INTRINSIC_NAMES.get(op, op)}.{self._suffix(kind)}"
+            return self._call(name, type, [(type, arg) for arg in args])
         if op in ("minimum", "maximum"):
             # Picks the second operand if that is NaN; then puts back a NaN in the first.
-            better = self._line(f"fcmp {'olt' if op == 'minimum' else 'ogt'} {kind} {args[0]}, {args[1]}")
-            picked = self._select(better, kind, args[0], args[1])
-            nan = self._line(f"fcmp uno {kind} {args[0]}, {args[0]}")
-            return self._select(nan, kind, args[0], picked)
+            better = self._line(f"fcmp {'olt' if op == 'minimum' else 'ogt'} {type} {args[0]}, {args[1]}")
+            picked = self.select(better, kind, args[0], args[1])
+            nan = self._line(f"fcmp uno {type} {args[0]}, {args[0]}")
+            return self.select(nan, kind, args[0], picked)
         if op in ("fmin", "fmax"):
-            better = self._line(f"fcmp {'olt' if op == 'fmin' else 'ogt'} {kind} {args[0]}, {args[1]}")
-            picked = self._select(better, kind, args[0], args[1])
-            nan = self._line(f"fcmp uno {kind} {args[1]}, {args[1]}")
-            return self._select(nan, kind, args[0], picked)
+            better = self._line(f"fcmp {'olt' if op == 'fmin' else 'ogt'} {type} {args[0]}, {args[1]}")
+            picked = self.select(better, kind, args[0], args[1])
+            nan = self._line(f"fcmp uno {type} {args[1]}, {args[1]}")
+            return self.select(nan, kind, args[0], picked)
         raise NotImplementedError(f"no code for the op {op!r}; give it a body in ir.functions")
 
     def _lower_integer(self, node: Expr, kind: str, args: list[str]) -> str:
-        op, dtype = node.op, node.dtype
+        op, dtype, type = node.op, node.dtype, self.type(kind)
         signed = dtype.is_signed and dtype is not bool_
         if op in _INT_OPS:
-            return self._line(f"{_INT_OPS[op]} {kind} {args[0]}, {args[1]}")
+            return self._line(f"{_INT_OPS[op]} {type} {args[0]}, {args[1]}")
         if op == "neg":
-            return self._line(f"sub {kind} 0, {args[0]}")
+            return self._line(f"sub {type} {self.fixed(kind, '0')}, {args[0]}")
         if op == "not":
-            return self._line(f"xor {kind} {args[0]}, {'true' if kind == 'i1' else -1}")
+            return self._line(f"xor {type} {args[0]}, {self.fixed(kind, 'true' if kind == 'i1' else '-1')}")
         if op in ("shl", "shr"):
-            return self._shift(op, kind, signed, 8 * dtype.itemsize, args)
+            return self._shift(op, kind, signed, 8 * dtype.itemsize, node.args[1], args)
         if op in ("minimum", "maximum", "fmin", "fmax"):
             name = f"{'s' if signed else 'u'}{'min' if op.endswith(('min', 'minimum')) else 'max'}"
             if kind == "i1":
-                return self._line(f"{'and' if name == 'umin' else 'or'} i1 {args[0]}, {args[1]}")
-            return self._call(f"llvm.{name}.{kind}", kind, [(kind, args[0]), (kind, args[1])])
+                return self._line(f"{'and' if name == 'umin' else 'or'} {type} {args[0]}, {args[1]}")
+            return self._call(f"llvm.{name}.{self._suffix(kind)}", type, [(type, args[0]), (type, args[1])])
         if op == "abs":
-            self.declarations.add(f"declare {kind} @llvm.abs.{kind}({kind}, i1)")
-            return self._line(f"call {kind} @llvm.abs.{kind}({kind} {args[0]}, i1 false)")
+            return self._absolute(kind, args[0])
         if op in ("trunc_divide", "fmod", "floor_divide", "remainder"):
             return self._integer_division(op, kind, signed, args)
         if op == "gcd":
             return self._gcd(kind, signed, args)
         raise NotImplementedError(f"no code for the op {op!r} on {dtype}; give it a body in ir.functions")
 
-    def _shift(self, op: str, kind: str, signed: bool, bits: int, args: list[str]) -> str:
+    def _absolute(self, kind: str, value: str) -> str:
+        type = self.type(kind)
+        return self._call(f"llvm.abs.{self._suffix(kind)}", type, [(type, value), ("i1", "false")])
+
+    def _shift(self, op: str, kind: str, signed: bool, bits: int, amount: Expr, args: list[str]) -> str:
         # PyTorch: a shift by a negative amount or by the width and more leaves 0, or the sign of a signed right shift.
-        if args[1].isdigit() and int(args[1]) < bits:
-            return self._line(f"{'shl' if op == 'shl' else 'ashr' if signed else 'lshr'} {kind} {args[0]}, {args[1]}")
-        fits = self._line(f"icmp ult {kind} {args[1]}, {bits}")
-        if op == "shr" and signed:
-            amount = self._select(fits, kind, args[1], str(bits - 1))
-            return self._line(f"ashr {kind} {args[0]}, {amount}")
-        amount = self._select(fits, kind, args[1], "0")
-        shifted = self._line(f"{'shl' if op == 'shl' else 'lshr'} {kind} {args[0]}, {amount}")
-        return self._select(fits, kind, shifted, "0")
+        type = self.type(kind)
+        instruction = "shl" if op == "shl" else "ashr" if signed else "lshr"
+        if amount.op == "constant" and 0 <= amount.value < bits:
+            return self._line(f"{instruction} {type} {args[0]}, {args[1]}")
+        fits = self._line(f"icmp ult {type} {args[1]}, {self.fixed(kind, str(bits))}")
+        safe = self.select(fits, kind, args[1], self.fixed(kind, str(bits - 1) if instruction == "ashr" else "0"))
+        shifted = self._line(f"{instruction} {type} {args[0]}, {safe}")
+        return shifted if instruction == "ashr" else self.select(fits, kind, shifted, self.fixed(kind, "0"))
 
     def _integer_division(self, op: str, kind: str, signed: bool, args: list[str]) -> str:
         # Never traps: a zero divisor becomes 1 (the caller reports it), and so does -1, whose quotient is a negation.
         n, d = args
-        unsafe = self._line(f"icmp eq {kind} {d}, 0")
+        type, one, zero = self.type(kind), self.fixed(kind, "1"), self.fixed(kind, "0")
+        unsafe = self._line(f"icmp eq {type} {d}, {zero}")
         if not signed:
-            divisor = self._select(unsafe, kind, "1", d)
-            return self._line(f"{'udiv' if op.endswith('divide') else 'urem'} {kind} {n}, {divisor}")
-        minus = self._line(f"icmp eq {kind} {d}, -1")
-        either = self._line(f"or i1 {unsafe}, {minus}")
-        divisor = self._select(either, kind, "1", d)
-        quotient = self._line(f"sdiv {kind} {n}, {divisor}")
-        product = self._line(f"mul {kind} {quotient}, {divisor}")
-        rest = self._line(f"sub {kind} {n}, {product}")  # 0 when the divisor was replaced
+            divisor = self.select(unsafe, kind, one, d)
+            return self._line(f"{'udiv' if op.endswith('divide') else 'urem'} {type} {n}, {divisor}")
+        minus = self._line(f"icmp eq {type} {d}, {self.fixed(kind, '-1')}")
+        either = self._line(f"or {self.type('i1')} {unsafe}, {minus}")
+        divisor = self.select(either, kind, one, d)
+        quotient = self._line(f"sdiv {type} {n}, {divisor}")
+        product = self._line(f"mul {type} {quotient}, {divisor}")
+        rest = self._line(f"sub {type} {n}, {product}")  # 0 when the divisor was replaced
         if op == "fmod":
             return rest
-        crossing = inexact = ""
+        crossing = ""
         if op in ("floor_divide", "remainder"):
-            signs = self._line(f"xor {kind} {rest}, {divisor}")
-            opposite = self._line(f"icmp slt {kind} {signs}, 0")
-            inexact = self._line(f"icmp ne {kind} {rest}, 0")
-            crossing = self._line(f"and i1 {opposite}, {inexact}")
+            signs = self._line(f"xor {type} {rest}, {divisor}")
+            opposite = self._line(f"icmp slt {type} {signs}, {zero}")
+            inexact = self._line(f"icmp ne {type} {rest}, {zero}")
+            crossing = self._line(f"and {self.type('i1')} {opposite}, {inexact}")
         if op == "remainder":
-            adjusted = self._line(f"add {kind} {rest}, {divisor}")
-            return self._select(crossing, kind, adjusted, rest)
-        negated = self._line(f"sub {kind} 0, {n}")
-        quotient = self._select(minus, kind, negated, quotient)
+            adjusted = self._line(f"add {type} {rest}, {divisor}")
+            return self.select(crossing, kind, adjusted, rest)
+        negated = self._line(f"sub {type} {zero}, {n}")
+        quotient = self.select(minus, kind, negated, quotient)
         if op == "trunc_divide":
             return quotient
-        lower = self._line(f"add {kind} {quotient}, -1")
-        return self._select(crossing, kind, lower, quotient)
+        lower = self._line(f"add {type} {quotient}, {self.fixed(kind, '-1')}")
+        return self.select(crossing, kind, lower, quotient)
 
     def _gcd(self, kind: str, signed: bool, args: list[str]) -> str:
         if signed:
-            self.declarations.add(f"declare {kind} @llvm.abs.{kind}({kind}, i1)")
-            args = [self._line(f"call {kind} @llvm.abs.{kind}({kind} {arg}, i1 false)") for arg in args]
+            args = [self._absolute(kind, arg) for arg in args]
         self.declarations.add(
             f"define internal {kind} @flambeau.gcd.{kind}({kind} %a, {kind} %b) {{\n"
             f"entry:\n  br label %head\n"
@@ -282,7 +336,15 @@ class Lowering:
             f"body:\n  %r = urem {kind} %x, %y\n  br label %head\n"
             f"done:\n  ret {kind} %x\n}}"
         )
-        return self._line(f"call {kind} @flambeau.gcd.{kind}({kind} {args[0]}, {kind} {args[1]})")
+        call = f"call {kind} @flambeau.gcd.{kind}"
+        if not self.width:
+            return self._line(f"{call}({kind} {args[0]}, {kind} {args[1]})")
+        type, result = self.type(kind), "poison"
+        for i in range(self.width):
+            a, b = (self._line(f"extractelement {type} {arg}, i64 {i}") for arg in args)
+            one = self._line(f"{call}({kind} {a}, {kind} {b})")
+            result = self._line(f"insertelement {type} {result}, {kind} {one}, i64 {i}")
+        return result
 
     # -------------------------------------------------------------------------------------------------- conversion
 
@@ -290,13 +352,14 @@ class Lowering:
         """`value` of a real compute dtype `source` converted to `target`."""
         if source is target:
             return value
-        a, b = llvm_type(source), llvm_type(target)
+        kind = llvm_type(source)
+        a, b = self.type(kind), self.type(llvm_type(target))
         if target is bool_:
             if source.is_floating_point:
-                return self._line(f"fcmp une {a} {value}, {literal(0.0, source)}")
-            return self._line(f"icmp ne {a} {value}, 0")
+                return self._line(f"fcmp une {a} {value}, {self.fixed(kind, literal(0.0, source))}")
+            return self._line(f"icmp ne {a} {value}, {self.fixed(kind, '0')}")
         if source.is_floating_point and target.is_floating_point:
-            return self._line(f"{'fpext' if b == 'double' else 'fptrunc'} {a} {value} to {b}")
+            return self._line(f"{'fpext' if target is float64 else 'fptrunc'} {a} {value} to {b}")
         unsigned = source is bool_ or not source.is_signed
         if target.is_floating_point:
             return self._line(f"{'uitofp' if unsigned else 'sitofp'} {a} {value} to {b}")
@@ -309,72 +372,140 @@ class Lowering:
 
     def _float_to_integer(self, value: str, source: DType, target: DType) -> str:
         # Narrow integers go through 32 or 64 bits and wrap, as x86 code does; freeze defines what is out of range.
-        a, b = llvm_type(source), llvm_type(target)
+        kind, result = llvm_type(source), llvm_type(target)
+        a = self.type(kind)
         if target is uint64:
-            top = literal(2.0**63, source)
+            top = self.fixed(kind, literal(2.0**63, source))
             large = self._line(f"fcmp oge {a} {value}, {top}")
             lowered = self._line(f"fsub {a} {value}, {top}")
-            inside = self._select(large, a, lowered, value)
+            inside = self.select(large, kind, lowered, value)
             low = self._frozen_fptosi(inside, a, "i64")
-            high = self._line(f"xor i64 {low}, -9223372036854775808")
-            return self._select(large, "i64", high, low)
+            high = self._line(f"xor {self.type('i64')} {low}, {self.fixed('i64', '-9223372036854775808')}")
+            return self.select(large, "i64", high, low)
         register = "i64" if target is int64 or (target.itemsize == 4 and target is not int32) else "i32"
         wide = self._frozen_fptosi(value, a, register)
-        return wide if register == b else self._line(f"trunc {register} {wide} to {b}")
+        return wide if register == result else self._line(f"trunc {self.type(register)} {wide} to {self.type(result)}")
 
     def _frozen_fptosi(self, value: str, source: str, target: str) -> str:
-        raw = self._line(f"fptosi {source} {value} to {target}")
-        return self._line(f"freeze {target} {raw}")
+        raw = self._line(f"fptosi {source} {value} to {self.type(target)}")
+        return self._line(f"freeze {self.type(target)} {raw}")
 
     # ------------------------------------------------------------------------------------------------------ memory
 
-    def load(self, dtype: DType, pointer: str, metadata: str = "") -> Value:
-        """The element of `dtype` at `pointer`, widened to its compute dtype. `metadata` is appended to the loads."""
+    def load(self, dtype: DType, pointer: str, offsets: str | None = None) -> Value:
+        """The elements of `dtype` from `pointer` on, or at `offsets` (a vector of i64, in elements) from it, widened to the
+        compute dtype.
+        """
         if dtype.is_complex:
             part = float16 if dtype is complex32 else part_dtype(dtype)
-            second = self._line(f"getelementptr {memory_type(part)}, ptr {pointer}, i64 1")
-            return self._load(part, pointer, metadata), self._load(part, second, metadata)
-        return self._load(dtype, pointer, metadata)
+            if offsets is None and self.width:
+                return self._load_pairs(part, pointer)
+            parts = []
+            for i in range(2):
+                at = self._line(f"getelementptr {memory_type(part)}, ptr {pointer}, i64 {i}")
+                parts.append(self.widen(part, self._load(memory_type(part), at, part.itemsize, self._doubled(offsets))))
+            return parts[0], parts[1]
+        return self.widen(dtype, self._load(memory_type(dtype), pointer, dtype.itemsize, offsets))
 
-    def _load(self, dtype: DType, pointer: str, metadata: str) -> str:
-        raw = self._line(f"load {memory_type(dtype)}, ptr {pointer}{metadata}")
+    def _load(self, kind: str, pointer: str, size: int, offsets: str | None) -> str:
+        type = self.type(kind)
+        if offsets is not None:
+            pointers = self._line(f"getelementptr {kind}, ptr {pointer}, {self.type('i64')} {offsets}")
+            mask = self.mask or self.fixed("i1", "true")
+            return self._call(f"llvm.masked.gather.{self._suffix(kind)}.{self._suffix('ptr')}", type, [
+                (self.type("ptr"), pointers), ("i32", str(size)), (self.type("i1"), mask), (type, "zeroinitializer")])
+        if self.mask:
+            return self._call(f"llvm.masked.load.{self._suffix(kind)}.p0", type, [
+                ("ptr", pointer), ("i32", str(size)), (self.type("i1"), self.mask), (type, "zeroinitializer")])
+        return self._line(f"load {type}, ptr {pointer}, align {size}")
+
+    def _doubled(self, offsets: str | None) -> str | None:
+        return offsets and self._line(f"shl {self.type('i64')} {offsets}, {self.fixed('i64', '1')}")
+
+    def _pairs(self) -> Lowering:
+        """The same for the 2 x width parts of complex numbers that lie side by side."""
+        mask = None
+        if self.mask:
+            order = ", ".join(f"i32 {i // 2}" for i in range(2 * self.width))
+            bits = self.type("i1")
+            mask = self._line(f"shufflevector {bits} {self.mask}, {bits} poison, <{2 * self.width} x i32> <{order}>")
+        pairs = Lowering(self.emit, self.fresh, 2 * self.width, mask)
+        pairs.declarations = self.declarations
+        return pairs
+
+    def _load_pairs(self, part: DType, pointer: str) -> tuple[str, str]:
+        pairs = self._pairs()
+        both = pairs.widen(part, pairs._load(memory_type(part), pointer, part.itemsize, None))
+        type, n = pairs.type(llvm_type(part)), self.width
+        halves = [", ".join(f"i32 {2 * i + k}" for i in range(n)) for k in range(2)]
+        real, imaginary = (self._line(f"shufflevector {type} {both}, {type} poison, <{n} x i32> <{order}>") for order in halves)
+        return real, imaginary
+
+    def widen(self, dtype: DType, raw: str) -> str:
+        """A number of the real `dtype` as it lies in memory as its compute dtype."""
         if dtype is bool_:
-            return self._line(f"icmp ne i8 {raw}, 0")
+            return self._line(f"icmp ne {self.type('i8')} {raw}, {self.fixed('i8', '0')}")
         if dtype is float16:
-            return self._line(f"fpext half {raw} to float")
+            return self._line(f"fpext {self.type('half')} {raw} to {self.type('float')}")
         if dtype is bfloat16:
-            wide = self._line(f"zext i16 {raw} to i32")
-            bits = self._line(f"shl i32 {wide}, 16")
-            return self._line(f"bitcast i32 {bits} to float")
+            integer = self.type("i32")
+            wide = self._line(f"zext {self.type('i16')} {raw} to {integer}")
+            bits = self._line(f"shl {integer} {wide}, {self.fixed('i32', '16')}")
+            return self._line(f"bitcast {integer} {bits} to {self.type('float')}")
         return raw
 
-    def store(self, dtype: DType, value: Value, pointer: str, metadata: str = "") -> None:
-        """Store a value of the compute dtype of `dtype` at `pointer`, narrowed to `dtype`."""
+    def store(self, dtype: DType, value: Value, pointer: str, offsets: str | None = None) -> None:
+        """Store values of the compute dtype of `dtype`, narrowed to `dtype`, from `pointer` on or at `offsets` from it."""
         if dtype.is_complex:
             part = float16 if dtype is complex32 else part_dtype(dtype)
-            self._store(part, value[0], pointer, metadata)
-            second = self._line(f"getelementptr {memory_type(part)}, ptr {pointer}, i64 1")
-            self._store(part, value[1], second, metadata)
+            if offsets is None and self.width:
+                kind, n = llvm_type(part), self.width
+                order = ", ".join(f"i32 {i // 2 + n * (i % 2)}" for i in range(2 * n))
+                type = self.type(kind)
+                both = self._line(f"shufflevector {type} {value[0]}, {type} {value[1]}, <{2 * n} x i32> <{order}>")
+                pairs = self._pairs()
+                pairs._store(memory_type(part), pairs.narrow(part, both), pointer, part.itemsize, None)
+                return
+            for i in range(2):
+                at = self._line(f"getelementptr {memory_type(part)}, ptr {pointer}, i64 {i}")
+                self._store(memory_type(part), self.narrow(part, value[i]), at, part.itemsize, self._doubled(offsets))
         else:
-            self._store(dtype, value, pointer, metadata)  # type: ignore[arg-type]
+            self._store(memory_type(dtype), self.narrow(dtype, value), pointer, dtype.itemsize, offsets)  # type: ignore[arg-type]
 
-    def _store(self, dtype: DType, value: str, pointer: str, metadata: str) -> None:
-        self.emit(f"store {memory_type(dtype)} {self.narrow(dtype, value)}, ptr {pointer}{metadata}")
+    def _store(self, kind: str, value: str, pointer: str, size: int, offsets: str | None) -> None:
+        type = self.type(kind)
+        if offsets is not None:
+            pointers = self._line(f"getelementptr {kind}, ptr {pointer}, {self.type('i64')} {offsets}")
+            mask = self.mask or self.fixed("i1", "true")
+            self._run(f"llvm.masked.scatter.{self._suffix(kind)}.{self._suffix('ptr')}", [
+                (type, value), (self.type("ptr"), pointers), ("i32", str(size)), (self.type("i1"), mask)])
+        elif self.mask:
+            self._run(f"llvm.masked.store.{self._suffix(kind)}.p0", [
+                (type, value), ("ptr", pointer), ("i32", str(size)), (self.type("i1"), self.mask)])
+        else:
+            self.emit(f"store {type} {value}, ptr {pointer}, align {size}")
+
+    def _run(self, name: str, args: list[tuple[str, str]]) -> None:
+        """A call without a result."""
+        self.declarations.add(f"declare void @{name}({', '.join(kind for kind, _ in args)})")
+        self.emit(f"call void @{name}({', '.join(f'{kind} {value}' for kind, value in args)})")
 
     def narrow(self, dtype: DType, value: str) -> str:
         """A value of the compute dtype of the real `dtype` as its memory type."""
         if dtype is bool_:
-            return self._line(f"zext i1 {value} to i8")
+            return self._line(f"zext {self.type('i1')} {value} to {self.type('i8')}")
         if dtype is float16:
-            return self._line(f"fptrunc float {value} to half")
+            return self._line(f"fptrunc {self.type('float')} {value} to {self.type('half')}")
         if dtype is bfloat16:  # round to nearest even in integer arithmetic; NaN stays NaN
-            bits = self._line(f"bitcast float {value} to i32")
-            high = self._line(f"lshr i32 {bits}, 16")
-            odd = self._line(f"and i32 {high}, 1")
-            bias = self._line(f"add i32 {odd}, 32767")
-            rounded = self._line(f"add i32 {bits}, {bias}")
-            short = self._line(f"lshr i32 {rounded}, 16")
-            nan = self._line(f"fcmp uno float {value}, {literal(0.0, float32)}")
-            kept = self._select(nan, "i32", "32704", short)  # 0x7FC0
-            return self._line(f"trunc i32 {kept} to i16")
+            integer, single = self.type("i32"), self.type("float")
+            sixteen = self.fixed("i32", "16")
+            bits = self._line(f"bitcast {single} {value} to {integer}")
+            high = self._line(f"lshr {integer} {bits}, {sixteen}")
+            odd = self._line(f"and {integer} {high}, {self.fixed('i32', '1')}")
+            bias = self._line(f"add {integer} {odd}, {self.fixed('i32', '32767')}")
+            rounded = self._line(f"add {integer} {bits}, {bias}")
+            short = self._line(f"lshr {integer} {rounded}, {sixteen}")
+            nan = self._line(f"fcmp uno {single} {value}, {self.fixed('float', literal(0.0, float32))}")
+            kept = self.select(nan, "i32", self.fixed("i32", "32704"), short)  # 0x7FC0
+            return self._line(f"trunc {integer} {kept} to {self.type('i16')}")
         return value
