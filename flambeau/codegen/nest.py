@@ -81,7 +81,9 @@ class Form:
 
 @dataclass(frozen=True)
 class Span:
-    """Elements that are computed together: `width` of them from `index` on; mask: which of them exist (None: all)."""
+    """Elements that are computed together: `width` of them (0: a single one) from `index` on; mask: which of them exist (None:
+    all).
+    """
 
     width: int
     index: Value
@@ -133,21 +135,32 @@ class _Emitter:
         low = self.lowering(width)
         return f.emit(low.type("i1"), f"icmp ugt {low.type('i8')} {low.splat('i8', few.name)}, <{steps}>").name
 
-    def _width(self, expressions, outputs) -> int:
-        """How many elements fill a vector, by the widest operand."""
-        read = {j for e in expressions for n in topological(e) if (j := self._operand_of(n)) is not None}
-        sizes = [part_dtype(compute_dtype(self.dtypes[j])).itemsize for j in read | set(outputs)]
-        return VECTOR // max(sizes, default=8)
+    def _steps(self, expressions, outputs, blocks: int = 1) -> tuple[int, int]:
+        """How many elements a loop takes at a time, and at its end: vectors as long as the widest operand allows; where memory
+        is read or written one by one, a vector and then single elements.
+        """
+        nodes = list(topological(*expressions))
+        used = {j for node in nodes if (j := self._operand_of(node)) is not None}.union(outputs)
+        width = VECTOR // max((part_dtype(compute_dtype(self.dtypes[j])).itemsize for j in used), default=8)
+        if any(self.form.classes[j] == "x" for j in used) or any(self.form.classes[j] != "1" for j in outputs) or any(
+                node.op == "pick" and not self._known(node) for node in nodes):
+            return width, 0
+        return (blocks if all(node.op in SHORT_OPS for node in nodes) else 1) * width, width
+
+    def _known(self, pick: Expr) -> bool:
+        """Whether a pick's index is the same along the innermost loop."""
+        return all(x in self.env or ((j := self._operand_of(x)) is not None and self.form.classes[j] == "0")
+                   for x in leaves_of(*pick.args))
 
     def spans(self, low, high, block: int, step: int) -> Iterator[Span]:
-        """Write the body that follows twice: for whole blocks, and for what is left of them in vectors of `step`."""
+        """Write the body that follows twice: for whole blocks, and for what is left of them, `step` (0: one) at a time."""
         f = self.f
         low, high = f.i64(low), f.i64(high)
         whole = low + ((high - low) & -block)
         with f.loop(low, whole, block) as i:
             yield Span(block, i)
-        with f.loop(whole, high, step) as i:
-            yield Span(step, i, self._below(step, high - i))
+        with f.loop(whole, high, step or 1) as i:
+            yield Span(step, i, self._below(step, high - i) if step else None)
 
     # ---- the kernel
     def text(self) -> str:
@@ -312,52 +325,50 @@ class _Emitter:
                 bases[node] = self._shifted(j, indices)
                 if self.form.classes[j] == "0":
                     hoisted[node] = low.load(self.dtypes[j], bases[node].name)
-        varying = set()  # picks whose index changes along the innermost loop
         for node in nodes:
             if node.op == "pick":
                 j = self._operand_of(node)
                 bases[node] = self._shifted(j, indices)
-                known = {**self.env, **hoisted}
-                if any(x not in known for x in leaves_of(*node.args)):
-                    varying.add(node)
-                    continue
-                offset = Value(self.f, "i64", self._pick_offset(low, j, low.value(node.args[0], known)))
-                bases[node] = self.f.at(memory_type(self.dtypes[j]), bases[node], offset)
-                if self.form.classes[j] == "0":
-                    hoisted[node] = low.load(self.dtypes[j], bases[node].name)
-        return {"hoisted": hoisted, "bases": bases, "nodes": nodes, "varying": varying}
+                if self._known(node):
+                    offset = self._pick_offset(low, j, low.value(node.args[0], {**self.env, **hoisted}))
+                    bases[node] = self.f.at(memory_type(self.dtypes[j]), bases[node], offset)
+                    if self.form.classes[j] == "0":
+                        hoisted[node] = low.load(self.dtypes[j], bases[node].name)
+        return {"hoisted": hoisted, "bases": bases, "nodes": nodes}
 
-    def _pick_offset(self, low: Lowering, j: int, index) -> str:
+    def _pick_offset(self, low: Lowering, j: int, index: str) -> Value:
         """How far a pick moves, in elements; an index out of range is reported and moves nothing."""
         f, s, type = self.f, self.strides[j], low.type("i64")
         position = Value(f, type, index)
         fits = position.unsigned_below(Value(f, type, low.splat("i64", s["extent"].name)))
         self._fail(low.any((fits ^ f.value(1, fits.type)).name), PICK_ERROR)
-        safe = f.select(fits, position, 0)
-        return (safe * Value(f, type, low.splat("i64", s["pick"].name))).name
+        return f.select(fits, position, 0) * Value(f, type, low.splat("i64", s["pick"].name))
 
-    def _steps(self, low: Lowering, j: int, i: Value) -> Value:
-        """Where the elements from index `i` on lie along the innermost loop."""
-        type = low.type("i64")
-        steps = Value(self.f, type, low.counting(i.name))
-        if self.form.classes[j] == "1":
-            return steps
-        return steps * Value(self.f, type, low.splat("i64", self._innermost_stride(j).name))
+    def _places(self, low: Lowering, j: int, base: Value, i: Value) -> list[str]:
+        """The addresses of operand `j`'s elements from index `i` of the innermost loop on."""
+        places, type = [self._address(j, base, i)], memory_type(self.dtypes[j])
+        step = self.f.i64(int(self.form.classes[j])) if self.form.classes[j] != "x" else self._innermost_stride(j)
+        while len(places) < low.width:
+            places.append(self.f.at(type, places[-1], step))
+        return [place.name for place in places]
 
     def _load(self, low: Lowering, j: int, base: Value, i: Value):
         """Elements of operand `j` from index `i` of the innermost loop on."""
         if low.width and self.form.classes[j] == "x":
-            return low.load(self.dtypes[j], base.name, self._steps(low, j, i).name)
+            return low.gather(self.dtypes[j], self._places(low, j, base, i))
         return low.load(self.dtypes[j], self._address(j, base, i).name)
 
-    def _load_picked(self, low: Lowering, j: int, base: Value, index, i: Value):
-        offset = self._pick_offset(low, j, index)
+    def _load_picked(self, low: Lowering, j: int, base: Value, index: str, i: Value):
+        """The same, each moved by its own index along the pick axis."""
+        f, type = self.f, memory_type(self.dtypes[j])
+        offsets = self._pick_offset(low, j, index)
         if not low.width:
-            base = self.f.at(memory_type(self.dtypes[j]), base, Value(self.f, "i64", offset))
-            return low.load(self.dtypes[j], self._address(j, base, i).name)
-        if self.form.classes[j] != "0":
-            offset = (Value(self.f, low.type("i64"), offset) + self._steps(low, j, i)).name
-        return low.load(self.dtypes[j], base.name, offset)
+            return low.load(self.dtypes[j], f.at(type, self._address(j, base, i), offsets).name)
+        moved = []
+        for k, place in enumerate(self._places(low, j, base, i)):
+            offset = f.emit("i64", f"extractelement {offsets.type} {offsets.name}, i64 {k}")
+            moved.append(f.emit("ptr", f"getelementptr {type}, ptr {place}, i64 {offset.name}").name)
+        return low.gather(self.dtypes[j], moved)
 
     def _environment(self, low: Lowering, prepared: dict, indices: list[Value], i: Value) -> dict:
         """Values of all leaves from innermost index `i` on."""
@@ -377,10 +388,10 @@ class _Emitter:
                     env[node] = self._read(low, self.arrays[name[4:]], i, node)
             elif node.op == "pick":
                 j, base = self._operand_of(node), prepared["bases"][node]
-                if node in prepared["varying"]:
-                    env[node] = self._load_picked(low, j, base, low.value(node.args[0], env), i)
-                else:
+                if self._known(node):
                     env[node] = self._load(low, j, base, i)
+                else:
+                    env[node] = self._load_picked(low, j, base, low.value(node.args[0], env), i)
         return env
 
     def _read(self, low: Lowering, array: list[Value], index: Value, node: Expr):
@@ -409,18 +420,16 @@ class _Emitter:
             value = low.value(cast(expression, compute_dtype(self.dtypes[j])), env)
             base = self._shifted(j, indices)
             if low.width and self.form.classes[j] != "1":
-                low.store(self.dtypes[j], value, base.name, self._steps(low, j, i).name)
+                low.scatter(self.dtypes[j], value, self._places(low, j, base, i))
             else:
                 low.store(self.dtypes[j], value, self._address(j, base, i).name)
 
     def _loop(self, stage: Loop) -> None:
         expressions = [e for _, e in stage.stores] + [e for fold in stage.folds for e in fold.lift]
-        step = self._width(expressions, [j for j, _ in stage.stores])
         if self.form.lanes:
-            self._loop_over_lanes(stage, expressions, step)
+            self._loop_over_lanes(stage, expressions)
             return
-        short = all(node.op in SHORT_OPS for node in topological(*expressions))
-        block = BLOCK * step if short else step
+        block, step = self._steps(expressions, [j for j, _ in stage.stores], BLOCK)
         partials = [(fold, _Partials(self, fold, block, step)) for fold in stage.folds]
 
         def innermost(indices: list[Value]) -> None:
@@ -439,8 +448,9 @@ class _Emitter:
             for name, start, value in zip(fold.names, fold.start, partial.total(count)):
                 self.env[leaf(f"acc:{name}", start.dtype)] = value
 
-    def _start_arrays(self, accumulators, step: int) -> None:
-        for span in self.spans(0, self.lane_count, step, step):
+    def _start_arrays(self, accumulators) -> None:
+        width = VECTOR // 8
+        for span in self.spans(0, self.lane_count, width, width):
             low = self.lowering(span.width)
             for fold, arrays in accumulators:
                 for start, array in zip(fold.start, arrays):
@@ -449,10 +459,10 @@ class _Emitter:
     def _start(self, low: Lowering, start: Expr):
         return low.value(start, {x: low.spread(x.dtype, self.env[x]) for x in leaves_of(start)})
 
-    def _loop_over_lanes(self, stage: Loop, expressions, step: int) -> None:
+    def _loop_over_lanes(self, stage: Loop, expressions) -> None:
         accumulators = [(fold, self._new_arrays(fold, LANE_CHUNK)) for fold in stage.folds]
         if accumulators:
-            self._start_arrays(accumulators, step)
+            self._start_arrays(accumulators)
 
         def fold_into_arrays(low: Lowering, i: Value, values: list[list]) -> None:
             for (fold, arrays), lifted in zip(accumulators, values):
@@ -462,27 +472,27 @@ class _Emitter:
 
         def innermost(indices: list[Value]) -> None:
             prepared = self._prepare(expressions, indices)
-            for span in self.spans(0, self.lane_count, step, step):
+            for span in self.spans(0, self.lane_count, *self._steps(expressions, [j for j, _ in stage.stores])):
                 low = self.lowering(span.width, span.mask)
                 env = self._environment(low, prepared, indices, span.index)
                 fold_into_arrays(low, span.index, [[low.value(e, env) for e in fold.lift] for fold in stage.folds])
                 self._store_elements(low, stage.stores, env, indices, span.index)
 
         if stage.folds and not stage.stores and self.form.inner:
-            self._fold_columns(stage.folds, expressions, step, fold_into_arrays)
+            self._fold_columns(stage.folds, expressions, fold_into_arrays)
         else:
             self._nested(innermost)
         for fold, arrays in accumulators:
             self.arrays.update(zip(fold.names, arrays))
 
-    def _fold_columns(self, folds, expressions, step: int, fold_into_arrays) -> None:
+    def _fold_columns(self, folds, expressions, fold_into_arrays) -> None:
         """Lane mode: LANE_STEP elements of each row are combined with each other, and then with the partial results."""
         f, m = self.f, self.form.inner
 
         def several(outer: list[Value], index: Value, count: int) -> None:
             places = [[*outer, index + k if k else index] for k in range(count)]
             prepared = [self._prepare(expressions, place) for place in places]
-            for span in self.spans(0, self.lane_count, step, step):
+            for span in self.spans(0, self.lane_count, *self._steps(expressions, [], 2)):
                 lows = [self.lowering(span.width, span.mask) for _ in places]
                 environments = [self._environment(low, ready, place, span.index)
                                 for low, ready, place in zip(lows, prepared, places)]
@@ -521,8 +531,7 @@ class _Emitter:
         expressions = [e for _, e in stage.stores]
         prepared = self._prepare(expressions, [])
         if self.form.lanes:
-            step = self._width(expressions, [j for j, _ in stage.stores])
-            for span in self.spans(0, self.lane_count, step, step):
+            for span in self.spans(0, self.lane_count, *self._steps(expressions, [j for j, _ in stage.stores])):
                 low = self.lowering(span.width, span.mask)
                 self._store_elements(low, stage.stores, self._environment(low, prepared, [], span.index), [], span.index)
             return
@@ -536,7 +545,6 @@ class _Emitter:
         """Running values along the (single) inner axis, stored in order."""
         f, lanes = self.f, self.form.lanes
         expressions = [e for _, e in stage.stores] + [e for fold in stage.folds for e in fold.lift]
-        step = self._width(expressions, [j for j, _ in stage.stores]) if lanes else 0
         accumulators = [(fold, self._new_arrays(fold, LANE_CHUNK if lanes else 1)) for fold in stage.folds]
 
         def element(low: Lowering, prepared: dict, indices: list[Value], i: Value, place: Value) -> None:
@@ -552,14 +560,14 @@ class _Emitter:
         def innermost(indices: list[Value]) -> None:
             prepared = self._prepare(expressions, indices)
             if lanes:
-                for span in self.spans(0, self.lane_count, step, step):
+                for span in self.spans(0, self.lane_count, *self._steps(expressions, [j for j, _ in stage.stores])):
                     element(self.lowering(span.width, span.mask), prepared, indices, span.index, span.index)
                 return
             with f.loop(self.low, self.high) as i:
                 element(self.lowering(), prepared, indices, i, f.i64(0))
 
         if lanes:
-            self._start_arrays(accumulators, step)
+            self._start_arrays(accumulators)
         else:
             for fold, arrays in accumulators:
                 for start, array in zip(fold.start, arrays):
@@ -602,7 +610,7 @@ class _Partials:
                 variable.set(Value(self.f, variable.type, part))
 
     def add(self, low: Lowering, lifted: list) -> None:
-        registers = self.rest if low.mask else self.main
+        registers = self.main if low.width == self.block else self.rest
         old = self._values(registers)
         self._set(registers, self._masked(low, low.mask, self.emitter._combine(low, self.fold, old, lifted), old))
 
@@ -643,13 +651,14 @@ class _Partials:
         if self.main is not self.rest:
             with f.when(count >= self.block):
                 values = self._values(self.main)
-                while width > self.step:
+                while width > max(self.step, 1):
                     values = self._halved(width, values, None)
                     width //= 2
-                low = self.emitter.lowering(width)
+                low = self.emitter.lowering(self.step)
                 both = self.emitter._combine(low, self.fold, values, self._values(self.rest))
-                left = self.emitter._below(width, count & (self.block - 1))
-                self._set(self.rest, self._masked(low, left, both, values))
+                left = count & (self.block - 1)
+                mask = self.emitter._below(width, left) if self.step else (left > 0).name
+                self._set(self.rest, self._masked(low, mask, both, values))
         values, width = self._values(self.rest), self.step
         while width > 1:
             values = self._halved(width, values, count)

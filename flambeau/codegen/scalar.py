@@ -86,6 +86,11 @@ def literal(value: object, dtype: DType) -> str:
     return f"0x{struct.unpack('<Q', struct.pack('<d', number))[0]:016X}"
 
 
+def _stored_part(dtype: DType) -> DType:
+    """The dtype in which a complex `dtype` stores its two parts."""
+    return float16 if dtype is complex32 else part_dtype(dtype)
+
+
 def _unreported(bad: object) -> None:
     raise NotImplementedError("a guard in a kernel that can't report errors; check the data before the launch")
 
@@ -392,35 +397,42 @@ class Lowering:
 
     # ------------------------------------------------------------------------------------------------------ memory
 
-    def load(self, dtype: DType, pointer: str, offsets: str | None = None) -> Value:
-        """The elements of `dtype` from `pointer` on, or at `offsets` (a vector of i64, in elements) from it, widened to the
-        compute dtype.
-        """
-        if dtype.is_complex:
-            part = float16 if dtype is complex32 else part_dtype(dtype)
-            if offsets is None and self.width:
-                return self._load_pairs(part, pointer)
-            parts = []
-            for i in range(2):
-                at = self._line(f"getelementptr {memory_type(part)}, ptr {pointer}, i64 {i}")
-                parts.append(self.widen(part, self._load(memory_type(part), at, part.itemsize, self._doubled(offsets))))
-            return parts[0], parts[1]
-        return self.widen(dtype, self._load(memory_type(dtype), pointer, dtype.itemsize, offsets))
+    def load(self, dtype: DType, pointer: str) -> Value:
+        """The elements of `dtype` from `pointer` on, widened to the compute dtype."""
+        if not dtype.is_complex:
+            return self.widen(dtype, self._load(dtype, pointer))
+        part = _stored_part(dtype)
+        if self.width:
+            return self._load_pairs(part, pointer)
+        real, imaginary = (self._load(part, at) for at in self._part_pointers(part, pointer))
+        return self.widen(part, real), self.widen(part, imaginary)
 
-    def _load(self, kind: str, pointer: str, size: int, offsets: str | None) -> str:
+    def gather(self, dtype: DType, pointers: list[str]) -> Value:
+        """One element of `dtype` from each of `width` pointers, widened to the compute dtype."""
+        if not dtype.is_complex:
+            return self.widen(dtype, self._gather(dtype, pointers))
+        part = _stored_part(dtype)
+        pairs = [self._part_pointers(part, pointer) for pointer in pointers]
+        real, imaginary = (self._gather(part, list(places)) for places in zip(*pairs))
+        return self.widen(part, real), self.widen(part, imaginary)
+
+    def _part_pointers(self, part: DType, pointer: str) -> tuple[str, str]:
+        return pointer, self._line(f"getelementptr {memory_type(part)}, ptr {pointer}, i64 1")
+
+    def _load(self, dtype: DType, pointer: str) -> str:
+        kind, size = memory_type(dtype), dtype.itemsize
         type = self.type(kind)
-        if offsets is not None:
-            pointers = self._line(f"getelementptr {kind}, ptr {pointer}, {self.type('i64')} {offsets}")
-            mask = self.mask or self.fixed("i1", "true")
-            return self._call(f"llvm.masked.gather.{self._suffix(kind)}.{self._suffix('ptr')}", type, [
-                (self.type("ptr"), pointers), ("i32", str(size)), (self.type("i1"), mask), (type, "zeroinitializer")])
         if self.mask:
             return self._call(f"llvm.masked.load.{self._suffix(kind)}.p0", type, [
                 ("ptr", pointer), ("i32", str(size)), (self.type("i1"), self.mask), (type, "zeroinitializer")])
         return self._line(f"load {type}, ptr {pointer}, align {size}")
 
-    def _doubled(self, offsets: str | None) -> str | None:
-        return offsets and self._line(f"shl {self.type('i64')} {offsets}, {self.fixed('i64', '1')}")
+    def _gather(self, dtype: DType, pointers: list[str]) -> str:
+        kind, result = memory_type(dtype), "poison"
+        for i, pointer in enumerate(pointers):
+            one = self._line(f"load {kind}, ptr {pointer}, align {dtype.itemsize}")
+            result = self._line(f"insertelement {self.type(kind)} {result}, {kind} {one}, i64 {i}")
+        return result
 
     def _pairs(self) -> Lowering:
         """The same for the 2 x width parts of complex numbers that lie side by side."""
@@ -435,7 +447,7 @@ class Lowering:
 
     def _load_pairs(self, part: DType, pointer: str) -> tuple[str, str]:
         pairs = self._pairs()
-        both = pairs.widen(part, pairs._load(memory_type(part), pointer, part.itemsize, None))
+        both = pairs.widen(part, pairs._load(part, pointer))
         type, n = pairs.type(llvm_type(part)), self.width
         halves = [", ".join(f"i32 {2 * i + k}" for i in range(n)) for k in range(2)]
         real, imaginary = (self._line(f"shufflevector {type} {both}, {type} poison, <{n} x i32> <{order}>") for order in halves)
@@ -454,41 +466,46 @@ class Lowering:
             return self._line(f"bitcast {integer} {bits} to {self.type('float')}")
         return raw
 
-    def store(self, dtype: DType, value: Value, pointer: str, offsets: str | None = None) -> None:
-        """Store values of the compute dtype of `dtype`, narrowed to `dtype`, from `pointer` on or at `offsets` from it."""
-        if dtype.is_complex:
-            part = float16 if dtype is complex32 else part_dtype(dtype)
-            if offsets is None and self.width:
-                kind, n = llvm_type(part), self.width
-                order = ", ".join(f"i32 {i // 2 + n * (i % 2)}" for i in range(2 * n))
-                type = self.type(kind)
-                both = self._line(f"shufflevector {type} {value[0]}, {type} {value[1]}, <{2 * n} x i32> <{order}>")
-                pairs = self._pairs()
-                pairs._store(memory_type(part), pairs.narrow(part, both), pointer, part.itemsize, None)
-                return
-            for i in range(2):
-                at = self._line(f"getelementptr {memory_type(part)}, ptr {pointer}, i64 {i}")
-                self._store(memory_type(part), self.narrow(part, value[i]), at, part.itemsize, self._doubled(offsets))
-        else:
-            self._store(memory_type(dtype), self.narrow(dtype, value), pointer, dtype.itemsize, offsets)  # type: ignore[arg-type]
+    def store(self, dtype: DType, value: Value, pointer: str) -> None:
+        """Store values of the compute dtype of `dtype`, narrowed to `dtype`, from `pointer` on."""
+        if not isinstance(value, tuple):
+            self._store(dtype, value, pointer)
+            return
+        part = _stored_part(dtype)
+        if not self.width:
+            for number, at in zip(value, self._part_pointers(part, pointer)):
+                self._store(part, number, at)
+            return
+        type, n = self.type(llvm_type(part)), self.width
+        order = ", ".join(f"i32 {i // 2 + n * (i % 2)}" for i in range(2 * n))
+        both = self._line(f"shufflevector {type} {value[0]}, {type} {value[1]}, <{2 * n} x i32> <{order}>")
+        self._pairs()._store(part, both, pointer)
 
-    def _store(self, kind: str, value: str, pointer: str, size: int, offsets: str | None) -> None:
-        type = self.type(kind)
-        if offsets is not None:
-            pointers = self._line(f"getelementptr {kind}, ptr {pointer}, {self.type('i64')} {offsets}")
-            mask = self.mask or self.fixed("i1", "true")
-            self._run(f"llvm.masked.scatter.{self._suffix(kind)}.{self._suffix('ptr')}", [
-                (type, value), (self.type("ptr"), pointers), ("i32", str(size)), (self.type("i1"), mask)])
-        elif self.mask:
-            self._run(f"llvm.masked.store.{self._suffix(kind)}.p0", [
-                (type, value), ("ptr", pointer), ("i32", str(size)), (self.type("i1"), self.mask)])
+    def scatter(self, dtype: DType, value: Value, pointers: list[str]) -> None:
+        """Store one of `width` values at each pointer, in order."""
+        if not isinstance(value, tuple):
+            self._scatter(dtype, value, pointers)
+            return
+        part = _stored_part(dtype)
+        pairs = [self._part_pointers(part, pointer) for pointer in pointers]
+        for number, places in zip(value, zip(*pairs)):
+            self._scatter(part, number, list(places))
+
+    def _store(self, dtype: DType, value: str, pointer: str) -> None:
+        kind, size = memory_type(dtype), dtype.itemsize
+        type, value = self.type(kind), self.narrow(dtype, value)
+        if self.mask:
+            name, bits = f"llvm.masked.store.{self._suffix(kind)}.p0", self.type("i1")
+            self.declarations.add(f"declare void @{name}({type}, ptr, i32, {bits})")
+            self.emit(f"call void @{name}({type} {value}, ptr {pointer}, i32 {size}, {bits} {self.mask})")
         else:
             self.emit(f"store {type} {value}, ptr {pointer}, align {size}")
 
-    def _run(self, name: str, args: list[tuple[str, str]]) -> None:
-        """A call without a result."""
-        self.declarations.add(f"declare void @{name}({', '.join(kind for kind, _ in args)})")
-        self.emit(f"call void @{name}({', '.join(f'{kind} {value}' for kind, value in args)})")
+    def _scatter(self, dtype: DType, value: str, pointers: list[str]) -> None:
+        kind, value = memory_type(dtype), self.narrow(dtype, value)
+        for i, pointer in enumerate(pointers):
+            one = self._line(f"extractelement {self.type(kind)} {value}, i64 {i}")
+            self.emit(f"store {kind} {one}, ptr {pointer}, align {dtype.itemsize}")
 
     def narrow(self, dtype: DType, value: str) -> str:
         """A value of the compute dtype of the real `dtype` as its memory type."""
