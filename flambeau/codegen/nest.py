@@ -18,12 +18,13 @@ from flambeau.base.dtype import float64, int64
 from flambeau.base.flags import flags
 from flambeau.codegen.builder import Value, Variable, kernel, module
 from flambeau.codegen.jit import EXPLICIT, compile_kernel
-from flambeau.codegen.scalar import Lowering, llvm_type, memory_type
+from flambeau.codegen.scalar import LINE, STREAMS_METADATA, Lowering, llvm_type, memory_type
 from flambeau.ir.loops import Fold, Loop, Nest, Row
 from flambeau.ir.scalar import Expr, cast, compute_dtype, leaf, leaves_of, part_dtype, topological
 
 VECTOR = 64        # bytes of a machine vector; LLVM splits them where the machine's are shorter
 BLOCK = 4          # vectors of a block, if an element takes but a few instructions
+AHEAD = 16384      # bytes between what a block reads and what it asks for
 LANE_CHUNK = 256   # rows side by side in lane mode
 LANE_STEP = 4      # elements of each that are combined before they reach the partial results in memory
 SHORT_OPS = frozenset(
@@ -69,6 +70,7 @@ class Form:
     classes: tuple[str, ...]
     slots: tuple[int, ...]      # parameter slot of each operand; SCRATCH: in the plan's working memory
     scalar_slot: int            # parameter slot of the first scalar
+    large: bool = False         # the operands are larger than the caches: results are written past them, inputs fetched ahead
 
     # ---- constants of the plan, in order
     def operand_constants(self) -> int:
@@ -81,13 +83,15 @@ class Form:
 
 @dataclass(frozen=True)
 class Span:
-    """Elements that are computed together: `width` of them (0: a single one) from `index` on; mask: which of them exist (None:
-    all).
+    """Elements that are computed together: `width` of them (0: a single one) from `index` on.
+
+    mask: which of them exist (None: all); streams: whether they are stored past the caches.
     """
 
     width: int
     index: Value
     mask: str | None = None
+    streams: bool = False
 
 
 class _Emitter:
@@ -152,13 +156,23 @@ class _Emitter:
         return all(x in self.env or ((j := self._operand_of(x)) is not None and self.form.classes[j] == "0")
                    for x in leaves_of(*pick.args))
 
-    def spans(self, low, high, block: int, step: int) -> Iterator[Span]:
-        """Write the body that follows twice: for whole blocks, and for what is left of them, `step` (0: one) at a time."""
+    def spans(self, low, high, block: int, step: int, streams: Value | None = None) -> Iterator[Span]:
+        """Write the body that follows twice: for whole blocks, and for what is left of them, `step` (0: one) at a time; and once
+        more for blocks that are stored past the caches if `streams` holds.
+        """
         f = self.f
         low, high = f.i64(low), f.i64(high)
         whole = low + ((high - low) & -block)
-        with f.loop(low, whole, block) as i:
-            yield Span(block, i)
+        if streams is None:
+            with f.loop(low, whole, block) as i:
+                yield Span(block, i)
+        else:
+            with f.branches(streams) as otherwise:
+                with f.loop(low, whole, block) as i:
+                    yield Span(block, i, streams=True)
+                otherwise()
+                with f.loop(low, whole, block) as i:
+                    yield Span(block, i)
         with f.loop(whole, high, step or 1) as i:
             yield Span(step, i, self._below(step, high - i) if step else None)
 
@@ -198,6 +212,9 @@ class _Emitter:
             code = self.error.get()
             with f.when(code.differs(0)):
                 f.store(code, f["p"], 2)
+        if form.large:
+            f.line("fence seq_cst")     # such stores are seen by other threads only after a fence
+            f.metadata.append(STREAMS_METADATA)
         text = module(f)
         missing = sorted(d for d in self.declarations if d not in text)
         return "\n".join(missing) + "\n" + text
@@ -415,14 +432,47 @@ class _Emitter:
         return [[self.f.stack(_slot(llvm_type(s.dtype)), size, 64) for _ in range(2 if s.dtype.is_complex else 1)]
                 for s in fold.start]
 
-    def _store_elements(self, low: Lowering, stores, env: dict, indices: list[Value], i: Value) -> None:
+    def _streamed(self, stage: Loop) -> set[int]:
+        """The outputs of a stage that are stored past the caches: those that no stage reads, and no other writes."""
+        if not self.form.large:
+            return set()
+        read = {self._operand_of(node) for e in self._all_expressions() for node in topological(e)}
+        written = [j for s in self.nest.stages for j, _ in s.stores]
+        return {j for j, _ in stage.stores if self.form.classes[j] == "1" and j not in read and written.count(j) == 1}
+
+    def _may_stream(self, streamed: set[int], indices: list[Value], first: Value) -> Value | None:
+        """Whether all streamed outputs begin a cache line at index `first` of the innermost loop, and lie elsewhere than the
+        inputs: what was just read is in the caches already.
+        """
+        f, classes = self.f, self.form.classes
+        addresses = {j: f.address(self._address(j, self._shifted(j, indices), first)) for j in range(len(classes))
+                     if j in streamed or (streamed and j >= len(self.nest.outputs) and classes[j] == "1")}
+        result = None
+        for j in sorted(streamed):
+            for k, other in addresses.items():
+                good = (addresses[j] & (LINE - 1)).equals(0) if k == j else addresses[j].differs(other)
+                result = good if result is None else result & good
+        return result
+
+    def _fetch_ahead(self, prepared: dict, span: Span) -> None:
+        """Ask for the cache lines that a later block reads: the processor's own prefetching ends at every page."""
+        f = self.f
+        self.declarations.add("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
+        for node, base in prepared["bases"].items():
+            j = self._operand_of(node)
+            if self.form.classes[j] == "1":
+                first = self._address(j, base, span.index)
+                for line in range(0, span.width * self.dtypes[j].itemsize, LINE):
+                    f.line(f"call void @llvm.prefetch.p0(ptr {f.at('i8', first, AHEAD + line).name}, i32 0, i32 3, i32 1)")
+
+    def _store_elements(self, low: Lowering, stores, env: dict, indices: list[Value], i: Value, streamed=frozenset()) -> None:
         for j, expression in stores:
             value = low.value(cast(expression, compute_dtype(self.dtypes[j])), env)
             base = self._shifted(j, indices)
             if low.width and self.form.classes[j] != "1":
                 low.scatter(self.dtypes[j], value, self._places(low, j, base, i))
             else:
-                low.store(self.dtypes[j], value, self._address(j, base, i).name)
+                low.store(self.dtypes[j], value, self._address(j, base, i).name, j in streamed)
 
     def _loop(self, stage: Loop) -> None:
         expressions = [e for _, e in stage.stores] + [e for fold in stage.folds for e in fold.lift]
@@ -430,17 +480,20 @@ class _Emitter:
             self._loop_over_lanes(stage, expressions)
             return
         block, step = self._steps(expressions, [j for j, _ in stage.stores], BLOCK)
+        streamed = self._streamed(stage)
         partials = [(fold, _Partials(self, fold, block, step)) for fold in stage.folds]
 
         def innermost(indices: list[Value]) -> None:
             prepared = self._prepare(expressions, indices)
             low, high = (self.low, self.high) if self.form.inner == 1 else (self.f.i64(0), self.inner_extents[-1])
-            for span in self.spans(low, high, block, step):
+            for span in self.spans(low, high, block, step, self._may_stream(streamed, indices, low)):
+                if self.form.large and span.width == block:
+                    self._fetch_ahead(prepared, span)
                 lower = self.lowering(span.width, span.mask)
                 env = self._environment(lower, prepared, indices, span.index)
                 for fold, partial in partials:
                     partial.add(lower, [lower.value(e, env) for e in fold.lift])
-                self._store_elements(lower, stage.stores, env, indices, span.index)
+                self._store_elements(lower, stage.stores, env, indices, span.index, streamed if span.streams else frozenset())
 
         self._nested(innermost)
         count = self.high - self.low if self.form.inner == 1 else self.inner_extents[-1]

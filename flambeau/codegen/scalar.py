@@ -36,6 +36,10 @@ __all__ = ["Lowering", "compute_dtype", "literal", "llvm_type", "memory_type"]
 #: A register value: an SSA name or literal, or the two parts of a complex number.
 Value = str | tuple[str, str]
 
+LINE = 64  # bytes of a cache line
+STREAMS = "!nontemporal !0"  # a store past the caches; the module must hold STREAMS_METADATA
+STREAMS_METADATA = "!0 = !{i32 1}"
+
 _FLOATS = {float32: "float", float64: "double"}
 _COMPARISONS = {  # op -> ordered float predicate, signed predicate, unsigned predicate
     "lt": ("olt", "slt", "ult"),
@@ -466,10 +470,13 @@ class Lowering:
             return self._line(f"bitcast {integer} {bits} to {self.type('float')}")
         return raw
 
-    def store(self, dtype: DType, value: Value, pointer: str) -> None:
-        """Store values of the compute dtype of `dtype`, narrowed to `dtype`, from `pointer` on."""
+    def store(self, dtype: DType, value: Value, pointer: str, streams: bool = False) -> None:
+        """Store values of the compute dtype of `dtype`, narrowed to `dtype`, from `pointer` on.
+
+        streams: past the caches; `pointer` must then be a multiple of LINE bytes, or of the register if that is smaller.
+        """
         if not isinstance(value, tuple):
-            self._store(dtype, value, pointer)
+            self._store(dtype, value, pointer, streams)
             return
         part = _stored_part(dtype)
         if not self.width:
@@ -479,7 +486,7 @@ class Lowering:
         type, n = self.type(llvm_type(part)), self.width
         order = ", ".join(f"i32 {i // 2 + n * (i % 2)}" for i in range(2 * n))
         both = self._line(f"shufflevector {type} {value[0]}, {type} {value[1]}, <{2 * n} x i32> <{order}>")
-        self._pairs()._store(part, both, pointer)
+        self._pairs()._store(part, both, pointer, streams)
 
     def scatter(self, dtype: DType, value: Value, pointers: list[str]) -> None:
         """Store one of `width` values at each pointer, in order."""
@@ -491,13 +498,15 @@ class Lowering:
         for number, places in zip(value, zip(*pairs)):
             self._scatter(part, number, list(places))
 
-    def _store(self, dtype: DType, value: str, pointer: str) -> None:
+    def _store(self, dtype: DType, value: str, pointer: str, streams: bool = False) -> None:
         kind, size = memory_type(dtype), dtype.itemsize
         type, value = self.type(kind), self.narrow(dtype, value)
         if self.mask:
             name, bits = f"llvm.masked.store.{self._suffix(kind)}.p0", self.type("i1")
             self.declarations.add(f"declare void @{name}({type}, ptr, i32, {bits})")
             self.emit(f"call void @{name}({type} {value}, ptr {pointer}, i32 {size}, {bits} {self.mask})")
+        elif streams:
+            self.emit(f"store {type} {value}, ptr {pointer}, align {min(LINE, self.width * size)}, {STREAMS}")
         else:
             self.emit(f"store {type} {value}, ptr {pointer}, align {size}")
 

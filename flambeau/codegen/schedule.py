@@ -19,6 +19,7 @@ from flambeau.ir.scalar import topological
 
 UNIT = 32768            # cheap elements worth waking a second thread for
 SPLIT = 1 << 16         # elements of one reduction above which it is cut into chunks
+LARGE = 32 << 20        # bytes of an operand that no cache keeps
 LANE_ROWS = 2048        # longest run of rows that one lane adds up, for accuracy
 TILE = 16               # edge of a tile of a transposition
 _COSTLY = 12            # what a named function (exp, ...) weighs against an addition
@@ -128,6 +129,7 @@ def _pointwise(nest: Nest, shape, strides, picks, slots, offsets, scalar_slot) -
     if row > 2 * unit and rows < 64:
         per_index = row // inner[0]
         chunk = max(1, unit // per_index)
+        chunk = chunk & -64 or chunk    # whole cache lines
     form = Form(len(outer), m, False, tuple(_class(s[-1]) for s in strides), slots, scalar_slot)
     return Schedule([_phase(nest, form, outer, [s[:-m] for s in strides], inner, [s[-m:] for s in strides], None, picks,
                             chunk, [0] * len(strides), unit, offsets)])
@@ -175,6 +177,9 @@ def _phase(nest, form: Form, outer, outer_strides, inner, inner_strides, lane, p
         stride, extent = picks.get(j, (0, 0))
         offset = offsets.get(j, 0) if offsets else 0
         constants += [*outer_strides[j], chunk_strides[j], lane_strides[j], *inner_strides[j], stride, extent, offset]
+    widest = max((d.itemsize for d, kind in zip(nest.outputs + nest.inputs, form.classes) if kind == "1"), default=0)
+    if not lane and rows * math.prod(inner) * widest >= LARGE:
+        form = replace(form, large=True)
     work = lane_size * min(chunk, inner[0]) * math.prod(inner[1:])
     total = rows * lane_chunks * chunks
     grain = max(1, unit // max(work, 1))
