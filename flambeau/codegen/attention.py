@@ -8,12 +8,13 @@ runs it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from typing import NamedTuple
 
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.dtype import float32, float64
-from flambeau.codegen.builder import Value, module
+from flambeau.codegen.builder import Value, module, scalar_type
 from flambeau.codegen.gemm import bits_of, pack_kernel
 from flambeau.codegen.gemm_micro import (
     BYTES,
@@ -26,6 +27,7 @@ from flambeau.codegen.gemm_micro import (
     register_rows,
     row_counts,
     scalar_constant,
+    suffix,
     vector,
 )
 from flambeau.codegen.jit import compile_kernel
@@ -84,16 +86,63 @@ class Attention(NamedTuple):
 
 
 def apply_function(f: Kernel, name: str, dtype: DType, value: Value) -> Value:
-    """A function of the scalar language applied to a value."""
-    low = Lowering(f.line, f.fresh)
+    """A function of the scalar language applied to a value, or to each element of a vector."""
+    low = Lowering(f.line, f.fresh, lanes_of(value))
     x = scalar.leaf("x", dtype)
     result = low.value(getattr(scalar, name)(x), {x: value.name})
     f.declarations |= low.declarations
     return Value(f, value.type, result)
 
 
-def _sum(f: Kernel, a: Value, b: Value) -> Value:
-    return f.emit(a.type, f"fadd reassoc contract {a.type} {a.name}, {b.name}")
+def lanes_of(value: Value) -> int:
+    """How many elements a vector has; 0 for a single number."""
+    return int(value.type[1:value.type.index("x")]) if value.type[0] == "<" else 0
+
+
+def vector_loop(f: Kernel, end: Value, lanes: int, body: Callable[[Value, Value | None], None]) -> None:
+    """body(x, mask) for 0, lanes, 2 lanes, ... below `end`; the last mask ends there, the others are None: all exist."""
+    whole = end & -lanes
+    with f.loop(0, whole, lanes) as x:
+        body(x, None)
+    with f.when(whole < end):
+        body(whole, f.mask(end - whole, lanes))
+
+
+def kept(f: Kernel, exists: Value | None, value: Value, otherwise: Value) -> Value:
+    """The elements of a vector that exist."""
+    return value if exists is None else f.select(exists, value, otherwise)
+
+
+def load_existing(f: Kernel, type: str, pointer: Value, exists: Value | None) -> Value:
+    """The elements of a caller's vector that exist, zero for the others."""
+    return f.load(type, pointer, align=1) if exists is None else f.masked_load(type, pointer, exists)
+
+
+def masked_scores(f: Kernel, kind: Kind, boolean: bool, row: Value, end: Value, mask: Value, step: Value, scale: Value) -> None:
+    """Scale a row of scores and apply the caller's mask, in place."""
+    compute, lanes = kind.compute, kind.lanes
+    stored = "i8" if boolean else compute
+    lowest = f.value(LOWEST, compute)
+
+    def masked(value: Value, own: Value, lowest: Value) -> Value:
+        return f.select(own.differs(0), value, lowest) if boolean else value + own
+
+    def several(x: Value, exists: Value | None) -> None:
+        at = f.at(compute, row, x)
+        value = f.load(vector(compute, lanes), at, align=BYTES[compute]) * f.splat(scale, lanes)
+        own = load_existing(f, vector(stored, lanes), f.at(stored, mask, x), exists)
+        f.store(masked(value, own, f.splat(lowest, lanes)), at, align=BYTES[compute])
+    with f.branches(step.equals(1)) as otherwise:
+        vector_loop(f, end, lanes, several)
+        otherwise()
+        with f.loop(0, end) as x:
+            f.store(masked(f.load(compute, row, x) * scale, f.load(stored, mask, x * step), lowest), row, x)
+
+
+def total_of(f: Kernel, value: Value) -> Value:
+    """The sum of a vector's elements."""
+    kind = scalar_type(value.type)
+    return f.call(kind, f"llvm.vector.reduce.fadd.{suffix(value.type)}", f.value(0, kind), value, fast="reassoc")
 
 
 @cache
@@ -202,37 +251,38 @@ def _row(
     log_at: Value,
 ) -> None:
     """Scores to exponentials in place; stores the reciprocal and the logarithm of their sum."""
-    compute = kind.compute
+    compute, lanes, size = kind.compute, kind.lanes, BYTES[kind.compute]
+    wide = vector(compute, lanes)
     n, h, i = place
     end = f.minimum(columns, i + 1) if causal else columns
     lowest = f.value(LOWEST, compute)
-    largest = f.variable(compute, lowest)
     if masked is not None:
-        mask = f.at("i8" if masked == "bool" else compute, f.buffer(5), n * c["m_n"] + h * c["m_h"] + i * c["m_row"])
-    with f.loop(0, end) as x:
-        value = f.load(compute, row, x) * scale
-        if masked == "bool":
-            value = f.select(f.load("i8", mask, x * c["m_step"]).differs(0), value, lowest)
-        elif masked is not None:
-            value = value + f.load(compute, mask, x * c["m_step"])
-        if masked is not None:
-            f.store(value, row, x)
-        bigger = f.emit("i1", f"fcmp nnan nsz ogt {compute} {value.name}, {largest.get().name}")
-        largest.set(
-            f.emit(compute, f"select nnan nsz i1 {bigger.name}, {compute} {value.name}, {compute} {largest.get().name}")
-        )
-    best = largest.get()
+        boolean = masked == "bool"
+        mask = f.at("i8" if boolean else compute, f.buffer(5), n * c["m_n"] + h * c["m_h"] + i * c["m_row"])
+        masked_scores(f, kind, boolean, row, end, mask, c["m_step"], scale)
+        factor = f.value(1, wide)
+    else:
+        factor = f.splat(scale, lanes)
+    largest = f.variable(wide, f.splat(lowest, lanes))
+
+    def find(x: Value, exists: Value | None) -> None:
+        value = kept(f, exists, f.load(wide, f.at(compute, row, x), align=size) * factor, f.splat(lowest, lanes))
+        largest.set(f.maximum(value, largest.get()))
+    vector_loop(f, end, lanes, find)
+    best = f.call(compute, f"llvm.vector.reduce.fmax.{suffix(wide)}", largest.get(), fast="nnan nsz")
     best = f.select(best.equals(lowest), f.value(0, compute), best)
-    total = f.variable(compute, 0)
-    with f.loop(0, end) as x:
-        value = f.load(compute, row, x)
-        value = (value if masked is not None else value * scale) - best
-        value = apply_function(f, "exp", dtype, value)
-        f.store(value, row, x)
-        total.set(_sum(f, total.get(), value))
-    with f.loop(end, columns) as x:
-        f.store(f.value(0, compute), row, x)
-    found = total.get()
+    base, zero, total = f.splat(best, lanes), f.value(0, wide), f.variable(wide, 0)
+
+    def exponential(x: Value, exists: Value | None) -> None:
+        at = f.at(compute, row, x)
+        value = apply_function(f, "exp", dtype, f.load(wide, at, align=size) * factor - base)
+        value = kept(f, exists, value, zero)
+        f.store(value, at, align=size)
+        total.add(value)
+    vector_loop(f, end, lanes, exponential)
+    with f.loop((end + (lanes - 1)) & -lanes, columns, lanes) as x:
+        f.store(zero, f.at(compute, row, x), align=size)
+    found = total_of(f, total.get())
     empty = found.equals(0.0)
     f.store(f.select(empty, f.value(0, compute), f.value(1, compute) / found), sum_at)
     f.store(f.select(empty, lowest, best + apply_function(f, "log", dtype, found)), log_at)

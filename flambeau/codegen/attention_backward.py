@@ -10,7 +10,17 @@ from functools import cache
 
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.dtype import float32, float64
-from flambeau.codegen.attention import LOWEST, Attention, apply_function, panels_of
+from flambeau.codegen.attention import (
+    LOWEST,
+    Attention,
+    apply_function,
+    kept,
+    load_existing,
+    masked_scores,
+    panels_of,
+    total_of,
+    vector_loop,
+)
 from flambeau.codegen.builder import Value, module
 from flambeau.codegen.gemm import bits_of, pack_kernel
 from flambeau.codegen.gemm_micro import (
@@ -287,33 +297,49 @@ def _row(
     logarithm: Value,
 ) -> None:
     """Scores to weights, and the gradients of weights to those of scores, both in place."""
-    compute = kind.compute
+    compute, lanes, size = kind.compute, kind.lanes, BYTES[kind.compute]
+    wide = vector(compute, lanes)
     n, h, i = place
-    inner = f.variable(compute, 0)
-    with f.loop(0, c["width"]) as x:
-        g = widen(f, kind, f.load(kind.storage, gradient, x * c["g_step"]))
-        term = g * widen(f, kind, f.load(kind.storage, result, x))
-        inner.set(f.emit(compute, f"fadd reassoc contract {compute} {inner.get().name}, {term.name}"))
-    total = inner.get()
+    total = f.splat(_inner_product(f, kind, gradient, c["g_step"], result, c["width"]), lanes)
     # a row in which nothing counts has weights exp(-inf - inf) = 0
-    lowest = f.value(LOWEST, compute)
-    logarithm = f.select(logarithm.equals(lowest), f.value(float("inf"), compute), logarithm)
+    logarithm = f.select(logarithm.equals(f.value(LOWEST, compute)), f.value(float("inf"), compute), logarithm)
     end = f.minimum(columns, i + 1) if causal else columns
+    factor, base, zero = f.splat(scale, lanes), f.splat(logarithm, lanes), f.value(0, wide)
     if masked is not None:
-        mask = f.at("i8" if masked == "bool" else compute, f.buffer(MASK), n * c["m_n"] + h * c["m_h"] + i * c["m_row"])
-    with f.loop(0, end) as x:
-        value = f.load(compute, weights, x) * scale
-        if masked == "bool":
-            value = f.select(f.load("i8", mask, x * c["m_step"]).differs(0), value, lowest)
-        elif masked is not None:
-            value = value + f.load(compute, mask, x * c["m_step"])
-        weight = apply_function(f, "exp", dtype, value - logarithm)
-        change = weight * (f.load(compute, changes, x) - total) * scale
-        f.store(weight, weights, x)
-        f.store(change, changes, x)
-    with f.loop(end, columns) as x:
-        f.store(f.value(0, compute), weights, x)
-        f.store(f.value(0, compute), changes, x)
+        boolean = masked == "bool"
+        mask = f.at("i8" if boolean else compute, f.buffer(MASK), n * c["m_n"] + h * c["m_h"] + i * c["m_row"])
+        masked_scores(f, kind, boolean, weights, end, mask, c["m_step"], scale)
+
+    def weigh(x: Value, exists: Value | None) -> None:
+        own, other = f.at(compute, weights, x), f.at(compute, changes, x)
+        value = f.load(wide, own, align=size)
+        value = value if masked is not None else value * factor
+        weight = kept(f, exists, apply_function(f, "exp", dtype, value - base), zero)
+        change = weight * (f.load(wide, other, align=size) - total) * factor
+        f.store(weight, own, align=size)
+        f.store(kept(f, exists, change, zero), other, align=size)
+    vector_loop(f, end, lanes, weigh)
+    with f.loop((end + (lanes - 1)) & -lanes, columns, lanes) as x:
+        f.store(zero, f.at(compute, weights, x), align=size)
+        f.store(zero, f.at(compute, changes, x), align=size)
+
+
+def _inner_product(f: Kernel, kind: Kind, gradient: Value, step: Value, result: Value, width: Value) -> Value:
+    """The sum over a row of gradient times result; both in the stored type, the gradient's elements `step` apart."""
+    storage, compute, lanes = kind.storage, kind.compute, kind.lanes
+    total = f.variable(compute, 0)
+
+    def several(x: Value, exists: Value | None) -> None:
+        own, other = (load_existing(f, vector(storage, lanes), f.at(storage, at, x), exists) for at in (gradient, result))
+        sums.set(sums.get() + widen(f, kind, own) * widen(f, kind, other))
+    with f.branches(step.equals(1)) as otherwise:
+        sums = f.variable(vector(compute, lanes), 0)
+        vector_loop(f, width, lanes, several)
+        total.set(total_of(f, sums.get()))
+        otherwise()
+        with f.loop(0, width) as x:
+            total.add(widen(f, kind, f.load(storage, gradient, x * step)) * widen(f, kind, f.load(storage, result, x)))
+    return total.get()
 
 
 def backward_phases(

@@ -288,7 +288,10 @@ class Function:
         """`op` is an LLVM cast: sext zext trunc fpext fptrunc sitofp uitofp fptosi bitcast ..."""
         return self.emit(type, f"{op} {value.type} {value.name} to {type}")
 
-    def call(self, result: str, name: str, *arguments: Value, declare: bool = True, attributes: str = "") -> Value | None:
+    def call(
+        self, result: str, name: str, *arguments: Value, declare: bool = True, attributes: str = "", fast: str = ""
+    ) -> Value | None:
+        """fast: flags of an intrinsic on floats, such as "reassoc"."""
         if declare:
             types = ", ".join(a.type for a in arguments)
             self.declarations.add(f"declare {result} @{name}({types}){attributes}")
@@ -296,7 +299,7 @@ class Function:
         if result == "void":
             self.line(f"call void @{name}({listed})")
             return None
-        return self.emit(result, f"call {result} @{name}({listed})")
+        return self.emit(result, f"call {fast} {result} @{name}({listed})")
 
     def call_pointer(self, result: str, pointer: Value, *arguments: Value) -> Value | None:
         listed = ", ".join(f"{a.type} {a.name}" for a in arguments)

@@ -11,7 +11,7 @@ from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import Layout
 from flambeau.codegen import launch as launching
 from flambeau.codegen.builder import Function, Value, kernel, module
-from flambeau.codegen.jit import compile_kernel
+from flambeau.codegen.jit import VECTORISED, compile_kernel
 from flambeau.codegen.launch import Phase
 
 CHUNK = 16384
@@ -54,7 +54,7 @@ def _counting(type: str, parts: int) -> tuple[int, int]:
         g.store(total.get(), counts, i)
         total.add(own)
     g.store(total.get(), counts, chunks)
-    return compile_kernel(module(f)), compile_kernel(module(g))
+    return compile_kernel(module(f), level=VECTORISED), compile_kernel(module(g), level=VECTORISED)
 
 
 @cache
@@ -87,7 +87,7 @@ def _writing(type: str, parts: int, ndim: int) -> int:
                         f.store(rest.unsigned_rem(sizes[d]), row, d)
                         rest = rest.unsigned_div(sizes[d])
             at.add(count.get())
-    return compile_kernel(module(f))
+    return compile_kernel(module(f), level=VECTORISED)
 
 
 def counting_plan(layout: Layout, counts: Layout):

@@ -11,7 +11,7 @@ from functools import cache
 from flambeau.codegen.builder import Value, module
 from flambeau.codegen.conv_band import GEOMETRY, BandCopy, box_of, fill_functions
 from flambeau.codegen.gemm_micro import BYTES, Epilogue, Kernel, Kind, narrow, widen
-from flambeau.codegen.jit import EXPLICIT, compile_kernel
+from flambeau.codegen.jit import compile_kernel
 
 DEPTHWISE = (
     *GEOMETRY,
@@ -171,9 +171,9 @@ def vector_of(kind: Kind) -> str:
 
 @cache
 def depthwise_kernel(kind: Kind, finish: Epilogue, row_order: str, taps: int) -> int:
-    return compile_kernel(depthwise_text(kind, finish, row_order, taps if taps in UNROLLED else 0), level=EXPLICIT)
+    return compile_kernel(depthwise_text(kind, finish, row_order, taps if taps in UNROLLED else 0))
 
 
 @cache
 def depthwise_weight_kernel(kind: Kind, row_order: str) -> int:
-    return compile_kernel(depthwise_weight_text(kind, row_order), level=EXPLICIT)
+    return compile_kernel(depthwise_weight_text(kind, row_order))

@@ -91,17 +91,17 @@ class Kernel(Function):
 
     def masked_load(self, type: str, pointer: Value, mask: Value, align: int = 1) -> Value:
         name = f"llvm.masked.load.{suffix(type)}.p0"
-        self.declarations.add(f"declare {type} @{name}(ptr, {mask.type}, {type})")
+        self.declarations.add(f"declare {type} @{name}(ptr, i32, {mask.type}, {type})")
         return self.emit(
             type,
-            f"call {type} @{name}(ptr align {align} {pointer.name}, {mask.type} {mask.name}, {type} zeroinitializer)",
+            f"call {type} @{name}(ptr {pointer.name}, i32 {align}, {mask.type} {mask.name}, {type} zeroinitializer)",
         )
 
     def masked_store(self, value: Value, pointer: Value, mask: Value, align: int = 1) -> None:
         name = f"llvm.masked.store.{suffix(value.type)}.p0"
-        self.declarations.add(f"declare void @{name}({value.type}, ptr, {mask.type})")
+        self.declarations.add(f"declare void @{name}({value.type}, ptr, i32, {mask.type})")
         self.line(
-            f"call void @{name}({value.type} {value.name}, ptr align {align} {pointer.name}, {mask.type} {mask.name})"
+            f"call void @{name}({value.type} {value.name}, ptr {pointer.name}, i32 {align}, {mask.type} {mask.name})"
         )
 
     def ceiling_division(self, a: Value, b: Value | int) -> Value:

@@ -22,30 +22,30 @@ statistics = {"compiled": 0, "loaded": 0, "compile_seconds": 0.0, "load_seconds"
 
 LIGHT = 0  # pipeline for code whose loops state their own vectors and unrolling: local clean-up alone
 EXPLICIT = 1  # the same with loop-invariant code moved and redundant work removed, but no vectorisers
+VECTORISED = 2  # everything, for scalar loops that LLVM turns into vectors: compiles three times as long
 
 
 @remembered
-def _machine(level: int) -> Any:
+def _machine() -> Any:
     """LLVM's code generator for this CPU."""
     import llvmlite.binding as llvm
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     return llvm.Target.from_default_triple().create_target_machine(
-        cpu=llvm.get_host_cpu_name(), features=llvm.get_host_cpu_features().flatten(), opt=max(level, 1), reloc="pic",
+        cpu=llvm.get_host_cpu_name(), features=llvm.get_host_cpu_features().flatten(), opt=2, reloc="pic",
         codemodel="small")
 
 
-def compile_object(text: str, level: int = 3) -> bytes:
-    """LLVM IR text to an object file for this machine. level: LIGHT, EXPLICIT, 2 (loops vectorised) or 3 (everything)."""
+def compile_object(text: str, level: int = EXPLICIT) -> bytes:
+    """LLVM IR text to an object file for this machine. level: LIGHT, EXPLICIT or VECTORISED."""
     import llvmlite.binding as llvm
-    machine = _machine(level)
+    machine = _machine()
     module = llvm.parse_assembly(text)
     module.triple, module.data_layout = machine.triple, str(machine.target_data)
     tuning = llvm.create_pipeline_tuning_options(speed_level=max(level, 1))
-    tuning.loop_vectorization = tuning.loop_unrolling = level >= 2
-    tuning.slp_vectorization = level > 2
+    tuning.loop_vectorization = tuning.loop_unrolling = level == VECTORISED
     builder = llvm.create_pass_builder(machine, tuning)
-    if level >= 2:
+    if level == VECTORISED:
         builder.getModulePassManager().run(module, builder)
     else:
         passes = llvm.create_new_module_pass_manager()
@@ -65,7 +65,7 @@ def compile_object(text: str, level: int = 3) -> bytes:
     return machine.emit_object(module)
 
 
-def compile_module(text: str, level: int = 3) -> dict[str, int]:
+def compile_module(text: str, level: int = EXPLICIT) -> dict[str, int]:
     """Addresses of the functions that `text` defines (external linkage)."""
     found = _loaded.get(text)
     if found is not None:
@@ -92,7 +92,7 @@ def compile_module(text: str, level: int = 3) -> dict[str, int]:
         return _loaded[text]
 
 
-def compile_kernel(text: str, name: str = "kernel", level: int = 3) -> int:
+def compile_kernel(text: str, name: str = "kernel", level: int = EXPLICIT) -> int:
     """Address of the kernel `name` that `text` defines."""
     return compile_module(text, level)[name]
 

@@ -20,7 +20,7 @@ from typing import Any
 from flambeau.base.dtype import dtype as DType
 from flambeau.codegen import state
 from flambeau.codegen.builder import Function, Value, kernel, module
-from flambeau.codegen.jit import compile_kernel
+from flambeau.codegen.jit import VECTORISED, compile_kernel
 from flambeau.codegen.launch import Phase
 
 INDEX_ERROR = 1
@@ -119,7 +119,7 @@ def combined(f: Function, combine: str, a: Value, b: Value, unsigned: bool) -> V
 
 @cache
 def _address(form: _Form) -> int:
-    return compile_kernel(_text(form))
+    return compile_kernel(_text(form), level=VECTORISED)
 
 
 def _text(form: _Form) -> str:

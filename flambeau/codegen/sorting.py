@@ -1,11 +1,9 @@
 """Sorting and selection: rows by radix or insertion, one long row by sorted chunks and parallel merges, the k best by
 threshold.
 
-An element becomes a word: its key, an unsigned integer of the same order (NaN last, -0 equal to 0, inverted for
-descending), in the
-high half, and its position in the low half. Words differ, so any sort of them is stable. Stands on builder, launch
-and jit; used by
-ops.sort.
+An element becomes a word: its key, an unsigned integer of the same order (NaN last, -0 equal to 0, inverted for descending),
+in the high half, and its position in the low half. Words differ, so any sort of them is stable. Stands on builder, launch and
+jit; used by ops.sort.
 """
 
 from __future__ import annotations
@@ -17,13 +15,14 @@ from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import Layout
 from flambeau.codegen import launch as launching
 from flambeau.codegen import state
-from flambeau.codegen.builder import Function, Value, Variable, kernel, module
+from flambeau.codegen.builder import Function, Value, kernel, module
 from flambeau.codegen.jit import compile_kernel
 from flambeau.codegen.launch import Phase
 
 INSERTION = 48          # rows up to this length are sorted by insertion
 LONG = 1 << 16          # rows from this length are cut among threads when there are few of them
 BLOCK = 64              # elements that topk looks at together
+LANES = 16              # elements that become words together
 _INFINITY = {"float16": 0x7C00, "bfloat16": 0x7F80, "float32": 0x7F800000, "float64": 0x7FF0000000000000}
 
 
@@ -36,12 +35,12 @@ def word_bytes(dtype: DType) -> int:
 
 
 def _key(f: Function, dtype: DType, descending: bool, x: Value) -> Value:
-    """The sorting key of an element given as an integer of its size; same type."""
+    """The sorting key of an element (or a vector of them) given as an integer of its size; same type."""
     type, bits = x.type, 8 * dtype.itemsize
     if dtype.is_floating_point:
         infinity = _INFINITY[dtype.name]
         magnitude = x & ((1 << (bits - 1)) - 1)
-        sign = f.emit(type, f"ashr {type} {x.name}, {bits - 1}")
+        sign = f.emit(type, f"ashr {type} {x.name}, {f.value(bits - 1, type).name}")
         key = f.select(magnitude.equals(0), f.value(0, type), x) ^ (
             f.select(magnitude.equals(0), f.value(0, type), sign) | -(1 << (bits - 1))
         )
@@ -79,16 +78,12 @@ def _position(f: Function, dtype: DType, word: Value) -> Value:
     return f.convert(word, "i64", "trunc") if word.type == "i128" else word & 0xFFFFFFFF
 
 
-class _Sorter:
-    """Emits the sort of `count` words at `source`, with `spare` as large; the result's address is in the returned
-    variable."""
+class _Words:
+    """Words in memory, and their digits of 8 bits."""
 
     def __init__(self, f: Function, dtype: DType):
-        self.f, self.dtype, self.word = f, dtype, word_type(dtype)
+        self.f, self.word = f, word_type(dtype)
         self.half = 64 if self.word == "i128" else 32
-        self.digits = dtype.itemsize
-        self.counts = f.stack("i64", 256 * self.digits, 64)
-        self.source, self.spare = f.variable("ptr"), f.variable("ptr")
 
     def load(self, pointer: Value, i: Any) -> Value:
         return self.f.load(self.word, pointer, i, align=8)
@@ -96,81 +91,91 @@ class _Sorter:
     def store(self, value: Value, pointer: Value, i: Any) -> None:
         self.f.store(value, pointer, i, align=8)
 
-    def digit(self, word: Value, d: int) -> Value:
-        shifted = word >> (self.half + 8 * d)
-        return self.f.convert(shifted, "i64", "trunc") & 255 if self.word == "i128" else shifted & 255
+    def digit(self, word: Value, d: Any) -> Value:
+        """Digit `d` of a word's key."""
+        shift = self.f.i64(d) * 8
+        if self.word == "i128":
+            return (self.f.convert(word >> 64, "i64", "trunc") >> shift) & 255
+        return (word >> (shift + 32)) & 255
 
-    def sort(self, source: Value, spare: Value, count: Value) -> Variable:
-        f = self.f
-        self.source.set(source)
-        self.spare.set(spare)
-        with f.branches(count <= INSERTION) as otherwise:
-            self.insertion(source, count)
-            otherwise()
-            self.radix(count)
-        return self.source
+    def sorted(self, source: Value, spare: Value, count: Value) -> Value:
+        """Where `count` words lie sorted: at `source` or at `spare`, which is as large."""
+        return self.f.call("ptr", "sort", source, spare, count, declare=False)
 
-    def insertion(self, words: Value, count: Value) -> None:
-        f = self.f
-        hole = f.variable("i64")
-        with f.loop(1, count) as i:
-            own = self.load(words, i)
-            hole.set(i)
 
-            def smaller() -> Value:
-                before = self.load(words, f.maximum(hole.get() - 1, 0))
-                return f.emit("i1", f"and i1 {(hole.get() > 0).name}, {own.unsigned_below(before).name}")
-            with f.repeat(smaller):
-                self.store(self.load(words, hole.get() - 1), words, hole.get())
-                hole.add(-1)
-            self.store(own, words, hole.get())
-
-    def radix(self, count: Value) -> None:
-        f, counts = self.f, self.counts
-        with f.loop(0, 256 * self.digits) as i:
-            f.store(f.i64(0), counts, i)
-        words = self.source.get()
-
-        def count_digits(digits: int) -> None:
+def _sort_function(dtype: DType) -> Function:
+    """sort(source, spare, count) -> which of both holds the sorted words: short rows by insertion, others digit by digit."""
+    f = Function("sort", [("source", "ptr"), ("spare", "ptr"), ("count", "i64")], "ptr", "internal", "noinline nounwind")
+    words, source, count = _Words(f, dtype), f["source"], f["count"]
+    with f.when(count <= INSERTION):
+        _insertion(f, words, source, count)
+        f.ret(source)
+    counts = f.stack("i64", 256 * dtype.itemsize, 64)
+    _count_digits(f, words, dtype.itemsize, source, count, counts)
+    here, there = f.variable("ptr", source), f.variable("ptr", f["spare"])
+    total = f.variable("i64")
+    with f.loop(0, dtype.itemsize) as d:
+        mine = f.at("i64", counts, d * 256)
+        before, after = here.get(), there.get()
+        # a digit that all words share sorts nothing
+        with f.when(f.load("i64", mine, words.digit(words.load(before, 0), d)).differs(count)):
+            total.set(0)
+            with f.loop(0, 256) as i:
+                own = f.load("i64", mine, i)
+                f.store(total.get(), mine, i)
+                total.add(own)
             with f.loop(0, count) as i:
-                word = self.load(words, i)
-                for d in range(digits):
-                    slot = f.at("i64", counts, self.digit(word, d) + 256 * d)
-                    f.store(f.load("i64", slot) + 1, slot)
-        if self.digits < 8:
-            count_digits(self.digits)
-        else:
-            # whole numbers are often small: their upper halves are then alike
-            first = self.load(words, 0)
-            varied = f.variable(self.word, 0)
-            with f.loop(0, count) as i:
-                varied.set(varied.get() | (self.load(words, i) ^ first))
-            with f.branches((varied.get() >> (self.half + 32)).equals(0)) as otherwise:
-                count_digits(4)
-                for d in range(4, 8):
-                    f.store(count, counts, self.digit(first, d) + 256 * d)
-                otherwise()
-                count_digits(8)
-        total = f.variable("i64")
-        for d in range(self.digits):
-            mine = f.at("i64", counts, 256 * d)
-            # a digit that all words share sorts nothing
-            useful = f.load("i64", mine, self.digit(self.load(self.source.get(), 0), d)).differs(count)
-            with f.when(useful):
-                total.set(0)
-                with f.loop(0, 256) as i:
-                    own = f.load("i64", mine, i)
-                    f.store(total.get(), mine, i)
-                    total.add(own)
-                source, spare = self.source.get(), self.spare.get()
-                with f.loop(0, count) as i:
-                    word = self.load(source, i)
-                    slot = f.at("i64", mine, self.digit(word, d))
-                    at = f.load("i64", slot)
-                    f.store(at + 1, slot)
-                    self.store(word, spare, at)
-                self.source.set(spare)
-                self.spare.set(source)
+                word = words.load(before, i)
+                slot = f.at("i64", mine, words.digit(word, d))
+                place = f.load("i64", slot)
+                f.store(place + 1, slot)
+                words.store(word, after, place)
+            here.set(after)
+            there.set(before)
+    f.ret(here.get())
+    return f
+
+
+def _insertion(f: Function, words: _Words, source: Value, count: Value) -> None:
+    hole = f.variable("i64")
+    with f.loop(1, count) as i:
+        own = words.load(source, i)
+        hole.set(i)
+
+        def smaller() -> Value:
+            before = words.load(source, f.maximum(hole.get() - 1, 0))
+            return (hole.get() > 0) & own.unsigned_below(before)
+        with f.repeat(smaller):
+            words.store(words.load(source, hole.get() - 1), source, hole.get())
+            hole.add(-1)
+        words.store(own, source, hole.get())
+
+
+def _count_digits(f: Function, words: _Words, digits: int, source: Value, count: Value, counts: Value) -> None:
+    """How often every digit has every value."""
+    with f.loop(0, 256 * digits) as i:
+        f.store(f.i64(0), counts, i)
+
+    def tally(digits: int) -> None:
+        with f.loop(0, count) as i:
+            word = words.load(source, i)
+            for d in range(digits):
+                slot = f.at("i64", counts, words.digit(word, d) + 256 * d)
+                f.store(f.load("i64", slot) + 1, slot)
+    if digits < 8:
+        tally(digits)
+        return
+    # whole numbers are often small: their upper halves are then alike
+    varied = f.variable("i64", 0)
+    first = f.load("i64", source, 1)
+    with f.loop(0, count) as i:
+        varied.set(varied.get() | (f.load("i64", source, i * 2 + 1) ^ first))
+    with f.branches((varied.get() >> 32).equals(0)) as otherwise:
+        tally(4)
+        for d in range(4, 8):
+            f.store(count, counts, words.digit(words.load(source, 0), d) + 256 * d)
+        otherwise()
+        tally(8)
 
 
 class _Rows:
@@ -207,53 +212,60 @@ def _build(
     f: Function, dtype: DType, descending: bool, rows: _Rows, x: Value, first: Value, last: Value, words: Value
 ) -> None:
     """Words of the elements first..last of a row."""
-    with f.branches(rows.step.equals(1)) as otherwise:
-        for step in (f.i64(1), rows.step):
-            with f.loop(first, last) as i:
-                key = _key(f, dtype, descending, f.load(rows.type, x, i if step is not rows.step else i * step))
-                f.store(_word(f, dtype, key, i), words, i - first, align=8)
-            if step is not rows.step:
-                otherwise()
+    begin = f.variable("i64", first)
+    if word_type(dtype) == "i64":
+        wide = f"<{LANES} x i64>"
+        steps = "<" + ", ".join(f"i64 {i}" for i in range(LANES)) + ">"
+        with f.when(rows.step.equals(1)):
+            whole = first + ((last - first) & -LANES)
+            with f.loop(first, whole, LANES) as i:
+                key = _key(f, dtype, descending, f.load(f"<{LANES} x {rows.type}>", x, i, align=dtype.itemsize))
+                start = f.emit(wide, f"insertelement {wide} poison, i64 {i.name}, i64 0")
+                start = f.emit(wide, f"shufflevector {wide} {start.name}, {wide} poison, <{LANES} x i32> zeroinitializer")
+                keys = key if key.type == wide else f.convert(key, wide, "zext")
+                f.store((keys << 32) | (start + Value(f, wide, steps)), words, i - first, align=8)
+            begin.set(whole)
+    with f.loop(begin.get(), last) as i:
+        key = _key(f, dtype, descending, f.load(rows.type, x, i * rows.step))
+        f.store(_word(f, dtype, key, i), words, i - first, align=8)
 
 
 @cache
 def _rows_kernel(dtype: DType, descending: bool) -> int:
     f = kernel()
-    rows = _Rows(f, dtype)
-    sorter = _Sorter(f, dtype)
+    rows, words = _Rows(f, dtype), _Words(f, dtype)
     mine = f.at("i8", f.pointer(f.parameter(1)), f["thread"] * (rows.length * (2 * word_bytes(dtype))))
-    spare = f.at(sorter.word, mine, rows.length)
+    spare = f.at(words.word, mine, rows.length)
     with f.loop(f["begin"], f["end"]) as r:
         row = rows.row(r)
         _build(f, dtype, descending, rows, row[2], f.i64(0), rows.length, mine)
-        words = sorter.sort(mine, spare, rows.length).get()
+        result = words.sorted(mine, spare, rows.length)
         with f.loop(0, rows.length) as i:
-            rows.put(row, i, sorter.load(words, i), descending)
-    return compile_kernel(module(f))
+            rows.put(row, i, words.load(result, i), descending)
+    return compile_kernel(module(f, _sort_function(dtype)))
 
 
 @cache
 def _chunk_kernel(dtype: DType, descending: bool) -> int:
     """Sort chunk c of one row (constant: row number, chunk length) within the first half of the scratch."""
     f = kernel()
-    rows = _Rows(f, dtype)
-    sorter = _Sorter(f, dtype)
+    rows, words = _Rows(f, dtype), _Words(f, dtype)
     chunk = f.load("i64", f.pointer(f.parameter(0)), 9)
     row = rows.row(rows.extra)
     scratch = f.pointer(f.parameter(1))
-    other = f.at(sorter.word, scratch, rows.length)
+    other = f.at(words.word, scratch, rows.length)
     with f.loop(f["begin"], f["end"]) as c:
         first = f.minimum(c * chunk, rows.length)
         last = f.minimum(first + chunk, rows.length)
-        mine, spare = f.at(sorter.word, scratch, first), f.at(sorter.word, other, first)
+        mine, spare = f.at(words.word, scratch, first), f.at(words.word, other, first)
         count = last - first
         _build(f, dtype, descending, rows, row[2], first, last, mine)
         with f.when(count > 0):
-            words = sorter.sort(mine, spare, count).get()
-            with f.when(f.address(words).differs(f.address(mine))):
+            result = words.sorted(mine, spare, count)
+            with f.when(f.address(result).differs(f.address(mine))):
                 with f.loop(0, count) as i:
-                    sorter.store(sorter.load(words, i), mine, i)
-    return compile_kernel(module(f))
+                    words.store(words.load(result, i), mine, i)
+    return compile_kernel(module(f, _sort_function(dtype)))
 
 
 @cache
@@ -364,65 +376,70 @@ def sort_plan(dtype: DType, outputs: tuple[Layout, Layout], geometry: tuple[int,
 def _best_kernel(dtype: DType, descending: bool) -> int:
     """The k first of every row in sorted order (constants: k, room for candidates)."""
     f = kernel()
-    rows = _Rows(f, dtype)
-    sorter = _Sorter(f, dtype)
+    rows, words = _Rows(f, dtype), _Words(f, dtype)
     constants = f.pointer(f.parameter(0))
     k, room = f.load("i64", constants, 9), f.load("i64", constants, 10)
     buffer = f.at("i8", f.pointer(f.parameter(1)), f["thread"] * (room * (2 * word_bytes(dtype))))
-    spare = f.at(sorter.word, buffer, room)
+    spare = f.at(words.word, buffer, room)
     count = f.variable("i64")
     threshold = f.variable(rows.type)
-    keys = f.stack(rows.type, BLOCK, 64)
-    least = f.variable(rows.type)
 
     def best_first() -> None:
         """Keep the k best candidates, in order, at the start of the buffer."""
-        words = sorter.sort(buffer, spare, count.get()).get()
+        result = words.sorted(buffer, spare, count.get())
         count.set(f.minimum(count.get(), k))
-        with f.when(f.address(words).differs(f.address(buffer))):
+        with f.when(f.address(result).differs(f.address(buffer))):
             with f.loop(0, count.get()) as i:
-                sorter.store(sorter.load(words, i), buffer, i)
+                words.store(words.load(result, i), buffer, i)
 
-    def scan(x: Value, first: Value, last: Value, step: Value | None) -> None:
+    def scan(x: Value, first: Value, last: Value) -> None:
         """Look at elements first..last, at most a block of them."""
-        least.set(-1)
-        with f.loop(0, last - first) as i:
-            at = first + i
-            key = _key(f, dtype, descending, f.load(rows.type, x, at if step is None else at * step))
-            f.store(key, keys, i)
-            before = least.get()
-            least.set(f.select(key.unsigned_below(before), key, before))
+        keys, least = _block_keys(f, dtype, descending, rows, x, first, last)
         bound = threshold.get()
         full = count.get() >= k
-        passes = f.select(full, least.get().unsigned_below(bound), f.value(1, "i1"))
+        passes = f.select(full, least.unsigned_below(bound), f.value(1, "i1"))
         with f.when(passes):
             with f.loop(0, last - first) as i:
                 key = f.load(rows.type, keys, i)
                 # written always, kept only when better than the k-th so far
-                sorter.store(_word(f, dtype, key, first + i), buffer, count.get())
+                words.store(_word(f, dtype, key, first + i), buffer, count.get())
                 better = f.select(full, key.unsigned_below(bound), f.value(1, "i1"))
                 count.add(f.convert(better, "i64", "zext"))
             with f.when(count.get() > room - (BLOCK + 1)):
                 best_first()
-                high = sorter.load(buffer, k - 1) >> sorter.half
-                threshold.set(f.convert(high, rows.type, "trunc") if rows.type != sorter.word else high)
+                high = words.load(buffer, k - 1) >> words.half
+                threshold.set(f.convert(high, rows.type, "trunc") if rows.type != words.word else high)
     with f.loop(f["begin"], f["end"]) as r:
         row = rows.row(r)
         count.set(0)
         threshold.set(-1)
-        with f.branches(rows.step.equals(1)) as otherwise:
-            for step in (None, rows.step):
-                whole = rows.length - rows.length.unsigned_rem(BLOCK)
-                with f.loop(0, whole, BLOCK) as first:
-                    scan(row[2], first, first + BLOCK, step)
-                with f.when(whole < rows.length):
-                    scan(row[2], whole, rows.length, step)
-                if step is None:
-                    otherwise()
+        with f.loop(0, rows.length, BLOCK) as first:
+            scan(row[2], first, f.minimum(first + BLOCK, rows.length))
         best_first()
         with f.loop(0, k) as i:
-            rows.put(row, i, sorter.load(buffer, i), descending)
-    return compile_kernel(module(f))
+            rows.put(row, i, words.load(buffer, i), descending)
+    return compile_kernel(module(f, _sort_function(dtype)))
+
+
+def _block_keys(
+    f: Function, dtype: DType, descending: bool, rows: _Rows, x: Value, first: Value, last: Value
+) -> tuple[Value, Value]:
+    """(where the keys of a block of elements lie, the least of them)"""
+    keys, least = f.stack(rows.type, BLOCK, 64), f.variable(rows.type)
+    together = rows.step.equals(1) & (last - first).equals(BLOCK)
+    with f.branches(together) as otherwise:
+        wide = f"<{BLOCK} x {rows.type}>"
+        own = _key(f, dtype, descending, f.load(wide, x, first, align=dtype.itemsize))
+        f.store(own, keys, align=64)
+        least.set(f.call(rows.type, f"llvm.vector.reduce.umin.v{BLOCK}{rows.type}", own))
+        otherwise()
+        least.set(-1)
+        with f.loop(0, last - first) as i:
+            key = _key(f, dtype, descending, f.load(rows.type, x, (first + i) * rows.step))
+            f.store(key, keys, i)
+            before = least.get()
+            least.set(f.select(key.unsigned_below(before), key, before))
+    return keys, least.get()
 
 
 def topk_plan(

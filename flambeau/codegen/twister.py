@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import cache
 
 from flambeau.codegen.builder import Function, Value, kernel, module
-from flambeau.codegen.jit import compile_kernel
+from flambeau.codegen.jit import VECTORISED, compile_kernel
 
 WORDS, SHIFT = 624, 397
 UPPER, LOWER, MATRIX = 0x80000000, 0x7FFFFFFF, 0x9908B0DF
@@ -57,4 +57,4 @@ def twister_kernel(slot: int) -> int:
         position.set(start + size)
         done.set(first + size)
     f.store(f.convert(position.get(), "i32", "trunc"), place)
-    return compile_kernel(module(f))
+    return compile_kernel(module(f), level=VECTORISED)

@@ -32,5 +32,6 @@ class narrate(Mode):
         result = call(*args, **kwargs)
         spent = (time.perf_counter() - start) * 1e6
         shown = ", ".join([*map(brief, args), *(f"{k}={brief(v)}" for k, v in kwargs.items())])
-        print(f"{operator.name}({shown}) -> {brief(result)}  {spent:.0f} us", file=sys.stderr)
+        name = getattr(operator, "name", None) or operator.__name__     # a declaration, or a plain function such as a view
+        print(f"{name}({shown}) -> {brief(result)}  {spent:.0f} us", file=sys.stderr)
         return result
