@@ -23,6 +23,8 @@ statistics = {"compiled": 0, "loaded": 0, "compile_seconds": 0.0, "load_seconds"
 LIGHT = 0  # pipeline for code whose loops state their own vectors and unrolling: local clean-up alone
 EXPLICIT = 1  # the same with loop-invariant code moved and redundant work removed, but no vectorisers
 VECTORISED = 2  # everything, for scalar loops that LLVM turns into vectors: compiles three times as long
+INDEXED = 3  # EXPLICIT for loops whose addresses are a base and an index: without the search for cheaper ones, which takes as
+#              long as the rest of code generation
 
 
 @remembered
@@ -37,12 +39,13 @@ def _machine() -> Any:
 
 
 def compile_object(text: str, level: int = EXPLICIT) -> bytes:
-    """LLVM IR text to an object file for this machine. level: LIGHT, EXPLICIT or VECTORISED."""
+    """LLVM IR text to an object file for this machine. level: LIGHT, EXPLICIT, VECTORISED or INDEXED."""
     import llvmlite.binding as llvm
     machine = _machine()
     module = llvm.parse_assembly(text)
     module.triple, module.data_layout = machine.triple, str(machine.target_data)
-    tuning = llvm.create_pipeline_tuning_options(speed_level=max(level, 1))
+    llvm.set_option("flambeau", f"--disable-lsr={'true' if level == INDEXED else 'false'}")
+    tuning = llvm.create_pipeline_tuning_options(speed_level=2 if level == VECTORISED else 1)
     tuning.loop_vectorization = tuning.loop_unrolling = level == VECTORISED
     builder = llvm.create_pass_builder(machine, tuning)
     if level == VECTORISED:
@@ -54,7 +57,7 @@ def compile_object(text: str, level: int = EXPLICIT) -> bytes:
             for add in (passes.add_sroa_pass, passes.add_instruction_combine_pass, passes.add_simplify_cfg_pass):
                 add()
         passes.run(module, builder)
-        if level == EXPLICIT:
+        if level in (EXPLICIT, INDEXED):
             # what LLVM does to each function, without what it does to a module afterwards
             simplification = builder.getFunctionPassManager()
             for function in module.functions:

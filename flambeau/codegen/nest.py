@@ -17,7 +17,7 @@ from typing import Any
 from flambeau.base.dtype import float64, int64
 from flambeau.base.flags import flags
 from flambeau.codegen.builder import Value, Variable, kernel, module
-from flambeau.codegen.jit import compile_kernel
+from flambeau.codegen.jit import INDEXED, compile_kernel
 from flambeau.codegen.scalar import LINE, STREAMS_METADATA, Lowering, llvm_type, memory_type
 from flambeau.ir.loops import Fold, Loop, Nest, Row
 from flambeau.ir.scalar import Expr, cast, compute_dtype, leaf, leaves_of, part_dtype, topological
@@ -763,7 +763,7 @@ def kernel_address(nest: Nest, form: Form) -> int:
     if found is None:
         if flags.debug >= 3:
             print(show(nest, form))
-        found = _kernels[key] = compile_kernel(_Emitter(nest, form).text())
+        found = _kernels[key] = compile_kernel(_Emitter(nest, form).text(), level=INDEXED)
     return found
 
 
