@@ -19,11 +19,13 @@ from flambeau.base.flags import flags
 from flambeau.codegen.builder import Value, Variable, kernel, module
 from flambeau.codegen.jit import INDEXED, compile_kernel
 from flambeau.codegen.scalar import LINE, STREAMS_METADATA, Lowering, llvm_type, memory_type
+from flambeau.ir.functions import expand
 from flambeau.ir.loops import Fold, Loop, Nest, Row
 from flambeau.ir.scalar import Expr, cast, compute_dtype, leaf, leaves_of, part_dtype, topological
 
 VECTOR = 64        # bytes of a machine vector; LLVM splits them where the machine's are shorter
 BLOCK = 4          # vectors of a block, if an element takes but a few instructions
+LONG = 200         # instructions of a body that is not worth writing twice
 AHEAD = 16384      # bytes between what a block reads and what it asks for
 LANE_CHUNK = 256   # rows side by side in lane mode
 LANE_STEP = 4      # elements of each that are combined before they reach the partial results in memory
@@ -141,7 +143,8 @@ class _Emitter:
 
     def _steps(self, expressions, outputs, blocks: int = 1) -> tuple[int, int]:
         """How many elements a loop takes at a time, and at its end: vectors as long as the widest operand allows; where memory
-        is read or written one by one, a vector and then single elements.
+        is read or written one by one, a vector and then single elements; 0 and a vector for a long body, which is written once:
+        masks cost little beside it.
         """
         nodes = list(topological(*expressions))
         used = {j for node in nodes if (j := self._operand_of(node)) is not None}.union(outputs)
@@ -149,7 +152,10 @@ class _Emitter:
         if any(self.form.classes[j] == "x" for j in used) or any(self.form.classes[j] != "1" for j in outputs) or any(
                 node.op == "pick" and not self._known(node) for node in nodes):
             return width, 0
-        return (blocks if all(node.op in SHORT_OPS for node in nodes) else 1) * width, width
+        if all(node.op in SHORT_OPS for node in nodes):
+            return blocks * width, width
+        length = len(set(topological(*(expand(e) for e in expressions))))
+        return (width if length < (LONG if outputs else 0) or self.form.large else 0), width
 
     def _known(self, pick: Expr) -> bool:
         """Whether a pick's index is the same along the innermost loop."""
@@ -162,6 +168,10 @@ class _Emitter:
         """
         f = self.f
         low, high = f.i64(low), f.i64(high)
+        if not block:
+            with f.loop(low, high, step) as i:
+                yield Span(step, i, self._below(step, high - i))
+            return
         whole = low + ((high - low) & -block)
         if streams is None:
             with f.loop(low, whole, block) as i:
@@ -481,7 +491,7 @@ class _Emitter:
             return
         block, step = self._steps(expressions, [j for j, _ in stage.stores], BLOCK)
         streamed = self._streamed(stage)
-        partials = [(fold, _Partials(self, fold, block, step)) for fold in stage.folds]
+        partials = [(fold, _Partials(self, fold, block or step, step)) for fold in stage.folds]
 
         def innermost(indices: list[Value]) -> None:
             prepared = self._prepare(expressions, indices)
@@ -539,8 +549,9 @@ class _Emitter:
             self.arrays.update(zip(fold.names, arrays))
 
     def _fold_columns(self, folds, expressions, fold_into_arrays) -> None:
-        """Lane mode: LANE_STEP elements of each row are combined with each other, and then with the partial results."""
+        """Lane mode: LANE_STEP elements of each row (one of a long body) are combined, and then with the partial results."""
         f, m = self.f, self.form.inner
+        short = all(node.op in SHORT_OPS for node in topological(*expressions))
 
         def several(outer: list[Value], index: Value, count: int) -> None:
             places = [[*outer, index + k if k else index] for k in range(count)]
@@ -563,10 +574,12 @@ class _Emitter:
                 with f.loop(low, high) as index:
                     level(i + 1, [*outer, index])
                 return
-            whole = low + ((high - low) & -LANE_STEP)
-            with f.loop(low, whole, LANE_STEP) as index:
-                several(outer, index, LANE_STEP)
-            with f.loop(whole, high) as index:
+            if short:
+                whole = low + ((high - low) & -LANE_STEP)
+                with f.loop(low, whole, LANE_STEP) as index:
+                    several(outer, index, LANE_STEP)
+                low = whole
+            with f.loop(low, high) as index:
                 several(outer, index, 1)
         level(0, [])
 
