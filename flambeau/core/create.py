@@ -19,6 +19,7 @@ from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import Layout, register_cache
 from flambeau.codegen import launch
 from flambeau.core import storage
+from flambeau.core.modes import local
 from flambeau.core.tensor import Tensor, empty_layout, tensor_from
 
 CPU = Device("cpu")
@@ -55,6 +56,8 @@ def from_array(array: np.ndarray, dtype: DType | None = None) -> Tensor:
     extent = 1 + sum((n - 1) * s for n, s in zip(array.shape, array.strides)) if array.size else 0
     nbytes = 0 if not array.size else extent - 1 + itemsize
     held = storage.wrap(array.__array_interface__["data"][0], nbytes, array)
+    if local.inference:
+        held.inference = 1
     return tensor_from(held, 0, Layout.of(tuple(array.shape), strides, dtype, CPU))
 
 

@@ -94,6 +94,8 @@ class Tensor:
 
     @property
     def _version(self) -> int:
+        if self._storage.inference:
+            raise RuntimeError("Inference tensors do not track version counter.")
         return self._storage.version
 
     def __len__(self) -> int:

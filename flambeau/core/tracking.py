@@ -13,6 +13,7 @@ from typing import Any
 
 from flambeau.core import engine, hooks, inplace
 from flambeau.core import tensor as tensors
+from flambeau.core.modes import local
 from flambeau.core.node import AccumulateGrad, Node, held_gradient
 from flambeau.core.tensor import Tensor
 
@@ -31,6 +32,8 @@ def _set_requires_grad(self: Any, wanted: bool) -> None:
             dtype = self._layout.dtype
             if not (dtype.is_floating_point or dtype.is_complex):
                 raise RuntimeError("only Tensors of floating point and complex dtype can require gradients")
+            if self._storage.inference and not local.inference:
+                raise RuntimeError("Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.")
             self._node, self._index = AccumulateGrad(self), 0
     elif node is not None:
         if type(node) is not AccumulateGrad:

@@ -11,11 +11,13 @@ from typing import Any
 from flambeau.base.dtype import can_cast
 from flambeau.base.layout import Layout
 from flambeau.core import storage
+from flambeau.core.inplace import refuse_inference
 from flambeau.core.tensor import Tensor
 
 
 def resize(tensor: Tensor, shape: tuple[int, ...]) -> None:
     """Give a tensor another (contiguous) shape in place; its storage grows if it must, keeping the old elements."""
+    refuse_inference(tensor)
     layout = Layout.contiguous(tuple(shape), tensor._layout.dtype, tensor._layout.device)
     needed = (tensor._offset * layout.dtype.itemsize) + layout.nbytes
     if needed > tensor._storage.nbytes:

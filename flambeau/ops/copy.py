@@ -127,7 +127,7 @@ def clone(input: Tensor, *, memory_format: memory_format = preserve_format) -> T
         return out
     out = empty_layout(layout_in_format(input._layout, memory_format))
     COPY.compute((input,), (), (), out)
-    out._storage.version = 0
+    out._storage.writes = 0
     if needs_graph((input,)):
         out._node = record(CLONE, out, (input,), (), ())
     return out
@@ -325,7 +325,7 @@ def fill_raw(self: Tensor, value: Any) -> Tensor:
 def fill_fresh(made: Tensor, value: Any) -> Tensor:
     """Fill a tensor that was just made: its version stays 0."""
     fill_raw(made, value)
-    made._storage.version = 0
+    made._storage.writes = 0
     return made
 
 

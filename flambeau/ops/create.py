@@ -414,7 +414,7 @@ def eye(n: int, m: int | None = None, *, dtype: DType | None = None, layout: Any
     made = fill_fresh(blank((n, m), dtype or (out._layout.dtype if out is not None else None), device), 0)
     if made._layout.device.type != "meta":
         fill_fresh(made.as_strided((min(n, m),), (m + 1,)), 1)
-        made._storage.version = 0
+        made._storage.writes = 0
     return finish(made, requires_grad, out)
 
 

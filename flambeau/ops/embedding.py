@@ -82,7 +82,7 @@ def _backward(grad: Tensor, indices: Tensor, count: int, padding_idx: int, scale
         raise IndexError("index out of range in self") from None
     if padding_idx >= 0:
         out.select(0, padding_idx).zero_()
-    out._storage.version = 0
+    out._storage.writes = 0
     return out
 
 
@@ -308,7 +308,7 @@ def one_hot(input: Tensor, num_classes: int = -1) -> Tensor:
         )
     try:
         made = launch(NAMESPACE["zeros"](out.shape, dtype=int64), filling(1, int64, None), input)
-        made._storage.version = 0
+        made._storage.writes = 0
         return made
     except KernelCheck:
         if int(input.min().item()) < 0:

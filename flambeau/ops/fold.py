@@ -164,7 +164,7 @@ def _col2im(input: Tensor, output_size: Any, kernel_size: Any, dilation: Any, pa
         found = _plans[key] = make_plan(blocks.moves(out, layout, (0, 1), True), [out], [layout]), out
     launch, out = found
     made = launch(NAMESPACE["zeros"](out.shape, dtype=out.dtype, device=out.device), input)
-    made._storage.version = 0
+    made._storage.writes = 0
     return made
 
 

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 
 from flambeau.base.dtype import bfloat16, bool_
-from flambeau.core import create, modes, printing
+from flambeau.core import create, inplace, modes, printing
 from flambeau.core.create import array_of, tolist_array
 from flambeau.core.derive import NAMESPACE, public
 from flambeau.core.node import AccumulateGrad
 from flambeau.core.overrides import PLAIN
-from flambeau.core.storage import Storage
+from flambeau.core.storage import WRITABLE, Storage
 from flambeau.core.tensor import Tensor, tensor_from
 
 _readers = create.readers
@@ -222,7 +222,10 @@ def data_property(self: Tensor) -> Tensor:
 
 def Storage_alias(held: Any) -> Any:
     from flambeau.core import storage
-    return storage.wrap(held.ptr, held.nbytes, held)
+    made = storage.wrap(held.ptr, held.nbytes, held)
+    if held.inference:
+        made.inference = WRITABLE
+    return made
 
 
 def _set_data(self: Tensor, value: Tensor) -> None:
@@ -295,6 +298,7 @@ def set_(self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = 
     """Look at another tensor's memory (or a storage) from now on."""
     from flambeau.base import geometry
     from flambeau.base.layout import Layout
+    inplace.refuse_inference(self)
     if isinstance(source, Tensor):
         if source._layout.dtype is not self._layout.dtype:
             raise RuntimeError(f"Could not set tensor of type {source._layout.dtype.c_name} "
@@ -339,7 +343,7 @@ def resize_as_(self: Tensor, the_template: Tensor, *, memory_format: Any = None)
 Storage.data_ptr = lambda self: self.ptr
 Storage.size = lambda self: self.nbytes
 Storage.__len__ = lambda self: self.nbytes
-Storage.__repr__ = lambda self: f"<Storage of {self.nbytes} bytes, version {self.version}>"
+Storage.__repr__ = lambda self: f"<Storage of {self.nbytes} bytes, version {self.writes}>"
 NAMESPACE["from_dlpack"] = from_dlpack
 NAMESPACE["is_tensor"] = lambda obj: isinstance(obj, Tensor)
 

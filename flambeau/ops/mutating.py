@@ -67,7 +67,7 @@ def mutating(
             result = clone_raw(input) if keep_order or input._layout.is_contiguous else contiguous(
                 tensor_from(input._storage, input._offset, input._layout))
             write(result, *args[1:], **kwargs)
-            result._storage.version = 0
+            result._storage.writes = 0
             return result
         made = operator(node=node, out=out, function=function, method=method, name=public)(implementation)
         made.write = write

@@ -59,8 +59,9 @@ def overwrite(self: Tensor, fill: Any) -> Tensor:
         raise RuntimeError(geometry.OVERLAPS_ITSELF)
     if needs_graph((self,)):
         inplace.check(self)
+    inplace.refuse_inference(self)
     fill(self)
-    self._storage.version += 1
+    self._storage.writes += 1
     if needs_graph((self,)):
         inplace.rebase(self, record(ZERO, self, (self,), (), ()))
     return self

@@ -24,7 +24,7 @@ from flambeau.base.layout import (
 )
 from flambeau.core import indexing, views
 from flambeau.core.derive import NAMESPACE, public
-from flambeau.core.inplace import AsStridedBackward0, base_of, check
+from flambeau.core.inplace import AsStridedBackward0, base_of, check, refuse_inference
 from flambeau.core.modes import local
 from flambeau.core.node import AccumulateGrad
 from flambeau.core.tensor import Tensor, tensor_from, view_of
@@ -484,6 +484,7 @@ Tensor.__setitem__ = indexing.setitem  # type: ignore[attr-defined]
 
 def _become(operate: Callable[..., Any], name: str) -> None:
     def in_place(self: Any, *arguments: Any, **keywords: Any) -> Any:
+        refuse_inference(self)
         _check_reshaped(self)
         made = operate(self, *arguments, **keywords)
         self._layout, self._offset, self._node, self._index = made._layout, made._offset, made._node, made._index
