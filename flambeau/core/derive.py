@@ -19,8 +19,8 @@ import numpy as np
 from flambeau.base import geometry
 from flambeau.base.layout import register_cache
 from flambeau.codegen import cache
+from flambeau.core import arguments, modes, overrides
 from flambeau.core import inplace as rewiring
-from flambeau.core import modes, overrides
 from flambeau.core.autocast import autocasting, cast_arguments
 from flambeau.core.op import NUMBERS, Folded, Pointwise, as_operand, needs_graph, record, signature_of
 from flambeau.core.recording import recorder_of
@@ -325,9 +325,20 @@ def generate(operator: Pointwise, doc: str, public: str, method: bool, function:
         launch = operator.other_plans.get((*parts, *kinds, *statics_given, out))
         return (*parts, *[kind for kind in kinds if kind is not Folded], *statics_given), launch
 
-    def learn(*arguments: Any) -> Any:
-        *given_operands, numbers_given, statics_given, out = arguments
-        result = general(operator, scope[public], given_operands, numbers_given, statics_given, out)
+    def explain(error: BaseException, name: str, given_operands: list, numbers_given: tuple, statics_given: tuple) -> Any:
+        values = dict(zip([*operands, *numbers, *statics], [*given_operands, *numbers_given, *statics_given]))
+        in_place = name != public
+        return arguments.explain(error, name, signature, [values[n] for n in signature.parameters], method or in_place,
+                                 function and not in_place)
+
+    def learn(*given: Any) -> Any:
+        *given_operands, numbers_given, statics_given, out = given
+        try:
+            result = general(operator, scope[public], given_operands, numbers_given, statics_given, out)
+        except arguments.CAUGHT as error:
+            if explain(error, public, given_operands, numbers_given, statics_given) is None:
+                raise
+            return NotImplemented
         if out is None:
             place, launch = learned(tuple(given_operands), numbers_given, statics_given, None)
             if launch is not None:
@@ -340,9 +351,13 @@ def generate(operator: Pointwise, doc: str, public: str, method: bool, function:
                 return NotImplemented
         return learn(*given_operands, default_numbers, default_statics, None)
 
-    def learn_inplace(*arguments: Any) -> Tensor:
-        *given_operands, numbers_given, statics_given = arguments
-        result = inplace(operator, scope[public + "_"], given_operands, numbers_given, statics_given)
+    def learn_inplace(*given: Any) -> Tensor:
+        *given_operands, numbers_given, statics_given = given
+        try:
+            result = inplace(operator, scope[public + "_"], given_operands, numbers_given, statics_given)
+        except arguments.CAUGHT as error:
+            explain(error, public + "_", given_operands, numbers_given, statics_given)
+            raise
         place, launch = learned(tuple(given_operands), numbers_given, statics_given, given_operands[0]._layout)
         if launch is not None and not geometry.overlaps_itself(result._layout.shape, result._layout.strides):
             scope["inplace_plans"][place] = launch

@@ -128,4 +128,17 @@ def empty_layout(layout: Layout) -> Tensor:
     return make(None)
 
 
-__all__ = ["Tensor", "Size", "DType", "tensor_from", "view_of", "empty_layout", "wrap_dim"]
+_ALWAYS = 1 << 24       # elements for which there is memory
+
+
+def within_memory(*layouts: Layout) -> None:
+    """RuntimeError, in the words of any allocation, if there is no memory for tensors of these layouts.
+
+    For what takes long to prepare before it allocates its results.
+    """
+    for layout in layouts:
+        if layout.numel > _ALWAYS:
+            empty_layout(layout)
+
+
+__all__ = ["Tensor", "Size", "DType", "tensor_from", "view_of", "empty_layout", "within_memory", "wrap_dim"]

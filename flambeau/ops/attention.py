@@ -243,7 +243,7 @@ def scaled_dot_product_attention(
     if is_causal and attn_mask is not None and query._layout.ndim != 4:   # PyTorch's fused kernel, of 4-d operands, takes both
         raise RuntimeError("_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True")
     if scale is None:
-        scale = 1 / math.sqrt(query._layout.shape[-1])
+        scale = 1 / math.sqrt(query._layout.shape[-1] or 1)
     if enable_gqa:
         key, value = _shared_heads(query, key), _shared_heads(query, value)
     if dropout_p and not 0 <= dropout_p <= 1:

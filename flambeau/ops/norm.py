@@ -21,7 +21,7 @@ from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.op import Pointwise
 from flambeau.core.rows import FULL, KEEPDIM, KEPT, Rows
-from flambeau.core.tensor import Tensor, empty_layout, tensor_from
+from flambeau.core.tensor import Tensor, empty_layout, tensor_from, within_memory
 from flambeau.ir import scalar as s
 from flambeau.ir.loops import Loop, Row, folded
 from flambeau.ir.scalar import cast, compute_dtype
@@ -570,8 +570,11 @@ def local_response_norm(input, size, alpha=1e-4, beta=0.75, k=1.0):
         return input
     squares = input * input
     channels = input.size(1)
+    if size > 2 * channels:     # PyTorch pads the channels with size - 1 others: refuse what it has no memory for
+        padded = (input.numel() // channels, channels + size - 1)
+        within_memory(Layout.contiguous(padded, input.dtype, input.device))
     total = squares
-    for shift in [d for d in range(-(size // 2), (size - 1) // 2 + 1) if d and builtins.abs(d) < channels]:
+    for shift in [d for d in range(max(-(size // 2), 1 - channels), min((size - 1) // 2 + 1, channels)) if d]:
         moved = NAMESPACE["zeros_like"](squares.narrow(1, 0, builtins.abs(shift)))
         rest = channels - builtins.abs(shift)
         parts = [squares.narrow(1, shift, rest), moved] if shift > 0 else [moved, squares.narrow(1, 0, rest)]

@@ -17,7 +17,7 @@ from flambeau.codegen.move import Buffer, Move
 from flambeau.core.create import array_of, from_array
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE
-from flambeau.core.tensor import Tensor, tensor_from, wrap_dim
+from flambeau.core.tensor import Tensor, tensor_from, within_memory, wrap_dim
 from flambeau.ops.copy import contiguous
 from flambeau.ops.gathering import make_plan
 
@@ -241,6 +241,7 @@ def _counted(counts: Tensor) -> Tensor:
     values = array_of(counts)
     if (values < 0).any():
         raise RuntimeError("repeats can not be negative")
+    within_memory(Layout.contiguous((int(values.sum(dtype=np.float64)),), counts._layout.dtype, counts._layout.device))
     return from_array(np.repeat(np.arange(len(values), dtype=values.dtype), values)).to(counts._layout.dtype)
 
 

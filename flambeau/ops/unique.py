@@ -181,7 +181,10 @@ def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Ten
         raise RuntimeError(f"torch.histogram(): range of [{low:g}, {high:g}] is not finite")
     if low > high:
         raise RuntimeError("torch.histogram(): max must be larger than min")
-    place = ((values - low) * (bins / (high - low))).clamp(0, bins - 1)
+    if low < high:
+        place = ((values - low) * (bins / (high - low))).clamp(0, bins - 1)
+    else:       # numbers so large that 1 less and 1 more are the same
+        place = NAMESPACE["full_like"](values, bins // 2)
     # what lies outside, and NaN, is counted in a bin of its own
     place = NAMESPACE["where"]((values >= low) & (values <= high), place, bins).to(int64).reshape(-1)
     ones = NAMESPACE["ones"]((1,), dtype=int64).expand(layout.numel)
