@@ -40,10 +40,15 @@ _SEVERAL = frozenset("""
     linalg_cond linalg_matrix_norm linalg_matrix_rank linalg_norm linalg_pinv new zeta xlog1py""".split())
 # The names that functions of torch.nn.functional have underneath.
 _UNDERNEATH = {"cross_entropy": "cross_entropy_loss", "nll_loss": "nll_loss_nd", "grid_sample": "grid_sampler",
+               "unfold": "im2col", "fold": "col2im", "unique": "_unique2",
                "native_layer_norm": "layer_norm", "native_batch_norm": "batch_norm"}
 # Functions written in Python, and what they ask a tensor for first.
 _ASKED = {"mse_loss": "size", "l1_loss": "size", "smooth_l1_loss": "size", "huber_loss": "size", "interpolate": "dim",
-          "binary_cross_entropy": "size", "binary_cross_entropy_with_logits": "size", "gaussian_nll_loss": "size"}
+          "binary_cross_entropy": "size", "binary_cross_entropy_with_logits": "size", "gaussian_nll_loss": "size",
+          "embedding_bag": "dim", "margin_ranking_loss": "dim", "local_response_norm": "dim",
+          "adaptive_avg_pool2d": "size", "adaptive_avg_pool3d": "size", "glu": "dim", "lp_pool2d": "pow", "lp_pool1d": "pow",
+          "max_unpool1d": "size", "max_unpool2d": "size", "max_unpool3d": "size", "affine_grid": "is_floating_point",
+          "multi_head_attention_forward": "dim", "tensordot": "dim", "split": "split"}
 
 
 def typename(value: Any) -> str:
@@ -72,6 +77,27 @@ def no_combination(function: str, given: Sequence[Any], named: dict[str, Any] | 
     text = ", ".join(parts) + (", " if named and not given else "")
     return TypeError(f"{function}() received an invalid combination of arguments - got ({text}), but expected one of:\n"
                      f" * see the documentation of torch.{function}")
+
+
+def ints(function: str, argument: str, given: Sequence[Any]) -> tuple[int, ...]:
+    """What was given as a tuple of ints, as ints. TypeError names the element that is none, or that is too large."""
+    made = []
+    for position, item in enumerate(given, 1):
+        try:
+            number = item.__index__()
+            if abs(number) >= 1 << 63:
+                raise OverflowError
+        except (AttributeError, TypeError):
+            if position == 1 and len(given) == 1:
+                raise TypeError(f"{function}(): argument '{argument}' (position 1) must be tuple of ints, but found element of "
+                                f"type {typename(item)} at pos 0") from None
+            raise TypeError(f"{function}(): argument '{argument}' failed to unpack the object at pos {position} with error "
+                            f"\"type must be tuple of ints,but got {typename(item)}\"") from None
+        except OverflowError:
+            raise TypeError(f"{function}(): argument '{argument}' failed to unpack the object at pos {position} with error "
+                            "\"Overflow when unpacking long long\nException raised from unpack\"") from None
+        made.append(number)
+    return tuple(made)
 
 
 # ---------------------------------------------------------------- what fits
@@ -115,17 +141,23 @@ _KINDS = {
     "Tensors": Kind("tuple of Tensors", _are_tensors),
     "Sequence[Tensor]": Kind("tuple of Tensors", _are_tensors),
     "Number": Kind("Number", _is_number),
+    "DType": Kind("torch.dtype", lambda value: isinstance(value, DType)),
     "int": INT,
     "float": Kind("float", _is_real),
     "bool": Kind("bool", lambda value: isinstance(value, (bool, np.bool_))),
     "str": Kind("str", lambda value: isinstance(value, str)),
     "tuple[int,...]": INTS,
     "Sequence[int]": INTS,
-    "Numbers": Kind("tuple of ints", lambda value: _are_ints(value) or isinstance(value, str)),
+    "int|Sequence[int]": INTS,
+    "Numbers": Kind("tuple of ints", _are_ints),
+    "Padding": Kind("tuple of ints", lambda value: _are_ints(value) or isinstance(value, str)),
 }
 _NAMED = {
     "input": TENSOR,
     "dtype": Kind("torch.dtype", lambda value: value is None or isinstance(value, DType)),
+    **dict.fromkeys(("target", "input1", "input2", "anchor", "positive", "negative", "log_probs", "targets"), TENSOR),
+    "equation": Kind("str", lambda value: isinstance(value, (str, Tensor, list, tuple))),
+    "size": Kind("tuple of ints", lambda value: value is None or _are_ints(value)),
     "dim": Kind("tuple of ints", lambda value: value is None or _are_ints(value)),
     "keepdim": _KINDS["bool"],
 }
@@ -172,7 +204,7 @@ def written(frame: FrameType | None) -> Call:
 
 def _caller() -> FrameType | None:
     """The frame that called the generated function which failed."""
-    frame: FrameType | None = sys._getframe(2)
+    frame: FrameType | None = sys._getframe(2)      # the generated function
     while frame is not None and (frame.f_code.co_filename.startswith("<flambeau") or frame.f_globals.get("__name__") in _MAKERS):
         frame = frame.f_back
     return frame
@@ -187,8 +219,47 @@ def explain(error: BaseException, name: str, signature: inspect.Signature, value
     """
     if isinstance(error, MemoryError):
         raise out_of_memory(error) from error
-    if name.startswith("_"):
-        return None
+    return None if name.startswith("_") else _judge(error, name, signature, values, method, function, _caller())
+
+
+def explain_call(error: BaseException, function: Callable, args: Sequence[Any], named: dict[str, Any]) -> None:
+    """The same for a call of a plain function in the namespace with these arguments."""
+    signature = inspect.signature(function)
+    try:
+        bound = signature.bind(*args, **named)
+    except TypeError:
+        if function.__name__ in _SEVERAL:
+            raise no_combination(function.__name__, args, named) from None
+        return
+    bound.apply_defaults()
+    explain(error, function.__name__, signature, list(bound.arguments.values()))
+
+
+def blame(error: BaseException) -> None:
+    """Called where an argument turns out to be of the wrong type, far below the public function that was given it.
+
+    Raises what `explain` would, for the outermost public function in progress; returns if its arguments are not to blame.
+    """
+    frame: FrameType | None = sys._getframe(1)
+    found = []
+    while frame is not None and str(frame.f_globals.get("__name__")).startswith("flambeau"):
+        public = PUBLIC.get(frame.f_code)
+        if public is not None:
+            found.append((public, frame))
+        frame = frame.f_back
+    for (name, signature, method, function), frame in reversed(found):
+        caller = frame.f_back
+        while caller is not None and caller.f_globals.get("__name__") in _MAKERS:
+            caller = caller.f_back
+        _judge(error, name, signature(), [frame.f_locals.get(n) for n in signature().parameters], method, function, caller)
+
+
+PUBLIC: dict[Any, tuple[str, Callable[[], inspect.Signature], bool, bool]] = {}
+"""Public functions that are no declared operators, by their code: name, signature, whether a method, whether in the namespace."""
+
+
+def _judge(error: BaseException, name: str, signature: inspect.Signature, values: Sequence[Any], method: bool, function: bool,
+           frame: FrameType | None) -> Any:
     parameters = list(signature.parameters.values())
     unfit = next(((i, kind) for i, (parameter, value) in enumerate(zip(parameters, values, strict=False))
                   if (kind := kind_of(parameter)) is not None and parameter.kind is not parameter.VAR_POSITIONAL
@@ -197,7 +268,7 @@ def explain(error: BaseException, name: str, signature: inspect.Signature, value
     if unfit is None:
         return None
     at, kind = unfit
-    call = written(_caller())
+    call = written(frame)
     if call.operation in ("BINARY_OP", "COMPARE_OP", "UNARY_NEGATIVE"):
         return NotImplemented
     if name in _ASKED and kind is TENSOR:

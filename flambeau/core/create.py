@@ -87,10 +87,10 @@ def infer_dtype(data: Any) -> DType:
     found: set[type] = set()
     tensors: list[DType] = []
 
-    def walk(x: Any) -> None:
+    def walk(x: Any, first: bool = True) -> None:
         if isinstance(x, (list, tuple)):
-            for y in x:
-                walk(y)
+            for i, y in enumerate(x):
+                walk(y, first and not i)
         elif isinstance(x, Tensor):
             tensors.append(x._layout.dtype)
         elif isinstance(x, (np.generic, np.ndarray)):
@@ -102,7 +102,7 @@ def infer_dtype(data: Any) -> DType:
         elif x is None or isinstance(x, dict):
             raise RuntimeError(f"Could not infer dtype of {type(x).__name__}")
         elif isinstance(x, str):
-            if x is not data:
+            if x is not data and first:
                 raise ValueError("too many dimensions 'str'")
             raise TypeError("new(): invalid data type 'str'")
         elif hasattr(x, "__len__") and hasattr(x, "__getitem__"):
@@ -260,6 +260,8 @@ def legacy_constructor(*args: Any, dtype: DType | None = None, device: Any = Non
             return tensor_from(given, 0, Layout.contiguous((given.nbytes // dtype.itemsize,), dtype, CPU))
         if type(given).__name__ == "Size":
             return empty_layout(Layout.contiguous(tuple(given), dtype, CPU))
+        if isinstance(given, str):
+            raise TypeError("new(): invalid data type 'str'")
         if not hasattr(given, "__len__"):
             raise TypeError(f"new(): data must be a sequence (got {type(given).__name__})")
         return make_tensor(given, dtype)

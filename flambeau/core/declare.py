@@ -27,7 +27,7 @@ from flambeau.core.operator_recording import (
     straight_list,
 )
 from flambeau.core.tensor import Tensor, tensor_from
-from flambeau.core.variants import copy_into
+from flambeau.core.variants import check_out, copy_into
 
 TENSOR, TENSORS, OTHER = "tensor", "tensors", "other"
 
@@ -408,6 +408,9 @@ def _generate(declared: Operator, implementation: Callable, public: str, out: bo
         named = dict(zip(keywords, values[len(positional):]))
         values = values[:len(positional)]
         outs = out if isinstance(out, (tuple, list)) else (out,)
+        for each in outs:
+            if not isinstance(each, Tensor):
+                raise arguments.refused(public, "out", "Tensor", each)
         if modes.local.grad and any(x._node is not None for x in [*_flat_tensors(declared, values, named), *outs]):
             raise RuntimeError(f"{public}(): functions with out=... arguments don't support automatic differentiation, "
                                "but one of "
@@ -415,9 +418,11 @@ def _generate(declared: Operator, implementation: Callable, public: str, out: bo
         result = implementation(*values, **named)
         if isinstance(result, tuple):
             for o, r in zip(outs, result):
+                check_out(public, o, r)
+            for o, r in zip(outs, result):
                 copy_into(o, r)
             return type(result)(outs) if type(result) is tuple or not hasattr(result, "_fields") else type(result)(*outs)
-        return copy_into(outs[0], result)
+        return copy_into(outs[0], result, public)
     scope: dict[str, Any] = {
         "active": modes.active, "local": modes.local, "plain": overrides.PLAIN, "implementation": implementation,
         "general": general, "record": declared.record, "write_out": write_out, "any_node": _any_node,
@@ -565,9 +570,11 @@ def composite(method: bool = True, function: bool = True, inplace: bool = False,
         def write_out(result: Any, out_tensor: Any) -> Any:
             if isinstance(result, tuple):
                 for o, r in zip(out_tensor, result):
+                    check_out(public, o, r)
+                for o, r in zip(out_tensor, result):
                     copy_into(o, r.detach())
                 return out_tensor
-            return copy_into(out_tensor, result.detach())
+            return copy_into(out_tensor, result.detach(), public)
         scope: dict[str, Any] = {"active": modes.active, "plain": overrides.PLAIN, "implementation": implementation,
                                  "general": general, "unusual_list": _unusual_list, "write_out": write_out,
                                  "caught": arguments.CAUGHT, "explain": lambda error, values: arguments.explain(

@@ -25,7 +25,7 @@ from flambeau.core.autocast import autocasting, cast_arguments
 from flambeau.core.op import NUMBERS, Folded, Pointwise, as_operand, needs_graph, record, signature_of
 from flambeau.core.recording import recorder_of
 from flambeau.core.tensor import Tensor
-from flambeau.core.variants import copy_into, resize_out
+from flambeau.core.variants import copy_into, resize_out, same_device
 
 NAMESPACE: dict[str, Callable] = {}     # public functions by name: what `import flambeau` offers
 OPERATORS: dict[str, Any] = {}          # declarations by name
@@ -97,6 +97,9 @@ def general(operator: Pointwise, public: Callable, operands: list[Any], numbers:
                         f"not {type(operands[0]).__name__}")
     recording = operator.differentiable and needs_graph(operands)
     if out is not None:
+        if not isinstance(out, Tensor):
+            raise arguments.refused(operator.name, "out", "Tensor", out)
+        same_device(out, next(x for x in operands if isinstance(x, Tensor))._layout.device)
         if recording or (out._node is not None and modes.local.grad):
             raise RuntimeError(f"{operator.name}(): functions with out=... arguments don't support automatic differentiation, "
                                "but one of the arguments requires grad.")
@@ -405,10 +408,55 @@ def publish(name: str, made: Callable, method: bool = True, function: bool = Tru
         setattr(Tensor, name, made)
 
 
+_EXPLAINED = '''
+def {name}({signature}):
+    """{doc}"""
+    try:
+        return implementation({call})
+    except caught as error:
+        if explain(error, ({values})) is None:
+            raise
+'''
+
+
+def explained(function: Callable, method: bool = False, namespace: bool = True) -> Callable:
+    """A form of a plain function whose failures are explained by its arguments; costs a call, so not for the quickest ones."""
+    name, signature = function.__name__, signature_of(function)
+    parts, call, scope, star = [], [], {}, False
+    for parameter in signature.parameters.values():
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            text = ("*" if parameter.kind is parameter.VAR_POSITIONAL else "**") + parameter.name
+            star = True
+            parts.append(text)
+            call.append(text)
+            continue
+        if parameter.kind is parameter.KEYWORD_ONLY and not star:
+            parts.append("*")
+            star = True
+        by_name = f"{parameter.name}={parameter.name}"
+        call.append(by_name if parameter.kind is parameter.KEYWORD_ONLY else parameter.name)
+        if parameter.default is parameter.empty:
+            parts.append(parameter.name)
+        else:
+            scope[f"default_{parameter.name}"] = parameter.default
+            parts.append(f"{parameter.name}=default_{parameter.name}")
+    doc = (inspect.getdoc(function) or "").replace("\\", "\\\\").replace('"""', "'''")
+    source = _EXPLAINED.format(name=name, signature=", ".join(parts), doc=doc, call=", ".join(call),
+                               values=_tuple(signature.parameters))
+    scope |= {"implementation": function, "caught": arguments.CAUGHT, "explain": lambda error, values: arguments.explain(
+        error, name, signature, values, method, namespace)}
+    compile_source(f"<flambeau {name}>", source, scope)
+    made = scope[name]
+    made.__module__ = function.__module__
+    made.__signature__ = signature
+    return made
+
+
 def public(function: Callable | None = None, *, names: tuple[str, ...] = (), method: bool = True, namespace: bool = True) -> Any:
     """Offer a plain function, under its own name and `names`, as `torch.<name>` and as a method of Tensor."""
     if function is None:
         return lambda given: public(given, names=names, method=method, namespace=namespace)
+    arguments.PUBLIC[function.__code__] = (function.__name__, lambda: signature_of(function), method, namespace)
     for name in (function.__name__, *names):
         publish(name, function, method, namespace)
     return function

@@ -341,6 +341,8 @@ def get_autocast_dtype(device_type: str) -> dtype:
 
 def set_autocast_dtype(device_type: str, to: dtype) -> None:
     """Set the type autocast computes in on a type of device."""
+    if not isinstance(to, dtype):
+        raise TypeError(f"set_autocast_dtype(): argument 'dtype' (position 2) must be torch.dtype, not {type(to).__name__}")
     local.autocast_dtype[device_type] = to
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from flambeau.base import geometry
 from flambeau.base.layout import Layout, register_cache
+from flambeau.core import arguments as wrong
 from flambeau.core import modes, overrides
 from flambeau.core.inplace import INFERENCE_VIEW, NO_GRAD_VIEW
 from flambeau.core.modes import active, local
@@ -71,7 +72,11 @@ def declare(name: str, node_name: str, geometry_of: Callable[..., geometry.Geome
             return overrides.dispatch(operate, (input, *arguments), {})
         if not isinstance(input, Tensor):
             raise TypeError(f"{name}(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
-        given = plain(arguments)
+        try:
+            given = plain(arguments)
+        except TypeError as error:
+            wrong.blame(error)
+            raise
         layout = input._layout
         shape, strides, offset = geometry_of(layout.shape, layout.strides, *given)
         made = Layout.of(shape, strides, layout.dtype, layout.device)

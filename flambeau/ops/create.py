@@ -19,7 +19,7 @@ from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import Layout, contiguous_format, preserve_format, register_cache, strided
 from flambeau.codegen import launch as launching
 from flambeau.codegen import schedule
-from flambeau.core import create
+from flambeau.core import arguments, create
 from flambeau.core.create import from_array, make_tensor
 from flambeau.core.derive import public, publish
 from flambeau.core.op import RELEASE_FROM, scalar_kind, zeros_plan
@@ -51,15 +51,17 @@ def finish(made: Tensor, requires_grad: bool, out: Tensor | None = None) -> Tens
 def sizes_of(function: str, size: tuple[Any, ...]) -> tuple[int, ...]:
     """A shape given as numbers or as one sequence; RuntimeError for negative sizes."""
     if len(size) == 1 and not isinstance(size[0], int):
-        size = size[0] if isinstance(size[0], (tuple, list)) else (size[0],)
+        if isinstance(size[0], (tuple, list)):
+            size = size[0]
+        elif not hasattr(size[0], "__index__"):
+            raise arguments.refused(function, "size", "tuple of ints", size[0], 1)
     try:
         shape = tuple([n if n.__class__ is int else n.__index__() for n in size])
     except (AttributeError, TypeError):
-        bad = next((i, n) for i, n in enumerate(size) if not hasattr(n, "__index__"))
-        raise TypeError(f"{function}(): argument 'size' failed to unpack the object at pos {bad[0] + 1} with error "
-                        "\"type must be "
-                        f"tuple of ints,but got {type(bad[1]).__name__}\"") from None
+        shape = arguments.ints(function, "size", size)
     for n in shape:
+        if abs(n) >> 63:
+            arguments.ints(function, "size", size)
         if n < 0:
             raise RuntimeError(f"Trying to create tensor with negative dimension {n}: {list(shape)}")
     return shape
@@ -71,7 +73,11 @@ def check_layout(layout: Any) -> None:
 
 
 def blank(shape: tuple[int, ...], dtype: DType | None, device: Any) -> Tensor:
-    return empty_layout(Layout.contiguous(shape, dtype or get_default_dtype(), home(device)))
+    try:
+        return empty_layout(Layout.contiguous(shape, dtype or get_default_dtype(), home(device)))
+    except AttributeError as error:
+        arguments.blame(error)
+        raise
 
 
 @public(method=False)
@@ -184,6 +190,10 @@ def empty_strided(size: Sequence[int], stride: Sequence[int], *, dtype: DType | 
     """Uninitialised memory of this shape and these strides."""
     from flambeau.base import geometry
     shape, strides = tuple(size), tuple(stride)
+    if len(shape) != len(strides):
+        raise RuntimeError(f"dimensionality of sizes ({len(shape)}) must match dimensionality of strides ({len(strides)})")
+    if any(step < 0 for step in strides):
+        raise RuntimeError(f"Storage size calculation overflowed with sizes={list(shape)} and strides={list(strides)}")
     extent = geometry.extent(shape, strides)
     made = blank((extent,), dtype, device).as_strided(shape, strides).detach()
     return made.requires_grad_(True) if requires_grad else made
@@ -422,11 +432,18 @@ def _indices(pairs: np.ndarray, dtype: DType | None, device: Any) -> Tensor:
     return to(create.copy_array(np.ascontiguousarray(pairs.astype(np.int64))), dtype=dtype, device=device)
 
 
+def _check_triangle(row: int, col: int) -> None:
+    for name, count in (("row", row), ("col", col)):
+        if count < 0:
+            raise RuntimeError(f"{name} must be non-negative, got{count}")
+
+
 @public(method=False)
 def tril_indices(
     row: int, col: int, offset: int = 0, *, dtype: DType | None = int64, device: Any = None, layout: Any = None
 ) -> Tensor:
     """Indices (2, n) of the lower triangle, row by row."""
+    _check_triangle(row, col)
     return _indices(np.stack(np.tril_indices(row, offset, col)), dtype, device)
 
 
@@ -435,6 +452,7 @@ def triu_indices(
     row: int, col: int, offset: int = 0, *, dtype: DType | None = int64, device: Any = None, layout: Any = None
 ) -> Tensor:
     """Indices (2, n) of the upper triangle, row by row."""
+    _check_triangle(row, col)
     return _indices(np.stack(np.triu_indices(row, offset, col)), dtype, device)
 
 

@@ -19,6 +19,7 @@ from flambeau.codegen.launch import KernelCheck
 from flambeau.core import engine, modes
 from flambeau.core.create import array_of
 from flambeau.core.declare import operator
+from flambeau.core.derive import explained
 from flambeau.core.rows import FULL, KEPT, Rows
 from flambeau.core.tensor import Tensor, tensor_from
 from flambeau.ir import scalar as s
@@ -174,16 +175,16 @@ def _check(input: Tensor, target: Tensor, weight: Tensor | None) -> int:
         raise ValueError("Expected 1 or more dimensions (got 0)")
     axis = 0 if len(own) == 1 else 1
     if axis == 1:
-        if len(own) == 2 and len(other) > 1:
-            raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
         if not other or own[0] != other[0]:
             raise ValueError(f"Expected input batch_size ({own[0]}) to match target batch_size ({other[0] if other else 1}).")
+        if len(own) == 2 and len(other) > 1:
+            raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
         if own[2:] != other[1:]:
             raise RuntimeError(f"Expected target size {[own[0], *own[2:]]}, got {list(other)}")
     elif len(other) > 1:
         raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
     elif other not in ((), (1,)):
-        raise ValueError(f"Expected input batch_size ({own[0]}) to match target batch_size ({other[0]}).")
+        raise ValueError(f"For 1D input, 1D target must have size 1, but got target size: {other[0]}")
     if target._layout.dtype not in (int64, uint8):
         raise RuntimeError(f"expected target dtype to be Long or Byte, but got {target._layout.dtype.scalar_name}")
     if weight is not None:
@@ -342,6 +343,7 @@ def _smooth_part(logs: Tensor, target: Tensor, weight: Tensor | None, reduction:
     return smooth.sum() / weights.sum()
 
 
+@explained
 def nll_loss(input, target, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean"):
     """Negative log-likelihood: -weight[target] * input[target] per row, of log-probabilities and class indices.
 
@@ -354,6 +356,7 @@ def nll_loss(input, target, weight=None, size_average=None, ignore_index=-100, r
     return fused_nll_loss(input, target, weight, reduction, ignore_index)[0]
 
 
+@explained
 def cross_entropy(input, target, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean",
                   label_smoothing=0.0):
     """nll_loss of log_softmax: the cross entropy of scores against class indices or class probabilities.

@@ -12,7 +12,7 @@ from flambeau.base.layout import Layout
 from flambeau.codegen.move import Buffer, Index, Move
 from flambeau.core import modes
 from flambeau.core.declare import composite, operator
-from flambeau.core.derive import NAMESPACE
+from flambeau.core.derive import NAMESPACE, explained
 from flambeau.core.tensor import Tensor, tensor_from
 from flambeau.ops.gathering import INDEX_TYPES, KernelCheck, first_bad, make_plan, plans
 from flambeau.ops.slices import filling
@@ -160,6 +160,7 @@ def _renormalise(weight: Tensor, indices: Tensor, max_norm: float, norm_type: fl
 # ---------------------------------------------------------------- bags
 
 
+@explained
 def embedding_bag(
     input: Tensor,
     weight: Tensor,

@@ -12,6 +12,7 @@ from typing import Any
 from flambeau.base import geometry
 from flambeau.base.layout import Size
 from flambeau.core import views
+from flambeau.core.arguments import refused
 from flambeau.core.derive import NAMESPACE, public
 from flambeau.core.engine import sum_to_shape
 from flambeau.core.tensor import Tensor
@@ -38,6 +39,8 @@ def expand(self: Any, *sizes: Any, **keywords: Any) -> Any:
 @public(namespace=False)
 def expand_as(self: Any, other: Any) -> Any:
     """`expand` to the shape of another tensor."""
+    if not isinstance(other, Tensor):
+        raise refused("expand_as", "other", "Tensor", other, 1)
     return expand(self, other._layout.shape)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from flambeau.base.layout import Layout, register_cache
 from flambeau.codegen.move import Buffer, Move
 from flambeau.core.declare import operator
-from flambeau.core.derive import NAMESPACE
+from flambeau.core.derive import NAMESPACE, explained
 from flambeau.core.tensor import Tensor
 from flambeau.ops.gathering import make_plan
 
@@ -177,6 +177,7 @@ def _hashable(value: Any) -> Any:
     return tuple(value) if isinstance(value, (list, tuple)) else value
 
 
+@explained
 def unfold(input: Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Tensor:
     """Sliding blocks of images (N, C, H, W) as columns: (N, C * product of kernel_size, number of blocks); the batch
     may be missing."""
@@ -191,6 +192,7 @@ def unfold(input: Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0,
     return _im2col(input, *arguments) if ndim == 4 else _im2col(input.unsqueeze(0), *arguments).squeeze(0)
 
 
+@explained
 def fold(
     input: Tensor, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1
 ) -> Tensor:

@@ -14,6 +14,7 @@ import numpy as np
 
 from flambeau.base.dtype import bfloat16, bool_
 from flambeau.core import create, inplace, modes, printing
+from flambeau.core.arguments import no_combination
 from flambeau.core.create import array_of, tolist_array
 from flambeau.core.derive import NAMESPACE, public
 from flambeau.core.node import AccumulateGrad
@@ -303,15 +304,17 @@ def set_(self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = 
         if source._layout.dtype is not self._layout.dtype:
             raise RuntimeError(f"Could not set tensor of type {source._layout.dtype.c_name} "
                                f"to a tensor of type {self._layout.dtype.c_name}")
-    elif source is not None and not isinstance(source, Storage):
-        raise TypeError(f"set_(): argument 'source' (position 1) must be Tensor, not {type(source).__name__}")
+    given = [x for x in (source, storage_offset, size, stride) if x is not None]
+    if not (source is None or isinstance(source, (Tensor, Storage))) or storage_offset.__class__ is not int or not all(
+            x is None or (isinstance(x, (tuple, list)) and all(hasattr(n, "__index__") for n in x)) for x in (size, stride)):
+        raise no_combination("set_", given if len(given) != 2 or storage_offset != 0 else given[:1])
     if isinstance(source, Tensor) and size is None:
         self._storage, self._offset, self._layout = source._storage, source._offset, source._layout
         return self
     held = source._storage if isinstance(source, Tensor) else source
     itemsize = self._layout.dtype.itemsize
-    shape = tuple(size) if size is not None else ((held.nbytes // itemsize,) if held is not None else (0,))
-    strides = tuple(stride) if stride is not None else geometry.contiguous_strides(shape)
+    shape = tuple(n.__index__() for n in size) if size is not None else ((held.nbytes // itemsize,) if held is not None else (0,))
+    strides = tuple(n.__index__() for n in stride) if stride is not None else geometry.contiguous_strides(shape)
     if held is None:
         from flambeau.core import storage
         held = storage.empty(0)

@@ -17,6 +17,7 @@ from flambeau.base.dtype import dtype as DType
 from flambeau.base.dtype import float32, float64
 from flambeau.base.layout import Layout, register_cache
 from flambeau.core import modes
+from flambeau.core.arguments import refused
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.op import Pointwise
@@ -257,6 +258,8 @@ def layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-5):
     weight, bias: of shape `normalized_shape`, or None. Returns a tensor of the shape and dtype of input.
     Raises RuntimeError if the shapes don't fit.
     """
+    if normalized_shape.__class__ is int:
+        raise refused("layer_norm", "normalized_shape", "tuple of ints", normalized_shape, 2)
     if normalized_shape.__class__ is list:
         normalized_shape = tuple(normalized_shape)
     return native_layer_norm(input, normalized_shape, weight, bias, eps)[0]
@@ -292,7 +295,9 @@ def rms_norm(input: Tensor, normalized_shape, weight: Tensor | None = None, eps=
 
     weight: of shape `normalized_shape`, or None. Raises RuntimeError if the shapes don't fit.
     """
-    shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+    if isinstance(normalized_shape, int):
+        raise refused("rms_norm", "normalized_shape", "tuple of ints", normalized_shape, 2)
+    shape = tuple(normalized_shape)
     _check_normalized_shape(input, shape, weight, None, star="[*")
     dtype = input._layout.dtype
     if dtype.is_complex or not dtype.is_floating_point:

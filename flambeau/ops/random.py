@@ -380,6 +380,8 @@ def multinomial(input: Tensor, num_samples: int, replacement: bool = False, *, g
 @operator(out=False)
 def poisson(input: Tensor, generator: Any = None) -> Tensor:
     """Poisson samples with the rates in `input`."""
+    if not bool((input >= 0).all()):
+        raise RuntimeError("invalid Poisson rate, expected rate to be non-negative")
     sample = stream(generator).poisson(np.ascontiguousarray(_numbers(input), np.float64).reshape(-1))
     made = empty_layout(input._layout.dense())
     return write(made, _cast(np.asarray(sample), input._layout.dtype))

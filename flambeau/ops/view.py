@@ -22,6 +22,7 @@ from flambeau.base.layout import (
     memory_format,
     preserve_format,
 )
+from flambeau.core import arguments as wrong
 from flambeau.core import indexing, views
 from flambeau.core.derive import NAMESPACE, public
 from flambeau.core.inplace import AsStridedBackward0, base_of, check, refuse_inference
@@ -44,15 +45,14 @@ def given_sizes(function: str, argument: str, given: tuple[Any, ...]) -> tuple[i
         raise TypeError(f'{function}() missing 1 required positional arguments: "{argument}"')
     for size in given:
         if size.__class__ is not int:
-            return tuple([_integer(function, argument, item) for item in given])
+            return wrong.ints(function, argument, given)
     return given
 
 
 def _integer(function: str, argument: str, given: Any) -> int:
     if isinstance(given, int) or (hasattr(given, "__index__") and not isinstance(given, (float, str))):
         return operator.index(given)
-    raise TypeError(f"{function}(): argument '{argument}' must be tuple of ints, but found element of type "
-                    f"{type(given).__name__} at pos 0")
+    raise wrong.refused(function, argument, "tuple of ints", given, 1)
 
 
 # ---------------------------------------------------------------- shape
