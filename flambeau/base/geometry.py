@@ -35,6 +35,8 @@ def wrap_dim(dim: int, ndim: int) -> int:
         return dim
     if -count <= dim < 0:
         return dim + count
+    if not -1 << 63 <= dim < 1 << 63:
+        raise ValueError("Overflow when unpacking long long")
     raise IndexError(
         f"Dimension out of range (expected to be in range of [{-count}, {count - 1}], but got {dim})")
 

@@ -79,13 +79,23 @@ def no_combination(function: str, given: Sequence[Any], named: dict[str, Any] | 
                      f" * see the documentation of torch.{function}")
 
 
+def within_range(function: str, names: Sequence[str], given: Sequence[Any]) -> None:
+    """Refuse ints that 64 bits don't hold: TypeError in a tuple of sizes, ValueError elsewhere."""
+    for name, value in zip(names, given, strict=False):
+        if isinstance(value, tuple):
+            if any(item.__class__ is int and not -1 << 63 <= item < 1 << 63 for item in value):
+                ints(function, name, value)
+        elif value.__class__ is int and not -1 << 63 <= value < 1 << 63:
+            raise ValueError("Overflow when unpacking long long\nException raised from unpack")
+
+
 def ints(function: str, argument: str, given: Sequence[Any]) -> tuple[int, ...]:
     """What was given as a tuple of ints, as ints. TypeError names the element that is none, or that is too large."""
     made = []
     for position, item in enumerate(given, 1):
         try:
             number = item.__index__()
-            if abs(number) >= 1 << 63:
+            if not -1 << 63 <= number < 1 << 63:
                 raise OverflowError
         except (AttributeError, TypeError):
             if position == 1 and len(given) == 1:
@@ -130,6 +140,10 @@ def _are_ints(value: Any) -> bool:
     return _is_int(value) or (isinstance(value, (list, tuple)) and all(map(_is_int, value)))
 
 
+def _are_sizes(value: Any) -> bool:
+    return _is_int(value) or (isinstance(value, (list, tuple)) and all(n is None or _is_int(n) for n in value))
+
+
 def _are_tensors(value: Any) -> bool:
     return isinstance(value, (list, tuple))
 
@@ -160,6 +174,13 @@ _NAMED = {
     "size": Kind("tuple of ints", lambda value: value is None or _are_ints(value)),
     "dim": Kind("tuple of ints", lambda value: value is None or _are_ints(value)),
     "keepdim": _KINDS["bool"],
+    "stride": INTS,
+    "dilation": INTS,
+    "padding": _KINDS["Padding"],
+    "output_size": Kind("tuple of ints", lambda value: value is None or _are_sizes(value)),
+    "weight": Kind("Tensor", lambda value: value is None or _is_tensor(value)),
+    "values": TENSOR,
+    "indices": Kind("tuple of Tensors", _are_tensors),
 }
 
 
@@ -266,6 +287,12 @@ def _judge(error: BaseException, name: str, signature: inspect.Signature, values
                   and not kind.fits(value) and value is not parameter.default
                   and not hasattr(type(value), "__torch_function__")), None)
     if unfit is None:
+        for place, (parameter, given_here) in enumerate(zip(parameters, values, strict=False)):
+            if parameter.kind is parameter.VAR_POSITIONAL and parameter.name in ("tensors", "operands"):
+                for position, item in enumerate(given_here):
+                    if not isinstance(item, (Tensor, list, tuple)):
+                        raise TypeError(f"expected Tensor as element {position} in argument {place}, but got "
+                                        f"{typename(item)}") from None
         return None
     at, kind = unfit
     call = written(frame)
@@ -282,7 +309,7 @@ def _judge(error: BaseException, name: str, signature: inspect.Signature, values
         raise no_combination(shown, given, named) from None
     said = re.search(rf"argument '{parameters[at].name}' must be ([\w. ]+?),? (?:not|but)", str(error))
     by_name = parameters[at].name in named or parameters[at].kind is inspect.Parameter.KEYWORD_ONLY
-    raise refused(shown, parameters[at].name, said.group(1) if said else kind.wanted, values[at],
+    raise refused(shown, parameters[at].name.rstrip("_"), said.group(1) if said else kind.wanted, values[at],
                   None if by_name else at + 1 - bound) from None
 
 

@@ -448,6 +448,7 @@ def explained(function: Callable, method: bool = False, namespace: bool = True) 
     compile_source(f"<flambeau {name}>", source, scope)
     made = scope[name]
     made.__module__ = function.__module__
+    made.__annotations__ = function.__annotations__
     made.__signature__ = signature
     return made
 

@@ -427,7 +427,7 @@ class autocast:
         self._before.append((local.autocast_cache_enabled, local.autocast_enabled.get(kind, False),
                              get_autocast_dtype(kind)))
         set_autocast_enabled(kind, self._enabled)
-        local.autocast_dtype[kind] = self.fast_dtype
+        set_autocast_dtype(kind, self.fast_dtype)
         autocast_increment_nesting()
         local.autocast_cache_enabled = self._cache_enabled
         return self

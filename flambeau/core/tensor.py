@@ -110,6 +110,8 @@ def wrap_dim(dim: int, ndim: int) -> int:
     """A dimension counted from either end as one counted from the front; IndexError in PyTorch's words."""
     extent = ndim or 1
     if not -extent <= dim < extent:
+        if not -1 << 63 <= dim < 1 << 63:
+            raise ValueError("Overflow when unpacking long long")
         raise IndexError(f"Dimension out of range (expected to be in range of [{-extent}, {extent - 1}], but got {dim})")
     return dim + extent if dim < 0 else dim
 

@@ -77,6 +77,7 @@ def declare(name: str, node_name: str, geometry_of: Callable[..., geometry.Geome
         except TypeError as error:
             wrong.blame(error)
             raise
+        wrong.within_range(name, saved_names or ("size",), given)
         layout = input._layout
         shape, strides, offset = geometry_of(layout.shape, layout.strides, *given)
         made = Layout.of(shape, strides, layout.dtype, layout.device)

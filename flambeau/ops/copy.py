@@ -87,6 +87,9 @@ def copy_raw(self: Tensor, src: Tensor) -> Tensor:
         if src._layout is self._layout and src._offset == self._offset:
             return self
         mine, theirs = self._layout, src._layout
+        if mine.dtype is theirs.dtype and mine.is_contiguous and theirs.is_contiguous and geometry.has_overlap(
+                (mine.shape, mine.strides, self._offset), (theirs.shape, theirs.strides, src._offset)):
+            raise RuntimeError(geometry.OVERLAPS_INPUT)
         low, high = self._offset, self._offset + geometry.extent(mine.shape, mine.strides)
         if src._offset < high and low < src._offset + geometry.extent(theirs.shape, theirs.strides):
             src = clone_raw(src)

@@ -40,12 +40,20 @@ def home(device: Any) -> Device:
     return device
 
 
+def leaf(made: Tensor) -> Tensor:
+    """A fresh tensor that requires grad."""
+    dtype = made._layout.dtype
+    if not (dtype.is_floating_point or dtype.is_complex):
+        raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")
+    return made.requires_grad_(True)
+
+
 def finish(made: Tensor, requires_grad: bool, out: Tensor | None = None) -> Tensor:
     """requires_grad and out= of a factory function."""
     if out is not None:
         from flambeau.core.variants import copy_into
         return copy_into(out, made)
-    return made.requires_grad_(True) if requires_grad else made
+    return leaf(made) if requires_grad else made
 
 
 def sizes_of(function: str, size: tuple[Any, ...]) -> tuple[int, ...]:
@@ -88,10 +96,14 @@ def tensor(data: Any, *, dtype: DType | None = None, device: Any = None, require
         warnings.warn("To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or "
                       "sourceTensor.detach().clone().requires_grad_(True), rather than torch.tensor(sourceTensor).", UserWarning,
                       stacklevel=2)
-    made = make_tensor(data, dtype)
+    try:
+        made = make_tensor(data, dtype)
+    except AttributeError as error:
+        arguments.blame(error)
+        raise
     if device is not None or get_default_device().type != "cpu":
         made = to(made, home(device))
-    return made.requires_grad_(True) if requires_grad else made
+    return leaf(made) if requires_grad else made
 
 
 @public(method=False)
@@ -123,7 +135,7 @@ def asarray(obj: Any, *, dtype: DType | None = None, device: Any = None, copy: b
         raise ValueError("can't alias arbitrary sequence into a tensor.")
     if copy:
         made = made.clone()
-    return made.detach().requires_grad_(True) if requires_grad else made
+    return leaf(made.detach()) if requires_grad else made
 
 
 @public(method=False)
@@ -156,7 +168,7 @@ def frombuffer(buffer: Any, *, dtype: DType, count: int = -1, offset: int = 0, r
         raise ValueError(f"requested buffer length ({count} * {dtype.itemsize} bytes) after offset ({offset} bytes) must not be "
                          f"greater than actual buffer length ({size} bytes)")
     made = from_array(np.frombuffer(buffer, dtype.numpy, count, offset), dtype)
-    return made.requires_grad_(True) if requires_grad else made
+    return leaf(made) if requires_grad else made
 
 
 @public(method=False)
@@ -181,7 +193,7 @@ def empty(
     made = blank(shape, dtype, device)
     if memory_format is not contiguous_format and memory_format is not preserve_format and memory_format is not None:
         made = empty_layout(layout_in_format(made._layout, memory_format))
-    return made.requires_grad_(True) if requires_grad else made
+    return leaf(made) if requires_grad else made
 
 
 @public(method=False)
@@ -196,7 +208,7 @@ def empty_strided(size: Sequence[int], stride: Sequence[int], *, dtype: DType | 
         raise RuntimeError(f"Storage size calculation overflowed with sizes={list(shape)} and strides={list(strides)}")
     extent = geometry.extent(shape, strides)
     made = blank((extent,), dtype, device).as_strided(shape, strides).detach()
-    return made.requires_grad_(True) if requires_grad else made
+    return leaf(made) if requires_grad else made
 
 
 @public(method=False)
@@ -499,6 +511,8 @@ def new_empty_strided(self: Tensor, size: Any, stride: Any, *, dtype: DType | No
 def new_tensor(self: Tensor, data: Any, *, dtype: DType | None = None, device: Any = None, requires_grad: bool = False,
                layout: Any = None, pin_memory: bool = False) -> Tensor:
     """A copy of `data` with the dtype and device of this tensor."""
+    if isinstance(data, str):
+        raise TypeError("new(): invalid data type 'str'")
     if isinstance(data, Tensor):
         return to(make_tensor(data, dtype), device=device).requires_grad_(requires_grad)
     return tensor(data, **_new(self, dtype, device), requires_grad=requires_grad)

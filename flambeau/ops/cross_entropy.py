@@ -368,7 +368,7 @@ def cross_entropy(input, target, weight=None, size_average=None, ignore_index=-1
     if size_average is not None or reduce is not None or reduction not in REDUCTIONS:
         reduction = reduction_of(reduction, size_average, reduce)
     if not 0.0 <= label_smoothing <= 1.0:
-        raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
+        raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing:g}")
     if target._layout.shape == input._layout.shape:
         return _of_probabilities(input, target, weight, reduction, ignore_index, label_smoothing)
     return fused_cross_entropy(input, target, weight, reduction, ignore_index, label_smoothing)[0]

@@ -184,9 +184,8 @@ def embedding_bag(
         input, weight = weight, input
     if per_sample_weights is not None and input._layout.shape != per_sample_weights._layout.shape:
         raise ValueError(
-            f"embedding_bag: If per_sample_weights ({list(per_sample_weights._layout.shape)}) is not None, then it "
-            f"must "
-            f"have the same shape as the input ({list(input._layout.shape)})"
+            f"embedding_bag: If per_sample_weights ({per_sample_weights._layout.shape}) is not None, then it must have the same "
+            f"shape as the input ({input._layout.shape})"
         )
     if not weight._layout.ndim == 2:
         raise ValueError(f"weight has to be a 2D Tensor, but got Tensor of dimension {weight._layout.ndim}")
@@ -245,7 +244,16 @@ def embedding_bag(
         kept = (input != padding_idx).nonzero().reshape(-1)
         input, bag = input.index_select(0, kept), bag.index_select(0, kept)
         per_sample_weights = None if per_sample_weights is None else per_sample_weights.index_select(0, kept)
-    rows = _embedding(weight, input, -1, scale_grad_by_freq)
+    try:
+        rows = _embedding(weight, input, -1, scale_grad_by_freq)
+    except IndexError:
+        size = weight._layout.shape[0]
+        wrong = ((input < 0) | (input >= size)).nonzero()[0, 0].item()
+        if mode == "max":
+            raise RuntimeError("embedding_bag: Expected idx >= 0 && idx < num_embeddings but found idx to be "
+                               f"{input[wrong].item()}") from None
+        raise RuntimeError(f"Index {wrong} of input takes value {input[wrong].item()} which is not in the valid range "
+                           f"[0, {size})") from None
     if per_sample_weights is not None:
         rows = rows * per_sample_weights.unsqueeze(1)
     shape = (bags, weight._layout.shape[1])

@@ -420,6 +420,8 @@ def multi_margin_loss(input, target, p=1, margin=1.0, weight=None, size_average=
     places = target.reshape(-1)
     if places.size(0) != rows.size(0):
         raise RuntimeError(f"inconsistent target size, expected {rows.size(0)} but got {list(target.size())}")
+    if places.numel() and bool(((places < 0) | (places >= rows.size(1))).any()):
+        raise RuntimeError("target out of range")
     picked = rows.gather(1, places.unsqueeze(1))
     loss = (margin - picked + rows).clamp(min=0)
     if p == 2:
@@ -446,6 +448,10 @@ def multilabel_margin_loss(input, target, size_average=None, reduce=None, reduct
     rows = input.reshape(1, -1) if input.dim() < 2 else input
     labels = target.reshape(rows.size())
     classes = rows.size(1)
+    if labels.dtype.name != "int64":
+        raise RuntimeError(f"expected scalar type Long but found {labels.dtype.scalar_name}")
+    if labels.numel() and bool(((labels < -1) | (labels >= classes)).any()):
+        raise RuntimeError("argument #2 'target' is out of range")
     valid = (labels < 0).cumsum(1) == 0
     places = labels.masked_fill(valid.logical_not(), 0)
     count = NAMESPACE["zeros_like"](labels).scatter_add(1, places, valid.to(labels.dtype))

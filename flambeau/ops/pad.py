@@ -207,6 +207,8 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: Any = 
     if mode not in ("reflect", "replicate", "circular"):
         raise NotImplementedError(f"Unrecognised padding mode {mode}")
     spatial = len(pad) // 2
+    if ndim == 1:
+        raise NotImplementedError(f"Padding size {len(pad)} is not supported for 1D input tensor.")
     if not (1 <= spatial <= 3 and ndim in (spatial + 1, spatial + 2)):
         raise NotImplementedError("Only 2D, 3D, 4D, 5D padding with non-constant padding are supported for now")
     _check(input._layout, pad, mode)

@@ -143,6 +143,8 @@ def reshape(input: Any, shape: Sequence[int]) -> Any:
     """The same elements in another shape; one size may be -1. A view where possible, a copy otherwise."""
     if not isinstance(shape, (tuple, list)):
         raise TypeError(f"reshape(): argument 'shape' (position 2) must be tuple of ints, not {type(shape).__name__}")
+    if not isinstance(input, Tensor):
+        raise wrong.refused("reshape", "input", "Tensor", input, 1)
     return _reshape(input, tuple(shape))
 
 
