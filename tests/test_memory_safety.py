@@ -187,6 +187,38 @@ def shrunk_while_saved():
             attempt(made.backward)
 
 
+def saved_tensors_of_other_shapes():
+    """Operands whose memory and shape are swapped between the forward and the backward pass, each in turn."""
+    targets = torch.tensor([1, 2, 3, 0, 1, 2])
+    for use, *shapes in (
+        (lambda a, b: F.conv2d(a, b), (2, 3, 7, 7), (4, 3, 1, 1)),
+        (lambda a, b: F.conv2d(a, b, padding=1), (2, 3, 7, 7), (4, 3, 3, 3)),
+        (lambda a, b, c: F.conv_transpose2d(a, b, c, 2), (2, 3, 7, 7), (3, 4, 3, 3), (4,)),
+        (lambda a, b: F.cross_entropy(a, targets, b), (6, 8), (8,)),
+        (lambda a, b: F.nll_loss(a, targets, b), (6, 8), (8,)),
+        (lambda a, b, c: F.scaled_dot_product_attention(a, b, c), (1, 2, 3, 4), (1, 2, 5, 4), (1, 2, 5, 4)),
+        (lambda a, b, c, d: F.scaled_dot_product_attention(a, b, c, d.detach()),
+         (1, 2, 3, 4), (1, 2, 5, 4), (1, 2, 5, 4), (3, 5)),
+        (lambda a, b: F.linear(a, b), (6, 8), (5, 8)),
+        (lambda a, b, c: F.layer_norm(a, (8,), b, c), (6, 8), (8,), (8,)),
+    ):
+        for which, base in enumerate(shapes):
+            for other in ((1,) * len(base), base[:-1] + (1,), (1, *base[1:]), base[:-1] + (50 * base[-1],), (3,), (0,), ()):
+                for dtype in (np.float32, np.float16):
+                    operands = [guarded(shape).requires_grad_() for shape in shapes]
+                    made = use(*operands).sum()
+                    operands[which].data = guarded(other, dtype)
+                    attempt(made.backward)
+
+
+def masks_that_do_not_fit():
+    q, k = guarded((1, 2, 3, 4)), guarded((1, 2, 5, 4))
+    for shape in ((3, 4), (2, 5), (1, 2, 3, 4), (3, 2, 3, 5), (4,)):
+        for dtype in (np.float32, np.bool_):
+            with pytest.raises(RuntimeError):
+                F.scaled_dot_product_attention(q, k, k, attn_mask=guarded(shape, dtype))
+
+
 def shrunk_before_a_step():
     for kind in (torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW, torch.optim.RMSprop, torch.optim.Adagrad):
         p = guarded((8192,)).requires_grad_()
@@ -293,7 +325,8 @@ def sizes_beyond_memory():
 @pytest.mark.parametrize(
     "attack",
     [bad_indices, bad_geometry, shrunk_while_saved, shrunk_before_a_step, without_data, not_a_tensor,
-     places_overwritten_before_backward, geometry_of_other_types, sizes_beyond_memory],
+     saved_tensors_of_other_shapes, masks_that_do_not_fit, places_overwritten_before_backward,
+     geometry_of_other_types, sizes_beyond_memory],
 )
 def test_attack(attack):
     survives(attack)

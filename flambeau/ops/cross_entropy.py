@@ -265,7 +265,7 @@ def _(g, outs, input, target, weight, reduction, ignore_index):
 
 @operator(function=False, method=False, node="NllLossBackwardBackward0")
 def _nll_gradient(g: Tensor, total: Tensor, input: Tensor, target: Tensor, weight: Tensor | None, reduction, ignore_index):
-    axis = _class_axis(input)
+    axis = _check(input, target, weight)       # again: what was saved may have got other data
     scale = [_with_class(g, axis) if g._layout.ndim else g]
     if reduction == "mean":
         scale.append(total)
@@ -296,7 +296,7 @@ def fused_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None, re
 
 @fused_cross_entropy.vjp
 def _(g, outs, input, target, weight, reduction, ignore_index, smoothing):
-    axis = _class_axis(input)
+    axis = _check(input, target, weight)       # again: what was saved may have got other data
     if modes.local.grad:
         return _gradient_by_operators(g, input, target, weight, reduction, ignore_index, smoothing), None, None
     extra = [_with_class(g, axis) if g._layout.ndim else g]
