@@ -68,9 +68,8 @@ def sizes_of(function: str, size: tuple[Any, ...]) -> tuple[int, ...]:
     except (AttributeError, TypeError):
         shape = arguments.ints(function, "size", size)
     for n in shape:
-        if abs(n) >> 63:
-            arguments.ints(function, "size", size)
-        if n < 0:
+        if not 0 <= n < 1 << 63:
+            arguments.ints(function, "size", size)      # raises for what 64 bits don't hold
             raise RuntimeError(f"Trying to create tensor with negative dimension {n}: {list(shape)}")
     return shape
 
