@@ -187,6 +187,38 @@ def shrunk_while_saved():
             attempt(made.backward)
 
 
+def saved_tensors_of_other_shapes():
+    """Operands whose memory and shape are swapped between the forward and the backward pass, each in turn."""
+    targets = torch.tensor([1, 2, 3, 0, 1, 2])
+    for use, *shapes in (
+        (lambda a, b: F.conv2d(a, b), (2, 3, 7, 7), (4, 3, 1, 1)),
+        (lambda a, b: F.conv2d(a, b, padding=1), (2, 3, 7, 7), (4, 3, 3, 3)),
+        (lambda a, b, c: F.conv_transpose2d(a, b, c, 2), (2, 3, 7, 7), (3, 4, 3, 3), (4,)),
+        (lambda a, b: F.cross_entropy(a, targets, b), (6, 8), (8,)),
+        (lambda a, b: F.nll_loss(a, targets, b), (6, 8), (8,)),
+        (lambda a, b, c: F.scaled_dot_product_attention(a, b, c), (1, 2, 3, 4), (1, 2, 5, 4), (1, 2, 5, 4)),
+        (lambda a, b, c, d: F.scaled_dot_product_attention(a, b, c, d.detach()),
+         (1, 2, 3, 4), (1, 2, 5, 4), (1, 2, 5, 4), (3, 5)),
+        (lambda a, b: F.linear(a, b), (6, 8), (5, 8)),
+        (lambda a, b, c: F.layer_norm(a, (8,), b, c), (6, 8), (8,), (8,)),
+    ):
+        for which, base in enumerate(shapes):
+            for other in ((1,) * len(base), base[:-1] + (1,), (1, *base[1:]), base[:-1] + (50 * base[-1],), (3,), (0,), ()):
+                for dtype in (np.float32, np.float16):
+                    operands = [guarded(shape).requires_grad_() for shape in shapes]
+                    made = use(*operands).sum()
+                    operands[which].data = guarded(other, dtype)
+                    attempt(made.backward)
+
+
+def masks_that_do_not_fit():
+    q, k = guarded((1, 2, 3, 4)), guarded((1, 2, 5, 4))
+    for shape in ((3, 4), (2, 5), (1, 2, 3, 4), (3, 2, 3, 5), (4,)):
+        for dtype in (np.float32, np.bool_):
+            with pytest.raises(RuntimeError):
+                F.scaled_dot_product_attention(q, k, k, attn_mask=guarded(shape, dtype))
+
+
 def shrunk_before_a_step():
     for kind in (torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW, torch.optim.RMSprop, torch.optim.Adagrad):
         p = guarded((8192,)).requires_grad_()
@@ -222,8 +254,80 @@ def not_a_tensor():
         torch.add(torch.ones(3), 1, out=Pretender())
 
 
+def places_overwritten_before_backward():
+    """Indices that a graph keeps, overwritten through `.data`, which no version check sees."""
+    image, volume, table = (1, 1, 4, 4), (1, 1, 4, 4, 4), (5, 4)
+
+    def pooled(pool, shape, *arguments, **keywords):
+        w = guarded(shape).requires_grad_()
+        made, places = pool(w, *arguments, return_indices=True, **keywords)
+        return made, places
+
+    def looked_up(use, count=5):
+        w, places = guarded(table).requires_grad_(), guarded((2,), np.int64, fill=count - 1)
+        return use(w, places), places
+
+    makers = [
+        lambda: pooled(F.max_pool2d, image, 2), lambda: pooled(F.max_pool2d, image, 3, 1, 1),
+        lambda: pooled(F.max_pool3d, volume, 2),
+        lambda: pooled(F.adaptive_max_pool2d, image, 2), lambda: pooled(F.fractional_max_pool2d, image, 2, output_size=2),
+        lambda: looked_up(lambda w, i: F.embedding(i, w)),
+        lambda: looked_up(lambda w, i: w[i]), lambda: looked_up(lambda w, i: w.index_select(0, i)),
+        lambda: looked_up(lambda w, i: w.gather(0, i[:, None])), lambda: looked_up(lambda w, i: w.take(i)),
+        lambda: looked_up(lambda w, i: F.cross_entropy(w[:2], i), 4),
+        lambda: looked_up(lambda w, i: F.embedding_bag(i, w, i * 0)),
+        lambda: looked_up(lambda w, i: torch.zeros(9, 4).index_add(0, i, w[:2])),
+        lambda: looked_up(lambda w, i: torch.zeros(9, 4).scatter(0, i[:, None], w)),
+    ]
+    for maker in makers:
+        for value in [*HUGE, 16, 64]:
+            made, places = maker()
+            places.data.fill_(value)
+            attempt(made.sum().backward)
+
+
+def test_places_outside_the_plane_are_refused():
+    w = torch.ones(1, 1, 4, 4, requires_grad=True)
+    made, places = F.max_pool2d(w, 2, return_indices=True)
+    places.data.fill_(16)
+    with pytest.raises(RuntimeError, match="index 16 is out of bounds"):
+        made.sum().backward()
+    assert w.grad is None
+
+
+def geometry_of_other_types():
+    x = torch.ones(5)
+    for wrong in (1.5, "a", None, object(), float("nan"), 1 << 70):
+        attempt(
+            lambda: x.set_(torch.ones(5), wrong, (2,), (1,)), lambda: x.set_(x.untyped_storage(), 0, (wrong,), (1,)),
+            lambda: x.set_(x.untyped_storage(), 0, (2,), (wrong,)), lambda: x.as_strided((2,), (1,), wrong),
+            lambda: x.as_strided((wrong,), (1,)), lambda: x.resize_(wrong), lambda: x.narrow(0, wrong, 1),
+        )
+        assert x.sum() == 5
+
+
+def sizes_beyond_memory():
+    """What prepares tables before it allocates its result must notice in time, not fill the memory with tables."""
+    image = torch.ones(1, 1, 5, 5)
+    for value in (1 << 40, (1 << 63) - 1):
+        for call in (
+            lambda: F.adaptive_avg_pool2d(image, value), lambda: F.adaptive_max_pool2d(image, (value, 2)),
+            lambda: F.interpolate(image, size=(3, value)), lambda: F.interpolate(image, scale_factor=float(value)),
+            lambda: F.local_response_norm(image, value), lambda: torch.ones(5).tensor_split(value),
+            lambda: torch.ones(2).repeat_interleave(torch.tensor([1, value])),
+        ):
+            with pytest.raises(RuntimeError):
+                call()
+    with pytest.raises(RuntimeError, match="without overflow"):
+        F.interpolate(image, scale_factor=float("inf"))
+
+
 @pytest.mark.parametrize(
-    "attack", [bad_indices, bad_geometry, shrunk_while_saved, shrunk_before_a_step, without_data, not_a_tensor])
+    "attack",
+    [bad_indices, bad_geometry, shrunk_while_saved, shrunk_before_a_step, without_data, not_a_tensor,
+     saved_tensors_of_other_shapes, masks_that_do_not_fit, places_overwritten_before_backward,
+     geometry_of_other_types, sizes_beyond_memory],
+)
 def test_attack(attack):
     survives(attack)
 

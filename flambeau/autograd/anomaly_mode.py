@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+from flambeau.core.arguments import refused
 from flambeau.core.node import anomaly
 
 __all__ = ["detect_anomaly", "is_anomaly_check_nan_enabled", "is_anomaly_enabled", "set_detect_anomaly"]
@@ -32,6 +33,8 @@ class set_detect_anomaly:
 
     def __init__(self, mode: bool, check_nan: bool = True) -> None:
         self.prev = (anomaly.enabled, anomaly.check_nan)
+        if not isinstance(mode, bool):
+            raise refused("set_anomaly_enabled", "enabled", "bool", mode, 1)
         anomaly.set(mode, check_nan)
 
     def __enter__(self) -> None:

@@ -37,7 +37,7 @@ def get_gradient_edge(tensor: Any) -> GradientEdge:
 def increment_version(tensor: Any) -> None:
     """Tell the graph that the memory of a tensor (or of several) was written to."""
     for each in (tensor,) if isinstance(tensor, Tensor) else tensor:
-        each._storage.version += 1
+        each._storage.writes += 1
 
 
 class saved_tensors_hooks:

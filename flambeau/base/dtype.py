@@ -286,11 +286,16 @@ def _outrank(high: dtype | None, low: dtype | None) -> dtype | None:
 
 def can_cast(from_: dtype, to: dtype) -> bool:
     """Whether promotion may turn `from_` into `to`: never towards a lower category (complex, float, integer, bool)."""
-    if from_.is_complex and not to.is_complex:
-        return False
-    if from_.is_floating_point and not (to.is_floating_point or to.is_complex):
-        return False
-    return not (from_.category == INTEGER and to.category == BOOL)
+    try:
+        if from_.is_complex and not to.is_complex:
+            return False
+        if from_.is_floating_point and not (to.is_floating_point or to.is_complex):
+            return False
+        return not (from_.category == INTEGER and to.category == BOOL)
+    except AttributeError:
+        name, position, given = ("to", 2, to) if isinstance(from_, dtype) else ("from_", 1, from_)
+        raise TypeError(f"can_cast(): argument '{name}' (position {position}) must be torch.dtype, not "
+                        f"{type(given).__name__}") from None
 
 
 # ---------------------------------------------------------------- the default type

@@ -35,6 +35,8 @@ def wrap_dim(dim: int, ndim: int) -> int:
         return dim
     if -count <= dim < 0:
         return dim + count
+    if not -1 << 63 <= dim < 1 << 63:
+        raise ValueError("Overflow when unpacking long long")
     raise IndexError(
         f"Dimension out of range (expected to be in range of [{-count}, {count - 1}], but got {dim})")
 
@@ -488,8 +490,10 @@ def _strides_in_order(shape: Shape, order: Sequence[int]) -> Shape:
 
 
 def broadcast_strides(shape: Shape, strides: Shape, target: Shape) -> Shape:
-    """Strides that walk an operand of `shape` over the shape `target` it broadcasts to."""
+    """Strides that walk an operand of `shape` over the shape `target` it broadcasts to. RuntimeError if it doesn't."""
     lead = len(target) - len(shape)
+    if lead < 0 or any(size not in (1, target[dim + lead]) for dim, size in enumerate(shape)):
+        raise RuntimeError(f"an operand of shape {list(shape)} doesn't broadcast to {list(target)}")
     return (0,) * lead + tuple([0 if size == 1 and target[dim + lead] != 1 else stride
                                 for dim, (size, stride) in enumerate(zip(shape, strides, strict=True))])
 

@@ -341,7 +341,7 @@ def binomial(trials: float, chance: float, stream: Stream, single: bool) -> floa
     `single` says that the parameters are float32: then what is derived from them alone is, too."""
     if trials <= 0.0 or chance <= 0.0:
         return 0.0
-    if chance >= 1.0:
+    if chance >= 1.0 or math.isinf(trials):
         return trials
     if chance <= 0.5:
         return _successes(trials, chance, stream, single)

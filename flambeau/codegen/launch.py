@@ -40,6 +40,11 @@ class Phase(NamedTuple):
 _NO_MEMORY = ("[enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: can't allocate memory: you tried to "
               "allocate %d bytes. Error code 12 (Cannot allocate memory)")
 _META = "Tensor on device meta is not on the expected device cpu!"
+INFERENCE_WRITE = ("Inplace update to inference tensor outside InferenceMode is not allowed.You can make a clone to get a normal "
+                   "tensor before doing inplace update.See https://github.com/pytorch/rfcs/pull/17 for more details.")
+_INFERENCE_SAVE = ("Inference tensors cannot be saved for backward. Please do not use Tensors created in inference mode in "
+                   "computation tracked by autograd. To work around this, you can make a clone to get a normal tensor and use "
+                   "it in autograd, or use `torch.no_grad()` instead of `torch.inference_mode()`.")
 
 
 def _object_slot(f: Function, object: Value, s: Value, slot: int) -> Value:
@@ -79,6 +84,15 @@ def _refuse_others(f: Function, s: Value, given: Value, results: Value, made: Va
             f.ret(f.pointer(f.i64(0)))
 
 
+def _refuse_inference(f: Function, s: Value, results: Value, made: Value) -> None:
+    """Emit: unless this thread is in inference mode, raise RuntimeError, dropping the `made` first results."""
+    with f.when(f.call("i64", "fb_inference", s, declare=False).equals(0)):
+        with f.loop(0, made) as j:
+            f.call("void", "Py_DecRef", f.load("ptr", results, j))
+        f.call("void", "PyErr_SetObject", f.load("ptr", s, state.RUNTIME_ERROR), f.load("ptr", s, state.WRITE_WORDS))
+        f.ret(f.pointer(f.i64(0)))
+
+
 def launch_function() -> Function:
     f = Function("fb_launch", [("self", "ptr"), ("args", "ptr"), ("nargs", "i64")], "ptr")
     plan = f.at("i8", f["self"], BYTES_DATA)
@@ -104,9 +118,11 @@ def launch_function() -> Function:
             f.store(f.load("i64", f.at("i8", block, memory.PTR)), p, i + 4)
             otherwise()
             _refuse_others(f, s, given, results, i)
-            f.store(_incref(f, given), results, i)
             storage = f.load("ptr", _object_slot(f, given, s, state.SLOT_STORAGE))
+            with f.when(f.load("i64", f.at("i8", storage, memory.INFERENCE)).equals(1)):
+                _refuse_inference(f, s, results, i)
             version = f.at("i8", storage, memory.VERSION)
+            f.store(_incref(f, given), results, i)
             f.store(f.load("i64", version) + 1, version)
             f.store(_data_address(f, s, given, f.load("i64", description, 2)), p, i + 4)
     inputs = f.at("i64", plan, n_out * 3 + PLAN_WORDS_BEFORE_OPERANDS)
@@ -296,7 +312,7 @@ def _compile_runtime() -> dict[str, int]:
 
 
 _address = _compile_runtime()
-Block = memory.make_block_type(_address["fb_dealloc"])
+Block = memory.make_block_type(_address["fb_dealloc"], _address["fb_version"])
 memory.set_limits()
 pool = threads.Pool(_address["fb_worker"])
 _launcher = _definition("launch", _address["fb_launch"])
@@ -324,6 +340,7 @@ def bind(storage_class: type, tensor_class: type) -> None:
         w[word] = slot_offset(name)
     w[state.NONE], w[state.ZERO], w[state.CHECK_ERROR] = id(None), id(0), id(KernelCheck)
     w[state.TYPE_ERROR] = id(TypeError)
+    w[state.WRITE_WORDS], w[state.SAVE_WORDS] = id(INFERENCE_WRITE), id(_INFERENCE_SAVE)
     w[state.RUNTIME_ERROR], w[state.NO_MEMORY_WORDS], w[state.META_WORDS] = id(RuntimeError), id(_NO_MEMORY), id(_META)
 
 

@@ -18,6 +18,7 @@ HUGE = 2 << 20
 # fields of a Block, byte offsets: PyObject header 0..15
 PTR, NBYTES, VERSION, CLASS, STATE, OWNER, INFERENCE, SIZE = 16, 24, 32, 40, 48, 56, 64, 72
 OWNED_ELSEWHERE = -1      # size class of memory that `owner` keeps alive
+WRITABLE = 2              # mark of an alias of inference memory (`.data`), which may be written to outside inference mode
 META = -2                 # size class of the storage of a tensor without data; a kernel must not be given it
 
 
@@ -143,19 +144,48 @@ def new_block_function() -> Function:
     f.store(nbytes, f.at("i8", block, NBYTES))
     f.store(f.select(f["nbytes"] < 0, f.i64(META), f.i64(0)), f.at("i8", block, CLASS))
     f.store(s, f.at("i8", block, STATE))
-    f.store(f.load("i64", s, state.INFERENCE), f.at("i8", block, INFERENCE))
+    with f.when(f.load("i64", s, state.INFERENCE).differs(0)):
+        f.store(f.call("i64", "fb_inference", s, declare=False), f.at("i8", block, INFERENCE))
     f.ret(block)
+    return f
+
+
+def inference_function() -> Function:
+    """i64 inference(state): 1 if the calling thread is in inference mode."""
+    f = Function("fb_inference", [("state", "ptr")], "i64")
+    s = f["state"]
+    mine = f.address(f.call("ptr", "PyThreadState_Get"))
+    with f.loop(0, f.load("i64", s, state.INFERENCE)) as i:
+        with f.when(f.load("i64", s, i + state.INFERENCE_THREADS).equals(mine)):
+            f.ret(f.i64(1))
+    f.ret(f.i64(0))
+    return f
+
+
+def version_function() -> Function:
+    """Getter of Block.version, which a graph reads of what it saves: RuntimeError for memory of inference mode."""
+    f = Function("fb_version", [("self", "ptr"), ("nothing", "ptr")], "ptr")
+    with f.when(f.load("i64", f.at("i8", f["self"], INFERENCE)).differs(0)):
+        s = f.pointer(f.load("i64", f.at("i8", f["self"], STATE)))
+        f.call("void", "PyErr_SetObject", f.load("ptr", s, state.RUNTIME_ERROR), f.load("ptr", s, state.SAVE_WORDS))
+        f.ret(f.pointer(f.i64(0)))
+    f.ret(f.call("ptr", "PyLong_FromLongLong", f.load("i64", f.at("i8", f["self"], VERSION))))
     return f
 
 
 def functions() -> list[Function]:
     return [allocate_function(), release_function(), empty_cache_function(), dealloc_function(), no_memory_function(),
-            new_block_function()]
+            new_block_function(), inference_function(), version_function()]
 
 
 class _MemberDef(ctypes.Structure):
     _fields_ = [("name", ctypes.c_char_p), ("type", ctypes.c_int), ("offset", ctypes.c_ssize_t), ("flags", ctypes.c_int),
                 ("doc", ctypes.c_char_p)]
+
+
+class _GetSetDef(ctypes.Structure):
+    _fields_ = [("name", ctypes.c_char_p), ("get", ctypes.c_void_p), ("set", ctypes.c_void_p), ("doc", ctypes.c_char_p),
+                ("closure", ctypes.c_void_p)]
 
 
 class _Slot(ctypes.Structure):
@@ -168,25 +198,29 @@ class _Spec(ctypes.Structure):
 
 
 _T_LONGLONG, _READONLY = 17, 1
-_TP_DEALLOC, _TP_MEMBERS, _TP_DOC = 52, 72, 56
+_TP_DEALLOC, _TP_MEMBERS, _TP_GETSET, _TP_DOC = 52, 72, 73, 56
 _keep: list = []
 
 
-def make_block_type(dealloc: int) -> type:
+def make_block_type(dealloc: int, version: int) -> type:
     """The type of storages: a heap type with raw fields and a native destructor."""
     members = (_MemberDef * 6)(
         _MemberDef(b"ptr", _T_LONGLONG, PTR, _READONLY, b"address of the first byte"),
         _MemberDef(b"nbytes", _T_LONGLONG, NBYTES, _READONLY, b"size in bytes"),
-        _MemberDef(b"version", _T_LONGLONG, VERSION, 0, b"counts in-place writes"),
-        _MemberDef(b"inference", _T_LONGLONG, INFERENCE, _READONLY, b"1: allocated in inference mode"),
+        _MemberDef(b"writes", _T_LONGLONG, VERSION, 0, b"counts in-place writes"),
+        _MemberDef(b"inference", _T_LONGLONG, INFERENCE, 0, b"1: allocated in inference mode; 2: an alias of such memory"),
         _MemberDef(b"size_class", _T_LONGLONG, CLASS, _READONLY, b"-1: the memory belongs to another object"),
         _MemberDef())
+    getters = (_GetSetDef * 2)(
+        _GetSetDef(b"version", version, None, b"the number of in-place writes; RuntimeError for memory of inference mode"),
+        _GetSetDef())
     doc = ctypes.c_char_p(b"A block of memory that the caching allocator owns, or that `owner` keeps alive.")
-    slots = (_Slot * 4)(_Slot(_TP_DEALLOC, dealloc), _Slot(_TP_MEMBERS, ctypes.addressof(members)),
+    slots = (_Slot * 5)(_Slot(_TP_DEALLOC, dealloc), _Slot(_TP_MEMBERS, ctypes.addressof(members)),
+                        _Slot(_TP_GETSET, ctypes.addressof(getters)),
                         _Slot(_TP_DOC, ctypes.cast(doc, ctypes.c_void_p).value), _Slot(0, None))
     default, no_instantiation = 1 << 18, 1 << 7
     spec = _Spec(b"flambeau.Storage", SIZE, 0, default | no_instantiation, slots)
-    _keep.extend((members, slots, spec, doc))
+    _keep.extend((members, getters, slots, spec, doc))
     create = ctypes.pythonapi.PyType_FromSpec
     create.restype, create.argtypes = ctypes.py_object, [ctypes.c_void_p]
     return create(ctypes.addressof(spec))

@@ -321,10 +321,10 @@ def _position(f: Kernel, c: dict[str, Value], flat: Value, dense: bool) -> Value
 
 
 @cache
-def scatter_kernel(kind: Kind, index: str, dense: bool, checked: bool) -> int:
-    """Zeroed planes with values added at their indices; the range is planes. Slots: out, values, index.
+def scatter_kernel(kind: Kind, index: str, dense: bool, adds: bool) -> int:
+    """Zeroed planes with values added, or stored, at their indices; the range is planes. Slots: out, values, index.
 
-    checked: values are stored, not added; an index outside its plane is left out, and leaves itself (if not negative, 1 + itself)
+    An index outside its plane is left out, and leaves itself (if not negative, 1 + itself)
     as the error code.
     """
     f = Kernel()
@@ -341,22 +341,22 @@ def scatter_kernel(kind: Kind, index: str, dense: bool, checked: bool) -> int:
             flat = f.load(index, places, at)
             flat = flat if index == "i64" else f.convert(flat, "i64", "sext")
             value = f.load(kind.storage, values, at)
-            if not checked:
+            with f.branches(flat.unsigned_below(volume)) as otherwise:
                 goal = f.at(kind.storage, image, _position(f, c, flat, dense))
-                f.store(narrow(f, kind, widen(f, kind, f.load(kind.storage, goal)) + widen(f, kind, value)), goal)
-            else:
-                with f.branches(flat.unsigned_below(volume)) as otherwise:
-                    f.store(value, f.at(kind.storage, image, _position(f, c, flat, dense)))
-                    otherwise()
-                    f.store(f.select(flat < 0, flat, flat + 1), f["p"], 2)
+                if adds:
+                    value = narrow(f, kind, widen(f, kind, f.load(kind.storage, goal)) + widen(f, kind, value))
+                f.store(value, goal)
+                otherwise()
+                f.store(f.select(flat < 0, flat, flat + 1), f["p"], 2)
     return compile_kernel(module(f))
 
 
 @cache
 def gather_kernel(kind: Kind, index: str, dense: bool) -> int:
-    """The elements of planes at their indices; the range is planes. Slots: out, planes, index."""
+    """The elements of planes at their indices; the range is planes. Slots: out, planes, index. Errors as of `scatter_kernel`."""
     f = Kernel()
     c = f.constants(GEOMETRY)
+    volume = c["size_z"] * c["size_y"] * c["size_x"]
     out, images, places = f.buffer(0), f.buffer(1), f.buffer(2)
     with f.loop(f["begin"], f["end"]) as plane:
         image = f.at(kind.storage, images, _planes(f, c, plane))
@@ -366,7 +366,10 @@ def gather_kernel(kind: Kind, index: str, dense: bool) -> int:
             at = place + oz * c["o_z"] + oy * c["o_y"] + ox * c["o_x"]
             flat = f.load(index, places, at)
             flat = flat if index == "i64" else f.convert(flat, "i64", "sext")
-            f.store(f.load(kind.storage, image, _position(f, c, flat, dense)), out, at)
+            with f.branches(flat.unsigned_below(volume)) as otherwise:
+                f.store(f.load(kind.storage, image, _position(f, c, flat, dense)), out, at)
+                otherwise()
+                f.store(f.select(flat < 0, flat, flat + 1), f["p"], 2)
     return compile_kernel(module(f))
 
 

@@ -17,9 +17,11 @@ TENSOR_TYPE, SLOT_STORAGE, SLOT_OFFSET, SLOT_LAYOUT, SLOT_NODE, SLOT_INDEX, SLOT
 STORAGE_TYPE, NONE, ZERO, CHECK_ERROR = 7, 8, 9, 10
 # the allocator
 ALLOCATED, ALLOCATED_PEAK, CACHED, CACHE_LIMIT, ALLOCATIONS, HUGE_PAGES = 11, 12, 13, 14, 15, 16
-INFERENCE = 19            # 1 while inference mode is on: new storages are marked
+INFERENCE = 19            # how many threads are in inference mode
 RUNTIME_ERROR, NO_MEMORY_WORDS, META_WORDS, TYPE_ERROR = 20, 21, 22, 23   # the exceptions and the texts that the launcher raises
+WRITE_WORDS, SAVE_WORDS = 24, 25
 FREE_LISTS = 256          # one word per size class
+INFERENCE_THREADS, MAX_INFERENCE_THREADS = 512, 500     # their thread states
 # the thread pool; words that two threads write are a cache line apart
 THREADS, WORKERS = 17, 18
 SEQUENCE, OPEN, ACTIVE, NEXT, JOB, SLEEPERS, MUTEX, CONDITION, BUSY = 64, 72, 80, 88, 96, 104, 112, 128, 144

@@ -19,6 +19,7 @@ from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import Layout, register_cache
 from flambeau.codegen import launch
 from flambeau.core import storage
+from flambeau.core.modes import local
 from flambeau.core.tensor import Tensor, empty_layout, tensor_from
 
 CPU = Device("cpu")
@@ -55,6 +56,8 @@ def from_array(array: np.ndarray, dtype: DType | None = None) -> Tensor:
     extent = 1 + sum((n - 1) * s for n, s in zip(array.shape, array.strides)) if array.size else 0
     nbytes = 0 if not array.size else extent - 1 + itemsize
     held = storage.wrap(array.__array_interface__["data"][0], nbytes, array)
+    if local.inference:
+        held.inference = 1
     return tensor_from(held, 0, Layout.of(tuple(array.shape), strides, dtype, CPU))
 
 
@@ -84,10 +87,10 @@ def infer_dtype(data: Any) -> DType:
     found: set[type] = set()
     tensors: list[DType] = []
 
-    def walk(x: Any) -> None:
+    def walk(x: Any, first: bool = True) -> None:
         if isinstance(x, (list, tuple)):
-            for y in x:
-                walk(y)
+            for i, y in enumerate(x):
+                walk(y, first and not i)
         elif isinstance(x, Tensor):
             tensors.append(x._layout.dtype)
         elif isinstance(x, (np.generic, np.ndarray)):
@@ -99,7 +102,7 @@ def infer_dtype(data: Any) -> DType:
         elif x is None or isinstance(x, dict):
             raise RuntimeError(f"Could not infer dtype of {type(x).__name__}")
         elif isinstance(x, str):
-            if x is not data:
+            if x is not data and first:
                 raise ValueError("too many dimensions 'str'")
             raise TypeError("new(): invalid data type 'str'")
         elif hasattr(x, "__len__") and hasattr(x, "__getitem__"):
@@ -257,6 +260,8 @@ def legacy_constructor(*args: Any, dtype: DType | None = None, device: Any = Non
             return tensor_from(given, 0, Layout.contiguous((given.nbytes // dtype.itemsize,), dtype, CPU))
         if type(given).__name__ == "Size":
             return empty_layout(Layout.contiguous(tuple(given), dtype, CPU))
+        if isinstance(given, str):
+            raise TypeError("new(): invalid data type 'str'")
         if not hasattr(given, "__len__"):
             raise TypeError(f"new(): data must be a sequence (got {type(given).__name__})")
         return make_tensor(given, dtype)

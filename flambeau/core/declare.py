@@ -12,8 +12,8 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from flambeau.core import arguments, modes, overrides
 from flambeau.core import inplace as rewiring
-from flambeau.core import modes, overrides
 from flambeau.core.autocast import autocasting, cast_arguments
 from flambeau.core.derive import NAMESPACE, OPERATORS, compile_source
 from flambeau.core.node import NO_EDGE, MultiNode, Node, anomaly, pack
@@ -27,7 +27,7 @@ from flambeau.core.operator_recording import (
     straight_list,
 )
 from flambeau.core.tensor import Tensor, tensor_from
-from flambeau.core.variants import copy_into
+from flambeau.core.variants import check_out, copy_into
 
 TENSOR, TENSORS, OTHER = "tensor", "tensors", "other"
 
@@ -236,17 +236,23 @@ class MultiOperatorNode(MultiNode):
 _SOURCE = '''
 def {name}({signature}):
     """{doc}"""
-{aliases}    if active.count or {special}:
-        return general({arguments_tuple}, {{{keyword_dict}}}{out_argument})
-{out_code}    if {wanted} and local.grad:
-        local.grad = False
-        try:
-            result = implementation({arguments})
-        finally:
-            local.grad = True
-        record(({arguments_tuple_values},), result)
-        return result
-    return implementation({arguments})
+    try:
+{aliases}        if active.count or {special}:
+            return general({arguments_tuple}, {{{keyword_dict}}}{out_argument})
+{out_code}        if {wanted} and local.grad:
+            local.grad = False
+            try:
+                result = implementation({arguments})
+            finally:
+                local.grad = True
+            record(({arguments_tuple_values},), result)
+            return result
+        return implementation({arguments})
+    except caught as error:
+        answer = explain(error, ({in_order},))
+        if answer is None:
+            raise
+        return answer
 '''
 
 
@@ -260,14 +266,14 @@ def _aliases(function: Callable) -> tuple[dict[str, str], str]:
     required = parameters["dim"].default is inspect.Parameter.empty
     if required and any(p.default is p.empty for p in after if p.kind is p.POSITIONAL_OR_KEYWORD):
         return {}, ""
-    code = "    if axis is not None:\n        dim = axis\n"
+    code = "        if axis is not None:\n            dim = axis\n"
     if required:
-        code += (f"    elif dim is None:\n        raise TypeError(\"{function.__name__}() missing 1 required "
+        code += (f"        elif dim is None:\n            raise TypeError(\"{function.__name__}() missing 1 required "
                  "positional arguments: "
                  "\\\"dim\\\"\")\n")
     if "keepdim" in parameters:
         names["keepdims"] = "keepdim"
-        code += "    if keepdims is not None:\n        keepdim = keepdims\n"
+        code += "        if keepdims is not None:\n            keepdim = keepdims\n"
     return names, code
 
 
@@ -323,7 +329,7 @@ def operator(
         public = name or implementation.__name__
         declared = Operator(public, implementation, node)
         declared.differentiable = differentiable
-        made = _generate(declared, implementation, public, out)
+        made = _generate(declared, implementation, public, out, method, function)
         _publish(made, public, method, function, dunder)
         made.operator = declared
         declared.public = made
@@ -339,7 +345,7 @@ def operator(
     return declare
 
 
-def _generate(declared: Operator, implementation: Callable, public: str, out: bool) -> Callable:
+def _generate(declared: Operator, implementation: Callable, public: str, out: bool, method: bool, function: bool) -> Callable:
     aliases, alias_code = _aliases(implementation)
     signature, call, positional, keywords = _signature(implementation, out, aliases)
     tensors = [n for n in declared.tensors if declared.kinds[n] == TENSOR]
@@ -356,7 +362,7 @@ def _generate(declared: Operator, implementation: Callable, public: str, out: bo
               f"getattr({n}, '_node', None) is not None" for w, n in zip(wanted, tensors)]
     wanted += [f"any_node({n})" for n in lists]
     out_code = (
-        "    if out is not None:\n        return write_out(" + ", ".join([*positional, *keywords]) + ", out=out)\n"
+        "        if out is not None:\n            return write_out(" + ", ".join([*positional, *keywords]) + ", out=out)\n"
         if out
         else ""
     )
@@ -366,7 +372,7 @@ def _generate(declared: Operator, implementation: Callable, public: str, out: bo
         wanted="(" + (" or ".join(wanted) or "False") + ")",
         arguments_tuple="[" + ", ".join(positional) + "]", keyword_dict=", ".join(f"{k!r}: {k}" for k in keywords),
         out_argument=", out" if out else ", None", out_code=out_code,
-        arguments_tuple_values=", ".join([*positional, *keywords]))
+        arguments_tuple_values=", ".join([*positional, *keywords]), in_order=", ".join(declared.parameters))
 
     def general(given: list, named: dict, out_tensor: Any) -> Any:
         answer = _answered(declared, scope[public], given, named, out_tensor)
@@ -402,6 +408,9 @@ def _generate(declared: Operator, implementation: Callable, public: str, out: bo
         named = dict(zip(keywords, values[len(positional):]))
         values = values[:len(positional)]
         outs = out if isinstance(out, (tuple, list)) else (out,)
+        for each in outs:
+            if not isinstance(each, Tensor):
+                raise arguments.refused(public, "out", "Tensor", each)
         if modes.local.grad and any(x._node is not None for x in [*_flat_tensors(declared, values, named), *outs]):
             raise RuntimeError(f"{public}(): functions with out=... arguments don't support automatic differentiation, "
                                "but one of "
@@ -409,13 +418,16 @@ def _generate(declared: Operator, implementation: Callable, public: str, out: bo
         result = implementation(*values, **named)
         if isinstance(result, tuple):
             for o, r in zip(outs, result):
+                check_out(public, o, r)
+            for o, r in zip(outs, result):
                 copy_into(o, r)
             return type(result)(outs) if type(result) is tuple or not hasattr(result, "_fields") else type(result)(*outs)
-        return copy_into(outs[0], result)
+        return copy_into(outs[0], result, public)
     scope: dict[str, Any] = {
         "active": modes.active, "local": modes.local, "plain": overrides.PLAIN, "implementation": implementation,
         "general": general, "record": declared.record, "write_out": write_out, "any_node": _any_node,
-        "unusual_list": _unusual_list}
+        "unusual_list": _unusual_list, "caught": arguments.CAUGHT,
+        "explain": lambda error, values: arguments.explain(error, public, declared.signature, values, method, function)}
     compile_source(f"<flambeau {public}>", source, scope)
     made = scope[public]
     made.__module__ = "flambeau"
@@ -513,9 +525,15 @@ def _inplace_variant(declared: Operator, made: Callable, public: str) -> Callabl
 _COMPOSITE = '''
 def {name}({signature}):
     """{doc}"""
-{aliases}    if active.count or {special}:
-        return general({arguments_tuple}, {{{keyword_dict}}}{out_argument})
-{out_code}    return implementation({arguments})
+    try:
+{aliases}        if active.count or {special}:
+            return general({arguments_tuple}, {{{keyword_dict}}}{out_argument})
+{out_code}        return implementation({arguments})
+    except caught as error:
+        answer = explain(error, ({in_order},))
+        if answer is None:
+            raise
+        return answer
 '''
 
 
@@ -536,7 +554,8 @@ def composite(method: bool = True, function: bool = True, inplace: bool = False,
             doc=(inspect.getdoc(implementation) or "").replace('"""', "'''").replace("\\", "\\\\"),
             arguments_tuple="[" + ", ".join(positional) + "]", keyword_dict=", ".join(f"{k!r}: {k}" for k in keywords),
             out_argument=", out" if out else ", None",
-            out_code="    if out is not None:\n        return write_out(implementation(" + call + "), out)\n" if out else "")
+            in_order=", ".join(declared.parameters),
+            out_code=f"        if out is not None:\n            return write_out(implementation({call}), out)\n" if out else "")
 
         def general(given: list, named: dict, out_tensor: Any) -> Any:
             answer = _answered(declared, scope[public], given, named, out_tensor)
@@ -551,11 +570,15 @@ def composite(method: bool = True, function: bool = True, inplace: bool = False,
         def write_out(result: Any, out_tensor: Any) -> Any:
             if isinstance(result, tuple):
                 for o, r in zip(out_tensor, result):
+                    check_out(public, o, r)
+                for o, r in zip(out_tensor, result):
                     copy_into(o, r.detach())
                 return out_tensor
-            return copy_into(out_tensor, result.detach())
+            return copy_into(out_tensor, result.detach(), public)
         scope: dict[str, Any] = {"active": modes.active, "plain": overrides.PLAIN, "implementation": implementation,
-                                 "general": general, "unusual_list": _unusual_list, "write_out": write_out}
+                                 "general": general, "unusual_list": _unusual_list, "write_out": write_out,
+                                 "caught": arguments.CAUGHT, "explain": lambda error, values: arguments.explain(
+                                     error, public, declared.signature, values, method, function)}
         compile_source(f"<flambeau {public}>", source, scope)
         made = scope[public]
         made.__module__ = "flambeau"

@@ -19,13 +19,13 @@ import numpy as np
 from flambeau.base import geometry
 from flambeau.base.layout import register_cache
 from flambeau.codegen import cache
+from flambeau.core import arguments, modes, overrides
 from flambeau.core import inplace as rewiring
-from flambeau.core import modes, overrides
 from flambeau.core.autocast import autocasting, cast_arguments
 from flambeau.core.op import NUMBERS, Folded, Pointwise, as_operand, needs_graph, record, signature_of
 from flambeau.core.recording import recorder_of
 from flambeau.core.tensor import Tensor
-from flambeau.core.variants import copy_into, resize_out
+from flambeau.core.variants import copy_into, resize_out, same_device
 
 NAMESPACE: dict[str, Callable] = {}     # public functions by name: what `import flambeau` offers
 OPERATORS: dict[str, Any] = {}          # declarations by name
@@ -97,6 +97,9 @@ def general(operator: Pointwise, public: Callable, operands: list[Any], numbers:
                         f"not {type(operands[0]).__name__}")
     recording = operator.differentiable and needs_graph(operands)
     if out is not None:
+        if not isinstance(out, Tensor):
+            raise arguments.refused(operator.name, "out", "Tensor", out)
+        same_device(out, next(x for x in operands if isinstance(x, Tensor))._layout.device)
         if recording or (out._node is not None and modes.local.grad):
             raise RuntimeError(f"{operator.name}(): functions with out=... arguments don't support automatic differentiation, "
                                "but one of the arguments requires grad.")
@@ -325,9 +328,20 @@ def generate(operator: Pointwise, doc: str, public: str, method: bool, function:
         launch = operator.other_plans.get((*parts, *kinds, *statics_given, out))
         return (*parts, *[kind for kind in kinds if kind is not Folded], *statics_given), launch
 
-    def learn(*arguments: Any) -> Any:
-        *given_operands, numbers_given, statics_given, out = arguments
-        result = general(operator, scope[public], given_operands, numbers_given, statics_given, out)
+    def explain(error: BaseException, name: str, given_operands: list, numbers_given: tuple, statics_given: tuple) -> Any:
+        values = dict(zip([*operands, *numbers, *statics], [*given_operands, *numbers_given, *statics_given]))
+        in_place = name != public
+        return arguments.explain(error, name, signature, [values[n] for n in signature.parameters], method or in_place,
+                                 function and not in_place)
+
+    def learn(*given: Any) -> Any:
+        *given_operands, numbers_given, statics_given, out = given
+        try:
+            result = general(operator, scope[public], given_operands, numbers_given, statics_given, out)
+        except arguments.CAUGHT as error:
+            if explain(error, public, given_operands, numbers_given, statics_given) is None:
+                raise
+            return NotImplemented
         if out is None:
             place, launch = learned(tuple(given_operands), numbers_given, statics_given, None)
             if launch is not None:
@@ -340,9 +354,13 @@ def generate(operator: Pointwise, doc: str, public: str, method: bool, function:
                 return NotImplemented
         return learn(*given_operands, default_numbers, default_statics, None)
 
-    def learn_inplace(*arguments: Any) -> Tensor:
-        *given_operands, numbers_given, statics_given = arguments
-        result = inplace(operator, scope[public + "_"], given_operands, numbers_given, statics_given)
+    def learn_inplace(*given: Any) -> Tensor:
+        *given_operands, numbers_given, statics_given = given
+        try:
+            result = inplace(operator, scope[public + "_"], given_operands, numbers_given, statics_given)
+        except arguments.CAUGHT as error:
+            explain(error, public + "_", given_operands, numbers_given, statics_given)
+            raise
         place, launch = learned(tuple(given_operands), numbers_given, statics_given, given_operands[0]._layout)
         if launch is not None and not geometry.overlaps_itself(result._layout.shape, result._layout.strides):
             scope["inplace_plans"][place] = launch
@@ -390,10 +408,56 @@ def publish(name: str, made: Callable, method: bool = True, function: bool = Tru
         setattr(Tensor, name, made)
 
 
+_EXPLAINED = '''
+def {name}({signature}):
+    """{doc}"""
+    try:
+        return implementation({call})
+    except caught as error:
+        if explain(error, ({values})) is None:
+            raise
+'''
+
+
+def explained(function: Callable, method: bool = False, namespace: bool = True) -> Callable:
+    """A form of a plain function whose failures are explained by its arguments; costs a call, so not for the quickest ones."""
+    name, signature = function.__name__, signature_of(function)
+    parts, call, scope, star = [], [], {}, False
+    for parameter in signature.parameters.values():
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            text = ("*" if parameter.kind is parameter.VAR_POSITIONAL else "**") + parameter.name
+            star = True
+            parts.append(text)
+            call.append(text)
+            continue
+        if parameter.kind is parameter.KEYWORD_ONLY and not star:
+            parts.append("*")
+            star = True
+        by_name = f"{parameter.name}={parameter.name}"
+        call.append(by_name if parameter.kind is parameter.KEYWORD_ONLY else parameter.name)
+        if parameter.default is parameter.empty:
+            parts.append(parameter.name)
+        else:
+            scope[f"default_{parameter.name}"] = parameter.default
+            parts.append(f"{parameter.name}=default_{parameter.name}")
+    doc = (inspect.getdoc(function) or "").replace("\\", "\\\\").replace('"""', "'''")
+    source = _EXPLAINED.format(name=name, signature=", ".join(parts), doc=doc, call=", ".join(call),
+                               values=_tuple(signature.parameters))
+    scope |= {"implementation": function, "caught": arguments.CAUGHT, "explain": lambda error, values: arguments.explain(
+        error, name, signature, values, method, namespace)}
+    compile_source(f"<flambeau {name}>", source, scope)
+    made = scope[name]
+    made.__module__ = function.__module__
+    made.__annotations__ = function.__annotations__
+    made.__signature__ = signature
+    return made
+
+
 def public(function: Callable | None = None, *, names: tuple[str, ...] = (), method: bool = True, namespace: bool = True) -> Any:
     """Offer a plain function, under its own name and `names`, as `torch.<name>` and as a method of Tensor."""
     if function is None:
         return lambda given: public(given, names=names, method=method, namespace=namespace)
+    arguments.PUBLIC[function.__code__] = (function.__name__, lambda: signature_of(function), method, namespace)
     for name in (function.__name__, *names):
         publish(name, function, method, namespace)
     return function

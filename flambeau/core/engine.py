@@ -389,13 +389,15 @@ def _root(position: int, output: Any, gradient: Any) -> Any:
         raise RuntimeError("For complex Tensors, both grad_output and output are required to have the same dtype. "
                            f"Mismatch in dtype: grad_output[{position}] has a dtype of {own.dtype} and "
                            f"output[{position}] has a dtype of {layout.dtype}.")
+    if own.device is not layout.device:
+        raise RuntimeError(f"invalid gradient at index {position} - expected device {layout.device} but got {own.device}")
     return gradient if own.dtype is layout.dtype else gradient.to(layout.dtype)
 
 
 def _roots(outputs: Sequence[Any], gradients: Sequence[Any]) -> list[Root]:
-    if len(outputs) != len(gradients):
+    if len(outputs) > len(gradients):
         raise RuntimeError(f"got {len(outputs)} tensors and {len(gradients)} gradients")
-    starts = [_root(position, *pair) for position, pair in enumerate(zip(outputs, gradients, strict=True))]
+    starts = [_root(position, *pair) for position, pair in enumerate(zip(outputs, gradients, strict=False))]
     roots: list[Root] = []
     for position, output in enumerate(outputs):
         node = current_node(output)

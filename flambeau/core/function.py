@@ -138,7 +138,7 @@ class FunctionNode(MultiNode):
                                        f"{position + 1}, but the corresponding forward input was not a Variable")
             else:
                 if result is not None and not isinstance(result, Tensor):
-                    raise TypeError(f"expected Variable or None (got {type(result).__name__})")
+                    raise RuntimeError(f"expected Variable or None (got {type(result).__name__})")
                 chosen.append(result)
         return tuple(chosen)
 
@@ -211,6 +211,8 @@ class Function:
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
         """Run forward on the arguments and record the call."""
+        if cls is Function:
+            cls.forward()
         separate = cls.setup_context is not Function.setup_context
         if not isinstance(inspect.getattr_static(cls, "forward"), staticmethod):
             raise RuntimeError("Legacy autograd function with non-static forward method is deprecated. Please use "

@@ -15,14 +15,16 @@ from collections.abc import Sequence
 from typing import Any
 
 from flambeau.base import geometry
+from flambeau.codegen.launch import INFERENCE_WRITE
 from flambeau.core import tensor as tensors
 from flambeau.core.modes import local
 from flambeau.core.node import NO_EDGE, AccumulateGrad, Node
 
-__all__ = ["MULTI_VIEW", "NO_GRAD_VIEW", "AsStridedBackward0", "CopySlices", "base_of", "check", "rebase"]
+__all__ = ["INFERENCE_VIEW", "MULTI_VIEW", "NO_GRAD_VIEW", "AsStridedBackward0", "CopySlices", "base_of", "check", "rebase",
+           "refuse_inference"]
 
 #: Values of `_creation`, set on views that must not be written to while a graph is recorded.
-NO_GRAD_VIEW, MULTI_VIEW = "no_grad", "multi"
+NO_GRAD_VIEW, INFERENCE_VIEW, MULTI_VIEW = "no_grad", "inference", "multi"
 
 
 def base_of(tensor: Any) -> Any:
@@ -51,7 +53,18 @@ def check(tensor: Any, recording: bool = True) -> None:
         raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
 
 
+def refuse_inference(tensor: Any) -> None:
+    """Raise RuntimeError for an inference tensor outside inference mode; the launcher does so by itself."""
+    if tensor._storage.inference == 1 and not local.inference:
+        raise RuntimeError(INFERENCE_WRITE)
+
+
 def _refusal(tensor: Any, creation: str) -> str:
+    if creation == INFERENCE_VIEW:
+        return ("A view was created in inference mode and is being modified inplace in normal mode. Given that this use case is "
+                "ambiguous and error-prone, it is forbidden. You can clarify your code by moving both the view and the inplace "
+                "either both inside the inference_mode block (if you don't want the inplace to be tracked) or both outside (if "
+                "you want the inplace to be tracked).")
     if creation == NO_GRAD_VIEW:
         return ("A view was created in no_grad mode and is being modified inplace with grad mode enabled. Given that "
                 "this use case is ambiguous and error-prone, it is forbidden. You can clarify your code by moving both "
@@ -110,7 +123,7 @@ def _refresh(base: Any, fresh: Any) -> None:
     """
     for holder in gc.get_referrers(base):
         if (isinstance(holder, tensors.Tensor) and holder is not fresh and base_of(holder) is base
-                and getattr(holder, "_creation", None) is not NO_GRAD_VIEW
+                and getattr(holder, "_creation", None) not in (NO_GRAD_VIEW, INFERENCE_VIEW)
                 and holder._layout.dtype is base._layout.dtype):
             _regenerate(holder, base)
 

@@ -8,6 +8,7 @@ use it.
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import inspect
 import sys
@@ -55,6 +56,10 @@ class Active:
 active = Active()
 
 
+_thread_state = ctypes.pythonapi.PyThreadState_Get
+_thread_state.restype, _thread_state.argtypes = ctypes.c_void_p, []
+
+
 class _Local(threading.local):
     """The state of the current thread; class attributes are the defaults of a fresh thread."""
 
@@ -66,6 +71,7 @@ class _Local(threading.local):
     overrides: bool = True
 
     def __init__(self) -> None:
+        self.thread_state: int = _thread_state()
         self.modes: list[Mode] = []  # special modes, innermost last
         self.autocast_enabled: dict[str, bool] = {}
         self.autocast_dtype: dict[str, dtype] = {"cpu": bfloat16, "cuda": float16}
@@ -198,14 +204,14 @@ class no_grad(_BareDecorator):
 
 
 class enable_grad(_BareDecorator):
-    """Context and decorator: operators record their graph."""
+    """Context and decorator: operators record their graph; not in inference mode."""
 
     __module__ = "flambeau.autograd.grad_mode"
     __slots__ = ("prev",)
 
     def __enter__(self) -> None:
         self.prev = local.grad
-        local.grad = True
+        local.grad = not local.inference
 
     def __exit__(self, *exception: object) -> None:
         local.grad = self.prev
@@ -222,14 +228,14 @@ class set_grad_enabled(_Decorator):
         if not isinstance(mode, bool):
             raise TypeError(f"set_grad_enabled(): argument 'enabled' (position 1) must be bool, not "
                             f"{type(mode).__name__}")
-        local.grad = mode
+        local.grad = mode and not local.inference
 
     def __call__(self, function: F) -> F:
         local.grad = self.prev
         return super().__call__(function)
 
     def __enter__(self) -> None:
-        local.grad = self.mode
+        local.grad = self.mode and not local.inference
 
     def __exit__(self, *exception: object) -> None:
         local.grad = self.prev
@@ -241,6 +247,28 @@ class set_grad_enabled(_Decorator):
 
     def clone(self) -> set_grad_enabled:
         return type(self)(self.mode)
+
+
+_marking = threading.Lock()
+
+
+def _set_inference(wanted: bool) -> None:
+    """Switch this thread's inference mode: the runtime marks the memory that it allocates meanwhile."""
+    if wanted == local.inference:
+        return
+    local.inference = wanted
+    words, first, mine = state.words, state.INFERENCE_THREADS, local.thread_state
+    with _marking:
+        count = words[state.INFERENCE]
+        if wanted:
+            if count == state.MAX_INFERENCE_THREADS:
+                raise RuntimeError(f"more than {count} threads in inference mode")
+            words[first + count] = mine
+            words[state.INFERENCE] = count + 1
+        else:
+            at = next(i for i in range(first, first + count) if words[i] == mine)
+            words[at] = words[first + count - 1]
+            words[state.INFERENCE] = count - 1
 
 
 class inference_mode(_Decorator):
@@ -256,12 +284,12 @@ class inference_mode(_Decorator):
 
     def __enter__(self) -> None:
         self.prev = (local.grad, local.inference)
-        local.grad, local.inference = not self.mode, self.mode
-        state.words[state.INFERENCE] = self.mode  # new storages are marked for `Tensor.is_inference`
+        local.grad = not self.mode
+        _set_inference(self.mode)
 
     def __exit__(self, *exception: object) -> None:
-        local.grad, local.inference = self.prev
-        state.words[state.INFERENCE] = self.prev[1]
+        local.grad, wanted = self.prev
+        _set_inference(wanted)
 
     def clone(self) -> inference_mode:
         return type(self)(self.mode)
@@ -313,6 +341,8 @@ def get_autocast_dtype(device_type: str) -> dtype:
 
 def set_autocast_dtype(device_type: str, to: dtype) -> None:
     """Set the type autocast computes in on a type of device."""
+    if not isinstance(to, dtype):
+        raise TypeError(f"set_autocast_dtype(): argument 'dtype' (position 2) must be torch.dtype, not {type(to).__name__}")
     local.autocast_dtype[device_type] = to
 
 
@@ -397,7 +427,7 @@ class autocast:
         self._before.append((local.autocast_cache_enabled, local.autocast_enabled.get(kind, False),
                              get_autocast_dtype(kind)))
         set_autocast_enabled(kind, self._enabled)
-        local.autocast_dtype[kind] = self.fast_dtype
+        set_autocast_dtype(kind, self.fast_dtype)
         autocast_increment_nesting()
         local.autocast_cache_enabled = self._cache_enabled
         return self

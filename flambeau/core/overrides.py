@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from types import FunctionType, MethodDescriptorType, WrapperDescriptorType
 from typing import Any
 
+from flambeau.core import arguments
 from flambeau.core.autocast import LISTED, cast_arguments
 from flambeau.core.modes import Mode, active, local
 from flambeau.core.modes import dispatch as dispatch_to_mode
@@ -285,18 +286,22 @@ def asking(function: Callable) -> Callable:
 
     @functools.wraps(function)
     def ask(*args: Any, **kwargs: Any) -> Any:
-        if not active.count:
-            if not args or args[0].__class__ in PLAIN:
-                return function(*args, **kwargs)
-        elif local.modes:
-            return dispatch_to_mode(ask, ask, args, kwargs)
-        found = askable([*args, *kwargs.values()])
-        if found:
-            return dispatch(ask, args, kwargs, found)
-        if listed and local.autocast_enabled.get("cpu"):
-            with cast_arguments(ask, args, kwargs) as (given, named):
-                return function(*given, **named)
-        return function(*args, **kwargs)
+        try:
+            if not active.count:
+                if not args or args[0].__class__ in PLAIN:
+                    return function(*args, **kwargs)
+            elif local.modes:
+                return dispatch_to_mode(ask, ask, args, kwargs)
+            found = askable([*args, *kwargs.values()])
+            if found:
+                return dispatch(ask, args, kwargs, found)
+            if listed and local.autocast_enabled.get("cpu"):
+                with cast_arguments(ask, args, kwargs) as (given, named):
+                    return function(*given, **named)
+            return function(*args, **kwargs)
+        except arguments.CAUGHT as error:
+            arguments.explain_call(error, function, args, kwargs)
+            raise
 
     ask.name = function.__name__  # type: ignore[attr-defined]
     return ask

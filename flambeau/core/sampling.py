@@ -61,9 +61,9 @@ def _run(generator: Generator, key: tuple, out: Tensor, words: int, phases: Call
     if launch is None:
         launch = launching.plan([_words(words), *phases()], [layout], (), "i" + "f" * len(numbers), 4 * words)
         _plans[key, layout] = launch
-    version = out._storage.version
+    writes = out._storage.writes
     launch(out, generator.state_address, *numbers)
-    out._storage.version = version
+    out._storage.writes = writes
     generator.touched()
     return out
 

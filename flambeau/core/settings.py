@@ -1,13 +1,15 @@
 """Switches of the whole process that programs set: determinism, precision of matrix products, repeated warnings.
 
 Every kernel here computes float32 in float32 and gives the same result on every run, so most of these record what was asked and
-change nothing. Stands on base; the namespace offers them.
+change nothing. Stands on core.arguments; the namespace offers them.
 """
 
 from __future__ import annotations
 
 import warnings
 from typing import Any
+
+from flambeau.core.arguments import refused
 
 
 class Settings:
@@ -28,6 +30,8 @@ settings = Settings()
 
 def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
     """Ask for operators whose results don't vary from run to run; here none varies, whatever is set."""
+    if not isinstance(mode, bool):
+        raise refused("_set_deterministic_algorithms", "mode", "bool", mode, 1)
     settings.deterministic, settings.warn_only = bool(mode), bool(warn_only)
 
 

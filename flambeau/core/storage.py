@@ -12,14 +12,20 @@ from flambeau.codegen import launch, memory, state
 
 if TYPE_CHECKING:
     class Storage:
-        """Memory of `nbytes` bytes at address `ptr`; `version` counts in-place writes. Made by `empty` and `wrap`."""
+        """Memory of `nbytes` bytes at address `ptr`; `version` counts in-place writes. RuntimeError
+        for memory of inference mode, whose count only `writes` tells; `inference` is its mark. Made by `empty` and `wrap`."""
 
         ptr: int
         nbytes: int
         version: int
+        writes: int
+        inference: int
         owner: Any
 else:
     Storage = launch.Block
+
+
+WRITABLE = memory.WRITABLE      # the mark of an alias of inference memory that may be written to anywhere
 
 
 def empty(nbytes: int) -> Any:

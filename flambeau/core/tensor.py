@@ -94,6 +94,8 @@ class Tensor:
 
     @property
     def _version(self) -> int:
+        if self._storage.inference:
+            raise RuntimeError("Inference tensors do not track version counter.")
         return self._storage.version
 
     def __len__(self) -> int:
@@ -108,6 +110,8 @@ def wrap_dim(dim: int, ndim: int) -> int:
     """A dimension counted from either end as one counted from the front; IndexError in PyTorch's words."""
     extent = ndim or 1
     if not -extent <= dim < extent:
+        if not -1 << 63 <= dim < 1 << 63:
+            raise ValueError("Overflow when unpacking long long")
         raise IndexError(f"Dimension out of range (expected to be in range of [{-extent}, {extent - 1}], but got {dim})")
     return dim + extent if dim < 0 else dim
 
@@ -126,4 +130,17 @@ def empty_layout(layout: Layout) -> Tensor:
     return make(None)
 
 
-__all__ = ["Tensor", "Size", "DType", "tensor_from", "view_of", "empty_layout", "wrap_dim"]
+_ALWAYS = 1 << 24       # elements for which there is memory
+
+
+def within_memory(*layouts: Layout) -> None:
+    """RuntimeError, in the words of any allocation, if there is no memory for tensors of these layouts.
+
+    For what takes long to prepare before it allocates its results.
+    """
+    for layout in layouts:
+        if layout.numel > _ALWAYS:
+            empty_layout(layout)
+
+
+__all__ = ["Tensor", "Size", "DType", "tensor_from", "view_of", "empty_layout", "within_memory", "wrap_dim"]

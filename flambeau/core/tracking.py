@@ -13,6 +13,8 @@ from typing import Any
 
 from flambeau.core import engine, hooks, inplace
 from flambeau.core import tensor as tensors
+from flambeau.core.arguments import refused
+from flambeau.core.modes import local
 from flambeau.core.node import AccumulateGrad, Node, held_gradient
 from flambeau.core.tensor import Tensor
 
@@ -31,6 +33,8 @@ def _set_requires_grad(self: Any, wanted: bool) -> None:
             dtype = self._layout.dtype
             if not (dtype.is_floating_point or dtype.is_complex):
                 raise RuntimeError("only Tensors of floating point and complex dtype can require gradients")
+            if self._storage.inference and not local.inference:
+                raise RuntimeError("Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.")
             self._node, self._index = AccumulateGrad(self), 0
     elif node is not None:
         if type(node) is not AccumulateGrad:
@@ -42,6 +46,8 @@ def _set_requires_grad(self: Any, wanted: bool) -> None:
 
 def requires_grad_(self: Any, requires_grad: bool = True) -> Any:
     """Ask for gradients with respect to this leaf, or stop asking. Returns the tensor."""
+    if requires_grad.__class__ is not bool:
+        raise refused("requires_grad_", "requires_grad", "bool", requires_grad, 1)
     if requires_grad and self._node is None:
         dtype = self._layout.dtype
         if not (dtype.is_floating_point or dtype.is_complex):

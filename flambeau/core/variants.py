@@ -11,11 +11,14 @@ from typing import Any
 from flambeau.base.dtype import can_cast
 from flambeau.base.layout import Layout
 from flambeau.core import storage
+from flambeau.core.arguments import refused
+from flambeau.core.inplace import refuse_inference
 from flambeau.core.tensor import Tensor
 
 
 def resize(tensor: Tensor, shape: tuple[int, ...]) -> None:
     """Give a tensor another (contiguous) shape in place; its storage grows if it must, keeping the old elements."""
+    refuse_inference(tensor)
     layout = Layout.contiguous(tuple(shape), tensor._layout.dtype, tensor._layout.device)
     needed = (tensor._offset * layout.dtype.itemsize) + layout.nbytes
     if needed > tensor._storage.nbytes:
@@ -39,10 +42,62 @@ def resize_out(out: Tensor, shape: tuple[int, ...]) -> None:
     resize(out, shape)
 
 
-def copy_into(out: Tensor, result: Any) -> Tensor:
-    """Move a computed result into the tensor given as `out=`."""
+_EXACT = frozenset("""
+    mm bmm addmm matmul mv baddbmm max min sort topk aminmax argmax argmin softmax log_softmax gather tril triu norm diag
+    linalg_inv linalg_svd linalg_qr linalg_solve linalg_det linalg_eigh linalg_cholesky inverse scatter scatter_add scatter_reduce
+    renorm cross linalg_cross addbmm index_add index_copy""".split())
+_EXACT_TOO = {
+    "amax": "Expected the dtype for input and out to match, but got {have} for input's dtype and {got} for out's dtype.",
+    "kthvalue": "output indices must be of scalar type {have}",
+    "median": "Expected tensor for argument #1 'indices' to have scalar type {have}; but got torch.{got}Tensor instead (while "
+              "checking arguments for median)",
+    "mode": "expected scalar type '{have}' but got '{got}' for indices output",
+    "cummax": "expected scalar_type {have} but found {got}",
+    "nonzero": "nonzero: Expected out tensor to have scalar type {have} but got scalar type{got}",
+    "index_select": "index_select(): self and result must have the same scalar type",
+    "take": "take(): self and out expected to have the same dtype, but got self.dtype = {have} and out.dtype = {got}",
+    "where": "Expected out type to be {have} but got {got}",
+    "masked_select": "masked_select(): self and result must have the same scalar type",
+    "dot": "result dtype {got} does not match input dtype {have}",
+    "searchsorted": "torch.searchsorted(): output tensor's dtype is wrong, it can only be Int(int32) or Long(int64) depending on "
+                    "whether out_int32 flag is True, but we got output tensor's dtype {got} and out_int32 flag is False",
+}
+_EXACT_TOO |= {"amin": _EXACT_TOO["amax"], "nanmedian": _EXACT_TOO["median"], "cummin": _EXACT_TOO["cummax"],
+               "vdot": _EXACT_TOO["dot"], "bucketize": _EXACT_TOO["searchsorted"]}
+_ANY = frozenset(("sum", "nansum", "prod", "cumsum", "cumprod"))    # these compute in the dtype of `out`, whatever it is
+
+
+def check_out(name: str, out: Any, result: Tensor) -> None:
+    """Raise as PyTorch does if the operator can't write this result to that tensor; most convert no dtypes."""
+    if not isinstance(out, Tensor):
+        raise refused(name, "out", "Tensor", out)
+    have, got = result._layout.dtype, out._layout.dtype
+    if have is not got:
+        words = {"have": have.scalar_name, "got": got.scalar_name}
+        if name in _EXACT:
+            raise RuntimeError(f"Expected out tensor to have dtype {have.c_name}, but got {got.c_name} instead")
+        if name in _EXACT_TOO and not (name == "searchsorted" and got.name == "int32"):
+            raise RuntimeError(_EXACT_TOO[name].format(**words))
+        if name in ("all", "any") and got.name != "uint8":
+            raise RuntimeError(f"{name} only supports bool tensor for result, got: {got.scalar_name}")
+        if name in ("cat", "stack") and not can_cast(have, got):
+            raise TypeError(f"torch.cat(): input types can't be cast to the desired output type {got.scalar_name}")
+
+
+def same_device(out: Tensor, device: Any) -> None:
+    """RuntimeError unless the tensor given as `out=` is where the result is."""
+    if out._layout.device.type != device.type:
+        raise RuntimeError(f"Attempting to copy from device {device} to device {out._layout.device}, but cross-device copies are "
+                           "not allowed!")
+
+
+def copy_into(out: Tensor, result: Any, name: str = "") -> Tensor:
+    """Move a computed result into the tensor given as `out=` of the operator `name`."""
     dtype = result._layout.dtype
-    if not can_cast(dtype, out._layout.dtype):
+    if name:
+        check_out(name, out, result)
+    same_device(out, result._layout.device)
+    if name not in _ANY and not can_cast(dtype, out._layout.dtype):
         raise RuntimeError(f"result type {dtype.scalar_name} can't be cast to the desired output type "
                            f"{out._layout.dtype.scalar_name}")
     resize_out(out, result._layout.shape)

@@ -13,8 +13,9 @@ from typing import Any
 
 from flambeau.base import geometry
 from flambeau.base.layout import Layout, register_cache
+from flambeau.core import arguments as wrong
 from flambeau.core import modes, overrides
-from flambeau.core.inplace import NO_GRAD_VIEW
+from flambeau.core.inplace import INFERENCE_VIEW, NO_GRAD_VIEW
 from flambeau.core.modes import active, local
 from flambeau.core.node import Node
 from flambeau.core.tensor import Tensor, empty_layout, view_of
@@ -40,11 +41,11 @@ def node_class(name: str, gradient: Callable[..., Any], saved_names: tuple[str, 
 
 
 def remember(view: Any, source: Any, kind: type[Node], arguments: tuple[Any, ...]) -> None:
-    """Record that `view` was made from `source`, which requires grad; under no_grad only mark the view."""
+    """Record that `view` was made from `source`, which requires grad; without a graph only mark the view."""
     if local.grad:
         view._node = kind(((source._node, source._index),), (source._layout,), arguments)
     else:
-        view._creation = NO_GRAD_VIEW
+        view._creation = INFERENCE_VIEW if local.inference else NO_GRAD_VIEW
 
 
 def plain(argument: Any) -> Any:
@@ -71,7 +72,12 @@ def declare(name: str, node_name: str, geometry_of: Callable[..., geometry.Geome
             return overrides.dispatch(operate, (input, *arguments), {})
         if not isinstance(input, Tensor):
             raise TypeError(f"{name}(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
-        given = plain(arguments)
+        try:
+            given = plain(arguments)
+        except TypeError as error:
+            wrong.blame(error)
+            raise
+        wrong.within_range(name, saved_names or ("size",), given)
         layout = input._layout
         shape, strides, offset = geometry_of(layout.shape, layout.strides, *given)
         made = Layout.of(shape, strides, layout.dtype, layout.device)

@@ -9,7 +9,7 @@ from flambeau.base.dtype import int64
 from flambeau.base.layout import Layout, register_cache
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE
-from flambeau.core.tensor import Tensor
+from flambeau.core.tensor import Tensor, within_memory
 from flambeau.ops import windows
 from flambeau.ops.average_pool import mean_backward, mean_forward
 from flambeau.ops.pool import kind_for, recorded, windowed_maximum
@@ -22,6 +22,7 @@ def _describe(name: str, counts: tuple[int, ...]) -> Callable:
         dims = len(counts)
         kind = kind_for(name, layout.dtype, False)
         sizes = layout.shape[layout.ndim - dims :]
+        within_memory(windows.result_layout(layout, dims, counts))
         return kind, dims, counts, windows.adaptive_tables(sizes, counts), 0
 
     return describe
@@ -128,6 +129,7 @@ def _maximum(input: Tensor, counts: tuple[int, ...]) -> tuple[Tensor, Tensor]:
         kind = kind_for(f"adaptive_max_pool{dims}d", layout.dtype, False)
         out = windows.result_layout(layout, dims, counts)
         places = Layout.of(out.shape, out.strides, int64, out.device)
+        within_memory(out, places)
         tables = windows.adaptive_tables(layout.shape[layout.ndim - dims :], counts)
         taps = max(1, layout.numel // max(out.numel, 1))
         launch = _plans[key] = windowed_maximum(kind, layout, [out, places], tables, (1,) * dims, taps)

@@ -112,9 +112,19 @@ def fused_attention(
 def _sizes(q: Layout, k: Layout, v: Layout, mask: Layout | None, is_causal: bool) -> Attention:
     batch, heads, rows, depth = q.shape
     columns, width = v.shape[-2:]
+    wide = float64 if q.dtype is float64 else float32
+    if not q.dtype is k.dtype is v.dtype or (mask is not None and mask.dtype not in (bool_, wide)):
+        raise RuntimeError("attention of tensors of different dtypes")      # a saved tensor may have got other data
+    if k.shape != (batch, heads, columns, depth) or v.shape[:2] != q.shape[:2]:
+        raise RuntimeError(f"attention of a query of shape {list(q.shape)} over keys of shape {list(k.shape)} and values of "
+                           f"shape {list(v.shape)}")
     mask_strides = None
     if mask is not None:
-        mask_strides = geometry.broadcast_strides(mask.shape, mask.strides, (batch, heads, rows, columns))
+        scores = (batch, heads, rows, columns)
+        together = tuple(geometry.broadcast(scores, mask.shape))
+        if together != scores:
+            raise RuntimeError(f"output with shape {list(scores)} doesn't match the broadcast shape {list(together)}")
+        mask_strides = geometry.broadcast_strides(mask.shape, mask.strides, scores)
     return Attention(
         batch,
         heads,
@@ -202,6 +212,10 @@ def _fused_gradients(
     if launch is None:
         threads = launching.get_threads()
         sizes = _sizes(*layouts, is_causal)
+        if g._layout.shape != (*query._layout.shape[:3], value._layout.shape[3]) or out._layout.shape != g._layout.shape or (
+                g._layout.dtype is not query._layout.dtype):
+            raise RuntimeError(f"the gradient of attention has shape {list(g._layout.shape)}, but its query now has shape "
+                               f"{list(query._layout.shape)}")
         phases, scratch = backward_phases(layouts[0].dtype, sizes, g._layout.strides, scale, threads)
         outputs = [Layout.contiguous(layout.shape, layout.dtype, layout.device) for layout in layouts[:3]]
         given = (g, query, key, value, out, lse) if attn_mask is None else (g, query, key, value, out, lse, attn_mask)
@@ -243,7 +257,7 @@ def scaled_dot_product_attention(
     if is_causal and attn_mask is not None and query._layout.ndim != 4:   # PyTorch's fused kernel, of 4-d operands, takes both
         raise RuntimeError("_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True")
     if scale is None:
-        scale = 1 / math.sqrt(query._layout.shape[-1])
+        scale = 1 / math.sqrt(query._layout.shape[-1] or 1)
     if enable_gqa:
         key, value = _shared_heads(query, key), _shared_heads(query, value)
     if dropout_p and not 0 <= dropout_p <= 1:

@@ -48,6 +48,22 @@ def output_size(size: Numbers, kernel: Numbers, stride: Numbers, padding: Number
     return tuple((n + 2 * p - d * (k - 1) - 1) // s + 1 for n, k, s, p, d in zip(size, kernel, stride, padding, dilation))
 
 
+def _agree(x: Layout, w: Layout, y: Layout, stride: Numbers, padding: Numbers, dilation: Numbers, groups: int) -> None:
+    """RuntimeError unless input, weight and result go together: a tensor that a graph saved may have got other data."""
+    n = len(stride)
+    if not (
+        x.ndim == w.ndim == y.ndim == n + 2
+        and x.dtype is w.dtype is y.dtype
+        and x.shape[0] == y.shape[0]
+        and x.shape[1] == w.shape[1] * groups
+        and y.shape[1] == w.shape[0]
+        and w.shape[0] % groups == 0
+        and all(a <= b for a, b in zip(y.shape[2:], output_size(x.shape[2:], w.shape[2:], stride, padding, dilation)))
+    ):
+        raise RuntimeError(f"a convolution of an input of shape {list(x.shape)} with a weight of shape {list(w.shape)} has "
+                           f"no result or gradient of shape {list(y.shape)}")
+
+
 @operator(node="ConvolutionBackward0", method=False, function=False)
 def _convolve(input: Tensor, weight: Tensor, bias: Tensor | None, stride: Numbers, padding: Numbers, dilation: Numbers,
               groups: int) -> Tensor:
@@ -60,6 +76,7 @@ def _convolve(input: Tensor, weight: Tensor, bias: Tensor | None, stride: Number
     key = ("forward", x, w, bias is not None, stride, padding, dilation, groups)
 
     def make():
+        _agree(x, w, out, stride, padding, dilation, groups)
         return conv_forward_phases(
             x.dtype,
             x.shape[0],
@@ -109,6 +126,7 @@ def _gradient_of_input(grad: Tensor, weight: Tensor, bias: Tensor | None, size: 
     key = ("input", y, w, bias is not None, size, stride, padding, dilation, groups)
 
     def make():
+        _agree(out, w, y, stride, padding, dilation, groups)
         return conv_grad_input_phases(
             y.dtype,
             y.shape[0],
@@ -157,6 +175,7 @@ def _gradient_of_weight(input: Tensor, grad: Tensor, kernel: Numbers, stride: Nu
     key = ("weight", x, y, kernel, stride, padding, dilation, groups)
 
     def make():
+        _agree(x, out, y, stride, padding, dilation, groups)
         return conv_grad_weight_phases(x.dtype, x.shape[0], x.shape[1], y.shape[1], _three(x.shape[2:], 1), _three(kernel, 1),
                                        _three(stride, 1), _three(padding, 0), _three(dilation, 1), groups, _three(y.shape[2:], 1),
                                        _five(1, x), _five(2, y), 0)

@@ -24,6 +24,7 @@ from flambeau.base.layout import (
 from flambeau.codegen import launch as launching
 from flambeau.codegen import schedule
 from flambeau.core import inplace, modes, overrides
+from flambeau.core.arguments import no_combination, refused
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.op import NUMBERS, RELEASE_FROM, Pointwise, call, needs_graph, record
 from flambeau.core.tensor import Tensor, empty_layout, tensor_from
@@ -63,7 +64,7 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
         if overrides.any_override([self, src]):
             return overrides.dispatch(copy_, [self, src], {})
     if not isinstance(src, Tensor):
-        raise TypeError(f"copy_(): argument 'other' (position 1) must be Tensor, not {type(src).__name__}")
+        raise refused("copy_", "other", "Tensor", src, 1)
     if (self._node is not None or src._node is not None) and needs_graph((self, src)):
         inplace.check(self)
         copy_raw(self, src)
@@ -86,6 +87,9 @@ def copy_raw(self: Tensor, src: Tensor) -> Tensor:
         if src._layout is self._layout and src._offset == self._offset:
             return self
         mine, theirs = self._layout, src._layout
+        if mine.dtype is theirs.dtype and mine.is_contiguous and theirs.is_contiguous and geometry.has_overlap(
+                (mine.shape, mine.strides, self._offset), (theirs.shape, theirs.strides, src._offset)):
+            raise RuntimeError(geometry.OVERLAPS_INPUT)
         low, high = self._offset, self._offset + geometry.extent(mine.shape, mine.strides)
         if src._offset < high and low < src._offset + geometry.extent(theirs.shape, theirs.strides):
             src = clone_raw(src)
@@ -127,7 +131,7 @@ def clone(input: Tensor, *, memory_format: memory_format = preserve_format) -> T
         return out
     out = empty_layout(layout_in_format(input._layout, memory_format))
     COPY.compute((input,), (), (), out)
-    out._storage.version = 0
+    out._storage.writes = 0
     if needs_graph((input,)):
         out._node = record(CLONE, out, (input,), (), ())
     return out
@@ -228,8 +232,8 @@ def to_arguments(args: tuple, kwargs: dict) -> tuple[Device | None, DType | None
                             "of:\n * (torch.device device = None, torch.dtype dtype = None, bool non_blocking = False, bool copy "
                             "= False, *, torch.memory_format memory_format = None)\n * (torch.dtype dtype, ...)\n * (Tensor "
                             "tensor, ...)")
-    if rest:
-        rest.pop(0)  # non_blocking
+    if rest and not isinstance(rest.pop(0), bool):  # non_blocking
+        raise no_combination("to", args, kwargs)
     if rest:
         copy = bool(rest.pop(0))
     for name, value in kwargs.items():
@@ -275,6 +279,8 @@ def cuda(self: Tensor, device: Any = None, non_blocking: bool = False, memory_fo
 
 def type_as(self: Tensor, other: Tensor) -> Tensor:
     """This tensor with the dtype of `other`."""
+    if not isinstance(other, Tensor):
+        raise refused("type_as", "other", "Tensor", other, 1)
     return to(self, other._layout.dtype)
 
 
@@ -290,7 +296,7 @@ def type(self: Tensor, dtype: Any = None, non_blocking: bool = False, **kwargs: 
     if not isinstance(dtype, DType):
         dtype = getattr(dtype, "dtype", None)
         if dtype is None:
-            raise RuntimeError("dtype must be a type, str, or dtype object")
+            raise TypeError("dtype must be a type, str, or dtype object")
     return to(self, dtype)
 
 
@@ -325,7 +331,7 @@ def fill_raw(self: Tensor, value: Any) -> Tensor:
 def fill_fresh(made: Tensor, value: Any) -> Tensor:
     """Fill a tensor that was just made: its version stays 0."""
     fill_raw(made, value)
-    made._storage.version = 0
+    made._storage.writes = 0
     return made
 
 
@@ -342,6 +348,8 @@ def fill_(self: Tensor, value: Any) -> Tensor:
             return self
         return copy_raw(self, value)
     if value.__class__ not in NUMBERS:
+        if not hasattr(value, "item"):
+            raise no_combination("fill_", (value,))
         value = value.item()
     if self._node is not None and modes.local.grad:
         inplace.check(self)

@@ -19,7 +19,7 @@ from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import Layout, contiguous_format, preserve_format, register_cache, strided
 from flambeau.codegen import launch as launching
 from flambeau.codegen import schedule
-from flambeau.core import create
+from flambeau.core import arguments, create
 from flambeau.core.create import from_array, make_tensor
 from flambeau.core.derive import public, publish
 from flambeau.core.op import RELEASE_FROM, scalar_kind, zeros_plan
@@ -40,27 +40,36 @@ def home(device: Any) -> Device:
     return device
 
 
+def leaf(made: Tensor) -> Tensor:
+    """A fresh tensor that requires grad."""
+    dtype = made._layout.dtype
+    if not (dtype.is_floating_point or dtype.is_complex):
+        raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")
+    return made.requires_grad_(True)
+
+
 def finish(made: Tensor, requires_grad: bool, out: Tensor | None = None) -> Tensor:
     """requires_grad and out= of a factory function."""
     if out is not None:
         from flambeau.core.variants import copy_into
         return copy_into(out, made)
-    return made.requires_grad_(True) if requires_grad else made
+    return leaf(made) if requires_grad else made
 
 
 def sizes_of(function: str, size: tuple[Any, ...]) -> tuple[int, ...]:
     """A shape given as numbers or as one sequence; RuntimeError for negative sizes."""
     if len(size) == 1 and not isinstance(size[0], int):
-        size = size[0] if isinstance(size[0], (tuple, list)) else (size[0],)
+        if isinstance(size[0], (tuple, list)):
+            size = size[0]
+        elif not hasattr(size[0], "__index__"):
+            raise arguments.refused(function, "size", "tuple of ints", size[0], 1)
     try:
         shape = tuple([n if n.__class__ is int else n.__index__() for n in size])
     except (AttributeError, TypeError):
-        bad = next((i, n) for i, n in enumerate(size) if not hasattr(n, "__index__"))
-        raise TypeError(f"{function}(): argument 'size' failed to unpack the object at pos {bad[0] + 1} with error "
-                        "\"type must be "
-                        f"tuple of ints,but got {type(bad[1]).__name__}\"") from None
+        shape = arguments.ints(function, "size", size)
     for n in shape:
-        if n < 0:
+        if not 0 <= n < 1 << 63:
+            arguments.ints(function, "size", size)      # raises for what 64 bits don't hold
             raise RuntimeError(f"Trying to create tensor with negative dimension {n}: {list(shape)}")
     return shape
 
@@ -71,7 +80,11 @@ def check_layout(layout: Any) -> None:
 
 
 def blank(shape: tuple[int, ...], dtype: DType | None, device: Any) -> Tensor:
-    return empty_layout(Layout.contiguous(shape, dtype or get_default_dtype(), home(device)))
+    try:
+        return empty_layout(Layout.contiguous(shape, dtype or get_default_dtype(), home(device)))
+    except AttributeError as error:
+        arguments.blame(error)
+        raise
 
 
 @public(method=False)
@@ -82,10 +95,14 @@ def tensor(data: Any, *, dtype: DType | None = None, device: Any = None, require
         warnings.warn("To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or "
                       "sourceTensor.detach().clone().requires_grad_(True), rather than torch.tensor(sourceTensor).", UserWarning,
                       stacklevel=2)
-    made = make_tensor(data, dtype)
+    try:
+        made = make_tensor(data, dtype)
+    except AttributeError as error:
+        arguments.blame(error)
+        raise
     if device is not None or get_default_device().type != "cpu":
         made = to(made, home(device))
-    return made.requires_grad_(True) if requires_grad else made
+    return leaf(made) if requires_grad else made
 
 
 @public(method=False)
@@ -117,7 +134,7 @@ def asarray(obj: Any, *, dtype: DType | None = None, device: Any = None, copy: b
         raise ValueError("can't alias arbitrary sequence into a tensor.")
     if copy:
         made = made.clone()
-    return made.detach().requires_grad_(True) if requires_grad else made
+    return leaf(made.detach()) if requires_grad else made
 
 
 @public(method=False)
@@ -150,7 +167,7 @@ def frombuffer(buffer: Any, *, dtype: DType, count: int = -1, offset: int = 0, r
         raise ValueError(f"requested buffer length ({count} * {dtype.itemsize} bytes) after offset ({offset} bytes) must not be "
                          f"greater than actual buffer length ({size} bytes)")
     made = from_array(np.frombuffer(buffer, dtype.numpy, count, offset), dtype)
-    return made.requires_grad_(True) if requires_grad else made
+    return leaf(made) if requires_grad else made
 
 
 @public(method=False)
@@ -175,7 +192,7 @@ def empty(
     made = blank(shape, dtype, device)
     if memory_format is not contiguous_format and memory_format is not preserve_format and memory_format is not None:
         made = empty_layout(layout_in_format(made._layout, memory_format))
-    return made.requires_grad_(True) if requires_grad else made
+    return leaf(made) if requires_grad else made
 
 
 @public(method=False)
@@ -184,9 +201,13 @@ def empty_strided(size: Sequence[int], stride: Sequence[int], *, dtype: DType | 
     """Uninitialised memory of this shape and these strides."""
     from flambeau.base import geometry
     shape, strides = tuple(size), tuple(stride)
+    if len(shape) != len(strides):
+        raise RuntimeError(f"dimensionality of sizes ({len(shape)}) must match dimensionality of strides ({len(strides)})")
+    if any(step < 0 for step in strides):
+        raise RuntimeError(f"Storage size calculation overflowed with sizes={list(shape)} and strides={list(strides)}")
     extent = geometry.extent(shape, strides)
     made = blank((extent,), dtype, device).as_strided(shape, strides).detach()
-    return made.requires_grad_(True) if requires_grad else made
+    return leaf(made) if requires_grad else made
 
 
 @public(method=False)
@@ -414,7 +435,7 @@ def eye(n: int, m: int | None = None, *, dtype: DType | None = None, layout: Any
     made = fill_fresh(blank((n, m), dtype or (out._layout.dtype if out is not None else None), device), 0)
     if made._layout.device.type != "meta":
         fill_fresh(made.as_strided((min(n, m),), (m + 1,)), 1)
-        made._storage.version = 0
+        made._storage.writes = 0
     return finish(made, requires_grad, out)
 
 
@@ -422,11 +443,18 @@ def _indices(pairs: np.ndarray, dtype: DType | None, device: Any) -> Tensor:
     return to(create.copy_array(np.ascontiguousarray(pairs.astype(np.int64))), dtype=dtype, device=device)
 
 
+def _check_triangle(row: int, col: int) -> None:
+    for name, count in (("row", row), ("col", col)):
+        if count < 0:
+            raise RuntimeError(f"{name} must be non-negative, got{count}")
+
+
 @public(method=False)
 def tril_indices(
     row: int, col: int, offset: int = 0, *, dtype: DType | None = int64, device: Any = None, layout: Any = None
 ) -> Tensor:
     """Indices (2, n) of the lower triangle, row by row."""
+    _check_triangle(row, col)
     return _indices(np.stack(np.tril_indices(row, offset, col)), dtype, device)
 
 
@@ -435,6 +463,7 @@ def triu_indices(
     row: int, col: int, offset: int = 0, *, dtype: DType | None = int64, device: Any = None, layout: Any = None
 ) -> Tensor:
     """Indices (2, n) of the upper triangle, row by row."""
+    _check_triangle(row, col)
     return _indices(np.stack(np.triu_indices(row, offset, col)), dtype, device)
 
 
@@ -481,6 +510,8 @@ def new_empty_strided(self: Tensor, size: Any, stride: Any, *, dtype: DType | No
 def new_tensor(self: Tensor, data: Any, *, dtype: DType | None = None, device: Any = None, requires_grad: bool = False,
                layout: Any = None, pin_memory: bool = False) -> Tensor:
     """A copy of `data` with the dtype and device of this tensor."""
+    if isinstance(data, str):
+        raise TypeError("new(): invalid data type 'str'")
     if isinstance(data, Tensor):
         return to(make_tensor(data, dtype), device=device).requires_grad_(requires_grad)
     return tensor(data, **_new(self, dtype, device), requires_grad=requires_grad)

@@ -19,6 +19,7 @@ from flambeau.codegen.launch import KernelCheck
 from flambeau.core import engine, modes
 from flambeau.core.create import array_of
 from flambeau.core.declare import operator
+from flambeau.core.derive import explained
 from flambeau.core.rows import FULL, KEPT, Rows
 from flambeau.core.tensor import Tensor, tensor_from
 from flambeau.ir import scalar as s
@@ -174,16 +175,16 @@ def _check(input: Tensor, target: Tensor, weight: Tensor | None) -> int:
         raise ValueError("Expected 1 or more dimensions (got 0)")
     axis = 0 if len(own) == 1 else 1
     if axis == 1:
-        if len(own) == 2 and len(other) > 1:
-            raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
         if not other or own[0] != other[0]:
             raise ValueError(f"Expected input batch_size ({own[0]}) to match target batch_size ({other[0] if other else 1}).")
+        if len(own) == 2 and len(other) > 1:
+            raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
         if own[2:] != other[1:]:
             raise RuntimeError(f"Expected target size {[own[0], *own[2:]]}, got {list(other)}")
     elif len(other) > 1:
         raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
     elif other not in ((), (1,)):
-        raise ValueError(f"Expected input batch_size ({own[0]}) to match target batch_size ({other[0]}).")
+        raise ValueError(f"For 1D input, 1D target must have size 1, but got target size: {other[0]}")
     if target._layout.dtype not in (int64, uint8):
         raise RuntimeError(f"expected target dtype to be Long or Byte, but got {target._layout.dtype.scalar_name}")
     if weight is not None:
@@ -264,7 +265,7 @@ def _(g, outs, input, target, weight, reduction, ignore_index):
 
 @operator(function=False, method=False, node="NllLossBackwardBackward0")
 def _nll_gradient(g: Tensor, total: Tensor, input: Tensor, target: Tensor, weight: Tensor | None, reduction, ignore_index):
-    axis = _class_axis(input)
+    axis = _check(input, target, weight)       # again: what was saved may have got other data
     scale = [_with_class(g, axis) if g._layout.ndim else g]
     if reduction == "mean":
         scale.append(total)
@@ -295,7 +296,7 @@ def fused_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None, re
 
 @fused_cross_entropy.vjp
 def _(g, outs, input, target, weight, reduction, ignore_index, smoothing):
-    axis = _class_axis(input)
+    axis = _check(input, target, weight)       # again: what was saved may have got other data
     if modes.local.grad:
         return _gradient_by_operators(g, input, target, weight, reduction, ignore_index, smoothing), None, None
     extra = [_with_class(g, axis) if g._layout.ndim else g]
@@ -342,6 +343,7 @@ def _smooth_part(logs: Tensor, target: Tensor, weight: Tensor | None, reduction:
     return smooth.sum() / weights.sum()
 
 
+@explained
 def nll_loss(input, target, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean"):
     """Negative log-likelihood: -weight[target] * input[target] per row, of log-probabilities and class indices.
 
@@ -354,6 +356,7 @@ def nll_loss(input, target, weight=None, size_average=None, ignore_index=-100, r
     return fused_nll_loss(input, target, weight, reduction, ignore_index)[0]
 
 
+@explained
 def cross_entropy(input, target, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean",
                   label_smoothing=0.0):
     """nll_loss of log_softmax: the cross entropy of scores against class indices or class probabilities.
@@ -365,7 +368,7 @@ def cross_entropy(input, target, weight=None, size_average=None, ignore_index=-1
     if size_average is not None or reduce is not None or reduction not in REDUCTIONS:
         reduction = reduction_of(reduction, size_average, reduce)
     if not 0.0 <= label_smoothing <= 1.0:
-        raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
+        raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing:g}")
     if target._layout.shape == input._layout.shape:
         return _of_probabilities(input, target, weight, reduction, ignore_index, label_smoothing)
     return fused_cross_entropy(input, target, weight, reduction, ignore_index, label_smoothing)[0]

@@ -11,7 +11,7 @@ from typing import Any
 
 from flambeau.base.dtype import int64
 from flambeau.core.declare import operator
-from flambeau.core.derive import NAMESPACE
+from flambeau.core.derive import NAMESPACE, explained
 from flambeau.core.tensor import Tensor
 from flambeau.ops.cross_entropy import REDUCTIONS
 
@@ -115,6 +115,7 @@ def _(g, outs, log_probs, targets, input_lengths, target_lengths, blank, zero_in
     return grad, None
 
 
+@explained
 def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reduction="mean", zero_infinity=False):
     """The negative log-likelihood of label sequences, summed over all alignments with the inputs.
 

@@ -12,7 +12,7 @@ from flambeau.base.layout import Layout
 from flambeau.codegen.move import Buffer, Index, Move
 from flambeau.core import modes
 from flambeau.core.declare import composite, operator
-from flambeau.core.derive import NAMESPACE
+from flambeau.core.derive import NAMESPACE, explained
 from flambeau.core.tensor import Tensor, tensor_from
 from flambeau.ops.gathering import INDEX_TYPES, KernelCheck, first_bad, make_plan, plans
 from flambeau.ops.slices import filling
@@ -82,7 +82,7 @@ def _backward(grad: Tensor, indices: Tensor, count: int, padding_idx: int, scale
         raise IndexError("index out of range in self") from None
     if padding_idx >= 0:
         out.select(0, padding_idx).zero_()
-    out._storage.version = 0
+    out._storage.writes = 0
     return out
 
 
@@ -160,6 +160,7 @@ def _renormalise(weight: Tensor, indices: Tensor, max_norm: float, norm_type: fl
 # ---------------------------------------------------------------- bags
 
 
+@explained
 def embedding_bag(
     input: Tensor,
     weight: Tensor,
@@ -183,9 +184,8 @@ def embedding_bag(
         input, weight = weight, input
     if per_sample_weights is not None and input._layout.shape != per_sample_weights._layout.shape:
         raise ValueError(
-            f"embedding_bag: If per_sample_weights ({list(per_sample_weights._layout.shape)}) is not None, then it "
-            f"must "
-            f"have the same shape as the input ({list(input._layout.shape)})"
+            f"embedding_bag: If per_sample_weights ({per_sample_weights._layout.shape}) is not None, then it must have the same "
+            f"shape as the input ({input._layout.shape})"
         )
     if not weight._layout.ndim == 2:
         raise ValueError(f"weight has to be a 2D Tensor, but got Tensor of dimension {weight._layout.ndim}")
@@ -244,7 +244,16 @@ def embedding_bag(
         kept = (input != padding_idx).nonzero().reshape(-1)
         input, bag = input.index_select(0, kept), bag.index_select(0, kept)
         per_sample_weights = None if per_sample_weights is None else per_sample_weights.index_select(0, kept)
-    rows = _embedding(weight, input, -1, scale_grad_by_freq)
+    try:
+        rows = _embedding(weight, input, -1, scale_grad_by_freq)
+    except IndexError:
+        size = weight._layout.shape[0]
+        wrong = ((input < 0) | (input >= size)).nonzero()[0, 0].item()
+        if mode == "max":
+            raise RuntimeError("embedding_bag: Expected idx >= 0 && idx < num_embeddings but found idx to be "
+                               f"{input[wrong].item()}") from None
+        raise RuntimeError(f"Index {wrong} of input takes value {input[wrong].item()} which is not in the valid range "
+                           f"[0, {size})") from None
     if per_sample_weights is not None:
         rows = rows * per_sample_weights.unsqueeze(1)
     shape = (bags, weight._layout.shape[1])
@@ -308,7 +317,7 @@ def one_hot(input: Tensor, num_classes: int = -1) -> Tensor:
         )
     try:
         made = launch(NAMESPACE["zeros"](out.shape, dtype=int64), filling(1, int64, None), input)
-        made._storage.version = 0
+        made._storage.writes = 0
         return made
     except KernelCheck:
         if int(input.min().item()) < 0:

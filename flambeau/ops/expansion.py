@@ -12,7 +12,8 @@ from typing import Any
 from flambeau.base import geometry
 from flambeau.base.layout import Size
 from flambeau.core import views
-from flambeau.core.derive import NAMESPACE, public
+from flambeau.core.arguments import refused
+from flambeau.core.derive import NAMESPACE, explained, public
 from flambeau.core.engine import sum_to_shape
 from flambeau.core.tensor import Tensor
 from flambeau.core.views import declare
@@ -38,6 +39,8 @@ def expand(self: Any, *sizes: Any, **keywords: Any) -> Any:
 @public(namespace=False)
 def expand_as(self: Any, other: Any) -> Any:
     """`expand` to the shape of another tensor."""
+    if not isinstance(other, Tensor):
+        raise refused("expand_as", "other", "Tensor", other, 1)
     return expand(self, other._layout.shape)
 
 
@@ -59,6 +62,7 @@ def sum_to_size(self: Any, *size: Any) -> Any:
 
 
 @public(method=False)
+@explained
 def broadcast_tensors(*tensors: Any) -> tuple[Any, ...]:
     """Every tensor expanded to their common shape."""
     given = tensors[0] if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)) else tensors
@@ -75,6 +79,7 @@ NAMESPACE["broadcast_shapes"] = broadcast_shapes
 
 
 @public(method=False)
+@explained
 def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Any, ...]:
     """Coordinates of a grid: each vector expanded along its own dimension. indexing: "ij", or "xy" (the first two swap)."""
     given = list(tensors[0] if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)) else tensors)

@@ -12,7 +12,7 @@ from typing import Any
 from flambeau.base.layout import Layout, register_cache
 from flambeau.codegen.move import Buffer, Move
 from flambeau.core.declare import operator
-from flambeau.core.derive import NAMESPACE
+from flambeau.core.derive import NAMESPACE, explained
 from flambeau.core.tensor import Tensor
 from flambeau.ops.gathering import make_plan
 
@@ -164,7 +164,7 @@ def _col2im(input: Tensor, output_size: Any, kernel_size: Any, dilation: Any, pa
         found = _plans[key] = make_plan(blocks.moves(out, layout, (0, 1), True), [out], [layout]), out
     launch, out = found
     made = launch(NAMESPACE["zeros"](out.shape, dtype=out.dtype, device=out.device), input)
-    made._storage.version = 0
+    made._storage.writes = 0
     return made
 
 
@@ -177,10 +177,13 @@ def _hashable(value: Any) -> Any:
     return tuple(value) if isinstance(value, (list, tuple)) else value
 
 
+@explained
 def unfold(input: Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Tensor:
     """Sliding blocks of images (N, C, H, W) as columns: (N, C * product of kernel_size, number of blocks); the batch
     may be missing."""
     ndim = input._layout.ndim
+    if 0 < ndim < 3:
+        raise IndexError(f"Dimension out of range (expected to be in range of [{-ndim}, {ndim - 1}], but got {ndim})")
     if ndim not in (3, 4):
         raise RuntimeError(
             "Expected 3D or 4D (batch mode) tensor with possibly 0 batch size and other non-zero dimensions for "
@@ -191,6 +194,7 @@ def unfold(input: Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0,
     return _im2col(input, *arguments) if ndim == 4 else _im2col(input.unsqueeze(0), *arguments).squeeze(0)
 
 
+@explained
 def fold(
     input: Tensor, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1
 ) -> Tensor:

@@ -15,7 +15,7 @@ from flambeau.base.layout import Layout, register_cache
 from flambeau.codegen.move import Buffer, Index, Move
 from flambeau.core import indexing
 from flambeau.core.declare import operator
-from flambeau.core.derive import NAMESPACE
+from flambeau.core.derive import NAMESPACE, explained
 from flambeau.core.modes import active, local
 from flambeau.core.tensor import Tensor, tensor_from
 from flambeau.ops.copy import clone_raw
@@ -202,11 +202,13 @@ def _(g, indices, accumulate, layouts, need):
     return mine, gather_index(g, indices) if need["values"] else None
 
 
+@explained
 def index_put(input: Tensor, indices: Sequence[Any], values: Tensor, accumulate: bool = False) -> Tensor:
     """A copy of `input` with `values` (broadcast) at input[indices]; accumulate: added there."""
     return _index_put(input, _expanded(input, indices), values, accumulate)
 
 
+@explained
 def index_put_(input: Tensor, indices: Sequence[Any], values: Tensor, accumulate: bool = False) -> Tensor:
     """Write `values` (broadcast) to input[indices]; accumulate: add them to what is there. Returns the tensor."""
     if (

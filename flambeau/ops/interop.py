@@ -13,12 +13,13 @@ from typing import Any
 import numpy as np
 
 from flambeau.base.dtype import bfloat16, bool_
-from flambeau.core import create, modes, printing
+from flambeau.core import create, inplace, modes, printing
+from flambeau.core.arguments import no_combination
 from flambeau.core.create import array_of, tolist_array
 from flambeau.core.derive import NAMESPACE, public
 from flambeau.core.node import AccumulateGrad
 from flambeau.core.overrides import PLAIN
-from flambeau.core.storage import Storage
+from flambeau.core.storage import WRITABLE, Storage
 from flambeau.core.tensor import Tensor, tensor_from
 
 _readers = create.readers
@@ -222,7 +223,10 @@ def data_property(self: Tensor) -> Tensor:
 
 def Storage_alias(held: Any) -> Any:
     from flambeau.core import storage
-    return storage.wrap(held.ptr, held.nbytes, held)
+    made = storage.wrap(held.ptr, held.nbytes, held)
+    if held.inference:
+        made.inference = WRITABLE
+    return made
 
 
 def _set_data(self: Tensor, value: Tensor) -> None:
@@ -295,19 +299,22 @@ def set_(self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = 
     """Look at another tensor's memory (or a storage) from now on."""
     from flambeau.base import geometry
     from flambeau.base.layout import Layout
+    inplace.refuse_inference(self)
     if isinstance(source, Tensor):
         if source._layout.dtype is not self._layout.dtype:
             raise RuntimeError(f"Could not set tensor of type {source._layout.dtype.c_name} "
                                f"to a tensor of type {self._layout.dtype.c_name}")
-    elif source is not None and not isinstance(source, Storage):
-        raise TypeError(f"set_(): argument 'source' (position 1) must be Tensor, not {type(source).__name__}")
+    given = [x for x in (source, storage_offset, size, stride) if x is not None]
+    if not (source is None or isinstance(source, (Tensor, Storage))) or storage_offset.__class__ is not int or not all(
+            x is None or (isinstance(x, (tuple, list)) and all(hasattr(n, "__index__") for n in x)) for x in (size, stride)):
+        raise no_combination("set_", given if len(given) != 2 or storage_offset != 0 else given[:1])
     if isinstance(source, Tensor) and size is None:
         self._storage, self._offset, self._layout = source._storage, source._offset, source._layout
         return self
     held = source._storage if isinstance(source, Tensor) else source
     itemsize = self._layout.dtype.itemsize
-    shape = tuple(size) if size is not None else ((held.nbytes // itemsize,) if held is not None else (0,))
-    strides = tuple(stride) if stride is not None else geometry.contiguous_strides(shape)
+    shape = tuple(n.__index__() for n in size) if size is not None else ((held.nbytes // itemsize,) if held is not None else (0,))
+    strides = tuple(n.__index__() for n in stride) if stride is not None else geometry.contiguous_strides(shape)
     if held is None:
         from flambeau.core import storage
         held = storage.empty(0)
@@ -339,7 +346,7 @@ def resize_as_(self: Tensor, the_template: Tensor, *, memory_format: Any = None)
 Storage.data_ptr = lambda self: self.ptr
 Storage.size = lambda self: self.nbytes
 Storage.__len__ = lambda self: self.nbytes
-Storage.__repr__ = lambda self: f"<Storage of {self.nbytes} bytes, version {self.version}>"
+Storage.__repr__ = lambda self: f"<Storage of {self.nbytes} bytes, version {self.writes}>"
 NAMESPACE["from_dlpack"] = from_dlpack
 NAMESPACE["is_tensor"] = lambda obj: isinstance(obj, Tensor)
 

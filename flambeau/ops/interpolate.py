@@ -23,7 +23,7 @@ from flambeau.codegen.gemm_micro import kind_of
 from flambeau.core import create
 from flambeau.core.declare import composite, operator
 from flambeau.core.op import RELEASE_FROM
-from flambeau.core.tensor import Tensor
+from flambeau.core.tensor import Tensor, within_memory
 from flambeau.ops.adaptive_pool import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
 
 NEAREST, EXACT, LINEAR, CUBIC, LANCZOS = "nearest", "nearest-exact", "linear", "bicubic", "lanczos"
@@ -216,6 +216,7 @@ def _forward_plan(layout: Layout, spec: Spec) -> tuple[Callable, tuple, Any]:
     _check_dtype(spec, layout)
     image = Layout.contiguous(layout.shape, layout.dtype, layout.device)
     out = Layout.contiguous((*layout.shape[:2], *spec.size), layout.dtype, layout.device)
+    within_memory(out)
     launch, tables = _plan(image, out, _tables(spec, layout.shape[2:], layout.dtype), spec.mode in (NEAREST, EXACT))
     order = None
     if layout.ndim >= 4 and geometry.suggests_channels_last(layout.shape, layout.strides):
@@ -312,7 +313,10 @@ def _sizes(
             f"{list(spatial)} and scale_factor of shape {scale_factor}. Please provide input tensor in (N, C, d1, d2, ...,dK) "
             "format and scale_factor in (s1, s2, ...,sK) format."
         )
-    sizes = tuple(math.floor(float(n) * float(factor)) for n, factor in zip(spatial, factors))
+    wanted = [float(n) * float(factor) for n, factor in zip(spatial, factors)]
+    if not all(abs(size) < 2**63 for size in wanted):
+        raise RuntimeError("value cannot be converted to type int64_t without overflow")
+    sizes = tuple(map(math.floor, wanted))
     return sizes, (None,) * dims if recompute else tuple(float(factor) for factor in factors)
 
 

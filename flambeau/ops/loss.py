@@ -17,7 +17,7 @@ from flambeau.base.dtype import bool_, promote_types
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import register_cache
 from flambeau.core.declare import operator
-from flambeau.core.derive import NAMESPACE
+from flambeau.core.derive import NAMESPACE, explained
 from flambeau.core.op import IDENTITY, ZERO, Pointwise, call
 from flambeau.core.rows import KEPT, Rows
 from flambeau.core.tensor import Tensor
@@ -207,12 +207,14 @@ def _weighted_mean(loss: ElementLoss, input: Tensor, target: Tensor, weight: Ten
     return weighted.sum() / weight.sum() if reduction == "mean" else _reduced(weighted, reduction)
 
 
+@explained
 def mse_loss(input, target, size_average=None, reduce=None, reduction="mean", weight=None):
     """(input - target) squared: per element ("none"), summed or averaged. Shapes broadcast, with a warning."""
     reduction = _checked(input, target, size_average, reduce, reduction)
     return MSE(input, target, reduction) if weight is None else _weighted_mean(MSE, input, target, weight, reduction)
 
 
+@explained
 def l1_loss(input, target, size_average=None, reduce=None, reduction="mean", weight=None):
     """|input - target|: per element ("none"), summed or averaged. Shapes broadcast, with a warning."""
     reduction = _checked(input, target, size_average, reduce, reduction)
@@ -221,6 +223,7 @@ def l1_loss(input, target, size_average=None, reduce=None, reduction="mean", wei
     return L1(input, target, reduction) if weight is None else _weighted_mean(L1, input, target, weight, reduction)
 
 
+@explained
 def smooth_l1_loss(input, target, size_average=None, reduce=None, reduction="mean", beta=1.0):
     """d^2 / (2 beta) where d = |input - target| < beta, else d - beta / 2. Raises RuntimeError for a negative beta."""
     reduction = _checked(input, target, size_average, reduce, reduction)
@@ -229,6 +232,7 @@ def smooth_l1_loss(input, target, size_average=None, reduce=None, reduction="mea
     return L1(input, target, reduction) if beta == 0 else SMOOTH_L1(input, target, reduction, (float(beta),))
 
 
+@explained
 def huber_loss(input, target, reduction="mean", delta=1.0, weight=None):
     """d^2 / 2 where d = |input - target| <= delta, else delta (d - delta / 2). Raises RuntimeError unless delta is positive."""
     reduction = _checked(input, target, None, None, reduction)
@@ -246,6 +250,7 @@ def _reduction(size_average: Any, reduce: Any, reduction: str) -> str:
     return reduction
 
 
+@explained
 def binary_cross_entropy(input, target, weight=None, size_average=None, reduce=None, reduction="mean"):
     """-(target log input + (1 - target) log(1 - input)) of probabilities; logarithms are at least -100.
 
@@ -255,6 +260,8 @@ def binary_cross_entropy(input, target, weight=None, size_average=None, reduce=N
     if target.size() != input.size():
         raise ValueError(f"Using a target size ({target.size()}) that is different to the input size ({input.size()}) is "
                          "deprecated. Please ensure they have the same size.")
+    if target._layout.dtype is not input._layout.dtype:
+        raise RuntimeError(f"Found dtype {target._layout.dtype.scalar_name} but expected {input._layout.dtype.scalar_name}")
     if input._layout.numel and input._layout.device.type == "cpu":
         low, high = aminmax(input.detach())
         if not (low.item() >= 0 and high.item() <= 1):
@@ -262,6 +269,7 @@ def binary_cross_entropy(input, target, weight=None, size_average=None, reduce=N
     return _weighted(BINARY, input, target, weight, reduction)
 
 
+@explained
 def binary_cross_entropy_with_logits(input, target, weight=None, size_average=None, reduce=None, reduction="mean",
                                      pos_weight=None):
     """binary_cross_entropy of sigmoid(input), without its rounding. pos_weight multiplies the first term (broadcast).
@@ -278,6 +286,7 @@ def binary_cross_entropy_with_logits(input, target, weight=None, size_average=No
     return _reduced(loss if weight is None else loss * weight, reduction)
 
 
+@explained
 def kl_div(input, target, size_average=None, reduce=None, reduction="mean", log_target=False):
     """target (log target - input), of log-probabilities `input`; 0 where target is 0. reduction "batchmean" divides by
     input.size(0).
@@ -300,6 +309,7 @@ def kl_div(input, target, size_average=None, reduce=None, reduction="mean", log_
     return _reduced(loss, reduction)
 
 
+@explained
 def poisson_nll_loss(input, target, log_input=True, full=False, size_average=None, eps=1e-8, reduce=None, reduction="mean"):
     """exp(input) - target input (log_input), or input - target log(input + eps); full: with Stirling's term where target > 1."""
     if size_average is not None or reduce is not None:
@@ -313,6 +323,7 @@ def poisson_nll_loss(input, target, log_input=True, full=False, size_average=Non
     return _reduced(loss, reduction)
 
 
+@explained
 def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"):
     """(log var + (input - target)^2 / var) / 2 with var at least eps; full: with the constant log(2 pi) / 2.
 
@@ -344,6 +355,7 @@ def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"
 # ---------------------------------------------------------------- margins
 
 
+@explained
 def hinge_embedding_loss(input, target, margin=1.0, size_average=None, reduce=None, reduction="mean"):
     """input where target is 1, max(0, margin - input) where it is -1 (both where it is something else)."""
     reduction = _reduction(size_average, reduce, reduction)
@@ -352,6 +364,7 @@ def hinge_embedding_loss(input, target, margin=1.0, size_average=None, reduce=No
     return _reduced(together + apart, reduction)
 
 
+@explained
 def margin_ranking_loss(input1, input2, target, margin=0, size_average=None, reduce=None, reduction="mean"):
     """max(0, -target (input1 - input2) + margin). Raises RuntimeError unless all have the same number of dimensions."""
     reduction = _reduction(size_average, reduce, reduction)
@@ -361,6 +374,7 @@ def margin_ranking_loss(input1, input2, target, margin=0, size_average=None, red
     return _reduced((-target * (input1 - input2) + margin).clamp(min=0), reduction)
 
 
+@explained
 def cosine_embedding_loss(input1, input2, target, margin=0, size_average=None, reduce=None, reduction="mean"):
     """1 - cos(input1, input2) where target is 1, max(0, cos - margin) where it is -1. inputs: (N, D) or (D,); target:
     (N,) or ().
@@ -381,11 +395,13 @@ def cosine_embedding_loss(input1, input2, target, margin=0, size_average=None, r
     return _reduced(together + apart, reduction)
 
 
+@explained
 def soft_margin_loss(input, target, size_average=None, reduce=None, reduction="mean"):
     """log(1 + exp(-target input)), per element, summed or averaged."""
     return SOFT_MARGIN(input, target, _reduction(size_average, reduce, reduction))
 
 
+@explained
 def multi_margin_loss(input, target, p=1, margin=1.0, weight=None, size_average=None, reduce=None, reduction="mean"):
     """Per row: the sum over the other classes of max(0, margin - input[target] + input[c])^p / C, times weight[target].
 
@@ -404,6 +420,8 @@ def multi_margin_loss(input, target, p=1, margin=1.0, weight=None, size_average=
     places = target.reshape(-1)
     if places.size(0) != rows.size(0):
         raise RuntimeError(f"inconsistent target size, expected {rows.size(0)} but got {list(target.size())}")
+    if places.numel() and bool(((places < 0) | (places >= rows.size(1))).any()):
+        raise RuntimeError("target out of range")
     picked = rows.gather(1, places.unsqueeze(1))
     loss = (margin - picked + rows).clamp(min=0)
     if p == 2:
@@ -417,6 +435,7 @@ def multi_margin_loss(input, target, p=1, margin=1.0, weight=None, size_average=
     return _reduced(loss, reduction)
 
 
+@explained
 def multilabel_margin_loss(input, target, size_average=None, reduce=None, reduction="mean"):
     """Per row: the sum over target classes t and the others c of max(0, 1 - (input[t] - input[c])) / C; targets end at
     the first -1.
@@ -429,6 +448,10 @@ def multilabel_margin_loss(input, target, size_average=None, reduce=None, reduct
     rows = input.reshape(1, -1) if input.dim() < 2 else input
     labels = target.reshape(rows.size())
     classes = rows.size(1)
+    if labels.dtype.name != "int64":
+        raise RuntimeError(f"expected scalar type Long but found {labels.dtype.scalar_name}")
+    if labels.numel() and bool(((labels < -1) | (labels >= classes)).any()):
+        raise RuntimeError("argument #2 'target' is out of range")
     valid = (labels < 0).cumsum(1) == 0
     places = labels.masked_fill(valid.logical_not(), 0)
     count = NAMESPACE["zeros_like"](labels).scatter_add(1, places, valid.to(labels.dtype))
@@ -439,6 +462,7 @@ def multilabel_margin_loss(input, target, size_average=None, reduce=None, reduct
     return _reduced(loss.reshape(()) if input.dim() < 2 else loss, reduction)
 
 
+@explained
 def multilabel_soft_margin_loss(input, target, weight=None, size_average=None, reduce=None, reduction="mean"):
     """binary_cross_entropy_with_logits averaged over the classes (last dimension), then reduced."""
     reduction = _reduction(size_average, reduce, reduction)
@@ -446,6 +470,7 @@ def multilabel_soft_margin_loss(input, target, weight=None, size_average=None, r
     return _reduced((loss if weight is None else loss * weight).mean(-1), reduction)
 
 
+@explained
 def triplet_margin_loss(anchor, positive, negative, margin=1.0, p=2, eps=1e-6, swap=False, size_average=None, reduce=None,
                         reduction="mean"):
     """max(0, d(anchor, positive) - d(anchor, negative) + margin) with p-norm distances; swap: the nearer of two

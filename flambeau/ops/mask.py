@@ -110,7 +110,7 @@ def _filled(input: Tensor, mask: Tensor, value: Any) -> Tensor:
     made = _fill(
         input, mask, value, empty_layout(Layout.contiguous(tuple(shape), input._layout.dtype, input._layout.device))
     )
-    made._storage.version = 0
+    made._storage.writes = 0
     return made
 
 

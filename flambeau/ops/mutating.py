@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from flambeau.base import geometry
+from flambeau.core import arguments as wrong
 from flambeau.core import inplace as rewiring
 from flambeau.core import modes, overrides
 from flambeau.core.declare import TENSOR, operator
@@ -22,14 +23,18 @@ from flambeau.ops.copy import clone_raw, contiguous
 _SOURCE = '''
 def {name}({signature}):
     """In-place version of {public}()."""
-    if active.count or {special}:
-        return general(({arguments},))
-    if not {first}._layout.is_contiguous:
-        refuse_overlap({first})
-    if ({wanted}) and local.grad:
-        return recorded(({arguments},))
-    write({call})
-    return {first}
+    try:
+        if active.count or {special}:
+            return general(({arguments},))
+        if not {first}._layout.is_contiguous:
+            refuse_overlap({first})
+        if ({wanted}) and local.grad:
+            return recorded(({arguments},))
+        write({call})
+        return {first}
+    except caught as error:
+        explain(error, ({arguments},))
+        raise
 '''
 
 
@@ -67,7 +72,7 @@ def mutating(
             result = clone_raw(input) if keep_order or input._layout.is_contiguous else contiguous(
                 tensor_from(input._storage, input._offset, input._layout))
             write(result, *args[1:], **kwargs)
-            result._storage.version = 0
+            result._storage.writes = 0
             return result
         made = operator(node=node, out=out, function=function, method=method, name=public)(implementation)
         made.write = write
@@ -127,7 +132,9 @@ def _in_place(made: Callable, write: Callable, parameters: list[inspect.Paramete
         rewiring.rebase(self, declared.record([before, *values[1:]], alias))
         return self
     scope: dict[str, Any] = {"active": modes.active, "local": modes.local, "plain": overrides.PLAIN, "general": general,
-                             "recorded": recorded, "write": write, "refuse_overlap": refuse_overlap}
+                             "recorded": recorded, "write": write, "refuse_overlap": refuse_overlap,
+                             "caught": wrong.CAUGHT, "explain": lambda error, values: wrong.explain(
+                                 error, public + "_", declared.signature, values, True, False)}
     source = _SOURCE.format(
         name=public + "_", public=public, signature=", ".join(parts), first=parameters[0].name,
         arguments=", ".join(p.name for p in parameters),

@@ -17,11 +17,12 @@ from flambeau.base.dtype import dtype as DType
 from flambeau.base.dtype import float32, float64
 from flambeau.base.layout import Layout, register_cache
 from flambeau.core import modes
+from flambeau.core.arguments import refused
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.op import Pointwise
 from flambeau.core.rows import FULL, KEEPDIM, KEPT, Rows
-from flambeau.core.tensor import Tensor, empty_layout, tensor_from
+from flambeau.core.tensor import Tensor, empty_layout, tensor_from, within_memory
 from flambeau.ir import scalar as s
 from flambeau.ir.loops import Loop, Row, folded
 from flambeau.ir.scalar import cast, compute_dtype
@@ -257,6 +258,8 @@ def layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-5):
     weight, bias: of shape `normalized_shape`, or None. Returns a tensor of the shape and dtype of input.
     Raises RuntimeError if the shapes don't fit.
     """
+    if normalized_shape.__class__ is int:
+        raise refused("layer_norm", "normalized_shape", "tuple of ints", normalized_shape, 2)
     if normalized_shape.__class__ is list:
         normalized_shape = tuple(normalized_shape)
     return native_layer_norm(input, normalized_shape, weight, bias, eps)[0]
@@ -292,7 +295,9 @@ def rms_norm(input: Tensor, normalized_shape, weight: Tensor | None = None, eps=
 
     weight: of shape `normalized_shape`, or None. Raises RuntimeError if the shapes don't fit.
     """
-    shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+    if isinstance(normalized_shape, int):
+        raise refused("rms_norm", "normalized_shape", "tuple of ints", normalized_shape, 2)
+    shape = tuple(normalized_shape)
     _check_normalized_shape(input, shape, weight, None, star="[*")
     dtype = input._layout.dtype
     if dtype.is_complex or not dtype.is_floating_point:
@@ -570,8 +575,11 @@ def local_response_norm(input, size, alpha=1e-4, beta=0.75, k=1.0):
         return input
     squares = input * input
     channels = input.size(1)
+    if size > 2 * channels:     # PyTorch pads the channels with size - 1 others: refuse what it has no memory for
+        padded = (input.numel() // channels, channels + size - 1)
+        within_memory(Layout.contiguous(padded, input.dtype, input.device))
     total = squares
-    for shift in [d for d in range(-(size // 2), (size - 1) // 2 + 1) if d and builtins.abs(d) < channels]:
+    for shift in [d for d in range(max(-(size // 2), 1 - channels), min((size - 1) // 2 + 1, channels)) if d]:
         moved = NAMESPACE["zeros_like"](squares.narrow(1, 0, builtins.abs(shift)))
         rest = channels - builtins.abs(shift)
         parts = [squares.narrow(1, shift, rest), moved] if shift > 0 else [moved, squares.narrow(1, 0, rest)]

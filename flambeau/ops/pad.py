@@ -13,6 +13,7 @@ from flambeau.base import geometry
 from flambeau.base.layout import Layout, register_cache
 from flambeau.codegen.move import Buffer, Move
 from flambeau.core.declare import operator
+from flambeau.core.derive import explained
 from flambeau.core.tensor import Tensor
 from flambeau.ops.gathering import make_plan
 from flambeau.ops.rearrange import flip_dims
@@ -182,6 +183,7 @@ def _folded(g: Tensor, d: int, n: int, a: int, b: int, mode: str) -> Tensor:
     return total
 
 
+@explained
 def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: Any = None) -> Tensor:
     """`input` padded: pad = (before last dimension, after it, before the second last, ...); negative counts crop.
 
@@ -205,6 +207,8 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: Any = 
     if mode not in ("reflect", "replicate", "circular"):
         raise NotImplementedError(f"Unrecognised padding mode {mode}")
     spatial = len(pad) // 2
+    if ndim == 1:
+        raise NotImplementedError(f"Padding size {len(pad)} is not supported for 1D input tensor.")
     if not (1 <= spatial <= 3 and ndim in (spatial + 1, spatial + 2)):
         raise NotImplementedError("Only 2D, 3D, 4D, 5D padding with non-constant padding are supported for now")
     _check(input._layout, pad, mode)

@@ -12,7 +12,7 @@ from typing import Any
 
 from flambeau.base import geometry
 from flambeau.base.layout import Layout
-from flambeau.core import views
+from flambeau.core import storage, views
 from flambeau.core.derive import NAMESPACE, public
 from flambeau.core.inplace import MULTI_VIEW
 from flambeau.core.modes import local
@@ -212,6 +212,7 @@ def tensor_split(input: Any, indices_or_sections: Any, dim: int = 0) -> tuple[An
     else:
         if given <= 0:
             raise RuntimeError(f"number of sections must be larger than 0, got {given}")
+        storage.empty(8 * given)    # room for their addresses; raises where there is none
         least, more = divmod(length, given)
         cuts = [index * least + min(index, more) for index in range(given + 1)]
     return tuple(views.slice_(input, place, start, end, 1) for start, end in itertools.pairwise(cuts))

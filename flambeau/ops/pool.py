@@ -60,6 +60,15 @@ def _place_words(image: Layout, places: Layout, dims: int) -> list[int]:
     return windows.constants(image, places, dims)
 
 
+def _within(launch: Callable, *operands: Tensor) -> Tensor:
+    """Launch; RuntimeError where a place that the forward pass found was overwritten since by one outside its plane."""
+    try:
+        return launch(None, *operands)
+    except launching.KernelCheck as check:
+        code = check.args[0]
+        raise RuntimeError(f"index {code - (code > 0)} is out of bounds for the plane that was pooled") from None
+
+
 @operator(method=False, function=False)
 def scatter_planes(values: Tensor, index: Tensor, image: Layout, dims: int, accumulate: bool) -> Tensor:
     """Planes of zeros (like `image`) with `values` added, or stored, at flat positions of the last `dims` dimensions."""
@@ -71,7 +80,7 @@ def scatter_planes(values: Tensor, index: Tensor, image: Layout, dims: int, accu
     if launch is None:
         layout = Layout.of(image.shape, image.strides, values._layout.dtype, image.device)
         kernel = kernels.scatter_kernel(
-            kind_of(layout.dtype), INDEX[index._layout.dtype], windows.plane_is_dense(layout, dims), not accumulate
+            kind_of(layout.dtype), INDEX[index._layout.dtype], windows.plane_is_dense(layout, dims), accumulate
         )
         launch = _plans[key] = launcher(
             kernel,
@@ -81,7 +90,7 @@ def scatter_planes(values: Tensor, index: Tensor, image: Layout, dims: int, accu
             [layout],
             [layout.dtype.itemsize, index._layout.dtype.itemsize],
         )
-    return launch(None, values, index)
+    return launch(None, values, index) if not accumulate else _within(launch, values, index)
 
 
 @scatter_planes.vjp
@@ -106,7 +115,7 @@ def gather_planes(planes: Tensor, index: Tensor, dims: int) -> Tensor:
             [out],
             [source.dtype.itemsize, places.dtype.itemsize],
         )
-    return launch(None, planes, index)
+    return _within(launch, planes, index)
 
 
 @gather_planes.vjp

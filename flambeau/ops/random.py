@@ -18,7 +18,7 @@ from flambeau.base.rng import default_generator, drawing_order
 from flambeau.core import create, inplace, modes, sampling
 from flambeau.core.create import array_of, from_bfloat16
 from flambeau.core.declare import operator
-from flambeau.core.derive import NAMESPACE, public
+from flambeau.core.derive import NAMESPACE, explained, public
 from flambeau.core.op import needs_graph, record
 from flambeau.core.tensor import Tensor, empty_layout
 from flambeau.ops.copy import ZERO
@@ -59,8 +59,9 @@ def overwrite(self: Tensor, fill: Any) -> Tensor:
         raise RuntimeError(geometry.OVERLAPS_ITSELF)
     if needs_graph((self,)):
         inplace.check(self)
+    inplace.refuse_inference(self)
     fill(self)
-    self._storage.version += 1
+    self._storage.writes += 1
     if needs_graph((self,)):
         inplace.rebase(self, record(ZERO, self, (self,), (), ()))
     return self
@@ -116,6 +117,7 @@ def normal_sample(layout: Layout, mean: float, std: float, generator: Any) -> An
 
 
 @public(namespace=False)
+@explained
 def uniform_(self: Tensor, from_: float = 0, to: float = 1, *, generator: Any = None, **bounds: Any) -> Tensor:
     """Fill with uniform samples of [from, to). Raises RuntimeError if from > to."""
     low = bounds.pop("from", from_)
@@ -129,6 +131,7 @@ def uniform_(self: Tensor, from_: float = 0, to: float = 1, *, generator: Any = 
 
 
 @public(namespace=False)
+@explained
 def normal_(self: Tensor, mean: float = 0, std: float = 1, *, generator: Any = None) -> Tensor:
     """Fill with normal samples. Raises RuntimeError if std is negative."""
     if std < 0:
@@ -270,7 +273,7 @@ def randperm(n: int, *, generator: Any = None, dtype: DType | None = int64, layo
              requires_grad: bool = False, pin_memory: bool = False, out: Tensor | None = None) -> Tensor:
     """A random permutation of 0 .. n - 1."""
     if n < 0:
-        raise RuntimeError(f"n must be non-negative, got {n}")
+        raise RuntimeError(f"Trying to create tensor with negative dimension {n}: [{n}]")
     made = blank((int(n),), dtype or int64, device)
     write(made, _cast(stream(generator).permutation(int(n)), made._layout.dtype))
     return finish(made, requires_grad, out)
@@ -379,6 +382,8 @@ def multinomial(input: Tensor, num_samples: int, replacement: bool = False, *, g
 @operator(out=False)
 def poisson(input: Tensor, generator: Any = None) -> Tensor:
     """Poisson samples with the rates in `input`."""
+    if not bool((input >= 0).all()):
+        raise RuntimeError("invalid Poisson rate, expected rate to be non-negative")
     sample = stream(generator).poisson(np.ascontiguousarray(_numbers(input), np.float64).reshape(-1))
     made = empty_layout(input._layout.dense())
     return write(made, _cast(np.asarray(sample), input._layout.dtype))

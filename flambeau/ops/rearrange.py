@@ -14,10 +14,11 @@ from flambeau.base import geometry
 from flambeau.base.layout import Layout, register_cache
 from flambeau.base.layout import contiguous_format as _C_ORDER
 from flambeau.codegen.move import Buffer, Move
+from flambeau.core.arguments import ints, refused
 from flambeau.core.create import array_of, from_array
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE
-from flambeau.core.tensor import Tensor, tensor_from, wrap_dim
+from flambeau.core.tensor import Tensor, tensor_from, within_memory, wrap_dim
 from flambeau.ops.copy import contiguous
 from flambeau.ops.gathering import make_plan
 
@@ -182,7 +183,9 @@ def _(g, repeats, layouts):
 def repeat(self: Tensor, *repeats: Any) -> Tensor:
     """This tensor repeated so many times along each dimension; more counts than dimensions put new ones in front."""
     given = tuple(repeats[0]) if len(repeats) == 1 and isinstance(repeats[0], (tuple, list)) else repeats
-    return _repeat(self, tuple([int(r) for r in given]))
+    if len(repeats) == 1 and given is repeats and not hasattr(given[0], "__index__"):
+        raise refused("repeat", "repeats", "tuple of ints", given[0], 1)
+    return _repeat(self, ints("repeat", "repeats", given))
 
 
 Tensor.repeat = repeat  # type: ignore[attr-defined]
@@ -241,6 +244,7 @@ def _counted(counts: Tensor) -> Tensor:
     values = array_of(counts)
     if (values < 0).any():
         raise RuntimeError("repeats can not be negative")
+    within_memory(Layout.contiguous((int(values.sum(dtype=np.float64)),), counts._layout.dtype, counts._layout.device))
     return from_array(np.repeat(np.arange(len(values), dtype=values.dtype), values)).to(counts._layout.dtype)
 
 

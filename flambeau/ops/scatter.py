@@ -250,7 +250,7 @@ def _into(result: Tensor, view: Tensor, src: Tensor) -> Tensor:
             f"slice size = {list(view._layout.shape)}"
         )
     copy_raw(view, src)
-    result._storage.version = 0
+    result._storage.writes = 0
     return result
 
 

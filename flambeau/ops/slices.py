@@ -144,7 +144,9 @@ def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
         else:
             _write_rows("index_add", input, at, index, source, "add")
     except KernelCheck:
-        extent = input._layout.shape[at] if input._layout.ndim else 1
+        if input._layout.ndim < 2:
+            raise IndexError("index out of range in self") from None
+        extent = input._layout.shape[at]
         raise RuntimeError(
             f"index {first_bad(index, extent, False)} is out of bounds for dimension {at} with size {extent}"
         ) from None

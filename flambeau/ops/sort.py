@@ -18,7 +18,7 @@ from flambeau.core import create, returns
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.tensor import Tensor, tensor_from, wrap_dim
-from flambeau.core.variants import copy_into
+from flambeau.core.variants import check_out, copy_into
 from flambeau.ops.copy import contiguous
 
 _plans: dict[Any, Callable] = register_cache({})
@@ -90,6 +90,8 @@ def _spread(g: Tensor | None, dim: int, indices: Tensor, layout: Layout) -> Tens
 
 def _named(result: Any, made: type, out: Any) -> Any:
     if out is not None:
+        for target, value in zip(out, result):
+            check_out(made.__name__, target, value)
         for target, value in zip(out, result):
             copy_into(target, value.detach())
         return made(out)

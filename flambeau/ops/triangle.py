@@ -79,7 +79,7 @@ def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -
         device=layout.device,
     )
     made.diagonal(offset, a, b).copy_(tensor_from(input._storage, input._offset, layout))
-    made._storage.version = 0
+    made._storage.writes = 0
     return made
 
 

@@ -169,6 +169,8 @@ def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Ten
     """Counts of the elements in `bins` equal bins from min to max (both 0: of the data); what lies outside is left
     out."""
     layout = input._layout
+    if not layout.dtype.is_floating_point:
+        raise NotImplementedError(f"\"histogram_cpu\" not implemented for '{layout.dtype.scalar_name}'")
     if bins <= 0:
         raise RuntimeError(f"torch.histogram(): bins must be > 0, but got {bins} for dimension 0")
     values = input.detach()
@@ -180,8 +182,11 @@ def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Ten
     if not (math.isfinite(low) and math.isfinite(high)):
         raise RuntimeError(f"torch.histogram(): range of [{low:g}, {high:g}] is not finite")
     if low > high:
-        raise RuntimeError("torch.histogram(): max must be larger than min")
-    place = ((values - low) * (bins / (high - low))).clamp(0, bins - 1)
+        raise RuntimeError("torch.histc: max must be larger than min")
+    if low < high:
+        place = ((values - low) * (bins / (high - low))).clamp(0, bins - 1)
+    else:       # numbers so large that 1 less and 1 more are the same
+        place = NAMESPACE["full_like"](values, bins // 2)
     # what lies outside, and NaN, is counted in a bin of its own
     place = NAMESPACE["where"]((values >= low) & (values <= high), place, bins).to(int64).reshape(-1)
     ones = NAMESPACE["ones"]((1,), dtype=int64).expand(layout.numel)

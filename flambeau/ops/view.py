@@ -22,9 +22,10 @@ from flambeau.base.layout import (
     memory_format,
     preserve_format,
 )
+from flambeau.core import arguments as wrong
 from flambeau.core import indexing, views
 from flambeau.core.derive import NAMESPACE, public
-from flambeau.core.inplace import AsStridedBackward0, base_of, check
+from flambeau.core.inplace import AsStridedBackward0, base_of, check, refuse_inference
 from flambeau.core.modes import local
 from flambeau.core.node import AccumulateGrad
 from flambeau.core.tensor import Tensor, tensor_from, view_of
@@ -44,15 +45,14 @@ def given_sizes(function: str, argument: str, given: tuple[Any, ...]) -> tuple[i
         raise TypeError(f'{function}() missing 1 required positional arguments: "{argument}"')
     for size in given:
         if size.__class__ is not int:
-            return tuple([_integer(function, argument, item) for item in given])
+            return wrong.ints(function, argument, given)
     return given
 
 
 def _integer(function: str, argument: str, given: Any) -> int:
     if isinstance(given, int) or (hasattr(given, "__index__") and not isinstance(given, (float, str))):
         return operator.index(given)
-    raise TypeError(f"{function}(): argument '{argument}' must be tuple of ints, but found element of type "
-                    f"{type(given).__name__} at pos 0")
+    raise wrong.refused(function, argument, "tuple of ints", given, 1)
 
 
 # ---------------------------------------------------------------- shape
@@ -143,6 +143,8 @@ def reshape(input: Any, shape: Sequence[int]) -> Any:
     """The same elements in another shape; one size may be -1. A view where possible, a copy otherwise."""
     if not isinstance(shape, (tuple, list)):
         raise TypeError(f"reshape(): argument 'shape' (position 2) must be tuple of ints, not {type(shape).__name__}")
+    if not isinstance(input, Tensor):
+        raise wrong.refused("reshape", "input", "Tensor", input, 1)
     return _reshape(input, tuple(shape))
 
 
@@ -484,6 +486,7 @@ Tensor.__setitem__ = indexing.setitem  # type: ignore[attr-defined]
 
 def _become(operate: Callable[..., Any], name: str) -> None:
     def in_place(self: Any, *arguments: Any, **keywords: Any) -> Any:
+        refuse_inference(self)
         _check_reshaped(self)
         made = operate(self, *arguments, **keywords)
         self._layout, self._offset, self._node, self._index = made._layout, made._offset, made._node, made._index

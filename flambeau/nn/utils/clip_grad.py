@@ -70,6 +70,7 @@ def clip_grad_norm_(
         if is_generator and not parameters:
             warnings.warn("`parameters` is an empty generator, no gradient clipping will occur.", stacklevel=2)
     parameters = _as_list(parameters)
+    max_norm = float(max_norm)
     total = get_total_norm(_gradients(parameters), norm_type, error_if_nonfinite, foreach)
     clip_grads_with_norm_(parameters, max_norm, total, foreach)
     return total

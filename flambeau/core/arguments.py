@@ -1,0 +1,352 @@
+"""Arguments of the wrong type: PyTorch's words for them, found from the declaration after a call has failed.
+
+No call checks its arguments beforehand. When one raises, the generated function hands the error to `explain`, which looks
+for an argument that doesn't fit its annotation, and how the call was written. Stands on core.tensor and core.modes; used by the
+functions that core.derive and core.declare generate, and by operators that check by hand.
+"""
+
+from __future__ import annotations
+
+import dis
+import inspect
+import re
+import sys
+from collections.abc import Callable, Sequence
+from types import FrameType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from flambeau.base.device import device as Device
+from flambeau.base.dtype import dtype as DType
+from flambeau.base.layout import Size, layout, memory_format
+from flambeau.base.rng import Generator
+from flambeau.core.storage import Storage
+from flambeau.core.tensor import Tensor
+
+CAUGHT = (TypeError, AttributeError, ValueError, OverflowError, MemoryError, SystemError, KeyError)
+"""What a call with a wrong argument may run into."""
+
+# What the public API has several signatures of: its refusals name no argument.
+_SEVERAL = frozenset("""
+    all any arange argsort bartlett_window bernoulli bernoulli_ bitwise_and bitwise_left_shift bitwise_or
+    bitwise_right_shift bitwise_xor blackman_window bucketize clamp clamp_max clamp_min clip conv1d conv2d conv3d copysign
+    count_nonzero ctc_loss cumulative_trapezoid div divide dsplit embedding_bag eq eye fill fill_ float_power floor_divide fmod ge
+    gradient greater greater_equal gru gt hamming_window hann_window histogram histogramdd hsplit index_fill isin kaiser_window le
+    lerp less less_equal linspace logspace lstm lt masked_fill max mean median min moveaxis movedim multiply nanmedian
+    nanquantile narrow ne normal not_equal nuclear_norm pow prod quantile rand rand_like randint randint_like randn randn_like
+    random_ randperm remainder repeat_interleave result_type rnn_relu rnn_tanh round rsub scatter searchsorted set_ sort squeeze
+    std std_mean subtract sum tensor_split to trapezoid trapz true_divide var var_mean view vsplit where xlogy
+    linalg_cond linalg_matrix_norm linalg_matrix_rank linalg_norm linalg_pinv new zeta xlog1py""".split())
+# The names that functions of torch.nn.functional have underneath.
+_UNDERNEATH = {"cross_entropy": "cross_entropy_loss", "nll_loss": "nll_loss_nd", "grid_sample": "grid_sampler",
+               "unfold": "im2col", "fold": "col2im", "unique": "_unique2",
+               "native_layer_norm": "layer_norm", "native_batch_norm": "batch_norm"}
+# Functions written in Python, and what they ask a tensor for first.
+_ASKED = {"mse_loss": "size", "l1_loss": "size", "smooth_l1_loss": "size", "huber_loss": "size", "interpolate": "dim",
+          "binary_cross_entropy": "size", "binary_cross_entropy_with_logits": "size", "gaussian_nll_loss": "size",
+          "embedding_bag": "dim", "margin_ranking_loss": "dim", "local_response_norm": "dim",
+          "adaptive_avg_pool2d": "size", "adaptive_avg_pool3d": "size", "glu": "dim", "lp_pool2d": "pow", "lp_pool1d": "pow",
+          "max_unpool1d": "size", "max_unpool2d": "size", "max_unpool3d": "size", "affine_grid": "is_floating_point",
+          "multi_head_attention_forward": "dim", "tensordot": "dim", "split": "split"}
+
+
+def typename(value: Any) -> str:
+    """The name of a value's type in an error message."""
+    kind = type(value)
+    if kind in (DType, Device, Size, layout, memory_format):
+        return f"torch.{kind.__name__}"
+    if kind is Generator:
+        return "torch._C.Generator"
+    if kind is Storage:
+        return "torch.storage.UntypedStorage"
+    if issubclass(kind, (np.generic, np.ndarray, np.dtype)):
+        return f"{kind.__module__}.{kind.__name__}"
+    return kind.__name__
+
+
+def refused(function: str, argument: str, wanted: str, value: Any, position: int | None = None) -> TypeError:
+    """The exception for one argument of the wrong type; position counts from 1, None for one given by name."""
+    place = f" (position {position})" if position is not None else ""
+    return TypeError(f"{function}(): argument '{argument}'{place} must be {wanted}, not {typename(value)}")
+
+
+def no_combination(function: str, given: Sequence[Any], named: dict[str, Any] | None = None) -> TypeError:
+    """The exception where several signatures exist and none fits."""
+    parts = [typename(x) for x in given] + [f"{k}={typename(v)}" for k, v in (named or {}).items()]
+    text = ", ".join(parts) + (", " if named and not given else "")
+    return TypeError(f"{function}() received an invalid combination of arguments - got ({text}), but expected one of:\n"
+                     f" * see the documentation of torch.{function}")
+
+
+def within_range(function: str, names: Sequence[str], given: Sequence[Any]) -> None:
+    """Refuse ints that 64 bits don't hold: TypeError in a tuple of sizes, ValueError elsewhere."""
+    for name, value in zip(names, given, strict=False):
+        if isinstance(value, tuple):
+            if any(item.__class__ is int and not -1 << 63 <= item < 1 << 63 for item in value):
+                ints(function, name, value)
+        elif value.__class__ is int and not -1 << 63 <= value < 1 << 63:
+            raise ValueError("Overflow when unpacking long long\nException raised from unpack")
+
+
+def ints(function: str, argument: str, given: Sequence[Any]) -> tuple[int, ...]:
+    """What was given as a tuple of ints, as ints. TypeError names the element that is none, or that is too large."""
+    made = []
+    for position, item in enumerate(given, 1):
+        try:
+            number = item.__index__()
+            if not -1 << 63 <= number < 1 << 63:
+                raise OverflowError
+        except (AttributeError, TypeError):
+            if position == 1 and len(given) == 1:
+                raise TypeError(f"{function}(): argument '{argument}' (position 1) must be tuple of ints, but found element of "
+                                f"type {typename(item)} at pos 0") from None
+            raise TypeError(f"{function}(): argument '{argument}' failed to unpack the object at pos {position} with error "
+                            f"\"type must be tuple of ints,but got {typename(item)}\"") from None
+        except OverflowError:
+            raise TypeError(f"{function}(): argument '{argument}' failed to unpack the object at pos {position} with error "
+                            "\"Overflow when unpacking long long\nException raised from unpack\"") from None
+        made.append(number)
+    return tuple(made)
+
+
+# ---------------------------------------------------------------- what fits
+
+
+class Kind(NamedTuple):
+    """A type of argument: its name in messages, and whether a value is of it."""
+
+    wanted: str
+    fits: Callable[[Any], bool]
+
+
+def _is_tensor(value: Any) -> bool:
+    return isinstance(value, Tensor)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (bool, int, float, complex, np.generic, Tensor))
+
+
+def _is_real(value: Any) -> bool:
+    return isinstance(value, (bool, int, float, np.generic, Tensor))
+
+
+def _is_int(value: Any) -> bool:
+    return hasattr(value, "__index__")
+
+
+def _are_ints(value: Any) -> bool:
+    return _is_int(value) or (isinstance(value, (list, tuple)) and all(map(_is_int, value)))
+
+
+def _are_sizes(value: Any) -> bool:
+    return _is_int(value) or (isinstance(value, (list, tuple)) and all(n is None or _is_int(n) for n in value))
+
+
+def _are_tensors(value: Any) -> bool:
+    return isinstance(value, (list, tuple))
+
+
+TENSOR, INT, INTS = Kind("Tensor", _is_tensor), Kind("int", _is_int), Kind("tuple of ints", _are_ints)
+_KINDS = {
+    "Tensor": TENSOR,
+    "Operand": Kind("Tensor", _is_number),
+    "Tensors": Kind("tuple of Tensors", _are_tensors),
+    "Sequence[Tensor]": Kind("tuple of Tensors", _are_tensors),
+    "Number": Kind("Number", _is_number),
+    "DType": Kind("torch.dtype", lambda value: isinstance(value, DType)),
+    "int": INT,
+    "float": Kind("float", _is_real),
+    "bool": Kind("bool", lambda value: isinstance(value, (bool, np.bool_))),
+    "str": Kind("str", lambda value: isinstance(value, str)),
+    "tuple[int,...]": INTS,
+    "Sequence[int]": INTS,
+    "int|Sequence[int]": INTS,
+    "Numbers": Kind("tuple of ints", _are_ints),
+    "Padding": Kind("tuple of ints", lambda value: _are_ints(value) or isinstance(value, str)),
+}
+_NAMED = {
+    "input": TENSOR,
+    "dtype": Kind("torch.dtype", lambda value: value is None or isinstance(value, DType)),
+    **dict.fromkeys(("target", "input1", "input2", "anchor", "positive", "negative", "log_probs", "targets"), TENSOR),
+    "equation": Kind("str", lambda value: isinstance(value, (str, Tensor, list, tuple))),
+    "size": Kind("tuple of ints", lambda value: value is None or _are_ints(value)),
+    "dim": Kind("tuple of ints", lambda value: value is None or _are_ints(value)),
+    "keepdim": _KINDS["bool"],
+    "stride": INTS,
+    "dilation": INTS,
+    "padding": _KINDS["Padding"],
+    "output_size": Kind("tuple of ints", lambda value: value is None or _are_sizes(value)),
+    "weight": Kind("Tensor", lambda value: value is None or _is_tensor(value)),
+    "values": TENSOR,
+    "indices": Kind("tuple of Tensors", _are_tensors),
+}
+
+
+def kind_of(parameter: inspect.Parameter) -> Kind | None:
+    """What a parameter takes, from its annotation, or from its name where it has none; None where that says nothing."""
+    annotation = parameter.annotation
+    text = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "")
+    text = text.replace(" ", "").replace("builtins.", "")
+    found = _KINDS.get(text.removesuffix("|None"))
+    if found is None:
+        return _NAMED.get(parameter.name)
+    if text.endswith("|None") or parameter.default is None:
+        return Kind(found.wanted, lambda value: value is None or found.fits(value))
+    return found
+
+
+# ---------------------------------------------------------------- how the call was written
+
+_MAKERS = tuple(f"flambeau.core.{name}" for name in ("arguments", "declare", "derive", "overrides"))
+
+
+class Call(NamedTuple):
+    """A call as its caller wrote it: how many arguments by position (None: unknown), the names of the others, the operation."""
+
+    positional: int | None
+    names: tuple[str, ...] = ()
+    operation: str = "CALL"
+
+
+def written(frame: FrameType | None) -> Call:
+    """The call that `frame` is making."""
+    if frame is None:
+        return Call(None)
+    before = [x for x in dis.get_instructions(frame.f_code) if x.offset <= frame.f_lasti and x.opname not in ("PRECALL", "CACHE")]
+    if not before or before[-1].opname != "CALL":
+        return Call(None, (), before[-1].opname if before else "")
+    names: tuple[str, ...] = ()
+    if len(before) > 1 and before[-2].opname == "KW_NAMES":
+        names = frame.f_code.co_consts[before[-2].arg or 0]
+    return Call((before[-1].arg or 0) - len(names), names)
+
+
+def _caller() -> FrameType | None:
+    """The frame that called the generated function which failed."""
+    frame: FrameType | None = sys._getframe(2)      # the generated function
+    while frame is not None and (frame.f_code.co_filename.startswith("<flambeau") or frame.f_globals.get("__name__") in _MAKERS):
+        frame = frame.f_back
+    return frame
+
+
+def explain(error: BaseException, name: str, signature: inspect.Signature, values: Sequence[Any], method: bool = False,
+            function: bool = True) -> Any:
+    """Called where a generated function failed with `error`: raises what PyTorch raises if an argument has the wrong type.
+
+    values: the arguments in the order of the signature; method, function: whether it exists as a method and as a function.
+    Returns NotImplemented for an operator (`a @ b`), None if the arguments are not to blame.
+    """
+    if isinstance(error, MemoryError):
+        raise out_of_memory(error) from error
+    return None if name.startswith("_") else _judge(error, name, signature, values, method, function, _caller())
+
+
+def explain_call(error: BaseException, function: Callable, args: Sequence[Any], named: dict[str, Any]) -> None:
+    """The same for a call of a plain function in the namespace with these arguments."""
+    signature = inspect.signature(function)
+    try:
+        bound = signature.bind(*args, **named)
+    except TypeError:
+        if function.__name__ in _SEVERAL:
+            raise no_combination(function.__name__, args, named) from None
+        return
+    bound.apply_defaults()
+    explain(error, function.__name__, signature, list(bound.arguments.values()))
+
+
+def blame(error: BaseException) -> None:
+    """Called where an argument turns out to be of the wrong type, far below the public function that was given it.
+
+    Raises what `explain` would, for the outermost public function in progress; returns if its arguments are not to blame.
+    """
+    frame: FrameType | None = sys._getframe(1)
+    found = []
+    while frame is not None and str(frame.f_globals.get("__name__")).startswith("flambeau"):
+        public = PUBLIC.get(frame.f_code)
+        if public is not None:
+            found.append((public, frame))
+        frame = frame.f_back
+    for (name, signature, method, function), frame in reversed(found):
+        caller = frame.f_back
+        while caller is not None and caller.f_globals.get("__name__") in _MAKERS:
+            caller = caller.f_back
+        _judge(error, name, signature(), [frame.f_locals.get(n) for n in signature().parameters], method, function, caller)
+
+
+PUBLIC: dict[Any, tuple[str, Callable[[], inspect.Signature], bool, bool]] = {}
+"""Public functions that are no declared operators, by their code: name, signature, whether a method, whether in the namespace."""
+
+
+def _judge(error: BaseException, name: str, signature: inspect.Signature, values: Sequence[Any], method: bool, function: bool,
+           frame: FrameType | None) -> Any:
+    parameters = list(signature.parameters.values())
+    unfit = next(((i, kind) for i, (parameter, value) in enumerate(zip(parameters, values, strict=False))
+                  if (kind := kind_of(parameter)) is not None and parameter.kind is not parameter.VAR_POSITIONAL
+                  and not kind.fits(value) and value is not parameter.default
+                  and not hasattr(type(value), "__torch_function__")), None)
+    if unfit is None:
+        for place, (parameter, given_here) in enumerate(zip(parameters, values, strict=False)):
+            if parameter.kind is parameter.VAR_POSITIONAL and parameter.name in ("tensors", "operands"):
+                for position, item in enumerate(given_here):
+                    if not isinstance(item, (Tensor, list, tuple)):
+                        raise TypeError(f"expected Tensor as element {position} in argument {place}, but got "
+                                        f"{typename(item)}") from None
+        return None
+    at, kind = unfit
+    call = written(frame)
+    if call.operation in ("BINARY_OP", "COMPARE_OP", "UNARY_NEGATIVE"):
+        return NotImplemented
+    if name in _ASKED and kind is TENSOR:
+        raise AttributeError(f"'{type(values[at]).__name__}' object has no attribute '{_ASKED[name]}'") from None
+    shown = _UNDERNEATH.get(name, name)
+    bound = method and (not function or _missing(parameters, values, call))
+    if at == 0 and bound:
+        return None
+    given, named = _arguments(parameters, values, call, bound)
+    if name in _SEVERAL and not (at == 0 and kind is TENSOR and len(given) + len(named) == 1):
+        raise no_combination(shown, given, named) from None
+    said = re.search(rf"argument '{parameters[at].name}' must be ([\w. ]+?),? (?:not|but)", str(error))
+    by_name = parameters[at].name in named or parameters[at].kind is inspect.Parameter.KEYWORD_ONLY
+    raise refused(shown, parameters[at].name.rstrip("_"), said.group(1) if said else kind.wanted, values[at],
+                  None if by_name else at + 1 - bound) from None
+
+
+def _missing(parameters: list[inspect.Parameter], values: Sequence[Any], call: Call) -> bool:
+    """Whether more arguments arrived than the call shows, so that it was a method's."""
+    if call.positional is None:
+        return False
+    arrived = sum(1 for parameter, value in zip(parameters, values, strict=False)
+                  if parameter.kind is parameter.POSITIONAL_OR_KEYWORD and parameter.name not in call.names
+                  and (parameter.default is parameter.empty or value is not parameter.default))
+    return arrived > call.positional
+
+
+def _arguments(parameters: list[inspect.Parameter], values: Sequence[Any], call: Call,
+               bound: bool) -> tuple[list[Any], dict[str, Any]]:
+    """The arguments that were written down: by position, and by name."""
+    by_name = {parameter.name: value for parameter, value in zip(parameters, values, strict=False)}
+    named = {name: by_name[name] for name in call.names if name in by_name}
+    if call.positional is not None:
+        return list(values[bound:call.positional + bound]), named
+    given = []
+    for parameter, value in zip(parameters, values, strict=False):
+        if parameter.kind is parameter.KEYWORD_ONLY:
+            if value is not parameter.default:
+                named[parameter.name] = value
+        elif parameter.default is parameter.empty or value is not parameter.default:
+            given.append(value)
+    return given[bound:], named
+
+
+def out_of_memory(error: MemoryError) -> RuntimeError:
+    """The exception of a failed allocation, for one that failed in Python or NumPy."""
+    shape, dtype = getattr(error, "shape", None), getattr(error, "dtype", None)
+    if shape is None or dtype is None:
+        return RuntimeError("DefaultCPUAllocator: can't allocate memory")
+    count = dtype.itemsize
+    for size in shape:
+        count *= int(size)
+    return RuntimeError("[enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: can't allocate memory: you tried to "
+                        f"allocate {count} bytes. Error code 12 (Cannot allocate memory)")

@@ -1,0 +1,75 @@
+"""How a failed call is explained: from the declaration, and from how the call was written."""
+
+import numpy as np
+import pytest
+
+import flambeau as torch
+from flambeau.core.derive import explained
+
+F = torch.nn.functional
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda x: torch.hardshrink(x, "a"), "hardshrink(): argument 'lambd' (position 2) must be Number, not str"),
+        (lambda x: x.hardshrink("a"), "hardshrink(): argument 'lambd' (position 1) must be Number, not str"),
+        (lambda x: x.hardshrink(lambd="a"), "hardshrink(): argument 'lambd' must be Number, not str"),
+        (lambda x: torch.kron(x, 5), "kron(): argument 'other' (position 2) must be Tensor, not int"),
+        (lambda x: torch.kron(x, torch.float32), "kron(): argument 'other' (position 2) must be Tensor, not torch.dtype"),
+        (lambda x: x.clamp("a"), "clamp() received an invalid combination of arguments - got (str), but expected one of:"),
+        (
+            lambda x: torch.clamp(x, min="a"),
+            "clamp() received an invalid combination of arguments - got (Tensor, min=str), but expected one of:",
+        ),
+        (lambda x: x.sum(dim="a"), "sum() received an invalid combination of arguments - got (dim=str, ), but expected one of:"),
+        (lambda x: F.linear([1], x), "linear(): argument 'input' (position 1) must be Tensor, not list"),
+        (lambda x: x.transpose("a", 0), "transpose(): argument 'dim0' (position 1) must be int, not str"),
+        (lambda x: torch.ones(2, dtype="a"), "ones(): argument 'dtype' must be torch.dtype, not str"),
+        (lambda x: torch.block_diag(x, "a"), "expected Tensor as element 1 in argument 0, but got str"),
+        (lambda x: x @ 5, "unsupported operand type(s) for @: 'Tensor' and 'int'"),
+    ],
+)
+def test_words(call, words):
+    with pytest.raises(TypeError) as caught:
+        call(torch.ones(3))
+    assert str(caught.value).split("\n")[0] == words
+
+
+def test_errors_that_no_argument_explains_are_kept():
+    with pytest.raises(RuntimeError, match="size of tensor a"):
+        torch.kron(torch.ones(2), torch.ones(2)) + torch.ones(3)
+    with pytest.raises(IndexError, match="Dimension out of range"):
+        torch.ones(2).softmax(4)
+
+    class Wrapper:
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            raise TypeError("from the handler")
+
+    with pytest.raises(TypeError, match="from the handler"):
+        torch.kron(torch.ones(2), Wrapper())
+
+
+def test_memory_that_numpy_has_not():
+    def allocate(input):
+        np.empty(1 << 45, np.int64)
+
+    with pytest.raises(RuntimeError, match=r"you tried to allocate 281474976710656 bytes"):
+        explained(allocate)(torch.ones(2))
+
+
+@pytest.mark.parametrize("name", ["max", "sort", "topk", "kthvalue", "cummax"])
+def test_results_of_several_dtypes_are_not_converted(name):
+    extra = {"topk": (1,), "kthvalue": (1,)}.get(name, (0,))
+    values, indices = torch.zeros(0), torch.zeros(0)
+    with pytest.raises(RuntimeError, match=r"(?i)long"):
+        getattr(torch, name)(torch.ones(2, 2), *extra, out=(values, indices))
+    assert values.numel() == indices.numel() == 0
+
+
+def test_out_on_another_device():
+    x = torch.ones(3, 3)
+    for call in (lambda out: torch.add(x, 1, out=out), lambda out: torch.mm(x, x, out=out)):
+        with pytest.raises(RuntimeError, match="cross-device copies are not allowed"):
+            call(torch.ones(3, device="meta"))
