@@ -2,11 +2,12 @@
 
 `Lowering` turns an `Expr` into straight-line instructions, one SSA value per shared subexpression. It is branch-free,
 so LLVM's loop vectoriser widens whatever loop the caller puts around it. Named functions (exp, sin, ...) are first
-expanded to their bodies. Stands on ir.scalar and ir.functions. Used by the nest compiler and the epilogues of gemm.
+expanded to their bodies. Stands on ir.scalar, ir.functions and codegen.rare. Used by the nest compiler and the epilogues of gemm.
 """
 
 from __future__ import annotations
 
+import itertools
 import struct
 from collections.abc import Callable
 from typing import Any
@@ -27,8 +28,9 @@ from flambeau.base.dtype import (
 from flambeau.base.dtype import (
     dtype as DType,
 )
+from flambeau.codegen.rare import rare_function
 from flambeau.ir.functions import expand
-from flambeau.ir.scalar import Expr, compute_dtype, is_integral, part_dtype, topological
+from flambeau.ir.scalar import Expr, compute_dtype, is_integral, leaves_of, part_dtype, topological
 
 __all__ = ["Lowering", "compute_dtype", "literal", "llvm_type", "memory_type"]
 
@@ -189,6 +191,8 @@ class Lowering:
             suffix = "f32" if kind == "float" else "f64"
             name = f"llvm.{_INTRINSIC_NAMES.get(op, op)}.{suffix}"
             return self._call(name, kind, [(kind, arg) for arg in args])
+        if op == "rarely":
+            return self._rarely(node, kind, args)
         if op in ("minimum", "maximum"):
             # Picks the second operand if that is NaN; then puts back a NaN in the first.
             better = self._line(f"fcmp {'olt' if op == 'minimum' else 'ogt'} {kind} {args[0]}, {args[1]}")
@@ -201,6 +205,17 @@ class Lowering:
             nan = self._line(f"fcmp uno {kind} {args[1]}, {args[1]}")
             return self._select(nan, kind, args[0], picked)
         raise NotImplementedError(f"no code for the op {op!r}; give it a body in ir.functions")
+
+    def _rarely(self, node: Expr, kind: str, args: list[str]) -> str:
+        limit, slow = node.value
+        lines: list[str] = []
+        names = (f"%r{i}" for i in itertools.count())
+        inside = Lowering(lambda line: lines.append(f"  {line}\n"), lambda: next(names))
+        (x,) = leaves_of(slow)
+        result = inside.value(slow, {x: "%x"})
+        name, attributes, declarations = rare_function(kind, literal(limit, x.dtype), "".join(lines), str(result))
+        self.declarations |= inside.declarations | declarations
+        return self._line(f"call {kind} @{name}({kind} {args[1]}, {kind} {args[0]}) {attributes}")
 
     def _lower_integer(self, node: Expr, kind: str, args: list[str]) -> str:
         op, dtype = node.op, node.dtype

@@ -389,6 +389,15 @@ def guard(value: Operand, bad: Operand) -> Expr:
     return make("guard", (value, cast(as_expr(bad), bool_)), value.dtype)
 
 
+def rarely(common: Expr, x: Expr, limit: float, slow: Callable[[Expr], Expr]) -> Expr:
+    """`common`, but slow(x) where |x| >= limit.
+
+    Unlike `where` it doesn't compute `slow` for every element: that stands in a function of its own, entered only by
+    vectors that hold such an x. For what is right to do, seldom needed and long.
+    """
+    return make("rarely", (common, x), common.dtype, (float(limit), slow(leaf("x", x.dtype))))
+
+
 # ------------------------------------------------------------------------------------------------------ arithmetic
 
 
