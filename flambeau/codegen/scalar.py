@@ -191,6 +191,8 @@ class Lowering:
             suffix = "f32" if kind == "float" else "f64"
             name = f"llvm.{_INTRINSIC_NAMES.get(op, op)}.{suffix}"
             return self._call(name, kind, [(kind, arg) for arg in args])
+        if op == "frem":
+            return self._line(f"frem {kind} {args[0]}, {args[1]}")
         if op == "rarely":
             return self._rarely(node, kind, args)
         if op in ("minimum", "maximum"):
@@ -200,7 +202,7 @@ class Lowering:
             nan = self._line(f"fcmp uno {kind} {args[0]}, {args[0]}")
             return self._select(nan, kind, args[0], picked)
         if op in ("fmin", "fmax"):
-            better = self._line(f"fcmp {'olt' if op == 'fmin' else 'ogt'} {kind} {args[0]}, {args[1]}")
+            better = self._line(f"fcmp {'ole' if op == 'fmin' else 'oge'} {kind} {args[0]}, {args[1]}")
             picked = self._select(better, kind, args[0], args[1])
             nan = self._line(f"fcmp uno {kind} {args[1]}, {args[1]}")
             return self._select(nan, kind, args[0], picked)
@@ -211,11 +213,12 @@ class Lowering:
         lines: list[str] = []
         names = (f"%r{i}" for i in itertools.count())
         inside = Lowering(lambda line: lines.append(f"  {line}\n"), lambda: next(names))
-        (x,) = leaves_of(slow)
-        result = inside.value(slow, {x: "%x"})
-        name, attributes, declarations = rare_function(kind, literal(limit, x.dtype), "".join(lines), str(result))
+        result = inside.value(slow, {x: f"%{x.value}" for x in leaves_of(slow)})
+        name, attributes, declarations = rare_function(
+            kind, literal(limit, node.dtype), len(args) - 2, "".join(lines), str(result)
+        )
         self.declarations |= inside.declarations | declarations
-        return self._line(f"call {kind} @{name}({kind} {args[1]}, {kind} {args[0]}) {attributes}")
+        return self._line(f"call {kind} @{name}({', '.join(f'{kind} {arg}' for arg in args)}) {attributes}")
 
     def _lower_integer(self, node: Expr, kind: str, args: list[str]) -> str:
         op, dtype = node.op, node.dtype

@@ -389,13 +389,20 @@ def guard(value: Operand, bad: Operand) -> Expr:
     return make("guard", (value, cast(as_expr(bad), bool_)), value.dtype)
 
 
-def rarely(common: Expr, x: Expr, limit: float, slow: Callable[[Expr], Expr]) -> Expr:
-    """`common`, but slow(x) where |x| >= limit.
+def rarely(common: Expr, size: Expr, limit: float, slow: Callable[..., Expr], *operands: Expr) -> Expr:
+    """`common`, but slow(size, *operands) where |size| >= limit; all of one floating dtype.
 
     Unlike `where` it doesn't compute `slow` for every element: that stands in a function of its own, entered only by
-    vectors that hold such an x. For what is right to do, seldom needed and long.
+    vectors that hold such a size. For what is right to do, seldom needed and long.
     """
-    return make("rarely", (common, x), common.dtype, (float(limit), slow(leaf("x", x.dtype))))
+    names = ["size", *(f"x{i}" for i in range(len(operands)))]
+    leaves = tuple(leaf(name, x.dtype) for name, x in zip(names, (size, *operands), strict=True))
+    return make("rarely", (common, size, *operands), common.dtype, (float(limit), slow(*leaves)))
+
+
+def library_fmod(a: Expr, b: Expr) -> Expr:
+    """The C library's fmod, exact for every float64 pair: a call, so for `rarely` only."""
+    return make("frem", (a, b), float64)
 
 
 # ------------------------------------------------------------------------------------------------------ arithmetic
