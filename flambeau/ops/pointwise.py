@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from flambeau.base.dtype import bool_, complex128, float64, int64
+from flambeau.base.dtype import bool_, complex128, float64, get_default_dtype, int64
 from flambeau.base.dtype import dtype as DType
 from flambeau.core import modes
 from flambeau.core.annotations import Number, Operand
@@ -98,7 +98,7 @@ def mul(input: Tensor, other: Operand):
 def _rounding_kind(common: DType, rounding_mode: str | None = None) -> tuple[DType, DType]:
     if rounding_mode is not None or common.is_floating_point or common.is_complex:
         return common, common
-    default = s.get_default_dtype()
+    default = get_default_dtype()
     return default, default
 
 
