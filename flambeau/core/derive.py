@@ -311,6 +311,14 @@ def generate(operator: Pointwise, doc: str, public: str, method: bool, function:
         which = "1"
     source += _TRACE.format(which=which, arguments=", ".join([*operands, *given, *statics]), trailing=trailing,
                             **{**fields, "numbers": "".join(f"{n if n in given else source_of(defaults[n])}, " for n in numbers)})
+    register_cache(scope["inplace_plans"])
+    scope.update(_learning(operator, public, scope))
+    compile_source(f"<flambeau {public}>", source, scope)
+    return _published(operator, public, scope, method, function, inplace_too, dunder, reflected)
+
+
+def _learning(operator: Pointwise, public: str, scope: dict[str, Any]) -> dict[str, Callable]:
+    """What the generated functions in `scope` call when they don't know a plan or a recorder yet, by name."""
     default_numbers, default_statics = tuple(operator.numbers.values()), tuple(operator.statics.values())
 
     def learned(given_operands: tuple, numbers_given: tuple, statics_given: tuple, out: Any) -> tuple[tuple, Any]:
@@ -353,9 +361,12 @@ def generate(operator: Pointwise, doc: str, public: str, method: bool, function:
         made = recorder_of(operator, which, out, given_operands, numbers_given, statics_given)
         operator.recorders[launch, which] = made
         return made
-    register_cache(scope["inplace_plans"])
-    scope.update(learn=learn, learn_operator=learn_operator, learn_inplace=learn_inplace, learn_recorder=learn_recorder)
-    compile_source(f"<flambeau {public}>", source, scope)
+    return {"learn": learn, "learn_operator": learn_operator, "learn_inplace": learn_inplace, "learn_recorder": learn_recorder}
+
+
+def _published(operator: Pointwise, public: str, scope: dict[str, Any], method: bool, function: bool, inplace_too: bool | str,
+               dunder: str | None, reflected: str | None) -> Callable:
+    """Put the generated functions of `scope` into the namespace and on Tensor; returns the function."""
     made = scope[public]
     made.__module__ = "flambeau"
     made.operator = operator
@@ -372,7 +383,7 @@ def generate(operator: Pointwise, doc: str, public: str, method: bool, function:
         setattr(Tensor, dunder, scope[dunder])
         if reflected:
             setattr(Tensor, reflected, scope[dunder])
-        if inplace_too and len(operands) == 2 and operator.kind != "bool":
+        if inplace_too and len(operator.operands) == 2 and operator.kind != "bool":
             setattr(Tensor, "__i" + dunder[2:], scope[public + "_"])
     return made
 
