@@ -23,6 +23,8 @@ SIBLINGS = {
     "jit": {"nn", "export"},
     "serialization": {"serialize"},  # PyTorch's name for the room
     "optim": {"nn"},  # swa_utils.AveragedModel is a module
+    "cpu": {"amp"},  # its older names, fixed to a device
+    "cuda": {"amp"},
 }
 DEPENDENCIES = {"numpy"}
 COMPILER = "llvmlite"  # only for codegen

@@ -7,6 +7,7 @@ dK = dS^T Q. The gradients of keys and values gather up in the thread's scratch.
 from __future__ import annotations
 
 from functools import cache
+from typing import Any, NamedTuple
 
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.dtype import float32, float64
@@ -79,6 +80,51 @@ BLOCK_BYTES = 128 << 10
 OUT_Q, OUT_K, OUT_V, GRADIENT, QUERY, KEY, VALUE, RESULT, LOGARITHM, MASK = range(10)
 
 
+class _Left(NamedTuple):
+    """The left factor of a product: where it begins, its type, and how far its rows and columns are apart."""
+
+    data: Value
+    type: str
+    row: Value
+    step: Value
+
+
+def _product(
+    f: Kernel,
+    kind: Kind,
+    c: Any,
+    table: str,
+    sizes: tuple[Value, Value, Value],
+    a: _Left,
+    b: Value,
+    goal: tuple[Value, Value],
+    first: Value,
+    b_panel: Value | None = None,
+) -> None:
+    """goal (+)= A B for (rows, columns, depth) `sizes`, by the register tiles of `table`.
+
+    b: packed in panels, `b_panel` elements a column (its depth, if not given); goal: (address, row stride).
+    """
+    rows, columns, depth = sizes
+    compute, panel = kind.compute, 2 * kind.lanes
+    with f.loop(0, columns, panel) as j, f.loop(0, rows, c["row_step"]) as i:
+        call_tile(
+            f,
+            c[table],
+            f.minimum(rows - i, c["row_step"]),
+            depth,
+            f.at(a.type, a.data, i * a.row),
+            f.at(compute, b, j * (depth if b_panel is None else b_panel)),
+            f.at(compute, goal[0], i * goal[1] + j),
+            goal[1],
+            first,
+            a.row,
+            a.step,
+            f.i64(0),
+            f.i64(panel),
+        )
+
+
 @cache
 def backward_kernel(kind: Kind, masked: str | None, causal: bool) -> int:
     """The range is batches x heads. Slots: dq, dk, dv, g, q, k, v, out, logarithms, [mask]."""
@@ -99,39 +145,6 @@ def backward_kernel(kind: Kind, masked: str | None, causal: bool) -> int:
     def packed(name: str, plane: Value, panels: str, steps: str) -> Value:
         return f.at(compute, f.scratch(c[name]), plane * c[panels] * c[steps] * panel)
 
-    def product(
-        table: str,
-        rows: Value,
-        columns: Value,
-        depth: Value,
-        a: Value,
-        a_type: str,
-        a_row: Value,
-        a_step: Value,
-        b: Value,
-        b_panel: Value,
-        goal: Value,
-        stride: Value,
-        first: Value,
-    ) -> None:
-        """goal (+)= A B, by register tiles."""
-        with f.loop(0, columns, panel) as j, f.loop(0, rows, c["row_step"]) as i:
-            call_tile(
-                f,
-                c[table],
-                f.minimum(rows - i, c["row_step"]),
-                depth,
-                f.at(a_type, a, i * a_row),
-                f.at(compute, b, j * b_panel),
-                f.at(compute, goal, i * stride + j),
-                stride,
-                first,
-                a_row,
-                a_step,
-                f.i64(0),
-                f.i64(panel),
-            )
-
     with f.loop(f["begin"], f["end"]) as plane:
         n, h = plane.unsigned_div(c["heads"]), plane.unsigned_rem(c["heads"])
         keys, values = packed("keys", plane, "c_panels", "depth"), packed("values", plane, "c_panels", "width")
@@ -151,36 +164,10 @@ def backward_kernel(kind: Kind, masked: str | None, causal: bool) -> int:
                 columns = f.select(number.equals(0), c["columns"], columns)
             query = f.at(kind.storage, f.buffer(QUERY), n * c["q_n"] + h * c["q_h"] + first * c["q_row"])
             gradient = f.at(kind.storage, f.buffer(GRADIENT), n * c["g_n"] + h * c["g_h"] + first * c["g_row"])
-            product(
-                "own_tiles",
-                count,
-                columns,
-                c["depth"],
-                query,
-                kind.storage,
-                c["q_row"],
-                c["q_step"],
-                keys,
-                c["depth"],
-                weights,
-                c["padded"],
-                one,
-            )
-            product(
-                "own_tiles",
-                count,
-                columns,
-                c["width"],
-                gradient,
-                kind.storage,
-                c["g_row"],
-                c["g_step"],
-                values,
-                c["width"],
-                changes,
-                c["padded"],
-                one,
-            )
+            own = _Left(query, kind.storage, c["q_row"], c["q_step"])
+            _product(f, kind, c, "own_tiles", (count, columns, c["depth"]), own, keys, (weights, c["padded"]), one)
+            own = _Left(gradient, kind.storage, c["g_row"], c["g_step"])
+            _product(f, kind, c, "own_tiles", (count, columns, c["width"]), own, values, (changes, c["padded"]), one)
             with f.loop(0, count) as i:
                 row = plane * c["rows"] + first + i
                 _row(
@@ -199,53 +186,22 @@ def backward_kernel(kind: Kind, masked: str | None, causal: bool) -> int:
                     f.at(kind.storage, f.buffer(RESULT), row * c["width"]),
                     f.load(compute, f.buffer(LOGARITHM), row),
                 )
-            product(
-                "wide_tiles",
-                columns,
-                c["width"],
-                count,
-                weights,
-                compute,
-                one,
-                c["padded"],
-                f.at(compute, gradients, first * panel),
-                c["rows"],
-                sum_values,
-                width_padded,
-                fresh,
-            )
-            product(
-                "wide_tiles",
-                columns,
-                c["depth"],
-                count,
-                changes,
-                compute,
-                one,
-                c["padded"],
-                f.at(compute, queries, first * panel),
-                c["rows"],
-                sum_keys,
-                depth_padded,
-                fresh,
-            )
+            for left, right, extent, sums, stride in (
+                (weights, gradients, "width", sum_values, width_padded),
+                (changes, queries, "depth", sum_keys, depth_padded),
+            ):
+                turned = _Left(left, compute, one, c["padded"])
+                right = f.at(compute, right, first * panel)
+                sizes = (columns, c[extent], count)
+                _product(f, kind, c, "wide_tiles", sizes, turned, right, (sums, stride), fresh, c["rows"])
             with f.loop(0, c["depth"], panel) as j:
                 with f.loop(0, count, c["row_step"]) as i:
-                    call_tile(
-                        f,
-                        c["wide_tiles"],
-                        f.minimum(count - i, c["row_step"]),
-                        columns,
-                        f.at(compute, changes, i * c["padded"]),
-                        f.at(compute, keys_by_depth, j * c["columns"]),
-                        f.at(compute, tiles, i * panel),
-                        f.i64(panel),
-                        one,
-                        c["padded"],
-                        one,
-                        f.i64(0),
-                        f.i64(panel),
-                    )
+                    rows = f.minimum(count - i, c["row_step"])
+                    a = f.at(compute, changes, i * c["padded"])
+                    b = f.at(compute, keys_by_depth, j * c["columns"])
+                    goal = f.at(compute, tiles, i * panel)
+                    steps = (f.i64(panel), one, c["padded"], one, f.i64(0), f.i64(panel))
+                    call_tile(f, c["wide_tiles"], rows, columns, a, b, goal, *steps)
                 target = f.at(kind.storage, f.buffer(OUT_Q), (plane * c["rows"] + first) * c["depth"] + j)
                 _store(f, kind, tiles, f.i64(panel), count, f.minimum(c["depth"] - j, panel), target, c["depth"], size)
         for out, sums, extent, stride in (

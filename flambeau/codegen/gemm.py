@@ -251,7 +251,6 @@ def gemm_phases(
     word = (bits_of(alpha, kind), bits_of(beta, kind))
     d = Matrix(c.slot, (0, 0, 0, 0)) if addend is None else addend
     threads = state.words[state.THREADS]
-    batches = batch[0] * batch[1]
     b_unit = b.strides[3] == 1 or n == 1
     rows_most = register_rows()
     if (m <= rows_most or m * n * k <= SMALL_DOT) and b.strides[2] == 1 and not b_unit and a.strides[3] == 1 and k >= 16:
@@ -267,7 +266,75 @@ def gemm_phases(
             phases += more
             scratch = max(scratch, need)
         return phases, scratch
-    lanes = kind.lanes
+    return _packed_phases(kind, result, finish, m, n, k, a, b, c, d, batch, word, threads)
+
+
+class _Panels(NamedTuple):
+    """How an operand is packed: `lanes` of it in `count` panels of `step` lanes, each with room for `height`."""
+
+    lanes: int
+    step: int
+    height: int
+    count: int
+
+
+def _pack_phase(
+    kind: Kind,
+    matrix: Matrix,
+    lane: int,
+    step: int,
+    panels: _Panels,
+    batch: tuple[int, int],
+    depth: tuple[int, int, int, int],
+    place: int,
+    serial: bool,
+) -> tuple[Phase, int, int]:
+    """(the phase that packs one operand at `place` of the scratch memory, its outer and inner batches).
+
+    lane, step: strides across and along the depth (k, steps, steps of a block, blocks).
+    """
+    k, steps, block, blocks = depth
+    o, i = matrix.strides[:2]
+    outer, inner = (batch[0] if o else 1), (batch[1] if i else 1)
+    constants = (
+        *(matrix.slot, matrix.offset, inner, o, i, lane, step),
+        *(panels.lanes, panels.step, panels.count, k, steps, block, place),
+    )
+    total = outer * inner * panels.count * blocks
+    grain = total if serial else max(1, min(total // (4 * state.words[state.THREADS]), 65536 // (panels.height * block) + 1))
+    kernel = pack_kernel(kind, panels.height, stride_class(lane, step, panels.lanes, k))
+    return Phase(kernel, total, grain, constants), outer, inner
+
+
+def _tile_shares(wanted: int, panels_m: int, panels_n: int) -> tuple[int, int]:
+    """Panels of rows and of columns per task, so that there are `wanted` tasks to each product if it has as many."""
+    share_m = _share(1, panels_m, TILE_PANELS)
+    tasks_m = -(-panels_m // share_m)
+    share_n = _share(-(-wanted // tasks_m), panels_n, TILE_SLOTS // TILE_PANELS)
+    tasks_n = -(-panels_n // share_n)
+    if tasks_m * tasks_n < wanted:
+        share_m = _share(-(-wanted // tasks_n), panels_m, TILE_PANELS)
+    return share_m, share_n
+
+
+def _packed_phases(
+    kind: Kind,
+    result: Kind,
+    finish: Epilogue,
+    m: int,
+    n: int,
+    k: int,
+    a: Matrix,
+    b: Matrix,
+    c: Matrix,
+    d: Matrix,
+    batch: tuple[int, int],
+    word: tuple[int, int],
+    threads: int,
+) -> tuple[list[Phase], int]:
+    """Phases that pack A and B into panels, and one that multiplies the panels."""
+    lanes, rows_most = kind.lanes, register_rows()
+    batches = batch[0] * batch[1]
     steps = -(-k // 2) if kind.pair else k
     vectors = 1 if n <= lanes else 2
     width = lanes * vectors
@@ -276,75 +343,26 @@ def gemm_phases(
     panels_m, panels_n = -(-m // row_step), -(-n // width)
     blocks = max(1, -(-steps // (BLOCK_STEPS * 3 // 2)))
     block = max(1, -(-steps // blocks))
+    serial = batches * m * n * k <= SERIAL_WORK
     phases: list[Phase] = []
     scratch = 0
     places, strides = [], []
-    for matrix, lane, step, lanes_total, panel, height, panels in (
-        (a, a.strides[2], a.strides[3], m, row_step, rows_most, panels_m),
-        (b, b.strides[3], b.strides[2], n, width, width, panels_n),
+    for matrix, lane, step, size in (
+        (a, a.strides[2], a.strides[3], _Panels(m, row_step, rows_most, panels_m)),
+        (b, b.strides[3], b.strides[2], _Panels(n, width, width, panels_n)),
     ):
-        o, i = matrix.strides[:2]
-        outer, inner = (batch[0] if o else 1), (batch[1] if i else 1)
-        size = panels * height * steps
-        constants = (
-            matrix.slot,
-            matrix.offset,
-            inner,
-            o,
-            i,
-            lane,
-            step,
-            lanes_total,
-            panel,
-            panels,
-            k,
-            steps,
-            block,
-            scratch,
-        )
-        order = stride_class(lane, step, lanes_total, k)
-        total = outer * inner * panels * blocks
-        grain = max(1, min(total // (4 * threads), 65536 // (height * block) + 1))
-        phases.append(
-            Phase(
-                pack_kernel(kind, height, order),
-                total,
-                grain if batches * m * n * k > SERIAL_WORK else total,
-                constants,
-            )
-        )
+        phase, outer, inner = _pack_phase(kind, matrix, lane, step, size, batch, (k, steps, block, blocks), scratch, serial)
+        phases.append(phase)
         places.append(scratch)
-        strides.append((size * inner if o else 0, size if i else 0))
-        scratch += (size * outer * inner * BYTES[kind.item] + 127) // 64 * 64
-    wanted = -(-4 * threads // batches)
-    share_m = _share(1, panels_m, TILE_PANELS)
-    tasks_m = -(-panels_m // share_m)
-    share_n = _share(-(-wanted // tasks_m), panels_n, TILE_SLOTS // TILE_PANELS)
-    tasks_n = -(-panels_n // share_n)
-    if tasks_m * tasks_n < wanted:
-        share_m = _share(-(-wanted // tasks_n), panels_m, TILE_PANELS)
-        tasks_m = -(-panels_m // share_m)
+        elements = size.count * size.height * steps
+        strides.append((elements * inner if matrix.strides[0] else 0, elements if matrix.strides[1] else 0))
+        scratch += (elements * outer * inner * BYTES[kind.item] + 127) // 64 * 64
+    share_m, share_n = _tile_shares(-(-4 * threads // batches), panels_m, panels_n)
+    tasks_m, tasks_n = -(-panels_m // share_m), -(-panels_n // share_n)
     constants = (
-        m,
-        n,
-        steps,
-        tasks_m,
-        tasks_n,
-        share_m * row_step,
-        share_n * width,
-        row_step,
-        block,
-        batch[1],
-        a.slot,
-        0,
-        *strides[0],
-        0,
-        0,
-        b.slot,
-        0,
-        *strides[1],
-        0,
-        0,
+        *(m, n, steps, tasks_m, tasks_n, share_m * row_step, share_n * width, row_step, block, batch[1]),
+        *(a.slot, 0, *strides[0], 0, 0),
+        *(b.slot, 0, *strides[1], 0, 0),
         *c.words,
         *d.words,
         *word,
@@ -354,7 +372,6 @@ def gemm_phases(
         micro_table(kind, vectors, rows_most, True, True, row_counts(m, row_step)),
     )
     total = batches * tasks_m * tasks_n
-    serial = batches * m * n * k <= SERIAL_WORK
     variant = Variant(kind, result, rows_most, vectors, True, True, finish)
     phases.append(Phase(tile_kernel(variant), total, total if serial else max(1, total // (8 * threads)), constants))
     return phases, scratch

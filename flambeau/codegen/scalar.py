@@ -2,12 +2,13 @@
 
 `Lowering` turns an `Expr` into straight-line instructions, one SSA value per shared subexpression. They work on single
 numbers or, with a `width`, on that many elements at once: the same text with vector types, which LLVM splits into the
-machine's own. Named functions (exp, sin, ...) are first expanded to their bodies. Stands on ir.scalar and ir.functions. Used
-by the nest compiler and by attention.
+machine's own. Named functions (exp, sin, ...) are first expanded to their bodies. Stands on ir.scalar, ir.functions and
+codegen.rare. Used by the nest compiler and by attention.
 """
 
 from __future__ import annotations
 
+import itertools
 import struct
 from collections.abc import Callable
 from typing import Any
@@ -28,8 +29,9 @@ from flambeau.base.dtype import (
 from flambeau.base.dtype import (
     dtype as DType,
 )
+from flambeau.codegen.rare import rare_function
 from flambeau.ir.functions import expand
-from flambeau.ir.scalar import Expr, compute_dtype, is_integral, part_dtype, topological
+from flambeau.ir.scalar import Expr, compute_dtype, is_integral, leaves_of, part_dtype, topological
 
 __all__ = ["Lowering", "compute_dtype", "literal", "llvm_type", "memory_type"]
 
@@ -250,6 +252,10 @@ class Lowering:
         if op in _INTRINSICS:
             name = f"llvm.{_INTRINSIC_NAMES.get(op, op)}.{self._suffix(kind)}"
             return self._call(name, type, [(type, arg) for arg in args])
+        if op == "frem":
+            return self._line(f"frem {type} {args[0]}, {args[1]}")
+        if op == "rarely":
+            return self._rarely(node, kind, args)
         if op in ("minimum", "maximum"):
             # Picks the second operand if that is NaN; then puts back a NaN in the first.
             better = self._line(f"fcmp {'olt' if op == 'minimum' else 'ogt'} {type} {args[0]}, {args[1]}")
@@ -257,11 +263,24 @@ class Lowering:
             nan = self._line(f"fcmp uno {type} {args[0]}, {args[0]}")
             return self.select(nan, kind, args[0], picked)
         if op in ("fmin", "fmax"):
-            better = self._line(f"fcmp {'olt' if op == 'fmin' else 'ogt'} {type} {args[0]}, {args[1]}")
+            better = self._line(f"fcmp {'ole' if op == 'fmin' else 'oge'} {type} {args[0]}, {args[1]}")
             picked = self.select(better, kind, args[0], args[1])
             nan = self._line(f"fcmp uno {type} {args[1]}, {args[1]}")
             return self.select(nan, kind, args[0], picked)
         raise NotImplementedError(f"no code for the op {op!r}; give it a body in ir.functions")
+
+    def _rarely(self, node: Expr, kind: str, args: list[str]) -> str:
+        limit, slow = node.value
+        lines: list[str] = []
+        names = (f"%r{i}" for i in itertools.count())
+        inside = Lowering(lambda line: lines.append(f"  {line}\n"), lambda: next(names))
+        result = inside.value(slow, {x: f"%{x.value}" for x in leaves_of(slow)})
+        name, declarations = rare_function(
+            kind, literal(limit, node.dtype), len(args) - 2, "".join(lines), str(result), self.width
+        )
+        self.declarations |= inside.declarations | declarations
+        type = self.type(kind)
+        return self._line(f"call {type} @{name}({', '.join(f'{type} {arg}' for arg in args)})")
 
     def _lower_integer(self, node: Expr, kind: str, args: list[str]) -> str:
         op, dtype, type = node.op, node.dtype, self.type(kind)

@@ -314,6 +314,15 @@ def generate(operator: Pointwise, doc: str, public: str, method: bool, function:
         which = "1"
     source += _TRACE.format(which=which, arguments=", ".join([*operands, *given, *statics]), trailing=trailing,
                             **{**fields, "numbers": "".join(f"{n if n in given else source_of(defaults[n])}, " for n in numbers)})
+    register_cache(scope["inplace_plans"])
+    scope.update(_learning(operator, public, scope, signature, method, function))
+    compile_source(f"<flambeau {public}>", source, scope)
+    return _published(operator, public, scope, method, function, inplace_too, dunder, reflected)
+
+
+def _learning(operator: Pointwise, public: str, scope: dict[str, Any], signature: inspect.Signature, method: bool,
+              function: bool) -> dict[str, Callable]:
+    """What the generated functions in `scope` call when they don't know a plan or a recorder yet, by name."""
     default_numbers, default_statics = tuple(operator.numbers.values()), tuple(operator.statics.values())
 
     def learned(given_operands: tuple, numbers_given: tuple, statics_given: tuple, out: Any) -> tuple[tuple, Any]:
@@ -329,7 +338,8 @@ def generate(operator: Pointwise, doc: str, public: str, method: bool, function:
         return (*parts, *[kind for kind in kinds if kind is not Folded], *statics_given), launch
 
     def explain(error: BaseException, name: str, given_operands: list, numbers_given: tuple, statics_given: tuple) -> Any:
-        values = dict(zip([*operands, *numbers, *statics], [*given_operands, *numbers_given, *statics_given]))
+        names = [*operator.operands, *operator.numbers, *operator.statics]
+        values = dict(zip(names, [*given_operands, *numbers_given, *statics_given]))
         in_place = name != public
         return arguments.explain(error, name, signature, [values[n] for n in signature.parameters], method or in_place,
                                  function and not in_place)
@@ -371,9 +381,12 @@ def generate(operator: Pointwise, doc: str, public: str, method: bool, function:
         made = recorder_of(operator, which, out, given_operands, numbers_given, statics_given)
         operator.recorders[launch, which] = made
         return made
-    register_cache(scope["inplace_plans"])
-    scope.update(learn=learn, learn_operator=learn_operator, learn_inplace=learn_inplace, learn_recorder=learn_recorder)
-    compile_source(f"<flambeau {public}>", source, scope)
+    return {"learn": learn, "learn_operator": learn_operator, "learn_inplace": learn_inplace, "learn_recorder": learn_recorder}
+
+
+def _published(operator: Pointwise, public: str, scope: dict[str, Any], method: bool, function: bool, inplace_too: bool | str,
+               dunder: str | None, reflected: str | None) -> Callable:
+    """Put the generated functions of `scope` into the namespace and on Tensor; returns the function."""
     made = scope[public]
     made.__module__ = "flambeau"
     made.operator = operator
@@ -390,7 +403,7 @@ def generate(operator: Pointwise, doc: str, public: str, method: bool, function:
         setattr(Tensor, dunder, scope[dunder])
         if reflected:
             setattr(Tensor, reflected, scope[dunder])
-        if inplace_too and len(operands) == 2 and operator.kind != "bool":
+        if inplace_too and len(operator.operands) == 2 and operator.kind != "bool":
             setattr(Tensor, "__i" + dunder[2:], scope[public + "_"])
     return made
 

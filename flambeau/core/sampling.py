@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from flambeau.base import streams
-from flambeau.base.dtype import float32, uint32
+from flambeau.base.dtype import float32, float64, int32, uint32, uint64
 from flambeau.base.layout import register_cache
 from flambeau.base.rng import Generator
 from flambeau.codegen import launch as launching
@@ -24,7 +24,7 @@ from flambeau.codegen.twister import twister_kernel
 from flambeau.core.tensor import Tensor
 from flambeau.ir import scalar as s
 from flambeau.ir.loops import Loop, Nest, element, number
-from flambeau.ir.scalar import Expr, bitcast, cast, constant, exact_mul, float64, fma, int32, uint64, where
+from flambeau.ir.scalar import Expr, bitcast, cast, constant, exact_mul, fma, where
 
 NATIVE_FROM = 2048      # elements from which a kernel beats NumPy
 BLOCK = 16              # elements of a block of Box and Muller

@@ -327,7 +327,7 @@ class nvtx:
 
 def __getattr__(name: str) -> Any:
     if name == "amp":
-        from flambeau.cuda import amp
+        import importlib
 
-        return amp
+        return importlib.import_module("flambeau.cuda.amp")  # an import statement would ask this module for amp again
     raise AttributeError(f"module 'flambeau.cuda' has no attribute '{name}'")

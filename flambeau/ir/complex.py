@@ -8,9 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from flambeau.base.dtype import bool_
+from flambeau.base.dtype import bool_, float32, float64
 from flambeau.ir import scalar as s
-from flambeau.ir.scalar import Expr, cast, complex_, constant, imag, part_dtype, real, where
+from flambeau.ir.scalar import Expr, cast, complex_, constant, exact_mul, imag, part_dtype, real, where
+
+LN_2 = 0.6931471805599453
+HALF_PI = 1.5707963267948966
+INFINITY = float("inf")
 
 BODIES: dict[str, Callable[..., Expr]] = {}
 
@@ -31,6 +35,12 @@ def parts(x: Expr) -> tuple[Expr, Expr]:
         part = part_dtype(x.dtype)
         return constant(x.value.real, part), constant(x.value.imag, part)
     return real(x), imag(x)
+
+
+def _times(size: Expr, wave: Expr) -> Expr:
+    """size * wave, where 0 times infinity or NaN is 0."""
+    zero = where(s.signbit(size) ^ s.signbit(wave), -0.0, 0.0 * constant(1, size.dtype))
+    return where((size == 0) | (wave == 0), zero, size * wave)
 
 
 def _i_times(x: Expr) -> Expr:
@@ -110,17 +120,22 @@ def _sub(node: Expr, a: Expr, b: Expr) -> Expr:
 
 @body("mul")
 def _mul(node: Expr, a: Expr, b: Expr) -> Expr:
+    # No product is fused with the sum: z times its conjugate is real.
     (ar, ai), (br, bi) = parts(a), parts(b)
-    return complex_(ar * br - ai * bi, ar * bi + ai * br)
+    return complex_(exact_mul(ar, br) - exact_mul(ai, bi), exact_mul(ar, bi) + exact_mul(ai, br))
 
 
 @body("div")
 def _div(node: Expr, a: Expr, b: Expr) -> Expr:
     # Scaled by the larger part of the divisor, as PyTorch does, so that its square does not overflow.
     (ar, ai), (br, bi) = parts(a), parts(b)
+    # An infinite divisor is replaced by its direction, so that it makes zeros of finite dividends.
+    # Zero divides both parts.
     scale = s.maximum(abs(br), abs(bi))
-    scale = where((scale == 0) | s.isinf(scale), 1.0, scale)
-    cr, ci = br / scale, bi / scale
+    zero, infinite = scale == 0, s.isinf(scale)
+    unit = where(zero | infinite, 1.0, scale)
+    cr, ci = (where(infinite, s.copysign(where(s.isinf(part), 1.0, 0.0 * unit), part), part / unit) for part in (br, bi))
+    cr = where(zero, 1.0, cr)
     norm = cr * cr + ci * ci
     return complex_((ar * cr + ai * ci) / norm / scale, (ai * cr - ar * ci) / norm / scale)
 
@@ -147,12 +162,13 @@ def _sign(node: Expr, x: Expr) -> Expr:
 def _exp(node: Expr, x: Expr) -> Expr:
     re, im = parts(x)
     size = s.exp(re)
-    return complex_(where(size == 0, 0.0, size * s.cos(im)), where((im == 0) | (size == 0), im * 0.0, size * s.sin(im)))
+    return complex_(_times(size, s.cos(im)), _times(size, s.sin(im)))
 
 
 @body("exp2")
 def _exp2(node: Expr, x: Expr) -> Expr:
-    return s.exp(x * 0.6931471805599453)
+    re, im = parts(x)
+    return s.exp(complex_(re * LN_2, im * LN_2))
 
 
 @body("expm1")
@@ -160,18 +176,30 @@ def _expm1(node: Expr, x: Expr) -> Expr:
     re, im = parts(x)
     half_sine = s.sin(im * 0.5)
     grown = s.expm1(re)
-    return complex_(grown - 2 * (grown + 1) * half_sine * half_sine, (grown + 1) * s.sin(im))
+    size = s.exp(re)
+    return complex_(where(re > 40, _times(size, s.cos(im)), grown - 2 * size * half_sine * half_sine),
+                    _times(size, s.sin(im)))  # fmt: skip
 
 
 @body("log")
 def _log(node: Expr, x: Expr) -> Expr:
     re, im = parts(x)
+    return complex_(_log_modulus(re, im), s.atan2(im, re))
+
+
+def _log_modulus(re: Expr, im: Expr) -> Expr:
+    """log(hypot(re, im)), also where that overflows."""
     a, b = abs(re), abs(im)
     high, low = where(a > b, a, b), where(a > b, b, a)
     # near the unit circle log|x| = log1p(high**2 - 1 + low**2) / 2 keeps the digits that hypot would lose
     near = (high > 0.5) & (high < 2)
     close = s.log1p(s.fma(high - 1, high + 1, low * low)) * 0.5
-    return complex_(where(near, close, s.log(s.hypot(re, im))), s.atan2(im, re))
+    one = constant(1, high.dtype)
+    largest = {float32: 127, float64: 1023}[high.dtype]
+    large, small = (high >= 2.0 ** (largest - 1)) & (high < INFINITY), high < 2.0 ** (1 - largest)
+    scale = where(large, 2.0**-50, where(small, 2.0**60, one))
+    shift = where(large, 50 * LN_2, where(small, -60 * LN_2, 0 * one))
+    return where(near, close, s.log(s.hypot(a * scale, b * scale)) + shift)
 
 
 def _log_scaled(op: str, factor: float) -> None:
@@ -196,8 +224,15 @@ def _log1p(node: Expr, x: Expr) -> Expr:
 @body("sqrt")
 def _sqrt(node: Expr, x: Expr) -> Expr:
     re, im = parts(x)
-    root = s.sqrt((s.hypot(re, im) + abs(re)) * 0.5)
-    other = where(root == 0, 0.0, abs(im) / (2 * where(root == 0, 1.0, root)))
+    size = s.maximum(abs(re), abs(im))
+    one = constant(1, re.dtype)
+    large, small = size > 2.0**100, size < 2.0**-100
+    scale = where(large, 2.0**-50, where(small, 2.0**50, one))  # the sum overflows for the largest numbers
+    back = where(large, 2.0**25, where(small, 2.0**-25, one))
+    a, b = abs(re) * scale, abs(im) * scale
+    root = s.sqrt((s.hypot(a, b) + a) * 0.5)
+    other = where(root == 0, 0.0, b / (2 * where(root == 0, 1.0, root))) * back
+    root = root * back
     positive = re >= 0
     infinite = s.isinf(im)
     return complex_(
@@ -220,31 +255,33 @@ def _pow(node: Expr, x: Expr, y: Expr) -> Expr:
 
 @body("sigmoid")
 def _sigmoid(node: Expr, x: Expr) -> Expr:
-    return 1 / (1 + s.exp(-x))
+    far = real(x) < -50  # exp(-x) would overflow, and exp(x) alone is right
+    exponential = s.exp(where(far, x, -x))
+    return where(far, exponential, 1 / (1 + exponential))
 
 
 @body("sin")
 def _sin(node: Expr, x: Expr) -> Expr:
     re, im = parts(x)
-    return complex_(s.sin(re) * s.cosh(im), s.cos(re) * s.sinh(im))
+    return complex_(_times(s.cosh(im), s.sin(re)), _times(s.sinh(im), s.cos(re)))
 
 
 @body("cos")
 def _cos(node: Expr, x: Expr) -> Expr:
     re, im = parts(x)
-    return complex_(s.cos(re) * s.cosh(im), -(s.sin(re) * s.sinh(im)))
+    return complex_(_times(s.cosh(im), s.cos(re)), -_times(s.sinh(im), s.sin(re)))
 
 
 @body("sinh")
 def _sinh(node: Expr, x: Expr) -> Expr:
     re, im = parts(x)
-    return complex_(s.sinh(re) * s.cos(im), s.cosh(re) * s.sin(im))
+    return complex_(_times(s.sinh(re), s.cos(im)), _times(s.cosh(re), s.sin(im)))
 
 
 @body("cosh")
 def _cosh(node: Expr, x: Expr) -> Expr:
     re, im = parts(x)
-    return complex_(s.cosh(re) * s.cos(im), s.sinh(re) * s.sin(im))
+    return complex_(_times(s.cosh(re), s.cos(im)), _times(s.sinh(re), s.sin(im)))
 
 
 @body("tanh")
@@ -254,12 +291,19 @@ def _tanh(node: Expr, x: Expr) -> Expr:
     t, u = s.tanh(re), s.tan(im)
     cosh = s.cosh(re)
     norm = 1 + t * t * u * u
-    return complex_(t * (1 + u * u) / norm, u / cosh / cosh / norm)
+    first, second = t * (1 + u * u) / norm, u / cosh / cosh / norm
+    end = s.isinf(re)
+    return complex_(where(end, t, where(re == 0, re, first)), where(end, s.copysign(0.0, u), where(im == 0, im, second)))
 
 
 @body("tan")
 def _tan(node: Expr, x: Expr) -> Expr:
     return _minus_i_times(s.tanh(_i_times(x)))
+
+
+def _far_off(re: Expr, im: Expr) -> tuple[Expr, Expr]:
+    """(whether x is so large that the inverse functions are logarithms, log(2 |x|))."""
+    return s.maximum(abs(re), abs(im)) > 1e15, _log_modulus(re, im) + LN_2
 
 
 @body("asinh")
@@ -269,7 +313,9 @@ def _asinh(node: Expr, x: Expr) -> Expr:
     one = constant(1, re.dtype)
     ur, ui = parts(s.sqrt(complex_(one - im, re)))  # sqrt(1 + i z)
     vr, vi = parts(s.sqrt(complex_(one + im, -re)))  # sqrt(1 - i z)
-    return complex_(s.asinh(vr * ui - vi * ur), s.atan2(im, ur * vr - ui * vi))
+    huge, distant = _far_off(re, im)
+    return complex_(where(huge, s.copysign(distant, re), s.asinh(vr * ui - vi * ur)),
+                    where(huge, s.atan2(im, abs(re)), s.atan2(im, ur * vr - ui * vi)))  # fmt: skip
 
 
 @body("asin")
@@ -283,7 +329,9 @@ def _acos(node: Expr, x: Expr) -> Expr:
     one = constant(1, re.dtype)
     ur, ui = parts(s.sqrt(complex_(one - re, -im)))
     vr, vi = parts(s.sqrt(complex_(one + re, im)))
-    return complex_(2 * s.atan2(ur, vr), s.asinh(vr * ui - vi * ur))
+    huge, distant = _far_off(re, im)
+    return complex_(where(huge, s.atan2(abs(im), re), 2 * s.atan2(ur, vr)),
+                    where(huge, s.copysign(distant, -im), s.asinh(vr * ui - vi * ur)))  # fmt: skip
 
 
 @body("acosh")
@@ -292,16 +340,25 @@ def _acosh(node: Expr, x: Expr) -> Expr:
     one = constant(1, re.dtype)
     ur, ui = parts(s.sqrt(complex_(re - one, im)))
     vr, vi = parts(s.sqrt(complex_(re + one, im)))
-    return complex_(s.asinh(ur * vr + ui * vi), 2 * s.atan2(ui, vr))
+    huge, distant = _far_off(re, im)
+    return complex_(where(huge, distant, s.asinh(ur * vr + ui * vi)),
+                    where(huge, s.atan2(im, re), 2 * s.atan2(ui, vr)))  # fmt: skip
 
 
 @body("atanh")
 def _atanh(node: Expr, x: Expr) -> Expr:
-    re, im = parts(x)
-    upper = (1 + re) * (1 + re) + im * im
-    lower = (1 - re) * (1 - re) + im * im
-    modulus = where(re < 0, -0.25, 0.25) * s.log1p(4 * abs(re) / where(re < 0, upper, lower))
-    return complex_(modulus, s.atan2(2 * im, (1 - re) * (1 + re) - im * im) * 0.5)
+    re, im = (cast(part, float64) for part in parts(x))  # float32 would overflow and underflow early
+    a, b = abs(re), abs(im)
+    size = s.maximum(a, b)
+    huge = size > 1e150
+    fraction, other = a / size, b / size
+    distant = where(s.isinf(size), 0.0, fraction / (fraction * fraction + other * other) / size)
+    square = (1 - a) * (1 - a) + b * b
+    pole = (a == 1) & (b < 1e-150)
+    modulus = where(pole, 0.5 * (LN_2 - s.log(b)), 0.25 * s.log1p(4 * a / square))
+    angle = s.atan2(2 * im, (1 - re) * (1 + re) - im * im) * 0.5
+    near = complex_(s.copysign(where(huge, distant, modulus), re), where(huge, s.copysign(HALF_PI, im), angle))
+    return cast(near, node.dtype)
 
 
 @body("atan")

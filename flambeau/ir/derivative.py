@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
+from flambeau.base.dtype import float32
 from flambeau.ir import scalar as s
 from flambeau.ir.scalar import Expr, cast, complex_, conj, constant, imag, isnan, real, topological, where
 from flambeau.ir.simplify import simplify
@@ -28,8 +29,7 @@ def _add(g, out, a, b):
 def _div(g, out, a, b):
     if s.is_constant(a, 1):  # spares a division: out is the reciprocal
         return None, -g * conj(out * out)
-    quotient = g / conj(b)
-    return quotient, -quotient * conj(out)
+    return g / conj(b), -g * conj(out / b)  # out / b is 0 where a is, when g / b overflows
 
 
 def _where(g, out, condition, a, b):
@@ -83,12 +83,17 @@ def _copysign(g, out, a, b):
     return where(a == 0, 0, g * (out / a)), None
 
 
+def _epsilon(x):
+    """Below it x + 1 is 1."""
+    return 2.0**-23 if x.dtype is float32 else 2.0**-52
+
+
 def _bessel_i1(g, out, x):
-    return (g * where(x == 0, 0.5, s.i0(x) - out / x),)
+    return (g * where(abs(x) < _epsilon(x), 0.5, s.i0(x) - out / x),)
 
 
 def _bessel_i1e(g, out, x):
-    return (g * where(x == 0, 0.5, s.i0e(x) - out * (s.sign(x) + 1 / x)),)
+    return (g * where(abs(x) < _epsilon(x), 0.5, s.i0e(x) - out * (s.sign(x) + 1 / x)),)
 
 
 def _sinc(g, out, x):

@@ -146,36 +146,32 @@ def rsqrt(node: Expr, x: Expr) -> Expr:
 
 @body("clamp")
 def clamp(node: Expr, x: Expr, low: Expr, high: Expr) -> Expr:
-    return s.minimum(s.maximum(x, low), high)
+    return s.minimum(high, s.maximum(low, x))  # in this order -0.0 is kept by a bound of 0.0, as in PyTorch
 
 
 @body("clamp_min")
 def clamp_min(node: Expr, x: Expr, low: Expr) -> Expr:
-    return s.maximum(x, low)
+    return s.maximum(low, x)
 
 
 @body("clamp_max")
 def clamp_max(node: Expr, x: Expr, high: Expr) -> Expr:
-    return s.minimum(x, high)
+    return s.minimum(high, x)
 
 
-def _fmod_double(a: Expr, b: Expr, steps: int) -> Expr:
-    """The exact remainder of a by b, truncated, for a / b below 2**(52 steps); every step clears 52 bits."""
+def _fmod_double(a: Expr, b: Expr) -> Expr:
+    """The exact remainder of a by b, truncated: one step where the quotient has at most 52 bits."""
     magnitude, divisor = abs(a), abs(b)
-    rest = magnitude
-    for _ in range(steps):  # exact; a quotient that was rounded up leaves a negative rest, which the next step mends
-        rest = fma(-s.trunc(rest / divisor), divisor, rest)
+    quotient = magnitude / divisor
+    rest = fma(-s.trunc(quotient), divisor, magnitude)  # exact; a quotient that was rounded up leaves a negative rest
     rest = where(rest < 0, rest + divisor, rest)
-    rest = where(rest >= divisor, rest - divisor, rest)
     rest = where(magnitude < divisor, magnitude, rest)  # also an infinite divisor
-    return s.copysign(rest, a)
+    return s.rarely(s.copysign(rest, a), quotient, 2.0**52, lambda quotient, a, b: s.library_fmod(a, b), a, b)
 
 
 @body("fmod")
 def fmod(node: Expr, a: Expr, b: Expr) -> Expr:
-    if a.dtype is float32:
-        return cast(_fmod_double(cast(a, float64), cast(b, float64), 3), float32)
-    return _fmod_double(a, b, 3)
+    return cast(_fmod_double(cast(a, float64), cast(b, float64)), node.dtype)
 
 
 @body("remainder")

@@ -193,7 +193,7 @@ def lgamma(x: Expr) -> Expr:
     result = _lgamma_positive(a)
     sine, _ = _sine_pi(x)
     reflected = s.log(PI / abs(a * sine)) - result
-    reflected = where(s.trunc(x) == x, INFINITY, where(a < 1e-300, -s.log(a), reflected))
+    reflected = where(s.trunc(x) == x, INFINITY, where(a < 1e-17, -s.log(a), reflected))
     return where(x > 0, result, where(s.isnan(x), x, reflected))
 
 
@@ -295,7 +295,13 @@ def _unscaled(a: Expr, scaled: Expr) -> Expr:
     """scaled * exp(a), where exp(a) alone may overflow; NaN at infinity, as in PyTorch."""
     low, high = EXP_RANGE[float64]
     _, fraction, k = exp_reduced(bounded(a, low, high + 20))
-    return where(a == INFINITY, NAN, scale_by_power((fraction + 1) * scaled, k))
+    made = where(a > 800, INFINITY, scale_by_power((fraction + 1) * scaled, k))
+    return where(a == INFINITY, NAN, made)
+
+
+def _odd(value: Expr, x: Expr) -> Expr:
+    """value with the sign of x; 0.0 at -0.0, as in PyTorch."""
+    return where(x < 0, -value, value)
 
 
 @body("i0e")
@@ -314,11 +320,11 @@ def i0(x: Expr) -> Expr:
 @body("i1e")
 @wide
 def i1e(x: Expr) -> Expr:
-    return s.copysign(_bessel_scaled(abs(x), I1_NEAR, I1_FAR, True), x)
+    return _odd(_bessel_scaled(abs(x), I1_NEAR, I1_FAR, True), x)
 
 
 @body("i1")
 @wide
 def i1(x: Expr) -> Expr:
     a = abs(x)
-    return s.copysign(_unscaled(a, _bessel_scaled(a, I1_NEAR, I1_FAR, True)), x)
+    return _odd(_unscaled(a, _bessel_scaled(a, I1_NEAR, I1_FAR, True)), x)

@@ -1,14 +1,16 @@
 """Bodies of the trigonometric and hyperbolic functions and their inverses, for real dtypes.
 
-Arguments are reduced with fused multiply-adds, float32 ones in double precision; polynomials are minimax fits made
+Arguments are reduced with fused multiply-adds, float32 ones in double precision, and huge ones with integers in a
+path of their own; polynomials are minimax fits made
 for this file. Stands on ir.scalar and ir.elementary. Used through ir.functions.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 
-from flambeau.base.dtype import float32, float64, int32
+from flambeau.base.dtype import float32, float64, int32, int64, uint64
 from flambeau.ir import scalar as s
 from flambeau.ir.elementary import (
     INFINITY,
@@ -25,7 +27,7 @@ from flambeau.ir.elementary import (
     split_exponent,
     to_float,
 )
-from flambeau.ir.scalar import Expr, bitcast, bits_dtype, cast, constant, fma, where
+from flambeau.ir.scalar import Expr, bitcast, bits_dtype, cast, constant, exact_mul, fma, where
 
 BODIES: dict[str, Callable[..., Expr]] = {}
 
@@ -97,20 +99,70 @@ def body(op: str):
     return register
 
 
-def in_range(x: Expr) -> Expr:
-    """x in double precision; NaN where too few bits of pi are at hand to reduce it, rather than a wrong angle."""
-    wide = cast(x, float64)
-    return where(abs(wide) < 2.0**50, wide, NAN)
-
-
 def reduce_half_pi(x: Expr) -> tuple[Expr, Expr]:
-    """(f, q) with x = q pi / 2 + f, |f| <= pi / 4: q an integer expression, right modulo 4. NaN from 2**50 on."""
-    wide = in_range(x)
+    """(f, q) with x = q pi / 2 + f, |f| <= pi / 4: q an integer expression, right modulo 4. For |x| < FAR."""
+    wide = cast(x, float64)
     rounded, quadrant = magic_round(wide, TWO_OVER_PI)
     f = fma(-rounded, HALF_PI[1], fma(-rounded, HALF_PI[0], wide))
     if x.dtype is float32:
         return cast(f, float32), cast(quadrant, int32)
     return fma(-rounded, HALF_PI[2], f), quadrant
+
+
+#: Four zeros and 1212 bits of 2 / pi, in words of 64.
+TWO_OVER_PI_WORDS = (
+    0x0A2F9836E4E44152, 0x9FC2757D1F534DDC, 0x0DB6295993C43904, 0x1FE5163ABDEBBC56, 0x1B7246E3A424DD2E,
+    0x006492EEA09D1921, 0xCFE1DEB1CB129A73, 0xEE88235F52EBB448, 0x4E99C7026B45F7E4, 0x13991D639835339F,
+    0x49C845F8BBDF9283, 0xB1FF897FFDE05980, 0xFEF2F118B5A0A6D1, 0xF6D367ECF27CB09B, 0x74F463F669E5FEA2,
+    0xD7527BAC7EBE5F17, 0xB3D0739F78A5292E, 0xA6BFB5FB11F8D5D0, 0x856033046FC7B6BA,
+)  # fmt: skip
+
+
+def _high_product(a: Expr, b: Expr) -> Expr:
+    """The upper 64 bits of the 128 of a * b, both uint64."""
+    a_high, a_low, b_high, b_low = a >> 32, a & 0xFFFFFFFF, b >> 32, b & 0xFFFFFFFF
+    first = a_low * b_low
+    second = a_high * b_low + (first >> 32)
+    third = a_low * b_high + (second & 0xFFFFFFFF)
+    return a_high * b_high + (second >> 32) + (third >> 32)
+
+
+def reduce_far(x: Expr) -> tuple[Expr, Expr, Expr]:
+    """(f, f_low, q) with x = q pi / 2 + f + f_low for float64 x >= FAR, by Payne and Hanek's method.
+
+    x is an integer m times a power of two, so all bits of 2 / pi that make multiples of 4 can be left out: m times
+    the 192 bits behind them is the number of quarter turns, of which the first two bits are the quadrant.
+    """
+    pattern = bitcast(x, uint64)
+    mantissa = (pattern & ((1 << 52) - 1)) | (1 << 52)
+    start = (pattern >> 52) - (1075 + 2 - 4)  # the first bit of the words that counts
+    window = [constant(word, uint64) for word in TWO_OVER_PI_WORDS]
+    for step in (8, 4, 2, 1):
+        chosen = ((start >> 6) & step) != 0
+        window = [where(chosen, far, near) for near, far in zip(window[:-step], window[step:], strict=True)][: 3 + step]
+    shift = start & 63
+    high, middle, low = ((a << shift) | (b >> (64 - shift)) for a, b in itertools.pairwise(window[:4]))
+    carried = _high_product(mantissa, low)
+    lower = mantissa * middle + carried
+    upper = mantissa * high + _high_product(mantissa, middle) + cast(lower < carried, uint64)
+    quadrant = (upper + (1 << 61)) >> 62  # the nearest one
+    upper = upper - (quadrant << 62)
+    negative = (upper >> 63) != 0
+    upper = where(negative, ~upper + cast(lower == 0, uint64), upper)
+    lower = where(negative, -lower, lower)
+    first, second = cast(upper >> 32, float64) * 2.0**-30, cast(upper & 0xFFFFFFFF, float64) * 2.0**-62
+    third = fma(cast(lower & 0xFFFFFFFF, float64), 2.0**-126, cast(lower >> 32, float64) * 2.0**-94)
+    total = first + second
+    rest = ((first - total) + second) + third
+    turns = total + rest
+    turns_low = (total - turns) + rest
+    f = exact_mul(turns, constant(HALF_PI[0], float64))
+    f_low = fma(turns, HALF_PI[0], -f) + fma(turns, HALF_PI[1], turns_low * HALF_PI[0])
+    return where(negative, -f, f), where(negative, -f_low, f_low), cast(quadrant, int64)
+
+
+#: From here on too few bits of pi are at hand for the quick reduction.
+FAR = 2.0**50
 
 
 def odd_series(f: Expr, coefficients: tuple[float, ...]) -> Expr:
@@ -121,14 +173,25 @@ def odd_series(f: Expr, coefficients: tuple[float, ...]) -> Expr:
 
 def sine_of(x: Expr, turn: int, flip: Expr | None) -> Expr:
     """sin(x + turn pi / 2), its sign flipped where the sign bit of `flip` is set."""
-    f, quadrant = reduce_half_pi(x)
+    near = turned_sine(*reduce_half_pi(x), turn)
+
+    def far(x: Expr) -> Expr:
+        f, _, quadrant = reduce_far(cast(abs(x), float64))
+        sine = turned_sine(f, quadrant, turn)
+        return where(abs(x) < INFINITY, cast(sine, x.dtype), NAN)
+
+    sine = s.rarely(near, x, FAR, far)
+    return sine if flip is None else bitcast(bits(sine) ^ flip, x.dtype)
+
+
+def turned_sine(f: Expr, quadrant: Expr, turn: int) -> Expr:
+    """sin(f + (quadrant + turn) pi / 2) for |f| <= pi / 4."""
     quadrant = quadrant + turn
     z = f * f
     sine = fma(f * z, polynomial(z, SIN[f.dtype]), f)
     cosine = fma(z * z, polynomial(z, COS[f.dtype]), fma(z, -0.5, 1.0))
     picked = bits(where((quadrant & 1) != 0, cosine, sine))
-    picked = picked ^ ((quadrant & 2) << (8 * f.dtype.itemsize - 2))
-    return bitcast(picked if flip is None else picked ^ flip, f.dtype)
+    return bitcast(picked ^ ((quadrant & 2) << (8 * f.dtype.itemsize - 2)), f.dtype)
 
 
 def sign_mask(x: Expr) -> Expr:
@@ -150,7 +213,7 @@ def cos(node: Expr, x: Expr) -> Expr:
 @body("tan")
 def tan(node: Expr, x: Expr) -> Expr:
     # The rounding errors of the reduction and of the sum are carried along, for the reciprocal would double them.
-    wide = in_range(x)
+    wide = cast(x, float64)
     rounded, quadrant = magic_round(wide, TWO_OVER_PI)
     first = fma(-rounded, HALF_PI[0], wide)
     second = fma(-rounded, HALF_PI[1], first)
@@ -161,6 +224,17 @@ def tan(node: Expr, x: Expr) -> Expr:
     else:
         f = second
         f_low = fma(-rounded, HALF_PI[2], fma(-rounded, HALF_PI[1], first - second))
+    near = where(x == 0, x, turned_tangent(f, f_low, quadrant))
+
+    def far(x: Expr) -> Expr:
+        tangent = cast(turned_tangent(*reduce_far(cast(abs(x), float64))), x.dtype)
+        return where(abs(x) < INFINITY, where(x < 0, -tangent, tangent), NAN)
+
+    return s.rarely(near, x, FAR, far)
+
+
+def turned_tangent(f: Expr, f_low: Expr, quadrant: Expr) -> Expr:
+    """tan(f + f_low + quadrant pi / 2) for |f| <= pi / 4."""
     z = f * f
     tail = fma(f_low, z + 1, f * z * polynomial(z, TAN[f.dtype]))
     tangent = f + tail
@@ -168,7 +242,7 @@ def tan(node: Expr, x: Expr) -> Expr:
     inverse = -1 / tangent
     error = fma(inverse, tangent, 1.0) + inverse * low
     cotangent = where(abs(inverse) < INFINITY, fma(inverse, error, inverse), inverse)
-    return where((quadrant & 1) != 0, cotangent, where(x == 0, x, tangent))
+    return where((quadrant & 1) != 0, cotangent, tangent)
 
 
 @body("sinc")

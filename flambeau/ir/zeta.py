@@ -5,6 +5,7 @@ Stands on ir.scalar; used by ir.derivative and flambeau.ops.functions.
 
 from __future__ import annotations
 
+from flambeau.base.dtype import float64
 from flambeau.ir import scalar as s
 from flambeau.ir.scalar import Expr
 
@@ -22,7 +23,7 @@ def _positive_zeta(x: Expr, q: Expr) -> Expr:
         last = s.pow(a, -x)
         total = total + last
     total = total + last * a / (x - 1) - last * 0.5
-    factor, power, k = s.constant(1.0, x.dtype), last, 0
+    terms, factor, power, k = total, s.constant(1.0, x.dtype), last, 0
     for coefficient in _MACLAURIN:
         factor = factor * (x + k)
         power = power / a
@@ -30,12 +31,14 @@ def _positive_zeta(x: Expr, q: Expr) -> Expr:
         factor = factor * (x + (k + 1))
         power = power / a
         k += 2
-    return total
+    return s.where(last == 0, terms, total)  # beside a vanishing term the factor may be infinite
 
 
 def hurwitz_zeta(x: Expr, q: Expr) -> Expr:
     """The Hurwitz zeta function: infinite at x = 1 and at whole q <= 0, NaN below x = 1 and for other x where q < 0."""
     x, q = s.promote(x, q)
+    dtype = x.dtype
+    x, q = s.cast(x, float64), s.cast(q, float64)  # terms of a float32 sum would underflow
     infinity, nan = float("inf"), float("nan")
     # The terms of a negative q up to zero are, but for the sign of odd powers, those of -q down to its fraction.
     below = q <= 0
@@ -46,4 +49,4 @@ def hurwitz_zeta(x: Expr, q: Expr) -> Expr:
     odd = s.floor(x * 0.5) * 2 != x
     value = s.where(below, upper + s.where(odd, -lower, lower), upper)
     value = s.where(below, s.where(fraction == 0, infinity, s.where(s.floor(x) == x, value, nan)), value)
-    return s.where(x == 1, infinity, s.where(x < 1, nan, value))
+    return s.cast(s.where(x == 1, infinity, s.where(x < 1, nan, value)), dtype)

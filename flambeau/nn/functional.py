@@ -28,6 +28,7 @@ from flambeau.ops.adaptive_pool import (  # noqa: F401
 )
 from flambeau.ops.attention import multi_head_attention_forward, scaled_dot_product_attention  # noqa: F401
 from flambeau.ops.average_pool import avg_pool1d, avg_pool2d, avg_pool3d  # noqa: F401
+from flambeau.ops.batch_norm import batch_norm, instance_norm  # noqa: F401
 from flambeau.ops.conv import (  # noqa: F401
     conv1d,
     conv2d,
@@ -78,8 +79,8 @@ from flambeau.ops.loss import (  # noqa: F401
     triplet_margin_with_distance_loss,
 )
 from flambeau.ops.matmul import linear
-from flambeau.ops.norm import batch_norm, instance_norm, layer_norm, local_response_norm, rms_norm  # noqa: F401
 from flambeau.ops.norm import functional_group_norm as group_norm  # noqa: F401
+from flambeau.ops.norm import layer_norm, local_response_norm, rms_norm  # noqa: F401
 from flambeau.ops.pad import pad  # noqa: F401
 from flambeau.ops.pool import (  # noqa: F401
     max_pool1d,

@@ -41,7 +41,7 @@ def _clamping(bool_message: str) -> Any:
 @pointwise(inplace="function", check=_clamping("Boolean inputs not supported for relu"))
 def relu(input: Tensor):
     """The larger of input and 0."""
-    return where(input <= 0, 0, input)
+    return where(input < 0, 0, input)
 
 
 @relu.vjp
@@ -57,7 +57,7 @@ def hardtanh(input: Tensor, min_val: Number = -1.0, max_val: Number = 1.0):
 
 @hardtanh.vjp
 def _(g, input, min_val, max_val):
-    return where((input <= min_val) | (input >= max_val), 0, g)
+    return where((input > min_val) & (input < max_val), g, 0)
 
 
 @pointwise(function=False, method=False, node="Hardtanh", check=_clamping("Bool inputs not supported for hardtanh"))
@@ -68,7 +68,7 @@ def relu6(input: Tensor):
 
 @relu6.vjp
 def _(g, input):
-    return where((input <= 0) | (input >= 6), 0, g)
+    return where((input > 0) & (input < 6), g, 0)
 
 
 @pointwise(function=False, method=False, types="f")
@@ -115,7 +115,7 @@ def hardswish(input: Tensor):
 
 @hardswish.vjp
 def _(g, input):
-    return where(input <= -3, 0, where(input < 3, g * (input / 3 + 0.5), g))
+    return where(input <= -3, 0, where(input >= 3, g, g * (input / 3 + 0.5)))
 
 
 @pointwise(inplace=False, types="f")
@@ -126,18 +126,18 @@ def hardshrink(input: Tensor, lambd: Number = 0.5):
 
 @hardshrink.vjp
 def _(g, input, lambd):
-    return where((input >= -lambd) & (input <= lambd), 0, g)
+    return where((input > lambd) | (input < -lambd), g, 0)
 
 
 @pointwise(function=False, method=False, inplace=False, types="f", kernel="softshrink_check")
 def softshrink(input: Tensor, lambd: Number = 0.5):
     """input moved by lambd towards 0, and 0 within [-lambd, lambd]."""
-    return where(input > lambd, input - lambd, where(input < -lambd, input + lambd, input * 0))
+    return where(input > lambd, input - lambd, where(input < -lambd, input + lambd, where(s.isnan(input), input, 0)))
 
 
 @softshrink.vjp
 def _(g, input, lambd):
-    return where((input >= -lambd) & (input <= lambd), 0, g)
+    return where((input > lambd) | (input < -lambd), g, 0)
 
 
 def check_softshrink(input: Tensor, lambd: float) -> None:
@@ -198,7 +198,7 @@ def elu(input: Tensor, alpha: Number = 1.0):
 
 @elu.vjp
 def _(g, input, alpha):
-    return where(input <= 0, g * alpha * s.exp(input), g)
+    return where(input > 0, g, g * alpha * s.exp(input))
 
 
 @pointwise(inplace="function", method=False, types="f", kernel="elu_cpu", node="Elu")
@@ -209,7 +209,7 @@ def selu(input: Tensor):
 
 @selu.vjp
 def _(g, input):
-    return where(input <= 0, g * (SELU_ALPHA * SELU_SCALE) * s.exp(input), g * SELU_SCALE)
+    return where(input > 0, g * SELU_SCALE, g * (SELU_ALPHA * SELU_SCALE) * s.exp(input))
 
 
 @pointwise(name="_celu", function=False, method=False, types="f", kernel="elu_cpu", node="Celu")
@@ -220,7 +220,7 @@ def _celu(input: Tensor, alpha: Number = 1.0):
 
 @_celu.vjp
 def _(g, input, alpha):
-    return where(input <= 0, g * s.exp(input / alpha), g)
+    return where(input > 0, g, g * s.exp(input / alpha))
 
 
 def _check_celu(alpha: Any) -> None:
@@ -306,7 +306,8 @@ def softplus(input: Tensor, beta: Number = 1.0, threshold: Number = 20.0):
 @softplus.vjp
 def _(g, input, beta, threshold):
     scaled = input * beta
-    return where(scaled > threshold, g, g * s.sigmoid(scaled))
+    grown = s.exp(scaled)  # not sigmoid, whose 1 / (1 + exp(-scaled)) is 0 before this is
+    return where(scaled > threshold, g, g * (grown / (grown + 1)))
 
 
 @pointwise(function=False, method=False, inplace=False, types="f", name="logsigmoid", kernel="log_sigmoid_cpu", node="LogSigmoid")
@@ -317,7 +318,8 @@ def logsigmoid(input: Tensor):
 
 @logsigmoid.vjp
 def _(g, input):
-    return g * s.sigmoid(-input)
+    shrunk = s.exp(-s.abs(input))
+    return g * (where(input < 0, 1, shrunk) / (1 + shrunk))
 
 
 @pointwise(kind="float", function=False, method=False, inplace=False, node="Sub")

@@ -370,6 +370,32 @@ def _expect(condition: bool, words: str) -> None:
         raise AssertionError(words)
 
 
+def _canonical_masks(
+    key_padding_mask: Tensor | None, attn_mask: Tensor | None, is_causal: bool, need_weights: bool, dtype: Any
+) -> tuple[Tensor | None, Tensor | None, bool]:
+    """Both masks as numbers to add, and whether the kernel's own triangle stands for attn_mask."""
+    other = None if attn_mask is None else attn_mask._layout.dtype
+    key_padding_mask = canonical_mask(key_padding_mask, "key_padding_mask", other, "attn_mask", dtype)
+    if is_causal and attn_mask is None:
+        raise RuntimeError("Need attn_mask if specifying the is_causal hint.")
+    if is_causal and key_padding_mask is None and not need_weights:
+        return None, None, True  # the hint says that the mask is nothing but the triangle
+    attn_mask = canonical_mask(attn_mask, "attn_mask", None, "", dtype, False)
+    return key_padding_mask, attn_mask, is_causal and key_padding_mask is None
+
+
+def _project_separately(query: Tensor, key: Tensor, value: Tensor, weights: tuple, bias: Tensor | None) -> Any:
+    """(q, k, v) by a weight of its own for each; a bias holds all three."""
+    _expect(
+        key.shape[:2] == value.shape[:2],
+        f"key's sequence and batch dims {key.shape[:2]} do not match value's {value.shape[:2]}",
+    )
+    for weight, name in zip(weights, "qkv"):
+        _expect(weight is not None, f"use_separate_proj_weight is True but {name}_proj_weight is None")
+    biases = (None, None, None) if bias is None else bias.chunk(3)
+    return tuple(linear(x, w, b) for x, w, b in zip((query, key, value), weights, biases))
+
+
 @composite(method=False, function=False)
 def multi_head_attention_forward(
     query: Tensor,
@@ -414,32 +440,12 @@ def multi_head_attention_forward(
     length, batch, width = query.shape
     size = key.size(0)
     dtype = query._layout.dtype
-    key_padding_mask = canonical_mask(
-        key_padding_mask, "key_padding_mask", None if attn_mask is None else attn_mask._layout.dtype, "attn_mask", dtype
-    )
-    if is_causal and attn_mask is None:
-        raise RuntimeError("Need attn_mask if specifying the is_causal hint.")
-    if is_causal and key_padding_mask is None and not need_weights:
-        attn_mask = None  # the kernel's own triangle; the hint says that the mask is nothing else
-    else:
-        attn_mask = canonical_mask(attn_mask, "attn_mask", None, "", dtype, False)
-        if key_padding_mask is not None:
-            is_causal = False
+    key_padding_mask, attn_mask, is_causal = _canonical_masks(key_padding_mask, attn_mask, is_causal, need_weights, dtype)
     _expect(width == embed_dim_to_check, f"was expecting embedding dimension of {embed_dim_to_check}, but got {width}")
     head = width // num_heads
     _expect(head * num_heads == width, f"embed_dim {width} not divisible by num_heads {num_heads}")
     if use_separate_proj_weight:
-        _expect(
-            key.shape[:2] == value.shape[:2],
-            f"key's sequence and batch dims {key.shape[:2]} do not match value's {value.shape[:2]}",
-        )
-        for weight, name in ((q_proj_weight, "q"), (k_proj_weight, "k"), (v_proj_weight, "v")):
-            _expect(weight is not None, f"use_separate_proj_weight is True but {name}_proj_weight is None")
-        biases = (None, None, None) if in_proj_bias is None else in_proj_bias.chunk(3)
-        q, k, v = (
-            linear(x, w, b)
-            for x, w, b in zip((query, key, value), (q_proj_weight, k_proj_weight, v_proj_weight), biases)
-        )
+        q, k, v = _project_separately(query, key, value, (q_proj_weight, k_proj_weight, v_proj_weight), in_proj_bias)
     else:
         _expect(key.shape == value.shape, f"key shape {key.shape} does not match value shape {value.shape}")
         _expect(in_proj_weight is not None, "use_separate_proj_weight is False but in_proj_weight is None")
@@ -461,46 +467,19 @@ def multi_head_attention_forward(
         _expect(bias_v is None, "bias_v is not None but bias_k is None")
     heads = batch * num_heads
     q = q.view(length, heads, head).transpose(0, 1)
-    k = (
-        _static("static_k", static_k, heads, head)
-        if static_k is not None
-        else k.view(k.shape[0], heads, head).transpose(0, 1)
-    )
-    v = (
-        _static("static_v", static_v, heads, head)
-        if static_v is not None
-        else v.view(v.shape[0], heads, head).transpose(0, 1)
-    )
+    k, v = _in_heads("static_k", static_k, k, heads, head), _in_heads("static_v", static_v, v, heads, head)
     if add_zero_attn:
         zeros = NAMESPACE["zeros"](heads, 1, head, dtype=k._layout.dtype, device=k._layout.device)
         k, v = _append(k, zeros, 1), _append(v, zeros, 1)
         attn_mask, key_padding_mask = _padded(attn_mask), _padded(key_padding_mask)
     size = k.size(1)
     if key_padding_mask is not None:
-        _expect(
-            tuple(key_padding_mask.shape) == (batch, size),
-            f"expecting key_padding_mask shape of {(batch, size)}, but got {key_padding_mask.shape}",
-        )
-        key_padding_mask = (
-            key_padding_mask.view(batch, 1, 1, size).expand(-1, num_heads, -1, -1).reshape(heads, 1, size)
-        )
-        attn_mask = key_padding_mask if attn_mask is None else attn_mask + key_padding_mask
+        attn_mask = _with_padding(attn_mask, key_padding_mask, batch, num_heads, size)
     if not training:
         dropout_p = 0.0
     if need_weights:
-        return _with_weights(
-            q,
-            k,
-            v,
-            attn_mask,
-            dropout_p,
-            (length, batch, width, num_heads),
-            out_proj_weight,
-            out_proj_bias,
-            average_attn_weights,
-            batched,
-            is_causal,
-        )
+        sizes, out_proj = (length, batch, width, num_heads), (out_proj_weight, out_proj_bias)
+        return _with_weights(q, k, v, attn_mask, dropout_p, sizes, *out_proj, average_attn_weights, batched, is_causal)
     if attn_mask is not None:
         attn_mask = (
             attn_mask.unsqueeze(0)
@@ -514,10 +493,23 @@ def multi_head_attention_forward(
     return (out if batched else out.squeeze(1)), None
 
 
-def _static(name: str, x: Tensor, heads: int, head: int) -> Tensor:
-    _expect(x.size(0) == heads, f"expecting {name}.size(0) of {heads}, but got {x.size(0)}")
-    _expect(x.size(2) == head, f"expecting {name}.size(2) of {head}, but got {x.size(2)}")
-    return x
+def _in_heads(name: str, static: Tensor | None, x: Tensor, heads: int, head: int) -> Tensor:
+    """Keys or values (S, N, E) as (heads of all samples, S, head width); or those that were given in this form."""
+    if static is None:
+        return x.view(x.shape[0], heads, head).transpose(0, 1)
+    _expect(static.size(0) == heads, f"expecting {name}.size(0) of {heads}, but got {static.size(0)}")
+    _expect(static.size(2) == head, f"expecting {name}.size(2) of {head}, but got {static.size(2)}")
+    return static
+
+
+def _with_padding(attn_mask: Tensor | None, padding: Tensor, batch: int, num_heads: int, size: int) -> Tensor:
+    """The mask with that of padded keys (N, S) added for every head."""
+    _expect(
+        tuple(padding.shape) == (batch, size),
+        f"expecting key_padding_mask shape of {(batch, size)}, but got {padding.shape}",
+    )
+    padding = padding.view(batch, 1, 1, size).expand(-1, num_heads, -1, -1).reshape(batch * num_heads, 1, size)
+    return padding if attn_mask is None else attn_mask + padding
 
 
 def _with_weights(

@@ -141,17 +141,8 @@ def avg_pool2d(
     divisor_override: Any = None,
 ) -> Tensor:
     """Means of windows of (N, C, H, W) or (C, H, W). RuntimeError for sizes that don't fit."""
-    w = window(
-        "avg_pool2d",
-        2,
-        frozen(kernel_size),
-        frozen(stride),
-        frozen(padding),
-        1,
-        ceil_mode,
-        count_include_pad,
-        divisor_override,
-    )
+    sizes = [frozen(x) for x in (kernel_size, stride, padding)]
+    w = window("avg_pool2d", 2, *sizes, 1, ceil_mode, count_include_pad, divisor_override)
     layout = input._layout
     if layout.ndim < 3:
         raise IndexError(
@@ -172,17 +163,8 @@ def avg_pool3d(
     divisor_override: Any = None,
 ) -> Tensor:
     """Means of windows of (N, C, D, H, W) or (C, D, H, W). RuntimeError for sizes that don't fit."""
-    w = window(
-        "avg_pool3d",
-        3,
-        frozen(kernel_size),
-        frozen(stride),
-        frozen(padding),
-        1,
-        ceil_mode,
-        count_include_pad,
-        divisor_override,
-    )
+    sizes = [frozen(x) for x in (kernel_size, stride, padding)]
+    w = window("avg_pool3d", 3, *sizes, 1, ceil_mode, count_include_pad, divisor_override)
     windows.check_image("avg_pool3d", input._layout, 3, "non-empty 4D or 5D (batch mode) tensor expected for input")
     return average_windows(input, w)
 

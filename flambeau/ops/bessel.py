@@ -64,7 +64,11 @@ def _far(x: np.ndarray, order: float) -> tuple[np.ndarray, np.ndarray]:
 def _j(x: np.ndarray, order: int) -> np.ndarray:
     a = np.abs(x)
     made = np.where(a < FAR, _oscillating(np.minimum(a, FAR), order, np.cos), _far(np.maximum(a, FAR), order)[0])
-    return np.where(x < 0, -made, made) if order else made
+    if not order:
+        return made
+    near = np.minimum(a, 1)
+    made = np.where(a < 1, _series(near, 1, -1)[0] * near / 2, made)  # quadrature has absolute precision alone
+    return np.where(x < 0, -made, made)
 
 
 def _series(x: np.ndarray, order: int, sign: int) -> tuple[np.ndarray, np.ndarray]:
@@ -102,13 +106,14 @@ def _k(x: np.ndarray, order: float, scaled: bool) -> np.ndarray:
 
 
 def _k_integer(x: np.ndarray, order: int, scaled: bool) -> np.ndarray:
-    small = np.clip(x, 1e-300, 1)
+    small = np.clip(x, 5e-324, 1)
     plain, weighted = _series(small, order, 1)
     if order:
         near = 1 / small + np.log(small / 2) * plain * small / 2 - weighted * small / 4
     else:
         near = weighted / 2 - np.log(small / 2) * plain
-    made = np.where(x < 1, near * np.exp(small) if scaled else near, _k(np.clip(x, 1, 1e300), order, scaled))
+    made = np.where(x < 1, near * np.exp(small) if scaled else near, _k(np.clip(x, 1, 1.7e308), order, scaled))
+    made = np.where(x > 1.7e308, 0.0, made)
     return np.where(x > 0, made, np.where(x == 0, np.inf, np.nan))
 
 
@@ -122,7 +127,7 @@ def _airy(x: np.ndarray) -> np.ndarray:
         g = g * inner ** 3 / ((3 * k) * (3 * k + 1))
         total_f, total_g = total_f + f, total_g + g
     near = 0.355028053887817239 * total_f - 0.258819403792806798 * total_g
-    positive = np.maximum(x, 1.5)
+    positive = np.clip(x, 1.5, 1e3)  # from where on it is 0
     above = np.sqrt(positive / 3) / math.pi * _k(positive ** 1.5 * 2 / 3, third, False)
     z = np.maximum(-x, 2)
     zeta = z ** 1.5 * 2 / 3

@@ -132,7 +132,7 @@ def _logit_clamped(input: Tensor, eps: Number = 0.0):
 
 @_logit_clamped.vjp
 def _(g, input, eps):
-    return s.where((input < eps) | (input > 1 - eps), 0, g / (input * (1 - input)))
+    return s.where((input >= eps) & (input <= 1 - eps), g / (input * (1 - input)), 0)
 
 
 @composite(out=True)
@@ -287,12 +287,19 @@ def _(g, input):
 def ndtri(input: Tensor):
     """The inverse of ndtr; minus infinity at 0, infinity at 1, NaN outside."""
     y = s.where(input < 0.5, input, 1 - input)
-    # One Newton step in the tail, where 2 y - 1 has lost digits of y.
-    start = -math.sqrt(2) * s.erfinv(1 - 2 * y)
-    density = s.exp(start * start * -0.5) * (1 / math.sqrt(2 * math.pi))
-    refined = start - (0.5 * s.erfc(start * -math.sqrt(0.5)) - y) / density
-    value = s.where(s.isfinite(refined), refined, start)
+    value = s.where(y < 0.02, _ndtri_tail(y), -math.sqrt(2) * s.erfinv(1 - 2 * y))
     return s.where(input < 0.5, value, -value)
+
+
+def _ndtri_tail(y: s.Expr) -> s.Expr:
+    """The x with ndtr(x) = y for small y: Newton's steps on the logarithm of ndtr, which erfcx gives without loss."""
+    log_y = s.log(y)
+    t = s.sqrt(-2 * log_y)
+    x = (0.27061 * t + 2.30753) / ((0.04481 * t + 0.99229) * t + 1) - t  # good to 0.003
+    for _ in range(3):
+        scaled = s.erfcx(x * -math.sqrt(0.5))
+        x = x - (s.log(scaled * 0.5) - x * x * 0.5 - log_y) * scaled * math.sqrt(math.pi / 2)
+    return s.where(y == 0, -math.inf, x)
 
 
 @ndtri.vjp

@@ -1,8 +1,8 @@
-"""Normalisation: layer, RMS, group, batch and instance norm, local response normalisation.
+"""Normalisation: layer, RMS and group norm, local response normalisation, and the kernels that batch norm shares.
 
 Each is one fused kernel over rows that computes the statistics and the result while a row is in cache, and one for the
 gradient of the input; gradients of weight and bias are column reductions. When gradients of gradients are wanted, the
-rules run on ordinary operators instead. Stands on core.rows; used by nn.functional.
+rules run on ordinary operators instead. Stands on core.rows; used by ops.batch_norm and nn.functional.
 """
 
 from __future__ import annotations
@@ -20,9 +20,8 @@ from flambeau.core import modes
 from flambeau.core.arguments import refused
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE
-from flambeau.core.op import Pointwise
 from flambeau.core.rows import FULL, KEEPDIM, KEPT, Rows
-from flambeau.core.tensor import Tensor, empty_layout, tensor_from, within_memory
+from flambeau.core.tensor import Tensor, tensor_from, within_memory
 from flambeau.ir import scalar as s
 from flambeau.ir.loops import Loop, Row, folded
 from flambeau.ir.scalar import cast, compute_dtype
@@ -71,7 +70,7 @@ def _normalize_outputs(dtypes: Sequence[DType], weight: bool, bias: bool, runnin
     return outputs
 
 
-_NORMALIZE = Rows("normalize", _normalize_stages, _normalize_outputs, number_dtype=lambda dtypes: float64)
+NORMALIZE = Rows("normalize", _normalize_stages, _normalize_outputs, number_dtype=lambda dtypes: float64)
 
 
 def _gradient_stages(elements: tuple, numbers: tuple, weight: bool, sums: bool, root_mean: bool, frozen: bool) -> tuple:
@@ -110,7 +109,7 @@ def _gradient_stages(elements: tuple, numbers: tuple, weight: bool, sums: bool, 
     return tuple(stages)
 
 
-_GRADIENT = Rows("normalize_backward", _gradient_stages,
+GRADIENT = Rows("normalize_backward", _gradient_stages,
                  lambda dtypes, weight, sums, root_mean, frozen: [
                      (dtypes[0], FULL), *([(compute_dtype(dtypes[0]), KEPT)] * 2 if sums else [])],
                  number_dtype=lambda dtypes: float64)
@@ -148,7 +147,7 @@ def column(vector: Tensor | None, after: int) -> Tensor | None:
     return reshaped(vector, Layout.of((*layout.shape, *ones), (*layout.strides, *ones), layout.dtype, layout.device))
 
 
-def _check_floating(kernel: str, x: Tensor) -> None:
+def check_floating(kernel: str, x: Tensor) -> None:
     if not x._layout.dtype.is_floating_point:
         raise NotImplementedError(f'"{kernel}" not implemented for \'{x._layout.dtype.scalar_name}\'')
 
@@ -183,13 +182,13 @@ def _check_normalized_shape(input: Tensor, shape: tuple, weight: Tensor | None, 
 def _learn_layer_norm(input: Tensor, shape: Any, weight: Tensor | None, bias: Tensor | None) -> Any:
     shape = (shape,) if isinstance(shape, int) else tuple(shape)
     _check_normalized_shape(input, shape, weight, bias)
-    _check_floating("LayerNormKernelImpl", input)
+    check_floating("LayerNormKernelImpl", input)
     _check_parameters(input, weight, bias)
     layout = input._layout
     dims = tuple(range(layout.ndim - len(shape), layout.ndim))
     count = float(math.prod(shape))
     given = [p for p in (weight, bias) if p is not None]
-    launch = _NORMALIZE.launcher((input, *given), dims, (count, 1e-5), (weight is not None, bias is not None, False, False))
+    launch = NORMALIZE.launcher((input, *given), dims, (count, 1e-5), (weight is not None, bias is not None, False, False))
     return launch, count
 
 
@@ -216,23 +215,24 @@ def _(g, out1, out2, input, normalized_shape, weight, bias, eps, need):
     ndim = input._layout.ndim
     over, along = tuple(range(ndim - size, ndim)), tuple(range(ndim - size))
     if modes.local.grad:
-        return _gradients_by_operators(g, input, over, along, weight, bias, eps, need)
+        return gradients_by_operators(g, input, over, along, weight, bias, eps, need)
     mean, scale = out1, out2
     dx = dw = db = None
     if need["input"]:
         factor = () if weight is None else (weight,)
-        dx = _GRADIENT((input, g, mean, scale, *factor), over, (float(_count(input, over)),),
+        dx = GRADIENT((input, g, mean, scale, *factor), over, (float(values_in(input, over)),),
                        (weight is not None, False, False, False))
     if need["weight"] or need["bias"]:
         dw, db = _AFFINE((input, g, mean, scale), along, (), (False,))
     return dx, dw if need["weight"] else None, db if need["bias"] else None
 
 
-def _count(x: Tensor, dims: Sequence[int]) -> int:
+def values_in(x: Tensor, dims: Sequence[int]) -> int:
+    """The number of elements over which each statistic is taken."""
     return math.prod([x._layout.shape[d] for d in dims])
 
 
-def _gradients_by_operators(g, input, over, along, weight, bias, eps, need, root_mean=False) -> tuple:
+def gradients_by_operators(g, input, over, along, weight, bias, eps, need, root_mean=False) -> tuple:
     """The gradients of a norm over `over` with affine parameters broadcast along `along`, in differentiable operators."""
     mean = None if root_mean else input.mean(over, True)
     delta = input if mean is None else input - mean
@@ -274,7 +274,7 @@ def fused_rms_norm(input: Tensor, shape, weight: Tensor | None, eps):
     layout = input._layout
     over = tuple(range(layout.ndim - len(shape), layout.ndim))
     given = () if weight is None else (weight,)
-    return _NORMALIZE((input, *given), over, (float(math.prod(shape)), eps), (weight is not None, False, False, True))
+    return NORMALIZE((input, *given), over, (float(math.prod(shape)), eps), (weight is not None, False, False, True))
 
 
 @fused_rms_norm.vjp
@@ -282,9 +282,9 @@ def _(g, out1, input, shape, weight, eps, need):
     ndim = input._layout.ndim
     over, along = tuple(range(ndim - len(shape), ndim)), tuple(range(ndim - len(shape)))
     if modes.local.grad:
-        return _gradients_by_operators(g, input, over, along, weight, None, eps, need, root_mean=True)[:2]
+        return gradients_by_operators(g, input, over, along, weight, None, eps, need, root_mean=True)[:2]
     factor = () if weight is None else (weight,)
-    dx = _GRADIENT((input, g, out1, *factor), over, (float(math.prod(shape)),), (weight is not None, False, True, False)) \
+    dx = GRADIENT((input, g, out1, *factor), over, (float(math.prod(shape)),), (weight is not None, False, True, False)) \
         if need["input"] else None
     return dx, _AFFINE((input, g, out1), along, (), (True,)) if need["weight"] else None
 
@@ -301,7 +301,7 @@ def rms_norm(input: Tensor, normalized_shape, weight: Tensor | None = None, eps=
     _check_normalized_shape(input, shape, weight, None, star="[*")
     dtype = input._layout.dtype
     if dtype.is_complex or not dtype.is_floating_point:
-        _check_floating("rms_norm", input)
+        check_floating("rms_norm", input)
     if eps is None:
         eps = dtypes.finfo(compute_dtype(dtype)).eps
     out = fused_rms_norm(input, shape, weight, float(eps))[0]
@@ -310,136 +310,7 @@ def rms_norm(input: Tensor, normalized_shape, weight: Tensor | None = None, eps=
     return out
 
 
-# ---------------------------------------------------------------- batch norm
-
-
-def _check_channels(input: Tensor, channels: int, **vectors: Tensor | None) -> None:
-    for name, vector in vectors.items():
-        if vector is not None and vector._layout.numel != channels:
-            raise RuntimeError(f"{name} should contain {channels} elements not {vector._layout.numel}")
-
-
-@operator(method=False, differentiable=1)
-def native_batch_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None,
-                      running_var: Tensor | None, training, momentum, eps):
-    """(batch norm, mean, 1 / standard deviation) per channel (dimension 1).
-
-    training: by the batch's own statistics, which move `running_mean` and `running_var` in place; else by those two.
-    """
-    layout = input._layout
-    _check_floating("batch_norm", input)
-    if layout.ndim < 2 and layout.numel:
-        raise RuntimeError(f"Expected at least 2 dimensions for input tensor but received {layout.ndim}")
-    channels = layout.shape[1] if layout.ndim > 1 else 0
-    if (running_mean is None or running_var is None) and not training:
-        raise RuntimeError(f"running_{'mean' if running_mean is None else 'var'} must be defined in evaluation mode")
-    _check_channels(input, channels, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
-    after = max(layout.ndim - 2, 0)
-    if not layout.numel:
-        nothing = Layout.contiguous((channels,), compute_dtype(layout.dtype), layout.device)
-        return input.clone(), empty_layout(nothing), empty_layout(nothing)
-    if not training:
-        out = _frozen(input, column(weight, after), column(bias, after), column(running_mean, after), column(running_var, after),
-                      float(eps))
-        nothing = Layout.contiguous((0,), compute_dtype(layout.dtype), layout.device)
-        return out, empty_layout(nothing), empty_layout(nothing)
-    over = (0, *range(2, layout.ndim))
-    count = _count(input, over)
-    numbers: tuple = (float(count), float(eps))
-    inputs = [input, *[column(p, after) for p in (weight, bias) if p is not None]]
-    track = running_mean is not None and running_var is not None
-    if track:
-        inputs += [column(running_mean, after), column(running_var, after)]
-        numbers += (float(momentum), count / (count - 1) if count > 1 else math.nan)
-    statics = (weight is not None, bias is not None, track, False)
-    outs = (None, None, None, running_mean, running_var) if track else None
-    out, mean, scale, *_ = _NORMALIZE(inputs, over, numbers, statics, outs)
-    vector = Layout.contiguous((channels,), mean._layout.dtype, layout.device)
-    return out, reshaped(mean, vector), reshaped(scale, vector)
-
-
-def _frozen_body(x: Any, mean: Any, variance: Any, weight: Any = None, bias: Any = None, eps: Any = 0.0) -> Any:
-    dtype = x.dtype
-    out = (x - cast(mean, dtype)) * (1 / s.sqrt(cast(variance, dtype) + eps))
-    if weight is not None:
-        out = out * cast(weight, dtype)
-    return out if bias is None else out + cast(bias, dtype)
-
-
-def _frozen_with(weight: bool, bias: bool) -> Pointwise:
-    names = ["x", "mean", "variance", *(["weight"] if weight else []), *(["bias"] if bias else [])]
-
-    def body(*values: Any, eps: Any) -> Any:
-        return _frozen_body(**dict(zip(names, values)), eps=eps)
-    return Pointwise("batch_norm_frozen", body, names, {"eps": 1e-5}, undecided=names[1:], node="NativeBatchNorm")
-
-
-_FROZEN = {(w, b): _frozen_with(w, b) for w in (False, True) for b in (False, True)}
-
-
-def _frozen(x: Tensor, weight: Tensor | None, bias: Tensor | None, mean: Tensor, variance: Tensor, eps: float) -> Tensor:
-    given = [p for p in (weight, bias) if p is not None]
-    return _FROZEN[weight is not None, bias is not None].compute((x, mean, variance, *given), (eps,))
-
-
-def _wide_column(vector: Tensor | None, after: int) -> Tensor | None:
-    """A vector (C,) as (C, 1, ..., 1), as a differentiable view."""
-    return vector if vector is None or not after else vector.reshape(-1, *(1,) * after)
-
-
-@native_batch_norm.vjp
-def _(g, out1, out2, input, weight, bias, running_mean, running_var, training, eps, need):
-    layout = input._layout
-    if not layout.numel:
-        return g, *[None if p is None else NAMESPACE["zeros_like"](p) for p in (weight, bias)], None, None
-    over, after = (0, *range(2, layout.ndim)), layout.ndim - 2
-    channels = layout.shape[1]
-    if modes.local.grad:
-        return _batch_gradients_by_operators(g, input, weight, bias, running_mean, running_var, training, eps, need)
-    if training:
-        mean, scale = column(out1, after), column(out2, after)
-    else:
-        mean = column(running_mean, after)
-        scale = (column(running_var, after).to(compute_dtype(layout.dtype)) + eps).rsqrt()
-    factor = () if weight is None else (column(weight, after),)
-    dx, dw, db = _GRADIENT((input, g, mean, scale, *factor), over, (float(_count(input, over)),),
-                           (weight is not None, True, False, not training))
-    vector = Layout.contiguous((channels,), dw._layout.dtype, layout.device)
-    return (dx if need["input"] else None, reshaped(dw, vector) if need["weight"] else None,
-            reshaped(db, vector) if need["bias"] else None, None, None)
-
-
-def _batch_gradients_by_operators(g, input, weight, bias, running_mean, running_var, training, eps, need) -> tuple:
-    """The gradients in differentiable operators, for gradients of gradients."""
-    layout = input._layout
-    over, after = (0, *range(2, layout.ndim)), layout.ndim - 2
-    wide_weight = _wide_column(weight, after)
-    if training:
-        dx, dw, db = _gradients_by_operators(g, input, over, over, wide_weight, bias, eps, need)
-    else:
-        scale = (_wide_column(running_var, after) + eps).rsqrt()
-        dx = g * scale if weight is None else g * scale * wide_weight
-        dw = (g * (input - _wide_column(running_mean, after)) * scale).sum(over) if need["weight"] else None
-        db = g.sum(over) if need["bias"] else None
-    return (dx if need["input"] else None, None if dw is None else dw.reshape(-1), None if db is None else db.reshape(-1),
-            None, None)
-
-
-def batch_norm(input, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-5):
-    """Normalise each channel (dimension 1) over the batch and all other dimensions, then scale and shift.
-
-    input: (N, C, ...); running_mean, running_var, weight, bias: (C,) or None. In training the batch's own statistics
-    are used, and the running ones move by `momentum` towards them. Raises ValueError when there is one value per
-    channel to train on.
-    """
-    if training:
-        shape = input.size()
-        if shape[0] * math.prod(shape[2:]) == 1:
-            raise ValueError(f"Expected more than 1 value per channel when training, got input size {shape}")
-    return native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)[0]
-
-
-# ---------------------------------------------------------------- group and instance norm
+# ---------------------------------------------------------------- group norm
 
 
 def _grouped(input: Tensor, groups: int) -> tuple[Tensor, int]:
@@ -464,12 +335,12 @@ def _by_group(vector: Tensor | None, groups: int) -> Tensor | None:
 @operator(function=False, method=False, node="NativeGroupNorm", name="native_group_norm", differentiable=1)
 def fused_group_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, groups, eps):
     """(group norm, mean, 1 / standard deviation); the statistics are (N, groups)."""
-    _check_floating("GroupNormKernelImpl", input)
+    check_floating("GroupNormKernelImpl", input)
     _check_parameters(input, weight, bias)
     x, _ = _grouped(input, groups)
     given = [_by_group(p, groups) for p in (weight, bias) if p is not None]
-    numbers = (float(_count(x, (2, 3))), float(eps))
-    out, mean, scale = _NORMALIZE((x, *given), (2, 3), numbers, (weight is not None, bias is not None, False, False))
+    numbers = (float(values_in(x, (2, 3))), float(eps))
+    out, mean, scale = NORMALIZE((x, *given), (2, 3), numbers, (weight is not None, bias is not None, False, False))
     flat = Layout.contiguous(x._layout.shape[:2], mean._layout.dtype, x._layout.device)
     return (reshaped(out, Layout.contiguous(input._layout.shape, out._layout.dtype, out._layout.device)), reshaped(mean, flat),
             reshaped(scale, flat))
@@ -481,7 +352,7 @@ def _(g, out1, out2, input, weight, bias, groups, eps, need):
         n, c = input._layout.shape[:2]
         split = (n, groups, c // groups, -1)
         wide_weight = None if weight is None else weight.reshape(groups, -1, 1)
-        dx, dw, db = _gradients_by_operators(g.reshape(split), input.reshape(split), (2, 3), (0, 3), wide_weight, bias, eps, need)
+        dx, dw, db = gradients_by_operators(g.reshape(split), input.reshape(split), (2, 3), (0, 3), wide_weight, bias, eps, need)
         return (None if dx is None else dx.reshape(input._layout.shape), None if dw is None else dw.reshape(-1),
                 None if db is None else db.reshape(-1))
     (x, c), (g, _) = _grouped(input, groups), _grouped(g, groups)
@@ -491,7 +362,7 @@ def _(g, out1, out2, input, weight, bias, groups, eps, need):
     dx = dw = db = None
     if need["input"]:
         factor = () if weight is None else (_by_group(weight, groups),)
-        dx = _GRADIENT((x, g, mean, scale, *factor), (2, 3), (float(_count(x, (2, 3))),),
+        dx = GRADIENT((x, g, mean, scale, *factor), (2, 3), (float(values_in(x, (2, 3))),),
                        (weight is not None, False, False, False))
         dx = reshaped(dx, Layout.contiguous(input._layout.shape, dx._layout.dtype, dx._layout.device))
     if need["weight"] or need["bias"]:
@@ -537,31 +408,6 @@ def functional_group_norm(input: Tensor, num_groups: int, weight: Tensor | None 
     return group_norm(input, num_groups, weight, bias, eps)
 
 
-def instance_norm(input, running_mean=None, running_var=None, weight=None, bias=None, use_input_stats=True, momentum=0.1,
-                  eps=1e-5):
-    """Normalise each channel of each sample over its spatial dimensions, then scale and shift per channel.
-
-    input: (N, C, ...); the vectors: (C,) or None. use_input_stats False: by the running statistics, else these move (by
-    the mean over the batch) in place. Raises ValueError when there is one element to a channel.
-    """
-    if use_input_stats:
-        size = input.size()
-        if math.prod(size[2:]) == 1:
-            raise ValueError(f"Expected more than 1 spatial element when training, got input size {size}")
-    n, c = input.shape[:2]
-
-    def repeated(vector: Any) -> Any:
-        return None if vector is None else vector.repeat(n)
-    mean, variance = repeated(running_mean), repeated(running_var)
-    flat = input.contiguous().view(1, n * c, *input.shape[2:])
-    out = native_batch_norm(flat, repeated(weight), repeated(bias), mean, variance, use_input_stats, momentum, eps)[0]
-    if use_input_stats:
-        for running, moved in ((running_mean, mean), (running_var, variance)):
-            if running is not None:
-                running.detach().copy_(moved.view(n, c).mean(0))
-    return out.view(input.shape)
-
-
 # ---------------------------------------------------------------- local response
 
 
@@ -588,25 +434,11 @@ def local_response_norm(input, size, alpha=1e-4, beta=0.75, k=1.0):
     return input / (mean * alpha + k).pow(beta)
 
 
-@composite(method=False, name="batch_norm")
-def _torch_batch_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None,
-                      running_var: Tensor | None, training, momentum, eps, cudnn_enabled):
-    """torch.batch_norm: see nn.functional.batch_norm."""
-    return native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)[0]
-
-
 @composite(method=False, name="layer_norm")
 def _torch_layer_norm(input: Tensor, normalized_shape, weight: Tensor | None = None, bias: Tensor | None = None, eps=1e-5,
                       cudnn_enable=True):
     """torch.layer_norm: see nn.functional.layer_norm."""
     return layer_norm(input, normalized_shape, weight, bias, eps)
-
-
-@composite(method=False, name="instance_norm")
-def _torch_instance_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None,
-                         running_var: Tensor | None, use_input_stats, momentum, eps, cudnn_enabled):
-    """torch.instance_norm: see nn.functional.instance_norm."""
-    return instance_norm(input, running_mean, running_var, weight, bias, use_input_stats, momentum, eps)
 
 
 @operator(method=False)
@@ -625,9 +457,9 @@ def _(gs, input, weight, bias, group, eps, need):
     dx = dw = db = None
     if g is not None:
         wide_weight = None if weight is None else weight.reshape(group, c // group, 1)
-        dx, dw, db = _gradients_by_operators(g.reshape(split), x, (2, 3), (0, 3), wide_weight, bias, eps, need)
+        dx, dw, db = gradients_by_operators(g.reshape(split), x, (2, 3), (0, 3), wide_weight, bias, eps, need)
     if need["input"] and (g_mean is not None or g_scale is not None):
-        count = _count(x, (2, 3))
+        count = values_in(x, (2, 3))
         delta = x - x.mean((2, 3), True)
         part = NAMESPACE["zeros_like"](x) if dx is None else dx
         if g_mean is not None:

@@ -1,7 +1,8 @@
 """Orthogonal polynomials of torch.special: Chebyshev's four kinds (and shifted), Hermite's two, Laguerre's, Legendre's.
 
-Each is its three-term recurrence, run over all elements up to the highest degree asked for, in double precision with NumPy;
-Chebyshev's polynomials of high degree are trigonometric inside the interval. Not differentiable, as in PyTorch.
+Each is its three-term recurrence, run over all elements up to the highest degree asked for, in double precision by the
+operators of tensors; Chebyshev's polynomials of high degree are trigonometric inside the interval. Not differentiable, as in
+PyTorch.
 """
 
 from __future__ import annotations
@@ -9,65 +10,64 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
-from flambeau.base.dtype import DIMENSIONED, NUMBER, ZERO_DIM, get_default_dtype, number_dtype, result_dtype
+from flambeau.base.dtype import DIMENSIONED, NUMBER, ZERO_DIM, float64, get_default_dtype, number_dtype, result_dtype
 from flambeau.core.annotations import Operand
-from flambeau.core.create import copy_array
 from flambeau.core.declare import operator
+from flambeau.core.derive import NAMESPACE
 from flambeau.core.tensor import Tensor
-from flambeau.ops.linalg_decompositions import values_of
 
-Step = Callable[[np.ndarray, np.ndarray, np.ndarray, int], np.ndarray]
+Step = Callable[[Tensor, Tensor, Tensor, int], Tensor]
 
 
-def _recurrence(x: np.ndarray, n: np.ndarray, first: np.ndarray, step: Step) -> np.ndarray:
+def _recurrence(x: Tensor, n: Tensor, first: Tensor, step: Step) -> Tensor:
     """p(n) from p(0) = 1, p(1) = first and p(k + 1) = step(x, p(k), p(k - 1), k); 0 for a negative n."""
-    before, now = np.ones_like(x), first
-    made = np.where(n == 0, before, now)
-    for k in range(1, int(n.max(initial=0))):
+    where = NAMESPACE["where"]
+    before, now = NAMESPACE["ones_like"](x), first
+    made = where(n == 0, before, now)
+    for k in range(1, int(n.max().item()) if n._layout.numel else 0):
         before, now = now, step(x, now, before, k)
-        made = np.where(n == k + 1, now, made)
-    return np.where(n < 0, 0.0, made)
+        made = where(n == k + 1, now, made)
+    return where(n < 0, 0.0, made)
 
 
-def _chebyshev(x: np.ndarray, n: np.ndarray, first: np.ndarray,
-               closed: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> np.ndarray:
+def _chebyshev(x: Tensor, n: Tensor, first: Tensor,
+               closed: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
     """A kind of Chebyshev's: `closed(angle, n)` for degrees above 8 inside (-1, 1)."""
-    high = (n > 8) & (np.abs(x) < 1)
-    low = _recurrence(x, np.where(high, 0, n), first, lambda x, p, q, k: 2 * x * p - q)
-    angle = np.arccos(np.where(high, x, 0))
-    return np.where(high, closed(angle, np.where(high, n, 0)), low)
+    where = NAMESPACE["where"]
+    high = (n > 8) & (x.abs() < 1)
+    low = _recurrence(x, where(high, 0.0, n), first, lambda x, p, q, k: 2 * x * p - q)
+    angle = where(high, x, 0.0).acos()
+    return where(high, closed(angle, where(high, n, 0.0)), low)
 
 
-def _t(x: np.ndarray, n: np.ndarray) -> np.ndarray:
-    return _chebyshev(x, n, x, lambda a, n: np.cos(n * a))
+def _t(x: Tensor, n: Tensor) -> Tensor:
+    return _chebyshev(x, n, x, lambda a, n: (n * a).cos())
 
 
-def _u(x: np.ndarray, n: np.ndarray) -> np.ndarray:
-    return _chebyshev(x, n, 2 * x, lambda a, n: np.sin((n + 1) * a) / np.sin(a))
+def _u(x: Tensor, n: Tensor) -> Tensor:
+    return _chebyshev(x, n, 2 * x, lambda a, n: ((n + 1) * a).sin() / a.sin())
 
 
-def _v(x: np.ndarray, n: np.ndarray) -> np.ndarray:
-    return _chebyshev(x, n, 2 * x - 1, lambda a, n: np.cos((n + 0.5) * a) / np.cos(a / 2))
+def _v(x: Tensor, n: Tensor) -> Tensor:
+    return _chebyshev(x, n, 2 * x - 1, lambda a, n: ((n + 0.5) * a).cos() / (a / 2).cos())
 
 
-def _w(x: np.ndarray, n: np.ndarray) -> np.ndarray:
-    return _chebyshev(x, n, 2 * x + 1, lambda a, n: np.sin((n + 0.5) * a) / np.sin(a / 2))
+def _w(x: Tensor, n: Tensor) -> Tensor:
+    return _chebyshev(x, n, 2 * x + 1, lambda a, n: ((n + 0.5) * a).sin() / (a / 2).sin())
 
 
-def _evaluated(body: Callable[[np.ndarray, np.ndarray], np.ndarray], input: Any, n: Any) -> Tensor:
+def _evaluated(body: Callable[[Tensor, Tensor], Tensor], input: Any, n: Any) -> Tensor:
     """The values of a polynomial at broadcast arguments and degrees (truncated to integers), in their common floating dtype."""
     dtype = result_dtype([(x._layout.dtype, DIMENSIONED if x._layout.ndim else ZERO_DIM) if isinstance(x, Tensor) else
                           (number_dtype(x), NUMBER) for x in (input, n)])
     dtype = dtype if dtype.is_floating_point else get_default_dtype()
-    x, degree = [np.asarray(values_of(a) if isinstance(a, Tensor) else a, np.float64) for a in (input, n)]
-    x, degree = np.broadcast_arrays(x, degree)
-    with np.errstate(all="ignore"):
-        return copy_array(np.asarray(body(x, np.trunc(degree)))).to(dtype)
+    x, degree = [a.detach().to(float64) if isinstance(a, Tensor) else NAMESPACE["tensor"](float(a), dtype=float64)
+                 for a in (input, n)]
+    x, degree = NAMESPACE["broadcast_tensors"](x, degree)
+    return body(x, degree.trunc()).to(dtype)
 
 
-def _declare(name: str, body: Callable[[np.ndarray, np.ndarray], np.ndarray], words: str) -> Callable:
+def _declare(name: str, body: Callable[[Tensor, Tensor], Tensor], words: str) -> Callable:
     def implementation(input: Operand, n: Operand):
         return _evaluated(body, input, n)
     implementation.__doc__ = f"{words} of degree n at input, with broadcasting; 0 for a negative degree. Not differentiable."

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from flambeau.base.dtype import bool_, complex128, float64, int64
+from flambeau.base.dtype import bool_, complex128, float64, get_default_dtype, int64
 from flambeau.base.dtype import dtype as DType
 from flambeau.core import modes
 from flambeau.core.annotations import Number, Operand
@@ -98,7 +98,7 @@ def mul(input: Tensor, other: Operand):
 def _rounding_kind(common: DType, rounding_mode: str | None = None) -> tuple[DType, DType]:
     if rounding_mode is not None or common.is_floating_point or common.is_complex:
         return common, common
-    default = s.get_default_dtype()
+    default = get_default_dtype()
     return default, default
 
 
@@ -411,12 +411,12 @@ def pow(input: Any, exponent: Any, *, out: Tensor | None = None) -> Tensor:
     Raises RuntimeError for integers to a negative integer number.
     """
     if (exponent.__class__ is int or exponent.__class__ is float) and isinstance(input, Tensor):
-        floating = input._layout.dtype.is_floating_point
+        inexact = input._layout.dtype.is_floating_point or input._layout.dtype.is_complex
         if out is None and input.__class__ in PLAIN:
-            chosen = _FLOAT_POWERS.get(exponent) if floating else _POWERS.get(exponent) if exponent.__class__ is int else None
+            chosen = _FLOAT_POWERS.get(exponent) if inexact else _POWERS.get(exponent) if exponent.__class__ is int else None
             if chosen is not None and not modes.active.count:
                 return chosen(input)
-        if exponent < 0 and exponent.__class__ is int and not floating and not input._layout.dtype.is_complex:
+        if exponent < 0 and exponent.__class__ is int and not inexact:
             raise RuntimeError("Integers to negative integer powers are not allowed.")
     return _general_pow(input, exponent, out=out)
 

@@ -8,14 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from flambeau.base import geometry
+from flambeau.base.dtype import int64
 from flambeau.base.layout import Layout, register_cache
 from flambeau.base.layout import contiguous_format as _C_ORDER
 from flambeau.codegen.move import Buffer, Move
 from flambeau.core.arguments import ints, refused
-from flambeau.core.create import array_of, from_array
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.tensor import Tensor, tensor_from, within_memory, wrap_dim
@@ -241,11 +239,18 @@ def _counted(counts: Tensor) -> Tensor:
     """Position i, counts[i] times."""
     if counts._layout.dtype.name not in ("int64", "int32"):
         raise RuntimeError("repeats has to be Long or Int tensor")
-    values = array_of(counts)
-    if (values < 0).any():
+    n = counts._layout.numel
+    if not n:
+        return counts.detach().clone()
+    ends = counts.detach().cumsum(0)
+    if counts.min().item() < 0:
         raise RuntimeError("repeats can not be negative")
-    within_memory(Layout.contiguous((int(values.sum(dtype=np.float64)),), counts._layout.dtype, counts._layout.device))
-    return from_array(np.repeat(np.arange(len(values), dtype=values.dtype), values)).to(counts._layout.dtype)
+    total = int(ends[n - 1].item())
+    within_memory(Layout.contiguous((total,), counts._layout.dtype, counts._layout.device))
+    # how many positions end before each place, which is the position that stands there
+    ended = NAMESPACE["zeros"]((total + 1,), dtype=int64)
+    ended.index_add_(0, ends, NAMESPACE["ones"]((1,), dtype=int64).expand(n))
+    return ended.narrow(0, 0, total).cumsum(0).to(counts._layout.dtype)
 
 
 @composite()

@@ -9,14 +9,15 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
-from flambeau.base.dtype import float64, int64
+from flambeau.base.dtype import float64, int64, uint64
 from flambeau.core import absent
-from flambeau.core.create import array_of, copy_array, from_array
 from flambeau.core.declare import composite
 from flambeau.core.derive import NAMESPACE
+from flambeau.core.rows import Rows
 from flambeau.core.tensor import Tensor
+from flambeau.ir import scalar as s
+from flambeau.ir.loops import Fold, Loop, Row, folded
+from flambeau.ops.reduce import form, reduction_dims
 
 
 @composite(out=True)
@@ -36,10 +37,9 @@ def map2_(self: Tensor, x: Tensor, y: Tensor, callable: Callable[[Any, Any, Any]
     """Replace each element by callable(element, x's element, y's element), one by one in Python."""
     if self._node is not None:
         raise RuntimeError("Can't call map2_() on Variable that requires grad. Use var.detach().map2_() instead.")
-    others = [array_of(other.expand_as(self)).reshape(-1).tolist() for other in (x, y)]
-    values = array_of(self).copy()
-    values.reshape(-1)[:] = [callable(*three) for three in zip(values.reshape(-1).tolist(), *others)]
-    return self.copy_(copy_array(values, self._layout.dtype))
+    given = [other.detach().expand_as(self).reshape(-1).tolist() for other in (self, x, y)]
+    made = NAMESPACE["tensor"]([callable(*three) for three in zip(*given)], dtype=self._layout.dtype)
+    return self.copy_(made.reshape(self._layout.shape))
 
 
 def module_load(self: Tensor, other: Tensor, assign: bool = False) -> Tensor:
@@ -106,6 +106,17 @@ Tensor.slice_inverse = absent.function("Tensor.slice_inverse", "use slice_scatte
 # ---------------------------------------------------------------- hashes
 
 
+def _hash_stages(elements: tuple, numbers: tuple, keepdim: bool) -> tuple:
+    (x,) = elements
+    pattern = s.bitcast(s.cast(x, float64 if x.dtype.is_floating_point else int64), uint64)
+    start = s.constant(0, uint64)
+    return (Loop((Fold(("hash",), (start,), (pattern,), lambda a, b: (a[0] ^ b[0],)),)),
+            Row(((0, folded("hash", uint64)),)))
+
+
+_HASH = Rows("hash_tensor", _hash_stages, lambda dtypes, keepdim: [(uint64, form(keepdim))])
+
+
 @composite()
 def hash_tensor(input: Tensor, dim=(), *, keepdim=False, mode=0):
     """The exclusive or over `dim` (all by default) of the elements as 64-bit patterns (of double or int64), as uint64.
@@ -117,8 +128,5 @@ def hash_tensor(input: Tensor, dim=(), *, keepdim=False, mode=0):
     dtype = input._layout.dtype
     if dtype.is_complex:
         raise NotImplementedError(f'"xor_sum_cpu" not implemented for \'{dtype.scalar_name}\'')
-    bits = array_of(input.detach().to(float64 if dtype.is_floating_point else int64)).view(np.uint64)
-    dims = (dim,) if isinstance(dim, int) else tuple(dim)
-    over = tuple(d % max(input.dim(), 1) for d in dims) if dims and input.dim() else tuple(range(input.dim()))
-    exclusive_or: Any = np.bitwise_xor.reduce
-    return from_array(np.array(exclusive_or(bits, axis=over, keepdims=bool(keepdim)), dtype=np.uint64))
+    over = reduction_dims("hash_tensor", dim, input._layout.ndim)
+    return _HASH((input.detach(),), over, statics=(bool(keepdim),))

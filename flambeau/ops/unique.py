@@ -1,24 +1,21 @@
 """Distinct values and counts: unique, unique_consecutive, bincount, histc, histogram.
 
-unique sorts (codegen.sorting) and looks where neighbours differ. `unique(dim=...)`, histogram and histogramdd use
-NumPy.
+unique sorts (codegen.sorting) and looks where neighbours differ; histograms search their edges and add up. Written in
+other operators.
 """
 
 from __future__ import annotations
 
+import builtins
 import math
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from flambeau.base.dtype import bool_, float32, float64, int64
-from flambeau.base.layout import Layout
 from flambeau.core import returns
-from flambeau.core.create import array_of, copy_array, from_array, from_bfloat16
 from flambeau.core.declare import composite
 from flambeau.core.derive import NAMESPACE
-from flambeau.core.tensor import Tensor, empty_layout, wrap_dim
+from flambeau.core.tensor import Tensor, wrap_dim
 from flambeau.ops.copy import contiguous
 from flambeau.ops.positions import positions
 from flambeau.ops.sort import sort_along
@@ -28,18 +25,24 @@ def _row(input: Tensor) -> Tensor:
     return contiguous(input.detach()).reshape(-1)
 
 
-def _runs(row: Tensor) -> tuple[Tensor, Tensor]:
-    """(where each run of equal neighbours starts, how long it is)"""
-    n = row._layout.numel
+def _runs(changed: Tensor) -> tuple[Tensor, Tensor]:
+    """(where each run starts, how long it is), from whether each element differs from the one before it."""
+    starts = positions(changed, flat=True)
+    n = starts._layout.numel
     if not n:
-        empty = empty_layout(Layout.contiguous((0,), int64, row._layout.device))
-        return empty, empty.clone()
+        return starts, starts.clone()
+    ends = NAMESPACE["cat"]((starts.narrow(0, 1, n - 1), NAMESPACE["full"]((1,), changed._layout.numel, dtype=int64)))
+    return starts, ends - starts
+
+
+def _changes(rows: Tensor) -> Tensor:
+    """Whether each row (or element of a vector) differs from the one before it; the first does."""
+    n = rows._layout.shape[0]
     changed = NAMESPACE["ones"]((n,), dtype=bool_)
     if n > 1:
-        changed.narrow(0, 1, n - 1).copy_(row.narrow(0, 1, n - 1) != row.narrow(0, 0, n - 1))
-    starts = positions(changed, flat=True)
-    ends = NAMESPACE["cat"]((starts.narrow(0, 1, starts._layout.numel - 1), NAMESPACE["full"]((1,), n, dtype=int64)))
-    return starts, ends - starts
+        differs = rows.narrow(0, 1, n - 1) != rows.narrow(0, 0, n - 1)
+        changed.narrow(0, 1, n - 1).copy_(differs if differs._layout.ndim == 1 else differs.any(1))
+    return changed
 
 
 def _numbered(counts: Tensor) -> Tensor:
@@ -67,7 +70,7 @@ def unique(
         return _unique_slices(input, dim, return_inverse, return_counts)
     row = _row(input)
     ordered, order = sort_along(row, -1, False)
-    starts, counts = _runs(ordered)
+    starts, counts = _runs(_changes(ordered))
     inverse = None
     if return_inverse:
         inverse = (
@@ -87,31 +90,24 @@ def _unique_method(self: Tensor, sorted: bool = True, return_inverse: bool = Fal
 Tensor.unique = _unique_method  # type: ignore[attr-defined]
 
 
+def _slices(input: Tensor, at: int) -> Tensor:
+    """The slices along a dimension as rows of a matrix."""
+    size = math.prod([n for d, n in enumerate(input._layout.shape) if d != at])
+    if not size:
+        raise RuntimeError("There are 0 sized dimensions, and they aren't selected, so unique cannot be applied")
+    return contiguous(input.detach().movedim(at, 0)).reshape(input._layout.shape[at], size)
+
+
 def _unique_slices(input: Tensor, dim: int, return_inverse: bool, return_counts: bool) -> Any:
     at = wrap_dim(dim, input._layout.ndim)
-    n = input._layout.shape[at]
-    moved = contiguous(input.detach().movedim(at, 0))
-    if 0 in input._layout.shape and any(s == 0 for d, s in enumerate(input._layout.shape) if d != at):
-        raise RuntimeError("There are 0 sized dimensions, and they aren't selected, so unique cannot be applied")
-    rows = _comparable(moved).reshape(n, -1)
-    order = np.lexsort(rows.T[::-1]) if n and rows.shape[1] else np.arange(n)
-    rows = rows[order]
-    changed = np.ones(n, bool)
-    if n > 1:
-        changed[1:] = (rows[1:] != rows[:-1]).any(1)
-    starts = np.flatnonzero(changed)
-    values = input.detach().index_select(at, copy_array(order[starts].astype(np.int64)))
-    inverse = np.empty(n, np.int64)
-    inverse[order] = np.cumsum(changed) - 1
-    counts = np.diff(np.append(starts, n)).astype(np.int64)
-    return _answer(
-        values, from_array(inverse) if return_inverse else None, copy_array(counts) if return_counts else None
-    )
-
-
-def _comparable(tensor: Tensor) -> np.ndarray:
-    array = array_of(tensor)
-    return from_bfloat16(array) if tensor._layout.dtype.name == "bfloat16" else array
+    rows = _slices(input, at)
+    order = NAMESPACE["arange"](rows._layout.shape[0])
+    for column in reversed(range(rows._layout.shape[1])):  # sorts are stable, so the first column decides in the end
+        order = order.index_select(0, sort_along(rows.select(1, column).index_select(0, order), 0, False)[1])
+    starts, counts = _runs(_changes(rows.index_select(0, order)))
+    values = input.detach().index_select(at, order.index_select(0, starts))
+    inverse = NAMESPACE["empty_like"](order).scatter_(0, order, _numbered(counts)) if return_inverse else None
+    return _answer(values, inverse, counts if return_counts else None)
 
 
 @composite()
@@ -122,20 +118,13 @@ def unique_consecutive(
     runs' lengths."""
     if dim is None:
         row = _row(input)
-        starts, counts = _runs(row)
+        starts, counts = _runs(_changes(row))
         inverse = _numbered(counts).reshape(input._layout.shape) if return_inverse else None
         return _answer(row.index_select(0, starts), inverse, counts if return_counts else None)
     at = wrap_dim(dim, input._layout.ndim)
-    n = input._layout.shape[at]
-    rows = _comparable(contiguous(input.detach().movedim(at, 0))).reshape(n, -1)
-    changed = np.ones(n, bool)
-    if n > 1:
-        changed[1:] = (rows[1:] != rows[:-1]).any(1)
-    starts = np.flatnonzero(changed).astype(np.int64)
-    counts = np.diff(np.append(starts, n)).astype(np.int64)
-    values = input.detach().index_select(at, copy_array(starts))
-    return _answer(values, from_array((np.cumsum(changed) - 1).astype(np.int64)) if return_inverse else None,
-                   copy_array(counts) if return_counts else None)
+    starts, counts = _runs(_changes(_slices(input, at)))
+    values = input.detach().index_select(at, starts)
+    return _answer(values, _numbered(counts) if return_inverse else None, counts if return_counts else None)
 
 
 # ---------------------------------------------------------------- counts
@@ -194,14 +183,27 @@ def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Ten
     return counts.narrow(0, 0, bins).to(layout.dtype)
 
 
-def _edges(values: np.ndarray, bins: int, range: Sequence[float] | None, dtype: Any) -> Tensor:
+def _edges(values: Tensor, bins: int, range: Sequence[float] | None, dtype: Any) -> Tensor:
     low, high = (float(range[0]), float(range[1])) if range is not None else (
-        (float(values.min()), float(values.max())) if values.size else (0.0, 1.0))
+        (float(values.min().item()), float(values.max().item())) if values._layout.numel else (0.0, 1.0))
     if low > high:
         raise RuntimeError("torch.histogram(): min should not exceed max, but got min " f"{low:g} max {high:g}")
     if low == high:
         low, high = low - 0.5, high + 0.5
     return NAMESPACE["linspace"](low, high, bins + 1, dtype=dtype)
+
+
+def _bins(values: Tensor, edges: Tensor) -> tuple[Tensor, Tensor]:
+    """(the bin of each value, whether it lies within the edges): bins hold their lower edge, the last one both."""
+    n = edges._layout.numel - 1
+    bin_ = NAMESPACE["searchsorted"](edges, values, right=True) - 1
+    return bin_.clamp(0, n - 1), (values >= edges[0]) & (values <= edges[n])
+
+
+def _counted(bin_: Tensor, inside: Tensor, weight: Tensor | None, n: int) -> Tensor:
+    """The number (or the weight) in each of n bins, in float64; what isn't `inside` counts for nothing."""
+    each = inside.to(float64) if weight is None else NAMESPACE["where"](inside, _row(weight).to(float64), 0.0)
+    return NAMESPACE["zeros"]((n,), dtype=float64).index_add_(0, bin_, each)
 
 
 @composite()
@@ -219,17 +221,13 @@ def histogram(
     bins: a number of equal bins over `range` (default: of the data), or a tensor of ascending edges.
     """
     dtype = input._layout.dtype
-    values = _comparable(_row(input))
-    edges = bins.detach() if isinstance(bins, Tensor) else _edges(values, int(bins), range, dtype)
-    bounds = _comparable(contiguous(edges))
-    n = len(bounds) - 1
-    inside = (values >= bounds[0]) & (values <= bounds[-1])
-    place = np.clip(np.searchsorted(bounds, values[inside], side="right") - 1, 0, n - 1)
-    weights = None if weight is None else _comparable(_row(weight))[inside]
-    counts = np.bincount(place, weights, minlength=n).astype(np.float64)
+    values = _row(input)
+    edges = contiguous(bins.detach()) if isinstance(bins, Tensor) else _edges(values, int(bins), range, dtype)
+    bin_, inside = _bins(values, edges)
+    counts = _counted(bin_, inside, weight, edges._layout.numel - 1)
     if density:
-        counts = counts / (counts.sum() * np.diff(bounds.astype(np.float64)))
-    made = returns.histogram((copy_array(counts).to(dtype), edges))
+        counts = counts / (counts.sum() * edges.to(float64).diff())
+    made = returns.histogram((counts.to(dtype), edges))
     if out is not None:
         for target, value in zip(out, made):
             target.copy_(value)
@@ -244,36 +242,28 @@ def histogramdd(input: Tensor, bins: Any, *, range: Sequence[float] | None = Non
     per dimension."""
     dtype = input._layout.dtype
     dims = input._layout.shape[-1]
-    points = (
-        _comparable(contiguous(input.detach())).reshape(-1, dims)
-        if input._layout.numel
-        else np.empty((0, dims), np.float64)
-    )
+    points = input.detach().reshape(-1, dims)
     given = [bins] * dims if isinstance(bins, int) else list(bins)
     if len(given) != dims:
         raise RuntimeError(f"torch.histogramdd(): expected {dims} sequences of bins, but got {len(given)}")
     edges = [
-        b.detach()
+        contiguous(b.detach())
         if isinstance(b, Tensor)
-        else _edges(points[:, d], int(b), None if range is None else range[2 * d : 2 * d + 2], dtype)
+        else _edges(points.select(1, d), int(b), None if range is None else range[2 * d : 2 * d + 2], dtype)
         for d, b in enumerate(given)
     ]
-    bounds = [_comparable(contiguous(e)) for e in edges]
-    shape = tuple(len(b) - 1 for b in bounds)
-    inside = np.ones(len(points), bool)
-    place = np.zeros(len(points), np.int64)
-    for d, b in enumerate(bounds):
-        column = points[:, d]
-        inside &= (column >= b[0]) & (column <= b[-1])
-        place = place * shape[d] + np.clip(np.searchsorted(b, column, side="right") - 1, 0, shape[d] - 1)
-    weights = None if weight is None else _comparable(_row(weight))[:len(points)][inside]
-    counts = np.bincount(place[inside], weights, minlength=int(np.prod(shape))).astype(np.float64).reshape(shape)
+    shape = tuple(e._layout.numel - 1 for e in edges)
+    inside = NAMESPACE["ones"]((points._layout.shape[0],), dtype=bool_)
+    place = NAMESPACE["zeros"]((points._layout.shape[0],), dtype=int64)
+    for d, e in enumerate(edges):
+        bin_, within = _bins(contiguous(points.select(1, d)), e)
+        place, inside = place * shape[d] + bin_, inside & within
+    counts = _counted(place, inside, weight, math.prod(shape)).reshape(shape)
     if density:
-        with np.errstate(invalid="ignore", divide="ignore"):
-            counts = counts / counts.sum()
-            for d, b in enumerate(bounds):
-                counts = counts / np.diff(b.astype(np.float64)).reshape([-1 if e == d else 1 for e in np.arange(dims)])
-    return returns.histogramdd((copy_array(np.ascontiguousarray(counts)).to(dtype), tuple(edges)))
+        counts = counts / counts.sum()
+        for d, e in enumerate(edges):
+            counts = counts / e.to(float64).diff().reshape([-1 if other == d else 1 for other in builtins.range(dims)])
+    return returns.histogramdd((counts.to(dtype), tuple(edges)))
 
 
 @composite(method=False)

@@ -1,6 +1,7 @@
 """Window functions: hann_window and its siblings of torch, and those of torch.signal.windows.
 
-Values are worked out in double precision with NumPy and rounded to the dtype asked for. flambeau.signal.windows re-exports.
+Values are worked out in double precision by the operators of tensors and rounded to the dtype asked for.
+flambeau.signal.windows re-exports.
 """
 
 from __future__ import annotations
@@ -9,54 +10,62 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
-from flambeau.base.dtype import get_default_dtype
-from flambeau.core.create import copy_array
+from flambeau.base.dtype import float64, get_default_dtype
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.tensor import Tensor
 
 
-def _finished(values: np.ndarray, dtype: Any, device: Any, requires_grad: bool) -> Tensor:
-    made = copy_array(np.asarray(values, np.float64)).to(dtype or get_default_dtype())
+def _finished(values: Tensor, dtype: Any, device: Any, requires_grad: bool) -> Tensor:
+    made = values.to(dtype or get_default_dtype())
     if device is not None:
         made = made.to(device)
     return made.requires_grad_() if requires_grad else made
 
 
-def _cosines(size: int, periodic: bool, coefficients: Sequence[float]) -> np.ndarray:
+def _places(size: int) -> Tensor:
+    """0, 1, ... size - 1."""
+    return NAMESPACE["arange"](size, dtype=float64)
+
+
+def _period(size: int, periodic: bool) -> int:
+    """The number of steps after which a window repeats itself; not 0 for a window of one place."""
+    return size if periodic else max(size - 1, 1)
+
+
+def _cosines(size: int, periodic: bool, coefficients: Sequence[float]) -> Tensor:
     """The sum of (-1)^i a_i cos(2 pi i k / N) with N = size for a periodic window, else size - 1."""
     if size == 1:
-        return np.ones(1)
-    angle = 2 * math.pi * np.arange(size) / (size if periodic else size - 1)
-    made = np.zeros(size)
+        return _places(1) + 1
+    angle = 2 * math.pi * _places(size) / _period(size, periodic)
+    made = NAMESPACE["zeros_like"](angle)
     for i, a in enumerate(coefficients):
-        made += (a if i % 2 == 0 else -a) * np.cos(i * angle)
+        made += (a if i % 2 == 0 else -a) * (i * angle).cos()
     return made
 
 
-def _triangle(size: int, periodic: bool) -> np.ndarray:
+def _triangle(size: int, periodic: bool) -> Tensor:
     if size == 1:
-        return np.ones(1)
-    return 1 - np.abs(2 * np.arange(size) / (size if periodic else size - 1) - 1)
+        return _places(1) + 1
+    return 1 - (2 * _places(size) / _period(size, periodic) - 1).abs()
 
 
-def _kaiser(size: int, periodic: bool, beta: float) -> np.ndarray:
+def _kaiser(size: int, periodic: bool, beta: float) -> Tensor:
     if size == 1:
-        return np.ones(1)
-    place = 2 * np.arange(size) / (size if periodic else size - 1) - 1
-    return np.i0(beta * np.sqrt(np.maximum(0, 1 - place * place))) / np.i0(beta)
+        return _places(1) + 1
+    place = 2 * _places(size) / _period(size, periodic) - 1
+    top = NAMESPACE["tensor"](float(beta), dtype=float64).i0()
+    return (beta * (1 - place * place).clamp(0).sqrt()).i0() / top
 
 
 # ---------------------------------------------------------------- torch.*_window
 
 
-def _window(name: str, size: int, values: Callable[[], np.ndarray], dtype: Any, device: Any, requires_grad: bool) -> Tensor:
+def _window(name: str, size: int, values: Callable[[], Tensor], dtype: Any, device: Any, requires_grad: bool) -> Tensor:
     if dtype is not None and not dtype.is_floating_point:
         raise RuntimeError(f"{name} expects floating point dtypes, got: TensorOptions(dtype={dtype})")
     if size < 0:
         raise RuntimeError(f"{name} requires non-negative window_length, got window_length={size}")
-    return _finished(values() if size else np.zeros(0), dtype, device, requires_grad)
+    return _finished(values() if size else _places(0), dtype, device, requires_grad)
 
 
 def hann_window(window_length: int, periodic: bool = True, *, dtype: Any = None, layout: Any = None, device: Any = None,
@@ -99,7 +108,7 @@ for _function in (hann_window, hamming_window, blackman_window, bartlett_window,
 # ---------------------------------------------------------------- torch.signal.windows
 
 
-def _signal(name: str, M: int, values: Callable[[], np.ndarray], dtype: Any, layout: Any, device: Any,
+def _signal(name: str, M: int, values: Callable[[], Tensor], dtype: Any, layout: Any, device: Any,
             requires_grad: bool) -> Tensor:
     if M < 0:
         raise ValueError(f"{name} requires non-negative window length, got M={M}")
@@ -107,7 +116,7 @@ def _signal(name: str, M: int, values: Callable[[], np.ndarray], dtype: Any, lay
         raise ValueError(f"{name} expects float32 or float64 dtypes, got: {dtype}")
     if layout is not None and str(layout) != "torch.strided":
         raise ValueError(f"{name} is implemented for strided tensors only, got: {layout}")
-    return _finished(values() if M else np.zeros(0), dtype, device, requires_grad)
+    return _finished(values() if M else _places(0), dtype, device, requires_grad)
 
 
 def bartlett(M: int, *, sym: bool = True, dtype: Any = None,
@@ -126,7 +135,7 @@ def cosine(M: int, *, sym: bool = True, dtype: Any = None,
            layout: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Half a period of the sine, (M,)."""
     period = M if sym or M == 1 else M + 1
-    return _signal("cosine", M, lambda: np.sin(math.pi / period * (np.arange(M) + 0.5)), dtype, layout, device, requires_grad)
+    return _signal("cosine", M, lambda: (math.pi / period * (_places(M) + 0.5)).sin(), dtype, layout, device, requires_grad)
 
 
 def exponential(M: int, *, center: float | None = None, tau: float = 1.0, sym: bool = True, dtype: Any = None, layout: Any = None,
@@ -137,7 +146,7 @@ def exponential(M: int, *, center: float | None = None, tau: float = 1.0, sym: b
     if sym and center is not None:
         raise ValueError("Center must be None for symmetric windows")
     middle = (M if not sym and M > 1 else M - 1) / 2 if center is None else center
-    return _signal("exponential", M, lambda: np.exp(-np.abs(np.arange(M) - middle) / tau), dtype, layout, device, requires_grad)
+    return _signal("exponential", M, lambda: (-(_places(M) - middle).abs() / tau).exp(), dtype, layout, device, requires_grad)
 
 
 def gaussian(M: int, *, std: float = 1.0, sym: bool = True, dtype: Any = None, layout: Any = None, device: Any = None,
@@ -146,7 +155,7 @@ def gaussian(M: int, *, std: float = 1.0, sym: bool = True, dtype: Any = None, l
     if std <= 0:
         raise ValueError(f"Standard deviation must be positive, got: {std} instead.")
     middle = (M if not sym and M > 1 else M - 1) / 2
-    return _signal("gaussian", M, lambda: np.exp(-(((np.arange(M) - middle) / std) ** 2) / 2), dtype, layout, device,
+    return _signal("gaussian", M, lambda: (-(((_places(M) - middle) / std) ** 2) / 2).exp(), dtype, layout, device,
                    requires_grad)
 
 

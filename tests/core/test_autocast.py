@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import warnings
 
 import pytest
@@ -120,3 +122,20 @@ def test_custom_functions() -> None:
         y = Product.apply(x)
     y.sum().backward()
     assert y.dtype is torch.float32 and x.grad.dtype is torch.float32
+
+
+@pytest.mark.parametrize(("device", "dtype"), [("cpu", torch.bfloat16), ("cuda", torch.float16)])
+def test_older_names(device, dtype):
+    """torch.<device>.amp: found without an import of its own, warns, and fixes the device."""
+    program = f"import flambeau as torch; print(torch.{device}.amp.autocast.__module__)"
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    assert found.strip() == f"flambeau.{device}.amp"
+    older = getattr(torch, device).amp
+    with pytest.warns(FutureWarning, match=rf"torch.{device}.amp.autocast\(args...\)` is deprecated") as caught:
+        context = older.autocast(enabled=False)
+    assert caught[0].filename == __file__
+    assert isinstance(context, torch.amp.autocast) and context.device == device and context.fast_dtype is dtype
+    with pytest.warns(FutureWarning, match=rf"torch.amp.GradScaler\('{device}'"):
+        scaler = older.GradScaler(init_scale=4.0, enabled=device == "cpu")
+    assert isinstance(scaler, torch.amp.GradScaler) and scaler.is_enabled() == (device == "cpu")
+    assert older.GradScaler.__name__ == "GradScaler" and f'"{device}"' in older.GradScaler.__doc__

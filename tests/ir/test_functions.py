@@ -1,6 +1,7 @@
 """Accuracy, special values and vectorisation of the bodies of named functions."""
 
 import math
+import re
 
 import numpy as np
 import pytest
@@ -51,19 +52,59 @@ def test_accuracy(name):
     for dtype, bound in ((np.float32, bound32), (np.float64, bound64)):
         x = sample(low, high, dtype)
         if name in ("sin", "cos", "tan"):
-            x = x[(np.abs(x) < 1e9) | ~np.isfinite(x)]
+            x = x[(np.abs(x) < 1e9) | ~np.isfinite(x)]  # beyond, long double has no digits to spare
         got, want = run(getattr(s, name), x), reference(x.astype(np.longdouble))
         assert ulps(got, want) <= bound, (name, dtype)
         zero = run(getattr(s, name), np.array([-0.0], dtype))
         assert np.signbit(zero) == np.signbit(reference(np.array([-0.0], dtype))) or np.isnan(zero)
 
 
-@pytest.mark.parametrize("name", ["exp", "log", "sin", "tanh", "atan", "erf", "pow"])
+# A double, its sine, cosine and tangent (from 1400-bit arithmetic); the fifth is the double nearest to a multiple of pi / 2.
+FAR = """
+1125899906842624.0 0.49639651520894085 0.8680959046605506 0.5718222059843094
+1e+22 -0.8522008497671888 0.523214785395139 -1.6287782256068988
+9.999999778196308e+21 -0.7340815352961015 0.679061337095051 -1.0810239004865465
+3.3999999521443642e+38 -0.24408487440838297 0.9697538729415026 -0.2516977567390511
+5.319372648326541e+255 1.0 -4.687165924254628e-19 -2.133485385753704e+18
+1.7976931348623157e+308 0.004961954789184062 -0.9999876894265599 -0.004962015874444895
+-7.100000182394874e+29 0.991804304181299 -0.1277662796180956 -7.762645254646901
+1.7014118346046923e+38 0.6233855129558702 0.78191463871496 0.7972552016424389
+1.2345e+200 -0.8981729649806256 0.43964226932576883 -2.0429631717579273
+"""
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_trigonometry_of_huge_arguments(dtype):
+    rows = np.array([line.split() for line in FAR.split("\n") if line], np.float64)
+    rows = rows[rows[:, 0].astype(dtype) == rows[:, 0]]
+    assert len(rows) >= 4
+    for name, column in (("sin", 1), ("cos", 2), ("tan", 3)):
+        for count in (1, 3, 40):  # alone, in the rest of a loop, and within vectors between ordinary arguments
+            x = np.linspace(-3, 3, count).astype(dtype)
+            for row in rows:
+                for sign in (1, -1):
+                    x[count // 2] = sign * row[0]
+                    want = getattr(np, name)(x.astype(np.float64))
+                    want[count // 2] = row[column] * (1 if name == "cos" else sign)
+                    assert ulps(run(getattr(s, name), x), want) <= 2, (name, x[count // 2])
+    ends = run(s.sin, np.array([INF, -INF, NAN], dtype))
+    assert np.isnan(ends).all()
+
+
+@pytest.mark.parametrize("name", ["exp", "log", "tanh", "atan", "erf", "pow"])
 def test_float32_loops_vectorise(name):
     function = getattr(s, name)
     kernel = Kernel(function, *[dtypes.float32] * (2 if name == "pow" else 1))
     assert "zmm" in kernel.assembly or "ymm" in kernel.assembly
     assert "callq" not in kernel.assembly and "call\t" not in kernel.assembly
+
+
+@pytest.mark.parametrize("name", ["sin", "tan"])
+def test_loops_with_a_rare_path_vectorise(name):
+    """They call the function for rare arguments with whole vectors, not once per element."""
+    kernel = Kernel(getattr(s, name), dtypes.float32).assembly.split("\nkernel:")[1]
+    assert "zmm" in kernel or "ymm" in kernel
+    assert re.search(r"flambeau\.rare\.\w+\.v16", kernel)
 
 
 # name: (largest error in ulp for float32, range)

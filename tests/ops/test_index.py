@@ -127,3 +127,15 @@ def test_half_precision_sums_round_once():
     x = torch.ones(1, 4, dtype=torch.bfloat16)
     found = x.index_add(0, torch.zeros(512, dtype=torch.int64), torch.full((512, 4), 2**-9, dtype=torch.bfloat16))
     assert found.float().tolist() == [[2.0] * 4]
+
+
+def test_index_on_the_meta_device():
+    """It tells the shape of the result alone: the values are whatever the memory held, as in PyTorch."""
+    x, index = torch.arange(6.0).view(2, 3), torch.tensor([0, 1, 1], device="meta")
+    for result, shape in (
+        (x.index_select(0, index), (3, 3)),
+        (torch.take(x, index), (3,)),
+        (x.take(index.view(3, 1)), (3, 1)),
+    ):
+        assert result.device.type == "cpu" and result.shape == shape and result.dtype == x.dtype
+    assert x.to("meta").index_select(1, torch.tensor([0])).device.type == "meta"

@@ -1,0 +1,184 @@
+"""Batch norm and instance norm, which is batch norm with the batch folded into the channels.
+
+The kernels are those of ops.norm; a frozen batch norm is a pointwise operator. Stands on ops.norm; used by nn.functional.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from flambeau.base.layout import Layout
+from flambeau.core import modes
+from flambeau.core.declare import composite, operator
+from flambeau.core.derive import NAMESPACE
+from flambeau.core.op import Pointwise
+from flambeau.core.tensor import Tensor, empty_layout
+from flambeau.ir import scalar as s
+from flambeau.ir.scalar import cast, compute_dtype
+from flambeau.ops.norm import GRADIENT, NORMALIZE, check_floating, column, gradients_by_operators, reshaped, values_in
+
+
+def _check_channels(input: Tensor, channels: int, **vectors: Tensor | None) -> None:
+    for name, vector in vectors.items():
+        if vector is not None and vector._layout.numel != channels:
+            raise RuntimeError(f"{name} should contain {channels} elements not {vector._layout.numel}")
+
+
+@operator(method=False, differentiable=1)
+def native_batch_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None,
+                      running_var: Tensor | None, training, momentum, eps):
+    """(batch norm, mean, 1 / standard deviation) per channel (dimension 1).
+
+    training: by the batch's own statistics, which move `running_mean` and `running_var` in place; else by those two.
+    """
+    layout = input._layout
+    check_floating("batch_norm", input)
+    if layout.ndim < 2 and layout.numel:
+        raise RuntimeError(f"Expected at least 2 dimensions for input tensor but received {layout.ndim}")
+    channels = layout.shape[1] if layout.ndim > 1 else 0
+    if (running_mean is None or running_var is None) and not training:
+        raise RuntimeError(f"running_{'mean' if running_mean is None else 'var'} must be defined in evaluation mode")
+    _check_channels(input, channels, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
+    after = max(layout.ndim - 2, 0)
+    if not layout.numel:
+        nothing = Layout.contiguous((channels,), compute_dtype(layout.dtype), layout.device)
+        return input.clone(), empty_layout(nothing), empty_layout(nothing)
+    if not training:
+        out = _frozen(input, column(weight, after), column(bias, after), column(running_mean, after), column(running_var, after),
+                      float(eps))
+        nothing = Layout.contiguous((0,), compute_dtype(layout.dtype), layout.device)
+        return out, empty_layout(nothing), empty_layout(nothing)
+    over = (0, *range(2, layout.ndim))
+    count = values_in(input, over)
+    numbers: tuple = (float(count), float(eps))
+    inputs = [input, *[column(p, after) for p in (weight, bias) if p is not None]]
+    track = running_mean is not None and running_var is not None
+    if track:
+        inputs += [column(running_mean, after), column(running_var, after)]
+        numbers += (float(momentum), count / (count - 1) if count > 1 else math.nan)
+    statics = (weight is not None, bias is not None, track, False)
+    outs = (None, None, None, running_mean, running_var) if track else None
+    out, mean, scale, *_ = NORMALIZE(inputs, over, numbers, statics, outs)
+    vector = Layout.contiguous((channels,), mean._layout.dtype, layout.device)
+    return out, reshaped(mean, vector), reshaped(scale, vector)
+
+
+def _frozen_body(x: Any, mean: Any, variance: Any, weight: Any = None, bias: Any = None, eps: Any = 0.0) -> Any:
+    dtype = x.dtype
+    out = (x - cast(mean, dtype)) * (1 / s.sqrt(cast(variance, dtype) + eps))
+    if weight is not None:
+        out = out * cast(weight, dtype)
+    return out if bias is None else out + cast(bias, dtype)
+
+
+def _frozen_with(weight: bool, bias: bool) -> Pointwise:
+    names = ["x", "mean", "variance", *(["weight"] if weight else []), *(["bias"] if bias else [])]
+
+    def body(*values: Any, eps: Any) -> Any:
+        return _frozen_body(**dict(zip(names, values)), eps=eps)
+    return Pointwise("batch_norm_frozen", body, names, {"eps": 1e-5}, undecided=names[1:], node="NativeBatchNorm")
+
+
+_FROZEN = {(w, b): _frozen_with(w, b) for w in (False, True) for b in (False, True)}
+
+
+def _frozen(x: Tensor, weight: Tensor | None, bias: Tensor | None, mean: Tensor, variance: Tensor, eps: float) -> Tensor:
+    given = [p for p in (weight, bias) if p is not None]
+    return _FROZEN[weight is not None, bias is not None].compute((x, mean, variance, *given), (eps,))
+
+
+def _wide_column(vector: Tensor | None, after: int) -> Tensor | None:
+    """A vector (C,) as (C, 1, ..., 1), as a differentiable view."""
+    return vector if vector is None or not after else vector.reshape(-1, *(1,) * after)
+
+
+@native_batch_norm.vjp
+def _(g, out1, out2, input, weight, bias, running_mean, running_var, training, eps, need):
+    layout = input._layout
+    if not layout.numel:
+        return g, *[None if p is None else NAMESPACE["zeros_like"](p) for p in (weight, bias)], None, None
+    over, after = (0, *range(2, layout.ndim)), layout.ndim - 2
+    channels = layout.shape[1]
+    if modes.local.grad:
+        return _batch_gradients_by_operators(g, input, weight, bias, running_mean, running_var, training, eps, need)
+    if training:
+        mean, scale = column(out1, after), column(out2, after)
+    else:
+        mean = column(running_mean, after)
+        scale = (column(running_var, after).to(compute_dtype(layout.dtype)) + eps).rsqrt()
+    factor = () if weight is None else (column(weight, after),)
+    dx, dw, db = GRADIENT((input, g, mean, scale, *factor), over, (float(values_in(input, over)),),
+                           (weight is not None, True, False, not training))
+    vector = Layout.contiguous((channels,), dw._layout.dtype, layout.device)
+    return (dx if need["input"] else None, reshaped(dw, vector) if need["weight"] else None,
+            reshaped(db, vector) if need["bias"] else None, None, None)
+
+
+def _batch_gradients_by_operators(g, input, weight, bias, running_mean, running_var, training, eps, need) -> tuple:
+    """The gradients in differentiable operators, for gradients of gradients."""
+    layout = input._layout
+    over, after = (0, *range(2, layout.ndim)), layout.ndim - 2
+    wide_weight = _wide_column(weight, after)
+    if training:
+        dx, dw, db = gradients_by_operators(g, input, over, over, wide_weight, bias, eps, need)
+    else:
+        scale = (_wide_column(running_var, after) + eps).rsqrt()
+        dx = g * scale if weight is None else g * scale * wide_weight
+        dw = (g * (input - _wide_column(running_mean, after)) * scale).sum(over) if need["weight"] else None
+        db = g.sum(over) if need["bias"] else None
+    return (dx if need["input"] else None, None if dw is None else dw.reshape(-1), None if db is None else db.reshape(-1),
+            None, None)
+
+
+def batch_norm(input, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-5):
+    """Normalise each channel (dimension 1) over the batch and all other dimensions, then scale and shift.
+
+    input: (N, C, ...); running_mean, running_var, weight, bias: (C,) or None. In training the batch's own statistics
+    are used, and the running ones move by `momentum` towards them. Raises ValueError when there is one value per
+    channel to train on.
+    """
+    if training:
+        shape = input.size()
+        if shape[0] * math.prod(shape[2:]) == 1:
+            raise ValueError(f"Expected more than 1 value per channel when training, got input size {shape}")
+    return native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)[0]
+
+
+def instance_norm(input, running_mean=None, running_var=None, weight=None, bias=None, use_input_stats=True, momentum=0.1,
+                  eps=1e-5):
+    """Normalise each channel of each sample over its spatial dimensions, then scale and shift per channel.
+
+    input: (N, C, ...); the vectors: (C,) or None. use_input_stats False: by the running statistics, else these move (by
+    the mean over the batch) in place. Raises ValueError when there is one element to a channel.
+    """
+    if use_input_stats:
+        size = input.size()
+        if math.prod(size[2:]) == 1:
+            raise ValueError(f"Expected more than 1 spatial element when training, got input size {size}")
+    n, c = input.shape[:2]
+
+    def repeated(vector: Any) -> Any:
+        return None if vector is None else vector.repeat(n)
+    mean, variance = repeated(running_mean), repeated(running_var)
+    flat = input.contiguous().view(1, n * c, *input.shape[2:])
+    out = native_batch_norm(flat, repeated(weight), repeated(bias), mean, variance, use_input_stats, momentum, eps)[0]
+    if use_input_stats:
+        for running, moved in ((running_mean, mean), (running_var, variance)):
+            if running is not None:
+                running.detach().copy_(moved.view(n, c).mean(0))
+    return out.view(input.shape)
+
+
+@composite(method=False, name="batch_norm")
+def _torch_batch_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None,
+                      running_var: Tensor | None, training, momentum, eps, cudnn_enabled):
+    """torch.batch_norm: see nn.functional.batch_norm."""
+    return native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)[0]
+
+
+@composite(method=False, name="instance_norm")
+def _torch_instance_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None,
+                         running_var: Tensor | None, use_input_stats, momentum, eps, cudnn_enabled):
+    """torch.instance_norm: see nn.functional.instance_norm."""
+    return instance_norm(input, running_mean, running_var, weight, bias, use_input_stats, momentum, eps)
