@@ -12,8 +12,10 @@ from dataclasses import dataclass, replace
 
 from flambeau.base.geometry import collapse
 from flambeau.codegen import state
+from flambeau.codegen.frame import LANE_CHUNK, SCRATCH, Form
 from flambeau.codegen.launch import Phase
-from flambeau.codegen.nest import LANE_CHUNK, SCRATCH, SHORT_OPS, Form, kernel_address
+from flambeau.codegen.nest import kernel_address
+from flambeau.codegen.operands import SHORT_OPS
 from flambeau.ir.loops import Fold, Loop, Nest, Row, element, folded
 from flambeau.ir.scalar import topological
 

@@ -18,8 +18,8 @@ from flambeau.base.layout import register_cache
 from flambeau.base.rng import Generator
 from flambeau.codegen import launch as launching
 from flambeau.codegen import schedule
+from flambeau.codegen.frame import SCRATCH
 from flambeau.codegen.launch import Phase
-from flambeau.codegen.nest import SCRATCH
 from flambeau.codegen.twister import twister_kernel
 from flambeau.core.tensor import Tensor
 from flambeau.ir import scalar as s

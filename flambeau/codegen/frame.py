@@ -1,0 +1,225 @@
+"""The frame of a loop nest's kernel: which part of which axes a call works on, and how a loop takes its elements.
+
+A kernel gets a range of units: a unit is a row of the inner axes (or LANE_CHUNK rows side by side) or, for long rows, a chunk of
+one. `Frame` finds each unit's place from the plan's constants and leaves the work on it to `unit`; `spans` writes a loop over
+vectors. Stands on builder and scalar (expressions); operands.py and nest.py build on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from flambeau.base.dtype import float64, int64
+from flambeau.codegen.builder import Value, kernel, module
+from flambeau.codegen.scalar import STREAMS_METADATA, Lowering, memory_type
+from flambeau.ir.loops import Loop, Nest
+from flambeau.ir.scalar import Expr, cast, leaf, topological
+
+LANE_CHUNK = 256   # rows side by side in lane mode
+GUARD_ERROR = 2    # error word: a guard's condition held
+SCRATCH = -1
+
+
+@dataclass(frozen=True)
+class Form:
+    """How a nest lies on the axes: numbers of outer and inner axes, lane mode, innermost stride class per operand."""
+
+    outer: int
+    inner: int
+    lanes: bool
+    classes: tuple[str, ...]
+    slots: tuple[int, ...]      # parameter slot of each operand; SCRATCH: in the plan's working memory
+    scalar_slot: int            # parameter slot of the first scalar
+    large: bool = False         # the operands are larger than the caches: results are written past them, inputs fetched ahead
+
+    # ---- constants of the plan, in order
+    def operand_constants(self) -> int:
+        """Outer strides, chunk stride, lane stride, inner strides, pick stride, pick extent, byte offset."""
+        return self.outer + self.inner + 5
+
+    def head(self) -> int:
+        return self.outer + 5 + self.inner
+
+
+@dataclass(frozen=True)
+class Span:
+    """Elements that are computed together: `width` of them (0: a single one) from `index` on.
+
+    mask: which of them exist (None: all); streams: whether they are stored past the caches.
+    """
+
+    width: int
+    index: Value
+    mask: str | None = None
+    streams: bool = False
+
+
+class Frame:
+    """A kernel under construction; subclasses say what it does to a unit."""
+
+    def __init__(self, nest: Nest, form: Form):
+        self.nest, self.form = nest, form
+        self.f = kernel()
+        self.declarations: set[str] = set()
+        self.dtypes = nest.outputs + nest.inputs
+        self.constants = self.f.pointer(self.f.parameter(0))
+        self.env: dict[Expr, str | tuple[str, str]] = {}   # values known for the whole row
+        self.error = self.f.variable("i64", 0) if self._may_fail() else None
+
+    def _may_fail(self) -> bool:
+        return any(n.op in ("pick", "guard") for e in self.all_expressions() for n in topological(e))
+
+    def all_expressions(self):
+        for s in self.nest.stages:
+            for _, e in s.stores:
+                yield e
+            if isinstance(s, Loop):
+                for fold in s.folds:
+                    yield from fold.lift
+
+    def constant(self, i: int) -> Value:
+        return self.f.load("i64", self.constants, i)
+
+    def lowering(self, width: int = 0, mask: str | None = None) -> Lowering:
+        low = Lowering(self.f.line, self.f.fresh, width, mask)
+        low.declarations = self.declarations
+        low.report = lambda bad: self.fail(low.any(bad), GUARD_ERROR)
+        return low
+
+    def fail(self, bad: str, code: int) -> None:
+        """Leave an error word if the condition in register `bad` holds."""
+        found = self.f.select(Value(self.f, "i1", bad), self.f.i64(code), self.f.i64(0))
+        self.error.set(self.error.get() | found)
+
+    def below(self, width: int, count: Value) -> str:
+        """The mask of the first `count` of `width` elements."""
+        f = self.f
+        few = f.convert(f.minimum(f.maximum(count, 0), width), "i8", "trunc")
+        steps = ", ".join(f"i8 {i}" for i in range(width))
+        low = self.lowering(width)
+        return f.emit(low.type("i1"), f"icmp ugt {low.type('i8')} {low.splat('i8', few.name)}, <{steps}>").name
+
+    def spans(self, low, high, block: int, step: int, streams: Value | None = None) -> Iterator[Span]:
+        """Write the body that follows twice: for whole blocks, and for what is left of them, `step` (0: one) at a time; and once
+        more for blocks that are stored past the caches if `streams` holds.
+        """
+        f = self.f
+        low, high = f.i64(low), f.i64(high)
+        if not block:
+            with f.loop(low, high, step) as i:
+                yield Span(step, i, self.below(step, high - i))
+            return
+        whole = low + ((high - low) & -block)
+        if streams is None:
+            with f.loop(low, whole, block) as i:
+                yield Span(block, i)
+        else:
+            with f.branches(streams) as otherwise:
+                with f.loop(low, whole, block) as i:
+                    yield Span(block, i, streams=True)
+                otherwise()
+                with f.loop(low, whole, block) as i:
+                    yield Span(block, i)
+        with f.loop(whole, high, step or 1) as i:
+            yield Span(step, i, self.below(step, high - i) if step else None)
+
+    # ---- the kernel
+    def text(self) -> str:
+        f, form = self.f, self.form
+        k, m = form.outer, form.inner
+        extents = [self.constant(i) for i in range(k)]
+        lane_chunks, chunks, self.lane_extent, self.chunk_size = (self.constant(k + i) for i in range(4))
+        self.lane_size = self.constant(k + 4)
+        self.inner_extents = [self.constant(k + 5 + i) for i in range(m)]
+        self.strides: list[dict] = []
+        for j in range(len(self.dtypes)):
+            at = form.head() + j * form.operand_constants()
+            self.strides.append({
+                "outer": [self.constant(at + i) for i in range(k)], "chunk": self.constant(at + k),
+                "lane": self.constant(at + k + 1), "inner": [self.constant(at + k + 2 + i) for i in range(m)],
+                "pick": self.constant(at + k + 2 + m), "extent": self.constant(at + k + 3 + m)})
+        self.bases = [f.pointer(f.parameter(1 if slot == SCRATCH else 4 + slot) + self.constant(
+            form.head() + (j + 1) * form.operand_constants() - 1)) for j, slot in enumerate(form.slots)]
+        self._load_scalars()
+        # coordinates of the first unit by division, of the following ones by carrying
+        sizes = [*extents, lane_chunks, chunks]
+        rest = f["begin"]
+        coordinates: list[Any] = [None] * (k + 2)
+        for i in reversed(range(k + 2)):
+            if i == 0:
+                coordinates[i] = f.variable("i64", rest)
+            else:
+                coordinates[i] = f.variable("i64", rest.unsigned_rem(sizes[i]))
+                rest = rest.unsigned_div(sizes[i])
+        with f.loop(f["begin"], f["end"]):
+            at = [c.get() for c in coordinates]
+            self._unit(at[:k], at[k], at[k + 1])
+            self._advance(coordinates, sizes)
+        if self.error is not None:
+            code = self.error.get()
+            with f.when(code.differs(0)):
+                f.store(code, f["p"], 2)
+        if form.large:
+            f.line("fence seq_cst")     # such stores are seen by other threads only after a fence
+            f.metadata.append(STREAMS_METADATA)
+        text = module(f)
+        missing = sorted(d for d in self.declarations if d not in text)
+        return "\n".join(missing) + "\n" + text
+
+    def _advance(self, coordinates, sizes) -> None:
+        f = self.f
+        carry = f.value(1, "i1")
+        for i in reversed(range(len(sizes))):
+            following = coordinates[i].get() + f.convert(carry, "i64", "zext")
+            if i == 0:
+                coordinates[i].set(following)
+                return
+            full = following >= sizes[i]
+            coordinates[i].set(f.select(full, f.i64(0), following))
+            carry = full
+
+    def _load_scalars(self) -> None:
+        f = self.f
+        at = 4 + self.form.scalar_slot
+        for i, (kind, dtype) in enumerate(self.nest.scalars):
+            low = self.lowering()
+            target = leaf(f"s{i}", dtype)
+            if kind == "i":
+                raw, source = f.parameter(at).name, int64
+            else:
+                raw, source = f.load("double", f["p"], at).name, float64
+            if kind == "c":
+                imaginary = f.load("double", f["p"], at + 1).name
+                at += 1
+                part = leaf("part", float64)
+                real_dtype = target.dtype.to_real()
+                self.env[target] = (low.value(cast(part, real_dtype), {part: raw}),
+                                    self.lowering().value(cast(part, real_dtype), {part: imaginary}))
+            else:
+                source_leaf = leaf("number", source)
+                self.env[target] = low.value(cast(source_leaf, dtype), {source_leaf: raw})
+            at += 1
+
+    def _unit(self, outer: list[Value], lane_chunk: Value, chunk: Value) -> None:
+        f = self.f
+        self.low = chunk * self.chunk_size
+        self.high = f.minimum(self.low + self.chunk_size, self.inner_extents[0]) if self.form.inner else self.low
+        if self.form.lanes:
+            self.lane_low = lane_chunk * self.lane_size
+            self.lane_count = f.minimum(self.lane_size, self.lane_extent - self.lane_low)
+        self.rows = []
+        for j, dtype in enumerate(self.dtypes):
+            s = self.strides[j]
+            offset = chunk * s["chunk"]
+            for index, stride in zip(outer, s["outer"]):
+                offset = offset + index * stride
+            if self.form.lanes:
+                offset = offset + self.lane_low * s["lane"]
+            self.rows.append(f.at(memory_type(dtype), self.bases[j], offset))
+        self.unit()
+
+    def unit(self) -> None:
+        """Write the work on the unit at `rows` (one address per operand), inner indices `low` to `high`."""
+        raise NotImplementedError

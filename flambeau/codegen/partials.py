@@ -1,0 +1,121 @@
+"""Row mode: the partial results of a fold, which are the elements of vectors until a row ends.
+
+Stands on frame.py; nest.py uses it.
+"""
+
+from __future__ import annotations
+
+from flambeau.codegen.builder import Value, Variable
+from flambeau.codegen.frame import Frame
+from flambeau.codegen.scalar import Lowering, llvm_type
+from flambeau.ir.loops import Fold
+from flambeau.ir.scalar import Expr, leaf, leaves_of
+
+
+class Partials:
+    """In one register per component and part: the partial results of a block, and of what is left after the last block."""
+
+    def __init__(self, frame: Frame, fold: Fold, block: int, step: int):
+        self.frame, self.fold, self.f = frame, fold, frame.f
+        self.block, self.step = block, step
+        self.rest = self._registers(step)
+        self.main = self._registers(block) if block != step else self.rest
+
+    def _registers(self, width: int) -> list[list[Variable]]:
+        low = self.frame.lowering(width)
+        registers = []
+        for start in self.fold.start:
+            value = start_of(self.frame, low, start)
+            type = low.type(llvm_type(start.dtype))
+            registers.append([self.f.variable(type, Value(self.f, type, part)) for part in _parts(value)])
+        return registers
+
+    def _values(self, registers: list[list[Variable]]) -> list:
+        values = [[part.get().name for part in parts] for parts in registers]
+        return [_joined(parts) for parts in values]
+
+    def _set(self, registers: list[list[Variable]], values: list) -> None:
+        for parts, value in zip(registers, values):
+            for variable, part in zip(parts, _parts(value)):
+                variable.set(Value(self.f, variable.type, part))
+
+    def add(self, low: Lowering, lifted: list) -> None:
+        registers = self.main if low.width == self.block else self.rest
+        old = self._values(registers)
+        self._set(registers, self._masked(low, low.mask, combine(self.frame, low, self.fold, old, lifted), old))
+
+    def _masked(self, low: Lowering, mask: str | None, new: list, old: list) -> list:
+        """`new` where the mask is set, else `old`."""
+        if mask is None:
+            return new
+        return [_joined([low.select(mask, llvm_type(start.dtype), a, b) for a, b in zip(_parts(fresh), _parts(former))])
+                for start, fresh, former in zip(self.fold.start, new, old)]
+
+    def _half(self, width: int, values: list, upper: bool) -> list:
+        """The lower or upper half of registers of `width` elements; a single element is no vector."""
+        low, half = self.frame.lowering(width), width // 2
+        order = ", ".join(f"i32 {i + half * upper}" for i in range(half))
+        result = []
+        for start, value in zip(self.fold.start, values):
+            kind = llvm_type(start.dtype)
+            type = low.type(kind)
+            text = f"extractelement {type} %s, i64 {int(upper)}" if half == 1 else \
+                f"shufflevector {type} %s, {type} poison, <{half} x i32> <{order}>"
+            result.append(_joined([self.f.emit(kind, text % part).name for part in _parts(value)]))
+        return result
+
+    def _halved(self, width: int, values: list, count: Value | None) -> list:
+        """The two halves combined; count: how many elements hold something (None: all)."""
+        half = width // 2
+        low = self.frame.lowering(half if half > 1 else 0)
+        lower, upper = (self._half(width, values, side) for side in (False, True))
+        both = combine(self.frame, low, self.fold, lower, upper)
+        if count is None:
+            return both
+        mask = self.frame.below(half, count - half) if half > 1 else (count > 1).name
+        return self._masked(low, mask, both, lower)
+
+    def total(self, count: Value) -> list:
+        """All partial results as one; count: length of the innermost runs, whose first elements alone may exist."""
+        f, width = self.f, self.block
+        if self.main is not self.rest:
+            with f.when(count >= self.block):
+                values = self._values(self.main)
+                while width > max(self.step, 1):
+                    values = self._halved(width, values, None)
+                    width //= 2
+                low = self.frame.lowering(self.step)
+                both = combine(self.frame, low, self.fold, values, self._values(self.rest))
+                left = count & (self.block - 1)
+                mask = self.frame.below(width, left) if self.step else (left > 0).name
+                self._set(self.rest, self._masked(low, mask, both, values))
+        values, width = self._values(self.rest), self.step
+        while width > 1:
+            values = self._halved(width, values, count)
+            width //= 2
+        return values
+
+
+def combine(frame: Frame, like: Lowering, fold: Fold, a: list, b: list) -> list:
+    """Two partial results as one, in registers like those of `like`."""
+    left = tuple(leaf(f"a{i}", s.dtype) for i, s in enumerate(fold.start))
+    right = tuple(leaf(f"b{i}", s.dtype) for i, s in enumerate(fold.start))
+    results = fold.combine(left, right)
+    low = frame.lowering(like.width, like.mask)
+    env = {**dict(zip(left, a)), **dict(zip(right, b))}
+    env.update({x: low.spread(x.dtype, frame.env[x]) for x in leaves_of(*results) if x not in env})
+    return [low.value(e, env) for e in results]
+
+
+def start_of(frame: Frame, low: Lowering, start: Expr):
+    """The first value of a fold's component."""
+    return low.value(start, {x: low.spread(x.dtype, frame.env[x]) for x in leaves_of(start)})
+
+
+def _parts(value) -> tuple[str, ...]:
+    """The registers of a number: one, or two of a complex one."""
+    return value if isinstance(value, tuple) else (value,)
+
+
+def _joined(parts) -> str | tuple[str, ...]:
+    return parts[0] if len(parts) == 1 else tuple(parts)

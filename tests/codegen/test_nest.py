@@ -1,0 +1,92 @@
+"""Kernels of loop nests: every length of a row, vectors and what is left after them, and operands larger than the caches."""
+
+import numpy as np
+import pytest
+
+import flambeau as torch
+from flambeau.codegen import schedule
+
+LENGTHS = [*range(1, 19), 31, 32, 33, 63, 64, 65, 127, 130, 200, 1000]
+
+
+def rows(n, dtype, seed=0):
+    values = np.random.default_rng(seed).integers(-50, 50, (3, n))
+    return values.astype(dtype) if dtype != np.bool_ else values > 0
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64, np.int8, np.uint8, np.complex64])
+def test_reductions_of_every_length(dtype):
+    for n in LENGTHS:
+        x = rows(n, dtype)
+        for t in (torch.tensor(x), torch.tensor(np.repeat(x, 2, 1))[:, ::2], torch.tensor(x.T.copy()).t()):
+            wide = np.complex128 if dtype == np.complex64 else np.float64 if dtype in (np.float32, np.float64) else np.int64
+            np.testing.assert_allclose(t.sum(1).numpy(), x.sum(1, dtype=wide), rtol=1e-6)
+            np.testing.assert_allclose(t.sum(0).numpy(), x.sum(0, dtype=wide), rtol=1e-6)
+            if dtype != np.complex64:
+                assert (t.amax(1).numpy() == x.max(1)).all()
+                assert (t.argmin(1).numpy() == x.argmin(1)).all()
+            if dtype in (np.float32, np.float64):
+                np.testing.assert_allclose(t.var(1, unbiased=False).numpy(), x.var(1), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int16, np.bool_, np.complex64, np.complex128])
+def test_elements_beyond_a_row_are_neither_written_nor_counted(dtype):
+    for n in LENGTHS:
+        x = rows(n, dtype)
+        frame = torch.full((3, n + 2), 1, dtype=torch.tensor(x).dtype)
+        inside = frame[:, 1:-1]
+        inside.copy_(torch.tensor(x))
+        inside.logical_not_() if dtype == np.bool_ else inside.add_(inside)
+        assert (inside.numpy() == (~x if dtype == np.bool_ else x + x)).all()
+        assert (frame[:, 0].numpy() == 1).all() and (frame[:, -1].numpy() == 1).all()
+
+
+def test_scans_and_row_programs_of_every_length():
+    for n in LENGTHS:
+        x = rows(n, np.float32) / 10
+        for t in (torch.tensor(x), torch.tensor(x.T.copy()).t()):
+            e = np.exp(x - x.max(1, keepdims=True).astype(np.float64))
+            np.testing.assert_allclose(t.softmax(1).numpy(), e / e.sum(1, keepdims=True), rtol=2e-6)
+            np.testing.assert_allclose(t.logsumexp(1).numpy(), np.log(e.sum(1)) + x.max(1), rtol=1e-6, atol=1e-6)
+            np.testing.assert_allclose(t.cumsum(1).numpy(), x.cumsum(1, dtype=np.float64), rtol=1e-5, atol=1e-5)
+
+
+def test_gathered_operands_and_bounds():
+    table = torch.arange(40.0).reshape(8, 5)
+    for n in LENGTHS:
+        index = torch.arange(n) * 3 % 8
+        want = table.numpy()[index.numpy()]
+        assert (torch.nn.functional.embedding(index, table).numpy() == want).all()
+        logits = torch.tensor(np.random.default_rng(n).standard_normal((n, 7)), dtype=torch.float32)
+        target = torch.arange(n) % 7
+        loss = torch.nn.functional.cross_entropy(logits, target, reduction="none").numpy()
+        x = logits.numpy().astype(np.float64)
+        np.testing.assert_allclose(loss, np.log(np.exp(x).sum(1)) - x[np.arange(n), target.numpy()], rtol=1e-5, atol=1e-6)
+        with pytest.raises(IndexError):
+            torch.nn.functional.cross_entropy(logits, target + (torch.arange(n) == n - 1) * 7)
+
+
+@pytest.fixture
+def everything_is_large(monkeypatch):
+    monkeypatch.setattr(schedule, "LARGE", 1)
+
+
+def test_results_written_past_the_caches_are_the_same(everything_is_large):
+    # shapes that nothing else uses: plans are kept by layout
+    for shape in ((7, 1933), (3, 64 * 31), (5867,), (129, 47)):
+        x = np.random.default_rng(1).standard_normal(shape).astype(np.float32)
+        t = torch.tensor(x)
+        np.testing.assert_array_equal((t + t).numpy(), x + x)
+        np.testing.assert_array_equal((t > 0).numpy(), x > 0)
+        np.testing.assert_allclose(t.exp().numpy(), np.exp(x), rtol=3e-7)
+        np.testing.assert_allclose(t.sum(-1).numpy(), x.sum(-1, dtype=np.float64), rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(t.softmax(-1).sum(-1).numpy(), 1, rtol=1e-6)
+        np.testing.assert_array_equal(t.to(torch.float64).numpy(), x.astype(np.float64))
+        np.testing.assert_array_equal(torch.complex(t, t).conj().resolve_conj().imag.numpy(), -x)
+        np.testing.assert_array_equal(t.clone().mul_(3).numpy(), x * np.float32(3))       # in place: read and written
+        for offset in (0, 1, 16):                                                        # aligned to a cache line or not
+            memory = torch.zeros(t.numel() + 33)
+            out = memory[offset:offset + t.numel()].view(shape)
+            torch.mul(t, 2, out=out)
+            np.testing.assert_array_equal(out.numpy(), x * 2)
+            assert not memory[:offset].any() and not memory[offset + t.numel():].any()
