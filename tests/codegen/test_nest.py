@@ -90,3 +90,15 @@ def test_results_written_past_the_caches_are_the_same(everything_is_large):
             torch.mul(t, 2, out=out)
             np.testing.assert_array_equal(out.numpy(), x * 2)
             assert not memory[:offset].any() and not memory[offset + t.numel():].any()
+
+
+def test_lanes_that_hold_nothing_do_not_count():
+    """An infinite mean must not meet the empty partial results: inf * 0 is NaN."""
+    for n in (1, 64):
+        x = torch.full((2, n), float("inf"))
+        x[:, 1:] = 0
+        mean = torch.var_mean(x[:, :1], 1, unbiased=False)[1]
+        assert (mean == float("inf")).all()
+    y = torch.zeros(2, 65)
+    y[:, 64] = float("inf")     # alone behind a block
+    assert not torch.var_mean(y, 1)[1].isfinite().any()
