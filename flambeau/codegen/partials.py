@@ -40,16 +40,14 @@ class Partials:
                 variable.set(Value(self.f, variable.type, part))
 
     def add(self, low: Lowering, lifted: list) -> None:
+        """Fold elements in registers like those of `low` into the partial results."""
         registers = self.main if low.width == self.block else self.rest
         old = self._values(registers)
-        self._set(registers, self._masked(low, low.mask, combine(self.frame, low, self.fold, old, lifted), old))
-
-    def _masked(self, low: Lowering, mask: str | None, new: list, old: list) -> list:
-        """`new` where the mask is set, else `old`."""
-        if mask is None:
-            return new
-        return [_joined([low.select(mask, llvm_type(start.dtype), a, b) for a, b in zip(_parts(fresh), _parts(former))])
-                for start, fresh, former in zip(self.fold.start, new, old)]
+        new = combine(self.frame, low, self.fold, old, lifted)
+        if low.mask is not None:
+            new = [_joined([low.select(low.mask, llvm_type(start.dtype), a, b) for a, b in zip(_parts(fresh), _parts(former))])
+                   for start, fresh, former in zip(self.fold.start, new, old)]
+        self._set(registers, new)
 
     def _half(self, width: int, values: list, upper: bool) -> list:
         """The lower or upper half of registers of `width` elements; a single element is no vector."""
@@ -64,36 +62,22 @@ class Partials:
             result.append(_joined([self.f.emit(kind, text % part).name for part in _parts(value)]))
         return result
 
-    def _halved(self, width: int, values: list, count: Value | None) -> list:
-        """The two halves combined; count: how many elements hold something (None: all)."""
-        half = width // 2
-        low = self.frame.lowering(half if half > 1 else 0)
-        lower, upper = (self._half(width, values, side) for side in (False, True))
-        both = combine(self.frame, low, self.fold, lower, upper)
-        if count is None:
-            return both
-        mask = self.frame.below(half, count - half) if half > 1 else (count > 1).name
-        return self._masked(low, mask, both, lower)
+    def _narrowed(self, values: list, width: int, to: int) -> list:
+        """Registers of `width` elements, their halves combined until `to` are left (0: a single number)."""
+        while width > max(to, 1):
+            lower, upper = (self._half(width, values, side) for side in (False, True))
+            width //= 2
+            values = combine(self.frame, self.frame.lowering(width if width > 1 else 0), self.fold, lower, upper)
+        return values
 
     def total(self, count: Value) -> list:
-        """All partial results as one; count: length of the innermost runs, whose first elements alone may exist."""
-        f, width = self.f, self.block
+        """All partial results as one; count: length of the innermost runs."""
         if self.main is not self.rest:
-            with f.when(count >= self.block):
-                values = self._values(self.main)
-                while width > max(self.step, 1):
-                    values = self._halved(width, values, None)
-                    width //= 2
+            with self.f.when(count >= self.block):
+                values = self._narrowed(self._values(self.main), self.block, self.step)
                 low = self.frame.lowering(self.step)
-                both = combine(self.frame, low, self.fold, values, self._values(self.rest))
-                left = count & (self.block - 1)
-                mask = self.frame.below(width, left) if self.step else (left > 0).name
-                self._set(self.rest, self._masked(low, mask, both, values))
-        values, width = self._values(self.rest), self.step
-        while width > 1:
-            values = self._halved(width, values, count)
-            width //= 2
-        return values
+                self._set(self.rest, combine(self.frame, low, self.fold, values, self._values(self.rest)))
+        return self._narrowed(self._values(self.rest), self.step, 0)
 
 
 def combine(frame: Frame, like: Lowering, fold: Fold, a: list, b: list) -> list:

@@ -57,7 +57,7 @@ class Fold:
     """A reduction: components `names`, their first values, the value of one element, and how two partial results combine.
 
     `combine(a, b)` gets and gives tuples of expressions; it must be associative and commutative up to rounding (for
-    `Loop(scan=True)` only associative: b is the later one).
+    `Loop(scan=True)` only associative: b is the later one), and combining with the first values must change nothing.
     """
 
     names: tuple[str, ...]
