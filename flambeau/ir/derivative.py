@@ -20,6 +20,7 @@ from flambeau.ir.zeta import hurwitz_zeta
 
 LN_2, LN_10 = math.log(2), math.log(10)
 TWO_OVER_ROOT_PI = 2 / math.sqrt(math.pi)
+ONE_OVER_ROOT_TWO_PI = 1 / math.sqrt(2 * math.pi)
 
 
 def _add(g, out, a, b):
@@ -170,6 +171,7 @@ RULES: dict[str, Callable[..., tuple[Expr | None, ...]]] = {
     "sinc": _sinc,
     "erf": lambda g, out, x: (g * (s.exp(-(x * x)) * TWO_OVER_ROOT_PI),),
     "erfc": lambda g, out, x: (g * (s.exp(-(x * x)) * -TWO_OVER_ROOT_PI),),
+    "normal_cdf": lambda g, out, x: (g * (s.exp(-0.5 * (x * x)) * ONE_OVER_ROOT_TWO_PI),),
     "erfcx": lambda g, out, x: (g * (2 * x * out - TWO_OVER_ROOT_PI),),
     "erfinv": lambda g, out, x: (g * (s.exp(out * out) / TWO_OVER_ROOT_PI),),
     "lgamma": lambda g, out, x: (g * s.digamma(x),),

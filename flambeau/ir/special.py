@@ -10,7 +10,19 @@ from collections.abc import Callable
 
 from flambeau.base.dtype import float32, float64
 from flambeau.ir import scalar as s
-from flambeau.ir.elementary import EXP, EXP_RANGE, INFINITY, NAN, bounded, exp_reduced, polynomial, scale_by_power
+from flambeau.ir.elementary import (
+    EXP,
+    EXP2,
+    EXP_RANGE,
+    INFINITY,
+    NAN,
+    bounded,
+    exp_reduced,
+    magic_round,
+    polynomial,
+    power_of_two,
+    scale_by_power,
+)
 from flambeau.ir.scalar import Expr, cast, constant, exact_mul, fma, where
 
 BODIES: dict[str, Callable[..., Expr]] = {}
@@ -58,6 +70,25 @@ def erf(node: Expr, x: Expr) -> Expr:
     else:
         outer = 1 - erfc_positive(a)
     return where(a < 1, inner, s.copysign(outer, x))
+
+
+# -log2(Phi(-a)) for 0 <= a <= 5.6, beyond which float32's 1 - Phi(-a) is 1: Phi to 1e-8 (weighted least squares, reweighted
+# towards the largest error after Lawson).
+NORMAL_TAIL = (1.0, 1.1511058807373047, 0.4592045545578003, 0.05250164493918419, -0.007058217655867338, 0.00011503539280965924,
+               0.00020939327077940106, -5.0780789024429396e-05, 5.505631179403281e-06, -2.393199167727289e-07)
+
+
+@body("normal_cdf")
+def normal_cdf(node: Expr, x: Expr) -> Expr:
+    if x.dtype is float64:
+        return 0.5 * (1 + s.erf(x * 0.7071067811865476))
+    a = abs(x)
+    power = -polynomial(a, NORMAL_TAIL)
+    rounded, k = magic_round(power, 1.0)
+    f = power - rounded
+    tail = fma(polynomial(f, EXP2[float32]), f, 1.0) * power_of_two(k, float32)
+    tail = where(a > 5.6, 0.0 * constant(1, float32), tail)
+    return where(x > 0, 1 - tail, tail)
 
 
 # (1 + 2 a) exp(a**2) erfc(a) for a >= 0, as a polynomial of t = (a - 4) / (a + 4).

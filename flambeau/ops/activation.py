@@ -253,7 +253,7 @@ def gelu(input: Tensor, *, approximate="none"):
     if approximate == "tanh":
         inner = math.sqrt(2 / math.pi) * (input + 0.044715 * (input * input * input))
         return 0.5 * input * (1 + s.tanh(inner))
-    return input * (0.5 * (1 + s.erf(input * math.sqrt(0.5))))
+    return input * s.normal_cdf(input)
 
 
 @gelu.vjp
@@ -263,8 +263,7 @@ def _(g, input, approximate):
         square = input * input
         tanh = s.tanh(beta * (input + kappa * (square * input)))
         return g * (0.5 * (1 + tanh) + 0.5 * input * (1 - tanh * tanh) * (beta * (1 + 3 * kappa * square)))
-    cdf = 0.5 * (1 + s.erf(input * math.sqrt(0.5)))
-    return g * (cdf + input * (s.exp(-0.5 * (input * input)) * (1 / math.sqrt(2 * math.pi))))
+    return g * (s.normal_cdf(input) + input * (s.exp(-0.5 * (input * input)) * (1 / math.sqrt(2 * math.pi))))
 
 
 @pointwise(function=False, method=False, types="fc")
