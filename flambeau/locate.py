@@ -83,9 +83,9 @@ def sections(operator: Any) -> Iterator[tuple[str, str]]:
 
 def texts_of(call: Any) -> list[str]:
     """The LLVM texts that a call compiles or loads and that were not there before."""
-    before = set(jit.loaded_texts())
+    before = jit.loaded()
     call()
-    return [text for text in jit.loaded_texts() if text not in before]
+    return jit.texts_since(before)
 
 
 def kernels(function: Any, operator: Any) -> Iterator[tuple[str, str]]:

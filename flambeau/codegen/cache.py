@@ -1,4 +1,5 @@
-"""The disk cache of code images: one small file per kernel, named by the content of its LLVM text, the CPU and the versions.
+"""The disk cache of code images: one small file per kernel, named by its LLVM text (or by what that text is written from and the
+state of the sources that write it), the CPU and the versions.
 
 Files are written to a temporary name and renamed, so that many processes can share a directory; a file that does not verify is
 ignored and written anew. `FLAMBEAU_CACHE` names another directory; `FLAMBEAU_CACHE=0` keeps the cache in memory only.
@@ -52,6 +53,20 @@ def machine() -> str:
     compiler = (Path(spec.origin).parent / "_version.py").read_text() if spec and spec.origin else ""
     text = f"{FORMAT}\n{cpu}\n{compiler}\n{__version__}"
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+@cache
+def sources() -> str:
+    """The state of the sources that write kernels, as Python tells whether its own caches are stale: by size and time."""
+    package = Path(__file__).parent.parent
+    found = []
+    for room in ("base", "ir", "codegen"):
+        with os.scandir(package / room) as entries:
+            for entry in entries:
+                if entry.name.endswith(".py"):
+                    status = entry.stat()
+                    found.append(f"{room}/{entry.name} {status.st_size} {int(status.st_mtime)}")
+    return "\n".join(sorted(found))
 
 
 def key_of(*parts: str) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from functools import cache as remembered
 from typing import Any
 
@@ -15,7 +16,8 @@ from flambeau.base.flags import flags
 from flambeau.codegen import cache
 from flambeau.codegen.image import Image, link, map_image
 
-_loaded: dict[str, dict[str, int]] = {}
+_loaded: dict[str, dict[str, int]] = {}         # by what stands for a text: itself, or its description
+_writers: list[Callable[[], str]] = []
 _lock = threading.RLock()
 statistics = {"compiled": 0, "loaded": 0, "compile_seconds": 0.0, "load_seconds": 0.0}
 
@@ -70,18 +72,37 @@ def compile_object(text: str, level: int = EXPLICIT) -> bytes:
 
 def compile_module(text: str, level: int = EXPLICIT) -> dict[str, int]:
     """Addresses of the functions that `text` defines (external linkage)."""
-    found = _loaded.get(text)
+    return _load(text, lambda: text, level)
+
+
+def compile_kernel(text: str, name: str = "kernel", level: int = EXPLICIT) -> int:
+    """Address of the kernel `name` that `text` defines."""
+    return compile_module(text, level)[name]
+
+
+def compile_described(description: str, write: Callable[[], str], level: int = EXPLICIT) -> int:
+    """Address of the kernel that `write` gives the text of, if it is not in the disk cache under its description.
+
+    description: all that the text depends on but the sources of `base`, `ir` and `codegen`.
+    """
+    return _load(f"{cache.sources()}\n{description}", write, level)["kernel"]
+
+
+def _load(identity: str, write: Callable[[], str], level: int) -> dict[str, int]:
+    """Addresses of the functions in the text that `write` gives; `identity` stands for it in the caches."""
+    found = _loaded.get(identity)
     if found is not None:
         return found
     with _lock:
-        if text in _loaded:
-            return _loaded[text]
-        if flags.debug >= 4:
-            print(text)
+        if identity in _loaded:
+            return _loaded[identity]
         start = time.perf_counter()
-        key = cache.key_of(text, str(level))
+        key = cache.key_of(identity, str(level))
         image: Image | None = cache.read(key)
-        if image is None:
+        if image is None or flags.debug >= 4:
+            text = write()
+            if flags.debug >= 4:
+                print(text)
             image = link(compile_object(text, level))
             cache.write(key, image)
             statistics["compiled"] += 1
@@ -91,15 +112,16 @@ def compile_module(text: str, level: int = EXPLICIT) -> dict[str, int]:
         else:
             statistics["loaded"] += 1
             statistics["load_seconds"] += time.perf_counter() - start
-        _loaded[text] = map_image(image)
-        return _loaded[text]
+        _loaded[identity] = map_image(image)
+        _writers.append(write)
+        return _loaded[identity]
 
 
-def compile_kernel(text: str, name: str = "kernel", level: int = EXPLICIT) -> int:
-    """Address of the kernel `name` that `text` defines."""
-    return compile_module(text, level)[name]
+def loaded() -> int:
+    """How many modules this process has loaded."""
+    return len(_writers)
 
 
-def loaded_texts() -> list[str]:
-    """The LLVM texts of this process whose code is loaded, in the order they came."""
-    return list(_loaded)
+def texts_since(count: int) -> list[str]:
+    """The LLVM texts of the modules loaded after the first `count`."""
+    return [write() for write in _writers[count:]]

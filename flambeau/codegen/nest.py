@@ -12,7 +12,7 @@ from __future__ import annotations
 from flambeau.base.flags import flags
 from flambeau.codegen.builder import Value
 from flambeau.codegen.frame import LANE_CHUNK, Form
-from flambeau.codegen.jit import INDEXED, compile_kernel
+from flambeau.codegen.jit import INDEXED, compile_described
 from flambeau.codegen.operands import SHORT_OPS, VECTOR, Operands, Prepared
 from flambeau.codegen.partials import Partials, combine, start_of
 from flambeau.codegen.scalar import Lowering
@@ -227,5 +227,5 @@ def kernel_address(nest: Nest, form: Form) -> int:
     if found is None:
         if flags.debug >= 3:
             print(show(nest, form))
-        found = _kernels[key] = compile_kernel(_Emitter(nest, form).text(), level=INDEXED)
+        found = _kernels[key] = compile_described(f"{form}\n{nest.description()}", lambda: _Emitter(nest, form).text(), INDEXED)
     return found

@@ -482,6 +482,22 @@ def topological(*roots: Expr) -> Iterator[Expr]:
             stack.extend((arg, False) for arg in reversed(node.args) if id(arg) not in seen)
 
 
+def describe(*roots: Expr) -> str:
+    """All that expressions are, a line per node: equal texts mean equal expressions."""
+    numbers: dict[Expr, int] = {}
+    lines = []
+    for node in topological(*roots):
+        numbers[node] = len(numbers)
+        lines.append(f"{node.op} {node.dtype} {_description_of(node.value)} {[numbers[arg] for arg in node.args]}")
+    return "\n".join([*lines, str([numbers[root] for root in roots])])
+
+
+def _description_of(value: Any) -> str:
+    if isinstance(value, Expr):
+        return f"({describe(value)})"
+    return f"({', '.join(map(_description_of, value))})" if isinstance(value, tuple) else repr(value)
+
+
 def leaves_of(*roots: Expr) -> tuple[Expr, ...]:
     """The leaves under `roots`, in order of first use."""
     return tuple(node for node in topological(*roots) if node.op == "leaf")

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.dtype import int64
+from flambeau.ir.expression import describe
 from flambeau.ir.scalar import Expr, compute_dtype, leaf, make
 
 
@@ -104,6 +105,15 @@ class Nest:
                 folds = tuple((f.names, f.start, f.lift, combined(f)) for f in s.folds)
             stages.append((type(s).__name__, folds, s.stores, getattr(s, "scan", False)))
         return self.outputs, self.inputs, tuple(stages), self.scalars
+
+    def description(self) -> str:
+        """All that a kernel's text depends on, as a text: the same in every process."""
+        lines = [f"{[str(d) for d in self.outputs]} {[str(d) for d in self.inputs]} {[(k, str(d)) for k, d in self.scalars]}"]
+        for s in self.stages:
+            folds = s.folds if isinstance(s, Loop) else ()
+            lines.append(f"{type(s).__name__} {getattr(s, 'scan', False)} {[j for j, _ in s.stores]} {[f.names for f in folds]}")
+            lines.append(describe(*(e for _, e in s.stores), *(e for f in folds for e in (*f.start, *f.lift, *combined(f)))))
+        return "\n".join(lines)
 
     def pointwise(self) -> bool:
         """Whether every element is independent of the others."""

@@ -1,10 +1,17 @@
 """Kernels of loop nests: every length of a row, vectors and what is left after them, and operands larger than the caches."""
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
 import flambeau as torch
+from flambeau.base.dtype import float32, float64
 from flambeau.codegen import schedule
+from flambeau.ir import scalar as s
+from flambeau.ir.expression import describe
 
 LENGTHS = [*range(1, 19), 31, 32, 33, 63, 64, 65, 127, 130, 200, 1000]
 
@@ -102,3 +109,39 @@ def test_lanes_that_hold_nothing_do_not_count():
     y = torch.zeros(2, 65)
     y[:, 64] = float("inf")     # alone behind a block
     assert not torch.var_mean(y, 1)[1].isfinite().any()
+
+
+PROGRAM = """
+import sys
+import flambeau as torch
+from flambeau.codegen import cache, jit, nest
+if "stale" in sys.argv:
+    cache.sources = lambda: "other sources"
+written = []
+text = nest._Emitter.text
+nest._Emitter.text = lambda self: written.append(self.nest.name) or text(self)
+x = torch.arange(6.0).reshape(2, 3)
+result = torch.softmax(x, {dim}) + torch.nn.functional.cross_entropy(x, torch.tensor([0, 2]))
+print(written, float(result.sum()), "llvmlite.binding" in sys.modules)
+"""
+
+
+def test_a_kernel_in_the_disk_cache_is_found_without_its_text(tmp_path):
+    def run(*arguments, dim=1):
+        environment = {**os.environ, "FLAMBEAU_CACHE": str(tmp_path / "cache")}
+        return subprocess.run([sys.executable, "-c", PROGRAM.replace("{dim}", str(dim)), *arguments], env=environment, check=True,
+                              capture_output=True, text=True).stdout
+    first, second = run(), run()
+    assert "softmax" in first and "True" in first
+    assert second == f"[] {first.split()[-2]} False\n"
+    assert "softmax" in run(dim=0)              # another form is another kernel
+    assert "softmax" in run("stale")            # and so is what other sources would write
+
+
+def test_equal_descriptions_mean_equal_expressions():
+    x, y = s.leaf("x", float32), s.leaf("y", float32)
+    same = [describe(s.exp(x) * x + 1.0) for _ in range(2)]
+    assert same[0] == same[1]
+    others = [s.exp(x) * x + 2.0, s.exp(x) * y + 1.0, s.log(x) * x + 1.0, s.exp(x) * x - 1.0, s.where(x > 0, x, -0.0),
+              s.where(x > 0, x, 0.0), s.where(x > 0, 0.0, x), s.exp(s.leaf("x", float64)) * s.leaf("x", float64) + 1.0]
+    assert len({same[0], *map(describe, others)}) == len(others) + 1
