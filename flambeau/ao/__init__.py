@@ -1,1 +1,3 @@
 """torch.ao: architecture optimisation; see flambeau.ao.quantization."""
+
+from flambeau.ao import quantization as quantization
