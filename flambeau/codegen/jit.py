@@ -26,7 +26,7 @@ LIGHT = 0  # pipeline for code whose loops state their own vectors and unrolling
 EXPLICIT = 1  # the same with loop-invariant code moved and redundant work removed, but no vectorisers
 VECTORISED = 2  # everything, for scalar loops that LLVM turns into vectors: compiles three times as long
 INDEXED = 3  # EXPLICIT for loops whose addresses are a base and an index: without the search for cheaper ones, which takes as
-#              long as the rest of code generation
+#              long as the rest of code generation (VECTORISED goes without it too)
 
 
 @remembered
@@ -46,7 +46,7 @@ def compile_object(text: str, level: int = EXPLICIT) -> bytes:
     machine = _machine()
     module = llvm.parse_assembly(text)
     module.triple, module.data_layout = machine.triple, str(machine.target_data)
-    llvm.set_option("flambeau", f"--disable-lsr={'true' if level == INDEXED else 'false'}")
+    llvm.set_option("flambeau", f"--disable-lsr={'true' if level in (INDEXED, VECTORISED) else 'false'}")
     tuning = llvm.create_pipeline_tuning_options(speed_level=2 if level == VECTORISED else 1)
     tuning.loop_vectorization = tuning.loop_unrolling = level == VECTORISED
     builder = llvm.create_pass_builder(machine, tuning)
