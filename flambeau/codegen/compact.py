@@ -54,7 +54,7 @@ def _counting(type: str, parts: int) -> tuple[int, int]:
         g.store(total.get(), counts, i)
         total.add(own)
     g.store(total.get(), counts, chunks)
-    return compile_kernel(module(f), level=VECTORISED), compile_kernel(module(g), level=VECTORISED)
+    return compile_kernel(module(f), pipeline=VECTORISED), compile_kernel(module(g), pipeline=VECTORISED)
 
 
 @cache
@@ -87,7 +87,7 @@ def _writing(type: str, parts: int, ndim: int) -> int:
                         f.store(rest.unsigned_rem(sizes[d]), row, d)
                         rest = rest.unsigned_div(sizes[d])
             at.add(count.get())
-    return compile_kernel(module(f), level=VECTORISED)
+    return compile_kernel(module(f), pipeline=VECTORISED)
 
 
 def counting_plan(layout: Layout, counts: Layout):

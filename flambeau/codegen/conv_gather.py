@@ -23,7 +23,7 @@ from flambeau.codegen.gemm_micro import (
     vector_bytes,
     widen,
 )
-from flambeau.codegen.jit import LIGHT, compile_kernel
+from flambeau.codegen.jit import LIGHT, LIGHTEST, compile_kernel
 
 BLOCK_STEPS = 288  # steps along (channel, tap) per block: a panel of patches then stays in the first-level cache
 TILE_SLOTS = 192  # register tiles that a task may hold unfinished between blocks of channels
@@ -290,9 +290,9 @@ def weights_text(kind: Kind) -> str:
 
 @cache
 def forward_kernel(kind: Kind, finish: Epilogue, row_order: str) -> int:
-    return compile_kernel(forward_text(kind, finish, row_order), level=LIGHT)
+    return compile_kernel(forward_text(kind, finish, row_order), pipeline=LIGHTEST)
 
 
 @cache
 def weights_kernel(kind: Kind) -> int:
-    return compile_kernel(weights_text(kind), level=LIGHT)
+    return compile_kernel(weights_text(kind), pipeline=LIGHT)

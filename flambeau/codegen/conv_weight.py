@@ -265,14 +265,14 @@ def reduce_text(kind: Kind, transposed: bool) -> str:
 
 @cache
 def pack_gradient_kernel(kind: Kind, order: str) -> int:
-    return compile_kernel(pack_gradient_text(kind, order), level=LIGHT)
+    return compile_kernel(pack_gradient_text(kind, order), pipeline=LIGHT)
 
 
 @cache
 def weight_kernel(kind: Kind, row_order: str, order: str | None) -> int:
-    return compile_kernel(weight_text(kind, row_order, order), level=LIGHT)
+    return compile_kernel(weight_text(kind, row_order, order), pipeline=LIGHT)
 
 
 @cache
 def reduce_kernel(kind: Kind, transposed: bool) -> int:
-    return compile_kernel(reduce_text(kind, transposed), level=LIGHT)
+    return compile_kernel(reduce_text(kind, transposed), pipeline=LIGHT)

@@ -186,12 +186,12 @@ def tile_text(v: Variant) -> str:
 
 @cache
 def tile_kernel(v: Variant) -> int:
-    return compile_kernel(tile_text(v), level=LIGHT)
+    return compile_kernel(tile_text(v), pipeline=LIGHT)
 
 
 @cache
 def pack_kernel(kind: Kind, width: int, order: str) -> int:
-    return compile_kernel(pack_text(kind, width, order), level=LIGHT)
+    return compile_kernel(pack_text(kind, width, order), pipeline=LIGHT)
 
 
 def _column_class(stride: int, extent: int) -> str:

@@ -170,7 +170,7 @@ def dot_text(kind: Kind, out: Kind, finish: Epilogue) -> str:
 
 @cache
 def dot_kernel(kind: Kind, out: Kind, finish: Epilogue) -> int:
-    return compile_kernel(dot_text(kind, out, finish), level=LIGHT)
+    return compile_kernel(dot_text(kind, out, finish), pipeline=LIGHT)
 
 
 def dot_phases(

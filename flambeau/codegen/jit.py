@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable
 from functools import cache as remembered
-from typing import Any
+from typing import Any, NamedTuple
 
 from flambeau.base.flags import flags
 from flambeau.codegen import cache
@@ -22,11 +22,19 @@ _lock = threading.RLock()
 statistics = {"compiled": 0, "loaded": 0, "compile_seconds": 0.0, "load_seconds": 0.0}
 
 
-LIGHT = 0  # pipeline for code whose loops state their own vectors and unrolling: local clean-up alone
-EXPLICIT = 1  # the same with loop-invariant code moved and redundant work removed, but no vectorisers
-VECTORISED = 2  # everything, for scalar loops that LLVM turns into vectors: compiles three times as long
-INDEXED = 3  # EXPLICIT for loops whose addresses are a base and an index: without the search for cheaper ones, which takes as
-#              long as the rest of code generation (VECTORISED goes without it too)
+class Pipeline(NamedTuple):
+    """What LLVM does to a kernel's text, and so how long it compiles."""
+
+    simplify: bool = True       # move what a loop does not change out of it, remove redundant work
+    addresses: bool = True      # look for cheaper ways to find addresses in loops: a third of the time
+    vectorise: bool = False     # turn scalar loops into vectors: more than doubles the time
+
+
+EXPLICIT = Pipeline()                                           # the text states its vectors
+INDEXED = Pipeline(addresses=False)                             # and its addresses are a base and an index
+VECTORISED = Pipeline(addresses=False, vectorise=True)
+LIGHT = Pipeline(simplify=False)                                # the text states what its loops keep in registers as well
+LIGHTEST = Pipeline(simplify=False, addresses=False)
 
 
 @remembered
@@ -40,26 +48,26 @@ def _machine() -> Any:
         codemodel="small")
 
 
-def compile_object(text: str, level: int = EXPLICIT) -> bytes:
-    """LLVM IR text to an object file for this machine. level: LIGHT, EXPLICIT, VECTORISED or INDEXED."""
+def compile_object(text: str, pipeline: Pipeline = EXPLICIT) -> bytes:
+    """LLVM IR text to an object file for this machine."""
     import llvmlite.binding as llvm
     machine = _machine()
     module = llvm.parse_assembly(text)
     module.triple, module.data_layout = machine.triple, str(machine.target_data)
-    llvm.set_option("flambeau", f"--disable-lsr={'true' if level in (INDEXED, VECTORISED) else 'false'}")
-    tuning = llvm.create_pipeline_tuning_options(speed_level=2 if level == VECTORISED else 1)
-    tuning.loop_vectorization = tuning.loop_unrolling = level == VECTORISED
+    llvm.set_option("flambeau", f"--disable-lsr={'false' if pipeline.addresses else 'true'}")
+    tuning = llvm.create_pipeline_tuning_options(speed_level=2 if pipeline.vectorise else 1)
+    tuning.loop_vectorization = tuning.loop_unrolling = pipeline.vectorise
     builder = llvm.create_pass_builder(machine, tuning)
-    if level == VECTORISED:
+    if pipeline.vectorise:
         builder.getModulePassManager().run(module, builder)
     else:
         passes = llvm.create_new_module_pass_manager()
         passes.add_always_inliner_pass()
-        if level == LIGHT:
-            for add in (passes.add_sroa_pass, passes.add_instruction_combine_pass, passes.add_simplify_cfg_pass):
-                add()
+        if not pipeline.simplify:
+            passes.add_sroa_pass()
+            passes.add_simplify_cfg_pass()
         passes.run(module, builder)
-        if level in (EXPLICIT, INDEXED):
+        if pipeline.simplify:
             # what LLVM does to each function, without what it does to a module afterwards
             simplification = builder.getFunctionPassManager()
             for function in module.functions:
@@ -70,25 +78,25 @@ def compile_object(text: str, level: int = EXPLICIT) -> bytes:
     return machine.emit_object(module)
 
 
-def compile_module(text: str, level: int = EXPLICIT) -> dict[str, int]:
+def compile_module(text: str, pipeline: Pipeline = EXPLICIT) -> dict[str, int]:
     """Addresses of the functions that `text` defines (external linkage)."""
-    return _load(text, lambda: text, level)
+    return _load(text, lambda: text, pipeline)
 
 
-def compile_kernel(text: str, name: str = "kernel", level: int = EXPLICIT) -> int:
+def compile_kernel(text: str, name: str = "kernel", pipeline: Pipeline = EXPLICIT) -> int:
     """Address of the kernel `name` that `text` defines."""
-    return compile_module(text, level)[name]
+    return compile_module(text, pipeline)[name]
 
 
-def compile_described(description: str, write: Callable[[], str], level: int = EXPLICIT) -> int:
+def compile_described(description: str, write: Callable[[], str], pipeline: Pipeline = EXPLICIT) -> int:
     """Address of the kernel that `write` gives the text of, if it is not in the disk cache under its description.
 
     description: all that the text depends on but the sources of `base`, `ir` and `codegen`.
     """
-    return _load(f"{cache.sources()}\n{description}", write, level)["kernel"]
+    return _load(f"{cache.sources()}\n{description}", write, pipeline)["kernel"]
 
 
-def _load(identity: str, write: Callable[[], str], level: int) -> dict[str, int]:
+def _load(identity: str, write: Callable[[], str], pipeline: Pipeline) -> dict[str, int]:
     """Addresses of the functions in the text that `write` gives; `identity` stands for it in the caches."""
     found = _loaded.get(identity)
     if found is not None:
@@ -97,18 +105,18 @@ def _load(identity: str, write: Callable[[], str], level: int) -> dict[str, int]
         if identity in _loaded:
             return _loaded[identity]
         start = time.perf_counter()
-        key = cache.key_of(identity, str(level))
+        key = cache.key_of(identity, str(pipeline))
         image: Image | None = cache.read(key)
         if image is None or flags.debug >= 4:
             text = write()
             if flags.debug >= 4:
                 print(text)
-            image = link(compile_object(text, level))
+            image = link(compile_object(text, pipeline))
             cache.write(key, image)
             statistics["compiled"] += 1
             statistics["compile_seconds"] += time.perf_counter() - start
             if flags.debug >= 2:
-                print(f"compiled {list(image.functions)} at level {level} in {(time.perf_counter() - start) * 1e3:.1f} ms")
+                print(f"compiled {list(image.functions)} by {pipeline} in {(time.perf_counter() - start) * 1e3:.1f} ms")
         else:
             statistics["loaded"] += 1
             statistics["load_seconds"] += time.perf_counter() - start

@@ -308,7 +308,7 @@ def _definition(name: str, address: int, flags: int = METH_FASTCALL) -> int:
 def _compile_runtime() -> dict[str, int]:
     return compile_module(module(*memory.functions(), *threads.functions(), launch_function(), tensor_from_function(),
                                  view_of_function(), new_storage_function(), wrap_storage_function(),
-                                 empty_cache_call_function(), *map(reader_function, _READ)), level=EXPLICIT)
+                                 empty_cache_call_function(), *map(reader_function, _READ)), pipeline=EXPLICIT)
 
 
 _address = _compile_runtime()

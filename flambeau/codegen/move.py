@@ -119,7 +119,7 @@ def combined(f: Function, combine: str, a: Value, b: Value, unsigned: bool) -> V
 
 @cache
 def _address(form: _Form) -> int:
-    return compile_kernel(_text(form), level=VECTORISED)
+    return compile_kernel(_text(form), pipeline=VECTORISED)
 
 
 def _text(form: _Form) -> str:

@@ -57,4 +57,4 @@ def twister_kernel(slot: int) -> int:
         position.set(start + size)
         done.set(first + size)
     f.store(f.convert(position.get(), "i32", "trunc"), place)
-    return compile_kernel(module(f), level=VECTORISED)
+    return compile_kernel(module(f), pipeline=VECTORISED)
