@@ -222,6 +222,8 @@ def _as_tensor(item: Any) -> Any:
 
 def _select(view: Any, dim: int, index: int, removed: int) -> Any:
     shape = view._layout.shape
+    if not -1 << 63 <= index < 1 << 63:
+        raise ValueError("Overflow when unpacking long long")
     if not shape:
         raise IndexError("invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in C++ to "
                          "convert a 0-dim tensor to a number")
