@@ -112,6 +112,10 @@ def _general(self: Any, index: Any) -> Any:
     if _gather is None:
         raise NotImplementedError("indexing with tensors needs the operator `index`: import flambeau.ops")
     check_masks(view, tensors)
+    if view._node is not None and local.grad:
+        for given in tensors:
+            if given is not None and given._storage.inference:
+                given._storage.version  # raises: a graph can't keep it, nor the positions of a mask  # noqa: B018
     return _gather(view, tensors)
 
 
