@@ -932,8 +932,8 @@ def renorm(input: Tensor, p: Any, dim: Any, maxnorm: Any, *, out: Tensor | None 
 def renorm_(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     """In-place version of renorm()."""
 def repeat_interleave(input: Tensor, repeats: Any = None, dim: _int | None = None, *, output_size: _int | None = None, axis: Any = None) -> Tensor:
-    """Each element (slice along `dim`) repeated `repeats` times (a number, or a count for each); without dim:
-    flattened."""
+    """Each element (slice along `dim`) repeated `repeats` times (a number, or a tensor with a count for each); without
+    dim: flattened."""
 def reshape(input: Any, shape: Any) -> Any:
     """The same elements in another shape; one size may be -1. A view where possible, a copy otherwise."""
 def resolve_conj(input: Any) -> Any:
@@ -1076,8 +1076,8 @@ def take(input: Tensor, index: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The elements of `input`, seen as one row, at the positions `index` (int64, any shape; negative ones count from
     the end)."""
 def take_along_dim(input: Tensor, indices: Tensor, dim: _int | None = None, *, axis: Any = None, out: Tensor | None = None) -> Tensor:
-    """gather with broadcasting of `input` and `indices` in the other dimensions; without dim, positions in the
-    flattened input."""
+    """gather with broadcasting of `input` and `indices` (int64) in the other dimensions; without dim, positions in
+    the flattened input. Positions along dim count round and round, as PyTorch takes them."""
 def tan(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The tangent."""
 def tan_(input: Tensor) -> Tensor:

@@ -79,6 +79,20 @@ def no_combination(function: str, given: Sequence[Any], named: dict[str, Any] | 
                      f" * see the documentation of torch.{function}")
 
 
+def refused_out(function: str, given: Sequence[Any], out: Any) -> TypeError:
+    """The exception for an `out` that is no tensor, beside these operands."""
+    return no_combination(function, given, {"out": out}) if function in _SEVERAL else refused(function, "out", "Tensor", out)
+
+
+def tensor_out(out: Any) -> Any:
+    """A factory function's `out`; TypeError in the words of the function that was called unless it is a tensor."""
+    if not isinstance(out, Tensor):
+        error = refused("factory", "out", "Tensor", out)
+        blame(error)
+        raise error
+    return out
+
+
 def within_range(function: str, names: Sequence[str], given: Sequence[Any]) -> None:
     """Refuse ints that 64 bits don't hold: TypeError in a tuple of sizes, ValueError elsewhere."""
     for name, value in zip(names, given, strict=False):

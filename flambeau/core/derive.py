@@ -22,6 +22,7 @@ from flambeau.codegen import cache
 from flambeau.core import arguments, modes, overrides
 from flambeau.core import inplace as rewiring
 from flambeau.core.autocast import autocasting, cast_arguments
+from flambeau.core.create import make_tensor
 from flambeau.core.op import NUMBERS, Folded, Pointwise, as_operand, needs_graph, record, signature_of
 from flambeau.core.recording import recorder_of
 from flambeau.core.tensor import Tensor
@@ -29,6 +30,7 @@ from flambeau.core.variants import copy_into, resize_out, same_device
 
 NAMESPACE: dict[str, Callable] = {}     # public functions by name: what `import flambeau` offers
 OPERATORS: dict[str, Any] = {}          # declarations by name
+_NUMBERS_OUT = ("add", "sub", "mul", "div", "floor_divide")   # take a number for a tensor, as `out` too
 
 
 def compile_source(filename: str, source: str, namespace: dict[str, Any]) -> None:
@@ -98,7 +100,9 @@ def general(operator: Pointwise, public: Callable, operands: list[Any], numbers:
     recording = operator.differentiable and needs_graph(operands)
     if out is not None:
         if not isinstance(out, Tensor):
-            raise arguments.refused(operator.name, "out", "Tensor", out)
+            if operator.name not in _NUMBERS_OUT or out.__class__ not in NUMBERS:
+                raise arguments.refused_out(operator.name, operands, out)
+            out = make_tensor(out)
         same_device(out, next(x for x in operands if isinstance(x, Tensor))._layout.device)
         if recording or (out._node is not None and modes.local.grad):
             raise RuntimeError(f"{operator.name}(): functions with out=... arguments don't support automatic differentiation, "

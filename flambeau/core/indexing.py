@@ -112,6 +112,10 @@ def _general(self: Any, index: Any) -> Any:
     if _gather is None:
         raise NotImplementedError("indexing with tensors needs the operator `index`: import flambeau.ops")
     check_masks(view, tensors)
+    if view._node is not None and local.grad:
+        for given in tensors:
+            if given is not None and given._storage.inference:
+                given._storage.version  # raises: a graph can't keep it, nor the positions of a mask  # noqa: B018
     return _gather(view, tensors)
 
 
@@ -222,6 +226,8 @@ def _as_tensor(item: Any) -> Any:
 
 def _select(view: Any, dim: int, index: int, removed: int) -> Any:
     shape = view._layout.shape
+    if not -1 << 63 <= index < 1 << 63:
+        raise ValueError("Overflow when unpacking long long")
     if not shape:
         raise IndexError("invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in C++ to "
                          "convert a 0-dim tensor to a number")

@@ -1022,8 +1022,8 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
     def repeat(self, *repeats: Any) -> Tensor:
         """This tensor repeated so many times along each dimension; more counts than dimensions put new ones in front."""
     def repeat_interleave(self, repeats: Any = None, dim: _int | None = None, *, output_size: _int | None = None, axis: Any = None) -> Tensor:
-        """Each element (slice along `dim`) repeated `repeats` times (a number, or a count for each); without dim:
-        flattened."""
+        """Each element (slice along `dim`) repeated `repeats` times (a number, or a tensor with a count for each); without
+        dim: flattened."""
     def requires_grad_(self, requires_grad: _bool = True) -> Any:
         """Ask for gradients with respect to this leaf, or stop asking. Returns the tensor."""
     def reshape(self, *shape: Any, **keywords: Any) -> Any:
@@ -1201,8 +1201,8 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """The elements of `input`, seen as one row, at the positions `index` (int64, any shape; negative ones count from
         the end)."""
     def take_along_dim(self, indices: Tensor, dim: _int | None = None, *, axis: Any = None, out: Tensor | None = None) -> Tensor:
-        """gather with broadcasting of `input` and `indices` in the other dimensions; without dim, positions in the
-        flattened input."""
+        """gather with broadcasting of `input` and `indices` (int64) in the other dimensions; without dim, positions in
+        the flattened input. Positions along dim count round and round, as PyTorch takes them."""
     def tan(self, *, out: Tensor | None = None) -> Tensor:
         """The tangent."""
     def tan_(self) -> Tensor:

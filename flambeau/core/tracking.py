@@ -11,7 +11,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
-from flambeau.core import engine, hooks, inplace
+from flambeau.core import engine, hooks, inplace, storage
 from flambeau.core import tensor as tensors
 from flambeau.core.arguments import refused
 from flambeau.core.modes import local
@@ -122,7 +122,12 @@ def backward(self: Any, gradient: Any = None, retain_graph: bool | None = None, 
 
 def detach(self: Any) -> Any:
     """The same memory outside the graph; writes are seen by both."""
-    return tensors.tensor_from(self._storage, self._offset, self._layout)
+    held = self._storage
+    if held.inference == 1 and not local.inference:     # may be written to, as in PyTorch
+        alias = storage.wrap(held.ptr, held.nbytes, held)
+        alias.inference = storage.WRITABLE
+        held = alias
+    return tensors.tensor_from(held, self._offset, self._layout)
 
 
 def detach_(self: Any) -> Any:

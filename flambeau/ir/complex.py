@@ -6,6 +6,7 @@ ir.functions, which expands the real expressions further.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from flambeau.base.dtype import bool_, float32, float64
@@ -14,7 +15,7 @@ from flambeau.ir.scalar import Expr, cast, complex_, constant, exact_mul, imag, 
 
 LN_2 = 0.6931471805599453
 HALF_PI = 1.5707963267948966
-INFINITY = float("inf")
+INFINITY, NAN = float("inf"), float("nan")
 
 BODIES: dict[str, Callable[..., Expr]] = {}
 
@@ -38,9 +39,9 @@ def parts(x: Expr) -> tuple[Expr, Expr]:
 
 
 def _times(size: Expr, wave: Expr) -> Expr:
-    """size * wave, where 0 times infinity or NaN is 0."""
+    """size * wave, where 0 times infinity or NaN is 0; not reordered, as it may be finite where size times more is not."""
     zero = where(s.signbit(size) ^ s.signbit(wave), -0.0, 0.0 * constant(1, size.dtype))
-    return where((size == 0) | (wave == 0), zero, size * wave)
+    return where((size == 0) | (wave == 0), zero, exact_mul(size, wave))
 
 
 def _i_times(x: Expr) -> Expr:
@@ -97,7 +98,12 @@ def _ne(node: Expr, a: Expr, b: Expr) -> Expr:
 @body("neg")
 def _neg(node: Expr, x: Expr) -> Expr:
     re, im = parts(x)
-    return complex_(-re, -im)
+    return complex_(_zero_less(re), _zero_less(im))
+
+
+def _zero_less(part: Expr) -> Expr:
+    """0 - part, which makes 0 of 0, as PyTorch negates complex numbers."""
+    return where(part == 0, 0.0, -part)
 
 
 @body("conj")
@@ -142,7 +148,14 @@ def _div(node: Expr, a: Expr, b: Expr) -> Expr:
 
 @body("reciprocal")
 def _reciprocal(node: Expr, x: Expr) -> Expr:
-    return complex_(constant(1, part_dtype(x.dtype)), constant(0, part_dtype(x.dtype))) / x
+    # Smith's quotient, whose zeros have PyTorch's signs.
+    re, im = parts(x)
+    zero, wide = (re == 0) & (im == 0), abs(re) >= abs(im)
+    safe = where(zero, 1.0, where(wide, re, im))
+    ratio = where(wide, im, re) / safe
+    norm = where(wide, re, im) + where(wide, im, re) * ratio
+    first, second = where(wide, 1.0, ratio + 0.0), where(wide, 0.0 - ratio, 0.0 * ratio - 1.0)
+    return complex_(where(zero, INFINITY, first / norm), where(zero, NAN, second / norm))
 
 
 @body("abs")
@@ -158,11 +171,27 @@ def _sign(node: Expr, x: Expr) -> Expr:
     return complex_(where(size == 0, 0.0, re / safe), where(size == 0, 0.0, im / safe))
 
 
+def _exp_in_two(x: Expr) -> tuple[Expr, Expr]:
+    """exp(x) as a product: its factors are finite where exp(x) alone overflows, though not times a sine."""
+    limit, step = {float32: (88.0, 44.0), float64: (709.0, 128.0)}[x.dtype]
+    far = (x > limit) & (x < INFINITY)
+    return s.exp(where(far, x - step, x)), where(far, constant(math.exp(step), x.dtype), 1.0)
+
+
 @body("exp")
 def _exp(node: Expr, x: Expr) -> Expr:
     re, im = parts(x)
-    size = s.exp(re)
-    return complex_(_times(size, s.cos(im)), _times(size, s.sin(im)))
+    size, rest = _exp_in_two(re)
+    # an infinite or unknown angle leaves nothing of zero, and infinity of infinity
+    lost, none = (s.isinf(im)) | (s.isnan(im)), re == -INFINITY
+    first, second = exact_mul(_product(size, s.cos(im)), rest), exact_mul(_product(size, s.sin(im)), rest)
+    return complex_(where(lost & none, 0.0, where(lost & (re == INFINITY), INFINITY, first)),
+                    where(lost & none, s.copysign(0.0 * rest, im), second))  # fmt: skip
+
+
+def _product(size: Expr, wave: Expr) -> Expr:
+    """size * wave, where infinity or NaN times a sine of 0 is 0."""
+    return where(wave == 0, _times(size, wave), exact_mul(size, wave))
 
 
 @body("exp2")
@@ -248,9 +277,7 @@ def _rsqrt(node: Expr, x: Expr) -> Expr:
 
 @body("pow")
 def _pow(node: Expr, x: Expr, y: Expr) -> Expr:
-    result = s.exp(y * s.log(x))
-    zero_base = (x == 0) & (y != 0)
-    return where(y == 0, 1, where(zero_base, 0, result))
+    return where(y == 0, 1, s.exp(y * s.log(x)))
 
 
 @body("sigmoid")
@@ -260,28 +287,40 @@ def _sigmoid(node: Expr, x: Expr) -> Expr:
     return where(far, exponential, 1 / (1 + exponential))
 
 
+def _sinh_and_cosh(size: Expr, angle: Expr) -> tuple[tuple[Expr, Expr], tuple[Expr, Expr]]:
+    """The parts of sinh and of cosh of size + i angle."""
+    a = abs(size)
+    grown, rest = _exp_in_two(a)
+    far = rest != 1.0
+    even, odd = where(far, 0.5 * grown, s.cosh(size)), where(far, s.copysign(0.5 * grown, size), s.sinh(size))
+    sine, cosine = s.sin(angle), s.cos(angle)
+    lost = (a == INFINITY) & (s.isinf(angle) | s.isnan(angle))   # the real part is infinite all the same
+    return ((where(lost, INFINITY, exact_mul(_times(odd, cosine), rest)), exact_mul(_times(even, sine), rest)),
+            (where(lost, INFINITY, exact_mul(_times(even, cosine), rest)), exact_mul(_times(odd, sine), rest)))
+
+
 @body("sin")
 def _sin(node: Expr, x: Expr) -> Expr:
     re, im = parts(x)
-    return complex_(_times(s.cosh(im), s.sin(re)), _times(s.sinh(im), s.cos(re)))
+    (second, first), _ = _sinh_and_cosh(im, re)
+    return complex_(first, second)
 
 
 @body("cos")
 def _cos(node: Expr, x: Expr) -> Expr:
     re, im = parts(x)
-    return complex_(_times(s.cosh(im), s.cos(re)), -_times(s.sinh(im), s.sin(re)))
+    first, second = _sinh_and_cosh(im, re)[1]
+    return complex_(first, -second)
 
 
 @body("sinh")
 def _sinh(node: Expr, x: Expr) -> Expr:
-    re, im = parts(x)
-    return complex_(_times(s.sinh(re), s.cos(im)), _times(s.cosh(re), s.sin(im)))
+    return complex_(*_sinh_and_cosh(*parts(x))[0])
 
 
 @body("cosh")
 def _cosh(node: Expr, x: Expr) -> Expr:
-    re, im = parts(x)
-    return complex_(_times(s.cosh(re), s.cos(im)), _times(s.sinh(re), s.sin(im)))
+    return complex_(*_sinh_and_cosh(*parts(x))[1])
 
 
 @body("tanh")

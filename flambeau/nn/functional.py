@@ -193,7 +193,7 @@ def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: floa
     """Samples of the Gumbel-softmax distribution; hard: one-hot, with the gradient of the soft sample."""
     if eps != 1e-10:
         warnings.warn("`eps` parameter is deprecated and has no effect.", stacklevel=2)
-    noise = -NAMESPACE["empty_like"](logits.detach()).exponential_().log()
+    noise = -NAMESPACE["empty_like"](logits if not isinstance(logits, Tensor) else logits.detach()).exponential_().log()
     soft = softmax((logits + noise) / tau, dim)
     if not hard:
         return soft

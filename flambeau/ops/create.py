@@ -52,8 +52,13 @@ def finish(made: Tensor, requires_grad: bool, out: Tensor | None = None) -> Tens
     """requires_grad and out= of a factory function."""
     if out is not None:
         from flambeau.core.variants import copy_into
-        return copy_into(out, made)
+        return copy_into(arguments.tensor_out(out), made)
     return leaf(made) if requires_grad else made
+
+
+def dtype_asked(dtype: DType | None, out: Tensor | None) -> DType | None:
+    """The dtype that a factory function was given, or that of its `out`."""
+    return dtype or (arguments.tensor_out(out)._layout.dtype if out is not None else None)
 
 
 def sizes_of(function: str, size: tuple[Any, ...]) -> tuple[int, ...]:
@@ -187,7 +192,7 @@ def empty(
     shape = sizes_of("empty", size)
     if out is not None:
         from flambeau.core.variants import resize_out
-        resize_out(out, shape)
+        resize_out(arguments.tensor_out(out), shape)
         return out
     made = blank(shape, dtype, device)
     if memory_format is not contiguous_format and memory_format is not preserve_format and memory_format is not None:
@@ -217,7 +222,7 @@ def full(size: Any, fill_value: Any, *, dtype: DType | None = None, layout: Any 
     check_layout(layout)
     value = fill_value.item() if hasattr(fill_value, "item") else fill_value
     if dtype is None and out is not None:
-        dtype = out._layout.dtype
+        dtype = dtype_asked(None, out)
     dtype = dtype or {bool: bool_, int: int64, complex: get_default_dtype().to_complex()}.get(type(value), get_default_dtype())
     made = fill_fresh(blank(sizes_of("full", (size,)), dtype, device), value)
     return finish(made, requires_grad, out)
@@ -240,7 +245,7 @@ def zeros(*size: Any, dtype: DType | None = None, layout: Any = None, device: An
             return made
     if not (layout is None or layout is strided):
         check_layout(layout)
-    made = fill_fresh(blank(sizes_of("zeros", size), dtype or (out._layout.dtype if out is not None else None), device), 0)
+    made = fill_fresh(blank(sizes_of("zeros", size), dtype_asked(dtype, out), device), 0)
     if requires_grad or out is not None:
         return finish(made, requires_grad, out)
     return made
@@ -251,7 +256,7 @@ def ones(*size: Any, dtype: DType | None = None, layout: Any = None, device: Any
          pin_memory: bool = False, out: Tensor | None = None, names: Any = None) -> Tensor:
     """Ones of this shape."""
     check_layout(layout)
-    made = fill_fresh(blank(sizes_of("ones", size), dtype or (out._layout.dtype if out is not None else None), device), 1)
+    made = fill_fresh(blank(sizes_of("ones", size), dtype_asked(dtype, out), device), 1)
     return finish(made, requires_grad, out)
 
 
@@ -325,8 +330,8 @@ def arange(start: Any, end: Any = None, step: Any = 1, *, dtype: DType | None = 
         start, end = 0, start
     start, end, step = _number(start), _number(end), _number(step)
     if dtype is None:
-        dtype = out._layout.dtype if out is not None else int64 if all(isinstance(x, int) for x in (start, end, step)) \
-            else get_default_dtype()
+        whole = all(isinstance(x, int) for x in (start, end, step))
+        dtype = dtype_asked(None, out) or (int64 if whole else get_default_dtype())
     if step == 0:
         raise RuntimeError("step must be nonzero")
     if not all(math.isfinite(x) for x in (start, end)):
@@ -394,8 +399,8 @@ def linspace(start: Any, end: Any, steps: int, *, dtype: DType | None = None, la
     start, end = _number(start), _number(end)
     if steps < 0:
         raise RuntimeError("number of steps must be non-negative")
-    dtype = dtype or (out._layout.dtype if out is not None else
-                      get_default_dtype().to_complex() if complex in (type(start), type(end)) else get_default_dtype())
+    dtype = dtype_asked(dtype, out) or (
+        get_default_dtype().to_complex() if complex in (type(start), type(end)) else get_default_dtype())
     layout_made = Layout.contiguous((steps,), dtype, home(device))
     if dtype.is_complex:
         made = create.copy_array(np.linspace(start, end, steps, dtype=dtype.numpy))
@@ -417,7 +422,7 @@ def logspace(start: Any, end: Any, steps: int, base: float = 10.0, *, dtype: DTy
     start, end = float(_number(start)), float(_number(end))
     if steps < 0:
         raise RuntimeError("number of steps must be non-negative")
-    dtype = dtype or (out._layout.dtype if out is not None else get_default_dtype())
+    dtype = dtype_asked(dtype, out) or get_default_dtype()
     step = (end - start) / (steps - 1) if steps > 1 else 0.0
     layout_made = Layout.contiguous((steps,), dtype, home(device))
     made = _along("logspace", layout_made, (start, end, step, float(steps - 1), float(max(steps // 2, 1)), float(base)),
@@ -432,7 +437,7 @@ def eye(n: int, m: int | None = None, *, dtype: DType | None = None, layout: Any
     m = n if m is None else m
     if n < 0 or m < 0:
         raise RuntimeError(f"n must be greater or equal to 0, got {n}" if n < 0 else f"m must be greater or equal to 0, got {m}")
-    made = fill_fresh(blank((n, m), dtype or (out._layout.dtype if out is not None else None), device), 0)
+    made = fill_fresh(blank((n, m), dtype_asked(dtype, out), device), 0)
     if made._layout.device.type != "meta":
         fill_fresh(made.as_strided((min(n, m),), (m + 1,)), 1)
         made._storage.writes = 0

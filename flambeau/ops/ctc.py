@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from flambeau.base.dtype import int64
+from flambeau.base.dtype import bool_, float32, float64, int64
+from flambeau.core.arguments import no_combination
 from flambeau.core.declare import operator
 from flambeau.core.derive import NAMESPACE, explained
 from flambeau.core.tensor import Tensor
@@ -18,8 +19,10 @@ from flambeau.ops.cross_entropy import REDUCTIONS
 NEVER = float("-inf")
 
 
-def _lengths(given: Any) -> list[int]:
+def _lengths(name: str, given: Any) -> list[int]:
     if isinstance(given, Tensor):
+        if given.is_floating_point() or given.is_complex() or given.dtype is bool_:
+            raise RuntimeError(f"{name} must be integral")
         given = given.reshape(-1).tolist()
     return [int(n) for n in given] if isinstance(given, Sequence) else [int(given)]
 
@@ -68,7 +71,10 @@ class _Problem:
         final = alpha.gather(0, self.last.clamp(min=0).unsqueeze(0).expand(1, count, self.states)).squeeze(0)
         at_blank = final.gather(1, self.ends)
         at_label = final.gather(1, (self.ends - 1).clamp(min=0)).masked_fill(self.ends == 0, NEVER)
-        return NAMESPACE["cat"]([at_blank, at_label], 1).logsumexp(1)
+        ended = NAMESPACE["cat"]([at_blank, at_label], 1).logsumexp(1)
+        # no input at all says the empty target, and no other
+        nothing = NAMESPACE["zeros_like"](ended).masked_fill(self.ends.squeeze(1) > 0, NEVER)
+        return NAMESPACE["where"](self.last.squeeze(1) < 0, nothing, ended)
 
     def backward(self) -> Tensor:
         """beta (T, N, S): the log-probability of all endings that begin in state s at time t."""
@@ -128,11 +134,22 @@ def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reducti
         raise ValueError(f"{reduction} is not a valid value for reduction")
     if not log_probs.is_floating_point():
         raise RuntimeError(f"log_probs tensor must be floating point, got {log_probs.dtype}")
-    batched = log_probs.dim() == 3
+    if isinstance(input_lengths, Tensor) is not isinstance(target_lengths, Tensor):
+        raise no_combination("ctc_loss", (log_probs, targets, input_lengths, target_lengths, blank, REDUCTIONS.index(reduction),
+                                          zero_infinity))
+    if log_probs.dtype not in (float32, float64):
+        raise NotImplementedError(f"\"ctc_loss_cpu\" not implemented for '{log_probs.dtype.scalar_name}'")
+    if not log_probs.numel():
+        raise RuntimeError("log_probs tensor must not be empty")
+    batched = log_probs.dim() >= 3
     if not batched:
         log_probs = log_probs.unsqueeze(1)
         targets = targets.unsqueeze(0) if targets.dim() == 1 else targets
-    inputs, lengths = _lengths(input_lengths), _lengths(target_lengths)
+    inputs, lengths = _lengths("input_lengths", input_lengths), _lengths("target_lengths", target_lengths)
+    checking = "(while checking arguments for ctc_loss_allocate_outputs)"
+    if log_probs.dim() != 3:
+        raise RuntimeError(f"Expected 3-dimensional tensor, but got {log_probs.dim()}-dimensional tensor for argument #1 "
+                           f"'log_probs' {checking}")
     count = log_probs.size(1)
     if not 0 <= blank < log_probs.size(2):
         raise RuntimeError("blank must be in label range")
@@ -140,7 +157,12 @@ def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reducti
         raise RuntimeError("input_lengths must be of size batch_size")
     if len(lengths) != count:
         raise RuntimeError("target_lengths must be of size batch_size")
-    checking = "(while checking arguments for ctc_loss_allocate_outputs)"
+    if not 1 <= targets.dim() <= 2:
+        raise RuntimeError(f"Expected 1 to 2 dimensions, but got {targets.dim()}-dimensional tensor for argument #2 'targets' "
+                           f"{checking}")
+    if targets.dim() == 2 and targets.size(0) != count:
+        raise RuntimeError(f"Expected tensor to have size {count} at dimension 0, but got size {targets.size(0)} for argument "
+                           f"#2 'targets' {checking}")
     for n in lengths:
         if n < 0:
             raise RuntimeError(f"Expected target_lengths to have value at least 0, but got value {n} {checking}")

@@ -391,18 +391,22 @@ def _fixed_power(name: str, exponent: float, body: Any) -> Any:
     def rule(g, input):
         if exponent == 3:
             return g * (3 * conj(input * input))
+        if exponent == 1.5:     # minus infinity has no root, and minus 0 has itself, unlike their power 0.5
+            return g * (1.5 * conj(s.sqrt(input)))
         return g * (exponent * conj(s.pow(input, exponent - 1)))
     made.vjp(rule)
     return made
 
 
 _cube = _fixed_power("_cube", 3, lambda x: x * x * x)
+_same = _fixed_power("_same", 1, lambda x: x)
 _root = _fixed_power("_root", 0.5, s.sqrt)
+_root_of_cube = _fixed_power("_root_of_cube", 1.5, lambda x: s.pow(x, 1.5))
 _inverse_root = _fixed_power("_inverse_root", -0.5, s.rsqrt)
 _inverse = _fixed_power("_inverse", -1, lambda x: 1 / x)
 _inverse_square = _fixed_power("_inverse_square", -2, lambda x: 1 / (x * x))
 _POWERS = {2: square, 3: _cube}
-_FLOAT_POWERS = {**_POWERS, 0.5: _root, -0.5: _inverse_root, -1: _inverse, -2: _inverse_square}
+_FLOAT_POWERS = {**_POWERS, 1: _same, 0.5: _root, 1.5: _root_of_cube, -0.5: _inverse_root, -1: _inverse, -2: _inverse_square}
 
 
 def pow(input: Any, exponent: Any, *, out: Tensor | None = None) -> Tensor:

@@ -22,7 +22,7 @@ from flambeau.core.derive import NAMESPACE, explained, public
 from flambeau.core.op import needs_graph, record
 from flambeau.core.tensor import Tensor, empty_layout
 from flambeau.ops.copy import ZERO
-from flambeau.ops.create import blank, check_layout, finish, like, sizes_of
+from flambeau.ops.create import blank, check_layout, dtype_asked, finish, like, sizes_of
 
 
 def stream(generator: Any) -> Stream:
@@ -223,7 +223,7 @@ def rand(*size: Any, generator: Any = None, dtype: DType | None = None, layout: 
          requires_grad: bool = False, pin_memory: bool = False, out: Tensor | None = None, names: Any = None) -> Tensor:
     """Uniform samples of [0, 1)."""
     check_layout(layout)
-    made = blank(sizes_of("rand", size), dtype or (out._layout.dtype if out is not None else None), device)
+    made = blank(sizes_of("rand", size), dtype_asked(dtype, out), device)
     _need_float("check_uniform_bounds", made._layout.dtype)
     fill_uniform(made, 0.0, 1.0, generator)
     return finish(made, requires_grad, out)
@@ -234,7 +234,7 @@ def randn(*size: Any, generator: Any = None, dtype: DType | None = None, layout:
           requires_grad: bool = False, pin_memory: bool = False, out: Tensor | None = None, names: Any = None) -> Tensor:
     """Samples of the standard normal distribution."""
     check_layout(layout)
-    made = blank(sizes_of("randn", size), dtype or (out._layout.dtype if out is not None else None), device)
+    made = blank(sizes_of("randn", size), dtype_asked(dtype, out), device)
     _need_float("normal_kernel_cpu", made._layout.dtype)
     fill_normal(made, 0.0, 1.0, generator)
     return finish(made, requires_grad, out)
@@ -260,7 +260,7 @@ def randint(
     elif high is None:
         low, high = 0, low
     low, high = int(low), int(high)
-    dtype = dtype or (out._layout.dtype if out is not None else int64)
+    dtype = dtype_asked(dtype, out) or int64
     if low >= high:
         raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
     made = blank(sizes_of("randint", (size,)), dtype, device)

@@ -8,12 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from flambeau.base import geometry
 from flambeau.base.dtype import int64
 from flambeau.base.layout import Layout, register_cache
 from flambeau.base.layout import contiguous_format as _C_ORDER
 from flambeau.codegen.move import Buffer, Move
-from flambeau.core.arguments import ints, refused
+from flambeau.core.arguments import ints, no_combination, refused
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.tensor import Tensor, tensor_from, within_memory, wrap_dim
@@ -203,8 +205,8 @@ _method_with_sizes("tile", "dims", _tile)
 def repeat_interleave(
     input: Tensor, repeats: Any = None, dim: int | None = None, *, output_size: int | None = None
 ) -> Tensor:
-    """Each element (slice along `dim`) repeated `repeats` times (a number, or a count for each); without dim:
-    flattened.
+    """Each element (slice along `dim`) repeated `repeats` times (a number, or a tensor with a count for each); without
+    dim: flattened.
 
     repeat_interleave(repeats) gives the positions that these counts name.
     """
@@ -212,18 +214,26 @@ def repeat_interleave(
         counts = input
         if counts._layout.ndim != 1:
             raise RuntimeError("repeat_interleave only accept 1D vector as repeat")
-        return _counted(counts)
+        return _counted(counts, output_size)
     if dim is None:
         input, dim = input.reshape(-1), 0
     at = wrap_dim(dim, input._layout.ndim)
     n = input._layout.shape[at] if input._layout.ndim else 1
-    if isinstance(repeats, (tuple, list)):
-        repeats = NAMESPACE["tensor"](repeats)
+    if repeats.__class__ is not int and not isinstance(repeats, (Tensor, np.integer)):
+        raise no_combination("repeat_interleave", (repeats,), {"dim": dim})
     if isinstance(repeats, Tensor) and repeats._layout.numel == 1:
-        repeats = int(repeats.item())
+        _check_counts(repeats)
+        count = int(repeats.item())
+        if count < 0:
+            raise RuntimeError("repeats can not be negative")
+        if output_size is not None and output_size != n * count:
+            raise RuntimeError("allocated size does not match required size")
+        repeats = count
     if not isinstance(repeats, Tensor):
         if repeats < 0:
             raise RuntimeError("Repeats must be non-negative")
+        if output_size is not None and output_size != n * repeats:
+            raise RuntimeError(f"repeat_interleave: Invalid output_size, expected {n * repeats} but got {output_size}")
         lead, tail = input._layout.shape[:at], input._layout.shape[at + 1:]
         whole = input.unsqueeze(at + 1).expand(*lead, n, repeats, *tail)
         return whole.clone(memory_format=_C_ORDER).reshape((*lead, n * repeats, *tail))
@@ -232,13 +242,22 @@ def repeat_interleave(
     if repeats._layout.numel != n:
         raise RuntimeError("repeats must have the same size as input along dim, but got repeats.size(0) = "
                            f"{repeats._layout.numel} and input.size({at}) = {n}")
-    return input.index_select(at, _counted(repeats))
+    return input.index_select(at, _counted(repeats, output_size))
 
 
-def _counted(counts: Tensor) -> Tensor:
-    """Position i, counts[i] times."""
+def _check_counts(counts: Tensor) -> None:
+    """NotImplementedError unless counts are int64 or int32."""
     if counts._layout.dtype.name not in ("int64", "int32"):
-        raise RuntimeError("repeats has to be Long or Int tensor")
+        raise NotImplementedError(f"\"repeat_interleave_cpu\" not implemented for '{counts._layout.dtype.scalar_name}'")
+
+
+def _counted(counts: Tensor, output_size: int | None) -> Tensor:
+    """Position i, counts[i] times; RuntimeError unless that makes output_size of them, where one is given."""
+    if counts._layout.device.type == "meta":
+        if output_size is None:
+            raise RuntimeError("cannot repeat_interleave a meta tensor without output_size")
+        return NAMESPACE["empty"]((output_size,), dtype=counts._layout.dtype, device="meta")
+    _check_counts(counts)
     n = counts._layout.numel
     if not n:
         return counts.detach().clone()
@@ -246,6 +265,8 @@ def _counted(counts: Tensor) -> Tensor:
     if counts.min().item() < 0:
         raise RuntimeError("repeats can not be negative")
     total = int(ends[n - 1].item())
+    if output_size is not None and output_size != total:
+        raise RuntimeError("allocated size does not match required size")
     within_memory(Layout.contiguous((total,), counts._layout.dtype, counts._layout.device))
     # how many positions end before each place, which is the position that stands there
     ended = NAMESPACE["zeros"]((total + 1,), dtype=int64)

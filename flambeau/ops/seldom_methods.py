@@ -14,7 +14,7 @@ from flambeau.core import absent
 from flambeau.core.declare import composite
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.rows import Rows
-from flambeau.core.tensor import Tensor
+from flambeau.core.tensor import Tensor, wrap_dim
 from flambeau.ir import scalar as s
 from flambeau.ir.loops import Fold, Loop, Row, folded
 from flambeau.ops.reduce import form, reduction_dims
@@ -121,8 +121,15 @@ _HASH = Rows("hash_tensor", _hash_stages, lambda dtypes, keepdim: [(uint64, form
 def hash_tensor(input: Tensor, dim=(), *, keepdim=False, mode=0):
     """The exclusive or over `dim` (all by default) of the elements as 64-bit patterns (of double or int64), as uint64.
 
-    Raises RuntimeError for modes other than 0.
+    Raises RuntimeError for modes other than 0, and, like IndexError, where there is nothing to take it of.
     """
+    if not input._layout.numel:
+        if dim == ():
+            raise RuntimeError("hash_tensor: Expected reduction dim to be specified for input.numel() == 0. Specify the "
+                               "reduction dim with the 'dim' argument.")
+        for each in (dim,) if isinstance(dim, int) else dim:
+            if not (input._layout.shape[wrap_dim(each, input._layout.ndim)] if input._layout.ndim else 1):
+                raise IndexError(f"hash_tensor: Expected reduction dim {each} to have non-zero size.")
     if mode:
         raise RuntimeError(f"Unknown hash_tensor mode: {mode}")
     dtype = input._layout.dtype

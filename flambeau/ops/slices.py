@@ -110,6 +110,13 @@ def _check_source(name: str, input: Tensor, dim: int, index: Tensor, source: Ten
         )
 
 
+def _same_device(input: Tensor, index: Tensor, source: Tensor, name: str = "index_copy") -> None:
+    mine, chosen, theirs = (x._layout.device for x in (input, index, source))
+    if mine is not chosen or mine is not theirs:
+        raise RuntimeError(f"{name}(): self, index and source expected to be in the same device, but got (self) {mine}, "
+                           f"(index) {chosen}, and (source) {theirs}")
+
+
 @mutating()
 def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Any = 1) -> None:
     """input with alpha * (slices of `source` along `dim`) added at the positions `index` (a vector; repeats add up)."""
@@ -133,6 +140,7 @@ def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
             f"({count}), for dim: {at}"
         )
     _check_source("index_add", input, at, index, source)
+    _same_device(input, index, source, "index_add")
     if alpha != 1:
         source = source * alpha
     try:
@@ -183,6 +191,7 @@ def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> None:
             f"index_copy_(): Number of indices ({index._layout.numel}) should be equal to source.size(dim) ({count})"
         )
     _check_source("index_copy", input, at, index, source)
+    _same_device(input, index, source)
     try:
         _write_rows("index_copy", input, at, index, source, None)
     except KernelCheck:
@@ -208,7 +217,7 @@ def _(g, dim, index, need, layouts):
 )
 def index_fill(input: Tensor, dim: int, index: Tensor, value: Operand) -> None:
     """input with the slices along `dim` at the positions `index` (an int64 vector) filled with `value`."""
-    at = wrap_dim(dim, input._layout.ndim)
+    at, given = wrap_dim(dim, input._layout.ndim), value
     if isinstance(value, Tensor):
         if value._layout.ndim:
             raise RuntimeError("index_fill_ only supports a 0-dimensional value tensor, but got tensor with "
@@ -220,6 +229,7 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Operand) -> None:
         raise IndexError("Index has to be a vector/scalar")
     if index._layout.dtype is not int64:
         raise IndexError("index_fill_(): Expected dtype int64 for index.")
+    _same_device(input, index, given if isinstance(given, Tensor) else input)
     try:
         _write_rows("index_fill", input, at, index, value, None, True)
     except KernelCheck:
@@ -398,6 +408,8 @@ def _(g, index, layouts):
 def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> None:
     """input, seen as one row, with `source` written (accumulate: added) at the positions `index`."""
     layout = input._layout
+    if layout.device.type != "meta" and "meta" in (index._layout.device.type, source._layout.device.type):
+        raise NotImplementedError("Cannot inplace into non-meta tensor with meta tensor argument")
     if index._layout.dtype is not int64:
         raise RuntimeError(f"put_(): Expected a long tensor for index, but got {index._layout.dtype.scalar_name}")
     if source._layout.dtype is not layout.dtype:
@@ -461,23 +473,29 @@ def _(g, index, accumulate, need, layouts):
 
 @composite(out=True)
 def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
-    """gather with broadcasting of `input` and `indices` in the other dimensions; without dim, positions in the
-    flattened input."""
-    if indices._layout.dtype not in INDEX_TYPES:
-        raise RuntimeError(
-            f"torch.take_along_dim(): dtype of indices should be Long but got {indices._layout.dtype.scalar_name}"
-        )
+    """gather with broadcasting of `input` and `indices` (int64) in the other dimensions; without dim, positions in
+    the flattened input. Positions along dim count round and round, as PyTorch takes them."""
+    device, dtype = input._layout.device, indices._layout.dtype
+    if indices._layout.device is not device:
+        raise RuntimeError(f"Expected tensor to have {device} Device, but got tensor with {indices._layout.device} Device "
+                           "(while checking arguments for torch.take_along_dim():)")
     if dim is None:
+        if dtype.is_floating_point or dtype.is_complex:
+            raise RuntimeError(f"torch.take_along_dim(): dtype of indices should be Long but got {dtype.scalar_name}")
         return input.reshape(-1).gather(0, indices.reshape(-1))
+    if dtype is not int64:
+        raise RuntimeError(f"torch.take_along_dim(): dtype of indices should be Long but got {dtype.scalar_name}")
     if input._layout.ndim != indices._layout.ndim:
         raise RuntimeError(
             "torch.take_along_dim(): input and indices should have the same number of dimensions, but got "
             f"{input._layout.ndim} dimensions for input, and {indices._layout.ndim} dimensions for indices"
         )
     at = wrap_dim(dim, input._layout.ndim)
+    if not input._layout.ndim:
+        raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
     mine, theirs = list(input._layout.shape), list(indices._layout.shape)
     own, chosen = mine[at], theirs[at]
-    indices = NAMESPACE["where"](indices < 0, indices + own, indices)
+    indices = indices.remainder(own)
     mine[at] = theirs[at] = 1
     shape = list(geometry.broadcast(tuple(mine), tuple(theirs)))
     return input.expand(*shape[:at], own, *shape[at + 1 :]).gather(

@@ -141,11 +141,15 @@ def implicit_dim(name: str, ndim: int) -> int:
 
 def functional_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: DType | None = None) -> Tensor:
     """nn.functional.softmax: torch.softmax, with a deprecated default for `dim`."""
+    if not hasattr(input, "softmax") and not hasattr(type(input), "__torch_function__"):
+        raise AttributeError(f"'{type(input).__name__}' object has no attribute '{'dim' if dim is None else 'softmax'}'")
     return softmax(input, implicit_dim("softmax", input.dim()) if dim is None else dim, dtype)
 
 
 def functional_log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: DType | None = None) -> Tensor:
     """nn.functional.log_softmax: torch.log_softmax, with a deprecated default for `dim`."""
+    if not hasattr(input, "log_softmax") and not hasattr(type(input), "__torch_function__"):
+        raise AttributeError(f"'{type(input).__name__}' object has no attribute '{'dim' if dim is None else 'log_softmax'}'")
     return log_softmax(input, implicit_dim("log_softmax", input.dim()) if dim is None else dim, dtype)
 
 

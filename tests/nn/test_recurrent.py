@@ -71,3 +71,12 @@ def test_padding_sides():
     sequences = [torch.ones(2), torch.ones(1)]
     assert rnn.pad_sequence(sequences, batch_first=True).tolist() == [[1, 1], [1, 0]]
     assert rnn.pad_sequence(sequences, batch_first=True, padding_side="left").tolist() == [[1, 1], [0, 1]]
+
+
+def test_packing_what_there_is_of_shorter_sequences():
+    packed = nn.utils.rnn.pack_padded_sequence(torch.arange(6.0).reshape(3, 2, 1), torch.tensor([9, 2]))
+    assert packed.data.flatten().tolist() == [0, 1, 2, 3, 4]
+    assert packed.batch_sizes.tolist() == [2, 2, 1, 1, 1, 1, 1, 1, 1]
+    for use in (nn.utils.rnn.pad_packed_sequence, nn.LSTM(1, 2), nn.GRU(1, 2, bidirectional=True)):
+        with pytest.raises(RuntimeError):
+            use(packed)

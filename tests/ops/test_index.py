@@ -139,3 +139,20 @@ def test_index_on_the_meta_device():
     ):
         assert result.device.type == "cpu" and result.shape == shape and result.dtype == x.dtype
     assert x.to("meta").index_select(1, torch.tensor([0])).device.type == "meta"
+
+
+def test_take_along_dim_counts_positions_round_and_round():
+    x = torch.arange(9.0).reshape(3, 3)
+    assert torch.take_along_dim(x, torch.tensor([[-7, -5, 5, -1]]), 1).tolist() == [[2, 1, 2, 2], [5, 4, 5, 5], [8, 7, 8, 8]]
+    assert torch.take_along_dim(x, torch.tensor([0, 8])).tolist() == [0, 8]
+    with pytest.raises(RuntimeError, match="out of bounds"):
+        torch.take_along_dim(x, torch.tensor([-1]))
+
+
+def test_a_number_as_out_of_arithmetic():
+    assert torch.add(torch.ones(3).long(), torch.tensor(2), out=5).tolist() == [3, 3, 3]
+
+
+def test_index_fill_on_the_meta_device():
+    filled = torch.ones(3, device="meta").index_fill(0, torch.tensor([0], device="meta"), 2.0)
+    assert (filled.shape, filled.device.type) == ((3,), "meta")

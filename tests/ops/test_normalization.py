@@ -237,3 +237,12 @@ def test_ctc_loss_against_all_alignments():
         lambda x: F.ctc_loss(x.log_softmax(2), torch.tensor([[1, 2], [2, 2]]), (4, 4), (2, 1)),
         sample(4, 2, 3, grad=True),
     )
+
+
+def test_ctc_loss_of_no_input():
+    logs = torch.zeros(5, 3, 3, requires_grad=True)
+    losses = F.ctc_loss(logs, torch.ones(3, 1).long(), torch.tensor([0, 0, 5]), torch.tensor([0, 1, 1]), reduction="none")
+    assert losses[:2].tolist() == [0, math.inf]
+    assert losses[2].isfinite()
+    losses[0].backward()
+    assert logs.grad.count_nonzero() == 0

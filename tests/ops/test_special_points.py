@@ -152,3 +152,52 @@ def test_a_number_times_its_conjugate_is_real():
     z = torch.randn(1000, dtype=torch.complex128)
     assert (z * z.conj()).imag.abs().max() == 0
     assert torch.square(tensor([1e16 + 1e16j], torch.complex128)).item() == 2e32j
+
+
+COMPLEX_POWERS = [
+    (1, [complex(INF, 0), complex(-0.0, 1), complex(INF, NAN)], [complex(INF, 0), complex(-0.0, 1), complex(INF, NAN)]),
+    (1.5, [complex(INF, 0), complex(0, -INF), complex(-INF, INF)], [complex(INF, NAN)] * 3),
+    (2 + 1j, [complex(INF, 0), 1 + 0j], [complex(INF, NAN), 1 + 0j]),
+    (-3, [0j, 1 + 0j], [complex(INF, NAN), 1 + 0j]),
+]
+
+
+@pytest.mark.parametrize("case", range(len(COMPLEX_POWERS)))
+def test_complex_powers(case):
+    exponent, x, want = COMPLEX_POWERS[case]
+    same((tensor(x, torch.complex128) ** exponent).numpy(), want)
+
+
+GROWN = [
+    (torch.exp, complex(710, 1), complex(1.2070325195443e308, INF)),
+    (torch.exp, complex(711, 710), complex(INF, 3.661108506e304)),
+    (torch.exp, complex(710, 0), complex(INF, 0.0)),
+    (torch.exp, complex(INF, NAN), complex(INF, NAN)),
+    (torch.exp, complex(-1e30, INF), complex(NAN, NAN)),
+    (torch.sin, complex(1, 711), complex(INF, 1.64052729e308)),
+    (torch.sin, complex(100, 711), complex(-1.53748493e308, INF)),
+    (torch.cosh, complex(INF, INF), complex(INF, NAN)),
+    (torch.sinh, complex(-INF, NAN), complex(INF, NAN)),
+    (torch.neg, complex(0.0, -0.0), complex(0.0, 0.0)),
+    (torch.neg, complex(1.0, 0.0), complex(-1.0, 0.0)),
+    (torch.reciprocal, complex(0.0, -1.0), complex(-0.0, 1.0)),
+    (torch.reciprocal, complex(-1.0, -0.0), complex(-1.0, -0.0)),
+    (torch.reciprocal, complex(1.0, -INF), complex(-0.0, 0.0)),
+    (torch.reciprocal, complex(INF, INF), complex(NAN, NAN)),
+]
+
+
+@pytest.mark.parametrize("case", range(len(GROWN)))
+def test_complex_functions_at_the_limits(case):
+    function, x, want = GROWN[case]
+    same(function(tensor([x], torch.complex128)).numpy(), [want], 1e-8)
+
+
+def test_exp_of_a_complex_number_whose_real_exp_overflows_float32():
+    same(torch.exp(tensor([complex(89, 1.5)], torch.complex64)).numpy(), [complex(np.exp(89) * np.cos(1.5), INF)], 1e-5)
+
+
+def test_the_gradient_of_a_power_of_one_and_a_half_is_a_root():
+    x = tensor([-INF, -0.0, 4.0]).requires_grad_()
+    (x**1.5).sum().backward()
+    same(x.grad.numpy(), [NAN, -0.0, 3.0])

@@ -136,6 +136,10 @@ def pack_padded_sequence(
         lengths = flambeau.as_tensor(lengths, dtype=flambeau.int64, device="cpu")
     else:
         lengths = lengths.to(dtype=flambeau.int64)
+    if lengths.dim() != 1 or lengths.device.type != "cpu":
+        raise RuntimeError(
+            f"'lengths' argument should be a 1D CPU int64 tensor, but got {lengths.dim()}D {lengths.device.type} Long tensor"
+        )
     sorted_indices = None
     if not enforce_sorted:
         lengths, sorted_indices = flambeau.sort(lengths, descending=True)
@@ -149,9 +153,9 @@ def pack_padded_sequence(
 
 def _pack(input: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
     """(data, batch_sizes) of (T, B, *) with lengths in falling order."""
-    if input.numel() == 0 and input.size(0) == 0:
+    if input.numel() == 0:
         raise RuntimeError("Cannot pack empty tensors.")
-    if lengths.dim() != 1 or lengths.size(0) != input.size(1):
+    if lengths.size(0) != input.size(1):
         raise RuntimeError(
             f"Expected `len(lengths)` to be equal to batch_size, but got {lengths.size(0)} (batch_size={input.size(1)})"
         )
@@ -166,12 +170,11 @@ def _pack(input: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
             "`enforce_sorted=False` to pack_padded_sequence and/or pack_sequence to sidestep this requirement if you "
             "do not need ONNX exportability."
         )
-    if sizes[0] > input.size(0):
-        raise RuntimeError(f"Expected all lengths to be at most {input.size(0)}, but got {sizes[0]}")
     steps, counts = [], []
     start, alive = 0, len(sizes)
     while alive:
-        # Between two lengths that differ, the same sequences are alive.
+        # Between two lengths that differ, the same sequences are alive. PyTorch packs what there is of a sequence that is
+        # shorter than its length says.
         end = sizes[alive - 1]
         if end > start:
             steps.append(input[start:end, :alive].reshape(-1, *input.shape[2:]))
