@@ -20,7 +20,7 @@ from flambeau.ir.loops import Loop, Nest, Row
 from flambeau.ir.scalar import cast, compute_dtype, leaf, topological
 
 BLOCK = 4          # vectors of a block, if an element takes but a few instructions
-LANE_STEP = 4      # elements of each row of lane mode that are combined before they reach the partial results in memory
+LANE_STEP = 8      # elements of each row of lane mode that are combined before they reach the partial results in memory
 
 
 class _Emitter(Operands):

@@ -22,6 +22,7 @@ from flambeau.ir.scalar import topological
 UNIT = 32768            # cheap elements worth waking a second thread for
 SPLIT = 1 << 16         # elements of one reduction above which it is cut into chunks
 LARGE = 32 << 20        # bytes of an operand that no cache keeps
+LANE_RUN = 256          # rows side by side that fit the cache between two stages
 LANE_ROWS = 2048        # longest run of rows that one lane adds up, for accuracy
 TILE = 16               # edge of a tile of a transposition
 _COSTLY = 12            # what a named function (exp, ...) weighs against an addition
@@ -168,7 +169,7 @@ def _phase(nest, form: Form, outer, outer_strides, inner, inner_strides, lane, p
     chunks = -(-inner[0] // chunk) if inner[0] else 1
     lane_extent, lane_strides = lane if lane else (1, [0] * len(outer_strides))
     given_size = lane_size
-    lane_size = given_size or min(lane_extent, LANE_CHUNK)
+    lane_size = given_size or min(lane_extent, LANE_CHUNK if _splittable(nest) else LANE_RUN)
     rows = math.prod(outer)
     if lane and not given_size:
         while lane_size > 32 and rows * -(-lane_extent // lane_size) * chunks < 4 * state.words[state.THREADS]:
@@ -195,12 +196,12 @@ def _phase(nest, form: Form, outer, outer_strides, inner, inner_strides, lane, p
 def _rows(nest: Nest, kept, kept_strides, inner, inner_strides, lane, picks, slots) -> Schedule:
     unit = max(1024, UNIT // cost(nest))
     lane_extent = lane[0] if lane else 1
-    units = math.prod(kept) * -(-lane_extent // LANE_CHUNK)
+    units = math.prod(kept) * -(-lane_extent // LANE_RUN)
     length = math.prod(inner)
     classes = tuple(_class(lane[1][j] if lane else inner_strides[j][-1]) for j in range(len(kept_strides)))
     form = Form(len(kept), len(inner), lane is not None, classes, slots, len(slots))
     splits = _splittable(nest) and math.prod(kept) * lane_extent > 0 and (
-        (length * min(lane_extent, LANE_CHUNK) > SPLIT and units < 2 * state.words[state.THREADS])
+        (length * min(lane_extent, LANE_RUN) > SPLIT and units < 2 * state.words[state.THREADS])
         or (lane is not None and length > 2 * LANE_ROWS))
     if splits:
         return _split(nest, form, kept, kept_strides, inner, inner_strides, lane, unit)

@@ -23,7 +23,7 @@ from flambeau.core.tensor import Tensor
 from flambeau.ir import scalar as s
 from flambeau.ir.loops import Fold, Loop, Row, folded, position
 from flambeau.ir.scalar import constant
-from flambeau.ops.reduce import Reducer, form, kept, one_dim, overloads, reduction_dims
+from flambeau.ops.reduce import Reducer, form, kept, one_dim, overloads, reduction_dims, stays_cached
 
 
 def least(dtype: DType) -> Any:
@@ -86,15 +86,25 @@ _EXTREME = Rows("extreme", _extreme_stages,
                 lambda dtypes, which, keepdim: [(dtypes[0], form(keepdim))] * (2 if which == "both" else 1))
 
 
-def _place_stages(elements: tuple, numbers: tuple, largest: builtins.bool, keepdim: Any, values: builtins.bool) -> tuple:
+def _place_stages(elements: tuple, numbers: tuple, largest: builtins.bool, keepdim: Any, values: builtins.bool,
+                  twice: builtins.bool) -> tuple:
+    """twice: the row stays in cache, so first its extreme and then where that is, which takes fewer instructions."""
     x = elements[0]
-    index = (folded("index", int64),)
-    stores = (folded("value", x.dtype), *index) if values else index
-    return Loop((extreme_place(x, largest),)), Row(tuple(enumerate(stores)))
+    value, index = folded("value", x.dtype), (folded("index", int64),)
+    if twice:
+        here = ~(x ^ value) if x.dtype is bool_ else x == value
+        if x.dtype.is_floating_point:
+            here = here | s.isnan(x)    # then the extreme is NaN as well
+        never = constant((1 << 63) - 1, int64)
+        first = Fold(("index",), (never,), (s.where(here, position(), never),), lambda a, b: (s.minimum(a[0], b[0]),))
+        loops = Loop((extreme("value", x, largest),)), Loop((first,))
+    else:
+        loops = (Loop((extreme_place(x, largest),)),)
+    return *loops, Row(tuple(enumerate((value, *index) if values else index)))
 
 
 _PLACE = Rows("argextreme", _place_stages,
-              lambda dtypes, largest, keepdim, values: [
+              lambda dtypes, largest, keepdim, values, twice: [
                   *([(dtypes[0], form(keepdim))] if values else []), (int64, form(keepdim))],
               ordered=True)
 
@@ -198,7 +208,8 @@ def _prepare_place(input: Tensor, dim: Any, keepdim: Any, name: str) -> Callable
         d = one_dim(name, dim, layout.ndim)
         dims = (d,) if layout.ndim else ()
         _check_nonempty(name, layout, dims)
-    launch = _PLACE.launcher((input,), dims, (), (name.endswith("max"), bool(keepdim), values))
+    twice = stays_cached(layout, dims)
+    launch = _PLACE.launcher((input,), dims, (), (name.endswith("max"), bool(keepdim), values, twice))
     if not values:
         return lambda input: launch(None, input)
     named = getattr(returns, name)

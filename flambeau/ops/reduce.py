@@ -114,6 +114,18 @@ def count_of(layout: Layout, dims: Sequence[int]) -> int:
     return math.prod([layout.shape[d] for d in dims])
 
 
+CACHED_ROW = 1 << 16    # elements of a row that stay in cache between two passes over it
+
+
+def stays_cached(layout: Layout, dims: Sequence[int]) -> builtins.bool:
+    """Whether what is reduced to one result (256 of them where columns are read side by side) is in cache for a second pass."""
+    together = 1
+    for d in range(layout.ndim):
+        if d not in dims and layout.strides[d] == 1:
+            together = builtins.min(layout.shape[d], 256)
+    return count_of(layout, dims) * together <= CACHED_ROW
+
+
 # ---------------------------------------------------------------- sum and mean
 
 

@@ -21,7 +21,7 @@ from flambeau.core.tensor import Tensor
 from flambeau.ir import scalar as s
 from flambeau.ir.loops import Fold, Loop, Row, folded
 from flambeau.ir.scalar import cast, constant
-from flambeau.ops.reduce import Reducer, adding, count_of, form, kept, reduction_dims, spread, wide
+from flambeau.ops.reduce import Reducer, adding, count_of, form, kept, reduction_dims, spread, stays_cached, wide
 
 
 def deviations(name: str, x: Any) -> Fold:
@@ -76,7 +76,6 @@ _VARIANCE = Rows("variance", _variance_stages,
                      (dtypes[0].to_real() if dtypes[0].is_complex else dtypes[0], form(keepdim)),
                      *([(dtypes[0], form(keepdim))] if mean_too else [])],
                  number_dtype=lambda dtypes: float64)
-CACHED_ROW = 1 << 16    # elements of a row that stay in cache between two passes over it
 
 
 def _prepare_variance(input: Tensor, dim: Any, keepdim: Any, correction: Any, name: str) -> Callable:
@@ -90,11 +89,7 @@ def _prepare_variance(input: Tensor, dim: Any, keepdim: Any, correction: Any, na
     if freedom <= 0 and layout.numel:
         warnings.warn(f"{name}(): degrees of freedom is <= 0. Correction should be strictly less than the reduction "
                       "factor (input numel divided by output numel).", UserWarning, stacklevel=5)
-    together = 1
-    for d in range(layout.ndim):
-        if d not in dims and layout.strides[d] == 1:
-            together = builtins.min(layout.shape[d], 256)     # columns are read side by side
-    once = count * together > CACHED_ROW
+    once = not stays_cached(layout, dims)
     numbers = (float(count), float(freedom))
     launch = _VARIANCE.launcher((input,), dims, numbers, (name.startswith("std"), "mean" in name, bool(keepdim), once))
     if "mean" in name:
