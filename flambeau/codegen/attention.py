@@ -293,6 +293,35 @@ def panels_of(extent: int, width: int) -> int:
     return -(-extent // width)
 
 
+def packing(
+    kind: Kind,
+    slot: int,
+    strides: tuple[int, int, int, int],
+    heads: int,
+    planes: int,
+    lane: int,
+    step: int,
+    lanes: int,
+    steps: int,
+    place: int,
+) -> Phase:
+    """The phase that packs an operand's heads into panels at byte `place` of the scratch: `lanes` rows or columns `lane` apart
+    side by side, their `steps` elements `step` apart one after the other.
+    """
+    panel = 2 * kind.lanes
+    panels = panels_of(lanes, panel)
+    words = (slot, 0, heads, strides[0], strides[1], lane, step, lanes, panel, panels, steps, steps, steps, place)
+    total = planes * panels
+    kernel = pack_kernel(kind, panel, stride_class(lane, step, lanes, steps))
+    return Phase(kernel, total, max(1, min(total, 65536 // (panel * steps) + 1)), words)
+
+
+def packed_bytes(kind: Kind, planes: int, lanes: int, steps: int) -> int:
+    """The scratch that `packing` fills."""
+    panel = 2 * kind.lanes
+    return (planes * panels_of(lanes, panel) * panel * steps * BYTES[kind.compute] + 127) // 64 * 64
+
+
 def attention_phases(dtype: DType, a: Attention, scale: float, threads: int) -> tuple[list[Phase], int]:
     """Phases for slots (out, logarithms, query, key, value, [mask]) and the scratch bytes they need."""
     kind = kind_of(dtype)
@@ -305,34 +334,9 @@ def attention_phases(dtype: DType, a: Attention, scale: float, threads: int) -> 
         (3, a.key, a.key[2], a.key[3], a.columns, a.depth),
         (4, a.value, a.value[3], a.value[2], a.width, a.columns),
     ):
-        panels = panels_of(lanes, panel)
-        words = (
-            slot,
-            0,
-            a.heads,
-            strides[0],
-            strides[1],
-            lane,
-            step,
-            lanes,
-            panel,
-            panels,
-            steps,
-            steps,
-            steps,
-            scratch,
-        )
-        total = planes * panels
-        phases.append(
-            Phase(
-                pack_kernel(kind, panel, stride_class(lane, step, lanes, steps)),
-                total,
-                max(1, min(total, 65536 // (panel * steps) + 1)),
-                words,
-            )
-        )
-        places.append((panels, scratch))
-        scratch += (planes * panels * panel * steps * size + 127) // 64 * 64
+        phases.append(packing(kind, slot, strides, a.heads, planes, lane, step, lanes, steps, scratch))
+        places.append((panels_of(lanes, panel), scratch))
+        scratch += packed_bytes(kind, planes, lanes, steps)
     padded = panels_of(a.columns, panel) * panel
     tiles = max(1, min(8, BLOCK_BYTES // (padded * size * most), -(-a.rows // most)))
     block = min(tiles * most, -(-a.rows // most) * most)

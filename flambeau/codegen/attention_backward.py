@@ -18,12 +18,14 @@ from flambeau.codegen.attention import (
     kept,
     load_existing,
     masked_scores,
+    packed_bytes,
+    packing,
     panels_of,
     total_of,
     vector_loop,
 )
 from flambeau.codegen.builder import Value, module
-from flambeau.codegen.gemm import bits_of, pack_kernel
+from flambeau.codegen.gemm import bits_of
 from flambeau.codegen.gemm_micro import (
     BYTES,
     Kernel,
@@ -39,7 +41,6 @@ from flambeau.codegen.gemm_micro import (
 )
 from flambeau.codegen.jit import compile_kernel
 from flambeau.codegen.launch import Phase
-from flambeau.codegen.pack import stride_class
 
 CONSTANTS = (
     "heads",
@@ -315,34 +316,9 @@ def backward_phases(
         (GRADIENT, gradient, gradient[3], gradient[2], a.width, a.rows),
         (QUERY, a.query, a.query[3], a.query[2], a.depth, a.rows),
     ):
-        panels = panels_of(lanes, panel)
-        words = (
-            slot,
-            0,
-            a.heads,
-            strides[0],
-            strides[1],
-            lane,
-            step,
-            lanes,
-            panel,
-            panels,
-            steps,
-            steps,
-            steps,
-            scratch,
-        )
-        total = planes * panels
-        phases.append(
-            Phase(
-                pack_kernel(kind, panel, stride_class(lane, step, lanes, steps)),
-                total,
-                max(1, min(total, 65536 // (panel * steps) + 1)),
-                words,
-            )
-        )
+        phases.append(packing(kind, slot, strides, a.heads, planes, lane, step, lanes, steps, scratch))
         places.append(scratch)
-        scratch += (planes * panels * panel * steps * size + 127) // 64 * 64
+        scratch += packed_bytes(kind, planes, lanes, steps)
     column_panels, depth_panels, width_panels = (panels_of(n, panel) for n in (a.columns, a.depth, a.width))
     padded = column_panels * panel
     tiles = max(1, min(8, BLOCK_BYTES // (padded * size * most), -(-a.rows // most)))

@@ -171,6 +171,12 @@ class Function:
     def address(self, pointer: Value) -> Value:
         return self.emit("i64", f"ptrtoint ptr {pointer.name} to i64")
 
+    def splat(self, value: Value, lanes: int) -> Value:
+        """A vector of `lanes` elements, all `value`."""
+        type = f"<{lanes} x {value.type}>"
+        first = self.emit(type, f"insertelement {type} poison, {value.type} {value.name}, i32 0")
+        return self.emit(type, f"shufflevector {type} {first.name}, {type} poison, <{lanes} x i32> zeroinitializer")
+
     # ---- memory
     def stack(self, type: str, count: int = 1, align: int = 0) -> Value:
         """`count` elements on the stack, reserved once at function entry."""

@@ -24,7 +24,7 @@ from flambeau.codegen.gemm_micro import (
 )
 from flambeau.codegen.jit import LIGHT, compile_kernel
 from flambeau.codegen.launch import Phase
-from flambeau.codegen.matrix import SERIAL_WORK, Matrix, base_address
+from flambeau.codegen.matrix import OPERANDS, SERIAL_WORK, Matrix, base_address
 
 DOT_CONSTANTS = (
     "m",
@@ -32,33 +32,7 @@ DOT_CONSTANTS = (
     "k",
     "tiles_n",
     "tile_columns",
-    "batch1",
-    "a_slot",
-    "a_offset",
-    "a0",
-    "a1",
-    "a_row",
-    "a_step",
-    "b_slot",
-    "b_offset",
-    "b0",
-    "b1",
-    "b_step",
-    "b_column",
-    "c_slot",
-    "c_offset",
-    "c0",
-    "c1",
-    "c_row",
-    "c_column",
-    "d_slot",
-    "d_offset",
-    "d0",
-    "d1",
-    "d_row",
-    "d_column",
-    "alpha",
-    "beta",
+    *OPERANDS,
     "micros",
 )
 DOT_ROWS, DOT_COLUMNS = 4, 4

@@ -70,11 +70,6 @@ class Kernel(Function):
             attributes="noinline nounwind" if internal else "nounwind",
         )
 
-    def splat(self, value: Value, lanes: int) -> Value:
-        type = vector(value.type, lanes)
-        first = self.emit(type, f"insertelement {type} poison, {value.type} {value.name}, i32 0")
-        return self.emit(type, f"shufflevector {type} {first.name}, {type} poison, <{lanes} x i32> zeroinitializer")
-
     def shuffle(self, a: Value, b: Value, order: Sequence[int]) -> Value:
         mask = ", ".join(f"i32 {i}" for i in order)
         return self.emit(

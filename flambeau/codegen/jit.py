@@ -1,7 +1,7 @@
 """LLVM IR text to callable addresses: memory cache, then disk cache, then LLVM.
 
-Stands on image.py and cache.py; imports llvmlite only when something has to be compiled. Everything that runs goes through
-`compile_module`.
+Stands on image.py and cache.py; imports llvmlite only when something has to be compiled. Everything that runs comes from its
+disk cache or its compiler.
 """
 
 from __future__ import annotations

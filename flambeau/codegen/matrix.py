@@ -12,6 +12,11 @@ from flambeau.codegen.gemm_micro import Kernel
 
 SERIAL_WORK = 48 * 1024  # multiply-adds below which waking another thread costs more than it saves
 
+#: What a product's kernels are told of their operands: the inner batch, slots, first elements and strides, and the factors.
+OPERANDS = tuple("""
+    batch1 a_slot a_offset a0 a1 a_row a_step b_slot b_offset b0 b1 b_step b_column
+    c_slot c_offset c0 c1 c_row c_column d_slot d_offset d0 d1 d_row d_column alpha beta""".split())
+
 
 class Matrix(NamedTuple):
     """An operand: its buffer slot, strides in elements along (outer batch, inner batch, rows, columns), and first element."""

@@ -9,15 +9,17 @@ a reduction over an outer axis reads whole cache lines. Stands on frame.py and o
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from flambeau.base.flags import flags
 from flambeau.codegen.builder import Value
-from flambeau.codegen.frame import LANE_CHUNK, Form
+from flambeau.codegen.frame import LANE_CHUNK, Form, Span
 from flambeau.codegen.jit import INDEXED, compile_described
-from flambeau.codegen.operands import SHORT_OPS, VECTOR, Operands, Prepared
+from flambeau.codegen.operands import VECTOR, Operands, Prepared, is_short
 from flambeau.codegen.partials import Partials, combine, start_of
 from flambeau.codegen.scalar import Lowering
 from flambeau.ir.loops import Loop, Nest, Row
-from flambeau.ir.scalar import cast, compute_dtype, leaf, topological
+from flambeau.ir.scalar import cast, compute_dtype, leaf
 
 BLOCK = 4          # vectors of a block, if an element takes but a few instructions
 LANE_STEP = 8      # elements of each row of lane mode that are combined before they reach the partial results in memory
@@ -77,6 +79,9 @@ class _Emitter(Operands):
             for name, start, value in zip(fold.names, fold.start, partial.total(count)):
                 self.env[leaf(f"acc:{name}", start.dtype)] = value
 
+    def _lane_spans(self, stage: Loop | Row, expressions) -> Iterator[Span]:
+        return self.spans(0, self.lane_count, *self.steps(expressions, [j for j, _ in stage.stores]))
+
     def _start_arrays(self, accumulators) -> None:
         width = VECTOR // 8
         for span in self.spans(0, self.lane_count, width, width):
@@ -98,7 +103,7 @@ class _Emitter(Operands):
 
         def innermost(indices: list[Value]) -> None:
             prepared = self.prepare(expressions, indices)
-            for span in self.spans(0, self.lane_count, *self.steps(expressions, [j for j, _ in stage.stores])):
+            for span in self._lane_spans(stage, expressions):
                 low = self.lowering(span.width, span.mask)
                 env = self.environment(low, prepared, indices, span.index)
                 fold_into_arrays(low, span.index, [[low.value(e, env) for e in fold.lift] for fold in stage.folds])
@@ -114,7 +119,7 @@ class _Emitter(Operands):
     def _fold_columns(self, folds, expressions, fold_into_arrays) -> None:
         """Lane mode: LANE_STEP elements of each row (one of a long body) are combined, and then with the partial results."""
         f, m = self.f, self.form.inner
-        short = all(node.op in SHORT_OPS for node in topological(*expressions))
+        short = is_short(expressions)
 
         def several(outer: list[Value], index: Value, count: int) -> None:
             places = [[*outer, index + k if k else index] for k in range(count)]
@@ -150,7 +155,7 @@ class _Emitter(Operands):
         expressions = [e for _, e in stage.stores]
         prepared = self.prepare(expressions, [])
         if self.form.lanes:
-            for span in self.spans(0, self.lane_count, *self.steps(expressions, [j for j, _ in stage.stores])):
+            for span in self._lane_spans(stage, expressions):
                 low = self.lowering(span.width, span.mask)
                 self.store_elements(low, stage.stores, self.environment(low, prepared, [], span.index), [], span.index)
             return
@@ -179,7 +184,7 @@ class _Emitter(Operands):
         def innermost(indices: list[Value]) -> None:
             prepared = self.prepare(expressions, indices)
             if lanes:
-                for span in self.spans(0, self.lane_count, *self.steps(expressions, [j for j, _ in stage.stores])):
+                for span in self._lane_spans(stage, expressions):
                     element(self.lowering(span.width, span.mask), prepared, indices, span.index, span.index)
                 return
             with f.loop(self.low, self.high) as i:

@@ -10,7 +10,7 @@ from typing import Any
 
 from flambeau.codegen.builder import Value
 from flambeau.codegen.frame import Frame, Span
-from flambeau.codegen.scalar import LINE, Lowering, llvm_type, memory_type
+from flambeau.codegen.scalar import LINE, Lowering, joined, llvm_type, memory_type, parts_of
 from flambeau.ir.functions import expand
 from flambeau.ir.loops import Fold, Loop
 from flambeau.ir.scalar import Expr, cast, compute_dtype, leaves_of, part_dtype, topological
@@ -22,6 +22,11 @@ PICK_ERROR = 1     # error word: a picked index is out of range
 #: A few instructions each; a loop body with any other op counts as long.
 SHORT_OPS = frozenset("leaf constant add sub mul cast where neg abs minimum maximum lt gt le ge eq ne and or not xor bitcast fma "
                       "pick".split())
+
+
+def is_short(expressions) -> bool:
+    """Whether an element takes but a few instructions."""
+    return all(node.op in SHORT_OPS for node in topological(*expressions))
 
 
 @dataclass
@@ -51,7 +56,7 @@ class Operands(Frame):
         if any(self.form.classes[j] == "x" for j in used) or any(self.form.classes[j] != "1" for j in outputs) or any(
                 node.op == "pick" and not self._known(node) for node in nodes):
             return width, 0
-        if all(node.op in SHORT_OPS for node in nodes):
+        if is_short(expressions):
             return blocks * width, width
         length = len(set(topological(*(expand(e) for e in expressions))))
         return (width if length < (LONG if outputs else 0) or self.form.large else 0), width
@@ -185,11 +190,11 @@ class Operands(Frame):
         for a in array:
             part = self.f.load(low.type(_slot(type)), a, index, align=_bytes(node))
             parts.append(self.f.convert(part, low.type("i1"), "trunc").name if type == "i1" else part.name)
-        return parts[0] if len(parts) == 1 else tuple(parts)
+        return joined(parts)
 
     def write(self, low: Lowering, array: list[Value], index: Value, value, node: Expr) -> None:
         type = llvm_type(node.dtype)
-        for a, part in zip(array, value if isinstance(value, tuple) else (value,)):
+        for a, part in zip(array, parts_of(value)):
             register = Value(self.f, low.type(type), part)
             if type == "i1":
                 register = self.f.convert(register, low.type("i8"), "zext")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from flambeau.codegen.builder import Value, Variable
 from flambeau.codegen.frame import Frame
-from flambeau.codegen.scalar import Lowering, llvm_type
+from flambeau.codegen.scalar import Lowering, joined, llvm_type, parts_of
 from flambeau.ir.loops import Fold
 from flambeau.ir.scalar import Expr, leaf, leaves_of
 
@@ -27,16 +27,16 @@ class Partials:
         for start in self.fold.start:
             value = start_of(self.frame, low, start)
             type = low.type(llvm_type(start.dtype))
-            registers.append([self.f.variable(type, Value(self.f, type, part)) for part in _parts(value)])
+            registers.append([self.f.variable(type, Value(self.f, type, part)) for part in parts_of(value)])
         return registers
 
     def _values(self, registers: list[list[Variable]]) -> list:
         values = [[part.get().name for part in parts] for parts in registers]
-        return [_joined(parts) for parts in values]
+        return [joined(parts) for parts in values]
 
     def _set(self, registers: list[list[Variable]], values: list) -> None:
         for parts, value in zip(registers, values):
-            for variable, part in zip(parts, _parts(value)):
+            for variable, part in zip(parts, parts_of(value)):
                 variable.set(Value(self.f, variable.type, part))
 
     def add(self, low: Lowering, lifted: list) -> None:
@@ -45,7 +45,7 @@ class Partials:
         old = self._values(registers)
         new = combine(self.frame, low, self.fold, old, lifted)
         if low.mask is not None:
-            new = [_joined([low.select(low.mask, llvm_type(start.dtype), a, b) for a, b in zip(_parts(fresh), _parts(former))])
+            new = [joined([low.select(low.mask, llvm_type(start.dtype), a, b) for a, b in zip(parts_of(fresh), parts_of(former))])
                    for start, fresh, former in zip(self.fold.start, new, old)]
         self._set(registers, new)
 
@@ -59,7 +59,7 @@ class Partials:
             type = low.type(kind)
             text = f"extractelement {type} %s, i64 {int(upper)}" if half == 1 else \
                 f"shufflevector {type} %s, {type} poison, <{half} x i32> <{order}>"
-            result.append(_joined([self.f.emit(kind, text % part).name for part in _parts(value)]))
+            result.append(joined([self.f.emit(kind, text % part).name for part in parts_of(value)]))
         return result
 
     def _narrowed(self, values: list, width: int, to: int) -> list:
@@ -94,12 +94,3 @@ def combine(frame: Frame, like: Lowering, fold: Fold, a: list, b: list) -> list:
 def start_of(frame: Frame, low: Lowering, start: Expr):
     """The first value of a fold's component."""
     return low.value(start, {x: low.spread(x.dtype, frame.env[x]) for x in leaves_of(start)})
-
-
-def _parts(value) -> tuple[str, ...]:
-    """The registers of a number: one, or two of a complex one."""
-    return value if isinstance(value, tuple) else (value,)
-
-
-def _joined(parts) -> str | tuple[str, ...]:
-    return parts[0] if len(parts) == 1 else tuple(parts)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -78,6 +78,16 @@ def memory_type(dtype: DType) -> str:
     if dtype.is_complex:
         return f"[2 x {llvm_type(dtype)}]"
     return llvm_type(dtype)
+
+
+def parts_of(value: Value) -> tuple[str, ...]:
+    """The registers of a number: one, or two of a complex one."""
+    return value if isinstance(value, tuple) else (value,)
+
+
+def joined(parts: Sequence[str]) -> Value:
+    """The number that registers hold."""
+    return parts[0] if len(parts) == 1 else (parts[0], parts[1])
 
 
 def literal(value: object, dtype: DType) -> str:
@@ -176,9 +186,7 @@ class Lowering:
     def spread(self, dtype: DType, value: Value) -> Value:
         """A value of `dtype` that is the same for all elements."""
         kind = llvm_type(dtype)
-        if isinstance(value, tuple):
-            return self.splat(kind, value[0]), self.splat(kind, value[1])
-        return self.splat(kind, value)
+        return joined([self.splat(kind, part) for part in parts_of(value)])
 
     def counting(self, first: str) -> str:
         """first, first + 1, ... as i64."""

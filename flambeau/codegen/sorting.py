@@ -220,10 +220,8 @@ def _build(
             whole = first + ((last - first) & -LANES)
             with f.loop(first, whole, LANES) as i:
                 key = _key(f, dtype, descending, f.load(f"<{LANES} x {rows.type}>", x, i, align=dtype.itemsize))
-                start = f.emit(wide, f"insertelement {wide} poison, i64 {i.name}, i64 0")
-                start = f.emit(wide, f"shufflevector {wide} {start.name}, {wide} poison, <{LANES} x i32> zeroinitializer")
                 keys = key if key.type == wide else f.convert(key, wide, "zext")
-                f.store((keys << 32) | (start + Value(f, wide, steps)), words, i - first, align=8)
+                f.store((keys << 32) | (f.splat(i, LANES) + Value(f, wide, steps)), words, i - first, align=8)
             begin.set(whole)
     with f.loop(begin.get(), last) as i:
         key = _key(f, dtype, descending, f.load(rows.type, x, i * rows.step))

@@ -11,6 +11,7 @@ from operator import attrgetter
 from typing import Any
 
 from flambeau.base.dtype import dtype as DType
+from flambeau.base.geometry import wrap_dim
 from flambeau.base.layout import Layout, Size, register_cache
 from flambeau.codegen import launch
 from flambeau.core.storage import Storage
@@ -106,16 +107,6 @@ class Tensor:
     __hash__ = object.__hash__
 
 
-def wrap_dim(dim: int, ndim: int) -> int:
-    """A dimension counted from either end as one counted from the front; IndexError in PyTorch's words."""
-    extent = ndim or 1
-    if not -extent <= dim < extent:
-        if not -1 << 63 <= dim < 1 << 63:
-            raise ValueError("Overflow when unpacking long long")
-        raise IndexError(f"Dimension out of range (expected to be in range of [{-extent}, {extent - 1}], but got {dim})")
-    return dim + extent if dim < 0 else dim
-
-
 launch.bind(Storage, Tensor)
 tensor_from: Callable[[Any, int, Layout], Tensor] = launch.tensor_from
 view_of: Callable[[Tensor, int, Layout], Tensor] = launch.view_of
@@ -143,4 +134,4 @@ def within_memory(*layouts: Layout) -> None:
             empty_layout(layout)
 
 
-__all__ = ["Tensor", "Size", "DType", "tensor_from", "view_of", "empty_layout", "within_memory", "wrap_dim"]
+__all__ = ["Tensor", "Size", "DType", "tensor_from", "view_of", "empty_layout", "within_memory"]

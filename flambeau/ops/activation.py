@@ -13,11 +13,12 @@ from typing import Any
 
 from flambeau.base.dtype import bool_, finfo, float64
 from flambeau.base.dtype import dtype as DType
+from flambeau.base.geometry import wrap_dim
 from flambeau.core import modes
 from flambeau.core.annotations import Number
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import pointwise
-from flambeau.core.tensor import Tensor, wrap_dim
+from flambeau.core.tensor import Tensor
 from flambeau.ir import scalar as s
 from flambeau.ir.scalar import where
 from flambeau.ops.functions import sigmoid

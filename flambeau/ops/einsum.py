@@ -16,10 +16,11 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
+from flambeau.base.geometry import wrap_dim
 from flambeau.core.annotations import Tensors
 from flambeau.core.declare import composite
 from flambeau.core.derive import NAMESPACE
-from flambeau.core.tensor import Tensor, wrap_dim
+from flambeau.core.tensor import Tensor
 from flambeau.ops.magnitude import vector_norm
 from flambeau.ops.matmul import bmm, matmul, mm, same_dtype
 

@@ -15,10 +15,11 @@ from typing import Any
 import numpy as np
 
 from flambeau.base.dtype import get_default_dtype
+from flambeau.base.geometry import wrap_dim
 from flambeau.core.create import copy_array
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE
-from flambeau.core.tensor import Tensor, wrap_dim
+from flambeau.core.tensor import Tensor
 from flambeau.ops.create import finish
 from flambeau.ops.linalg_decompositions import values_of
 

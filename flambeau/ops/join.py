@@ -13,6 +13,7 @@ import numpy as np
 
 from flambeau.base import geometry
 from flambeau.base.dtype import promote_types
+from flambeau.base.geometry import wrap_dim
 from flambeau.base.layout import Layout, register_cache
 from flambeau.codegen.move import Buffer, Move
 from flambeau.core import overrides
@@ -22,7 +23,7 @@ from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.modes import active, local
 from flambeau.core.op import common_device
-from flambeau.core.tensor import Tensor, wrap_dim
+from flambeau.core.tensor import Tensor
 from flambeau.ops.gathering import make_plan
 
 _plans: dict[Any, Callable] = register_cache({})

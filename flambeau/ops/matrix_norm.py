@@ -10,10 +10,11 @@ from typing import Any
 
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.dtype import promote_types
+from flambeau.base.geometry import wrap_dim
 from flambeau.base.layout import Layout
 from flambeau.core.declare import composite
 from flambeau.core.derive import NAMESPACE
-from flambeau.core.tensor import Tensor, wrap_dim
+from flambeau.core.tensor import Tensor
 from flambeau.ops.linalg import linalg_inv_ex
 from flambeau.ops.linalg_decompositions import floating, linalg_svdvals
 from flambeau.ops.magnitude import vector_norm

@@ -12,13 +12,14 @@ import numpy as np
 
 from flambeau.base import geometry
 from flambeau.base.dtype import int64
+from flambeau.base.geometry import wrap_dim
 from flambeau.base.layout import Layout, register_cache
 from flambeau.base.layout import contiguous_format as _C_ORDER
 from flambeau.codegen.move import Buffer, Move
 from flambeau.core.arguments import ints, no_combination, refused
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE
-from flambeau.core.tensor import Tensor, tensor_from, within_memory, wrap_dim
+from flambeau.core.tensor import Tensor, tensor_from, within_memory
 from flambeau.ops.copy import contiguous
 from flambeau.ops.gathering import make_plan
 

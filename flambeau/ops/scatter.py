@@ -9,11 +9,12 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
+from flambeau.base.geometry import wrap_dim
 from flambeau.base.layout import Layout
 from flambeau.core.annotations import Operand
 from flambeau.core.declare import operator
 from flambeau.core.derive import NAMESPACE
-from flambeau.core.tensor import Tensor, wrap_dim
+from flambeau.core.tensor import Tensor
 from flambeau.ops.copy import clone_raw, copy_raw
 from flambeau.ops.gathering import INDEX_TYPES, KernelCheck, along, first_bad, make_plan, plans
 from flambeau.ops.mutating import mutating

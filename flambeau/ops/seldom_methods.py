@@ -10,11 +10,12 @@ from collections.abc import Callable
 from typing import Any
 
 from flambeau.base.dtype import float64, int64, uint64
+from flambeau.base.geometry import wrap_dim
 from flambeau.core import absent
 from flambeau.core.declare import composite
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.rows import Rows
-from flambeau.core.tensor import Tensor, wrap_dim
+from flambeau.core.tensor import Tensor
 from flambeau.ir import scalar as s
 from flambeau.ir.loops import Fold, Loop, Row, folded
 from flambeau.ops.reduce import form, reduction_dims

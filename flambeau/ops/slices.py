@@ -12,13 +12,14 @@ from typing import Any
 
 from flambeau.base import geometry
 from flambeau.base.dtype import bfloat16, bool_, float16, float32, iinfo, int32, int64
+from flambeau.base.geometry import wrap_dim
 from flambeau.base.layout import Layout
 from flambeau.codegen.move import Buffer, Index, Move
 from flambeau.core.annotations import Operand
 from flambeau.core.create import make_tensor
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE
-from flambeau.core.tensor import Tensor, tensor_from, wrap_dim
+from flambeau.core.tensor import Tensor, tensor_from
 from flambeau.ops.copy import clone_raw, contiguous, copy_raw
 from flambeau.ops.gathering import INDEX_TYPES, KernelCheck, first_bad, make_plan, plans, rows, zeros_for
 from flambeau.ops.mutating import mutating

@@ -11,13 +11,14 @@ from typing import Any
 
 from flambeau.base import geometry
 from flambeau.base.dtype import bool_, int32, int64, promote_types
+from flambeau.base.geometry import wrap_dim
 from flambeau.base.layout import Layout, register_cache
 from flambeau.base.layout import contiguous_format as _C_ORDER
 from flambeau.codegen import sorting
 from flambeau.core import create, returns
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE
-from flambeau.core.tensor import Tensor, tensor_from, wrap_dim
+from flambeau.core.tensor import Tensor, tensor_from
 from flambeau.core.variants import check_out, copy_into
 from flambeau.ops.copy import contiguous
 

@@ -7,12 +7,13 @@ from collections.abc import Callable
 from typing import Any
 
 from flambeau.base import geometry
+from flambeau.base.geometry import wrap_dim
 from flambeau.base.layout import Layout, register_cache
 from flambeau.base.layout import contiguous_format as _C_ORDER
 from flambeau.codegen.triangle import triangle_plan
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE
-from flambeau.core.tensor import Tensor, tensor_from, wrap_dim
+from flambeau.core.tensor import Tensor, tensor_from
 from flambeau.ops.copy import contiguous
 from flambeau.ops.mutating import mutating
 

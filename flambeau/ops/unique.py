@@ -12,10 +12,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from flambeau.base.dtype import bool_, float32, float64, int64
+from flambeau.base.geometry import wrap_dim
 from flambeau.core import returns
 from flambeau.core.declare import composite
 from flambeau.core.derive import NAMESPACE
-from flambeau.core.tensor import Tensor, wrap_dim
+from flambeau.core.tensor import Tensor
 from flambeau.ops.copy import contiguous
 from flambeau.ops.positions import positions
 from flambeau.ops.sort import sort_along

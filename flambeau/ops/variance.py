@@ -37,10 +37,7 @@ def deviations(name: str, x: Any) -> Fold:
         delta = mean2 - mean1
         share = n2 / s.where(n == 0, 1, n)
         square = s.square(delta) if not delta.dtype.is_complex else s.square(s.real(delta)) + s.square(s.imag(delta))
-        # nothing is added to nothing: an infinite mean times a share of 0 would be NaN
-        mean = s.where(n2 == 0, mean1, s.where(n1 == 0, mean2, mean1 + delta * share))
-        spread = s.where((n1 == 0) | (n2 == 0), 0, square * n1 * share)
-        return n, mean, m1 + m2 + spread
+        return n, mean1 + delta * share, m1 + m2 + square * n1 * share
     return Fold((f"{name}.n", f"{name}.mean", f"{name}.m2"), (zero, constant(0, x.dtype), zero),
                 (constant(1, real), x, zero), combine)
 
