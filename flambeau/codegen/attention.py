@@ -30,7 +30,7 @@ from flambeau.codegen.gemm_micro import (
     suffix,
     vector,
 )
-from flambeau.codegen.jit import compile_kernel
+from flambeau.codegen.jit import LIGHTEST, compile_kernel
 from flambeau.codegen.launch import Phase
 from flambeau.codegen.pack import stride_class
 from flambeau.codegen.scalar import Lowering
@@ -233,7 +233,7 @@ def attention_kernel(kind: Kind, masked: str | None, causal: bool) -> int:
                             f.mask(left, lanes),
                             BYTES[kind.storage],
                         )
-    return compile_kernel(module(f))
+    return compile_kernel(module(f), pipeline=LIGHTEST)
 
 
 def _row(

@@ -71,7 +71,7 @@ def compile_object(text: str, pipeline: Pipeline = EXPLICIT) -> bytes:
             # what LLVM does to each function, without what it does to a module afterwards
             simplification = builder.getFunctionPassManager()
             for function in module.functions:
-                if not function.is_declaration:
+                if not function.is_declaration and b"optnone" not in b" ".join(function.attributes):
                     simplification.run(function, builder)
     if flags.debug >= 5:
         print(machine.emit_assembly(module))

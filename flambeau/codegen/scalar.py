@@ -3,7 +3,7 @@
 `Lowering` turns an `Expr` into straight-line instructions, one SSA value per shared subexpression. They work on single
 numbers or, with a `width`, on that many elements at once: the same text with vector types, which LLVM splits into the
 machine's own. Named functions (exp, sin, ...) are first expanded to their bodies. Stands on ir.scalar, ir.functions and
-codegen.rare. Used by the nest compiler and by attention.
+codegen.outline. Used by the nest compiler and by attention.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import itertools
 import struct
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,7 @@ from flambeau.base.dtype import (
 from flambeau.base.dtype import (
     dtype as DType,
 )
-from flambeau.codegen.rare import rare_function
+from flambeau.codegen.outline import apart_function, rare_function
 from flambeau.ir.functions import expand
 from flambeau.ir.scalar import Expr, compute_dtype, is_integral, leaves_of, part_dtype, topological
 
@@ -142,7 +143,7 @@ class Lowering:
             return values[expr]
         root = self._expanded.get(expr)
         if root is None:
-            root = self._expanded[expr] = expand(expr, frozenset(env))
+            root = self._expanded[expr] = expand(expr, frozenset(node for node in env if node.args))
         for node in topological(root):
             if node not in values:
                 values[node] = self._lower(node, [values[arg] for arg in node.args])
@@ -264,6 +265,8 @@ class Lowering:
             return self._line(f"frem {type} {args[0]}, {args[1]}")
         if op == "rarely":
             return self._rarely(node, kind, args)
+        if op == "apart":
+            return self._apart(node, kind, args)
         if op in ("minimum", "maximum"):
             # Picks the second operand if that is NaN; then puts back a NaN in the first.
             better = self._line(f"fcmp {'olt' if op == 'minimum' else 'ogt'} {type} {args[0]}, {args[1]}")
@@ -279,16 +282,18 @@ class Lowering:
 
     def _rarely(self, node: Expr, kind: str, args: list[str]) -> str:
         limit, slow = node.value
-        lines: list[str] = []
-        names = (f"%r{i}" for i in itertools.count())
-        inside = Lowering(lambda line: lines.append(f"  {line}\n"), lambda: next(names))
-        result = inside.value(slow, {x: f"%{x.value}" for x in leaves_of(slow)})
-        name, declarations = rare_function(
-            kind, literal(limit, node.dtype), len(args) - 2, "".join(lines), str(result), self.width
-        )
-        self.declarations |= inside.declarations | declarations
+        body, result, needed = _text_of(slow, 0)
+        name, declarations = rare_function(kind, literal(limit, node.dtype), len(args) - 2, body, result, self.width)
+        self.declarations |= needed | declarations
         type = self.type(kind)
         return self._line(f"call {type} @{name}({', '.join(f'{type} {arg}' for arg in args)})")
+
+    def _apart(self, node: Expr, kind: str, args: list[str]) -> str:
+        body, result, needed = _text_of(node.value, self.width)
+        types = [self.type(llvm_type(arg.dtype)) for arg in node.args]
+        name, definition = apart_function([f"{type} %x{i}" for i, type in enumerate(types)], body, result, self.type(kind))
+        self.declarations |= needed | {definition}
+        return self._line(f"call {self.type(kind)} @{name}({', '.join(f'{type} {arg}' for type, arg in zip(types, args))})")
 
     def _lower_integer(self, node: Expr, kind: str, args: list[str]) -> str:
         op, dtype, type = node.op, node.dtype, self.type(kind)
@@ -562,3 +567,13 @@ class Lowering:
             kept = self.select(nan, "i32", self.fixed("i32", "32704"), short)  # 0x7FC0
             return self._line(f"trunc {integer} {kept} to {self.type('i16')}")
         return value
+
+
+@lru_cache(maxsize=64)
+def _text_of(body: Expr, width: int) -> tuple[str, str, frozenset[str]]:
+    """A function with this body, whose parameters are its leaves: its instructions, its result's register, declarations."""
+    lines: list[str] = []
+    names = (f"%r{i}" for i in itertools.count())
+    inside = Lowering(lambda line: lines.append(f"  {line}\n"), lambda: next(names), width)
+    result = inside.value(body, {x: f"%{x.value}" for x in leaves_of(body)})
+    return "".join(lines), str(result), frozenset(inside.declarations)

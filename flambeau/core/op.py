@@ -41,7 +41,7 @@ from flambeau.core import modes
 from flambeau.core.node import NO_EDGE, Node, pack
 from flambeau.core.tensor import Tensor, tensor_from
 from flambeau.ir import scalar
-from flambeau.ir.derivative import vjp
+from flambeau.ir.derivative import UNKNOWN, vjp
 from flambeau.ir.loops import Loop, Nest, element, number
 from flambeau.ir.scalar import Expr, cast, compute_dtype, is_constant, leaf, leaves_of, substitute
 from flambeau.ir.simplify import simplify
@@ -61,6 +61,17 @@ class Folded:
 
 def scalar_kind(value: Any) -> str:
     return {float: "f", complex: "c"}.get(value.__class__, "i")
+
+
+@dataclass(frozen=True)
+class MissingGradient:
+    """Stands for the gradient of an operand for which there is no formula."""
+
+    operator: str
+
+    def __call__(self, g: Tensor, saved: Sequence[Any]) -> Tensor:
+        """Raises NotImplementedError."""
+        raise NotImplementedError(f"the derivative for '{self.operator}' is not implemented.")
 
 
 @dataclass(frozen=True)
@@ -318,6 +329,8 @@ class Pointwise:
                 gradients.append(IDENTITY)
             elif expression is ZERO or is_constant(expression, 0):
                 gradients.append(ZERO)
+            elif expression is UNKNOWN:
+                gradients.append(MissingGradient(re.sub(r"(_backward_\d+)+$", "", self.name)))
             else:
                 present = set(leaves_of(expression))
                 used = [x for x in sources if x in present]

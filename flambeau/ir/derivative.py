@@ -16,7 +16,6 @@ from flambeau.base.dtype import float32
 from flambeau.ir import scalar as s
 from flambeau.ir.scalar import Expr, cast, complex_, conj, constant, imag, isnan, real, topological, where
 from flambeau.ir.simplify import simplify
-from flambeau.ir.zeta import hurwitz_zeta
 
 LN_2, LN_10 = math.log(2), math.log(10)
 TWO_OVER_ROOT_PI = 2 / math.sqrt(math.pi)
@@ -118,6 +117,9 @@ def _none(g, out, *args):
     return (None,) * len(args)
 
 
+#: Stands for a gradient without a formula, as in PyTorch.
+UNKNOWN = s.leaf("unknown", float32)
+
 #: op -> rule(gradient, output, *arguments), one gradient (or None, for zero) per argument.
 RULES: dict[str, Callable[..., tuple[Expr | None, ...]]] = {
     "add": _add,
@@ -176,7 +178,8 @@ RULES: dict[str, Callable[..., tuple[Expr | None, ...]]] = {
     "erfinv": lambda g, out, x: (g * (s.exp(out * out) / TWO_OVER_ROOT_PI),),
     "lgamma": lambda g, out, x: (g * s.digamma(x),),
     "digamma": lambda g, out, x: (g * s.trigamma(x),),
-    "trigamma": lambda g, out, x: (g * (hurwitz_zeta(constant(3, x.dtype), x) * -2),),
+    "trigamma": lambda g, out, x: (g * (s.zeta(3, x) * -2),),
+    "zeta": lambda g, out, x, q: (UNKNOWN, g * -x * s.zeta(x + 1, q)),
     "i0": lambda g, out, x: (g * s.i1(x),),
     "i0e": lambda g, out, x: (g * (s.i1e(x) - s.sign(x) * out),),
     "i1": _bessel_i1,
@@ -190,7 +193,8 @@ RULES: dict[str, Callable[..., tuple[Expr | None, ...]]] = {
 
 
 def vjp(output: Expr, leaves: Sequence[Expr], gradient: Expr) -> tuple[Expr | None, ...]:
-    """The gradients of `leaves` when that of `output` is `gradient` (an Expr, often a leaf); None where it is zero.
+    """The gradients of `leaves` when that of `output` is `gradient` (an Expr, often a leaf); None where it is zero,
+    UNKNOWN where a rule on the way has no formula.
 
     For complex leaves this is PyTorch's convention, the conjugate Wirtinger derivative. Raises NotImplementedError if
     a needed op has no rule.
@@ -209,11 +213,15 @@ def vjp(output: Expr, leaves: Sequence[Expr], gradient: Expr) -> tuple[Expr | No
         rule = RULES.get(node.op)
         if rule is None:
             raise NotImplementedError(f"derivative for {node.op} is not implemented")
-        for arg, pulled in zip(node.args, rule(g, node, *node.args), strict=True):
+        pulls = rule(g, node, *node.args) if g is not UNKNOWN else (UNKNOWN,) * len(node.args)
+        for arg, pulled in zip(node.args, pulls, strict=True):
             if pulled is None or arg not in needed:
                 continue
-            pulled = simplify(_like(pulled, arg))
             known = gradients.get(arg)
+            if pulled is UNKNOWN or known is UNKNOWN:
+                gradients[arg] = UNKNOWN
+                continue
+            pulled = simplify(_like(pulled, arg))
             gradients[arg] = pulled if known is None else simplify(known + pulled)
     return tuple(gradients.get(leaf) for leaf in leaves)
 

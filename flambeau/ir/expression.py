@@ -400,6 +400,12 @@ def rarely(common: Expr, size: Expr, limit: float, slow: Callable[..., Expr], *o
     return make("rarely", (common, size, *operands), common.dtype, (float(limit), slow(*leaves)))
 
 
+def apart(body: Callable[..., Expr], *operands: Expr) -> Expr:
+    """body(*operands) in a function of its own: what is long and needed several times is compiled once. For real dtypes."""
+    value = body(*(leaf(f"x{i}", x.dtype) for i, x in enumerate(operands)))
+    return make("apart", operands, value.dtype, value)
+
+
 def library_fmod(a: Expr, b: Expr) -> Expr:
     """The C library's fmod, exact for every float64 pair: a call, so for `rarely` only."""
     return make("frem", (a, b), float64)

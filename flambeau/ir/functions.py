@@ -3,17 +3,19 @@
 Expressions keep exp, sin, pow, ... as named ops, so that derivatives and rewrites recognise them; code generation
 sees only primitives. A body is a Python function from expressions to an expression, branch-free, without loops, so
 that it vectorises. Bodies live by family in ir.elementary (division, exp, log, pow), ir.trigonometric, ir.special
-(erf, gamma, Bessel) and ir.complex. Used by codegen.scalar.
+(erf, gamma, Bessel), ir.zeta and ir.complex. Used by codegen.scalar.
 """
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from flambeau.ir import complex as complex_bodies
-from flambeau.ir import elementary, special, trigonometric
+from flambeau.ir import elementary, special, trigonometric, zeta
 from flambeau.ir.scalar import Expr, complex_, imag, make, real
 
 #: op -> body, for arguments of a real dtype. A body may return its own op only on primitive dtypes.
-BODIES = {**elementary.BODIES, **trigonometric.BODIES, **special.BODIES}
+BODIES = {**elementary.BODIES, **trigonometric.BODIES, **special.BODIES, **zeta.BODIES}
 #: op -> body, for ops that take or give complex numbers. Results are complex() of two real expressions.
 COMPLEX_BODIES = complex_bodies.BODIES
 
@@ -31,8 +33,9 @@ def body_of(node: Expr):
     return found
 
 
+@lru_cache(maxsize=64)
 def expand(expr: Expr, bound: frozenset[Expr] = frozenset()) -> Expr:
-    """`expr` in primitives only. Nodes in `bound` are values from outside and stay as they are.
+    """`expr` in primitives only. Leaves and the nodes in `bound` are values from outside and stay as they are.
 
     Complex values become complex(re, im) of real expressions; a complex leaf is read through real() and imag().
     """

@@ -19,6 +19,7 @@ from flambeau.ir.expression import (  # noqa: F401
     Number,
     Operand,
     abs,
+    apart,
     arithmetic,
     as_expr,
     bitcast,
@@ -271,6 +272,14 @@ erfcx = _function("erfcx", "exp(x * x) * erfc(x).")
 lgamma = _function("lgamma", "log |Gamma(x)|.")
 digamma = _function("digamma", "The derivative of lgamma.")
 trigamma = _function("trigamma", "The derivative of digamma.")
+
+
+def zeta(x: Operand, q: Operand) -> Expr:
+    """The Hurwitz zeta function: the sum over k >= 0 of (k + q) ** -x."""
+    x, q = promote_floating(x, q)
+    return make("zeta", (x, q), x.dtype)
+
+
 i0 = _function("i0", "Modified Bessel function of the first kind, order 0.")
 i0e = _function("i0e", "exp(-|x|) * i0(x).")
 i1 = _function("i1", "Modified Bessel function of the first kind, order 1.")

@@ -24,6 +24,7 @@ from flambeau.ir.elementary import (
     scale_by_power,
 )
 from flambeau.ir.scalar import Expr, cast, constant, exact_mul, fma, where
+from flambeau.ir.trigonometric import reduce_half_pi, turned_sine
 
 BODIES: dict[str, Callable[..., Expr]] = {}
 
@@ -213,8 +214,8 @@ def _lgamma_positive(x: Expr) -> Expr:
 
 def _sine_pi(x: Expr) -> tuple[Expr, Expr]:
     """(sin(pi r), cos(pi r)) for r = x - round(x)."""
-    r = (x - s.round(x)) * PI
-    return s.sin(r), s.cos(r)
+    reduced = reduce_half_pi((x - s.round(x)) * PI)
+    return turned_sine(*reduced, 0), turned_sine(*reduced, 1)
 
 
 @body("lgamma")

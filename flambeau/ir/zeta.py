@@ -1,6 +1,6 @@
-"""The Hurwitz zeta function as an expression of named operations: what polygamma functions and their derivatives are made of.
+"""The body of the Hurwitz zeta function, which polygamma functions and their derivatives are made of.
 
-Stands on ir.scalar; used by ir.derivative and flambeau.ops.functions.
+Stands on ir.scalar; used through ir.functions.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ _MACLAURIN = (12.0, -720.0, 30240.0, -1209600.0, 47900160.0, -1.8924375803183791
 
 def _positive_zeta(x: Expr, q: Expr) -> Expr:
     """The Hurwitz zeta function for x > 1 and q > 0: ten terms, then the Euler-Maclaurin formula for the rest."""
-    total = s.pow(q, -x)
+    total = s.apart(s.pow, q, -x)
     a = q
     for _ in range(9):
         a = a + 1
-        last = s.pow(a, -x)
+        last = s.apart(s.pow, a, -x)
         total = total + last
     total = total + last * a / (x - 1) - last * 0.5
     terms, factor, power, k = total, s.constant(1.0, x.dtype), last, 0
@@ -34,19 +34,21 @@ def _positive_zeta(x: Expr, q: Expr) -> Expr:
     return s.where(last == 0, terms, total)  # beside a vanishing term the factor may be infinite
 
 
-def hurwitz_zeta(x: Expr, q: Expr) -> Expr:
-    """The Hurwitz zeta function: infinite at x = 1 and at whole q <= 0, NaN below x = 1 and for other x where q < 0."""
-    x, q = s.promote(x, q)
-    dtype = x.dtype
+def hurwitz_zeta(node: Expr, x: Expr, q: Expr) -> Expr:
+    """Infinite at x = 1 and at whole q <= 0, NaN below x = 1 and for other x where q < 0."""
     x, q = s.cast(x, float64), s.cast(q, float64)  # terms of a float32 sum would underflow
     infinity, nan = float("inf"), float("nan")
     # The terms of a negative q up to zero are, but for the sign of odd powers, those of -q down to its fraction.
     below = q <= 0
     size = s.where(below, -q, 0)
     fraction = size - s.floor(size)
-    upper = _positive_zeta(x, s.where(below, 1 - fraction, q))
-    lower = _positive_zeta(x, s.where(fraction == 0, 1, fraction)) - _positive_zeta(x, size + 1)
+    upper, first, last = (s.apart(_positive_zeta, x, place)
+                          for place in (s.where(below, 1 - fraction, q), s.where(fraction == 0, 1, fraction), size + 1))
+    lower = first - last
     odd = s.floor(x * 0.5) * 2 != x
     value = s.where(below, upper + s.where(odd, -lower, lower), upper)
     value = s.where(below, s.where(fraction == 0, infinity, s.where(s.floor(x) == x, value, nan)), value)
-    return s.cast(s.where(x == 1, infinity, s.where(x < 1, nan, value)), dtype)
+    return s.cast(s.where(x == 1, infinity, s.where(x < 1, nan, value)), node.dtype)
+
+
+BODIES = {"zeta": hurwitz_zeta}

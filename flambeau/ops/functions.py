@@ -19,7 +19,6 @@ from flambeau.core.op import NUMBERS
 from flambeau.core.tensor import Tensor
 from flambeau.ir import scalar as s
 from flambeau.ir.scalar import conj
-from flambeau.ir.zeta import hurwitz_zeta
 
 
 def function(name: str, doc: str, complex_too: bool = False, rule: Callable | None = None, inplace: bool | str = "function",
@@ -160,12 +159,7 @@ def _which_number(operands: Any) -> str:
            node=lambda operands, statics: "SpecialZetaBackward" + _which_number(operands))
 def zeta(input: Tensor, other: Operand):
     """The Hurwitz zeta function: the sum over k >= 0 of (k + other) ** -input."""
-    return hurwitz_zeta(input, s.as_expr(other))
-
-
-@zeta.vjp
-def _(g, input, other):
-    return None, g * -input * hurwitz_zeta(input + 1, s.as_expr(other))
+    return s.zeta(input, other)
 
 
 @composite(out=True)
@@ -188,15 +182,9 @@ def _polygammas(n: int) -> Callable:
             """A derivative of digamma."""
             if n == 1:
                 return s.trigamma(input)
-            return hurwitz_zeta(s.constant(n + 1, input.dtype), input) * ((-1.0) ** (n + 1) * math.factorial(n))
+            return s.zeta(n + 1, input) * ((-1.0) ** (n + 1) * math.factorial(n))
         made = pointwise(kind="float", types="f", kernel="polygamma", name=f"_polygamma_{n}", function=False, method=False,
                          node="Polygamma")(body)
-
-        def rule(g, input):
-            if n == 1:
-                return g * (hurwitz_zeta(s.constant(3, input.dtype), input) * -2.0)
-            return g * (hurwitz_zeta(s.constant(n + 2, input.dtype), input) * ((-1.0) ** n * math.factorial(n + 1)))
-        made.vjp(rule)
         _made_polygammas[n] = made
     return made
 
@@ -296,9 +284,12 @@ def _ndtri_tail(y: s.Expr) -> s.Expr:
     log_y = s.log(y)
     t = s.sqrt(-2 * log_y)
     x = (0.27061 * t + 2.30753) / ((0.04481 * t + 0.99229) * t + 1) - t  # good to 0.003
-    for _ in range(3):
+
+    def step(x: s.Expr, log_y: s.Expr) -> s.Expr:
         scaled = s.erfcx(x * -math.sqrt(0.5))
-        x = x - (s.log(scaled * 0.5) - x * x * 0.5 - log_y) * scaled * math.sqrt(math.pi / 2)
+        return x - (s.log(scaled * 0.5) - x * x * 0.5 - log_y) * scaled * math.sqrt(math.pi / 2)
+    for _ in range(3):
+        x = s.apart(step, x, log_y)
     return s.where(y == 0, -math.inf, x)
 
 

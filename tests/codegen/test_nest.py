@@ -10,6 +10,7 @@ import pytest
 import flambeau as torch
 from flambeau.base.dtype import float32, float64
 from flambeau.codegen import schedule
+from flambeau.codegen.scalar import Lowering
 from flambeau.ir import scalar as s
 from flambeau.ir.expression import describe
 
@@ -152,3 +153,15 @@ def test_equal_descriptions_mean_equal_expressions():
     others = [s.exp(x) * x + 2.0, s.exp(x) * y + 1.0, s.log(x) * x + 1.0, s.exp(x) * x - 1.0, s.where(x > 0, x, -0.0),
               s.where(x > 0, x, 0.0), s.where(x > 0, 0.0, x), s.exp(s.leaf("x", float64)) * s.leaf("x", float64) + 1.0]
     assert len({same[0], *map(describe, others)}) == len(others) + 1
+
+
+@pytest.mark.parametrize("width", [0, 8, 16])
+def test_what_is_needed_several_times_is_written_once(width):
+    lines, x, y = [], s.leaf("x", float64), s.leaf("y", float64)
+    names = (f"%v{i}" for i in range(10**6))
+    low = Lowering(lines.append, lambda: next(names), width)
+    total = s.apart(s.pow, x, y) + s.apart(s.pow, x, y + 1) + s.apart(s.pow, y, x)
+    low.value(total, {x: "%x", y: "%y"})
+    assert sum("call" in line and "flambeau.apart" in line for line in lines) == 3
+    assert sum(text.startswith("define") for text in low.declarations) == 1
+    assert len(lines) < 10

@@ -170,6 +170,17 @@ def test_polygamma_and_zeta():
     assert special.zeta(torch.tensor(2.0), torch.tensor(1.0)).item() == pytest.approx(math.pi ** 2 / 6)
 
 
+def test_zeta_has_a_derivative_by_its_second_argument_alone():
+    x, q = (torch.tensor(values, dtype=torch.float64, requires_grad=True) for values in ([2.5, 3.0], [0.7, 2.0]))
+    out = special.zeta(x, q)
+    (by_q,) = torch.autograd.grad(out.sum(), q, create_graph=True)
+    close(by_q.detach(), (-x * special.zeta(x + 1, q)).detach())
+    assert torch.autograd.gradgradcheck(lambda q: special.zeta(x.detach(), q), (q,))
+    for y, z in ((out, x), (by_q, x)):
+        with pytest.raises(NotImplementedError, match="the derivative for 'zeta' is not implemented"):
+            torch.autograd.grad(y.sum(), z, retain_graph=True)
+
+
 # ---------------------------------------------------------------- gradients
 
 UNARY_GRADIENTS = (

@@ -1,15 +1,27 @@
-"""Functions for what few elements need: called with a whole vector, they return at once unless one of its elements needs more.
+"""Parts of a kernel's loop that stand in functions of their own, outside it.
 
-A `rarely` expression (ir.scalar) must not cost the elements that don't need it, nor make a kernel's loop long. So it becomes a
-call of a function (common, size, operands ...) of this file. Used by codegen.scalar.
+What few elements need (`rarely`, ir.scalar) must not cost the others, nor make the loop long: its function gets a whole vector
+and returns at once unless one of its elements needs more. What is long and needed several times (`apart`) is written once.
+Used by codegen.scalar.
 """
 
 from __future__ import annotations
 
 import hashlib
 
+_PURE = "noinline nounwind willreturn memory(none)"
+_SMALL = f"{_PURE} minsize optsize"     # entered often, left at once
+_COLD = f"{_PURE} cold optnone"         # LLVM spends as little time as it can on it
 _SUFFIX = {"float": "f32", "double": "f64"}
-_SMALL = "noinline minsize optsize nounwind willreturn memory(none)"  # never hot, so that size and compile time count
+
+
+def apart_function(parameters: list[str], body: str, result: str, kind: str) -> tuple[str, str]:
+    """(name, definition) of a function that gives the register `result`, of type `kind`, of the instructions of `body`.
+
+    parameters: "type %name" each.
+    """
+    name = f"flambeau.apart.{_digest(kind + ', '.join(parameters) + body + result)}"
+    return name, f"define internal {kind} @{name}({', '.join(parameters)}) {_PURE} {{\n{body}  ret {kind} {result}\n}}"
 
 
 def rare_function(kind: str, limit: str, operands: int, body: str, result: str, width: int) -> tuple[str, set[str]]:
@@ -18,13 +30,12 @@ def rare_function(kind: str, limit: str, operands: int, body: str, result: str, 
     It gives `common`; where |size| >= limit, the register `result` that the instructions of `body` compute from
     %size, %x0, %x1 ... kind: "float" or "double"; width: elements of the operands, 0 for single numbers.
     """
-    digest = hashlib.blake2b(f"{limit}{body}{result}".encode(), digest_size=6).hexdigest()
-    name = f"flambeau.rare.{digest}"
+    name = f"flambeau.rare.{_digest(limit + body + result)}"
     inputs = ["%size", *(f"%x{i}" for i in range(operands))]
     given = ", ".join(f"{kind} {x}" for x in inputs)
     declarations = {
         f"declare {kind} @llvm.fabs.{_SUFFIX[kind]}({kind})",
-        f"define internal {kind} @{name}.slow({given}) cold {_SMALL} {{\n{body}  ret {kind} {result}\n}}",
+        f"define internal {kind} @{name}.slow({given}) {_COLD} {{\n{body}  ret {kind} {result}\n}}",
         f"define internal {kind} @{name}({kind} %common, {given}) {_SMALL} {{\n"
         f"  %magnitude = call {kind} @llvm.fabs.{_SUFFIX[kind]}({kind} %size)\n"
         f"  %rare = fcmp oge {kind} %magnitude, {limit}\n"
@@ -35,6 +46,10 @@ def rare_function(kind: str, limit: str, operands: int, body: str, result: str, 
     if not width:
         return name, declarations
     return f"{name}.v{width}", declarations | _for_vectors(name, kind, limit, inputs, width)
+
+
+def _digest(text: str) -> str:
+    return hashlib.blake2b(text.encode(), digest_size=6).hexdigest()
 
 
 def _for_vectors(name: str, kind: str, limit: str, inputs: list[str], width: int) -> set[str]:
