@@ -8,6 +8,7 @@ leading extents of 1 where they are not. Stands on gemm_micro.py; conv_gather.py
 from __future__ import annotations
 
 from itertools import product
+from math import prod
 from typing import NamedTuple
 
 from flambeau.codegen.builder import Value
@@ -67,6 +68,23 @@ class Tensor5(NamedTuple):
     strides: tuple[int, int, int, int, int]
 
 
+Reach = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
+
+
+class Window(NamedTuple):
+    """What the pixels of a result see of its source: images, extents of the source, offsets of the taps along each axis (from 0),
+    stride and padding, extents of the result, and where the source lies.
+    """
+
+    images: int
+    size: Triple
+    reach: Reach
+    stride: Triple
+    pad: Triple
+    out: Triple
+    source: Tensor5
+
+
 class Box(NamedTuple):
     """A task's part of the output: first image, z, y, x and how many of each; pixels in row-major order."""
 
@@ -88,22 +106,15 @@ def box_of(f: Kernel, c: dict[str, Value], index: Value) -> Box:
     tile_y, rest = rest.unsigned_rem(c["count_y"]), rest.unsigned_div(c["count_y"])
     tile_z, tile_n = rest.unsigned_rem(c["count_z"]), rest.unsigned_div(c["count_z"])
     n, z, y, x = tile_n * c["tile_n"], tile_z * c["tile_z"], tile_y * c["tile_y"], tile_x * c["tile_x"]
-    return Box(
-        n,
-        z,
-        y,
-        x,
-        f.minimum(c["tile_n"], c["images"] - n),
-        f.minimum(c["tile_z"], c["out_z"] - z),
-        f.minimum(c["tile_y"], c["out_y"] - y),
-        f.minimum(c["tile_x"], c["out_x"] - x),
-    )
+    counts = (f.minimum(c[f"tile_{axis}"], c[whole] - first)
+              for axis, whole, first in (("n", "images", n), ("z", "out_z", z), ("y", "out_y", y), ("x", "out_x", x)))
+    return Box(n, z, y, x, *counts)
 
 
-def row_order(source: Tensor5, size: Triple, stride: Triple) -> str:
-    """How rows of the input are copied: "copy", "halves" (contiguous, stride 2) or "elements"."""
-    contiguous = source.strides[4] == 1 or size[2] == 1
-    return "copy" if contiguous and stride[2] == 1 else "halves" if contiguous and stride[2] == 2 else "elements"
+def row_order(window: Window) -> str:
+    """How rows of the source are copied: "copy", "halves" (contiguous, stride 2) or "elements"."""
+    contiguous, step = window.source.strides[4] == 1 or window.size[2] == 1, window.stride[2]
+    return "copy" if contiguous and step == 1 else "halves" if contiguous and step == 2 else "elements"
 
 
 def inside_row(f: Kernel, kind: Kind, row: Value, start: Value, size: Value) -> Value:
@@ -259,40 +270,26 @@ def runs_of(
 class Geometry(NamedTuple):
     """A convolution cut into boxes.
 
-    Kernel constants, offsets of the taps in the band, boxes, images per box, elements of a band, channels per block.
+    Kernel constants, offsets of the taps in the band, boxes, images and pixels per box, elements of a band, channels per block.
     """
 
     constants: tuple[int, ...]
     taps: tuple[int, ...]
     boxes: int
     images: int
+    pixels: int
     band: int
     block: int
 
 
-Reach = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
-
-
-def geometry(
-    kind: Kind,
-    images: int,
-    channels: int,
-    groups: int,
-    size: Triple,
-    reach: Reach,
-    stride: Triple,
-    pad: Triple,
-    out: Triple,
-    box_pixels: int,
-    wanted: int,
-    source: Tensor5,
-    block_steps: int,
-    align: int = 1,
-) -> Geometry:
+def geometry(kind: Kind, window: Window, channels: int, groups: int, block_steps: int, box_pixels: int, wanted: int = 1,
+             align: int = 1) -> Geometry:
     """Choose boxes (whole rows, then planes, then images: pixels of a box are consecutive) and lay out the band.
 
-    reach: the offsets of the taps along each axis, from 0. align: a number of images per box that fits panels.
+    block_steps: (channel, tap) steps of a block of channels; box_pixels: most pixels of a box; wanted: number of boxes, if there
+    are so many; align: a number of images per box that fits panels.
     """
+    images, size, reach, stride, pad, out, source = window
     taps = len(reach[0]) * len(reach[1]) * len(reach[2])
     blocks = -(-channels // max(1, block_steps // max(1, taps)))
     block = max(1, -(-channels // max(1, blocks)))
@@ -302,22 +299,17 @@ def geometry(
     def extent(axis: int, count: int) -> int:
         return (count - 1) * stride[axis] + beyond[axis] + 1
 
-    limit = max(1, min(box_pixels, -(-images * out[0] * out[1] * out[2] // max(1, wanted))))
+    limit = max(1, min(box_pixels, -(-images * prod(out) // max(1, wanted))))
     tiles = [1, 1, 1, 1]  # n z y x, filled from the innermost
     for axis in (3, 2, 1, 0):
         full = images if axis == 0 else out[axis - 1]
-        others = 1
-        for other in range(1, 4):
-            others *= 1 if other == axis else extent(other - 1, tiles[other])
+        others = prod(extent(other - 1, tiles[other]) for other in range(1, 4) if other != axis)
         most = room // others if axis == 0 else (room // others - beyond[axis - 1] - 1) // stride[axis - 1] + 1
-        most = max(1, min(most, limit // (tiles[0] * tiles[1] * tiles[2] * tiles[3]), full))
+        most = max(1, min(most, limit // prod(tiles), full))
         tiles[axis] = -(-full // -(-full // most))
         if axis == 0 and most >= align:
-            tiles[0] = (
-                min(full, -(-tiles[0] // align) * align)
-                if -(-tiles[0] // align) * align <= most
-                else most // align * align
-            )
+            aligned = -(-tiles[0] // align) * align
+            tiles[0] = min(full, aligned) if aligned <= most else most // align * align
         if tiles[axis] < full:
             break
     counts = (-(-images // tiles[0]), *(-(-out[axis] // tiles[axis + 1]) for axis in range(3)))
@@ -327,28 +319,6 @@ def geometry(
     plane, channel = row * band_y, row * band_y * band_z
     image = channel * block
     offsets = tuple(z * plane + y * row + x % stride[2] * phase + x // stride[2] for z, y, x in product(*reach))
-    constants = (
-        *size,
-        *stride,
-        *pad,
-        *out,
-        images,
-        channels,
-        groups,
-        taps,
-        *tiles,
-        *counts,
-        band_z,
-        band_y,
-        phase,
-        row,
-        plane,
-        channel,
-        image,
-        block,
-        source.slot,
-        *source.strides,
-    )
-    return Geometry(
-        constants, offsets, counts[0] * counts[1] * counts[2] * counts[3], tiles[0], image * tiles[0], block
-    )
+    constants = (*size, *stride, *pad, *out, images, channels, groups, taps, *tiles, *counts, band_z, band_y, phase, row, plane,
+                 channel, image, block, source.slot, *source.strides)
+    return Geometry(constants, offsets, prod(counts), tiles[0], prod(tiles), image * tiles[0], block)

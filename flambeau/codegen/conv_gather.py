@@ -1,4 +1,4 @@
-"""The gather kernel of convolutions: packed weights times panels of patches taken from a band.
+"""The gather kernel of convolutions: weights, packed or where they lie, times panels of patches taken from a band.
 
 It computes the forward, the gradient of the input (once per stride phase, over the output's gradient) and transposed
 convolutions. Stands on conv_band.py and gemm_micro.py; conv.py plans its phases.
@@ -54,8 +54,11 @@ FORWARD = (
 HEIGHTS_AT = len(FORWARD)  # then the offsets of the rows of taps along y, then those of the taps in the band
 
 
-def patches_function(kind: Kind, width: int) -> Kernel:
-    """void patches(band, channels, band_channel, taps, tap_table, runs, run_table, panel): a panel of patches."""
+def patches_function(kind: Kind, width: int, by_channel: bool) -> Kernel:
+    """void patches(band, channels, band_channel, taps, tap_table, runs, run_table, panel): a panel of patches.
+
+    Its steps are ordered by tap, then channel, or the other way round.
+    """
     f = Kernel(
         "patches",
         [
@@ -74,11 +77,11 @@ def patches_function(kind: Kind, width: int) -> Kernel:
     align = BYTES[compute]
 
     def steps(body) -> None:
-        with f.loop(0, f["taps"]) as tap:
+        outer, inner = ("channels", "taps") if by_channel else ("taps", "channels")
+        with f.loop(0, f[outer]) as i, f.loop(0, f[inner]) as j:
+            tap, channel = (j, i) if by_channel else (i, j)
             plane = f.at(compute, f["band"], f.load("i64", f["tap_table"], tap))
-            row = f.at(compute, f["panel"], tap * f["channels"] * width)
-            with f.loop(0, f["channels"]) as channel:
-                body(f.at(compute, plane, channel * f["band_channel"]), f.at(compute, row, channel * width))
+            body(f.at(compute, plane, channel * f["band_channel"]), f.at(compute, f["panel"], (i * f[inner] + j) * width))
 
     # a run is copied as one full vector: what it writes too much is overwritten by the next run or the next step
     with f.branches(f["runs"].equals(2)) as otherwise:
@@ -123,8 +126,12 @@ def _rows_hit(
 
 
 @cache
-def forward_text(kind: Kind, finish: Epilogue, row_order: str) -> str:
-    """The compute kernel: its range is groups x blocks of output channels x boxes of output pixels."""
+def forward_text(kind: Kind, finish: Epilogue, row_order: str, in_place: bool) -> str:
+    """The compute kernel: its range is groups x blocks of output channels x boxes of output pixels.
+
+    in_place: "weights" is the slot of the weights, whose rows are ordered by channel, then tap; else packed ones lie there in the
+    scratch memory.
+    """
     height = register_rows()
     width, compute, lanes = 2 * kind.lanes, kind.compute, kind.lanes
     cell = height * width
@@ -147,7 +154,10 @@ def forward_text(kind: Kind, finish: Epilogue, row_order: str) -> str:
         i0 = tile_m * c["tile_panels"] * c["row_step"]
         i1 = f.minimum(i0 + c["tile_panels"] * c["row_step"], c["rows"])
         source = f.at(kind.storage, f.slot(c["in_slot"]), group * c["channels"] * c["in_c"])
-        weights = f.at(compute, f.scratch(c["weights"]), group * c["panels"] * height * depth_total)
+        if in_place:
+            weights = f.at(compute, f.slot(c["weights"]), group * c["rows"] * depth_total)
+        else:
+            weights = f.at(compute, f.scratch(c["weights"]), group * c["panels"] * height * depth_total)
         target = f.at(kind.storage, f.slot(c["c_slot"]), group * c["rows"] * c["c_o"] + c["c_place"])
         bias = f.at(kind.storage, f.slot(c["d_slot"]), group * c["rows"])
         pixels = box.pixels()
@@ -161,7 +171,7 @@ def forward_text(kind: Kind, finish: Epilogue, row_order: str) -> str:
             with f.loop(0, pixels, width) as j:
                 columns = f.minimum(pixels - j, width)
                 number = runs_of(f, c, box, j, columns, lanes, runs, images_inside=True)
-                low, high = _rows_hit(f, c, box, j, columns, heights)
+                low, high = (f.i64(0), c["taps"]) if in_place else _rows_hit(f, c, box, j, columns, heights)
                 depth = (high - low) * count
                 f.call(
                     "void",
@@ -185,15 +195,12 @@ def forward_text(kind: Kind, finish: Epilogue, row_order: str) -> str:
                     together = spread.equals(width) & columns.equals(width)
                 with f.loop(i0, i1, c["row_step"]) as i:
                     rows = f.minimum(i1 - i, c["row_step"])
-                    a = f.at(
-                        compute,
-                        weights,
-                        (
-                            first_channel * c["taps"] * c["panels"]
-                            + (i.unsigned_div(c["row_step"]) * c["taps"] + low) * count
-                        )
-                        * height,
-                    )
+                    if in_place:
+                        start = i * depth_total + first_channel * c["taps"]
+                    else:
+                        panel_start = (i.unsigned_div(c["row_step"]) * c["taps"] + low) * count
+                        start = (first_channel * c["taps"] * c["panels"] + panel_start) * height
+                    a = f.at(compute, weights, start)
                     row = (i - i0).unsigned_div(c["row_step"])
                     place = row * f.ceiling_division(pixels, width) + j.unsigned_div(f.i64(width))
                     tile = f.at(compute, slots, f.select(blocks.equals(1), f.i64(0), place) * cell)
@@ -203,7 +210,7 @@ def forward_text(kind: Kind, finish: Epilogue, row_order: str) -> str:
                         tile = f.select(together, f.at(compute, base, goal0), tile)
                         stride = f.select(together, c["c_o"], stride)
                     zero = f.i64(0)
-                    arguments = (depth, a, panel, tile, stride, first, zero, zero, zero, columns)
+                    arguments = (depth, a, panel, tile, stride, first, depth_total, f.i64(1), zero, columns)
                     call_tile(f, c["micros"], rows, *arguments)
                     with f.when(f.select(together, f.value(0, "i1"), last)), f.loop(0, number) as r:
                         lane, length, goal = (f.load("i64", runs, r * 4 + word) for word in (0, 1, 3))
@@ -223,7 +230,7 @@ def forward_text(kind: Kind, finish: Epilogue, row_order: str) -> str:
                             c["beta"],
                             declare=False,
                         )
-    helpers = [epilogue(kind, kind, finish, width), patches_function(kind, width), *fill_functions(kind, row_order)]
+    helpers = [epilogue(kind, kind, finish, width), patches_function(kind, width, in_place), *fill_functions(kind, row_order)]
     return module(*helpers, f)
 
 
@@ -289,8 +296,8 @@ def weights_text(kind: Kind) -> str:
 
 
 @cache
-def forward_kernel(kind: Kind, finish: Epilogue, row_order: str) -> int:
-    return compile_kernel(forward_text(kind, finish, row_order), pipeline=LIGHTEST)
+def forward_kernel(kind: Kind, finish: Epilogue, row_order: str, in_place: bool) -> int:
+    return compile_kernel(forward_text(kind, finish, row_order, in_place), pipeline=LIGHTEST)
 
 
 @cache

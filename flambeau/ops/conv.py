@@ -12,7 +12,7 @@ from typing import Any
 
 from flambeau.base.layout import Layout, register_cache
 from flambeau.codegen import launch as launching
-from flambeau.codegen.conv import conv_forward_phases, conv_grad_input_phases, conv_grad_weight_phases
+from flambeau.codegen.conv import Convolution, conv_forward_phases, conv_grad_input_phases, conv_grad_weight_phases
 from flambeau.codegen.conv_band import Tensor5
 from flambeau.core.declare import composite, operator
 from flambeau.core.op import RELEASE_FROM
@@ -64,6 +64,11 @@ def _agree(x: Layout, w: Layout, y: Layout, stride: Numbers, padding: Numbers, d
                            f"no result or gradient of shape {list(y.shape)}")
 
 
+def _extents(x: Layout, w: Layout, y: Layout, stride: Numbers, padding: Numbers, dilation: Numbers, groups: int) -> Convolution:
+    return Convolution(x.shape[0], x.shape[1], w.shape[0], _three(x.shape[2:], 1), _three(w.shape[2:], 1), _three(stride, 1),
+                       _three(padding, 0), _three(dilation, 1), groups, _three(y.shape[2:], 1))
+
+
 @operator(node="ConvolutionBackward0", method=False, function=False)
 def _convolve(input: Tensor, weight: Tensor, bias: Tensor | None, stride: Numbers, padding: Numbers, dilation: Numbers,
               groups: int) -> Tensor:
@@ -77,23 +82,8 @@ def _convolve(input: Tensor, weight: Tensor, bias: Tensor | None, stride: Number
 
     def make():
         _agree(x, w, out, stride, padding, dilation, groups)
-        return conv_forward_phases(
-            x.dtype,
-            x.shape[0],
-            x.shape[1],
-            w.shape[0],
-            _three(size, 1),
-            _three(kernel, 1),
-            _three(stride, 1),
-            _three(padding, 0),
-            _three(dilation, 1),
-            groups,
-            _three(result, 1),
-            _five(1, x),
-            2,
-            _five(0, out),
-            None if bias is None else 3,
-        )
+        return conv_forward_phases(x.dtype, _extents(x, w, out, stride, padding, dilation, groups), _five(1, x), 2, _five(0, out),
+                                   None if bias is None else 3)
     tensors = (input, weight) if bias is None else (input, weight, bias.contiguous())
     return _run(key, make, tensors, out, out.numel * w.numel // max(w.shape[0], 1))
 
@@ -121,29 +111,13 @@ def _gradient_of_input(grad: Tensor, weight: Tensor, bias: Tensor | None, size: 
     """What a gradient of the result makes of the input, whose extents are `size`; also the transposed convolution."""
     weight = weight.contiguous()
     y, w = grad._layout, weight._layout
-    kernel, channels = w.shape[2:], w.shape[1] * groups
-    out = Layout.contiguous((y.shape[0], channels, *size), y.dtype, y.device)
+    out = Layout.contiguous((y.shape[0], w.shape[1] * groups, *size), y.dtype, y.device)
     key = ("input", y, w, bias is not None, size, stride, padding, dilation, groups)
 
     def make():
         _agree(out, w, y, stride, padding, dilation, groups)
-        return conv_grad_input_phases(
-            y.dtype,
-            y.shape[0],
-            channels,
-            w.shape[0],
-            _three(size, 1),
-            _three(kernel, 1),
-            _three(stride, 1),
-            _three(padding, 0),
-            _three(dilation, 1),
-            groups,
-            _three(y.shape[2:], 1),
-            _five(1, y),
-            2,
-            _five(0, out),
-            None if bias is None else 3,
-        )
+        return conv_grad_input_phases(y.dtype, _extents(out, w, y, stride, padding, dilation, groups), _five(1, y), 2,
+                                      _five(0, out), None if bias is None else 3)
     tensors = (grad, weight) if bias is None else (grad, weight, bias.contiguous())
     return _run(key, make, tensors, out, y.numel * w.numel // max(w.shape[0], 1))
 
@@ -176,9 +150,8 @@ def _gradient_of_weight(input: Tensor, grad: Tensor, kernel: Numbers, stride: Nu
 
     def make():
         _agree(x, out, y, stride, padding, dilation, groups)
-        return conv_grad_weight_phases(x.dtype, x.shape[0], x.shape[1], y.shape[1], _three(x.shape[2:], 1), _three(kernel, 1),
-                                       _three(stride, 1), _three(padding, 0), _three(dilation, 1), groups, _three(y.shape[2:], 1),
-                                       _five(1, x), _five(2, y), 0)
+        extents = _extents(x, out, y, stride, padding, dilation, groups)
+        return conv_grad_weight_phases(x.dtype, extents, _five(1, x), _five(2, y), 0)
     return _run(key, make, (input, grad), out, y.numel * out.numel // max(out.shape[0], 1))
 
 

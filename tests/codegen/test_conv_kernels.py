@@ -8,7 +8,13 @@ import numpy as np
 import pytest
 from kernel_runner import Guarded, guarded, run
 
-from flambeau.codegen.conv import Tensor5, conv_forward_phases, conv_grad_input_phases, conv_grad_weight_phases
+from flambeau.codegen.conv import (
+    Convolution,
+    Tensor5,
+    conv_forward_phases,
+    conv_grad_input_phases,
+    conv_grad_weight_phases,
+)
 
 TOLERANCE = {np.float32: 3e-6, np.float64: 1e-14, np.float16: 2e-3}
 NAMES = {np.float32: "float32", np.float64: "float64", np.float16: "float16"}
@@ -37,7 +43,7 @@ class Case:
             (n + 2 * p - d * (k - 1) - 1) // s + 1
             for n, p, d, k, s in zip(size, pad, dilation, kernel, stride, strict=True)
         )
-        self.arguments = (images, channels, outputs, size, kernel, stride, pad, dilation, groups, out)
+        self.conv = Convolution(images, channels, outputs, size, kernel, stride, pad, dilation, groups, out)
         self.x = rng.standard_normal((images, channels, *size)).astype(dtype)
         self.w = rng.standard_normal((outputs, channels // groups, *kernel)).astype(dtype)
         self.dy = rng.standard_normal((images, outputs, *out)).astype(dtype)
@@ -83,7 +89,7 @@ class Case:
         run(
             *conv_forward_phases(
                 NAMES[self.dtype],
-                *self.arguments,
+                self.conv,
                 Tensor5(1, xs),
                 2,
                 Tensor5(0, ys),
@@ -101,7 +107,7 @@ class Case:
         channel_bias = np.arange(self.x.shape[1]).astype(self.dtype)
         run(
             *conv_grad_input_phases(
-                NAMES[self.dtype], *self.arguments, Tensor5(1, dys), 2, Tensor5(0, dxs), 3 if bias else None
+                NAMES[self.dtype], self.conv, Tensor5(1, dys), 2, Tensor5(0, dxs), 3 if bias else None
             ),
             [dx, dy, guarded(self.w), guarded(channel_bias)],
         )
@@ -113,7 +119,7 @@ class Case:
         dw = Guarded(self.w.size, self.dtype)
         dw.array[:] = np.nan
         run(
-            *conv_grad_weight_phases(NAMES[self.dtype], *self.arguments, Tensor5(1, xs), Tensor5(2, dys), 0),
+            *conv_grad_weight_phases(NAMES[self.dtype], self.conv, Tensor5(1, xs), Tensor5(2, dys), 0),
             [dw, x, dy],
         )
         self.compare(dw.array.reshape(self.w.shape), self.dw)
@@ -138,6 +144,9 @@ CASES = {
     "mixed": (2, 3, 4, flat(14, 12), flat(2, 5), (1, 1, 2), (0, 0, 3), (1, 3, 1)),
     "pointwise": (3, 17, 30, flat(7, 5), flat(1, 1)),
     "pointwise, fewer outputs": (3, 30, 17, flat(7, 5), flat(1, 1)),
+    "pointwise stride 2, packed": (1, 1024, 15, flat(4, 5), flat(1, 1), (1, 2, 2)),
+    "3x3 many pixels": (1, 6, 20, flat(70, 61), flat(3, 3), (1, 1, 1), (0, 1, 1)),
+    "one tap across": (2, 5, 18, flat(9, 11), flat(3, 1), (1, 2, 2), (0, 1, 0)),
     "pointwise stride 2": (2, 17, 30, flat(8, 9), flat(1, 1), (1, 2, 2)),
     "7x7 stride 2": (1, 3, 16, flat(30, 33), flat(7, 7), (1, 2, 2), (0, 3, 3)),
     "patches": (2, 3, 20, flat(32, 48), flat(16, 16), (1, 16, 16)),
@@ -187,7 +196,7 @@ def test_channels_last():
 def test_transposed_with_output_padding():
     """Positions beyond the reach of the output's gradient become zeros."""
     case = Case(2, 3, 5, flat(9, 9), flat(2, 2), (1, 3, 3))
-    assert case.arguments[-1] == flat(3, 3) and not case.dx[..., 8].any()
+    assert case.conv.out == flat(3, 3) and not case.dx[..., 8].any()
     case.grad_input()
     case.grad_input(bias=True)
 
@@ -198,7 +207,7 @@ def test_infinity_stays_in_its_window():
     x, y = guarded(case.x), Guarded(200, np.float32)
     strides = (200, 200, 200, 40, 1)
     run(
-        *conv_forward_phases("float32", *case.arguments, Tensor5(1, strides), 2, Tensor5(0, strides)),
+        *conv_forward_phases("float32", case.conv, Tensor5(1, strides), 2, Tensor5(0, strides)),
         [y, x, guarded(case.w)],
     )
     bad = ~np.isfinite(y.array.reshape(5, 40))
@@ -206,13 +215,13 @@ def test_infinity_stays_in_its_window():
 
 
 def test_no_images():
-    arguments = (0, 3, 4, flat(5, 5), flat(3, 3), (1, 1, 1), (0, 0, 0), (1, 1, 1), 1, flat(3, 3))
+    conv = Convolution(0, 3, 4, flat(5, 5), flat(3, 3), (1, 1, 1), (0, 0, 0), (1, 1, 1), 1, flat(3, 3))
     x, y = Tensor5(1, (75, 25, 25, 5, 1)), Tensor5(0, (36, 9, 9, 3, 1))
-    assert conv_forward_phases("float32", *arguments, x, 2, y) == ([], 0)
-    assert conv_grad_input_phases("float32", *arguments, y, 2, x) == ([], 0)
+    assert conv_forward_phases("float32", conv, x, 2, y) == ([], 0)
+    assert conv_grad_input_phases("float32", conv, y, 2, x) == ([], 0)
     dw = Guarded(4 * 3 * 9, np.float32)
     run(
-        *conv_grad_weight_phases("float32", *arguments, x, Tensor5(2, y.strides), 0),
+        *conv_grad_weight_phases("float32", conv, x, Tensor5(2, y.strides), 0),
         [dw, Guarded(0, np.float32), Guarded(0, np.float32)],
     )
     assert not dw.array.any()
