@@ -74,7 +74,7 @@ _WORDS = 624
 # Elements transformed at a time: the temporaries of a chunk stay in the second-level cache. A multiple of 16.
 _CHUNK = 16384
 # Where a draw of 64 bits takes over from one of 32: above, the modulo of 32 bits would be visibly uneven.
-_WIDE_RANGE = 1 << 28
+WIDE_RANGE = 1 << 28
 
 _MANTISSA = {"float64": 53, "float32": 24, "float16": 11, "bfloat16": 8}
 _POSITIVE_BITS = {"int64": 63, "int32": 31, "int16": 15, "int8": 7, "uint8": 8, "bool": 1}
@@ -122,6 +122,8 @@ class Generator:
 
     def __init__(self, seed: int = DEFAULT_SEED) -> None:
         self._bits = np.random.MT19937()
+        # of the raw state, `struct {uint32 key[624]; int32 position}`: a kernel that draws calls `touched` afterwards
+        self.state_address = int(self._bits.ctypes.state_address)
         self._legacy = np.random.RandomState(self._bits)  # the same state: it seeds the classic way and draws in bulk
         self._seed = 0
         self._start(seed)
@@ -203,13 +205,6 @@ class Generator:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _restored, (type(self), self.get_state())
-
-    @property
-    def state_address(self) -> int:
-        """Address of the raw state, `struct {uint32 key[624]; int32 position}`: for a kernel that draws itself.
-
-        A kernel that advances it calls `touched` afterwards."""
-        return int(self._bits.ctypes.state_address)
 
     def touched(self) -> None:
         """Say that words were drawn through `state_address`."""
@@ -345,7 +340,7 @@ class Generator:
             if high is None:
                 high = (1 << _MANTISSA[name]) + 1 if name in _MANTISSA else 1 << _POSITIVE_BITS[name]
             span = operator.index(high) - low
-            wide = span >= _WIDE_RANGE
+            wide = span >= WIDE_RANGE
 
         def sample(count: int, at: int) -> np.ndarray:
             if wide:

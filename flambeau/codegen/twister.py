@@ -1,4 +1,4 @@
-"""The Mersenne Twister as a kernel: the next words of MT19937 into scratch, for kernels that transform them.
+"""The Mersenne Twister as a kernel: the next words of MT19937 into scratch, for kernels that transform them; and one of those.
 
 Source: M. Matsumoto and T. Nishimura, "Mersenne Twister", ACM TOMACS 8 (1998). The state is base.rng's: 624 words and a position.
 Stands on builder; used by core.sampling.
@@ -58,3 +58,23 @@ def twister_kernel(slot: int) -> int:
         done.set(first + size)
     f.store(f.convert(position.get(), "i32", "trunc"), place)
     return compile_kernel(module(f), pipeline=VECTORISED)
+
+
+@cache
+def permutation_kernel() -> int:
+    """Kernel over one unit: constants (n); 0 ... n - 1 into slot 0 in the order that n - 1 words in scratch give it.
+
+    Source: R. Durstenfeld, "Algorithm 235: Random permutation", CACM 7 (1964), from the front.
+    """
+    f = kernel()
+    n = f.load("i64", f.pointer(f.parameter(0)), 0)
+    words, out = f.pointer(f.parameter(1)), f.pointer(f.parameter(4))
+    with f.loop(0, n) as i:
+        f.store(i, out, i)
+    with f.loop(0, n - 1) as i:
+        word = f.convert(f.load("i32", words, i), "i64", "zext")
+        other = i + word.unsigned_rem(n - i)
+        mine, theirs = f.load("i64", out, i), f.load("i64", out, other)
+        f.store(theirs, out, i)
+        f.store(mine, out, other)
+    return compile_kernel(module(f))

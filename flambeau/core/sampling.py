@@ -1,7 +1,7 @@
-"""Large random samples by kernels: the twister's words, transformed in the same plan.
+"""Random samples by kernels: the twister's words, transformed in the same plan.
 
-The same streams as base.rng, bit for bit, for contiguous tensors of PARALLEL_FROM elements and more; ops.random uses
-base.rng below that and for the rarer distributions. Stands on codegen.twister and codegen.schedule.
+The same streams as base.rng, bit for bit, for contiguous tensors; ops.random uses base.rng for rarer distributions and dtypes.
+Stands on codegen.twister and codegen.schedule.
 """
 
 from __future__ import annotations
@@ -13,20 +13,19 @@ from typing import Any
 import numpy as np
 
 from flambeau.base import streams
-from flambeau.base.dtype import float32, float64, int32, uint32, uint64
+from flambeau.base.dtype import float32, float64, int32, int64, uint32, uint64
 from flambeau.base.layout import register_cache
 from flambeau.base.rng import Generator
 from flambeau.codegen import launch as launching
 from flambeau.codegen import schedule
 from flambeau.codegen.frame import SCRATCH
 from flambeau.codegen.launch import Phase
-from flambeau.codegen.twister import twister_kernel
+from flambeau.codegen.twister import permutation_kernel, twister_kernel
 from flambeau.core.tensor import Tensor
 from flambeau.ir import scalar as s
 from flambeau.ir.loops import Loop, Nest, element, number
 from flambeau.ir.scalar import Expr, bitcast, cast, constant, exact_mul, fma, where
 
-NATIVE_FROM = 2048      # elements from which a kernel beats NumPy
 BLOCK = 16              # elements of a block of Box and Muller
 
 _plans: dict[Any, Callable] = register_cache({})
@@ -91,6 +90,28 @@ def bernoulli(generator: Generator, out: Tensor, chance: float) -> Tensor:
         return _lay(Nest("bernoulli", (dtype,), (uint32, uint32), (Loop((), ((0, body),)),), (("f", float64),)), (n,),
                     [((1,), 0)], [((2,), 0), ((2,), 4)])
     return _run(generator, ("bernoulli",), out, 2 * n, phases, chance)
+
+
+def integers(generator: Generator, out: Tensor, low: int, span: int) -> Tensor:
+    """Integers of [low, low + span) in the dtype of `out`; one word each, so span < 2**28, and |low| <= 2**52."""
+    n, dtype = out._layout.numel, out._layout.dtype
+
+    def phases() -> list[Phase]:
+        # the word modulo the span: floating-point numbers hold both, and the quotient is at most one off
+        first, size, inverse = (number(i, float64) for i in range(3))
+        word = cast(element(0, uint32), float64)
+        rest = fma(-s.trunc(word * inverse), size, word)
+        rest = where(rest < 0, rest + size, where(rest >= size, rest - size, rest))
+        body = cast(cast(first + rest, int64), s.compute_dtype(dtype))
+        return _lay(Nest("integers", (dtype,), (uint32,), (Loop((), ((0, body),)),), (("f", float64),) * 3), (n,),
+                    [((1,), 0)], [((1,), 0)])
+    return _run(generator, ("integers",), out, n, phases, float(low), float(span), 1.0 / span)
+
+
+def permutation(generator: Generator, out: Tensor) -> Tensor:
+    """A random order of 0 ... n - 1 in an int64 tensor of n elements, n > 1."""
+    n = out._layout.numel
+    return _run(generator, ("permutation",), out, n - 1, lambda: [Phase(permutation_kernel(), 1, 1, [n])])
 
 
 def _polynomial(coefficients: tuple[float, ...], x: Expr) -> Expr:

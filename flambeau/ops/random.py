@@ -13,8 +13,8 @@ from flambeau.base import geometry
 from flambeau.base.dtype import bfloat16, bool_, float16, float32, int64
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import Layout, preserve_format
+from flambeau.base.rng import WIDE_RANGE, default_generator, drawing_order
 from flambeau.base.rng import Generator as Stream
-from flambeau.base.rng import default_generator, drawing_order
 from flambeau.core import create, inplace, modes, sampling
 from flambeau.core.create import array_of, from_bfloat16
 from flambeau.core.declare import operator
@@ -23,6 +23,8 @@ from flambeau.core.op import needs_graph, record
 from flambeau.core.tensor import Tensor, empty_layout
 from flambeau.ops.copy import ZERO
 from flambeau.ops.create import blank, check_layout, dtype_asked, finish, like, sizes_of
+
+EXACT = 1 << 52     # all integers up to it are float64 numbers
 
 
 def stream(generator: Any) -> Stream:
@@ -69,7 +71,7 @@ def overwrite(self: Tensor, fill: Any) -> Tensor:
 
 def native(layout: Layout, dtype_too: bool = True) -> bool:
     """Whether the kernels of core.sampling make this sample."""
-    return layout.numel >= sampling.NATIVE_FROM and layout.is_contiguous and layout.device.type == "cpu" and (
+    return layout.numel > 0 and layout.is_contiguous and layout.device.type == "cpu" and (
         not dtype_too or layout.dtype is float32)
 
 
@@ -82,7 +84,7 @@ def fill_uniform(out: Tensor, low: float, high: float, generator: Any) -> Tensor
 
 def fill_normal(out: Tensor, mean: float, std: float, generator: Any) -> Tensor:
     """Normal samples into a fresh tensor."""
-    if native(out._layout):
+    if native(out._layout) and out._layout.numel >= sampling.BLOCK:
         return sampling.normal(stream(generator), out, mean, std)
     return write(out, normal_sample(out._layout, mean, std, generator)(out._layout.numel))
 
@@ -92,6 +94,13 @@ def fill_bernoulli(out: Tensor, chance: float, generator: Any) -> Tensor:
     if native(out._layout, False) and not out._layout.dtype.is_complex:
         return sampling.bernoulli(stream(generator), out, chance)
     return write(out, _cast(stream(generator).bernoulli(out._layout.numel, chance), out._layout.dtype))
+
+
+def fill_integers(out: Tensor, low: int, high: int, generator: Any) -> Tensor:
+    """Integers of [low, high) into a fresh tensor."""
+    if native(out._layout, False) and high - low < WIDE_RANGE and abs(low) <= EXACT and not out._layout.dtype.is_complex:
+        return sampling.integers(stream(generator), out, low, high - low)
+    return write(out, stream(generator).random(out._layout.numel, out._layout.dtype.name, low, high))
 
 
 def _need_float(name: str, dtype: DType) -> None:
@@ -149,7 +158,9 @@ def random_(self: Tensor, from_: int | None = None, to: int | None = None, *, ge
         low, to = 0, low
     if low is not None and to is not None and low >= to:
         raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={to}")
-    return fill_sample(self, lambda n: stream(generator).random(n, name, low, to))
+    if low is None or to is None:
+        return fill_sample(self, lambda n: stream(generator).random(n, name, low, to))
+    return overwrite(self, lambda out: fill_integers(out, low, to, generator))
 
 
 @public(namespace=False)
@@ -264,7 +275,7 @@ def randint(
     if low >= high:
         raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
     made = blank(sizes_of("randint", (size,)), dtype, device)
-    write(made, stream(generator).random(made._layout.numel, dtype.name, low, high))
+    fill_integers(made, low, high, generator)
     return finish(made, requires_grad, out)
 
 
@@ -274,9 +285,12 @@ def randperm(n: int, *, generator: Any = None, dtype: DType | None = int64, layo
     """A random permutation of 0 .. n - 1."""
     if n < 0:
         raise RuntimeError(f"Trying to create tensor with negative dimension {n}: [{n}]")
-    made = blank((int(n),), dtype or int64, device)
-    write(made, _cast(stream(generator).permutation(int(n)), made._layout.dtype))
-    return finish(made, requires_grad, out)
+    made = blank((int(n),), int64, device)
+    if native(made._layout, False) and n > 1:
+        sampling.permutation(stream(generator), made)
+    else:
+        write(made, stream(generator).permutation(int(n)))
+    return finish(made.to(dtype or int64), requires_grad, out)
 
 
 @public(method=False)

@@ -1,0 +1,39 @@
+"""Samples made by kernels are those of base.rng (which tests/base/test_rng.py compares with PyTorch's) and leave its state."""
+
+import numpy as np
+import pytest
+
+import flambeau as torch
+from flambeau.base.rng import Generator
+
+
+def same(make, reference, number=7):
+    mine, base = Generator(number), Generator(number)
+    got, expected = make(mine), reference(base)
+    np.testing.assert_array_equal(got.numpy(), expected)
+    np.testing.assert_array_equal(mine.get_state(), base.get_state())
+
+
+@pytest.mark.parametrize("n", [1, 15, 16, 17, 40, 1000])
+def test_uniform_and_normal(n):
+    same(lambda g: torch.rand(n, generator=g), lambda g: g.uniform(n))
+    same(lambda g: torch.randn(n, generator=g), lambda g: g.normal(n))
+    same(lambda g: torch.empty(n).normal_(2.0, 3.0, generator=g), lambda g: g.normal(n, "float32", 2.0, 3.0))
+    same(lambda g: torch.empty(n).bernoulli_(0.3, generator=g), lambda g: g.bernoulli(n, 0.3))
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.uint8, torch.int16, torch.float32, torch.float64])
+@pytest.mark.parametrize("low, high", [(0, 1), (0, 10), (-5, 7), (0, (1 << 28) - 1), (0, 1 << 28), (-(1 << 40), 999 - (1 << 40)),
+                                       ((1 << 52) + 1, (1 << 52) + 9)])
+def test_integers(low, high, dtype):
+    if dtype.is_floating_point or not (torch.iinfo(dtype).min <= low and high <= torch.iinfo(dtype).max):
+        low, high = max(low, 0), min(high, 100) if low < 100 else 100
+    if low < high:
+        same(lambda g: torch.randint(low, high, (700,), dtype=dtype, generator=g), lambda g: g.random(700, dtype.name, low, high))
+        same(lambda g: torch.empty(9, dtype=dtype).random_(low, high, generator=g), lambda g: g.random(9, dtype.name, low, high))
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 3, 100, 5000])
+def test_permutations(n):
+    same(lambda g: torch.randperm(n, generator=g), lambda g: g.permutation(n))
+    assert torch.randperm(n, dtype=torch.int32).sort().values.tolist() == list(range(n))
