@@ -15,11 +15,11 @@ from typing import NamedTuple
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.dtype import float32, float64
 from flambeau.codegen.builder import Value, module, scalar_type
-from flambeau.codegen.gemm import bits_of, pack_kernel
 from flambeau.codegen.gemm_micro import (
     BYTES,
     Kernel,
     Kind,
+    bits_of,
     call_tile,
     kind_of,
     micro_table,
@@ -32,7 +32,7 @@ from flambeau.codegen.gemm_micro import (
 )
 from flambeau.codegen.jit import LIGHTEST, compile_kernel
 from flambeau.codegen.launch import Phase
-from flambeau.codegen.pack import stride_class
+from flambeau.codegen.pack import pack_kernel, stride_class
 from flambeau.codegen.scalar import Lowering
 from flambeau.ir import scalar
 

@@ -25,11 +25,11 @@ from flambeau.codegen.attention import (
     vector_loop,
 )
 from flambeau.codegen.builder import Value, module
-from flambeau.codegen.gemm import bits_of
 from flambeau.codegen.gemm_micro import (
     BYTES,
     Kernel,
     Kind,
+    bits_of,
     call_tile,
     kind_of,
     micro_table,

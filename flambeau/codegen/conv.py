@@ -23,10 +23,10 @@ from flambeau.codegen.conv_weight import (
     reduce_kernel,
     weight_kernel,
 )
-from flambeau.codegen.gemm import Matrix, gemm_phases, pack_kernel
+from flambeau.codegen.gemm import Matrix, gemm_phases
 from flambeau.codegen.gemm_micro import BYTES, Epilogue, Kind, kind_of, micro_table, register_rows, relu, row_counts
 from flambeau.codegen.launch import Phase
-from flambeau.codegen.pack import stride_class
+from flambeau.codegen.pack import pack_kernel, stride_class
 
 IN_PLACE_PIXELS = 4096  # up to so many, packing the weights costs more than it saves
 PAGE = 4096  # bytes; addresses a multiple of it apart share a set of the first-level cache

@@ -9,6 +9,7 @@ use `gemm_phases`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from typing import NamedTuple
 
@@ -20,7 +21,6 @@ from flambeau.codegen.gemm_micro import (
     Epilogue,
     Kernel,
     Kind,
-    bits_of,
     call_tile,
     epilogue,
     kind_of,
@@ -33,8 +33,8 @@ from flambeau.codegen.gemm_micro import (
 )
 from flambeau.codegen.jit import LIGHT, compile_kernel
 from flambeau.codegen.launch import Phase
-from flambeau.codegen.matrix import OPERANDS, SERIAL_WORK, Matrix, base_address
-from flambeau.codegen.pack import pack_text, stride_class
+from flambeau.codegen.matrix import OPERANDS, Matrix, Product, base_address, finish_tile
+from flambeau.codegen.pack import pack_kernel, stride_class
 
 BLOCK_STEPS = 256  # steps along k of a packed block: a panel of B (32 columns) then stays in the first-level cache
 TILE_PANELS = 16  # panels of rows per task: with the block above a quarter of the second-level cache
@@ -43,23 +43,8 @@ IN_PLACE_BYTES = 192 << 10
 PACK_BYTES = 256 << 20  # packed operands of one product; larger ones are done in parts
 SMALL_DOT = 8192  # multiply-adds up to which packing costs more than the sums at the end of dot products
 
-CONSTANTS = (
-    "m",
-    "n",
-    "k",
-    "tiles_m",
-    "tiles_n",
-    "tile_rows",
-    "tile_columns",
-    "row_step",
-    "block",
-    *OPERANDS,
-    "a_panels",
-    "b_panels",
-    "a_place",
-    "b_place",
-    "micros",
-)
+CONSTANTS = ("m", "n", "k", "tiles_m", "tiles_n", "tile_rows", "tile_columns", "row_step", "block", *OPERANDS,
+             "a_panels", "b_panels", "a_place", "b_place", "micros")
 
 
 class Variant(NamedTuple):
@@ -119,9 +104,7 @@ def tile_text(v: Variant) -> str:
                         a = f.at(kind.item, a_base, k0 * c["a_panels"] * v.rows + panel * depth * v.rows)
                     else:
                         a = f.at(kind.storage, a_base, i * c["a_row"] + k0 * c["a_step"])
-                    goal = f.at(
-                        v.out.storage, target, i * c["c_row"] + j * (1 if v.finish.columns == "unit" else c["c_column"])
-                    )
+                    goal = f.at(v.out.storage, target, i * c["c_row"] + j * c["c_column"])
                     row = (i - i0).unsigned_div(c["row_step"])
                     place = row * f.ceiling_division(c["tile_columns"], width) + (j - j0).unsigned_div(f.i64(width))
                     tile = f.at(compute, slots, f.select(blocks.equals(1), f.i64(0), place) * cell)
@@ -130,31 +113,14 @@ def tile_text(v: Variant) -> str:
                     if plain:
                         direct = columns.equals(width)
                         tile, stride = f.select(direct, goal, tile), f.select(direct, c["c_row"], stride)
-                    arguments = (depth, a, b, tile, stride, first, c["a_row"], c["a_step"], c["b_step"], columns)
-                    call_tile(f, c["micros"], rows, *arguments)
+                    strides = (c["a_row"], c["a_step"], c["b_step"])
+                    call_tile(f, c["micros"], rows, depth, a, b, tile, stride, first, *strides, columns)
                     finish = last if direct is None else f.select(direct, f.value(0, "i1"), last)
                     with f.when(finish):
-                        d = (
-                            tile
-                            if v.finish.addend is None
-                            else f.at(v.out.storage, addend, i * c["d_row"] + j * c["d_column"])
-                        )
-                        f.call(
-                            "void",
-                            "finish",
-                            tile,
-                            rows,
-                            columns,
-                            goal,
-                            c["c_row"],
-                            c["c_column"],
-                            d,
-                            c["d_row"],
-                            c["d_column"],
-                            c["alpha"],
-                            c["beta"],
-                            declare=False,
-                        )
+                        d = tile
+                        if v.finish.addend is not None:
+                            d = f.at(v.out.storage, addend, i * c["d_row"] + j * c["d_column"])
+                        finish_tile(f, c, tile, rows, columns, goal, d)
     return module(epilogue(kind, v.out, v.finish, width), f)
 
 
@@ -163,37 +129,15 @@ def tile_kernel(v: Variant) -> int:
     return compile_kernel(tile_text(v), pipeline=LIGHT)
 
 
-@cache
-def pack_kernel(kind: Kind, width: int, order: str) -> int:
-    return compile_kernel(pack_text(kind, width, order), pipeline=LIGHT)
-
-
-def _column_class(stride: int, extent: int) -> str:
-    return "unit" if stride == 1 or extent == 1 else "zero" if stride == 0 else "any"
-
-
 def _share(tasks_wanted: int, panels: int, most: int) -> int:
     """Panels per task: at most `most`, split evenly, and finer if that gives every thread work."""
     tasks = max(-(-panels // most), min(tasks_wanted, panels))
     return -(-panels // tasks)
 
 
-def gemm_phases(
-    dtype: object,
-    m: int,
-    n: int,
-    k: int,
-    a: Matrix,
-    b: Matrix,
-    c: Matrix,
-    batch: tuple[int, int] = (1, 1),
-    addend: Matrix | None = None,
-    alpha: float = 1,
-    beta: float = 1,
-    activation: str | None = None,
-    apply: object = None,
-    out: object = None,
-) -> tuple[list[Phase], int]:
+def gemm_phases(dtype: object, m: int, n: int, k: int, a: Matrix, b: Matrix, c: Matrix, batch: tuple[int, int] = (1, 1),
+                addend: Matrix | None = None, alpha: float = 1, beta: float = 1, activation: str | None = None,
+                apply: Callable | None = None, out: object = None) -> tuple[list[Phase], int]:
     """Phases for C[.., m, n] = activation(alpha * A[.., m, k] B[.., k, n] + beta * addend), and the scratch bytes they need.
 
     `addend` has the output's dtype and any strides (0 broadcasts a bias; C itself accumulates). activation: "relu", or any
@@ -204,43 +148,29 @@ def gemm_phases(
     name = getattr(dtype, "name", dtype)
     if name in _COMPLEX:
         if activation is not None or out is not None or complex(alpha).imag or complex(beta).imag:
-            raise NotImplementedError(
-                f"a product of {name} takes no activation, no other output dtype and real factors only"
-            )
-        return _complex_phases(_COMPLEX[name], m, n, k, a, b, c, batch, addend, complex(alpha).real, complex(beta).real)
-    kind, result = kind_of(dtype), kind_of(out or dtype)
-    if activation == "relu":
-        apply = relu
-    if (n == 1 and m > 1) or (c.strides[3] != 1 and c.strides[2] == 1 and n > 1):
-        # C is contiguous along m (or has one column): compute its transpose
-        m, n, a, b, c = n, m, b.transposed, a.transposed, c.transposed
-        addend = None if addend is None else addend.transposed
-    finish = Epilogue(
-        "unit" if c.strides[3] == 1 or n == 1 else "any",
-        None if addend is None else _column_class(addend.strides[3], n),
-        alpha != 1 or (beta != 1 and addend is not None),
-        activation,
-        apply,
-    )
-    word = (bits_of(alpha, kind), bits_of(beta, kind))
-    d = Matrix(c.slot, (0, 0, 0, 0)) if addend is None else addend
+            raise NotImplementedError(f"a product of {name} takes no activation, no other output dtype and real factors only")
+        return _complex_phases(_COMPLEX[name], (m, n, k), (a, b, c), batch, addend, complex(alpha).real, complex(beta).real)
+    return _phases(Product(kind_of(dtype), kind_of(out or dtype), m, n, k, a, b, c, batch, addend, alpha, beta, activation,
+                           relu if activation == "relu" else apply))
+
+
+def _phases(p: Product) -> tuple[list[Phase], int]:
+    """The quickest form of a product that is not empty."""
+    if (p.n == 1 and p.m > 1) or (p.c.strides[3] != 1 and p.c.strides[2] == 1 and p.n > 1):
+        p = p.transposed  # C is contiguous along m, or has one column
     threads = state.words[state.THREADS]
-    b_unit = b.strides[3] == 1 or n == 1
-    rows_most = register_rows()
-    if (m <= rows_most or m * n * k <= SMALL_DOT) and b.strides[2] == 1 and not b_unit and a.strides[3] == 1 and k >= 16:
-        return dot_phases(kind, result, finish, m, n, k, a, b, c, d, batch, word, threads)
-    if b_unit and (m <= 2 * rows_most or k * n * BYTES[kind.storage] <= IN_PLACE_BYTES or k == 0) and not kind.pair:
-        return _in_place_phases(kind, result, finish, m, n, k, a, b, c, d, batch, word, threads)
-    kind = paired(kind)
-    parts = _halves(kind, result, finish, m, n, k, a, b, c, addend, batch, beta)
-    if parts:
-        phases, scratch = [], 0
-        for sizes, matrices, add, extents, factor in parts:
-            more, need = gemm_phases(dtype, *sizes, *matrices, extents, add, alpha, factor, activation, apply, out)
-            phases += more
-            scratch = max(scratch, need)
-        return phases, scratch
-    return _packed_phases(kind, result, finish, m, n, k, a, b, c, d, batch, word, threads)
+    few, most = p.m * p.n * p.k <= SMALL_DOT, register_rows()
+    b_unit = p.b.strides[3] == 1 or p.n == 1
+    if (p.m <= most or few) and p.b.strides[2] == 1 and not b_unit and p.a.strides[3] == 1 and p.k >= 16:
+        return dot_phases(p, threads)
+    stays = p.k * p.n * BYTES[p.kind.storage] <= IN_PLACE_BYTES
+    if b_unit and (p.m <= 2 * most or stays or p.k == 0) and not p.kind.pair:
+        return _in_place_phases(p, threads)
+    parts = _halves(p)
+    if not parts:
+        return _packed_phases(p._replace(kind=paired(p.kind)), threads)
+    made = [_phases(part) for part in parts]
+    return [phase for phases, _ in made for phase in phases], max(scratch for _, scratch in made)
 
 
 class _Panels(NamedTuple):
@@ -252,31 +182,20 @@ class _Panels(NamedTuple):
     count: int
 
 
-def _pack_phase(
-    kind: Kind,
-    matrix: Matrix,
-    lane: int,
-    step: int,
-    panels: _Panels,
-    batch: tuple[int, int],
-    depth: tuple[int, int, int, int],
-    place: int,
-    serial: bool,
-) -> tuple[Phase, int, int]:
+def _pack_phase(p: Product, matrix: Matrix, lane: int, step: int, panels: _Panels, depth: tuple[int, int, int, int], place: int,
+                threads: int) -> tuple[Phase, int, int]:
     """(the phase that packs one operand at `place` of the scratch memory, its outer and inner batches).
 
     lane, step: strides across and along the depth (k, steps, steps of a block, blocks).
     """
     k, steps, block, blocks = depth
     o, i = matrix.strides[:2]
-    outer, inner = (batch[0] if o else 1), (batch[1] if i else 1)
-    constants = (
-        *(matrix.slot, matrix.offset, inner, o, i, lane, step),
-        *(panels.lanes, panels.step, panels.count, k, steps, block, place),
-    )
+    outer, inner = (p.batch[0] if o else 1), (p.batch[1] if i else 1)
+    constants = (matrix.slot, matrix.offset, inner, o, i, lane, step, panels.lanes, panels.step, panels.count,
+                 k, steps, block, place)
     total = outer * inner * panels.count * blocks
-    grain = total if serial else max(1, min(total // (4 * state.words[state.THREADS]), 65536 // (panels.height * block) + 1))
-    kernel = pack_kernel(kind, panels.height, stride_class(lane, step, panels.lanes, k))
+    grain = total if p.serial else max(1, min(total // (4 * threads), 65536 // (panels.height * block) + 1))
+    kernel = pack_kernel(p.kind, panels.height, stride_class(lane, step, panels.lanes, k))
     return Phase(kernel, total, grain, constants), outer, inner
 
 
@@ -291,142 +210,82 @@ def _tile_shares(wanted: int, panels_m: int, panels_n: int) -> tuple[int, int]:
     return share_m, share_n
 
 
-def _packed_phases(
-    kind: Kind,
-    result: Kind,
-    finish: Epilogue,
-    m: int,
-    n: int,
-    k: int,
-    a: Matrix,
-    b: Matrix,
-    c: Matrix,
-    d: Matrix,
-    batch: tuple[int, int],
-    word: tuple[int, int],
-    threads: int,
-) -> tuple[list[Phase], int]:
+def _packed_phases(p: Product, threads: int) -> tuple[list[Phase], int]:
     """Phases that pack A and B into panels, and one that multiplies the panels."""
-    lanes, rows_most = kind.lanes, register_rows()
-    batches = batch[0] * batch[1]
-    steps = -(-k // 2) if kind.pair else k
-    vectors = 1 if n <= lanes else 2
+    kind, lanes, rows_most = p.kind, p.kind.lanes, register_rows()
+    steps = -(-p.k // 2) if kind.pair else p.k
+    vectors = 1 if p.n <= lanes else 2
     width = lanes * vectors
-    panels_m = -(-m // rows_most)
-    row_step = -(-m // panels_m)
-    panels_m, panels_n = -(-m // row_step), -(-n // width)
+    panels_m = -(-p.m // rows_most)
+    row_step = -(-p.m // panels_m)
+    panels_m, panels_n = -(-p.m // row_step), -(-p.n // width)
     blocks = max(1, -(-steps // (BLOCK_STEPS * 3 // 2)))
     block = max(1, -(-steps // blocks))
-    serial = batches * m * n * k <= SERIAL_WORK
     phases: list[Phase] = []
     scratch = 0
-    places, strides = [], []
-    for matrix, lane, step, size in (
-        (a, a.strides[2], a.strides[3], _Panels(m, row_step, rows_most, panels_m)),
-        (b, b.strides[3], b.strides[2], _Panels(n, width, width, panels_n)),
-    ):
-        phase, outer, inner = _pack_phase(kind, matrix, lane, step, size, batch, (k, steps, block, blocks), scratch, serial)
+    places, packed = [], []
+    for matrix, lane, step, size in ((p.a, p.a.strides[2], p.a.strides[3], _Panels(p.m, row_step, rows_most, panels_m)),
+                                     (p.b, p.b.strides[3], p.b.strides[2], _Panels(p.n, width, width, panels_n))):
+        phase, outer, inner = _pack_phase(p, matrix, lane, step, size, (p.k, steps, block, blocks), scratch, threads)
         phases.append(phase)
         places.append(scratch)
         elements = size.count * size.height * steps
-        strides.append((elements * inner if matrix.strides[0] else 0, elements if matrix.strides[1] else 0))
+        packed.append((matrix.slot, 0, elements * inner if matrix.strides[0] else 0, elements if matrix.strides[1] else 0, 0, 0))
         scratch += (elements * outer * inner * BYTES[kind.item] + 127) // 64 * 64
-    share_m, share_n = _tile_shares(-(-4 * threads // batches), panels_m, panels_n)
+    share_m, share_n = _tile_shares(-(-4 * threads // p.batches), panels_m, panels_n)
     tasks_m, tasks_n = -(-panels_m // share_m), -(-panels_n // share_n)
-    constants = (
-        *(m, n, steps, tasks_m, tasks_n, share_m * row_step, share_n * width, row_step, block, batch[1]),
-        *(a.slot, 0, *strides[0], 0, 0),
-        *(b.slot, 0, *strides[1], 0, 0),
-        *c.words,
-        *d.words,
-        *word,
-        panels_m,
-        panels_n,
-        *places,
-        micro_table(kind, vectors, rows_most, True, True, row_counts(m, row_step)),
-    )
-    total = batches * tasks_m * tasks_n
-    variant = Variant(kind, result, rows_most, vectors, True, True, finish)
-    phases.append(Phase(tile_kernel(variant), total, total if serial else max(1, total // (8 * threads)), constants))
+    micros = micro_table(kind, vectors, rows_most, True, True, row_counts(p.m, row_step))
+    constants = (p.m, p.n, steps, tasks_m, tasks_n, share_m * row_step, share_n * width, row_step, block, *p.operands(*packed),
+                 panels_m, panels_n, *places, micros)
+    total = p.batches * tasks_m * tasks_n
+    kernel = tile_kernel(Variant(kind, p.result, rows_most, vectors, True, True, p.finish))
+    phases.append(Phase(kernel, total, p.grain(total, threads), constants))
     return phases, scratch
 
 
-def _halves(
-    kind: Kind,
-    result: Kind,
-    finish: Epilogue,
-    m: int,
-    n: int,
-    k: int,
-    a: Matrix,
-    b: Matrix,
-    c: Matrix,
-    addend: Matrix | None,
-    batch: tuple[int, int],
-    beta: float,
-) -> list[tuple]:
+def _halves(p: Product) -> list[Product]:
     """Two smaller products that one is made of, where its packed operands would take too much memory; or nothing.
 
-    Each is ((m, n, k), (a, b, c), addend, batch, beta). A part along k adds to what the other has left in C.
+    A part along k adds to what the other has left in C.
     """
-    outer, inner = batch
-    sizes = [
-        rows * k * BYTES[kind.item] * (outer if x.strides[0] else 1) * (inner if x.strides[1] else 1)
-        for x, rows in ((a, m), (b, n))
-    ]
+    size_of = BYTES[paired(p.kind).item]
+    sizes = [rows * p.k * size_of * (p.batch[0] if x.strides[0] else 1) * (p.batch[1] if x.strides[1] else 1)
+             for x, rows in ((p.a, p.m), (p.b, p.n))]
     if sum(sizes) <= PACK_BYTES:
         return []
-    whole = (addend, batch, beta)
 
-    def along(axis: int, half: int, x: Matrix | None) -> Matrix | None:
-        return None if x is None else x.moved(axis, half)
+    def addend(axis: int, half: int) -> Matrix | None:
+        return None if p.addend is None else p.addend.moved(axis, half)
 
-    for axis, extent in enumerate(batch):
+    for axis, extent in enumerate(p.batch):
         if extent > 1:
             half = extent // 2
-            first, second = (
-                tuple(count if i == axis else other for i, other in enumerate(batch)) for count in (half, extent - half)
-            )
-            rest = tuple(x.moved(axis, half) for x in (a, b, c))
-            return [
-                ((m, n, k), (a, b, c), addend, first, beta),
-                ((m, n, k), rest, along(axis, half, addend), second, beta),
-            ]
-    if max(m, n) >= 4 * TILE_PANELS * register_rows():
-        if m >= n:
-            half = m // 2
-            rest = (a.moved(2, half), b, c.moved(2, half))
-            return [
-                ((half, n, k), (a, b, c), *whole),
-                ((m - half, n, k), rest, along(2, half, addend), batch, beta),
-            ]
-        half = n // 2
-        rest = (a, b.moved(3, half), c.moved(3, half))
-        return [((m, half, k), (a, b, c), *whole), ((m, n - half, k), rest, along(3, half, addend), batch, beta)]
-    if result.storage == kind.compute and finish.activation is None and k > 1:
-        half = k // 2
-        rest = (a.moved(3, half), b.moved(2, half), c)
-        return [((m, n, half), (a, b, c), *whole), ((m, n, k - half), rest, c, batch, 1)]
+            first, second = (tuple(count if i == axis else other for i, other in enumerate(p.batch))
+                             for count in (half, extent - half))
+            a, b, c = (x.moved(axis, half) for x in (p.a, p.b, p.c))
+            return [p._replace(batch=first), p._replace(a=a, b=b, c=c, addend=addend(axis, half), batch=second)]
+    if max(p.m, p.n) >= 4 * TILE_PANELS * register_rows():
+        if p.m >= p.n:
+            half = p.m // 2
+            rest = p._replace(m=p.m - half, a=p.a.moved(2, half), c=p.c.moved(2, half), addend=addend(2, half))
+            return [p._replace(m=half), rest]
+        half = p.n // 2
+        rest = p._replace(n=p.n - half, b=p.b.moved(3, half), c=p.c.moved(3, half), addend=addend(3, half))
+        return [p._replace(n=half), rest]
+    if p.result.storage == p.kind.compute and p.activation is None and p.k > 1:
+        half = p.k // 2
+        rest = p._replace(k=p.k - half, a=p.a.moved(3, half), b=p.b.moved(2, half), addend=p.c, beta=1)
+        return [p._replace(k=half), rest]
     return []
 
 
 _COMPLEX = {"complex64": "float32", "complex128": "float64"}
 
 
-def _complex_phases(
-    part: str,
-    m: int,
-    n: int,
-    k: int,
-    a: Matrix,
-    b: Matrix,
-    c: Matrix,
-    batch: tuple[int, int],
-    addend: Matrix | None,
-    alpha: float,
-    beta: float,
-) -> tuple[list[Phase], int]:
+def _complex_phases(part: str, sizes: tuple[int, int, int], operands: tuple[Matrix, Matrix, Matrix], batch: tuple[int, int],
+                    addend: Matrix | None, alpha: float, beta: float) -> tuple[list[Phase], int]:
     """Four products of real and imaginary parts, which are matrices with doubled strides."""
+    a, b, c = operands
 
     def half(x: Matrix, imaginary: int) -> Matrix:
         return Matrix(x.slot, tuple(2 * s for s in x.strides), 2 * x.offset + imaginary)
@@ -437,19 +296,8 @@ def _complex_phases(
         target = half(c, imaginary)
         first = None if addend is None else half(addend, imaginary)
         for step, (left, right, sign) in enumerate(((0, imaginary, 1), (1, 1 - imaginary, 1 if imaginary else -1))):
-            more, need = gemm_phases(
-                part,
-                m,
-                n,
-                k,
-                half(a, left),
-                half(b, right),
-                target,
-                batch,
-                target if step else first,
-                sign * alpha,
-                1 if step else beta,
-            )
+            more, need = gemm_phases(part, *sizes, half(a, left), half(b, right), target, batch, target if step else first,
+                                     sign * alpha, 1 if step else beta)
             phases += more
             scratch = max(scratch, need)
     return phases, scratch
@@ -464,56 +312,21 @@ def _register_tile(m: int, n: int, lanes: int) -> tuple[int, int]:
     return (rows, vectors) if n > lanes * (vectors - 1) else (register_rows(), 2)
 
 
-def _in_place_phases(
-    kind: Kind,
-    result: Kind,
-    finish: Epilogue,
-    m: int,
-    n: int,
-    k: int,
-    a: Matrix,
-    b: Matrix,
-    c: Matrix,
-    d: Matrix,
-    batch: tuple[int, int],
-    word: tuple[int, int],
-    threads: int,
-) -> tuple[list[Phase], int]:
+def _in_place_phases(p: Product, threads: int) -> tuple[list[Phase], int]:
     """One phase that reads A anywhere and B with unit stride along n where they lie."""
-    rows, vectors = _register_tile(m, n, kind.lanes)
-    width = vectors * kind.lanes
-    panels_m = -(-m // rows)
-    row_step = -(-m // panels_m)
-    panels_m, panels_n = -(-m // row_step), -(-n // width)
-    batches = batch[0] * batch[1]
-    serial = batches * m * n * k <= SERIAL_WORK
-    wanted = 1 if serial else -(-4 * threads // batches)
+    rows, vectors = _register_tile(p.m, p.n, p.kind.lanes)
+    width = vectors * p.kind.lanes
+    panels_m = -(-p.m // rows)
+    row_step = -(-p.m // panels_m)
+    panels_m, panels_n = -(-p.m // row_step), -(-p.n // width)
+    wanted = 1 if p.serial else -(-4 * threads // p.batches)
     share_m = _share(wanted, panels_m, TILE_PANELS)
     tasks_m = -(-panels_m // share_m)
     share_n = _share(-(-wanted // tasks_m), panels_n, 1 << 20)
     tasks_n = -(-panels_n // share_n)
-    constants = (
-        m,
-        n,
-        k,
-        tasks_m,
-        tasks_n,
-        share_m * row_step,
-        share_n * width,
-        row_step,
-        max(k, 1),
-        batch[1],
-        *a.words,
-        *b.words,
-        *c.words,
-        *d.words,
-        *word,
-        0,
-        0,
-        0,
-        0,
-        micro_table(kind, vectors, rows, False, False, row_counts(m, row_step)),
-    )
-    total = batches * tasks_m * tasks_n
-    variant = Variant(kind, result, rows, vectors, False, False, finish)
-    return [Phase(tile_kernel(variant), total, total if serial else max(1, total // (8 * threads)), constants)], 0
+    micros = micro_table(p.kind, vectors, rows, False, False, row_counts(p.m, row_step))
+    constants = (p.m, p.n, p.k, tasks_m, tasks_n, share_m * row_step, share_n * width, row_step, max(p.k, 1), *p.operands(),
+                 0, 0, 0, 0, micros)
+    total = p.batches * tasks_m * tasks_n
+    kernel = tile_kernel(Variant(p.kind, p.result, rows, vectors, False, False, p.finish))
+    return [Phase(kernel, total, p.grain(total, threads), constants)], 0

@@ -5,7 +5,6 @@ Stands on gemm_micro.py and matrix.py; gemm.py chooses this form where it is the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cache
 
 from flambeau.codegen.builder import Value, module
@@ -24,34 +23,16 @@ from flambeau.codegen.gemm_micro import (
 )
 from flambeau.codegen.jit import LIGHT, compile_kernel
 from flambeau.codegen.launch import Phase
-from flambeau.codegen.matrix import OPERANDS, SERIAL_WORK, Matrix, base_address
+from flambeau.codegen.matrix import OPERANDS, Product, base_address, finish_tile
 
-DOT_CONSTANTS = (
-    "m",
-    "n",
-    "k",
-    "tiles_n",
-    "tile_columns",
-    *OPERANDS,
-    "micros",
-)
+DOT_CONSTANTS = ("m", "n", "k", "tiles_n", "tile_columns", *OPERANDS, "micros")
 DOT_ROWS, DOT_COLUMNS = 4, 4
 
 
 def _dot_micro(kind: Kind, rows: int) -> Kernel:
     """void dot_rows(k, a, a_row, b, b_column, columns, tile): rows x 4 dot products along contiguous k."""
-    f = Kernel(
-        f"dot_{rows}",
-        [
-            ("k", "i64"),
-            ("a", "ptr"),
-            ("a_row", "i64"),
-            ("b", "ptr"),
-            ("b_column", "i64"),
-            ("columns", "i64"),
-            ("tile", "ptr"),
-        ],
-    )
+    f = Kernel(f"dot_{rows}", [("k", "i64"), ("a", "ptr"), ("a_row", "i64"), ("b", "ptr"), ("b_column", "i64"),
+                               ("columns", "i64"), ("tile", "ptr")])
     storage, lanes = kind.storage, kind.lanes
     unroll = 4 if rows == 1 else 2 if rows == 2 else 1
     wide = vector(storage, lanes)
@@ -113,32 +94,11 @@ def dot_text(kind: Kind, out: Kind, finish: Epilogue) -> str:
             columns = f.minimum(j1 - j, DOT_COLUMNS)
             with f.loop(0, c["m"], DOT_ROWS) as i:
                 rows = f.minimum(c["m"] - i, DOT_ROWS)
-                arguments = (
-                    c["k"],
-                    f.at(kind.storage, a, i * c["a_row"]),
-                    c["a_row"],
-                    f.at(kind.storage, b, j * c["b_column"]),
-                    c["b_column"],
-                    columns,
-                    tile,
-                )
-                call_tile(f, c["micros"], rows, *arguments)
-                f.call(
-                    "void",
-                    "finish",
-                    tile,
-                    rows,
-                    columns,
-                    f.at(out.storage, target, i * c["c_row"] + j * c["c_column"]),
-                    c["c_row"],
-                    c["c_column"],
-                    f.at(out.storage, addend, i * c["d_row"] + j * c["d_column"]),
-                    c["d_row"],
-                    c["d_column"],
-                    c["alpha"],
-                    c["beta"],
-                    declare=False,
-                )
+                operands = (f.at(kind.storage, a, i * c["a_row"]), c["a_row"], f.at(kind.storage, b, j * c["b_column"]),
+                            c["b_column"])
+                call_tile(f, c["micros"], rows, c["k"], *operands, columns, tile)
+                goal = f.at(out.storage, target, i * c["c_row"] + j * c["c_column"])
+                finish_tile(f, c, tile, rows, columns, goal, f.at(out.storage, addend, i * c["d_row"] + j * c["d_column"]))
     return module(epilogue(kind, out, finish, kind.lanes), f)
 
 
@@ -147,44 +107,13 @@ def dot_kernel(kind: Kind, out: Kind, finish: Epilogue) -> int:
     return compile_kernel(dot_text(kind, out, finish), pipeline=LIGHT)
 
 
-def dot_phases(
-    kind: Kind,
-    result: Kind,
-    finish: Epilogue,
-    m: int,
-    n: int,
-    k: int,
-    a: Matrix,
-    b: Matrix,
-    c: Matrix,
-    d: Matrix,
-    batch: tuple[int, int],
-    word: Sequence[int],
-    threads: int,
-) -> tuple[list[Phase], int]:
-    batches = batch[0] * batch[1]
-    serial = batches * m * n * k <= SERIAL_WORK
-    quads = -(-n // DOT_COLUMNS)
-    tasks = 1 if serial else min(quads, -(-8 * threads // batches))
+def dot_phases(p: Product, threads: int) -> tuple[list[Phase], int]:
+    """One phase over batches x tiles of columns."""
+    quads = -(-p.n // DOT_COLUMNS)
+    tasks = 1 if p.serial else min(quads, -(-8 * threads // p.batches))
     columns = -(-quads // tasks) * DOT_COLUMNS
-    tasks = -(-n // columns)
-    column = 1 if finish.columns == "unit" else c.strides[3]
-    constants = (
-        m,
-        n,
-        k,
-        tasks,
-        columns,
-        batch[1],
-        *a.words,
-        *b.words,
-        *c.words[:5],
-        column,
-        *d.words,
-        *word,
-        _dot_table(kind, m),
-    )
-    total = batches * tasks
-    return [
-        Phase(dot_kernel(kind, result, finish), total, total if serial else max(1, total // (8 * threads)), constants)
-    ], 0
+    tasks = -(-p.n // columns)
+    total = p.batches * tasks
+    kernel = dot_kernel(p.kind, p.result, p.finish)
+    constants = (p.m, p.n, p.k, tasks, columns, *p.operands(), _dot_table(p.kind, p.m))
+    return [Phase(kernel, total, p.grain(total, threads), constants)], 0

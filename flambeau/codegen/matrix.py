@@ -1,14 +1,15 @@
-"""Operands of the contraction template: where a matrix lies, and its address in a kernel.
+"""What the contraction template computes: a product and the matrices it is of, which say where they lie.
 
 Stands on gemm_micro.py; used by gemm.py and gemm_dot.py.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from flambeau.codegen.builder import Value
-from flambeau.codegen.gemm_micro import Kernel
+from flambeau.codegen.gemm_micro import Epilogue, Kernel, Kind, bits_of
 
 SERIAL_WORK = 48 * 1024  # multiply-adds below which waking another thread costs more than it saves
 
@@ -39,7 +40,70 @@ class Matrix(NamedTuple):
         return self._replace(offset=self.offset + self.strides[axis] * steps)
 
 
+class Product(NamedTuple):
+    """C[.., m, n] = activation(alpha * A[.., m, k] B[.., k, n] + beta * addend), for outer x inner batches.
+
+    kind: of A and B; result: of C and the addend. activation names `apply`, which emits it.
+    """
+
+    kind: Kind
+    result: Kind
+    m: int
+    n: int
+    k: int
+    a: Matrix
+    b: Matrix
+    c: Matrix
+    batch: tuple[int, int]
+    addend: Matrix | None
+    alpha: float
+    beta: float
+    activation: str | None
+    apply: Callable | None
+
+    @property
+    def transposed(self) -> Product:
+        addend = None if self.addend is None else self.addend.transposed
+        return self._replace(m=self.n, n=self.m, a=self.b.transposed, b=self.a.transposed, c=self.c.transposed, addend=addend)
+
+    @property
+    def finish(self) -> Epilogue:
+        scaled = self.alpha != 1 or (self.beta != 1 and self.addend is not None)
+        addend = None if self.addend is None else _column_class(self.addend.strides[3], self.n)
+        return Epilogue("unit" if self.c.strides[3] == 1 or self.n == 1 else "any", addend, scaled, self.activation, self.apply)
+
+    @property
+    def batches(self) -> int:
+        return self.batch[0] * self.batch[1]
+
+    @property
+    def serial(self) -> bool:
+        """Whether one thread does all of it."""
+        return self.batches * self.m * self.n * self.k <= SERIAL_WORK
+
+    def grain(self, total: int, threads: int) -> int:
+        """Units of work to a piece."""
+        return total if self.serial else max(1, total // (8 * threads))
+
+    def operands(self, a: tuple[int, ...] | None = None, b: tuple[int, ...] | None = None) -> tuple[int, ...]:
+        """Values of OPERANDS; a, b: the words of the operands, if they were packed."""
+        d = Matrix(self.c.slot, (0, 0, 0, 0)) if self.addend is None else self.addend
+        outer, inner, row, column = self.c.strides
+        c = (self.c.slot, self.c.offset, outer, inner, row, 1 if self.finish.columns == "unit" else column)
+        factors = (bits_of(self.alpha, self.kind), bits_of(self.beta, self.kind))
+        return (self.batch[1], *(a or self.a.words), *(b or self.b.words), *c, *d.words, *factors)
+
+
+def _column_class(stride: int, extent: int) -> str:
+    return "unit" if stride == 1 or extent == 1 else "zero" if stride == 0 else "any"
+
+
 def base_address(f: Kernel, c: dict[str, Value], letter: str, item: str, outer: Value, inner: Value) -> Value:
-    return f.at(
-        item, f.slot(c[letter + "_slot"]), c[letter + "_offset"] + outer * c[letter + "0"] + inner * c[letter + "1"]
-    )
+    """Address of the batch's first element of operand `letter`."""
+    return f.at(item, f.slot(c[letter + "_slot"]), c[letter + "_offset"] + outer * c[letter + "0"] + inner * c[letter + "1"])
+
+
+def finish_tile(f: Kernel, c: dict[str, Value], tile: Value, rows: Value, columns: Value, goal: Value, addend: Value) -> None:
+    """Call the epilogue for a tile, which goes to `goal`."""
+    f.call("void", "finish", tile, rows, columns, goal, c["c_row"], c["c_column"], addend, c["d_row"], c["d_column"], c["alpha"],
+           c["beta"], declare=False)

@@ -10,6 +10,7 @@ from functools import cache
 
 from flambeau.codegen.builder import Value, module
 from flambeau.codegen.gemm_micro import BYTES, Kernel, Kind, transpose_tile, vector, vector_bytes, widen
+from flambeau.codegen.jit import LIGHT, compile_kernel
 
 # `lanes` rows or columns in panels of `step` (at most `width`); `k` steps in blocks of `block`
 CONSTANTS = (
@@ -150,3 +151,8 @@ def pack_text(kind: Kind, width: int, order: str) -> str:
             declare=False,
         )
     return module(pack_panel(kind, width, order), f)
+
+
+@cache
+def pack_kernel(kind: Kind, width: int, order: str) -> int:
+    return compile_kernel(pack_text(kind, width, order), pipeline=LIGHT)
