@@ -6,14 +6,14 @@ from typing import Any
 
 import flambeau
 from flambeau.core.tensor import Tensor
-from flambeau.optim.optimizer import Closure, Optimizer, ParamsT
+from flambeau.optim.optimizer import GroupwiseOptimizer, ParamsT
 from flambeau.optim.pointwise import check_tensor_lr, zeros
 from flambeau.optim.update import new_counter
 
 __all__ = ["Adafactor"]
 
 
-class Adafactor(Optimizer):
+class Adafactor(GroupwiseOptimizer):
     """Adafactor: for matrices, the mean square of a gradient is estimated from its means over rows and columns.
 
     Args:
@@ -76,19 +76,6 @@ class Adafactor(Optimizer):
                 if "step" in parameter_state and not isinstance(parameter_state["step"], Tensor):
                     parameter_state["step"] = new_counter(parameter_state["step"])
 
-    def step(self, closure: Closure | None = None) -> Any:
-        """Update the parameters once; returns what `closure`, which computes the loss again, returned."""
-        with flambeau.no_grad():
-            loss = None
-            if closure is not None:
-                with flambeau.enable_grad():
-                    loss = closure()
-            for group in self.param_groups:
-                for parameter in group["params"]:
-                    if parameter.grad is not None:
-                        self._update(parameter, self._state_of(parameter), group)
-        return loss
-
     def _state_of(self, parameter: Tensor) -> dict[str, Any]:
         gradient = parameter.grad
         if parameter.is_complex():
@@ -107,8 +94,8 @@ class Adafactor(Optimizer):
                 state["variance"] = zeros(gradient)
         return state
 
-    @staticmethod
-    def _update(parameter: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
+    def _update(self, parameter: Tensor, group: dict[str, Any]) -> None:
+        state = self._state_of(parameter)
         gradient = -parameter.grad if group["maximize"] else parameter.grad
         floor, smallest_scale = group["eps"]
         if floor is None:

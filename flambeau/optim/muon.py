@@ -6,7 +6,7 @@ from typing import Any
 
 import flambeau
 from flambeau.core.tensor import Tensor
-from flambeau.optim.optimizer import Closure, Optimizer, ParamsT
+from flambeau.optim.optimizer import GroupwiseOptimizer, ParamsT
 from flambeau.optim.pointwise import check_tensor_lr, zeros
 
 __all__ = ["Muon"]
@@ -54,7 +54,7 @@ def _adjusted(lr: float, function: str | None, shape: tuple[int, ...]) -> float:
     return lr * max(1, rows / columns) ** 0.5
 
 
-class Muon(Optimizer):
+class Muon(GroupwiseOptimizer):
     """Muon, for the weight matrices of hidden layers; other parameters want another optimizer.
 
     Args:
@@ -111,19 +111,6 @@ class Muon(Optimizer):
                     raise ValueError(
                         f"Muon only supports 2D parameters whereas we found a parameter with size: {parameter.size()}"
                     )
-
-    def step(self, closure: Closure | None = None) -> Any:
-        """Update the parameters once; returns what `closure`, which computes the loss again, returned."""
-        with flambeau.no_grad():
-            loss = None
-            if closure is not None:
-                with flambeau.enable_grad():
-                    loss = closure()
-            for group in self.param_groups:
-                for parameter in group["params"]:
-                    if parameter.grad is not None:
-                        self._update(parameter, group)
-        return loss
 
     def _update(self, parameter: Tensor, group: dict[str, Any]) -> None:
         gradient = parameter.grad

@@ -348,3 +348,27 @@ class Optimizer:
             # a named tuple takes its fields one by one
             return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
         return value
+
+
+class GroupwiseOptimizer(Optimizer):
+    """An optimizer that updates a group at a time: subclasses give `_update_group`, or `_update` for a single parameter."""
+
+    def step(self, closure: Closure | None = None) -> Any:
+        """Update the parameters once; returns what `closure`, which computes the loss again, returned."""
+        with flambeau.set_grad_enabled(bool(self.defaults.get("differentiable", False))):
+            loss = None
+            if closure is not None:
+                with flambeau.enable_grad():
+                    loss = closure()
+            for group in self.param_groups:
+                self._update_group(group)
+        return loss
+
+    def _update_group(self, group: dict[str, Any]) -> None:
+        """Update the parameters of `group` that have gradients."""
+        for parameter in group["params"]:
+            if parameter.grad is not None:
+                self._update(parameter, group)
+
+    def _update(self, parameter: Tensor, group: dict[str, Any]) -> None:
+        raise NotImplementedError(f"{type(self).__name__} must define _update_group or _update")

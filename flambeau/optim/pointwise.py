@@ -1,4 +1,4 @@
-"""The common part of optimizers whose step is one scalar formula: closure, gradient checks, lazy state, old pickles.
+"""The common part of optimizers whose step is one scalar formula: gradient checks, lazy state, old pickles.
 
 Stands on optimizer.py and update.py; Adam, SGD and most of this package derive from `PointwiseOptimizer`.
 """
@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import flambeau
 from flambeau.core.tensor import Tensor
-from flambeau.optim.optimizer import Closure, Optimizer
+from flambeau.optim.optimizer import GroupwiseOptimizer
 from flambeau.optim.update import new_counter
 
 Member = tuple[Tensor, dict[str, Any]]
@@ -17,7 +17,7 @@ Member = tuple[Tensor, dict[str, Any]]
 CAPTURABLE_DEVICES = ["cuda", "xpu", "hpu", "privateuseone", "xla"]
 
 
-class PointwiseOptimizer(Optimizer):
+class PointwiseOptimizer(GroupwiseOptimizer):
     """An optimizer that updates each parameter element by element. Subclasses give `_update_group`."""
 
     # options that state dicts and pickles of older versions lack, with the value they meant
@@ -37,21 +37,6 @@ class PointwiseOptimizer(Optimizer):
                 for name in self._counters:
                     if name in parameter_state and not isinstance(parameter_state[name], Tensor):
                         parameter_state[name] = new_counter(parameter_state[name])
-
-    def step(self, closure: Closure | None = None) -> Any:
-        """Update the parameters once; returns what `closure`, which computes the loss again, returned."""
-        with flambeau.set_grad_enabled(bool(self.defaults["differentiable"])):
-            loss = None
-            if closure is not None:
-                with flambeau.enable_grad():
-                    loss = closure()
-            for group in self.param_groups:
-                self._update_group(group)
-        return loss
-
-    def _update_group(self, group: dict[str, Any]) -> None:
-        """Update the parameters of `group` that have gradients."""
-        raise NotImplementedError(f"{type(self).__name__} must define _update_group")
 
     def _create_state(self, parameter: Tensor, group: dict[str, Any]) -> dict[str, Any]:
         """The state of a parameter before its first step."""

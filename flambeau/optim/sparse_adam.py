@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import flambeau
 from flambeau.core.tensor import Tensor
-from flambeau.optim.optimizer import Closure, Optimizer, ParamsT
+from flambeau.optim.optimizer import GroupwiseOptimizer, ParamsT
 from flambeau.optim.pointwise import check_betas, check_tensor_lr, zeros
 from flambeau.optim.update import apply_updates, product, sqrt
 
@@ -22,7 +21,7 @@ def sparse_adam(param, exp_avg, exp_avg_sq, grad, *, weight1, weight2, eps, step
     return param - product(step_size, exp_avg / (sqrt(exp_avg_sq) + eps)), exp_avg, exp_avg_sq
 
 
-class SparseAdam(Optimizer):
+class SparseAdam(GroupwiseOptimizer):
     """Adam over the entries of sparse gradients, such as those of Embedding(sparse=True); moments elsewhere wait.
 
     Args:
@@ -63,19 +62,6 @@ class SparseAdam(Optimizer):
             raise ValueError(f"Sparse params at indices {sparse}: SparseAdam requires dense parameter tensors")
         if not_real:
             raise ValueError(f"Complex params at indices {not_real}: SparseAdam does not support complex parameters")
-
-    def step(self, closure: Closure | None = None) -> Any:
-        """Update the parameters once; returns what `closure`, which computes the loss again, returned."""
-        with flambeau.no_grad():
-            loss = None
-            if closure is not None:
-                with flambeau.enable_grad():
-                    loss = closure()
-            for group in self.param_groups:
-                for parameter in group["params"]:
-                    if parameter.grad is not None:
-                        self._update(parameter, group)
-        return loss
 
     def _update(self, parameter: Tensor, group: dict[str, Any]) -> None:
         gradient = parameter.grad
