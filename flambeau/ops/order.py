@@ -37,6 +37,22 @@ def _fresh(x: Tensor) -> Tensor:
     return tensor_from(x._storage, x._offset, x._layout)
 
 
+def _place_stages(elements: tuple, numbers: tuple, skip_nan: bool) -> tuple:
+    """Where the lower median of a sorted row is, which has its NaN at the end: there, if it is not to be skipped."""
+    one, zero = constant(1, int64), constant(0, int64)
+    count = Fold(("missing", "size"), (zero, zero), (s.cast(s.isnan(elements[0]), int64), one),
+                 lambda a, b: (a[0] + b[0], a[1] + b[1]))
+    missing, size = folded("missing", int64), folded("size", int64)
+    if skip_nan:
+        place = s.maximum(size - missing - 1, zero) >> 1
+    else:
+        place = s.where(missing > 0, size - missing, (size - 1) >> 1)
+    return Loop((count,)), Row(((0, place),))
+
+
+_PLACE = Rows("median_place", _place_stages, lambda dtypes, skip_nan: [(int64, KEEPDIM)])
+
+
 def _middle(input: Tensor, skip_nan: bool) -> tuple[Tensor, Tensor]:
     """(values, indices) of the lower median along the last dimension, which they keep with size 1."""
     values, order = NAMESPACE["sort"](input, -1)
@@ -44,11 +60,7 @@ def _middle(input: Tensor, skip_nan: bool) -> tuple[Tensor, Tensor]:
     if not input._layout.dtype.is_floating_point:
         place = (size - 1) // 2
         return values.narrow(-1, place, 1), order.narrow(-1, place, 1)
-    missing = input.isnan().sum(-1, True)       # NaN sorts to the end
-    if skip_nan:
-        place = ((size - missing - 1).clamp(min=0)) // 2
-    else:
-        place = (missing == 0) * ((size - 1) // 2) + (missing > 0) * (size - missing)
+    place = _PLACE((input,), (input._layout.ndim - 1,), statics=(skip_nan,))
     return values.gather(-1, place), order.gather(-1, place)
 
 
