@@ -41,6 +41,7 @@ TILE_PANELS = 16  # panels of rows per task: with the block above a quarter of t
 TILE_SLOTS = 128  # register tiles that a task may hold unfinished between blocks of k (on its stack)
 IN_PLACE_BYTES = 192 << 10
 PACK_BYTES = 256 << 20  # packed operands of one product; larger ones are done in parts
+DOT_MOST = 64  # rows up to which dot products beat packing B
 SMALL_DOT = 8192  # multiply-adds up to which packing costs more than the sums at the end of dot products
 
 CONSTANTS = ("m", "n", "k", "tiles_m", "tiles_n", "tile_rows", "tile_columns", "row_step", "block", *OPERANDS,
@@ -159,12 +160,14 @@ def _phases(p: Product) -> tuple[list[Phase], int]:
     if (p.n == 1 and p.m > 1) or (p.c.strides[3] != 1 and p.c.strides[2] == 1 and p.n > 1):
         p = p.transposed  # C is contiguous along m, or has one column
     threads = state.words[state.THREADS]
-    few, most = p.m * p.n * p.k <= SMALL_DOT, register_rows()
+    most = register_rows()
+    a_stays, b_stays = (count * p.k * BYTES[p.kind.storage] <= IN_PLACE_BYTES for count in (p.m, p.n))
     b_unit = p.b.strides[3] == 1 or p.n == 1
-    if (p.m <= most or few) and p.b.strides[2] == 1 and not b_unit and p.a.strides[3] == 1 and p.k >= 16:
-        return dot_phases(p, threads)
-    stays = p.k * p.n * BYTES[p.kind.storage] <= IN_PLACE_BYTES
-    if b_unit and (p.m <= 2 * most or stays or p.k == 0) and not p.kind.pair:
+    if p.b.strides[2] == 1 and not b_unit and p.a.strides[3] == 1 and p.k >= 16:
+        plain = p.kind.storage == p.kind.compute
+        if p.m <= most or p.m * p.n * p.k <= SMALL_DOT or (p.m <= DOT_MOST and a_stays and plain):
+            return dot_phases(p, threads)
+    if b_unit and (p.m <= 2 * most or b_stays or p.k == 0) and not p.kind.pair:
         return _in_place_phases(p, threads)
     parts = _halves(p)
     if not parts:
