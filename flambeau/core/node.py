@@ -300,24 +300,38 @@ def _first_gradient(variable: Any, gradients: list[Any]) -> Any:
     if modes.local.grad:
         return gradients[0].clone()
     layout = variable._layout
-    if (gradients[0]._layout is layout and gradients[0]._node is None and sys.getrefcount(gradients[0]) == 2
-            and sys.getrefcount(gradients[0]._storage) == 2):
+    if (gradients[0]._node is None and sys.getrefcount(gradients[0]) == 2
+            and sys.getrefcount(gradients[0]._storage) == 2
+            and (gradients[0]._layout is layout or _fits(layout, gradients[0]._layout))):
         return gradients[0]
     return _copy_as(layout, gradients[0])
 
 
+def _fits(layout: Layout, own: Layout) -> bool:
+    """Whether a gradient lies in memory as that of such a leaf has to; the strides of single elements don't matter."""
+    wanted = _layout_of_gradient(layout)
+    return all(size == 1 or a == b for size, a, b in zip(layout.shape, own.strides, wanted.strides))
+
+
+def _layout_of_gradient(layout: Layout) -> Layout:
+    """The leaf's order of dimensions if that is dense, contiguous otherwise."""
+    return layout if is_dense(layout.shape, layout.strides) else layout.dense()
+
+
 def _copy_as(layout: Layout, gradient: Any) -> Any:
-    """A copy of the gradient in the leaf's order of dimensions if that is dense, contiguous otherwise."""
-    if not is_dense(layout.shape, layout.strides):
-        layout = layout.dense()
-    copy = tensors.empty_layout(layout.with_dtype(gradient._layout.dtype))
+    """A copy of the gradient in the order of dimensions that a leaf asks for."""
+    copy = tensors.empty_layout(_layout_of_gradient(layout).with_dtype(gradient._layout.dtype))
     copy.copy_(gradient)
     return copy
 
 
 def type_name(layout: Layout) -> str:
-    """PyTorch's old name for a kind of tensor, which its messages still use: "torch.FloatTensor"."""
-    return f"torch.{layout.dtype.scalar_name}Tensor"
+    """PyTorch's name for a kind of tensor in these messages: "torch.FloatTensor", or "CPUBoolType" for younger dtypes."""
+    name = layout.dtype.scalar_name
+    return f"torch.{name}Tensor" if name in _OLDEST else f"CPU{name}Type"
+
+
+_OLDEST = frozenset(("Byte", "Char", "Short", "Int", "Long", "Half", "Float", "Double"))
 
 
 # ---------------------------------------------------------------- saving under hooks

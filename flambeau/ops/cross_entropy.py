@@ -259,8 +259,8 @@ def fused_nll_loss(input: Tensor, target: Tensor, weight: Tensor | None, reducti
 
 
 @fused_nll_loss.vjp
-def _(g, outs, input, target, weight, reduction, ignore_index):
-    return _nll_gradient(g, outs[1], input, target, weight, reduction, ignore_index), None, None
+def _(g, out1, input, target, weight, reduction, ignore_index):
+    return _nll_gradient(g, out1, input, target, weight, reduction, ignore_index), None, None
 
 
 @operator(function=False, method=False, node="NllLossBackwardBackward0")
@@ -273,7 +273,7 @@ def _nll_gradient(g: Tensor, total: Tensor, input: Tensor, target: Tensor, weigh
 
 
 @_nll_gradient.vjp
-def _(g, total, input, target, weight, reduction, ignore_index):
+def _(g, target, weight, reduction, ignore_index):
     """The gradient is linear in g: its derivative is the loss of the gradient's gradient."""
     return fused_nll_loss(g, target, weight, reduction, ignore_index)[0], None, None, None, None
 
@@ -295,14 +295,14 @@ def fused_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None, re
 
 
 @fused_cross_entropy.vjp
-def _(g, outs, input, target, weight, reduction, ignore_index, smoothing):
+def _(g, out1, out2, input, target, weight, reduction, ignore_index, smoothing):
     axis = _check(input, target, weight)       # again: what was saved may have got other data
     if modes.local.grad:
         return _gradient_by_operators(g, input, target, weight, reduction, ignore_index, smoothing), None, None
     extra = [_with_class(g, axis) if g._layout.ndim else g]
     if reduction == "mean":
-        extra.append(outs[1])
-    extra.append(_with_class(outs[2], axis))
+        extra.append(out1)
+    extra.append(_with_class(out2, axis))
     if smoothing and weight is not None:
         extra.append(_weight_view(weight, input, axis))
     return _run(_GRADIENT, input, target, weight, axis, _numbers(input, axis, ignore_index, smoothing),

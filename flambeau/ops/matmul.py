@@ -236,7 +236,7 @@ def _linear_vjp(g, input, weight, need):
     gx = gw = gb = None
     flat = g if g._layout.ndim == 2 else g.reshape(-1, g._layout.shape[-1])
     if need["input"]:
-        gx = linear(g, weight.t())
+        gx = linear(g, adjoint(weight))
     if need["weight"]:
         x = input if input._layout.ndim == 2 else input.reshape(-1, input._layout.shape[-1])
         gw = mm(flat.t().conj() if flat.is_complex() else flat.t(), x)
@@ -331,7 +331,7 @@ def _with_addend(kind, input, first, second, shape, sizes, batch, a_strides, b_s
 
 
 @addmm.vjp
-def _(g, input, mat1, mat2, beta, alpha, need):
+def _(g, mat1, mat2, beta, alpha, need):
     return (g * _conjugated(beta) if need["input"] else None, mm(g, adjoint(mat2)) * _conjugated(alpha) if need["mat1"] else None,
             mm(adjoint(mat1), g) * _conjugated(alpha) if need["mat2"] else None)
 
@@ -362,7 +362,7 @@ def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alp
 
 
 @baddbmm.vjp
-def _(g, input, batch1, batch2, beta, alpha, need):
+def _(g, batch1, batch2, beta, alpha, need):
     return (
         g * _conjugated(beta) if need["input"] else None,
         bmm(g, adjoint(batch2)) * _conjugated(alpha) if need["batch1"] else None,
@@ -418,7 +418,7 @@ def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: Any = 1, alpha: Any 
 
 
 @addmv.vjp
-def _(g, input, mat, vec, beta, alpha, need):
+def _(g, mat, vec, beta, alpha, need):
     return (g * _conjugated(beta) if need["input"] else None,
             g.unsqueeze(1) * (vec.conj() if vec.is_complex() else vec) * _conjugated(alpha) if need["mat"] else None,
             mv(adjoint(mat), g) * _conjugated(alpha) if need["vec"] else None)

@@ -188,10 +188,10 @@ def _(gs, input, dim, unbiased, keepdim, correction):
 
 
 @std_mean.vjp
-def _(gs, outs, input, dim, unbiased, keepdim, correction):
+def _(gs, out0, input, dim, unbiased, keepdim, correction):
     parts = []
     if gs[0] is not None:
-        parts.append(_deviation_gradient(gs[0], outs[0], input, dim, unbiased, keepdim, correction))
+        parts.append(_deviation_gradient(gs[0], out0, input, dim, unbiased, keepdim, correction))
     if gs[1] is not None:
         parts.append(_mean_part(gs[1], input._layout, dim, keepdim))
     return parts[0] if len(parts) == 1 else parts[0] + parts[1]
