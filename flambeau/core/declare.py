@@ -16,7 +16,7 @@ from flambeau.core import arguments, modes, overrides
 from flambeau.core import inplace as rewiring
 from flambeau.core.autocast import autocasting, cast_arguments
 from flambeau.core.derive import NAMESPACE, OPERATORS, compile_source
-from flambeau.core.node import NO_EDGE, MultiNode, Node, anomaly, pack
+from flambeau.core.node import NO_EDGE, MultiNode, Node, anomaly, one_step, pack
 from flambeau.core.op import signature_of
 from flambeau.core.operator_recording import (
     applier_of,
@@ -547,9 +547,12 @@ def {name}({signature}):
 
 
 def composite(method: bool = True, function: bool = True, inplace: bool = False, out: bool = False,
-              name: str | None = None, dunder: str | None = None) -> Callable[[Callable], Callable]:
-    """Declare an operator whose body is written in other operators; its derivative is theirs."""
+              name: str | None = None, dunder: str | None = None, node: str | None = None) -> Callable[[Callable], Callable]:
+    """Declare an operator whose body is written in other operators; its derivative is theirs. node: the name of its last step,
+    where PyTorch takes but one."""
     def declare(implementation: Callable) -> Callable:
+        if node is not None:
+            implementation = one_step(node)(implementation)
         public = name or implementation.__name__
         declared = Operator(public, implementation, None)
         declared.composite = True
@@ -597,7 +600,8 @@ def composite(method: bool = True, function: bool = True, inplace: bool = False,
         OPERATORS[public] = declared
         if inplace:
             def in_place(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-                return self.copy_(made(self, *args, **kwargs))
+                source = self.clone() if self._node is not None and modes.local.grad else self     # the rules may save it
+                return self.copy_(made(source, *args, **kwargs))
             in_place.__name__ = in_place.__qualname__ = public + "_"
             in_place.__module__ = "flambeau"
             in_place.__doc__ = f"In-place version of {public}()."

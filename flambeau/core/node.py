@@ -15,6 +15,7 @@ import traceback
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from functools import wraps
 from itertools import count
 from typing import Any, ClassVar
 
@@ -23,7 +24,7 @@ from flambeau.base.layout import Layout
 from flambeau.core import hooks, modes
 from flambeau.core import tensor as tensors
 
-__all__ = ["NO_EDGE", "AccumulateGrad", "Extras", "MultiNode", "Node", "Packed", "pack"]
+__all__ = ["NO_EDGE", "AccumulateGrad", "Extras", "MultiNode", "Node", "Packed", "one_step", "pack"]
 
 FREED = ("Trying to backward through the graph a second time (or directly access saved tensors after they have already "
          "been freed). Saved intermediate values of the graph are freed when you call .backward() or autograd.grad(). "
@@ -285,6 +286,27 @@ class AccumulateGrad(Node):
 
 #: Backward passes of several threads may meet at one leaf.
 _accumulating = threading.RLock()
+
+
+_renamed: dict[tuple[type, str], type] = {}
+
+
+def one_step(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Decorate a function of several steps that is one in PyTorch: the step of its (first) result gets that one's name."""
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(function)
+        def named(*args: Any, **kwargs: Any) -> Any:
+            first = next_sequence()
+            result = function(*args, **kwargs)
+            node = getattr(result[0] if isinstance(result, tuple) else result, "_node", None)
+            if node is not None and type(node) is not AccumulateGrad and node.sequence > first:
+                kind = type(node)
+                if (kind, name) not in _renamed:
+                    _renamed[kind, name] = type(name, (kind,), {"__slots__": ()})
+                node.__class__ = _renamed[kind, name]
+            return result
+        return named
+    return decorate
 
 
 def held_gradient(tensor: Any) -> Any:

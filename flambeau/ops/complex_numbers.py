@@ -74,7 +74,7 @@ def _(g, need):
     return g.real if need["real"] else None, g.imag if need["imag"] else None
 
 
-@composite(method=False, out=True)
+@composite(method=False, out=True, node="PolarBackward0")
 def polar(abs: Tensor, angle: Tensor) -> Tensor:
     """abs * exp(i angle); both of one floating point dtype."""
     a, b = abs._layout.dtype, angle._layout.dtype

@@ -218,7 +218,7 @@ publish("polygamma", _polygamma_method, function=False)
 publish("polygamma_", _polygamma_in_place, function=False)
 
 
-@composite(out=True)
+@composite(out=True, node="MvlgammaBackward0")
 def mvlgamma(input: Tensor, p: int) -> Tensor:
     """The logarithm of the multivariate gamma function of dimension p. Raises RuntimeError unless p >= 1."""
     if p < 1:

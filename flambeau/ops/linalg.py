@@ -124,7 +124,7 @@ def linalg_solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
     return made
 
 
-@composite(out=True)
+@composite(out=True, node="TriangularSolveBackward0")
 def triangular_solve(b: Tensor, A: Tensor, upper: bool = True, transpose: bool = False, unitriangular: bool = False):
     """(X, A) with A X = b for triangular A; see linalg.solve_triangular."""
     for name, x in (("b", b), ("A", A)):
@@ -178,7 +178,7 @@ def _(g, out, L, upper):
     return -matmul(L, both) if upper else -matmul(both, L)
 
 
-@composite(method=False, function=False, out=True)
+@composite(method=False, function=False, out=True, node="LinalgLuSolveBackward0")
 def linalg_lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoint: bool = False) -> Tensor:
     """X with A X = B (or X A = B, or with the adjoint of A) from the results of lu_factor."""
     floating("torch.linalg.lu_solve", LU)

@@ -124,7 +124,7 @@ def linalg_cholesky(A: Tensor, *, upper: bool = False) -> Tensor:
     return made
 
 
-@composite(out=True)
+@composite(out=True, node="CholeskyBackward0")
 def cholesky(input: Tensor, upper: bool = False) -> Tensor:
     """The Cholesky factor, lower or `upper`; see linalg.cholesky."""
     floating("cholesky", input)
@@ -246,7 +246,7 @@ def geqrf(input: Tensor):
     return returns.geqrf((copy_array(np.swapaxes(h, -2, -1)), copy_array(tau)))
 
 
-@composite(method=False, function=False, out=True)
+@composite(method=False, function=False, out=True, node="LinalgHouseholderProductBackward0")
 def linalg_householder_product(input: Tensor, tau: Tensor) -> Tensor:
     """The first n columns of the product of the reflectors I - tau v v^H, v below the diagonal of (*, m, n) input."""
     name = "torch.linalg.householder_product"
@@ -287,7 +287,7 @@ def orgqr(input: Tensor, input2: Tensor) -> Tensor:
     return linalg_householder_product(input, input2)
 
 
-@composite(out=True)
+@composite(out=True, node="OrmqrBackward0")
 def ormqr(input: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpose: bool = False) -> Tensor:
     """Q other (or other Q, or with the adjoint of Q), Q being the full product of the reflectors in `input` and `tau`."""
     matrices("torch.ormqr", input, "input")

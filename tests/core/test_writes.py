@@ -211,3 +211,11 @@ def test_the_gradient_of_a_leaf_may_have_any_stride_along_single_elements() -> N
     y = torch.ones(2, 3).t().requires_grad_()
     (y * 2).sum().backward()
     assert y.grad.stride() == (1, 3)
+
+
+def test_a_composite_write_keeps_what_its_rules_saved() -> None:
+    x = points(2, 3)
+    y = x * 1
+    y.renorm_(2, 0, 0.5)
+    expected = torch.autograd.grad(x.renorm(2, 0, 0.5).sum(), x)[0]
+    assert torch.allclose(torch.autograd.grad(y.sum(), x)[0], expected)
