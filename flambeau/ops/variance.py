@@ -146,7 +146,7 @@ def _variance_gradient(g: Tensor, input: Tensor, dim: Any, unbiased: Any, keepdi
     count = count_of(layout, geometry.wrap_reduction_dims(dim, layout.ndim))
     freedom = count - _correction(unbiased, correction)
     if freedom <= 0 and count == 0:
-        return g.expand(layout.shape)
+        return kept(g, layout, dim_of(dim, layout), keepdim).expand(layout.shape)
     every = tuple(range(layout.ndim)) if dim is None else dim
     factor = 2.0 / freedom if freedom > 0 else math.inf if freedom == 0 else math.nan
     return (kept(g, layout, dim_of(dim, layout), keepdim) * factor) * (input - input.mean(every, True))
