@@ -546,10 +546,10 @@ def {name}({signature}):
 '''
 
 
-def composite(method: bool = True, function: bool = True, inplace: bool = False, out: bool = False,
+def composite(method: bool = True, function: bool = True, inplace: bool | str = False, out: bool = False,
               name: str | None = None, dunder: str | None = None, node: str | None = None) -> Callable[[Callable], Callable]:
-    """Declare an operator whose body is written in other operators; its derivative is theirs. node: the name of its last step,
-    where PyTorch takes but one."""
+    """Declare an operator whose body is written in other operators; its derivative is theirs. inplace: also as a method
+    `name_` ("function": in the namespace too); node: the name of its last step, where PyTorch takes but one."""
     def declare(implementation: Callable) -> Callable:
         if node is not None:
             implementation = one_step(node)(implementation)
@@ -605,6 +605,6 @@ def composite(method: bool = True, function: bool = True, inplace: bool = False,
             in_place.__name__ = in_place.__qualname__ = public + "_"
             in_place.__module__ = "flambeau"
             in_place.__doc__ = f"In-place version of {public}()."
-            _publish(in_place, public + "_", method, function, None)
+            _publish(in_place, public + "_", method, inplace == "function", None)
         return made
     return declare

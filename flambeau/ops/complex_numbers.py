@@ -31,7 +31,7 @@ def conj(input: Tensor) -> Tensor:
     return _conj(input) if input._layout.dtype.is_complex else input
 
 
-@composite(out=True, inplace=True)
+@composite(out=True, inplace="function")
 def conj_physical(input: Tensor) -> Tensor:
     """The complex conjugate; a real tensor is returned as it is."""
     return _conj(input) if input._layout.dtype.is_complex else input

@@ -96,8 +96,10 @@ class SGD(PointwiseOptimizer):
         momentum = number(group["momentum"], group)
         flags = {"maximize": group["maximize"], "decay": bool(scalars["weight_decay"] != 0)}
         dense = []
+        if group["fused"]:
+            for parameter in parameters:
+                check_fusible(parameter, group)
         for parameter in parameters:
-            check_fusible(parameter, group)
             if parameter.grad.is_sparse:
                 self._update_sparse(parameter, momentum, scalars, flags)
             else:
