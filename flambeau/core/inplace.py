@@ -30,7 +30,7 @@ NO_GRAD_VIEW, INFERENCE_VIEW, MULTI_VIEW = "no_grad", "inference", "multi"
 def base_of(tensor: Any) -> Any:
     """The tensor this one is a view of, or None."""
     try:
-        return tensor._base
+        return tensor._root
     except AttributeError:
         return None
 

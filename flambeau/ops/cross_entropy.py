@@ -20,6 +20,7 @@ from flambeau.core import engine, modes
 from flambeau.core.create import array_of
 from flambeau.core.declare import operator
 from flambeau.core.derive import explained
+from flambeau.core.node import one_step
 from flambeau.core.rows import FULL, KEPT, Rows
 from flambeau.core.tensor import Tensor, tensor_from
 from flambeau.ir import scalar as s
@@ -393,4 +394,9 @@ def _of_probabilities(input: Tensor, target: Tensor, weight: Tensor | None, redu
     if reduction == "none":
         return -terms.sum(axis)
     total = -terms.sum()
-    return total / (math.prod(shape) // classes) if reduction == "mean" else total
+    return _averaged(total, math.prod(shape) // classes) if reduction == "mean" else total
+
+
+@one_step("DivBackward1")
+def _averaged(total: Tensor, count: int) -> Tensor:
+    return total / count

@@ -524,6 +524,8 @@ def normalized(x):
     (lambda x: torch.nn.functional.linear(x[0], x, x[0]), "ViewBackward0"),
     (lambda x: torch.nn.functional.l1_loss(x, x + 1, reduction="sum"), "SumBackward0"),
     (lambda x: torch.nn.functional.margin_ranking_loss(x, x, x, reduction="none"), "ClampMinBackward0"),
+    (lambda x: torch.nn.functional.cross_entropy(x, x.detach()), "DivBackward1"),
+    (lambda x: x.to(x.dtype, copy=True), "ToCopyBackward0"), (lambda x: x.clone(), "CloneBackward0"),
 ])
 def test_names_of_what_is_one_step_in_pytorch(function, name):
     x = torch.tensor([[1., 2], [3, 5]], requires_grad=True)

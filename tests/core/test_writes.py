@@ -221,3 +221,11 @@ def test_a_composite_write_keeps_what_its_rules_saved(name: str, arguments: tupl
     expected = torch.autograd.grad(getattr(x, name)(*arguments).sum(), x)[0]
     assert torch.allclose(torch.autograd.grad(y.sum(), x)[0], expected)
     assert not hasattr(torch, name + "_")
+
+
+def test_the_base_of_a_view() -> None:
+    x = torch.ones(2, 2)
+    assert x._base is None
+    assert x[0]._base is x
+    assert x[0].t()._base is x
+    assert x.clone()._base is None
