@@ -111,8 +111,6 @@ def add(input: Tensor, other: Tensor | _complex, *, alpha: _complex = 1, out: Te
     """input + alpha * other, with broadcasting and type promotion."""
 def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1, out: Tensor | None = None) -> Tensor:
     """beta * input + alpha * the sum over the batch of bmm(batch1, batch2)."""
-def addbmm_(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-    """In-place version of addbmm()."""
 def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: _complex = 1, out: Tensor | None = None) -> Tensor:
     """input + value * tensor1 / tensor2. Raises RuntimeError if both are integers."""
 def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: _complex = 1, out: Tensor | None = None) -> Tensor:
@@ -127,8 +125,6 @@ def addmv_(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     """In-place version of addmv()."""
 def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Any = 1, alpha: Any = 1, out: Tensor | None = None) -> Tensor:
     """beta * input + alpha * outer(vec1, vec2)."""
-def addr_(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-    """In-place version of addr()."""
 def adjoint(input: Any) -> Any:
     """The last two dimensions swapped, conjugated if complex."""
 def affine_grid_generator(theta: Tensor, size: Any, align_corners: _bool) -> Tensor:
@@ -929,8 +925,6 @@ def remainder(input: Tensor, other: Tensor | _complex, *, out: Tensor | None = N
     """input - floor(input / other) * other: the sign is the divisor's, as in Python."""
 def renorm(input: Tensor, p: Any, dim: Any, maxnorm: Any, *, out: Tensor | None = None) -> Any:
     """input with each slice along `dim` scaled down to the p-norm `maxnorm` where it is larger."""
-def renorm_(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-    """In-place version of renorm()."""
 def repeat_interleave(input: Tensor, repeats: Any = None, dim: _int | None = None, *, output_size: _int | None = None, axis: Any = None) -> Tensor:
     """Each element (slice along `dim`) repeated `repeats` times (a number, or a tensor with a count for each); without
     dim: flattened."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import subprocess
 import sys
@@ -73,3 +74,27 @@ def test_the_stubs_are_up_to_date(root: Path) -> None:
         [sys.executable, str(root / "tools" / "make_stubs.py"), "--check"], capture_output=True, text=True, cwd=root
     )
     assert answer.returncode == 0, answer.stdout + answer.stderr
+
+
+def test_rules_save_what_they_use(root: Path) -> None:
+    """A parameter of a rule (`@operator.vjp`) is saved for it: one it doesn't use, or of which it only looks at the layout
+    (there is `layouts` for that), would hold memory, and refuse to be written to before the backward pass."""
+    only_layout = {"_layout", "shape", "dtype", "ndim", "device", "dim", "is_complex", "is_floating_point"}
+    needless = []
+    for path in sorted((root / "flambeau" / "ops").glob("*.py")):
+        tree = ast.parse(path.read_text())
+        functions = {node.name: node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+        rules: list[ast.FunctionDef] = []
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef):
+                rules += [node for decorator in node.decorator_list if getattr(decorator, "attr", "") == "vjp"]
+            elif isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "vjp" and isinstance(node.args[0], ast.Name):
+                rules += [functions[node.args[0].id]] if node.args[0].id in functions else []
+        for rule in rules:
+            for parameter in {argument.arg for argument in rule.args.args} - {"g", "gs", "need", "layouts"}:
+                uses = [node for node in ast.walk(rule) if isinstance(node, ast.Name) and node.id == parameter]
+                looks = [node for node in ast.walk(rule) if isinstance(node, ast.Attribute) and node.attr in only_layout
+                         and isinstance(node.value, ast.Name) and node.value.id == parameter]
+                if len(looks) == len(uses):
+                    needless.append(f"{path.name}:{rule.lineno} {parameter}")
+    assert not needless

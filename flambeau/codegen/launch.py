@@ -336,7 +336,7 @@ def bind(storage_class: type, tensor_class: type) -> None:
     w = state.words
     w[state.TENSOR_TYPE], w[state.STORAGE_TYPE] = id(tensor_class), id(storage_class)
     for word, name in ((state.SLOT_STORAGE, "_storage"), (state.SLOT_OFFSET, "_offset"), (state.SLOT_LAYOUT, "_layout"),
-                       (state.SLOT_NODE, "_node"), (state.SLOT_INDEX, "_index"), (state.SLOT_BASE, "_base")):
+                       (state.SLOT_NODE, "_node"), (state.SLOT_INDEX, "_index"), (state.SLOT_BASE, "_root")):
         w[word] = slot_offset(name)
     w[state.NONE], w[state.ZERO], w[state.CHECK_ERROR] = id(None), id(0), id(KernelCheck)
     w[state.TYPE_ERROR] = id(TypeError)

@@ -16,7 +16,7 @@ from flambeau.core import arguments, modes, overrides
 from flambeau.core import inplace as rewiring
 from flambeau.core.autocast import autocasting, cast_arguments
 from flambeau.core.derive import NAMESPACE, OPERATORS, compile_source
-from flambeau.core.node import NO_EDGE, MultiNode, Node, anomaly, pack
+from flambeau.core.node import NO_EDGE, MultiNode, Node, anomaly, one_step, pack
 from flambeau.core.op import signature_of
 from flambeau.core.operator_recording import (
     applier_of,
@@ -104,13 +104,13 @@ class Operator:
             if name in ("g", "gs", "need", "layouts"):
                 continue
             if name == "out" or name == "outs":
-                for y in results if name == "outs" else results[:1]:
-                    saved.append(tensor_from(y._storage, y._offset, y._layout))
+                for index, y in enumerate(results if name == "outs" else results[:1]):
+                    saved.append(_alias(y, index))
                     marks.append(y._storage.version)
                 continue
             if single_output(name):
                 y = results[int(name[3:])]
-                saved.append(tensor_from(y._storage, y._offset, y._layout))
+                saved.append(_alias(y, int(name[3:])))
                 marks.append(y._storage.version)
                 continue
             x = arguments[self.parameters.index(name)]
@@ -136,6 +136,13 @@ class Operator:
             if isinstance(y, Tensor) and (y._layout.dtype.is_floating_point or y._layout.dtype.is_complex):
                 y._node, y._index = node, i
         return node
+
+
+def _alias(output: Tensor, index: int) -> Tensor:
+    """A result as its own node may save it: the result itself would be a cycle. The index is for error messages."""
+    made = tensor_from(output._storage, output._offset, output._layout)
+    made._index = index
+    return made
 
 
 def _edge(x: Any, edges: list, inputs: list) -> None:
@@ -200,9 +207,11 @@ def _apply(node: Any, gradients: Sequence[Any]) -> tuple[Any, ...]:
 
 
 def _saves_output(node: Any, value: Any) -> bool:
-    names = [n for n in node.operator.rule_names if n not in ("g", "gs", "need")]
-    return node.saved is not None and ("out" in names or "outs" in names) and value._node is None and any(
-        value is kept for kept in node.saved)
+    operator, dtype = node.operator, value._layout.dtype
+    saves = any(name in ("out", "outs") or (single_output(name) and operator.differentiable != 1)
+                for name in operator.rule_names)
+    return (saves and node.saved is not None and value._node is None and (dtype.is_floating_point or dtype.is_complex)
+            and any(value is kept for kept in node.saved))
 
 
 class OperatorNode(Node):
@@ -537,10 +546,13 @@ def {name}({signature}):
 '''
 
 
-def composite(method: bool = True, function: bool = True, inplace: bool = False, out: bool = False,
-              name: str | None = None, dunder: str | None = None) -> Callable[[Callable], Callable]:
-    """Declare an operator whose body is written in other operators; its derivative is theirs."""
+def composite(method: bool = True, function: bool = True, inplace: bool | str = False, out: bool = False,
+              name: str | None = None, dunder: str | None = None, node: str | None = None) -> Callable[[Callable], Callable]:
+    """Declare an operator whose body is written in other operators; its derivative is theirs. inplace: also as a method
+    `name_` ("function": in the namespace too); node: the name of its last step, where PyTorch takes but one."""
     def declare(implementation: Callable) -> Callable:
+        if node is not None:
+            implementation = one_step(node)(implementation)
         public = name or implementation.__name__
         declared = Operator(public, implementation, None)
         declared.composite = True
@@ -588,10 +600,11 @@ def composite(method: bool = True, function: bool = True, inplace: bool = False,
         OPERATORS[public] = declared
         if inplace:
             def in_place(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-                return self.copy_(made(self, *args, **kwargs))
+                source = self.clone() if self._node is not None and modes.local.grad else self     # the rules may save it
+                return self.copy_(made(source, *args, **kwargs))
             in_place.__name__ = in_place.__qualname__ = public + "_"
             in_place.__module__ = "flambeau"
             in_place.__doc__ = f"In-place version of {public}()."
-            _publish(in_place, public + "_", method, function, None)
+            _publish(in_place, public + "_", method, inplace == "function", None)
         return made
     return declare

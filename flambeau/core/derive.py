@@ -163,7 +163,7 @@ def inplace(operator: Pointwise, public: Callable, operands: list[Any], numbers:
         originals = operands
         needed = tuple([x.__class__ not in NUMBERS and x._node is not None for x in operands])
         if 0 in operator.recipe(operands, numbers, statics, needed).saves:
-            originals = [target.detach().clone(), *operands[1:]]
+            originals = [target.clone(), *operands[1:]]
     if overlapping(target, operands[1:]):
         fresh = [x if x.__class__ in NUMBERS or x._storage is not target._storage else x.detach().clone() for x in operands[1:]]
         operator.compute([target, *fresh], numbers, statics, target)

@@ -18,7 +18,7 @@ from flambeau.base import geometry
 from flambeau.codegen.launch import INFERENCE_WRITE
 from flambeau.core import tensor as tensors
 from flambeau.core.modes import local
-from flambeau.core.node import NO_EDGE, AccumulateGrad, Node
+from flambeau.core.node import NO_EDGE, AccumulateGrad, Node, running
 
 __all__ = ["INFERENCE_VIEW", "MULTI_VIEW", "NO_GRAD_VIEW", "AsStridedBackward0", "CopySlices", "base_of", "check", "rebase",
            "refuse_inference"]
@@ -30,7 +30,7 @@ NO_GRAD_VIEW, INFERENCE_VIEW, MULTI_VIEW = "no_grad", "inference", "multi"
 def base_of(tensor: Any) -> Any:
     """The tensor this one is a view of, or None."""
     try:
-        return tensor._base
+        return tensor._root
     except AttributeError:
         return None
 
@@ -94,7 +94,7 @@ def rebase(tensor: Any, node: Node | None, index: int = 0) -> None:
         if sys.getrefcount(storage) > 3 + aliases:
             _refresh(tensor, None)
         return
-    if tensor._layout.dtype is not base._layout.dtype:
+    if not _is_seen(base, tensor):
         raise NotImplementedError("an in-place write, with gradient, to a view of another dtype than its base: write to "
                                   "a clone, or to the base")
     written = CopySlices(base, tensor, node)
@@ -124,14 +124,29 @@ def _refresh(base: Any, fresh: Any) -> None:
     for holder in gc.get_referrers(base):
         if (isinstance(holder, tensors.Tensor) and holder is not fresh and base_of(holder) is base
                 and getattr(holder, "_creation", None) not in (NO_GRAD_VIEW, INFERENCE_VIEW)
-                and holder._layout.dtype is base._layout.dtype):
+                and _is_seen(base, holder)):
             _regenerate(holder, base)
+
+
+def _is_seen(base: Any, view: Any) -> bool:
+    """Whether a view shows its base in numbers of the same dtype, or a complex one's in its real and imaginary parts."""
+    own, seen = base._layout.dtype, view._layout.dtype
+    return own is seen or (own.is_complex and own.to_real() is seen)
+
+
+def _as_seen(base: Any, dtype: Any) -> Any:
+    """The base in numbers of its view's dtype."""
+    if base._layout.dtype is dtype:
+        return base
+    from flambeau.core.derive import NAMESPACE  # made of this module
+    return NAMESPACE["view_as_real"](base)
 
 
 def _regenerate(view: Any, base: Any) -> None:
     layout = view._layout
-    view._node = AsStridedBackward0(((base._node, base._index),), (base._layout,),
-                                    (layout.shape, layout.strides, view._offset - base._offset))
+    whole = _as_seen(base, layout.dtype)
+    view._node = AsStridedBackward0(((whole._node, whole._index),), (whole._layout,),
+                                    (layout.shape, layout.strides, view._offset - whole._offset))
     view._index = 0
 
 
@@ -262,7 +277,7 @@ def _add_overlapping(flat: Any, values: Any, shape: Sequence[int], strides: Sequ
 class CopySlices(Node):
     """The new history of a base one of whose views was written to.
 
-    Saved: the rule of the write, the base's layout, and the view's geometry relative to the base.
+    Saved: the rule of the write, the base's layout, the view's, and its offset relative to the base.
     """
 
     __slots__ = ()
@@ -274,17 +289,23 @@ class CopySlices(Node):
         edge = NO_EDGE if base._node is None else (base._node, base._index)
         layout = view._layout
         super().__init__((edge, *rule.edges[1:]), (base._layout, *rule.inputs[1:]),
-                         (rule, base._layout, layout.shape, layout.strides, view._offset - base._offset))
+                         (rule, base._layout, layout, view._offset - _as_seen(base.detach(), layout.dtype)._offset))
 
     def apply(self, gradients: Sequence[Any]) -> tuple[Any, ...]:
         if self.saved is None:
             self.unpack()
-        rule, layout, shape, strides, offset = self.saved  # type: ignore[misc]
+        if gradients[0] is None:
+            return (None,) * len(self.edges)
+        rule, layout, seen, offset = self.saved  # type: ignore[misc]
         result = tensors.empty_layout((layout if geometry.is_dense(layout.shape, layout.strides) else layout.dense())
                                       .with_dtype(gradients[0]._layout.dtype))
         result.copy_(gradients[0])
         own = laid_out(result, layout)
-        part = own.as_strided(shape, strides, own._offset + offset)
+        whole = _as_seen(own, seen.dtype)
+        part = whole.as_strided(seen.shape, seen.strides, whole._offset + offset)
+        run = running.run
+        if run is not None and run.needed is not None and self.needs(0):
+            run.needed.add(rule.edges[0][0])    # the view's old history, which the rule asks for, stands for the base's
         answers = rule.apply((part.clone(),))
         if self.edges[0][0] is not None:
             if answers and answers[0] is not None:

@@ -15,6 +15,7 @@ import traceback
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from functools import wraps
 from itertools import count
 from typing import Any, ClassVar
 
@@ -23,7 +24,7 @@ from flambeau.base.layout import Layout
 from flambeau.core import hooks, modes
 from flambeau.core import tensor as tensors
 
-__all__ = ["NO_EDGE", "AccumulateGrad", "Extras", "MultiNode", "Node", "Packed", "pack"]
+__all__ = ["NO_EDGE", "AccumulateGrad", "Extras", "MultiNode", "Node", "Packed", "one_step", "pack"]
 
 FREED = ("Trying to backward through the graph a second time (or directly access saved tensors after they have already "
          "been freed). Saved intermediate values of the graph are freed when you call .backward() or autograd.grad(). "
@@ -287,6 +288,27 @@ class AccumulateGrad(Node):
 _accumulating = threading.RLock()
 
 
+_renamed: dict[tuple[type, str], type] = {}
+
+
+def one_step(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Decorate a function of several steps that is one in PyTorch: the step of its (first) result gets that one's name."""
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(function)
+        def named(*args: Any, **kwargs: Any) -> Any:
+            first = next_sequence()
+            result = function(*args, **kwargs)
+            node = getattr(result[0] if isinstance(result, tuple) else result, "_node", None)
+            if node is not None and type(node) is not AccumulateGrad and node.sequence > first:
+                kind = type(node)
+                if (kind, name) not in _renamed:
+                    _renamed[kind, name] = type(name, (kind,), {"__slots__": ()})
+                node.__class__ = _renamed[kind, name]
+            return result
+        return named
+    return decorate
+
+
 def held_gradient(tensor: Any) -> Any:
     """The tensor's accumulated gradient, or None."""
     try:
@@ -300,24 +322,38 @@ def _first_gradient(variable: Any, gradients: list[Any]) -> Any:
     if modes.local.grad:
         return gradients[0].clone()
     layout = variable._layout
-    if (gradients[0]._layout is layout and gradients[0]._node is None and sys.getrefcount(gradients[0]) == 2
-            and sys.getrefcount(gradients[0]._storage) == 2):
+    if (gradients[0]._node is None and sys.getrefcount(gradients[0]) == 2
+            and sys.getrefcount(gradients[0]._storage) == 2
+            and (gradients[0]._layout is layout or _fits(layout, gradients[0]._layout))):
         return gradients[0]
     return _copy_as(layout, gradients[0])
 
 
+def _fits(layout: Layout, own: Layout) -> bool:
+    """Whether a gradient lies in memory as that of such a leaf has to; the strides of single elements don't matter."""
+    wanted = _layout_of_gradient(layout)
+    return all(size == 1 or a == b for size, a, b in zip(layout.shape, own.strides, wanted.strides))
+
+
+def _layout_of_gradient(layout: Layout) -> Layout:
+    """The leaf's order of dimensions if that is dense, contiguous otherwise."""
+    return layout if is_dense(layout.shape, layout.strides) else layout.dense()
+
+
 def _copy_as(layout: Layout, gradient: Any) -> Any:
-    """A copy of the gradient in the leaf's order of dimensions if that is dense, contiguous otherwise."""
-    if not is_dense(layout.shape, layout.strides):
-        layout = layout.dense()
-    copy = tensors.empty_layout(layout.with_dtype(gradient._layout.dtype))
+    """A copy of the gradient in the order of dimensions that a leaf asks for."""
+    copy = tensors.empty_layout(_layout_of_gradient(layout).with_dtype(gradient._layout.dtype))
     copy.copy_(gradient)
     return copy
 
 
 def type_name(layout: Layout) -> str:
-    """PyTorch's old name for a kind of tensor, which its messages still use: "torch.FloatTensor"."""
-    return f"torch.{layout.dtype.scalar_name}Tensor"
+    """PyTorch's name for a kind of tensor in these messages: "torch.FloatTensor", or "CPUBoolType" for younger dtypes."""
+    name = layout.dtype.scalar_name
+    return f"torch.{name}Tensor" if name in _OLDEST else f"CPU{name}Type"
+
+
+_OLDEST = frozenset(("Byte", "Char", "Short", "Int", "Long", "Half", "Float", "Double"))
 
 
 # ---------------------------------------------------------------- saving under hooks

@@ -26,7 +26,7 @@ class Tensor:
     that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_index` (which result of the node).
     """
 
-    __slots__ = ("_storage", "_offset", "_layout", "_node", "_index", "_base", "_grad", "_creation", "__dict__",
+    __slots__ = ("_storage", "_offset", "_layout", "_node", "_index", "_root", "_grad", "_creation", "__dict__",
                  "__weakref__")
     _storage: Any
     _offset: int

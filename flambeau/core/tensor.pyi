@@ -874,7 +874,7 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """The product of a matrix and a vector, (m, k) by (k,)."""
     def mvlgamma(self, p: _int, *, out: Tensor | None = None) -> Tensor:
         """The logarithm of the multivariate gamma function of dimension p. Raises RuntimeError unless p >= 1."""
-    def mvlgamma_(self, p: _int) -> Any:
+    def mvlgamma_(self, *args: Any, **kwargs: Any) -> Any:
         """In-place version of mvlgamma()."""
     def nan_to_num(self, nan: _float | None = None, posinf: _float | None = None, neginf: _float | None = None, *, out: Tensor | None = None) -> Tensor:
         """input with NaN replaced by `nan` (0), and infinities by `posinf` and `neginf` (the dtype's largest numbers)."""

@@ -89,11 +89,13 @@ def _epsilon(x):
 
 
 def _bessel_i1(g, out, x):
-    return (g * where(abs(x) < _epsilon(x), 0.5, s.i0(x) - out / x),)
+    near = abs(x) < _epsilon(x)
+    return (g * where(near, 0.5, s.i0(x) - out / where(near, 1, x)),)     # no 1 / 0, for the second derivative's sake
 
 
 def _bessel_i1e(g, out, x):
-    return (g * where(abs(x) < _epsilon(x), 0.5, s.i0e(x) - out * (s.sign(x) + 1 / x)),)
+    near = abs(x) < _epsilon(x)
+    return (g * where(near, 0.5, s.i0e(x) - out * (s.sign(x) + 1 / where(near, 1, x))),)
 
 
 def _sinc(g, out, x):

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from flambeau.base import geometry
-from flambeau.base.dtype import bool_, float32, float64
+from flambeau.base.dtype import bfloat16, bool_, float16, float32, float64
 from flambeau.base.layout import Layout, register_cache
 from flambeau.codegen import launch as launching
 from flambeau.codegen.attention import Attention, attention_phases
@@ -21,6 +21,7 @@ from flambeau.codegen.attention_backward import backward_phases
 from flambeau.core import modes
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE
+from flambeau.core.node import one_step
 from flambeau.core.op import RELEASE_FROM
 from flambeau.core.tensor import Tensor
 from flambeau.ops.dropout import dropout
@@ -84,14 +85,19 @@ def weights_of(scores: Tensor, masked: bool) -> Tensor:
 def attention_by_products(
     query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None, dropout_p: float, is_causal: bool, scale: float
 ) -> Tensor:
-    """Attention as two matrix products and a softmax, for any shapes that broadcast."""
+    """Attention as two matrix products and a softmax, for any shapes that broadcast; in float32 for narrower dtypes."""
+    dtype = query._layout.dtype
+    if dtype in (float16, bfloat16):
+        if attn_mask is not None and attn_mask._layout.dtype is not bool_:
+            attn_mask = attn_mask.float()
+        return attention_by_products(query.float(), key.float(), value.float(), attn_mask, dropout_p, is_causal, scale).to(dtype)
     root = math.sqrt(abs(scale))
     scores = matmul(query * (root if scale >= 0 else -root), (key * root).transpose(-2, -1))
     scores = masked_scores(scores, attn_mask, _causal(query, key) if is_causal else None)
     weights = weights_of(scores, attn_mask is not None or is_causal)
     if dropout_p > 0:
         weights = dropout(weights, dropout_p, True)
-    return matmul(weights, value)
+    return one_step("UnsafeViewBackward0")(matmul)(weights, value)
 
 
 @operator(method=False, function=False, node="ScaledDotProductFlashAttentionForCpuBackward0")

@@ -11,11 +11,11 @@ from typing import Any
 from flambeau.base.layout import Layout
 from flambeau.core import modes
 from flambeau.core.declare import composite, operator
-from flambeau.core.derive import NAMESPACE
 from flambeau.core.op import Pointwise
 from flambeau.core.tensor import Tensor, empty_layout
 from flambeau.ir import scalar as s
 from flambeau.ir.scalar import cast, compute_dtype
+from flambeau.ops.gathering import zeros_for
 from flambeau.ops.norm import GRADIENT, NORMALIZE, check_floating, column, gradients_by_operators, reshaped, values_in
 
 
@@ -94,14 +94,14 @@ def _wide_column(vector: Tensor | None, after: int) -> Tensor | None:
 
 
 @native_batch_norm.vjp
-def _(g, out1, out2, input, weight, bias, running_mean, running_var, training, eps, need):
+def _(g, out1, out2, input, weight, running_mean, running_var, training, eps, need, layouts):
     layout = input._layout
     if not layout.numel:
-        return g, *[None if p is None else NAMESPACE["zeros_like"](p) for p in (weight, bias)], None, None
+        return g, *[None if p is None else zeros_for(p, g) for p in layouts[1:3]], None, None
     over, after = (0, *range(2, layout.ndim)), layout.ndim - 2
     channels = layout.shape[1]
     if modes.local.grad:
-        return _batch_gradients_by_operators(g, input, weight, bias, running_mean, running_var, training, eps, need)
+        return _batch_gradients_by_operators(g, input, weight, running_mean, running_var, training, eps, need)
     if training:
         mean, scale = column(out1, after), column(out2, after)
     else:
@@ -115,13 +115,13 @@ def _(g, out1, out2, input, weight, bias, running_mean, running_var, training, e
             reshaped(db, vector) if need["bias"] else None, None, None)
 
 
-def _batch_gradients_by_operators(g, input, weight, bias, running_mean, running_var, training, eps, need) -> tuple:
+def _batch_gradients_by_operators(g, input, weight, running_mean, running_var, training, eps, need) -> tuple:
     """The gradients in differentiable operators, for gradients of gradients."""
     layout = input._layout
     over, after = (0, *range(2, layout.ndim)), layout.ndim - 2
     wide_weight = _wide_column(weight, after)
     if training:
-        dx, dw, db = gradients_by_operators(g, input, over, over, wide_weight, bias, eps, need)
+        dx, dw, db = gradients_by_operators(g, input, over, over, wide_weight, eps, need)
     else:
         scale = (_wide_column(running_var, after) + eps).rsqrt()
         dx = g * scale if weight is None else g * scale * wide_weight

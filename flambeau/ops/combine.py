@@ -375,7 +375,7 @@ def _binary_exponent(input: Tensor):
     return _exponent(input)[1]
 
 
-@operator(node="FrexpBackward0", out=True)
+@operator(node="FrexpBackward0", out=True, differentiable=1)
 def frexp(input: Tensor) -> Any:
     """(mantissa, exponent): input = mantissa * 2 ** exponent with 0.5 <= |mantissa| < 1; the exponent is int32.
 
@@ -387,8 +387,8 @@ def frexp(input: Tensor) -> Any:
 
 
 @frexp.vjp
-def _(gs, outs):
-    return ldexp(gs[0], -outs[1])
+def _(g, out1):
+    return ldexp(g, -out1)
 
 
 # ---------------------------------------------------------------- numbers that are none

@@ -31,7 +31,7 @@ def conj(input: Tensor) -> Tensor:
     return _conj(input) if input._layout.dtype.is_complex else input
 
 
-@composite(out=True, inplace=True)
+@composite(out=True, inplace="function")
 def conj_physical(input: Tensor) -> Tensor:
     """The complex conjugate; a real tensor is returned as it is."""
     return _conj(input) if input._layout.dtype.is_complex else input
@@ -74,7 +74,7 @@ def _(g, need):
     return g.real if need["real"] else None, g.imag if need["imag"] else None
 
 
-@composite(method=False, out=True)
+@composite(method=False, out=True, node="PolarBackward0")
 def polar(abs: Tensor, angle: Tensor) -> Tensor:
     """abs * exp(i angle); both of one floating point dtype."""
     a, b = abs._layout.dtype, angle._layout.dtype

@@ -89,7 +89,7 @@ def _convolve(input: Tensor, weight: Tensor, bias: Tensor | None, stride: Number
 
 
 @_convolve.vjp
-def _(g, input, weight, bias, stride, padding, dilation, groups, need):
+def _(g, input, weight, stride, padding, dilation, groups, need):
     return (
         _gradient_of_input(g, weight, None, tuple(input.shape[2:]), stride, padding, dilation, groups)
         if need["input"]
@@ -123,15 +123,9 @@ def _gradient_of_input(grad: Tensor, weight: Tensor, bias: Tensor | None, size: 
 
 
 @_gradient_of_input.vjp
-def _(g, grad, weight, bias, stride, padding, dilation, groups, need):
-    towards = None
-    if need["grad"]:
-        towards = _convolve(g, weight, None, stride, padding, dilation, groups)
-        for dim in range(2, towards._layout.ndim):      # output_padding beyond the stride makes more than there was
-            if towards._layout.shape[dim] > grad._layout.shape[dim]:
-                towards = towards.narrow(dim, 0, grad._layout.shape[dim])
+def _(g, grad, weight, stride, padding, dilation, groups, need):
     return (
-        towards,
+        _convolved_like(grad, g, weight, stride, padding, dilation, groups) if need["grad"] else None,
         _gradient_of_weight(g, grad, tuple(weight.shape[2:]), stride, padding, dilation, groups)
         if need["weight"]
         else None,
@@ -156,13 +150,23 @@ def _gradient_of_weight(input: Tensor, grad: Tensor, kernel: Numbers, stride: Nu
 
 
 @_gradient_of_weight.vjp
-def _(g, input, grad, kernel, stride, padding, dilation, groups, need):
+def _(g, input, grad, stride, padding, dilation, groups, need):
     return (
         _gradient_of_input(grad, g, None, tuple(input.shape[2:]), stride, padding, dilation, groups)
         if need["input"]
         else None,
-        _convolve(input, g, None, stride, padding, dilation, groups) if need["grad"] else None,
+        _convolved_like(grad, input, g, stride, padding, dilation, groups) if need["grad"] else None,
     )
+
+
+def _convolved_like(grad: Tensor, input: Tensor, weight: Tensor, stride: Numbers, padding: Numbers, dilation: Numbers,
+                    groups: int) -> Tensor:
+    """A convolution in the extents of `grad`; output_padding beyond the stride makes more than there was."""
+    made = _convolve(input, weight, None, stride, padding, dilation, groups)
+    for dim in range(2, made._layout.ndim):
+        if made._layout.shape[dim] > grad._layout.shape[dim]:
+            made = made.narrow(dim, 0, grad._layout.shape[dim])
+    return made
 
 
 # ---------------------------------------------------------------- arguments

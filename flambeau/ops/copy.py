@@ -26,6 +26,7 @@ from flambeau.codegen import schedule
 from flambeau.core import inplace, modes, overrides
 from flambeau.core.arguments import no_combination, refused
 from flambeau.core.derive import NAMESPACE
+from flambeau.core.node import one_step
 from flambeau.core.op import NUMBERS, RELEASE_FROM, Pointwise, call, needs_graph, record
 from flambeau.core.tensor import Tensor, empty_layout, tensor_from
 from flambeau.ir.loops import Loop, Nest, number
@@ -137,6 +138,10 @@ def clone(input: Tensor, *, memory_format: memory_format = preserve_format) -> T
     return out
 
 
+#: The copy that a conversion makes.
+_copied = one_step("ToCopyBackward0")(clone)
+
+
 def layout_in_format(layout: Layout, wanted: memory_format) -> Layout:
     """A dense layout of the same shape, dtype and device in a memory format."""
     if wanted is preserve_format:
@@ -205,8 +210,8 @@ def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         result = convert(self, dtype)
         copy = False
     if wanted is not preserve_format and not is_contiguous(result, wanted):
-        return clone(result, memory_format=wanted)
-    return clone(result) if copy else result
+        return _copied(result, memory_format=wanted)
+    return _copied(result) if copy else result
 
 
 def to_arguments(args: tuple, kwargs: dict) -> tuple[Device | None, DType | None, bool, memory_format]:

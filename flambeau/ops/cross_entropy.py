@@ -20,6 +20,7 @@ from flambeau.core import engine, modes
 from flambeau.core.create import array_of
 from flambeau.core.declare import operator
 from flambeau.core.derive import explained
+from flambeau.core.node import one_step
 from flambeau.core.rows import FULL, KEPT, Rows
 from flambeau.core.tensor import Tensor, tensor_from
 from flambeau.ir import scalar as s
@@ -259,8 +260,8 @@ def fused_nll_loss(input: Tensor, target: Tensor, weight: Tensor | None, reducti
 
 
 @fused_nll_loss.vjp
-def _(g, outs, input, target, weight, reduction, ignore_index):
-    return _nll_gradient(g, outs[1], input, target, weight, reduction, ignore_index), None, None
+def _(g, out1, input, target, weight, reduction, ignore_index):
+    return _nll_gradient(g, out1, input, target, weight, reduction, ignore_index), None, None
 
 
 @operator(function=False, method=False, node="NllLossBackwardBackward0")
@@ -273,7 +274,7 @@ def _nll_gradient(g: Tensor, total: Tensor, input: Tensor, target: Tensor, weigh
 
 
 @_nll_gradient.vjp
-def _(g, total, input, target, weight, reduction, ignore_index):
+def _(g, target, weight, reduction, ignore_index):
     """The gradient is linear in g: its derivative is the loss of the gradient's gradient."""
     return fused_nll_loss(g, target, weight, reduction, ignore_index)[0], None, None, None, None
 
@@ -295,14 +296,14 @@ def fused_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None, re
 
 
 @fused_cross_entropy.vjp
-def _(g, outs, input, target, weight, reduction, ignore_index, smoothing):
+def _(g, out1, out2, input, target, weight, reduction, ignore_index, smoothing):
     axis = _check(input, target, weight)       # again: what was saved may have got other data
     if modes.local.grad:
         return _gradient_by_operators(g, input, target, weight, reduction, ignore_index, smoothing), None, None
     extra = [_with_class(g, axis) if g._layout.ndim else g]
     if reduction == "mean":
-        extra.append(outs[1])
-    extra.append(_with_class(outs[2], axis))
+        extra.append(out1)
+    extra.append(_with_class(out2, axis))
     if smoothing and weight is not None:
         extra.append(_weight_view(weight, input, axis))
     return _run(_GRADIENT, input, target, weight, axis, _numbers(input, axis, ignore_index, smoothing),
@@ -393,4 +394,9 @@ def _of_probabilities(input: Tensor, target: Tensor, weight: Tensor | None, redu
     if reduction == "none":
         return -terms.sum(axis)
     total = -terms.sum()
-    return total / (math.prod(shape) // classes) if reduction == "mean" else total
+    return _averaged(total, math.prod(shape) // classes) if reduction == "mean" else total
+
+
+@one_step("DivBackward1")
+def _averaged(total: Tensor, count: int) -> Tensor:
+    return total / count

@@ -87,11 +87,11 @@ def _batch_norm_with_update(input, weight, bias, running_mean, running_var, mome
 NAMESPACE["_batch_norm_with_update"] = _batch_norm_with_update
 
 
-@composite(method=False)
+@composite(method=False, node="SafeSoftmaxBackward0")
 def _safe_softmax(input: Tensor, dim, dtype=None):
     """softmax with zeros, not NaN, where all along `dim` is minus infinity."""
-    out = NAMESPACE["softmax"](input, dim, dtype)
-    return out.masked_fill((input.detach() == float("-inf")).all(dim, True), 0)
+    nothing = (input.detach() == float("-inf")).all(dim, True)
+    return NAMESPACE["softmax"](input.masked_fill(nothing, 0), dim, dtype).masked_fill(nothing, 0)
 
 
 @operator(method=False)

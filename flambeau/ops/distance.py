@@ -36,14 +36,14 @@ def _at_least(size: Tensor, eps: float) -> Tensor:
     return size + (raised - size.detach())
 
 
-@composite(method=False)
+@composite(method=False, node="NormBackward1")
 def pairwise_distance(x1: Tensor, x2: Tensor, p=2.0, eps=1e-6, keepdim=False):
     """The p-norm of x1 - x2 + eps over the last dimension; the shapes broadcast."""
     shape = geometry.broadcast(x1._layout.shape, x2._layout.shape)
     return vector_norm(x1 - x2 + eps, float(p), max(len(shape) - 1, 0), keepdim)
 
 
-@composite(method=False)
+@composite(method=False, node="PdistBackward0")
 def pdist(input: Tensor, p=2.0):
     """The p-norm distances of all pairs of rows i < j of an (N, M) matrix: (N (N - 1) / 2,)."""
     if input.dim() != 2:

@@ -392,7 +392,7 @@ def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
 # ---------------------------------------------------------------- cross products, Vandermonde matrices, integrals
 
 
-@composite(method=False, function=False, out=True, name="linalg_cross")
+@composite(method=False, function=False, out=True, name="linalg_cross", node="LinalgCrossBackward0")
 def linalg_cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
     """Cross products of vectors of three elements along `dim`, with broadcasting."""
     a, b = input._layout, other._layout
@@ -501,7 +501,7 @@ def cumulative_trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = None, 
 # ---------------------------------------------------------------- distances
 
 
-@composite(method=False)
+@composite(method=False, node="CdistBackward0")
 def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str | None = "use_mm_for_euclid_dist_if_necessary") -> Tensor:
     """Distances in the p-norm between the rows of two (batches of) matrices: (*, p, m) and (*, r, m) give (*, p, r).
 

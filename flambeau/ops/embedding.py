@@ -13,6 +13,7 @@ from flambeau.codegen.move import Buffer, Index, Move
 from flambeau.core import modes
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE, explained
+from flambeau.core.node import one_step
 from flambeau.core.tensor import Tensor, tensor_from
 from flambeau.ops.gathering import INDEX_TYPES, KernelCheck, first_bad, make_plan, plans
 from flambeau.ops.slices import filling
@@ -161,6 +162,7 @@ def _renormalise(weight: Tensor, indices: Tensor, max_norm: float, norm_type: fl
 
 
 @explained
+@one_step("EmbeddingBagBackward0")
 def embedding_bag(
     input: Tensor,
     weight: Tensor,

@@ -23,7 +23,7 @@ from flambeau.core.tensor import Tensor
 from flambeau.ir import scalar as s
 from flambeau.ir.loops import Fold, Loop, Row, folded, position
 from flambeau.ir.scalar import constant
-from flambeau.ops.reduce import Reducer, form, kept, one_dim, overloads, reduction_dims, stays_cached
+from flambeau.ops.reduce import Reducer, form, kept, one_dim, reduction_dims, stays_cached
 
 
 def least(dtype: DType) -> Any:
@@ -256,39 +256,50 @@ def selected_gradient(g: Tensor, index: Tensor, layout: Layout, dim: Any, keepdi
     return call(_AT_PLACE, [kept(g, layout, d, keepdim), kept(index, layout, d, keepdim), places])
 
 
-def _extreme_of(which: str, input: Tensor, dim: Any, keepdim: Any) -> Any:
-    """max or min of everything, or along a dimension with indices."""
-    if dim is None:
-        return _wholes.learn(input, None, False, which)(None, input)
-    return _places.learn(input, dim, keepdim, which)(input)
+@operator(out=True, function=False, method=False, node="MaxBackward1", name="max")
+def _largest(input: Tensor):
+    return _wholes.learn(input, None, False, "max")(None, input)
 
 
-@operator(out=True, function=False, method=False, node=overloads("Max", whole=1), name="max")
-def _max(input: Tensor, dim=None, keepdim=False):
+@operator(out=True, function=False, method=False, node="MinBackward1", name="min")
+def _smallest(input: Tensor):
+    return _wholes.learn(input, None, False, "min")(None, input)
+
+
+def whole_gradient(g: Tensor, out: Tensor, input: Tensor) -> Tensor:
+    """The rule of an extreme of everything."""
+    return shared_gradient(g, out, input, None, False)
+
+
+_largest.vjp(whole_gradient)
+_smallest.vjp(whole_gradient)
+
+
+@operator(out=True, function=False, method=False, name="max", differentiable=1)
+def _max(input: Tensor, dim, keepdim=False):
     try:
         run = _place_plans[input._layout, dim, keepdim, "max"]
     except (KeyError, TypeError):
-        return _extreme_of("max", input, dim, keepdim)
+        run = _places.learn(input, dim, keepdim, "max")
     return run(input)
 
 
-@operator(out=True, function=False, method=False, node=overloads("Min", whole=1), name="min")
-def _min(input: Tensor, dim=None, keepdim=False):
+@operator(out=True, function=False, method=False, name="min", differentiable=1)
+def _min(input: Tensor, dim, keepdim=False):
     try:
         run = _place_plans[input._layout, dim, keepdim, "min"]
     except (KeyError, TypeError):
-        return _extreme_of("min", input, dim, keepdim)
+        run = _places.learn(input, dim, keepdim, "min")
     return run(input)
 
 
-def _extreme_gradient(gs, outs, input, dim, keepdim):
-    if dim is None:
-        return shared_gradient(gs[0], outs[0], input, None, False)
-    return None if gs[0] is None else selected_gradient(gs[0], outs[1], input._layout, dim, keepdim)
+def along_gradient(g: Tensor, out1: Tensor, layouts: Any, dim: Any, keepdim: Any) -> Tensor:
+    """The rule of (values, indices) along a dimension."""
+    return selected_gradient(g, out1, layouts[0], dim, keepdim)
 
 
-_max.vjp(_extreme_gradient)
-_min.vjp(_extreme_gradient)
+_max.vjp(along_gradient)
+_min.vjp(along_gradient)
 
 
 def max(input, dim=None, keepdim=False, *, other=None, axis=None, keepdims=None, out=None):
@@ -301,8 +312,8 @@ def max(input, dim=None, keepdim=False, *, other=None, axis=None, keepdims=None,
     if isinstance(dim, Tensor) or other is not None:
         return NAMESPACE["maximum"](input, dim if other is None else other, out=out)
     if axis is not None or keepdims is not None:
-        return _max(input, dim if axis is None else axis, keepdim if keepdims is None else keepdims, out=out)
-    return _max(input, dim, keepdim, out=out)
+        dim, keepdim = dim if axis is None else axis, keepdim if keepdims is None else keepdims
+    return _largest(input, out=out) if dim is None else _max(input, dim, keepdim, out=out)
 
 
 def min(input, dim=None, keepdim=False, *, other=None, axis=None, keepdims=None, out=None):
@@ -312,11 +323,11 @@ def min(input, dim=None, keepdim=False, *, other=None, axis=None, keepdims=None,
     if isinstance(dim, Tensor) or other is not None:
         return NAMESPACE["minimum"](input, dim if other is None else other, out=out)
     if axis is not None or keepdims is not None:
-        return _min(input, dim if axis is None else axis, keepdim if keepdims is None else keepdims, out=out)
-    return _min(input, dim, keepdim, out=out)
+        dim, keepdim = dim if axis is None else axis, keepdim if keepdims is None else keepdims
+    return _smallest(input, out=out) if dim is None else _min(input, dim, keepdim, out=out)
 
 
-for _public, _generated in ((max, _max), (min, _min)):
+for _public, _generated in ((max, _max), (max, _largest), (min, _min), (min, _smallest)):
     _generated.__globals__[_public.__name__] = _public      # what an override of __torch_function__ is given
     NAMESPACE[_public.__name__] = _public
     setattr(Tensor, _public.__name__, _public)

@@ -52,8 +52,8 @@ def _real_to_complex(input: Tensor, dim: int, scale: float, forward: builtins.bo
 
 
 @_real_to_complex.vjp
-def _(g, input, dim, scale, forward):
-    return _complex_to_complex(_resized(g, dim, input._layout.shape[dim]), (dim,), scale, not forward).real
+def _(g, layouts, dim, scale, forward):
+    return _complex_to_complex(_resized(g, dim, layouts[0].shape[dim]), (dim,), scale, not forward).real
 
 
 @operator(method=False, function=False, node="FftC2RBackward0")
@@ -65,7 +65,7 @@ def _complex_to_real(input: Tensor, dim: int, size: int, scale: float, forward: 
 
 
 @_complex_to_real.vjp
-def _(g, input, dim, size, scale, forward):
+def _(g, dim, size, scale, forward):
     terms = _real_to_complex(g, dim, scale, not forward)
     # all terms but the first (and the middle one of an even size) stand for their mirror images too
     weights = np.full(size // 2 + 1, 2.0)

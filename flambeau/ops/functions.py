@@ -206,7 +206,7 @@ publish("polygamma", _polygamma_method, function=False)
 publish("polygamma_", _polygamma_in_place, function=False)
 
 
-@composite(out=True)
+@composite(out=True, inplace=True, node="MvlgammaBackward0")
 def mvlgamma(input: Tensor, p: int) -> Tensor:
     """The logarithm of the multivariate gamma function of dimension p. Raises RuntimeError unless p >= 1."""
     if p < 1:
@@ -217,14 +217,6 @@ def mvlgamma(input: Tensor, p: int) -> Tensor:
     for j in range(1, p):
         total = total + lgamma(input - j / 2)
     return total + p * (p - 1) / 4 * math.log(math.pi)
-
-
-def _mvlgamma_in_place(self: Tensor, p: int) -> Tensor:
-    """In-place version of mvlgamma()."""
-    return self.copy_(mvlgamma(self, p))
-
-
-publish("mvlgamma_", _mvlgamma_in_place, function=False)
 
 
 # ---------------------------------------------------------------- of torch.special

@@ -304,7 +304,7 @@ def column_stack(tensors: Tensors) -> Tensor:
 # ---------------------------------------------------------------- products
 
 
-@composite(method=False)
+@composite(method=False, node="BlockDiagBackward0")
 def block_diag(*tensors: Any) -> Tensor:
     """A matrix with the given matrices (vectors as rows, numbers as 1 x 1) along its diagonal and zeros elsewhere."""
     given = list(tensors[0]) if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)) else list(tensors)

@@ -53,7 +53,7 @@ def _solve_arrays(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]
         return lapack.solve_triangular(factors, lower, True, False), info
 
 
-@operator(method=False, function=False, node="LinalgSolveExBackward0")
+@operator(method=False, function=False, node="LinalgSolveExBackward0", differentiable=1)
 def _solve(A: Tensor, B: Tensor, left: bool):
     """A and B are batches of matrices."""
     a, b = values_of(A), values_of(B)
@@ -66,11 +66,8 @@ def _solve(A: Tensor, B: Tensor, left: bool):
 
 
 @_solve.vjp
-def _(gs, outs, A, left, need):
-    if gs[0] is None:
-        return None, None
-    out = outs[0]
-    gB = _solve(adjoint(A), gs[0], left)[0]
+def _(g, out, A, left, need):
+    gB = _solve(adjoint(A), g, left)[0]
     gA = None
     if need["A"]:
         gA = -matmul(gB, adjoint(out)) if left else -matmul(adjoint(out), gB)
@@ -127,7 +124,7 @@ def linalg_solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
     return made
 
 
-@composite(out=True)
+@composite(out=True, node="TriangularSolveBackward0")
 def triangular_solve(b: Tensor, A: Tensor, upper: bool = True, transpose: bool = False, unitriangular: bool = False):
     """(X, A) with A X = b for triangular A; see linalg.solve_triangular."""
     for name, x in (("b", b), ("A", A)):
@@ -181,7 +178,7 @@ def _(g, out, L, upper):
     return -matmul(L, both) if upper else -matmul(both, L)
 
 
-@composite(method=False, function=False, out=True)
+@composite(method=False, function=False, out=True, node="LinalgLuSolveBackward0")
 def linalg_lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoint: bool = False) -> Tensor:
     """X with A X = B (or X A = B, or with the adjoint of A) from the results of lu_factor."""
     floating("torch.linalg.lu_solve", LU)
@@ -218,7 +215,7 @@ def lu_solve(b: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
 # ---------------------------------------------------------------- inverses
 
 
-@operator(method=False, function=False, out=True, node="LinalgInvExBackward0")
+@operator(method=False, function=False, out=True, node="LinalgInvExBackward0", differentiable=1)
 def linalg_inv_ex(A: Tensor, *, check_errors: bool = False):
     """(inverse, info); info is not 0 where there is none."""
     floating("linalg.inv", A)
@@ -237,11 +234,9 @@ _NO_INVERSE = "The diagonal element {} is zero, the inversion could not be compl
 
 
 @linalg_inv_ex.vjp
-def _(gs, outs):
-    if gs[0] is None:
-        return None
-    inverse = adjoint(outs[0])
-    return -matmul(inverse, matmul(gs[0], inverse))
+def _(g, out):
+    inverse = adjoint(out)
+    return -matmul(inverse, matmul(g, inverse))
 
 
 @composite(method=False, function=False, out=True)
@@ -370,7 +365,7 @@ def _least_squares(A: Tensor, B: Tensor, rcond: float, with_residuals: bool):
 
 
 @_least_squares.vjp
-def _(gs, outs, A, B, rcond, need):
+def _(gs, out0, A, B, rcond, need):
     g, g_residuals = gs[:2]
     gA = gB = None
     if g is not None:
@@ -379,9 +374,9 @@ def _(gs, outs, A, B, rcond, need):
         gB = matmul(adjoint(P), g) if need["B"] else None
     if g_residuals is not None and g_residuals._layout.numel:
         # the solution's own change does not count: the residual is stationary there
-        turned = 2 * (matmul(A, outs[0]) - B) * g_residuals.unsqueeze(-2)
+        turned = 2 * (matmul(A, out0) - B) * g_residuals.unsqueeze(-2)
         if need["A"]:
-            other = matmul(turned, adjoint(outs[0]))
+            other = matmul(turned, adjoint(out0))
             gA = other if gA is None else gA + other
         if need["B"]:
             gB = -turned if gB is None else gB - turned
@@ -468,12 +463,12 @@ def linalg_slogdet(A: Tensor):
 
 
 @linalg_slogdet.vjp
-def _(gs, outs, A):
+def _(gs, out0, A):
     gsign, gsize = gs
     if A.is_complex():
         scale: Any = 0 if gsize is None else gsize.to(A.dtype)
         if gsign is not None:
-            turn = (gsign.conj() * outs[0]).imag
+            turn = (gsign.conj() * out0).imag
             scale = scale - NAMESPACE["complex"](turn * 0, turn)
     else:
         scale = gsize

@@ -87,7 +87,8 @@ def _cholesky_array(x: Tensor, upper: bool) -> tuple[np.ndarray, np.ndarray]:
     return (np.ascontiguousarray(np.swapaxes(made, -2, -1).conj()) if upper else made), info
 
 
-@operator(method=False, function=False, out=True, name="linalg_cholesky_ex", node="LinalgCholeskyExBackward0")
+@operator(method=False, function=False, out=True, name="linalg_cholesky_ex", node="LinalgCholeskyExBackward0",
+          differentiable=1)
 def linalg_cholesky_ex(input: Tensor, *, upper: bool = False, check_errors: bool = False):
     """(L, info) with L L^H = A for Hermitian positive-definite A (U^H U with `upper`); info tells where it is not."""
     floating("linalg.cholesky", input)
@@ -108,8 +109,8 @@ def _cholesky_gradient(g: Tensor, factor: Tensor, upper: bool) -> Tensor:
 
 
 @linalg_cholesky_ex.vjp
-def _(gs, outs, upper):
-    return None if gs[0] is None else _cholesky_gradient(gs[0], outs[0], upper)
+def _(g, out, upper):
+    return _cholesky_gradient(g, out, upper)
 
 
 @composite(method=False, function=False, out=True)
@@ -123,7 +124,7 @@ def linalg_cholesky(A: Tensor, *, upper: bool = False) -> Tensor:
     return made
 
 
-@composite(out=True)
+@composite(out=True, node="CholeskyBackward0")
 def cholesky(input: Tensor, upper: bool = False) -> Tensor:
     """The Cholesky factor, lower or `upper`; see linalg.cholesky."""
     floating("cholesky", input)
@@ -190,13 +191,13 @@ def linalg_qr(A: Tensor, mode: Any = "reduced"):
 
 
 @linalg_qr.vjp
-def _(gs, outs, A, mode):
+def _(gs, outs, layouts, mode):
     if mode == "r":
         raise RuntimeError("The derivative of linalg.qr depends on Q, which is not computed when mode='r'. Please use "
                            "linalg.qr(A, "
                            "mode='reduced') if you are going to require gradients.")
     (gQ, gR), (Q, R) = gs, outs
-    m, n = A._layout.shape[-2:]
+    m, n = layouts[0].shape[-2:]
     if mode == "complete" and m > n:
         raise RuntimeError("The QR decomposition is not differentiable when mode='complete' and nrows > ncols.")
     if gQ is None and gR is None:
@@ -204,14 +205,14 @@ def _(gs, outs, A, mode):
     if m >= n:
         return _qr_gradient(gQ, gR, Q, R)
     # A = [X Y] and R = [U V] with X = Q U square and Y = Q V
-    U = R[..., :m]
+    U, Y = R[..., :m], matmul(Q, R[..., m:])
     gU = gV = None
     if gR is not None:
         gU, gV = gR[..., :m], gR[..., m:]
-        passed = matmul(A[..., m:], adjoint(gV))
+        passed = matmul(Y, adjoint(gV))
         gQ = passed if gQ is None else gQ + passed
     gX = _qr_gradient(gQ, gU, Q, U)
-    gY = matmul(Q, gV) if gV is not None else A[..., m:] * 0
+    gY = matmul(Q, gV) if gV is not None else Y * 0
     return NAMESPACE["cat"]([gX, gY], -1)
 
 
@@ -245,7 +246,7 @@ def geqrf(input: Tensor):
     return returns.geqrf((copy_array(np.swapaxes(h, -2, -1)), copy_array(tau)))
 
 
-@composite(method=False, function=False, out=True)
+@composite(method=False, function=False, out=True, node="LinalgHouseholderProductBackward0")
 def linalg_householder_product(input: Tensor, tau: Tensor) -> Tensor:
     """The first n columns of the product of the reflectors I - tau v v^H, v below the diagonal of (*, m, n) input."""
     name = "torch.linalg.householder_product"
@@ -286,7 +287,7 @@ def orgqr(input: Tensor, input2: Tensor) -> Tensor:
     return linalg_householder_product(input, input2)
 
 
-@composite(out=True)
+@composite(out=True, node="OrmqrBackward0")
 def ormqr(input: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpose: bool = False) -> Tensor:
     """Q other (or other Q, or with the adjoint of Q), Q being the full product of the reflectors in `input` and `tau`."""
     matrices("torch.ormqr", input, "input")
@@ -320,8 +321,8 @@ def _svd(A: Tensor, full_matrices: bool = True):
 
 
 @_svd.vjp
-def _(gs, outs, A):
-    return _svd_gradient(gs, outs, *A._layout.shape[-2:])
+def _(gs, outs, layouts):
+    return _svd_gradient(gs, outs, *layouts[0].shape[-2:])
 
 
 def _svd_gradient(gs: Any, outs: Any, m: int, n: int) -> Tensor | None:
@@ -453,7 +454,9 @@ def _(gs, outs):
             raise RuntimeError("linalg_eigh_backward: The eigenvectors in the complex case are specified up to "
                                "multiplication by e^{i "
                                "phi}. The specified loss function depends on this quantity, so it is ill-defined.")
-    middle = product / (L.unsqueeze(-2) - L.unsqueeze(-1) + _eye_like(L))
+    # vectors turn into each other: only the skew-Hermitian part of the product counts, and the gradient is Hermitian
+    turn = (product - adjoint(product)) / 2
+    middle = turn / (L.unsqueeze(-2) - L.unsqueeze(-1) + _eye_like(L))
     middle = middle - NAMESPACE["diag_embed"](middle.diagonal(0, -2, -1))
     if gL is not None:
         middle = middle + NAMESPACE["diag_embed"](gL)
@@ -494,7 +497,7 @@ def linalg_eig(A: Tensor):
 
 
 @linalg_eig.vjp
-def _(gs, outs, A):
+def _(gs, outs, layouts):
     from flambeau.ops.linalg import linalg_solve
     (gL, gV), (L, V) = gs, outs
     if gL is None and gV is None:
@@ -515,7 +518,7 @@ def _(gs, outs, A):
         if gL is not None:
             middle = middle + NAMESPACE["diag_embed"](gL)
         made = linalg_solve(adjoint(V), matmul(middle, adjoint(V)))
-    return made if A.is_complex() else made.real
+    return made if layouts[0].dtype.is_complex else made.real
 
 
 @operator(method=False, function=False)

@@ -22,7 +22,7 @@ from flambeau.ops.matmul import adjoint, matmul
 # ---------------------------------------------------------------- LU
 
 
-@operator(method=False, function=False, out=True, node="LinalgLuFactorExBackward0")
+@operator(method=False, function=False, out=True, node="LinalgLuFactorExBackward0", differentiable=1)
 def linalg_lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False):
     """(LU, pivots, info): both factors in one matrix, row swaps counted from one, the first zero pivot or 0."""
     matrices("torch.lu_factor", A)
@@ -38,13 +38,10 @@ _SINGULAR = "U[{0},{0}] is zero and using it on lu_solve would result in a divis
 
 
 @linalg_lu_factor_ex.vjp
-def _(gs, outs, pivot):
-    g, made, pivots = gs[0], outs[0], outs[1]
-    if g is None:
-        return None
-    k = min(made._layout.shape[-2:])
-    L, U = _factors(made)
-    return _lu_gradient(g[..., :k].tril(-1), g[..., :k, :].triu(), permutation_matrix(pivots, made) if pivot else None, L, U)
+def _(g, out, out1, pivot):
+    k = min(out._layout.shape[-2:])
+    L, U = _factors(out)
+    return _lu_gradient(g[..., :k].tril(-1), g[..., :k, :].triu(), permutation_matrix(out1, out) if pivot else None, L, U)
 
 
 def _lu_gradient(gL: Tensor, gU: Tensor, P: Tensor | None, L: Tensor, U: Tensor) -> Tensor:
@@ -88,9 +85,9 @@ def _factors(LU: Tensor):
 
 
 @_factors.vjp
-def _(gs, LU):
+def _(gs, layouts):
     gL, gU = gs
-    m, n = LU._layout.shape[-2:]
+    m, n = layouts[0].shape[-2:]
     k = min(m, n)
     made: Any = None
     if gL is not None:

@@ -18,6 +18,7 @@ from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import register_cache
 from flambeau.core.declare import operator
 from flambeau.core.derive import NAMESPACE, explained
+from flambeau.core.node import one_step
 from flambeau.core.op import IDENTITY, ZERO, Pointwise, call
 from flambeau.core.rows import KEPT, Rows
 from flambeau.core.tensor import Tensor
@@ -38,7 +39,7 @@ class ElementLoss:
     """
 
     def __init__(self, name: str, body: Callable, numbers: dict[str, float] | None = None, rule: Callable | None = None,
-                 node: str | None = None, total_node: str | None = None):
+                 node: str | None = None, total_node: Any = None):
         self.numbers = tuple(numbers or {})
         title = node or "".join(part.capitalize() for part in name.split("_"))
         self.point = Pointwise(name, body, ["input", "target"], numbers, node=title)
@@ -178,7 +179,8 @@ def _soft_margin_rule(g: Any, input: Any, target: Any) -> tuple:
 
 
 MSE = ElementLoss("mse_loss", lambda input, target: (input - target) * (input - target))
-L1 = ElementLoss("l1_loss", lambda input, target: s.abs(input - target), rule=_l1_rule, node="Abs", total_node="MeanBackward0")
+L1 = ElementLoss("l1_loss", lambda input, target: s.abs(input - target), rule=_l1_rule, node="Abs",
+                 total_node=lambda arguments: "MeanBackward0" if arguments[2] else "SumBackward0")
 SMOOTH_L1 = ElementLoss("smooth_l1_loss", lambda input, target, beta: _smooth_l1(input, target, beta), {"beta": 1.0},
                         _smooth_l1_rule, node="SmoothL1Loss")
 HUBER = ElementLoss("huber_loss", lambda input, target, delta: _huber(input, target, delta), {"delta": 1.0}, _huber_rule)
@@ -251,6 +253,7 @@ def _reduction(size_average: Any, reduce: Any, reduction: str) -> str:
 
 
 @explained
+@one_step("BinaryCrossEntropyBackward0")
 def binary_cross_entropy(input, target, weight=None, size_average=None, reduce=None, reduction="mean"):
     """-(target log input + (1 - target) log(1 - input)) of probabilities; logarithms are at least -100.
 
@@ -270,6 +273,7 @@ def binary_cross_entropy(input, target, weight=None, size_average=None, reduce=N
 
 
 @explained
+@one_step("BinaryCrossEntropyWithLogitsBackward0")
 def binary_cross_entropy_with_logits(input, target, weight=None, size_average=None, reduce=None, reduction="mean",
                                      pos_weight=None):
     """binary_cross_entropy of sigmoid(input), without its rounding. pos_weight multiplies the first term (broadcast).
@@ -371,7 +375,7 @@ def margin_ranking_loss(input1, input2, target, margin=0, size_average=None, red
     if not input1.dim() == input2.dim() == target.dim():
         raise RuntimeError("margin_ranking_loss : All input tensors should have same dimension but got sizes: input1: "
                            f"{input1.size()}, input2: {input2.size()}, target: {target.size()} ")
-    return _reduced((-target * (input1 - input2) + margin).clamp(min=0), reduction)
+    return _reduced((-target * (input1 - input2) + margin).clamp_min(0), reduction)
 
 
 @explained
@@ -402,6 +406,7 @@ def soft_margin_loss(input, target, size_average=None, reduce=None, reduction="m
 
 
 @explained
+@one_step("MultiMarginLossBackward0")
 def multi_margin_loss(input, target, p=1, margin=1.0, weight=None, size_average=None, reduce=None, reduction="mean"):
     """Per row: the sum over the other classes of max(0, margin - input[target] + input[c])^p / C, times weight[target].
 
@@ -436,6 +441,7 @@ def multi_margin_loss(input, target, p=1, margin=1.0, weight=None, size_average=
 
 
 @explained
+@one_step("MultilabelMarginLossBackward0")
 def multilabel_margin_loss(input, target, size_average=None, reduce=None, reduction="mean"):
     """Per row: the sum over target classes t and the others c of max(0, 1 - (input[t] - input[c])) / C; targets end at
     the first -1.
@@ -487,7 +493,7 @@ def triplet_margin_loss(anchor, positive, negative, margin=1.0, p=2, eps=1e-6, s
     far = pairwise_distance(anchor, negative, p, eps)
     if swap:
         far = NAMESPACE["minimum"](far, pairwise_distance(positive, negative, p, eps))
-    return _reduced((near - far + margin).clamp(min=0), reduction)
+    return _reduced((near - far + margin).clamp_min(0), reduction)
 
 
 def triplet_margin_with_distance_loss(anchor, positive, negative, *, distance_function=None, margin=1.0, swap=False,
@@ -505,4 +511,4 @@ def triplet_margin_with_distance_loss(anchor, positive, negative, *, distance_fu
     near, far = distance(anchor, positive), distance(anchor, negative)
     if swap:
         far = NAMESPACE["minimum"](far, distance(positive, negative))
-    return _reduced((near - far + margin).clamp(min=0), reduction)
+    return _reduced((near - far + margin).clamp_min(0), reduction)

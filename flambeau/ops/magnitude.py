@@ -140,13 +140,13 @@ def norm(input: Tensor, p="fro", dim=None, keepdim=False, dtype=None):
     return vector_norm(input, 2.0 if p == "fro" or p is None else float(p), dim, keepdim, dtype=dtype)
 
 
-@composite()
+@composite(node="DistBackward0")
 def dist(input: Tensor, other: Tensor, p=2):
     """The p-norm of input - other (broadcast)."""
     return vector_norm(input - other, float(p))
 
 
-@composite(inplace=True, out=True)
+@composite(inplace=True, out=True, node="RenormBackward0")
 def renorm(input: Tensor, p, dim, maxnorm):
     """input with each slice along `dim` scaled down to the p-norm `maxnorm` where it is larger."""
     layout = input._layout

@@ -128,7 +128,7 @@ def masked_fill(input: Tensor, mask: Tensor, value: Operand) -> None:
 
 
 @masked_fill.vjp
-def _(g, mask, value, need):
+def _(g, mask, need):
     theirs = None
     if need["value"]:
         theirs = g.masked_fill(mask.logical_not(), 0).sum()

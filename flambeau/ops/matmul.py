@@ -236,7 +236,7 @@ def _linear_vjp(g, input, weight, need):
     gx = gw = gb = None
     flat = g if g._layout.ndim == 2 else g.reshape(-1, g._layout.shape[-1])
     if need["input"]:
-        gx = linear(g, weight.t())
+        gx = linear(g, adjoint(weight))
     if need["weight"]:
         x = input if input._layout.ndim == 2 else input.reshape(-1, input._layout.shape[-1])
         gw = mm(flat.t().conj() if flat.is_complex() else flat.t(), x)
@@ -257,13 +257,25 @@ def _linear_plain(input: Tensor, weight: Tensor) -> Tensor:
 
 
 @operator(node="ViewBackward0", method=False, function=False)
-def _linear_batched(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+def _linear_batched(input: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     return _linear(input, weight, bias)
+
+
+@operator(node="UnsafeViewBackward0", method=False, function=False)
+def _linear_plain_batched(input: Tensor, weight: Tensor) -> Tensor:
+    return _linear(input, weight, None)
+
+
+@operator(node="SqueezeBackward4", method=False, function=False)
+def _linear_plain_vector(input: Tensor, weight: Tensor) -> Tensor:
+    return _linear(input, weight, None)
 
 
 _linear_with_bias.vjp(_linear_vjp)
 _linear_plain.vjp(_linear_vjp)
 _linear_batched.vjp(_linear_vjp)
+_linear_plain_batched.vjp(_linear_vjp)
+_linear_plain_vector.vjp(_linear_vjp)
 
 
 @composite(method=False, function=False)
@@ -274,7 +286,9 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
             bias is None or (bias._layout.dtype is a.dtype and bias._layout.shape == w.shape[:1])):
         if a.ndim == 2:
             return _linear_plain(input, weight) if bias is None else _linear_with_bias(input, weight, bias)
-        return _linear_batched(input, weight, bias)
+        if bias is not None:
+            return _linear_batched(input, weight, bias)
+        return _linear_plain_vector(input, weight) if a.ndim == 1 else _linear_plain_batched(input, weight)
     if not a.ndim or not w.ndim:
         raise RuntimeError(f"both arguments to linear need to be at least 1D, but they are {a.ndim}D and {w.ndim}D")
     if w.ndim > 2:
@@ -331,7 +345,7 @@ def _with_addend(kind, input, first, second, shape, sizes, batch, a_strides, b_s
 
 
 @addmm.vjp
-def _(g, input, mat1, mat2, beta, alpha, need):
+def _(g, mat1, mat2, beta, alpha, need):
     return (g * _conjugated(beta) if need["input"] else None, mm(g, adjoint(mat2)) * _conjugated(alpha) if need["mat1"] else None,
             mm(adjoint(mat1), g) * _conjugated(alpha) if need["mat2"] else None)
 
@@ -362,7 +376,7 @@ def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alp
 
 
 @baddbmm.vjp
-def _(g, input, batch1, batch2, beta, alpha, need):
+def _(g, batch1, batch2, beta, alpha, need):
     return (
         g * _conjugated(beta) if need["input"] else None,
         bmm(g, adjoint(batch2)) * _conjugated(alpha) if need["batch1"] else None,
@@ -384,7 +398,7 @@ def _combined(input: Tensor, product: Tensor, beta: Any, alpha: Any) -> Tensor:
     return product if beta == 0 else product + (input if beta == 1 else input * beta)
 
 
-@composite(out=True, inplace=True)
+@composite(out=True, inplace=True, node="AddbmmBackward0")
 def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     """beta * input + alpha * the sum over the batch of bmm(batch1, batch2)."""
     a, b = batch1._layout, batch2._layout
@@ -418,7 +432,7 @@ def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: Any = 1, alpha: Any 
 
 
 @addmv.vjp
-def _(g, input, mat, vec, beta, alpha, need):
+def _(g, mat, vec, beta, alpha, need):
     return (g * _conjugated(beta) if need["input"] else None,
             g.unsqueeze(1) * (vec.conj() if vec.is_complex() else vec) * _conjugated(alpha) if need["mat"] else None,
             mv(adjoint(mat), g) * _conjugated(alpha) if need["vec"] else None)
@@ -428,7 +442,7 @@ def _conjugated(factor: Any) -> Any:
     return factor.conjugate() if isinstance(factor, complex) else factor
 
 
-@composite(out=True, inplace=True)
+@composite(out=True, inplace=True, node="AddrBackward0")
 def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     """beta * input + alpha * outer(vec1, vec2)."""
     for name, vector in (("vec1", vec1), ("vec2", vec2)):
@@ -458,7 +472,7 @@ def ger(input: Tensor, vec2: Tensor) -> Tensor:
     return outer(input, vec2)
 
 
-@composite(out=True)
+@composite(out=True, node="VdotBackward0")
 def vdot(input: Tensor, other: Tensor) -> Tensor:
     """dot with the conjugate of the first vector."""
     return dot(input.conj() if input.is_complex() else input, other)

@@ -210,12 +210,12 @@ def native_layer_norm(input: Tensor, normalized_shape, weight: Tensor | None, bi
 
 
 @native_layer_norm.vjp
-def _(g, out1, out2, input, normalized_shape, weight, bias, eps, need):
+def _(g, out1, out2, input, normalized_shape, weight, eps, need):
     size = 1 if isinstance(normalized_shape, int) else len(normalized_shape)
     ndim = input._layout.ndim
     over, along = tuple(range(ndim - size, ndim)), tuple(range(ndim - size))
     if modes.local.grad:
-        return gradients_by_operators(g, input, over, along, weight, bias, eps, need)
+        return gradients_by_operators(g, input, over, along, weight, eps, need)
     mean, scale = out1, out2
     dx = dw = db = None
     if need["input"]:
@@ -232,7 +232,7 @@ def values_in(x: Tensor, dims: Sequence[int]) -> int:
     return math.prod([x._layout.shape[d] for d in dims])
 
 
-def gradients_by_operators(g, input, over, along, weight, bias, eps, need, root_mean=False) -> tuple:
+def gradients_by_operators(g, input, over, along, weight, eps, need, root_mean=False) -> tuple:
     """The gradients of a norm over `over` with affine parameters broadcast along `along`, in differentiable operators."""
     mean = None if root_mean else input.mean(over, True)
     delta = input if mean is None else input - mean
@@ -282,7 +282,7 @@ def _(g, out1, input, shape, weight, eps, need):
     ndim = input._layout.ndim
     over, along = tuple(range(ndim - len(shape), ndim)), tuple(range(ndim - len(shape)))
     if modes.local.grad:
-        return gradients_by_operators(g, input, over, along, weight, None, eps, need, root_mean=True)[:2]
+        return gradients_by_operators(g, input, over, along, weight, eps, need, root_mean=True)[:2]
     factor = () if weight is None else (weight,)
     dx = GRADIENT((input, g, out1, *factor), over, (float(math.prod(shape)),), (weight is not None, False, True, False)) \
         if need["input"] else None
@@ -347,12 +347,12 @@ def fused_group_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, 
 
 
 @fused_group_norm.vjp
-def _(g, out1, out2, input, weight, bias, groups, eps, need):
+def _(g, out1, out2, input, weight, groups, eps, need):
     if modes.local.grad:
-        n, c = input._layout.shape[:2]
-        split = (n, groups, c // groups, -1)
+        n, c, *spatial = input._layout.shape
+        split = (n, groups, c // groups, math.prod(spatial))
         wide_weight = None if weight is None else weight.reshape(groups, -1, 1)
-        dx, dw, db = gradients_by_operators(g.reshape(split), input.reshape(split), (2, 3), (0, 3), wide_weight, bias, eps, need)
+        dx, dw, db = gradients_by_operators(g.reshape(split), input.reshape(split), (2, 3), (0, 3), wide_weight, eps, need)
         return (None if dx is None else dx.reshape(input._layout.shape), None if dw is None else dw.reshape(-1),
                 None if db is None else db.reshape(-1))
     (x, c), (g, _) = _grouped(input, groups), _grouped(g, groups)
@@ -449,7 +449,7 @@ def native_group_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None,
 
 
 @native_group_norm.vjp
-def _(gs, input, weight, bias, group, eps, need):
+def _(gs, input, weight, group, eps, need):
     g, g_mean, g_scale = gs
     n, c = input._layout.shape[:2]
     split = (n, group, c // group, math.prod(input._layout.shape[2:]))
@@ -457,7 +457,7 @@ def _(gs, input, weight, bias, group, eps, need):
     dx = dw = db = None
     if g is not None:
         wide_weight = None if weight is None else weight.reshape(group, c // group, 1)
-        dx, dw, db = gradients_by_operators(g.reshape(split), x, (2, 3), (0, 3), wide_weight, bias, eps, need)
+        dx, dw, db = gradients_by_operators(g.reshape(split), x, (2, 3), (0, 3), wide_weight, eps, need)
     if need["input"] and (g_mean is not None or g_scale is not None):
         count = values_in(x, (2, 3))
         delta = x - x.mean((2, 3), True)

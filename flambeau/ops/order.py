@@ -6,6 +6,7 @@ Written on sort. Stands on ops.reduce, ops.extrema and ops.sort; sort, topk and 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 from flambeau.base.dtype import bool_, float32, float64, int64
@@ -18,8 +19,8 @@ from flambeau.core.tensor import Tensor, tensor_from
 from flambeau.ir import scalar as s
 from flambeau.ir.loops import Fold, Loop, Row, folded, position
 from flambeau.ir.scalar import constant
-from flambeau.ops.extrema import selected_gradient, shared_gradient
-from flambeau.ops.reduce import one_dim, overloads
+from flambeau.ops.extrema import along_gradient, selected_gradient, shared_gradient
+from flambeau.ops.reduce import one_dim
 
 # ---------------------------------------------------------------- medians
 
@@ -83,31 +84,43 @@ def _median(name: str, input: Tensor, dim: Any, keepdim: bool) -> Any:
     return made((_fresh(values), _fresh(indices)))
 
 
-def _gradient(gs, outs, input, dim, keepdim):
-    if dim is None:
-        return shared_gradient(gs[0], outs[0], input, None, False) if not outs[0].isnan().item() else _at_nan(gs[0], input)
-    return selected_gradient(gs[0], outs[1], input._layout, dim, keepdim)
-
-
-def _at_nan(g: Tensor, input: Tensor) -> Tensor:
+def _whole_gradient(g: Tensor, out: Tensor, input: Tensor) -> Tensor:
+    if not out.isnan().item():
+        return shared_gradient(g, out, input, None, False)
     missing = input.detach().isnan()
     return g / missing.sum() * missing
 
 
-@operator(out=True, node=overloads("Median"))
+def _declare(name: str) -> tuple[Callable, Callable]:
+    """The operators behind a median: of everything, and (values, indices) along a dimension."""
+    title = name.capitalize()
+
+    @operator(method=False, function=False, name=name, node=f"{title}Backward0")
+    def whole(input: Tensor):
+        return _median(name, input, None, False)
+
+    @operator(method=False, function=False, name=name, node=f"{title}Backward1", differentiable=1)
+    def along(input: Tensor, dim, keepdim=False):
+        return _median(name, input, dim, keepdim)
+    whole.vjp(_whole_gradient)
+    along.vjp(along_gradient)
+    return whole, along
+
+
+_whole_median, _median_along = _declare("median")
+_whole_nanmedian, _nanmedian_along = _declare("nanmedian")
+
+
+@composite(out=True)
 def median(input: Tensor, dim=None, keepdim=False):
     """The median (the lower one of two), NaN if there is one; with `dim`: (values, indices) along it."""
-    return _median("median", input, dim, keepdim)
+    return _whole_median(input) if dim is None else _median_along(input, dim, keepdim)
 
 
-@operator(out=True, node=overloads("Nanmedian"))
+@composite(out=True)
 def nanmedian(input: Tensor, dim=None, keepdim=False):
     """The median of the elements that are not NaN; with `dim`: (values, indices) along it."""
-    return _median("nanmedian", input, dim, keepdim)
-
-
-median.vjp(_gradient)
-nanmedian.vjp(_gradient)
+    return _whole_nanmedian(input) if dim is None else _nanmedian_along(input, dim, keepdim)
 
 
 # ---------------------------------------------------------------- mode
@@ -145,7 +158,7 @@ def _joined(a: tuple, b: tuple) -> tuple:
 _RUNS = Rows("runs", _run_stages, lambda dtypes: [(int64, "full")], ordered=True)
 
 
-@operator(out=True)
+@operator(out=True, differentiable=1)
 def mode(input: Tensor, dim=-1, keepdim=False):
     """(values, indices): the most frequent element along `dim` (the smallest of equally frequent ones), and where it last is."""
     layout = input._layout
@@ -168,8 +181,8 @@ def mode(input: Tensor, dim=-1, keepdim=False):
 
 
 @mode.vjp
-def _(gs, outs, layouts, dim, keepdim):
-    return selected_gradient(gs[0], outs[1], layouts[0], dim, keepdim)
+def _(g, out1, layouts, dim, keepdim):
+    return selected_gradient(g, out1, layouts[0], dim, keepdim)
 
 
 # ---------------------------------------------------------------- quantiles

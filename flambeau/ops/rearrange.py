@@ -275,7 +275,7 @@ def _counted(counts: Tensor, output_size: int | None) -> Tensor:
     return ended.narrow(0, 0, total).cumsum(0).to(counts._layout.dtype)
 
 
-@composite()
+@composite(node="Rot90Backward0")
 def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
     """`input` turned by 90 degrees k times in the plane of two dimensions."""
     if len(dims) != 2:

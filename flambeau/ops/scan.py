@@ -192,27 +192,26 @@ def _running_extreme(name: str, input: Tensor, dim: Any) -> Any:
     return getattr(returns, name)(_EXTREME_SCAN((input,), (d,) if layout.ndim else (), (), (name == "cummax",)))
 
 
-@operator(out=True)
+@operator(out=True, differentiable=1)
 def cummax(input: Tensor, dim):
     """(values, indices): the largest element so far along `dim`, and where it is (the last of equals, int64)."""
     return _running_extreme("cummax", input, dim)
 
 
-@operator(out=True)
+@operator(out=True, differentiable=1)
 def cummin(input: Tensor, dim):
     """(values, indices): the smallest element so far along `dim`, and where it is (the last of equals, int64)."""
     return _running_extreme("cummin", input, dim)
 
 
-def _running_gradient(gs: Any, outs: Any, layouts: Any, dim: Any) -> Tensor:
-    g = gs[0]
+def _running_gradient(g: Any, out1: Any, layouts: Any, dim: Any) -> Tensor:
     if not layouts[0].ndim or not layouts[0].numel:
         return g
-    return NAMESPACE["zeros_like"](g).scatter_add(dim, outs[1], g)
+    return NAMESPACE["zeros_like"](g).scatter_add(dim, out1, g)
 
 
-cummax.vjp(lambda gs, outs, layouts, dim: _running_gradient(gs, outs, layouts, dim))
-cummin.vjp(lambda gs, outs, layouts, dim: _running_gradient(gs, outs, layouts, dim))
+cummax.vjp(_running_gradient)
+cummin.vjp(_running_gradient)
 
 
 # ---------------------------------------------------------------- differences

@@ -241,7 +241,7 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Operand) -> None:
 
 
 @index_fill.vjp
-def _(g, dim, index, need, value):
+def _(g, dim, index, need):
     mine = g.index_fill(dim, index, 0) if need["input"] else None
     return mine, None, g.index_select(dim, NAMESPACE["unique"](index)).sum() if need["value"] else None
 

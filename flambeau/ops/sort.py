@@ -70,21 +70,19 @@ def sort_along(input: Tensor, dim: int, descending: bool) -> tuple[Tensor, Tenso
     return launch(None, None, input)
 
 
-@operator(method=False, function=False, name="sort")
+@operator(method=False, function=False, name="sort", differentiable=1)
 def _sort(input: Tensor, dim: int, descending: bool) -> tuple[Tensor, Tensor]:
     """The elements in order along `dim`, and where they were."""
     return sort_along(input, dim, descending)
 
 
 @_sort.vjp
-def _(gs, outs, dim, layouts):
-    return (_spread(gs[0], dim, outs[1], layouts[0]),)
+def _(g, out1, dim, layouts):
+    return _spread(g, dim, out1, layouts[0])
 
 
-def _spread(g: Tensor | None, dim: int, indices: Tensor, layout: Layout) -> Tensor | None:
+def _spread(g: Tensor, dim: int, indices: Tensor, layout: Layout) -> Tensor:
     """The gradient of values chosen along `dim`."""
-    if g is None:
-        return None
     zeros = NAMESPACE["zeros"](layout.shape, dtype=g._layout.dtype, device=g._layout.device)
     return zeros.scatter(dim, indices, g) if layout.ndim else g.reshape(())
 
@@ -120,7 +118,7 @@ def msort(input: Tensor) -> Tensor:
     return _sort(input, 0, False)[0]
 
 
-@operator(method=False, function=False, name="topk")
+@operator(method=False, function=False, name="topk", differentiable=1)
 def _topk(input: Tensor, k: int, dim: int, largest: bool) -> tuple[Tensor, Tensor]:
     """The k largest (smallest) elements along `dim` in order, and where they were."""
     key = ("topk", input._layout, k, dim, largest)
@@ -151,8 +149,8 @@ def _topk(input: Tensor, k: int, dim: int, largest: bool) -> tuple[Tensor, Tenso
 
 
 @_topk.vjp
-def _(gs, outs, dim, layouts):
-    return (_spread(gs[0], dim, outs[1], layouts[0]),)
+def _(g, out1, dim, layouts):
+    return _spread(g, dim, out1, layouts[0])
 
 
 @composite(name="topk")
@@ -164,7 +162,7 @@ def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: boo
     return _named(_topk(input, k, dim, bool(largest)), returns.topk, out)
 
 
-@operator(method=False, function=False, name="kthvalue")
+@operator(method=False, function=False, name="kthvalue", differentiable=1)
 def _kthvalue(input: Tensor, k: int, dim: int, keepdim: bool) -> tuple[Tensor, Tensor]:
     """The k-th smallest element along `dim`, and where it was."""
     layout = input._layout
@@ -186,12 +184,10 @@ def _kthvalue(input: Tensor, k: int, dim: int, keepdim: bool) -> tuple[Tensor, T
 
 
 @_kthvalue.vjp
-def _(gs, outs, dim, keepdim, layouts):
-    if gs[0] is None:
-        return (None,)
+def _(g, out1, dim, keepdim, layouts):
     if keepdim or not layouts[0].ndim:
-        return (_spread(gs[0], dim, outs[1], layouts[0]),)
-    return (_spread(gs[0].unsqueeze(dim), dim, outs[1].unsqueeze(dim), layouts[0]),)
+        return _spread(g, dim, out1, layouts[0])
+    return _spread(g.unsqueeze(dim), dim, out1.unsqueeze(dim), layouts[0])
 
 
 @composite(name="kthvalue")

@@ -146,7 +146,7 @@ def _variance_gradient(g: Tensor, input: Tensor, dim: Any, unbiased: Any, keepdi
     count = count_of(layout, geometry.wrap_reduction_dims(dim, layout.ndim))
     freedom = count - _correction(unbiased, correction)
     if freedom <= 0 and count == 0:
-        return g.expand(layout.shape)
+        return kept(g, layout, dim_of(dim, layout), keepdim).expand(layout.shape)
     every = tuple(range(layout.ndim)) if dim is None else dim
     factor = 2.0 / freedom if freedom > 0 else math.inf if freedom == 0 else math.nan
     return (kept(g, layout, dim_of(dim, layout), keepdim) * factor) * (input - input.mean(every, True))
@@ -188,10 +188,10 @@ def _(gs, input, dim, unbiased, keepdim, correction):
 
 
 @std_mean.vjp
-def _(gs, outs, input, dim, unbiased, keepdim, correction):
+def _(gs, out0, input, dim, unbiased, keepdim, correction):
     parts = []
     if gs[0] is not None:
-        parts.append(_deviation_gradient(gs[0], outs[0], input, dim, unbiased, keepdim, correction))
+        parts.append(_deviation_gradient(gs[0], out0, input, dim, unbiased, keepdim, correction))
     if gs[1] is not None:
         parts.append(_mean_part(gs[1], input._layout, dim, keepdim))
     return parts[0] if len(parts) == 1 else parts[0] + parts[1]

@@ -6,7 +6,14 @@ from typing import Any
 
 from flambeau.core.tensor import Tensor
 from flambeau.optim.optimizer import ParamsT
-from flambeau.optim.pointwise import PointwiseOptimizer, check_not_negative, check_tensor_lr, number, zeros
+from flambeau.optim.pointwise import (
+    CAPTURABLE_DEVICES,
+    PointwiseOptimizer,
+    check_not_negative,
+    check_tensor_lr,
+    number,
+    zeros,
+)
 from flambeau.optim.update import apply_updates, by_step, multiply_add, new_counter, product, sqrt
 
 __all__ = ["Adadelta"]
@@ -40,6 +47,7 @@ class Adadelta(PointwiseOptimizer):
     """
 
     _later_options = {"foreach": None, "maximize": False, "differentiable": False, "capturable": False}
+    _capturable_devices = CAPTURABLE_DEVICES[:-1]
 
     def __init__(
         self,

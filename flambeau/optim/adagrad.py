@@ -10,6 +10,7 @@ from flambeau.optim.optimizer import ParamsT
 from flambeau.optim.pointwise import (
     PointwiseOptimizer,
     check_fused,
+    check_fusible,
     check_not_negative,
     check_tensor_lr,
     number,
@@ -83,6 +84,7 @@ class Adagrad(PointwiseOptimizer):
         # the sums exist from the start, so that share_memory can be called before training
         for group in self.param_groups:
             for parameter in group["params"]:
+                check_fusible(parameter, group)
                 self.state[parameter] = self._create_state(parameter, group)
 
     def share_memory(self) -> None:

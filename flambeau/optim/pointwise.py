@@ -14,7 +14,9 @@ from flambeau.optim.update import new_counter
 
 Member = tuple[Tensor, dict[str, Any]]
 
-CAPTURABLE_DEVICES = ["cuda", "xpu", "hpu", "privateuseone", "xla"]
+#: Where PyTorch captures and fuses steps; flambeau has the CPU only, whose steps are fused anyway.
+CAPTURABLE_DEVICES = ("cuda", "xpu", "hpu", "privateuseone", "xla")
+FUSED_DEVICES = ("mps", "cuda", "xpu", "hpu", "cpu", "mtia", "privateuseone")
 
 
 class PointwiseOptimizer(GroupwiseOptimizer):
@@ -26,6 +28,7 @@ class PointwiseOptimizer(GroupwiseOptimizer):
     _counters: ClassVar[tuple[str, ...]] = ("step",)
     # what the refusal of capturable=True speaks of
     _captured: ClassVar[str] = "params and state_steps"
+    _capturable_devices: ClassVar[tuple[str, ...]] = CAPTURABLE_DEVICES
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
@@ -53,16 +56,24 @@ class PointwiseOptimizer(GroupwiseOptimizer):
                 self._refuse_sparse()
             state = self.state[parameter]
             if not state:
+                check_fusible(parameter, group)
                 state.update(self._create_state(parameter, group))
             members.append((parameter, state))
         if members and group.get("capturable"):
             raise AssertionError(
-                f"If capturable=True, {self._captured} must be on supported devices: {CAPTURABLE_DEVICES}."
+                f"If capturable=True, {self._captured} must be on supported devices: {list(self._capturable_devices)}."
             )
         return members
 
     def _refuse_sparse(self) -> None:
         raise RuntimeError(f"{type(self).__name__} does not support sparse gradients")
+
+
+def check_fusible(parameter: Tensor, group: dict[str, Any]) -> None:
+    """Raise RuntimeError for a parameter whose step can't be fused, if that was asked for."""
+    if group.get("fused") and not parameter.is_floating_point():
+        raise RuntimeError(f"`fused=True` requires all the params to be floating point Tensors of supported devices: "
+                           f"{list(FUSED_DEVICES)} but {parameter.dtype} and {parameter.device.type}")
 
 
 def number(value: Any, group: dict[str, Any]) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 import flambeau
 from flambeau.core.tensor import Tensor
 from flambeau.optim.optimizer import ParamsT
-from flambeau.optim.pointwise import PointwiseOptimizer, check_fused, check_tensor_lr, number
+from flambeau.optim.pointwise import PointwiseOptimizer, check_fused, check_fusible, check_tensor_lr, number
 from flambeau.optim.update import apply_updates, multiply_add, product
 
 __all__ = ["SGD"]
@@ -96,6 +96,9 @@ class SGD(PointwiseOptimizer):
         momentum = number(group["momentum"], group)
         flags = {"maximize": group["maximize"], "decay": bool(scalars["weight_decay"] != 0)}
         dense = []
+        if group["fused"]:
+            for parameter in parameters:
+                check_fusible(parameter, group)
         for parameter in parameters:
             if parameter.grad.is_sparse:
                 self._update_sparse(parameter, momentum, scalars, flags)

@@ -21,7 +21,7 @@ _ROOMS = frozenset(
         "tensorboard",
     )
 )
-_FIELDS = ("_storage", "_offset", "_layout", "_node", "_index", "_base", "_grad", "_hooks", "_creation")
+_FIELDS = ("_storage", "_offset", "_layout", "_node", "_index", "_root", "_grad", "_hooks", "_creation")
 _UNSET = object()
 cmake_prefix_path = None
 

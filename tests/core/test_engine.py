@@ -508,3 +508,33 @@ def test_functional():
     assert functional.jvp(lambda a: a * a, x, v)[1].tolist() == [2, 12]
     assert functional.hvp(lambda a: (a * a * a).sum(), x, v)[1].tolist() == [6, 36]
     assert functional.vhp(lambda a: (a * a * a).sum(), x, v)[1].tolist() == [6, 36]
+
+
+def normalized(x):
+    return torch.nn.functional.binary_cross_entropy(x.sigmoid(), torch.ones(2, 2), weight=torch.ones(2))
+
+
+@pytest.mark.parametrize(("function", "name"), [
+    (lambda x: torch.cdist(x, x + 1), "CdistBackward0"), (lambda x: torch.dist(x, x + 1), "DistBackward0"),
+    (lambda x: torch.rot90(x), "Rot90Backward0"), (lambda x: x.renorm(2, 0, 0.1), "RenormBackward0"),
+    (lambda x: torch.block_diag(x, x), "BlockDiagBackward0"), (lambda x: torch.polar(x, x), "PolarBackward0"),
+    (lambda x: torch.nn.functional.pairwise_distance(x, x + 1), "NormBackward1"), (normalized, "BinaryCrossEntropyBackward0"),
+    (lambda x: torch.nn.functional.linear(x[None], x), "UnsafeViewBackward0"),
+    (lambda x: torch.nn.functional.linear(x[0], x), "SqueezeBackward4"),
+    (lambda x: torch.nn.functional.linear(x[0], x, x[0]), "ViewBackward0"),
+    (lambda x: torch.nn.functional.l1_loss(x, x + 1, reduction="sum"), "SumBackward0"),
+    (lambda x: torch.nn.functional.margin_ranking_loss(x, x, x, reduction="none"), "ClampMinBackward0"),
+    (lambda x: torch.nn.functional.cross_entropy(x, x.detach()), "DivBackward1"),
+    (lambda x: x.to(x.dtype, copy=True), "ToCopyBackward0"), (lambda x: x.clone(), "CloneBackward0"),
+])
+def test_names_of_what_is_one_step_in_pytorch(function, name):
+    x = torch.tensor([[1., 2], [3, 5]], requires_grad=True)
+    assert function(x).grad_fn.name() == name
+    torch.autograd.grad(function(x).abs().sum(), x)
+
+
+def test_one_step_renames_no_step_of_others():
+    """What hands its argument through, or shows a leaf, has made no step."""
+    x = torch.ones(2, 2, requires_grad=True) * 2
+    assert torch.rot90(x, 0).grad_fn.name() == "Rot90Backward0"
+    assert x.grad_fn.name() == "MulBackward0"

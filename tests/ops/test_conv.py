@@ -304,3 +304,11 @@ def test_errors(case):
     with pytest.raises(RuntimeError) as caught:
         call()
     assert str(caught.value).split("\n")[0] == words
+
+
+def test_second_derivative_of_a_transposed_convolution_with_output_padding():
+    def leaf(*shape):
+        return torch.arange(torch.Size(shape).numel(), dtype=torch.float64).mul(0.7).sin().reshape(shape).requires_grad_()
+    given = (leaf(1, 2, 3, 3), leaf(2, 2, 2, 2), leaf(2))
+    assert torch.autograd.gradgradcheck(
+        lambda x, w, b: torch.nn.functional.conv_transpose2d(x, w, b, stride=2, padding=1, output_padding=(0, 1)), given)

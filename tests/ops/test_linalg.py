@@ -229,3 +229,19 @@ def test_linalg_error_is_a_runtime_error():
         linalg.inv(SINGULAR)
     assert linalg.inv_ex(SINGULAR).info.item() == 2
     assert linalg.cholesky_ex(-torch.eye(3)).info.item() == 1
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.complex128])
+def test_the_gradient_of_eigh_is_hermitian(dtype):
+    """So that a step against it leaves a Hermitian matrix one, although only a triangle is read."""
+    a = torch.linspace(-1, 1, 9, dtype=torch.float64).reshape(3, 3).sin().to(dtype)
+    a = (a + a.mH + torch.diag(torch.tensor([1., 2, 4])).to(dtype)).requires_grad_()
+    values, vectors = torch.linalg.eigh(a)
+    weight = torch.arange(9, dtype=torch.float64).reshape(3, 3).cos()
+    made, = torch.autograd.grad((vectors.abs() * weight).sum() + (values * weight[0]).sum(), a)
+    assert torch.allclose(made, made.mH)
+
+    def function(a):
+        values, vectors = torch.linalg.eigh((a + a.mH) / 2)
+        return values, vectors.abs()
+    assert torch.autograd.gradcheck(function, (a,)) and torch.autograd.gradgradcheck(function, (a,))

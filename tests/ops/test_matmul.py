@@ -287,3 +287,15 @@ def test_plans_follow_the_number_of_threads():
             close(torch.mm(a, b), expected)
     finally:
         torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize("shape", [(3,), (2, 3), (2, 2, 3)])
+@pytest.mark.parametrize("with_bias", [False, True])
+def test_linear_of_complex_numbers(shape, with_bias):
+    values = torch.arange(40, dtype=torch.float64).sin()
+    def part(*shape):
+        count = torch.Size(shape).numel()
+        return torch.complex(values[:count], values[count:2 * count].flip(0)).reshape(shape).requires_grad_()
+    given = [part(*shape), part(4, 3), *([part(4)] if with_bias else [])]
+    assert torch.autograd.gradcheck(torch.nn.functional.linear, given)
+    assert torch.autograd.gradgradcheck(torch.nn.functional.linear, given)

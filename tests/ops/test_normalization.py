@@ -246,3 +246,9 @@ def test_ctc_loss_of_no_input():
     assert losses[2].isfinite()
     losses[0].backward()
     assert logs.grad.count_nonzero() == 0
+
+
+def test_second_derivative_of_group_norm_without_samples():
+    x = torch.zeros(0, 6, 2, requires_grad=True)
+    first, = torch.autograd.grad(torch.nn.functional.group_norm(x, 3).sum(), x, create_graph=True)
+    assert torch.autograd.grad(first.sum(), x, allow_unused=True)[0].shape == (0, 6, 2)

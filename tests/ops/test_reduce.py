@@ -178,3 +178,12 @@ def test_errors(call, kind, words):
     with pytest.raises(kind) as caught:
         call()
     assert str(caught.value) == words
+
+
+@pytest.mark.parametrize("name", ["var", "std", "var_mean", "std_mean"])
+@pytest.mark.parametrize("keepdim", [False, True])
+def test_gradients_of_variances_of_nothing(name, keepdim):
+    x = torch.zeros(2, 0, requires_grad=True)
+    made = getattr(torch, name)(x, 1, keepdim=keepdim)
+    made = made[0] if isinstance(made, tuple) else made
+    assert torch.autograd.grad(made.sum(), x)[0].shape == (2, 0)

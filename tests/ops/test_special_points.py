@@ -201,3 +201,11 @@ def test_the_gradient_of_a_power_of_one_and_a_half_is_a_root():
     x = tensor([-INF, -0.0, 4.0]).requires_grad_()
     (x**1.5).sum().backward()
     same(x.grad.numpy(), [NAN, -0.0, 3.0])
+
+
+@pytest.mark.parametrize("function", [torch.special.i1, torch.special.i1e])
+def test_second_derivative_of_bessel_functions_at_zero(function):
+    x = torch.zeros(1, dtype=torch.float64, requires_grad=True)
+    first, = torch.autograd.grad(function(x).sum(), x, create_graph=True)
+    assert first.item() == 0.5
+    assert torch.autograd.grad(first.sum(), x)[0].item() == 0

@@ -291,3 +291,19 @@ def test_swap_in():
         optimizer.step()
     assert p.tolist() == before and q.tolist() != [[1.0, 1.0], [1.0, 1.0]]
     assert state["state"][0]["step"].item() == 2 and optimizer.state[p]["step"].item() == 1
+
+
+@pytest.mark.parametrize("kind", ["Adam", "AdamW", "SGD", "Adagrad"])
+def test_fused_steps_are_for_real_numbers(kind):
+    parameter = torch.ones(2, dtype=torch.complex64, requires_grad=True)
+    parameter.grad = torch.ones(2, dtype=torch.complex64)
+    with pytest.raises(RuntimeError, match=r"floating point Tensors of supported devices: .* but torch\.complex64 and cpu"):
+        getattr(torch.optim, kind)([parameter], lr=0.1, fused=True).step()
+
+
+@pytest.mark.parametrize(("kind", "devices"), [("Adam", "'privateuseone', 'xla'"), ("Adadelta", "'hpu', 'privateuseone'")])
+def test_the_devices_that_capture(kind, devices):
+    parameter = torch.ones(2, requires_grad=True)
+    parameter.grad = torch.ones(2)
+    with pytest.raises(AssertionError, match=rf"{devices}\]\.$"):
+        getattr(torch.optim, kind)([parameter], capturable=True).step()

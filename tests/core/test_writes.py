@@ -1,0 +1,231 @@
+"""In-place writes under autograd: gradients of first and second order, what may be overwritten before the backward pass, and
+what the refusals say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import flambeau as torch
+from flambeau import nn
+
+F = nn.functional
+
+
+def points(*shape: int, dtype: torch.dtype = torch.float64) -> torch.Tensor:
+    """Distinct values of both signs, none near zero."""
+    count = torch.Size(shape).numel()
+    values = (torch.arange(count, dtype=torch.float64) * 0.37 + 0.21).sin() + 0.05
+    if dtype.is_complex:
+        values = torch.complex(values, values.flip(0) * 0.7)
+    return values.to(dtype).reshape(shape).requires_grad_()
+
+
+# ---------------------------------------------------------------- gradients
+
+
+def write_part(y: torch.Tensor) -> torch.Tensor:
+    y[:, :1].pow_(3)
+    return y
+
+
+def write_transposed_output(y: torch.Tensor) -> torch.Tensor:
+    y.T[0].exp_()
+    return y * y
+
+
+def write_whole(y: torch.Tensor) -> torch.Tensor:
+    y.pow_(3)
+    y.mul_(y.clone())
+    return y.sigmoid_()
+
+
+def write_from_another_part(y: torch.Tensor) -> torch.Tensor:
+    y[0].mul_(y[1].clone())
+    return y * y
+
+
+def write_through_two_views(y: torch.Tensor) -> torch.Tensor:
+    part = y[0]
+    y.mul_(part.sum())
+    part.sin_()
+    return (y * part).cos_()
+
+
+def add_rows(y: torch.Tensor) -> torch.Tensor:
+    y[:2].index_add_(0, torch.tensor([0]), y[2:].clone() ** 2)
+    y.cumsum_(0)
+    return y ** 2
+
+
+@pytest.mark.parametrize("function", [write_part, write_transposed_output, write_whole, write_from_another_part,
+                                      write_through_two_views, add_rows])
+def test_gradients_of_writes(function: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    x = points(3, 2)
+
+    def written(x: torch.Tensor) -> torch.Tensor:
+        return function(x * 1)
+    assert torch.autograd.gradcheck(written, (x,))
+    assert torch.autograd.gradgradcheck(written, (x,))
+
+
+def scale_pairs(y: torch.Tensor) -> torch.Tensor:
+    torch.view_as_real(y).mul_(3)
+    return y
+
+
+def mix_pairs(y: torch.Tensor) -> torch.Tensor:
+    pairs = torch.view_as_real(y)
+    pairs[..., 0].mul_(pairs[..., 1].clone())
+    return y * y
+
+
+def write_real_part(y: torch.Tensor) -> torch.Tensor:
+    part = y.real
+    part.pow_(2)
+    return part * y
+
+
+def assign_imaginary_part(y: torch.Tensor) -> torch.Tensor:
+    y.imag[0] = y.real[1]
+    return y * y
+
+
+def write_base_of_pairs(y: torch.Tensor) -> torch.Tensor:
+    pairs = torch.view_as_real(y)
+    y.mul_(2j)
+    return pairs[..., 0]
+
+
+@pytest.mark.parametrize("function", [scale_pairs, mix_pairs, write_real_part, assign_imaginary_part, write_base_of_pairs])
+def test_gradients_of_writes_to_parts_of_complex_numbers(function: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    x = points(3, 2, dtype=torch.complex128)
+
+    def written(x: torch.Tensor) -> torch.Tensor:
+        return function(x * (1 + 2j))
+    assert torch.autograd.gradcheck(written, (x,))
+    assert torch.autograd.gradgradcheck(written, (x,))
+
+
+def test_grad_sees_through_a_write_to_a_view() -> None:
+    """`grad`, which runs only what leads to its inputs, gives what `backward` does."""
+    x = torch.ones(2, 2, requires_grad=True)
+    y = x * 2
+    y[0].mul_(3)
+    assert torch.autograd.grad(y.sum(), x)[0].tolist() == [[6, 6], [2, 2]]
+
+
+# ---------------------------------------------------------------- what may be overwritten
+
+
+@pytest.mark.parametrize(("function", "index"), [
+    (lambda x: x.sort(), 0), (lambda x: x.topk(2), 0), (lambda x: x.max(1), 0), (lambda x: x.min(1), 0),
+    (lambda x: x.median(1), 0), (lambda x: x.nanmedian(1), 0), (lambda x: x.kthvalue(2), 0), (lambda x: x.mode(1), 0),
+    (lambda x: x.cummax(1), 0), (lambda x: x.cummin(1), 0), (lambda x: torch.std_mean(x, 1), 1),
+    (lambda x: torch.linalg.slogdet(x), 1), (lambda x: (x.msort(),), 0),
+])
+def test_results_that_no_gradient_needs_may_be_overwritten(function: Callable[[Any], Any], index: int) -> None:
+    def gradient(write: bool) -> Any:
+        x = points(3, 3)
+        results = function(x)
+        if write:
+            results[index].detach().zero_()
+        return torch.autograd.grad(results[index].sum(), x)[0]
+    assert torch.equal(gradient(True), gradient(False))
+
+
+@pytest.mark.parametrize("function", [
+    lambda bias, x: F.linear(x, x, bias), lambda bias, x: torch.addmm(bias, x, x), lambda bias, x: torch.addmv(bias, x, x[0]),
+    lambda bias, x: torch.baddbmm(bias, x[None], x[None]), lambda bias, x: F.conv1d(x[None], x[..., None], bias),
+    lambda bias, x: F.conv_transpose1d(x[None], x[..., None], bias),
+    lambda bias, x: F.batch_norm(x, None, None, None, bias, True),
+    lambda bias, x: F.group_norm(x, 1, None, bias), lambda bias, x: F.layer_norm(x, (3,), None, bias),
+])
+def test_added_terms_may_be_overwritten(function: Callable[[Any, Any], Any]) -> None:
+    bias, x = points(3), points(3, 3)
+    result = function(bias, x)
+    bias.detach().zero_()
+    expected = torch.ones_like(result).reshape(-1, 3).sum(0) if result.dim() < 3 or result.shape[1] != 3 else None
+    made = torch.autograd.grad(result.sum(), (bias, x))
+    assert made[0].shape == bias.shape
+    assert made[0].sum() == result.numel()
+    assert expected is None or torch.equal(made[0], expected)
+
+
+@pytest.mark.parametrize("function", [torch.linalg.svd, torch.linalg.qr, lambda x: torch.linalg.qr(x[:2]), torch.linalg.eigvals])
+def test_a_decomposed_matrix_may_be_overwritten(function: Callable[[Any], Any]) -> None:
+    def gradient(write: bool) -> Any:
+        x = points(3, 3)
+        y = x * 1
+        results = function(y)
+        if write:
+            y.detach().zero_()
+        results = results if isinstance(results, tuple) else (results,)
+        return torch.autograd.grad(sum(r.abs().sum() for r in results), x)[0]
+    assert torch.equal(gradient(True), gradient(False))
+
+
+# ---------------------------------------------------------------- refusals
+
+
+@pytest.mark.parametrize(("dtype", "name"), [
+    (torch.bool, "CPUBoolType"), (torch.bfloat16, "CPUBFloat16Type"), (torch.complex64, "CPUComplexFloatType"),
+    (torch.int64, "torch.LongTensor"), (torch.float16, "torch.HalfTensor"), (torch.float64, "torch.DoubleTensor"),
+])
+def test_the_name_of_what_was_overwritten(dtype: torch.dtype, name: str) -> None:
+    class Keep(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: torch.Tensor, kept: torch.Tensor) -> torch.Tensor:
+            ctx.save_for_backward(kept)
+            return x * 1
+
+        @staticmethod
+        def backward(ctx: Any, gradient: torch.Tensor) -> Any:
+            return gradient * ctx.saved_tensors[0].sum(), None
+    kept = torch.ones(2, dtype=dtype)
+    out = Keep.apply(torch.ones(1, requires_grad=True), kept)
+    kept.zero_()
+    with pytest.raises(RuntimeError, match=rf"\[{name} \[2\]\] is at version 1; expected version 0"):
+        out.sum().backward()
+
+
+@pytest.mark.parametrize(("function", "index", "words"), [
+    (torch.linalg.qr, 1, r"\[3, 3\]\], which is output 1 of LinalgQr,"),
+    (torch.linalg.svd, 2, r"\[3, 3\]\], which is output 2 of LinalgSvd,"),
+    (lambda x: x.sort(), 1, r"\[torch.LongTensor \[3, 3\]\] is at version 1"),
+    (lambda x: (x.exp(),), 0, r"\[3, 3\]\], which is output 0 of Exp,"),
+])
+def test_which_result_was_overwritten(function: Callable[[Any], Any], index: int, words: str) -> None:
+    results = function(points(3, 3))
+    results[index].detach().zero_()
+    with pytest.raises(RuntimeError, match=words):
+        sum(r.sum() for r in results if r.requires_grad).backward()
+
+
+def test_the_gradient_of_a_leaf_may_have_any_stride_along_single_elements() -> None:
+    x = torch.ones(1, 2, requires_grad=True)
+    x.t().mul(2).backward(torch.ones(2, 1))
+    assert x.grad.tolist() == [[2, 2]]
+    y = torch.ones(2, 3).t().requires_grad_()
+    (y * 2).sum().backward()
+    assert y.grad.stride() == (1, 3)
+
+
+@pytest.mark.parametrize(("name", "arguments"), [("renorm", (2, 0, 0.5)), ("mvlgamma", (2,))])
+def test_a_composite_write_keeps_what_its_rules_saved(name: str, arguments: tuple[Any, ...]) -> None:
+    x = (points(2, 3).detach() + 3).requires_grad_()
+    y = x * 1
+    getattr(y, name + "_")(*arguments)
+    expected = torch.autograd.grad(getattr(x, name)(*arguments).sum(), x)[0]
+    assert torch.allclose(torch.autograd.grad(y.sum(), x)[0], expected)
+    assert not hasattr(torch, name + "_")
+
+
+def test_the_base_of_a_view() -> None:
+    x = torch.ones(2, 2)
+    assert x._base is None
+    assert x[0]._base is x
+    assert x[0].t()._base is x
+    assert x.clone()._base is None
