@@ -257,7 +257,7 @@ def legacy_constructor(*args: Any, dtype: DType | None = None, device: Any = Non
                 raise TypeError(f"expected {dtype} (got {given.dtype})")
             return given.alias() if given._node is not None else given.detach()
         if isinstance(given, storage.Storage):
-            return tensor_from(given, 0, Layout.contiguous((given.nbytes // dtype.itemsize,), dtype, CPU))
+            return tensor_from(given, 0, Layout.contiguous((given.capacity // dtype.itemsize,), dtype, CPU))
         if type(given).__name__ == "Size":
             return empty_layout(Layout.contiguous(tuple(given), dtype, CPU))
         if isinstance(given, str):

@@ -21,11 +21,11 @@ def resize(tensor: Tensor, shape: tuple[int, ...]) -> None:
     refuse_inference(tensor)
     layout = Layout.contiguous(tuple(shape), tensor._layout.dtype, tensor._layout.device)
     needed = (tensor._offset * layout.dtype.itemsize) + layout.nbytes
-    if needed > tensor._storage.nbytes:
+    if needed > tensor._storage.capacity:
         if storage.owned_elsewhere(tensor._storage):
             raise RuntimeError("Trying to resize storage that is not resizable")
         grown = storage.empty(needed)
-        storage.copy_bytes(grown, tensor._storage, tensor._storage.nbytes)
+        storage.copy_bytes(grown, tensor._storage, tensor._storage.capacity)
         tensor._storage = grown
     tensor._layout = layout
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from flambeau.base import geometry
 from flambeau.base.layout import Layout, register_cache
 from flambeau.codegen import launch as launching
 from flambeau.codegen.conv import conv_forward_phases, conv_grad_input_phases, conv_grad_weight_phases
@@ -64,16 +65,24 @@ def _agree(x: Layout, w: Layout, y: Layout, stride: Numbers, padding: Numbers, d
                            f"no result or gradient of shape {list(y.shape)}")
 
 
+def _result_layout(shape: tuple[int, ...], x: Layout, w: Layout) -> Layout:
+    """In C order, or channels_last for images where the input or the weight is."""
+    if geometry.suggests_channels_last(x.shape, x.strides) or geometry.suggests_channels_last(w.shape, w.strides):
+        return Layout.of(shape, geometry.channels_last_strides(shape), x.dtype, x.device)
+    return Layout.contiguous(shape, x.dtype, x.device)
+
+
 @operator(node="ConvolutionBackward0", method=False, function=False)
 def _convolve(input: Tensor, weight: Tensor, bias: Tensor | None, stride: Numbers, padding: Numbers, dilation: Numbers,
               groups: int) -> Tensor:
     """The convolution itself; arguments are complete and checked."""
+    x, own = input._layout, weight._layout
     weight = weight.contiguous()
-    x, w = input._layout, weight._layout
+    w = weight._layout
     size, kernel = x.shape[2:], w.shape[2:]
     result = output_size(size, kernel, stride, padding, dilation)
-    out = Layout.contiguous((x.shape[0], w.shape[0], *result), x.dtype, x.device)
-    key = ("forward", x, w, bias is not None, stride, padding, dilation, groups)
+    out = _result_layout((x.shape[0], w.shape[0], *result), x, own)
+    key = ("forward", x, own, bias is not None, stride, padding, dilation, groups)
 
     def make():
         _agree(x, w, out, stride, padding, dilation, groups)
@@ -119,11 +128,12 @@ def _sum_channels(g: Tensor) -> Tensor:
 def _gradient_of_input(grad: Tensor, weight: Tensor, bias: Tensor | None, size: Numbers, stride: Numbers, padding: Numbers,
                        dilation: Numbers, groups: int) -> Tensor:
     """What a gradient of the result makes of the input, whose extents are `size`; also the transposed convolution."""
+    y, own = grad._layout, weight._layout
     weight = weight.contiguous()
-    y, w = grad._layout, weight._layout
+    w = weight._layout
     kernel, channels = w.shape[2:], w.shape[1] * groups
-    out = Layout.contiguous((y.shape[0], channels, *size), y.dtype, y.device)
-    key = ("input", y, w, bias is not None, size, stride, padding, dilation, groups)
+    out = _result_layout((y.shape[0], channels, *size), y, own)
+    key = ("input", y, own, bias is not None, size, stride, padding, dilation, groups)
 
     def make():
         _agree(out, w, y, stride, padding, dilation, groups)

@@ -167,14 +167,28 @@ def is_contiguous(self: Tensor, memory_format: memory_format = contiguous_format
     return layout.ndim == (4 if memory_format is channels_last else 5) and geometry.is_channels_last(layout.shape, layout.strides)
 
 
-def convert(input: Tensor, dtype: DType) -> Tensor:
-    """A copy of another dtype, in the same order; recorded."""
+def suggested_format(layout: Layout) -> memory_format:
+    """The memory format that a tensor is taken to be in: C order unless its strides say channels_last."""
+    if geometry.suggests_channels_last(layout.shape, layout.strides):
+        return channels_last if layout.ndim == 4 else channels_last_3d
+    return contiguous_format
+
+
+def convert(input: Tensor, dtype: DType, wanted: memory_format = preserve_format) -> Tensor:
+    """A copy as another dtype, in the same order or in a memory format; recorded."""
     operator = _conversions.get(dtype)
     if operator is None:
         operator = Copy("to_copy", lambda input: input, ["input"], kind=lambda common: (common, dtype), node="ToCopy")
         _conversions[dtype] = operator
     if input._layout.device.type == "meta":
-        return empty_layout(input._layout.dense().with_dtype(dtype))
+        return empty_layout(layout_in_format(input._layout, wanted).with_dtype(dtype))
+    if wanted is not preserve_format:
+        out = empty_layout(layout_in_format(input._layout, wanted).with_dtype(dtype))
+        operator.compute((input,), (), (), out)
+        out._storage.writes = 0
+        if needs_graph((input,)) and (dtype.is_floating_point or dtype.is_complex):
+            out._node = record(operator, out, (input,), (), ())
+        return out
     launch = operator.other_plans.get((input._layout, None))
     if launch is None:
         return call(operator, (input,)) if dtype.is_floating_point or dtype.is_complex else operator.compute((input,))
@@ -200,13 +214,11 @@ def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         if layout.device.type == "meta":
             raise NotImplementedError("Cannot copy out of meta tensor; no data! Please use torch.nn.Module.to_empty() instead of "
                                       "torch.nn.Module.to() when moving module from meta to a different device.")
-    result = self
     if dtype is not None and dtype is not layout.dtype:
-        result = convert(self, dtype)
-        copy = False
-    if wanted is not preserve_format and not is_contiguous(result, wanted):
-        return clone(result, memory_format=wanted)
-    return clone(result) if copy else result
+        return convert(self, dtype, wanted)
+    if copy or (wanted is not preserve_format and wanted is not suggested_format(layout)):
+        return convert(self, layout.dtype, wanted)
+    return self
 
 
 def to_arguments(args: tuple, kwargs: dict) -> tuple[Device | None, DType | None, bool, memory_format]:

@@ -61,8 +61,14 @@ def sort_along(input: Tensor, dim: int, descending: bool) -> tuple[Tensor, Tenso
             layout.shape, geometry.preserved_strides(layout.shape, layout.strides), layout.dtype, layout.device
         )
         rows = _rows(layout, out, at)
-        if rows is None:
-            return sort_along(contiguous(tensor_from(input._storage, input._offset, layout)), dim, descending)
+        if rows is None:        # rows of a copy whose dimensions are ordered as they lie in memory
+            order = sorted(range(layout.ndim), key=lambda d: -out.strides[d])
+            shape, strides = (tuple([x[d] for d in order]) for x in (layout.shape, layout.strides))
+            ordered = Layout.of(shape, strides, layout.dtype, layout.device)
+            copied = contiguous(tensor_from(input._storage, input._offset, ordered))
+            values, indices = sort_along(copied, order.index(at), descending)
+            return (tensor_from(values._storage, values._offset, out),
+                    tensor_from(indices._storage, indices._offset, out.with_dtype(int64)))
         count = 0 if layout.device.type == "meta" else rows[1]
         launch = _plans[key] = sorting.sort_plan(
             layout.dtype, (out, out.with_dtype(int64)), rows[0], count, bool(descending)

@@ -410,7 +410,7 @@ def as_strided(input: Any, size: Sequence[int], stride: Sequence[int], storage_o
     layout = input._layout
     offset = input._offset if storage_offset is None else storage_offset
     shape, strides, start = geometry.as_strided_geometry(plain(tuple(size)), plain(tuple(stride)), offset,
-                                                         layout.dtype.itemsize, input._storage.nbytes)
+                                                         layout.dtype.itemsize, input._storage.capacity)
     made = view_of(input, start, Layout.of(shape, strides, layout.dtype, layout.device))
     if input._node is not None:
         remember(made, input, AsStridedBackward0, (shape, strides, start - input._offset))
