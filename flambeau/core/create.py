@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from flambeau.base import dtype as dtypes
+from flambeau.base import geometry
 from flambeau.base.device import device as Device
 from flambeau.base.dtype import bfloat16, bool_, float32, float64, get_default_dtype, int64
 from flambeau.base.dtype import dtype as DType
@@ -67,6 +68,17 @@ def copy_array(array: np.ndarray, dtype: DType | None = None) -> Tensor:
     made = empty_layout(Layout.contiguous(tuple(array.shape), dtype, CPU))
     if array.size:
         array_of(made)[...] = array if dtype is not bfloat16 or array.dtype == np.uint16 else to_bfloat16(array)
+    return made
+
+
+def elementwise(array: np.ndarray, dtype: DType, *operands: Tensor) -> Tensor:
+    """A fresh tensor with the array's values, laid out as the result of an elementwise operator on `operands`."""
+    shape = tuple(array.shape)
+    strides = geometry.elementwise_strides(shape, [(x._layout.shape, x._layout.strides) for x in operands if x._layout.ndim] or
+                                           [((), ())])
+    made = empty_layout(Layout.of(shape, strides, dtype, CPU))
+    if array.size:
+        array_of(made)[...] = array if dtype is not bfloat16 else to_bfloat16(array)
     return made
 
 

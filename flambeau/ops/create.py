@@ -58,7 +58,12 @@ def finish(made: Tensor, requires_grad: bool, out: Tensor | None = None) -> Tens
 
 def dtype_asked(dtype: DType | None, out: Tensor | None) -> DType | None:
     """The dtype that a factory function was given, or that of its `out`."""
-    return dtype or (arguments.tensor_out(out)._layout.dtype if out is not None else None)
+    if out is None:
+        return dtype
+    own = arguments.tensor_out(out)._layout.dtype
+    if dtype is not None and dtype is not own:
+        raise RuntimeError(f"dtype {dtype.scalar_name} does not match dtype of out parameter ({own.scalar_name})")
+    return own
 
 
 def sizes_of(function: str, size: tuple[Any, ...]) -> tuple[int, ...]:
@@ -191,8 +196,9 @@ def empty(
     check_layout(layout)
     shape = sizes_of("empty", size)
     if out is not None:
-        from flambeau.core.variants import resize_out
-        resize_out(arguments.tensor_out(out), shape)
+        from flambeau.core.variants import resize
+        dtype_asked(dtype, out)
+        resize(out, shape)
         return out
     made = blank(shape, dtype, device)
     if memory_format is not contiguous_format and memory_format is not preserve_format and memory_format is not None:
@@ -221,9 +227,8 @@ def full(size: Any, fill_value: Any, *, dtype: DType | None = None, layout: Any 
     """`fill_value` in every element; the dtype follows the value."""
     check_layout(layout)
     value = fill_value.item() if hasattr(fill_value, "item") else fill_value
-    if dtype is None and out is not None:
-        dtype = dtype_asked(None, out)
-    dtype = dtype or {bool: bool_, int: int64, complex: get_default_dtype().to_complex()}.get(type(value), get_default_dtype())
+    dtype = dtype_asked(dtype, out) or {bool: bool_, int: int64, complex: get_default_dtype().to_complex()}.get(
+        type(value), get_default_dtype())
     made = fill_fresh(blank(sizes_of("full", (size,)), dtype, device), value)
     return finish(made, requires_grad, out)
 
@@ -331,20 +336,22 @@ def arange(start: Any, end: Any = None, step: Any = 1, *, dtype: DType | None = 
     start, end, step = _number(start), _number(end), _number(step)
     if dtype is None:
         whole = all(isinstance(x, int) for x in (start, end, step))
-        dtype = dtype_asked(None, out) or (int64 if whole else get_default_dtype())
+        dtype = int64 if whole and out is None else None
+    dtype = dtype_asked(dtype, out) or get_default_dtype()
+    if dtype is bool_ or dtype.is_complex:
+        raise NotImplementedError(f'"arange_cpu" not implemented for \'{dtype.scalar_name}\'')
     if step == 0:
         raise RuntimeError("step must be nonzero")
     if not all(math.isfinite(x) for x in (start, end)):
         raise RuntimeError(f"unsupported range: {start} -> {end}")
     if (end - start) * step < 0:
         raise RuntimeError("upper bound and lower bound inconsistent with step sign")
+    if dtype is int64:
+        start, end, step = int(start), int(end), int(step)
     if isinstance(start, int) and isinstance(end, int) and isinstance(step, int):
         count = max(0, -(-(end - start) // step))
-    elif dtype.is_floating_point:
-        count = max(0, math.ceil((end - start) / step))
     else:
-        start, end, step = int(start), int(end), int(step)
-        count = max(0, -(-(end - start) // step))
+        count = max(0, math.ceil((end - start) / step))
     layout_made = Layout.contiguous((count,), dtype, home(device))
     if dtype.is_floating_point:
         work = float64 if dtype is float64 or dtype is float32 else float32

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from flambeau.base.dtype import bfloat16, bool_
+from flambeau.base.layout import preserve_format
 from flambeau.core import create, inplace, modes, printing
 from flambeau.core.arguments import no_combination
 from flambeau.core.create import array_of, tolist_array
@@ -21,6 +22,7 @@ from flambeau.core.node import AccumulateGrad
 from flambeau.core.overrides import PLAIN
 from flambeau.core.storage import WRITABLE, Storage
 from flambeau.core.tensor import Tensor, tensor_from
+from flambeau.ops.copy import layout_in_format, suggested_format
 
 _readers = create.readers
 
@@ -333,6 +335,8 @@ def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
     if self._node is not None:
         raise RuntimeError("cannot resize variables that require grad")
     resize(self, sizes_of("resize_", sizes))
+    if memory_format is not None:
+        self._layout = layout_in_format(self._layout, memory_format)
     return self
 
 
@@ -341,7 +345,9 @@ def resize_as_(self: Tensor, the_template: Tensor, *, memory_format: Any = None)
     """resize_ to the shape of another tensor."""
     if not isinstance(the_template, Tensor):
         raise TypeError(f"resize_as_(): argument 'the_template' (position 1) must be Tensor, not {type(the_template).__name__}")
-    return self.resize_(*the_template._layout.shape) if the_template._layout.ndim else self.resize_(())
+    if memory_format is preserve_format:
+        memory_format = suggested_format(the_template._layout)
+    return self.resize_(the_template._layout.shape, memory_format=memory_format)
 
 
 Storage.data_ptr = lambda self: self.ptr

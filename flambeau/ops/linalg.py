@@ -20,6 +20,7 @@ from flambeau.core.create import copy_array
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.tensor import Tensor
+from flambeau.core.variants import deliver
 from flambeau.ops import lapack
 from flambeau.ops.linalg_decompositions import (
     constant_zero,
@@ -325,7 +326,7 @@ def linalg_pinv(A: Tensor, rcond: Any = None, hermitian: bool = False, *, atol: 
     else:
         limit = _tolerances(A, atol, rcond if rtol is None else rtol, _largest(A.detach(), hermitian))
         made = _pinv(A, limit, hermitian)
-    return made if out is None else out.copy_(made)
+    return made if out is None else deliver(out, made, "linalg_pinv")
 
 
 def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
@@ -349,7 +350,7 @@ def linalg_matrix_rank(A: Tensor, tol: Any = None, hermitian: bool = False, *, a
     largest = array.max(-1) if array.shape[-1] else np.zeros(array.shape[:-1])
     limit = _tolerances(A, atol, rtol, largest)
     made = copy_array(np.asarray((array > np.asarray(limit)[..., None]).sum(-1), np.int64))
-    return made if out is None else out.copy_(made)
+    return made if out is None else deliver(out, made, "linalg_matrix_rank")
 
 
 # ---------------------------------------------------------------- least squares

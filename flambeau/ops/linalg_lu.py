@@ -15,6 +15,7 @@ from flambeau.core.create import copy_array
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.tensor import Tensor
+from flambeau.core.variants import deliver
 from flambeau.ops import lapack
 from flambeau.ops.linalg_decompositions import floating, linalg_solve_triangular, matrices, refused, square, values_of
 from flambeau.ops.matmul import adjoint, matmul
@@ -139,7 +140,7 @@ def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpa
 def lu(input: Tensor, pivot: bool = True, get_infos: bool = False, out: Any = None) -> Any:
     """(LU, pivots), or (LU, pivots, info) with `get_infos`."""
     results = linalg_lu_factor_ex(input, pivot=pivot) if get_infos else tuple(linalg_lu_factor(input, pivot=pivot))
-    return results if out is None else tuple([o.copy_(r) for o, r in zip(out, results)])
+    return results if out is None else deliver(out, results, "lu")
 
 
 NAMESPACE["lu"] = lu

@@ -111,8 +111,8 @@ def normal_sample(layout: Layout, mean: float, std: float, generator: Any) -> An
     dtype = layout.dtype
     if dtype.is_complex:
         part = dtype.to_real()
-        return lambda n: (stream(generator).normal(2 * n, part.name, 0.0, std / 2 ** 0.5, contiguous=layout.is_contiguous)
-                          .view(dtype.numpy) + dtype.numpy.type(mean))
+        return lambda n: stream(generator).normal(
+            2 * n, part.name, mean, std / 2 ** 0.5, contiguous=layout.is_contiguous).view(dtype.numpy)
     return lambda n: stream(generator).normal(n, dtype.name, mean, std, contiguous=layout.is_contiguous)
 
 

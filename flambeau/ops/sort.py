@@ -19,7 +19,7 @@ from flambeau.core import create, returns
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.tensor import Tensor, tensor_from
-from flambeau.core.variants import check_out, copy_into
+from flambeau.core.variants import deliver
 from flambeau.ops.copy import contiguous
 
 _plans: dict[Any, Callable] = register_cache({})
@@ -96,13 +96,7 @@ def _spread(g: Tensor | None, dim: int, indices: Tensor, layout: Layout) -> Tens
 
 
 def _named(result: Any, made: type, out: Any) -> Any:
-    if out is not None:
-        for target, value in zip(out, result):
-            check_out(made.__name__, target, value)
-        for target, value in zip(out, result):
-            copy_into(target, value.detach())
-        return made(out)
-    return made(result)
+    return made(result) if out is None else deliver(out, made(result), made.__name__)
 
 
 @composite(name="sort")
