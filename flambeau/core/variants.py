@@ -72,6 +72,7 @@ _EXACT_TOO = {
 }
 _EXACT_TOO |= {"amin": _EXACT_TOO["amax"], "nanmedian": _EXACT_TOO["median"], "cummin": _EXACT_TOO["cummax"],
                "vdot": _EXACT_TOO["dot"], "bucketize": _EXACT_TOO["searchsorted"]}
+_SILENT = frozenset(("addbmm", "bernoulli", "multinomial", "narrow_copy", "log_sigmoid"))    # these resize `out` unasked
 _ANY = frozenset(("sum", "nansum", "prod", "cumsum", "cumprod"))    # these compute in the dtype of `out`, whatever it is
 
 
@@ -108,7 +109,7 @@ def copy_into(out: Tensor, result: Any, name: str = "") -> Tensor:
     if name not in _ANY and not can_cast(dtype, out._layout.dtype):
         raise RuntimeError(f"result type {dtype.scalar_name} can't be cast to the desired output type "
                            f"{out._layout.dtype.scalar_name}")
-    resize_out(out, result._layout.shape)
+    (resize if name in _SILENT else resize_out)(out, result._layout.shape)
     out.copy_(result)
     return out
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from flambeau.base import geometry
 from flambeau.base.layout import Layout, register_cache
+from flambeau.base.notices import warn_once
 from flambeau.codegen import launch as launching
 from flambeau.codegen.conv import conv_forward_phases, conv_grad_input_phases, conv_grad_weight_phases
 from flambeau.codegen.conv_band import Tensor5
@@ -360,6 +361,8 @@ def _same_padding(input: Tensor, weight: Tensor, stride: Any, dilation: Any, n: 
         raise RuntimeError("padding='same' is not supported for strided convolutions")
     total = [d * (k - 1) for d, k in zip(expand_argument("dilation", dilation, n), weight._layout.shape[2:])]
     if any(t % 2 for t in total):
+        warn_once("Using padding='same' with even kernel lengths and odd dilation may require a zero-padded copy of the input be "
+                  "created")
         pads: list[int] = []
         for t in reversed(total):
             pads += [0, t % 2]

@@ -21,6 +21,7 @@ from flambeau.base.layout import (
     preserve_format,
     register_cache,
 )
+from flambeau.base.notices import warn_once
 from flambeau.codegen import launch as launching
 from flambeau.codegen import schedule
 from flambeau.core import inplace, modes, overrides
@@ -36,6 +37,13 @@ class Copy(Pointwise):
     """The identity; its result may be of any dtype."""
 
     converts = True
+
+    def plan(self, operands: Any, numbers: Any, statics: Any, out: Any) -> Any:
+        """A launcher; the first that takes complex numbers to real ones warns."""
+        result = self.dtypes(operands, statics)[1] if out is None else out._layout.dtype
+        if operands[0]._layout.dtype.is_complex and not result.is_complex and result is not dtypes.bool_:
+            warn_once("Casting complex values to real discards the imaginary part")
+        return super().plan(operands, numbers, statics, out)
 
 
 COPY = Copy("copy", lambda source: source, ["source"], node="Copy")

@@ -48,11 +48,17 @@ def leaf(made: Tensor) -> Tensor:
     return made.requires_grad_(True)
 
 
-def finish(made: Tensor, requires_grad: bool, out: Tensor | None = None) -> Tensor:
-    """requires_grad and out= of a factory function."""
+def finish(made: Tensor, requires_grad: bool, out: Tensor | None = None, line: bool = False) -> Tensor:
+    """requires_grad and out= of a factory function. `out` takes the result's shape without a warning; where the result is a
+    `line` of numbers, any shape of as many elements will do.
+    """
     if out is not None:
-        from flambeau.core.variants import copy_into
-        return copy_into(arguments.tensor_out(out), made)
+        from flambeau.core.variants import copy_into, resize
+        arguments.tensor_out(out)
+        if line and out._layout.numel == made._layout.numel:
+            return copy_into(out, made.view(out._layout.shape))
+        resize(out, made._layout.shape)
+        return copy_into(out, made)
     return leaf(made) if requires_grad else made
 
 
@@ -358,7 +364,11 @@ def arange(start: Any, end: Any = None, step: Any = 1, *, dtype: DType | None = 
         made = _along("arange", layout_made, (float(start), float(step)), lambda i, a, b: a + cast(i, a.dtype) * b, work)
     else:
         made = _along("arange", layout_made, (int(start), int(step)), lambda i, a, b: a + i * b, int64)
-    return finish(made, requires_grad, out)
+    if out is not None and out._layout.numel not in (0, count):
+        warnings.warn(f"The number of elements in the out tensor of shape {list(out._layout.shape)} is {out._layout.numel} which "
+                      f"does not match the computed number of elements {count}. Note that this may occur as a result of rounding "
+                      f"error. The out tensor will be resized to a tensor of shape ({count},).", UserWarning, stacklevel=2)
+    return finish(made, requires_grad, out, line=True)
 
 
 def range_closed(
@@ -387,7 +397,7 @@ def range_closed(
     count = math.floor((end - start) / step) + 1
     made = _along("range", Layout.contiguous((count,), dtype, home(device)), (float(start), float(step)),
                   lambda i, a, b: a + cast(i, a.dtype) * b, float64)
-    return finish(made, requires_grad, out)
+    return finish(made, requires_grad, out, line=True)
 
 
 publish("range", range_closed, method=False)
@@ -419,7 +429,7 @@ def linspace(start: Any, end: Any, steps: int, *, dtype: DType | None = None, la
             step = float((np.float32(end) - np.float32(start)) / np.float32(max(steps - 1, 1)))
         made = _along("linspace", layout_made, (start, end, step, float(steps - 1), float(steps // 2)), _interpolated, work) \
             if steps != 1 else fill_fresh(empty_layout(layout_made), start)
-    return finish(made, requires_grad, out)
+    return finish(made, requires_grad, out, line=True)
 
 
 @public(method=False)
@@ -434,7 +444,7 @@ def logspace(start: Any, end: Any, steps: int, base: float = 10.0, *, dtype: DTy
     layout_made = Layout.contiguous((steps,), dtype, home(device))
     made = _along("logspace", layout_made, (start, end, step, float(steps - 1), float(max(steps // 2, 1)), float(base)),
                   lambda i, a, b, d, last, half, base: s.pow(base, _interpolated(i, a, b, d, last, half)), float64)
-    return finish(made, requires_grad, out)
+    return finish(made, requires_grad, out, line=True)
 
 
 @public(method=False)

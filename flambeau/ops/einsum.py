@@ -17,6 +17,7 @@ from functools import lru_cache
 from typing import Any
 
 from flambeau.base.geometry import wrap_dim
+from flambeau.base.notices import warn_once
 from flambeau.core.annotations import Tensors
 from flambeau.core.declare import composite
 from flambeau.core.derive import NAMESPACE
@@ -345,6 +346,8 @@ def multi_dot(tensors: Tensors) -> Tensor:
 
 def chain_matmul(*matrices: Any, out: Tensor | None = None) -> Tensor:
     """The product of matrices in the cheapest order."""
+    warn_once("torch.chain_matmul is deprecated and will be removed in a future PyTorch release. Use torch.linalg.multi_dot "
+              "instead, which accepts a list of two or more tensors rather than multiple parameters.")
     chain = list(matrices[0]) if len(matrices) == 1 and isinstance(matrices[0], (list, tuple)) else list(matrices)
     for x in chain:
         if x._layout.ndim != 2:
@@ -414,6 +417,10 @@ def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
         sizes = input._layout.shape
         if 3 not in sizes:
             raise RuntimeError("no dimension of size 3 in input")
+        warn_once("Using torch.cross without specifying the dim arg is deprecated.\nPlease either pass the dim "
+                  "explicitly or simply "
+                  "use torch.linalg.cross.\nThe default value of dim will change to agree with that of linalg.cross in a future "
+                  "release.")
         dim = tuple(sizes).index(3)
     return linalg_cross(input, other, dim=dim)
 

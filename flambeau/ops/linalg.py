@@ -15,6 +15,7 @@ import numpy as np
 
 from flambeau.base import geometry
 from flambeau.base.dtype import finfo
+from flambeau.base.notices import warn_once
 from flambeau.core import returns
 from flambeau.core.create import copy_array
 from flambeau.core.declare import composite, operator
@@ -131,6 +132,11 @@ def linalg_solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
 @composite(out=True)
 def triangular_solve(b: Tensor, A: Tensor, upper: bool = True, transpose: bool = False, unitriangular: bool = False):
     """(X, A) with A X = b for triangular A; see linalg.solve_triangular."""
+    warn_once("torch.triangular_solve is deprecated in favor of torch.linalg.solve_triangularand will be removed in a "
+              "future PyTorch "
+              "release.\ntorch.linalg.solve_triangular has its arguments reversed and does not return a copy of one "
+              "of the inputs."
+              "\nX = torch.triangular_solve(B, A).solution\nshould be replaced with\nX = torch.linalg.solve_triangular(A, B).")
     for name, x in (("b", b), ("A", A)):
         if x._layout.ndim < 2:
             raise RuntimeError(f"torch.triangular_solve: Expected {name} to have at least 2 dimensions, but it has "
@@ -213,6 +219,10 @@ _adjoint = adjoint
 @composite(out=True)
 def lu_solve(b: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
     """See linalg.lu_solve."""
+    warn_once("torch.lu_solve is deprecated in favor of torch.linalg.lu_solveand will be removed in a future PyTorch release.\n"
+              "Note that torch.linalg.lu_solve has its arguments reversed.\nX = torch.lu_solve(B, LU, pivots)\nshould "
+              "be replaced "
+              "with\nX = torch.linalg.lu_solve(LU, pivots, B)")
     return linalg_lu_solve(LU_data, LU_pivots, b)
 
 

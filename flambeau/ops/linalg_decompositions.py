@@ -13,6 +13,7 @@ import numpy as np
 
 from flambeau.base.dtype import bool_
 from flambeau.base.errors import LinAlgError
+from flambeau.base.notices import warn_once
 from flambeau.core import returns
 from flambeau.core.create import array_of, copy_array
 from flambeau.core.declare import composite, operator
@@ -126,6 +127,11 @@ def linalg_cholesky(A: Tensor, *, upper: bool = False) -> Tensor:
 @composite(out=True)
 def cholesky(input: Tensor, upper: bool = False) -> Tensor:
     """The Cholesky factor, lower or `upper`; see linalg.cholesky."""
+    warn_once("torch.cholesky is deprecated in favor of torch.linalg.cholesky and will be removed in a future PyTorch release.\n"
+              "L = torch.cholesky(A)\nshould be replaced with\nL = torch.linalg.cholesky(A)\nand\nU = torch.cholesky(A, upper="
+              "True)\nshould be replaced with\nU = torch.linalg.cholesky(A).mH\nThis transform will produce "
+              "equivalent results for "
+              "all valid (symmetric positive definite) inputs.")
     floating("cholesky", input)
     square("cholesky", input)
     made, info = linalg_cholesky_ex(input, upper=upper)
@@ -233,6 +239,9 @@ def _qr_gradient(gQ: Tensor | None, gR: Tensor | None, Q: Tensor, R: Tensor) -> 
 @composite(out=True)
 def qr(input: Tensor, some: bool = True):
     """(Q, R); the full square Q unless `some`. See linalg.qr."""
+    warn_once("torch.qr is deprecated in favor of torch.linalg.qr and will be removed in a future PyTorch release.\nThe boolean "
+              "parameter 'some' has been replaced with a string parameter 'mode'.\nQ, R = torch.qr(A, some)\nshould be replaced "
+              "with\nQ, R = torch.linalg.qr(A, 'reduced' if some else 'complete')")
     return returns.qr(tuple(linalg_qr(input, "reduced" if some else "complete")))
 
 

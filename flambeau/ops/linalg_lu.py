@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from flambeau.base.notices import warn_once
 from flambeau.core import returns
 from flambeau.core.create import copy_array
 from flambeau.core.declare import composite, operator
@@ -139,6 +140,12 @@ def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpa
 
 def lu(input: Tensor, pivot: bool = True, get_infos: bool = False, out: Any = None) -> Any:
     """(LU, pivots), or (LU, pivots, info) with `get_infos`."""
+    warn_once("torch.lu is deprecated in favor of torch.linalg.lu_factor / torch.linalg.lu_factor_ex and will be "
+              "removed in a future "
+              "PyTorch release.\nLU, pivots = torch.lu(A, compute_pivots)\nshould be replaced with\nLU, pivots = torch.linalg.lu_"
+              "factor(A, compute_pivots)\nand\nLU, pivots, info = torch.lu(A, compute_pivots, get_infos=True)\nshould "
+              "be replaced "
+              "with\nLU, pivots, info = torch.linalg.lu_factor_ex(A, compute_pivots)")
     results = linalg_lu_factor_ex(input, pivot=pivot) if get_infos else tuple(linalg_lu_factor(input, pivot=pivot))
     return results if out is None else deliver(out, results, "lu")
 

@@ -14,6 +14,7 @@ from flambeau.base.dtype import bool_, int32, int64, promote_types
 from flambeau.base.geometry import wrap_dim
 from flambeau.base.layout import Layout, register_cache
 from flambeau.base.layout import contiguous_format as _C_ORDER
+from flambeau.base.notices import warn_once
 from flambeau.codegen import sorting
 from flambeau.core import create, returns
 from flambeau.core.declare import composite, operator
@@ -245,6 +246,11 @@ def _search(
             raise RuntimeError("torch.searchsorted(): sorter index out of range")
         sorter = contiguous(sorter)
     dtype = promote_types(mine.dtype, theirs.dtype)
+    for name, given in (("boundary", boundaries), ("input value", values)):
+        if not given._layout.is_contiguous:
+            warn_once(f"torch.searchsorted(): {name} tensor is non-contiguous, this will lower the performance due to extra data "
+                      f"copy when converting non-contiguous tensor to contiguous, please use contiguous {name} tensor if "
+                      "possible. This message will only appear once per program.")
     boundaries, values = contiguous(boundaries.detach().to(dtype)), contiguous(values.detach().to(dtype))
     key = ("search", boundaries._layout, values._layout, out_int32, right, None if sorter is None else sorter._layout)
     launch = _plans.get(key)
