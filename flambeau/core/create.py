@@ -71,6 +71,15 @@ def copy_array(array: np.ndarray, dtype: DType | None = None) -> Tensor:
     return made
 
 
+def copy_columns(array: np.ndarray) -> Tensor:
+    """A fresh tensor of matrices with the array's values, each column of a matrix in one piece, as LAPACK leaves them."""
+    *batch, m, n = array.shape
+    made = copy_array(np.swapaxes(array, -2, -1))
+    strides = made._layout.strides
+    layout = Layout.of((*batch, m, n), (*strides[:-2], strides[-1], strides[-2]), made._layout.dtype, CPU)
+    return tensor_from(made._storage, made._offset, layout)
+
+
 def elementwise(array: np.ndarray, dtype: DType, *operands: Tensor) -> Tensor:
     """A fresh tensor with the array's values, laid out as the result of an elementwise operator on `operands`."""
     shape = tuple(array.shape)

@@ -17,7 +17,7 @@ from flambeau.base import geometry
 from flambeau.base.dtype import finfo
 from flambeau.base.notices import warn_once
 from flambeau.core import returns
-from flambeau.core.create import copy_array
+from flambeau.core.create import copy_array, copy_columns
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.tensor import Tensor
@@ -63,8 +63,8 @@ def _solve(A: Tensor, B: Tensor, left: bool):
         made, info = _solve_arrays(a, b)
     else:
         made, info = _solve_arrays(np.swapaxes(a, -2, -1), np.swapaxes(b, -2, -1))
-        made = np.swapaxes(made, -2, -1)
-    return copy_array(made), copy_array(np.asarray(info))
+        return copy_array(np.swapaxes(made, -2, -1)), copy_array(np.asarray(info))
+    return copy_columns(made), copy_array(np.asarray(info))
 
 
 @_solve.vjp
@@ -158,7 +158,7 @@ def cholesky_solve(B: Tensor, L: Tensor, upper: bool = False):
     a = values_of(L)
     a = np.swapaxes(a, -2, -1).conj() if upper else a
     middle = lapack.solve_triangular(a, values_of(B), False, False)
-    return copy_array(lapack.solve_triangular(np.swapaxes(a, -2, -1).conj(), middle, True, False))
+    return copy_columns(lapack.solve_triangular(np.swapaxes(a, -2, -1).conj(), middle, True, False))
 
 
 @cholesky_solve.vjp
@@ -179,7 +179,7 @@ def cholesky_inverse(L: Tensor, upper: bool = False):
     a = values_of(L)
     a = np.swapaxes(a, -2, -1).conj() if upper else a
     half = lapack.solve_triangular(a, np.eye(a.shape[-1], dtype=a.dtype), False, False)
-    return copy_array(np.swapaxes(half, -2, -1).conj() @ half)
+    return copy_columns(np.swapaxes(half, -2, -1).conj() @ half)
 
 
 @cholesky_inverse.vjp
@@ -241,7 +241,7 @@ def linalg_inv_ex(A: Tensor, *, check_errors: bool = False):
         made, info = _solve_arrays(a, np.eye(a.shape[-1], dtype=a.dtype))
     if check_errors and info.any():
         raise refused("linalg.inv_ex", info, _NO_INVERSE)
-    return returns.linalg_inv_ex((copy_array(made), copy_array(np.asarray(info))))
+    return returns.linalg_inv_ex((copy_columns(made), copy_array(np.asarray(info))))
 
 
 _NO_INVERSE = "The diagonal element {} is zero, the inversion could not be completed because the input matrix is singular."
@@ -377,7 +377,7 @@ def _least_squares(A: Tensor, B: Tensor, rcond: float, with_residuals: bool):
     residuals = np.empty(0, values.dtype)
     if with_residuals and keep.all():
         residuals = np.square(np.abs(a @ made - b)).sum(-2)
-    return copy_array(made), copy_array(residuals), copy_array(np.asarray(keep.sum(-1), np.int64))
+    return copy_columns(made), copy_array(residuals), copy_array(np.asarray(keep.sum(-1), np.int64))
 
 
 @_least_squares.vjp
