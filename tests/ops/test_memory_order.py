@@ -37,6 +37,11 @@ def images():
     (lambda x: (x * 0).bernoulli(), (12, 3, 1), (60, 20, 5, 1)),
     (lambda x: torch.normal(x), (12, 3, 1), (60, 20, 5, 1)),
     (lambda x: x.renorm(2, 0, 1.0), (12, 3, 1), (60, 20, 5, 1)),
+    (lambda x: torch.complex(x, x).real, (24, 2, 8), (120, 2, 30, 6)),
+    (lambda x: torch.permute_copy(x, tuple(range(x.dim()))[::-1]), (8, 2, 1), (24, 6, 2, 1)),
+    (lambda x: torch.narrow_copy(x, 1, 0, 2), (6, 3, 1), (40, 20, 5, 1)),
+    (lambda x: torch.view_copy(x, (-1,)), (1,), (1,)),
+    (lambda x: x.gt(3).nonzero(), (1, 20), (1, 116)),
 ])
 def test_order_of_results(operate, of_transposed, of_images):
     for x, strides in ((transposed(), of_transposed), (images(), of_images)):
@@ -95,3 +100,33 @@ def test_conversion_to_a_memory_format():
 def test_size_of_a_storage():
     held = torch.ones(3).untyped_storage()
     assert held.nbytes() == held.size() == len(held) == 12
+
+
+def test_pooling_of_volumes():
+    x = torch.arange(2 * 3 * 4 * 4 * 6.0).reshape(2, 3, 4, 4, 6)
+    last = x.to(memory_format=torch.channels_last_3d)
+    for pool, keeps in ((F.max_pool3d, True), (F.avg_pool3d, False), (F.adaptive_avg_pool3d, False),
+                        (F.adaptive_max_pool3d, False)):
+        made = pool(last, 2)
+        assert made.is_contiguous(memory_format=torch.channels_last_3d) is keeps
+        assert torch.equal(made, pool(x, 2))
+
+
+@pytest.mark.parametrize(("shuffle", "of_images"), [(lambda x: F.pixel_shuffle(x, 2), (192, 1, 24, 2)),
+                                                    (lambda x: F.pixel_unshuffle(x, 2), (192, 1, 96, 32)),
+                                                    (lambda x: F.channel_shuffle(x, 2), (192, 1, 48, 8))])
+def test_shuffles(shuffle, of_images):
+    x = torch.arange(2 * 8 * 4 * 6.0).reshape(2, 8, 4, 6)
+    made = shuffle(x.to(memory_format=torch.channels_last))
+    assert made.stride() == of_images and torch.equal(made, shuffle(x))
+    assert shuffle(x.mT.contiguous().mT).is_contiguous()
+
+
+def test_factors_lie_in_columns():
+    a = torch.tensor([[4.0, 1, 0], [1, 3, 1], [0, 1, 2]])
+    b = torch.arange(6.0).reshape(3, 2)
+    for made in (torch.linalg.inv(a), torch.linalg.cholesky(a), *torch.linalg.qr(a), torch.linalg.eigh(a)[1],
+                 torch.linalg.svd(a)[0], torch.linalg.svd(a)[2], torch.linalg.lu_factor(a)[0], torch.linalg.solve(a, b)):
+        assert made.stride() == (1, 3)
+    assert torch.linalg.solve(a, b.T, left=False).stride() == (3, 1)
+    assert torch.allclose(a @ torch.linalg.solve(a, b), b, atol=1e-5)
