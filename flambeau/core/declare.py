@@ -27,7 +27,7 @@ from flambeau.core.operator_recording import (
     straight_list,
 )
 from flambeau.core.tensor import Tensor, tensor_from
-from flambeau.core.variants import copy_into, deliver
+from flambeau.core.variants import convertible, copy_into, deliver
 
 TENSOR, TENSORS, OTHER = "tensor", "tensors", "other"
 
@@ -576,7 +576,9 @@ def composite(method: bool = True, function: bool = True, inplace: bool = False,
         OPERATORS[public] = declared
         if inplace:
             def in_place(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-                return self.copy_(made(self, *args, **kwargs))
+                result = made(self, *args, **kwargs)
+                convertible(result._layout.dtype, self._layout.dtype)
+                return self.copy_(result)
             in_place.__name__ = in_place.__qualname__ = public + "_"
             in_place.__module__ = "flambeau"
             in_place.__doc__ = f"In-place version of {public}()."

@@ -9,6 +9,7 @@ import warnings
 from typing import Any
 
 from flambeau.base.dtype import can_cast
+from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import Layout
 from flambeau.core import returns, storage
 from flambeau.core.arguments import refused
@@ -100,15 +101,20 @@ def same_device(out: Tensor, device: Any) -> None:
                            "not allowed!")
 
 
+def convertible(dtype: DType, target: DType) -> None:
+    """RuntimeError unless a result of one dtype may be written to a tensor of the other."""
+    if not can_cast(dtype, target):
+        raise RuntimeError(f"result type {dtype.scalar_name} can't be cast to the desired output type {target.scalar_name}")
+
+
 def copy_into(out: Tensor, result: Any, name: str = "") -> Tensor:
     """Move a computed result into the tensor given as `out=` of the operator `name`."""
     dtype = result._layout.dtype
     if name:
         check_out(name, out, result)
     same_device(out, result._layout.device)
-    if name not in _ANY and not can_cast(dtype, out._layout.dtype):
-        raise RuntimeError(f"result type {dtype.scalar_name} can't be cast to the desired output type "
-                           f"{out._layout.dtype.scalar_name}")
+    if name not in _ANY:
+        convertible(dtype, out._layout.dtype)
     (resize if name in _SILENT else resize_out)(out, result._layout.shape)
     out.copy_(result)
     return out

@@ -58,7 +58,7 @@ def sum_to_size(self: Any, *size: Any) -> Any:
     lead = len(own) - len(wanted)
     if lead < 0 or any(size not in (1, own[lead + dim]) for dim, size in enumerate(wanted)):
         raise RuntimeError(f"size {{{list(wanted)}}} is not expandable to size {{{list(own)}}}.")
-    return sum_to_shape(self, wanted)
+    return sum_to_shape(self, wanted) if wanted else self.sum()
 
 
 @public(method=False)

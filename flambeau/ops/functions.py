@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from flambeau.base.dtype import bool_
+from flambeau.base.dtype import bool_, can_cast
 from flambeau.base.dtype import dtype as DType
 from flambeau.core.annotations import Number, Operand
 from flambeau.core.declare import composite
@@ -233,7 +233,11 @@ def mvlgamma(input: Tensor, p: int) -> Tensor:
 
 def _mvlgamma_in_place(self: Tensor, p: int) -> Tensor:
     """In-place version of mvlgamma()."""
-    return self.copy_(mvlgamma(self, p))
+    result = mvlgamma(self, p)
+    if not can_cast(result._layout.dtype, self._layout.dtype):
+        raise RuntimeError(f"mvlgamma: result type {self._layout.dtype.scalar_name} can't be cast to the desired output type "
+                           f"{result._layout.dtype.scalar_name}")
+    return self.copy_(result)
 
 
 publish("mvlgamma_", _mvlgamma_in_place, function=False)

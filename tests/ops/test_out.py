@@ -53,6 +53,8 @@ def test_several_results_keep_their_names():
     (lambda: torch.zeros(2, dtype=torch.int64, out=torch.empty(0)), "dtype Long does not match dtype of out parameter (Float)"),
     (lambda: torch.linalg.eigvalsh(torch.eye(2), out=torch.empty(2, dtype=torch.float64)),
      "Expected out tensor to have dtype float, but got double instead"),
+    (lambda: torch.ones(2, dtype=torch.int64).mvlgamma_(1),
+     "mvlgamma: result type Long can't be cast to the desired output type Float"),
     (lambda: torch.ones(2, dtype=torch.complex64).abs_(), "In-place abs is not supported for complex tensors."),
 ])
 def test_refusals(call, words):
@@ -73,6 +75,7 @@ def test_halves_are_rounded_before_they_are_converted():
     (lambda: torch.tensordot(torch.ones(2, 1, dtype=torch.int32), torch.ones(3, 2, dtype=torch.int32), ([1], [0])),
      [[3, 3], [3, 3]], torch.int32),
     (lambda: torch.unravel_index(torch.tensor([5, 3], dtype=torch.uint8), (300, 4))[0], [1, 0], torch.int64),
+    (lambda: torch.tensor(3, dtype=torch.int32).sum_to_size(()), 3, torch.int64),
     (lambda: torch.igamma(torch.tensor(1.0), torch.tensor(0.0)), 0.0, torch.float32),
     (lambda: torch.arange(0.0, -8.5, -4.0, dtype=torch.int32), [0, -4, -8], torch.int32),
     (lambda: torch.arange(0.5, 3.5, 1.0, dtype=torch.int64), [0, 1, 2], torch.int64),
