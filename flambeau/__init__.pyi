@@ -558,7 +558,7 @@ def hann_window(window_length: _int, periodic: _bool = True, *, dtype: Any = Non
     """The Hann window, (window_length,)."""
 def hardshrink(input: Tensor, lambd: _complex = 0.5, *, out: Tensor | None = None) -> Tensor:
     """input, but 0 within [-lambd, lambd]."""
-def hash_tensor(input: Tensor, dim: Any = (), *, keepdim: Any = False, mode: Any = 0, axis: Any = None, keepdims: Any = None) -> Any:
+def hash_tensor(input: Tensor, dim: Any = (), *, keepdim: Any = False, mode: Any = 0, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
     """The exclusive or over `dim` (all by default) of the elements as 64-bit patterns (of double or int64), as uint64."""
 def heaviside(input: Tensor, values: Tensor, *, out: Tensor | None = None) -> Tensor:
     """0 below 0, 1 above, and `values` at 0."""

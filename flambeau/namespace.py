@@ -19,6 +19,7 @@ from typing import Any
 from flambeau.base.device import device as _Device
 from flambeau.base.dtype import DIMENSIONED, NUMBER, ZERO_DIM, number_dtype, result_dtype
 from flambeau.base.errors import AcceleratorError, OutOfMemoryError
+from flambeau.base.layout import contiguous_format as _C_ORDER
 from flambeau.core import absent as _absent
 from flambeau.core.derive import NAMESPACE as _NAMESPACE
 from flambeau.core.legacy_types import CPU as _TYPES
@@ -126,9 +127,11 @@ def _method(name: str) -> Any:
 
 
 def _copy_of(name: str, of: str) -> Any:
-    def copied(input: Any, *args: Any, out: Any = None, **kwargs: Any) -> Any:
+    def of_view(input: Any, *args: Any, out: Any = None, **kwargs: Any) -> Any:
         made = _method(of)(input, *args, **kwargs)
-        copies = tuple(part.clone() for part in made) if isinstance(made, tuple) else made.clone()
+        parts = made if isinstance(made, tuple) else (made,)
+        copied = tuple(part.clone(memory_format=_C_ORDER) for part in parts)
+        copies = copied if isinstance(made, tuple) else copied[0]
         if out is None:
             return copies
         if isinstance(copies, tuple):
@@ -137,9 +140,9 @@ def _copy_of(name: str, of: str) -> Any:
             return None
         return copy_into(out, copies)
 
-    copied.__name__ = copied.__qualname__ = name
-    copied.__doc__ = f"What {of}() shows, in memory of its own."
-    return copied
+    of_view.__name__ = of_view.__qualname__ = name
+    of_view.__doc__ = f"What {of}() shows, in memory of its own."
+    return of_view
 
 
 for _name in (
@@ -172,7 +175,7 @@ for _name, _of in {
     "unbind_copy": "unbind",
     "unfold_copy": "unfold",
     "unsqueeze_copy": "unsqueeze",
-    "view_copy": "view",
+    "view_copy": "reshape",
 }.items():
     globals()[_name] = _copy_of(_name, _of)
 

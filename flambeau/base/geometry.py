@@ -17,9 +17,9 @@ __all__ = [
     "as_strided_geometry", "broadcast", "broadcast_shapes", "channels_last_strides", "check_storage_bounds", "collapse",
     "contiguous_strides", "diagonal_geometry", "elementwise_strides", "expand_geometry", "extent", "has_overlap",
     "infer_size", "is_channels_last", "is_contiguous", "is_dense", "movedim_order", "overlaps_itself",
-    "permute_geometry", "preserved_strides", "reshape_strides", "select_geometry", "slice_geometry", "squeeze_geometry",
-    "suggests_channels_last", "transpose_geometry", "unfold_geometry", "unsqueeze_geometry", "wrap_dim", "wrap_dims",
-    "wrap_reduction_dims",
+    "permute_geometry", "preserved_strides", "reshape_strides", "same_order", "select_geometry", "slice_geometry",
+    "squeeze_geometry", "suggested_strides", "suggests_channels_last", "transpose_geometry", "unfold_geometry",
+    "unsqueeze_geometry", "wrap_dim", "wrap_dims", "wrap_reduction_dims",
 ]
 
 Shape = tuple[int, ...]
@@ -516,6 +516,17 @@ def elementwise_strides(shape: Shape, operands: Sequence[tuple[Shape, Shape]]) -
     if order == list(range(len(shape) - 1, -1, -1)):
         return contiguous_strides(shape)
     return _strides_in_order(shape, order)
+
+
+def same_order(shape: Shape, strides: Shape, others: Shape) -> bool:
+    """Whether elements at `strides`, perhaps with gaps, lie in memory in the order of the dense strides `others`."""
+    dense = preserved_strides(shape, strides)
+    return 0 in shape or all(a == b for size, a, b in zip(shape, dense, others) if size > 1)
+
+
+def suggested_strides(shape: Shape, strides: Shape) -> Shape:
+    """Strides of a fresh result in the memory format of a tensor like this one: channels_last, or else C order."""
+    return channels_last_strides(shape) if suggests_channels_last(shape, strides) else contiguous_strides(shape)
 
 
 def preserved_strides(shape: Shape, strides: Shape) -> Shape:

@@ -62,7 +62,8 @@ def _writing(type: str, parts: int, ndim: int) -> int:
     f = kernel()
     constants = f.pointer(f.parameter(0))
     n = f.load("i64", constants, 0)
-    sizes = [f.load("i64", constants, 1 + d) for d in range(ndim)]
+    total = f.load("i64", constants, 1)
+    sizes = [f.load("i64", constants, 2 + d) for d in range(ndim)]
     out, x, starts = f.buffer(0), f.buffer(1), f.buffer(2)
     found = f.stack("i64", BLOCK, 64)
     at = f.variable("i64")
@@ -79,12 +80,12 @@ def _writing(type: str, parts: int, ndim: int) -> int:
                 count.add(f.convert(_truth(f, type, parts, x, i), "i64", "zext"))
             with f.loop(0, count.get()) as j:
                 rest = f.load("i64", found, j)
-                row = f.at("i64", out, (at.get() + j) * max(ndim, 1))
+                place = at.get() + j
                 for d in reversed(range(ndim)):
                     if d == 0:
-                        f.store(rest, row, 0)
+                        f.store(rest, out, place)
                     else:
-                        f.store(rest.unsigned_rem(sizes[d]), row, d)
+                        f.store(rest.unsigned_rem(sizes[d]), out, total * d + place)
                         rest = rest.unsigned_div(sizes[d])
             at.add(count.get())
     return compile_kernel(module(f), pipeline=VECTORISED)
@@ -104,7 +105,7 @@ def counting_plan(layout: Layout, counts: Layout):
 
 
 def writing_plan(layout: Layout, out: Layout, ndim: int):
-    """launch(None, x, starts) -> (number, ndim) int64 positions."""
+    """launch(None, x, starts) -> (number, ndim) int64 positions, each dimension's in one piece."""
     chunks = -(-layout.numel // CHUNK)
     return launching.plan(
         [
@@ -112,7 +113,7 @@ def writing_plan(layout: Layout, out: Layout, ndim: int):
                 _writing(*_element(layout.dtype), ndim),
                 chunks,
                 4,
-                [layout.numel, *layout.shape[:ndim]] if ndim > 1 else [layout.numel, layout.numel],
+                [layout.numel, out.shape[0], *(layout.shape[:ndim] if ndim > 1 else (layout.numel,))],
             )
         ],
         [out],

@@ -206,7 +206,7 @@ def make_block_type(dealloc: int, version: int) -> type:
     """The type of storages: a heap type with raw fields and a native destructor."""
     members = (_MemberDef * 6)(
         _MemberDef(b"ptr", _T_LONGLONG, PTR, _READONLY, b"address of the first byte"),
-        _MemberDef(b"nbytes", _T_LONGLONG, NBYTES, _READONLY, b"size in bytes"),
+        _MemberDef(b"capacity", _T_LONGLONG, NBYTES, _READONLY, b"size in bytes"),
         _MemberDef(b"writes", _T_LONGLONG, VERSION, 0, b"counts in-place writes"),
         _MemberDef(b"inference", _T_LONGLONG, INFERENCE, 0, b"1: allocated in inference mode; 2: an alias of such memory"),
         _MemberDef(b"size_class", _T_LONGLONG, CLASS, _READONLY, b"-1: the memory belongs to another object"),

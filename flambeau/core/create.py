@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from flambeau.base import dtype as dtypes
+from flambeau.base import geometry
 from flambeau.base.device import device as Device
 from flambeau.base.dtype import bfloat16, bool_, float32, float64, get_default_dtype, int64
 from flambeau.base.dtype import dtype as DType
@@ -67,6 +68,26 @@ def copy_array(array: np.ndarray, dtype: DType | None = None) -> Tensor:
     made = empty_layout(Layout.contiguous(tuple(array.shape), dtype, CPU))
     if array.size:
         array_of(made)[...] = array if dtype is not bfloat16 or array.dtype == np.uint16 else to_bfloat16(array)
+    return made
+
+
+def copy_columns(array: np.ndarray) -> Tensor:
+    """A fresh tensor of matrices with the array's values, each column of a matrix in one piece, as LAPACK leaves them."""
+    *batch, m, n = array.shape
+    made = copy_array(np.swapaxes(array, -2, -1))
+    strides = made._layout.strides
+    layout = Layout.of((*batch, m, n), (*strides[:-2], strides[-1], strides[-2]), made._layout.dtype, CPU)
+    return tensor_from(made._storage, made._offset, layout)
+
+
+def elementwise(array: np.ndarray, dtype: DType, *operands: Tensor) -> Tensor:
+    """A fresh tensor with the array's values, laid out as the result of an elementwise operator on `operands`."""
+    shape = tuple(array.shape)
+    strides = geometry.elementwise_strides(shape, [(x._layout.shape, x._layout.strides) for x in operands if x._layout.ndim] or
+                                           [((), ())])
+    made = empty_layout(Layout.of(shape, strides, dtype, CPU))
+    if array.size:
+        array_of(made)[...] = array if dtype is not bfloat16 else to_bfloat16(array)
     return made
 
 
@@ -257,7 +278,7 @@ def legacy_constructor(*args: Any, dtype: DType | None = None, device: Any = Non
                 raise TypeError(f"expected {dtype} (got {given.dtype})")
             return given.alias() if given._node is not None else given.detach()
         if isinstance(given, storage.Storage):
-            return tensor_from(given, 0, Layout.contiguous((given.nbytes // dtype.itemsize,), dtype, CPU))
+            return tensor_from(given, 0, Layout.contiguous((given.capacity // dtype.itemsize,), dtype, CPU))
         if type(given).__name__ == "Size":
             return empty_layout(Layout.contiguous(tuple(given), dtype, CPU))
         if isinstance(given, str):

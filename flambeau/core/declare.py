@@ -27,7 +27,7 @@ from flambeau.core.operator_recording import (
     straight_list,
 )
 from flambeau.core.tensor import Tensor, tensor_from
-from flambeau.core.variants import check_out, copy_into
+from flambeau.core.variants import convertible, copy_into, deliver
 
 TENSOR, TENSORS, OTHER = "tensor", "tensors", "other"
 
@@ -425,13 +425,7 @@ def _generate(declared: Operator, implementation: Callable, public: str, out: bo
                                "but one of "
                                "the arguments requires grad.")
         result = implementation(*values, **named)
-        if isinstance(result, tuple):
-            for o, r in zip(outs, result):
-                check_out(public, o, r)
-            for o, r in zip(outs, result):
-                copy_into(o, r)
-            return type(result)(outs) if type(result) is tuple or not hasattr(result, "_fields") else type(result)(*outs)
-        return copy_into(outs[0], result, public)
+        return deliver(outs if isinstance(result, tuple) else outs[0], result, public)
     scope: dict[str, Any] = {
         "active": modes.active, "local": modes.local, "plain": overrides.PLAIN, "implementation": implementation,
         "general": general, "record": declared.record, "write_out": write_out, "any_node": _any_node,
@@ -580,13 +574,7 @@ def composite(method: bool = True, function: bool = True, inplace: bool | str = 
             return result if out_tensor is None else write_out(result, out_tensor)
 
         def write_out(result: Any, out_tensor: Any) -> Any:
-            if isinstance(result, tuple):
-                for o, r in zip(out_tensor, result):
-                    check_out(public, o, r)
-                for o, r in zip(out_tensor, result):
-                    copy_into(o, r.detach())
-                return out_tensor
-            return copy_into(out_tensor, result.detach(), public)
+            return deliver(out_tensor, result, public)
         scope: dict[str, Any] = {"active": modes.active, "plain": overrides.PLAIN, "implementation": implementation,
                                  "general": general, "unusual_list": _unusual_list, "write_out": write_out,
                                  "caught": arguments.CAUGHT, "explain": lambda error, values: arguments.explain(
@@ -601,7 +589,9 @@ def composite(method: bool = True, function: bool = True, inplace: bool | str = 
         if inplace:
             def in_place(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
                 source = self.clone() if self._node is not None and modes.local.grad else self     # the rules may save it
-                return self.copy_(made(source, *args, **kwargs))
+                result = made(source, *args, **kwargs)
+                convertible(result._layout.dtype, self._layout.dtype)
+                return self.copy_(result)
             in_place.__name__ = in_place.__qualname__ = public + "_"
             in_place.__module__ = "flambeau"
             in_place.__doc__ = f"In-place version of {public}()."

@@ -17,19 +17,22 @@ from typing import Any
 import numpy as np
 
 from flambeau.base import geometry
+from flambeau.base.dtype import bfloat16, float16
 from flambeau.base.layout import register_cache
 from flambeau.codegen import cache
 from flambeau.core import arguments, modes, overrides
 from flambeau.core import inplace as rewiring
 from flambeau.core.autocast import autocasting, cast_arguments
 from flambeau.core.create import make_tensor
-from flambeau.core.op import NUMBERS, Folded, Pointwise, as_operand, needs_graph, record, signature_of
+from flambeau.core.op import NUMBERS, REAL, Folded, Pointwise, as_operand, needs_graph, record, signature_of
 from flambeau.core.recording import recorder_of
 from flambeau.core.tensor import Tensor
 from flambeau.core.variants import copy_into, resize_out, same_device
 
 NAMESPACE: dict[str, Callable] = {}     # public functions by name: what `import flambeau` offers
 OPERATORS: dict[str, Any] = {}          # declarations by name
+_UNCONVERTED = frozenset("""abs bitwise_not ceil conj_physical floor frac lerp neg gelu softplus hardshrink softshrink round sgn
+    sign trunc""".split())      # write to no `out` of another dtype
 _NUMBERS_OUT = ("add", "sub", "mul", "div", "floor_divide")   # take a number for a tensor, as `out` too
 
 
@@ -108,8 +111,12 @@ def general(operator: Pointwise, public: Callable, operands: list[Any], numbers:
             raise RuntimeError(f"{operator.name}(): functions with out=... arguments don't support automatic differentiation, "
                                "but one of the arguments requires grad.")
         shape = geometry.broadcast(*[x._layout.shape for x in operands if isinstance(x, Tensor)])
+        computation, result_dtype = operator.dtypes(operands, statics)
+        other = out._layout.dtype is not result_dtype
+        if other and operator.name in _UNCONVERTED and not computation.is_complex:
+            raise RuntimeError(f"Found dtype {out._layout.dtype.scalar_name} but expected {result_dtype.scalar_name}")
         resize_out(out, shape)
-        if overlapping(out, operands):
+        if overlapping(out, operands) or (other and result_dtype in (bfloat16, float16)):   # rounded before it is converted
             return copy_into(out, operator.compute(operands, numbers, statics))
         return operator.compute(operands, numbers, statics, out)
     result = operator.compute(operands, numbers, statics)
@@ -153,6 +160,8 @@ def inplace(operator: Pointwise, public: Callable, operands: list[Any], numbers:
         return modes.dispatch(public, public, tuple(operands), unusual_keywords(operator, numbers, statics))
     if overrides.any_override(operands):
         return overrides.dispatch(public, operands, unusual_keywords(operator, numbers, statics))
+    if operator.kind == REAL and isinstance(target, Tensor) and target._layout.dtype.is_complex:
+        raise RuntimeError(f"In-place {operator.name} is not supported for complex tensors.")
     operands = [target, *[as_operand(operator, x, i, "_") for i, x in enumerate(operands) if i]]
     numbers = tuple([x.item() if isinstance(x, (np.generic, Tensor)) else x for x in numbers])
     recording = needs_graph(operands)

@@ -86,7 +86,7 @@ def values(tensor: Any) -> np.ndarray:
     storage = tensor._storage
     if layout.numel == 0:
         return np.empty(tuple(layout.shape), np.float32 if dtype is bfloat16 else dtype.numpy)
-    memory = (ctypes.c_char * storage.nbytes).from_address(storage.ptr)
+    memory = (ctypes.c_char * storage.capacity).from_address(storage.ptr)
     array = np.ndarray(
         tuple(layout.shape),
         dtype.numpy,

@@ -5,6 +5,7 @@ Each class is a tuple whose items also have names. Stands on nothing; used by fl
 
 from __future__ import annotations
 
+from functools import cache
 from operator import itemgetter
 from typing import Any
 
@@ -29,8 +30,15 @@ def named_result(name: str, *fields: str) -> type:
         "__new__": __new__, "__repr__": __repr__, "__reduce__": __reduce__, "__match_args__": fields,
         "n_fields": len(fields), "n_sequence_fields": len(fields), "n_unnamed_fields": 0,
         **{n: property(itemgetter(i), doc=f"Result {i}.") for i, n in enumerate(fields)}})
-    __all__.append(name)
+    if not name.endswith("_out"):
+        __all__.append(name)
     return made
+
+
+@cache
+def of_out(kind: type) -> type:
+    """The class of the results of `kind` when they were written to `out=`: `torch.return_types.max_out` for `max`."""
+    return kind if kind is tuple else named_result(kind.__name__ + "_out", *kind.__match_args__)  # type: ignore[attr-defined]
 
 
 max = named_result("max", "values", "indices")

@@ -16,7 +16,7 @@ from flambeau.base.layout import Layout, register_cache
 from flambeau.codegen import launch as launching
 from flambeau.codegen import schedule
 from flambeau.core.op import RELEASE_FROM, scalar_kind
-from flambeau.core.tensor import Tensor
+from flambeau.core.tensor import Tensor, empty_layout, tensor_from
 from flambeau.ir.loops import Nest, element, number
 from flambeau.ir.scalar import compute_dtype
 
@@ -29,11 +29,14 @@ class Rows:
     stages(elements, numbers, *statics) -> stages, where elements and numbers are tuples of expressions; outputs(dtypes, *statics)
     -> a list of (dtype, FULL | KEPT | KEEPDIM): the shape of the inputs, or that without the row's dimensions, or with size 1
     there. number_dtype(dtypes) is the compute dtype of run-time numbers. ordered: positions along the row matter.
+    channels_last: FULL results take the memory format of the first input; they are in C order otherwise.
     """
 
     def __init__(self, name: str, stages: Callable, outputs: Callable,
-                 number_dtype: Callable[[Sequence[DType]], DType] | None = None, ordered: bool = False):
-        self.name, self.stages, self.outputs, self.ordered = name, stages, outputs, ordered
+                 number_dtype: Callable[[Sequence[DType]], DType] | None = None, ordered: bool = False,
+                 channels_last: bool = False):
+        self.name, self.stages, self.outputs = name, stages, outputs
+        self.ordered, self.channels_last = ordered, channels_last
         self.number_dtype = number_dtype or (lambda dtypes: compute_dtype(dtypes[0]))
         self.plans: dict[Any, Callable] = register_cache({})
 
@@ -47,7 +50,7 @@ class Rows:
                None if out is None else tuple([None if x is None else x._layout for x in out]))
         launch = self.plans.get(key)
         if launch is None:
-            launch, count = self._plan(inputs, dims, numbers, statics, out, picks)
+            launch, count = self._prepare(inputs, dims, numbers, statics, out, picks)
             self.plans[key] = launch = (launch, (None,) * count)
         run, nothing = launch
         return run(*(nothing if out is None else out), *inputs, *numbers)
@@ -57,10 +60,36 @@ class Rows:
         """The plan of such a call, `launch(None per output, *inputs, *numbers)`, for operators that keep it under keys
         of their own.
         """
-        return self._plan(inputs, dims, numbers, statics, None, ())[0]
+        return self._prepare(inputs, dims, numbers, statics, None, ())[0]
 
-    def _plan(self, inputs, dims, numbers, statics, out, picks) -> tuple[Callable, int]:
+    def _strides_of_full(self, layout: Layout) -> tuple[int, ...]:
+        if self.channels_last:
+            return geometry.suggested_strides(layout.shape, layout.strides)
+        return geometry.contiguous_strides(layout.shape)
+
+    def _prepare(self, inputs, dims, numbers, statics, out, picks) -> tuple[Callable, int]:
+        """A plan; inputs that lie in another order than a full-size result are copied first: tiles move faster than rows."""
         layouts = [x._layout for x in inputs]
+        described = self.outputs(tuple(layout.dtype for layout in layouts), *statics)
+        if (out is not None and out[0] is not None) or described[0][1] != FULL:
+            return self._plan(layouts, dims, numbers, statics, out, picks)
+        strides = self._strides_of_full(layouts[0])
+        moved = {i: Layout.of(x.shape, strides, x.dtype, x.device) for i, x in enumerate(layouts)
+                 if x.shape == layouts[0].shape and x.device.type != "meta"
+                 and not geometry.same_order(x.shape, x.strides, strides)}
+        if not moved:
+            return self._plan(layouts, dims, numbers, statics, out, picks)
+        run, count = self._plan([moved.get(i, x) for i, x in enumerate(layouts)], dims, numbers, statics, out, picks)
+
+        def launch(*arguments: Any) -> Any:
+            given = list(arguments)
+            for i, layout in moved.items():
+                x = given[count + i]
+                given[count + i] = empty_layout(layout).copy_(tensor_from(x._storage, x._offset, x._layout))
+            return run(*given)
+        return launch, count
+
+    def _plan(self, layouts, dims, numbers, statics, out, picks) -> tuple[Callable, int]:
         shape = layouts[0].shape
         picked = dict(picks)
         dtypes = tuple(layout.dtype for layout in layouts)
@@ -72,8 +101,7 @@ class Rows:
         for i, (dtype, form) in enumerate(described):
             given = out[i]._layout if out is not None and out[i] is not None else None
             if form == FULL:
-                strides = geometry.preserved_strides(shape, layouts[0].strides)
-                layout = given or Layout.of(shape, strides, dtype, device)
+                layout = given or Layout.of(shape, self._strides_of_full(layouts[0]), dtype, device)
                 out_strides.append(layout.strides)
             else:
                 own = tuple(shape[d] for d in kept) if form == KEPT else tuple(1 if d in dims else n for d, n in enumerate(shape))

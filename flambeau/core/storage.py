@@ -12,11 +12,11 @@ from flambeau.codegen import launch, memory, state
 
 if TYPE_CHECKING:
     class Storage:
-        """Memory of `nbytes` bytes at address `ptr`; `version` counts in-place writes. RuntimeError
+        """Memory of `capacity` bytes at address `ptr`; `version` counts in-place writes. RuntimeError
         for memory of inference mode, whose count only `writes` tells; `inference` is its mark. Made by `empty` and `wrap`."""
 
         ptr: int
-        nbytes: int
+        capacity: int
         version: int
         writes: int
         inference: int
@@ -42,7 +42,7 @@ def wrap(address: int, nbytes: int, owner: Any) -> Any:
 
 def buffer(storage: Any) -> ctypes.Array:
     """The bytes as a ctypes array, which keeps the storage alive."""
-    array = (ctypes.c_char * storage.nbytes).from_address(storage.ptr)
+    array = (ctypes.c_char * storage.capacity).from_address(storage.ptr)
     array.storage = storage
     return array
 

@@ -30,7 +30,7 @@ def parts(tensor: Tensor) -> tuple[Storage, int, tuple[int, ...], tuple[int, ...
 
 def memory_of(storage: Storage) -> memoryview:
     """The bytes of a storage, writable, without a copy."""
-    if not storage.nbytes:
+    if not storage.capacity:
         return memoryview(bytearray())
     return np.frombuffer(memory.buffer(storage), np.uint8).data
 
@@ -95,7 +95,7 @@ def make_tensor(
     """A tensor of this geometry over a storage; None for the storage makes a meta tensor. Bounds are checked."""
     if not isinstance(dtype, DType):
         raise TypeError(f"expected a torch.dtype, not {type(dtype).__name__}")
-    shape, strides = check_geometry(shape, strides, offset, dtype.itemsize, None if storage is None else storage.nbytes)
+    shape, strides = check_geometry(shape, strides, offset, dtype.itemsize, None if storage is None else storage.capacity)
     if storage is None:
         return empty_layout(Layout.of(Size(shape), strides, dtype, meta))
     return tensor_from(storage, offset, Layout.of(Size(shape), strides, dtype, cpu))

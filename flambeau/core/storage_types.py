@@ -58,7 +58,7 @@ class StorageReference:
     @property
     def nbytes(self) -> int:
         """The size of the memory in bytes."""
-        return 0 if self.storage is None else self.storage.nbytes
+        return 0 if self.storage is None else self.storage.capacity
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Only plain pickle and copy come here; torch.save writes a persistent id in its place.

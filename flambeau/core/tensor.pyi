@@ -608,7 +608,7 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """to(torch.float16)."""
     def hardshrink(self, lambd: _complex = 0.5, *, out: Tensor | None = None) -> Tensor:
         """input, but 0 within [-lambd, lambd]."""
-    def hash_tensor(self, dim: Any = (), *, keepdim: Any = False, mode: Any = 0, axis: Any = None, keepdims: Any = None) -> Any:
+    def hash_tensor(self, dim: Any = (), *, keepdim: Any = False, mode: Any = 0, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
         """The exclusive or over `dim` (all by default) of the elements as 64-bit patterns (of double or int64), as uint64."""
     def heaviside(self, values: Tensor, *, out: Tensor | None = None) -> Tensor:
         """0 below 0, 1 above, and `values` at 0."""

@@ -9,23 +9,28 @@ import warnings
 from typing import Any
 
 from flambeau.base.dtype import can_cast
+from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import Layout
-from flambeau.core import storage
+from flambeau.core import returns, storage
 from flambeau.core.arguments import refused
 from flambeau.core.inplace import refuse_inference
 from flambeau.core.tensor import Tensor
 
 
 def resize(tensor: Tensor, shape: tuple[int, ...]) -> None:
-    """Give a tensor another (contiguous) shape in place; its storage grows if it must, keeping the old elements."""
+    """Give a tensor another shape in place, in C order; its storage grows if it must, keeping the old elements. A tensor that
+    has the shape stays as it is.
+    """
     refuse_inference(tensor)
+    if tuple(tensor._layout.shape) == tuple(shape):
+        return
     layout = Layout.contiguous(tuple(shape), tensor._layout.dtype, tensor._layout.device)
     needed = (tensor._offset * layout.dtype.itemsize) + layout.nbytes
-    if needed > tensor._storage.nbytes:
+    if needed > tensor._storage.capacity:
         if storage.owned_elsewhere(tensor._storage):
             raise RuntimeError("Trying to resize storage that is not resizable")
         grown = storage.empty(needed)
-        storage.copy_bytes(grown, tensor._storage, tensor._storage.nbytes)
+        storage.copy_bytes(grown, tensor._storage, tensor._storage.capacity)
         tensor._storage = grown
     tensor._layout = layout
 
@@ -45,7 +50,11 @@ def resize_out(out: Tensor, shape: tuple[int, ...]) -> None:
 _EXACT = frozenset("""
     mm bmm addmm matmul mv baddbmm max min sort topk aminmax argmax argmin softmax log_softmax gather tril triu norm diag
     linalg_inv linalg_svd linalg_qr linalg_solve linalg_det linalg_eigh linalg_cholesky inverse scatter scatter_add scatter_reduce
-    renorm cross linalg_cross addbmm index_add index_copy""".split())
+    renorm cross linalg_cross addbmm addmv index_add index_copy index_reduce isin msort slice_scatter take_along_dim
+    alias_copy as_strided_copy diagonal_copy expand_copy permute_copy split_with_sizes_copy squeeze_copy t_copy transpose_copy
+    unbind_copy unfold_copy unsqueeze_copy view_copy qr svd lu_solve lu_unpack triangular_solve linalg_cholesky_ex linalg_eigvalsh
+    linalg_inv_ex linalg_ldl_factor linalg_ldl_factor_ex linalg_ldl_solve linalg_lu linalg_lu_factor linalg_lu_factor_ex
+    linalg_lu_solve linalg_matrix_power linalg_slogdet linalg_solve_ex linalg_svdvals linalg_vector_norm""".split())
 _EXACT_TOO = {
     "amax": "Expected the dtype for input and out to match, but got {have} for input's dtype and {got} for out's dtype.",
     "kthvalue": "output indices must be of scalar type {have}",
@@ -64,6 +73,7 @@ _EXACT_TOO = {
 }
 _EXACT_TOO |= {"amin": _EXACT_TOO["amax"], "nanmedian": _EXACT_TOO["median"], "cummin": _EXACT_TOO["cummax"],
                "vdot": _EXACT_TOO["dot"], "bucketize": _EXACT_TOO["searchsorted"]}
+_SILENT = frozenset(("addbmm", "bernoulli", "multinomial", "narrow_copy", "log_sigmoid"))    # these resize `out` unasked
 _ANY = frozenset(("sum", "nansum", "prod", "cumsum", "cumprod"))    # these compute in the dtype of `out`, whatever it is
 
 
@@ -91,15 +101,31 @@ def same_device(out: Tensor, device: Any) -> None:
                            "not allowed!")
 
 
+def convertible(dtype: DType, target: DType) -> None:
+    """RuntimeError unless a result of one dtype may be written to a tensor of the other."""
+    if not can_cast(dtype, target):
+        raise RuntimeError(f"result type {dtype.scalar_name} can't be cast to the desired output type {target.scalar_name}")
+
+
 def copy_into(out: Tensor, result: Any, name: str = "") -> Tensor:
     """Move a computed result into the tensor given as `out=` of the operator `name`."""
     dtype = result._layout.dtype
     if name:
         check_out(name, out, result)
     same_device(out, result._layout.device)
-    if name not in _ANY and not can_cast(dtype, out._layout.dtype):
-        raise RuntimeError(f"result type {dtype.scalar_name} can't be cast to the desired output type "
-                           f"{out._layout.dtype.scalar_name}")
-    resize_out(out, result._layout.shape)
+    if name not in _ANY:
+        convertible(dtype, out._layout.dtype)
+    (resize if name in _SILENT else resize_out)(out, result._layout.shape)
     out.copy_(result)
     return out
+
+
+def deliver(out: Any, result: Any, name: str) -> Any:
+    """Move what the operator `name` computed, a tensor or a tuple of them, into what was given as `out=`, and return that."""
+    if not isinstance(result, tuple):
+        return copy_into(out, result.detach(), name)
+    for target, value in zip(out, result):
+        check_out(name, target, value)
+    for target, value in zip(out, result):
+        copy_into(target, value.detach())
+    return returns.of_out(type(result))(out)

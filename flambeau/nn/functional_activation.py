@@ -92,15 +92,15 @@ def hardtanh_(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Ten
     return hardtanh(input, min_val, max_val, inplace=True)
 
 
-def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
+def hardshrink(input: Tensor, lambd: float = 0.5, *, out: Tensor | None = None) -> Tensor:
     """x, but 0 within [-lambd, lambd]."""
-    return ops.hardshrink(input, lambd)
+    return ops.hardshrink(input, lambd, out=out)
 
 
-def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
+def softshrink(input: Tensor, lambd: float = 0.5, *, out: Tensor | None = None) -> Tensor:
     """x moved by lambd towards 0, and 0 within [-lambd, lambd]. Raises RuntimeError if lambd is negative."""
     ops.check_softshrink(input, lambd)
-    return ops.softshrink(input, lambd)
+    return ops.softshrink(input, lambd, out=out)
 
 
 def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:

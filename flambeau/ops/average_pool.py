@@ -130,7 +130,7 @@ def _(g, w):
     return average_windows(g, w)
 
 
-@composite(method=False, function=False)
+@composite(method=False, function=False, out=True)
 def avg_pool2d(
     input: Tensor,
     kernel_size: Any,
@@ -152,7 +152,7 @@ def avg_pool2d(
     return average_windows(input, w)
 
 
-@composite(method=False, function=False)
+@composite(method=False, function=False, out=True)
 def avg_pool3d(
     input: Tensor,
     kernel_size: Any,

@@ -8,15 +8,24 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from flambeau.base import geometry
 from flambeau.base.layout import Layout
 from flambeau.core import modes
 from flambeau.core.declare import composite, operator
 from flambeau.core.op import Pointwise
-from flambeau.core.tensor import Tensor, empty_layout
+from flambeau.core.tensor import Tensor, empty_layout, tensor_from
 from flambeau.ir import scalar as s
 from flambeau.ir.scalar import cast, compute_dtype
 from flambeau.ops.gathering import zeros_for
-from flambeau.ops.norm import GRADIENT, NORMALIZE, check_floating, column, gradients_by_operators, reshaped, values_in
+from flambeau.ops.norm import (
+    GRADIENT_IMAGES,
+    NORMALIZE_IMAGES,
+    check_floating,
+    column,
+    gradients_by_operators,
+    reshaped,
+    values_in,
+)
 
 
 def _check_channels(input: Tensor, channels: int, **vectors: Tensor | None) -> None:
@@ -45,6 +54,10 @@ def native_batch_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None,
         nothing = Layout.contiguous((channels,), compute_dtype(layout.dtype), layout.device)
         return input.clone(), empty_layout(nothing), empty_layout(nothing)
     if not training:
+        strides = geometry.suggested_strides(layout.shape, layout.strides)
+        if not geometry.same_order(layout.shape, layout.strides, strides):
+            ordered = empty_layout(Layout.of(layout.shape, strides, layout.dtype, layout.device))
+            input = ordered.copy_(tensor_from(input._storage, input._offset, layout))
         out = _frozen(input, column(weight, after), column(bias, after), column(running_mean, after), column(running_var, after),
                       float(eps))
         nothing = Layout.contiguous((0,), compute_dtype(layout.dtype), layout.device)
@@ -59,7 +72,7 @@ def native_batch_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None,
         numbers += (float(momentum), count / (count - 1) if count > 1 else math.nan)
     statics = (weight is not None, bias is not None, track, False)
     outs = (None, None, None, running_mean, running_var) if track else None
-    out, mean, scale, *_ = NORMALIZE(inputs, over, numbers, statics, outs)
+    out, mean, scale, *_ = NORMALIZE_IMAGES(inputs, over, numbers, statics, outs)
     vector = Layout.contiguous((channels,), mean._layout.dtype, layout.device)
     return out, reshaped(mean, vector), reshaped(scale, vector)
 
@@ -108,7 +121,7 @@ def _(g, out1, out2, input, weight, running_mean, running_var, training, eps, ne
         mean = column(running_mean, after)
         scale = (column(running_var, after).to(compute_dtype(layout.dtype)) + eps).rsqrt()
     factor = () if weight is None else (column(weight, after),)
-    dx, dw, db = GRADIENT((input, g, mean, scale, *factor), over, (float(values_in(input, over)),),
+    dx, dw, db = GRADIENT_IMAGES((input, g, mean, scale, *factor), over, (float(values_in(input, over)),),
                            (weight is not None, True, False, not training))
     vector = Layout.contiguous((channels,), dw._layout.dtype, layout.device)
     return (dx if need["input"] else None, reshaped(dw, vector) if need["weight"] else None,

@@ -6,13 +6,13 @@ Stands on core.derive and ir.scalar. Ties and bounds have PyTorch's gradients (i
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
 from flambeau.base import dtype as dtypes
 from flambeau.base.dtype import bool_, float32, get_default_dtype, int32, uint8
 from flambeau.base.dtype import dtype as DType
+from flambeau.base.notices import warn_once
 from flambeau.core import returns
 from flambeau.core.annotations import Number, Operand
 from flambeau.core.create import make_tensor
@@ -168,8 +168,8 @@ def where(condition: Tensor, input: Operand = None, other: Operand = None) -> An
     if kind is not bool_:
         if kind is not uint8:
             raise RuntimeError(f"where expected condition to be a boolean tensor, but got a tensor with dtype {kind.scalar_name}")
-        warnings.warn("where received a uint8 condition tensor. This behavior is deprecated and will be removed in a future "
-                      "version of PyTorch. Use a boolean condition instead.", UserWarning, stacklevel=3)
+        warn_once("where received a uint8 condition tensor. This behavior is deprecated and will be removed in a future "
+                  "version of PyTorch. Use a boolean condition instead.")
     if input is None or other is None:
         raise TypeError("where() received an invalid combination of arguments - got "
                         f"(Tensor, {type(input).__name__}, {type(other).__name__}), but expected one of:\n * (Tensor condition)\n"

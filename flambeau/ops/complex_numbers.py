@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from flambeau.base import geometry
 from flambeau.base.layout import Layout
 from flambeau.core import views
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE, pointwise, public
-from flambeau.core.tensor import Tensor, view_of
+from flambeau.core.tensor import Tensor, empty_layout, view_of
 from flambeau.core.views import node_class, remember
 from flambeau.ir import scalar as s
 
@@ -65,8 +66,14 @@ def complex(real: Tensor, imag: Tensor) -> Tensor:
     if a is not b:
         raise RuntimeError(f"Expected object of scalar type {a.scalar_name} but got scalar type {b.scalar_name} for "
                            "second argument")
-    real, imag = NAMESPACE["broadcast_tensors"](real, imag)
-    return view_as_complex(NAMESPACE["stack"]([real, imag], -1))
+    layouts = (real._layout, imag._layout)
+    shape = geometry.broadcast(*[x.shape for x in layouts])
+    strides = geometry.elementwise_strides(shape, [(x.shape, x.strides) for x in layouts if x.ndim] or [((), ())])
+    made = empty_layout(Layout.of(shape, strides, a.to_complex(), layouts[0].device))
+    parts = view_as_real(made)
+    for i, x in enumerate((real, imag)):
+        parts.select(-1, i).copy_(x.detach())
+    return made
 
 
 @complex.vjp

@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from flambeau.base import geometry
 from flambeau.base.layout import Layout, register_cache
+from flambeau.base.notices import warn_once
 from flambeau.codegen import launch as launching
 from flambeau.codegen.conv import Convolution, conv_forward_phases, conv_grad_input_phases, conv_grad_weight_phases
 from flambeau.codegen.conv_band import Tensor5
@@ -69,16 +71,24 @@ def _extents(x: Layout, w: Layout, y: Layout, stride: Numbers, padding: Numbers,
                        _three(padding, 0), _three(dilation, 1), groups, _three(y.shape[2:], 1))
 
 
+def _result_layout(shape: tuple[int, ...], x: Layout, w: Layout) -> Layout:
+    """In C order, or channels_last for images where the input or the weight is."""
+    if geometry.suggests_channels_last(x.shape, x.strides) or geometry.suggests_channels_last(w.shape, w.strides):
+        return Layout.of(shape, geometry.channels_last_strides(shape), x.dtype, x.device)
+    return Layout.contiguous(shape, x.dtype, x.device)
+
+
 @operator(node="ConvolutionBackward0", method=False, function=False)
 def _convolve(input: Tensor, weight: Tensor, bias: Tensor | None, stride: Numbers, padding: Numbers, dilation: Numbers,
               groups: int) -> Tensor:
     """The convolution itself; arguments are complete and checked."""
+    x, own = input._layout, weight._layout
     weight = weight.contiguous()
-    x, w = input._layout, weight._layout
+    w = weight._layout
     size, kernel = x.shape[2:], w.shape[2:]
     result = output_size(size, kernel, stride, padding, dilation)
-    out = Layout.contiguous((x.shape[0], w.shape[0], *result), x.dtype, x.device)
-    key = ("forward", x, w, bias is not None, stride, padding, dilation, groups)
+    out = _result_layout((x.shape[0], w.shape[0], *result), x, own)
+    key = ("forward", x, own, bias is not None, stride, padding, dilation, groups)
 
     def make():
         _agree(x, w, out, stride, padding, dilation, groups)
@@ -109,10 +119,11 @@ def _sum_channels(g: Tensor) -> Tensor:
 def _gradient_of_input(grad: Tensor, weight: Tensor, bias: Tensor | None, size: Numbers, stride: Numbers, padding: Numbers,
                        dilation: Numbers, groups: int) -> Tensor:
     """What a gradient of the result makes of the input, whose extents are `size`; also the transposed convolution."""
+    y, own = grad._layout, weight._layout
     weight = weight.contiguous()
-    y, w = grad._layout, weight._layout
-    out = Layout.contiguous((y.shape[0], w.shape[1] * groups, *size), y.dtype, y.device)
-    key = ("input", y, w, bias is not None, size, stride, padding, dilation, groups)
+    w = weight._layout
+    out = _result_layout((y.shape[0], w.shape[1] * groups, *size), y, own)
+    key = ("input", y, own, bias is not None, size, stride, padding, dilation, groups)
 
     def make():
         _agree(out, w, y, stride, padding, dilation, groups)
@@ -327,6 +338,8 @@ def _same_padding(input: Tensor, weight: Tensor, stride: Any, dilation: Any, n: 
         raise RuntimeError("padding='same' is not supported for strided convolutions")
     total = [d * (k - 1) for d, k in zip(expand_argument("dilation", dilation, n), weight._layout.shape[2:])]
     if any(t % 2 for t in total):
+        warn_once("Using padding='same' with even kernel lengths and odd dilation may require a zero-padded copy of the input be "
+                  "created")
         pads: list[int] = []
         for t in reversed(total):
             pads += [0, t % 2]

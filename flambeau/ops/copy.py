@@ -21,12 +21,12 @@ from flambeau.base.layout import (
     preserve_format,
     register_cache,
 )
+from flambeau.base.notices import warn_once
 from flambeau.codegen import launch as launching
 from flambeau.codegen import schedule
 from flambeau.core import inplace, modes, overrides
 from flambeau.core.arguments import no_combination, refused
 from flambeau.core.derive import NAMESPACE
-from flambeau.core.node import one_step
 from flambeau.core.op import NUMBERS, RELEASE_FROM, Pointwise, call, needs_graph, record
 from flambeau.core.tensor import Tensor, empty_layout, tensor_from
 from flambeau.ir.loops import Loop, Nest, number
@@ -37,6 +37,13 @@ class Copy(Pointwise):
     """The identity; its result may be of any dtype."""
 
     converts = True
+
+    def plan(self, operands: Any, numbers: Any, statics: Any, out: Any) -> Any:
+        """A launcher; the first that takes complex numbers to real ones warns."""
+        result = self.dtypes(operands, statics)[1] if out is None else out._layout.dtype
+        if operands[0]._layout.dtype.is_complex and not result.is_complex and result is not dtypes.bool_:
+            warn_once("Casting complex values to real discards the imaginary part")
+        return super().plan(operands, numbers, statics, out)
 
 
 COPY = Copy("copy", lambda source: source, ["source"], node="Copy")
@@ -138,10 +145,6 @@ def clone(input: Tensor, *, memory_format: memory_format = preserve_format) -> T
     return out
 
 
-#: The copy that a conversion makes.
-_copied = one_step("ToCopyBackward0")(clone)
-
-
 def layout_in_format(layout: Layout, wanted: memory_format) -> Layout:
     """A dense layout of the same shape, dtype and device in a memory format."""
     if wanted is preserve_format:
@@ -172,14 +175,28 @@ def is_contiguous(self: Tensor, memory_format: memory_format = contiguous_format
     return layout.ndim == (4 if memory_format is channels_last else 5) and geometry.is_channels_last(layout.shape, layout.strides)
 
 
-def convert(input: Tensor, dtype: DType) -> Tensor:
-    """A copy of another dtype, in the same order; recorded."""
+def suggested_format(layout: Layout) -> memory_format:
+    """The memory format that a tensor is taken to be in: C order unless its strides say channels_last."""
+    if geometry.suggests_channels_last(layout.shape, layout.strides):
+        return channels_last if layout.ndim == 4 else channels_last_3d
+    return contiguous_format
+
+
+def convert(input: Tensor, dtype: DType, wanted: memory_format = preserve_format) -> Tensor:
+    """A copy as another dtype, in the same order or in a memory format; recorded."""
     operator = _conversions.get(dtype)
     if operator is None:
         operator = Copy("to_copy", lambda input: input, ["input"], kind=lambda common: (common, dtype), node="ToCopy")
         _conversions[dtype] = operator
     if input._layout.device.type == "meta":
-        return empty_layout(input._layout.dense().with_dtype(dtype))
+        return empty_layout(layout_in_format(input._layout, wanted).with_dtype(dtype))
+    if wanted is not preserve_format:
+        out = empty_layout(layout_in_format(input._layout, wanted).with_dtype(dtype))
+        operator.compute((input,), (), (), out)
+        out._storage.writes = 0
+        if needs_graph((input,)) and (dtype.is_floating_point or dtype.is_complex):
+            out._node = record(operator, out, (input,), (), ())
+        return out
     launch = operator.other_plans.get((input._layout, None))
     if launch is None:
         return call(operator, (input,)) if dtype.is_floating_point or dtype.is_complex else operator.compute((input,))
@@ -205,13 +222,11 @@ def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         if layout.device.type == "meta":
             raise NotImplementedError("Cannot copy out of meta tensor; no data! Please use torch.nn.Module.to_empty() instead of "
                                       "torch.nn.Module.to() when moving module from meta to a different device.")
-    result = self
     if dtype is not None and dtype is not layout.dtype:
-        result = convert(self, dtype)
-        copy = False
-    if wanted is not preserve_format and not is_contiguous(result, wanted):
-        return _copied(result, memory_format=wanted)
-    return _copied(result) if copy else result
+        return convert(self, dtype, wanted)
+    if copy or (wanted is not preserve_format and wanted is not suggested_format(layout)):
+        return convert(self, layout.dtype, wanted)
+    return self
 
 
 def to_arguments(args: tuple, kwargs: dict) -> tuple[Device | None, DType | None, bool, memory_format]:

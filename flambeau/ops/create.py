@@ -48,17 +48,28 @@ def leaf(made: Tensor) -> Tensor:
     return made.requires_grad_(True)
 
 
-def finish(made: Tensor, requires_grad: bool, out: Tensor | None = None) -> Tensor:
-    """requires_grad and out= of a factory function."""
+def finish(made: Tensor, requires_grad: bool, out: Tensor | None = None, line: bool = False) -> Tensor:
+    """requires_grad and out= of a factory function. `out` takes the result's shape without a warning; where the result is a
+    `line` of numbers, any shape of as many elements will do.
+    """
     if out is not None:
-        from flambeau.core.variants import copy_into
-        return copy_into(arguments.tensor_out(out), made)
+        from flambeau.core.variants import copy_into, resize
+        arguments.tensor_out(out)
+        if line and out._layout.numel == made._layout.numel:
+            return copy_into(out, made.view(out._layout.shape))
+        resize(out, made._layout.shape)
+        return copy_into(out, made)
     return leaf(made) if requires_grad else made
 
 
 def dtype_asked(dtype: DType | None, out: Tensor | None) -> DType | None:
     """The dtype that a factory function was given, or that of its `out`."""
-    return dtype or (arguments.tensor_out(out)._layout.dtype if out is not None else None)
+    if out is None:
+        return dtype
+    own = arguments.tensor_out(out)._layout.dtype
+    if dtype is not None and dtype is not own:
+        raise RuntimeError(f"dtype {dtype.scalar_name} does not match dtype of out parameter ({own.scalar_name})")
+    return own
 
 
 def sizes_of(function: str, size: tuple[Any, ...]) -> tuple[int, ...]:
@@ -191,8 +202,9 @@ def empty(
     check_layout(layout)
     shape = sizes_of("empty", size)
     if out is not None:
-        from flambeau.core.variants import resize_out
-        resize_out(arguments.tensor_out(out), shape)
+        from flambeau.core.variants import resize
+        dtype_asked(dtype, out)
+        resize(out, shape)
         return out
     made = blank(shape, dtype, device)
     if memory_format is not contiguous_format and memory_format is not preserve_format and memory_format is not None:
@@ -221,9 +233,8 @@ def full(size: Any, fill_value: Any, *, dtype: DType | None = None, layout: Any 
     """`fill_value` in every element; the dtype follows the value."""
     check_layout(layout)
     value = fill_value.item() if hasattr(fill_value, "item") else fill_value
-    if dtype is None and out is not None:
-        dtype = dtype_asked(None, out)
-    dtype = dtype or {bool: bool_, int: int64, complex: get_default_dtype().to_complex()}.get(type(value), get_default_dtype())
+    dtype = dtype_asked(dtype, out) or {bool: bool_, int: int64, complex: get_default_dtype().to_complex()}.get(
+        type(value), get_default_dtype())
     made = fill_fresh(blank(sizes_of("full", (size,)), dtype, device), value)
     return finish(made, requires_grad, out)
 
@@ -331,27 +342,33 @@ def arange(start: Any, end: Any = None, step: Any = 1, *, dtype: DType | None = 
     start, end, step = _number(start), _number(end), _number(step)
     if dtype is None:
         whole = all(isinstance(x, int) for x in (start, end, step))
-        dtype = dtype_asked(None, out) or (int64 if whole else get_default_dtype())
+        dtype = int64 if whole and out is None else None
+    dtype = dtype_asked(dtype, out) or get_default_dtype()
+    if dtype is bool_ or dtype.is_complex:
+        raise NotImplementedError(f'"arange_cpu" not implemented for \'{dtype.scalar_name}\'')
     if step == 0:
         raise RuntimeError("step must be nonzero")
     if not all(math.isfinite(x) for x in (start, end)):
         raise RuntimeError(f"unsupported range: {start} -> {end}")
     if (end - start) * step < 0:
         raise RuntimeError("upper bound and lower bound inconsistent with step sign")
+    if dtype is int64:
+        start, end, step = int(start), int(end), int(step)
     if isinstance(start, int) and isinstance(end, int) and isinstance(step, int):
         count = max(0, -(-(end - start) // step))
-    elif dtype.is_floating_point:
-        count = max(0, math.ceil((end - start) / step))
     else:
-        start, end, step = int(start), int(end), int(step)
-        count = max(0, -(-(end - start) // step))
+        count = max(0, math.ceil((end - start) / step))
     layout_made = Layout.contiguous((count,), dtype, home(device))
     if dtype.is_floating_point:
         work = float64 if dtype is float64 or dtype is float32 else float32
         made = _along("arange", layout_made, (float(start), float(step)), lambda i, a, b: a + cast(i, a.dtype) * b, work)
     else:
         made = _along("arange", layout_made, (int(start), int(step)), lambda i, a, b: a + i * b, int64)
-    return finish(made, requires_grad, out)
+    if out is not None and out._layout.numel not in (0, count):
+        warnings.warn(f"The number of elements in the out tensor of shape {list(out._layout.shape)} is {out._layout.numel} which "
+                      f"does not match the computed number of elements {count}. Note that this may occur as a result of rounding "
+                      f"error. The out tensor will be resized to a tensor of shape ({count},).", UserWarning, stacklevel=2)
+    return finish(made, requires_grad, out, line=True)
 
 
 def range_closed(
@@ -380,7 +397,7 @@ def range_closed(
     count = math.floor((end - start) / step) + 1
     made = _along("range", Layout.contiguous((count,), dtype, home(device)), (float(start), float(step)),
                   lambda i, a, b: a + cast(i, a.dtype) * b, float64)
-    return finish(made, requires_grad, out)
+    return finish(made, requires_grad, out, line=True)
 
 
 publish("range", range_closed, method=False)
@@ -412,7 +429,7 @@ def linspace(start: Any, end: Any, steps: int, *, dtype: DType | None = None, la
             step = float((np.float32(end) - np.float32(start)) / np.float32(max(steps - 1, 1)))
         made = _along("linspace", layout_made, (start, end, step, float(steps - 1), float(steps // 2)), _interpolated, work) \
             if steps != 1 else fill_fresh(empty_layout(layout_made), start)
-    return finish(made, requires_grad, out)
+    return finish(made, requires_grad, out, line=True)
 
 
 @public(method=False)
@@ -427,7 +444,7 @@ def logspace(start: Any, end: Any, steps: int, base: float = 10.0, *, dtype: DTy
     layout_made = Layout.contiguous((steps,), dtype, home(device))
     made = _along("logspace", layout_made, (start, end, step, float(steps - 1), float(max(steps // 2, 1)), float(base)),
                   lambda i, a, b, d, last, half, base: s.pow(base, _interpolated(i, a, b, d, last, half)), float64)
-    return finish(made, requires_grad, out)
+    return finish(made, requires_grad, out, line=True)
 
 
 @public(method=False)

@@ -17,10 +17,12 @@ from functools import lru_cache
 from typing import Any
 
 from flambeau.base.geometry import wrap_dim
+from flambeau.base.notices import warn_once
 from flambeau.core.annotations import Tensors
 from flambeau.core.declare import composite
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.tensor import Tensor
+from flambeau.core.variants import deliver
 from flambeau.ops.magnitude import vector_norm
 from flambeau.ops.matmul import bmm, matmul, mm, same_dtype
 
@@ -277,9 +279,9 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
         n, m = a._layout.shape[d], b._layout.shape[e]
         if n != m:
             if n == 1:
-                b = b.sum(e, keepdim=True)
+                b = b.sum(e, keepdim=True, dtype=b.dtype)
             elif m == 1:
-                a = a.sum(d, keepdim=True)
+                a = a.sum(d, keepdim=True, dtype=a.dtype)
             else:
                 raise RuntimeError(f"contracted dimensions need to match, but first has size {n} in dim {given} and "
                                    f"second has size {m} "
@@ -306,7 +308,7 @@ def _chain_order(sizes: Sequence[int]) -> dict[tuple[int, int], int]:
     return split
 
 
-@composite(method=False, function=False, name="linalg_multi_dot")
+@composite(method=False, function=False, out=True, name="linalg_multi_dot")
 def multi_dot(tensors: Tensors) -> Tensor:
     """The product of two or more matrices in the cheapest order; the first and last may be vectors."""
     chain = list(tensors)
@@ -344,13 +346,16 @@ def multi_dot(tensors: Tensors) -> Tensor:
 
 def chain_matmul(*matrices: Any, out: Tensor | None = None) -> Tensor:
     """The product of matrices in the cheapest order."""
+    warn_once("torch.chain_matmul is deprecated and will be removed in a future PyTorch release. Use torch.linalg.multi_dot "
+              "instead, which accepts a list of two or more tensors rather than multiple parameters.")
     chain = list(matrices[0]) if len(matrices) == 1 and isinstance(matrices[0], (list, tuple)) else list(matrices)
     for x in chain:
         if x._layout.ndim != 2:
             raise RuntimeError(f"Tensor dimension is {x._layout.ndim}, expected 2 instead.")
     if not chain:
         raise RuntimeError("chain_matmul(): Expected one or more matrices")
-    return chain[0] if len(chain) == 1 else multi_dot(chain) if out is None else out.copy_(multi_dot(chain))
+    made = chain[0] if len(chain) == 1 else multi_dot(chain)
+    return made if out is None else deliver(out, made, "chain_matmul")
 
 
 NAMESPACE["chain_matmul"] = chain_matmul
@@ -412,6 +417,10 @@ def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
         sizes = input._layout.shape
         if 3 not in sizes:
             raise RuntimeError("no dimension of size 3 in input")
+        warn_once("Using torch.cross without specifying the dim arg is deprecated.\nPlease either pass the dim "
+                  "explicitly or simply "
+                  "use torch.linalg.cross.\nThe default value of dim will change to agree with that of linalg.cross in a future "
+                  "release.")
         dim = tuple(sizes).index(3)
     return linalg_cross(input, other, dim=dim)
 

@@ -5,12 +5,12 @@ Stands on core.views and ops.view; the engine undoes the repetition in gradients
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from flambeau.base import geometry
 from flambeau.base.layout import Size
+from flambeau.base.notices import warn_once
 from flambeau.core import views
 from flambeau.core.arguments import refused
 from flambeau.core.derive import NAMESPACE, explained, public
@@ -58,7 +58,7 @@ def sum_to_size(self: Any, *size: Any) -> Any:
     lead = len(own) - len(wanted)
     if lead < 0 or any(size not in (1, own[lead + dim]) for dim, size in enumerate(wanted)):
         raise RuntimeError(f"size {{{list(wanted)}}} is not expandable to size {{{list(own)}}}.")
-    return sum_to_shape(self, wanted)
+    return sum_to_shape(self, wanted) if wanted else self.sum()
 
 
 @public(method=False)
@@ -91,8 +91,7 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Any, ...]:
         if tensor._layout.dtype is not given[0]._layout.dtype:
             raise RuntimeError("torch.meshgrid expects all tensors to have the same dtype")
     if indexing is None:
-        warnings.warn("torch.meshgrid: in an upcoming release, it will be required to pass the indexing argument.",
-                      UserWarning, stacklevel=2)
+        warn_once("torch.meshgrid: in an upcoming release, it will be required to pass the indexing argument.")
     elif indexing not in ("ij", "xy"):
         raise RuntimeError(f'torch.meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}')
     order = list(range(len(given)))

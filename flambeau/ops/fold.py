@@ -14,6 +14,7 @@ from flambeau.codegen.move import Buffer, Move
 from flambeau.core.declare import operator
 from flambeau.core.derive import NAMESPACE, explained
 from flambeau.core.tensor import Tensor
+from flambeau.ops.copy import suggested_format
 from flambeau.ops.gathering import make_plan
 
 _plans: dict[Any, Callable] = register_cache({})
@@ -215,7 +216,9 @@ def fold(
 
 
 def _fresh(input: Tensor, made: Tensor) -> Tensor:
-    return made.clone() if made._storage is input._storage else made.detach()
+    """The result in memory of its own, in the memory format of the input."""
+    order = suggested_format(input._layout)
+    return made.clone(memory_format=order) if made._storage is input._storage else made.detach().contiguous(memory_format=order)
 
 
 @operator(method=False)

@@ -13,7 +13,7 @@ from functools import partial
 import numpy as np
 
 from flambeau.base.dtype import float64, promote_types
-from flambeau.core.create import array_of, from_array
+from flambeau.core.create import array_of, elementwise
 from flambeau.core.declare import operator
 from flambeau.core.tensor import Tensor
 
@@ -124,7 +124,7 @@ def _compute(name: str, input: Tensor, other: Tensor, upper: bool) -> Tensor:
         raise NotImplementedError(f'"{name}" not implemented for \'{dtype.scalar_name}\'')
     a, x = array_of(input.to(float64)), array_of(other.to(float64))
     with np.errstate(all="ignore"):
-        return from_array(np.ascontiguousarray(_regularised(a, x, upper))).to(dtype)
+        return elementwise(_regularised(a, x, upper), dtype, input, other)
 
 
 def _density(input: Tensor, other: Tensor) -> Tensor:

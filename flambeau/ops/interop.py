@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from flambeau.base.dtype import bfloat16, bool_
+from flambeau.base.layout import preserve_format
 from flambeau.core import create, inplace, modes, printing
 from flambeau.core.arguments import no_combination
 from flambeau.core.create import array_of, tolist_array
@@ -21,6 +22,7 @@ from flambeau.core.node import AccumulateGrad
 from flambeau.core.overrides import PLAIN
 from flambeau.core.storage import WRITABLE, Storage
 from flambeau.core.tensor import Tensor, tensor_from
+from flambeau.ops.copy import layout_in_format, suggested_format
 
 _readers = create.readers
 
@@ -191,8 +193,8 @@ def __deepcopy__(self: Tensor, memo: dict[Any, Any]) -> Tensor:
         held = memo.get(key)
         if held is None:
             from flambeau.core import storage
-            held = storage.empty(self._storage.nbytes)
-            storage.copy_bytes(held, self._storage, self._storage.nbytes)
+            held = storage.empty(self._storage.capacity)
+            storage.copy_bytes(held, self._storage, self._storage.capacity)
             memo[key] = held
         made = tensor_from(held, self._offset, layout)
     if self.__class__ is not Tensor:
@@ -223,7 +225,7 @@ def data_property(self: Tensor) -> Tensor:
 
 def Storage_alias(held: Any) -> Any:
     from flambeau.core import storage
-    made = storage.wrap(held.ptr, held.nbytes, held)
+    made = storage.wrap(held.ptr, held.capacity, held)
     if held.inference:
         made.inference = WRITABLE
     return made
@@ -313,12 +315,13 @@ def set_(self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = 
         return self
     held = source._storage if isinstance(source, Tensor) else source
     itemsize = self._layout.dtype.itemsize
-    shape = tuple(n.__index__() for n in size) if size is not None else ((held.nbytes // itemsize,) if held is not None else (0,))
+    length = held.capacity // itemsize if held is not None else 0
+    shape = (length,) if size is None else tuple(n.__index__() for n in size)
     strides = tuple(n.__index__() for n in stride) if stride is not None else geometry.contiguous_strides(shape)
     if held is None:
         from flambeau.core import storage
         held = storage.empty(0)
-    geometry.check_storage_bounds(shape, strides, storage_offset, itemsize, held.nbytes)
+    geometry.check_storage_bounds(shape, strides, storage_offset, itemsize, held.capacity)
     self._storage, self._offset = held, storage_offset
     self._layout = Layout.of(shape, strides, self._layout.dtype, self._layout.device)
     return self
@@ -332,6 +335,8 @@ def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
     if self._node is not None:
         raise RuntimeError("cannot resize variables that require grad")
     resize(self, sizes_of("resize_", sizes))
+    if memory_format is not None:
+        self._layout = layout_in_format(self._layout, memory_format)
     return self
 
 
@@ -340,19 +345,22 @@ def resize_as_(self: Tensor, the_template: Tensor, *, memory_format: Any = None)
     """resize_ to the shape of another tensor."""
     if not isinstance(the_template, Tensor):
         raise TypeError(f"resize_as_(): argument 'the_template' (position 1) must be Tensor, not {type(the_template).__name__}")
-    return self.resize_(*the_template._layout.shape) if the_template._layout.ndim else self.resize_(())
+    if memory_format is preserve_format:
+        memory_format = suggested_format(the_template._layout)
+    return self.resize_(the_template._layout.shape, memory_format=memory_format)
 
 
 Storage.data_ptr = lambda self: self.ptr
-Storage.size = lambda self: self.nbytes
-Storage.__len__ = lambda self: self.nbytes
-Storage.__repr__ = lambda self: f"<Storage of {self.nbytes} bytes, version {self.writes}>"
+Storage.size = lambda self: self.capacity
+Storage.nbytes = lambda self: self.capacity
+Storage.__len__ = lambda self: self.capacity
+Storage.__repr__ = lambda self: f"<Storage of {self.capacity} bytes, version {self.writes}>"
 NAMESPACE["from_dlpack"] = from_dlpack
 NAMESPACE["is_tensor"] = lambda obj: isinstance(obj, Tensor)
 
 
 def _as_bytes(self: Any) -> bytes:
-    return ctypes.string_at(self.ptr, self.nbytes)
+    return ctypes.string_at(self.ptr, self.capacity)
 
 
 Storage.__bytes__ = _as_bytes

@@ -15,7 +15,7 @@ import numpy as np
 
 from flambeau.base import geometry
 from flambeau.base.dtype import dtype as DType
-from flambeau.base.dtype import float64
+from flambeau.base.dtype import float64, uint8
 from flambeau.base.layout import Layout, channels_last, channels_last_3d, register_cache
 from flambeau.codegen import interpolate as kernels
 from flambeau.codegen import launch as launching
@@ -140,6 +140,17 @@ def _antialiased(mode: str, size: int, count: int, scale: Any, number: type) -> 
 Axis = tuple[np.ndarray, np.ndarray]  # (positions, weights), each (count, taps)
 
 
+def _fixed_point(axis: Axis) -> Axis:
+    """The table by which bytes are resampled: each weight a multiple of a power of two that fits 16 bits."""
+    positions, weights = axis[0], axis[1].copy()
+    for k in range(weights.shape[1] - 1, 0, -1):    # taps beyond the border meet at the element there: one weight for all
+        same = positions[:, k] == positions[:, k - 1]
+        weights[:, k - 1] += np.where(same, weights[:, k], 0)
+        weights[:, k] = np.where(same, 0, weights[:, k])
+    bits = next((n for n in range(22) if int(0.5 + weights.max(initial=0) * (2 << n)) >= 1 << 15), 22)
+    return positions, np.trunc(weights * (1 << bits) + np.copysign(0.5, weights)) / (1 << bits)
+
+
 def _transposed(axis: Axis, size: int) -> Axis:
     """For each input position, the output positions that take it, and their weights."""
     positions, weights = (x.reshape(-1) for x in axis)
@@ -158,10 +169,12 @@ def _tables(
     spec: Spec, sizes: tuple[int, ...], dtype: DType, backward: bool = False
 ) -> tuple[Tensor, Tensor, tuple[int, int, int]]:
     """(positions, weights, taps along z, y and x) as the kernels read them; backward: those of the gradient."""
+    fixed = in_fixed_point(spec, dtype)
     number = np.float64 if dtype is float64 else np.float32
     axes: list[Axis] = [(np.zeros((1, 1), np.int64), np.ones((1, 1), number))] * (3 - len(sizes))
     for size, count, given in zip(sizes, spec.size, spec.scales):
-        axis = _axis_table(spec, size, count, given, number)
+        axis = _fixed_point(_axis_table(spec, size, count, given, np.float64)) if fixed else \
+            _axis_table(spec, size, count, given, number)
         axes.append(_transposed(axis, size) if backward else axis)
     (z, y, x), taps = axes, tuple(positions.shape[1] for positions, _ in axes)
     flat_positions, flat_weights = (
@@ -171,6 +184,11 @@ def _tables(
 
 
 # ---------------------------------------------------------------- operators
+
+
+def in_fixed_point(spec: Spec, dtype: DType) -> bool:
+    """Whether an image is resampled axis by axis in integers, as bytes are by filters in two dimensions."""
+    return dtype is uint8 and len(spec.size) == 2 and spec.mode not in (NEAREST, EXACT)
 
 
 def _three(values: Any) -> tuple[int, ...]:
@@ -201,6 +219,19 @@ def _check_dtype(spec: Spec, layout: Layout) -> None:
 @operator(method=False, function=False, node=_node)
 def resample(input: Tensor, spec: Spec) -> Tensor:
     """An image (N, C, spatial) resampled to spec.size."""
+    if not in_fixed_point(spec, input._layout.dtype):
+        return _resample(input, spec)
+    made = input
+    for axis in (1, 0):     # each pass rounds to bytes
+        size = list(made._layout.shape[2:])
+        if size[axis] != spec.size[axis]:
+            size[axis] = spec.size[axis]
+            scales = tuple([given if d == axis else None for d, given in enumerate(spec.scales)])
+            made = _resample(made, spec._replace(size=tuple(size), scales=scales))
+    return made if made is not input else input.clone()
+
+
+def _resample(input: Tensor, spec: Spec) -> Tensor:
     layout = input._layout
     key = layout, spec
     found = _plans.get(key)

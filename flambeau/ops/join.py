@@ -68,6 +68,13 @@ def _in_groups(out: Layout, moves: list[tuple[Move, Layout]]) -> Callable:
     return launch
 
 
+def _joined_strides(shape: tuple[int, ...], layouts: Sequence[Layout]) -> tuple[int, ...]:
+    """Strides of tensors put together along an existing dimension: channels_last if all of them are, else C order."""
+    if len(shape) in (4, 5) and all(geometry.suggests_channels_last(x.shape, x.strides) for x in layouts):
+        return geometry.channels_last_strides(shape)
+    return geometry.contiguous_strides(shape)
+
+
 def _cat_plan(tensors: list[Tensor], dim: int) -> tuple[Callable, list[Tensor]]:
     layouts = [x._layout for x in tensors]
     device = common_device(layouts)
@@ -93,12 +100,7 @@ def _cat_plan(tensors: list[Tensor], dim: int) -> tuple[Callable, list[Tensor]]:
                 )
         total += layout.shape[at]
     shape = tuple(total if d == at else n for d, n in enumerate(lead.shape))
-    if lead.ndim in (4, 5) and all(
-        geometry.suggests_channels_last(x.shape, x.strides) for x in layouts if x.ndim == lead.ndim
-    ):
-        out = Layout.of(shape, geometry.channels_last_strides(shape), lead.dtype, device)
-    else:
-        out = Layout.contiguous(shape, lead.dtype, device)
+    out = Layout.of(shape, _joined_strides(shape, [x for x in layouts if x.ndim == lead.ndim]), lead.dtype, device)
     moves = []
     offset = 0
     for i, layout in enumerate(layouts):
@@ -209,8 +211,14 @@ def _stack(tensors: Tensors, dim: int = 0) -> Tensor:
         common_device([x._layout for x in given])
         given = _converted(given)
         dtype = given[0]._layout.dtype
-        out = Layout.contiguous((*first.shape[:at], len(given), *first.shape[at:]), dtype, first.device)
-        own = (*out.strides[:at], *out.strides[at + 1:])
+        if at == first.ndim:
+            strides = geometry.contiguous_strides((*first.shape, len(given)))
+        else:       # what was put together along dimension `at`, seen with that dimension split
+            merged = tuple([n * len(given) if d == at else n for d, n in enumerate(first.shape)])
+            own = _joined_strides(merged, [x._layout for x in given])
+            strides = (*own[:at], own[at] * first.shape[at], *own[at:])
+        out = Layout.of((*first.shape[:at], len(given), *first.shape[at:]), strides, dtype, first.device)
+        own = (*strides[:at], *strides[at + 1:])
         launch = _in_groups(
             out,
             [

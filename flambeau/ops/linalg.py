@@ -15,11 +15,13 @@ import numpy as np
 
 from flambeau.base import geometry
 from flambeau.base.dtype import finfo
+from flambeau.base.notices import warn_once
 from flambeau.core import returns
-from flambeau.core.create import copy_array
+from flambeau.core.create import copy_array, copy_columns
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.tensor import Tensor
+from flambeau.core.variants import deliver
 from flambeau.ops import lapack
 from flambeau.ops.linalg_decompositions import (
     constant_zero,
@@ -61,8 +63,8 @@ def _solve(A: Tensor, B: Tensor, left: bool):
         made, info = _solve_arrays(a, b)
     else:
         made, info = _solve_arrays(np.swapaxes(a, -2, -1), np.swapaxes(b, -2, -1))
-        made = np.swapaxes(made, -2, -1)
-    return copy_array(made), copy_array(np.asarray(info))
+        return copy_array(np.swapaxes(made, -2, -1)), copy_array(np.asarray(info))
+    return copy_columns(made), copy_array(np.asarray(info))
 
 
 @_solve.vjp
@@ -127,6 +129,11 @@ def linalg_solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
 @composite(out=True, node="TriangularSolveBackward0")
 def triangular_solve(b: Tensor, A: Tensor, upper: bool = True, transpose: bool = False, unitriangular: bool = False):
     """(X, A) with A X = b for triangular A; see linalg.solve_triangular."""
+    warn_once("torch.triangular_solve is deprecated in favor of torch.linalg.solve_triangularand will be removed in a "
+              "future PyTorch "
+              "release.\ntorch.linalg.solve_triangular has its arguments reversed and does not return a copy of one "
+              "of the inputs."
+              "\nX = torch.triangular_solve(B, A).solution\nshould be replaced with\nX = torch.linalg.solve_triangular(A, B).")
     for name, x in (("b", b), ("A", A)):
         if x._layout.ndim < 2:
             raise RuntimeError(f"torch.triangular_solve: Expected {name} to have at least 2 dimensions, but it has "
@@ -148,7 +155,7 @@ def cholesky_solve(B: Tensor, L: Tensor, upper: bool = False):
     a = values_of(L)
     a = np.swapaxes(a, -2, -1).conj() if upper else a
     middle = lapack.solve_triangular(a, values_of(B), False, False)
-    return copy_array(lapack.solve_triangular(np.swapaxes(a, -2, -1).conj(), middle, True, False))
+    return copy_columns(lapack.solve_triangular(np.swapaxes(a, -2, -1).conj(), middle, True, False))
 
 
 @cholesky_solve.vjp
@@ -169,7 +176,7 @@ def cholesky_inverse(L: Tensor, upper: bool = False):
     a = values_of(L)
     a = np.swapaxes(a, -2, -1).conj() if upper else a
     half = lapack.solve_triangular(a, np.eye(a.shape[-1], dtype=a.dtype), False, False)
-    return copy_array(np.swapaxes(half, -2, -1).conj() @ half)
+    return copy_columns(np.swapaxes(half, -2, -1).conj() @ half)
 
 
 @cholesky_inverse.vjp
@@ -209,6 +216,10 @@ _adjoint = adjoint
 @composite(out=True)
 def lu_solve(b: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
     """See linalg.lu_solve."""
+    warn_once("torch.lu_solve is deprecated in favor of torch.linalg.lu_solveand will be removed in a future PyTorch release.\n"
+              "Note that torch.linalg.lu_solve has its arguments reversed.\nX = torch.lu_solve(B, LU, pivots)\nshould "
+              "be replaced "
+              "with\nX = torch.linalg.lu_solve(LU, pivots, B)")
     return linalg_lu_solve(LU_data, LU_pivots, b)
 
 
@@ -227,7 +238,7 @@ def linalg_inv_ex(A: Tensor, *, check_errors: bool = False):
         made, info = _solve_arrays(a, np.eye(a.shape[-1], dtype=a.dtype))
     if check_errors and info.any():
         raise refused("linalg.inv_ex", info, _NO_INVERSE)
-    return returns.linalg_inv_ex((copy_array(made), copy_array(np.asarray(info))))
+    return returns.linalg_inv_ex((copy_columns(made), copy_array(np.asarray(info))))
 
 
 _NO_INVERSE = "The diagonal element {} is zero, the inversion could not be completed because the input matrix is singular."
@@ -320,7 +331,7 @@ def linalg_pinv(A: Tensor, rcond: Any = None, hermitian: bool = False, *, atol: 
     else:
         limit = _tolerances(A, atol, rcond if rtol is None else rtol, _largest(A.detach(), hermitian))
         made = _pinv(A, limit, hermitian)
-    return made if out is None else out.copy_(made)
+    return made if out is None else deliver(out, made, "linalg_pinv")
 
 
 def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
@@ -344,7 +355,7 @@ def linalg_matrix_rank(A: Tensor, tol: Any = None, hermitian: bool = False, *, a
     largest = array.max(-1) if array.shape[-1] else np.zeros(array.shape[:-1])
     limit = _tolerances(A, atol, rtol, largest)
     made = copy_array(np.asarray((array > np.asarray(limit)[..., None]).sum(-1), np.int64))
-    return made if out is None else out.copy_(made)
+    return made if out is None else deliver(out, made, "linalg_matrix_rank")
 
 
 # ---------------------------------------------------------------- least squares
@@ -361,7 +372,7 @@ def _least_squares(A: Tensor, B: Tensor, rcond: float, with_residuals: bool):
     residuals = np.empty(0, values.dtype)
     if with_residuals and keep.all():
         residuals = np.square(np.abs(a @ made - b)).sum(-2)
-    return copy_array(made), copy_array(residuals), copy_array(np.asarray(keep.sum(-1), np.int64))
+    return copy_columns(made), copy_array(residuals), copy_array(np.asarray(keep.sum(-1), np.int64))
 
 
 @_least_squares.vjp

@@ -13,8 +13,9 @@ import numpy as np
 
 from flambeau.base.dtype import bool_
 from flambeau.base.errors import LinAlgError
+from flambeau.base.notices import warn_once
 from flambeau.core import returns
-from flambeau.core.create import array_of, copy_array
+from flambeau.core.create import array_of, copy_array, copy_columns
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.tensor import Tensor
@@ -97,7 +98,7 @@ def linalg_cholesky_ex(input: Tensor, *, upper: bool = False, check_errors: bool
     if check_errors and info.any():
         raise refused("linalg.cholesky_ex", info, "The factorization could not be completed because the input is not "
                       "positive-definite (the leading minor of order {} is not positive-definite).")
-    return returns.linalg_cholesky_ex((copy_array(made), copy_array(np.asarray(info))))
+    return returns.linalg_cholesky_ex((copy_columns(made), copy_array(np.asarray(info))))
 
 
 def _cholesky_gradient(g: Tensor, factor: Tensor, upper: bool) -> Tensor:
@@ -127,6 +128,11 @@ def linalg_cholesky(A: Tensor, *, upper: bool = False) -> Tensor:
 @composite(out=True, node="CholeskyBackward0")
 def cholesky(input: Tensor, upper: bool = False) -> Tensor:
     """The Cholesky factor, lower or `upper`; see linalg.cholesky."""
+    warn_once("torch.cholesky is deprecated in favor of torch.linalg.cholesky and will be removed in a future PyTorch release.\n"
+              "L = torch.cholesky(A)\nshould be replaced with\nL = torch.linalg.cholesky(A)\nand\nU = torch.cholesky(A, upper="
+              "True)\nshould be replaced with\nU = torch.linalg.cholesky(A).mH\nThis transform will produce "
+              "equivalent results for "
+              "all valid (symmetric positive definite) inputs.")
     floating("cholesky", input)
     square("cholesky", input)
     made, info = linalg_cholesky_ex(input, upper=upper)
@@ -158,9 +164,9 @@ def linalg_solve_triangular(input: Tensor, B: Tensor, *, upper: Any, left: Any =
                            f"{'AX = B' if left else 'XA = B'} {shapes}")
     a, b = values_of(input), values_of(B)
     if left:
-        return copy_array(lapack.solve_triangular(a, b, bool(upper), bool(unitriangular)))
+        return copy_columns(lapack.solve_triangular(a, b, bool(upper), bool(unitriangular)))
     made = lapack.solve_triangular(np.swapaxes(a, -2, -1), np.swapaxes(b, -2, -1), not upper, bool(unitriangular))
-    return copy_array(np.swapaxes(made, -2, -1))
+    return copy_columns(np.swapaxes(made, -2, -1))
 
 
 @linalg_solve_triangular.vjp
@@ -186,8 +192,8 @@ def linalg_qr(A: Tensor, mode: Any = "reduced"):
         raise RuntimeError(f"qr received unrecognized mode '{mode}' but expected one of 'reduced' (default), 'r', or 'complete'")
     made = np.linalg.qr(values_of(A), mode)
     if mode == "r":
-        return returns.linalg_qr((A.new_empty([0]), copy_array(np.triu(made))))
-    return returns.linalg_qr((copy_array(made[0]), copy_array(made[1])))
+        return returns.linalg_qr((A.new_empty([0]), copy_columns(np.triu(made))))
+    return returns.linalg_qr((copy_columns(made[0]), copy_columns(made[1])))
 
 
 @linalg_qr.vjp
@@ -234,6 +240,9 @@ def _qr_gradient(gQ: Tensor | None, gR: Tensor | None, Q: Tensor, R: Tensor) -> 
 @composite(out=True)
 def qr(input: Tensor, some: bool = True):
     """(Q, R); the full square Q unless `some`. See linalg.qr."""
+    warn_once("torch.qr is deprecated in favor of torch.linalg.qr and will be removed in a future PyTorch release.\nThe boolean "
+              "parameter 'some' has been replaced with a string parameter 'mode'.\nQ, R = torch.qr(A, some)\nshould be replaced "
+              "with\nQ, R = torch.linalg.qr(A, 'reduced' if some else 'complete')")
     return returns.qr(tuple(linalg_qr(input, "reduced" if some else "complete")))
 
 
@@ -243,7 +252,7 @@ def geqrf(input: Tensor):
     if input._layout.ndim < 2:
         raise RuntimeError("torch.geqrf: input must have at least 2 dimensions.")
     h, tau = np.linalg.qr(values_of(input), "raw")
-    return returns.geqrf((copy_array(np.swapaxes(h, -2, -1)), copy_array(tau)))
+    return returns.geqrf((copy_columns(np.swapaxes(h, -2, -1)), copy_array(tau)))
 
 
 @composite(method=False, function=False, out=True, node="LinalgHouseholderProductBackward0")
@@ -317,7 +326,7 @@ def _svd_array(name: str, x: Tensor, full: bool, vectors: Any) -> Any:
 @operator(method=False, function=False, node="LinalgSvdBackward0")
 def _svd(A: Tensor, full_matrices: bool = True):
     U, S, Vh = _svd_array("linalg.svd", A, full_matrices, True)
-    return returns.linalg_svd((copy_array(U), copy_array(S), copy_array(Vh)))
+    return returns.linalg_svd((copy_columns(U), copy_array(S), copy_columns(Vh)))
 
 
 @_svd.vjp
@@ -439,7 +448,7 @@ def linalg_eigh(A: Tensor, UPLO: str = "L"):
     floating("linalg.eigh", A)
     square("linalg.eigh", A)
     values, vectors = _hermitian_array("linalg.eigh", A, UPLO, True)
-    return returns.linalg_eigh((copy_array(values), copy_array(vectors)))
+    return returns.linalg_eigh((copy_array(values), copy_columns(vectors)))
 
 
 @linalg_eigh.vjp
@@ -493,7 +502,7 @@ def linalg_eig(A: Tensor):
     floating("linalg.eig", A)
     square("linalg.eig", A)
     values, vectors = _general_array(A, True)
-    return returns.linalg_eig((copy_array(values), copy_array(vectors)))
+    return returns.linalg_eig((copy_array(values), copy_columns(vectors)))
 
 
 @linalg_eig.vjp

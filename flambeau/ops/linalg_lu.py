@@ -10,11 +10,13 @@ from typing import Any
 
 import numpy as np
 
+from flambeau.base.notices import warn_once
 from flambeau.core import returns
-from flambeau.core.create import copy_array
+from flambeau.core.create import copy_array, copy_columns
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.tensor import Tensor
+from flambeau.core.variants import deliver
 from flambeau.ops import lapack
 from flambeau.ops.linalg_decompositions import floating, linalg_solve_triangular, matrices, refused, square, values_of
 from flambeau.ops.matmul import adjoint, matmul
@@ -30,7 +32,7 @@ def linalg_lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = F
     made, pivots, info = lapack.lu(values_of(A), pivot)
     if check_errors and info.any():
         raise refused("torch.linalg.lu_factor_ex", info, _SINGULAR, RuntimeError)
-    return returns.linalg_lu_factor_ex((copy_array(made), copy_array(pivots), copy_array(np.asarray(info))))
+    return returns.linalg_lu_factor_ex((copy_columns(made), copy_array(pivots), copy_array(np.asarray(info))))
 
 
 _SINGULAR = "U[{0},{0}] is zero and using it on lu_solve would result in a division by zero. If you still want to perform the " \
@@ -135,8 +137,14 @@ def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpa
 
 def lu(input: Tensor, pivot: bool = True, get_infos: bool = False, out: Any = None) -> Any:
     """(LU, pivots), or (LU, pivots, info) with `get_infos`."""
+    warn_once("torch.lu is deprecated in favor of torch.linalg.lu_factor / torch.linalg.lu_factor_ex and will be "
+              "removed in a future "
+              "PyTorch release.\nLU, pivots = torch.lu(A, compute_pivots)\nshould be replaced with\nLU, pivots = torch.linalg.lu_"
+              "factor(A, compute_pivots)\nand\nLU, pivots, info = torch.lu(A, compute_pivots, get_infos=True)\nshould "
+              "be replaced "
+              "with\nLU, pivots, info = torch.linalg.lu_factor_ex(A, compute_pivots)")
     results = linalg_lu_factor_ex(input, pivot=pivot) if get_infos else tuple(linalg_lu_factor(input, pivot=pivot))
-    return results if out is None else tuple([o.copy_(r) for o, r in zip(out, results)])
+    return results if out is None else deliver(out, results, "lu")
 
 
 NAMESPACE["lu"] = lu
@@ -154,7 +162,7 @@ def linalg_ldl_factor_ex(input: Tensor, *, hermitian: bool = False, check_errors
     made, pivots, info = lapack.ldl(values_of(input), hermitian)
     if check_errors and info.any():
         raise refused("torch.linalg.ldl_factor_ex", info, "The factorization could not be completed because D[{0},{0}] is zero.")
-    return returns.linalg_ldl_factor_ex((copy_array(np.tril(made)), copy_array(pivots), copy_array(np.asarray(info))))
+    return returns.linalg_ldl_factor_ex((copy_columns(np.tril(made)), copy_array(pivots), copy_array(np.asarray(info))))
 
 
 @composite(method=False, function=False, out=True)
@@ -171,4 +179,4 @@ def linalg_ldl_solve(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool =
     batch = np.broadcast_shapes(factor.shape[:-2], b.shape[:-2])
     made = lapack.ldl_solve(np.broadcast_to(factor, batch + factor.shape[-2:]), np.broadcast_to(swaps, batch + swaps.shape[-1:]),
                             np.broadcast_to(b, batch + b.shape[-2:]), hermitian)
-    return copy_array(made)
+    return copy_columns(made)

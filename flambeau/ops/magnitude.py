@@ -159,7 +159,7 @@ def renorm(input: Tensor, p, dim, maxnorm):
     d = geometry.wrap_dim(dim, layout.ndim)
     size = vector_norm(input, float(p), tuple(i for i in range(layout.ndim) if i != d), True)
     factor = (maxnorm / (size + 1e-7)).masked_fill(size.detach() <= maxnorm, 1.0)
-    return input * factor
+    return (input * factor).contiguous()
 
 
 # ---------------------------------------------------------------- logsumexp

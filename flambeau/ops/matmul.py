@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from flambeau.base import geometry
+from flambeau.base.dtype import promote_types
 from flambeau.base.layout import Layout, register_cache
 from flambeau.codegen import launch as launching
 from flambeau.codegen.gemm import Matrix, gemm_phases
@@ -454,7 +455,9 @@ def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Any = 1, alpha: Any
         for name, factor in (("beta", beta), ("alpha", alpha)):
             if isinstance(factor, float):
                 raise RuntimeError(f"For integral input tensors, argument {name} must not be a floating point number.")
-    return _combined(input, outer(vec1, vec2), beta, alpha)
+    product = outer(vec1, vec2)
+    common = promote_types(dtype, product._layout.dtype)
+    return _combined(input, product, beta, alpha).to(common)
 
 
 @composite(out=True)

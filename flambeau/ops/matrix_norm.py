@@ -50,6 +50,11 @@ def _two_dims(name: str, dim: Any, layout: Layout) -> tuple[int, int]:
     return first, second
 
 
+def _largest(values: Tensor, dim: int, keepdim: Any = False) -> Tensor:
+    """The largest along a dimension; 0 where there are none, as the norm of an empty matrix is."""
+    return values.amax(dim, keepdim) if values._layout.shape[dim] else values.sum(dim, keepdim)
+
+
 @composite(method=False, function=False, out=True, name="linalg_matrix_norm")
 def matrix_norm(A: Tensor, ord: Any = "fro", dim: Any = (-2, -1), keepdim: Any = False, *, dtype: Any = None) -> Tensor:
     """A norm of matrices in dimensions `dim`: "fro", "nuc", 1, -1, inf, -inf (column, row sums), 2, -2 (singular values)."""
@@ -65,7 +70,7 @@ def matrix_norm(A: Tensor, ord: Any = "fro", dim: Any = (-2, -1), keepdim: Any =
         raise RuntimeError(f"linalg.matrix_norm: Order {ord} not supported.")
     if ord == "nuc" or abs(ord) == 2:
         values = linalg_svdvals(A.permute([d for d in range(layout.ndim) if d not in (first, second)] + [first, second]))
-        made = values.sum(-1) if ord == "nuc" else values.amax(-1) if ord > 0 else values.amin(-1)
+        made = values.sum(-1) if ord == "nuc" else _largest(values, -1) if ord > 0 else values.amin(-1)
         if keepdim:
             for d in sorted((first, second)):
                 made = made.unsqueeze(d)
@@ -74,7 +79,7 @@ def matrix_norm(A: Tensor, ord: Any = "fro", dim: Any = (-2, -1), keepdim: Any =
     sums = vector_norm(A, 1, rows, keepdim)
     if not keepdim and columns > rows:
         columns -= 1
-    return sums.amax(columns, keepdim) if ord > 0 else sums.amin(columns, keepdim)
+    return _largest(sums, columns, keepdim) if ord > 0 else sums.amin(columns, keepdim)
 
 
 @composite(method=False, function=False, out=True, name="linalg_norm")

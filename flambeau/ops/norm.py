@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from flambeau.base import dtype as dtypes
+from flambeau.base import geometry
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.dtype import float32, float64
 from flambeau.base.layout import Layout, register_cache
@@ -21,7 +22,7 @@ from flambeau.core.arguments import refused
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.rows import FULL, KEEPDIM, KEPT, Rows
-from flambeau.core.tensor import Tensor, tensor_from, within_memory
+from flambeau.core.tensor import Tensor, empty_layout, tensor_from, within_memory
 from flambeau.ir import scalar as s
 from flambeau.ir.loops import Loop, Row, folded
 from flambeau.ir.scalar import cast, compute_dtype
@@ -70,7 +71,9 @@ def _normalize_outputs(dtypes: Sequence[DType], weight: bool, bias: bool, runnin
     return outputs
 
 
-NORMALIZE = Rows("normalize", _normalize_stages, _normalize_outputs, number_dtype=lambda dtypes: float64)
+NORMALIZE, NORMALIZE_IMAGES = [
+    Rows("normalize", _normalize_stages, _normalize_outputs, number_dtype=lambda dtypes: float64, channels_last=images)
+    for images in (False, True)]
 
 
 def _gradient_stages(elements: tuple, numbers: tuple, weight: bool, sums: bool, root_mean: bool, frozen: bool) -> tuple:
@@ -109,10 +112,12 @@ def _gradient_stages(elements: tuple, numbers: tuple, weight: bool, sums: bool, 
     return tuple(stages)
 
 
-GRADIENT = Rows("normalize_backward", _gradient_stages,
-                 lambda dtypes, weight, sums, root_mean, frozen: [
-                     (dtypes[0], FULL), *([(compute_dtype(dtypes[0]), KEPT)] * 2 if sums else [])],
-                 number_dtype=lambda dtypes: float64)
+GRADIENT, GRADIENT_IMAGES = [
+    Rows("normalize_backward", _gradient_stages,
+         lambda dtypes, weight, sums, root_mean, frozen: [
+             (dtypes[0], FULL), *([(compute_dtype(dtypes[0]), KEPT)] * 2 if sums else [])],
+         number_dtype=lambda dtypes: float64, channels_last=images)
+    for images in (False, True)]
 
 
 def _affine_stages(elements: tuple, numbers: tuple, root_mean: bool) -> tuple:
@@ -274,7 +279,7 @@ def fused_rms_norm(input: Tensor, shape, weight: Tensor | None, eps):
     layout = input._layout
     over = tuple(range(layout.ndim - len(shape), layout.ndim))
     given = () if weight is None else (weight,)
-    return NORMALIZE((input, *given), over, (float(math.prod(shape)), eps), (weight is not None, False, False, True))
+    return NORMALIZE_IMAGES((input, *given), over, (float(math.prod(shape)), eps), (weight is not None, False, False, True))
 
 
 @fused_rms_norm.vjp
@@ -284,7 +289,7 @@ def _(g, out1, input, shape, weight, eps, need):
     if modes.local.grad:
         return gradients_by_operators(g, input, over, along, weight, eps, need, root_mean=True)[:2]
     factor = () if weight is None else (weight,)
-    dx = GRADIENT((input, g, out1, *factor), over, (float(math.prod(shape)),), (weight is not None, False, True, False)) \
+    dx = GRADIENT_IMAGES((input, g, out1, *factor), over, (float(math.prod(shape)),), (weight is not None, False, True, False)) \
         if need["input"] else None
     return dx, _AFFINE((input, g, out1), along, (), (True,)) if need["weight"] else None
 
@@ -342,8 +347,11 @@ def fused_group_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, 
     numbers = (float(values_in(x, (2, 3))), float(eps))
     out, mean, scale = NORMALIZE((x, *given), (2, 3), numbers, (weight is not None, bias is not None, False, False))
     flat = Layout.contiguous(x._layout.shape[:2], mean._layout.dtype, x._layout.device)
-    return (reshaped(out, Layout.contiguous(input._layout.shape, out._layout.dtype, out._layout.device)), reshaped(mean, flat),
-            reshaped(scale, flat))
+    made = reshaped(out, Layout.contiguous(input._layout.shape, out._layout.dtype, out._layout.device))
+    strides = geometry.suggested_strides(input._layout.shape, input._layout.strides)
+    if strides != made._layout.strides:
+        made = empty_layout(Layout.of(made._layout.shape, strides, made._layout.dtype, made._layout.device)).copy_(made)
+    return made, reshaped(mean, flat), reshaped(scale, flat)
 
 
 @fused_group_norm.vjp

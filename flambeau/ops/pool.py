@@ -125,7 +125,7 @@ def _(g, index, dims, layouts):
 
 def image_like(layout: Layout, dims: int) -> Layout:
     """A dense layout of the same shape, in the same memory format."""
-    return windows.result_layout(layout, dims, layout.shape[layout.ndim - dims :])
+    return windows.result_layout(layout, dims, layout.shape[layout.ndim - dims :], volumes=True)
 
 
 # ---------------------------------------------------------------- maximum
@@ -154,7 +154,7 @@ def _maximum_plan(layout: Layout, w: Window, index: DType | None) -> tuple[Calla
     windows.check_image(w.name, layout, dims, words)
     kind = kind_for(w.name, layout.dtype, True)
     counts = windows.pooled_shape(layout, w)
-    out = windows.result_layout(layout, dims, counts)
+    out = windows.result_layout(layout, dims, counts, volumes=True)
     outputs = [out]
     small = index is not int64 and dims == 2 and pairs_fit(layout, w, counts)
     if index is not None:

@@ -16,8 +16,8 @@ _writing: dict[Any, Any] = register_cache({})
 
 
 def positions(input: Tensor, flat: bool = False) -> Tensor:
-    """Positions of the elements that are not zero, (number, ndim) int64 in row-major order; flat: (number,), counted
-    in one row."""
+    """Positions of the elements that are not zero, (number, ndim) int64 in row-major order, each dimension's in one
+    piece; flat: (number,), counted in one row."""
     layout = input._layout
     if layout.device.type == "meta":
         raise NotImplementedError("nonzero() on a meta tensor: the size of the result depends on data")
@@ -33,7 +33,8 @@ def positions(input: Tensor, flat: bool = False) -> Tensor:
             count = _counting[layout] = (compact.counting_plan(layout, counts), (counts.numel - 1) * 8)
         starts = count[0](None, input)
         total = ctypes.c_int64.from_address(starts._storage.ptr + count[1]).value
-    out = Layout.contiguous((total,) if flat else (total, ndim), int64, layout.device)
+    shape, strides = ((total,), (1,)) if flat else ((total, ndim), (1, total))
+    out = Layout.of(shape, strides, int64, layout.device)
     if not total or not ndim:
         return empty_layout(out)
     write = _writing.get((layout, total, flat))

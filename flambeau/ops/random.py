@@ -12,7 +12,7 @@ import numpy as np
 from flambeau.base import geometry
 from flambeau.base.dtype import bfloat16, bool_, float16, float32, int64
 from flambeau.base.dtype import dtype as DType
-from flambeau.base.layout import Layout, preserve_format
+from flambeau.base.layout import Layout, contiguous_format, preserve_format
 from flambeau.base.rng import WIDE_RANGE, default_generator, drawing_order
 from flambeau.base.rng import Generator as Stream
 from flambeau.core import create, inplace, modes, sampling
@@ -120,8 +120,8 @@ def normal_sample(layout: Layout, mean: float, std: float, generator: Any) -> An
     dtype = layout.dtype
     if dtype.is_complex:
         part = dtype.to_real()
-        return lambda n: (stream(generator).normal(2 * n, part.name, 0.0, std / 2 ** 0.5, contiguous=layout.is_contiguous)
-                          .view(dtype.numpy) + dtype.numpy.type(mean))
+        return lambda n: stream(generator).normal(
+            2 * n, part.name, mean, std / 2 ** 0.5, contiguous=layout.is_contiguous).view(dtype.numpy)
     return lambda n: stream(generator).normal(n, dtype.name, mean, std, contiguous=layout.is_contiguous)
 
 
@@ -347,7 +347,7 @@ def normal(mean: Any = 0.0, std: Any = 1.0, size: Any = None, *, generator: Any 
         shape = geometry.broadcast(mean._layout.shape, std._layout.shape)
         made = blank(tuple(shape), mean._layout.dtype, None)
     else:
-        made = like(template, None, None, preserve_format)
+        made = like(template, None, None, contiguous_format)
     with modes.no_grad():
         made.normal_(0, 1, generator=generator)
         made = made.mul_(std).add_(mean)
@@ -363,8 +363,8 @@ def bernoulli(input: Tensor, p: Any = None, *, generator: Any = None) -> Tensor:
         values = _numbers(input)
         if values.size and not bool(((values >= 0) & (values <= 1)).all()):
             raise RuntimeError("Expected p_in >= 0 && p_in <= 1 to be true, but got false.")
-        return like(input, None, None, preserve_format).bernoulli_(input, generator=generator)
-    return like(input, None, None, preserve_format).bernoulli_(p, generator=generator)
+        return like(input, None, None, contiguous_format).bernoulli_(input, generator=generator)
+    return like(input, None, None, contiguous_format).bernoulli_(p, generator=generator)
 
 
 @bernoulli.vjp

@@ -125,7 +125,8 @@ def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
 
 def _rolled(input: Tensor, steps: tuple[int, ...], along: tuple[int, ...]) -> Tensor:
     def describe(layout: Layout) -> tuple[Layout, list[Move]]:
-        out = Layout.contiguous(layout.shape, layout.dtype, layout.device)
+        strides = geometry.suggested_strides(layout.shape, layout.strides)
+        out = Layout.of(layout.shape, strides, layout.dtype, layout.device)
         shift = [0] * layout.ndim
         for d, s in zip(along, steps):
             shift[wrap_dim(d, layout.ndim)] += s

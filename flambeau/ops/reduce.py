@@ -344,15 +344,3 @@ def any(input: Tensor, dim=None, keepdim=False):
 def count_nonzero(input: Tensor, dim=None):
     """The number of nonzero elements over `dim` (an integer, several, or None for all), int64."""
     return _truths.learn(input, dim, False, "count")(None, input)
-
-
-@composite(function=False)
-def sum_to_size(input: Tensor, *size):
-    """The sum over the dimensions along which a tensor of `size` would be expanded to input's shape."""
-    wanted = tuple(size[0]) if len(size) == 1 and isinstance(size[0], (tuple, list)) else size
-    own = tuple(input._layout.shape)
-    lead = len(own) - len(wanted)
-    if lead < 0 or builtins.any(n not in (1, own[lead + i]) for i, n in enumerate(wanted)):
-        raise RuntimeError(f"size {{{list(wanted)}}} is not expandable to size {{{list(own)}}}.")
-    over = tuple(d for d in range(len(own)) if d < lead or (wanted[d - lead] == 1 and own[d] != 1))
-    return (sum(input, over, True) if over else input).view(wanted)

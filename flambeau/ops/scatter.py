@@ -5,12 +5,12 @@ Stands on ops.gathering; reducing scatters share ops.index's way of starting and
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
 from flambeau.base.geometry import wrap_dim
 from flambeau.base.layout import Layout
+from flambeau.base.notices import warn_once
 from flambeau.core.annotations import Operand
 from flambeau.core.declare import operator
 from flambeau.core.derive import NAMESPACE
@@ -145,20 +145,12 @@ def scatter(input: Tensor, dim: int, index: Tensor, src: Operand = None, *, redu
         at = _check(input, dim, index, None)
         src = filling(src, input._layout.dtype, input._layout.device)
     else:
-        if reduce is not None and "scatter" not in _warned:
-            _warned.add("scatter")
-            warnings.warn(
-                "The reduce argument of torch.scatter with Tensor src is deprecated and will be removed in a future "
-                "PyTorch "
-                "release. Use torch.scatter_reduce instead for more reduction options.",
-                UserWarning,
-                stacklevel=3,
-            )
+        if reduce is not None:
+            warn_once("The reduce argument of torch.scatter with Tensor src is deprecated and will be removed in a "
+                      "future PyTorch "
+                      "release. Use torch.scatter_reduce instead for more reduction options.")
         at = _check(input, dim, index, src)
     _scatter(input, at, index, src, {None: None, "add": "add", "multiply": "mul"}[reduce])
-
-
-_warned: set[str] = set()
 
 
 @scatter.vjp

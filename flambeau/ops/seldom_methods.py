@@ -118,7 +118,7 @@ def _hash_stages(elements: tuple, numbers: tuple, keepdim: bool) -> tuple:
 _HASH = Rows("hash_tensor", _hash_stages, lambda dtypes, keepdim: [(uint64, form(keepdim))])
 
 
-@composite()
+@composite(out=True)
 def hash_tensor(input: Tensor, dim=(), *, keepdim=False, mode=0):
     """The exclusive or over `dim` (all by default) of the elements as 64-bit patterns (of double or int64), as uint64.
 

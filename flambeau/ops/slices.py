@@ -6,7 +6,6 @@ Stands on ops.gathering; `filling` and `reduce_into` also serve ops.scatter, ops
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,6 +13,7 @@ from flambeau.base import geometry
 from flambeau.base.dtype import bfloat16, bool_, float16, float32, iinfo, int32, int64
 from flambeau.base.geometry import wrap_dim
 from flambeau.base.layout import Layout
+from flambeau.base.notices import warn_once
 from flambeau.codegen.move import Buffer, Index, Move
 from flambeau.core.annotations import Operand
 from flambeau.core.create import make_tensor
@@ -279,7 +279,6 @@ _C_NAMES = {
     "float16": "at::Half",
     "bfloat16": "at::BFloat16",
 }
-_warned: set[str] = set()
 
 
 @mutating(node="IndexReduceBackward0")
@@ -287,9 +286,7 @@ def index_reduce(
     input: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, *, include_self: bool = True
 ) -> None:
     """Slices of `source` along `dim` reduced (prod, mean, amax, amin) into the positions `index` of input."""
-    if "index_reduce" not in _warned:
-        _warned.add("index_reduce")
-        warnings.warn("index_reduce() is in beta and the API may change at any time.", UserWarning, stacklevel=3)
+    warn_once("index_reduce() is in beta and the API may change at any time.")
     if reduce not in ("prod", "mean", "amax", "amin"):
         raise RuntimeError(f"index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got {reduce}.")
     at = wrap_dim(dim, input._layout.ndim)

@@ -14,12 +14,13 @@ from flambeau.base.dtype import bool_, int32, int64, promote_types
 from flambeau.base.geometry import wrap_dim
 from flambeau.base.layout import Layout, register_cache
 from flambeau.base.layout import contiguous_format as _C_ORDER
+from flambeau.base.notices import warn_once
 from flambeau.codegen import sorting
 from flambeau.core import create, returns
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.tensor import Tensor, tensor_from
-from flambeau.core.variants import check_out, copy_into
+from flambeau.core.variants import deliver
 from flambeau.ops.copy import contiguous
 
 _plans: dict[Any, Callable] = register_cache({})
@@ -61,8 +62,14 @@ def sort_along(input: Tensor, dim: int, descending: bool) -> tuple[Tensor, Tenso
             layout.shape, geometry.preserved_strides(layout.shape, layout.strides), layout.dtype, layout.device
         )
         rows = _rows(layout, out, at)
-        if rows is None:
-            return sort_along(contiguous(tensor_from(input._storage, input._offset, layout)), dim, descending)
+        if rows is None:        # rows of a copy whose dimensions are ordered as they lie in memory
+            order = sorted(range(layout.ndim), key=lambda d: -out.strides[d])
+            shape, strides = (tuple([x[d] for d in order]) for x in (layout.shape, layout.strides))
+            ordered = Layout.of(shape, strides, layout.dtype, layout.device)
+            copied = contiguous(tensor_from(input._storage, input._offset, ordered))
+            values, indices = sort_along(copied, order.index(at), descending)
+            return (tensor_from(values._storage, values._offset, out),
+                    tensor_from(indices._storage, indices._offset, out.with_dtype(int64)))
         count = 0 if layout.device.type == "meta" else rows[1]
         launch = _plans[key] = sorting.sort_plan(
             layout.dtype, (out, out.with_dtype(int64)), rows[0], count, bool(descending)
@@ -88,13 +95,7 @@ def _spread(g: Tensor, dim: int, indices: Tensor, layout: Layout) -> Tensor:
 
 
 def _named(result: Any, made: type, out: Any) -> Any:
-    if out is not None:
-        for target, value in zip(out, result):
-            check_out(made.__name__, target, value)
-        for target, value in zip(out, result):
-            copy_into(target, value.detach())
-        return made(out)
-    return made(result)
+    return made(result) if out is None else deliver(out, made(result), made.__name__)
 
 
 @composite(name="sort")
@@ -241,6 +242,11 @@ def _search(
             raise RuntimeError("torch.searchsorted(): sorter index out of range")
         sorter = contiguous(sorter)
     dtype = promote_types(mine.dtype, theirs.dtype)
+    for name, given in (("boundary", boundaries), ("input value", values)):
+        if not given._layout.is_contiguous:
+            warn_once(f"torch.searchsorted(): {name} tensor is non-contiguous, this will lower the performance due to extra data "
+                      f"copy when converting non-contiguous tensor to contiguous, please use contiguous {name} tensor if "
+                      "possible. This message will only appear once per program.")
     boundaries, values = contiguous(boundaries.detach().to(dtype)), contiguous(values.detach().to(dtype))
     key = ("search", boundaries._layout, values._layout, out_int32, right, None if sorter is None else sorter._layout)
     launch = _plans.get(key)

@@ -8,11 +8,16 @@ from __future__ import annotations
 import builtins
 from typing import Any
 
+from flambeau.base.notices import warn_once
 from flambeau.core.declare import composite
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.tensor import Tensor
 from flambeau.ops import fft as transforms
 from flambeau.ops.pad import pad
+
+_NO_WINDOW = ("A window was not provided. A rectangular window will be applied{}To suppress this warning and use a "
+              "rectangular window, "
+              "explicitly set `window=torch.ones(n_fft, device=<device>)`.")
 
 
 def _described(given: Tensor | None, /, **arguments: Any) -> str:
@@ -49,6 +54,9 @@ def stft(input: Tensor, n_fft: int, hop_length: int | None = None, win_length: i
     center: frames are centred on their times, the signal is padded. Raises RuntimeError where sizes don't fit.
     """
     name = "stft"
+    if window is None:
+        warn_once(_NO_WINDOW.format(",which is known to cause spectral leakage. Other windows such as torch.hann_window or "
+                                    "torch.hamming_window are recommended to reduce spectral leakage."))
     hop = n_fft // 4 if hop_length is None else hop_length
     length = n_fft if win_length is None else win_length
     x = input
@@ -99,6 +107,8 @@ def istft(input: Tensor, n_fft: int, hop_length: int | None = None, win_length: 
 
     Raises RuntimeError where sizes don't fit or the windows leave a sample uncovered.
     """
+    if window is None:
+        warn_once(_NO_WINDOW.format(".Please provide the same window used by stft to make the inversion lossless."))
     hop = n_fft // 4 if hop_length is None else hop_length
     width = n_fft if win_length is None else win_length
     if not input.is_complex():

@@ -17,6 +17,7 @@ from flambeau.core import returns
 from flambeau.core.declare import composite
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.tensor import Tensor
+from flambeau.core.variants import deliver
 from flambeau.ops.copy import contiguous
 from flambeau.ops.positions import positions
 from flambeau.ops.sort import sort_along
@@ -229,11 +230,7 @@ def histogram(
     if density:
         counts = counts / (counts.sum() * edges.to(float64).diff())
     made = returns.histogram((counts.to(dtype), edges))
-    if out is not None:
-        for target, value in zip(out, made):
-            target.copy_(value)
-        return returns.histogram(out)
-    return made
+    return made if out is None else deliver(out, made, "histogram")
 
 
 @composite()
@@ -275,6 +272,7 @@ def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
     sizes = (int(shape),) if not isinstance(shape, (tuple, list)) else tuple(int(n) for n in shape)
     if any(n < 0 for n in sizes):
         raise ValueError(f"'shape' cannot have negative values, but got {sizes}")
+    indices = indices.to(int64)
     step, found = 1, []
     for n in reversed(sizes):
         found.append(indices.div(step, rounding_mode="floor") % n)

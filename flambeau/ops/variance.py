@@ -83,15 +83,19 @@ def _prepare_variance(input: Tensor, dim: Any, keepdim: Any, correction: Any, na
     dims = reduction_dims(name, dim, layout.ndim)
     count = count_of(layout, dims)
     freedom = builtins.max(count - correction, 0)
-    if freedom <= 0 and layout.numel:
-        warnings.warn(f"{name}(): degrees of freedom is <= 0. Correction should be strictly less than the reduction "
-                      "factor (input numel divided by output numel).", UserWarning, stacklevel=5)
     once = not stays_cached(layout, dims)
     numbers = (float(count), float(freedom))
     launch = _VARIANCE.launcher((input,), dims, numbers, (name.startswith("std"), "mean" in name, bool(keepdim), once))
-    if "mean" in name:
-        return lambda input: launch(None, None, input, *numbers)
-    return lambda input: launch(None, input, *numbers)
+    outs = (None,) * (2 if "mean" in name else 1)
+    if freedom > 0:
+        return lambda input: launch(*outs, input, *numbers)
+
+    def warning(input: Tensor) -> Any:
+        warnings.warn(f"{name}(): degrees of freedom is <= 0. Correction should be strictly less than the reduction "
+                      f"factor (input "
+                      "numel divided by output numel).", UserWarning, stacklevel=5)
+        return launch(*outs, input, *numbers)
+    return warning
 
 
 _variances = Reducer(_prepare_variance)

@@ -7,7 +7,6 @@ attach themselves to the namespace and to Tensor.
 from __future__ import annotations
 
 import operator
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -22,6 +21,7 @@ from flambeau.base.layout import (
     memory_format,
     preserve_format,
 )
+from flambeau.base.notices import warn_once
 from flambeau.core import arguments as wrong
 from flambeau.core import indexing, views
 from flambeau.core.derive import NAMESPACE, public
@@ -314,13 +314,11 @@ def _reversed(self: Any) -> Any:
     """All dimensions in reverse order; meant for matrices."""
     ndim = self._layout.ndim
     if ndim == 0:
-        warnings.warn("Tensor.T is deprecated on 0-D tensors. This function is the identity in these cases.",
-                      UserWarning, stacklevel=2)
+        warn_once("Tensor.T is deprecated on 0-D tensors. This function is the identity in these cases.")
     elif ndim > 2:
-        warnings.warn("The use of `x.T` on tensors of dimension other than 2 to reverse their shape is deprecated and "
-                      "it will throw an error in a future release. Consider `x.mT` to transpose batches of matrices or "
-                      "`x.permute(*torch.arange(x.ndim - 1, -1, -1))` to reverse the dimensions of a tensor.",
-                      UserWarning, stacklevel=2)
+        warn_once("The use of `x.T` on tensors of dimension other than 2 to reverse their shape is deprecated and "
+                  "it will throw an error in a future release. Consider `x.mT` to transpose batches of matrices or "
+                  "`x.permute(*torch.arange(x.ndim - 1, -1, -1))` to reverse the dimensions of a tensor.")
     return _permute(self, tuple(range(ndim - 1, -1, -1)))
 
 
@@ -410,7 +408,7 @@ def as_strided(input: Any, size: Sequence[int], stride: Sequence[int], storage_o
     layout = input._layout
     offset = input._offset if storage_offset is None else storage_offset
     shape, strides, start = geometry.as_strided_geometry(plain(tuple(size)), plain(tuple(stride)), offset,
-                                                         layout.dtype.itemsize, input._storage.nbytes)
+                                                         layout.dtype.itemsize, input._storage.capacity)
     made = view_of(input, start, Layout.of(shape, strides, layout.dtype, layout.device))
     if input._node is not None:
         remember(made, input, AsStridedBackward0, (shape, strides, start - input._offset))

@@ -193,11 +193,14 @@ def three(values: Sequence[int], fill: int) -> tuple[int, ...]:
     return (fill,) * (3 - len(values)) + tuple(values)
 
 
-def result_layout(layout: Layout, dims: int, counts: Sequence[int], dtype: DType | None = None) -> Layout:
-    """Where the result lies: channels last if the input does, contiguous otherwise."""
+def result_layout(layout: Layout, dims: int, counts: Sequence[int], dtype: DType | None = None, volumes: bool = False) -> Layout:
+    """Where the result lies: channels last if the input is an image that does (or a volume, with `volumes`), contiguous
+    otherwise.
+    """
     shape = (*layout.shape[: layout.ndim - dims], *counts)
     dtype = dtype or layout.dtype
-    if layout.ndim == dims + 2 and layout.ndim >= 4 and geometry.suggests_channels_last(layout.shape, layout.strides):
+    orders = layout.ndim == dims + 2 and (dims == 2 or volumes)
+    if orders and geometry.suggests_channels_last(layout.shape, layout.strides):
         return Layout.of(shape, geometry.channels_last_strides(shape), dtype, layout.device)
     return Layout.contiguous(shape, dtype, layout.device)
 

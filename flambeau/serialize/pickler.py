@@ -43,7 +43,7 @@ class Storages:
             )
         key, _ = self.found.setdefault(id(storage), (self.key_of(len(self.found), storage), storage))
         marker = UNTYPED if dtype is None else BY_DTYPE[dtype]
-        return ("storage", marker, key, "cpu", storage.nbytes // marker.itemsize)
+        return ("storage", marker, key, "cpu", storage.capacity // marker.itemsize)
 
     def contents(self) -> list[tuple[str, memoryview]]:
         """(key, bytes) of every storage."""

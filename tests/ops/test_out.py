@@ -1,0 +1,111 @@
+"""`out=`: what is written there, resized, named, and refused; results of odd dtypes and empty shapes."""
+
+from __future__ import annotations
+
+import warnings
+
+import pytest
+
+import flambeau as torch
+import flambeau.nn.functional as F
+
+MATRIX = [[2.0, 0.0, 1.0], [0.0, 3.0, 0.0], [1.0, 0.0, 2.0]]
+
+
+@pytest.mark.parametrize("operate", [
+    lambda x, out: torch.linalg.pinv(x, out=out), lambda x, out: torch.linalg.multi_dot([x, x, x], out=out),
+    lambda x, out: F.avg_pool2d(x[None], 2, 1, out=out), lambda x, out: F.avg_pool3d(x[None, None], (1, 2, 2), out=out),
+    lambda x, out: F.hardshrink(x, 1.5, out=out), lambda x, out: F.softshrink(x, 1.5, out=out),
+])
+def test_results_are_written_to_out(operate):
+    x, empty = torch.tensor(MATRIX), torch.empty(0)
+    expected = operate(x, None)
+    assert operate(x, empty) is empty
+    assert empty.shape == expected.shape and torch.allclose(empty, expected)
+    strided = torch.empty(*expected.shape, 2)[..., 0]
+    operate(x, strided)
+    assert torch.allclose(strided, expected) and strided.stride(-1) == 2
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        wrong = operate(x, torch.empty(7))
+    assert torch.allclose(wrong, expected) and "An output with one or more elements was resized" in str(seen[0].message)
+
+
+def test_several_results_keep_their_names():
+    x = torch.tensor(MATRIX)
+    U, S, Vh = outs = (torch.empty(0), torch.empty(0), torch.empty(0))
+    made = torch.linalg.svd(x, out=outs)
+    assert made.S is S and type(made).__name__ == "linalg_svd_out"
+    assert torch.allclose(U @ S.diag() @ Vh, x, atol=1e-5)
+    values, indices = torch.empty(0), torch.empty(0, dtype=torch.int64)
+    assert str(torch.max(x, 0, out=(values, indices))).startswith("torch.return_types.max_out(\nvalues=tensor([2., 3., 2.])")
+    rank = torch.empty(0, dtype=torch.int64)
+    assert torch.linalg.matrix_rank(x, out=rank) is rank and rank.item() == 3
+    hist, edges = torch.histogram(torch.tensor([0.0, 1, 1, 2]), 2, out=(torch.empty(0), torch.empty(0)))
+    assert hist.tolist() == [1, 3] and edges.tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize(("call", "words"), [
+    (lambda: torch.abs(torch.ones(2), out=torch.empty(2, dtype=torch.float64)), "Found dtype Double but expected Float"),
+    (lambda: torch.floor(torch.ones(2), out=torch.empty(2, dtype=torch.int64)), "Found dtype Long but expected Float"),
+    (lambda: torch.arange(3, dtype=torch.float64, out=torch.empty(0)), "dtype Double does not match dtype of out parameter "
+                                                                       "(Float)"),
+    (lambda: torch.zeros(2, dtype=torch.int64, out=torch.empty(0)), "dtype Long does not match dtype of out parameter (Float)"),
+    (lambda: torch.linalg.eigvalsh(torch.eye(2), out=torch.empty(2, dtype=torch.float64)),
+     "Expected out tensor to have dtype float, but got double instead"),
+    (lambda: torch.ones(2, dtype=torch.int64).mvlgamma_(1),
+     "result type Float can't be cast to the desired output type Long"),
+    (lambda: torch.ones(2, dtype=torch.complex64).abs_(), "In-place abs is not supported for complex tensors."),
+])
+def test_refusals(call, words):
+    with pytest.raises(RuntimeError) as caught:
+        call()
+    assert str(caught.value) == words
+
+
+def test_halves_are_rounded_before_they_are_converted():
+    a, b = torch.tensor([1.1], dtype=torch.bfloat16), torch.tensor([3.3], dtype=torch.bfloat16)
+    assert torch.add(a, b, out=torch.empty(1)).item() == torch.add(a, b).item() == 4.40625
+    assert torch.abs(torch.tensor([3 + 4j]), out=torch.empty(1, dtype=torch.complex64)).item() == 5
+
+
+@pytest.mark.parametrize(("make", "expected", "dtype"), [
+    (lambda: torch.addr(torch.eye(2).bool(), torch.tensor([True, False]), torch.tensor([True, True])),
+     [[True, True], [False, True]], torch.bool),
+    (lambda: torch.tensordot(torch.ones(2, 1, dtype=torch.int32), torch.ones(3, 2, dtype=torch.int32), ([1], [0])),
+     [[3, 3], [3, 3]], torch.int32),
+    (lambda: torch.unravel_index(torch.tensor([5, 3], dtype=torch.uint8), (300, 4))[0], [1, 0], torch.int64),
+    (lambda: torch.tensor(3, dtype=torch.int32).sum_to_size(()), 3, torch.int64),
+    (lambda: torch.igamma(torch.tensor(1.0), torch.tensor(0.0)), 0.0, torch.float32),
+    (lambda: torch.arange(0.0, -8.5, -4.0, dtype=torch.int32), [0, -4, -8], torch.int32),
+    (lambda: torch.arange(0.5, 3.5, 1.0, dtype=torch.int64), [0, 1, 2], torch.int64),
+    (lambda: torch.linalg.matrix_norm(torch.zeros(2, 3, 0), 1), [0.0, 0.0], torch.float32),
+    (lambda: torch.linalg.norm(torch.zeros(0, 3), 2), 0.0, torch.float32),
+])
+def test_values_of_odd_calls(make, expected, dtype):
+    made = make()
+    assert made.tolist() == expected and made.dtype is dtype
+
+
+def test_resizing_in_place():
+    x = torch.arange(6.0).reshape(2, 3).T
+    assert x.resize_(3, 2).stride() == (1, 3)       # what has the shape stays as it is
+    last = torch.rand(2, 3, 4, 5).to(memory_format=torch.channels_last)
+    assert torch.empty(0).resize_(2, 3, 4, 5, memory_format=torch.channels_last).stride() == (60, 1, 15, 3)
+    assert torch.empty(0).resize_as_(last).stride() == (60, 20, 5, 1)
+    assert torch.empty(0).resize_as_(last, memory_format=torch.preserve_format).stride() == (60, 1, 15, 3)
+
+
+def test_normal_complex_numbers_around_a_mean():
+    made = torch.empty(20000, dtype=torch.complex64).normal_(5, 1)
+    assert abs(made.real.mean().item() - 5) < 0.05 and abs(made.imag.mean().item() - 5) < 0.05
+
+
+@pytest.mark.parametrize(("keywords", "expected"), [
+    ({}, [[0, 159, 163, 10], [4, 112, 151, 105], [7, 65, 138, 200]]),
+    ({"align_corners": True}, [[0, 170, 173, 10], [4, 120, 153, 105], [7, 69, 133, 200]]),
+])
+def test_bytes_are_resized_in_fixed_point(keywords, expected):
+    x = torch.tensor([[[[0, 255, 10], [7, 100, 200]]]], dtype=torch.uint8)
+    assert F.interpolate(x, size=(3, 4), mode="bilinear", **keywords).tolist() == [[expected]]
+    assert F.interpolate(x, size=(2, 3), mode="bilinear", **keywords).tolist() == x.tolist()
