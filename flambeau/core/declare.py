@@ -422,6 +422,8 @@ def _generate(declared: Operator, implementation: Callable, public: str, out: bo
             for o, r in zip(outs, result):
                 copy_into(o, r)
             return type(result)(outs) if type(result) is tuple or not hasattr(result, "_fields") else type(result)(*outs)
+        if outs is out:
+            raise arguments.refused_out(public, values, out)
         return copy_into(outs[0], result, public)
     scope: dict[str, Any] = {
         "active": modes.active, "local": modes.local, "plain": overrides.PLAIN, "implementation": implementation,

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from flambeau.base import geometry
 from flambeau.base.layout import Layout, register_cache
 from flambeau.codegen import launch as launching
 from flambeau.codegen.conv import conv_forward_phases, conv_grad_input_phases, conv_grad_weight_phases
@@ -199,7 +200,7 @@ def expand_argument(name: str, value: Any, n: int) -> Numbers:
     """A number for all dimensions, or one each."""
     if isinstance(value, int):
         return (value,) * n
-    values = tuple(int(v) for v in value)
+    values = geometry.int_tuple(value)
     if len(values) == 1:
         return values * n
     if len(values) != n:

@@ -291,7 +291,7 @@ _max.vjp(_extreme_gradient)
 _min.vjp(_extreme_gradient)
 
 
-def max(input, dim=None, keepdim=False, *, other=None, axis=None, keepdims=None, out=None):
+def max(input, dim: int | Tensor | None = None, keepdim=False, *, other=None, axis=None, keepdims=None, out=None):
     """max(input): the largest value. max(input, dim, keepdim): (values, indices) along a dimension; the first of equals.
     max(input, other): the elementwise maximum.
 
@@ -305,7 +305,7 @@ def max(input, dim=None, keepdim=False, *, other=None, axis=None, keepdims=None,
     return _max(input, dim, keepdim, out=out)
 
 
-def min(input, dim=None, keepdim=False, *, other=None, axis=None, keepdims=None, out=None):
+def min(input, dim: int | Tensor | None = None, keepdim=False, *, other=None, axis=None, keepdims=None, out=None):
     """min(input): the smallest value. min(input, dim, keepdim): (values, indices) along a dimension; the first of equals.
     min(input, other): the elementwise minimum. See max.
     """

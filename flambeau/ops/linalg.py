@@ -18,7 +18,7 @@ from flambeau.base.dtype import finfo
 from flambeau.core import returns
 from flambeau.core.create import copy_array
 from flambeau.core.declare import composite, operator
-from flambeau.core.derive import NAMESPACE
+from flambeau.core.derive import NAMESPACE, explained
 from flambeau.core.tensor import Tensor
 from flambeau.ops import lapack
 from flambeau.ops.linalg_decompositions import (
@@ -388,6 +388,7 @@ def _(gs, outs, A, B, rcond, need):
     return gA, gB
 
 
+@explained
 def linalg_lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | None = None) -> Any:
     """(solution, residuals, rank, singular_values) of the least squares problems min |A X - B|, least norm if there are many.
 
