@@ -37,7 +37,7 @@ def wrap_dim(dim: int, ndim: int) -> int:
         return dim
     if -count <= dim < 0:
         return dim + count
-    if not -1 << 63 <= dim < 1 << 63:
+    if not -1 << 63 <= operator.index(dim) < 1 << 63:       # TypeError for what is no integer
         raise ValueError("Overflow when unpacking long long")
     raise IndexError(
         f"Dimension out of range (expected to be in range of [{-count}, {count - 1}], but got {dim})")

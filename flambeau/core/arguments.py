@@ -80,9 +80,9 @@ def no_combination(function: str, given: Sequence[Any], named: dict[str, Any] | 
                      f" * see the documentation of torch.{function}")
 
 
-def refused_out(function: str, given: Sequence[Any], out: Any) -> TypeError:
-    """The exception for an `out` that is no tensor, beside these operands."""
-    return no_combination(function, given, {"out": out}) if function in _SEVERAL else refused(function, "out", "Tensor", out)
+def refused_out(function: str, given: Sequence[Any], out: Any, wanted: str = "Tensor") -> TypeError:
+    """The exception for an `out` that is not what is wanted, beside these operands."""
+    return no_combination(function, given, {"out": out}) if function in _SEVERAL else refused(function, "out", wanted, out)
 
 
 def tensor_out(out: Any) -> Any:
@@ -146,12 +146,16 @@ def _is_tensor(value: Any) -> bool:
     return isinstance(value, Tensor)
 
 
-def _is_number(value: Any) -> bool:
+def _is_operand(value: Any) -> bool:
     return isinstance(value, (bool, int, float, complex, np.generic, Tensor))
 
 
+def _is_number(value: Any) -> bool:
+    return _is_operand(value) and not (isinstance(value, Tensor) and value._layout.ndim)
+
+
 def _is_real(value: Any) -> bool:
-    return isinstance(value, (bool, int, float, np.generic, Tensor))
+    return isinstance(value, (bool, int, float, np.generic, Tensor)) and not (isinstance(value, Tensor) and value._layout.ndim)
 
 
 def is_int(value: Any) -> bool:
@@ -177,7 +181,7 @@ def _are_tensors(value: Any) -> bool:
 TENSOR, INT, INTS = Kind("Tensor", _is_tensor), Kind("int", is_int), Kind("tuple of ints", _are_ints)
 _KINDS = {
     "Tensor": TENSOR,
-    "Operand": Kind("Tensor", _is_number),
+    "Operand": Kind("Tensor", _is_operand),
     "Tensors": Kind("tuple of Tensors", _are_tensors),
     "Sequence[Tensor]": Kind("tuple of Tensors", _are_tensors),
     "Number": Kind("Number", _is_number),

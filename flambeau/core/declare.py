@@ -417,6 +417,8 @@ def _generate(declared: Operator, implementation: Callable, public: str, out: bo
                                "the arguments requires grad.")
         result = implementation(*values, **named)
         if isinstance(result, tuple):
+            if isinstance(out, Tensor):
+                raise arguments.refused_out(public, values, out, "tuple of Tensors")
             for o, r in zip(outs, result):
                 check_out(public, o, r)
             for o, r in zip(outs, result):
