@@ -394,20 +394,24 @@ def test_memory_swapped_by_another_thread():
 
 
 def test_written_memory_swapped_by_another_thread():
+    """Memory taken from a tensor while a kernel writes to it is nobody else's until the kernel is done."""
     def work():
-        target, done = torch.ones(8_000_000), []
+        target, done = torch.ones(4_000_000), []
 
         def swap():
             while not done:
-                target.data = torch.ones(8_000_000)
+                target.data = torch.ones(4_000_000)
+                assert torch.ones(4_000_000).max() == 1
 
+        failures = []
+        threading.excepthook = failures.append
         thread = threading.Thread(target=swap)
         thread.start()
-        for _ in range(40):
+        for _ in range(300):
             target.fill_(2.0)
-            torch.neg(target, out=target)
         done.append(True)
         thread.join()
+        assert not failures
 
     survives(work)
 
