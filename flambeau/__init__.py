@@ -31,9 +31,8 @@ _overrides.ask_everywhere(
     _derive.NAMESPACE,
     never=(
         "tensor", "scalar_tensor", "as_tensor", "asarray", "from_numpy", "frombuffer", "empty", "empty_strided",
-        "full", "zeros", "ones", "arange", "range", "linspace", "logspace", "eye", "tril_indices", "triu_indices",
-        "rand", "randn", "randint", "randperm", "is_tensor", "from_dlpack", "cat", "stack", "reshape", "permute",
-        "transpose", "clone", "numel",
+        "full", "zeros", "ones", "arange", "rand", "randn", "randint", "is_tensor", "from_dlpack", "cat", "stack",
+        "reshape", "permute", "transpose", "clone", "numel",
     ),
 )
 globals().update(_derive.NAMESPACE)

@@ -934,6 +934,8 @@ def resolve_conj(input: Any) -> Any:
     """The tensor itself: conjugation and negation are never delayed, so nothing is to resolve."""
 def resolve_neg(input: Any) -> Any:
     """The tensor itself: conjugation and negation are never delayed, so nothing is to resolve."""
+def result_type(tensor1: Any, tensor2: Any) -> Any:
+    """The dtype an operator on the two (tensors or numbers) would compute in."""
 def rms_norm(input: Tensor, normalized_shape: Any, weight: Tensor | None = None, eps: Any = None) -> Any:
     """input / sqrt(mean of its squares over the last dimensions + eps), times weight; eps None: that of the dtype."""
 def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:

@@ -17,7 +17,6 @@ import warnings
 from typing import Any
 
 from flambeau.base.device import device as _Device
-from flambeau.base.dtype import DIMENSIONED, NUMBER, ZERO_DIM, number_dtype, result_dtype
 from flambeau.base.errors import AcceleratorError, OutOfMemoryError
 from flambeau.base.layout import contiguous_format as _C_ORDER
 from flambeau.core import absent as _absent
@@ -101,17 +100,6 @@ def is_anomaly_check_nan_enabled() -> bool:
 def set_anomaly_enabled(enabled: bool, check_nan: bool = True) -> None:
     """Switch anomaly mode."""
     _anomaly.set(enabled, check_nan)
-
-
-def result_type(tensor1: Any, tensor2: Any) -> Any:
-    """The dtype an operator on the two (tensors or numbers) would compute in."""
-    ranks = [
-        (x._layout.dtype, DIMENSIONED if x._layout.ndim else ZERO_DIM)
-        if isinstance(x, Tensor)
-        else (number_dtype(x), NUMBER)
-        for x in (tensor1, tensor2)
-    ]
-    return result_dtype(ranks)
 
 
 # ---------------------------------------------------------------- methods that are functions too

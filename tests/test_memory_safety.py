@@ -322,11 +322,30 @@ def sizes_beyond_memory():
         F.interpolate(image, scale_factor=float("inf"))
 
 
+def numbers_that_give_tensors_other_memory():
+    """A number converted by a class's own code, which swaps the memory of the operand beside it."""
+    class Swap(np.float32):
+        def __float__(self):
+            for tensor in operands:
+                tensor.set_(torch.ones(1))
+            return 3.0
+
+    for use in (
+        lambda x: F.layer_norm(x, x.shape, eps=Swap(1)), lambda x: F.group_norm(x.view(1, 2, -1), 2, eps=Swap(1)),
+        lambda x: F.batch_norm(x.view(2, -1), None, None, training=True, eps=Swap(1)), lambda x: x.add_(Swap(2)),
+        lambda x: torch.add(x, x, alpha=Swap(2)), lambda x: F.softplus(x, Swap(1)), lambda x: x.clamp_(Swap(1), Swap(2)),
+        lambda x: x.norm(Swap(3)), lambda x: x.uniform_(Swap(1), Swap(2)), lambda x: x.fill_(Swap(1)),
+    ):
+        for _ in range(2):          # the second call finds the plan
+            operands = [torch.ones(20_000_000)]     # given back to the system when it is freed
+            attempt(lambda use=use: use(operands[0]))
+
+
 @pytest.mark.parametrize(
     "attack",
     [bad_indices, bad_geometry, shrunk_while_saved, shrunk_before_a_step, without_data, not_a_tensor,
      saved_tensors_of_other_shapes, masks_that_do_not_fit, places_overwritten_before_backward,
-     geometry_of_other_types, sizes_beyond_memory],
+     geometry_of_other_types, sizes_beyond_memory, numbers_that_give_tensors_other_memory],
 )
 def test_attack(attack):
     survives(attack)
@@ -370,6 +389,29 @@ def test_memory_swapped_by_another_thread():
             assert (weight @ weight)[0, 0] == 1200
         done.append(True)
         thread.join()
+
+    survives(work)
+
+
+def test_written_memory_swapped_by_another_thread():
+    """Memory taken from a tensor while a kernel writes to it is nobody else's until the kernel is done."""
+    def work():
+        target, done = torch.ones(4_000_000), []
+
+        def swap():
+            while not done:
+                target.data = torch.ones(4_000_000)
+                assert torch.ones(4_000_000).max() == 1
+
+        failures = []
+        threading.excepthook = failures.append
+        thread = threading.Thread(target=swap)
+        thread.start()
+        for _ in range(300):
+            target.fill_(2.0)
+        done.append(True)
+        thread.join()
+        assert not failures
 
     survives(work)
 

@@ -8,7 +8,9 @@ offset is what the view adds to the storage offset. Errors are PyTorch's types a
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Sequence
+from typing import Any
 
 from flambeau.base.layout import contiguous as is_contiguous
 from flambeau.base.layout import contiguous_strides
@@ -16,7 +18,7 @@ from flambeau.base.layout import contiguous_strides
 __all__ = [
     "as_strided_geometry", "broadcast", "broadcast_shapes", "channels_last_strides", "check_storage_bounds", "collapse",
     "contiguous_strides", "diagonal_geometry", "elementwise_strides", "expand_geometry", "extent", "has_overlap",
-    "infer_size", "is_channels_last", "is_contiguous", "is_dense", "movedim_order", "overlaps_itself",
+    "infer_size", "int_tuple", "is_channels_last", "is_contiguous", "is_dense", "movedim_order", "overlaps_itself",
     "permute_geometry", "preserved_strides", "reshape_strides", "same_order", "select_geometry", "slice_geometry",
     "squeeze_geometry", "suggested_strides", "suggests_channels_last", "transpose_geometry", "unfold_geometry",
     "unsqueeze_geometry", "wrap_dim", "wrap_dims", "wrap_reduction_dims",
@@ -35,7 +37,7 @@ def wrap_dim(dim: int, ndim: int) -> int:
         return dim
     if -count <= dim < 0:
         return dim + count
-    if not -1 << 63 <= dim < 1 << 63:
+    if not -1 << 63 <= operator.index(dim) < 1 << 63:       # TypeError for what is no integer
         raise ValueError("Overflow when unpacking long long")
     raise IndexError(
         f"Dimension out of range (expected to be in range of [{-count}, {count - 1}], but got {dim})")
@@ -60,6 +62,13 @@ def wrap_reduction_dims(dims: int | Sequence[int] | None, ndim: int) -> Shape:
         return tuple(range(ndim))
     wrapped = wrap_dims(dims, ndim)
     return tuple(sorted(wrapped)) if ndim else ()
+
+
+def int_tuple(value: Any) -> Shape:
+    """One integer of any kind, or a list or tuple of them, as a tuple of ints. TypeError for anything else."""
+    if isinstance(value, (tuple, list)):
+        return tuple([operator.index(item) for item in value])
+    return (operator.index(value),)
 
 
 # ---------------------------------------------------------------- broadcasting
@@ -91,9 +100,12 @@ def _broadcast_pair(a: Shape, b: Shape) -> Shape:
     return tuple(sizes)
 
 
-def broadcast_shapes(*shapes: int | Sequence[int]) -> Shape:
+def broadcast_shapes(*shapes: int | Sequence[int] | None) -> Shape:
     """The public `broadcast_shapes`: the same rule, an int counting as a shape of one dimension, and its own words."""
-    given = [(shape,) if isinstance(shape, int) else tuple(shape) for shape in shapes]
+    for shape in shapes:
+        if not isinstance(shape, (int, tuple, list, type(None))):
+            raise RuntimeError(f"Input shapes should be of type ints, a tuple of ints, or a list of ints, got {shape}")
+    given = [(shape,) if isinstance(shape, int) else tuple(shape) for shape in shapes if shape is not None]
     result = [1] * max((len(shape) for shape in given), default=0)
     for position, shape in enumerate(given):
         for dim in range(-1, -1 - len(shape), -1):
@@ -120,7 +132,8 @@ def expand_geometry(shape: Shape, strides: Shape, sizes: Sequence[int], type_nam
     lead = new - ndim
     out_shape: list[int] = []
     out_strides: list[int] = []
-    for dim, size in enumerate(sizes):
+    for dim in range(new - 1, -1, -1):      # from the last one, which is the one that a refusal names
+        size = sizes[dim]
         if dim < lead:
             if size < 0:
                 raise RuntimeError(f"The expanded size of the tensor ({size}) isn't allowed in a leading, "
@@ -139,7 +152,7 @@ def expand_geometry(shape: Shape, strides: Shape, sizes: Sequence[int], type_nam
                 f"dimension {dim}.  Target sizes: {list(sizes)}.  Tensor sizes: {list(shape)}")
         out_shape.append(size)
         out_strides.append(0)
-    return tuple(out_shape), tuple(out_strides), 0
+    return tuple(out_shape[::-1]), tuple(out_strides[::-1]), 0
 
 
 # ---------------------------------------------------------------- views

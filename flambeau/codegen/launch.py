@@ -93,6 +93,22 @@ def _refuse_inference(f: Function, s: Value, results: Value, made: Value) -> Non
         f.ret(f.pointer(f.i64(0)))
 
 
+def _keep(f: Function, held: Value, count: Value) -> None:
+    """Emit: take a reference to each of the storages."""
+    with f.loop(0, count) as i:
+        f.call("void", "Py_IncRef", f.load("ptr", held, i))
+
+
+def _let_go(f: Function, held: Value, kept: Value, count: Value) -> None:
+    """Emit: give back what `_keep` took, if it did."""
+    with f.when(kept.differs(0)):
+        with f.loop(0, count) as i:
+            f.call("void", "Py_DecRef", f.load("ptr", held, i))
+
+
+HEAP_TYPE = 1 << 9      # Py_TPFLAGS_HEAPTYPE: the type was made by a class statement, or might have been
+
+
 def launch_function() -> Function:
     f = Function("fb_launch", [("self", "ptr"), ("args", "ptr"), ("nargs", "i64")], "ptr")
     plan = f.at("i8", f["self"], BYTES_DATA)
@@ -101,7 +117,7 @@ def launch_function() -> Function:
     n_out, n_in, n_scalar, n_phase, scratch_bytes, flags, kinds = (f.load("i64", plan, i) for i in range(1, 8))
     p = f.stack("i64", MAX_OPERANDS + 16, align=64)
     results = f.stack("ptr", 16)
-    held = f.stack("ptr", MAX_OPERANDS)                   # storages of the inputs
+    held = f.stack("ptr", MAX_OPERANDS + 16)              # storages of the outputs and inputs
     f.store(f.i64(0), p, 2)
     none = f.load("ptr", s, state.NONE)
     with f.loop(0, n_out) as i:
@@ -116,6 +132,7 @@ def launch_function() -> Function:
             tensor = _new_tensor(f, s, block, f.load("ptr", s, state.ZERO), f.load("ptr", description, 0))
             f.store(tensor, results, i)
             f.store(f.load("i64", f.at("i8", block, memory.PTR)), p, i + 4)
+            f.store(block, held, i)
             otherwise()
             _refuse_others(f, s, given, results, i)
             storage = f.load("ptr", _object_slot(f, given, s, state.SLOT_STORAGE))
@@ -123,6 +140,7 @@ def launch_function() -> Function:
                 _refuse_inference(f, s, results, i)
             version = f.at("i8", storage, memory.VERSION)
             f.store(_incref(f, given), results, i)
+            f.store(storage, held, i)
             f.store(f.load("i64", version) + 1, version)
             f.store(_data_address(f, s, given, f.load("i64", description, 2)), p, i + 4)
     inputs = f.at("i64", plan, n_out * 3 + PLAN_WORDS_BEFORE_OPERANDS)
@@ -135,7 +153,7 @@ def launch_function() -> Function:
         storage = f.load("ptr", _object_slot(f, given, s, state.SLOT_STORAGE))
         is_meta = f.load("i64", f.at("i8", storage, memory.CLASS)).equals(memory.META)
         without_data.set(f.select(is_meta, n_phase, without_data.get()))
-        f.store(storage, held, i)
+        f.store(storage, held, n_out + i)
         f.store(_data_address(f, s, given, f.load("i64", inputs, i)), slots, i)
     with f.when(without_data.get().differs(0)):
         with f.loop(0, n_out) as j:
@@ -144,10 +162,18 @@ def launch_function() -> Function:
         f.ret(null)
     arguments, slots = f.at("ptr", arguments, n_in), f.variable("ptr", f.at("i64", slots, n_in))
     kind = f.variable("i64", kinds)
+    releases = (flags & 1).differs(0)
+    kept = f.variable("i64", flags & 1)
+    with f.when(releases):
+        _keep(f, held, n_out + n_in)        # another thread may meanwhile give these tensors other memory
     with f.loop(0, n_scalar) as i:
         object = f.load("ptr", arguments, i)
         failed = f.variable("i1", 0)
         this = kind.get() & 3
+        python = f.call("i64", "PyType_GetFlags", f.load("ptr", object, 1)) & HEAP_TYPE
+        with f.when(f.select(kept.get().equals(0), python, f.i64(0)).differs(0)):
+            _keep(f, held, n_out + n_in)    # its conversion may run Python code, which may do so too
+            kept.set(f.i64(1))
         with f.when(this.equals(SCALAR_FLOAT)):
             value = f.call("double", "PyFloat_AsDouble", object)
             f.store(value, slots.get())
@@ -163,6 +189,7 @@ def launch_function() -> Function:
             f.store(f.emit("double", f"extractvalue {pair.type} {pair.name}, 1"), slots.get())
         with f.when(failed.get()):
             with f.when(f.address(f.call("ptr", "PyErr_Occurred")).differs(0)):
+                _let_go(f, held, kept.get(), n_out + n_in)
                 with f.loop(0, n_out) as j:
                     f.call("void", "Py_DecRef", f.load("ptr", results, j))
                 f.ret(null)
@@ -172,6 +199,7 @@ def launch_function() -> Function:
     with f.when(scratch_bytes.differs(0)):
         scratch.set(f.call("ptr", "fb_allocate", s, scratch_bytes, declare=False))
         with f.when(f.address(scratch.get()).equals(0)):
+            _let_go(f, held, kept.get(), n_out + n_in)
             with f.loop(0, n_out) as j:
                 f.call("void", "Py_DecRef", f.load("ptr", results, j))
             f.call("void", "fb_no_memory", s, scratch_bytes, declare=False)
@@ -180,11 +208,7 @@ def launch_function() -> Function:
     workers = f.load("i64", s, state.THREADS)
     f.store(workers, p, 3)
     thread_state = f.variable("ptr", null)
-    releases = (flags & 1).differs(0)
     with f.when(releases):
-        # another thread may meanwhile give these tensors other memory
-        with f.loop(0, n_in) as i:
-            f.call("void", "Py_IncRef", f.load("ptr", held, i))
         thread_state.set(f.call("ptr", "PyEval_SaveThread"))
     phases = f.at("i64", inputs, n_in)
     with f.loop(0, n_phase) as i:
@@ -198,8 +222,7 @@ def launch_function() -> Function:
             f.call("void", "fb_parallel", s, kernel, p, total, grain, declare=False)
     with f.when(releases):
         f.call("void", "PyEval_RestoreThread", thread_state.get())
-        with f.loop(0, n_in) as i:
-            f.call("void", "Py_DecRef", f.load("ptr", held, i))
+    _let_go(f, held, kept.get(), n_out + n_in)
     with f.when(scratch_bytes.differs(0)):
         f.call("void", "fb_release", s, scratch.get(), scratch_bytes, declare=False)
     error = f.load("i64", p, 2)

@@ -18,13 +18,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from flambeau.base.device import device as Device
+from flambeau.base.dtype import bool_
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import Size, layout, memory_format
 from flambeau.base.rng import Generator
 from flambeau.core.storage import Storage
 from flambeau.core.tensor import Tensor
 
-CAUGHT = (TypeError, AttributeError, ValueError, OverflowError, MemoryError, SystemError, KeyError)
+CAUGHT = (TypeError, AttributeError, ValueError, OverflowError, MemoryError, SystemError, KeyError, RuntimeError, IndexError)
 """What a call with a wrong argument may run into."""
 
 # What the public API has several signatures of: its refusals name no argument.
@@ -79,9 +80,9 @@ def no_combination(function: str, given: Sequence[Any], named: dict[str, Any] | 
                      f" * see the documentation of torch.{function}")
 
 
-def refused_out(function: str, given: Sequence[Any], out: Any) -> TypeError:
-    """The exception for an `out` that is no tensor, beside these operands."""
-    return no_combination(function, given, {"out": out}) if function in _SEVERAL else refused(function, "out", "Tensor", out)
+def refused_out(function: str, given: Sequence[Any], out: Any, wanted: str = "Tensor") -> TypeError:
+    """The exception for an `out` that is not what is wanted, beside these operands."""
+    return no_combination(function, given, {"out": out}) if function in _SEVERAL else refused(function, "out", wanted, out)
 
 
 def tensor_out(out: Any) -> Any:
@@ -103,8 +104,11 @@ def within_range(function: str, names: Sequence[str], given: Sequence[Any]) -> N
             raise ValueError("Overflow when unpacking long long\nException raised from unpack")
 
 
-def ints(function: str, argument: str, given: Sequence[Any]) -> tuple[int, ...]:
-    """What was given as a tuple of ints, as ints. TypeError names the element that is none, or that is too large."""
+def ints(function: str, argument: str, given: Sequence[Any], apart: bool = False) -> tuple[int, ...]:
+    """What was given as a tuple of ints, as ints. TypeError names the element that is none, or that is too large.
+
+    apart: they were given one by one, which a first argument that is no int leaves one too many of.
+    """
     made = []
     for position, item in enumerate(given, 1):
         try:
@@ -112,7 +116,11 @@ def ints(function: str, argument: str, given: Sequence[Any]) -> tuple[int, ...]:
             if not -1 << 63 <= number < 1 << 63:
                 raise OverflowError
         except (AttributeError, TypeError):
-            if position == 1 and len(given) == 1:
+            if position == 1 and apart and len(given) > 1:
+                if function in _SEVERAL:
+                    raise no_combination(function, given) from None
+                raise TypeError(f"{function}() takes 1 positional argument but {len(given)} were given") from None
+            if position == 1:
                 raise TypeError(f"{function}(): argument '{argument}' (position 1) must be tuple of ints, but found element of "
                                 f"type {typename(item)} at pos 0") from None
             raise TypeError(f"{function}(): argument '{argument}' failed to unpack the object at pos {position} with error "
@@ -138,39 +146,48 @@ def _is_tensor(value: Any) -> bool:
     return isinstance(value, Tensor)
 
 
-def _is_number(value: Any) -> bool:
+def _is_operand(value: Any) -> bool:
     return isinstance(value, (bool, int, float, complex, np.generic, Tensor))
 
 
+def _is_number(value: Any) -> bool:
+    return _is_operand(value) and not (isinstance(value, Tensor) and value._layout.ndim)
+
+
 def _is_real(value: Any) -> bool:
-    return isinstance(value, (bool, int, float, np.generic, Tensor))
+    return isinstance(value, (bool, int, float, np.generic, Tensor)) and not (isinstance(value, Tensor) and value._layout.ndim)
 
 
-def _is_int(value: Any) -> bool:
-    return hasattr(value, "__index__")
+def is_int(value: Any) -> bool:
+    """Whether PyTorch takes a value for an int: no bool, and of the tensors only integers without dimensions."""
+    if isinstance(value, Tensor):
+        layout = value._layout
+        return not layout.ndim and not (layout.dtype.is_floating_point or layout.dtype.is_complex or layout.dtype is bool_)
+    return hasattr(value, "__index__") and not isinstance(value, bool)
 
 
 def _are_ints(value: Any) -> bool:
-    return _is_int(value) or (isinstance(value, (list, tuple)) and all(map(_is_int, value)))
+    return is_int(value) or (isinstance(value, (list, tuple)) and all(map(is_int, value)))
 
 
 def _are_sizes(value: Any) -> bool:
-    return _is_int(value) or (isinstance(value, (list, tuple)) and all(n is None or _is_int(n) for n in value))
+    return is_int(value) or (isinstance(value, (list, tuple)) and all(n is None or is_int(n) for n in value))
 
 
 def _are_tensors(value: Any) -> bool:
     return isinstance(value, (list, tuple))
 
 
-TENSOR, INT, INTS = Kind("Tensor", _is_tensor), Kind("int", _is_int), Kind("tuple of ints", _are_ints)
+TENSOR, INT, INTS = Kind("Tensor", _is_tensor), Kind("int", is_int), Kind("tuple of ints", _are_ints)
 _KINDS = {
     "Tensor": TENSOR,
-    "Operand": Kind("Tensor", _is_number),
+    "Operand": Kind("Tensor", _is_operand),
     "Tensors": Kind("tuple of Tensors", _are_tensors),
     "Sequence[Tensor]": Kind("tuple of Tensors", _are_tensors),
     "Number": Kind("Number", _is_number),
     "DType": Kind("torch.dtype", lambda value: isinstance(value, DType)),
     "int": INT,
+    "int|Tensor": Kind("int", lambda value: is_int(value) or _is_tensor(value)),
     "float": Kind("float", _is_real),
     "bool": Kind("bool", lambda value: isinstance(value, (bool, np.bool_))),
     "str": Kind("str", lambda value: isinstance(value, str)),
@@ -254,6 +271,8 @@ def explain(error: BaseException, name: str, signature: inspect.Signature, value
     """
     if isinstance(error, MemoryError):
         raise out_of_memory(error) from error
+    if name in _ASKED and isinstance(error, RuntimeError):
+        return None     # a function written in Python looks at its arguments one after the other
     return None if name.startswith("_") else _judge(error, name, signature, values, method, function, _caller())
 
 
@@ -298,15 +317,18 @@ def _judge(error: BaseException, name: str, signature: inspect.Signature, values
     parameters = list(signature.parameters.values())
     unfit = next(((i, kind) for i, (parameter, value) in enumerate(zip(parameters, values, strict=False))
                   if (kind := kind_of(parameter)) is not None and parameter.kind is not parameter.VAR_POSITIONAL
-                  and not kind.fits(value) and value is not parameter.default
-                  and not hasattr(type(value), "__torch_function__")), None)
+                  and not kind.fits(value) and not _left_out(parameter, value)
+                  and (isinstance(value, Tensor) or not hasattr(type(value), "__torch_function__"))), None)
+    said = re.match(r"(\w+)\(\): argument '(\w+)' must be ([\w. ]+?),? (?:not|but)", str(error))
+    if unfit is None and said and said.group(1) == name:
+        unfit = next(((i, TENSOR) for i, parameter in enumerate(parameters) if parameter.name == said.group(2)), None)
     if unfit is None:
         for place, (parameter, given_here) in enumerate(zip(parameters, values, strict=False)):
             if parameter.kind is parameter.VAR_POSITIONAL and parameter.name in ("tensors", "operands"):
-                for position, item in enumerate(given_here):
-                    if not isinstance(item, (Tensor, list, tuple)):
-                        raise TypeError(f"expected Tensor as element {position} in argument {place}, but got "
-                                        f"{typename(item)}") from None
+                alone = len(given_here) == 1 and isinstance(given_here[0], (list, tuple))
+                _refuse_element(given_here[0] if alone else given_here, place)
+            elif parameter.name == "indices" and method:
+                _refuse_element(given_here, place - 1)
         return None
     at, kind = unfit
     call = written(frame)
@@ -321,10 +343,27 @@ def _judge(error: BaseException, name: str, signature: inspect.Signature, values
     given, named = _arguments(parameters, values, call, bound)
     if name in _SEVERAL and not (at == 0 and kind is TENSOR and len(given) + len(named) == 1):
         raise no_combination(shown, given, named) from None
-    said = re.search(rf"argument '{parameters[at].name}' must be ([\w. ]+?),? (?:not|but)", str(error))
     by_name = parameters[at].name in named or parameters[at].kind is inspect.Parameter.KEYWORD_ONLY
-    raise refused(shown, parameters[at].name.rstrip("_"), said.group(1) if said else kind.wanted, values[at],
-                  None if by_name else at + 1 - bound) from None
+    title = parameters[at].name.rstrip("_")
+    wanted = said.group(3) if said and said.group(2) == parameters[at].name else kind.wanted
+    if kind is INTS and wanted == kind.wanted and isinstance(values[at], (list, tuple)):
+        ints(shown, title, values[at])
+    raise refused(shown, title, wanted, values[at], None if by_name else at + 1 - bound) from None
+
+
+def _refuse_element(given: Any, place: int) -> None:
+    """TypeError for the first element of a sequence that is no tensor."""
+    if isinstance(given, (list, tuple)):
+        for position, item in enumerate(given):
+            if not isinstance(item, Tensor):
+                raise TypeError(f"expected Tensor as element {position} in argument {place}, but got {typename(item)}") from None
+
+
+def _left_out(parameter: inspect.Parameter, value: Any) -> bool:
+    """Whether a value is the parameter's default."""
+    default = parameter.default
+    return value is default or (value.__class__ in (bool, int, float, str) and value.__class__ is default.__class__
+                                and value == default)
 
 
 def _missing(parameters: list[inspect.Parameter], values: Sequence[Any], call: Call) -> bool:
@@ -333,7 +372,7 @@ def _missing(parameters: list[inspect.Parameter], values: Sequence[Any], call: C
         return False
     arrived = sum(1 for parameter, value in zip(parameters, values, strict=False)
                   if parameter.kind is parameter.POSITIONAL_OR_KEYWORD and parameter.name not in call.names
-                  and (parameter.default is parameter.empty or value is not parameter.default))
+                  and not _left_out(parameter, value))
     return arrived > call.positional
 
 
@@ -347,9 +386,9 @@ def _arguments(parameters: list[inspect.Parameter], values: Sequence[Any], call:
     given = []
     for parameter, value in zip(parameters, values, strict=False):
         if parameter.kind is parameter.KEYWORD_ONLY:
-            if value is not parameter.default:
+            if not _left_out(parameter, value):
                 named[parameter.name] = value
-        elif parameter.default is parameter.empty or value is not parameter.default:
+        elif not _left_out(parameter, value):
             given.append(value)
     return given[bound:], named
 

@@ -425,6 +425,10 @@ def _generate(declared: Operator, implementation: Callable, public: str, out: bo
                                "but one of "
                                "the arguments requires grad.")
         result = implementation(*values, **named)
+        if isinstance(result, tuple) and isinstance(out, Tensor):
+            raise arguments.refused_out(public, values, out, "tuple of Tensors")
+        if outs is out and not isinstance(result, tuple):
+            raise arguments.refused_out(public, values, out)
         return deliver(outs if isinstance(result, tuple) else outs[0], result, public)
     scope: dict[str, Any] = {
         "active": modes.active, "local": modes.local, "plain": overrides.PLAIN, "implementation": implementation,

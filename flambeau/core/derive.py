@@ -11,7 +11,7 @@ import hashlib
 import inspect
 import linecache
 import marshal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -445,7 +445,7 @@ def {name}({signature}):
 '''
 
 
-def explained(function: Callable, method: bool = False, namespace: bool = True) -> Callable:
+def explained(function: Callable) -> Callable:
     """A form of a plain function whose failures are explained by its arguments; costs a call, so not for the quickest ones."""
     name, signature = function.__name__, signature_of(function)
     parts, call, scope, star = [], [], {}, False
@@ -469,8 +469,11 @@ def explained(function: Callable, method: bool = False, namespace: bool = True) 
     doc = (inspect.getdoc(function) or "").replace("\\", "\\\\").replace('"""', "'''")
     source = _EXPLAINED.format(name=name, signature=", ".join(parts), doc=doc, call=", ".join(call),
                                values=_tuple(signature.parameters))
-    scope |= {"implementation": function, "caught": arguments.CAUGHT, "explain": lambda error, values: arguments.explain(
-        error, name, signature, values, method, namespace)}
+
+    def explain(error: BaseException, values: Sequence[Any]) -> Any:
+        method = Tensor.__dict__.get(name) is made
+        return arguments.explain(error, name, signature, values, method, name in NAMESPACE or not method)
+    scope |= {"implementation": function, "caught": arguments.CAUGHT, "explain": explain}
     compile_source(f"<flambeau {name}>", source, scope)
     made = scope[name]
     made.__module__ = function.__module__

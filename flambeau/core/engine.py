@@ -396,8 +396,13 @@ def _root(position: int, output: Any, gradient: Any) -> Any:
 
 def _roots(outputs: Sequence[Any], gradients: Sequence[Any]) -> list[Root]:
     if len(outputs) > len(gradients):
+        _refuse_others(outputs)
         raise RuntimeError(f"got {len(outputs)} tensors and {len(gradients)} gradients")
-    starts = [_root(position, *pair) for position, pair in enumerate(zip(outputs, gradients, strict=False))]
+    try:
+        starts = [_root(position, *pair) for position, pair in enumerate(zip(outputs, gradients, strict=False))]
+    except AttributeError:
+        _refuse_others(outputs)
+        raise
     roots: list[Root] = []
     for position, output in enumerate(outputs):
         node = current_node(output)
@@ -405,6 +410,12 @@ def _roots(outputs: Sequence[Any], gradients: Sequence[Any]) -> list[Root]:
             raise RuntimeError(f"element {position} of tensors does not require grad and does not have a grad_fn")
         roots.append((node, output._index, starts[position]))
     return roots
+
+
+def _refuse_others(outputs: Sequence[Any]) -> None:
+    """AssertionError unless all are tensors."""
+    if not all(isinstance(output, tensors.Tensor) for output in outputs):
+        raise AssertionError("Expected output to be a torch.Tensor")
 
 
 def current_node(tensor: Any) -> Node | None:
@@ -448,8 +459,10 @@ def _targets(inputs: Sequence[Any], complaint: str) -> dict[Target, list[int]]:
     for position, tensor in enumerate(inputs):
         if isinstance(tensor, tensors.Tensor):
             node, index = current_node(tensor), tensor._index
-        else:  # a GradientEdge
+        elif hasattr(tensor, "output_nr"):  # a GradientEdge
             node, index = tensor.node, tensor.output_nr
+        else:
+            raise RuntimeError(f"all inputs have to be Tensors or GradientEdges, but got {type(tensor).__name__}")
         if node is None:
             raise RuntimeError(complaint.format(position))
         wanted.setdefault((node, index), []).append(position)

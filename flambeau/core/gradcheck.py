@@ -58,7 +58,7 @@ def _check(func: Callable[..., Any], inputs: tuple[Any, ...], eps: float, atol: 
     tracked = [(position, tensor) for position, tensor in enumerate(inputs)
                if isinstance(tensor, Tensor) and tensor._node is not None]
     if not tracked:
-        raise ValueError("gradcheck expects at least one input tensor to require gradient, but none of the them have "
+        raise ValueError("gradcheck expects at least one input tensor to require gradient, but none of them have "
                          "requires_grad=True.")
     for position, tensor in tracked:
         if tensor._layout.dtype not in (float64, complex128):

@@ -1303,7 +1303,7 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """dot with the conjugate of the first vector."""
     def view(self, *size: Any, dtype: _dtype | None = None, **keywords: Any) -> Any:
         """The same elements in another shape (one size may be -1), or the same bytes as another dtype; no copy."""
-    def view_as(self, other: Any) -> Any:
+    def view_as(self, other: Tensor) -> Any:
         """`view` in the shape of another tensor."""
     def vsplit(self, indices_or_sections: Any) -> Any:
         """`tensor_split` along the vertical dimension."""

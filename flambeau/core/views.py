@@ -79,7 +79,11 @@ def declare(name: str, node_name: str, geometry_of: Callable[..., geometry.Geome
             raise
         wrong.within_range(name, saved_names or ("size",), given)
         layout = input._layout
-        shape, strides, offset = geometry_of(layout.shape, layout.strides, *given)
+        try:
+            shape, strides, offset = geometry_of(layout.shape, layout.strides, *given)
+        except TypeError as error:
+            wrong.blame(error)
+            raise
         made = Layout.of(shape, strides, layout.dtype, layout.device)
         if layout.flavor is None:
             known[layout, given] = (made, offset)

@@ -106,7 +106,9 @@ def _clamp_between(input: Tensor, min: Operand, max: Operand):
 def _check_bounds(min: Any, max: Any) -> None:
     if min is None and max is None:
         raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
-    if min is not None and max is not None and isinstance(min, Tensor) is not isinstance(max, Tensor):
+    bounds = [bound for bound in (min, max) if bound is not None]
+    with_dims = [isinstance(bound, Tensor) and bound._layout.ndim > 0 for bound in bounds]
+    if any(with_dims) and not all(isinstance(bound, Tensor) for bound in bounds):
         raise TypeError("clamp() received an invalid combination of arguments - got "
                         f"({type(min).__name__}, {type(max).__name__}), but expected one of:\n"
                         " * (Tensor input, Tensor min = None, Tensor max = None, *, Tensor out = None)\n"

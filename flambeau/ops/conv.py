@@ -187,7 +187,7 @@ def expand_argument(name: str, value: Any, n: int) -> Numbers:
     """A number for all dimensions, or one each."""
     if isinstance(value, int):
         return (value,) * n
-    values = tuple(int(v) for v in value)
+    values = geometry.int_tuple(value)
     if len(values) == 1:
         return values * n
     if len(values) != n:

@@ -26,6 +26,7 @@ from flambeau.codegen import launch as launching
 from flambeau.codegen import schedule
 from flambeau.core import inplace, modes, overrides
 from flambeau.core.arguments import no_combination, refused
+from flambeau.core.create import make_tensor
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.op import NUMBERS, RELEASE_FROM, Pointwise, call, needs_graph, record
 from flambeau.core.tensor import Tensor, empty_layout, tensor_from
@@ -72,7 +73,10 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
         if overrides.any_override([self, src]):
             return overrides.dispatch(copy_, [self, src], {})
     if not isinstance(src, Tensor):
-        raise refused("copy_", "other", "Tensor", src, 1)
+        if not isinstance(src, (bool, int, float, complex)):
+            raise refused("copy_", "other", "Tensor", src, 1)
+        src = make_tensor(src, dtypes.complex128 if isinstance(src, complex) else
+                          dtypes.float64 if isinstance(src, float) else None)
     if (self._node is not None or src._node is not None) and needs_graph((self, src)):
         inplace.check(self)
         copy_raw(self, src)

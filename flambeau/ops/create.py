@@ -74,15 +74,16 @@ def dtype_asked(dtype: DType | None, out: Tensor | None) -> DType | None:
 
 def sizes_of(function: str, size: tuple[Any, ...]) -> tuple[int, ...]:
     """A shape given as numbers or as one sequence; RuntimeError for negative sizes."""
+    given = size
     if len(size) == 1 and not isinstance(size[0], int):
         if isinstance(size[0], (tuple, list)):
             size = size[0]
-        elif not hasattr(size[0], "__index__"):
+        elif not arguments.is_int(size[0]):
             raise arguments.refused(function, "size", "tuple of ints", size[0], 1)
     try:
         shape = tuple([n if n.__class__ is int else n.__index__() for n in size])
     except (AttributeError, TypeError):
-        shape = arguments.ints(function, "size", size)
+        shape = arguments.ints(function, "size", size, size is given)
     for n in shape:
         if not 0 <= n < 1 << 63:
             arguments.ints(function, "size", size)      # raises for what 64 bits don't hold

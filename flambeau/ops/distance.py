@@ -1,6 +1,7 @@
 """Similarity and distance of vectors: cosine_similarity, pairwise_distance, pdist.
 
-Written in operators. Stands on ops.magnitude; used by ops.loss and nn.functional. cdist is in ops.matmul's neighbourhood.
+Written in operators. Stands on ops.magnitude and ops.facts; used by ops.loss and nn.functional. cdist is in ops.matmul's
+neighbourhood.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from flambeau.base import geometry
 from flambeau.core.declare import composite
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.tensor import Tensor
+from flambeau.ops.facts import result_type
 from flambeau.ops.magnitude import vector_norm
 
 
@@ -18,7 +20,7 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim=1, eps=1e-8):
 
     Raises RuntimeError for integers.
     """
-    common = NAMESPACE["result_type"](x1, x2) if x1.dtype is not x2.dtype else x1.dtype
+    common = result_type(x1, x2) if x1.dtype is not x2.dtype else x1.dtype
     if not common.is_floating_point:
         raise RuntimeError(f"expected common dtype to be floating point, yet common dtype is {common.scalar_name}")
     shape = geometry.broadcast(x1._layout.shape, x2._layout.shape)

@@ -302,7 +302,7 @@ _max.vjp(along_gradient)
 _min.vjp(along_gradient)
 
 
-def max(input, dim=None, keepdim=False, *, other=None, axis=None, keepdims=None, out=None):
+def max(input, dim: int | Tensor | None = None, keepdim=False, *, other=None, axis=None, keepdims=None, out=None):
     """max(input): the largest value. max(input, dim, keepdim): (values, indices) along a dimension; the first of equals.
     max(input, other): the elementwise maximum.
 
@@ -316,7 +316,7 @@ def max(input, dim=None, keepdim=False, *, other=None, axis=None, keepdims=None,
     return _largest(input, out=out) if dim is None else _max(input, dim, keepdim, out=out)
 
 
-def min(input, dim=None, keepdim=False, *, other=None, axis=None, keepdims=None, out=None):
+def min(input, dim: int | Tensor | None = None, keepdim=False, *, other=None, axis=None, keepdims=None, out=None):
     """min(input): the smallest value. min(input, dim, keepdim): (values, indices) along a dimension; the first of equals.
     min(input, other): the elementwise minimum. See max.
     """

@@ -8,10 +8,23 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from flambeau.base.dtype import DIMENSIONED, NUMBER, ZERO_DIM, number_dtype, result_dtype
 from flambeau.core import absent
 from flambeau.core.create import array_of, copy_array, tolist_array
 from flambeau.core.derive import public
 from flambeau.core.tensor import Tensor
+
+
+@public(method=False)
+def result_type(tensor1: Any, tensor2: Any) -> Any:
+    """The dtype an operator on the two (tensors or numbers) would compute in."""
+    ranks = [
+        (x._layout.dtype, DIMENSIONED if x._layout.ndim else ZERO_DIM)
+        if isinstance(x, Tensor)
+        else (number_dtype(x), NUMBER)
+        for x in (tensor1, tensor2)
+    ]
+    return result_dtype(ranks)
 
 
 @public(namespace=False)

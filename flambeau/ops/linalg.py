@@ -19,7 +19,7 @@ from flambeau.base.notices import warn_once
 from flambeau.core import returns
 from flambeau.core.create import copy_array, copy_columns
 from flambeau.core.declare import composite, operator
-from flambeau.core.derive import NAMESPACE
+from flambeau.core.derive import NAMESPACE, explained
 from flambeau.core.tensor import Tensor
 from flambeau.core.variants import deliver
 from flambeau.ops import lapack
@@ -394,32 +394,33 @@ def _(gs, out0, A, B, rcond, need):
     return gA, gB
 
 
-def linalg_lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | None = None) -> Any:
-    """(solution, residuals, rank, singular_values) of the least squares problems min |A X - B|, least norm if there are many.
+@explained
+def linalg_lstsq(input: Tensor, b: Tensor, rcond: float | None = None, *, driver: str | None = None) -> Any:
+    """(solution, residuals, rank, singular_values) of the least squares problems min |input X - b|, least norm if there are many.
 
     driver: "gelsy" (the default), "gels" (full rank is assumed), "gelsd", "gelss" (with singular values).
     """
     name = "torch.linalg.lstsq"
-    for given, x, least in (("input", A, 2), ("other", B, 1)):
+    for given, x, least in (("input", input, 2), ("other", b, 1)):
         if x._layout.ndim < least:
             raise RuntimeError(f"{name}: {given} must have at least {least} dimension{'s' if least > 1 else ''}.")
-    floating(name, A)
+    floating(name, input)
     if driver not in (None, "gels", "gelsy", "gelsd", "gelss"):
         raise RuntimeError(f"{name}: parameter `driver` should be one of (gels, gelsy, gelsd, gelss)")
     driver = driver or "gelsy"
-    if A._layout.dtype is not B._layout.dtype:
+    if input._layout.dtype is not b._layout.dtype:
         raise RuntimeError(f"{name}: Expected input and other to have the same dtype, but got input's dtype "
-                           f"{A._layout.dtype.scalar_name} and other's dtype {B._layout.dtype.scalar_name}")
-    vector = _is_vector(A, B)
-    right = B.unsqueeze(-1) if vector else B
-    m, n = A._layout.shape[-2:]
+                           f"{input._layout.dtype.scalar_name} and other's dtype {b._layout.dtype.scalar_name}")
+    vector = _is_vector(input, b)
+    right = b.unsqueeze(-1) if vector else b
+    m, n = input._layout.shape[-2:]
     if right._layout.shape[-2] != m:
         raise RuntimeError(f"{name}: input.size(-2) should match other.size(-{1 if vector else 2})")
-    epsilon = finfo(A._layout.dtype).eps * max(m, n)
+    epsilon = finfo(input._layout.dtype).eps * max(m, n)
     limit = epsilon if rcond is None else epsilon if rcond < 0 else rcond
-    made, residuals, rank = _least_squares(A, right, limit, m > n and driver != "gelsy")
-    real = A._layout.dtype.to_real() if A._layout.dtype.is_complex else A._layout.dtype
-    values = linalg_svdvals(A.detach()) if driver in ("gelsd", "gelss") else A.new_empty([0], dtype=real)
+    made, residuals, rank = _least_squares(input, right, limit, m > n and driver != "gelsy")
+    real = input._layout.dtype.to_real() if input._layout.dtype.is_complex else input._layout.dtype
+    values = linalg_svdvals(input.detach()) if driver in ("gelsd", "gelss") else input.new_empty([0], dtype=real)
     rank = rank if driver != "gels" else rank.new_empty([0])
     return returns.linalg_lstsq((made.squeeze(-1) if vector else made, residuals, rank, values))
 
@@ -509,22 +510,22 @@ def logdet(input: Tensor) -> Tensor:
 
 
 @composite(method=False, function=False, out=True)
-def linalg_matrix_power(A: Tensor, n: int) -> Tensor:
+def linalg_matrix_power(input: Tensor, n: int) -> Tensor:
     """The n-th power of square matrices; negative ones of the inverse."""
-    square("linalg.matrix_power", A)
+    square("linalg.matrix_power", input)
     n = python_operator.index(n)
     if n == 0:
-        return NAMESPACE["eye"](A._layout.shape[-1], dtype=A.dtype) + constant_zero(A)
+        return NAMESPACE["eye"](input._layout.shape[-1], dtype=input.dtype) + constant_zero(input)
     if n < 0:
-        A, n = linalg_inv(A), -n
+        input, n = linalg_inv(input), -n
     made = None
     while n:
         if n & 1:
-            made = A if made is None else matmul(made, A)
+            made = input if made is None else matmul(made, input)
         n >>= 1
         if n:
-            A = matmul(A, A)
-    return made.clone() if made is A else made  # type: ignore[union-attr,return-value]
+            input = matmul(input, input)
+    return made.clone() if made is input else made  # type: ignore[union-attr,return-value]
 
 
 @composite(out=True)
@@ -534,18 +535,18 @@ def matrix_power(input: Tensor, n: int) -> Tensor:
 
 
 @operator(method=False, function=False, node="LinalgMatrixExpBackward0")
-def linalg_matrix_exp(A: Tensor):
+def linalg_matrix_exp(input: Tensor):
     """The exponential of square matrices."""
-    floating("linalg.matrix_exp", A)
-    square("linalg.matrix_exp", A)
-    return copy_array(lapack.exponential(values_of(A)))
+    floating("linalg.matrix_exp", input)
+    square("linalg.matrix_exp", input)
+    return copy_array(lapack.exponential(values_of(input)))
 
 
 @linalg_matrix_exp.vjp
-def _(g, A):
+def _(g, input):
     # the derivative in the direction of g stands in the corner of the exponential of [[A^H, g], [0, A^H]]
-    n = A._layout.shape[-1]
-    turned = adjoint(A)
+    n = input._layout.shape[-1]
+    turned = adjoint(input)
     cat = NAMESPACE["cat"]
     zeros = turned.detach() * 0
     return linalg_matrix_exp(cat([cat([turned, g], -1), cat([zeros, turned], -1)], -2))[..., :n, n:]
@@ -561,32 +562,32 @@ def matrix_exp(input: Tensor) -> Tensor:
 
 
 @composite(method=False, function=False, out=True)
-def linalg_tensorinv(A: Tensor, ind: int = 2) -> Tensor:
-    """The inverse of A taken as a matrix of its first `ind` dimensions by the others."""
+def linalg_tensorinv(input: Tensor, ind: int = 2) -> Tensor:
+    """The inverse of the input taken as a matrix of its first `ind` dimensions by the others."""
     if ind <= 0:
         raise RuntimeError(f"Expected a strictly positive integer for 'ind', but got {ind}")
-    shape = A._layout.shape
+    shape = input._layout.shape
     rows, columns = math.prod(shape[:ind]), math.prod(shape[ind:])
     if rows != columns:
         raise RuntimeError(f"Expected self to satisfy the requirement prod(self.shape[ind:]) == "
                            f"prod(self.shape[:ind]), but got {columns} "
                            f"!= {rows}")
-    return linalg_inv(A.reshape(rows, columns)).reshape(*shape[ind:], *shape[:ind])
+    return linalg_inv(input.reshape(rows, columns)).reshape(*shape[ind:], *shape[:ind])
 
 
 @composite(method=False, function=False, out=True)
-def linalg_tensorsolve(A: Tensor, B: Tensor, dims: Sequence[int] | None = None) -> Tensor:
-    """X with tensordot(A, X, X.ndim) = B; `dims` of A are moved to the end first."""
+def linalg_tensorsolve(input: Tensor, B: Tensor, dims: Sequence[int] | None = None) -> Tensor:
+    """X with tensordot(input, X, X.ndim) = B; `dims` of the input are moved to the end first."""
     if dims is not None:
-        ndim = A._layout.ndim
-        A = A.movedim(list(dims), list(range(ndim - len(dims), ndim)))
-    shape = A._layout.shape[B._layout.ndim:]
+        ndim = input._layout.ndim
+        input = input.movedim(list(dims), list(range(ndim - len(dims), ndim)))
+    shape = input._layout.shape[B._layout.ndim:]
     size = math.prod(shape)
-    if math.prod(A._layout.shape[:B._layout.ndim]) != size:
+    if math.prod(input._layout.shape[:B._layout.ndim]) != size:
         raise RuntimeError(f"Expected self to satisfy the requirement prod(self.shape[other.ndim:]) == "
                            "prod(self.shape[:other.ndim]), but "
-                           f"got {size} != {math.prod(A._layout.shape[:B._layout.ndim])}")
-    return linalg_solve(A.reshape(size, size), B.reshape(-1)).reshape(shape)
+                           f"got {size} != {math.prod(input._layout.shape[:B._layout.ndim])}")
+    return linalg_solve(input.reshape(size, size), B.reshape(-1)).reshape(shape)
 
 
 @composite(method=False, function=False)

@@ -115,9 +115,9 @@ def _(g, out, upper):
 
 
 @composite(method=False, function=False, out=True)
-def linalg_cholesky(A: Tensor, *, upper: bool = False) -> Tensor:
+def linalg_cholesky(input: Tensor, *, upper: bool = False) -> Tensor:
     """L with L L^H = A; LinAlgError unless A is positive-definite."""
-    made, info = linalg_cholesky_ex(A, upper=upper)
+    made, info = linalg_cholesky_ex(input, upper=upper)
     array = values_of(info)
     if array.any():
         raise refused("linalg.cholesky", array, "The factorization could not be completed because the input is not "
@@ -443,11 +443,11 @@ def _hermitian_array(name: str, x: Tensor, triangle: Any, vectors: bool) -> Any:
 
 
 @operator(method=False, function=False, out=True, node="LinalgEighBackward0")
-def linalg_eigh(A: Tensor, UPLO: str = "L"):
+def linalg_eigh(input: Tensor, UPLO: str = "L"):
     """(eigenvalues ascending, eigenvectors in columns) of Hermitian matrices; only the triangle UPLO is read."""
-    floating("linalg.eigh", A)
-    square("linalg.eigh", A)
-    values, vectors = _hermitian_array("linalg.eigh", A, UPLO, True)
+    floating("linalg.eigh", input)
+    square("linalg.eigh", input)
+    values, vectors = _hermitian_array("linalg.eigh", input, UPLO, True)
     return returns.linalg_eigh((copy_array(values), copy_columns(vectors)))
 
 
@@ -478,11 +478,11 @@ def _hermitian_values(A: Tensor, UPLO: str = "L"):
 
 
 @composite(method=False, function=False, out=True)
-def linalg_eigvalsh(A: Tensor, UPLO: str = "L") -> Tensor:
+def linalg_eigvalsh(input: Tensor, UPLO: str = "L") -> Tensor:
     """The eigenvalues of Hermitian matrices, ascending."""
-    floating("linalg.eigh", A)
-    square("linalg.eigh", A)
-    return linalg_eigh(A, UPLO)[0] if A._node is not None else _hermitian_values(A, UPLO)
+    floating("linalg.eigh", input)
+    square("linalg.eigh", input)
+    return linalg_eigh(input, UPLO)[0] if input._node is not None else _hermitian_values(input, UPLO)
 
 
 def _general_array(x: Tensor, vectors: bool) -> Any:
@@ -497,11 +497,11 @@ def _general_array(x: Tensor, vectors: bool) -> Any:
 
 
 @operator(method=False, function=False, out=True, node="LinalgEigBackward0")
-def linalg_eig(A: Tensor):
+def linalg_eig(input: Tensor):
     """(eigenvalues, eigenvectors in columns), complex, in no particular order, of square matrices."""
-    floating("linalg.eig", A)
-    square("linalg.eig", A)
-    values, vectors = _general_array(A, True)
+    floating("linalg.eig", input)
+    square("linalg.eig", input)
+    values, vectors = _general_array(input, True)
     return returns.linalg_eig((copy_array(values), copy_columns(vectors)))
 
 
@@ -536,8 +536,8 @@ def _eigenvalues(A: Tensor):
 
 
 @composite(method=False, function=False, out=True)
-def linalg_eigvals(A: Tensor) -> Tensor:
+def linalg_eigvals(input: Tensor) -> Tensor:
     """The eigenvalues of square matrices, complex, in no particular order."""
-    floating("linalg.eig", A)
-    square("linalg.eig", A)
-    return linalg_eig(A)[0] if A._node is not None else _eigenvalues(A)
+    floating("linalg.eig", input)
+    square("linalg.eig", input)
+    return linalg_eig(input)[0] if input._node is not None else _eigenvalues(input)

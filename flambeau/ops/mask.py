@@ -157,7 +157,7 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:
     """The elements of `input` where the bool tensor `mask` is true (both broadcast), in one row."""
     if mask._layout.dtype is not bool_:
         raise RuntimeError("masked_select: expected BoolTensor for mask")
-    shape = geometry.broadcast(input._layout.shape, mask._layout.shape)
+    shape = geometry.broadcast(mask._layout.shape, input._layout.shape)
     return gather_index(_flat(input, shape), (positions(_flat(mask, shape), flat=True),))
 
 

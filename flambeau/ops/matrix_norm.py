@@ -56,36 +56,36 @@ def _largest(values: Tensor, dim: int, keepdim: Any = False) -> Tensor:
 
 
 @composite(method=False, function=False, out=True, name="linalg_matrix_norm")
-def matrix_norm(A: Tensor, ord: Any = "fro", dim: Any = (-2, -1), keepdim: Any = False, *, dtype: Any = None) -> Tensor:
+def matrix_norm(input: Tensor, ord: Any = "fro", dim: Any = (-2, -1), keepdim: Any = False, *, dtype: Any = None) -> Tensor:
     """A norm of matrices in dimensions `dim`: "fro", "nuc", 1, -1, inf, -inf (column, row sums), 2, -2 (singular values)."""
-    layout = A._layout
-    floating("linalg.matrix_norm", A, low=True)
+    layout = input._layout
+    floating("linalg.matrix_norm", input, low=True)
     if layout.ndim < 2:
         raise RuntimeError("linalg.matrix_norm: The input tensor A must have at least 2 dimensions.")
     first, second = _two_dims("linalg.matrix_norm", dim, layout)
-    A = _converted("linalg.matrix_norm", A, dtype)
+    input = _converted("linalg.matrix_norm", input, dtype)
     if ord == "fro":
-        return vector_norm(A, 2, (first, second), keepdim)
+        return vector_norm(input, 2, (first, second), keepdim)
     if ord != "nuc" and (isinstance(ord, str) or abs(ord) not in (1, 2, math.inf)):
         raise RuntimeError(f"linalg.matrix_norm: Order {ord} not supported.")
     if ord == "nuc" or abs(ord) == 2:
-        values = linalg_svdvals(A.permute([d for d in range(layout.ndim) if d not in (first, second)] + [first, second]))
+        values = linalg_svdvals(input.permute([d for d in range(layout.ndim) if d not in (first, second)] + [first, second]))
         made = values.sum(-1) if ord == "nuc" else _largest(values, -1) if ord > 0 else values.amin(-1)
         if keepdim:
             for d in sorted((first, second)):
                 made = made.unsqueeze(d)
         return made
     rows, columns = (first, second) if abs(ord) == 1 else (second, first)
-    sums = vector_norm(A, 1, rows, keepdim)
+    sums = vector_norm(input, 1, rows, keepdim)
     if not keepdim and columns > rows:
         columns -= 1
     return _largest(sums, columns, keepdim) if ord > 0 else sums.amin(columns, keepdim)
 
 
 @composite(method=False, function=False, out=True, name="linalg_norm")
-def linalg_norm(A: Tensor, ord: Any = None, dim: Any = None, keepdim: Any = False, *, dtype: Any = None) -> Tensor:
+def linalg_norm(input: Tensor, ord: Any = None, dim: Any = None, keepdim: Any = False, *, dtype: Any = None) -> Tensor:
     """A vector norm, or a matrix norm where `dim` has two entries, or where `ord` is given for a matrix without `dim`."""
-    ndim = A._layout.ndim
+    ndim = input._layout.ndim
     if isinstance(dim, int):
         dim = (dim,)
     if dim is not None and len(dim) not in (1, 2):
@@ -95,11 +95,11 @@ def linalg_norm(A: Tensor, ord: Any = None, dim: Any = None, keepdim: Any = Fals
         raise RuntimeError("linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. Got "
                            f"{ndim}D.")
     if ord is not None and ((dim is not None and len(dim) == 2) or (dim is None and ndim == 2)):
-        return matrix_norm(A, ord, dim if dim is not None else (0, 1), keepdim, dtype=dtype)
+        return matrix_norm(input, ord, dim if dim is not None else (0, 1), keepdim, dtype=dtype)
     if isinstance(ord, str):
         if dim is None or len(dim) == 1:
-            return matrix_norm(A, ord, dim or (0,), keepdim, dtype=dtype)
-    return vector_norm(A, 2 if ord is None else ord, dim, keepdim, dtype=dtype)
+            return matrix_norm(input, ord, dim or (0,), keepdim, dtype=dtype)
+    return vector_norm(input, 2 if ord is None else ord, dim, keepdim, dtype=dtype)
 
 
 @composite(method=False)
@@ -111,24 +111,24 @@ def nuclear_norm(input: Tensor, dim: Any = None, keepdim: Any = False) -> Tensor
 
 
 @composite(method=False, function=False, out=True, name="linalg_cond")
-def linalg_cond(A: Tensor, p: Any = None) -> Tensor:
+def linalg_cond(input: Tensor, p: Any = None) -> Tensor:
     """The condition number norm(A) * norm(inverse of A) in the given matrix norm; by singular values for None, 2 and -2."""
-    layout = A._layout
+    layout = input._layout
     if layout.ndim < 2:
         raise RuntimeError("linalg.cond: The input tensor must have at least 2 dimensions.")
     if p in (None, 2, -2):
-        values = linalg_svdvals(A)
+        values = linalg_svdvals(input)
         return values[..., -1] / values[..., 0] if p == -2 else values[..., 0] / values[..., -1]
     if layout.shape[-1] != layout.shape[-2]:
         raise RuntimeError(f"linalg.cond(ord={p}): A must be batches of square matrices, but they are {layout.shape[-2]} by "
                            f"{layout.shape[-1]} "
                            "matrices")
     if p == "nuc" and layout.numel:
-        values = linalg_svdvals(A)
+        values = linalg_svdvals(input)
         return values.sum(-1) * (1 / values).sum(-1)
     if layout.numel == 0:
-        return vector_norm(A, 2, (-2, -1)) * 0
-    inverse, info = linalg_inv_ex(A)
-    made = matrix_norm(A, p) * matrix_norm(inverse, p)
+        return vector_norm(input, 2, (-2, -1)) * 0
+    inverse, info = linalg_inv_ex(input)
+    made = matrix_norm(input, p) * matrix_norm(inverse, p)
     return NAMESPACE["where"](info != 0, math.inf, made)
 

@@ -16,7 +16,7 @@ from flambeau.base.geometry import wrap_dim
 from flambeau.base.layout import Layout, register_cache
 from flambeau.base.layout import contiguous_format as _C_ORDER
 from flambeau.codegen.move import Buffer, Move
-from flambeau.core.arguments import ints, no_combination, refused
+from flambeau.core.arguments import ints, is_int, no_combination, refused
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.tensor import Tensor, tensor_from, within_memory
@@ -104,8 +104,8 @@ def flipud(input: Tensor) -> Tensor:
 def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
     """`input` moved by `shifts` along `dims`, what falls out coming in again; without dims the flattened tensor is
     moved."""
-    steps = (shifts,) if isinstance(shifts, int) else tuple(shifts)
-    along = () if dims is None else (dims,) if isinstance(dims, int) else tuple(dims)
+    steps = geometry.int_tuple(shifts)
+    along = () if dims is None else geometry.int_tuple(dims)
     if not steps:
         raise RuntimeError("`shifts` required")
     if not along:
@@ -145,7 +145,7 @@ def _rolled(input: Tensor, steps: tuple[int, ...], along: tuple[int, ...]) -> Te
 
 @roll.vjp
 def _(g, shifts, dims):
-    return (g.roll(-shifts if isinstance(shifts, int) else tuple(-s for s in shifts), dims),)
+    return (g.roll([-shift for shift in geometry.int_tuple(shifts)], dims),)
 
 
 @operator(name="repeat", function=False, method=False)
@@ -185,9 +185,9 @@ def _(g, repeats, layouts):
 def repeat(self: Tensor, *repeats: Any) -> Tensor:
     """This tensor repeated so many times along each dimension; more counts than dimensions put new ones in front."""
     given = tuple(repeats[0]) if len(repeats) == 1 and isinstance(repeats[0], (tuple, list)) else repeats
-    if len(repeats) == 1 and given is repeats and not hasattr(given[0], "__index__"):
+    if len(repeats) == 1 and given is repeats and not is_int(given[0]):
         raise refused("repeat", "repeats", "tuple of ints", given[0], 1)
-    return _repeat(self, ints("repeat", "repeats", given))
+    return _repeat(self, ints("repeat", "repeats", given, given is repeats))
 
 
 Tensor.repeat = repeat  # type: ignore[attr-defined]
@@ -196,7 +196,7 @@ Tensor.repeat = repeat  # type: ignore[attr-defined]
 @composite(name="tile")
 def _tile(input: Tensor, dims: Any) -> Tensor:
     """`input` repeated along each of its last dimensions."""
-    given = (dims,) if isinstance(dims, int) else tuple(dims)
+    given = geometry.int_tuple(dims)
     return _repeat(input, (*[1] * (input._layout.ndim - len(given)), *given))
 
 

@@ -16,6 +16,7 @@ from flambeau.base import geometry
 from flambeau.base.dtype import bool_, float32, float64, int64, uint8
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import Layout, register_cache
+from flambeau.core.arguments import is_int
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.rows import KEEPDIM, KEPT, Rows
@@ -49,7 +50,7 @@ def reduction_dims(name: str, dim: Any, ndim: int) -> tuple[int, ...]:
 def one_dim(name: str, dim: Any, ndim: int) -> int:
     """The dimension that a `dim` argument names, counted from the front."""
     if dim.__class__ is not int:
-        if isinstance(dim, float) or not hasattr(dim, "__index__"):
+        if not is_int(dim):
             raise TypeError(f"{name}(): argument 'dim' must be int, not {type(dim).__name__}")
         dim = dim.__index__()
     return geometry.wrap_dim(dim, ndim)

@@ -35,22 +35,23 @@ from flambeau.ops import parts as _parts  # noqa: F401 - registers the splits, w
 
 def given_sizes(function: str, argument: str, given: tuple[Any, ...]) -> tuple[int, ...]:
     """Sizes or dimensions passed one by one or as one sequence."""
+    apart = True
     if len(given) == 1 and given[0].__class__ is not int:
         first = given[0]
         if isinstance(first, (tuple, list)):
-            given = tuple(first)
+            given, apart = tuple(first), False
         else:
             given = (_integer(function, argument, first),)
     elif not given:
         raise TypeError(f'{function}() missing 1 required positional arguments: "{argument}"')
     for size in given:
         if size.__class__ is not int:
-            return wrong.ints(function, argument, given)
+            return wrong.ints(function, argument, given, apart)
     return given
 
 
 def _integer(function: str, argument: str, given: Any) -> int:
-    if isinstance(given, int) or (hasattr(given, "__index__") and not isinstance(given, (float, str))):
+    if wrong.is_int(given):
         return operator.index(given)
     raise wrong.refused(function, argument, "tuple of ints", given, 1)
 
@@ -161,9 +162,13 @@ Tensor.reshape = _reshape_method  # type: ignore[attr-defined]
 
 
 @public(namespace=False)
-def view_as(self: Any, other: Any) -> Any:
+def view_as(self: Any, other: Tensor) -> Any:
     """`view` in the shape of another tensor."""
-    return view_to(self, other._layout.shape)
+    try:
+        return view_to(self, other._layout.shape)
+    except AttributeError as error:
+        wrong.blame(error)
+        raise
 
 
 @public(namespace=False)
@@ -292,9 +297,8 @@ Tensor.permute = _permute_method  # type: ignore[attr-defined]
 @public(names=("moveaxis",))
 def movedim(input: Any, source: int | Sequence[int], destination: int | Sequence[int]) -> Any:
     """Dimensions moved from `source` to `destination`; the others keep their order."""
-    origin = (source,) if isinstance(source, int) else tuple(source)
-    target = (destination,) if isinstance(destination, int) else tuple(destination)
-    return _permute(input, geometry.movedim_order(input._layout.ndim, origin, target))
+    return _permute(input, geometry.movedim_order(input._layout.ndim, geometry.int_tuple(source),
+                                                  geometry.int_tuple(destination)))
 
 
 @public

@@ -74,3 +74,33 @@ def test_more_memory_than_there_is():
     with pytest.raises(RuntimeError, match="can't allocate memory: you tried to allocate 4503599627370496 bytes"):
         torch.empty(2**50)
     assert torch.ones(3).sum() == 3
+
+
+@pytest.mark.parametrize("integer", [np.int64(1), torch.tensor(1)], ids=["numpy", "tensor"])
+def test_integers_of_other_kinds(integer):
+    x = torch.arange(6.0).view(2, 3)
+    assert x.roll(integer, integer).tolist() == [[2, 0, 1], [5, 3, 4]]
+    assert x.movedim(integer, 0).shape == (3, 2)
+    assert F.conv1d(x, torch.ones(1, 2, 1), None, integer, integer).tolist() == [[0, 3, 5, 7, 0]]
+
+
+def test_numbers_where_tensors_are_usual():
+    x = torch.tensor([1.0, 5.0, 9.0], dtype=torch.float64)
+    assert x.clamp(2, torch.tensor(6)).tolist() == [2, 5, 6]
+    assert x.clone().clamp_(torch.tensor(4.0), 8).tolist() == [4, 5, 8]
+    assert x.clone().copy_(0.1).tolist() == [0.1, 0.1, 0.1]
+    assert torch.zeros(2, dtype=torch.bool).copy_(True).tolist() == [True, True]
+
+
+def test_similarity_of_different_dtypes():
+    x = torch.ones(2, 3)
+    similar = F.cosine_similarity(x.double(), x)
+    assert similar.dtype is torch.float64
+    assert (similar - 1).abs().max() < 1e-6
+
+
+@pytest.mark.parametrize("name", ["norm", "eigvalsh", "cholesky", "matrix_exp", "matrix_norm", "cond", "eigvals"])
+def test_the_first_argument_by_name(name):
+    function = getattr(torch.linalg, name)
+    matrix = torch.tensor([[2.0, 0.0], [0.0, 3.0]])
+    assert torch.equal(function(input=matrix), function(matrix))

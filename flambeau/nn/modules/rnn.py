@@ -101,6 +101,10 @@ class RNNBase(Module):
                 f"num_layers={self.num_layers}",
                 stacklevel=4,
             )
+        if not isinstance(self.input_size, int):
+            raise TypeError(f"input_size should be of type int, got: {type(self.input_size).__name__}")
+        if self.input_size <= 0:
+            raise ValueError("input_size must be greater than zero")
         if not isinstance(self.hidden_size, int):
             raise TypeError(f"hidden_size should be of type int, got: {type(self.hidden_size).__name__}")
         if self.hidden_size <= 0:
