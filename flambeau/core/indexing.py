@@ -173,7 +173,7 @@ def _apply(self: Any, items: Sequence[Any]) -> tuple[Any, list[Any]]:
                 removed += 1
                 continue
             layout = given._layout
-            if layout.ndim == 0:
+            if layout.ndim == 0 and layout.flavor is None:
                 if layout.dtype in (bool_, uint8):
                     view = views.unsqueeze(view, dim)
                     _place(tensors, dim, _truth(bool(given.item())))
@@ -311,13 +311,32 @@ def _without_leading_ones(value: Any) -> Any:
     return value.reshape(shape[lead:]) if lead else value
 
 
-def _copy(view: Any, value: Any) -> None:
+def fitted(view: Any, value: Any) -> Any:
+    """The value of an assignment in the shape of the view that it is written to."""
     shape = view._layout.shape
     if value._layout.shape != shape:
         value = _without_leading_ones(value)
         if value._layout.shape != shape:
             value = value.expand(shape)
-    view.copy_(value)
+    return value
+
+
+def _copy(view: Any, value: Any) -> None:
+    view.copy_(fitted(view, value))
+
+
+# ---------------------------------------------------------------- for those who answer x[...] themselves
+
+
+def resolve(tensor: Any, index: Any) -> tuple[Any, list[Any]]:
+    """The view of `tensor` that the ints, slices, Nones and Ellipsis of an index make, and the index tensors left for it."""
+    return _apply(tensor, _items(index))
+
+
+def gathering() -> Callable[..., Any]:
+    """The operator behind x[tensors]: gathering()(view, tensors)."""
+    assert _gather is not None
+    return _gather
 
 
 # ---------------------------------------------------------------- what index and index_put_ use

@@ -41,7 +41,9 @@ def wrap(address: int, nbytes: int, owner: Any) -> Any:
 
 
 def buffer(storage: Any) -> ctypes.Array:
-    """The bytes as a ctypes array, which keeps the storage alive."""
+    """The bytes as a ctypes array, which keeps the storage alive. RuntimeError if there is no memory behind it."""
+    if storage.size_class == memory.META:
+        raise RuntimeError(launch.NO_DATA)
     array = (ctypes.c_char * storage.nbytes).from_address(storage.ptr)
     array.storage = storage
     return array

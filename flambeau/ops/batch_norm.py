@@ -100,7 +100,7 @@ def _(g, out1, out2, input, weight, bias, running_mean, running_var, training, e
         return g, *[None if p is None else NAMESPACE["zeros_like"](p) for p in (weight, bias)], None, None
     over, after = (0, *range(2, layout.ndim)), layout.ndim - 2
     channels = layout.shape[1]
-    if modes.local.grad:
+    if modes.local.grad or g._layout.flavor is not None:
         return _batch_gradients_by_operators(g, input, weight, bias, running_mean, running_var, training, eps, need)
     if training:
         mean, scale = column(out1, after), column(out2, after)

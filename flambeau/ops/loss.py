@@ -67,6 +67,7 @@ class ElementLoss:
             if mean:
                 g = g / input._layout.numel
             return tuple(self._gradient(part, g, sources, recipe.saves) for part in recipe.gradients)
+        total.operator.point = self.point      # for those who need the losses of the elements
         self.total = total
 
     def _stages(self, elements: tuple, numbers: tuple, dtype: DType, mean: bool) -> tuple:
