@@ -12,5 +12,6 @@ from flambeau.transform import (  # noqa: F401 - they fill the table of batching
     batch_random,
     batch_rows,
     batch_views,
+    functions,
     tangents,
 )

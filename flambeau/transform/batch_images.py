@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from flambeau.base.layout import Layout
 from flambeau.core.tensor import Tensor
 from flambeau.transform.batch_rows import bound, call
 from flambeau.transform.batched import Batch, rule
@@ -119,3 +120,19 @@ def constant_pad(batch: Batch, function: Callable, args: Sequence[Any], kwargs: 
     if len(rest[0]) > 2 * x._layout.ndim or any(isinstance(r, Tensor) for r in rest):
         return batch.loop(function, args, kwargs)
     return batch.wrap(invoke(function, (x.value, *args[1:]), kwargs))
+
+
+@rule("pairs_backward", "pairs_gather", "scatter_planes", "gather_planes", "average_windows_backward", "average_adaptively_backward",
+      "resample_backward")
+def plane_gradients(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """Gradients of planes (any leading dimensions, then the image): the batch goes into the first of them."""
+    named = bound(function, args, kwargs)
+    for name, x in named.items():
+        if isinstance(x, Tensor):
+            if x._layout.ndim < 3:
+                return batch.loop(function, args, kwargs)
+            named[name] = into_batch(batch.lift(x)).contiguous()
+        elif name == "image":
+            named[name] = Layout.contiguous((batch.size * x.shape[0], *x.shape[1:]), x.dtype, x.device)
+    made = call(function, named)
+    return batch.wrap(made.reshape(batch.size, -1, *made._layout.shape[1:]))

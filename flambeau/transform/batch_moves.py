@@ -275,3 +275,12 @@ def backward(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict
     """RuntimeError: gradients inside a transform are those of func.grad."""
     raise RuntimeError("backward() called inside a functorch transform. This is not supported, please use functorch.grad or "
                        "functorch.vjp instead or call backward() outside of functorch transforms.")
+
+
+@rule("one_hot")
+def one_hot(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """Class numbers as vectors; how many classes there are can't depend on the example."""
+    named = bound(function, args, kwargs)
+    if named["num_classes"] < 0:
+        raise RuntimeError(_ITEM)
+    return batch.wrap(call(function, named | {"input": named["input"].value}))

@@ -118,3 +118,20 @@ def nll_loss(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict
     if reduction == "none":
         return loss, total
     return (loss.sum() / total if reduction == "mean" else loss.sum()), total
+
+
+@rule("_nll_gradient")
+def nll_gradient(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """The gradient of nll_loss: minus the weight at the target."""
+    named = bound(function, args, kwargs)
+    g, input, target, weight = named["g"], named["input"], named["target"], named["weight"]
+    axis = class_axis(input)
+    counts = target != named["ignore_index"]
+    safe = target.masked_fill(counts.logical_not(), 0)
+    shares = counts.to(input._layout.dtype)
+    if weight is not None:
+        shares = shares * weight[safe]
+    if named["reduction"] == "mean":
+        g = g / named["total"]
+    values = (-(shares * g)).unsqueeze(axis)
+    return NAMESPACE["zeros"](tuple(input._layout.shape), dtype=input._layout.dtype).scatter_add(axis, safe.unsqueeze(axis), values)

@@ -110,7 +110,7 @@ def _is(x: Any, number: int) -> bool:
 
 @rule("tril", "triu", "linalg_cholesky_ex", "linalg_qr", "geqrf", "_svd", "_singular_values", "linalg_eigh", "_hermitian_values",
       "linalg_eig", "_eigenvalues", "linalg_lu_factor_ex", "_factors", "linalg_ldl_factor_ex", "cholesky_inverse", "linalg_inv_ex",
-      "linalg_det", "linalg_slogdet", "linalg_matrix_exp")
+      "linalg_det", "linalg_slogdet", "linalg_matrix_exp", "linalg_inv", "inverse", "linalg_cholesky", "cholesky")
 def matrices(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """Operators on the last two dimensions."""
     named = bound(function, args, kwargs)
@@ -133,6 +133,21 @@ def systems(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[
         for n, x in tensors.items()}))
 
 
+@rule("linalg_solve")
+def solve(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """Solutions of A x = B, where B is a vector, a matrix, or vectors in the shape of A without its last dimension."""
+    named = bound(function, args, kwargs)
+    a, b = named["A"], named["B"]
+    vector = b._layout.ndim == 1 or (b._layout.ndim == a._layout.ndim - 1 and b._layout.shape == a._layout.shape[:-1])
+    if not named["left"] or a._layout.ndim < 2:
+        return batch.loop(function, args, kwargs)
+    b = b.unsqueeze(-1) if vector else b
+    ndim = max(a._layout.ndim, b._layout.ndim)
+    made = batch.wrap(call(function, named | {n: batch.aligned(x, ndim) if batch.has(x) else x.expand(batch.size, *(1,) * (
+        ndim - x._layout.ndim), *x._layout.shape) for n, x in (("A", a), ("B", b))}))
+    return made.squeeze(-1) if vector else made
+
+
 @rule("trace")
 def trace(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """The sum of the diagonal."""
@@ -153,4 +168,4 @@ def attention(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dic
         scores = scores.masked_fill(allowed.logical_not(), float("-inf"))
     if mask is not None:
         scores = scores.masked_fill(mask.logical_not(), float("-inf")) if mask._layout.dtype is bool_ else scores + mask
-    return scores.softmax(-1).matmul(value)
+    return scores.softmax(-1).matmul(value), None

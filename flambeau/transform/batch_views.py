@@ -86,11 +86,13 @@ def _(x: Any, value: Any, sizes: Any) -> Any:
     return value.view((value._layout.shape[0], *geometry.infer_size(views.plain(sizes), x._layout.numel)))
 
 
-@_view("as_strided")
-def _(x: Any, value: Any, size: Any, stride: Any, offset: Any = None) -> Any:
-    examples = value._layout.shape[0]
-    return value.as_strided((examples, *size), (value._layout.strides[0], *stride),
-                            None if not offset else value.storage_offset() + offset)
+@rule("as_strided")
+def as_strided(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """Any view of the memory that an example has; offsets count from its first element."""
+    named = dict(zip(("input", "size", "stride", "storage_offset"), args)) | kwargs
+    value = named["input"].value
+    return batch.wrap(value.as_strided((batch.size, *named["size"]), (value._layout.strides[0], *named["stride"]),
+                                       value._offset + (named.get("storage_offset") or 0)))
 
 
 @rule("view")

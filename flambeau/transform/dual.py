@@ -28,8 +28,12 @@ class Dual(Wrapped):
     def held(self) -> Any:
         return self.primal
 
+    def remains(self) -> Any:
+        return self.primal
+
     def __repr__(self, *, tensor_contents: Any = None) -> str:
-        return repr(self.primal)[:-1] + f", tangent={self.tangent!r})"
+        shown = repr(self.primal)
+        return shown[:-1] + f", tangent={self.tangent!r})" if self.level.depth else shown
 
     __str__ = __repr__  # type: ignore[assignment]
 

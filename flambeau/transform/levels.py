@@ -88,9 +88,13 @@ class Wrapped(Tensor):
         keywords = kwargs or {}
         level = deepest([*args, *keywords.values()])
         if level is None:
-            raise RuntimeError(f"{getattr(func, '__name__', func)}: a tensor of a transform that has ended was used; return it "
-                               "from the transformed function instead of storing it elsewhere")
+            return invoke(func, mapped(remainder, tuple(args)), mapped(remainder, keywords))
         return level.answer(func, args, keywords)
+
+    def remains(self) -> Any:
+        """What there is of it after the end of its transform. RuntimeError if nothing is."""
+        raise RuntimeError("a tensor of a transform that has ended was used; return it from the transformed function instead of storing "
+                           "it elsewhere")
 
     # What it is can be told without asking anybody.
     shape, dtype, device, ndim = Tensor.shape, Tensor.dtype, Tensor.device, Tensor.ndim
@@ -166,6 +170,11 @@ def mapped(function: Callable[[Any], Any], given: Any) -> Any:
     return given
 
 
+def remainder(x: Any) -> Any:
+    """A tensor itself, or what remains of one whose transform has ended."""
+    return x.remains() if isinstance(x, Wrapped) and not x.level.depth else x
+
+
 def has_no_data(error: BaseException) -> bool:
     """Whether an error says that memory was read of a tensor that has none."""
     return isinstance(error, RuntimeError) and error.args == (launch.NO_DATA,)
@@ -182,3 +191,12 @@ def invoke(function: Callable, args: Sequence[Any], kwargs: dict[str, Any] | Non
     keywords = kwargs or {}
     level = deepest([*args, *keywords.values()])
     return function(*args, **keywords) if level is None else level.answer(function, args, keywords)
+
+
+def debug_unwrap(tensor: Tensor, *, recurse: bool = True) -> Tensor:
+    """What a tensor inside a transform holds: all examples, or the value without its tangent; for looking at, not to compute with."""
+    while isinstance(tensor, Wrapped):
+        tensor = tensor.held
+        if not recurse:
+            break
+    return tensor

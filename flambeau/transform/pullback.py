@@ -148,3 +148,34 @@ def _dual_parts(level: DualLevel, x: Any) -> tuple[Any, Any]:
         primal, tangent = _dual_parts(level, x.value)
         return x.level.wrap(primal), None if tangent is None else x.level.wrap(tangent)
     return level.primal(x), level.tangent(x)
+
+
+# ---------------------------------------------------------------- autograd.grad of wrapped tensors
+
+
+def gradients_of(outputs: Sequence[Any], inputs: Sequence[Any], grad_outputs: Any, create_graph: bool, allow_unused: bool | None,
+                 materialize_grads: bool) -> tuple[Any, ...]:
+    """autograd.grad of dual or batched tensors."""
+    given = [None] * len(outputs) if grad_outputs is None else [grad_outputs] if isinstance(grad_outputs, Tensor) else list(grad_outputs)
+    for position, (y, w) in enumerate(zip(outputs, given, strict=True)):
+        if y._node is None:
+            raise RuntimeError(f"element {position} of tensors does not require grad and does not have a grad_fn")
+        if w is None:
+            if y._layout.numel != 1:
+                raise RuntimeError("grad can be implicitly created only for scalar outputs")
+            given[position] = NAMESPACE["ones_like"](y.detach())
+    return checked(gradients(outputs, inputs, given, create_graph), inputs, allow_unused, materialize_grads)
+
+
+def checked(made: Sequence[Any], inputs: Sequence[Any], allow_unused: bool | None, materialize_grads: bool) -> tuple[Any, ...]:
+    """Gradients as autograd.grad returns them. RuntimeError where an input had no influence, unless that is allowed."""
+    for position, gradient in enumerate(made):
+        if gradient is None and not (allow_unused or materialize_grads):
+            raise RuntimeError(f"The differentiated Tensor at index {position} appears to not have been used in the graph. Set "
+                               "allow_unused=True if this is the desired behavior.")
+    if materialize_grads:
+        return tuple(NAMESPACE["zeros_like"](x.detach()) if g is None else g for g, x in zip(made, inputs, strict=True))
+    return tuple(made)
+
+
+Wrapped.gradients_of = staticmethod(gradients_of)  # type: ignore[attr-defined]

@@ -51,6 +51,9 @@ def answer(level: DualLevel, function: Callable, args: Sequence[Any], kwargs: di
     name = getattr(function, "__name__", "")
     if hasattr(function, "kind"):
         return linear(level, function, args, kwargs)
+    if name == "requires_grad_":
+        invoke(function, (args[0].primal, *args[1:]), kwargs)
+        return args[0]
     if name.endswith("_") and not name.startswith("_"):
         return in_place(level, function, args, kwargs)
     if isinstance(operator, Pointwise):
@@ -65,6 +68,10 @@ def answer(level: DualLevel, function: Callable, args: Sequence[Any], kwargs: di
         return function.__self__.fget(*args)  # type: ignore[attr-defined]
     if name in LINEAR and not (args and not level.has(args[0])) and (operator is not None or name not in ("embedding",)):
         return linear(level, function, args, kwargs)
+    if name == "as_strided":
+        named = dict(zip(("input", "size", "stride", "storage_offset"), args)) | kwargs
+        offset = named.get("storage_offset") or 0
+        return level.wrap(*[x.as_strided(named["size"], named["stride"], x._offset + offset) for x in (args[0].primal, args[0].tangent)])
     if name in PRODUCTS:
         return product(level, function, operator, args, kwargs)
     if name in ("cat", "stack"):
@@ -72,7 +79,7 @@ def answer(level: DualLevel, function: Callable, args: Sequence[Any], kwargs: di
     if name in ("zeros_like", "ones_like", "empty_like", "full_like", "rand_like", "randn_like", "randint_like", "new_zeros", "new_ones",
                 "new_empty", "new_full"):
         return invoke(function, mapped(level.primal, tuple(args)), mapped(level.primal, kwargs))
-    if operator is None or operator.composite:
+    if (operator is None or operator.composite) and name not in _WHOLE:
         body = operator.implementation if operator is not None else getattr(function, "__wrapped__", function)
         try:
             result = body(*args, **kwargs)
@@ -88,8 +95,11 @@ def answer(level: DualLevel, function: Callable, args: Sequence[Any], kwargs: di
 dual.answering = answer
 _OF_THE_VALUE = frozenset("""
     item __float__ __int__ __index__ __complex__ __bool__ is_nonzero equal allclose tolist numpy __array__ data_ptr untyped_storage
-    storage __dlpack__ backward requires_grad_ register_hook retain_grad argmax argmin nonzero argsort all any isnan count_nonzero
+    storage __dlpack__ backward register_hook retain_grad argmax argmin nonzero argsort all any isnan count_nonzero
     eq ne lt le gt ge sign""".split())
+
+#: Bodies that choose by whether a gradient is wanted: their derivative is asked for, as a gradient is.
+_WHOLE = frozenset("linalg_svdvals linalg_eigvalsh linalg_eigvals".split())
 
 
 # ---------------------------------------------------------------- kinds
