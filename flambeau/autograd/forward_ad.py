@@ -37,10 +37,15 @@ def exit_dual_level(*, level: int | None = None) -> None:
     """End forward-mode differentiation; tangents are let go. RuntimeError if none is in progress."""
     current = _current()
     if current is None:
-        raise RuntimeError("Dual level must be a positive number." if level is None else
-                           "Trying to exit a forward AD level that was not the last one that was created. This is not supported.")
+        raise RuntimeError(
+            "Dual level must be a positive number."
+            if level is None
+            else "Trying to exit a forward AD level that was not the last one that was created. This is not supported."
+        )
     if stack.levels[-1] is not current or level not in (None, 0):
-        raise RuntimeError("Trying to exit a forward AD level that was not the last one that was created. This is not supported.")
+        raise RuntimeError(
+            "Trying to exit a forward AD level that was not the last one that was created. This is not supported."
+        )
     current.__exit__()
 
 
@@ -51,18 +56,24 @@ def make_dual(tensor: Any, tangent: Any, *, level: int | None = None) -> Any:
     """
     current = _current()
     if current is None:
-        raise RuntimeError("Trying to create a dual Tensor for forward AD but no level exists, make sure to enter_dual_level() first.")
+        raise RuntimeError(
+            "Trying to create a dual Tensor for forward AD but no level exists, make sure to enter_dual_level() first."
+        )
     if not (tensor.is_floating_point() or tensor.is_complex()):
         raise ValueError(f"Expected primal to be floating point or complex, but got: {tensor.dtype}")
     if not (tangent.is_floating_point() or tangent.is_complex()):
         raise ValueError(f"Expected tangent to be floating point or complex, but got: {tangent.dtype}")
     if current.has(tensor):
-        raise RuntimeError("Making a dual Tensor based on a Tensor that already has a forward gradient at the same level 0 is not "
-                           "supported.")
+        raise RuntimeError(
+            "Making a dual Tensor based on a Tensor that already has a forward gradient at the same level 0 is not "
+            "supported."
+        )
     if tensor.shape != tangent.shape:
-        raise RuntimeError("Trying to set a forward gradient that has a different size than that of the original Tensor, this is not "
-                           f"supported. Tensor is of size {list(tensor.shape)} while the given forward gradient is of size "
-                           f"{list(tangent.shape)}.")
+        raise RuntimeError(
+            "Trying to set a forward gradient that has a different size than that of the original Tensor, this is not "
+            f"supported. Tensor is of size {list(tensor.shape)} while the given forward gradient is of size "
+            f"{list(tangent.shape)}."
+        )
     return current.wrap(tensor.view_as(tensor), tangent if tangent.dtype is tensor.dtype else tangent.to(tensor.dtype))
 
 

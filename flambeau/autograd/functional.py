@@ -127,20 +127,18 @@ def jacobian(func: Callable[..., Any], inputs: Any, create_graph: bool = False, 
                              'has more outputs than inputs, "forward-mode" tends to be more performant. Otherwise, '
                              'prefer to use "reverse-mode".')
     if strategy == "forward-mode":
-        if create_graph:
-            raise NotImplementedError('torch.autograd.functional.jacobian: `create_graph=True` and `strategy="forward-mode"` are not '
-                                      'supported together (yet). Please either set `create_graph=False` or '
-                                      '`strategy="reverse-mode"`.')
-        if strict:
-            raise RuntimeError('torch.autograd.functional.jacobian: `strict=True` and `strategy="forward-mode"` are not supported '
-                               'together (yet). Please either set `strict=False` or `strategy="reverse-mode"`.')
+        if create_graph or strict:
+            kind = NotImplementedError if create_graph else RuntimeError
+            option = "create_graph" if create_graph else "strict"
+            raise kind(f'torch.autograd.functional.jacobian: `{option}=True` and `strategy="forward-mode"` are not supported '
+                       f'together (yet). Please either set `{option}=False` or `strategy="reverse-mode"`.')
         if not vectorize:
-            raise NotImplementedError("Computing Jacobian using forward-AD or forward-over-reverse Hessian isonly implemented for "
-                                      "`vectorize=True`.")
+            raise NotImplementedError("Computing Jacobian using forward-AD or forward-over-reverse Hessian isonly "
+                                      "implemented for `vectorize=True`.")
         return _forward_jacobian(func, inputs)
     if strict and vectorize:
-        raise RuntimeError("torch.autograd.functional.jacobian: `strict=True` and `vectorized=True` are not supported together. Please "
-                           "either set `strict=False` or `vectorize=False`.")
+        raise RuntimeError("torch.autograd.functional.jacobian: `strict=True` and `vectorized=True` are not supported "
+                           "together. Please either set `strict=False` or `vectorize=False`.")
     with enable_grad():
         several, given = _as_tuple(inputs, "inputs", "jacobian")
         fresh = _prepare(given, create_graph)

@@ -42,16 +42,24 @@ def _units(tensor: Any) -> list[Any]:
     return made
 
 
-def _moved(func: Callable[..., Any], inputs: tuple[Any, ...], position: int, tangent: Any, chosen: list[int]) -> list[Any]:
+def _moved(
+    func: Callable[..., Any], inputs: tuple[Any, ...], position: int, tangent: Any, chosen: list[int]
+) -> list[Any]:
     """The tangents of the outputs at `chosen` when one input moves along `tangent`."""
     from flambeau.transform import tangents  # noqa: F401
     from flambeau.transform.dual import DualLevel
+
     with DualLevel() as level:
-        given = [level.wrap(x.detach(), tangent) if n == position else x.detach() if isinstance(x, Tensor) else x
-                 for n, x in enumerate(inputs)]
+        given = [
+            level.wrap(x.detach(), tangent) if n == position else x.detach() if isinstance(x, Tensor) else x
+            for n, x in enumerate(inputs)
+        ]
         result = func(*given)
         several = result if isinstance(result, (tuple, list)) else (result,)
-        return [level.tangent(several[n]) if level.has(several[n]) else several[n].new_zeros(several[n].shape) for n in chosen]
+        return [
+            level.tangent(several[n]) if level.has(several[n]) else several[n].new_zeros(several[n].shape)
+            for n in chosen
+        ]
 
 
 def _differentiable(func: Callable[..., Any], inputs: tuple[Any, ...]) -> list[int]:
@@ -65,12 +73,17 @@ def _forward(func: Callable[..., Any], inputs: tuple[Any, ...], eps: float, atol
     chosen = _differentiable(func, inputs)
     for position in _tracked(inputs):
         numerical = numerical_jacobian(func, inputs, inputs[position], eps)
-        rows = [[as_reals(values_of(t)) for t in _moved(func, inputs, position, unit, chosen)] for unit in _units(inputs[position])]
+        rows = [
+            [as_reals(values_of(t)) for t in _moved(func, inputs, position, unit, chosen)]
+            for unit in _units(inputs[position])
+        ]
         for number in range(len(chosen)):
             ours = np.stack([row[number] for row in rows]) if rows else numerical[number]
             if not agree(ours, numerical[number], rtol, atol):
-                raise GradcheckError(f"Jacobian computed with forward mode mismatch for output {number} with respect to input "
-                                     f"{position},\nnumerical:{shown(numerical[number])}\nanalytical:{shown(ours)}\n")
+                raise GradcheckError(
+                    f"Jacobian computed with forward mode mismatch for output {number} with respect to input "
+                    f"{position},\nnumerical:{shown(numerical[number])}\nanalytical:{shown(ours)}\n"
+                )
 
 
 def _batched_gradients(func: Callable[..., Any], inputs: tuple[Any, ...], eps: float, atol: float, rtol: float) -> None:
@@ -86,9 +99,12 @@ def _batched_gradients(func: Callable[..., Any], inputs: tuple[Any, ...], eps: f
             for n in range(2):
                 single = apart[n][position]
                 if (gradient is None) != (single is None) or (
-                        single is not None and not np.allclose(values_of(gradient[n]), values_of(single), rtol, atol)):
-                    raise GradcheckError(f"gradcheck or gradgradcheck failed while testing batched gradient computation: output {number}, "
-                                         f"input {position}")
+                    single is not None and not np.allclose(values_of(gradient[n]), values_of(single), rtol, atol)
+                ):
+                    raise GradcheckError(
+                        f"gradcheck or gradgradcheck failed while testing batched gradient computation: output {number}, "
+                        f"input {position}"
+                    )
 
 
 def _batched_tangents(func: Callable[..., Any], inputs: tuple[Any, ...], eps: float, atol: float, rtol: float) -> None:
@@ -101,12 +117,15 @@ def _batched_tangents(func: Callable[..., Any], inputs: tuple[Any, ...], eps: fl
 
         def column(tangent: Any, position: int = position) -> list[Any]:
             return _moved(func, inputs, position, tangent, chosen)
+
         together = batched.over_rows(column, 2, [tangents])
         for n in range(2):
             for number, single in enumerate(column(tangents[n])):
                 if not np.allclose(values_of(together[number][n]), values_of(single), rtol, atol):
-                    raise GradcheckError("gradcheck or gradgradcheck failed while testing batched forward gradient computation: output "
-                                         f"{number}, input {position}")
+                    raise GradcheckError(
+                        "gradcheck or gradgradcheck failed while testing batched forward gradient computation: output "
+                        f"{number}, input {position}"
+                    )
 
 
 more_checks[:] = [_forward, _batched_gradients, _batched_tangents]

@@ -238,8 +238,9 @@ def gradgradcheck(func: Callable[..., Any], inputs: Any, grad_outputs: Any = Non
 
     return gradcheck(first_derivatives, (*given, *weights), eps=eps, atol=atol, rtol=rtol,
                      raise_exception=raise_exception, nondet_tol=nondet_tol, check_undefined_grad=check_undefined_grad,
-                     check_grad_dtypes=check_grad_dtypes, check_batched_grad=check_batched_grad, check_forward_ad=check_fwd_over_rev,
-                     check_backward_ad=check_rev_over_rev, fast_mode=fast_mode, masked=masked)
+                     check_grad_dtypes=check_grad_dtypes, check_batched_grad=check_batched_grad,
+                     check_forward_ad=check_fwd_over_rev, check_backward_ad=check_rev_over_rev,
+                     fast_mode=fast_mode, masked=masked)
 
 
 def _random_like(output: Any, spread: bool) -> Any:

@@ -96,8 +96,9 @@ def getitem(self: Any, index: Any) -> Any:
 
 
 def _general(self: Any, index: Any) -> Any:
-    if overrides.any_override((self, *index) if isinstance(index, tuple) else (self, index)):
-        return overrides.dispatch(Tensor.__getitem__, (self, index), {})
+    asked = (self, *index) if isinstance(index, tuple) else (self, index)
+    if overrides.any_override(asked):
+        return overrides.dispatch(Tensor.__getitem__, (self, index), {}, asked)
     if active.count and local.modes:
         return modes.dispatch(Tensor.__getitem__, Tensor.__getitem__, (self, index), {})
     items = _items(index)
@@ -284,6 +285,9 @@ def setitem(self: Any, index: Any, value: Any) -> None:
             view.fill_(value)
         else:
             _copy(view, value)
+        return
+    if overrides.any_override(tensors):
+        overrides.dispatch(Tensor.__setitem__, (self, index, value), {}, tensors)
         return
     if _scatter is None:
         raise NotImplementedError("assigning through tensors needs the operator `index_put_`: import flambeau.ops")

@@ -281,6 +281,7 @@ class CopySlices(Node):
         layout = view._layout
         super().__init__((edge, *rule.edges[1:]), (base._layout, *rule.inputs[1:]),
                          (rule, base._layout, layout.shape, layout.strides, view._offset - base._offset))
+        rule.edges = self.edges     # what the rule gives goes where this node's gradients go; it asks who wants them
 
     def apply(self, gradients: Sequence[Any]) -> tuple[Any, ...]:
         if self.saved is None:

@@ -299,6 +299,11 @@ def asking(function: Callable) -> Callable:
                 with cast_arguments(ask, args, kwargs) as (given, named):
                     return function(*given, **named)
             return function(*args, **kwargs)
+        except RuntimeError:        # perhaps an argument other than the first overrides, and the body came upon it
+            found = askable([*args, *kwargs.values()])
+            if not found or found[0] is args[0]:
+                raise
+            return dispatch(ask, args, kwargs, found)
         except arguments.CAUGHT as error:
             arguments.explain_call(error, function, args, kwargs)
             raise

@@ -12,9 +12,23 @@ from flambeau.func.vmap import vmap
 from flambeau.transform.levels import debug_unwrap
 
 __all__ = [
-    "debug_unwrap", "functional_call", "functionalize", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "linearize",
-    "replace_all_batch_norm_modules_", "stack_module_state", "vjp", "vmap",
+    "debug_unwrap",
+    "functional_call",
+    "functionalize",
+    "grad",
+    "grad_and_value",
+    "hessian",
+    "jacfwd",
+    "jacrev",
+    "jvp",
+    "linearize",
+    "replace_all_batch_norm_modules_",
+    "stack_module_state",
+    "vjp",
+    "vmap",
 ]
 
 functionalize = _absent(
-    "func.functionalize", "it rewrites in-place operators for a tracer, which flambeau doesn't need: call the function itself")
+    "func.functionalize",
+    "it rewrites in-place operators for a tracer, which flambeau doesn't need: call the function itself",
+)

@@ -23,16 +23,20 @@ def dual_of(level: DualLevel, primal: Any, tangent: Any) -> Any:
     if not (tangent.is_floating_point() or tangent.is_complex()):
         raise ValueError(f"Expected tangent to be floating point or complex, but got: {tangent.dtype}")
     if primal._layout.shape != tangent._layout.shape:
-        raise RuntimeError("Trying to set a forward gradient that has a different size than that of the original Tensor, this is not "
-                           f"supported. Tensor is of size {list(primal._layout.shape)} while the given forward gradient is of size "
-                           f"{list(tangent._layout.shape)}.")
+        raise RuntimeError(
+            "Trying to set a forward gradient that has a different size than that of the original Tensor, this is not "
+            f"supported. Tensor is of size {list(primal._layout.shape)} while the given forward gradient is of size "
+            f"{list(tangent._layout.shape)}."
+        )
     return level.wrap(primal, tangent)
 
 
 def jvp(func: Callable[..., Any], primals: Any, tangents: Any, *, strict: bool = False, has_aux: bool = False) -> Any:
-    """(func(*primals), how that moves when the primals move along the tangents); with has_aux also func's second result.
+    """(func(*primals), how that moves when the primals move along the tangents); with has_aux also func's second
+    result.
 
-    primals, tangents: tuples of the same structure. strict: RuntimeError for an output that doesn't depend on the primals.
+    primals, tangents: tuples of the same structure. strict: RuntimeError for an output that doesn't depend on the
+    primals.
     """
     name = "jvp(f, primals, tangents)"
     if not isinstance(primals, tuple):
@@ -40,8 +44,10 @@ def jvp(func: Callable[..., Any], primals: Any, tangents: Any, *, strict: bool =
     flat, spec = tree_flatten(primals)
     moves, other = tree_flatten(tangents)
     if spec != other:
-        raise RuntimeError(f"{name}: Expected primals and tangents to have the same python structure. For example, if primals is a tuple "
-                           f"of 3 tensors, tangents also must be. Got primals with structure {spec} and tangents with structure {other}")
+        raise RuntimeError(
+            f"{name}: Expected primals and tangents to have the same python structure. For example, if primals is a tuple "
+            f"of 3 tensors, tangents also must be. Got primals with structure {spec} and tangents with structure {other}"
+        )
     if not flat:
         raise RuntimeError(f"{name}: Expected primals to contain at least one Tensor.")
     with DualLevel() as level:
@@ -73,16 +79,18 @@ def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..
     output, pull = vjp(func, *primals)
     outputs, out_spec = tree_flatten(output)
     zeros = tree_unflatten([NAMESPACE["zeros_like"](y) for y in outputs], out_spec)
-    pushed = vjp(pull, zeros)[1]        # the pullback is linear, so its own pullback is the derivative
+    pushed = vjp(pull, zeros)[1]  # the pullback is linear, so its own pullback is the derivative
 
     def push(*tangents: Any) -> Any:
         moves, given = tree_flatten(tangents)
         if given != spec:
             raise RuntimeError(f"Expected the tangents {given} to have the same argspec as the primals {spec}")
-        for tangent, primal in zip(moves, flat, strict=True):
+        for position, (tangent, primal) in enumerate(zip(moves, flat, strict=True)):
             if tangent._layout.shape != primal._layout.shape:
-                raise RuntimeError(f"Expected tangents to have the shape {primal._layout.shape} of their primal, got "
-                                   f"{tangent._layout.shape}")
+                raise RuntimeError(
+                    f"tangent:{position} with shape {tangent._layout.shape} in flattened pytree doesn't match the shape "
+                    f"{primal._layout.shape} of the corresponding primal."
+                )
         return pushed(tuple(tree_unflatten(moves, spec)))[0]
 
     return output, push

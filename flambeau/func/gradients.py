@@ -19,10 +19,11 @@ Argnums = int | tuple[int, ...]
 
 
 def grad(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) -> Callable[..., Any]:
-    """A function that computes the gradient of `func`, which returns one number, with respect to its argument(s) `argnums`.
+    """A function that computes the gradient of `func`, which returns one number, with respect to its argument(s)
+    `argnums`.
 
-    has_aux: func returns (number, anything), and the result is (gradient, anything). Raises RuntimeError unless func returns a
-    zero-dim tensor.
+    has_aux: func returns (number, anything), and the result is (gradient, anything). Raises RuntimeError unless func
+    returns a zero-dim tensor.
     """
 
     @functools.wraps(func)
@@ -45,8 +46,10 @@ def grad_and_value(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool
         if not isinstance(output, Tensor):
             raise RuntimeError(f"grad_and_value(f)(*args): Expected f(*args) to return a Tensor, got {type(output)}")
         if output.dim():
-            raise RuntimeError(f"grad_and_value(f)(*args): Expected f(*args) to return a scalar Tensor, got tensor with {output.dim()} "
-                               "dims. Maybe you wanted to use the vjp or jacrev APIs instead?")
+            raise RuntimeError(
+                f"grad_and_value(f)(*args): Expected f(*args) to return a scalar Tensor, got tensor with {output.dim()} "
+                "dims. Maybe you wanted to use the vjp or jacrev APIs instead?"
+            )
         if output.is_complex():
             raise RuntimeError(f"grad can be implicitly created only for real scalar outputs but got {output.dtype}")
         made = pullback.pull([output], [NAMESPACE["ones_like"](output)])
@@ -60,8 +63,8 @@ def grad_and_value(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool
 class Pullback:
     """A call of a function on aliases of its arguments, whose outputs can be pulled back to those at `argnums`.
 
-    argnums: None for all. The aliases are tensors of their own, so that derivatives of derivatives don't mix; what is computed is in
-    the caller's graph only if that leads further than to them.
+    argnums: None for all. The aliases are tensors of their own, so that derivatives of derivatives don't mix; what is
+    computed is in the caller's graph only if that leads further than to them.
     """
 
     def __init__(self, func: Callable[..., Any], args: tuple[Any, ...], argnums: Argnums | None = None) -> None:
@@ -82,8 +85,13 @@ class Pullback:
         """The gradients of the inputs, in their structure; zeros where there is no influence."""
         leads = self.recorded and leads_outside([*outputs, *weights], self.own)
         made = gradients(outputs, self.inputs, weights, leads)
-        return tree_unflatten([NAMESPACE["zeros_like"](x) if g is None else settled(g, self.own, leads)
-                               for g, x in zip(made, self.before, strict=True)], self.spec)
+        return tree_unflatten(
+            [
+                NAMESPACE["zeros_like"](x) if g is None else settled(g, self.own, leads)
+                for g, x in zip(made, self.before, strict=True)
+            ],
+            self.spec,
+        )
 
     def settle(self, result: Any) -> Any:
         """A result of the function as the caller gets it."""
@@ -127,7 +135,8 @@ def replaced(args: tuple[Any, ...], argnums: Argnums, given: Sequence[Any]) -> t
 
 
 def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
-    """(func(*primals), a function from a cotangent of the output to those of the primals); with has_aux also func's second result.
+    """(func(*primals), a function from a cotangent of the output to those of the primals); with has_aux also func's
+    second result.
 
     The function may be called any number of times. Raises RuntimeError if func returns anything but tensors.
     """
@@ -138,18 +147,24 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     outputs, spec = tree_flatten(output)
     tensors_only("vjp(f, *primals)", outputs)
     if not outputs:
-        raise RuntimeError("vjp(f, *primals): Expected f to be a function that has non-empty output (got output = "
-                           f"{outputs if not isinstance(output, Tensor) else output})")
+        raise RuntimeError(
+            "vjp(f, *primals): Expected f to be a function that has non-empty output (got output = "
+            f"{outputs if not isinstance(output, Tensor) else output})"
+        )
 
     def pull(cotangents: Any, retain_graph: bool = True, create_graph: bool | None = None) -> Any:
         flat, given = tree_flatten(cotangents)
         if given != spec:
-            raise RuntimeError("Expected pytree structure of cotangents to be the same as pytree structure of outputs to the function. "
-                               f"cotangents: {_shown(given)}, primal output: {_shown(spec)}")
+            raise RuntimeError(
+                "Expected pytree structure of cotangents to be the same as pytree structure of outputs to the function. "
+                f"cotangents: {_shown(given)}, primal output: {_shown(spec)}"
+            )
         for position, (w, y) in enumerate(zip(flat, outputs, strict=True)):
             if w._layout.shape != y._layout.shape:
-                raise RuntimeError(f"Mismatch in shape: grad_output[{position}] has a shape of {w._layout.shape} and "
-                                   f"output[{position}] has a shape of {y._layout.shape}.")
+                raise RuntimeError(
+                    f"Mismatch in shape: grad_output[{position}] has a shape of {w._layout.shape} and "
+                    f"output[{position}] has a shape of {y._layout.shape}."
+                )
         return pullback.pull(outputs, flat)
 
     result = pullback.settle(output)

@@ -28,12 +28,19 @@ def basis(tensors: Sequence[Tensor]) -> list[Tensor]:
     return made
 
 
-def jacrev(func: Callable[..., Any], argnums: Argnums = 0, *, has_aux: bool = False, chunk_size: int | None = None,
-           _preallocate_and_copy: bool = False) -> Callable[..., Any]:
-    """A function that computes the Jacobian of `func` by reverse mode: per output and argument a tensor (*output, *argument).
+def jacrev(
+    func: Callable[..., Any],
+    argnums: Argnums = 0,
+    *,
+    has_aux: bool = False,
+    chunk_size: int | None = None,
+    _preallocate_and_copy: bool = False,
+) -> Callable[..., Any]:
+    """A function that computes the Jacobian of `func` by reverse mode: per output and argument a tensor (*output,
+    *argument).
 
-    argnums: the argument(s) to differentiate with respect to. has_aux: func returns (output, anything), and so does the result.
-    chunk_size: at most so many rows at a time.
+    argnums: the argument(s) to differentiate with respect to. has_aux: func returns (output, anything), and so does
+    the result. chunk_size: at most so many rows at a time.
     """
     if not (chunk_size is None or chunk_size > 0):
         raise ValueError("jacrev: `chunk_size` should be greater than 0.")
@@ -44,6 +51,7 @@ def jacrev(func: Callable[..., Any], argnums: Argnums = 0, *, has_aux: bool = Fa
 
         def of_chosen(*x: Any) -> Any:
             return func(*replaced(args, argnums, x), **kwargs)
+
         output, pull, *aux = vjp(of_chosen, *given, has_aux=has_aux)
         outputs, spec = tree_flatten(output)
         inputs, in_spec = tree_flatten(given)
@@ -51,13 +59,18 @@ def jacrev(func: Callable[..., Any], argnums: Argnums = 0, *, has_aux: bool = Fa
 
         def row(*weights: Any) -> list[Any]:
             return tree_flatten(pull(tree_unflatten(list(weights), spec)))[0]
+
         columns = vmap(row, chunk_size=chunk_size)(*rows)
-        blocks = []     # per output, per input
+        blocks = []  # per output, per input
         counts = [y._layout.numel for y in outputs]
         start = 0
         for y, count in zip(outputs, counts, strict=True):
-            blocks.append([column.narrow(0, start, count).reshape(*y._layout.shape, *x._layout.shape)
-                           for column, x in zip(columns, inputs, strict=True)])
+            blocks.append(
+                [
+                    column.narrow(0, start, count).reshape(*y._layout.shape, *x._layout.shape)
+                    for column, x in zip(columns, inputs, strict=True)
+                ]
+            )
             start += count
         made = tree_unflatten([_of_inputs(block, in_spec, argnums) for block in blocks], spec)
         return (made, aux[0]) if has_aux else made
@@ -70,7 +83,9 @@ def _of_inputs(blocks: list[Any], spec: Any, argnums: Argnums) -> Any:
     return made[0] if isinstance(argnums, int) else made
 
 
-def jacfwd(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False, *, randomness: str = "error") -> Callable[..., Any]:
+def jacfwd(
+    func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False, *, randomness: str = "error"
+) -> Callable[..., Any]:
     """A function that computes the Jacobian of `func` by forward mode; see jacrev. randomness: as for vmap."""
 
     @functools.wraps(func)
@@ -79,6 +94,7 @@ def jacfwd(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False
 
         def of_chosen(*x: Any) -> Any:
             return func(*replaced(args, argnums, x), **kwargs)
+
         inputs, in_spec = tree_flatten(given)
         for x in inputs:
             if isinstance(x, Tensor) and not (x.is_floating_point() or x.is_complex()):
@@ -92,6 +108,7 @@ def jacfwd(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False
             if has_aux:
                 kept["aux"] = tree_map(lambda x: x.value.select(0, 0) if _batched(x) else x, result[2])
             return rates
+
         columns = vmap(column, out_dims=-1, randomness=randomness)(*basis(inputs))
         blocks = []
         for rates, shape in zip(columns, kept["shapes"], strict=True):
@@ -114,4 +131,3 @@ def _batched(x: Any) -> bool:
 def hessian(func: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
     """A function that computes the matrix of second derivatives of `func`: forward mode over reverse mode."""
     return jacfwd(jacrev(func, argnums), argnums)
-

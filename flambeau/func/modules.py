@@ -14,13 +14,20 @@ from flambeau.nn.utils.stateless import _functional_call
 __all__ = ["functional_call", "replace_all_batch_norm_modules_", "stack_module_state"]
 
 
-def functional_call(module: Module, parameter_and_buffer_dicts: Any, args: Any = None, kwargs: dict[str, Any] | None = None, *,
-                    tie_weights: bool = True, strict: bool = False) -> Any:
+def functional_call(
+    module: Module,
+    parameter_and_buffer_dicts: Any,
+    args: Any = None,
+    kwargs: dict[str, Any] | None = None,
+    *,
+    tie_weights: bool = True,
+    strict: bool = False,
+) -> Any:
     """module(*args, **kwargs) with other tensors in place of its parameters and buffers.
 
-    parameter_and_buffer_dicts: a dict of names (as in named_parameters) to tensors, or several with different names; names left out
-    keep the module's own. args: a tuple of arguments, or one argument. tie_weights: a tensor that has several names is replaced under
-    all of them. strict: RuntimeError for missing and unexpected names.
+    parameter_and_buffer_dicts: a dict of names (as in named_parameters) to tensors, or several with different names;
+    names left out keep the module's own. args: a tuple of arguments, or one argument. tie_weights: a tensor that has
+    several names is replaced under all of them. strict: RuntimeError for missing and unexpected names.
     """
     if isinstance(parameter_and_buffer_dicts, dict):
         tensors = dict(parameter_and_buffer_dicts)
@@ -35,8 +42,10 @@ def functional_call(module: Module, parameter_and_buffer_dicts: Any, args: Any =
         given = {name: tensor for part in parameter_and_buffer_dicts for name, tensor in part.items()}
         tensors = given
     else:
-        raise ValueError("Expected parameter_and_buffer_dicts to be a dict, or a list/tuple of dicts, but got "
-                         f"{type(parameter_and_buffer_dicts)}")
+        raise ValueError(
+            "Expected parameter_and_buffer_dicts to be a dict, or a list/tuple of dicts, but got "
+            f"{type(parameter_and_buffer_dicts)}"
+        )
     for tensor in tensors.values():
         if not isinstance(tensor, Tensor):
             raise TypeError(f"{tensor!r} is not an instance of torch.Tensor")
@@ -44,7 +53,8 @@ def functional_call(module: Module, parameter_and_buffer_dicts: Any, args: Any =
 
 
 def stack_module_state(models: Sequence[Module]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """(parameters, buffers) of models of one class, by name, each stacked along a new first dimension, for vmap over models.
+    """(parameters, buffers) of models of one class, by name, each stacked along a new first dimension, for vmap over
+    models.
 
     RuntimeError unless the models are of one class and all in training, or all in evaluation, mode.
     """
@@ -56,8 +66,10 @@ def stack_module_state(models: Sequence[Module]) -> tuple[dict[str, Any], dict[s
         raise RuntimeError("stack_module_state: Expected all models to be of the same class.")
     parameters = [dict(m.named_parameters()) for m in models]
     buffers = [dict(m.named_buffers()) for m in models]
-    return ({name: _stacked([p[name] for p in parameters], name) for name in parameters[0]},
-            {name: _stacked([b[name] for b in buffers], name) for name in buffers[0]})
+    return (
+        {name: _stacked([p[name] for p in parameters], name) for name in parameters[0]},
+        {name: _stacked([b[name] for b in buffers], name) for name in buffers[0]},
+    )
 
 
 def _stacked(tensors: list[Any], name: str) -> Any:

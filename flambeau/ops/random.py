@@ -272,8 +272,9 @@ def randint(
     if low >= high:
         raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
     if modes.local.draws is not None:
-        return modes.local.draws.draw(lambda *lead: randint(low, high, (*lead, *sizes_of("randint", (size,))), generator=generator,
-                                                            dtype=dtype, device=device, requires_grad=requires_grad, out=out))
+        return modes.local.draws.draw(
+            lambda *lead: randint(low, high, (*lead, *sizes_of("randint", (size,))), generator=generator, dtype=dtype,
+                                  device=device, requires_grad=requires_grad, out=out))
     made = blank(sizes_of("randint", (size,)), dtype, device)
     write(made, stream(generator).random(made._layout.numel, dtype.name, low, high))
     return finish(made, requires_grad, out)

@@ -1,9 +1,11 @@
-"""Function transforms below their public names: batched tensors (vmap), dual tensors (forward mode), gradients through both.
+"""Function transforms below their public names: batched tensors (vmap), dual tensors (forward mode), gradients through
+both.
 
-Nothing here is imported before a program uses it. Stands on core and ops; flambeau.func and flambeau.autograd are its faces.
+Nothing here is imported before a program uses it. Stands on core and ops; flambeau.func and flambeau.autograd are its
+faces.
 """
 
-from flambeau.transform import (  # noqa: F401 - they fill the table of batching rules
+from flambeau.transform import (
     batch_elements,
     batch_images,
     batch_moves,

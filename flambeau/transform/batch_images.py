@@ -1,4 +1,6 @@
-"""Batching rules of convolutions, pooling and the like: the batch goes into the images' own batch, or into their channels."""
+"""Batching rules of convolutions, pooling and the like: the batch goes into the images' own batch, or into their
+channels.
+"""
 
 from __future__ import annotations
 
@@ -50,8 +52,11 @@ def convolution(batch: Batch, function: Callable, args: Sequence[Any], kwargs: d
         given[second] = into_channels(batch.lift(b)) if for_weight else into_batch(batch.lift(b))
         made = call(function, given | {"groups": named["groups"] * size})
         shape = made._layout.shape
-        made = batch.wrap(made.reshape(size, -1, *shape[1:]) if for_weight else
-                          made.reshape(shape[0], size, -1, *shape[2:]).movedim(1, 0))
+        made = batch.wrap(
+            made.reshape(size, -1, *shape[1:])
+            if for_weight
+            else made.reshape(shape[0], size, -1, *shape[2:]).movedim(1, 0)
+        )
     return made if bias is None else made + bias.reshape(-1, *(1,) * (made._layout.ndim - 2))
 
 
@@ -61,17 +66,34 @@ def convolution(batch: Batch, function: Callable, args: Sequence[Any], kwargs: d
 _SPATIAL = re.compile(r"(\d)d")
 
 
-@rule(*[f"{name}{n}d" for n in (1, 2, 3) for name in ("max_pool", "avg_pool", "adaptive_avg_pool", "adaptive_max_pool", "max_unpool",
-                                                      "lp_pool")],
-      *[f"max_pool{n}d_with_indices" for n in (1, 2, 3)], *[f"adaptive_max_pool{n}d_with_indices" for n in (1, 2, 3)])
+@rule(
+    *[
+        f"{name}{n}d"
+        for n in (1, 2, 3)
+        for name in ("max_pool", "avg_pool", "adaptive_avg_pool", "adaptive_max_pool", "max_unpool", "lp_pool")
+    ],
+    *[f"max_pool{n}d_with_indices" for n in (1, 2, 3)],
+    *[f"adaptive_max_pool{n}d_with_indices" for n in (1, 2, 3)],
+)
 def pooling(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """Pooling of planes: all examples of (C, ...) are a batch, those of (N, C, ...) go into N."""
     spatial = int(_SPATIAL.search(function.__name__).group(1))  # type: ignore[union-attr]
     return planes(batch, function, args, kwargs, spatial)
 
 
-@rule("im2col", "col2im", "pixel_shuffle", "pixel_unshuffle", "channel_shuffle", "resample", "look_up", "average_windows",
-      "average_adaptively", "pad", declared=True)
+@rule(
+    "im2col",
+    "col2im",
+    "pixel_shuffle",
+    "pixel_unshuffle",
+    "channel_shuffle",
+    "resample",
+    "look_up",
+    "average_windows",
+    "average_adaptively",
+    "pad",
+    declared=True,
+)
 def images(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """Operators on (N, C, ...): the batch goes into N. One on (C, ...) is run on the batch as N."""
     named = bound(function, args, kwargs)
@@ -86,7 +108,9 @@ def images(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[s
 
 
 def planes(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any], spatial: int) -> Any:
-    """The call with the batch merged into the first dimension of tensors of spatial + 2 dimensions, or in front of others."""
+    """The call with the batch merged into the first dimension of tensors of spatial + 2 dimensions, or in front of
+    others.
+    """
     ndim = max(x._layout.ndim for x in [*args, *kwargs.values()] if isinstance(x, Tensor))
     merge = ndim == spatial + 2
     if ndim not in (spatial + 1, spatial + 2):
@@ -95,8 +119,12 @@ def planes(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[s
     def lifted(x: Any) -> Any:
         x = batch.lift(x)
         return into_batch(x) if merge else x
-    result = invoke(function, [lifted(x) if isinstance(x, Tensor) else x for x in args],
-                    {k: lifted(x) if isinstance(x, Tensor) else x for k, x in kwargs.items()})
+
+    result = invoke(
+        function,
+        [lifted(x) if isinstance(x, Tensor) else x for x in args],
+        {k: lifted(x) if isinstance(x, Tensor) else x for k, x in kwargs.items()},
+    )
     if merge:
         result = mapped(lambda x: x.reshape(batch.size, -1, *x._layout.shape[1:]), result)
     return batch.wrap(result)
@@ -122,8 +150,15 @@ def constant_pad(batch: Batch, function: Callable, args: Sequence[Any], kwargs: 
     return batch.wrap(invoke(function, (x.value, *args[1:]), kwargs))
 
 
-@rule("pairs_backward", "pairs_gather", "scatter_planes", "gather_planes", "average_windows_backward", "average_adaptively_backward",
-      "resample_backward")
+@rule(
+    "pairs_backward",
+    "pairs_gather",
+    "scatter_planes",
+    "gather_planes",
+    "average_windows_backward",
+    "average_adaptively_backward",
+    "resample_backward",
+)
 def plane_gradients(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """Gradients of planes (any leading dimensions, then the image): the batch goes into the first of them."""
     named = bound(function, args, kwargs)

@@ -12,10 +12,12 @@ from flambeau.core.derive import NAMESPACE
 from flambeau.core.tensor import Tensor
 from flambeau.transform.batch_rows import bound, call
 from flambeau.transform.batched import DYNAMIC, Batch, rule
-from flambeau.transform.levels import invoke
+from flambeau.transform.levels import invoke, not_for_all
 
-_MASKED = ("vmap: We do not support batching operators that can support dynamic shape. Attempting to batch over indexing with a "
-           "boolean mask.")
+_MASKED = (
+    "vmap: We do not support batching operators that can support dynamic shape. Attempting to batch over indexing with a "
+    "boolean mask."
+)
 
 
 # ---------------------------------------------------------------- x[indices]
@@ -104,7 +106,9 @@ def take(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str
     return invoke(indexing.gathering(), (input.reshape(-1), (chosen,)))
 
 
-@rule("index_add", "index_copy", "index_fill", "index_reduce", "index_add_", "index_copy_", "index_fill_", "index_reduce_")
+@rule(
+    "index_add", "index_copy", "index_fill", "index_reduce", "index_add_", "index_copy_", "index_fill_", "index_reduce_"
+)
 def write_slices(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """Slices written or added along a dimension; with an index per example, by way of x[index] = values."""
     name = function.__name__
@@ -113,9 +117,15 @@ def write_slices(batch: Batch, function: Callable, args: Sequence[Any], kwargs: 
     input, dim, chosen = named["input"], named["dim"], named["index"]
     if name.endswith("_"):
         batch.check_target(input)
-        input.copy_(write_slices(batch, getattr(NAMESPACE[name[:-1]], "__wrapped__", NAMESPACE[name[:-1]]), args, kwargs))
+        input.copy_(
+            write_slices(batch, getattr(NAMESPACE[name[:-1]], "__wrapped__", NAMESPACE[name[:-1]]), args, kwargs)
+        )
         return input
-    if not input._layout.ndim or (batch.has(chosen) and name == "index_reduce") or isinstance(named.get("alpha", 1), Tensor):
+    if (
+        not input._layout.ndim
+        or (batch.has(chosen) and name == "index_reduce")
+        or isinstance(named.get("alpha", 1), Tensor)
+    ):
         return batch.loop(function, args, kwargs)
     dim = wrap_dim(dim, input._layout.ndim)
     if not batch.has(chosen) and not isinstance(named.get("value"), Tensor):
@@ -192,7 +202,9 @@ def cat(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str,
     """Tensors one behind the other; empty vectors don't count."""
     named = dict(zip(("tensors", "dim"), args)) | kwargs
     given = [x for x in named["tensors"] if x._layout.shape != (0,)] or list(named["tensors"])
-    return batch.wrap(NAMESPACE["cat"]([batch.lift(x) for x in given], wrap_dim(named.get("dim", 0), given[0]._layout.ndim) + 1))
+    return batch.wrap(
+        NAMESPACE["cat"]([batch.lift(x) for x in given], wrap_dim(named.get("dim", 0), given[0]._layout.ndim) + 1)
+    )
 
 
 @rule("stack")
@@ -200,7 +212,9 @@ def stack(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[st
     """Tensors side by side in a new dimension."""
     named = dict(zip(("tensors", "dim"), args)) | kwargs
     given = named["tensors"]
-    return batch.wrap(NAMESPACE["stack"]([batch.lift(x) for x in given], wrap_dim(named.get("dim", 0), given[0]._layout.ndim + 1) + 1))
+    return batch.wrap(
+        NAMESPACE["stack"]([batch.lift(x) for x in given], wrap_dim(named.get("dim", 0), given[0]._layout.ndim + 1) + 1)
+    )
 
 
 @rule("select_scatter", "slice_scatter", "diagonal_scatter")
@@ -229,52 +243,62 @@ def masked_select(batch: Batch, function: Callable, args: Sequence[Any], kwargs:
     """The elements under a mask that is the same for all examples."""
     input, mask = [*args, *kwargs.values()][:2]
     if batch.has(mask):
-        raise RuntimeError("vmap: Attempted to vmap over `mask` in torch.masked_select(self, mask) We cannot support this because for "
-                           "each batch this would return a differently shaped Tensor. Please file an issue at "
-                           "https://github.com/pytorch/pytorch/issues if you need this feature.")
+        raise RuntimeError(
+            "vmap: Attempted to vmap over `mask` in torch.masked_select(self, mask) We cannot support this because for "
+            "each batch this would return a differently shaped Tensor. Please file an issue at "
+            "https://github.com/pytorch/pytorch/issues if you need this feature."
+        )
     shape = NAMESPACE["broadcast_shapes"](input._layout.shape, mask._layout.shape)
     return invoke(indexing.gathering(), (input.expand(shape), (mask.expand(shape),)))
 
 
-_ITEM = ("vmap: It looks like you're calling .item() on a Tensor. We don't support vmap over calling .item() on a Tensor, please try "
-         "to rewrite what you're doing with other operations. If error is occurring somewhere inside PyTorch internals, please file a "
-         "bug report.")
-_BRANCH = ("vmap: It looks like you're attempting to use a Tensor in some data-dependent control flow. We don't support that yet, "
-           "please file an issue at https://github.com/pytorch/pytorch/issues .")
+_ITEM = (
+    "vmap: It looks like you're calling .item() on a Tensor. We don't support vmap over calling .item() on a Tensor, please try "
+    "to rewrite what you're doing with other operations. If error is occurring somewhere inside PyTorch internals, please file a "
+    "bug report."
+)
+_BRANCH = (
+    "vmap: It looks like you're attempting to use a Tensor in some data-dependent control flow. We don't support that yet, "
+    "please file an issue at https://github.com/pytorch/pytorch/issues ."
+)
 
 
 @rule("item", "__float__", "__int__", "__index__", "__complex__", "_local_scalar_dense")
 def item(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """RuntimeError: a Python number is one, examples are many."""
-    raise RuntimeError(_ITEM)
+    raise not_for_all(_ITEM)
 
 
 @rule("__bool__", "is_nonzero", "equal", "allclose")
 def branch(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """RuntimeError: a branch goes one way, examples may go both."""
-    raise RuntimeError(_BRANCH)
+    raise not_for_all(_BRANCH)
 
 
 @rule("tolist", "numpy", "__array__", "data_ptr", "untyped_storage", "storage", "__dlpack__")
 def memory(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """RuntimeError: an example has no memory of its own."""
-    raise RuntimeError("Cannot access data pointer of Tensor that doesn't have storage")
+    raise not_for_all("Cannot access data pointer of Tensor that doesn't have storage")
 
 
 @rule("requires_grad_")
 def requires_grad(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """RuntimeError: gradients inside a transform are those of func.grad."""
-    raise RuntimeError("You are attempting to call Tensor.requires_grad_() (or perhaps using torch.autograd.functional.* APIs) inside "
-                       "of a function being transformed by a functorch transform. This is unsupported, please attempt to use the "
-                       "functorch transforms (e.g. grad, vjp, jacrev, jacfwd, hessian) or call requires_grad_() outside of a function "
-                       "being transformed instead.")
+    raise RuntimeError(
+        "You are attempting to call Tensor.requires_grad_() (or perhaps using torch.autograd.functional.* APIs) inside "
+        "of a function being transformed by a functorch transform. This is unsupported, please attempt to use the "
+        "functorch transforms (e.g. grad, vjp, jacrev, jacfwd, hessian) or call requires_grad_() outside of a function "
+        "being transformed instead."
+    )
 
 
 @rule("backward")
 def backward(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """RuntimeError: gradients inside a transform are those of func.grad."""
-    raise RuntimeError("backward() called inside a functorch transform. This is not supported, please use functorch.grad or "
-                       "functorch.vjp instead or call backward() outside of functorch transforms.")
+    raise RuntimeError(
+        "backward() called inside a functorch transform. This is not supported, please use functorch.grad or "
+        "functorch.vjp instead or call backward() outside of functorch transforms."
+    )
 
 
 @rule("one_hot")
@@ -282,5 +306,5 @@ def one_hot(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[
     """Class numbers as vectors; how many classes there are can't depend on the example."""
     named = bound(function, args, kwargs)
     if named["num_classes"] < 0:
-        raise RuntimeError(_ITEM)
+        raise not_for_all(_ITEM)
     return batch.wrap(call(function, named | {"input": named["input"].value}))

@@ -63,13 +63,20 @@ def batch_norm(batch: Batch, function: Callable, args: Sequence[Any], kwargs: di
     if named["training"] and mean is not None and not (batch.has(mean) and batch.has(variance)) and named["momentum"]:
         if batch.has(input):
             raise RuntimeError(
-                "Batch norm got a batched tensor as input while the running_mean or running_var, which will be updated in place, were "
-                "not batched.\nIf you are using a module and do not need eval mode, please set `track_running_stats` to be False.If "
-                "you are using a prebuilt module and do not need eval mode, please see the functorch website for resources on how to "
-                "patch your module to work with vmap")
+                "Batch norm got a batched tensor as input while the running_mean or running_var, which "
+                "will be updated in place, were "
+                "not batched.\nIf you are using a module and do not need eval mode, please set "
+                "`track_running_stats` to be False.If "
+                "you are using a prebuilt module and do not need eval mode, please see the functorch "
+                "website for resources on how to "
+                "patch your module to work with vmap"
+            )
     x = into_channels(batch.lift(input))
     vectors = [None if v is None else batch.lift(v).reshape(-1) for v in (mean, variance)]
-    result = call(function, named | {"input": x, "weight": None, "bias": None, "running_mean": vectors[0], "running_var": vectors[1]})
+    result = call(
+        function,
+        named | {"input": x, "weight": None, "bias": None, "running_mean": vectors[0], "running_var": vectors[1]},
+    )
     out = result[0]
     shape = out._layout.shape
     out = batch.wrap(out.reshape(shape[0], batch.size, -1, *shape[2:]).movedim(1, 0))
@@ -82,8 +89,16 @@ def batch_norm(batch: Batch, function: Callable, args: Sequence[Any], kwargs: di
     return (_affine(out, weight, bias), *rest)
 
 
-@rule("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "binary_cross_entropy", "binary_cross_entropy_with_logits",
-      "soft_margin_loss", declared=True)
+@rule(
+    "mse_loss",
+    "l1_loss",
+    "smooth_l1_loss",
+    "huber_loss",
+    "binary_cross_entropy",
+    "binary_cross_entropy_with_logits",
+    "soft_margin_loss",
+    declared=True,
+)
 def element_loss(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """The losses of the elements, then their sum or mean."""
     named = bound(function, args, kwargs)
@@ -95,8 +110,18 @@ def element_loss(batch: Batch, function: Callable, args: Sequence[Any], kwargs: 
 def cross_entropy(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """Logarithms of probabilities, then the loss of these; the other results belong to the kernel that is not used."""
     named = bound(function, args, kwargs)
-    return by_operators(named["input"], named["target"], named["weight"], named["reduction"], named["ignore_index"],
-                        named["smoothing"]), None, None
+    return (
+        by_operators(
+            named["input"],
+            named["target"],
+            named["weight"],
+            named["reduction"],
+            named["ignore_index"],
+            named["smoothing"],
+        ),
+        None,
+        None,
+    )
 
 
 @rule("nll_loss", declared=True)
@@ -134,4 +159,6 @@ def nll_gradient(batch: Batch, function: Callable, args: Sequence[Any], kwargs: 
     if named["reduction"] == "mean":
         g = g / named["total"]
     values = (-(shares * g)).unsqueeze(axis)
-    return NAMESPACE["zeros"](tuple(input._layout.shape), dtype=input._layout.dtype).scatter_add(axis, safe.unsqueeze(axis), values)
+    return NAMESPACE["zeros"](tuple(input._layout.shape), dtype=input._layout.dtype).scatter_add(
+        axis, safe.unsqueeze(axis), values
+    )

@@ -40,7 +40,7 @@ def mv(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, 
     a, v = args
     if a._layout.ndim != 2 or v._layout.ndim != 1:
         raise RuntimeError(f"vector + matrix @ vector expected, got 1, {a._layout.ndim}, {v._layout.ndim}")
-    if not batch.has(a):        # one matrix for all: one product
+    if not batch.has(a):  # one matrix for all: one product
         return batch.wrap(_matmul(v.value, a.mT))
     return batch.wrap(_matmul(a.value, _lifted(batch, v).unsqueeze(-1)).squeeze(-1))
 
@@ -108,15 +108,37 @@ def _is(x: Any, number: int) -> bool:
     return not isinstance(x, Tensor) and x == number
 
 
-@rule("tril", "triu", "linalg_cholesky_ex", "linalg_qr", "geqrf", "_svd", "_singular_values", "linalg_eigh", "_hermitian_values",
-      "linalg_eig", "_eigenvalues", "linalg_lu_factor_ex", "_factors", "linalg_ldl_factor_ex", "cholesky_inverse", "linalg_inv_ex",
-      "linalg_det", "linalg_slogdet", "linalg_matrix_exp", "linalg_inv", "inverse", "linalg_cholesky", "cholesky")
+@rule(
+    "tril",
+    "triu",
+    "linalg_cholesky_ex",
+    "linalg_qr",
+    "geqrf",
+    "_svd",
+    "_singular_values",
+    "linalg_eigh",
+    "_hermitian_values",
+    "linalg_eig",
+    "_eigenvalues",
+    "linalg_lu_factor_ex",
+    "_factors",
+    "linalg_ldl_factor_ex",
+    "cholesky_inverse",
+    "linalg_inv_ex",
+    "linalg_det",
+    "linalg_slogdet",
+    "linalg_matrix_exp",
+    "linalg_inv",
+    "inverse",
+    "linalg_cholesky",
+    "cholesky",
+)
 def matrices(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """Operators on the last two dimensions."""
     named = bound(function, args, kwargs)
     name = next(iter(named))
     if named[name]._layout.ndim < 2:
-        return batch.loop(function, args, kwargs)       # raises
+        return batch.loop(function, args, kwargs)  # raises
     return batch.wrap(call(function, named | {name: named[name].value}))
 
 
@@ -128,9 +150,18 @@ def systems(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[
     ndim = max(x._layout.ndim for x in tensors.values())
     if min(x._layout.ndim for n, x in tensors.items() if n != "pivots") < 2 or "pivots" in tensors:
         return batch.loop(function, args, kwargs)
-    return batch.wrap(call(function, named | {
-        n: batch.aligned(x, ndim) if batch.has(x) else x.expand(batch.size, *(1,) * (ndim - x._layout.ndim), *x._layout.shape)
-        for n, x in tensors.items()}))
+    return batch.wrap(
+        call(
+            function,
+            named
+            | {
+                n: batch.aligned(x, ndim)
+                if batch.has(x)
+                else x.expand(batch.size, *(1,) * (ndim - x._layout.ndim), *x._layout.shape)
+                for n, x in tensors.items()
+            },
+        )
+    )
 
 
 @rule("linalg_solve")
@@ -143,8 +174,18 @@ def solve(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[st
         return batch.loop(function, args, kwargs)
     b = b.unsqueeze(-1) if vector else b
     ndim = max(a._layout.ndim, b._layout.ndim)
-    made = batch.wrap(call(function, named | {n: batch.aligned(x, ndim) if batch.has(x) else x.expand(batch.size, *(1,) * (
-        ndim - x._layout.ndim), *x._layout.shape) for n, x in (("A", a), ("B", b))}))
+    made = batch.wrap(
+        call(
+            function,
+            named
+            | {
+                n: batch.aligned(x, ndim)
+                if batch.has(x)
+                else x.expand(batch.size, *(1,) * (ndim - x._layout.ndim), *x._layout.shape)
+                for n, x in (("A", a), ("B", b))
+            },
+        )
+    )
     return made.squeeze(-1) if vector else made
 
 

@@ -1,6 +1,7 @@
 """Random operators under vmap: an error, other numbers for each example, or the same for all.
 
-core.modes.local.draws names the innermost vmap; random factories, and whatever draws from a generator, ask it (`Batch.draw`).
+core.modes.local.draws names the innermost vmap; random factories, and whatever draws from a generator, ask it
+(`Batch.draw`).
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ from flambeau.core.tensor import Tensor
 from flambeau.transform.batched import Batch, rule
 from flambeau.transform.levels import invoke, operator_of
 
-_SAME = "Vmap does not currently support same randomness with a batched tensor input. Please file an issue with functorch"
+_SAME = (
+    "Vmap does not currently support same randomness with a batched tensor input. Please file an issue with functorch"
+)
 
 
 @rule("rand_like", "randn_like", "randint_like")

@@ -1,6 +1,7 @@
 """Batching rules of what works along dimensions: reductions, scans, softmax, sorting, rearrangements.
 
-One mechanism: the call on all examples with its dimensions one further. A zero-dim example gets a dimension for the time of the call.
+One mechanism: the call on all examples with its dimensions one further. A zero-dim example gets a dimension for the
+time of the call.
 """
 
 from __future__ import annotations
@@ -26,12 +27,21 @@ def call(function: Callable, named: dict[str, Any]) -> Any:
     """An operator's call with arguments by name, those before the first keyword-only one by position."""
     parameters = operator_of(function).signature.parameters
     positional = [named[n] for n, p in parameters.items() if p.kind is not p.KEYWORD_ONLY]
-    return invoke(function, positional, {n: named[n] for n, p in parameters.items()
-                                         if p.kind is p.KEYWORD_ONLY and n in named and named[n] is not p.default})
+    return invoke(
+        function,
+        positional,
+        {
+            n: named[n]
+            for n, p in parameters.items()
+            if p.kind is p.KEYWORD_ONLY and n in named and named[n] is not p.default
+        },
+    )
 
 
 def along(batch: Batch, function: Callable, named: dict[str, Any], dims: Any, keepdim: bool) -> Any:
-    """The call with `dim` (dimensions of one example) on all examples; keepdim: whether zero-dim results must lose one again."""
+    """The call with `dim` (dimensions of one example) on all examples; keepdim: whether zero-dim results must lose one
+    again.
+    """
     names = [n for n, x in named.items() if isinstance(x, Tensor)]
     ndim = max(named[n]._layout.ndim for n in names)
     for n in names:
@@ -47,13 +57,28 @@ def along(batch: Batch, function: Callable, named: dict[str, Any], dims: Any, ke
     return batch.wrap(result)
 
 
-@rule("sum", "nansum", "mean", "amax", "amin", "var", "std", "var_mean", "std_mean", "count_nonzero", "logsumexp",
-      "linalg_vector_norm")
+@rule(
+    "sum",
+    "nansum",
+    "mean",
+    "amax",
+    "amin",
+    "var",
+    "std",
+    "var_mean",
+    "std_mean",
+    "count_nonzero",
+    "logsumexp",
+    "linalg_vector_norm",
+)
 def reduction(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """A reduction over some dimensions, or over all of an example."""
     named = bound(function, args, kwargs)
     input = named.get("input", named.get("x"))
     dim = named["dim"]
+    if isinstance(dim, bool):  # var(input, unbiased)
+        named |= {"unbiased": dim, "dim": None}
+        dim = None
     if dim is None or (isinstance(dim, (tuple, list)) and not dim):
         keep = named.get("keepdim", False)
         dim = tuple(range(input._layout.ndim)) or (0,)
@@ -87,15 +112,34 @@ def reduction_of_one(batch: Batch, function: Callable, args: Sequence[Any], kwar
     return batch.wrap(result)
 
 
-@rule("softmax", "log_softmax", "softmax_backward", "log_softmax_backward", "cumsum", "cumprod", "logcumsumexp", "cummax", "cummin",
-      "mode", "glu", "sort", "argsort", "topk", "kthvalue", "quantile", "nanquantile")
+@rule(
+    "softmax",
+    "log_softmax",
+    "softmax_backward",
+    "log_softmax_backward",
+    "cumsum",
+    "cumprod",
+    "logcumsumexp",
+    "cummax",
+    "cummin",
+    "mode",
+    "glu",
+    "sort",
+    "argsort",
+    "topk",
+    "kthvalue",
+    "quantile",
+    "nanquantile",
+)
 def one_dimension(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """An operator along one dimension."""
     named = bound(function, args, kwargs)
     dim = named["dim"]
     if named.get("out") is not None:
-        raise RuntimeError(f"Batching rule not implemented for aten::{function.__name__}.out; the fallback path doesn't work on out= "
-                           "or view ops.")
+        raise RuntimeError(
+            f"Batching rule not implemented for aten::{function.__name__}.out; the fallback path doesn't work on out= "
+            "or view ops."
+        )
     if "q" in named:
         return quantile(batch, function, named)
     named.pop("out", None)
@@ -112,11 +156,19 @@ def quantile(batch: Batch, function: Callable, named: dict[str, Any]) -> Any:
         ndim = input._layout.ndim
         value, dim = value.reshape(value._layout.shape[0], -1), 0
         shape = (1,) * ndim
-    result = call(function, named | {"input": value if input._layout.ndim else value.reshape(-1, 1),
-                                     "dim": wrap_dim(dim, max(input._layout.ndim, 1)) + 1,
-                                     "keepdim": keep and named["dim"] is not None})
+    result = call(
+        function,
+        named
+        | {
+            "input": value if input._layout.ndim else value.reshape(-1, 1),
+            "dim": wrap_dim(dim, max(input._layout.ndim, 1)) + 1,
+            "keepdim": keep and named["dim"] is not None,
+        },
+    )
     if isinstance(q, Tensor) and q._layout.ndim:
         result = result.movedim(1, 0)
+    if not input._layout.ndim and keep:
+        return batch.wrap(result.squeeze(-1))
     if named["dim"] is None and keep:
         result = result.reshape(*result._layout.shape, *shape)
     return batch.wrap(result)
@@ -127,7 +179,11 @@ def flip(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str
     """flip along dimensions."""
     x, rest = args[0], [*args[1:], *kwargs.values()]
     dims = tuple(rest[0]) if len(rest) == 1 and isinstance(rest[0], (tuple, list)) else tuple(rest)
-    return batch.wrap(x.value.flip(tuple([wrap_dim(d, x._layout.ndim) + 1 for d in dims]))) if x._layout.ndim else x.clone()
+    return (
+        batch.wrap(x.value.flip(tuple([wrap_dim(d, x._layout.ndim) + 1 for d in dims])))
+        if x._layout.ndim
+        else x.clone()
+    )
 
 
 @rule("roll")
@@ -160,8 +216,17 @@ def diag_embed(batch: Batch, function: Callable, args: Sequence[Any], kwargs: di
     """Diagonals in new dimensions."""
     named = bound(function, args, kwargs)
     ndim = named["input"]._layout.ndim + 1
-    return batch.wrap(call(function, named | {"input": named["input"].value, "dim1": wrap_dim(named["dim1"], ndim) + 1,
-                                              "dim2": wrap_dim(named["dim2"], ndim) + 1}))
+    return batch.wrap(
+        call(
+            function,
+            named
+            | {
+                "input": named["input"].value,
+                "dim1": wrap_dim(named["dim1"], ndim) + 1,
+                "dim2": wrap_dim(named["dim2"], ndim) + 1,
+            },
+        )
+    )
 
 
 @rule("_complex_to_complex", "_real_to_complex", "_complex_to_real")

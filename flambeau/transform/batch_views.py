@@ -10,16 +10,19 @@ from flambeau.base.geometry import wrap_dim
 from flambeau.core import indexing, views
 from flambeau.core.tensor import Tensor
 from flambeau.transform.batched import VIEWS, Batch, rule
-from flambeau.transform.levels import invoke
+from flambeau.transform.levels import invoke, not_for_all
 
 
 def _view(*names: str) -> Callable:
     """Declare the rule of a view: a function (example, all examples, *arguments) -> the view of all examples."""
+
     def add(made: Callable) -> Callable:
         def answer(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
             return batch.wrap(made(args[0], args[0].value, *args[1:]))
+
         rule(*names, table=VIEWS)(answer)
         return made
+
     return add
 
 
@@ -32,7 +35,13 @@ _view("alias")(lambda x, value: value.alias())
 _view("select")(lambda x, value, dim, index: value.select(shifted(dim, x._layout.ndim), index))
 _view("unsqueeze")(lambda x, value, dim: value.unsqueeze(shifted(dim, x._layout.ndim + 1)))
 _view("permute")(lambda x, value, dims: value.permute((0, *[shifted(d, x._layout.ndim) for d in dims])))
-_view("unfold")(lambda x, value, dim, size, step: value.unfold(shifted(dim, x._layout.ndim), size, step))
+
+
+@_view("unfold")
+def _(x: Any, value: Any, dim: int, size: int, step: int) -> Any:
+    if not x._layout.ndim:
+        return value.unsqueeze(1).unfold(1, size, step).select(1, 0)
+    return value.unfold(shifted(dim, x._layout.ndim), size, step)
 
 
 @_view("slice")
@@ -91,8 +100,13 @@ def as_strided(batch: Batch, function: Callable, args: Sequence[Any], kwargs: di
     """Any view of the memory that an example has; offsets count from its first element."""
     named = dict(zip(("input", "size", "stride", "storage_offset"), args)) | kwargs
     value = named["input"].value
-    return batch.wrap(value.as_strided((batch.size, *named["size"]), (value._layout.strides[0], *named["stride"]),
-                                       value._offset + (named.get("storage_offset") or 0)))
+    return batch.wrap(
+        value.as_strided(
+            (batch.size, *named["size"]),
+            (value._layout.strides[0], *named["stride"]),
+            value._offset + (named.get("storage_offset") or 0),
+        )
+    )
 
 
 @rule("view")
@@ -102,8 +116,10 @@ def view(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str
     rest = [*args[1:], *kwargs.values()]
     if len(rest) == 1 and not isinstance(rest[0], (int, tuple, list)):
         if not x._layout.ndim and rest[0].itemsize != x._layout.dtype.itemsize:
-            raise RuntimeError(f"self.dim() cannot be 0 to view {x._layout.dtype.scalar_name} as {rest[0].scalar_name} (different "
-                               "element sizes)")
+            raise RuntimeError(
+                f"self.dim() cannot be 0 to view {x._layout.dtype.scalar_name} as {rest[0].scalar_name} (different "
+                "element sizes)"
+            )
         return batch.wrap(invoke(function, (x.value, rest[0])))
     sizes = tuple(rest[0]) if len(rest) == 1 and isinstance(rest[0], (tuple, list)) else tuple(rest)
     return batch.wrap(x.value.view((batch.size, *geometry.infer_size(views.plain(sizes), x._layout.numel))))
@@ -137,7 +153,16 @@ def flatten(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[
     return x.reshape(1) if not ndim else batch.wrap(x.value.flatten(start + 1, end + 1))
 
 
-@rule("split", "split_with_sizes", "chunk", "unbind", "tensor_split", "unsafe_split", "unsafe_chunk", "unsafe_split_with_sizes")
+@rule(
+    "split",
+    "split_with_sizes",
+    "chunk",
+    "unbind",
+    "tensor_split",
+    "unsafe_split",
+    "unsafe_chunk",
+    "unsafe_split_with_sizes",
+)
 def parts(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """The parts of all examples."""
     named = dict(kwargs)
@@ -145,9 +170,13 @@ def parts(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[st
     position = 0 if function.__name__ == "unbind" else 1
     dim = rest.pop(position) if len(rest) > position else named.pop("dim", 0)
     x = args[0]
+    if not batch.has(x):
+        raise not_for_all(f"{function.__name__}: the sizes of the parts can't depend on the example")
     if not x._layout.ndim:
-        return function(*args, **kwargs)        # raises
-    return tuple([batch.wrap(part) for part in invoke(function, (x.value, *rest), named | {"dim": shifted(dim, x._layout.ndim)})])
+        raise RuntimeError(f"{function.__name__} expects at least a 1-dimensional tensor")
+    return tuple(
+        [batch.wrap(part) for part in invoke(function, (x.value, *rest), named | {"dim": shifted(dim, x._layout.ndim)})]
+    )
 
 
 @rule("embed")

@@ -1,9 +1,10 @@
 """Batched tensors: what a function under vmap computes with.
 
-A `Batched` shows the shape of one example; `value` holds all of them, the batch in dimension 0. Which rule answers a call is found
-by the function's declaration: a rule of its own (the tables that the `batch_` modules fill), the rule of its kind (pointwise, view),
-or its body, run on the batched tensors themselves. A function whose body reads memory has no meaning for all examples at once: it
-is run for each of them and the results are stacked, with PyTorch's warning. Stands on levels; used by flambeau.func.
+A `Batched` shows the shape of one example; `value` holds all of them, the batch in dimension 0. Which rule answers a
+call is found by the function's declaration: a rule of its own (the tables that the `batch_` modules fill), the rule of
+its kind (pointwise, view), or its body, run on the batched tensors themselves. A function whose body reads memory has
+no meaning for all examples at once: it is run for each of them and the results are stacked, with PyTorch's warning.
+Stands on levels; used by flambeau.func.
 """
 
 from __future__ import annotations
@@ -18,27 +19,49 @@ from flambeau.core import modes
 from flambeau.core.op import Pointwise
 from flambeau.core.tensor import Tensor
 from flambeau.ops.join import stack
-from flambeau.transform.levels import Level, Wrapped, blank, each_tensor, has_no_data, invoke, lacks_data, mapped, operator_of
+from flambeau.transform.levels import (
+    Level,
+    Wrapped,
+    blank,
+    each_tensor,
+    has_no_data,
+    invoke,
+    lacks_data,
+    mapped,
+    not_for_all,
+    operator_of,
+)
 
 __all__ = ["Batched", "Batch", "RULES", "rule"]
 
 Rule = Callable[["Batch", Callable, Sequence[Any], dict[str, Any]], Any]
-RULES: dict[str, Rule] = {}     # by the name of the operator, function or method
+RULES: dict[str, Rule] = {}  # by the name of the operator, function or method
 OF_OPERATORS: set[str] = set()  # names whose rules are only for declared operators
-VIEWS: dict[str, Rule] = {}     # of core.views.declare, by name
-DYNAMIC = ("vmap: We do not support batching operators that can output dynamic shape. Attempted to vmap over aten::{}. Please file "
-           "an issue at https://github.com/pytorch/pytorch/issues if you need this feature.")
-SLOW = ("There is a performance drop because we have not yet implemented the batching rule for {}: it runs once per example. Rewrite "
-        "it in other operators if that matters.")
+VIEWS: dict[str, Rule] = {}  # of core.views.declare, by name
+DYNAMIC = (
+    "vmap: We do not support batching operators that can output dynamic shape. Attempted to vmap over aten::{}. Please file "
+    "an issue at https://github.com/pytorch/pytorch/issues if you need this feature."
+)
+SLOW = (
+    "There is a performance drop because we have not yet implemented the batching rule for {}: it runs once per example. Rewrite "
+    "it in other operators if that matters."
+)
 UNBATCHED_TARGET = (
-    "vmap: inplace arithmetic(self, *extra_args) is not possible because there exists a Tensor `other` in extra_args that has more "
-    "elements than `self`. This happened due to `other` being vmapped over but `self` not being vmapped over in a vmap. Please try "
+    "vmap: inplace arithmetic(self, *extra_args) is not possible because there exists a Tensor `other` in "
+    "extra_args that has more "
+    "elements than `self`. This happened due to `other` being vmapped over but `self` not being vmapped "
+    "over in a vmap. Please try "
     "to use out-of-place operators instead of inplace arithmetic. If said operator is being called inside the PyTorch framework, "
-    "please file a bug report instead.")
-_NO_DRAWS = ("vmap: called random operation while in randomness error mode. Please either use the 'same' or 'different' randomness flags "
-             "on vmap or perform the randomness operation out of vmap")
-_UNBATCHED_DRAW = ("vmap: Cannot ask for different inplace randomness on an unbatched tensor. This will appear like same randomness. If "
-                   "this is necessary for your usage, please file an issue with functorch.")
+    "please file a bug report instead."
+)
+_NO_DRAWS = (
+    "vmap: called random operation while in randomness error mode. Please either use the 'same' or 'different' randomness flags "
+    "on vmap or perform the randomness operation out of vmap"
+)
+_UNBATCHED_DRAW = (
+    "vmap: Cannot ask for different inplace randomness on an unbatched tensor. This will appear like same randomness. If "
+    "this is necessary for your usage, please file an issue with functorch."
+)
 
 
 def rule(*names: str, table: dict[str, Rule] = RULES, declared: bool = False) -> Callable[[Rule], Rule]:
@@ -46,12 +69,14 @@ def rule(*names: str, table: dict[str, Rule] = RULES, declared: bool = False) ->
 
     declared: only those of declared operators; another function of such a name is made of it.
     """
+
     def add(function: Rule) -> Rule:
         for name in names:
             table[name] = function
             if declared:
                 OF_OPERATORS.add(name)
         return function
+
     return add
 
 
@@ -165,15 +190,21 @@ class Batch(Level):
         if operator is not None and not name.endswith("_"):
             name = operator.name
         known = RULES.get(name)
-        if known is not None and not isinstance(operator, Pointwise) and (operator is not None or name not in OF_OPERATORS):
+        if (
+            known is not None
+            and not isinstance(operator, Pointwise)
+            and (operator is not None or name not in OF_OPERATORS)
+        ):
             return known(self, function, args, kwargs)
         if kwargs.get("out") is not None:
-            raise RuntimeError(f"Batching rule not implemented for aten::{name}.out; the fallback path doesn't work on out= or view "
-                               "ops.")
+            raise RuntimeError(
+                f"Batching rule not implemented for aten::{name}.out; the fallback path doesn't work on out= or view "
+                "ops."
+            )
         if isinstance(operator, Pointwise):
             return RULES["pointwise"](self, function, args, kwargs)
         if name == "__get__":
-            return function.__self__.fget(*args)  # type: ignore[attr-defined]
+            return self.answer(function.__self__.fget, args, kwargs)  # type: ignore[attr-defined]
         if name.endswith("_") and not name.endswith("__") and name[:-1]:
             return self.in_place(function, args, kwargs)
         if operator is not None and not operator.composite:
@@ -182,7 +213,7 @@ class Batch(Level):
         try:
             result = body(*args, **kwargs)
         except RuntimeError as error:
-            if not has_no_data(error):
+            if not (has_no_data(error) or getattr(error, "for_one", False)):
                 raise
         else:
             if not lacks_data(result):
@@ -199,7 +230,7 @@ class Batch(Level):
     def check_target(self, target: Any) -> None:
         """RuntimeError if a tensor that is the same for all examples would have to hold different ones."""
         if not self.has(target):
-            raise RuntimeError(UNBATCHED_TARGET)
+            raise not_for_all(UNBATCHED_TARGET)
 
     def loop(self, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         """The call made for each example, the results stacked."""
@@ -207,8 +238,10 @@ class Batch(Level):
         warnings.warn(SLOW.format(name), UserWarning, stacklevel=6)
         results = []
         for i in range(self.size):
+
             def example(x: Any, i: int = i) -> Any:
                 return x.value.select(0, i) if self.has(x) else x
+
             results.append(invoke(function, mapped(example, tuple(args)), mapped(example, kwargs)))
         if not results:
             raise RuntimeError(f"{name}: a batch of size 0 can't be computed example by example")

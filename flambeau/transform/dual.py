@@ -1,10 +1,10 @@
 """Dual tensors: forward-mode differentiation.
 
-A `Dual` is a value (`primal`) and the direction in which it moves (`tangent`). An operator's result moves by the operator's derivative
-applied to the tangents of its operands. Where the operator is linear in an operand, or a view of it, that is the operator itself;
-else it follows from the operator's gradient, which is linear in what it is given: the gradient of the gradient with respect to that is
-the derivative (the double-vjp trick), so every rule serves both directions. Stands on levels and tangents; used by
-flambeau.autograd.forward_ad and flambeau.func.
+A `Dual` is a value (`primal`) and the direction in which it moves (`tangent`). An operator's result moves by the
+operator's derivative applied to the tangents of its operands. Where the operator is linear in an operand, or a view of
+it, that is the operator itself; else it follows from the operator's gradient, which is linear in what it is given: the
+gradient of the gradient with respect to that is the derivative (the double-vjp trick), so every rule serves both
+directions. Stands on levels and tangents; used by flambeau.autograd.forward_ad and flambeau.func.
 """
 
 from __future__ import annotations

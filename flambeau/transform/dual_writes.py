@@ -23,7 +23,9 @@ def write(level: DualLevel, target: Any, primal: Any, tangent: Any) -> Any:
     moved = target.tangent
     if tangent is not None and not levels_of(tangent) <= levels_of(moved):
         if base_of(target) is not None:
-            raise NotImplementedError("a view whose tangent is the same for all examples can't get one for each example; write to a clone")
+            raise NotImplementedError(
+                "a view whose tangent is the same for all examples can't get one for each example; write to a clone"
+            )
         target.tangent = tangent.expand(target._layout.shape).clone()
         return target
     if any(stride == 0 and size > 1 for stride, size in zip(moved._layout.strides, moved._layout.shape, strict=True)):
@@ -43,7 +45,9 @@ def become_dual(level: DualLevel, tensor: Any, like: Any) -> None:
         rate, start = root.tangent, root.primal._offset
     else:
         layout, start = root._layout, root._offset
-        rate = like.new_zeros(geometry.extent(layout.shape, layout.strides), dtype=layout.dtype).as_strided(layout.shape, layout.strides)
+        rate = like.new_zeros(geometry.extent(layout.shape, layout.strides), dtype=layout.dtype).as_strided(
+            layout.shape, layout.strides
+        )
     for view in [root, *_views(root), tensor]:
         if not level.has(view):
             own = view._layout
@@ -51,13 +55,19 @@ def become_dual(level: DualLevel, tensor: Any, like: Any) -> None:
 
 
 def _views(root: Any) -> list[Any]:
-    return [x for x in gc.get_referrers(root) if isinstance(x, Tensor) and base_of(x) is root and x._layout.dtype is root._layout.dtype]
+    return [
+        x
+        for x in gc.get_referrers(root)
+        if isinstance(x, Tensor) and base_of(x) is root and x._layout.dtype is root._layout.dtype
+    ]
 
 
 def _turn(level: DualLevel, tensor: Any, tangent: Any) -> None:
     """Make a tensor object a dual one over what it was."""
     if type(tensor) is not Tensor:
-        raise NotImplementedError(f"a {type(tensor).__name__} can't be given a tangent by a write to it; write to a clone of it")
+        raise NotImplementedError(
+            f"a {type(tensor).__name__} can't be given a tangent by a write to it; write to a clone of it"
+        )
     held = tensor_from(tensor._storage, tensor._offset, tensor._layout)
     node, index = tensor._node, tensor._index
     held._node, held._index = node, index

@@ -1,4 +1,5 @@
-"""User-written operators (`autograd.Function`) under transforms: their `vmap` and `jvp` static methods, and derived batching rules.
+"""User-written operators (`autograd.Function`) under transforms: their `vmap` and `jvp` static methods, and derived
+batching rules.
 
 core.function hands calls on wrapped tensors to `apply` here. Stands on batched and dual.
 """
@@ -37,24 +38,32 @@ Wrapped.apply_function = staticmethod(apply)  # type: ignore[attr-defined]
 
 def _batched(batch: Batch, function: type[Function], args: tuple[Any, ...]) -> Any:
     if function.setup_context is Function.setup_context:
-        raise RuntimeError("In order to use an autograd.Function with functorch transforms (vmap, grad, jvp, jacrev, ...), it must override "
-                           f"the setup_context staticmethod. {_MORE}")
+        raise RuntimeError(
+            "In order to use an autograd.Function with functorch transforms (vmap, grad, jvp, jacrev, ...), it must override "
+            f"the setup_context staticmethod. {_MORE}"
+        )
     own = function.vmap is not Function.vmap
     if own and function.generate_vmap_rule:
-        raise RuntimeError(f"You tried to vmap over {function.__name__}, but it has both generate_vmap_rule=True and an overridden vmap "
-                           f"staticmethod. Please set generate_vmap_rule=False or delete the overridden vmap staticmethod to avoid "
-                           f"ambiguity. {_MORE}")
+        raise RuntimeError(
+            f"You tried to vmap over {function.__name__}, but it has both generate_vmap_rule=True and an overridden vmap "
+            f"staticmethod. Please set generate_vmap_rule=False or delete the overridden vmap staticmethod to avoid "
+            f"ambiguity. {_MORE}"
+        )
     if function.generate_vmap_rule:
         return _by_generated(batch, function, args)
     if not own:
-        raise RuntimeError(f"You tried to vmap over {function.__name__}, but it does not have vmap support. Please override and implement "
-                           f"the vmap staticmethod or set generate_vmap_rule=True. {_MORE}")
+        raise RuntimeError(
+            f"You tried to vmap over {function.__name__}, but it does not have vmap support. Please override and implement "
+            f"the vmap staticmethod or set generate_vmap_rule=True. {_MORE}"
+        )
     dims = tuple([_dims_of(batch, a) for a in args])
     values = mapped(lambda x: x.value if batch.has(x) else x, args)
     made = function.vmap(VmapInfo(batch.size, batch.randomness), dims, *values)
     if not (isinstance(made, tuple) and len(made) == 2):
-        raise RuntimeError("Expected the vmap staticmethod to have two returns, an output and out_dims with pytree structure compatible with "
-                           f"the output. Got a {type(made)} instead")
+        raise RuntimeError(
+            "Expected the vmap staticmethod to have two returns, an output and out_dims with pytree structure compatible with "
+            f"the output. Got a {type(made)} instead"
+        )
     return _placed(batch, *made)
 
 
@@ -81,6 +90,7 @@ def _by_generated(batch: Batch, function: type[Function], args: tuple[Any, ...])
 
     def inside(values: Sequence[Any], wrapped: Sequence[bool]) -> list[Any]:
         return [again.wrap(v) if w else v for v, w in zip(values, wrapped, strict=True)]
+
     again = Batch(batch.size, batch.randomness)
 
     def lifted(x: Any, wanted: bool) -> Any:
@@ -122,10 +132,14 @@ def _by_generated(batch: Batch, function: type[Function], args: tuple[Any, ...])
         @staticmethod
         def jvp(ctx: Any, *tangents: Any) -> Any:
             with again:
-                ctx.own.to_save = tuple(inside(ctx.saved_tensors, ctx.which_to_save if ctx.which_to_save else
-                                               ctx.which_saved_for_forward))
-                made = function.jvp(ctx.own, *[t if t is None or not h else again.wrap(t) for t, h in zip(tangents, held, strict=True)])
+                ctx.own.to_save = tuple(
+                    inside(ctx.saved_tensors, ctx.which_to_save if ctx.which_to_save else ctx.which_saved_for_forward)
+                )
+                made = function.jvp(
+                    ctx.own, *[t if t is None or not h else again.wrap(t) for t, h in zip(tangents, held, strict=True)]
+                )
                 return mapped(again.lift, made)
+
     All.__name__ = All.__qualname__ = f"Vmapped{function.__name__}"
     values = [a.value if h else a for a, h in zip(args, held, strict=True)]
     return mapped(batch.wrap, All.apply(*values))
@@ -147,5 +161,7 @@ def _dual(level: DualLevel, function: type[Function], args: tuple[Any, ...]) -> 
     moves = function.jvp(context, *[level.tangent(a) if isinstance(a, Tensor) else None for a in args])
     several = isinstance(output, tuple)
     outputs, rates = (output, moves) if several else ((output,), (moves,) if not isinstance(moves, tuple) else moves)
-    made = tuple(level.wrap(y, t) if isinstance(y, Tensor) and t is not None else y for y, t in zip(outputs, rates, strict=True))
+    made = tuple(
+        level.wrap(y, t) if isinstance(y, Tensor) and t is not None else y for y, t in zip(outputs, rates, strict=True)
+    )
     return made if several else made[0]

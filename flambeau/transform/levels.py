@@ -1,10 +1,10 @@
 """Transforms under way, and the tensors that carry them: `Level` and `Wrapped`.
 
-A transform in progress is a Level on this thread's stack. The tensors it concerns are instances of a subclass of Tensor that shows
-the shape the transformed function sees and has no memory of its own; operators reach it by `__torch_function__`, so nothing costs
-anything while no transform is active. A call belongs to the innermost level among its arguments; what that level computes it
-computes with public operators on what its tensors hold, which may belong to levels further out. At the bottom lie plain tensors,
-and only those are in the graph.
+A transform in progress is a Level on this thread's stack. The tensors it concerns are instances of a subclass of
+Tensor that shows the shape the transformed function sees and has no memory of its own; operators reach it by
+`__torch_function__`, so nothing costs anything while no transform is active. A call belongs to the innermost level
+among its arguments; what that level computes it computes with public operators on what its tensors hold, which may
+belong to levels further out. At the bottom lie plain tensors, and only those are in the graph.
 
 Whatever reads memory past the interception finds none and fails: `NoData` recognises that.
 """
@@ -20,10 +20,21 @@ from flambeau.base.layout import Size
 from flambeau.codegen import launch
 from flambeau.core.derive import OPERATORS
 from flambeau.core.node import Node
+from flambeau.core.storage import without_memory
 from flambeau.core.tensor import Tensor, tensor_from
 
-__all__ = ["Level", "Wrapped", "deepest", "each_tensor", "has_no_data", "invoke", "lacks_data", "mapped",
-           "operator_of", "stack"]
+__all__ = [
+    "Level",
+    "Wrapped",
+    "deepest",
+    "each_tensor",
+    "has_no_data",
+    "invoke",
+    "lacks_data",
+    "mapped",
+    "operator_of",
+    "stack",
+]
 
 NO_STORAGE = "Cannot access data pointer of Tensor that doesn't have storage"
 
@@ -50,7 +61,7 @@ class Level:
 
     def __exit__(self, *exception: object) -> None:
         stack.levels.pop()
-        self.depth = 0      # what outlives its level belongs to none
+        self.depth = 0  # what outlives its level belongs to none
 
     def answer(self, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         """The result of an operator call whose innermost wrapped argument belongs to this level."""
@@ -73,7 +84,7 @@ class Wrapped(Tensor):
 
     @_node.setter
     def _node(self, node: Node | None) -> None:
-        raise RuntimeError(launch.NO_DATA)      # only plain tensors are in the graph
+        raise RuntimeError(launch.NO_DATA)  # only plain tensors are in the graph
 
     @property
     def _index(self) -> int:  # type: ignore[override]
@@ -93,16 +104,28 @@ class Wrapped(Tensor):
 
     def remains(self) -> Any:
         """What there is of it after the end of its transform. RuntimeError if nothing is."""
-        raise RuntimeError("a tensor of a transform that has ended was used; return it from the transformed function instead of storing "
-                           "it elsewhere")
+        raise RuntimeError(
+            "a tensor of a transform that has ended was used; return it from the transformed function instead of storing "
+            "it elsewhere"
+        )
 
     # What it is can be told without asking anybody.
     shape, dtype, device, ndim = Tensor.shape, Tensor.dtype, Tensor.device, Tensor.ndim
     nbytes, itemsize = Tensor.nbytes, Tensor.itemsize
     size, stride, dim, numel, nelement, ndimension = (
-        Tensor.size, Tensor.stride, Tensor.dim, Tensor.numel, Tensor.nelement, Tensor.ndimension)
+        Tensor.size,
+        Tensor.stride,
+        Tensor.dim,
+        Tensor.numel,
+        Tensor.nelement,
+        Tensor.ndimension,
+    )
     element_size, is_floating_point, is_complex, is_signed = (
-        Tensor.element_size, Tensor.is_floating_point, Tensor.is_complex, Tensor.is_signed)
+        Tensor.element_size,
+        Tensor.is_floating_point,
+        Tensor.is_complex,
+        Tensor.is_signed,
+    )
     requires_grad = property(lambda self: self.held.requires_grad)
     is_leaf = property(lambda self: self.held.is_leaf)
     grad_fn = property(lambda self: self.held.grad_fn)
@@ -120,13 +143,16 @@ class Wrapped(Tensor):
     untyped_storage = storage_offset = __array__ = numpy = data_ptr  # type: ignore[assignment]
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def operator_of(function: Callable) -> Any:
     """The declaration behind a function that calls are known by, or None."""
     declared = getattr(function, "operator", None)
-    if declared is None:    # a function that only chooses among operators
+    function = getattr(function, "__wrapped__", function)
+    if declared is None:  # a function that only chooses among operators
         found = OPERATORS.get(getattr(function, "__name__", ""))
-        if found is not None and (found.public is function or getattr(found.public, "__globals__", {}).get(found.name) is function):
+        if found is not None and (
+            found.public is function or getattr(found.public, "__globals__", {}).get(found.name) is function
+        ):
             declared = found
     return declared
 
@@ -175,6 +201,17 @@ def remainder(x: Any) -> Any:
     return x.remains() if isinstance(x, Wrapped) and not x.level.depth else x
 
 
+def not_for_all(words: str) -> RuntimeError:
+    """The error of what can be done for one example, but not for all at once: a branch on a value, a number taken out,
+    ...
+
+    Inside an operator's body it is a reason to run that for each example.
+    """
+    error = RuntimeError(words)
+    error.for_one = True  # type: ignore[attr-defined]
+    return error
+
+
 def has_no_data(error: BaseException) -> bool:
     """Whether an error says that memory was read of a tensor that has none."""
     return isinstance(error, RuntimeError) and error.args == (launch.NO_DATA,)
@@ -182,8 +219,10 @@ def has_no_data(error: BaseException) -> bool:
 
 def lacks_data(result: Any) -> bool:
     """Whether a tensor of a result is a view of a wrapped tensor's memory, made past the interception."""
-    return any(not isinstance(x, Wrapped) and not x._storage.ptr and x._layout.numel and x._layout.device.type != "meta"
-               for x in each_tensor((result,)))
+    return any(
+        not isinstance(x, Wrapped) and without_memory(x._storage) and x._layout.device.type != "meta"
+        for x in each_tensor((result,))
+    )
 
 
 def invoke(function: Callable, args: Sequence[Any], kwargs: dict[str, Any] | None = None) -> Any:
@@ -194,7 +233,8 @@ def invoke(function: Callable, args: Sequence[Any], kwargs: dict[str, Any] | Non
 
 
 def debug_unwrap(tensor: Tensor, *, recurse: bool = True) -> Tensor:
-    """What a tensor inside a transform holds: all examples, or the value without its tangent; for looking at, not to compute with."""
+    """What a tensor inside a transform holds: all examples, or the value without its tangent; for looking at, not to
+    compute with."""
     while isinstance(tensor, Wrapped):
         tensor = tensor.held
         if not recurse:

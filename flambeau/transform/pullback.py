@@ -1,8 +1,8 @@
 """Gradients through transforms: which tensors to differentiate with respect to, and the pullback of wrapped tensors.
 
-The graph holds plain tensors only. So a wrapped tensor is differentiated by what it holds: a batch of examples at once, since each
-example's outputs depend on its own inputs; a dual tensor as a pair, whose tangent is the derivative of its gradient. Stands on
-batched, dual and core.engine.
+The graph holds plain tensors only. So a wrapped tensor is differentiated by what it holds: a batch of examples at
+once, since each example's outputs depend on its own inputs; a dual tensor as a pair, whose tangent is the derivative
+of its gradient. Stands on batched, dual and core.engine.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ __all__ = ["fresh", "gradients", "leads_outside", "plain_of", "settled"]
 def fresh(x: Tensor, levels: Sequence[Level] | None = None, joined: bool = True) -> Any:
     """An alias of x to differentiate with respect to: a tensor of its own for each example of every vmap around.
 
-    levels: the levels that x may be wrapped in, outermost first (default: those in progress); joined: whether it goes on to x's own
-    place in the graph.
+    levels: the levels that x may be wrapped in, outermost first (default: those in progress); joined: whether it goes
+    on to x's own place in the graph.
     """
     levels = stack.levels if levels is None else levels
     if not levels:
@@ -81,8 +81,12 @@ def gradients(outputs: Sequence[Any], inputs: Sequence[Any], weights: Sequence[A
     if level is None:
         return _plain(outputs, inputs, weights, create_graph)
     if isinstance(level, Batch):
-        made = gradients([level.lift(y) for y in outputs], [level.lift(x) for x in inputs],
-                         [_examples(level, w) for w in weights], create_graph)
+        made = gradients(
+            [level.lift(y) for y in outputs],
+            [level.lift(x) for x in inputs],
+            [_examples(level, w) for w in weights],
+            create_graph,
+        )
         return [None if g is None else _batched(level, g) for g in made]
     assert isinstance(level, DualLevel)
     primals = [level.primal(x) for x in inputs]
@@ -94,8 +98,10 @@ def gradients(outputs: Sequence[Any], inputs: Sequence[Any], weights: Sequence[A
     rates: list[Any] = [None] * len(inputs)
     if moving:
         rates = gradients([y for y, _ in moving], primals, [w for _, w in moving], create_graph)
-    return [rate if g is None and rate is None else _dual(level, NAMESPACE["zeros_like"](p) if g is None else g, rate)
-            for g, rate, p in zip(made, rates, primals, strict=True)]
+    return [
+        rate if g is None and rate is None else _dual(level, NAMESPACE["zeros_like"](p) if g is None else g, rate)
+        for g, rate, p in zip(made, rates, primals, strict=True)
+    ]
 
 
 def _plain(outputs: Sequence[Any], inputs: Sequence[Any], weights: Sequence[Any], create_graph: bool) -> list[Any]:
@@ -105,8 +111,12 @@ def _plain(outputs: Sequence[Any], inputs: Sequence[Any], weights: Sequence[Any]
         return [None] * len(inputs)
     level = deepest([w for _, w in pairs])
     try:
-        return list(engine.grad([y for y, _ in pairs], list(inputs), [w for _, w in pairs], True, create_graph, allow_unused=True))
-    except RuntimeError as error:       # a rule that reads memory: once per example then
+        return list(
+            engine.grad(
+                [y for y, _ in pairs], list(inputs), [w for _, w in pairs], True, create_graph, allow_unused=True
+            )
+        )
+    except RuntimeError as error:  # a rule that reads memory: once per example then
         if not has_no_data(error) or not isinstance(level, Batch):
             raise
     results = []
@@ -153,10 +163,22 @@ def _dual_parts(level: DualLevel, x: Any) -> tuple[Any, Any]:
 # ---------------------------------------------------------------- autograd.grad of wrapped tensors
 
 
-def gradients_of(outputs: Sequence[Any], inputs: Sequence[Any], grad_outputs: Any, create_graph: bool, allow_unused: bool | None,
-                 materialize_grads: bool) -> tuple[Any, ...]:
+def gradients_of(
+    outputs: Sequence[Any],
+    inputs: Sequence[Any],
+    grad_outputs: Any,
+    create_graph: bool,
+    allow_unused: bool | None,
+    materialize_grads: bool,
+) -> tuple[Any, ...]:
     """autograd.grad of dual or batched tensors."""
-    given = [None] * len(outputs) if grad_outputs is None else [grad_outputs] if isinstance(grad_outputs, Tensor) else list(grad_outputs)
+    given = (
+        [None] * len(outputs)
+        if grad_outputs is None
+        else [grad_outputs]
+        if isinstance(grad_outputs, Tensor)
+        else list(grad_outputs)
+    )
     for position, (y, w) in enumerate(zip(outputs, given, strict=True)):
         if y._node is None:
             raise RuntimeError(f"element {position} of tensors does not require grad and does not have a grad_fn")
@@ -167,12 +189,16 @@ def gradients_of(outputs: Sequence[Any], inputs: Sequence[Any], grad_outputs: An
     return checked(gradients(outputs, inputs, given, create_graph), inputs, allow_unused, materialize_grads)
 
 
-def checked(made: Sequence[Any], inputs: Sequence[Any], allow_unused: bool | None, materialize_grads: bool) -> tuple[Any, ...]:
+def checked(
+    made: Sequence[Any], inputs: Sequence[Any], allow_unused: bool | None, materialize_grads: bool
+) -> tuple[Any, ...]:
     """Gradients as autograd.grad returns them. RuntimeError where an input had no influence, unless that is allowed."""
     for position, gradient in enumerate(made):
         if gradient is None and not (allow_unused or materialize_grads):
-            raise RuntimeError(f"The differentiated Tensor at index {position} appears to not have been used in the graph. Set "
-                               "allow_unused=True if this is the desired behavior.")
+            raise RuntimeError(
+                f"The differentiated Tensor at index {position} appears to not have been used in the graph. Set "
+                "allow_unused=True if this is the desired behavior."
+            )
     if materialize_grads:
         return tuple(NAMESPACE["zeros_like"](x.detach()) if g is None else g for g, x in zip(made, inputs, strict=True))
     return tuple(made)

@@ -1,7 +1,8 @@
 """What dual tensors do under operators: tangents by kind of operator.
 
-Views and other linear operators act on the tangent as on the value; products give a sum of products; a pointwise operator's derived
-gradient, being elementwise, is its derivative too; for all others the gradient's gradient is. Stands on dual and pullback.
+Views and other linear operators act on the tangent as on the value; products give a sum of products; a pointwise
+operator's derived gradient, being elementwise, is its derivative too; for all others the gradient's gradient is.
+Stands on dual and pullback.
 """
 
 from __future__ import annotations
@@ -31,16 +32,28 @@ from flambeau.transform.levels import (
 from flambeau.transform.pullback import fresh, gradients, plain_of, settled
 
 #: Linear in their first argument.
-LINEAR = frozenset("""
-    sum mean clone to type float double half bfloat16 cfloat cdouble chalf cpu type_as contiguous detach reshape _reshape_method view
-    view_as reshape_as flatten split split_with_sizes chunk unbind tensor_split cumsum flip roll repeat tril triu trace diag_embed
-    index_select gather _complex_to_complex _real_to_complex _complex_to_real im2col col2im pixel_shuffle pixel_unshuffle
-    channel_shuffle average_windows average_adaptively resample view_as_real view_as_complex embedding take neg
-    embedding_dense_backward index getitem __getitem__ scaled_where_kept embed""".split())
+LINEAR = frozenset(
+    """real imag sum mean clone to type float double half bfloat16 cfloat cdouble chalf cpu type_as contiguous detach
+    reshape _reshape_method view view_as reshape_as flatten split split_with_sizes chunk unbind tensor_split cumsum
+    flip roll repeat tril triu trace diag_embed index_select gather _complex_to_complex _real_to_complex
+    _complex_to_real im2col col2im pixel_shuffle pixel_unshuffle channel_shuffle average_windows average_adaptively
+    resample view_as_real view_as_complex embedding take neg embedding_dense_backward index getitem __getitem__
+    scaled_where_kept embed
+    """.split()
+)
 #: Linear in each of two arguments, by name.
-PRODUCTS = {"mm": ("input", "mat2"), "bmm": ("input", "mat2"), "mv": ("input", "vec"), "dot": ("input", "tensor"),
-            "_linear_plain": ("input", "weight"), "_linear_with_bias": ("input", "weight"), "_linear_batched": ("input", "weight"),
-            "_convolve": ("input", "weight"), "_gradient_of_input": ("grad", "weight"), "_gradient_of_weight": ("input", "grad")}
+PRODUCTS = {
+    "mm": ("input", "mat2"),
+    "bmm": ("input", "mat2"),
+    "mv": ("input", "vec"),
+    "dot": ("input", "tensor"),
+    "_linear_plain": ("input", "weight"),
+    "_linear_with_bias": ("input", "weight"),
+    "_linear_batched": ("input", "weight"),
+    "_convolve": ("input", "weight"),
+    "_gradient_of_input": ("grad", "weight"),
+    "_gradient_of_weight": ("input", "grad"),
+}
 #: Those of these whose last operand is added.
 ADDED = {"_linear_with_bias": "bias", "_linear_batched": "bias", "_convolve": "bias", "_gradient_of_input": "bias"}
 
@@ -65,19 +78,39 @@ def answer(level: DualLevel, function: Callable, args: Sequence[Any], kwargs: di
     if operator is not None:
         name = operator.name
     if operator is None and name == "__get__":
-        return function.__self__.fget(*args)  # type: ignore[attr-defined]
-    if name in LINEAR and not (args and not level.has(args[0])) and (operator is not None or name not in ("embedding",)):
+        return answer(level, function.__self__.fget, args, kwargs)  # type: ignore[attr-defined]
+    if (
+        name in LINEAR
+        and not (args and not level.has(args[0]))
+        and (operator is not None or name not in ("embedding",))
+    ):
         return linear(level, function, args, kwargs)
     if name == "as_strided":
         named = dict(zip(("input", "size", "stride", "storage_offset"), args)) | kwargs
         offset = named.get("storage_offset") or 0
-        return level.wrap(*[x.as_strided(named["size"], named["stride"], x._offset + offset) for x in (args[0].primal, args[0].tangent)])
+        return level.wrap(
+            *[
+                x.as_strided(named["size"], named["stride"], x._offset + offset)
+                for x in (args[0].primal, args[0].tangent)
+            ]
+        )
     if name in PRODUCTS:
         return product(level, function, operator, args, kwargs)
     if name in ("cat", "stack"):
         return joined(level, function, args, kwargs)
-    if name in ("zeros_like", "ones_like", "empty_like", "full_like", "rand_like", "randn_like", "randint_like", "new_zeros", "new_ones",
-                "new_empty", "new_full"):
+    if name in (
+        "zeros_like",
+        "ones_like",
+        "empty_like",
+        "full_like",
+        "rand_like",
+        "randn_like",
+        "randint_like",
+        "new_zeros",
+        "new_ones",
+        "new_empty",
+        "new_full",
+    ):
         return invoke(function, mapped(level.primal, tuple(args)), mapped(level.primal, kwargs))
     if (operator is None or operator.composite) and name not in _WHOLE:
         body = operator.implementation if operator is not None else getattr(function, "__wrapped__", function)
@@ -93,10 +126,13 @@ def answer(level: DualLevel, function: Callable, args: Sequence[Any], kwargs: di
 
 
 dual.answering = answer
-_OF_THE_VALUE = frozenset("""
-    item __float__ __int__ __index__ __complex__ __bool__ is_nonzero equal allclose tolist numpy __array__ data_ptr untyped_storage
+_OF_THE_VALUE = frozenset(
+    """
+    item __float__ __int__ __index__ __complex__ __bool__ is_nonzero equal allclose tolist numpy __array__ data_ptr
+    untyped_storage
     storage __dlpack__ backward register_hook retain_grad argmax argmin nonzero argsort all any isnan count_nonzero
-    eq ne lt le gt ge sign""".split())
+    eq ne lt le gt ge sign""".split()
+)
 
 #: Bodies that choose by whether a gradient is wanted: their derivative is asked for, as a gradient is.
 _WHOLE = frozenset("linalg_svdvals linalg_eigvalsh linalg_eigvals".split())
@@ -142,8 +178,12 @@ def product(level: DualLevel, function: Callable, operator: Any, args: Sequence[
 
     def call(changed: dict[str, Any]) -> Any:
         given = values | changed
-        return invoke(function, [given[n] for n, p in parameters.items() if p.kind is not p.KEYWORD_ONLY],
-                      {n: given[n] for n, p in parameters.items() if p.kind is p.KEYWORD_ONLY})
+        return invoke(
+            function,
+            [given[n] for n, p in parameters.items() if p.kind is not p.KEYWORD_ONLY],
+            {n: given[n] for n, p in parameters.items() if p.kind is p.KEYWORD_ONLY},
+        )
+
     plus = ADDED.get(operator.name)
     none = {plus: None} if plus and operator.name != "_linear_with_bias" else {}
     parts: list[Any] = []
@@ -172,11 +212,14 @@ def joined(level: DualLevel, function: Callable, args: Sequence[Any], kwargs: di
     return paired(level, join(primals, dim), join(tangents, dim))
 
 
-def pointwise(level: DualLevel, function: Callable, operator: Pointwise, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    """The derived gradient of each operand, applied to its tangent instead of to a gradient: elementwise, that is the derivative."""
+def pointwise(
+    level: DualLevel, function: Callable, operator: Pointwise, args: Sequence[Any], kwargs: dict[str, Any]
+) -> Any:
+    """The derived gradient of each operand, applied to its tangent instead of to a gradient: elementwise, that is
+    the derivative."""
     kwargs = dict(kwargs)
     operands = list(args)
-    for name in operator.operands[len(operands):]:
+    for name in operator.operands[len(operands) :]:
         if name in kwargs:
             operands.append(kwargs.pop(name))
     values = [level.primal(x) for x in operands]
@@ -184,7 +227,11 @@ def pointwise(level: DualLevel, function: Callable, operator: Pointwise, args: S
     out = invoke(function, values, named)
     if not operator.differentiable or not dual.is_tensor(out):
         return out
-    if out._layout.dtype.is_complex or any(isinstance(x, Tensor) and x._layout.dtype.is_complex for x in values) or operator.undefined:
+    if (
+        out._layout.dtype.is_complex
+        or any(isinstance(x, Tensor) and x._layout.dtype.is_complex for x in values)
+        or operator.undefined
+    ):
         return by_gradients(level, function, args, kwargs)
     if "numbers" in named:
         numbers, statics = named["numbers"], named["statics"]
@@ -224,15 +271,23 @@ def by_gradients(level: DualLevel, function: Callable, args: Sequence[Any], kwar
 
         def given(x: Any) -> Any:
             return aliases.get(id(x), level.primal(x)) if level.has(x) else x
+
         out = invoke(function, mapped(given, tuple(args)), mapped(given, kwargs))
         outputs = [y for y in each_tensor((out,)) if dual.is_tensor(y) and plain_of(y)._node is not None]
         weights = [fresh(NAMESPACE["zeros_like"](y), around, False) for y in outputs]
         inputs = list(aliases.values())
         own = {node for x in [*inputs, *weights] if type(node := plain_of(x)._node) is AccumulateGrad}
         pulled = gradients(outputs, inputs, weights, True)
-        pairs = [(g, x.tangent) for g, x in zip(pulled, [x for x in moving if id(x) in aliases], strict=False)
-                 if g is not None and plain_of(g)._node is not None]
-        rates = gradients([g for g, _ in pairs], weights, [t for _, t in pairs], recorded) if pairs else [None] * len(weights)
+        pairs = [
+            (g, x.tangent)
+            for g, x in zip(pulled, [x for x in moving if id(x) in aliases], strict=False)
+            if g is not None and plain_of(g)._node is not None
+        ]
+        rates = (
+            gradients([g for g, _ in pairs], weights, [t for _, t in pairs], recorded)
+            if pairs
+            else [None] * len(weights)
+        )
     found = {id(y): rate for y, rate in zip(outputs, rates, strict=True)}
 
     def finished(y: Any) -> Any:
@@ -241,6 +296,7 @@ def by_gradients(level: DualLevel, function: Callable, args: Sequence[Any], kwar
             return primal
         rate = found[id(y)]
         return level.wrap(primal, NAMESPACE["zeros_like"](primal) if rate is None else settled(rate, own, recorded))
+
     return mapped(finished, out)
 
 
@@ -253,8 +309,11 @@ def _levels_of(given: Sequence[Any], inside: Level) -> list[Level]:
         if isinstance(x, Wrapped):
             if x.level is not inside and x.level.depth < inside.depth:
                 found[x.level.depth] = x.level
-            waiting += [part for part in (getattr(x, "value", None), getattr(x, "primal", None), getattr(x, "tangent", None))
-                        if part is not None]
+            waiting += [
+                part
+                for part in (getattr(x, "value", None), getattr(x, "primal", None), getattr(x, "tangent", None))
+                if part is not None
+            ]
     return [found[depth] for depth in sorted(found)]
 
 

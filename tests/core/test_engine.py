@@ -508,3 +508,12 @@ def test_functional():
     assert functional.jvp(lambda a: a * a, x, v)[1].tolist() == [2, 12]
     assert functional.hvp(lambda a: (a * a * a).sum(), x, v)[1].tolist() == [6, 36]
     assert functional.vhp(lambda a: (a * a * a).sum(), x, v)[1].tolist() == [6, 36]
+
+
+def test_grad_of_chosen_inputs_through_a_write_to_a_view():
+    x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    table = torch.zeros(3, 3)
+    table[0] = x * 2
+    table[:, 1].mul_(x)             # table[0, 1] is 2 x1 x0
+    (grad,) = torch.autograd.grad(table[0, 1], x)
+    assert grad.tolist() == [4.0, 2.0, 0.0]
