@@ -350,8 +350,7 @@ def _generate(declared: Operator, implementation: Callable, public: str, out: bo
     signature, call, positional, keywords = _signature(implementation, out, aliases)
     tensors = [n for n in declared.tensors if declared.kinds[n] == TENSOR]
     lists = [n for n in declared.tensors if declared.kinds[n] == TENSORS]
-    indices = [n for n, p in declared.signature.parameters.items() if str(p.annotation) == "Sequence[Any]"]
-    checks = [f"({n}.__class__ not in plain)" for n in tensors] + [f"unusual_list({n})" for n in [*lists, *indices]]
+    checks = [f"({n}.__class__ not in plain)" for n in tensors] + [f"unusual_list({n})" for n in lists]
     wanted = [
         f"({n} is not None and {n}._node is not None)"
         if declared.signature.parameters[n].default is None

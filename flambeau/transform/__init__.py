@@ -12,6 +12,7 @@ from flambeau.transform import (
     batch_norms,
     batch_products,
     batch_random,
+    batch_refusals,
     batch_rows,
     batch_views,
     functions,

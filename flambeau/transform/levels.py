@@ -60,8 +60,11 @@ class Level:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        stack.levels.pop()
-        self.depth = 0  # what outlives its level belongs to none
+        while stack.levels:
+            level = stack.levels.pop()
+            level.depth = 0  # what outlives its level belongs to none
+            if level is self:
+                return
 
     def answer(self, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         """The result of an operator call whose innermost wrapped argument belongs to this level."""
