@@ -67,7 +67,7 @@ def jacrev(
         for y, count in zip(outputs, counts, strict=True):
             blocks.append(
                 [
-                    column.narrow(0, start, count).reshape(*y._layout.shape, *x._layout.shape)
+                    column.narrow(0, start, count).reshape((*y._layout.shape, *x._layout.shape))
                     for column, x in zip(columns, inputs, strict=True)
                 ]
             )
@@ -115,7 +115,7 @@ def jacfwd(
             row, start = [], 0
             for x in inputs:
                 count = x._layout.numel
-                row.append(rates.narrow(-1, start, count).reshape(*shape, *x._layout.shape))
+                row.append(rates.narrow(-1, start, count).reshape((*shape, *x._layout.shape)))
                 start += count
             blocks.append(_of_inputs(row, in_spec, argnums))
         made = tree_unflatten(blocks, kept["spec"])

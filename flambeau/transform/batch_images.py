@@ -20,6 +20,11 @@ def into_batch(x: Any) -> Any:
     return x.reshape(x._layout.shape[0] * x._layout.shape[1], *x._layout.shape[2:])
 
 
+def out_of_batch(batch: Batch, x: Any) -> Any:
+    """(B N, ...) as (B, N, ...)."""
+    return x.unflatten(0, (batch.size, x._layout.shape[0] // max(batch.size, 1)))
+
+
 def into_channels(x: Any) -> Any:
     """(B, N, C, ...) as (N, B C, ...)."""
     shape = x._layout.shape
@@ -126,7 +131,7 @@ def planes(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[s
         {k: lifted(x) if isinstance(x, Tensor) else x for k, x in kwargs.items()},
     )
     if merge:
-        result = mapped(lambda x: x.reshape(batch.size, -1, *x._layout.shape[1:]), result)
+        result = mapped(lambda x: out_of_batch(batch, x), result)
     return batch.wrap(result)
 
 
@@ -137,7 +142,7 @@ def pad(batch: Batch, function: Callable, named: dict[str, Any]) -> Any:
     if x._layout.ndim == spatial + 1:
         return batch.wrap(call(function, named | {"input": x.value}))
     made = call(function, named | {"input": into_batch(x.value)})
-    return batch.wrap(made.reshape(batch.size, -1, *made._layout.shape[1:]))
+    return batch.wrap(out_of_batch(batch, made))
 
 
 @rule("constant_pad_nd")
@@ -170,4 +175,4 @@ def plane_gradients(batch: Batch, function: Callable, args: Sequence[Any], kwarg
         elif name == "image":
             named[name] = Layout.contiguous((batch.size * x.shape[0], *x.shape[1:]), x.dtype, x.device)
     made = call(function, named)
-    return batch.wrap(made.reshape(batch.size, -1, *made._layout.shape[1:]))
+    return batch.wrap(out_of_batch(batch, made))

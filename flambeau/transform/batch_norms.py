@@ -9,7 +9,7 @@ from flambeau.core.derive import NAMESPACE
 from flambeau.core.modes import no_grad
 from flambeau.core.op import call as pointwise_call
 from flambeau.ops.cross_entropy import by_operators, class_axis
-from flambeau.transform.batch_images import into_batch, into_channels
+from flambeau.transform.batch_images import into_batch, into_channels, out_of_batch
 from flambeau.transform.batch_rows import bound, call
 from flambeau.transform.batched import Batch, rule
 from flambeau.transform.levels import operator_of
@@ -41,7 +41,7 @@ def group_norm(batch: Batch, function: Callable, args: Sequence[Any], kwargs: di
     if own:
         named |= {"weight": None, "bias": None}
     result = call(function, named | {"input": into_batch(batch.lift(input))})
-    out, *rest = [batch.wrap(x.reshape(batch.size, -1, *x._layout.shape[1:])) for x in result]
+    out, *rest = [batch.wrap(out_of_batch(batch, x)) for x in result]
     if own:
         out = _affine(out, weight, bias)
     return (out, *rest)
@@ -60,6 +60,8 @@ def batch_norm(batch: Batch, function: Callable, args: Sequence[Any], kwargs: di
     named = bound(function, args, kwargs)
     input, weight, bias = named["input"], named["weight"], named["bias"]
     mean, variance = named["running_mean"], named["running_var"]
+    if input._layout.ndim < 2:
+        return batch.loop(function, args, kwargs)
     if named["training"] and mean is not None and not (batch.has(mean) and batch.has(variance)) and named["momentum"]:
         if batch.has(input):
             raise RuntimeError(
@@ -137,7 +139,7 @@ def nll_loss(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict
     loss = -input.gather(axis, safe.unsqueeze(axis)).squeeze(axis)
     shares = counts.to(input._layout.dtype)
     if weight is not None:
-        shares = shares * weight[safe]
+        shares = shares * weight.detach()[safe]
     loss = NAMESPACE["where"](counts, loss * shares, 0.0)
     total = shares.sum()
     if reduction == "none":

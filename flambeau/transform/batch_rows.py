@@ -101,7 +101,7 @@ def reduction_of_one(batch: Batch, function: Callable, args: Sequence[Any], kwar
         return along(batch, function, named, named["dim"], named["keepdim"])
     x = named["input"].value
     name = {"max": "amax", "min": "amin"}.get(function.__name__, function.__name__)
-    flat = x.reshape(x._layout.shape[0], -1)
+    flat = x.flatten(1) if x._layout.ndim > 1 else x.unsqueeze(1)
     if name in ("amax", "amin"):
         return batch.wrap(getattr(flat, name)(1))
     result = call(function, named | {"input": flat, "dim": 1, "keepdim": False})
@@ -154,7 +154,7 @@ def quantile(batch: Batch, function: Callable, named: dict[str, Any]) -> Any:
     value, keep = input.value, named["keepdim"]
     if dim is None:
         ndim = input._layout.ndim
-        value, dim = value.reshape(value._layout.shape[0], -1), 0
+        value, dim = (value.flatten(1) if input._layout.ndim else value), 0
         shape = (1,) * ndim
     result = call(
         function,
@@ -192,7 +192,7 @@ def roll(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str
     named = bound(function, args, kwargs)
     x, dims = named["input"], named["dims"]
     if dims is None or (isinstance(dims, (tuple, list)) and not dims):
-        flat = x.value.reshape(batch.size, -1)
+        flat = x.value.flatten(1) if x._layout.ndim else x.value.unsqueeze(1)
         return batch.wrap(flat.roll(named["shifts"], 1).reshape(x.value._layout.shape))
     dims = (dims,) if isinstance(dims, int) else tuple(dims)
     return batch.wrap(x.value.roll(named["shifts"], tuple([wrap_dim(d, x._layout.ndim) + 1 for d in dims])))

@@ -105,6 +105,9 @@ def test_arguments_and_structures():
     close(forward["s"], blocks["s"])
     close(jacrev(torch.sin, chunk_size=2)(X), torch.diag(X.cos()))
     close(jacfwd(lambda x: (x.sin(), x), has_aux=True)(X)[1], X)
+    close(jacrev(torch.sin)(X[0]), X[0].cos())
+    close(hessian(torch.sin)(X[0]), -X[0].sin())
+    assert jacrev(lambda x: x * 2)(torch.ones(0)).shape == (0, 0)
 
 
 def written(x):
