@@ -105,6 +105,8 @@ CASES = {
     "stack": (lambda a, b: torch.stack([a, b], -1), X, Y),
     "gather": (lambda a, i: a.gather(0, i), X, CLASSES),
     "scatter": (lambda a, i: torch.zeros(4).scatter_add(0, i, a), X, PLACES % 4),
+    "index_put of a constant": (lambda i: torch.zeros(4).index_put((i,), torch.ones(2)), CLASSES),
+    "index_fill of a constant": (lambda i: torch.zeros(4).index_fill(0, i, 2.0), CLASSES),
     "index_add": (lambda a, i: torch.zeros(5).index_add(0, i, a), X, PLACES),
     "take": (lambda a, i: a.take(i), M, CLASSES),
     "reshape": (lambda a: a.T.reshape(-1), M),
