@@ -257,7 +257,7 @@ def broadcast_tensors(*tensors: Any) -> Any:
     """Every tensor expanded to their common shape."""
 def broadcast_to(input: Any, size: Any) -> Any:
     """`expand` to a shape."""
-def bucketize(input: Any, boundaries: Tensor, *, out_int32: _bool = False, right: _bool = False, out: Tensor | None = None) -> Tensor:
+def bucketize(input: Tensor | _complex, boundaries: Tensor, *, out_int32: _bool = False, right: _bool = False, out: Tensor | None = None) -> Tensor:
     """The number of the bucket between sorted boundaries that each value falls into."""
 def can_cast(from_: Any, to: Any) -> _bool:
     """Whether promotion may turn `from_` into `to`: never towards a lower category (complex, float, integer, bool)."""
@@ -636,7 +636,7 @@ def isclose(input: Tensor, other: Tensor, rtol: _float = 1e-05, atol: _float = 1
     """Whether elements are equal, or |input - other| <= atol + rtol * |other|; NaN equals NaN if equal_nan."""
 def isfinite(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Whether an element is neither NaN nor infinite."""
-def isin(elements: Any, test_elements: Any, *, assume_unique: _bool = False, invert: _bool = False, out: Tensor | None = None) -> Tensor:
+def isin(elements: Tensor | _complex, test_elements: Tensor | _complex, *, assume_unique: _bool = False, invert: _bool = False, out: Tensor | None = None) -> Tensor:
     """Whether each element is one of the test elements (or is not, with `invert`)."""
 def isinf(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Whether an element (or a part of it) is infinite."""
@@ -975,7 +975,7 @@ def scatter_reduce(input: Tensor, dim: _int, index: Tensor, src: Tensor, reduce:
     `dim`."""
 def scatter_reduce_(input: Any, dim: Any, index: Any, src: Any, reduce: Any, *, include_self: Any = True) -> Any:
     """In-place version of scatter_reduce()."""
-def searchsorted(sorted_sequence: Tensor, input: Any, *, out_int32: _bool = False, right: _bool = False, side: Any = None, sorter: Tensor | None = None, out: Tensor | None = None) -> Tensor:
+def searchsorted(sorted_sequence: Tensor, input: Tensor | _complex, *, out_int32: _bool = False, right: _bool = False, side: Any = None, sorter: Tensor | None = None, out: Tensor | None = None) -> Tensor:
     """Where each value would be put into its sorted row: before equal elements, or with `right` behind them. int64
     (or int32)."""
 def segment_reduce(data: Tensor, reduce: Any, *, lengths: Any = None, indices: Any = None, offsets: Any = None, axis: Any = 0, unsafe: Any = False, initial: Any = None) -> Any:

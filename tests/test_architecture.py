@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 PACKAGE = "flambeau"
-LAYERS = {"version": 0, "base": 0, "ir": 1, "codegen": 2, "core": 3, "ops": 4, "compile": 5}
+LAYERS = {"version": 0, "base": 0, "ir": 1, "codegen": 2, "core": 3, "ops": 4, "transform": 5, "compile": 5}
 ROOMS = 6  # nn, optim, utils, ...: every other folder
 TOP = 7  # the namespace and the command
 TOP_MODULES = {"", "__init__", "__main__", "cli", "as_torch", "locate"}
@@ -23,6 +23,7 @@ SIBLINGS = {
     "jit": {"nn", "export"},
     "serialization": {"serialize"},  # PyTorch's name for the room
     "optim": {"nn"},  # swa_utils.AveragedModel is a module
+    "func": {"nn", "utils"},  # functional_call takes modules; arguments are pytrees
     "cpu": {"amp"},  # its older names, fixed to a device
     "cuda": {"amp"},
 }

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Sequence
 from typing import Any
 
-from flambeau.autograd import anomaly_mode, forward_ad, function, functional, grad_mode, graph, variable
+from flambeau.autograd import anomaly_mode, batched, function, functional, grad_mode, graph, variable
 from flambeau.autograd.anomaly_mode import detect_anomaly, set_detect_anomaly
 from flambeau.autograd.function import NestedIOFunction
 from flambeau.autograd.grad_mode import (
@@ -53,7 +54,16 @@ def grad(outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool
     """The gradients of `outputs`, weighted with `grad_outputs`, with respect to `inputs`, as a tuple.
 
     allow_unused: None for inputs the outputs don't depend on, instead of RuntimeError; materialize_grads: zeros for
-    them. No `grad` attribute changes.
+    them; is_grads_batched: grad_outputs have a dimension more in front, and so have the results: one gradient per weight, all at
+    once. No `grad` attribute changes.
     """
-    return engine.grad(outputs, inputs, grad_outputs, retain_graph, create_graph, only_inputs, allow_unused,
-                       is_grads_batched, materialize_grads)
+    if is_grads_batched:
+        return batched.grad(outputs, inputs, grad_outputs, retain_graph, create_graph, allow_unused, materialize_grads)
+    return engine.grad(outputs, inputs, grad_outputs, retain_graph, create_graph, only_inputs, allow_unused, materialize_grads)
+
+
+def __getattr__(name: str) -> Any:
+    """forward_ad, imported at first use."""
+    if name == "forward_ad":
+        return importlib.import_module("flambeau.autograd.forward_ad")
+    raise AttributeError(f"module 'flambeau.autograd' has no attribute {name!r}")

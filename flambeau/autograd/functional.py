@@ -1,6 +1,6 @@
 """`flambeau.autograd.functional`: vjp, jvp, jacobian, hessian and products with them, for functions of tensors.
 
-Stands on core.engine; jvp differentiates the backward pass a second time.
+Stands on core.engine; jvp differentiates the backward pass a second time. What is vectorized stands on flambeau.transform.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from flambeau.autograd import batched
 from flambeau.core import engine
 from flambeau.core.modes import enable_grad
 from flambeau.core.tensor import Tensor, empty_layout
@@ -119,12 +120,25 @@ def jacobian(func: Callable[..., Any], inputs: Any, create_graph: bool = False, 
              vectorize: bool = False, strategy: str = "reverse-mode") -> Any:
     """The Jacobian of func: per output and input a tensor of shape (*output, *input), nested as they are.
 
-    vectorize and strategy are accepted; the rows are computed one by one either way.
+    vectorize: all rows (or columns) at once; strategy "forward-mode" computes columns, and needs it.
     """
     if strategy not in ("forward-mode", "reverse-mode"):
         raise AssertionError('Expected strategy to be either "forward-mode" or "reverse-mode". Hint: If your function '
                              'has more outputs than inputs, "forward-mode" tends to be more performant. Otherwise, '
                              'prefer to use "reverse-mode".')
+    if strategy == "forward-mode":
+        if create_graph or strict:
+            kind = NotImplementedError if create_graph else RuntimeError
+            option = "create_graph" if create_graph else "strict"
+            raise kind(f'torch.autograd.functional.jacobian: `{option}=True` and `strategy="forward-mode"` are not supported '
+                       f'together (yet). Please either set `{option}=False` or `strategy="reverse-mode"`.')
+        if not vectorize:
+            raise NotImplementedError("Computing Jacobian using forward-AD or forward-over-reverse Hessian isonly "
+                                      "implemented for `vectorize=True`.")
+        return _forward_jacobian(func, inputs)
+    if strict and vectorize:
+        raise RuntimeError("torch.autograd.functional.jacobian: `strict=True` and `vectorized=True` are not supported "
+                           "together. Please either set `strict=False` or `vectorize=False`.")
     with enable_grad():
         several, given = _as_tuple(inputs, "inputs", "jacobian")
         fresh = _prepare(given, create_graph)
@@ -135,9 +149,51 @@ def jacobian(func: Callable[..., Any], inputs: Any, create_graph: bool = False, 
                 raise RuntimeError(f"Output {position} of the user-provided function does not require gradients. The "
                                    "outputs must be computed in a differentiable manner from the input when running in "
                                    "strict mode.")
-            blocks.append(_jacobian_of(output, fresh, create_graph, strict))
+            blocks.append(_rows_at_once(output, fresh, create_graph) if vectorize else
+                          _jacobian_of(output, fresh, create_graph, strict))
     made = tuple(_result(block, several, create_graph) for block in blocks)
     return made if out_several else made[0]
+
+
+def _units(tensor: Any) -> Any:
+    """The unit vectors in the space of a tensor: (elements, *its shape)."""
+    count = tensor._layout.numel
+    made = tensor.detach().new_zeros((count, count))
+    made.diagonal().fill_(1)
+    return made.reshape((count, *tensor._layout.shape))
+
+
+def _rows_at_once(output: Any, inputs: tuple[Any, ...], create_graph: bool) -> tuple[Any, ...]:
+    """The same as `_jacobian_of`, with all rows as one batch."""
+    from flambeau.transform.pullback import gradients
+    if output._node is None:
+        rows = [None] * len(inputs)
+    else:
+        rows = batched.over_rows(lambda weight: gradients([output], inputs, [weight], create_graph), output._layout.numel,
+                                 [_units(output)])
+    return tuple(tensor.new_zeros((*output._layout.shape, *tensor._layout.shape)) if row is None else
+                 row.reshape((*output._layout.shape, *tensor._layout.shape)) for row, tensor in zip(rows, inputs, strict=True))
+
+
+def _forward_jacobian(func: Callable[..., Any], inputs: Any) -> Any:
+    """The Jacobian by forward mode, all columns at once."""
+    from flambeau.transform import tangents  # noqa: F401
+    from flambeau.transform.dual import DualLevel
+    several, given = _as_tuple(inputs, "inputs", "jacobian")
+    kept: dict[str, Any] = {}
+    blocks: list[list[Any]] = []
+    for position, moving in enumerate(given):
+        def column(tangent: Any, position: int = position) -> list[Any]:
+            with DualLevel() as level:
+                duals = [level.wrap(x, tangent) if n == position else x for n, x in enumerate(given)]
+                kept["several"], outputs = _as_tuple(func(*duals), "outputs of the user-provided function", "jacobian")
+                kept["shapes"] = [y._layout.shape for y in outputs]
+                return [level.tangent(y) if level.has(y) else y.new_zeros(y._layout.shape) for y in outputs]
+        columns = batched.over_rows(column, moving._layout.numel, [_units(moving)])
+        blocks.append([c.movedim(0, -1).reshape((*shape, *moving._layout.shape))
+                       for c, shape in zip(columns, kept["shapes"], strict=True)])
+    made = tuple(_result([block[n] for block in blocks], several, False) for n in range(len(kept["shapes"])))
+    return made if kept["several"] else made[0]
 
 
 def _jacobian_of(output: Any, inputs: tuple[Any, ...], create_graph: bool, strict: bool) -> tuple[Any, ...]:
@@ -177,15 +233,32 @@ def _single(outputs: Any, function: str) -> Any:
 
 def hessian(func: Callable[..., Any], inputs: Any, create_graph: bool = False, strict: bool = False,
             vectorize: bool = False, outer_jacobian_strategy: str = "reverse-mode") -> Any:
-    """The matrix of second derivatives of a func with one element: per pair of inputs a tensor (*first, *second)."""
+    """The matrix of second derivatives of a func with one element: per pair of inputs a tensor (*first, *second).
+
+    vectorize, outer_jacobian_strategy: how the Jacobian of the gradient is computed, see jacobian.
+    """
+    if outer_jacobian_strategy not in ("forward-mode", "reverse-mode"):
+        raise AssertionError('Expected strategy to be either "forward-mode" or "reverse-mode".')
     several, given = _as_tuple(inputs, "inputs", "hessian")
 
     def gradient(*fresh: Any) -> Any:
+        if outer_jacobian_strategy == "forward-mode":
+            return _gradient_of_wrapped(lambda *x: _single(func(*x), "hessian"), fresh)
         gradients = jacobian(lambda *x: _single(func(*x), "hessian"), fresh, create_graph=True, strict=strict)
         return tuple(gradients)
 
-    made = jacobian(gradient, given, create_graph=create_graph, strict=strict)
+    made = jacobian(gradient, given, create_graph, strict, vectorize, outer_jacobian_strategy)
     return made if several else made[0][0]
+
+
+def _gradient_of_wrapped(func: Callable[..., Any], inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The gradient of func at tensors that may be dual."""
+    from flambeau.transform.pullback import fresh, gradients
+    with enable_grad():
+        aliases = [fresh(x, joined=False) for x in inputs]
+        output = func(*aliases)
+        made = gradients([output], aliases, [output.detach().new_ones(())], False)
+    return tuple(x.new_zeros(x._layout.shape) if g is None else g for g, x in zip(made, inputs, strict=True))
 
 
 def vhp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> Any:

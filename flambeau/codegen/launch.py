@@ -39,7 +39,7 @@ class Phase(NamedTuple):
 
 _NO_MEMORY = ("[enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: can't allocate memory: you tried to "
               "allocate %d bytes. Error code 12 (Cannot allocate memory)")
-_META = "Tensor on device meta is not on the expected device cpu!"
+NO_DATA = "Tensor on device meta is not on the expected device cpu!"
 INFERENCE_WRITE = ("Inplace update to inference tensor outside InferenceMode is not allowed.You can make a clone to get a normal "
                    "tensor before doing inplace update.See https://github.com/pytorch/rfcs/pull/17 for more details.")
 _INFERENCE_SAVE = ("Inference tensors cannot be saved for backward. Please do not use Tensors created in inference mode in "
@@ -119,6 +119,7 @@ def launch_function() -> Function:
     results = f.stack("ptr", 16)
     held = f.stack("ptr", MAX_OPERANDS + 16)              # storages of the outputs and inputs
     f.store(f.i64(0), p, 2)
+    without_data = f.variable("i64", 0)
     none = f.load("ptr", s, state.NONE)
     with f.loop(0, n_out) as i:
         given = f.load("ptr", f["args"], i)
@@ -138,6 +139,8 @@ def launch_function() -> Function:
             storage = f.load("ptr", _object_slot(f, given, s, state.SLOT_STORAGE))
             with f.when(f.load("i64", f.at("i8", storage, memory.INFERENCE)).equals(1)):
                 _refuse_inference(f, s, results, i)
+            is_meta = f.load("i64", f.at("i8", storage, memory.CLASS)).equals(memory.META)
+            without_data.set(f.select(is_meta, n_phase, without_data.get()))
             version = f.at("i8", storage, memory.VERSION)
             f.store(_incref(f, given), results, i)
             f.store(storage, held, i)
@@ -146,7 +149,6 @@ def launch_function() -> Function:
     inputs = f.at("i64", plan, n_out * 3 + PLAN_WORDS_BEFORE_OPERANDS)
     arguments = f.at("ptr", f["args"], n_out)
     slots = f.at("i64", p, n_out + 4)
-    without_data = f.variable("i64", 0)
     with f.loop(0, n_in) as i:
         given = f.load("ptr", arguments, i)
         _refuse_others(f, s, given, results, n_out)
@@ -364,7 +366,7 @@ def bind(storage_class: type, tensor_class: type) -> None:
     w[state.NONE], w[state.ZERO], w[state.CHECK_ERROR] = id(None), id(0), id(KernelCheck)
     w[state.TYPE_ERROR] = id(TypeError)
     w[state.WRITE_WORDS], w[state.SAVE_WORDS] = id(INFERENCE_WRITE), id(_INFERENCE_SAVE)
-    w[state.RUNTIME_ERROR], w[state.NO_MEMORY_WORDS], w[state.META_WORDS] = id(RuntimeError), id(_NO_MEMORY), id(_META)
+    w[state.RUNTIME_ERROR], w[state.NO_MEMORY_WORDS], w[state.META_WORDS] = id(RuntimeError), id(_NO_MEMORY), id(NO_DATA)
 
 
 def plan(phases: Sequence[Phase], outputs: Sequence = (), inputs: Sequence[int] = (), scalars: str = "", scratch: int = 0,

@@ -240,6 +240,8 @@ def item(tensor: Tensor) -> Any:
         raise RuntimeError(f"a Tensor with {layout.numel} elements cannot be converted to Scalar")
     if layout.device.type == "meta":
         raise RuntimeError("Tensor.item() cannot be called on meta tensors")
+    if storage.without_memory(tensor._storage):
+        raise RuntimeError(launch.NO_DATA)
     dtype = layout.dtype
     address = tensor._storage.ptr + tensor._offset * dtype.itemsize
     read = launch.readers.get(dtype.name)

@@ -186,7 +186,8 @@ def _skip(node: Node, counts: dict[Node, int], ready: list[tuple[int, int, Node]
 def _add_into(buffer: list[Any], index: int, gradient: Any) -> None:
     """Add up two gradients of one output, in place if nobody but the buffer holds the first."""
     if (not local.grad and sys.getrefcount(buffer[index]) == 2 and sys.getrefcount(buffer[index]._storage) == 2
-            and buffer[index]._layout is gradient._layout and gradient._layout.is_contiguous):
+            and buffer[index]._layout is gradient._layout and gradient._layout.is_contiguous
+            and gradient._layout.flavor is None):
         buffer[index].add_(gradient)
     else:
         buffer[index] = buffer[index] + gradient
@@ -471,17 +472,18 @@ def _targets(inputs: Sequence[Any], complaint: str) -> dict[Target, list[int]]:
 
 def grad(outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool | None = None,
          create_graph: bool = False, only_inputs: bool = True, allow_unused: bool | None = None,
-         is_grads_batched: bool = False, materialize_grads: bool = False) -> tuple[Any, ...]:
+         materialize_grads: bool = False) -> tuple[Any, ...]:
     """The gradients of `outputs`, weighted with `grad_outputs`, with respect to `inputs`; no `grad` is touched."""
     if materialize_grads and allow_unused is False:
         raise ValueError("Expected allow_unused to be True or not passed when materialize_grads=True, "
                          "but got: allow_unused=False.")
-    if is_grads_batched:
-        raise NotImplementedError("is_grads_batched is not supported: call grad once per row of grad_outputs, or use "
-                                  "func.vmap over a function that calls func.vjp")
     allow_unused = materialize_grads if allow_unused is None else allow_unused
     outputs = _sequence(outputs)
     inputs = (inputs,) if isinstance(inputs, tensors.Tensor) or hasattr(inputs, "output_nr") else tuple(inputs)
+    for tensor in (*outputs, *inputs):
+        if isinstance(tensor, tensors.Tensor) and hasattr(tensor._layout.flavor, "gradients_of"):    # of a transform
+            return tensor._layout.flavor.gradients_of(outputs, inputs, grad_outputs, create_graph, allow_unused,
+                                                      materialize_grads)
     if not inputs:
         raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
     if not only_inputs:

@@ -223,6 +223,10 @@ class Function:
             bound = inspect.signature(cls.forward).bind(*leading, *args, **kwargs)
             bound.apply_defaults()
             args = bound.args[len(leading):]
+        for argument in args:       # tensors of a transform (vmap, forward mode) know what is to be done
+            if isinstance(argument, Tensor) and argument._layout.flavor is not None and hasattr(
+                    argument._layout.flavor, "apply_function"):
+                return argument._layout.flavor.apply_function(cls, args)
         variables = tuple(isinstance(argument, Tensor) for argument in args)
         needs = tuple(variable and argument._node is not None for variable, argument in zip(variables, args, strict=True))
         recording = local.grad and any(needs)

@@ -20,6 +20,11 @@ from flambeau.core.tensor import Tensor, empty_layout
 __all__ = ["GradcheckError", "gradcheck", "gradgradcheck"]
 
 
+#: check(func, inputs, eps, atol, rtol) for check_forward_ad, check_batched_grad, check_batched_forward_grad; they stand on the
+#: transforms, further up, which put them here.
+more_checks: list[Callable[..., None]] = []
+
+
 class GradcheckError(RuntimeError):
     """The derivatives don't agree, or the check could not be made."""
 
@@ -40,12 +45,13 @@ def gradcheck(func: Callable[..., Any], inputs: Any, *, eps: float = 1e-6, atol:
     """
     if not (check_forward_ad or check_backward_ad):
         raise AssertionError("Expected at least one of check_forward_ad or check_backward_ad to be True")
-    if check_forward_ad or check_batched_grad or check_batched_forward_grad:
-        raise NotImplementedError("gradcheck checks reverse mode only: leave check_forward_ad, check_batched_grad and "
-                                  "check_batched_forward_grad False")
     given = tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)
     try:
-        _check(func, given, eps, atol, rtol, nondet_tol, check_undefined_grad, check_grad_dtypes)
+        if check_backward_ad:
+            _check(func, given, eps, atol, rtol, nondet_tol, check_undefined_grad, check_grad_dtypes)
+        for wanted, check in zip((check_forward_ad, check_batched_grad, check_batched_forward_grad), more_checks, strict=True):
+            if wanted:
+                check(func, given, eps, atol, rtol)
     except GradcheckError:
         if raise_exception:
             raise
@@ -71,41 +77,41 @@ def _check(func: Callable[..., Any], inputs: tuple[Any, ...], eps: float, atol: 
                                "that are non-overlapping to be able to compute the numerical gradients correctly. You "
                                "should call .contiguous on the input before passing it to gradcheck.")
         tensor.retain_grad()
-    outputs = _outputs(func(*inputs))
+    outputs = outputs_of(func(*inputs))
     if not outputs:
-        numerical = [_numerical(func, inputs, tensor, eps, differentiable_only=False) for _, tensor in tracked]
+        numerical = [numerical_jacobian(func, inputs, tensor, eps, differentiable_only=False) for _, tensor in tracked]
         if any(block.size and not np.allclose(block, 0, rtol, atol) for blocks in numerical for block in blocks):
             raise GradcheckError("Numerical gradient for function expected to be zero")
         return
-    numerical = [_numerical(func, inputs, tensor, eps) for _, tensor in tracked]
+    numerical = [numerical_jacobian(func, inputs, tensor, eps) for _, tensor in tracked]
     for out_position, output in enumerate(outputs):
         analytical = _analytical(output, [tensor for _, tensor in tracked], out_position, nondet_tol, check_grad_dtypes)
         for number, (position, _) in enumerate(tracked):
             ours, theirs = analytical[number], numerical[number][out_position]
-            if not _close(ours, theirs, rtol, atol):
+            if not agree(ours, theirs, rtol, atol):
                 raise GradcheckError(f"Jacobian mismatch for output {out_position} with respect to input {position},\n"
-                                     f"numerical:{_shown(theirs)}\nanalytical:{_shown(ours)}\n")
+                                     f"numerical:{shown(theirs)}\nanalytical:{shown(ours)}\n")
     if check_undefined_grad:
         _check_undefined(func, inputs, [tensor for _, tensor in tracked])
 
 
-def _outputs(result: Any) -> list[Any]:
+def outputs_of(result: Any) -> list[Any]:
     """The differentiable outputs."""
     several = result if isinstance(result, (tuple, list)) else (result,)
     return [output for output in several if isinstance(output, Tensor) and output._node is not None]
 
 
-def _pairs(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def as_reals(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """The numbers in one row, complex ones as two reals."""
     flat = np.ascontiguousarray(array).reshape(-1)
     return flat.view(flat.real.dtype) if np.iscomplexobj(flat) else flat
 
 
-def _values(tensor: Any) -> np.ndarray[Any, Any]:
+def values_of(tensor: Any) -> np.ndarray[Any, Any]:
     return np.array(create.array_of(tensor.detach()))
 
 
-def _numerical(func: Callable[..., Any], inputs: tuple[Any, ...], tensor: Any, eps: float,
+def numerical_jacobian(func: Callable[..., Any], inputs: tuple[Any, ...], tensor: Any, eps: float,
                differentiable_only: bool = True) -> list[np.ndarray[Any, Any]]:
     """Per output a Jacobian (real elements of the input, real elements of the output) by central differences."""
     array = create.array_of(tensor.detach())
@@ -115,9 +121,9 @@ def _numerical(func: Callable[..., Any], inputs: tuple[Any, ...], tensor: Any, e
     def evaluate() -> list[np.ndarray[Any, Any]]:
         result = func(*inputs)
         several = result if isinstance(result, (tuple, list)) else (result,)
-        chosen = _outputs(several) if differentiable_only else [
+        chosen = outputs_of(several) if differentiable_only else [
             output for output in several if isinstance(output, Tensor) and output._layout.dtype.category >= 2]
-        return [_pairs(_values(output)).astype(np.float64) for output in chosen]
+        return [as_reals(values_of(output)).astype(np.float64) for output in chosen]
 
     rows: list[list[np.ndarray[Any, Any]]] = []
     for index in indices:
@@ -156,14 +162,14 @@ def _analytical(output: Any, inputs: list[Any], out_position: int, nondet_tol: f
                     raise GradcheckError("Analytical gradient has incorrect size")
                 if check_grad_dtypes and first._layout.dtype is not tensor._layout.dtype:
                     raise GradcheckError("Gradient has dtype mismatch")
-                once, again = _pairs(_values(first)), _pairs(_values(second))
+                once, again = as_reals(values_of(first)), as_reals(values_of(second))
                 if not np.allclose(once, again, rtol=0, atol=nondet_tol, equal_nan=True):
                     raise GradcheckError(
                         "Backward is not reentrant, i.e., running backward with same input and grad_output multiple "
                         f"times gives different values, although analytical gradient matches numerical gradient. The "
                         f"tolerance for nondeterminism was {nondet_tol}.")
                 columns[number].append(once)
-    return [np.stack(block, axis=1) if block else np.zeros((_pairs(_values(tensor)).size, 0))
+    return [np.stack(block, axis=1) if block else np.zeros((as_reals(values_of(tensor)).size, 0))
             for block, tensor in zip(columns, inputs, strict=True)]
 
 
@@ -173,17 +179,17 @@ def _zeros(tensor: Any) -> Any:
     return made
 
 
-def _close(analytical: np.ndarray[Any, Any], numerical: np.ndarray[Any, Any], rtol: float, atol: float) -> bool:
+def agree(analytical: np.ndarray[Any, Any], numerical: np.ndarray[Any, Any], rtol: float, atol: float) -> bool:
     return analytical.shape == numerical.shape and np.allclose(analytical, numerical, rtol, atol, equal_nan=False)
 
 
-def _shown(array: np.ndarray[Any, Any]) -> str:
+def shown(array: np.ndarray[Any, Any]) -> str:
     return np.array2string(array, precision=4)
 
 
 def _check_undefined(func: Callable[..., Any], inputs: tuple[Any, ...], tracked: list[Any]) -> None:
     """A rule must give None or zeros when no gradient arrives."""
-    outputs = _outputs(func(*inputs))
+    outputs = outputs_of(func(*inputs))
     nodes = {output._node for output in outputs}
     for node in nodes:
         try:
@@ -196,7 +202,7 @@ def _check_undefined(func: Callable[..., Any], inputs: tuple[Any, ...], tracked:
         finally:
             local.grad = before
         for result in results:
-            if result is not None and np.any(_values(result)):
+            if result is not None and np.any(values_of(result)):
                 raise GradcheckError("Expected all input grads to be undefined or zero when all output grads are "
                                      "undefined or zero. Please look at 'Notes about undefined output gradients' in "
                                      "'tools/autograd/derivatives.yaml'")
@@ -212,13 +218,11 @@ def gradgradcheck(func: Callable[..., Any], inputs: Any, grad_outputs: Any = Non
     grad_outputs: weights of the outputs, which are differentiated with respect to as well; random by default.
     The other arguments are gradcheck's.
     """
-    if check_fwd_over_rev:
-        raise NotImplementedError("gradgradcheck checks reverse mode only: leave check_fwd_over_rev False")
     given = tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)
     tracked = [position for position, tensor in enumerate(given)
                if isinstance(tensor, Tensor) and tensor._node is not None]
     if grad_outputs is None:
-        weights = tuple(_random_like(output, gen_non_contig_grad_outputs) for output in _outputs(func(*given)))
+        weights = tuple(_random_like(output, gen_non_contig_grad_outputs) for output in outputs_of(func(*given)))
     else:
         weights = tuple(grad_outputs) if isinstance(grad_outputs, (tuple, list)) else (grad_outputs,)
 
@@ -227,14 +231,16 @@ def gradgradcheck(func: Callable[..., Any], inputs: Any, grad_outputs: Any = Non
         for position in tracked:
             if own[position]._node is None:
                 own[position] = own[position].detach().requires_grad_()
-        outputs = _outputs(func(*own))
+        outputs = outputs_of(func(*own))
         gradients: Sequence[Any] = engine.grad(outputs, [own[position] for position in tracked], weighting,
                                                create_graph=True, allow_unused=True)
         return tuple(gradient for gradient in gradients if gradient is not None)
 
     return gradcheck(first_derivatives, (*given, *weights), eps=eps, atol=atol, rtol=rtol,
                      raise_exception=raise_exception, nondet_tol=nondet_tol, check_undefined_grad=check_undefined_grad,
-                     check_grad_dtypes=check_grad_dtypes, fast_mode=fast_mode, masked=masked)
+                     check_grad_dtypes=check_grad_dtypes, check_batched_grad=check_batched_grad,
+                     check_forward_ad=check_fwd_over_rev, check_backward_ad=check_rev_over_rev,
+                     fast_mode=fast_mode, masked=masked)
 
 
 def _random_like(output: Any, spread: bool) -> Any:

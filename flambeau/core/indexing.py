@@ -96,8 +96,9 @@ def getitem(self: Any, index: Any) -> Any:
 
 
 def _general(self: Any, index: Any) -> Any:
-    if overrides.any_override((self, *index) if isinstance(index, tuple) else (self, index)):
-        return overrides.dispatch(Tensor.__getitem__, (self, index), {})
+    asked = (self, *index) if isinstance(index, tuple) else (self, index)
+    if overrides.any_override(asked):
+        return overrides.dispatch(Tensor.__getitem__, (self, index), {}, asked)
     if active.count and local.modes:
         return modes.dispatch(Tensor.__getitem__, Tensor.__getitem__, (self, index), {})
     items = _items(index)
@@ -173,7 +174,7 @@ def _apply(self: Any, items: Sequence[Any]) -> tuple[Any, list[Any]]:
                 removed += 1
                 continue
             layout = given._layout
-            if layout.ndim == 0:
+            if layout.ndim == 0 and layout.flavor is None:
                 if layout.dtype in (bool_, uint8):
                     view = views.unsqueeze(view, dim)
                     _place(tensors, dim, _truth(bool(given.item())))
@@ -285,6 +286,9 @@ def setitem(self: Any, index: Any, value: Any) -> None:
         else:
             _copy(view, value)
         return
+    if overrides.any_override(tensors):
+        overrides.dispatch(Tensor.__setitem__, (self, index, value), {}, tensors)
+        return
     if _scatter is None:
         raise NotImplementedError("assigning through tensors needs the operator `index_put_`: import flambeau.ops")
     check_masks(view, tensors)
@@ -311,13 +315,32 @@ def _without_leading_ones(value: Any) -> Any:
     return value.reshape(shape[lead:]) if lead else value
 
 
-def _copy(view: Any, value: Any) -> None:
+def fitted(view: Any, value: Any) -> Any:
+    """The value of an assignment in the shape of the view that it is written to."""
     shape = view._layout.shape
     if value._layout.shape != shape:
         value = _without_leading_ones(value)
         if value._layout.shape != shape:
             value = value.expand(shape)
-    view.copy_(value)
+    return value
+
+
+def _copy(view: Any, value: Any) -> None:
+    view.copy_(fitted(view, value))
+
+
+# ---------------------------------------------------------------- for those who answer x[...] themselves
+
+
+def resolve(tensor: Any, index: Any) -> tuple[Any, list[Any]]:
+    """The view of `tensor` that the ints, slices, Nones and Ellipsis of an index make, and the index tensors left for it."""
+    return _apply(tensor, _items(index))
+
+
+def gathering() -> Callable[..., Any]:
+    """The operator behind x[tensors]: gathering()(view, tensors)."""
+    assert _gather is not None
+    return _gather
 
 
 # ---------------------------------------------------------------- what index and index_put_ use

@@ -189,9 +189,16 @@ def laid_out(tensor: Any, layout: Any) -> Any:
     """The tensor with the strides of `layout`: itself, or a (differentiable) copy."""
     if tensor._layout.strides == layout.strides:
         return tensor
-    copy = tensors.empty_layout(layout.with_dtype(tensor._layout.dtype))
+    copy = buffer_for(tensor, layout.with_dtype(tensor._layout.dtype))
     copy.copy_(tensor)
     return copy
+
+
+def buffer_for(gradient: Any, layout: Any) -> Any:
+    """Uninitialised memory of this layout to write a gradient to: of the gradient's kind, if it belongs to a transform."""
+    if gradient._layout.flavor is None:
+        return tensors.empty_layout(layout)
+    return gradient.new_empty(geometry.extent(layout.shape, layout.strides)).as_strided(layout.shape, layout.strides)
 
 
 def scatter_strided(gradient: Any, layout: Any, shape: Any, strides: Any, offset: int) -> Any:
@@ -206,8 +213,7 @@ def scatter_strided(gradient: Any, layout: Any, shape: Any, strides: Any, offset
                 offset - first + geometry.extent(shape, strides))
     grad_before, local.grad = local.grad, False
     try:
-        flat = tensors.empty_layout(
-            type(layout).contiguous((reach,), gradient._layout.dtype, gradient._layout.device))
+        flat = buffer_for(gradient, type(layout).contiguous((reach,), gradient._layout.dtype, gradient._layout.device))
         flat.zero_()
         summed = gradient.detach()
         repeated = [dim for dim, stride in enumerate(strides) if stride == 0 and shape[dim] > 1]
@@ -297,8 +303,8 @@ class CopySlices(Node):
         if gradients[0] is None:
             return (None,) * len(self.edges)
         rule, layout, seen, offset = self.saved  # type: ignore[misc]
-        result = tensors.empty_layout((layout if geometry.is_dense(layout.shape, layout.strides) else layout.dense())
-                                      .with_dtype(gradients[0]._layout.dtype))
+        result = buffer_for(gradients[0], (layout if geometry.is_dense(layout.shape, layout.strides) else layout.dense())
+                            .with_dtype(gradients[0]._layout.dtype))
         result.copy_(gradients[0])
         own = laid_out(result, layout)
         whole = _as_seen(own, seen.dtype)

@@ -9,6 +9,7 @@ Stands on ir, codegen.schedule and core.node; used by flambeau.ops.
 from __future__ import annotations
 
 import builtins
+import functools
 import inspect
 import re
 from collections.abc import Callable, Sequence
@@ -39,6 +40,7 @@ from flambeau.codegen import launch as launching
 from flambeau.codegen import schedule
 from flambeau.core import modes
 from flambeau.core.node import NO_EDGE, Node, pack
+from flambeau.core.overrides import any_override, dispatch
 from flambeau.core.tensor import Tensor, tensor_from
 from flambeau.ir import scalar
 from flambeau.ir.derivative import UNKNOWN, vjp
@@ -91,6 +93,8 @@ class Gradient:
         launch = self.launches.get(key)
         if launch is not None:
             return launch(None, g, *chosen)
+        if any_override([g, *chosen]):
+            return call(self.operator, [g, *chosen])
         out = self.operator.compute([g, *chosen])
         numbers = [x.__class__ in NUMBERS for x in chosen]
         if numbers == sorted(numbers):      # launchers take tensors first
@@ -150,6 +154,15 @@ class Pointwise:
 
     def __repr__(self) -> str:
         return f"<pointwise operator {self.name}>"
+
+    @functools.cached_property
+    def caller(self) -> Callable:
+        """`call` of this operator as a function of its operands: what an override of an operator without a name is given."""
+        def caller(*operands: Any, numbers: tuple = (), statics: tuple = ()) -> Tensor:
+            return call(self, operands, numbers, statics)
+        caller.__name__ = caller.__qualname__ = self.name
+        caller.operator = self  # type: ignore[attr-defined]
+        return caller
 
     # ---- the graph
     def node_class_of(self, operands: Sequence[Any], statics: Sequence[Any]) -> type:
@@ -490,6 +503,8 @@ def needs_graph(operands: Sequence[Any]) -> bool:
 
 def call(operator: Pointwise, operands: Sequence[Any], numbers: tuple = (), statics: tuple = ()) -> Tensor:
     """Compute and record."""
+    if any_override(operands):
+        return dispatch(operator.caller, operands, None if not (numbers or statics) else {"numbers": numbers, "statics": statics})
     out = operator.compute(operands, numbers, statics)
     if operator.differentiable and needs_graph(operands):
         out._node = record(operator, out, operands, numbers or tuple(operator.numbers.values()), statics)

@@ -300,6 +300,10 @@ def asking(function: Callable) -> Callable:
                     return function(*given, **named)
             return function(*args, **kwargs)
         except arguments.CAUGHT as error:
+            if isinstance(error, RuntimeError):     # perhaps an argument other than the first overrides: the body came upon it
+                found = askable([*args, *kwargs.values()])
+                if found and found[0] is not args[0]:
+                    return dispatch(ask, args, kwargs, found)
             arguments.explain_call(error, function, args, kwargs)
             raise
 

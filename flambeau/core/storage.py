@@ -41,10 +41,17 @@ def wrap(address: int, nbytes: int, owner: Any) -> Any:
 
 
 def buffer(storage: Any) -> ctypes.Array:
-    """The bytes as a ctypes array, which keeps the storage alive."""
+    """The bytes as a ctypes array, which keeps the storage alive. RuntimeError if there is no memory behind it."""
+    if without_memory(storage):
+        raise RuntimeError(launch.NO_DATA)
     array = (ctypes.c_char * storage.capacity).from_address(storage.ptr)
     array.storage = storage
     return array
+
+
+def without_memory(storage: Any) -> bool:
+    """Whether it belongs to a tensor that has no data: one on the meta device, or one that a transform answers for."""
+    return storage.size_class == memory.META
 
 
 def copy_bytes(into: Any, source: Any, count: int) -> None:

@@ -4,6 +4,7 @@ Re-exports of ops.linalg, ops.linalg_decompositions, ops.matrix_norm, ops.magnit
 """
 
 from flambeau.base.errors import LinAlgError
+from flambeau.core.overrides import ask_everywhere
 from flambeau.ops.einsum import linalg_cross as cross
 from flambeau.ops.einsum import linalg_vander as vander
 from flambeau.ops.einsum import multi_dot, vecdot
@@ -51,3 +52,5 @@ __all__ = [
     "lu_factor", "lu_factor_ex", "lu_solve", "matmul", "matrix_exp", "matrix_norm", "matrix_power", "matrix_rank",
     "multi_dot", "norm", "pinv", "qr", "slogdet", "solve", "solve_ex", "solve_triangular", "svd", "svdvals",
     "tensorinv", "tensorsolve", "vander", "vecdot", "vector_norm"]
+
+ask_everywhere(globals(), only=("lstsq", "matrix_rank", "pinv"))    # which look at values

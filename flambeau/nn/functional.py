@@ -268,4 +268,6 @@ globals().update(absent.all_of(
     "grouped_mm scaled_grouped_mm scaled_mm", "ScalingType SwizzleType"))
 
 
-overrides.ask_everywhere(globals(), only=LISTED)  # those that autocast concerns; the others are made of operators
+# Those that autocast concerns, and those that look at values; the others are made of operators.
+_LOOKING = ("embedding_bag", "gaussian_nll_loss", "multi_margin_loss", "multilabel_margin_loss")
+overrides.ask_everywhere(globals(), only=[*LISTED, *_LOOKING])

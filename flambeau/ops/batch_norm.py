@@ -113,7 +113,7 @@ def _(g, out1, out2, input, weight, running_mean, running_var, training, eps, ne
         return g, *[None if p is None else zeros_for(p, g) for p in layouts[1:3]], None, None
     over, after = (0, *range(2, layout.ndim)), layout.ndim - 2
     channels = layout.shape[1]
-    if modes.local.grad:
+    if modes.local.grad or g._layout.flavor is not None:
         return _batch_gradients_by_operators(g, input, weight, running_mean, running_var, training, eps, need)
     if training:
         mean, scale = column(out1, after), column(out2, after)

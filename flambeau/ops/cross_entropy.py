@@ -202,7 +202,7 @@ def _check(input: Tensor, target: Tensor, weight: Tensor | None) -> int:
     return axis
 
 
-def _class_axis(input: Tensor) -> int:
+def class_axis(input: Tensor) -> int:
     return 0 if input._layout.ndim == 1 else 1
 
 
@@ -298,7 +298,7 @@ def fused_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None, re
 @fused_cross_entropy.vjp
 def _(g, out1, out2, input, target, weight, reduction, ignore_index, smoothing):
     axis = _check(input, target, weight)       # again: what was saved may have got other data
-    if modes.local.grad:
+    if modes.local.grad or g._layout.flavor is not None:
         return _gradient_by_operators(g, input, target, weight, reduction, ignore_index, smoothing), None, None
     extra = [_with_class(g, axis) if g._layout.ndim else g]
     if reduction == "mean":
@@ -314,13 +314,13 @@ def _gradient_by_operators(g: Tensor, input: Tensor, target: Tensor, weight: Ten
                            smoothing: float) -> Tensor:
     """The gradient in differentiable operators, for gradients of gradients."""
     with modes.enable_grad():
-        loss = _by_operators(input, target, weight, reduction, ignore_index, smoothing)
+        loss = by_operators(input, target, weight, reduction, ignore_index, smoothing)
         return engine.grad(loss, [input], [g], create_graph=True)[0]
 
 
-def _by_operators(input: Tensor, target: Tensor, weight: Tensor | None, reduction: str, ignore_index: int,
+def by_operators(input: Tensor, target: Tensor, weight: Tensor | None, reduction: str, ignore_index: int,
                   smoothing: float) -> Tensor:
-    axis = _class_axis(input)
+    axis = class_axis(input)
     logs = log_softmax(input, axis)
     loss = fused_nll_loss(logs, target, weight, reduction, ignore_index)[0]
     if not smoothing:
@@ -382,7 +382,7 @@ def _of_probabilities(input: Tensor, target: Tensor, weight: Tensor | None, redu
                            f"{target._layout.dtype.scalar_name}")
     if ignore_index >= 0:
         raise RuntimeError("ignore_index is not supported for floating point target")
-    axis = _class_axis(input)
+    axis = class_axis(input)
     shape = input._layout.shape
     classes = shape[axis]
     if smoothing:

@@ -13,7 +13,7 @@ from flambeau.base import geometry
 from flambeau.base.dtype import bool_, int32, int64, uint8
 from flambeau.base.layout import Layout, register_cache
 from flambeau.codegen.move import Buffer, Index, Move
-from flambeau.core import indexing
+from flambeau.core import indexing, overrides
 from flambeau.core.declare import operator
 from flambeau.core.derive import NAMESPACE, explained
 from flambeau.core.modes import active, local
@@ -205,6 +205,8 @@ def _(g, indices, accumulate, layouts, need):
 @explained
 def index_put(input: Tensor, indices: Sequence[Any], values: Tensor, accumulate: bool = False) -> Tensor:
     """A copy of `input` with `values` (broadcast) at input[indices]; accumulate: added there."""
+    if overrides.any_override(indices):
+        return overrides.dispatch(index_put, (input, indices, values, accumulate), None, indices)
     return _index_put(input, _expanded(input, indices), values, accumulate)
 
 
@@ -239,6 +241,8 @@ def index_put_(input: Tensor, indices: Sequence[Any], values: Tensor, accumulate
                     return input.masked_fill_(chosen, values)
             elif lead == shape[:len(lead)]:
                 return input.masked_fill_(chosen.reshape((*lead, *[1] * (len(shape) - len(lead)))), values)
+    if overrides.any_override(indices):
+        return overrides.dispatch(index_put_, (input, indices, values, accumulate), None, indices)
     made = _expanded(input, indices)
     if all(i is None for i in made):
         return input.add_(values) if accumulate else input.copy_(values)

@@ -68,6 +68,7 @@ class ElementLoss:
             if mean:
                 g = g / input._layout.numel
             return tuple(self._gradient(part, g, sources, recipe.saves) for part in recipe.gradients)
+        total.operator.point = self.point      # for those who need the losses of the elements
         self.total = total
 
     def _stages(self, elements: tuple, numbers: tuple, dtype: DType, mean: bool) -> tuple:
@@ -265,7 +266,7 @@ def binary_cross_entropy(input, target, weight=None, size_average=None, reduce=N
                          "deprecated. Please ensure they have the same size.")
     if target._layout.dtype is not input._layout.dtype:
         raise RuntimeError(f"Found dtype {target._layout.dtype.scalar_name} but expected {input._layout.dtype.scalar_name}")
-    if input._layout.numel and input._layout.device.type == "cpu":
+    if input._layout.numel and input._layout.device.type == "cpu" and input._layout.flavor is None:
         low, high = aminmax(input.detach())
         if not (low.item() >= 0 and high.item() <= 1):
             raise RuntimeError("all elements of input should be between 0 and 1")

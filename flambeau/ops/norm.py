@@ -219,7 +219,7 @@ def _(g, out1, out2, input, normalized_shape, weight, eps, need):
     size = 1 if isinstance(normalized_shape, int) else len(normalized_shape)
     ndim = input._layout.ndim
     over, along = tuple(range(ndim - size, ndim)), tuple(range(ndim - size))
-    if modes.local.grad:
+    if modes.local.grad or g._layout.flavor is not None:
         return gradients_by_operators(g, input, over, along, weight, eps, need)
     mean, scale = out1, out2
     dx = dw = db = None
@@ -286,7 +286,7 @@ def fused_rms_norm(input: Tensor, shape, weight: Tensor | None, eps):
 def _(g, out1, input, shape, weight, eps, need):
     ndim = input._layout.ndim
     over, along = tuple(range(ndim - len(shape), ndim)), tuple(range(ndim - len(shape)))
-    if modes.local.grad:
+    if modes.local.grad or g._layout.flavor is not None:
         return gradients_by_operators(g, input, over, along, weight, eps, need, root_mean=True)[:2]
     factor = () if weight is None else (weight,)
     dx = GRADIENT_IMAGES((input, g, out1, *factor), over, (float(math.prod(shape)),), (weight is not None, False, True, False)) \
@@ -356,7 +356,7 @@ def fused_group_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, 
 
 @fused_group_norm.vjp
 def _(g, out1, out2, input, weight, groups, eps, need):
-    if modes.local.grad:
+    if modes.local.grad or g._layout.flavor is not None:
         n, c, *spatial = input._layout.shape
         split = (n, groups, c // groups, math.prod(spatial))
         wide_weight = None if weight is None else weight.reshape(groups, -1, 1)

@@ -29,6 +29,8 @@ EXACT = 1 << 52     # all integers up to it are float64 numbers
 
 def stream(generator: Any) -> Stream:
     """The generator to draw from."""
+    if modes.local.draws is not None:
+        modes.local.draws.drawn()
     if generator is None:
         return default_generator
     if not isinstance(generator, Stream):
@@ -234,6 +236,9 @@ def rand(*size: Any, generator: Any = None, dtype: DType | None = None, layout: 
          requires_grad: bool = False, pin_memory: bool = False, out: Tensor | None = None, names: Any = None) -> Tensor:
     """Uniform samples of [0, 1)."""
     check_layout(layout)
+    if modes.local.draws is not None:
+        return modes.local.draws.draw(lambda *lead: rand(*lead, *sizes_of("rand", size), generator=generator, dtype=dtype,
+                                                         device=device, requires_grad=requires_grad, out=out))
     made = blank(sizes_of("rand", size), dtype_asked(dtype, out), device)
     _need_float("check_uniform_bounds", made._layout.dtype)
     fill_uniform(made, 0.0, 1.0, generator)
@@ -245,6 +250,9 @@ def randn(*size: Any, generator: Any = None, dtype: DType | None = None, layout:
           requires_grad: bool = False, pin_memory: bool = False, out: Tensor | None = None, names: Any = None) -> Tensor:
     """Samples of the standard normal distribution."""
     check_layout(layout)
+    if modes.local.draws is not None:
+        return modes.local.draws.draw(lambda *lead: randn(*lead, *sizes_of("randn", size), generator=generator, dtype=dtype,
+                                                          device=device, requires_grad=requires_grad, out=out))
     made = blank(sizes_of("randn", size), dtype_asked(dtype, out), device)
     _need_float("normal_kernel_cpu", made._layout.dtype)
     fill_normal(made, 0.0, 1.0, generator)
@@ -274,6 +282,10 @@ def randint(
     dtype = dtype_asked(dtype, out) or int64
     if low >= high:
         raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
+    if modes.local.draws is not None:
+        return modes.local.draws.draw(
+            lambda *lead: randint(low, high, (*lead, *sizes_of("randint", (size,))), generator=generator, dtype=dtype,
+                                  device=device, requires_grad=requires_grad, out=out))
     made = blank(sizes_of("randint", (size,)), dtype, device)
     fill_integers(made, low, high, generator)
     return finish(made, requires_grad, out)
@@ -285,6 +297,11 @@ def randperm(n: int, *, generator: Any = None, dtype: DType | None = int64, layo
     """A random permutation of 0 .. n - 1."""
     if n < 0:
         raise RuntimeError(f"Trying to create tensor with negative dimension {n}: [{n}]")
+    if modes.local.draws is not None:
+        def several(*lead: int) -> Tensor:
+            drawn = [randperm(n, generator=generator, dtype=dtype, device=device) for _ in range(lead[0] if lead else 1)]
+            return NAMESPACE["stack"](drawn) if lead else drawn[0]
+        return modes.local.draws.draw(several)
     made = blank((int(n),), int64, device)
     if native(made._layout, False) and n > 1:
         sampling.permutation(stream(generator), made)
@@ -297,6 +314,9 @@ def randperm(n: int, *, generator: Any = None, dtype: DType | None = int64, layo
 def rand_like(input: Tensor, *, generator: Any = None, dtype: DType | None = None, layout: Any = None, device: Any = None,
               requires_grad: bool = False, pin_memory: bool = False, memory_format: Any = preserve_format) -> Tensor:
     """Uniform samples of [0, 1), like `input`."""
+    if modes.local.draws is not None:
+        return modes.local.draws.draw(lambda *lead: rand_like(input.expand(*lead, *input._layout.shape), generator=generator,
+                                                              dtype=dtype, requires_grad=requires_grad))
     return finish(like(input, dtype, device, memory_format).uniform_(generator=generator), requires_grad)
 
 
@@ -304,6 +324,9 @@ def rand_like(input: Tensor, *, generator: Any = None, dtype: DType | None = Non
 def randn_like(input: Tensor, *, generator: Any = None, dtype: DType | None = None, layout: Any = None, device: Any = None,
                requires_grad: bool = False, pin_memory: bool = False, memory_format: Any = preserve_format) -> Tensor:
     """Standard normal samples, like `input`."""
+    if modes.local.draws is not None:
+        return modes.local.draws.draw(lambda *lead: randn_like(input.expand(*lead, *input._layout.shape), generator=generator,
+                                                               dtype=dtype, requires_grad=requires_grad))
     return finish(like(input, dtype, device, memory_format).normal_(generator=generator), requires_grad)
 
 
@@ -322,6 +345,9 @@ def randint_like(
     memory_format: Any = preserve_format,
 ) -> Tensor:
     """Integers of [low, high), like `input`."""
+    if modes.local.draws is not None:
+        return modes.local.draws.draw(lambda *lead: randint_like(input.expand(*lead, *input._layout.shape), low, high,
+                                                                 generator=generator, dtype=dtype, requires_grad=requires_grad))
     if high is None:
         low, high = 0, low
     return finish(like(input, dtype, device, memory_format).random_(int(low), int(high), generator=generator), requires_grad)
@@ -420,6 +446,8 @@ def binomial(count: Tensor, prob: Tensor, generator: Any = None) -> Tensor:
 
 def keep_mask(input: Tensor, shape: tuple[int, ...] | None, keep: float) -> Tensor:
     """Booleans that are true with probability `keep`, drawn as PyTorch's dropout draws them."""
+    if modes.local.draws is not None:
+        return modes.local.draws.mask(keep_mask, input, shape, keep)
     layout = input._layout
     if shape is None:
         target = Layout.of(layout.shape, geometry.preserved_strides(layout.shape, layout.strides), bool_, layout.device)

@@ -17,6 +17,7 @@ from flambeau.base.layout import contiguous_format as _C_ORDER
 from flambeau.base.notices import warn_once
 from flambeau.codegen import sorting
 from flambeau.core import create, returns
+from flambeau.core.annotations import Operand
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.tensor import Tensor, tensor_from
@@ -261,7 +262,7 @@ def _search(
 @composite(method=False, out=True)
 def searchsorted(
     sorted_sequence: Tensor,
-    input: Any,
+    input: Operand,
     *,
     out_int32: bool = False,
     right: bool = False,
@@ -274,7 +275,7 @@ def searchsorted(
 
 
 @composite(method=False, out=True)
-def bucketize(input: Any, boundaries: Tensor, *, out_int32: bool = False, right: bool = False) -> Tensor:
+def bucketize(input: Operand, boundaries: Tensor, *, out_int32: bool = False, right: bool = False) -> Tensor:
     """The number of the bucket between sorted boundaries that each value falls into."""
     if boundaries._layout.ndim != 1:
         raise RuntimeError(f"boundaries tensor must be 1 dimension, but got dim({boundaries._layout.ndim})")
@@ -282,7 +283,7 @@ def bucketize(input: Any, boundaries: Tensor, *, out_int32: bool = False, right:
 
 
 @composite(method=False, out=True)
-def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False) -> Tensor:
+def isin(elements: Operand, test_elements: Operand, *, assume_unique: bool = False, invert: bool = False) -> Tensor:
     """Whether each element is one of the test elements (or is not, with `invert`)."""
     if not isinstance(elements, Tensor):
         elements = create.make_tensor(elements)

@@ -538,3 +538,12 @@ def test_one_step_renames_no_step_of_others():
     x = torch.ones(2, 2, requires_grad=True) * 2
     assert torch.rot90(x, 0).grad_fn.name() == "Rot90Backward0"
     assert x.grad_fn.name() == "MulBackward0"
+
+
+def test_grad_of_chosen_inputs_through_a_write_to_a_view():
+    x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    table = torch.zeros(3, 3)
+    table[0] = x * 2
+    table[:, 1].mul_(x)             # table[0, 1] is 2 x1 x0
+    (grad,) = torch.autograd.grad(table[0, 1], x)
+    assert grad.tolist() == [4.0, 2.0, 0.0]

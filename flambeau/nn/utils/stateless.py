@@ -10,6 +10,8 @@ from typing import Any
 from flambeau.core.tensor import Tensor
 from flambeau.nn.modules.module import Module
 
+_MISSING = object()
+
 
 def _tied_names(module: Module) -> dict[str, set[str]]:
     """For each name the other names of the same tensor."""
@@ -66,18 +68,18 @@ def _reparametrize_module(
             owner = module.get_submodule(owner_path)
             registry = _registry(owner, name)
             if registry is None:
-                # A plain attribute, or a name that parametrizations compute.
-                if name not in owner.__dict__:
-                    raise AttributeError(f"{owner._get_name()} has no attribute `{name}`")
-                registry = owner.__dict__
-            swapped.append((registry, name, registry[name], path))
+                registry = owner.__dict__       # a plain attribute, a name that parametrizations compute, or an unknown one
+            swapped.append((registry, name, registry.get(name, _MISSING), path))
             registry[name] = tensor
         yield
     finally:
         for registry, name, original, path in reversed(swapped):
             if path in parameters_and_buffers:
                 parameters_and_buffers[path] = registry[name]
-            registry[name] = original
+            if original is _MISSING:
+                del registry[name]
+            else:
+                registry[name] = original
 
 
 def functional_call(

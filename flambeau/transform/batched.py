@@ -1,0 +1,260 @@
+"""Batched tensors: what a function under vmap computes with.
+
+A `Batched` shows the shape of one example; `value` holds all of them, the batch in dimension 0. Which rule answers a
+call is found by the function's declaration: a rule of its own (the tables that the `batch_` modules fill), the rule of
+its kind (pointwise, view), or its body, run on the batched tensors themselves. A function whose body reads memory has
+no meaning for all examples at once: it is run for each of them and the results are stacked, with PyTorch's warning.
+Stands on levels; used by flambeau.func.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from flambeau.base.layout import Layout
+from flambeau.core import modes
+from flambeau.core.op import Pointwise
+from flambeau.core.tensor import Tensor
+from flambeau.ops.join import stack
+from flambeau.transform.levels import (
+    Level,
+    Wrapped,
+    blank,
+    each_tensor,
+    has_no_data,
+    invoke,
+    lacks_data,
+    mapped,
+    not_for_all,
+    operator_of,
+)
+
+__all__ = ["Batched", "Batch", "RULES", "rule"]
+
+Rule = Callable[["Batch", Callable, Sequence[Any], dict[str, Any]], Any]
+RULES: dict[str, Rule] = {}  # by the name of the operator, function or method
+OF_OPERATORS: set[str] = set()  # names whose rules are only for declared operators
+VIEWS: dict[str, Rule] = {}  # of core.views.declare, by name
+DYNAMIC = (
+    "vmap: We do not support batching operators that can output dynamic shape. Attempted to vmap over aten::{}. Please file "
+    "an issue at https://github.com/pytorch/pytorch/issues if you need this feature."
+)
+SLOW = (
+    "There is a performance drop because we have not yet implemented the batching rule for {}: it runs once per example. Rewrite "
+    "it in other operators if that matters."
+)
+UNBATCHED_TARGET = (
+    "vmap: inplace arithmetic(self, *extra_args) is not possible because there exists a Tensor `other` in "
+    "extra_args that has more "
+    "elements than `self`. This happened due to `other` being vmapped over but `self` not being vmapped "
+    "over in a vmap. Please try "
+    "to use out-of-place operators instead of inplace arithmetic. If said operator is being called inside the PyTorch framework, "
+    "please file a bug report instead."
+)
+_NO_DRAWS = (
+    "vmap: called random operation while in randomness error mode. Please either use the 'same' or 'different' randomness flags "
+    "on vmap or perform the randomness operation out of vmap"
+)
+_UNBATCHED_DRAW = (
+    "vmap: Cannot ask for different inplace randomness on an unbatched tensor. This will appear like same randomness. If "
+    "this is necessary for your usage, please file an issue with functorch."
+)
+
+
+def rule(*names: str, table: dict[str, Rule] = RULES, declared: bool = False) -> Callable[[Rule], Rule]:
+    """Have a function (batch, function, args, kwargs) answer the calls of functions with these names.
+
+    declared: only those of declared operators; another function of such a name is made of it.
+    """
+
+    def add(function: Rule) -> Rule:
+        for name in names:
+            table[name] = function
+            if declared:
+                OF_OPERATORS.add(name)
+        return function
+
+    return add
+
+
+class Batched(Wrapped):
+    """One example's view of a tensor of examples."""
+
+    value: Any
+
+    @property
+    def held(self) -> Any:
+        return self.value
+
+    def __repr__(self, *, tensor_contents: Any = None) -> str:
+        return f"BatchedTensor(lvl={self.level.depth}, bdim=0, value=\n{self.value!r}\n)"
+
+    __str__ = __repr__  # type: ignore[assignment]
+
+    def __format__(self, specification: str) -> str:
+        return repr(self)
+
+
+class Batch(Level):
+    """A vmap in progress: how many examples, and what random operators do ("error", "different", "same")."""
+
+    def __init__(self, size: int, randomness: str = "error") -> None:
+        self.size, self.randomness = size, randomness
+
+    def __enter__(self) -> Batch:
+        super().__enter__()
+        self.before, modes.local.draws = modes.local.draws, self
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        super().__exit__(*exception)
+        modes.local.draws = self.before
+
+    # ---- between one example and all of them
+    def wrap(self, value: Any) -> Any:
+        """All examples (the batch in dimension 0) as one; what is no tensor stays as it is."""
+        if not isinstance(value, Tensor):
+            return mapped(self.wrap, value) if isinstance(value, (list, tuple, dict)) else value
+        layout = value._layout
+        made = blank(Batched, Layout.of(layout.shape[1:], layout.strides[1:], layout.dtype, layout.device))
+        made.level, made.value = self, value
+        return made
+
+    def has(self, x: Any) -> bool:
+        """Whether examples differ in this tensor."""
+        return isinstance(x, Batched) and x.level is self
+
+    def lift(self, x: Any) -> Any:
+        """All examples of a tensor, the batch in dimension 0; one that is the same for all is expanded."""
+        if isinstance(x, Batched) and x.level is self:
+            return x.value
+        return x.unsqueeze(0).expand(self.size, *x._layout.shape)
+
+    def aligned(self, x: Any, ndim: int) -> Any:
+        """`lift`, for one example of at least `ndim` dimensions: those missing are put in front, with size 1.
+
+        A tensor that is the same for all examples isn't touched: broadcasting does the same.
+        """
+        if not self.has(x):
+            return x
+        value = x.value
+        missing = ndim - x._layout.ndim
+        if missing <= 0:
+            return value
+        return value.reshape(value._layout.shape[:1] + (1,) * missing + value._layout.shape[1:])
+
+    # ---- random numbers
+    def allow_draws(self) -> None:
+        """RuntimeError in a vmap that allows no random operators."""
+        if self.randomness == "error":
+            raise RuntimeError(_NO_DRAWS)
+
+    def drawn(self) -> None:
+        """What drawing from a generator asks first: it was not arranged that examples get numbers of their own."""
+        self.allow_draws()
+        if self.randomness == "different":
+            raise RuntimeError(_UNBATCHED_DRAW)
+
+    @contextlib.contextmanager
+    def draws_outside(self) -> Iterator[None]:
+        """A block whose draws belong to the vmap outside of this one."""
+        modes.local.draws = self.before
+        try:
+            yield
+        finally:
+            modes.local.draws = self
+
+    def draw(self, make: Callable[..., Any]) -> Any:
+        """What a random factory makes: make(*sizes in front) is called for one example, or with the batch in front."""
+        self.allow_draws()
+        with self.draws_outside():
+            return make() if self.randomness == "same" else self.wrap(make(self.size))
+
+    def mask(self, function: Callable, input: Any, shape: Any, keep: float) -> Any:
+        """The mask of a dropout of `input`: function(input, shape or None, keep)."""
+        self.allow_draws()
+        with self.draws_outside():
+            if self.randomness == "same":
+                return function(input.value.select(0, 0) if self.has(input) else input, shape, keep)
+            return self.wrap(function(self.lift(input), None if shape is None else (self.size, *shape), keep))
+
+    # ---- answering
+    def answer(self, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        operator = operator_of(function)
+        if hasattr(function, "kind"):
+            return VIEWS[function.__name__](self, function, args, kwargs)
+        name = getattr(function, "__name__", "")
+        if operator is not None and not name.endswith("_"):
+            name = operator.name
+        known = RULES.get(name)
+        if (
+            known is not None
+            and not isinstance(operator, Pointwise)
+            and (operator is not None or name not in OF_OPERATORS)
+        ):
+            return known(self, function, args, kwargs)
+        if kwargs.get("out") is not None:
+            raise RuntimeError(
+                f"Batching rule not implemented for aten::{name}.out; the fallback path doesn't work on out= or view "
+                "ops."
+            )
+        if isinstance(operator, Pointwise):
+            return RULES["pointwise"](self, function, args, kwargs)
+        if name == "__get__":
+            return self.answer(function.__self__.fget, args, kwargs)  # type: ignore[attr-defined]
+        if name.endswith("_") and not name.endswith("__") and name[:-1]:
+            return self.in_place(function, args, kwargs)
+        if operator is not None and not operator.composite:
+            return self.loop(function, args, kwargs)
+        body = operator.implementation if operator is not None else getattr(function, "__wrapped__", function)
+        try:
+            result = body(*args, **kwargs)
+        except RuntimeError as error:
+            if not (has_no_data(error) or getattr(error, "for_one", False)):
+                raise
+        else:
+            if not lacks_data(result):
+                return result
+        return self.loop(function, args, kwargs)
+
+    def in_place(self, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        """name_(self, ...) as name(self, ...) written into self."""
+        target = args[0]
+        self.check_target(target)
+        out_of_place = getattr(target, function.__name__[:-1])
+        return target.copy_(out_of_place(*args[1:], **kwargs))
+
+    def check_target(self, target: Any) -> None:
+        """RuntimeError if a tensor that is the same for all examples would have to hold different ones."""
+        if not self.has(target):
+            raise not_for_all(UNBATCHED_TARGET)
+
+    def loop(self, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        """The call made for each example, the results stacked."""
+        name = getattr(function, "__name__", repr(function))
+        warnings.warn(SLOW.format(name), UserWarning, stacklevel=6)
+        results = []
+        for i in range(self.size):
+
+            def example(x: Any, i: int = i) -> Any:
+                return x.value.select(0, i) if self.has(x) else x
+
+            results.append(invoke(function, mapped(example, tuple(args)), mapped(example, kwargs)))
+        if not results:
+            raise RuntimeError(f"{name}: a batch of size 0 can't be computed example by example")
+        return self.stacked(results)
+
+    def stacked(self, results: list[Any]) -> Any:
+        """Results of the examples, of any structure, as one batched result."""
+        first = results[0]
+        if isinstance(first, Tensor):
+            if any(x._layout.shape != first._layout.shape for x in results):
+                raise RuntimeError(DYNAMIC.format("this operator"))
+            return self.wrap(stack(results, 0))
+        if isinstance(first, (list, tuple)) and any(True for _ in each_tensor(first)):
+            made = [self.stacked([x[i] for x in results]) for i in range(len(first))]
+            return type(first)(*made) if hasattr(first, "_fields") else type(first)(made)
+        return first

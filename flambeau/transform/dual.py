@@ -1,0 +1,78 @@
+"""Dual tensors: forward-mode differentiation.
+
+A `Dual` is a value (`primal`) and the direction in which it moves (`tangent`). An operator's result moves by the
+operator's derivative applied to the tangents of its operands. Where the operator is linear in an operand, or a view of
+it, that is the operator itself; else it follows from the operator's gradient, which is linear in what it is given: the
+gradient of the gradient with respect to that is the derivative (the double-vjp trick), so every rule serves both
+directions. Stands on levels and tangents; used by flambeau.autograd.forward_ad and flambeau.func.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from flambeau.core.tensor import Tensor
+from flambeau.transform.levels import Level, Wrapped, blank
+
+__all__ = ["Dual", "DualLevel"]
+
+
+class Dual(Wrapped):
+    """A tensor with a tangent of its shape (None: it doesn't move)."""
+
+    primal: Any
+    tangent: Any
+
+    @property
+    def held(self) -> Any:
+        return self.primal
+
+    def remains(self) -> Any:
+        return self.primal
+
+    def __repr__(self, *, tensor_contents: Any = None) -> str:
+        shown = repr(self.primal)
+        return shown[:-1] + f", tangent={self.tangent!r})" if self.level.depth else shown
+
+    __str__ = __repr__  # type: ignore[assignment]
+
+    def __format__(self, specification: str) -> str:
+        return format(self.primal, specification)
+
+
+class DualLevel(Level):
+    """A forward-mode differentiation in progress."""
+
+    def wrap(self, primal: Any, tangent: Any) -> Any:
+        """A dual tensor; without a tangent the primal itself."""
+        if tangent is None:
+            return primal
+        made = blank(Dual, primal._layout)
+        made.level, made.primal, made.tangent = self, primal, tangent
+        return made
+
+    def has(self, x: Any) -> bool:
+        """Whether a tensor moves at this level."""
+        return isinstance(x, Dual) and x.level is self
+
+    def primal(self, x: Any) -> Any:
+        """The value of a tensor."""
+        return x.primal if isinstance(x, Dual) and x.level is self else x
+
+    def tangent(self, x: Any) -> Any:
+        """The tangent of a tensor, or None."""
+        return x.tangent if isinstance(x, Dual) and x.level is self else None
+
+    def answer(self, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        return answering(self, function, args, kwargs)
+
+
+def answering(level: DualLevel, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """Replaced by transform.tangents, which knows the rules."""
+    raise NotImplementedError
+
+
+def is_tensor(x: Any) -> bool:
+    """Whether it can move."""
+    return isinstance(x, Tensor) and (x._layout.dtype.is_floating_point or x._layout.dtype.is_complex)

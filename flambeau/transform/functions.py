@@ -1,0 +1,167 @@
+"""User-written operators (`autograd.Function`) under transforms: their `vmap` and `jvp` static methods, and derived
+batching rules.
+
+core.function hands calls on wrapped tensors to `apply` here. Stands on batched and dual.
+"""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Sequence
+from typing import Any
+
+from flambeau.core.function import Function
+from flambeau.core.modes import no_grad
+from flambeau.core.tensor import Tensor
+from flambeau.transform.batched import Batch
+from flambeau.transform.dual import DualLevel
+from flambeau.transform.levels import Wrapped, deepest, mapped, remainder
+
+__all__ = ["VmapInfo", "apply"]
+
+VmapInfo = collections.namedtuple("VmapInfo", ["batch_size", "randomness"])
+_MORE = "For more details, please see https://pytorch.org/docs/main/notes/extending.func.html"
+
+
+def apply(function: type[Function], args: tuple[Any, ...]) -> Any:
+    """function.apply(*args) where some of the arguments belong to transforms."""
+    level = deepest(args)
+    if isinstance(level, Batch):
+        return _batched(level, function, args)
+    if isinstance(level, DualLevel):
+        return _dual(level, function, args)
+    return function.apply(*mapped(remainder, args))
+
+
+Wrapped.apply_function = staticmethod(apply)  # type: ignore[attr-defined]
+
+
+def _batched(batch: Batch, function: type[Function], args: tuple[Any, ...]) -> Any:
+    if function.setup_context is Function.setup_context:
+        raise RuntimeError(
+            "In order to use an autograd.Function with functorch transforms (vmap, grad, jvp, jacrev, ...), it must override "
+            f"the setup_context staticmethod. {_MORE}"
+        )
+    own = function.vmap is not Function.vmap
+    if own and function.generate_vmap_rule:
+        raise RuntimeError(
+            f"You tried to vmap over {function.__name__}, but it has both generate_vmap_rule=True and an overridden vmap "
+            f"staticmethod. Please set generate_vmap_rule=False or delete the overridden vmap staticmethod to avoid "
+            f"ambiguity. {_MORE}"
+        )
+    if function.generate_vmap_rule:
+        return _by_generated(batch, function, args)
+    if not own:
+        raise RuntimeError(
+            f"You tried to vmap over {function.__name__}, but it does not have vmap support. Please override and implement "
+            f"the vmap staticmethod or set generate_vmap_rule=True. {_MORE}"
+        )
+    dims = tuple([_dims_of(batch, a) for a in args])
+    values = mapped(lambda x: x.value if batch.has(x) else x, args)
+    made = function.vmap(VmapInfo(batch.size, batch.randomness), dims, *values)
+    if not (isinstance(made, tuple) and len(made) == 2):
+        raise RuntimeError(
+            "Expected the vmap staticmethod to have two returns, an output and out_dims with pytree structure compatible with "
+            f"the output. Got a {type(made)} instead"
+        )
+    return _placed(batch, *made)
+
+
+def _dims_of(batch: Batch, given: Any) -> Any:
+    """Where the batch is in the tensors of an argument: dimension 0, or None."""
+    if isinstance(given, (list, tuple)):
+        return type(given)([_dims_of(batch, x) for x in given])
+    return 0 if batch.has(given) else None
+
+
+def _placed(batch: Batch, output: Any, dims: Any) -> Any:
+    """The outputs of a vmap static method as one example's."""
+    if isinstance(output, Tensor):
+        return output if dims is None else batch.wrap(output.movedim(dims, 0))  # type: ignore[attr-defined]
+    if isinstance(output, (tuple, list)):
+        places = dims if isinstance(dims, (tuple, list)) else [dims] * len(output)
+        return type(output)([_placed(batch, x, d) for x, d in zip(output, places, strict=True)])
+    return output
+
+
+def _by_generated(batch: Batch, function: type[Function], args: tuple[Any, ...]) -> Any:
+    """The Function whose forward and backward are those of `function` for all examples at once."""
+    held = [batch.has(a) for a in args]
+
+    def inside(values: Sequence[Any], wrapped: Sequence[bool]) -> list[Any]:
+        return [again.wrap(v) if w else v for v, w in zip(values, wrapped, strict=True)]
+
+    again = Batch(batch.size, batch.randomness)
+
+    def lifted(x: Any, wanted: bool) -> Any:
+        if not isinstance(x, Tensor):
+            return x
+        made = again.lift(x)
+        return made if wanted else made.sum(0) if again.has(x) else x
+
+    class All(Function):
+        @staticmethod
+        def forward(*values: Any) -> Any:
+            with again:
+                return mapped(again.lift, function.forward(*inside(values, held)))
+
+        @staticmethod
+        def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+            with again:
+                own = function._backward_cls()
+                own.needs_input_grad = ctx.needs_input_grad
+                function.setup_context(own, tuple(inside(inputs, held)), mapped(again.wrap, output))
+                ctx.own = own
+                for name in ("to_save", "saved_for_forward"):
+                    saved = getattr(own, name)
+                    setattr(ctx, "which_" + name, [again.has(x) for x in saved])
+                    setattr(own, name, ())
+                    values = [x.value if again.has(x) else x for x in saved]
+                    (ctx.save_for_backward if name == "to_save" else ctx.save_for_forward)(*values)
+            ctx.set_materialize_grads(own.materialize_grads)
+
+        @staticmethod
+        def backward(ctx: Any, *gradients: Any) -> Any:
+            with again:
+                ctx.own.to_save = tuple(inside(ctx.saved_tensors, ctx.which_to_save))
+                rule = function.backward if function.vjp is Function.vjp else function.vjp
+                made = rule(ctx.own, *[None if g is None else again.wrap(g) for g in gradients])
+                made = made if isinstance(made, tuple) else (made,)
+                return tuple(None if g is None else lifted(g, h) for g, h in zip(made, held, strict=True))
+
+        @staticmethod
+        def jvp(ctx: Any, *tangents: Any) -> Any:
+            with again:
+                ctx.own.to_save = tuple(
+                    inside(ctx.saved_tensors, ctx.which_to_save if ctx.which_to_save else ctx.which_saved_for_forward)
+                )
+                made = function.jvp(
+                    ctx.own, *[t if t is None or not h else again.wrap(t) for t, h in zip(tangents, held, strict=True)]
+                )
+                return mapped(again.lift, made)
+
+    All.__name__ = All.__qualname__ = f"Vmapped{function.__name__}"
+    values = [a.value if h else a for a, h in zip(args, held, strict=True)]
+    return mapped(batch.wrap, All.apply(*values))
+
+
+def _dual(level: DualLevel, function: type[Function], args: tuple[Any, ...]) -> Any:
+    """The result moves as the jvp static method says."""
+    primals = mapped(level.primal, args)
+    output = function.apply(*primals)
+    context = function._backward_cls()
+    context.needs_input_grad = tuple(isinstance(a, Tensor) and a.requires_grad for a in primals)
+    with no_grad():
+        if function.setup_context is not Function.setup_context:
+            function.setup_context(context, primals, output)
+        else:
+            function.forward(context, *primals)
+    if context.saved_for_forward:
+        context.to_save = context.saved_for_forward
+    moves = function.jvp(context, *[level.tangent(a) if isinstance(a, Tensor) else None for a in args])
+    several = isinstance(output, tuple)
+    outputs, rates = (output, moves) if several else ((output,), (moves,) if not isinstance(moves, tuple) else moves)
+    made = tuple(
+        level.wrap(y, t) if isinstance(y, Tensor) and t is not None else y for y, t in zip(outputs, rates, strict=True)
+    )
+    return made if several else made[0]

@@ -1,0 +1,286 @@
+"""What dual tensors do under operators: tangents by kind of operator.
+
+Views and other linear operators act on the tangent as on the value; products give a sum of products; a pointwise
+operator's derived gradient, being elementwise, is its derivative too; for all others the gradient's gradient is.
+Stands on dual and pullback.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from flambeau.core import indexing
+from flambeau.core.derive import NAMESPACE
+from flambeau.core.op import IDENTITY, ZERO, Pointwise
+from flambeau.core.tensor import Tensor
+from flambeau.transform import dual
+from flambeau.transform.double_vjp import by_gradients
+from flambeau.transform.dual import DualLevel
+from flambeau.transform.dual_writes import write
+from flambeau.transform.levels import (
+    has_no_data,
+    invoke,
+    lacks_data,
+    mapped,
+    operator_of,
+)
+
+#: Linear in their first argument.
+LINEAR = frozenset(
+    """real imag sum mean clone to type float double half bfloat16 cfloat cdouble chalf cpu type_as contiguous detach
+    reshape _reshape_method view view_as reshape_as flatten split split_with_sizes chunk unbind tensor_split cumsum
+    flip roll repeat tril triu trace diag_embed index_select gather _complex_to_complex _real_to_complex
+    _complex_to_real im2col col2im pixel_shuffle pixel_unshuffle channel_shuffle average_windows average_adaptively
+    resample view_as_real view_as_complex embedding take neg embedding_dense_backward index getitem __getitem__
+    scaled_where_kept embed
+    """.split()
+)
+#: Linear in each of two arguments, by name.
+PRODUCTS = {
+    "mm": ("input", "mat2"),
+    "bmm": ("input", "mat2"),
+    "mv": ("input", "vec"),
+    "dot": ("input", "tensor"),
+    "_linear_plain": ("input", "weight"),
+    "_linear_with_bias": ("input", "weight"),
+    "_linear_batched": ("input", "weight"),
+    "_convolve": ("input", "weight"),
+    "_gradient_of_input": ("grad", "weight"),
+    "_gradient_of_weight": ("input", "grad"),
+}
+#: Those of these whose last operand is added.
+ADDED = {"_linear_with_bias": "bias", "_linear_batched": "bias", "_convolve": "bias", "_gradient_of_input": "bias"}
+
+
+def answer(level: DualLevel, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """The result of a call with dual tensors of this level among its arguments."""
+    operator = operator_of(function)
+    name = getattr(function, "__name__", "")
+    if hasattr(function, "kind"):
+        return linear(level, function, args, kwargs)
+    if name == "requires_grad_":
+        invoke(function, (args[0].primal, *args[1:]), kwargs)
+        return args[0]
+    if name.endswith("_") and not name.startswith("_"):
+        return in_place(level, function, args, kwargs)
+    if isinstance(operator, Pointwise):
+        return pointwise(level, function, operator, args, kwargs)
+    if name in ("__setitem__", "setitem"):
+        return setitem(level, *args)
+    if name in _OF_THE_VALUE:
+        return invoke(function, mapped(level.primal, tuple(args)), mapped(level.primal, kwargs))
+    if operator is not None:
+        name = operator.name
+    if operator is None and name == "__get__":
+        return answer(level, function.__self__.fget, args, kwargs)  # type: ignore[attr-defined]
+    if (
+        name in LINEAR
+        and not (args and not level.has(args[0]))
+        and (operator is not None or name not in ("embedding",))
+    ):
+        return linear(level, function, args, kwargs)
+    if name == "as_strided":
+        named = dict(zip(("input", "size", "stride", "storage_offset"), args)) | kwargs
+        offset = named.get("storage_offset") or 0
+        return level.wrap(
+            *[
+                x.as_strided(named["size"], named["stride"], x._offset + offset)
+                for x in (args[0].primal, args[0].tangent)
+            ]
+        )
+    if name in PRODUCTS:
+        return product(level, function, operator, args, kwargs)
+    if name in ("cat", "stack"):
+        return joined(level, function, args, kwargs)
+    if name in (
+        "zeros_like",
+        "ones_like",
+        "empty_like",
+        "full_like",
+        "rand_like",
+        "randn_like",
+        "randint_like",
+        "new_zeros",
+        "new_ones",
+        "new_empty",
+        "new_full",
+    ):
+        return invoke(function, mapped(level.primal, tuple(args)), mapped(level.primal, kwargs))
+    if (operator is None or operator.composite) and name not in _WHOLE:
+        body = operator.implementation if operator is not None else getattr(function, "__wrapped__", function)
+        try:
+            result = body(*args, **kwargs)
+        except RuntimeError as error:
+            if not has_no_data(error):
+                raise
+        else:
+            if not lacks_data(result):
+                return result
+    return by_gradients(level, function, args, kwargs)
+
+
+dual.answering = answer
+_OF_THE_VALUE = frozenset(
+    """
+    item __float__ __int__ __index__ __complex__ __bool__ is_nonzero equal allclose tolist numpy __array__ data_ptr
+    untyped_storage
+    storage __dlpack__ backward register_hook retain_grad argmax argmin nonzero argsort all any isnan count_nonzero
+    eq ne lt le gt ge sign""".split()
+)
+
+#: Bodies that choose by whether a gradient is wanted: their derivative is asked for, as a gradient is.
+_WHOLE = frozenset("linalg_svdvals linalg_eigvalsh linalg_eigvals".split())
+
+
+# ---------------------------------------------------------------- kinds
+
+
+def linear(level: DualLevel, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """The same call on the value and on the tangent."""
+    rest = mapped(level.primal, tuple(args[1:]))
+    named = mapped(level.primal, kwargs)
+    primal = invoke(function, (args[0].primal, *rest), named)
+    return paired(level, primal, invoke(function, (args[0].tangent, *rest), named))
+
+
+def paired(level: DualLevel, primal: Any, tangent: Any) -> Any:
+    """Values and tangents of one structure as dual tensors; what can't move has no tangent."""
+    if isinstance(primal, Tensor):
+        return level.wrap(primal, tangent) if dual.is_tensor(primal) and isinstance(tangent, Tensor) else primal
+    if isinstance(primal, (list, tuple)):
+        made = [paired(level, p, t) for p, t in zip(primal, tangent, strict=True)]
+        return type(primal)(*made) if hasattr(primal, "_fields") else type(primal)(made)
+    return primal
+
+
+def total(parts: Sequence[Any]) -> Any:
+    """The sum of the tangents that there are, or None."""
+    found = None
+    for part in parts:
+        if part is not None:
+            found = part if found is None else found + part
+    return found
+
+
+def product(level: DualLevel, function: Callable, operator: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """d(a b) = da b + a db, with what is added to it."""
+    bound = operator.signature.bind(*args, **kwargs)
+    bound.apply_defaults()
+    named = dict(bound.arguments)
+    values = {n: level.primal(x) for n, x in named.items()}
+    parameters = operator.signature.parameters
+
+    def call(changed: dict[str, Any]) -> Any:
+        given = values | changed
+        return invoke(
+            function,
+            [given[n] for n, p in parameters.items() if p.kind is not p.KEYWORD_ONLY],
+            {n: given[n] for n, p in parameters.items() if p.kind is p.KEYWORD_ONLY},
+        )
+
+    plus = ADDED.get(operator.name)
+    none = {plus: None} if plus and operator.name != "_linear_with_bias" else {}
+    parts: list[Any] = []
+    primal = call({})
+    for n in PRODUCTS[operator.name]:
+        if level.has(named[n]):
+            if operator.name == "_linear_with_bias":
+                factors = values | {n: named[n].tangent}
+                parts.append(factors["input"].matmul(factors["weight"].mT))
+            else:
+                parts.append(call({n: named[n].tangent} | none))
+    if plus and level.has(named[plus]):
+        bias = named[plus].tangent
+        if operator.name in ("_convolve", "_gradient_of_input"):
+            bias = bias.reshape(-1, *(1,) * (primal._layout.ndim - 2))
+        parts.append(bias.expand(primal._layout.shape))
+    return level.wrap(primal, total(parts))
+
+
+def joined(level: DualLevel, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """cat and stack."""
+    named = dict(zip(("tensors", "dim"), args)) | kwargs
+    join, dim, tensors = NAMESPACE[function.__name__], named.get("dim", 0), named["tensors"]
+    primals = [level.primal(x) for x in tensors]
+    tangents = [level.tangent(x) if level.has(x) else NAMESPACE["zeros_like"](x) for x in tensors]
+    return paired(level, join(primals, dim), join(tangents, dim))
+
+
+def pointwise(
+    level: DualLevel, function: Callable, operator: Pointwise, args: Sequence[Any], kwargs: dict[str, Any]
+) -> Any:
+    """The derived gradient of each operand, applied to its tangent instead of to a gradient: elementwise, that is
+    the derivative."""
+    kwargs = dict(kwargs)
+    operands = list(args)
+    for name in operator.operands[len(operands) :]:
+        if name in kwargs:
+            operands.append(kwargs.pop(name))
+    values = [level.primal(x) for x in operands]
+    named = mapped(level.primal, kwargs)
+    out = invoke(function, values, named)
+    if not operator.differentiable or not dual.is_tensor(out):
+        return out
+    if (
+        out._layout.dtype.is_complex
+        or any(isinstance(x, Tensor) and x._layout.dtype.is_complex for x in values)
+        or operator.undefined
+    ):
+        return by_gradients(level, function, args, kwargs)
+    if "numbers" in named:
+        numbers, statics = named["numbers"], named["statics"]
+    else:
+        numbers = tuple([named.get(n, d) for n, d in operator.numbers.items()])
+        statics = tuple([named.get(n, d) for n, d in operator.statics.items()])
+    numbers = numbers or tuple(operator.numbers.values())
+    numbers = tuple([n.item() if isinstance(n, Tensor) else n for n in numbers])
+    values = [x if isinstance(x, Tensor) else _number(x) for x in values]
+    recipe = operator.recipe(values, numbers, statics, tuple([level.has(x) for x in operands]))
+    sources = [*values, *numbers]
+    saved = [out if source == -1 else sources[source] for source in recipe.saves]
+    parts = []
+    for x, gradient in zip(operands, recipe.gradients, strict=True):
+        if gradient is None or gradient is ZERO:
+            continue
+        tangent = x.tangent.to(out._layout.dtype)
+        part = tangent if gradient is IDENTITY else gradient(tangent, saved)
+        parts.append(part.to(out._layout.dtype))
+    tangent = total(parts)
+    if tangent is not None and tangent._layout.shape != out._layout.shape:
+        tangent = tangent.expand(out._layout.shape)
+    return level.wrap(out, NAMESPACE["zeros_like"](out) if tangent is None else tangent)
+
+
+def _number(x: Any) -> Any:
+    return next((kind(x) for kind in (bool, int, float, complex) if isinstance(x, kind)), x)
+
+
+# ---------------------------------------------------------------- writes
+
+
+def in_place(level: DualLevel, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """name_(self, ...): what it writes is computed out of place."""
+    target, name = args[0], function.__name__
+    if name == "copy_":
+        source = args[1]
+        return write(level, target, level.primal(source), level.tangent(source))
+    if name in ("zero_", "fill_", "normal_", "uniform_", "bernoulli_", "random_", "exponential_", "detach_"):
+        invoke(function, (level.primal(target), *mapped(level.primal, tuple(args[1:]))), mapped(level.primal, kwargs))
+        moved = level.tangent(args[1]) if name == "fill_" and len(args) > 1 else None
+        return write(level, target, None, moved)
+    made = invoke(NAMESPACE.get(name[:-1]) or getattr(Tensor, name[:-1]), args, kwargs)
+    return write(level, target, level.primal(made), level.tangent(made))
+
+
+def setitem(level: DualLevel, target: Any, index: Any, value: Any) -> None:
+    """x[index] = value."""
+    view, tensors = indexing.resolve(target, index)
+    if not isinstance(value, Tensor):
+        value = indexing.create.make_tensor(value, target._layout.dtype)
+    if tensors:
+        made = NAMESPACE["index_put"](view, tuple(tensors), value.to(view._layout.dtype))
+        value = made
+    else:
+        value = indexing.fitted(view, value)
+    write(level, view, level.primal(value), level.tangent(value))
