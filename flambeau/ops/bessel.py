@@ -136,7 +136,8 @@ def _airy(x: np.ndarray) -> np.ndarray:
     tails = _decaying(bounded, lambda t: math.sin(math.pi / 3) * (np.exp(t / 3) - np.exp(-t / 3)), 1.8)
     outer = np.maximum(zeta, FAR)
     below = np.sqrt(z) / 3 * np.where(zeta < FAR, waves + tails, _far(outer, third)[0] + _far(outer, -third)[0])
-    return np.where(x > 1.5, above, np.where(x < -2, below, near))
+    made = np.where(x > 1.5, above, np.where(x < -2, below, near))
+    return np.where(np.isinf(x), np.nan, made)      # as in PyTorch, also at infinity, where the limit is 0
 
 
 def _spherical(x: np.ndarray) -> np.ndarray:

@@ -44,7 +44,7 @@ REAL = [
     (torch.special.bessel_j1, [0.0, 1e-300, -1e-9], [0.0, 5e-301, -5e-10]),
     (torch.special.modified_bessel_k0, [7.41691286169067e-309, INF], [709.6109623365905, 0.0]),
     (torch.special.scaled_modified_bessel_k0, [INF, 9.944813912431981e306], [0.0, 3.974308796880378e-154]),
-    (torch.special.airy_ai, [1e300, 1e3], [0.0, 0.0]),
+    (torch.special.airy_ai, [1e300, 1e3, INF, -INF], [0.0, 0.0, NAN, NAN]),
     (lambda x: torch.special.zeta(x, tensor(1.0)), [50.0, 1e30, INF], [1.0000000000000009, 1.0, 1.0]),
     (lambda x: torch.polygamma(2, x), [1e100, -0.4975761], [-1e-200, -0.35996606921353943]),
 ]
