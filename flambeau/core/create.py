@@ -23,6 +23,7 @@ from flambeau.core.modes import local
 from flambeau.core.tensor import Tensor, empty_layout, tensor_from
 
 CPU = Device("cpu")
+_ROW = (1,)
 _ONLY_FLOATS = {float}
 
 
@@ -30,16 +31,33 @@ def array_of(tensor: Tensor) -> np.ndarray:
     """A NumPy array over the tensor's memory (bfloat16 as uint16); no checks, no copy."""
     layout = tensor._layout
     held = tensor._storage
+    dtype = layout.dtype
+    itemsize = dtype.itemsize
     if layout.numel == 0:
-        return np.empty(layout.shape, layout.dtype.numpy)
-    raw = np.frombuffer(storage.buffer(held), dtype=np.uint8)
-    itemsize = layout.dtype.itemsize
-    return np.ndarray(layout.shape, layout.dtype.numpy, raw, tensor._offset * itemsize,
-                      tuple(s * itemsize for s in layout.strides))
+        return np.empty(layout.shape, dtype.numpy)
+    if layout.strides == _ROW:      # the commonest and quickest
+        return np.frombuffer(held, dtype.numpy, layout.numel, tensor._offset * itemsize)
+    return np.ndarray(layout.shape, dtype.numpy, held, tensor._offset * itemsize, tuple([s * itemsize for s in layout.strides]))
 
 
 def from_array(array: np.ndarray, dtype: DType | None = None) -> Tensor:
     """A tensor over the array's memory; strides must be whole elements and not negative."""
+    key = (array.shape, array.strides, array.dtype, dtype)
+    found = _views.get(key)
+    if found is None:
+        found = _views[key] = _view_of(array, dtype)
+    layout, nbytes = found
+    held = storage.wrap_array(array, nbytes)
+    if local.inference:
+        held.inference = 1
+    return tensor_from(held, 0, layout)
+
+
+_views: dict[Any, tuple[Layout, int]] = register_cache({})      # by geometry and type of the array
+
+
+def _view_of(array: np.ndarray, dtype: DType | None) -> tuple[Layout, int]:
+    """How a tensor over an array lies, and how many bytes from its first element on it may touch."""
     dtype = dtype or dtypes.from_numpy(array.dtype)
     itemsize = array.dtype.itemsize
     if any(s < 0 for s in array.strides):
@@ -55,10 +73,7 @@ def from_array(array: np.ndarray, dtype: DType | None = None) -> Tensor:
     strides = tuple(s // itemsize for s in array.strides)
     extent = 1 + sum((n - 1) * s for n, s in zip(array.shape, array.strides)) if array.size else 0
     nbytes = 0 if not array.size else extent - 1 + itemsize
-    held = storage.wrap(array.__array_interface__["data"][0], nbytes, array)
-    if local.inference:
-        held.inference = 1
-    return tensor_from(held, 0, Layout.of(tuple(array.shape), strides, dtype, CPU))
+    return Layout.of(tuple(array.shape), strides, dtype, CPU), nbytes
 
 
 def copy_array(array: np.ndarray, dtype: DType | None = None) -> Tensor:

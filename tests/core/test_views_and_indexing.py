@@ -76,3 +76,23 @@ if __name__ == "__main__":
         "views": {expression: replay_view(expression) for expression in RECORDED["views"]},
         "indexing": {statement: replay_index(statement) for statement in RECORDED["indexing"]},
     }, indent=0) + "\n")
+
+
+def test_arrays_share_memory_whatever_their_strides():
+    row = torch.arange(6.0)
+    assert row[2:].numpy().tolist() == [2, 3, 4, 5] == row[2:].tolist() and row[::2].numpy().strides == (8,)
+    thin = row.as_strided((1, 3), (7, 1))
+    assert thin.numpy().strides == (28, 4) and thin.tolist() == [[0, 1, 2]]
+    assert row[0].numpy().shape == () and row[:0].numpy().shape == (0,) and row.bfloat16().tolist() == row.tolist()
+    array = row[1:].numpy()
+    array[0] = 9
+    del row
+    assert array.tolist() == [9, 2, 3, 4, 5] and torch.from_numpy(array[::2])[0] == 9
+    seen = torch.from_numpy(array)
+    array[1] = -1
+    assert seen[1] == -1 and torch.from_numpy(array[:0]).shape == (0,)
+    with pytest.raises(ValueError, match="At least one stride in the given numpy array is negative"):
+        torch.from_numpy(array[::-1])
+    assert bytes(memoryview(seen.untyped_storage()))[:4] == array[:1].tobytes()
+    with pytest.raises(ValueError, match="buffer is smaller than requested size"):
+        np.frombuffer(torch.empty(3, device="meta").untyped_storage(), np.float32, 3)
