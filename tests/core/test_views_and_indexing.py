@@ -96,3 +96,24 @@ def test_arrays_share_memory_whatever_their_strides():
     assert bytes(memoryview(seen.untyped_storage()))[:4] == array[:1].tobytes()
     with pytest.raises(ValueError, match="buffer is smaller than requested size"):
         np.frombuffer(torch.empty(3, device="meta").untyped_storage(), np.float32, 3)
+
+
+@pytest.mark.parametrize("data, dtype, shape", [
+    ([1.5, 2], torch.float32, (2,)), ([[1, 2], [3, 4]], torch.int64, (2, 2)), (((1, 2), (3.0, 4)), torch.float32, (2, 2)),
+    ([True, False], torch.bool, (2,)), ([[[1], [2]]], torch.int64, (1, 2, 1)), ([-(2 ** 63)], torch.int64, (1,)),
+])
+def test_tensors_of_nested_numbers(data, dtype, shape):
+    made = torch.tensor(data)
+    assert made.dtype is dtype and made.shape == shape and made.tolist() == np.array(data).tolist()
+    for wanted in (torch.float32, torch.float64, torch.int64, torch.int32, torch.float16, torch.bool):
+        if wanted is not torch.int32 or abs(made.flatten()[0].item()) < 9:
+            assert torch.tensor(data, dtype=wanted).equal(made.to(wanted))
+
+
+def test_tensors_of_numbers_that_do_not_fit():
+    assert torch.tensor([1e300, 1.0]).tolist() == [float("inf"), 1.0] and torch.tensor([0, 2], dtype=torch.bool).all() == 0
+    assert torch.tensor([1.7, -1.7], dtype=torch.int64).tolist() == [1, -1]
+    with pytest.raises(ValueError, match="Overflow when unpacking long long"):
+        torch.tensor([2 ** 63])
+    with pytest.raises(ValueError, match="expected sequence of length 1 at dim 1"):
+        torch.tensor([[1], [2, 3]])
