@@ -195,7 +195,7 @@ def make_tensor(data: Any, dtype: DType | None = None) -> Tensor:
 
 
 def _plain_numbers(data: Any, dtype: DType | None) -> Tensor | None:
-    """Nested lists of floats, ints or bools, the commonest data, without NumPy; None for any other data, and for what won't fit."""
+    """Nested lists of floats, ints or bools, the commonest data, without NumPy; None for other data, and for what won't fit."""
     shape = [len(data)]
     while data and (data[0].__class__ is list or data[0].__class__ is tuple):
         length = len(data[0])

@@ -9,6 +9,7 @@ from __future__ import annotations
 import operator
 import warnings
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 from flambeau.base import geometry
@@ -292,9 +293,16 @@ Tensor.permute = _permute_method  # type: ignore[attr-defined]
 @public(names=("moveaxis",))
 def movedim(input: Any, source: int | Sequence[int], destination: int | Sequence[int]) -> Any:
     """Dimensions moved from `source` to `destination`; the others keep their order."""
+    if source.__class__ is int and destination.__class__ is int:
+        return _permute(input, _one_moved(input._layout.ndim, source, destination))
     origin = (source,) if isinstance(source, int) else tuple(source)
     target = (destination,) if isinstance(destination, int) else tuple(destination)
     return _permute(input, geometry.movedim_order(input._layout.ndim, origin, target))
+
+
+@lru_cache(256)
+def _one_moved(ndim: int, source: int, destination: int) -> tuple[int, ...]:
+    return geometry.movedim_order(ndim, (source,), (destination,))
 
 
 @public
