@@ -410,24 +410,22 @@ class Generator:
         values = np.array([streams.gamma(value, self, single) for value in shape.tolist()], np.float64)
         return np.maximum(values.astype(shape.dtype), np.finfo(shape.dtype).tiny)
 
-    def multinomial(self, weights: np.ndarray, samples: int, replacement: bool = False) -> np.ndarray:
-        """int64 (..., samples): indices drawn by the rows of weights (..., categories).
+    def multinomial(self, weights: np.ndarray, samples: int) -> np.ndarray:
+        """int64 (..., samples): indices drawn with replacement by the rows of weights (..., categories).
 
-        The weights are float64, float32, float16, or bfloat16 as bit patterns, and need not sum to one. Without
-        replacement a row's indices come by falling score; equal scores, likely in half types, in index order."""
-        name = "bfloat16" if weights.dtype == np.uint16 else weights.dtype.name
+        The weights are float64, float32, float16, or bfloat16 as bit patterns, and need not sum to one."""
         rows = streams.as_float(np.atleast_2d(weights))
-        if replacement and samples != 1:
-            chosen = streams.locate(rows, self.u53(len(rows) * samples).reshape(len(rows), samples))
-        else:
-            waits = streams.as_float(self.exponential(rows.size, name)).reshape(rows.shape)
-            with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-                scores = streams.as_float(streams.stored(rows / waits, name))
-            if samples == 1:
-                chosen = scores.argmax(axis=-1)[:, None]
-            else:
-                chosen = np.argsort(-scores, axis=-1, kind="stable")[:, :samples]
-        return chosen.reshape(*weights.shape[:-1], samples).astype(np.int64, copy=False)
+        chosen = streams.locate(rows, self.u53(len(rows) * samples).reshape(len(rows), samples))
+        return chosen.reshape(*weights.shape[:-1], samples)
+
+    def race(self, weights: np.ndarray) -> np.ndarray:
+        """Scores (..., categories) as floats: the categories of a row drawn without replacement are those of the largest
+        scores, in falling order; equal ones, likely in half types, in index order. Weights as above."""
+        name = "bfloat16" if weights.dtype == np.uint16 else weights.dtype.name
+        rows = streams.as_float(weights)
+        waits = streams.as_float(self.exponential(rows.size, name)).reshape(rows.shape)
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            return streams.as_float(streams.stored(rows / waits, name))
 
     def rrelu(self, active: np.ndarray, dtype: Any, low: float, high: float) -> np.ndarray:
         """Slopes for the elements in drawing order: uniform in [low, high) where `active` is true, one elsewhere."""

@@ -280,11 +280,12 @@ def locate(rows: np.ndarray, units: np.ndarray) -> np.ndarray:
 
     The running sum is kept in float64 for float64 weights and in float32 otherwise, half types too."""
     chosen = np.empty(units.shape, np.int64)
-    for row, (weights, unit) in enumerate(zip(rows, units, strict=True)):
-        running = np.cumsum(weights, dtype=_F64 if weights.dtype == _F64 else _F32)
-        running /= running[-1]
-        running[-1] = 1.0
-        chosen[row] = np.searchsorted(running.astype(_F64), unit, side="left")
+    running = rows.cumsum(-1, dtype=_F64 if rows.dtype == _F64 else _F32)
+    running /= running[:, -1:].copy()
+    running[:, -1] = 1.0
+    running = running.astype(_F64, copy=False)
+    for row in range(len(rows)):
+        chosen[row] = running[row].searchsorted(units[row])
     return chosen
 
 

@@ -19,7 +19,7 @@ from flambeau.codegen.jit import compile_kernel
 GEOMETRY = ("in_z", "in_y", "in_x", "out_z", "out_y", "out_x", "taps_z", "taps_y", "taps_x", "slice")
 
 
-def _gather(f: Kernel, kind_type: str, base: Value, index: Value, mask: Value | None, lanes: int) -> Value:
+def gather(f: Kernel, kind_type: str, base: Value, index: Value, mask: Value | None, lanes: int) -> Value:
     """Elements base[index[i]]."""
     pointers = f.emit(vector("ptr", lanes), f"getelementptr {kind_type}, ptr {base.name}, {index.type} {index.name}")
     result = vector(kind_type, lanes)
@@ -136,7 +136,7 @@ def forward_kernel(kind: Kind, row_taps: int, taps: int) -> int:
                 else:
                     index = f.masked_load(vector("i32", lanes), f.at("i32", tables[0], at), mask, 4)
                     weight = f.masked_load(whole, f.at(compute, tables[1], at), mask, BYTES[compute])
-                return _gather(f, compute, total, index, mask, lanes), weight
+                return gather(f, compute, total, index, mask, lanes), weight
 
             if taps:
                 value = None
@@ -182,7 +182,7 @@ def nearest_kernel(storage: str) -> int:
             start = c["out_x"] & -lanes
             with f.loop(0, start, lanes) as x:
                 index = f.load(vector("i32", lanes), f.at("i32", positions, x), align=4)
-                f.store(_gather(f, storage, line, index, None, lanes), f.at(storage, target, x), align=BYTES[storage])
+                f.store(gather(f, storage, line, index, None, lanes), f.at(storage, target, x), align=BYTES[storage])
         with f.loop(start, c["out_x"]) as x:
             f.store(f.load(storage, line, f.convert(f.load("i32", positions, x), "i64", "sext")), target, x)
     return compile_kernel(module(f))

@@ -18,6 +18,7 @@ from flambeau.codegen.jit import EXPLICIT, compile_module
 
 PLAN_WORDS_BEFORE_OPERANDS = 8
 MAX_OPERANDS = 240
+BUFFER_WORDS, BUFFER_STRIDES = 10, 0x18          # the size of a Py_buffer; PyBUF_STRIDES, writable or not
 BYTES_DATA = bytes.__basicsize__ - 1
 assert BYTES_DATA == 32, "plans are read from bytes objects, whose layout is not the expected one"
 SCALAR_FLOAT, SCALAR_INT, SCALAR_COMPLEX = 0, 1, 2
@@ -275,17 +276,37 @@ def new_storage_function() -> Function:
     return f
 
 
+def _foreign_block(f: Function, s: Value, address: Value, size: Value, owner: Value) -> Value:
+    """A Storage of `size` (a Python int) bytes at `address`, which `owner` keeps alive."""
+    block = f.call("ptr", "PyType_GenericAlloc", f.load("ptr", s, state.STORAGE_TYPE), f.i64(0))
+    f.store(address, f.at("i8", block, memory.PTR))
+    f.store(f.call("i64", "PyLong_AsLongLong", size), f.at("i8", block, memory.NBYTES))
+    f.store(f.i64(memory.OWNED_ELSEWHERE), f.at("i8", block, memory.CLASS))
+    f.store(s, f.at("i8", block, memory.STATE))
+    f.store(_incref(f, owner), f.at("i8", block, memory.OWNER))
+    return block
+
+
 def wrap_storage_function() -> Function:
     """wrap_storage(address, nbytes, owner) -> Storage over memory that `owner` keeps alive."""
     f = Function("fb_wrap_storage", [("self", "ptr"), ("args", "ptr"), ("nargs", "i64")], "ptr")
     s = f.pointer(f.call("i64", "PyLong_AsLongLong", f["self"]))
-    block = f.call("ptr", "PyType_GenericAlloc", f.load("ptr", s, state.STORAGE_TYPE), f.i64(0))
-    f.store(f.call("i64", "PyLong_AsLongLong", f.load("ptr", f["args"], 0)), f.at("i8", block, memory.PTR))
-    f.store(f.call("i64", "PyLong_AsLongLong", f.load("ptr", f["args"], 1)), f.at("i8", block, memory.NBYTES))
-    f.store(f.i64(memory.OWNED_ELSEWHERE), f.at("i8", block, memory.CLASS))
-    f.store(s, f.at("i8", block, memory.STATE))
-    f.store(_incref(f, f.load("ptr", f["args"], 2)), f.at("i8", block, memory.OWNER))
-    f.ret(block)
+    address, size, owner = (f.load("ptr", f["args"], i) for i in range(3))
+    f.ret(_foreign_block(f, s, f.call("i64", "PyLong_AsLongLong", address), size, owner))
+    return f
+
+
+def wrap_buffer_function() -> Function:
+    """wrap_buffer(owner, nbytes) -> Storage over the memory of an object with the buffer protocol, from its first element."""
+    f = Function("fb_wrap_buffer", [("self", "ptr"), ("args", "ptr"), ("nargs", "i64")], "ptr")
+    s = f.pointer(f.call("i64", "PyLong_AsLongLong", f["self"]))
+    view = f.stack("i64", BUFFER_WORDS)
+    owner = f.load("ptr", f["args"], 0)
+    with f.when((f.call("i32", "PyObject_GetBuffer", owner, view, f.value(BUFFER_STRIDES, "i32")) + 0).differs(0)):
+        f.ret(f.pointer(f.i64(0)))
+    address = f.load("i64", view, 0)
+    f.call("void", "PyBuffer_Release", view)
+    f.ret(_foreign_block(f, s, address, f.load("ptr", f["args"], 1), owner))
     return f
 
 
@@ -332,12 +353,12 @@ def _definition(name: str, address: int, flags: int = METH_FASTCALL) -> int:
 
 def _compile_runtime() -> dict[str, int]:
     return compile_module(module(*memory.functions(), *threads.functions(), launch_function(), tensor_from_function(),
-                                 view_of_function(), new_storage_function(), wrap_storage_function(),
+                                 view_of_function(), new_storage_function(), wrap_storage_function(), wrap_buffer_function(),
                                  empty_cache_call_function(), *map(reader_function, _READ)), pipeline=EXPLICIT)
 
 
 _address = _compile_runtime()
-Block = memory.make_block_type(_address["fb_dealloc"], _address["fb_version"])
+Block = memory.make_block_type(_address["fb_dealloc"], _address["fb_version"], _address["fb_buffer"])
 memory.set_limits()
 pool = threads.Pool(_address["fb_worker"])
 _launcher = _definition("launch", _address["fb_launch"])
@@ -345,6 +366,7 @@ tensor_from: Callable = _new_function(_definition("tensor_from", _address["fb_te
 view_of: Callable = _new_function(_definition("view_of", _address["fb_view_of"]), state.ADDRESS, None)
 new_storage: Callable = _new_function(_definition("new_storage", _address["fb_new_storage"], METH_O), state.ADDRESS, None)
 wrap_storage: Callable = _new_function(_definition("wrap_storage", _address["fb_wrap_storage"]), state.ADDRESS, None)
+wrap_buffer: Callable = _new_function(_definition("wrap_buffer", _address["fb_wrap_buffer"]), state.ADDRESS, None)
 empty_cache: Callable = _new_function(_definition("empty_cache", _address["fb_empty_cache_call"], METH_NOARGS),
                                       state.ADDRESS, None)
 

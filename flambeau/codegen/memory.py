@@ -173,9 +173,23 @@ def version_function() -> Function:
     return f
 
 
+def buffer_function() -> Function:
+    """The buffer protocol of a Block: its bytes, writable. RuntimeError if there is no memory behind it."""
+    f = Function("fb_buffer", [("self", "ptr"), ("view", "ptr"), ("flags", "i32")], "i32")
+    with f.when(f.load("i64", f.at("i8", f["self"], CLASS)).equals(META)):
+        s = f.pointer(f.load("i64", f.at("i8", f["self"], STATE)))
+        f.call("void", "PyErr_SetObject", f.load("ptr", s, state.RUNTIME_ERROR), f.load("ptr", s, state.META_WORDS))
+        f.store(f.i64(0), f["view"], 1)     # its owner: nobody
+        f.ret(f.value(-1, "i32"))
+    size = f.load("i64", f.at("i8", f["self"], NBYTES))
+    f.ret(f.call("i32", "PyBuffer_FillInfo", f["view"], f["self"], f.load("ptr", f.at("i8", f["self"], PTR)), size,
+                 f.value(0, "i32"), f["flags"]))
+    return f
+
+
 def functions() -> list[Function]:
     return [allocate_function(), release_function(), empty_cache_function(), dealloc_function(), no_memory_function(),
-            new_block_function(), inference_function(), version_function()]
+            new_block_function(), inference_function(), version_function(), buffer_function()]
 
 
 class _MemberDef(ctypes.Structure):
@@ -198,12 +212,12 @@ class _Spec(ctypes.Structure):
 
 
 _T_LONGLONG, _READONLY = 17, 1
-_TP_DEALLOC, _TP_MEMBERS, _TP_GETSET, _TP_DOC = 52, 72, 73, 56
+_BF_GETBUFFER, _TP_DEALLOC, _TP_MEMBERS, _TP_GETSET, _TP_DOC = 1, 52, 72, 73, 56
 _keep: list = []
 
 
-def make_block_type(dealloc: int, version: int) -> type:
-    """The type of storages: a heap type with raw fields and a native destructor."""
+def make_block_type(dealloc: int, version: int, buffer: int) -> type:
+    """The type of storages: a heap type with raw fields, a native destructor and the buffer protocol."""
     members = (_MemberDef * 6)(
         _MemberDef(b"ptr", _T_LONGLONG, PTR, _READONLY, b"address of the first byte"),
         _MemberDef(b"capacity", _T_LONGLONG, NBYTES, _READONLY, b"size in bytes"),
@@ -215,7 +229,7 @@ def make_block_type(dealloc: int, version: int) -> type:
         _GetSetDef(b"version", version, None, b"the number of in-place writes; RuntimeError for memory of inference mode"),
         _GetSetDef())
     doc = ctypes.c_char_p(b"A block of memory that the caching allocator owns, or that `owner` keeps alive.")
-    slots = (_Slot * 5)(_Slot(_TP_DEALLOC, dealloc), _Slot(_TP_MEMBERS, ctypes.addressof(members)),
+    slots = (_Slot * 6)(_Slot(_BF_GETBUFFER, buffer), _Slot(_TP_DEALLOC, dealloc), _Slot(_TP_MEMBERS, ctypes.addressof(members)),
                         _Slot(_TP_GETSET, ctypes.addressof(getters)),
                         _Slot(_TP_DOC, ctypes.cast(doc, ctypes.c_void_p).value), _Slot(0, None))
     default, no_instantiation = 1 << 18, 1 << 7

@@ -88,7 +88,7 @@ class _Form:
     type: str
     unsigned: bool
     outer: int
-    classes: str                    # inner stride of place and other: 0, 1 or x
+    classes: str                    # inner stride of place and other: 0, 1, r (-1) or x
     indices: tuple[str, ...]        # integer type and inner class of each index
     write: bool
     combine: str | None
@@ -97,7 +97,7 @@ class _Form:
 
 
 def _class(stride: int) -> str:
-    return "0" if stride == 0 else "1" if stride == 1 else "x"
+    return {0: "0", 1: "1", -1: "r"}.get(stride, "x")
 
 
 def combined(f: Function, combine: str, a: Value, b: Value, unsigned: bool) -> Value:
@@ -168,7 +168,7 @@ def _text(form: _Form) -> str:
             f.store(combined(f, form.combine, f.load(form.type, a), f.load(form.type, b), form.unsigned), a)
 
     def step(kind: str, j: Value, stride: Value) -> Value:
-        return f.i64(0) if kind == "0" else j if kind == "1" else j * stride
+        return f.i64(0) if kind == "0" else j if kind == "1" else -j if kind == "r" else j * stride
 
     def unit(at: list[Value], begin: Value, end: Value, low: Value | None, high: Value | None) -> None:
         def offset(strides: list[Value]) -> Value:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 from array import array as packed
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -24,23 +25,42 @@ from flambeau.core.modes import local
 from flambeau.core.tensor import Tensor, empty_layout, tensor_from
 
 CPU = Device("cpu")
-_ONLY_FLOATS = {float}
+_ROW = (1,)
+_ONLY_INTS, _ONLY_BOOLS, _NUMBERS = {int}, {bool}, {int, float}
+_PACKED = {float32: "f", float64: "d", int64: "q"}      # what array calls the dtypes of plain numbers
 
 
 def array_of(tensor: Tensor) -> np.ndarray:
     """A NumPy array over the tensor's memory (bfloat16 as uint16); no checks, no copy."""
     layout = tensor._layout
     held = tensor._storage
+    dtype = layout.dtype
+    itemsize = dtype.itemsize
     if layout.numel == 0:
-        return np.empty(layout.shape, layout.dtype.numpy)
-    raw = np.frombuffer(storage.buffer(held), dtype=np.uint8)
-    itemsize = layout.dtype.itemsize
-    return np.ndarray(layout.shape, layout.dtype.numpy, raw, tensor._offset * itemsize,
-                      tuple(s * itemsize for s in layout.strides))
+        return np.empty(layout.shape, dtype.numpy)
+    if layout.strides == _ROW:      # the commonest and quickest
+        return np.frombuffer(held, dtype.numpy, layout.numel, tensor._offset * itemsize)
+    return np.ndarray(layout.shape, dtype.numpy, held, tensor._offset * itemsize, tuple([s * itemsize for s in layout.strides]))
 
 
 def from_array(array: np.ndarray, dtype: DType | None = None) -> Tensor:
     """A tensor over the array's memory; strides must be whole elements and not negative."""
+    key = (array.shape, array.strides, array.dtype, dtype)
+    found = _views.get(key)
+    if found is None:
+        found = _views[key] = _view_of(array, dtype)
+    layout, nbytes = found
+    held = storage.wrap_array(array, nbytes)
+    if local.inference:
+        held.inference = 1
+    return tensor_from(held, 0, layout)
+
+
+_views: dict[Any, tuple[Layout, int]] = register_cache({})      # by geometry and type of the array
+
+
+def _view_of(array: np.ndarray, dtype: DType | None) -> tuple[Layout, int]:
+    """How a tensor over an array lies, and how many bytes from its first element on it may touch."""
     dtype = dtype or dtypes.from_numpy(array.dtype)
     itemsize = array.dtype.itemsize
     if any(s < 0 for s in array.strides):
@@ -56,10 +76,7 @@ def from_array(array: np.ndarray, dtype: DType | None = None) -> Tensor:
     strides = tuple(s // itemsize for s in array.strides)
     extent = 1 + sum((n - 1) * s for n, s in zip(array.shape, array.strides)) if array.size else 0
     nbytes = 0 if not array.size else extent - 1 + itemsize
-    held = storage.wrap(array.__array_interface__["data"][0], nbytes, array)
-    if local.inference:
-        held.inference = 1
-    return tensor_from(held, 0, Layout.of(tuple(array.shape), strides, dtype, CPU))
+    return Layout.of(tuple(array.shape), strides, dtype, CPU), nbytes
 
 
 def copy_array(array: np.ndarray, dtype: DType | None = None) -> Tensor:
@@ -181,12 +198,10 @@ def make_tensor(data: Any, dtype: DType | None = None) -> Tensor:
         return made if dtype is None or dtype is made.dtype else made.to(dtype)
     if hasattr(data, "__array_interface__") and not isinstance(data, (list, tuple)):
         return make_tensor(np.array(data), dtype)
-    if data.__class__ is list and (dtype is None or dtype is float32) and set(map(type, data)) == _ONLY_FLOATS:
-        if dtype is float32 or get_default_dtype() is float32:   # the commonest call, without NumPy
-            values = packed("f", data)
-            made = empty_layout(Layout.contiguous((len(data),), float32, CPU))
-            ctypes.memmove(made._storage.ptr, values.buffer_info()[0], 4 * len(data))
-            return made
+    if data.__class__ is list or data.__class__ is tuple:
+        plain = _plain_numbers(data, dtype)
+        if plain is not None:
+            return plain
     wanted = dtype or infer_dtype(data)
     if data.__class__ is float or (data.__class__ is int and -2 ** 63 <= data < 2 ** 63):
         made = empty_layout(Layout.contiguous((), wanted, CPU))
@@ -198,6 +213,39 @@ def make_tensor(data: Any, dtype: DType | None = None) -> Tensor:
             return made
     shape = _shape_of(data)
     return copy_array(_values(_plain(data), wanted, shape), wanted)
+
+
+def _plain_numbers(data: Any, dtype: DType | None) -> Tensor | None:
+    """Nested lists of floats, ints or bools, the commonest data, without NumPy; None for other data, and for what won't fit."""
+    shape = [len(data)]
+    while data and (data[0].__class__ is list or data[0].__class__ is tuple):
+        length = len(data[0])
+        for row in data:
+            if not (row.__class__ is list or row.__class__ is tuple) or len(row) != length:
+                return None
+        shape.append(length)
+        data = list(chain.from_iterable(data))
+    types = set(map(type, data))
+    if types == _ONLY_INTS:
+        wanted = dtype or int64
+    elif types == _ONLY_BOOLS:
+        wanted = dtype or bool_
+    elif types and types <= _NUMBERS:
+        wanted = dtype or get_default_dtype()
+        if wanted is int64:
+            return None
+    else:
+        return None
+    code = "B" if wanted is bool_ and types == _ONLY_BOOLS else _PACKED.get(wanted)
+    if code is None:
+        return None
+    try:
+        values = packed(code, data)
+    except OverflowError:
+        return None
+    made = empty_layout(Layout.contiguous(tuple(shape), wanted, CPU))
+    ctypes.memmove(made._storage.ptr, values.buffer_info()[0], made._storage.capacity)
+    return made
 
 
 def _values(data: Any, dtype: DType, shape: tuple[int, ...]) -> np.ndarray:

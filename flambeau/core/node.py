@@ -311,10 +311,7 @@ def one_step(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 
 def held_gradient(tensor: Any) -> Any:
     """The tensor's accumulated gradient, or None."""
-    try:
-        return tensor._grad
-    except AttributeError:
-        return None
+    return getattr(tensor, "_grad", None)
 
 
 def _first_gradient(variable: Any, gradients: list[Any]) -> Any:

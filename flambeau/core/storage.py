@@ -13,7 +13,8 @@ from flambeau.codegen import launch, memory, state
 if TYPE_CHECKING:
     class Storage:
         """Memory of `capacity` bytes at address `ptr`; `version` counts in-place writes. RuntimeError
-        for memory of inference mode, whose count only `writes` tells; `inference` is its mark. Made by `empty` and `wrap`."""
+        for memory of inference mode, whose count only `writes` tells; `inference` is its mark. Made by `empty` and `wrap`;
+        gives its bytes by the buffer protocol."""
 
         ptr: int
         capacity: int
@@ -40,13 +41,9 @@ def wrap(address: int, nbytes: int, owner: Any) -> Any:
     return launch.wrap_storage(address, nbytes, owner)
 
 
-def buffer(storage: Any) -> ctypes.Array:
-    """The bytes as a ctypes array, which keeps the storage alive. RuntimeError if there is no memory behind it."""
-    if without_memory(storage):
-        raise RuntimeError(launch.NO_DATA)
-    array = (ctypes.c_char * storage.capacity).from_address(storage.ptr)
-    array.storage = storage
-    return array
+def wrap_array(array: Any, nbytes: int) -> Any:
+    """The `nbytes` bytes from the first element of a NumPy array on, which is kept alive."""
+    return launch.wrap_buffer(array, nbytes)
 
 
 def without_memory(storage: Any) -> bool:

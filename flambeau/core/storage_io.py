@@ -10,8 +10,6 @@ import ctypes
 import mmap
 from collections.abc import Sequence
 
-import numpy as np
-
 from flambeau.base.device import cpu, meta
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import Layout, Size
@@ -32,7 +30,7 @@ def memory_of(storage: Storage) -> memoryview:
     """The bytes of a storage, writable, without a copy."""
     if not storage.capacity:
         return memoryview(bytearray())
-    return np.frombuffer(memory.buffer(storage), np.uint8).data
+    return memoryview(storage)
 
 
 def allocate(nbytes: int) -> Storage:

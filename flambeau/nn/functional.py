@@ -28,6 +28,7 @@ from flambeau.ops.adaptive_pool import (  # noqa: F401
 )
 from flambeau.ops.attention import multi_head_attention_forward, scaled_dot_product_attention  # noqa: F401
 from flambeau.ops.average_pool import avg_pool1d, avg_pool2d, avg_pool3d  # noqa: F401
+from flambeau.ops.bags import embedding_bag  # noqa: F401
 from flambeau.ops.batch_norm import batch_norm, instance_norm  # noqa: F401
 from flambeau.ops.conv import (  # noqa: F401
     conv1d,
@@ -42,7 +43,7 @@ from flambeau.ops.ctc import ctc_loss  # noqa: F401
 from flambeau.ops.dispatched import conv_tbc  # noqa: F401
 from flambeau.ops.distance import cosine_similarity, pairwise_distance, pdist  # noqa: F401
 from flambeau.ops.einsum import bilinear  # noqa: F401
-from flambeau.ops.embedding import embedding, embedding_bag, one_hot  # noqa: F401
+from flambeau.ops.embedding import embedding, one_hot  # noqa: F401
 from flambeau.ops.fold import channel_shuffle, fold, pixel_shuffle, pixel_unshuffle, unfold  # noqa: F401
 from flambeau.ops.grid import affine_grid, grid_sample  # noqa: F401
 from flambeau.ops.interpolate import interpolate, upsample, upsample_bilinear, upsample_nearest  # noqa: F401

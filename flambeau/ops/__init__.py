@@ -10,6 +10,7 @@ from flambeau.ops import (
     aten,
     attention,
     average_pool,
+    bags,
     batch_norm,
     bessel,
     combine,

@@ -1,22 +1,32 @@
 """ctc_loss: connectionist temporal classification.
 
-The forward and backward recursions over the label sequence with blanks between, one step per time, all samples and
-states at once, in tensor operators. Used by nn.functional.
+The recursions over the label sequence with blanks between are kernels (codegen.ctc), parallel over the samples. Used by
+nn.functional.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import Any
 
 from flambeau.base.dtype import bool_, float32, float64, int64
+from flambeau.base.layout import Layout
+from flambeau.codegen import ctc as kernels
+from flambeau.codegen import launch as launching
+from flambeau.codegen.gemm_micro import kind_of
+from flambeau.codegen.launch import KernelCheck, Phase
 from flambeau.core.arguments import no_combination
 from flambeau.core.declare import operator
 from flambeau.core.derive import NAMESPACE, explained
+from flambeau.core.op import RELEASE_FROM
 from flambeau.core.tensor import Tensor
+from flambeau.ops.copy import contiguous
 from flambeau.ops.cross_entropy import REDUCTIONS
+from flambeau.ops.gathering import first_bad, plans
 
-NEVER = float("-inf")
+THREADS = 64        # for which scratch is reserved at least
+UNIT = 4096         # states and classes of all times that are worth another thread
 
 
 def _lengths(name: str, given: Any) -> list[int]:
@@ -28,97 +38,69 @@ def _lengths(name: str, given: Any) -> list[int]:
 
 
 class _Problem:
-    """Labels with blanks (N, S), what may be skipped, and the log-probabilities of each state (T, N, S)."""
+    """What both kernels are given: contiguous tensors, lengths as a tensor, and the constants of codegen.ctc."""
 
-    def __init__(self, log_probs: Tensor, targets: Tensor, input_lengths: list[int], target_lengths: list[int], blank: int):
-        torch = NAMESPACE
-        rows = targets.tolist()
-        if targets.dim() == 1:
-            starts = [sum(target_lengths[:i]) for i in range(len(target_lengths))]
-            rows = [rows[start:start + n] for start, n in zip(starts, target_lengths)]
-        longest = max(target_lengths, default=0)
-        labels = []
-        for row, n in zip(rows, target_lengths):
-            spread = [blank] * (2 * longest + 1)
-            spread[1:2 * n:2] = row[:n]
-            labels.append(spread)
-        self.labels = torch["tensor"](labels, dtype=int64)
-        self.states = 2 * longest + 1
-        self.time = log_probs.size(0)
-        self.emit = log_probs.gather(2, self.labels.unsqueeze(0).expand(self.time, -1, -1))
-        skips = [[s >= 2 and s % 2 == 1 and row[s] != row[s - 2] for s in range(self.states)] for row in labels]
-        self.skips = torch["tensor"](skips)
-        self.ends = torch["tensor"]([2 * n for n in target_lengths], dtype=int64).unsqueeze(1)
-        self.last = torch["tensor"]([n - 1 for n in input_lengths], dtype=int64).unsqueeze(1)
-        self.never = torch["full"]((len(labels), 2), NEVER, dtype=log_probs.dtype)
-        self.place = torch["arange"](self.states)
+    def __init__(self, log_probs: Tensor, targets: Tensor, input_lengths: list[int], target_lengths: list[int], blank: int,
+                 zero_infinity: bool):
+        if log_probs._layout.strides[2] != 1:
+            log_probs = contiguous(log_probs)
+        self.log_probs, self.targets = log_probs, contiguous(targets.to(int64))
+        time, count, classes = self.sizes = tuple(log_probs._layout.shape)
+        width = targets._layout.shape[1] if targets._layout.ndim == 2 else 0
+        starts = [n * width for n in range(count)] if targets._layout.ndim == 2 else [0, *accumulate(target_lengths)][:count]
+        self.lengths = NAMESPACE["tensor"]([*input_lengths, *target_lengths, *starts], dtype=int64)
+        self.states = 2 * max(target_lengths, default=0) + 1
+        self.kind = kind_of(log_probs._layout.dtype)
+        strides = log_probs._layout.strides
+        self.pitch = kernels.pitch_of(self.states, self.kind)
+        self.constants = [count, time, classes, strides[0], strides[1], blank, self.pitch,
+                          kernels.slice_of(self.pitch, self.kind), int(zero_infinity)]
 
-    def forward(self) -> Tensor:
-        """alpha (T, N, S): the log-probability of all beginnings that are in state s at time t."""
-        alpha = self.emit.select(0, 0).masked_fill(self.place >= 2, NEVER)
-        steps = [alpha]
-        for t in range(1, self.time):
-            before = NAMESPACE["cat"]([self.never, alpha], 1)
-            one, two = before.narrow(1, 1, self.states), before.narrow(1, 0, self.states)
-            reached = NAMESPACE["stack"]([alpha, one, two.masked_fill(self.skips.logical_not(), NEVER)], 0).logsumexp(0)
-            alpha = reached + self.emit.select(0, t)
-            steps.append(alpha)
-        return NAMESPACE["stack"](steps, 0)
-
-    def likelihood(self, alpha: Tensor) -> Tensor:
-        """The log-probability of the targets (N,): both ends at each sample's last time."""
-        count = alpha.size(1)
-        final = alpha.gather(0, self.last.clamp(min=0).unsqueeze(0).expand(1, count, self.states)).squeeze(0)
-        at_blank = final.gather(1, self.ends)
-        at_label = final.gather(1, (self.ends - 1).clamp(min=0)).masked_fill(self.ends == 0, NEVER)
-        ended = NAMESPACE["cat"]([at_blank, at_label], 1).logsumexp(1)
-        # no input at all says the empty target, and no other
-        nothing = NAMESPACE["zeros_like"](ended).masked_fill(self.ends.squeeze(1) > 0, NEVER)
-        return NAMESPACE["where"](self.last.squeeze(1) < 0, nothing, ended)
-
-    def backward(self) -> Tensor:
-        """beta (T, N, S): the log-probability of all endings that begin in state s at time t."""
-        torch = NAMESPACE
-        count = self.labels.size(0)
-        is_end = (self.place == self.ends) | (self.place == self.ends - 1)
-        ahead = torch["cat"]([self.skips.narrow(1, 2, self.states - 2), torch["zeros"]((count, 2), dtype=self.skips.dtype)], 1) \
-            if self.states > 2 else torch["zeros"]((count, self.states), dtype=self.skips.dtype)
-        beta = torch["full"]((count, self.states), NEVER, dtype=self.emit.dtype)
-        steps = []
-        for t in range(self.time - 1, -1, -1):
-            emit = self.emit.select(0, t)
-            after = torch["cat"]([beta, self.never], 1)
-            one, two = after.narrow(1, 1, self.states), after.narrow(1, 2, self.states)
-            reached = torch["stack"]([beta, one, two.masked_fill(ahead.logical_not(), NEVER)], 0).logsumexp(0) + emit
-            first = emit.masked_fill(is_end.logical_not(), NEVER)
-            beta = torch["where"](self.last == t, first, reached)
-            steps.append(beta)
-        return torch["stack"](steps[::-1], 0)
+    def run(self, kernel: Any, shapes: list[tuple[int, ...]], others: Sequence[Tensor] = ()) -> Any:
+        """Results of these shapes from a kernel over the samples."""
+        layout = self.log_probs._layout
+        given = [self.log_probs, self.targets, self.lengths, *map(contiguous, others)]
+        outputs = [Layout.contiguous(shape, layout.dtype, layout.device) for shape in shapes]
+        threads = max(launching.get_threads(), THREADS)
+        key = ("ctc", kernel, threads, self.states, *self.constants, *outputs, *[x._layout for x in given])
+        launch = plans.get(key)
+        if launch is None:
+            time, count, classes = self.sizes
+            work = count * time * (self.states + classes)
+            launch = plans[key] = launching.plan(
+                [Phase(kernel(layout.dtype), count, count if work < UNIT else 1, self.constants)], outputs,
+                [x._layout.dtype.itemsize for x in given], scratch=threads * self.constants[7], release=work >= RELEASE_FROM)
+        try:
+            return launch(*[None] * len(shapes), *given)
+        except KernelCheck:
+            bad = first_bad(self.targets, self.sizes[2], False)
+        raise RuntimeError(f"index {bad} is out of bounds for dimension 2 with size {self.sizes[2]}")
 
 
 @operator(function=False, method=False, differentiable=1, name="ctc_loss")
 def fused_ctc_loss(log_probs: Tensor, targets: Tensor, input_lengths, target_lengths, blank, zero_infinity):
-    """(negative log-likelihoods (N,), alpha (T, N, S))."""
-    problem = _Problem(log_probs, targets, input_lengths, target_lengths, blank)
-    alpha = problem.forward()
-    return -problem.likelihood(alpha), alpha
+    """(negative log-likelihoods (N,), alpha (N, T, row): the logarithms of the forward recursion)."""
+    problem = _Problem(log_probs, targets, input_lengths, target_lengths, blank, zero_infinity)
+    time, count, _ = problem.sizes
+    return problem.run(kernels.forward_kernel, [(count,), (count, time, problem.pitch)])
 
 
 @fused_ctc_loss.vjp
 def _(g, outs, log_probs, targets, input_lengths, target_lengths, blank, zero_infinity):
+    return _backward(g, log_probs, targets, *outs, input_lengths, target_lengths, blank, zero_infinity), None
+
+
+@operator(function=False, method=False, name="_ctc_loss_backward")
+def _backward(g: Tensor, log_probs: Tensor, targets: Tensor, loss: Tensor, alpha: Tensor, input_lengths, target_lengths, blank,
+              zero_infinity) -> Tensor:
     """PyTorch's gradient, which takes log_probs for the result of log_softmax: exp(log_probs) less the share of each class."""
-    problem = _Problem(log_probs, targets, input_lengths, target_lengths, blank)
-    loss, alpha = outs
-    beta = problem.backward()
-    share = (alpha + beta - problem.emit + loss.unsqueeze(1)).exp()
-    share = share.masked_fill(share.isnan(), 0)
-    shares = NAMESPACE["zeros_like"](log_probs).scatter_add(2, problem.labels.unsqueeze(0).expand(problem.time, -1, -1), share)
-    times = NAMESPACE["arange"](problem.time).reshape(-1, 1, 1)
-    grad = (log_probs.exp() - shares) * g.reshape(1, -1, 1)
-    grad = grad.masked_fill(times > problem.last.unsqueeze(0), 0)
-    if zero_infinity:
-        grad = grad.masked_fill(loss.isinf().reshape(1, -1, 1), 0)
-    return grad, None
+    problem = _Problem(log_probs, targets, input_lengths, target_lengths, blank, zero_infinity)
+    return problem.run(kernels.gradient_kernel, [problem.sizes], (loss, alpha, g))
+
+
+@_backward.vjp
+def _(g):
+    raise RuntimeError("derivative for aten::_ctc_loss_backward is not implemented")
 
 
 @explained

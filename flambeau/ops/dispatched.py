@@ -16,7 +16,7 @@ from flambeau.core.op import call
 from flambeau.core.tensor import Tensor
 from flambeau.ops.conv import convolution
 from flambeau.ops.dropout import KEPT
-from flambeau.ops.embedding import _renormalise
+from flambeau.ops.embedding import renormalise
 
 
 @composite(method=False, out=True)
@@ -164,7 +164,7 @@ NAMESPACE["conv_tbc"] = conv_tbc
 
 def embedding_renorm_(input, indices, max_norm, norm_type):
     """Scale the rows of input that are read down to the norm max_norm, in place."""
-    _renormalise(input, indices, max_norm, norm_type)
+    renormalise(input, indices, max_norm, norm_type)
     return input
 
 

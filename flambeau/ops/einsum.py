@@ -452,13 +452,13 @@ def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
     return made if increasing else made.flip(1)
 
 
-def _pieces(name: str, y: Tensor, x: Any, dx: Any, dim: int) -> Tensor:
-    """Twice the areas of the trapezoids between neighbours along `dim`."""
+def _pieces(name: str, y: Tensor, x: Any, dim: int) -> Tensor:
+    """Twice the areas of the trapezoids between neighbours along `dim`, with spacing 1 if x is None."""
     d = wrap_dim(dim, y._layout.ndim)
     size = y._layout.shape[d]
     left, right = y.narrow(d, 0, max(size - 1, 0)), y.narrow(d, min(1, size), max(size - 1, 0))
     if x is None:
-        return (left + right) * dx
+        return left + right
     if x._layout.ndim == 0:
         raise RuntimeError(f"{name}: The `x` tensor must have at least one dimension")
     if x._layout.ndim == 1:
@@ -469,6 +469,11 @@ def _pieces(name: str, y: Tensor, x: Any, dx: Any, dim: int) -> Tensor:
     count = x._layout.shape[e]
     step = x.narrow(e, 1, count - 1) - x.narrow(e, 0, count - 1)
     return (left + right) * step
+
+
+def _real_spacing(name: str, dx: Any) -> None:
+    if isinstance(dx, (bool, complex)):
+        raise RuntimeError(f"{name}: Currently, we only support dx as a real number.")
 
 
 def _boolean(name: str, y: Tensor) -> None:
@@ -485,12 +490,13 @@ def _trapezoid(name: str, y: Tensor, x: Any, dx: Any, dim: int) -> Tensor:
     if y._layout.shape[wrap_dim(dim, y._layout.ndim)] == 0 and x is None:
         shape = [n for d, n in enumerate(y._layout.shape) if d != wrap_dim(dim, y._layout.ndim)]
         return y.new_zeros(shape)
-    return _pieces(name, y, x, dx, dim).sum(dim) / 2
+    return _pieces(name, y, x, dim).sum(dim) * ((dx if x is None else 1) / 2)
 
 
 @composite(method=False)
 def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = None, dim: int = -1) -> Tensor:
     """The integral of samples `y` along `dim` by the trapezoidal rule, at points `x` or with spacing `dx` (1)."""
+    _real_spacing("trapezoid", dx)
     return _trapezoid("trapezoid", y, x, 1 if dx is None else dx, dim)
 
 
@@ -504,7 +510,9 @@ def trapz(y: Tensor, x: Tensor | None = None, *, dx: Any = None, dim: int = -1) 
 def cumulative_trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = None, dim: int = -1) -> Tensor:
     """The running integral of `trapezoid`; one element less along `dim`."""
     _boolean("cumulative_trapezoid", y)
-    return _pieces("cumulative_trapezoid", y, x, 1 if dx is None else dx, dim).cumsum(dim) / 2
+    _real_spacing("cumulative_trapezoid", dx)
+    areas = _pieces("cumulative_trapezoid", y, x, dim)
+    return (areas if x is not None or dx is None else areas * dx).cumsum(dim) / 2
 
 
 # ---------------------------------------------------------------- distances

@@ -1,4 +1,4 @@
-"""Rows of a table: embedding, embedding_bag, one_hot.
+"""Rows of a table: embedding, one_hot.
 
 Stands on ops.gathering; the gradient of embedding is a scatter in which each thread owns a range of the table's rows.
 """
@@ -12,8 +12,7 @@ from flambeau.base.layout import Layout
 from flambeau.codegen.move import Buffer, Index, Move
 from flambeau.core import modes
 from flambeau.core.declare import composite, operator
-from flambeau.core.derive import NAMESPACE, explained
-from flambeau.core.node import one_step
+from flambeau.core.derive import NAMESPACE
 from flambeau.core.tensor import Tensor, tensor_from
 from flambeau.ops.gathering import INDEX_TYPES, KernelCheck, first_bad, make_plan, plans
 from flambeau.ops.slices import filling
@@ -71,7 +70,7 @@ def _backward(grad: Tensor, indices: Tensor, count: int, padding_idx: int, scale
     table = Layout.contiguous((count, layout.shape[-1]), layout.dtype, layout.device)
     out = NAMESPACE["zeros"](table.shape, dtype=layout.dtype, device=layout.device)
     if scale_grad_by_freq:
-        grad = grad * _frequency(indices, count).to(layout.dtype).reciprocal().unsqueeze(-1)
+        grad = grad * frequency(indices, count).to(layout.dtype).reciprocal().unsqueeze(-1)
         layout = grad._layout
     key = ("embedding_backward", layout, index, count)
     launch = plans.get(key)
@@ -91,13 +90,13 @@ def _backward(grad: Tensor, indices: Tensor, count: int, padding_idx: int, scale
 def _(g, indices, padding_idx, scale_grad_by_freq, layouts):
     made = _embedding(g, indices)
     if scale_grad_by_freq:
-        made = made / _frequency(indices, g._layout.shape[0]).to(made._layout.dtype).unsqueeze(-1)
+        made = made / frequency(indices, g._layout.shape[0]).to(made._layout.dtype).unsqueeze(-1)
     if padding_idx >= 0:
         made = made.masked_fill((indices == padding_idx).unsqueeze(-1), 0)
     return (made,)
 
 
-def _frequency(indices: Tensor, count: int) -> Tensor:
+def frequency(indices: Tensor, count: int) -> Tensor:
     """How often each index occurs among the indices."""
     flat = indices.reshape(-1)
     counts = NAMESPACE["zeros"]((count,), dtype=int64).index_add_(
@@ -132,11 +131,11 @@ def embedding(
     else:
         padding_idx = -1
     if max_norm is not None:
-        _renormalise(weight, input, max_norm, norm_type)
+        renormalise(weight, input, max_norm, norm_type)
     return _embedding(weight, input, padding_idx, scale_grad_by_freq, sparse)
 
 
-def _renormalise(weight: Tensor, indices: Tensor, max_norm: float, norm_type: float) -> None:
+def renormalise(weight: Tensor, indices: Tensor, max_norm: float, norm_type: float) -> None:
     """Scale the rows that are read down to max_norm, in place."""
     _check(indices)
     before, modes.local.grad = modes.local.grad, False
@@ -156,136 +155,6 @@ def _renormalise(weight: Tensor, indices: Tensor, max_norm: float, norm_type: fl
         raw.index_copy_(0, used.to(int64), scaled)
     finally:
         modes.local.grad = before
-
-
-# ---------------------------------------------------------------- bags
-
-
-@explained
-@one_step("EmbeddingBagBackward0")
-def embedding_bag(
-    input: Tensor,
-    weight: Tensor,
-    offsets: Tensor | None = None,
-    max_norm: float | None = None,
-    norm_type: float = 2,
-    scale_grad_by_freq: bool = False,
-    mode: str = "mean",
-    sparse: bool = False,
-    per_sample_weights: Tensor | None = None,
-    include_last_offset: bool = False,
-    padding_idx: int | None = None,
-) -> Tensor:
-    """Sums, means or maxima of rows of `weight` over bags of indices.
-
-    input: (bags, size) of indices, or one vector cut at `offsets`. per_sample_weights: a factor for each index, mode
-    "sum" only.
-    padding_idx: an index that is left out. Returns (bags, weight.shape[1]).
-    """
-    if weight._layout.dtype in INDEX_TYPES and input._layout.dtype not in INDEX_TYPES:
-        input, weight = weight, input
-    if per_sample_weights is not None and input._layout.shape != per_sample_weights._layout.shape:
-        raise ValueError(
-            f"embedding_bag: If per_sample_weights ({per_sample_weights._layout.shape}) is not None, then it must have the same "
-            f"shape as the input ({input._layout.shape})"
-        )
-    if not weight._layout.ndim == 2:
-        raise ValueError(f"weight has to be a 2D Tensor, but got Tensor of dimension {weight._layout.ndim}")
-    if input._layout.ndim == 2:
-        if offsets is not None:
-            raise ValueError(
-                "if input is 2D, then offsets has to be None, as input is treated is a mini-batch of fixed length "
-                f"sequences. However, found offsets of type {type(offsets)}"
-            )
-        bags, size = input._layout.shape
-        offsets = NAMESPACE["arange"](0, bags * size, size) if size else NAMESPACE["zeros"]((bags,), dtype=int64)
-        input = input.reshape(-1)
-        per_sample_weights = None if per_sample_weights is None else per_sample_weights.reshape(-1)
-    elif input._layout.ndim == 1:
-        if offsets is None:
-            raise ValueError("offsets has to be a 1D Tensor but got None")
-        if offsets._layout.ndim != 1:
-            raise ValueError("offsets has to be a 1D Tensor")
-        include = 1 if include_last_offset else 0
-        bags = offsets._layout.numel - include
-    else:
-        raise ValueError(f"input has to be 1D or 2D Tensor, but got Tensor of dimension {input._layout.ndim}")
-    if mode not in ("sum", "mean", "max"):
-        raise ValueError("mode has to be one of sum, mean or max")
-    if mode == "max" and (scale_grad_by_freq or sparse):
-        raise ValueError(
-            "max mode does not support "
-            + ("scaling the gradient by the frequency" if scale_grad_by_freq else "sparse weights")
-        )
-    if per_sample_weights is not None and mode != "sum":
-        raise NotImplementedError(
-            "embedding_bag: per_sample_weights was not None. per_sample_weights is only supported for mode='sum' "
-            f"(got mode='{mode}'). Please open a feature request on GitHub."
-        )
-    if sparse:
-        raise NotImplementedError(
-            "embedding_bag(..., sparse=True): sparse gradients are not supported; leave sparse out"
-        )
-    count = input._layout.numel
-    if padding_idx is not None and padding_idx < 0:
-        padding_idx += weight._layout.shape[0]
-    if max_norm is not None:
-        _renormalise(weight, input, max_norm, norm_type)
-    starts = offsets if offsets._layout.numel == bags else offsets[:bags]
-    if bags and int(starts[0].item()) != 0:
-        raise RuntimeError(
-            f"offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from position 0. "
-            f"However, "
-            f"got {int(starts[0].item())}"
-        )
-    if bags and int(offsets[-1].item()) > count:
-        raise RuntimeError(f"offsets[-1] can not be greater than input's length {count} but got offsets[-1] of "
-                           f"{int(offsets[-1].item())}")
-    bag = NAMESPACE["searchsorted"](starts.to(int64).contiguous(), NAMESPACE["arange"](count), right=True) - 1
-    if padding_idx is not None:
-        kept = (input != padding_idx).nonzero().reshape(-1)
-        input, bag = input.index_select(0, kept), bag.index_select(0, kept)
-        per_sample_weights = None if per_sample_weights is None else per_sample_weights.index_select(0, kept)
-    try:
-        rows = _embedding(weight, input, -1, scale_grad_by_freq)
-    except IndexError:
-        size = weight._layout.shape[0]
-        wrong = ((input < 0) | (input >= size)).nonzero()[0, 0].item()
-        if mode == "max":
-            raise RuntimeError("embedding_bag: Expected idx >= 0 && idx < num_embeddings but found idx to be "
-                               f"{input[wrong].item()}") from None
-        raise RuntimeError(f"Index {wrong} of input takes value {input[wrong].item()} which is not in the valid range "
-                           f"[0, {size})") from None
-    if per_sample_weights is not None:
-        rows = rows * per_sample_weights.unsqueeze(1)
-    shape = (bags, weight._layout.shape[1])
-    zeros = NAMESPACE["zeros"](shape, dtype=rows._layout.dtype)
-    if mode == "max":
-        return _bag_maximum(rows, bag, bags)
-    total = zeros.index_add(0, bag, rows)
-    if mode == "mean":
-        counts = NAMESPACE["zeros"]((bags,), dtype=rows._layout.dtype).index_add(0, bag, NAMESPACE["ones"](
-            (bag._layout.numel,), dtype=rows._layout.dtype)).clamp(min=1)
-        total = total / counts.unsqueeze(1)
-    return total
-
-
-def _bag_maximum(rows: Tensor, bag: Tensor, bags: int) -> Tensor:
-    """The maximum of the rows of each bag (0 for empty ones); the gradient goes to the first row that has it."""
-    before, modes.local.grad = modes.local.grad, False
-    try:
-        n, size = rows._layout.shape
-        index = bag.unsqueeze(1).expand(n, size)
-        best = NAMESPACE["zeros"]((bags, size), dtype=rows._layout.dtype).scatter_reduce(
-            0, index, rows.detach(), "amax", include_self=False
-        )
-        place = NAMESPACE["arange"](n).unsqueeze(1).expand(n, size)
-        place = place.masked_fill(rows.detach() != best.gather(0, index), n)
-        first = NAMESPACE["full"]((bags, size), n, dtype=int64).scatter_reduce(0, index, place, "amin")
-    finally:
-        modes.local.grad = before
-    filled = NAMESPACE["cat"]((rows, NAMESPACE["zeros"]((1, size), dtype=rows._layout.dtype)))
-    return filled.gather(0, first)
 
 
 # ---------------------------------------------------------------- one_hot
@@ -327,5 +196,5 @@ def one_hot(input: Tensor, num_classes: int = -1) -> Tensor:
         raise RuntimeError("Class values must be smaller than num_classes.") from None
 
 
-EXPORTED.update(embedding=embedding, embedding_bag=embedding_bag, one_hot=one_hot)
+EXPORTED.update(embedding=embedding, one_hot=one_hot)
 NAMESPACE["embedding"] = _embedding

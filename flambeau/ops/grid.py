@@ -1,7 +1,7 @@
 """grid_sample and affine_grid: images looked up at given places.
 
-The lookup is written in gathers and arithmetic, one graph node around it; its gradient differentiates that body, so every order
-exists. Stands on the families of gathers and pointwise functions; offered by the namespace and flambeau.nn.functional.
+Places and weights are worked out by pointwise functions; the weighted sums of the image's elements, and their gradients of every
+order, are kernels (codegen.taps). Offered by the namespace and flambeau.nn.functional.
 """
 
 from __future__ import annotations
@@ -9,11 +9,20 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from flambeau.base.dtype import int64
-from flambeau.core import engine, modes
+from flambeau.base.dtype import bfloat16, float16, float32, int32
+from flambeau.base.layout import Layout
+from flambeau.codegen import launch as launching
+from flambeau.codegen import taps as kernels
+from flambeau.codegen.gemm_micro import kind_of
+from flambeau.codegen.launch import Phase
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE
+from flambeau.core.op import RELEASE_FROM
 from flambeau.core.tensor import Tensor
+from flambeau.ops.copy import contiguous
+from flambeau.ops.gathering import plans
+
+UNIT = 16384        # taps worth waking another thread for
 
 MODES = ("bilinear", "nearest", "bicubic")
 PADDINGS = ("zeros", "border", "reflection")
@@ -86,39 +95,42 @@ def _taps(x: Tensor, size: int, mode: str, padding: str, align: bool) -> list[tu
         ]
     x = _padded(x, size, padding, align)
     if mode == "nearest":
-        return [(x.detach().round(), None)]
+        return [(x.detach().round(), None if x._node is None else x * 0 + 1)]       # the gradient of a place is zero
     first = x.detach().floor()
     share = x - first
     return [(first, 1 - share), (first + 1, share)]
 
 
-def _look_up(input: Tensor, grid: Tensor, mode: str, padding: str, align: bool) -> Tensor:
+def look_up(input: Tensor, grid: Tensor, mode: str, padding: str, align: bool) -> Tensor:
+    """Elements of (N, C, spatial) at the places in grid (N, target, 2 or 3)."""
+    own = input._layout.dtype
+    if own in (float16, bfloat16):
+        return look_up(input.to(float32), grid.to(float32), mode, padding, align).to(own)
     sizes = input._layout.shape[2:]
     dims = len(sizes)
     batch, channels = input._layout.shape[:2]
     target = grid._layout.shape[1:-1]
-    planes = input.reshape(batch, channels, sizes.numel())
     axes = []
     for d, size in enumerate(sizes):
         place = _place(grid.select(-1, dims - 1 - d), size, align).reshape(batch, target.numel())
         axes.append(_taps(place, size, mode, padding, align))
-    total = None
+    indices, weights = [], []
     for taps in _every(axes):
         flat: Any = None
         inside: Any = None
         weight: Any = None
         for (position, share), size in zip(taps, sizes):
             within = (position >= 0).logical_and(position <= size - 1)
-            index = position.clamp(0, size - 1).to(int64).clamp(0, size - 1)
+            index = position.clamp(0, size - 1).to(int32)
             flat = index if flat is None else flat * size + index
             inside = within if inside is None else inside.logical_and(within)
             if share is not None:
                 weight = share if weight is None else weight * share
-        value = planes.gather(2, flat.unsqueeze(1).expand(batch, channels, target.numel()))
-        factor = inside.to(value._layout.dtype) if weight is None else NAMESPACE["where"](inside, weight, 0)
-        value = NAMESPACE["where"](inside.unsqueeze(1), value, 0) * factor.unsqueeze(1)
-        total = value if total is None else total + value
-    return total.reshape(batch, channels, *target)
+        indices.append(NAMESPACE["where"](inside, flat, -1))
+        weights.append(inside.to(own) if weight is None else NAMESPACE["where"](inside, weight, 0))
+    planes = input.reshape(batch, channels, sizes.numel())
+    stack = NAMESPACE["stack"]
+    return _sum(planes, stack(weights), stack(indices), tuple(target))
 
 
 def _every(axes: list[list[tuple]]) -> list[list[tuple]]:
@@ -129,32 +141,75 @@ def _every(axes: list[list[tuple]]) -> list[list[tuple]]:
     return chosen
 
 
-@operator(method=False, function=False, node=lambda arguments: f"GridSampler{arguments[0]._layout.ndim - 2}DBackward0")
-def look_up(input: Tensor, grid: Tensor, mode: str, padding: str, align: bool) -> Tensor:
-    """Elements of (N, C, spatial) at the places in grid (N, target, 2 or 3)."""
-    return _look_up(input, grid, mode, padding, align)
+# ---------------------------------------------------------------- weighted taps: see codegen.taps
 
 
-@look_up.vjp
-def _(g, input, grid, mode, padding, align, need):
-    again = modes.local.grad
-    with modes.enable_grad():
-        given = [
-            x if again and needed and x._node is not None else x.detach().requires_grad_(needed)
-            for x, needed in ((input, need["input"]), (grid, need["grid"]))
-        ]
-        out = _look_up(*given, mode, padding, align)
-        wanted = [x for x, name in zip(given, ("input", "grid")) if need[name]]
-        made = iter(
-            engine.grad((out,), wanted, (g,), create_graph=again, allow_unused=True)
-            if out._node is not None
-            else [None] * len(wanted)
-        )
-    found = [next(made) if need[name] else None for name in ("input", "grid")]
-    return tuple(
-        x * 0 if gradient is None and need[name] else gradient
-        for gradient, x, name in zip(found, (input, grid), ("input", "grid"))
-    )
+def _run(form: str, first: Tensor, second: Tensor, indices: Tensor, sizes: tuple[int, ...],
+         target: tuple[int, ...] = ()) -> Tensor:
+    """One of the kernels of codegen.taps; sizes: of (K, N, C, S, P); target: the shape that P places of a sum get."""
+    first, second, indices = contiguous(first), contiguous(second), contiguous(indices)
+    layout = first._layout
+    key = ("taps", form, layout, sizes, target)
+    launch = plans.get(key)
+    if launch is None:
+        taps, batch, channels, size, places = sizes
+        if size >= 1 << 31:
+            raise NotImplementedError("grid_sample of images with 2^31 pixels and more; sample parts of the image")
+        kind = kind_of(layout.dtype)
+        blocks = -(-places // kind.lanes)
+        kernel, shape, total = {
+            "sum": (kernels.sum_kernel, (batch, channels, *target), batch * channels),
+            "planes": (kernels.planes_kernel, (batch, channels, size), batch * channels),
+            "weights": (kernels.weights_kernel, (taps, batch, places), batch * blocks)}[form]
+        work = taps * batch * channels * places
+        launch = plans[key] = launching.plan(
+            [Phase(kernel(kind), total, max(1, total * UNIT // max(work, 1)), [*sizes, blocks])],
+            [Layout.contiguous(shape, layout.dtype, layout.device)], [layout.dtype.itemsize] * 2 + [4],
+            release=work >= RELEASE_FROM)
+    return launch(None, first, second, indices)
+
+
+@operator(method=False, function=False, name="grid_sampler", node=lambda arguments: f"GridSampler{len(arguments[3])}DBackward0")
+def _sum(planes: Tensor, weights: Tensor, indices: Tensor, target: tuple[int, ...]) -> Tensor:
+    """The sums (N, C, *target) of the elements of planes (N, C, S) at indices (K, N, P), times weights; target has P places."""
+    batch, channels, size = planes._layout.shape
+    taps, _, places = indices._layout.shape
+    return _run("sum", planes, weights, indices, (taps, batch, channels, size, places), target)
+
+
+@_sum.vjp
+def _(g, planes, weights, indices, target, need):
+    size = planes._layout.shape[2]
+    return (_to_planes(g, weights, indices, size, target) if need["planes"] else None,
+            _to_weights(g, planes, indices, target) if need["weights"] else None, None)
+
+
+@operator(method=False, function=False, name="grid_sampler_backward")
+def _to_planes(grad: Tensor, weights: Tensor, indices: Tensor, size: int, target: tuple[int, ...]) -> Tensor:
+    """The gradient of the planes."""
+    batch, channels = grad._layout.shape[:2]
+    taps, _, places = indices._layout.shape
+    return _run("planes", grad, weights, indices, (taps, batch, channels, size, places))
+
+
+@_to_planes.vjp
+def _(g, grad, weights, indices, target, need):
+    return (_sum(g, weights, indices, target) if need["grad"] else None,
+            _to_weights(grad, g, indices, target) if need["weights"] else None, None)
+
+
+@operator(method=False, function=False, name="grid_sampler_backward")
+def _to_weights(grad: Tensor, planes: Tensor, indices: Tensor, target: tuple[int, ...]) -> Tensor:
+    """The gradient of the weights."""
+    batch, channels = grad._layout.shape[:2]
+    taps, _, places = indices._layout.shape
+    return _run("weights", grad, planes, indices, (taps, batch, channels, planes._layout.shape[2], places))
+
+
+@_to_weights.vjp
+def _(g, grad, planes, indices, target, need):
+    return (_sum(planes, g, indices, target) if need["grad"] else None,
+            _to_planes(grad, g, indices, planes._layout.shape[2], target) if need["planes"] else None, None)
 
 
 @composite(method=False)

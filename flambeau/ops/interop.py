@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from flambeau.base.dtype import bfloat16, bool_
-from flambeau.base.layout import preserve_format
+from flambeau.base.layout import Layout, preserve_format, register_cache
 from flambeau.core import create, inplace, modes, printing
 from flambeau.core.arguments import no_combination
 from flambeau.core.create import array_of, tolist_array
@@ -42,8 +42,10 @@ def need_data(self: Tensor, what: str) -> None:
 @public(namespace=False)
 def tolist(self: Tensor) -> Any:
     """The values as nested lists of Python numbers (a number for a zero-dim tensor)."""
-    need_data(self, "tolist")
-    return tolist_array(self).tolist()
+    if self._layout.dtype is bfloat16 or self._storage.size_class < 0:
+        need_data(self, "tolist")
+        return tolist_array(self).tolist()
+    return array_of(self).tolist()
 
 
 @public(namespace=False)
@@ -54,14 +56,24 @@ def numpy(self: Tensor, *, force: bool = False) -> np.ndarray:
     """
     if self._node is not None and not force:
         raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
-    if self._layout.dtype is bfloat16:
+    if self._layout not in _shared:
+        _check_shared(self._layout)
+    return array_of(self)
+
+
+_shared: dict[Any, bool] = register_cache({})       # layouts of tensors that NumPy can look at
+
+
+def _check_shared(layout: Layout) -> None:
+    """TypeError for layouts that NumPy has nothing like."""
+    if layout.dtype is bfloat16:
         raise TypeError("Got unsupported ScalarType BFloat16")
-    if self._layout.device.type == "meta":
+    if layout.device.type == "meta":
         raise TypeError("can't convert meta device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host "
                         "memory first.")
-    if self._layout.dtype.name not in np.sctypeDict and self._layout.dtype is not bool_:
-        raise TypeError(f"Got unsupported ScalarType {self._layout.dtype.scalar_name}")
-    return array_of(self)
+    if layout.dtype.name not in np.sctypeDict and layout.dtype is not bool_:
+        raise TypeError(f"Got unsupported ScalarType {layout.dtype.scalar_name}")
+    _shared[layout] = True
 
 
 @public(namespace=False)

@@ -416,7 +416,14 @@ def multinomial(input: Tensor, num_samples: int, replacement: bool = False, *, g
         raise RuntimeError("probability tensor contains either `inf`, `nan` or element < 0")
     if values.size and (values.sum(-1) <= 0).any():
         raise RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)")
-    return create.copy_array(np.asarray(stream(generator).multinomial(weights, num_samples, replacement), np.int64))
+    if replacement and num_samples != 1:
+        return create.copy_array(stream(generator).multinomial(weights, num_samples))
+    # the numbers are drawn in the order of memory
+    turned = layout.ndim == 2 and geometry.preserved_strides(layout.shape, layout.strides)[1] != 1
+    scores = stream(generator).race(np.ascontiguousarray(weights.T)).T if turned else stream(generator).race(weights)
+    if num_samples == 1:
+        return create.copy_array(np.asarray(scores.argmax(-1)[..., None], np.int64))
+    return create.from_array(np.ascontiguousarray(scores)).topk(num_samples)[1]
 
 
 @operator(out=False)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 from flambeau.base import geometry
@@ -297,8 +298,15 @@ Tensor.permute = _permute_method  # type: ignore[attr-defined]
 @public(names=("moveaxis",))
 def movedim(input: Any, source: int | Sequence[int], destination: int | Sequence[int]) -> Any:
     """Dimensions moved from `source` to `destination`; the others keep their order."""
+    if source.__class__ is int and destination.__class__ is int:
+        return _permute(input, _one_moved(input._layout.ndim, source, destination))
     return _permute(input, geometry.movedim_order(input._layout.ndim, geometry.int_tuple(source),
                                                   geometry.int_tuple(destination)))
+
+
+@lru_cache(256)
+def _one_moved(ndim: int, source: int, destination: int) -> tuple[int, ...]:
+    return geometry.movedim_order(ndim, (source,), (destination,))
 
 
 @public

@@ -76,3 +76,44 @@ if __name__ == "__main__":
         "views": {expression: replay_view(expression) for expression in RECORDED["views"]},
         "indexing": {statement: replay_index(statement) for statement in RECORDED["indexing"]},
     }, indent=0) + "\n")
+
+
+def test_arrays_share_memory_whatever_their_strides():
+    row = torch.arange(6.0)
+    assert row[2:].numpy().tolist() == [2, 3, 4, 5] == row[2:].tolist() and row[::2].numpy().strides == (8,)
+    thin = row.as_strided((1, 3), (7, 1))
+    assert thin.numpy().strides == (28, 4) and thin.tolist() == [[0, 1, 2]]
+    assert row[0].numpy().shape == () and row[:0].numpy().shape == (0,) and row.bfloat16().tolist() == row.tolist()
+    array = row[1:].numpy()
+    array[0] = 9
+    del row
+    assert array.tolist() == [9, 2, 3, 4, 5] and torch.from_numpy(array[::2])[0] == 9
+    seen = torch.from_numpy(array)
+    array[1] = -1
+    assert seen[1] == -1 and torch.from_numpy(array[:0]).shape == (0,)
+    with pytest.raises(ValueError, match="At least one stride in the given numpy array is negative"):
+        torch.from_numpy(array[::-1])
+    assert bytes(memoryview(seen.untyped_storage()))[:4] == array[:1].tobytes()
+    with pytest.raises(RuntimeError, match="Tensor on device meta is not on the expected device cpu"):
+        np.frombuffer(torch.empty(3, device="meta").untyped_storage(), np.float32, 3)
+
+
+@pytest.mark.parametrize("data, dtype, shape", [
+    ([1.5, 2], torch.float32, (2,)), ([[1, 2], [3, 4]], torch.int64, (2, 2)), (((1, 2), (3.0, 4)), torch.float32, (2, 2)),
+    ([True, False], torch.bool, (2,)), ([[[1], [2]]], torch.int64, (1, 2, 1)), ([-(2 ** 63)], torch.int64, (1,)),
+])
+def test_tensors_of_nested_numbers(data, dtype, shape):
+    made = torch.tensor(data)
+    assert made.dtype is dtype and made.shape == shape and made.tolist() == np.array(data).tolist()
+    for wanted in (torch.float32, torch.float64, torch.int64, torch.int32, torch.float16, torch.bool):
+        if wanted is not torch.int32 or abs(made.flatten()[0].item()) < 9:
+            assert torch.tensor(data, dtype=wanted).equal(made.to(wanted))
+
+
+def test_tensors_of_numbers_that_do_not_fit():
+    assert torch.tensor([1e300, 1.0]).tolist() == [float("inf"), 1.0] and torch.tensor([0, 2], dtype=torch.bool).all() == 0
+    assert torch.tensor([1.7, -1.7], dtype=torch.int64).tolist() == [1, -1]
+    with pytest.raises(ValueError, match="Overflow when unpacking long long"):
+        torch.tensor([2 ** 63])
+    with pytest.raises(ValueError, match="expected sequence of length 1 at dim 1"):
+        torch.tensor([[1], [2, 3]])

@@ -147,6 +147,31 @@ def test_grid_sample_gradients(mode, padding):
     assert type(look(x, grid).grad_fn).__name__ == "GridSampler2DBackward0"
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
+def test_grid_sample_of_many_places(dtype):
+    generator = np.random.default_rng(0)
+    image, places = generator.standard_normal((2, 3, 6, 9)), generator.uniform(-1.3, 1.3, (2, 5, 8, 2)).round(3)
+    places[0, 0, 0] = np.nan
+    x, grid = (torch.tensor(a, dtype=getattr(torch, dtype)) for a in (image, places))
+    found = F.grid_sample(x, grid, align_corners=True)
+    image, places = x.double().numpy(), grid.double().numpy()
+    expected = np.zeros((2, 3, 5, 8))
+    for n, i, j in np.ndindex(2, 5, 8):
+        if (n, i, j) == (0, 0, 0):
+            continue
+        across, down = (places[n, i, j] + 1) * (4, 2.5)
+        for row, column in np.ndindex(6, 9):
+            share = max(0, 1 - abs(down - row)) * max(0, 1 - abs(across - column))
+            expected[n, :, i, j] += share * image[n, :, row, column]
+    assert found.dtype is x.dtype and np.allclose(found.double().numpy(), expected, atol=2e-2 if dtype == "float16" else 1e-5)
+
+
+def test_grid_sample_of_the_nearest_pixel_has_no_gradient_of_the_place():
+    x, grid = torch.rand(1, 2, 4, 4, requires_grad=True), (torch.rand(1, 3, 3, 2) - 0.5).requires_grad_()
+    F.grid_sample(x, grid, mode="nearest", align_corners=False).sum().backward()
+    assert x.grad.sum() == 18 and not grid.grad.any()
+
+
 def test_grid_sample_of_the_identity_is_the_image():
     x = torch.randn(2, 3, 5, 4)
     grid = F.affine_grid(torch.eye(2, 3).expand(2, 2, 3), (2, 3, 5, 4), align_corners=False)

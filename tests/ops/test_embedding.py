@@ -7,7 +7,8 @@ import pytest
 
 import flambeau as torch
 from flambeau.autograd import gradcheck, gradgradcheck
-from flambeau.ops.embedding import embedding, embedding_bag, one_hot
+from flambeau.ops.bags import embedding_bag
+from flambeau.ops.embedding import embedding, one_hot
 
 
 def table(rows: int = 5, size: int = 3):
@@ -45,6 +46,65 @@ def test_errors():
         embedding(torch.tensor([-1]), table())
     with pytest.raises(NotImplementedError, match="sparse gradients are not supported"):
         embedding(torch.tensor([1]), table(), sparse=True).sum().backward()
+
+
+@pytest.mark.parametrize("mode", ["sum", "mean", "max"])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
+def test_bags_of_wide_rows_and_many_indices(mode, dtype):
+    generator = np.random.default_rng(0)
+    values, indices = generator.integers(-8, 8, (50, 77)), generator.integers(0, 50, 2000)
+    w = torch.tensor(values, dtype=getattr(torch, dtype)).requires_grad_()
+    offsets = np.arange(0, 2000, 4)
+    offsets[7] = offsets[8]
+    found = embedding_bag(torch.tensor(indices), w, torch.tensor(offsets), mode=mode, padding_idx=3)
+    found.sum().backward()
+    gradient = np.zeros((50, 77))
+    for b, (begin, end) in enumerate(zip(offsets, [*offsets[1:], 2000])):
+        bag = indices[begin:end][indices[begin:end] != 3]
+        if not len(bag):
+            assert not found[b].any()
+            continue
+        rows = values[bag]
+        wanted = {"sum": rows.sum(0), "mean": rows.mean(0), "max": rows.max(0)}[mode]
+        assert np.allclose(found[b].double().tolist(), wanted, rtol=1e-2 if w.element_size() == 2 else 1e-6)
+        if mode == "max":
+            gradient[bag[rows.argmax(0)], np.arange(77)] += 1
+        else:
+            np.add.at(gradient, bag, 1 if mode == "sum" else 1 / len(bag))
+    assert np.allclose(w.grad.double().tolist(), gradient, rtol=2e-2 if w.element_size() == 2 else 1e-5)
+
+
+@pytest.mark.parametrize("padding", [None, 1])
+def test_gradients_of_weighted_bags(padding):
+    i, offsets = torch.tensor([0, 1, 1, 2, 4]), torch.tensor([0, 2, 2])
+    factors = torch.tensor([0.5, -1.0, 2.0, 3.0, 1.0], dtype=torch.float64, requires_grad=True)
+
+    def weighted(table, factors):
+        return embedding_bag(i, table, offsets, mode="sum", per_sample_weights=factors, padding_idx=padding)
+
+    assert gradcheck(weighted, (table(), factors)) and gradgradcheck(weighted, (table(), factors))
+    assert gradgradcheck(lambda t: embedding_bag(i, t, offsets, mode="mean", padding_idx=padding) ** 2, table())
+    w = table()
+    embedding_bag(i, w, offsets, mode="sum", scale_grad_by_freq=True).sum().backward()
+    assert w.grad[:, 0].tolist() == [1, 1, 1, 0, 1]
+
+
+def test_what_bags_refuse():
+    w, i = torch.ones(5, 4), torch.tensor([0, 1, 2, 3, 4])
+    assert embedding_bag(i, w, torch.tensor([0, 2, 4]), mode="sum", include_last_offset=True)[:, 0].tolist() == [2, 2]
+    assert embedding_bag(i.int(), w, torch.tensor([0, 2]), mode="sum")[:, 0].tolist() == [2, 3]
+    for offsets in ([0, 9, 3], [0, -1, 3]):
+        with pytest.raises(IndexError, match="index out of range in self"):
+            embedding_bag(i, w, torch.tensor(offsets))
+    for bad in (5, -2):
+        with pytest.raises(RuntimeError, match=f"Index 1 of input takes value {bad} which is not in the valid range"):
+            embedding_bag(torch.tensor([0, bad]), w, torch.tensor([0]))
+        with pytest.raises(RuntimeError, match=f"but found idx to be {bad}"):
+            embedding_bag(torch.tensor([0, bad]), w, torch.tensor([0]), mode="max")
+    with pytest.raises(RuntimeError, match="'weight' to have one of the following scalar types: Half, BFloat16, Float, Double"):
+        embedding_bag(i, w.long(), torch.tensor([0]))
+    with pytest.raises(RuntimeError, match="FloatTensor does not equal torch"):
+        embedding_bag(i, w, torch.tensor([0]), mode="sum", per_sample_weights=torch.ones(5).double())
 
 
 @pytest.mark.parametrize("mode", ["sum", "mean", "max"])

@@ -239,6 +239,61 @@ def test_ctc_loss_against_all_alignments():
     )
 
 
+def ctc_by_recursion(logs, labels, blank):
+    """The likelihood of labels under logs (T, C), one state after the other."""
+    states = [blank, *[x for label in labels for x in (label, blank)]]
+    before = np.zeros(len(states))
+    before[:2] = np.exp(logs[0, states[:2]])
+    for t in range(1, len(logs)):
+        after = before.copy()
+        after[1:] += before[:-1]
+        for s in range(2, len(states)):
+            after[s] += before[s - 2] if states[s] != blank and states[s] != states[s - 2] else 0
+        before = after * np.exp(logs[t, states])
+    return before[-1] + (before[-2] if len(states) > 1 else 0)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("joined", [False, True])
+def test_ctc_loss_of_long_targets(dtype, joined):
+    generator = np.random.default_rng(0)
+    raw = torch.from_numpy(generator.standard_normal((70, 5, 37)).astype(dtype)).requires_grad_()
+    counts, times, blank = [0, 1, 17, 30, 9], [70, 2, 40, 70, 9], 36
+    labels = [generator.integers(0, 36, n).tolist() for n in counts]
+    labels[3][4:6] = [7, 7]
+    padded = torch.tensor([x + [0] * (30 - len(x)) for x in labels])
+    targets = torch.tensor([x for row in labels for x in row]) if joined else padded
+    logs = raw.log_softmax(-1)
+    losses = F.ctc_loss(logs, targets, times, counts, blank, "none")
+    values = logs.detach().double().numpy()
+    wanted = [-np.log(ctc_by_recursion(values[:t, n], labels[n], blank)) for n, t in enumerate(times)]
+    assert np.allclose(losses.detach().numpy(), wanted, rtol=1e-5)
+    losses[1:4].sum().backward()
+    place, step = (11, 3, 20), 1e-4
+    moved = []
+    for sign in (1, -1):
+        changed = raw.detach().double().clone()
+        changed[place] += sign * step
+        changed = changed.log_softmax(-1).numpy()
+        moved.append(-np.log(ctc_by_recursion(changed[:70, 3], labels[3], blank)))
+    assert raw.grad[place].item() == pytest.approx((moved[0] - moved[1]) / (2 * step), rel=1e-3)
+    assert not raw.grad[:, [0, 4]].any() and not raw.grad[2:, 1].any()
+
+
+def test_what_ctc_loss_refuses_and_cannot_explain():
+    logs = torch.zeros(4, 2, 3).log_softmax(-1).requires_grad_()
+    with pytest.raises(RuntimeError, match="index 3 is out of bounds for dimension 2 with size 3"):
+        F.ctc_loss(logs, torch.tensor([[1, 3], [1, 2]]), (4, 4), (2, 2))
+    losses = F.ctc_loss(logs, torch.tensor([[1] * 5, [1] * 5]), (4, 3), (5, 1), reduction="none")
+    (gradient,) = torch.autograd.grad(losses.sum(), logs, create_graph=True)
+    assert losses[0] == math.inf and gradient[:, 0].isnan().all() and gradient[:3, 1].isfinite().all()
+    assert not gradient[3, 1].any()
+    with pytest.raises(RuntimeError, match="derivative for aten::_ctc_loss_backward is not implemented"):
+        gradient.sum().backward()
+    losses = F.ctc_loss(logs, torch.tensor([[1] * 5, [1] * 5]), (4, 3), (5, 1), reduction="none", zero_infinity=True)
+    assert losses[0] == 0 and not torch.autograd.grad(losses.sum(), logs)[0][:, 0].any()
+
+
 def test_ctc_loss_of_no_input():
     logs = torch.zeros(5, 3, 3, requires_grad=True)
     losses = F.ctc_loss(logs, torch.ones(3, 1).long(), torch.tensor([0, 0, 5]), torch.tensor([0, 1, 1]), reduction="none")

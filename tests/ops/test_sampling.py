@@ -37,3 +37,23 @@ def test_integers(low, high, dtype):
 def test_permutations(n):
     same(lambda g: torch.randperm(n, generator=g), lambda g: g.permutation(n))
     assert torch.randperm(n, dtype=torch.int32).sort().values.tolist() == list(range(n))
+
+
+def test_multinomial_draws_in_the_order_of_memory():
+    weights = torch.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 0.5]]).repeat(1, 3)
+    expected = {False: [[0, 3, 1, 5], [4, 0, 1, 2], [4, 0, 3, 2]], True: [[0, 5, 1, 2], [5, 3, 0, 4], [2, 0, 4, 5]]}
+    for turned, chosen in expected.items():
+        given = weights.T.contiguous().T if turned else weights
+        torch.manual_seed(3)
+        assert torch.multinomial(given, 4).tolist() == chosen
+        torch.manual_seed(3)
+        assert torch.multinomial(given, 1).tolist() == [row[:1] for row in chosen]
+
+
+@pytest.mark.parametrize("replacement", [False, True])
+def test_multinomial_follows_the_weights(replacement):
+    weights = torch.tensor([0.0, 1.0, 0.0, 3.0]).repeat(2000, 1)
+    drawn = torch.multinomial(weights, 2, replacement)
+    assert drawn.shape == (2000, 2) and not (drawn % 2 == 0).any()
+    assert 0.7 < (drawn[:, 0] == 3).float().mean() < 0.8
+    assert (drawn.sum(1) == 4).all() != replacement
