@@ -17,7 +17,7 @@ from flambeau.codegen.scalar import STREAMS_METADATA, Lowering, memory_type
 from flambeau.ir.loops import Loop, Nest
 from flambeau.ir.scalar import Expr, cast, leaf, topological
 
-LANE_CHUNK = 512  # most rows side by side in lane mode
+LANE_CHUNK = 4096  # most rows side by side in lane mode
 GUARD_ERROR = 2    # error word: a guard's condition held
 SCRATCH = -1
 

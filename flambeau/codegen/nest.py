@@ -22,6 +22,7 @@ from flambeau.ir.loops import Loop, Nest, Row
 from flambeau.ir.scalar import cast, compute_dtype, leaf
 
 BLOCK = 4          # vectors of a block, if an element takes but a few instructions
+FOLD_BLOCK = 8     # the same where elements are only folded: each vector waits for its own last partial result
 LANE_STEP = 8      # elements of each row of lane mode that are combined before they reach the partial results in memory
 
 
@@ -57,7 +58,8 @@ class _Emitter(Operands):
         if self.form.lanes:
             self._loop_over_lanes(stage, expressions)
             return
-        block, step = self.steps(expressions, [j for j, _ in stage.stores], BLOCK)
+        blocks = BLOCK if stage.stores else FOLD_BLOCK
+        block, step = self.steps(expressions, [j for j, _ in stage.stores], blocks)
         streamed = self.streamed(stage)
         partials = [(fold, Partials(self, fold, block or step, step)) for fold in stage.folds]
 
