@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from flambeau.base import geometry
-from flambeau.base.dtype import bool_, int64
+from flambeau.base.dtype import bool_, int32, int64
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import Layout
 from flambeau.core import returns
@@ -49,7 +49,7 @@ def extreme(name: str, x: Any, largest: builtins.bool) -> Fold:
         return Fold((name,), (constant(not largest, bool_),), (x,), lambda a, b: (a[0] | b[0] if largest else a[0] & b[0],))
     choose = s.maximum if largest else s.minimum
     return Fold((name,), (constant(least(x.dtype) if largest else greatest(x.dtype), x.dtype),), (x,),
-                lambda a, b: (choose(a[0], b[0]),))
+                lambda a, b: (choose(b[0], a[0]),))     # tests the first for NaN: b, which waits for no other element
 
 
 def extreme_place(x: Any, largest: builtins.bool) -> Fold:
@@ -90,17 +90,20 @@ def _place_stages(elements: tuple, numbers: tuple, largest: builtins.bool, keepd
                   twice: builtins.bool) -> tuple:
     """twice: the row stays in cache, so first its extreme and then where that is, which takes fewer instructions."""
     x = elements[0]
-    value, index = folded("value", x.dtype), (folded("index", int64),)
+    value = folded("value", x.dtype)
     if twice:
         here = ~(x ^ value) if x.dtype is bool_ else x == value
         if x.dtype.is_floating_point:
             here = here | s.isnan(x)    # then the extreme is NaN as well
-        never = constant((1 << 63) - 1, int64)
-        first = Fold(("index",), (never,), (s.where(here, position(), never),), lambda a, b: (s.minimum(a[0], b[0]),))
+        never = constant((1 << 31) - 1, int32)      # a row that stays in cache is shorter
+        place = s.where(here, s.cast(position(), int32), never)
+        first = Fold(("index",), (never,), (place,), lambda a, b: (s.minimum(a[0], b[0]),))
         loops = Loop((extreme("value", x, largest),)), Loop((first,))
+        index = s.cast(folded("index", int32), int64)
     else:
         loops = (Loop((extreme_place(x, largest),)),)
-    return *loops, Row(tuple(enumerate((value, *index) if values else index)))
+        index = folded("index", int64)
+    return *loops, Row(tuple(enumerate((value, index) if values else (index,))))
 
 
 _PLACE = Rows("argextreme", _place_stages,
