@@ -13,7 +13,7 @@ arithmetic. Mutable variables are stack slots, which LLVM turns into registers.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 INTEGERS = {"i1", "i8", "i16", "i32", "i64", "i128"}
@@ -335,6 +335,33 @@ class Function:
         tail = "ret void" if self.result == "void" else "unreachable"
         body = "\n".join(["entry:", *self.entry, *self.lines, " " + tail])
         return f"define {self.linkage} {self.result} @{self.name}({listed}) {self.attributes} {{\n{body}\n}}\n"
+
+
+class Odometer:
+    """The coordinates of a running index, the last of which moves fastest: found by division once, then by carrying."""
+
+    def __init__(self, f: Function, sizes: Sequence[Value], first: Value):
+        self.f, self.sizes = f, list(sizes)
+        rest, found = first, []
+        for size in reversed(self.sizes[1:]):
+            found.append(rest.unsigned_rem(size))
+            rest = rest.unsigned_div(size)
+        self.coordinates = [f.variable("i64", value) for value in (rest, *reversed(found))]
+
+    def read(self) -> list[Value]:
+        """The coordinates."""
+        return [coordinate.get() for coordinate in self.coordinates]
+
+    def advance(self) -> None:
+        """Move on by one."""
+        f = self.f
+        carry = f.value(1, "i1")
+        for coordinate, size in zip(reversed(self.coordinates[1:]), reversed(self.sizes[1:])):
+            following = coordinate.get() + f.convert(carry, "i64", "zext")
+            carry = following.equals(size)
+            coordinate.set(f.select(carry, f.i64(0), following))
+        first = self.coordinates[0]
+        first.set(first.get() + f.convert(carry, "i64", "zext"))
 
 
 def kernel(name: str = "kernel", attributes: str = "nounwind") -> Function:

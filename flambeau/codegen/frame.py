@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from flambeau.base.dtype import float64, int64
-from flambeau.codegen.builder import Value, kernel, module
+from flambeau.codegen.builder import Odometer, Value, kernel, module
 from flambeau.codegen.scalar import STREAMS_METADATA, Lowering, memory_type
 from flambeau.ir.loops import Loop, Nest
 from flambeau.ir.scalar import Expr, cast, leaf, topological
@@ -143,20 +142,11 @@ class Frame:
         self.bases = [f.pointer(f.parameter(1 if slot == SCRATCH else 4 + slot) + self.constant(
             form.head() + (j + 1) * form.operand_constants() - 1)) for j, slot in enumerate(form.slots)]
         self._load_scalars()
-        # coordinates of the first unit by division, of the following ones by carrying
-        sizes = [*extents, lane_chunks, chunks]
-        rest = f["begin"]
-        coordinates: list[Any] = [None] * (k + 2)
-        for i in reversed(range(k + 2)):
-            if i == 0:
-                coordinates[i] = f.variable("i64", rest)
-            else:
-                coordinates[i] = f.variable("i64", rest.unsigned_rem(sizes[i]))
-                rest = rest.unsigned_div(sizes[i])
+        odometer = Odometer(f, [*extents, lane_chunks, chunks], f["begin"])
         with f.loop(f["begin"], f["end"]):
-            at = [c.get() for c in coordinates]
-            self._unit(at[:k], at[k], at[k + 1])
-            self._advance(coordinates, sizes)
+            *outer, lane_chunk, chunk = odometer.read()
+            self._unit(outer, lane_chunk, chunk)
+            odometer.advance()
         if self.error is not None:
             code = self.error.get()
             with f.when(code.differs(0)):
@@ -167,18 +157,6 @@ class Frame:
         text = module(f)
         missing = sorted(d for d in self.declarations if d not in text)
         return "\n".join(missing) + "\n" + text
-
-    def _advance(self, coordinates, sizes) -> None:
-        f = self.f
-        carry = f.value(1, "i1")
-        for i in reversed(range(len(sizes))):
-            following = coordinates[i].get() + f.convert(carry, "i64", "zext")
-            if i == 0:
-                coordinates[i].set(following)
-                return
-            full = following >= sizes[i]
-            coordinates[i].set(f.select(full, f.i64(0), following))
-            carry = full
 
     def _load_scalars(self) -> None:
         f = self.f

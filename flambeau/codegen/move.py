@@ -1,25 +1,22 @@
 """Moving elements: strided copies, gathers through index tensors, and scatters that overwrite or combine.
 
-One kernel family serves cat, flip, roll, pad, fold, index, gather, embedding, index_put, scatter_add and their
-relatives. A
-`Move` says which axes are walked, how the two buffers step along them, and which index tensors add to the place in
-the first one.
-Indices are checked before memory is touched; a bad one leaves INDEX_ERROR and moves nothing. Scatters are
-deterministic:
+One kernel family serves cat, flip, roll, pad, fold, index, gather, embedding, index_put, scatter_add and their relatives. A
+`Move` says which axes are walked, how the two buffers step along them, and which index tensors add to the place in the first
+one. Indices are checked before memory is touched; a bad one leaves INDEX_ERROR and moves nothing. Scatters are deterministic:
 each thread owns a range of destinations and meets the sources in order. Stands on builder, launch and jit; used by ops.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any
 
 from flambeau.base.dtype import dtype as DType
 from flambeau.codegen import state
-from flambeau.codegen.builder import Function, Value, kernel, module
+from flambeau.codegen.builder import Function, Odometer, Value, kernel, module
 from flambeau.codegen.jit import VECTORISED, compile_kernel
 from flambeau.codegen.launch import Phase
 
@@ -119,136 +116,145 @@ def combined(f: Function, combine: str, a: Value, b: Value, unsigned: bool) -> V
 
 @cache
 def _address(form: _Form) -> int:
-    return compile_kernel(_text(form), pipeline=VECTORISED)
+    return compile_kernel(_Writer(form).text(), pipeline=VECTORISED)
 
 
-def _text(form: _Form) -> str:
-    f = kernel()
-    R, K = form.outer, len(form.indices)
-    constants = f.pointer(f.parameter(0))
-    position = iter(range(10 ** 6))
+class _Writer:
+    """Writes the kernel of a form: constants, the walk over the units, and what a unit does."""
 
-    def constant() -> Value:
-        return f.load("i64", constants, next(position))
+    def __init__(self, form: _Form):
+        self.form, self.f = form, kernel()
+        f = self.f
+        self.constants, self.position = f.pointer(f.parameter(0)), itertools.count()
+        self.sizes = self._several()
+        self.chunks, self.length, self.chunk, self.units, self.parts = (self._constant() for _ in range(5))
+        self.place, self.place_strides, self.place_inner = self._buffer(form.type), self._several(), self._constant()
+        self.other, self.other_strides, self.other_inner = self._buffer(form.type), self._several(), self._constant()
+        self.indices = [_Indices(described, self._buffer(described[:-1]), self._several(), *(self._constant() for _ in range(3)))
+                        for described in form.indices]
+        self.error = f.variable("i64", 0)
 
-    def buffer(type: str) -> Value:
-        slot, offset = constant(), constant()
-        return f.at(type, f.pointer(f.load("i64", f["p"], slot + 4)), offset)
-    sizes = [constant() for _ in range(R)]
-    chunks, length, chunk, units, parts = (constant() for _ in range(5))
-    place = buffer(form.type)
-    place_strides, place_inner = [constant() for _ in range(R)], constant()
-    other = buffer(form.type)
-    other_strides, other_inner = [constant() for _ in range(R)], constant()
-    indices = []
-    for described in form.indices:
-        type = described[:-1]
-        indices.append((described, buffer(type), [constant() for _ in range(R)], constant(), constant(), constant()))
-    error = f.variable("i64", 0)
-    columns: list[Value] = []
-    yes = f.value(1, "i1")
+    def _constant(self) -> Value:
+        return self.f.load("i64", self.constants, next(self.position))
 
-    def checked(described: str, pointer: Value, offset: Value, extent: Value) -> tuple[Value, Value]:
-        """(index, whether it is in range)"""
-        value = f.load(described[:-1], pointer, offset)
-        if value.type == "i32":
-            value = f.convert(value, "i64", "sext")
-        if form.wraps:
-            value = f.select(value < 0, value + extent, value)
-        return value, value.unsigned_below(extent)
+    def _several(self) -> list[Value]:
+        return [self._constant() for _ in range(self.form.outer)]
 
-    align = 8 if form.type == "i128" else 0
+    def _buffer(self, type: str) -> Value:
+        slot, offset = self._constant(), self._constant()
+        return self.f.at(type, self.f.pointer(self.f.load("i64", self.f["p"], slot + 4)), offset)
 
-    def transfer(a: Value, b: Value) -> None:
-        if not form.write:
-            f.store(f.load(form.type, a, align=align), b, align=align)
-        elif form.combine is None:
-            f.store(f.load(form.type, b, align=align), a, align=align)
+    def text(self) -> str:
+        f, whole = self.f, self.f.i64(0)
+        if self.form.split == "owned":
+            extent = self.indices[0].extent
+            with f.loop(f["begin"], f["end"]) as part:
+                mine = [(extent * (part + k)).unsigned_div(self.parts) for k in (0, 1)]
+                self._walk(whole, self.units, owned=mine)
+        elif self.form.split == "columns":
+            with f.loop(f["begin"], f["end"]) as part:
+                columns = [f.minimum((part + k) * self.chunk, self.length) for k in (0, 1)]
+                self._walk(whole, self.units, columns=columns)
         else:
-            f.store(combined(f, form.combine, f.load(form.type, a), f.load(form.type, b), form.unsigned), a)
+            self._walk(f["begin"], f["end"])
+        with f.when(self.error.get().differs(0)):
+            f.store(self.error.get(), f["p"], 2)
+        return module(f)
 
-    def step(kind: str, j: Value, stride: Value) -> Value:
-        return f.i64(0) if kind == "0" else j if kind == "1" else -j if kind == "r" else j * stride
+    def _walk(self, first: Value, last: Value, columns: Sequence[Value] = (), owned: list[Value] | None = None) -> None:
+        """Units `first` to `last`; columns: which of each row's elements; owned: which destinations of the first index."""
+        f = self.f
+        odometer = Odometer(f, [*self.sizes, self.chunks], first)
+        with f.loop(first, last):
+            *at, chunk = odometer.read()
+            begin = chunk * self.chunk
+            begin, end = columns or (begin, f.minimum(begin + self.chunk, self.length))
+            self._unit(at, begin, end, owned)
+            odometer.advance()
 
-    def unit(at: list[Value], begin: Value, end: Value, low: Value | None, high: Value | None) -> None:
-        def offset(strides: list[Value]) -> Value:
-            total = f.i64(0)
-            for c, s in zip(at, strides):
-                total = total + c * s
-            return total
-        a = f.variable("ptr", f.at(form.type, place, offset(place_strides)))
-        b = f.at(form.type, other, offset(other_strides))
-        bases = [offset(strides) for _, _, strides, _, _, _ in indices]
-
-        def go(which: list[int], j: Value | None, base: Value, then) -> None:
-            """Resolve the indices `which` (nested, so that a bad one stops the move), then run `then(base)`."""
-            if not which:
-                then(base)
-                return
-            k, rest = which[0], which[1:]
-            described, pointer, _, inner, stride, extent = indices[k]
-            at_index = bases[k] if j is None else bases[k] + step(described[-1], j, inner)
-            value, good = checked(described, pointer, at_index, extent)
-            with f.branches(good) as otherwise:
-                mine = yes if low is None or k else f.emit(
-                    "i1", f"and i1 {(value >= low).name}, {(value < high).name}")
-                moved = f.at(form.type, base, value * stride)
-                if low is None or k:
-                    go(rest, j, moved, then)
-                else:
-                    with f.when(mine):
-                        go(rest, j, moved, then)
-                otherwise()
-                error.set(INDEX_ERROR)
-        fixed = [k for k in range(K) if form.indices[k][-1] == "0"]
-        varying = [k for k in range(K) if form.indices[k][-1] != "0"]
+    def _unit(self, at: list[Value], begin: Value, end: Value, owned: list[Value] | None) -> None:
+        """Elements `begin` to `end` of the row at outer coordinates `at`."""
+        f, form = self.f, self.form
+        base = f.at(form.type, self.place, _offset(f, at, self.place_strides))
+        partner = f.at(form.type, self.other, _offset(f, at, self.other_strides))
+        rows = [_offset(f, at, index.strides) for index in self.indices]
+        fixed = [k for k, index in enumerate(self.indices) if index.kind == "0"]
+        varying = [k for k, index in enumerate(self.indices) if index.kind != "0"]
 
         def run(base: Value) -> None:
             with f.loop(begin, end) as j:
-                own = f.at(form.type, base, step(form.classes[0], j, place_inner))
-                partner = f.at(form.type, b, step(form.classes[1], j, other_inner))
-                go(varying, j, own, lambda p: transfer(p, partner))
+                own = f.at(form.type, base, _step(f, form.classes[0], j, self.place_inner))
+                theirs = f.at(form.type, partner, _step(f, form.classes[1], j, self.other_inner))
+                self._resolve(varying, rows, j, own, owned, lambda place: self._transfer(place, theirs))
         # the first index decides ownership, so it is resolved first when it is fixed along the row
-        go(fixed, None, a.get(), run)
+        self._resolve(fixed, rows, None, base, owned, run)
 
-    def walk(first: Value, last: Value, low: Value | None, high: Value | None) -> None:
-        extents = [*sizes, chunks]
-        rest = first
-        coordinates: list[Any] = [None] * (R + 1)
-        for i in reversed(range(R + 1)):
-            if i == 0:
-                coordinates[i] = f.variable("i64", rest)
+    def _resolve(self, which: list[int], rows: list[Value], j: Value | None, base: Value, owned: list[Value] | None,
+                 then: Callable[[Value], None]) -> None:
+        """Move `base` by the indices `which` (nested, so that a bad one stops the move), then write `then(base)`."""
+        if not which:
+            then(base)
+            return
+        f, k = self.f, which[0]
+        index = self.indices[k]
+        value = f.load(index.type, index.buffer, rows[k] if j is None else rows[k] + _step(f, index.kind, j, index.inner))
+        if value.type == "i32":
+            value = f.convert(value, "i64", "sext")
+        if self.form.wraps:
+            value = f.select(value < 0, value + index.extent, value)
+        with f.branches(value.unsigned_below(index.extent)) as otherwise:
+            moved = f.at(self.form.type, base, value * index.stride)
+            if owned is None or k:
+                self._resolve(which[1:], rows, j, moved, owned, then)
             else:
-                coordinates[i] = f.variable("i64", rest.unsigned_rem(extents[i]))
-                rest = rest.unsigned_div(extents[i])
-        with f.loop(first, last):
-            at = [c.get() for c in coordinates]
-            if columns:
-                unit(at[:R], columns[0], columns[1], low, high)
-            else:
-                begin = at[R] * chunk
-                unit(at[:R], begin, f.minimum(begin + chunk, length), low, high)
-            carry = yes
-            for i in reversed(range(R + 1)):
-                following = coordinates[i].get() + f.convert(carry, "i64", "zext")
-                if i:
-                    carry = following.equals(extents[i])
-                    coordinates[i].set(f.select(carry, f.i64(0), following))
-                else:
-                    coordinates[i].set(following)
-    if form.split == "owned":
-        extent = indices[0][-1]
-        with f.loop(f["begin"], f["end"]) as part:
-            walk(f.i64(0), units, (extent * part).unsigned_div(parts), (extent * (part + 1)).unsigned_div(parts))
-    elif form.split == "columns":
-        with f.loop(f["begin"], f["end"]) as part:
-            columns[:] = [f.minimum(part * chunk, length), f.minimum(part * chunk + chunk, length)]
-            walk(f.i64(0), units, None, None)
-    else:
-        walk(f["begin"], f["end"], None, None)
-    with f.when(error.get().differs(0)):
-        f.store(error.get(), f["p"], 2)
-    return module(f)
+                mine = f.emit("i1", f"and i1 {(value >= owned[0]).name}, {(value < owned[1]).name}")
+                with f.when(mine):
+                    self._resolve(which[1:], rows, j, moved, owned, then)
+            otherwise()
+            self.error.set(INDEX_ERROR)
+
+    def _transfer(self, place: Value, other: Value) -> None:
+        f, form = self.f, self.form
+        align = 8 if form.type == "i128" else 0
+        if not form.write:
+            f.store(f.load(form.type, place, align=align), other, align=align)
+        elif form.combine is None:
+            f.store(f.load(form.type, other, align=align), place, align=align)
+        else:
+            f.store(combined(f, form.combine, f.load(form.type, place), f.load(form.type, other), form.unsigned), place)
+
+
+@dataclass(frozen=True)
+class _Indices:
+    """Indices in a kernel: where they lie, their strides, and what one of them moves by and may be."""
+
+    described: str
+    buffer: Value
+    strides: list[Value]
+    inner: Value
+    stride: Value
+    extent: Value
+
+    @property
+    def type(self) -> str:
+        return self.described[:-1]
+
+    @property
+    def kind(self) -> str:
+        """The stride class along the row."""
+        return self.described[-1]
+
+
+def _offset(f: Function, at: list[Value], strides: list[Value]) -> Value:
+    total = f.i64(0)
+    for coordinate, stride in zip(at, strides):
+        total = total + coordinate * stride
+    return total
+
+
+def _step(f: Function, kind: str, j: Value, stride: Value) -> Value:
+    """How far element `j` of a row lies from its start."""
+    return f.i64(0) if kind == "0" else j if kind == "1" else -j if kind == "r" else j * stride
 
 
 def phase(move: Move) -> Phase | None:
