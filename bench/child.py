@@ -53,6 +53,7 @@ class Measurement:
     def __init__(self, torch: Any, name: str) -> None:
         from workloads import WORKLOADS
 
+        torch.manual_seed(0)
         self.step = WORKLOADS[name](torch)
         self.check = [magnitude(self.step()) for _ in range(3)]
         self.estimate = min(self.timed(1) for _ in range(5))

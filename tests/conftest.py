@@ -10,6 +10,9 @@ from pathlib import Path
 
 import pytest
 
+import flambeau
+
+flambeau.manual_seed(0)     # also for what tests draw while they are imported
 ROOT = Path(__file__).resolve().parent.parent
 
 

@@ -438,3 +438,4 @@ class Generator:
 
 
 default_generator = Generator()
+default_generator.seed()    # programs that choose no seed get other numbers every time

@@ -57,3 +57,10 @@ def test_multinomial_follows_the_weights(replacement):
     assert drawn.shape == (2000, 2) and not (drawn % 2 == 0).any()
     assert 0.7 < (drawn[:, 0] == 3).float().mean() < 0.8
     assert (drawn.sum(1) == 4).all() != replacement
+
+
+def test_without_a_seed_every_process_draws_other_numbers(run_python):
+    program = "import flambeau as torch; print(torch.initial_seed(), torch.rand(3).tolist())"
+    drawn = [run_python("-c", program).stdout for _ in range(2)]
+    assert drawn[0] and drawn[0] != drawn[1]
+    assert torch.Generator().initial_seed() == 67280421310721
