@@ -150,18 +150,14 @@ def systems(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[
     ndim = max(x._layout.ndim for x in tensors.values())
     if min(x._layout.ndim for n, x in tensors.items() if n != "pivots") < 2 or "pivots" in tensors:
         return batch.loop(function, args, kwargs)
-    return batch.wrap(
-        call(
-            function,
-            named
-            | {
-                n: batch.aligned(x, ndim)
-                if batch.has(x)
-                else x.expand(batch.size, *(1,) * (ndim - x._layout.ndim), *x._layout.shape)
-                for n, x in tensors.items()
-            },
-        )
-    )
+    return batch.wrap(call(function, named | {n: _matrices(batch, x, ndim) for n, x in tensors.items()}))
+
+
+def _matrices(batch: Batch, x: Any, ndim: int) -> Any:
+    """All examples of an operand, each with `ndim` dimensions."""
+    if batch.has(x):
+        return batch.aligned(x, ndim)
+    return x.expand(batch.size, *(1,) * (ndim - x._layout.ndim), *x._layout.shape)
 
 
 @rule("linalg_solve")
@@ -174,18 +170,7 @@ def solve(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[st
         return batch.loop(function, args, kwargs)
     b = b.unsqueeze(-1) if vector else b
     ndim = max(a._layout.ndim, b._layout.ndim)
-    made = batch.wrap(
-        call(
-            function,
-            named
-            | {
-                n: batch.aligned(x, ndim)
-                if batch.has(x)
-                else x.expand(batch.size, *(1,) * (ndim - x._layout.ndim), *x._layout.shape)
-                for n, x in (("A", a), ("B", b))
-            },
-        )
-    )
+    made = batch.wrap(call(function, named | {n: _matrices(batch, x, ndim) for n, x in (("A", a), ("B", b))}))
     return made.squeeze(-1) if vector else made
 
 
