@@ -10,7 +10,7 @@ import gc as _gc
 import importlib as _importlib
 from typing import Any as _Any
 
-# Thousands of functions are made here, none of which is garbage: to look for some takes an eighth of the time.
+# Thousands of functions are made here, and none of them is garbage that would have to be looked for.
 _collects = _gc.isenabled()
 _gc.disable()
 try:

@@ -302,7 +302,7 @@ def asking(function: Callable) -> Callable:
         except arguments.CAUGHT as error:
             if isinstance(error, RuntimeError):     # perhaps an argument other than the first overrides: the body came upon it
                 found = askable([*args, *kwargs.values()])
-                if found and found[0] is not args[0]:
+                if found and not (args and found[0] is args[0]):
                     return dispatch(ask, args, kwargs, found)
             arguments.explain_call(error, function, args, kwargs)
             raise
