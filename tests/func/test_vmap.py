@@ -267,3 +267,8 @@ def test_random_numbers():
     assert not torch.equal(*vmap(lambda x: torch.randn_like(x), randomness="different")(ones)[:2])
     nested = vmap(lambda x: vmap(lambda y: torch.rand(2), randomness="different")(x), randomness="different")(X)
     assert nested.shape == (3, 4, 2) and nested.unique().numel() == 24
+
+
+def test_a_wrong_call_by_keywords_alone_keeps_its_words():
+    with pytest.raises(RuntimeError, match="Padding length must be divisible by 2"):
+        vmap(lambda a: torch.nn.functional.pad(input=a, pad=(1,)))(torch.ones(2, 3))
