@@ -118,6 +118,7 @@ class Function:
         self.attributes = attributes
         self.entry: list[str] = []
         self.lines: list[str] = []
+        self.preheader: list[str] | None = None     # lines in front of the loop that is being written
         self.declarations: set[str] = set()
         self.metadata: list[str] = []
         self.counter = 0
@@ -222,18 +223,34 @@ class Function:
         before, body, latch, after = self.label(), self.label(), self.label(), self.label()
         self.jump(before)
         self.start(before)
+        outer, self.preheader, front = self.preheader, [], len(self.lines)
+        self.lines.append("")
         self.branch(begin < end, body, after)
         self.start(body)
         i = Value(self, "i64", self.fresh())
         position = len(self.lines)
         self.lines.append("")
         yield i
+        self.lines[front] = "\n".join(self.preheader)
+        self.preheader = outer
         self.jump(latch)
         self.start(latch)
         following = self.emit("i64", f"add nsw i64 {i.name}, {step.name}")
         self.line(f"br i1 {(following < end).name}, label %{body}, label %{after}{metadata}")
         self.lines[position] = f" {i.name} = phi i64 [{begin.name}, %{before}], [{following.name}, %{latch}]"
         self.start(after)
+
+    @contextmanager
+    def before_loop(self) -> Iterator[None]:
+        """What is written in this context comes in front of the innermost loop being written, if there is one: it must not depend
+        on anything in the loop.
+        """
+        if self.preheader is None:
+            yield
+            return
+        self.lines, inside = self.preheader, self.lines
+        yield
+        self.lines = inside
 
     @contextmanager
     def when(self, condition: Value) -> Iterator[None]:

@@ -26,6 +26,7 @@ class Pipeline(NamedTuple):
     """What LLVM does to a kernel's text, and so how long it compiles."""
 
     simplify: bool = True       # move what a loop does not change out of it, remove redundant work
+    combine: bool = False       # replace neighbouring instructions by fewer; part of simplify, at a quarter of its time
     addresses: bool = True      # look for cheaper ways to find addresses in loops: a third of the time
     vectorise: bool = False     # turn scalar loops into vectors: more than doubles the time
 
@@ -35,6 +36,7 @@ INDEXED = Pipeline(addresses=False)                             # and its addres
 VECTORISED = Pipeline(addresses=False, vectorise=True)
 LIGHT = Pipeline(simplify=False)                                # the text states what its loops keep in registers as well
 LIGHTEST = Pipeline(simplify=False, addresses=False)
+COMBINED = Pipeline(simplify=False, combine=True, addresses=False)
 
 
 @remembered
@@ -65,6 +67,8 @@ def compile_object(text: str, pipeline: Pipeline = EXPLICIT) -> bytes:
         passes.add_always_inliner_pass()
         if not pipeline.simplify:
             passes.add_sroa_pass()
+            if pipeline.combine:
+                passes.add_instruction_combine_pass()
             passes.add_simplify_cfg_pass()
         passes.run(module, builder)
         if pipeline.simplify:

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from flambeau.base.flags import flags
 from flambeau.codegen.builder import Value
 from flambeau.codegen.frame import LANE_CHUNK, Form, Span
-from flambeau.codegen.jit import INDEXED, compile_described
+from flambeau.codegen.jit import COMBINED, compile_described
 from flambeau.codegen.operands import VECTOR, Operands, Prepared, is_short
 from flambeau.codegen.partials import Partials, combine, start_of
 from flambeau.codegen.scalar import Lowering
@@ -234,5 +234,5 @@ def kernel_address(nest: Nest, form: Form) -> int:
     if found is None:
         if flags.debug >= 3:
             print(show(nest, form))
-        found = _kernels[key] = compile_described(f"{form}\n{nest.description()}", lambda: _Emitter(nest, form).text(), INDEXED)
+        found = _kernels[key] = compile_described(f"{form}\n{nest.description()}", lambda: _Emitter(nest, form).text(), COMBINED)
     return found

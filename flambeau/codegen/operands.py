@@ -123,7 +123,19 @@ class Operands(Frame):
                     if self.form.classes[j] == "0":
                         ready.fixed[node] = low.load(self.dtypes[j], base.name)
                 ready.bases[node] = base
+        for node in self._steady(ready, expressions):
+            ready.fixed[node] = low.value(node, {**self.env, **ready.fixed})
         return ready
+
+    def _steady(self, ready: Prepared, expressions) -> list[Expr]:
+        """The largest real subexpressions that are the same along the innermost loop, other than single operands and numbers."""
+        steady = {*self.env, *ready.fixed}
+        for node in ready.nodes:
+            if node.op == "constant" or (node.args and node.op not in ("pick", "guard") and not node.dtype.is_complex
+                                         and steady.issuperset(node.args)):
+                steady.add(node)
+        used = [*expressions, *(arg for node in ready.nodes if node not in steady for arg in node.args)]
+        return [node for node in dict.fromkeys(used) if node.args and node in steady and node not in ready.fixed]
 
     def _pick_offset(self, low: Lowering, j: int, index: str) -> Value:
         """How far a pick moves, in elements; an index out of range is reported and moves nothing."""
@@ -165,7 +177,8 @@ class Operands(Frame):
         env: dict = {}
         for node in ready.nodes:
             if node in known:
-                env[node] = low.spread(node.dtype, known[node])
+                with self.f.before_loop():
+                    env[node] = low.spread(node.dtype, known[node])
             elif node.op == "leaf":
                 name = str(node.value)
                 if (j := self._operand_of(node)) is not None:
