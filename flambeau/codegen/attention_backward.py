@@ -35,6 +35,7 @@ from flambeau.codegen.gemm_micro import (
     micro_table,
     narrow,
     register_rows,
+    row_counts,
     scalar_constant,
     vector,
     widen,
@@ -326,7 +327,8 @@ def backward_phases(
     slice_bytes = (
         ((2 * block * padded + block * panel + padded * (depth_panels + width_panels) * panel) * size + 127) // 64 * 64
     )
-    counts = range(1, most + 1)
+    # blocks begin at multiples of `most`, and so do the columns that a triangle leaves out
+    own_rows = row_counts(min(block, a.rows), most) | row_counts(a.rows % block, most)
     words = (
         a.heads,
         a.rows,
@@ -346,8 +348,8 @@ def backward_phases(
         width_panels,
         column_panels,
         *places,
-        micro_table(kind, 2, most, False, True, counts),
-        micro_table(whole, 2, most, False, True, counts),
+        micro_table(kind, 2, most, False, True, own_rows),
+        micro_table(whole, 2, most, False, True, own_rows | row_counts(a.columns, most)),
     )
     masked = None if a.mask is None else "bool" if a.boolean else "number"
     phases.append(
