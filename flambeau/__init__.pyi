@@ -563,13 +563,12 @@ def hash_tensor(input: Tensor, dim: Any = (), *, keepdim: Any = False, mode: Any
 def heaviside(input: Tensor, values: Tensor, *, out: Tensor | None = None) -> Tensor:
     """0 below 0, 1 above, and `values` at 0."""
 def histc(input: Tensor, bins: _int = 100, min: _float = 0, max: _float = 0, *, out: Tensor | None = None) -> Tensor:
-    """Counts of the elements in `bins` equal bins from min to max (both 0: of the data); what lies outside is left
-    out."""
-def histogram(input: Tensor, bins: Any, *, range: Any = None, weight: Tensor | None = None, density: _bool = False, out: Tensor | None = None) -> Any:
+    """Counts of the elements in `bins` equal bins from min to max (both 0: of the data), (bins,) of the input's dtype; what
+    lies outside, and NaN, is left out. Raises RuntimeError for no bins, and for ends that are not finite."""
+def histogram(input: Tensor, bins: Any = 100, *, range: Any = None, weight: Tensor | None = None, density: _bool = False, out: Tensor | None = None) -> Any:
     """Counts (or sums of weights, or densities) of the elements between bin edges: a named tuple (hist, bin_edges)."""
 def histogramdd(input: Tensor, bins: Any, *, range: Any = None, weight: Tensor | None = None, density: _bool = False) -> Any:
-    """Counts of points (the last dimension of `input`) in a grid: a named tuple (hist, bin_edges), a tuple of edges
-    per dimension."""
+    """Counts of points in a grid of bins: a named tuple (hist, bin_edges), a tuple of edges per coordinate."""
 def hsplit(input: Any, indices_or_sections: Any) -> Any:
     """`tensor_split` along the horizontal dimension."""
 def hstack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:

@@ -1,17 +1,19 @@
-"""Positions of the elements that are not zero: count per chunk, running totals, then the positions in order.
+"""Positions of the elements that are not zero, or of those that begin a run of equal ones: count per chunk, running totals, then
+the positions in order.
 
-Two plans, because the size of the result is known only after the first. Stands on builder and jit; used by ops.mask.
+Two plans, because the size of the result is known only after the first. Stands on builder and jit; used by ops.positions.
 """
 
 from __future__ import annotations
 
 from functools import cache
+from typing import NamedTuple
 
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import Layout
 from flambeau.codegen import launch as launching
 from flambeau.codegen.builder import Function, Value, kernel, module
-from flambeau.codegen.jit import VECTORISED, compile_kernel
+from flambeau.codegen.jit import COMBINED, LIGHT, VECTORISED, compile_kernel
 from flambeau.codegen.launch import Phase
 
 CHUNK = 16384
@@ -26,16 +28,28 @@ def _element(dtype: DType) -> tuple[str, int]:
     return ELEMENT.get(dtype.name, f"i{8 * dtype.itemsize}"), 1
 
 
-def _truth(f: Function, type: str, parts: int, x: Value, i: Value) -> Value:
-    """Whether element i is not zero, as an i1."""
-    if parts == 1:
-        return f.load(type, x, i).differs(0)
-    a, b = f.load(type, x, i * 2).differs(0), f.load(type, x, i * 2 + 1).differs(0)
-    return f.emit("i1", f"or i1 {a.name}, {b.name}")
+class Wanted(NamedTuple):
+    """Which elements are looked for, of an LLVM type that makes an element `parts` times."""
+
+    type: str
+    parts: int
+    begins: bool        # those that differ from the one before them, and the first; otherwise those that are not zero
+
+    def holds(self, f: Function, x: Value, i: Value) -> Value:
+        """Whether element i is one, as an i1."""
+        type, parts = self.type, self.parts
+        # the first is compared with itself
+        other = i - f.convert(i.differs(0), "i64", "zext")
+        found = f.value(0, "i1")
+        for part in range(parts):
+            own = f.load(type, x, i * parts + part)
+            differs = own.differs(f.load(type, x, other * parts + part) if self.begins else 0)
+            found = f.emit("i1", f"or i1 {found.name}, {differs.name}")
+        return f.emit("i1", f"or i1 {found.name}, {i.equals(0).name}") if self.begins else found
 
 
 @cache
-def _counting(type: str, parts: int) -> tuple[int, int]:
+def _counting(wanted: Wanted) -> tuple[int, int]:
     f = kernel()
     n = f.load("i64", f.pointer(f.parameter(0)), 0)
     counts, x = f.buffer(0), f.buffer(1)
@@ -43,7 +57,7 @@ def _counting(type: str, parts: int) -> tuple[int, int]:
         first = chunk * CHUNK
         count = f.variable("i64", 0)
         with f.loop(first, f.minimum(first + CHUNK, n)) as i:
-            count.add(f.convert(_truth(f, type, parts, x, i), "i64", "zext"))
+            count.add(f.convert(wanted.holds(f, x, i), "i64", "zext"))
         f.store(count.get(), counts, chunk)
     g = kernel()
     chunks = g.load("i64", g.pointer(g.parameter(0)), 1)
@@ -54,11 +68,11 @@ def _counting(type: str, parts: int) -> tuple[int, int]:
         g.store(total.get(), counts, i)
         total.add(own)
     g.store(total.get(), counts, chunks)
-    return compile_kernel(module(f), pipeline=VECTORISED), compile_kernel(module(g), pipeline=VECTORISED)
+    return compile_kernel(module(f), pipeline=VECTORISED), compile_kernel(module(g), pipeline=LIGHT)
 
 
 @cache
-def _writing(type: str, parts: int, ndim: int) -> int:
+def _writing(wanted: Wanted, ndim: int) -> int:
     f = kernel()
     constants = f.pointer(f.parameter(0))
     n = f.load("i64", constants, 0)
@@ -69,6 +83,7 @@ def _writing(type: str, parts: int, ndim: int) -> int:
     at = f.variable("i64")
     with f.loop(f["begin"], f["end"]) as chunk:
         at.set(f.load("i64", starts, chunk))
+        end = f.load("i64", starts, chunk + 1)
         first = chunk * CHUNK
         last = f.minimum(first + CHUNK, n)
         with f.loop(first, last, BLOCK) as block:
@@ -77,24 +92,30 @@ def _writing(type: str, parts: int, ndim: int) -> int:
             with f.loop(block, f.minimum(block + BLOCK, last)) as i:
                 # written always, kept only when true: no branch to mispredict
                 f.store(i, found, count.get())
-                count.add(f.convert(_truth(f, type, parts, x, i), "i64", "zext"))
-            with f.loop(0, count.get()) as j:
+                count.add(f.convert(wanted.holds(f, x, i), "i64", "zext"))
+            # another thread may have changed the elements since they were counted
+            count.set(f.minimum(count.get(), end - at.get()))
+            whole = count.get() & -8 if ndim == 1 else f.i64(0)
+            with f.loop(0, whole, 8) as j:
+                f.store(f.load("<8 x i64>", found, j, align=8), out, at.get() + j, align=8)
+            with f.loop(whole, count.get()) as j:
                 rest = f.load("i64", found, j)
                 place = at.get() + j
-                for d in reversed(range(ndim)):
-                    if d == 0:
-                        f.store(rest, out, place)
-                    else:
-                        f.store(rest.unsigned_rem(sizes[d]), out, total * d + place)
-                        rest = rest.unsigned_div(sizes[d])
+                for d in reversed(range(1, ndim)):
+                    f.store(rest.unsigned_rem(sizes[d]), out, total * d + place)
+                    rest = rest.unsigned_div(sizes[d])
+                f.store(rest, out, place)
             at.add(count.get())
-    return compile_kernel(module(f), pipeline=VECTORISED)
+        if wanted.begins:
+            with f.when(last.equals(n)):
+                f.store(n, out, end)
+    return compile_kernel(module(f), pipeline=COMBINED)
 
 
-def counting_plan(layout: Layout, counts: Layout):
+def counting_plan(layout: Layout, counts: Layout, begins: bool):
     """launch(None, x) -> int64 tensor: where each chunk's positions start, then their number. x is contiguous."""
     chunks = -(-layout.numel // CHUNK)
-    count, add = _counting(*_element(layout.dtype))
+    count, add = _counting(Wanted(*_element(layout.dtype), begins))
     constants = [layout.numel, chunks]
     return launching.plan(
         [Phase(count, chunks, 4, constants), Phase(add, 1, 1, constants)],
@@ -104,13 +125,15 @@ def counting_plan(layout: Layout, counts: Layout):
     )
 
 
-def writing_plan(layout: Layout, out: Layout, ndim: int):
-    """launch(None, x, starts) -> (number, ndim) int64 positions, each dimension's in one piece."""
+def writing_plan(layout: Layout, out: Layout, ndim: int, begins: bool):
+    """launch(None, x, starts) -> (number, ndim) int64 positions, each dimension's in one piece; after those of beginnings, the
+    number of elements.
+    """
     chunks = -(-layout.numel // CHUNK)
     return launching.plan(
         [
             Phase(
-                _writing(*_element(layout.dtype), ndim),
+                _writing(Wanted(*_element(layout.dtype), begins), ndim),
                 chunks,
                 4,
                 [layout.numel, out.shape[0], *(layout.shape[:ndim] if ndim > 1 else (layout.numel,))],

@@ -16,7 +16,7 @@ from flambeau.base.layout import Layout
 from flambeau.codegen import launch as launching
 from flambeau.codegen import state
 from flambeau.codegen.builder import Function, Value, kernel, module
-from flambeau.codegen.jit import compile_kernel
+from flambeau.codegen.jit import LIGHT, compile_kernel
 from flambeau.codegen.launch import Phase
 
 INSERTION = 48          # rows up to this length are sorted by insertion
@@ -472,14 +472,13 @@ def _search_kernel(type: str, unsigned: bool, index: str, right: bool, sorted_by
     constants = f.pointer(f.parameter(0))
     n, per_row, shared = (f.load("i64", constants, i) for i in range(3))
     out, boundaries, values = f.buffer(0), f.buffer(1), f.buffer(2)
-    low, high = f.variable("i64"), f.variable("i64")
+    found, length = f.variable("i64"), f.variable("i64")
     with f.loop(f["begin"], f["end"]) as position:
         first = f.select(shared.differs(0), f.i64(0), position.unsigned_div(per_row) * n)
         value = f.load(type, values, position)
-        low.set(0)
-        high.set(n)
-        with f.repeat(lambda: low.get() < high.get()):
-            at = (low.get() + high.get()) >> 1
+
+        def before(at: Value) -> Value:
+            """Whether boundary `at` lies before the value, as 0 or 1."""
             place = at
             if sorted_by:
                 place = f.load("i64", f.buffer(3), first + at)
@@ -493,11 +492,19 @@ def _search_kernel(type: str, unsigned: bool, index: str, right: bool, sorted_by
                     "i1", f"xor i1 {bound.unsigned_below(value).name}, true")
             else:
                 stop = bound > value if right else bound >= value
-            high.set(f.select(stop, at, high.get()))
-            low.set(f.select(stop, low.get(), at + 1))
-        found = low.get()
-        f.store(found if index == "i64" else f.convert(found, index, "trunc"), out, position)
-    return compile_kernel(module(f))
+            return f.convert(f.emit("i1", f"xor i1 {stop.name}, true"), "i64", "zext")
+
+        found.set(0)
+        length.set(n)
+        with f.repeat(lambda: length.get() > 1):        # no branch depends on the value
+            half = length.get() >> 1
+            found.add(half & -before(found.get() + half - 1))
+            length.set(length.get() - half)
+        with f.when(length.get() > 0):
+            found.add(before(found.get()))
+        result = found.get()
+        f.store(result if index == "i64" else f.convert(result, index, "trunc"), out, position)
+    return compile_kernel(module(f), pipeline=LIGHT)      # simplification would make branches of it, which are mispredicted
 
 
 _ELEMENT = {"float16": "half", "bfloat16": "bfloat", "float32": "float", "float64": "double"}

@@ -615,13 +615,12 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
     def heaviside_(self, values: Tensor) -> Tensor:
         """In-place version of heaviside()."""
     def histc(self, bins: _int = 100, min: _float = 0, max: _float = 0, *, out: Tensor | None = None) -> Tensor:
-        """Counts of the elements in `bins` equal bins from min to max (both 0: of the data); what lies outside is left
-        out."""
-    def histogram(self, bins: Any, *, range: Any = None, weight: Tensor | None = None, density: _bool = False, out: Tensor | None = None) -> Any:
+        """Counts of the elements in `bins` equal bins from min to max (both 0: of the data), (bins,) of the input's dtype; what
+        lies outside, and NaN, is left out. Raises RuntimeError for no bins, and for ends that are not finite."""
+    def histogram(self, bins: Any = 100, *, range: Any = None, weight: Tensor | None = None, density: _bool = False, out: Tensor | None = None) -> Any:
         """Counts (or sums of weights, or densities) of the elements between bin edges: a named tuple (hist, bin_edges)."""
     def histogramdd(self, bins: Any, *, range: Any = None, weight: Tensor | None = None, density: _bool = False) -> Any:
-        """Counts of points (the last dimension of `input`) in a grid: a named tuple (hist, bin_edges), a tuple of edges
-        per dimension."""
+        """Counts of points in a grid of bins: a named tuple (hist, bin_edges), a tuple of edges per coordinate."""
     def hsplit(self, indices_or_sections: Any) -> Any:
         """`tensor_split` along the horizontal dimension."""
     def hypot(self, other: Tensor, *, out: Tensor | None = None) -> Tensor:

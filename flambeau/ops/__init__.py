@@ -37,6 +37,7 @@ from flambeau.ops import (
     functions,
     grid,
     incomplete_gamma,
+    histogram,
     index,
     interop,
     interpolate,

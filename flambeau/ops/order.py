@@ -9,16 +9,18 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from flambeau.base.dtype import bool_, float32, float64, int64
-from flambeau.base.layout import Layout
+from flambeau.base.dtype import float32, float64, int64
+from flambeau.base.layout import Layout, register_cache
+from flambeau.codegen.runs import longest_run_plan
 from flambeau.core import returns
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.rows import KEEPDIM, Rows
 from flambeau.core.tensor import Tensor, tensor_from
 from flambeau.ir import scalar as s
-from flambeau.ir.loops import Fold, Loop, Row, folded, position
+from flambeau.ir.loops import Fold, Loop, Row, folded
 from flambeau.ir.scalar import constant
+from flambeau.ops.copy import contiguous
 from flambeau.ops.extrema import along_gradient, selected_gradient, shared_gradient
 from flambeau.ops.reduce import one_dim
 
@@ -126,36 +128,7 @@ def nanmedian(input: Tensor, dim=None, keepdim=False):
 # ---------------------------------------------------------------- mode
 
 
-def _mode_stages(elements: tuple, numbers: tuple) -> tuple:
-    """Over sorted rows and the lengths of runs so far: the smallest of the most frequent values, and where its run ends."""
-    value, run = elements
-    later = Fold(("run", "value", "place"), (constant(0, int64), constant(0, value.dtype), constant(0, int64)),
-                 (run, value, position()), _longer)
-    return Loop((later,)), Row(((0, folded("value", value.dtype)), (1, folded("place", int64))))
-
-
-def _longer(a: tuple, b: tuple) -> tuple:
-    (m, u, i), (n, v, j) = a, b
-    takes = (n > m) | ((n == m) & (j < i))
-    return s.where(takes, n, m), s.where(takes, v, u), s.where(takes, j, i)
-
-
-_MODE = Rows("mode", _mode_stages, lambda dtypes: [(dtypes[0], KEEPDIM), (int64, KEEPDIM)], ordered=True)
-
-
-def _run_stages(elements: tuple, numbers: tuple) -> tuple:
-    """The length of the run of equal values that ends at each place; elements: 1 where a run goes on, else 0."""
-    goes_on = elements[0]
-    one = constant(1, int64)
-    fold = Fold(("whole", "length"), (one, constant(0, int64)), (goes_on, one), _joined)
-    return (Loop((fold,), ((0, folded("length", int64)),), scan=True),)
-
-
-def _joined(a: tuple, b: tuple) -> tuple:
-    return a[0] * b[0], b[1] + b[0] * a[1]
-
-
-_RUNS = Rows("runs", _run_stages, lambda dtypes: [(int64, "full")], ordered=True)
+_mode_plans: dict[Layout, Callable] = register_cache({})
 
 
 @operator(out=True, differentiable=1)
@@ -166,15 +139,13 @@ def mode(input: Tensor, dim=-1, keepdim=False):
     _check("mode", layout, d)
     if not layout.ndim:
         return returns.mode((input.clone(), NAMESPACE["zeros"]((), dtype=int64)))
-    values, order = NAMESPACE["sort"](input.movedim(d, -1), -1, stable=True)
-    last = layout.ndim - 1
-    size = layout.shape[d]
-    same = values.narrow(last, 1, size - 1) == values.narrow(last, 0, size - 1)
-    first = NAMESPACE["zeros"](values.narrow(last, 0, 1).shape, dtype=bool_)
-    runs = _RUNS((NAMESPACE["cat"]([first, same], last).to(int64),), (last,))
-    found, place = _MODE((values.contiguous(), runs), (last,))
-    indices = order.gather(last, place)
-    found, indices = found.movedim(-1, d), indices.movedim(-1, d)
+    values, order = map(contiguous, NAMESPACE["sort"](input.movedim(d, -1), -1, stable=True))
+    launch = _mode_plans.get(values._layout)
+    if launch is None:
+        ready = values._layout
+        out = Layout.contiguous((*ready.shape[:-1], 1), ready.dtype, ready.device)
+        launch = _mode_plans[ready] = longest_run_plan(ready, out)
+    found, indices = (x.movedim(-1, d) for x in launch(None, None, values, order))
     if not keepdim:
         found, indices = found.squeeze(d), indices.squeeze(d)
     return returns.mode((_fresh(found), _fresh(indices)))

@@ -1,4 +1,7 @@
-"""Where the elements that are not zero are: the kernel behind nonzero and masks. Stands on codegen.compact."""
+"""Where the elements are that are not zero, or that begin a run of equal ones: the kernels behind nonzero, masks and unique.
+
+Stands on codegen.compact.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +14,16 @@ from flambeau.codegen import compact
 from flambeau.core.tensor import Tensor, empty_layout, tensor_from
 from flambeau.ops.copy import contiguous
 
-_counting: dict[Layout, Any] = register_cache({})
+_counting: dict[Any, Any] = register_cache({})
 _writing: dict[Any, Any] = register_cache({})
 
 
-def positions(input: Tensor, flat: bool = False) -> Tensor:
-    """Positions of the elements that are not zero, (number, ndim) int64 in row-major order, each dimension's in one
-    piece; flat: (number,), counted in one row."""
+def positions(input: Tensor, flat: bool = False, begins: bool = False) -> Tensor:
+    """Positions of the elements that are not zero, (number, ndim) int64 in row-major order, each dimension's in one piece.
+
+    flat: (number,), counted in one row; begins: of the elements that differ from the one before and of the first instead, and
+    after them how many elements there are (nothing for none).
+    """
     layout = input._layout
     if layout.device.type == "meta":
         raise NotImplementedError("nonzero() on a meta tensor: the size of the result depends on data")
@@ -27,17 +33,18 @@ def positions(input: Tensor, flat: bool = False) -> Tensor:
         layout = input._layout
     total, starts = 0, None
     if layout.numel:
-        count = _counting.get(layout)
+        count = _counting.get((layout, begins))
         if count is None:
             counts = Layout.contiguous((-(-layout.numel // compact.CHUNK) + 1,), int64, layout.device)
-            count = _counting[layout] = (compact.counting_plan(layout, counts), (counts.numel - 1) * 8)
+            count = _counting[layout, begins] = (compact.counting_plan(layout, counts, begins), (counts.numel - 1) * 8)
         starts = count[0](None, input)
         total = ctypes.c_int64.from_address(starts._storage.ptr + count[1]).value
+    total += begins and total > 0
     shape, strides = ((total,), (1,)) if flat else ((total, ndim), (1, total))
     out = Layout.of(shape, strides, int64, layout.device)
     if not total or not ndim:
         return empty_layout(out)
-    write = _writing.get((layout, total, flat))
+    write = _writing.get((layout, total, flat, begins))
     if write is None:
-        write = _writing[layout, total, flat] = compact.writing_plan(layout, out, ndim)
+        write = _writing[layout, total, flat, begins] = compact.writing_plan(layout, out, ndim, begins)
     return write(None, input, starts)

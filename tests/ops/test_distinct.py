@@ -1,4 +1,4 @@
-"""unique and unique_consecutive along a dimension, repeat_interleave by counts, histograms, hashes, windows: against NumPy."""
+"""unique and unique_consecutive along a dimension, repeat_interleave by counts, hashes, windows: against NumPy."""
 
 from __future__ import annotations
 
@@ -54,25 +54,6 @@ def test_repeat_interleave_by_counts(dtype):
     assert got.tolist() == [[0.0, 0.0, 2.0], [3.0, 3.0, 5.0]]
     with pytest.raises(RuntimeError, match="repeats can not be negative"):
         torch.repeat_interleave(torch.tensor([-1, 2], dtype=dtype))
-
-
-def test_histograms():
-    rng = np.random.default_rng(0)
-    x, weight = rng.standard_normal(200), rng.uniform(0, 1, 200)
-    for options in ({"bins": 10}, {"bins": 3, "range": (-1.0, 1.0)}, {"bins": np.array([-1.0, 0, 0.5, 2])}):
-        for extra in ({}, {"density": True}, {"weights": weight}):
-            want, edges = np.histogram(x, **options, **extra)
-            given = {"weight" if k == "weights" else k: v for k, v in (options | extra).items()}
-            given = {k: torch.from_numpy(v) if isinstance(v, np.ndarray) else v for k, v in given.items()}
-            got = torch.histogram(torch.from_numpy(x), **given)
-            np.testing.assert_allclose(got.hist.numpy(), want, rtol=1e-13)
-            np.testing.assert_allclose(got.bin_edges.numpy(), edges, rtol=1e-13, atol=1e-15)
-    got = torch.histogram(torch.tensor([0.0, 1.0, math.nan, 0.5]), 4, range=(0.0, 1.0))
-    assert got.hist.tolist() == [1.0, 0.0, 1.0, 1.0]
-    points = rng.standard_normal((50, 2))
-    for extra in ({}, {"density": True}):
-        want, _ = np.histogramdd(points, [3, 4], **extra)
-        np.testing.assert_allclose(torch.histogramdd(torch.from_numpy(points), [3, 4], **extra).hist.numpy(), want, rtol=1e-13)
 
 
 def test_hash_is_the_exclusive_or_of_the_patterns():
