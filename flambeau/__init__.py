@@ -56,7 +56,7 @@ _ROOMS = frozenset(
     (
         "amp", "autograd", "backends", "cuda", "distributed", "fft", "func", "hub", "jit", "linalg", "nn", "onnx",
         "optim", "overrides", "profiler", "quantization", "random", "return_types", "serialization", "signal",
-        "sparse", "special", "testing", "types", "utils", "version", "compiler", "export", "multiprocessing", "mps",
+        "sparse", "special", "storage", "testing", "types", "utils", "version", "compiler", "export", "multiprocessing", "mps",
         "xpu", "accelerator", "_C", "_tensor", "ao", "cpu", "distributions", "masked",
     )
 )

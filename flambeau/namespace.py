@@ -51,6 +51,8 @@ from flambeau.core.settings import (
 from flambeau.core.storage import Storage as UntypedStorage
 from flambeau.core.tensor import Tensor
 from flambeau.core.variants import copy_into
+from flambeau.ops.storages import KINDS as _TYPED_STORAGES
+from flambeau.ops.storages import TypedStorage
 
 globals().update(_TYPES)
 
@@ -84,7 +86,7 @@ def get_device_module(device: Any = None) -> Any:
 
 def is_storage(obj: Any) -> bool:
     """Whether it is a storage."""
-    return isinstance(obj, UntypedStorage)
+    return isinstance(obj, (UntypedStorage, TypedStorage))
 
 
 def is_anomaly_enabled() -> bool:
@@ -306,17 +308,7 @@ class JITException(RuntimeError):
     """An exception of a script."""
 
 
-globals().update(
-    _absent.all_of(
-        "",
-        "a tensor's memory is tensor.untyped_storage(); make tensors of a dtype with torch.empty",
-        kinds=(
-            "TypedStorage BoolStorage ByteStorage CharStorage DoubleStorage FloatStorage IntStorage "
-            "LongStorage ShortStorage HalfStorage "
-            "BFloat16Storage ComplexDoubleStorage ComplexFloatStorage"
-        ),
-    )
-)
+globals().update(_TYPED_STORAGES)
 globals().update(
     _absent.all_of("", "sizes are Python numbers here; use int, float and bool", kinds="SymBool SymFloat SymInt")
 )

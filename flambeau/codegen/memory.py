@@ -233,7 +233,7 @@ def make_block_type(dealloc: int, version: int, buffer: int) -> type:
                         _Slot(_TP_GETSET, ctypes.addressof(getters)),
                         _Slot(_TP_DOC, ctypes.cast(doc, ctypes.c_void_p).value), _Slot(0, None))
     default, no_instantiation = 1 << 18, 1 << 7
-    spec = _Spec(b"flambeau.Storage", SIZE, 0, default | no_instantiation, slots)
+    spec = _Spec(b"torch.storage.UntypedStorage", SIZE, 0, default | no_instantiation, slots)
     _keep.extend((members, getters, slots, spec, doc))
     create = ctypes.pythonapi.PyType_FromSpec
     create.restype, create.argtypes = ctypes.py_object, [ctypes.c_void_p]

@@ -82,9 +82,10 @@ def rebuild_tensor(reference: StorageReference, offset: int, shape: Sequence[int
 
 
 def _over(reference: Any, dtype: Any, offset: int, shape: Sequence[int], strides: Sequence[int]) -> Tensor:
-    if not isinstance(reference, StorageReference):
+    if not isinstance(reference, (StorageReference, Storage)):
         raise TypeError(f"expected a storage, not {type(reference).__name__}")
-    return storage_io.make_tensor(reference.storage, dtype, offset, shape, strides)
+    held = reference.storage if isinstance(reference, StorageReference) else reference
+    return storage_io.make_tensor(held, dtype, offset, shape, strides)
 
 
 def rebuild_tensor_v2(

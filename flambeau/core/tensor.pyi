@@ -1161,11 +1161,11 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
     def stft(self, n_fft: _int, hop_length: _int | None = None, win_length: _int | None = None, window: Tensor | None = None, center: Any = True, pad_mode: str = 'reflect', normalized: Any = False, onesided: Any = None, return_complex: Any = None, align_to_window: Any = None) -> Tensor:
         """Fourier transforms of windowed frames, `hop_length` (n_fft // 4) apart: (*, time) gives (*, n_fft // 2 + 1 or
         n_fft, frames)."""
-    def storage(self, *args: Any, **kwargs: Any) -> Any:
-        """Not implemented: its memory is tensor.untyped_storage()"""
+    def storage(self) -> Any:
+        """The memory behind the tensor as a TypedStorage. Deprecated; use untyped_storage()."""
     def storage_offset(self) -> _int: ...
-    def storage_type(self, *args: Any, **kwargs: Any) -> Any:
-        """Not implemented: its memory is tensor.untyped_storage()"""
+    def storage_type(self) -> Any:
+        """The class of `storage()`, such as torch.FloatStorage."""
     def stride(self, dim: _int | None = None) -> Any:
         """Steps in elements from one index to the next: of all dimensions, or of one."""
     def sub(self, other: Tensor | _complex, *, alpha: _complex = 1, out: Tensor | None = None) -> Tensor:

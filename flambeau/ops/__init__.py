@@ -69,6 +69,7 @@ from flambeau.ops import (
     softmax,
     sort,
     spectral,
+    storages,
     triangle,
     unique,
     variance,

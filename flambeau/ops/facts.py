@@ -133,7 +133,6 @@ for _advice, _names in (
         ),
     ),
     ("flambeau computes on the CPU", "ipu mtia xpu to_mkldnn to_padded_tensor"),
-    ("its memory is tensor.untyped_storage()", "storage storage_type"),
     ("it was removed from PyTorch; use torch.linalg", "eig lstsq solve symeig"),
 ):
     for _name in _names.split():

@@ -6,7 +6,6 @@ Stands on core.create and core.printing; attaches itself to the Tensor class.
 from __future__ import annotations
 
 import copy
-import ctypes
 from collections.abc import Iterator
 from typing import Any
 
@@ -362,17 +361,5 @@ def resize_as_(self: Tensor, the_template: Tensor, *, memory_format: Any = None)
     return self.resize_(the_template._layout.shape, memory_format=memory_format)
 
 
-Storage.data_ptr = lambda self: self.ptr
-Storage.size = lambda self: self.capacity
-Storage.nbytes = lambda self: self.capacity
-Storage.__len__ = lambda self: self.capacity
-Storage.__repr__ = lambda self: f"<Storage of {self.capacity} bytes, version {self.writes}>"
 NAMESPACE["from_dlpack"] = from_dlpack
 NAMESPACE["is_tensor"] = lambda obj: isinstance(obj, Tensor)
-
-
-def _as_bytes(self: Any) -> bytes:
-    return ctypes.string_at(self.ptr, self.capacity)
-
-
-Storage.__bytes__ = _as_bytes

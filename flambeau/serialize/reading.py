@@ -19,6 +19,7 @@ from typing import IO, Any
 import numpy as np
 
 from flambeau.core import storage_io
+from flambeau.core.storage import Storage
 from flambeau.core.storage_types import BY_NAME, StorageReference, StorageType
 from flambeau.serialize import legacy, names, options, safe
 from flambeau.serialize.archive import ArchiveReader, is_archive
@@ -159,15 +160,15 @@ class ZipLoad:
         """The object in the file."""
         return unpickle(io.BytesIO(self.reader.read("data.pkl")), self.persistent_load)
 
-    def persistent_load(self, identity: tuple[Any, ...]) -> StorageReference:
-        """The storage that a persistent id of the pickle means."""
+    def persistent_load(self, identity: tuple[Any, ...]) -> StorageReference | Storage:
+        """The storage that a persistent id of the pickle means: itself, if it is of bytes and there is memory behind it."""
         marker, key, location, numel = storage_identity(identity, 5)
         found = self.loaded.get(key)
         if found is None:
             storage = self.restore(self.storage(f"data/{key}", marker, numel), location)
             found = StorageReference(None if storage is META else storage, marker.dtype)
             self.loaded[key] = found
-        return found
+        return found.storage if found.dtype is None and found.storage is not None else found
 
     def storage(self, name: str, marker: StorageType, numel: int) -> Any:
         """A storage with the content of a record, whose size must be `numel` elements."""
