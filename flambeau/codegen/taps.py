@@ -11,8 +11,8 @@ from functools import cache
 
 from flambeau.codegen.builder import Value, module
 from flambeau.codegen.gemm_micro import BYTES, Kernel, Kind, vector
-from flambeau.codegen.interpolate import gather
 from flambeau.codegen.jit import INDEXED, compile_kernel
+from flambeau.codegen.strips import gather
 
 CONSTANTS = ("taps", "batch", "channels", "size", "places", "blocks")
 
