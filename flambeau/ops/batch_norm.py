@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from flambeau.base import geometry
+from flambeau.base import memory_order
 from flambeau.base.layout import Layout
 from flambeau.core import modes
 from flambeau.core.declare import composite, operator
@@ -54,8 +54,8 @@ def native_batch_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None,
         nothing = Layout.contiguous((channels,), compute_dtype(layout.dtype), layout.device)
         return input.clone(), empty_layout(nothing), empty_layout(nothing)
     if not training:
-        strides = geometry.suggested_strides(layout.shape, layout.strides)
-        if not geometry.same_order(layout.shape, layout.strides, strides):
+        strides = memory_order.suggested_strides(layout.shape, layout.strides)
+        if not memory_order.same_order(layout.shape, layout.strides, strides):
             ordered = empty_layout(Layout.of(layout.shape, strides, layout.dtype, layout.device))
             input = ordered.copy_(tensor_from(input._storage, input._offset, layout))
         out = _frozen(input, column(weight, after), column(bias, after), column(running_mean, after), column(running_var, after),

@@ -11,7 +11,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from flambeau.base import geometry
+from flambeau.base import memory_order
 from flambeau.core import arguments as wrong
 from flambeau.core import inplace as rewiring
 from flambeau.core import modes, overrides
@@ -41,8 +41,8 @@ def {name}({signature}):
 def refuse_overlap(tensor: Tensor) -> None:
     """RuntimeError if two indices of a tensor that is to be written name one element."""
     layout = tensor._layout
-    if geometry.overlaps_itself(layout.shape, layout.strides):
-        raise RuntimeError(geometry.OVERLAPS_ITSELF)
+    if memory_order.overlaps_itself(layout.shape, layout.strides):
+        raise RuntimeError(memory_order.OVERLAPS_ITSELF)
 
 
 def mutating(

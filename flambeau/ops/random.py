@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from flambeau.base import geometry
+from flambeau.base import geometry, memory_order
 from flambeau.base.dtype import bfloat16, bool_, float16, float32, int64
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import Layout, contiguous_format, preserve_format
@@ -61,8 +61,8 @@ def fill_sample(self: Tensor, make: Callable[[int], np.ndarray]) -> Tensor:
 
 def overwrite(self: Tensor, fill: Any) -> Tensor:
     """Overwrite a tensor in place by `fill(tensor)`; bumps the version, cuts the history."""
-    if geometry.overlaps_itself(self._layout.shape, self._layout.strides):
-        raise RuntimeError(geometry.OVERLAPS_ITSELF)
+    if memory_order.overlaps_itself(self._layout.shape, self._layout.strides):
+        raise RuntimeError(memory_order.OVERLAPS_ITSELF)
     if needs_graph((self,)):
         inplace.check(self)
     inplace.refuse_inference(self)
@@ -407,7 +407,7 @@ def multinomial(input: Tensor, num_samples: int, replacement: bool = False, *, g
     if replacement and num_samples != 1:
         return create.copy_array(stream(generator).multinomial(weights, num_samples))
     # the numbers are drawn in the order of memory
-    turned = layout.ndim == 2 and geometry.preserved_strides(layout.shape, layout.strides)[1] != 1
+    turned = layout.ndim == 2 and memory_order.preserved_strides(layout.shape, layout.strides)[1] != 1
     scores = stream(generator).race(np.ascontiguousarray(weights.T)).T if turned else stream(generator).race(weights)
     if num_samples == 1:
         return create.copy_array(np.asarray(scores.argmax(-1)[..., None], np.int64))
@@ -445,7 +445,7 @@ def keep_mask(input: Tensor, shape: tuple[int, ...] | None, keep: float) -> Tens
         return modes.local.draws.mask(keep_mask, input, shape, keep)
     layout = input._layout
     if shape is None:
-        target = Layout.of(layout.shape, geometry.preserved_strides(layout.shape, layout.strides), bool_, layout.device)
+        target = Layout.of(layout.shape, memory_order.preserved_strides(layout.shape, layout.strides), bool_, layout.device)
     else:
         target = Layout.contiguous(shape, bool_, layout.device)
     made = empty_layout(target)

@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from flambeau.base import geometry
+from flambeau.base import geometry, memory_order
 from flambeau.base.dtype import bfloat16, bool_, float16, float32, iinfo, int32, int64
 from flambeau.base.geometry import wrap_dim
 from flambeau.base.layout import Layout
@@ -378,7 +378,7 @@ def take(input: Tensor, index: Tensor) -> Tensor:
             raise IndexError("take(): tried to take from an empty tensor")
         out = Layout.of(
             index._layout.shape,
-            geometry.preserved_strides(index._layout.shape, index._layout.strides),
+            memory_order.preserved_strides(index._layout.shape, index._layout.strides),
             layout.dtype,
             layout.device,
         )
