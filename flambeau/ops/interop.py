@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from flambeau.base import geometry
 from flambeau.base.dtype import bfloat16, bool_
 from flambeau.base.layout import Layout, contiguous_strides, preserve_format, register_cache
 from flambeau.core import create, inplace, modes, printing

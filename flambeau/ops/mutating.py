@@ -15,7 +15,8 @@ from flambeau.base import memory_order
 from flambeau.core import arguments as wrong
 from flambeau.core import inplace as rewiring
 from flambeau.core import modes, overrides
-from flambeau.core.declare import TENSOR, operator
+from flambeau.core.declare import operator
+from flambeau.core.declared import TENSOR
 from flambeau.core.derive import NAMESPACE, compile_source
 from flambeau.core.tensor import Tensor, tensor_from
 from flambeau.ops.copy import clone_raw, contiguous
