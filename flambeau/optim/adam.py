@@ -6,15 +6,7 @@ from typing import Any
 
 from flambeau.core.tensor import Tensor
 from flambeau.optim.optimizer import ParamsT
-from flambeau.optim.pointwise import (
-    PointwiseOptimizer,
-    check_betas,
-    check_fused,
-    check_not_negative,
-    check_tensor_lr,
-    number,
-    zeros,
-)
+from flambeau.optim.pointwise import PointwiseOptimizer, check, check_fused, check_tensor_lr, number, zeros
 from flambeau.optim.update import apply_updates, by_step, lerp, maximum, multiply_add, new_counter, product, sqrt
 
 __all__ = ["Adam"]
@@ -118,10 +110,7 @@ class Adam(PointwiseOptimizer):
         decoupled_weight_decay: bool = False,
     ) -> None:
         check_tensor_lr(lr, foreach=foreach, capturable=capturable)
-        check_not_negative("Invalid learning rate", lr)
-        check_not_negative("Invalid epsilon value", eps)
-        check_betas(betas)
-        check_not_negative("Invalid weight_decay value", weight_decay)
+        check(lr=lr, eps=eps, betas=betas, weight_decay=weight_decay)
         _check_tensor_betas(betas, foreach, capturable)
         defaults = {
             "lr": lr,
