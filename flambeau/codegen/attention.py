@@ -37,32 +37,10 @@ from flambeau.codegen.scalar import Lowering
 from flambeau.ir import scalar
 
 CONSTANTS = (
-    "heads",
-    "rows",
-    "columns",
-    "depth",
-    "width",
-    "block",
-    "row_step",
-    "padded",
-    "q_n",
-    "q_h",
-    "q_row",
-    "q_step",
-    "m_n",
-    "m_h",
-    "m_row",
-    "m_step",
-    "k_panels",
-    "k_place",
-    "v_panels",
-    "v_place",
-    "scores_place",
-    "slice",
-    "scale",
-    "score_tiles",
-    "value_tiles",
-)
+    "heads", "rows", "columns", "depth", "width", "block", "row_step", "padded", "q_n", "q_h", "q_row", "q_step", "m_n",
+    "m_h", "m_row", "m_step", "k_panels", "k_place", "v_panels", "v_place", "scores_place", "slice", "scale",
+    "score_tiles", "value_tiles",
+)  # fmt: skip
 BLOCK_BYTES = 192 << 10  # scores of a block of rows
 DEPTH = 512  # steps along the keys of one tile of the result
 LOWEST = float("-inf")

@@ -43,40 +43,10 @@ from flambeau.codegen.jit import LIGHTEST, compile_kernel
 from flambeau.codegen.launch import Phase
 
 CONSTANTS = (
-    "heads",
-    "rows",
-    "columns",
-    "depth",
-    "width",
-    "block",
-    "row_step",
-    "padded",
-    "q_n",
-    "q_h",
-    "q_row",
-    "q_step",
-    "g_n",
-    "g_h",
-    "g_row",
-    "g_step",
-    "m_n",
-    "m_h",
-    "m_row",
-    "m_step",
-    "scale",
-    "scratch_place",
-    "slice",
-    "d_panels",
-    "w_panels",
-    "c_panels",
-    "keys",
-    "values",
-    "keys_by_depth",
-    "gradients",
-    "queries",
-    "own_tiles",
-    "wide_tiles",
-)
+    "heads", "rows", "columns", "depth", "width", "block", "row_step", "padded", "q_n", "q_h", "q_row", "q_step", "g_n",
+    "g_h", "g_row", "g_step", "m_n", "m_h", "m_row", "m_step", "scale", "scratch_place", "slice", "d_panels",
+    "w_panels", "c_panels", "keys", "values", "keys_by_depth", "gradients", "queries", "own_tiles", "wide_tiles",
+)  # fmt: skip
 BLOCK_BYTES = 128 << 10
 OUT_Q, OUT_K, OUT_V, GRADIENT, QUERY, KEY, VALUE, RESULT, LOGARITHM, MASK = range(10)
 

@@ -31,27 +31,9 @@ TILE_SLOTS = 192  # register tiles that a task may hold unfinished between block
 BOX_PIXELS = 1024
 
 FORWARD = (
-    *GEOMETRY,
-    "rows",
-    "row_step",
-    "panels",
-    "tile_panels",
-    "count_m",
-    "c_slot",
-    "c_place",
-    "c_n",
-    "c_o",
-    "c_z",
-    "c_y",
-    "c_x",
-    "d_slot",
-    "weights",
-    "alpha",
-    "beta",
-    "micros",
-    "heights",
-    "height_taps",
-)
+    *GEOMETRY, "rows", "row_step", "panels", "tile_panels", "count_m", "c_slot", "c_place", "c_n", "c_o", "c_z", "c_y",
+    "c_x", "d_slot", "weights", "alpha", "beta", "micros", "heights", "height_taps",
+)  # fmt: skip
 HEIGHTS_AT = len(FORWARD)  # then the offsets of the rows of taps along y, then those of the taps in the band
 
 
@@ -280,20 +262,9 @@ def forward_text(kind: Kind, finish: Epilogue, row_order: str, in_place: bool) -
 
 
 WEIGHTS = (
-    "slot",
-    "place",
-    "group_stride",
-    "row_stride",
-    "channel_stride",
-    "rows",
-    "row_step",
-    "panels",
-    "channels",
-    "taps",
-    "area",
-    "block",
-    "destination",
-)
+    "slot", "place", "group_stride", "row_stride", "channel_stride", "rows", "row_step", "panels", "channels", "taps",
+    "area", "block", "destination",
+)  # fmt: skip
 WEIGHT_TAPS_AT = len(WEIGHTS)
 
 

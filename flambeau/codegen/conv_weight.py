@@ -31,20 +31,9 @@ PIXEL_STEPS = 256  # pixels per pass over a panel of the output's gradient, whic
 ROW_VECTORS = 4  # rows per task of the reduction, in vectors: longer runs of memory written
 GRADIENT = ("g_slot", "g_n", "g_o", "g_pixel", "images", "groups", "outputs", "panels", "pixels", "destination")
 WEIGHT = (
-    *GEOMETRY,
-    "outputs",
-    "panels",
-    "slices",
-    "blocks",
-    "row_step",
-    "gradient",
-    "partial",
-    "g_slot",
-    "g_n",
-    "g_o",
-    "g_pixel",
-    "micros",
-)
+    *GEOMETRY, "outputs", "panels", "slices", "blocks", "row_step", "gradient", "partial", "g_slot", "g_n", "g_o",
+    "g_pixel", "micros",
+)  # fmt: skip
 REDUCE = ("rows", "outputs", "panels", "groups", "slices", "partial", "c_slot", "row_tiles")
 
 

@@ -12,7 +12,7 @@ from flambeau.optim.update import apply_updates, by_step, lerp, maximum, multipl
 __all__ = ["Adam"]
 
 
-def _moments(param, exp_avg, exp_avg_sq, grad, weight1, beta2, weight2, weight_decay, kept, maximize, decay, decoupled):
+def moments(param, exp_avg, exp_avg_sq, grad, weight1, beta2, weight2, weight_decay, kept, maximize, decay, decoupled):
     """Weight decay and both moving averages. -> (param, exp_avg, exp_avg_sq)"""
     if maximize:
         grad = -grad
@@ -31,7 +31,7 @@ def adam(
     weight1, beta2, weight2, eps, weight_decay, kept, step_size, bias2_sqrt, maximize, decay, decoupled,
 ):  # fmt: skip
     """A step along the mean gradient over the root of the mean square. -> (param, exp_avg, exp_avg_sq)"""
-    param, exp_avg, exp_avg_sq = _moments(
+    param, exp_avg, exp_avg_sq = moments(
         param, exp_avg, exp_avg_sq, grad, weight1, beta2, weight2, weight_decay, kept, maximize, decay, decoupled
     )
     denominator = sqrt(exp_avg_sq) / bias2_sqrt + eps
@@ -43,7 +43,7 @@ def amsgrad(
     weight1, beta2, weight2, eps, weight_decay, kept, step_size, bias2_sqrt, maximize, decay, decoupled,
 ):  # fmt: skip
     """Adam over the largest mean square so far. -> (param, exp_avg, exp_avg_sq, max_exp_avg_sq)"""
-    param, exp_avg, exp_avg_sq = _moments(
+    param, exp_avg, exp_avg_sq = moments(
         param, exp_avg, exp_avg_sq, grad, weight1, beta2, weight2, weight_decay, kept, maximize, decay, decoupled
     )
     max_exp_avg_sq = maximum(max_exp_avg_sq, exp_avg_sq)
