@@ -15,7 +15,6 @@ from typing import Any, Protocol
 
 import numpy as np
 
-_HALF_TYPES = ("float16", "bfloat16")
 _F32, _F64 = np.float32, np.float64
 
 

@@ -123,7 +123,7 @@ def _outputs(f: Kernel, c: dict[str, Value]):
     return f.loop(0, c["out_z"]), f.loop(0, c["out_y"]), f.loop(0, c["out_x"])
 
 
-def _position(f: Kernel, c: dict[str, Value], flat: Value, dense: bool) -> Value:
+def _position(c: dict[str, Value], flat: Value, dense: bool) -> Value:
     """Element offset in a plane of a flat position in it."""
     if dense:
         return flat
@@ -153,7 +153,7 @@ def scatter_kernel(kind: Kind, index: str, dense: bool, adds: bool) -> int:
             flat = flat if index == "i64" else f.convert(flat, "i64", "sext")
             value = f.load(kind.storage, values, at)
             with f.branches(flat.unsigned_below(volume)) as otherwise:
-                goal = f.at(kind.storage, image, _position(f, c, flat, dense))
+                goal = f.at(kind.storage, image, _position(c, flat, dense))
                 if adds:
                     value = narrow(f, kind, widen(f, kind, f.load(kind.storage, goal)) + widen(f, kind, value))
                 f.store(value, goal)
@@ -178,7 +178,7 @@ def gather_kernel(kind: Kind, index: str, dense: bool) -> int:
             flat = f.load(index, places, at)
             flat = flat if index == "i64" else f.convert(flat, "i64", "sext")
             with f.branches(flat.unsigned_below(volume)) as otherwise:
-                f.store(f.load(kind.storage, image, _position(f, c, flat, dense)), out, at)
+                f.store(f.load(kind.storage, image, _position(c, flat, dense)), out, at)
                 otherwise()
                 f.store(f.select(flat < 0, flat, flat + 1), f["p"], 2)
     return compile_kernel(module(f))

@@ -121,7 +121,7 @@ def operator(
         made = _generate(declared, out, method, function)
         _publish(made, public, method, function, dunder)
         if inplace:
-            _publish(_inplace_variant(declared, made, public), public + "_", method, function, None)
+            _publish(_inplace_variant(declared, public), public + "_", method, function, None)
 
         def vjp(rule: Callable) -> Callable:
             declared.rule, declared.rule_names = rule, tuple(signature_of(rule).parameters)
@@ -280,7 +280,7 @@ def _publish(made: Callable, public: str, method: bool, function: bool, dunder: 
         setattr(Tensor, dunder, made)
 
 
-def _inplace_variant(declared: Operator, made: Callable, public: str) -> Callable:
+def _inplace_variant(declared: Operator, public: str) -> Callable:
     """`name_`: compute, then write into the first argument, which takes the place of the result in the graph."""
     def inplace(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         bound = declared.signature.bind(self, *args, **kwargs)

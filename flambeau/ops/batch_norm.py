@@ -28,7 +28,7 @@ from flambeau.ops.norm import (
 )
 
 
-def _check_channels(input: Tensor, channels: int, **vectors: Tensor | None) -> None:
+def _check_channels(channels: int, **vectors: Tensor | None) -> None:
     for name, vector in vectors.items():
         if vector is not None and vector._layout.numel != channels:
             raise RuntimeError(f"{name} should contain {channels} elements not {vector._layout.numel}")
@@ -48,7 +48,7 @@ def native_batch_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None,
     channels = layout.shape[1] if layout.ndim > 1 else 0
     if (running_mean is None or running_var is None) and not training:
         raise RuntimeError(f"running_{'mean' if running_mean is None else 'var'} must be defined in evaluation mode")
-    _check_channels(input, channels, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
+    _check_channels(channels, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
     after = max(layout.ndim - 2, 0)
     if not layout.numel:
         nothing = Layout.contiguous((channels,), compute_dtype(layout.dtype), layout.device)
