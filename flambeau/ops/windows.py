@@ -1,6 +1,6 @@
 """Windows of pooling: arguments checked as PyTorch checks them, output sizes, and the tables that the kernels walk.
 
-Stands on base.layout and codegen.pool; used by ops/pool.py and its siblings.
+Stands on base.layout; used, with the kernels of codegen.pool, by ops/pool.py and its siblings.
 """
 
 from __future__ import annotations
