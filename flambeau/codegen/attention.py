@@ -8,7 +8,6 @@ runs it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple
@@ -35,6 +34,7 @@ from flambeau.codegen.jit import LIGHTEST, compile_kernel
 from flambeau.codegen.launch import Phase
 from flambeau.codegen.pack import pack_kernel, stride_class
 from flambeau.codegen.scalar import Lowering
+from flambeau.codegen.strips import Strip, strips
 from flambeau.ir import scalar
 
 CONSTANTS = (
@@ -78,15 +78,6 @@ def lanes_of(value: Value) -> int:
     return int(value.type[1:value.type.index("x")]) if value.type[0] == "<" else 0
 
 
-def vector_loop(f: Kernel, end: Value, lanes: int, body: Callable[[Value, Value | None], None]) -> None:
-    """body(x, mask) for 0, lanes, 2 lanes, ... below `end`; the last mask ends there, the others are None: all exist."""
-    whole = end & -lanes
-    with f.loop(0, whole, lanes) as x:
-        body(x, None)
-    with f.when(whole < end):
-        body(whole, f.mask(end - whole, lanes))
-
-
 def kept(f: Kernel, exists: Value | None, value: Value, otherwise: Value) -> Value:
     """The elements of a vector that exist."""
     return value if exists is None else f.select(exists, value, otherwise)
@@ -106,13 +97,14 @@ def masked_scores(f: Kernel, kind: Kind, boolean: bool, row: Value, end: Value, 
     def masked(value: Value, own: Value, lowest: Value) -> Value:
         return f.select(own.differs(0), value, lowest) if boolean else value + own
 
-    def several(x: Value, exists: Value | None) -> None:
+    def several(strip: Strip) -> None:
+        x, exists = strip.x, strip.mask()
         at = f.at(compute, row, x)
         value = f.load(vector(compute, lanes), at, align=BYTES[compute]) * f.splat(scale, lanes)
         own = load_existing(f, vector(stored, lanes), f.at(stored, mask, x), exists)
         f.store(masked(value, own, f.splat(lowest, lanes)), at, align=BYTES[compute])
     with f.branches(step.equals(1)) as otherwise:
-        vector_loop(f, end, lanes, several)
+        strips(f, end, lanes, several)
         otherwise()
         with f.loop(0, end) as x:
             f.store(masked(f.load(compute, row, x) * scale, f.load(stored, mask, x * step), lowest), row, x)
@@ -197,21 +189,23 @@ class Forward:
         factor = self.factor(block, position, row, end)
         largest = f.variable(wide, f.splat(lowest, lanes))
 
-        def find(x: Value, exists: Value | None) -> None:
+        def find(strip: Strip) -> None:
+            x, exists = strip.x, strip.mask()
             value = kept(f, exists, f.load(wide, f.at(compute, row, x), align=size) * factor, f.splat(lowest, lanes))
             largest.set(f.maximum(value, largest.get()))
-        vector_loop(f, end, lanes, find)
+        strips(f, end, lanes, find)
         best = f.call(compute, f"llvm.vector.reduce.fmax.{suffix(wide)}", largest.get(), fast="nnan nsz")
         best = f.select(best.equals(lowest), f.value(0, compute), best)
         base, zero, total = f.splat(best, lanes), f.value(0, wide), f.variable(wide, 0)
 
-        def exponential(x: Value, exists: Value | None) -> None:
+        def exponential(strip: Strip) -> None:
+            x, exists = strip.x, strip.mask()
             at = f.at(compute, row, x)
             value = apply_function(f, "exp", self.dtype, f.load(wide, at, align=size) * factor - base)
             value = kept(f, exists, value, zero)
             f.store(value, at, align=size)
             total.add(value)
-        vector_loop(f, end, lanes, exponential)
+        strips(f, end, lanes, exponential)
         with f.loop((end + (lanes - 1)) & -lanes, block.columns, lanes) as x:
             f.store(zero, f.at(compute, row, x), align=size)
         found = total_of(f, total.get())

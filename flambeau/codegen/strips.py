@@ -1,6 +1,6 @@
 """Strips: the elements of a row, as many at a time as a vector has lanes, fewer at its end; and gathers into a vector.
 
-Stands on gemm_micro.py; used by the kernels of pooling, resampling and weighted taps.
+Stands on gemm_micro.py; used by the kernels of pooling, resampling, attention, weighted taps and CTC.
 """
 
 from __future__ import annotations
