@@ -149,6 +149,11 @@ def normal_(self: Tensor, mean: float = 0, std: float = 1, *, generator: Any = N
     return overwrite(self, lambda out: fill_normal(out, float(mean), float(std), generator))
 
 
+def _check_range(low: int, high: int) -> None:
+    if low >= high:
+        raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
+
+
 @public(namespace=False)
 def random_(self: Tensor, from_: int | None = None, to: int | None = None, *, generator: Any = None, **bounds: Any) -> Tensor:
     """Fill with integers of [from, to), of [0, to), or of the dtype's range."""
@@ -156,10 +161,9 @@ def random_(self: Tensor, from_: int | None = None, to: int | None = None, *, ge
     name = self._layout.dtype.name
     if to is None and low is not None and "from" not in bounds:
         low, to = 0, low
-    if low is not None and to is not None and low >= to:
-        raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={to}")
     if low is None or to is None:
         return fill_sample(self, lambda n: stream(generator).random(n, name, low, to))
+    _check_range(low, to)
     return overwrite(self, lambda out: fill_integers(out, low, to, generator))
 
 
@@ -238,14 +242,14 @@ def made_by(fill: Callable, first: float, second: float, generator: Any, shape: 
     return finish(fill(blank(shape, dtype, device), first, second, generator), requires_grad, out)
 
 
-def made_like(input: Tensor, fill: Callable, dtype: DType | None, device: Any, memory_format: Any, requires_grad: bool,
-              *parameters: Any, generator: Any) -> Tensor:
-    """The same for a factory whose result is like `input`, filled by fill(tensor, *parameters, generator=generator)."""
+def made_like(fill: Callable, first: float, second: float, generator: Any, input: Tensor, dtype: DType | None, device: Any,
+              memory_format: Any, requires_grad: bool) -> Tensor:
+    """`made_by` for a factory whose result is like `input`."""
     if modes.local.draws is not None:
-        return modes.local.draws.draw(
-            lambda *lead: made_like(input.expand(*lead, *input._layout.shape), fill, dtype, device, memory_format, requires_grad,
-                                    *parameters, generator=generator))
-    return finish(fill(like(input, dtype, device, memory_format), *parameters, generator=generator), requires_grad)
+        shape = input._layout.shape
+        return modes.local.draws.draw(lambda *lead: made_like(
+            fill, first, second, generator, input.expand(*lead, *shape), dtype, device, memory_format, requires_grad))
+    return finish(fill(like(input, dtype, device, memory_format), first, second, generator), requires_grad)
 
 
 @public(method=False)
@@ -285,8 +289,7 @@ def randint(
         low, high = 0, low
     low, high = int(low), int(high)
     dtype = dtype_asked(dtype, out) or int64
-    if low >= high:
-        raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
+    _check_range(low, high)
     return made_by(fill_integers, low, high, generator, sizes_of("randint", (size,)), dtype, device, requires_grad, out)
 
 
@@ -311,14 +314,14 @@ def randperm(n: int, *, generator: Any = None, dtype: DType | None = int64, layo
 def rand_like(input: Tensor, *, generator: Any = None, dtype: DType | None = None, layout: Any = None, device: Any = None,
               requires_grad: bool = False, pin_memory: bool = False, memory_format: Any = preserve_format) -> Tensor:
     """Uniform samples of [0, 1), like `input`."""
-    return made_like(input, uniform_, dtype, device, memory_format, requires_grad, generator=generator)
+    return made_like(fill_uniform, 0.0, 1.0, generator, input, dtype, device, memory_format, requires_grad)
 
 
 @public(method=False)
 def randn_like(input: Tensor, *, generator: Any = None, dtype: DType | None = None, layout: Any = None, device: Any = None,
                requires_grad: bool = False, pin_memory: bool = False, memory_format: Any = preserve_format) -> Tensor:
     """Standard normal samples, like `input`."""
-    return made_like(input, normal_, dtype, device, memory_format, requires_grad, generator=generator)
+    return made_like(fill_normal, 0.0, 1.0, generator, input, dtype, device, memory_format, requires_grad)
 
 
 @public(method=False)
@@ -338,7 +341,9 @@ def randint_like(
     """Integers of [low, high), like `input`."""
     if high is None:
         low, high = 0, low
-    return made_like(input, random_, dtype, device, memory_format, requires_grad, int(low), int(high), generator=generator)
+    low, high = int(low), int(high)
+    _check_range(low, high)
+    return made_like(fill_integers, low, high, generator, input, dtype, device, memory_format, requires_grad)
 
 
 @public(method=False)
