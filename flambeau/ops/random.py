@@ -239,7 +239,8 @@ def made_by(fill: Callable, first: float, second: float, generator: Any, shape: 
     if modes.local.draws is not None:
         return modes.local.draws.draw(lambda *lead: made_by(
             fill, first, second, generator, (*lead, *shape), dtype, device, requires_grad, out))
-    return finish(fill(blank(shape, dtype, device), first, second, generator), requires_grad, out)
+    made = fill(blank(shape, dtype, device), first, second, generator)
+    return finish(made, requires_grad, out) if requires_grad or out is not None else made
 
 
 def made_like(fill: Callable, first: float, second: float, generator: Any, input: Tensor, dtype: DType | None, device: Any,
