@@ -160,6 +160,7 @@ def _needs(node: Any) -> dict[str, Any]:
 
 
 def _apply(node: Any, gradients: Sequence[Any]) -> tuple[Any, ...]:
+    """One gradient per edge, by the operator's rule."""
     operator = node.operator
     if operator.rule is None:
         raise NotImplementedError(f"the derivative for '{operator.name}' is not implemented.")
@@ -200,6 +201,7 @@ def _apply(node: Any, gradients: Sequence[Any]) -> tuple[Any, ...]:
 
 
 def _saves_output(node: Any, value: Any) -> bool:
+    """Whether a saved value is an alias of this step's own result."""
     operator, dtype = node.operator, value._layout.dtype
     saves = any(name in ("out", "outs") or (single_output(name) and operator.differentiable != 1)
                 for name in operator.rule_names)
@@ -212,13 +214,7 @@ class OperatorNode(Node):
 
     __slots__ = ("counts",)
     operator: Operator
-
-    def saves_output(self, value: Any) -> bool:
-        """Whether a saved value is an alias of this step's own result."""
-        return _saves_output(self, value)
-
-    def apply(self, gradients: Sequence[Any]) -> tuple[Any, ...]:
-        return _apply(self, gradients)
+    saves_output, apply = _saves_output, _apply
 
 
 class MultiOperatorNode(MultiNode):
@@ -226,10 +222,4 @@ class MultiOperatorNode(MultiNode):
 
     __slots__ = ("counts",)
     operator: Operator
-
-    def saves_output(self, value: Any) -> bool:
-        """Whether a saved value is an alias of this step's own result."""
-        return _saves_output(self, value)
-
-    def apply(self, gradients: Sequence[Any]) -> tuple[Any, ...]:
-        return _apply(self, gradients)
+    saves_output, apply = _saves_output, _apply
