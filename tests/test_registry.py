@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import flambeau as torch
-from flambeau.core.declare import Operator
+from flambeau.core.declared import Operator
 from flambeau.core.derive import OPERATORS
 from flambeau.core.op import Pointwise
 

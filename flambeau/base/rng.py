@@ -29,7 +29,7 @@ Every stream takes one sample per element unless it says otherwise:
     random()           the non-negative integers of the dtype: draw32 mod (max + 1), draw64 for int64; the integers that
                        a floating dtype holds exactly, 0 to 2^24 (float32), 2^53 (float64, draw64), 2^11, 2^8; bool:
                        the lowest bit.
-    permutation(n)     Fisher-Yates from the front: for i in 0 .. n - 2 swap i with i + draw32 mod (n - i).
+    permutation of n   Fisher-Yates from the front: for i in 0 .. n - 2 swap i with i + draw32 mod (n - i) (core.sampling).
     bernoulli(p)       a number p: u53 < p. A tensor p: u53 < p if p is float64, else u24 < p.
     exponential        (-1 / rate) log1p(-u53).
     geometric          ceil(log(u53) / log1p(-p)).
@@ -360,10 +360,6 @@ class Generator:
             return streams.stored_integers(whole, name)
 
         return _in_chunks(n, name, sample)
-
-    def permutation(self, n: int) -> np.ndarray:
-        """A random order of 0 ... n - 1, int64."""
-        return streams.shuffle(self.draw32(max(n - 1, 0)), n)
 
     def bernoulli(self, n: int, p: Any) -> np.ndarray:
         """n trials as bool, true with probability p: a number, or an array of n (float32 and half arrays, given as

@@ -15,7 +15,6 @@ from typing import Any, Protocol
 
 import numpy as np
 
-_HALF_TYPES = ("float16", "bfloat16")
 _F32, _F64 = np.float32, np.float64
 
 
@@ -263,16 +262,6 @@ def cauchy(unit: np.ndarray, median: float, sigma: float, exact: bool) -> np.nda
 
 
 # ---- permutations and categories ------------------------------------------------------------------------------------
-
-
-def shuffle(words: np.ndarray, n: int) -> np.ndarray:
-    """Fisher-Yates from the front over 0 ... n - 1: step i swaps with i + words[i] mod (n - i). int64 (n,)."""
-    order = list(range(n))
-    steps = words % np.arange(n, 1, -1, dtype=np.uint32) if n > 1 else words
-    partners = steps.astype(np.int64) + np.arange(steps.size)
-    for i, j in enumerate(partners.tolist()):
-        order[i], order[j] = order[j], order[i]
-    return np.array(order, np.int64)
 
 
 def locate(rows: np.ndarray, units: np.ndarray) -> np.ndarray:

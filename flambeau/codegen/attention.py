@@ -8,7 +8,7 @@ runs it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple
 
@@ -34,35 +34,14 @@ from flambeau.codegen.jit import LIGHTEST, compile_kernel
 from flambeau.codegen.launch import Phase
 from flambeau.codegen.pack import pack_kernel, stride_class
 from flambeau.codegen.scalar import Lowering
+from flambeau.codegen.strips import Strip, strips
 from flambeau.ir import scalar
 
 CONSTANTS = (
-    "heads",
-    "rows",
-    "columns",
-    "depth",
-    "width",
-    "block",
-    "row_step",
-    "padded",
-    "q_n",
-    "q_h",
-    "q_row",
-    "q_step",
-    "m_n",
-    "m_h",
-    "m_row",
-    "m_step",
-    "k_panels",
-    "k_place",
-    "v_panels",
-    "v_place",
-    "scores_place",
-    "slice",
-    "scale",
-    "score_tiles",
-    "value_tiles",
-)
+    "heads", "rows", "columns", "depth", "width", "block", "row_step", "padded", "q_n", "q_h", "q_row", "q_step", "m_n",
+    "m_h", "m_row", "m_step", "k_panels", "k_place", "v_panels", "v_place", "scores_place", "slice", "scale",
+    "score_tiles", "value_tiles",
+)  # fmt: skip
 BLOCK_BYTES = 192 << 10  # scores of a block of rows
 DEPTH = 512  # steps along the keys of one tile of the result
 LOWEST = float("-inf")
@@ -99,15 +78,6 @@ def lanes_of(value: Value) -> int:
     return int(value.type[1:value.type.index("x")]) if value.type[0] == "<" else 0
 
 
-def vector_loop(f: Kernel, end: Value, lanes: int, body: Callable[[Value, Value | None], None]) -> None:
-    """body(x, mask) for 0, lanes, 2 lanes, ... below `end`; the last mask ends there, the others are None: all exist."""
-    whole = end & -lanes
-    with f.loop(0, whole, lanes) as x:
-        body(x, None)
-    with f.when(whole < end):
-        body(whole, f.mask(end - whole, lanes))
-
-
 def kept(f: Kernel, exists: Value | None, value: Value, otherwise: Value) -> Value:
     """The elements of a vector that exist."""
     return value if exists is None else f.select(exists, value, otherwise)
@@ -127,13 +97,14 @@ def masked_scores(f: Kernel, kind: Kind, boolean: bool, row: Value, end: Value, 
     def masked(value: Value, own: Value, lowest: Value) -> Value:
         return f.select(own.differs(0), value, lowest) if boolean else value + own
 
-    def several(x: Value, exists: Value | None) -> None:
+    def several(strip: Strip) -> None:
+        x, exists = strip.x, strip.mask()
         at = f.at(compute, row, x)
         value = f.load(vector(compute, lanes), at, align=BYTES[compute]) * f.splat(scale, lanes)
         own = load_existing(f, vector(stored, lanes), f.at(stored, mask, x), exists)
         f.store(masked(value, own, f.splat(lowest, lanes)), at, align=BYTES[compute])
     with f.branches(step.equals(1)) as otherwise:
-        vector_loop(f, end, lanes, several)
+        strips(f, end, lanes, several)
         otherwise()
         with f.loop(0, end) as x:
             f.store(masked(f.load(compute, row, x) * scale, f.load(stored, mask, x * step), lowest), row, x)
@@ -145,147 +116,141 @@ def total_of(f: Kernel, value: Value) -> Value:
     return f.call(kind, f"llvm.vector.reduce.fadd.{suffix(value.type)}", f.value(0, kind), value, fast="reassoc")
 
 
-@cache
-def attention_kernel(kind: Kind, masked: str | None, causal: bool) -> int:
-    """The range is batches x heads x blocks of rows. Slots: out, logarithms of the rows' sums, q, k, v, [mask]."""
-    f = Kernel()
-    c = f.constants(CONSTANTS)
-    compute, size = kind.compute, BYTES[kind.compute]
-    dtype = float64 if compute == "double" else float32
-    lanes = kind.lanes
-    panel = 2 * lanes
-    scale = scalar_constant(f, kind, c["scale"])
-    scores = f.scratch(c["scores_place"] + f["thread"] * c["slice"])
-    sums = f.at(compute, scores, c["block"] * c["padded"])
-    result = f.at(compute, sums, (c["block"] + 15) & -16)
-    blocks = f.ceiling_division(c["rows"], c["block"])
-    with f.loop(f["begin"], f["end"]) as index:
-        plane = index.unsigned_div(blocks)
+@dataclass
+class Block:
+    """A unit of work: rows [first, first + count) of the queries of one head of one sample, and how many keys they see."""
+
+    plane: Value
+    sample: Value
+    head: Value
+    first: Value
+    count: Value
+    columns: Value
+
+
+class Forward:
+    """The kernel of attention: for each block of rows the scores, their exponentials, and the sums of values these weigh."""
+
+    def __init__(self, kind: Kind, masked: str | None, causal: bool) -> None:
+        self.kind, self.masked, self.causal = kind, masked, causal
+        self.dtype = float64 if kind.compute == "double" else float32
+        self.panel = 2 * kind.lanes
+        f = self.f = Kernel()
+        c = self.c = f.constants(CONSTANTS)
+        self.scale = scalar_constant(f, kind, c["scale"])
+        self.scores = f.scratch(c["scores_place"] + f["thread"] * c["slice"])
+        self.sums = f.at(kind.compute, self.scores, c["block"] * c["padded"])
+        self.result = f.at(kind.compute, self.sums, (c["block"] + 15) & -16)
+        self.blocks = f.ceiling_division(c["rows"], c["block"])
+        with f.loop(f["begin"], f["end"]) as index:
+            self.block(index)
+
+    def block(self, index: Value) -> None:
+        f, c, kind = self.f, self.c, self.kind
+        plane = index.unsigned_div(self.blocks)
         # a triangle's long rows first: the threads then finish together
-        block = index.unsigned_rem(blocks) if not causal else blocks - 1 - index.unsigned_rem(blocks)
-        first = block * c["block"]
+        number = index.unsigned_rem(self.blocks) if not self.causal else self.blocks - 1 - index.unsigned_rem(self.blocks)
+        first = number * c["block"]
         count = f.minimum(c["block"], c["rows"] - first)
         n, h = plane.unsigned_div(c["heads"]), plane.unsigned_rem(c["heads"])
         query = f.at(kind.storage, f.buffer(2), n * c["q_n"] + h * c["q_h"] + first * c["q_row"])
-        keys = f.at(compute, f.scratch(c["k_place"]), plane * c["k_panels"] * c["depth"] * panel)
-        values = f.at(compute, f.scratch(c["v_place"]), plane * c["v_panels"] * c["columns"] * panel)
-        columns = f.minimum(c["columns"], first + count) if causal else c["columns"]
-        with f.loop(0, columns, panel) as j, f.loop(0, count, c["row_step"]) as i:
-            call_tile(
-                f,
-                c["score_tiles"],
-                f.minimum(count - i, c["row_step"]),
-                c["depth"],
-                f.at(kind.storage, query, i * c["q_row"]),
-                f.at(compute, keys, j * c["depth"]),
-                f.at(compute, scores, i * c["padded"] + j),
-                c["padded"],
-                f.i64(1),
-                c["q_row"],
-                c["q_step"],
-                f.i64(0),
-                f.i64(panel),
-            )
+        keys = f.at(kind.compute, f.scratch(c["k_place"]), plane * c["k_panels"] * c["depth"] * self.panel)
+        values = f.at(kind.compute, f.scratch(c["v_place"]), plane * c["v_panels"] * c["columns"] * self.panel)
+        columns = f.minimum(c["columns"], first + count) if self.causal else c["columns"]
+        block = Block(plane, n, h, first, count, columns)
+        self.score(block, query, keys)
         with f.loop(0, count) as i:
-            _row(
-                f,
-                c,
-                kind,
-                dtype,
-                masked,
-                causal,
-                f.at(compute, scores, i * c["padded"]),
-                scale,
-                (n, h, first + i),
-                columns,
-                f.at(compute, sums, i),
-                f.at(compute, f.buffer(1), plane * c["rows"] + first + i),
-            )
+            self.exponentials(block, i)
         target = f.at(kind.storage, f.buffer(0), (plane * c["rows"] + first) * c["width"])
-        with f.loop(0, c["width"], panel) as j:
-            with f.loop(0, columns, DEPTH) as k, f.loop(0, count, c["row_step"]) as i:
-                call_tile(
-                    f,
-                    c["value_tiles"],
-                    f.minimum(count - i, c["row_step"]),
-                    f.minimum(columns - k, DEPTH),
-                    f.at(compute, scores, i * c["padded"] + k),
-                    f.at(compute, values, j * c["columns"] + k * panel),
-                    f.at(compute, result, i * panel),
-                    f.i64(panel),
-                    f.convert(k.equals(0), "i64", "zext"),
-                    c["padded"],
-                    f.i64(1),
-                    f.i64(0),
-                    f.i64(panel),
-                )
-            with f.loop(0, count) as i:
-                factor = f.splat(f.load(compute, sums, i), lanes)
-                for part in (0, lanes):
-                    left = c["width"] - j - part
-                    with f.when(left > 0):
-                        value = (
-                            f.load(vector(compute, lanes), f.at(compute, result, i * panel + part), align=size) * factor
-                        )
-                        f.masked_store(
-                            narrow(f, kind, value),
-                            f.at(kind.storage, target, i * c["width"] + j + part),
-                            f.mask(left, lanes),
-                            BYTES[kind.storage],
-                        )
-    return compile_kernel(module(f), pipeline=LIGHTEST)
+        with f.loop(0, c["width"], self.panel) as j:
+            self.weigh(block, values, j)
+            self.store(block, target, j)
+
+    def score(self, block: Block, query: Value, keys: Value) -> None:
+        """The products of queries and keys."""
+        f, c, compute = self.f, self.c, self.kind.compute
+        with f.loop(0, block.columns, self.panel) as j, f.loop(0, block.count, c["row_step"]) as i:
+            call_tile(f, c["score_tiles"], f.minimum(block.count - i, c["row_step"]), c["depth"],
+                      f.at(self.kind.storage, query, i * c["q_row"]), f.at(compute, keys, j * c["depth"]),
+                      f.at(compute, self.scores, i * c["padded"] + j), c["padded"], f.i64(1), c["q_row"], c["q_step"], f.i64(0),
+                      f.i64(self.panel))
+
+    def exponentials(self, block: Block, i: Value) -> None:
+        """A row's scores to exponentials in place; stores the reciprocal and the logarithm of their sum."""
+        f, c, compute = self.f, self.c, self.kind.compute
+        row = f.at(compute, self.scores, i * c["padded"])
+        position = block.first + i
+        sum_at = f.at(compute, self.sums, i)
+        log_at = f.at(compute, f.buffer(1), block.plane * c["rows"] + block.first + i)
+        lanes, size = self.kind.lanes, BYTES[compute]
+        wide = vector(compute, lanes)
+        end = f.minimum(block.columns, position + 1) if self.causal else block.columns
+        lowest = f.value(LOWEST, compute)
+        factor = self.factor(block, position, row, end)
+        largest = f.variable(wide, f.splat(lowest, lanes))
+
+        def find(strip: Strip) -> None:
+            x, exists = strip.x, strip.mask()
+            value = kept(f, exists, f.load(wide, f.at(compute, row, x), align=size) * factor, f.splat(lowest, lanes))
+            largest.set(f.maximum(value, largest.get()))
+        strips(f, end, lanes, find)
+        best = f.call(compute, f"llvm.vector.reduce.fmax.{suffix(wide)}", largest.get(), fast="nnan nsz")
+        best = f.select(best.equals(lowest), f.value(0, compute), best)
+        base, zero, total = f.splat(best, lanes), f.value(0, wide), f.variable(wide, 0)
+
+        def exponential(strip: Strip) -> None:
+            x, exists = strip.x, strip.mask()
+            at = f.at(compute, row, x)
+            value = apply_function(f, "exp", self.dtype, f.load(wide, at, align=size) * factor - base)
+            value = kept(f, exists, value, zero)
+            f.store(value, at, align=size)
+            total.add(value)
+        strips(f, end, lanes, exponential)
+        with f.loop((end + (lanes - 1)) & -lanes, block.columns, lanes) as x:
+            f.store(zero, f.at(compute, row, x), align=size)
+        found = total_of(f, total.get())
+        empty = found.equals(0.0)
+        f.store(f.select(empty, f.value(0, compute), f.value(1, compute) / found), sum_at)
+        f.store(f.select(empty, lowest, best + apply_function(f, "log", self.dtype, found)), log_at)
+
+    def factor(self, block: Block, position: Value, row: Value, end: Value) -> Value:
+        """What the scores of a row are still to be multiplied by: 1 once the mask, which goes on scaled ones, is applied."""
+        f, c, kind = self.f, self.c, self.kind
+        if self.masked is None:
+            return f.splat(self.scale, kind.lanes)
+        boolean = self.masked == "bool"
+        mask = f.at("i8" if boolean else kind.compute, f.buffer(5),
+                    block.sample * c["m_n"] + block.head * c["m_h"] + position * c["m_row"])
+        masked_scores(f, kind, boolean, row, end, mask, c["m_step"], self.scale)
+        return f.value(1, vector(kind.compute, kind.lanes))
+
+    def weigh(self, block: Block, values: Value, j: Value) -> None:
+        """The products of exponentials and a panel of values."""
+        f, c, compute, panel = self.f, self.c, self.kind.compute, self.panel
+        with f.loop(0, block.columns, DEPTH) as k, f.loop(0, block.count, c["row_step"]) as i:
+            call_tile(f, c["value_tiles"], f.minimum(block.count - i, c["row_step"]), f.minimum(block.columns - k, DEPTH),
+                      f.at(compute, self.scores, i * c["padded"] + k), f.at(compute, values, j * c["columns"] + k * panel),
+                      f.at(compute, self.result, i * panel), f.i64(panel), f.convert(k.equals(0), "i64", "zext"), c["padded"],
+                      f.i64(1), f.i64(0), f.i64(panel))
+
+    def store(self, block: Block, target: Value, j: Value) -> None:
+        """A panel of results, divided by the sums of their rows."""
+        f, c, kind, lanes = self.f, self.c, self.kind, self.kind.lanes
+        with f.loop(0, block.count) as i:
+            factor = f.splat(f.load(kind.compute, self.sums, i), lanes)
+            for part in (0, lanes):
+                left = c["width"] - j - part
+                with f.when(left > 0):
+                    place = f.at(kind.compute, self.result, i * self.panel + part)
+                    value = narrow(f, kind, f.load(vector(kind.compute, lanes), place, align=BYTES[kind.compute]) * factor)
+                    goal = f.at(kind.storage, target, i * c["width"] + j + part)
+                    f.masked_store(value, goal, f.mask(left, lanes), BYTES[kind.storage])
 
 
-def _row(
-    f: Kernel,
-    c: dict[str, Value],
-    kind: Kind,
-    dtype: DType,
-    masked: str | None,
-    causal: bool,
-    row: Value,
-    scale: Value,
-    place: tuple[Value, Value, Value],
-    columns: Value,
-    sum_at: Value,
-    log_at: Value,
-) -> None:
-    """Scores to exponentials in place; stores the reciprocal and the logarithm of their sum."""
-    compute, lanes, size = kind.compute, kind.lanes, BYTES[kind.compute]
-    wide = vector(compute, lanes)
-    n, h, i = place
-    end = f.minimum(columns, i + 1) if causal else columns
-    lowest = f.value(LOWEST, compute)
-    if masked is not None:
-        boolean = masked == "bool"
-        mask = f.at("i8" if boolean else compute, f.buffer(5), n * c["m_n"] + h * c["m_h"] + i * c["m_row"])
-        masked_scores(f, kind, boolean, row, end, mask, c["m_step"], scale)
-        factor = f.value(1, wide)
-    else:
-        factor = f.splat(scale, lanes)
-    largest = f.variable(wide, f.splat(lowest, lanes))
-
-    def find(x: Value, exists: Value | None) -> None:
-        value = kept(f, exists, f.load(wide, f.at(compute, row, x), align=size) * factor, f.splat(lowest, lanes))
-        largest.set(f.maximum(value, largest.get()))
-    vector_loop(f, end, lanes, find)
-    best = f.call(compute, f"llvm.vector.reduce.fmax.{suffix(wide)}", largest.get(), fast="nnan nsz")
-    best = f.select(best.equals(lowest), f.value(0, compute), best)
-    base, zero, total = f.splat(best, lanes), f.value(0, wide), f.variable(wide, 0)
-
-    def exponential(x: Value, exists: Value | None) -> None:
-        at = f.at(compute, row, x)
-        value = apply_function(f, "exp", dtype, f.load(wide, at, align=size) * factor - base)
-        value = kept(f, exists, value, zero)
-        f.store(value, at, align=size)
-        total.add(value)
-    vector_loop(f, end, lanes, exponential)
-    with f.loop((end + (lanes - 1)) & -lanes, columns, lanes) as x:
-        f.store(zero, f.at(compute, row, x), align=size)
-    found = total_of(f, total.get())
-    empty = found.equals(0.0)
-    f.store(f.select(empty, f.value(0, compute), f.value(1, compute) / found), sum_at)
-    f.store(f.select(empty, lowest, best + apply_function(f, "log", dtype, found)), log_at)
+@cache
+def attention_kernel(kind: Kind, masked: str | None, causal: bool) -> int:
+    """The range is batches x heads x blocks of rows. Slots: out, logarithms of the rows' sums, q, k, v, [mask]."""
+    return compile_kernel(module(Forward(kind, masked, causal).f), pipeline=LIGHTEST)
 
 
 def panels_of(extent: int, width: int) -> int:

@@ -22,7 +22,6 @@ from flambeau.codegen.attention import (
     packing,
     panels_of,
     total_of,
-    vector_loop,
 )
 from flambeau.codegen.builder import Value, module
 from flambeau.codegen.gemm_micro import (
@@ -42,42 +41,13 @@ from flambeau.codegen.gemm_micro import (
 )
 from flambeau.codegen.jit import LIGHTEST, compile_kernel
 from flambeau.codegen.launch import Phase
+from flambeau.codegen.strips import Strip, strips
 
 CONSTANTS = (
-    "heads",
-    "rows",
-    "columns",
-    "depth",
-    "width",
-    "block",
-    "row_step",
-    "padded",
-    "q_n",
-    "q_h",
-    "q_row",
-    "q_step",
-    "g_n",
-    "g_h",
-    "g_row",
-    "g_step",
-    "m_n",
-    "m_h",
-    "m_row",
-    "m_step",
-    "scale",
-    "scratch_place",
-    "slice",
-    "d_panels",
-    "w_panels",
-    "c_panels",
-    "keys",
-    "values",
-    "keys_by_depth",
-    "gradients",
-    "queries",
-    "own_tiles",
-    "wide_tiles",
-)
+    "heads", "rows", "columns", "depth", "width", "block", "row_step", "padded", "q_n", "q_h", "q_row", "q_step", "g_n",
+    "g_h", "g_row", "g_step", "m_n", "m_h", "m_row", "m_step", "scale", "scratch_place", "slice", "d_panels",
+    "w_panels", "c_panels", "keys", "values", "keys_by_depth", "gradients", "queries", "own_tiles", "wide_tiles",
+)  # fmt: skip
 BLOCK_BYTES = 128 << 10
 OUT_Q, OUT_K, OUT_V, GRADIENT, QUERY, KEY, VALUE, RESULT, LOGARITHM, MASK = range(10)
 
@@ -268,7 +238,8 @@ def _row(
         mask = f.at("i8" if boolean else compute, f.buffer(MASK), n * c["m_n"] + h * c["m_h"] + i * c["m_row"])
         masked_scores(f, kind, boolean, weights, end, mask, c["m_step"], scale)
 
-    def weigh(x: Value, exists: Value | None) -> None:
+    def weigh(strip: Strip) -> None:
+        x, exists = strip.x, strip.mask()
         own, other = f.at(compute, weights, x), f.at(compute, changes, x)
         value = f.load(wide, own, align=size)
         value = value if masked is not None else value * factor
@@ -276,7 +247,7 @@ def _row(
         change = weight * (f.load(wide, other, align=size) - total) * factor
         f.store(weight, own, align=size)
         f.store(kept(f, exists, change, zero), other, align=size)
-    vector_loop(f, end, lanes, weigh)
+    strips(f, end, lanes, weigh)
     with f.loop((end + (lanes - 1)) & -lanes, columns, lanes) as x:
         f.store(zero, f.at(compute, weights, x), align=size)
         f.store(zero, f.at(compute, changes, x), align=size)
@@ -287,12 +258,13 @@ def _inner_product(f: Kernel, kind: Kind, gradient: Value, step: Value, result: 
     storage, compute, lanes = kind.storage, kind.compute, kind.lanes
     total = f.variable(compute, 0)
 
-    def several(x: Value, exists: Value | None) -> None:
+    def several(strip: Strip) -> None:
+        x, exists = strip.x, strip.mask()
         own, other = (load_existing(f, vector(storage, lanes), f.at(storage, at, x), exists) for at in (gradient, result))
         sums.set(sums.get() + widen(f, kind, own) * widen(f, kind, other))
     with f.branches(step.equals(1)) as otherwise:
         sums = f.variable(vector(compute, lanes), 0)
-        vector_loop(f, width, lanes, several)
+        strips(f, width, lanes, several)
         total.set(total_of(f, sums.get()))
         otherwise()
         with f.loop(0, width) as x:

@@ -14,19 +14,8 @@ from flambeau.codegen.gemm_micro import BYTES, Epilogue, Kernel, Kind, narrow, w
 from flambeau.codegen.jit import compile_kernel
 
 DEPTHWISE = (
-    *GEOMETRY,
-    "c_slot",
-    "c_place",
-    "c_n",
-    "c_o",
-    "c_z",
-    "c_y",
-    "c_x",
-    "d_slot",
-    "weights",
-    "w_place",
-    "w_channel",
-)
+    *GEOMETRY, "c_slot", "c_place", "c_n", "c_o", "c_z", "c_y", "c_x", "d_slot", "weights", "w_place", "w_channel",
+)  # fmt: skip
 WEIGHT = (*GEOMETRY, "g_slot", "g_n", "g_o", "g_z", "g_y", "g_x", "c_slot")
 ROWS = 4  # output rows computed together: enough independent sums to hide the latency of a multiply-add
 TAP_GROUP = 9

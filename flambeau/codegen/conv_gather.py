@@ -6,6 +6,7 @@ convolutions. Stands on conv_band.py and gemm_micro.py; conv.py plans its phases
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cache
 
 from flambeau.codegen.builder import Value, module
@@ -30,27 +31,9 @@ TILE_SLOTS = 192  # register tiles that a task may hold unfinished between block
 BOX_PIXELS = 1024
 
 FORWARD = (
-    *GEOMETRY,
-    "rows",
-    "row_step",
-    "panels",
-    "tile_panels",
-    "count_m",
-    "c_slot",
-    "c_place",
-    "c_n",
-    "c_o",
-    "c_z",
-    "c_y",
-    "c_x",
-    "d_slot",
-    "weights",
-    "alpha",
-    "beta",
-    "micros",
-    "heights",
-    "height_taps",
-)
+    *GEOMETRY, "rows", "row_step", "panels", "tile_panels", "count_m", "c_slot", "c_place", "c_n", "c_o", "c_z", "c_y",
+    "c_x", "d_slot", "weights", "alpha", "beta", "micros", "heights", "height_taps",
+)  # fmt: skip
 HEIGHTS_AT = len(FORWARD)  # then the offsets of the rows of taps along y, then those of the taps in the band
 
 
@@ -125,130 +108,163 @@ def _rows_hit(
     return f.select(none, f.i64(0), low.get() * c["height_taps"]), f.select(none, c["taps"], end * c["height_taps"])
 
 
-@cache
-def forward_text(kind: Kind, finish: Epilogue, row_order: str, in_place: bool) -> str:
+@dataclass
+class Unit:
+    """A unit of work: a block of output channels (rows of the product) times a box of output pixels, in one group."""
+
+    box: Box
+    pixels: Value
+    first_row: Value
+    end_row: Value
+    source: Value
+    weights: Value
+    target: Value
+    bias: Value
+
+
+@dataclass
+class ChannelBlock:
+    """The input channels [first, first + count) that are added in one pass; `fresh` is 1 in the first pass."""
+
+    first: Value
+    count: Value
+    fresh: Value
+    last: Value
+
+
+@dataclass
+class Panel:
+    """The patches of `columns` pixels of the box from `start` on, in `runs` runs: `depth` steps, of the taps from `low` on.
+
+    together: the pixels lie next to each other in the output, from `goal` on, so that tiles are computed where they belong.
+    """
+
+    start: Value
+    columns: Value
+    runs: Value
+    low: Value
+    depth: Value
+    together: Value
+    goal: Value
+
+
+class Gather:
     """The compute kernel: its range is groups x blocks of output channels x boxes of output pixels.
 
     in_place: "weights" is the slot of the weights, whose rows are ordered by channel, then tap; else packed ones lie there in the
     scratch memory.
     """
-    height = register_rows()
-    width, compute, lanes = 2 * kind.lanes, kind.compute, kind.lanes
-    cell = height * width
-    plain = finish.plain and kind.storage == compute
-    f = Kernel()
-    c = f.constants(FORWARD)
-    heights = f.at("i64", f.load("ptr", f["p"]), HEIGHTS_AT)
-    taps = f.at("i64", heights, c["heights"])
-    slots = f.stack(compute, TILE_SLOTS * cell + 2 * width, align=64)
-    runs = f.stack("i64", 4 * width)
-    band = f.scratch(c["work"] + f["thread"] * c["slice"])
-    panel = f.at("i8", band, f.ceiling_division((c["band_image"] * c["tile_n"] + 2 * width) * BYTES[compute], 64) * 64)
-    boxes = c["count_n"] * c["count_z"] * c["count_y"] * c["count_x"]
-    blocks = f.maximum(f.ceiling_division(c["channels"], c["block"]), 1)
-    depth_total = c["channels"] * c["taps"]
-    with f.loop(f["begin"], f["end"]) as index:
+
+    def __init__(self, kind: Kind, finish: Epilogue, row_order: str, in_place: bool) -> None:
+        self.kind, self.row_order, self.in_place = kind, row_order, in_place
+        self.height, self.width = register_rows(), 2 * kind.lanes
+        self.plain = finish.plain and kind.storage == kind.compute
+        f = self.f = Kernel()
+        c = self.c = f.constants(FORWARD)
+        self.heights = f.at("i64", f.load("ptr", f["p"]), HEIGHTS_AT)
+        self.taps = f.at("i64", self.heights, c["heights"])
+        self.tiles = f.stack(kind.compute, TILE_SLOTS * self.height * self.width + 2 * self.width, align=64)
+        self.runs = f.stack("i64", 4 * self.width)
+        self.band = f.scratch(c["work"] + f["thread"] * c["slice"])
+        band_bytes = (c["band_image"] * c["tile_n"] + 2 * self.width) * BYTES[kind.compute]
+        self.panel = f.at("i8", self.band, f.ceiling_division(band_bytes, 64) * 64)
+        boxes = c["count_n"] * c["count_z"] * c["count_y"] * c["count_x"]
+        self.blocks = f.maximum(f.ceiling_division(c["channels"], c["block"]), 1)
+        self.depth = c["channels"] * c["taps"]
+        with f.loop(f["begin"], f["end"]) as index:
+            self.add_channels(self.unit(index, boxes))
+
+    def unit(self, index: Value, boxes: Value) -> Unit:
+        f, c, kind = self.f, self.c, self.kind
         box = box_of(f, c, index.unsigned_rem(boxes))
         rest = index.unsigned_div(boxes)
         tile_m, group = rest.unsigned_rem(c["count_m"]), rest.unsigned_div(c["count_m"])
-        i0 = tile_m * c["tile_panels"] * c["row_step"]
-        i1 = f.minimum(i0 + c["tile_panels"] * c["row_step"], c["rows"])
+        first_row = tile_m * c["tile_panels"] * c["row_step"]
+        end_row = f.minimum(first_row + c["tile_panels"] * c["row_step"], c["rows"])
         source = f.at(kind.storage, f.slot(c["in_slot"]), group * c["channels"] * c["in_c"])
-        if in_place:
-            weights = f.at(compute, f.slot(c["weights"]), group * c["rows"] * depth_total)
+        if self.in_place:
+            weights = f.at(kind.compute, f.slot(c["weights"]), group * c["rows"] * self.depth)
         else:
-            weights = f.at(compute, f.scratch(c["weights"]), group * c["panels"] * height * depth_total)
+            weights = f.at(kind.compute, f.scratch(c["weights"]), group * c["panels"] * self.height * self.depth)
         target = f.at(kind.storage, f.slot(c["c_slot"]), group * c["rows"] * c["c_o"] + c["c_place"])
         bias = f.at(kind.storage, f.slot(c["d_slot"]), group * c["rows"])
-        pixels = box.pixels()
-        with f.loop(0, blocks) as block:
-            first_channel = block * c["block"]
-            count = f.minimum(c["block"], c["channels"] - first_channel)
-            first = f.convert(block.equals(0), "i64", "zext")
-            last = (block + 1).equals(blocks)
+        return Unit(box, box.pixels(), first_row, end_row, source, weights, target, bias)
+
+    def add_channels(self, unit: Unit) -> None:
+        """Block after block of channels: fill the band, then all tiles take what it adds to them."""
+        f, c = self.f, self.c
+        with f.loop(0, self.blocks) as number:
+            first = number * c["block"]
+            count = f.minimum(c["block"], c["channels"] - first)
+            fresh = f.convert(number.equals(0), "i64", "zext")
+            block = ChannelBlock(first, count, fresh, (number + 1).equals(self.blocks))
             with f.when(count * c["taps"] > 0):
-                BandCopy(f, c, kind, row_order, box).copy(source, first_channel, count, band)
-            with f.loop(0, pixels, width) as j:
-                columns = f.minimum(pixels - j, width)
-                number = runs_of(f, c, box, j, columns, lanes, runs, images_inside=True)
-                low, high = (f.i64(0), c["taps"]) if in_place else _rows_hit(f, c, box, j, columns, heights)
-                depth = (high - low) * count
-                f.call(
-                    "void",
-                    "patches",
-                    band,
-                    count,
-                    c["band_channel"],
-                    high - low,
-                    f.at("i64", taps, low),
-                    number,
-                    runs,
-                    panel,
-                    declare=False,
-                )
-                together = f.value(0, "i1")
-                goal0 = f.load("i64", runs, 3)
-                if plain:
-                    # all pixels of the panel lie next to each other in the output
-                    final = number - 1
-                    spread = f.load("i64", runs, final * 4 + 3) + f.load("i64", runs, final * 4 + 1) - goal0
-                    together = spread.equals(width) & columns.equals(width)
-                with f.loop(i0, i1, c["row_step"]) as i:
-                    rows = f.minimum(i1 - i, c["row_step"])
-                    if in_place:
-                        start = i * depth_total + first_channel * c["taps"]
-                    else:
-                        panel_start = (i.unsigned_div(c["row_step"]) * c["taps"] + low) * count
-                        start = (first_channel * c["taps"] * c["panels"] + panel_start) * height
-                    a = f.at(compute, weights, start)
-                    row = (i - i0).unsigned_div(c["row_step"])
-                    place = row * f.ceiling_division(pixels, width) + j.unsigned_div(f.i64(width))
-                    tile = f.at(compute, slots, f.select(blocks.equals(1), f.i64(0), place) * cell)
-                    stride = f.i64(width)
-                    base = f.at(kind.storage, target, i * c["c_o"])
-                    if plain:
-                        tile = f.select(together, f.at(compute, base, goal0), tile)
-                        stride = f.select(together, c["c_o"], stride)
-                    zero = f.i64(0)
-                    arguments = (depth, a, panel, tile, stride, first, depth_total, f.i64(1), zero, columns)
-                    call_tile(f, c["micros"], rows, *arguments)
-                    with f.when(f.select(together, f.value(0, "i1"), last)), f.loop(0, number) as r:
-                        lane, length, goal = (f.load("i64", runs, r * 4 + word) for word in (0, 1, 3))
-                        f.call(
-                            "void",
-                            "finish",
-                            f.at(compute, tile, lane),
-                            rows,
-                            length,
-                            f.at(kind.storage, base, goal),
-                            c["c_o"],
-                            c["c_x"],
-                            f.at(kind.storage, bias, i),
-                            f.i64(1),
-                            zero,
-                            c["alpha"],
-                            c["beta"],
-                            declare=False,
-                        )
+                BandCopy(f, c, self.kind, self.row_order, unit.box).copy(unit.source, first, count, self.band)
+            with f.loop(0, unit.pixels, self.width) as start:
+                panel = self.gather_panel(unit, block, start)
+                with f.loop(unit.first_row, unit.end_row, c["row_step"]) as row:
+                    self.multiply(unit, block, panel, row)
+
+    def gather_panel(self, unit: Unit, block: ChannelBlock, start: Value) -> Panel:
+        f, c = self.f, self.c
+        columns = f.minimum(unit.pixels - start, self.width)
+        number = runs_of(f, c, unit.box, start, columns, self.kind.lanes, self.runs, images_inside=True)
+        if self.in_place:
+            low, high = f.i64(0), c["taps"]
+        else:
+            low, high = _rows_hit(f, c, unit.box, start, columns, self.heights)
+        depth = (high - low) * block.count
+        f.call("void", "patches", self.band, block.count, c["band_channel"], high - low, f.at("i64", self.taps, low), number,
+               self.runs, self.panel, declare=False)
+        together = f.value(0, "i1")
+        goal = f.load("i64", self.runs, 3)
+        if self.plain:
+            final = number - 1
+            spread = f.load("i64", self.runs, final * 4 + 3) + f.load("i64", self.runs, final * 4 + 1) - goal
+            together = spread.equals(self.width) & columns.equals(self.width)
+        return Panel(start, columns, number, low, depth, together, goal)
+
+    def multiply(self, unit: Unit, block: ChannelBlock, panel: Panel, row: Value) -> None:
+        """One register tile of rows from `row` on: add the product, and in the last pass store what the epilogue makes of it."""
+        f, c, kind = self.f, self.c, self.kind
+        rows = f.minimum(unit.end_row - row, c["row_step"])
+        if self.in_place:
+            start = row * self.depth + block.first * c["taps"]
+        else:
+            panel_start = (row.unsigned_div(c["row_step"]) * c["taps"] + panel.low) * block.count
+            start = (block.first * c["taps"] * c["panels"] + panel_start) * self.height
+        weights = f.at(kind.compute, unit.weights, start)
+        row_of_tiles = (row - unit.first_row).unsigned_div(c["row_step"])
+        place = row_of_tiles * f.ceiling_division(unit.pixels, self.width) + panel.start.unsigned_div(f.i64(self.width))
+        cell = self.height * self.width
+        tile = f.at(kind.compute, self.tiles, f.select(self.blocks.equals(1), f.i64(0), place) * cell)
+        stride = f.i64(self.width)
+        base = f.at(kind.storage, unit.target, row * c["c_o"])
+        if self.plain:
+            tile = f.select(panel.together, f.at(kind.compute, base, panel.goal), tile)
+            stride = f.select(panel.together, c["c_o"], stride)
+        one, zero = f.i64(1), f.i64(0)
+        call_tile(f, c["micros"], rows, panel.depth, weights, self.panel, tile, stride, block.fresh, self.depth, one, zero,
+                  panel.columns)
+        with f.when(f.select(panel.together, f.value(0, "i1"), block.last)), f.loop(0, panel.runs) as r:
+            lane, length, goal = (f.load("i64", self.runs, r * 4 + word) for word in (0, 1, 3))
+            f.call("void", "finish", f.at(kind.compute, tile, lane), rows, length, f.at(kind.storage, base, goal), c["c_o"],
+                   c["c_x"], f.at(kind.storage, unit.bias, row), one, zero, c["alpha"], c["beta"], declare=False)
+
+
+@cache
+def forward_text(kind: Kind, finish: Epilogue, row_order: str, in_place: bool) -> str:
+    """The text of the compute kernel and its helpers."""
+    gather = Gather(kind, finish, row_order, in_place)
+    width = gather.width
     helpers = [epilogue(kind, kind, finish, width), patches_function(kind, width, in_place), *fill_functions(kind, row_order)]
-    return module(*helpers, f)
+    return module(*helpers, gather.f)
 
 
 WEIGHTS = (
-    "slot",
-    "place",
-    "group_stride",
-    "row_stride",
-    "channel_stride",
-    "rows",
-    "row_step",
-    "panels",
-    "channels",
-    "taps",
-    "area",
-    "block",
-    "destination",
-)
+    "slot", "place", "group_stride", "row_stride", "channel_stride", "rows", "row_step", "panels", "channels", "taps",
+    "area", "block", "destination",
+)  # fmt: skip
 WEIGHT_TAPS_AT = len(WEIGHTS)
 
 

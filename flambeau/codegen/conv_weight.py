@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import cache
 
-from flambeau.codegen.builder import module
-from flambeau.codegen.conv_band import GEOMETRY, BandCopy, box_of, fill_functions, runs_of
+from flambeau.codegen.builder import Value, module
+from flambeau.codegen.conv_band import GEOMETRY, BandCopy, Box, box_of, fill_functions, runs_of
 from flambeau.codegen.gemm_micro import (
     BYTES,
     Kernel,
@@ -31,20 +31,9 @@ PIXEL_STEPS = 256  # pixels per pass over a panel of the output's gradient, whic
 ROW_VECTORS = 4  # rows per task of the reduction, in vectors: longer runs of memory written
 GRADIENT = ("g_slot", "g_n", "g_o", "g_pixel", "images", "groups", "outputs", "panels", "pixels", "destination")
 WEIGHT = (
-    *GEOMETRY,
-    "outputs",
-    "panels",
-    "slices",
-    "blocks",
-    "row_step",
-    "gradient",
-    "partial",
-    "g_slot",
-    "g_n",
-    "g_o",
-    "g_pixel",
-    "micros",
-)
+    *GEOMETRY, "outputs", "panels", "slices", "blocks", "row_step", "gradient", "partial", "g_slot", "g_n", "g_o",
+    "g_pixel", "micros",
+)  # fmt: skip
 REDUCE = ("rows", "outputs", "panels", "groups", "slices", "partial", "c_slot", "row_tiles")
 
 
@@ -135,6 +124,19 @@ def _rows(kind: Kind) -> Kernel:
     return f
 
 
+def _pack_gradient(f: Kernel, c: dict[str, Value], kind: Kind, box: Box, group: Value, p: Value, depth: Value,
+                   local: Value) -> None:
+    """The output's gradient at `depth` pixels of a box from `p` on, in panels of outputs."""
+    width = 2 * kind.lanes
+    pixel = (box.z * c["out_y"] + box.y) * c["out_x"] + box.x + p
+    with f.loop(0, c["panels"]) as panel:
+        first_output = panel * width
+        place = box.n * c["g_n"] + (group * c["outputs"] + first_output) * c["g_o"] + pixel * c["g_pixel"]
+        f.call("void", "pack", f.at(kind.storage, f.slot(c["g_slot"]), place), c["g_o"], c["g_pixel"],
+               f.minimum(c["outputs"] - first_output, width), depth, f.at(kind.compute, local, panel * PIXEL_STEPS * width),
+               declare=False)
+
+
 @cache
 def weight_text(kind: Kind, row_order: str, order: str | None) -> str:
     """Partial sums (slice, group, channel and tap, output); the range is slices x groups x blocks of channels.
@@ -178,36 +180,10 @@ def weight_text(kind: Kind, row_order: str, order: str | None) -> str:
                 fresh = f.convert(number.equals(begin) & p.equals(0), "i64", "zext")
                 number_of_runs = runs_of(f, c, box, p, depth, PIXEL_STEPS, runs)
                 if order is not None:
-                    pixel = (box.z * c["out_y"] + box.y) * c["out_x"] + box.x + p
-                    with f.loop(0, c["panels"]) as panel:
-                        first_output = panel * width
-                        place = (
-                            box.n * c["g_n"] + (group * c["outputs"] + first_output) * c["g_o"] + pixel * c["g_pixel"]
-                        )
-                        f.call(
-                            "void",
-                            "pack",
-                            f.at(kind.storage, f.slot(c["g_slot"]), place),
-                            c["g_o"],
-                            c["g_pixel"],
-                            f.minimum(c["outputs"] - first_output, width),
-                            depth,
-                            f.at(compute, local, panel * PIXEL_STEPS * width),
-                            declare=False,
-                        )
+                    _pack_gradient(f, c, kind, box, group, p, depth, local)
                 with f.loop(0, rows, c["row_step"]) as i:
                     here = f.minimum(rows - i, c["row_step"])
-                    f.call(
-                        "void",
-                        "rows",
-                        band,
-                        here,
-                        f.at("i64", row_table, i),
-                        number_of_runs,
-                        runs,
-                        patches,
-                        declare=False,
-                    )
+                    f.call("void", "rows", band, here, f.at("i64", row_table, i), number_of_runs, runs, patches, declare=False)
                     with f.loop(0, c["panels"]) as panel:
                         if order is None:
                             b = f.at(compute, gradient, (panel * all_pixels + first_pixel + p) * width)

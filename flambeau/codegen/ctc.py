@@ -15,8 +15,8 @@ from flambeau.base.dtype import float32, float64
 from flambeau.codegen.attention import apply_function
 from flambeau.codegen.builder import Value, Variable, module
 from flambeau.codegen.gemm_micro import BYTES, Kernel, Kind, kind_of, vector
-from flambeau.codegen.interpolate import gather
 from flambeau.codegen.jit import INDEXED, compile_kernel
+from flambeau.codegen.strips import gather
 
 LABEL_ERROR = 1
 CONSTANTS = ("count", "time", "classes", "time_stride", "sample_stride", "blank", "pitch", "slice", "zero_infinity")

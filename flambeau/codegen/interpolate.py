@@ -2,7 +2,7 @@
 
 Every axis has tables: for each output position its taps' input positions and weights. A row of the output is made in two steps:
 the input rows of its z and y taps are added up with their weights, then the taps along x are gathered from this sum. The gradient
-is another resampling, with transposed tables. Stands on builder.py and gemm_micro.py; ops/interpolate.py makes the tables.
+is another resampling, with transposed tables. Stands on builder.py and strips.py; ops/interpolate.py makes the tables.
 
 Positions are i32, first all of x (tap by tap), then those of y and of z (output position by output position); weights
 likewise, in the compute type.
@@ -13,24 +13,11 @@ from __future__ import annotations
 from functools import cache
 
 from flambeau.codegen.builder import Value, module
-from flambeau.codegen.gemm_micro import BYTES, Kernel, Kind, narrow, suffix, vector, widen
+from flambeau.codegen.gemm_micro import BYTES, Kernel, Kind, narrow, vector, widen
 from flambeau.codegen.jit import compile_kernel
+from flambeau.codegen.strips import Strip, gather, strips
 
 GEOMETRY = ("in_z", "in_y", "in_x", "out_z", "out_y", "out_x", "taps_z", "taps_y", "taps_x", "slice")
-
-
-def gather(f: Kernel, kind_type: str, base: Value, index: Value, mask: Value | None, lanes: int) -> Value:
-    """Elements base[index[i]]."""
-    pointers = f.emit(vector("ptr", lanes), f"getelementptr {kind_type}, ptr {base.name}, {index.type} {index.name}")
-    result = vector(kind_type, lanes)
-    on = mask.name if mask is not None else "<" + ", ".join(["i1 true"] * lanes) + ">"
-    name = f"llvm.masked.gather.{suffix(result)}.v{lanes}p0"
-    f.declarations.add(f"declare {result} @{name}({pointers.type}, <{lanes} x i1>, {result})")
-    return f.emit(
-        result,
-        f"call {result} @{name}({pointers.type} align {BYTES[kind_type]} {pointers.name}, <{lanes} x i1> {on}, "
-        f"{result} zeroinitializer)",
-    )
 
 
 def _rows(
@@ -58,25 +45,11 @@ def _lanes(value: Value) -> int:
     return int(value.type[1:].split(" ")[0])
 
 
-def _load_row(f: Kernel, kind: Kind, line: Value, x: Value, left: Value | None) -> Value:
-    lanes, size = kind.lanes, BYTES[kind.storage]
-    place = f.at(kind.storage, line, x)
-    if left is None:
-        stored = f.load(vector(kind.storage, lanes), place, align=size)
-    else:
-        stored = f.masked_load(vector(kind.storage, lanes), place, f.mask(left, lanes), size)
+def _load_row(f: Kernel, kind: Kind, line: Value, strip: Strip) -> Value:
+    stored = strip.load(kind.storage, f.at(kind.storage, line, strip.x))
     if kind.name == "uint8":
-        return f.convert(stored, vector("float", lanes), "uitofp")
+        return f.convert(stored, vector("float", kind.lanes), "uitofp")
     return widen(f, kind, stored)
-
-
-def _strips(f: Kernel, count: Value, lanes: int, body) -> None:
-    """body(x, None) for whole vectors, then body(x, elements left)."""
-    whole = count & -lanes
-    with f.loop(0, whole, lanes) as x:
-        body(x, None)
-    with f.when(whole < count):
-        body(whole, count - whole)
 
 
 def _compute(kind: Kind) -> str:
@@ -103,30 +76,30 @@ def forward_kernel(kind: Kind, row_taps: int, taps: int) -> int:
             chosen = [_rows(f, c, tables, compute, oz, oy, t) for t in range(row_taps)]
             lines = [(f.at(kind.storage, image, offset), f.splat(weight, lanes)) for offset, weight in chosen]
 
-            def add_rows(x: Value, left: Value | None) -> None:
+            def add_rows(strip: Strip) -> None:
                 value = None
                 for line, weight in lines:
-                    loaded = _load_row(f, kind, line, x, left)
+                    loaded = _load_row(f, kind, line, strip)
                     value = loaded * weight if value is None else f.fma(loaded, weight, value)
-                f.store(value, f.at(compute, total, x), align=BYTES[compute])
+                f.store(value, f.at(compute, total, strip.x), align=BYTES[compute])
 
-            _strips(f, c["in_x"], lanes, add_rows)
+            strips(f, c["in_x"], lanes, add_rows)
         else:
             with f.loop(0, c["taps_z"] * c["taps_y"]) as t:
                 offset, weight = _rows(f, c, tables, compute, oz, oy, t)
                 line, weight = f.at(kind.storage, image, offset), f.splat(weight, lanes)
 
-                def add_row(x: Value, left: Value | None) -> None:
-                    place = f.at(compute, total, x)
+                def add_row(strip: Strip) -> None:
+                    place = f.at(compute, total, strip.x)
                     before = f.load(whole, place, align=BYTES[compute])
                     before = f.select(f.splat(t.equals(0), lanes), f.value(0, whole), before)
-                    f.store(f.fma(_load_row(f, kind, line, x, left), weight, before), place, align=BYTES[compute])
+                    f.store(f.fma(_load_row(f, kind, line, strip), weight, before), place, align=BYTES[compute])
 
-                _strips(f, c["in_x"], lanes, add_row)
+                strips(f, c["in_x"], lanes, add_row)
         target = f.at(kind.storage, f.buffer(0), row * c["out_x"])
 
-        def blend(x: Value, left: Value | None) -> None:
-            mask = None if left is None else f.mask(left, lanes)
+        def blend(strip: Strip) -> None:
+            x, mask = strip.x, strip.mask()
 
             def tap(k: Value | int) -> tuple[Value, Value]:
                 at = c["out_x"] * k + x
@@ -159,7 +132,7 @@ def forward_kernel(kind: Kind, row_taps: int, taps: int) -> int:
             else:
                 f.masked_store(stored, place, mask, BYTES[kind.storage])
 
-        _strips(f, c["out_x"], lanes, blend)
+        strips(f, c["out_x"], lanes, blend)
     return compile_kernel(module(f))
 
 

@@ -257,21 +257,14 @@ def _step(f: Function, kind: str, j: Value, stride: Value) -> Value:
     return f.i64(0) if kind == "0" else j if kind == "1" else -j if kind == "r" else j * stride
 
 
-def phase(move: Move) -> Phase | None:
-    """The phase that does a move; None when there is nothing to do."""
-    if 0 in move.sizes:
-        return None
-    if move.dtype.is_complex and move.combine is not None:
-        move = _as_real(move)
-    buffers = [move.place, move.other, *[i.buffer for i in move.indices]]
+def _axes(move: Move, buffers: list[Buffer]) -> tuple[list[int], list[tuple[int, ...]]]:
+    """The axes of a move in the order of its loops, merged where all buffers allow it: sizes, and strides in each buffer."""
     order = list(range(len(move.sizes)))
     if not (move.write and move.indices):
         target = move.place if move.write else move.other
         order.sort(key=lambda d: -abs(target.strides[d]) if target.strides[d] else 0)
     elif len(order) > 1 and not any(move.place.strides[d] for d in (order[0], order[-1])):
-        order.sort(
-            key=lambda d: not move.place.strides[d]
-        )  # an axis that no index reaches can be divided among threads
+        order.sort(key=lambda d: not move.place.strides[d])     # an axis that no index reaches can be divided among threads
     sizes: list[int] = []
     steps: list[tuple[int, ...]] = []
     for d in order:
@@ -286,16 +279,12 @@ def phase(move: Move) -> Phase | None:
             steps.append(own)
     if not sizes:
         sizes, steps = [1], [(0,) * len(buffers)]
-    outer, length = sizes[:-1], sizes[-1]
-    inner = steps[-1]
-    if move.combine is None:
-        type = MOVED[move.dtype.itemsize]
-    else:
-        type = ARITHMETIC[move.dtype.name]
-    combine = move.combine
-    if move.dtype.name == "bool" and combine is not None:
-        combine = {"add": "max", "mul": "min"}.get(combine, combine)
-    rows = math.prod(outer)
+    return sizes, steps
+
+
+def _divided(move: Move, outer: list[int], length: int, steps: list[tuple[int, ...]]) -> tuple[str, int, int, int, int]:
+    """How the rows are divided among threads: (way to split them, units, units at a time, elements of a unit, parts)."""
+    rows, inner = math.prod(outer), steps[-1]
     work = rows * length
     threads = state.words[state.THREADS]
     unit = UNIT * 4 // move.dtype.itemsize
@@ -332,6 +321,27 @@ def phase(move: Move) -> Phase | None:
         grain = max(1, unit // chunk)
         if total > grain:
             grain = max(1, min(grain, -(-total // (4 * threads))))
+    return split, total, grain, chunk, parts
+
+
+def phase(move: Move) -> Phase | None:
+    """The phase that does a move; None when there is nothing to do."""
+    if 0 in move.sizes:
+        return None
+    if move.dtype.is_complex and move.combine is not None:
+        move = _as_real(move)
+    buffers = [move.place, move.other, *[i.buffer for i in move.indices]]
+    sizes, steps = _axes(move, buffers)
+    outer, length = sizes[:-1], sizes[-1]
+    inner = steps[-1]
+    if move.combine is None:
+        type = MOVED[move.dtype.itemsize]
+    else:
+        type = ARITHMETIC[move.dtype.name]
+    combine = move.combine
+    if move.dtype.name == "bool" and combine is not None:
+        combine = {"add": "max", "mul": "min"}.get(combine, combine)
+    split, total, grain, chunk, parts = _divided(move, outer, length, steps)
     chunks = 1 if split == "columns" else -(-length // chunk)
     form = _Form(
         type,
@@ -344,7 +354,7 @@ def phase(move: Move) -> Phase | None:
         move.wraps,
         split,
     )
-    constants = [*outer, chunks, length, chunk, rows * chunks, parts]
+    constants = [*outer, chunks, length, chunk, math.prod(outer) * chunks, parts]
     for k, b in enumerate(buffers):
         constants += [b.slot, b.offset, *[s[k] for s in steps]]
         if k >= 2:

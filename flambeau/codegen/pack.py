@@ -14,21 +14,9 @@ from flambeau.codegen.jit import LIGHT, compile_kernel
 
 # `lanes` rows or columns in panels of `step` (at most `width`); `k` steps in blocks of `block`
 CONSTANTS = (
-    "slot",
-    "offset",
-    "batch1",
-    "batch0_stride",
-    "batch1_stride",
-    "lane_stride",
-    "k_stride",
-    "lanes",
-    "step",
-    "panels",
-    "depth",
-    "k",
-    "block",
-    "destination",
-)
+    "slot", "offset", "batch1", "batch0_stride", "batch1_stride", "lane_stride", "k_stride", "lanes", "step", "panels",
+    "depth", "k", "block", "destination",
+)  # fmt: skip
 
 
 def stride_class(lane_stride: int, k_stride: int, lanes: int, depth: int) -> str:

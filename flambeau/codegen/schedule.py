@@ -1,7 +1,7 @@
 """Laying a nest over concrete tensors: which axis is innermost, what a unit of work is, how long reductions are split.
 
 Everything here runs once per combination of layouts; the result is a list of phases for launch.plan. Stands on nest and
-base.geometry; used by the operators' plan builders in core.
+base.memory_order; used by the operators' plan builders in core.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from flambeau.base.geometry import collapse
+from flambeau.base.memory_order import collapse
 from flambeau.codegen import state
 from flambeau.codegen.frame import LANE_CHUNK, SCRATCH, Form
 from flambeau.codegen.launch import Phase

@@ -74,7 +74,7 @@ def _word(f: Function, dtype: DType, key: Value, position: Value) -> Value:
     return (wide << half) | low
 
 
-def _position(f: Function, dtype: DType, word: Value) -> Value:
+def _position(f: Function, word: Value) -> Value:
     return f.convert(word, "i64", "trunc") if word.type == "i128" else word & 0xFFFFFFFF
 
 
@@ -199,7 +199,7 @@ class _Rows:
         """Element i of the result: from the word alone where that is possible, which spares a random access."""
         f = self.f
         values, indices, x = row
-        position = _position(f, self.dtype, word)
+        position = _position(f, word)
         element, unsure = _element(f, self.dtype, descending, word)
         f.store(element, values, i * self.out_step)
         if unsure is not None:

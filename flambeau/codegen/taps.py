@@ -11,13 +11,13 @@ from functools import cache
 
 from flambeau.codegen.builder import Value, module
 from flambeau.codegen.gemm_micro import BYTES, Kernel, Kind, vector
-from flambeau.codegen.interpolate import gather
 from flambeau.codegen.jit import INDEXED, compile_kernel
+from flambeau.codegen.strips import gather
 
 CONSTANTS = ("taps", "batch", "channels", "size", "places", "blocks")
 
 
-def _start(f: Kernel, c: dict[str, Value], tap: Value, n: Value) -> Value:
+def _start(c: dict[str, Value], tap: Value, n: Value) -> Value:
     """Where the indices and weights of a tap and a sample begin."""
     return (tap * c["batch"] + n) * c["places"]
 
@@ -59,7 +59,7 @@ def sum_kernel(kind: Kind) -> int:
             places = _Places(f, kind, c, indices, p)
             total.set(0)
             with f.loop(0, c["taps"]) as tap:
-                start = _start(f, c, tap, n)
+                start = _start(c, tap, n)
                 index, inside = places.elements(start)
                 element = gather(f, kind.compute, plane, index, inside, kind.lanes)
                 total.set(f.fma(element, places.load(weights, start), total.get()))
@@ -80,7 +80,7 @@ def planes_kernel(kind: Kind) -> int:
         with f.loop(0, c["size"]) as at:
             f.store(zero, plane, at)
         with f.loop(0, c["taps"]) as tap:
-            start = _start(f, c, tap, n)
+            start = _start(c, tap, n)
             with f.loop(0, c["places"]) as p:
                 index = f.convert(f.load("i32", indices, start + p), "i64", "sext")
                 with f.when(index.unsigned_below(c["size"])):
@@ -100,7 +100,7 @@ def weights_kernel(kind: Kind) -> int:
         n = unit.unsigned_div(c["blocks"])
         places = _Places(f, kind, c, indices, unit.unsigned_rem(c["blocks"]) * kind.lanes)
         with f.loop(0, c["taps"]) as tap:
-            start = _start(f, c, tap, n)
+            start = _start(c, tap, n)
             index, inside = places.elements(start)
             total.set(0)
             with f.loop(0, c["channels"]) as channel:

@@ -15,7 +15,7 @@ WORDS, SHIFT = 624, 397
 UPPER, LOWER, MATRIX = 0x80000000, 0x7FFFFFFF, 0x9908B0DF
 
 
-def _mixed(f: Function, key: Value, high: Value, low: Value) -> Value:
+def _mixed(f: Function, high: Value, low: Value) -> Value:
     """The twist of one word from the upper bit of one and the lower bits of the next."""
     y = (high & (UPPER - (1 << 32))) | (low & LOWER)
     odd = f.value(0, "i32") - (low & 1)
@@ -26,10 +26,10 @@ def _twist(f: Function, key: Value) -> None:
     def word(i) -> Value:
         return f.load("i32", key, i)
     with f.loop(0, WORDS - SHIFT) as k:
-        f.store(word(k + SHIFT) ^ _mixed(f, key, word(k), word(k + 1)), key, k)
+        f.store(word(k + SHIFT) ^ _mixed(f, word(k), word(k + 1)), key, k)
     with f.loop(WORDS - SHIFT, WORDS - 1) as k:
-        f.store(word(k - (WORDS - SHIFT)) ^ _mixed(f, key, word(k), word(k + 1)), key, k)
-    f.store(word(SHIFT - 1) ^ _mixed(f, key, word(WORDS - 1), word(0)), key, WORDS - 1)
+        f.store(word(k - (WORDS - SHIFT)) ^ _mixed(f, word(k), word(k + 1)), key, k)
+    f.store(word(SHIFT - 1) ^ _mixed(f, word(WORDS - 1), word(0)), key, WORDS - 1)
 
 
 @cache

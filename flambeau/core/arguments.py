@@ -1,7 +1,7 @@
 """Arguments of the wrong type: PyTorch's words for them, found from the declaration after a call has failed.
 
 No call checks its arguments beforehand. When one raises, the generated function hands the error to `explain`, which looks
-for an argument that doesn't fit its annotation, and how the call was written. Stands on core.tensor and core.modes; used by the
+for an argument that doesn't fit its annotation, and how the call was written. Stands on core.tensor; used by the
 functions that core.derive and core.declare generate, and by operators that check by hand.
 """
 

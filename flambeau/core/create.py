@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from flambeau.base import dtype as dtypes
-from flambeau.base import geometry
+from flambeau.base import memory_order
 from flambeau.base.device import device as Device
 from flambeau.base.dtype import bfloat16, bool_, float32, float64, get_default_dtype, int64
 from flambeau.base.dtype import dtype as DType
@@ -100,8 +100,8 @@ def copy_columns(array: np.ndarray) -> Tensor:
 def elementwise(array: np.ndarray, dtype: DType, *operands: Tensor) -> Tensor:
     """A fresh tensor with the array's values, laid out as the result of an elementwise operator on `operands`."""
     shape = tuple(array.shape)
-    strides = geometry.elementwise_strides(shape, [(x._layout.shape, x._layout.strides) for x in operands if x._layout.ndim] or
-                                           [((), ())])
+    laid = [(x._layout.shape, x._layout.strides) for x in operands if x._layout.ndim]
+    strides = memory_order.elementwise_strides(shape, laid or [((), ())])
     made = empty_layout(Layout.of(shape, strides, dtype, CPU))
     if array.size:
         array_of(made)[...] = array if dtype is not bfloat16 else to_bfloat16(array)

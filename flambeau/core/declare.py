@@ -3,7 +3,7 @@
 
 From the implementation's signature a public function is generated that hands subclasses and special modes on, records a node when
 an argument requires grad, and accepts `out=`. Rules (`@function.vjp`) are written in differentiable operators; the names of their
-parameters say what is saved. Stands on core.derive; used by flambeau.ops and flambeau.nn.functional.
+parameters say what is saved. Stands on core.declared and core.derive; used by flambeau.ops and flambeau.nn.functional.
 """
 
 from __future__ import annotations
@@ -15,232 +15,12 @@ from typing import Any
 from flambeau.core import arguments, modes, overrides
 from flambeau.core import inplace as rewiring
 from flambeau.core.autocast import autocasting, cast_arguments
+from flambeau.core.declared import TENSOR, TENSORS, Operator
 from flambeau.core.derive import NAMESPACE, OPERATORS, compile_source
-from flambeau.core.node import NO_EDGE, MultiNode, Node, anomaly, one_step, pack
+from flambeau.core.node import one_step
 from flambeau.core.op import signature_of
-from flambeau.core.operator_recording import (
-    applier_of,
-    list_recorder_of,
-    recorder_of,
-    single_output,
-    straight,
-    straight_list,
-)
 from flambeau.core.tensor import Tensor, tensor_from
 from flambeau.core.variants import convertible, copy_into, deliver
-
-TENSOR, TENSORS, OTHER = "tensor", "tensors", "other"
-
-
-def parameter_kind(annotation: Any) -> str:
-    """Whether a parameter is a tensor (perhaps None), a sequence of tensors, or anything else."""
-    text = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", str(annotation))
-    text = text.replace(" ", "")
-    if text in ("Tensor", "Tensor|None", "Operand"):
-        return TENSOR
-    return TENSORS if text in ("Tensors", "Sequence[Tensor]", "Sequence[Tensor]|None", "Tensors|None") else OTHER
-
-
-class Operator:
-    """An implementation with a derivative rule; `record` makes the node of a call."""
-
-    def __init__(self, name: str, implementation: Callable, node: str | Callable[[Sequence[Any]], str] | None):
-        self.name, self.implementation = name, implementation
-        self.signature = signature_of(implementation)
-        self.parameters = list(self.signature.parameters)
-        self.kinds = {n: parameter_kind(p.annotation) for n, p in self.signature.parameters.items()}
-        self.tensors = [n for n in self.parameters if self.kinds[n] != OTHER]
-        self.composite = False      # whether the body is written in other operators, whose gradients are then its own
-        self.rule: Callable | None = None
-        self.rule_names: tuple[str, ...] = ()
-        self.differentiable: int | None = None      # how many results, from the first, take part in the graph; None: all
-        title = "".join(part[:1].upper() + part[1:] for part in name.split("_")) + "Backward0"
-        self.choose_node = node if callable(node) else None
-        self.node_classes: dict[Any, type] = {}
-        self.recorders: dict[str, Callable] = {}    # by node name; generated where the operator allows it
-        self.node_name = title if node is None or callable(node) else node if "Backward" in node else node + "Backward0"
-
-    def __repr__(self) -> str:
-        return f"<operator {self.name}>"
-
-    def node_class(self, arguments: Sequence[Any], several: bool) -> type:
-        """The class of the node of a call; PyTorch names those of the overloads of an operator differently."""
-        name = self.node_name if self.choose_node is None else self.choose_node(arguments)
-        found = self.node_classes.get((name, several))
-        if found is None:
-            base = MultiOperatorNode if several else OperatorNode
-            body: dict[str, Any] = {"__slots__": (), "operator": self}
-            if not several and straight(self):
-                body |= {"counts": (-1,) * len(self.tensors), "apply": applier_of(self)}
-            found = self.node_classes[name, several] = type(name, (base,), body)
-        return found
-
-    def record(self, arguments: Sequence[Any], result: Any) -> Node:
-        """The node of a computed call; `arguments` in order of the signature."""
-        local = modes.local
-        simple = not (local.saved_tensors_hooks or local.saved_tensors_disabled or anomaly.enabled)
-        if simple and (not isinstance(result, tuple) or self.differentiable == 1):
-            name = self.node_name if self.choose_node is None else self.choose_node(arguments)
-            recorder = self.recorders.get(name)
-            if recorder is None and straight(self):
-                recorder = self.recorders[name] = recorder_of(self, self.node_class(arguments, False))
-            elif recorder is None and straight_list(self) and not isinstance(result, tuple):
-                recorder = self.recorders[name] = list_recorder_of(self, self.node_class(arguments, False))
-            if recorder is not None:
-                return recorder(*arguments, result)
-        edges: list[Any] = []
-        inputs: list[Any] = []
-        for name, x in zip(self.parameters, arguments):
-            kind = self.kinds[name]
-            if kind == TENSOR:
-                _edge(x, edges, inputs)
-            elif kind == TENSORS:
-                for y in x or ():
-                    _edge(y, edges, inputs)
-        saved: list[Any] = []
-        marks: list[Any] = []
-        results = result if isinstance(result, tuple) else (result,)
-        for name in self.rule_names:
-            if name in ("g", "gs", "need", "layouts"):
-                continue
-            if name == "out" or name == "outs":
-                for index, y in enumerate(results if name == "outs" else results[:1]):
-                    saved.append(_alias(y, index))
-                    marks.append(y._storage.version)
-                continue
-            if single_output(name):
-                y = results[int(name[3:])]
-                saved.append(_alias(y, int(name[3:])))
-                marks.append(y._storage.version)
-                continue
-            x = arguments[self.parameters.index(name)]
-            if self.kinds[name] == TENSORS:
-                saved.append(len(x))
-                marks.append(None)
-                saved.extend(x)
-                marks.extend([y._storage.version for y in x])
-            else:
-                saved.append(x)
-                marks.append(x._storage.version if isinstance(x, Tensor) else None)
-        values, versions = tuple(saved), tuple(marks)
-        if modes.local.saved_tensors_hooks or modes.local.saved_tensors_disabled:
-            values, versions = pack(values, versions)
-        if isinstance(result, tuple):
-            node: Any = self.node_class(arguments, True)(len(results), tuple(edges), tuple(inputs), values, versions)
-        else:
-            node = self.node_class(arguments, False)(tuple(edges), tuple(inputs), values, versions)
-        if "counts" not in type(node).__dict__:
-            node.counts = tuple(len(x) if x is not None and self.kinds[n] == TENSORS else -1
-                                for n, x in zip(self.parameters, arguments) if self.kinds[n] != OTHER)
-        for i, y in enumerate(results[:self.differentiable]):
-            if isinstance(y, Tensor) and (y._layout.dtype.is_floating_point or y._layout.dtype.is_complex):
-                y._node, y._index = node, i
-        return node
-
-
-def _alias(output: Tensor, index: int) -> Tensor:
-    """A result as its own node may save it: the result itself would be a cycle. The index is for error messages."""
-    made = tensor_from(output._storage, output._offset, output._layout)
-    made._index = index
-    return made
-
-
-def _edge(x: Any, edges: list, inputs: list) -> None:
-    if isinstance(x, Tensor) and x._node is not None:
-        edges.append((x._node, x._index))
-        inputs.append(x._layout)
-    else:
-        edges.append(NO_EDGE)
-        inputs.append(None)
-
-
-class Need(dict):
-    """Which gradients are wanted, by parameter name (a list of bools for a sequence of tensors)."""
-
-
-def _apply(node: Any, gradients: Sequence[Any]) -> tuple[Any, ...]:
-    operator = node.operator
-    if operator.rule is None:
-        raise NotImplementedError(f"the derivative for '{operator.name}' is not implemented.")
-    if all(g is None for g in gradients):
-        return (None,) * len(node.edges)
-    values = iter(node.unpack())
-    keywords: dict[str, Any] = {}
-    for name in operator.rule_names:
-        if name == "g":
-            keywords[name] = gradients[0]
-        elif name == "gs":
-            keywords[name] = tuple(gradients)
-        elif name == "layouts":
-            keywords[name] = node.inputs
-        elif name == "need":
-            need, at = Need(), 0
-            for n, count in zip(operator.tensors, node.counts):
-                if count < 0:
-                    need[n] = node.needs(at)
-                    at += 1
-                else:
-                    need[n] = [node.needs(at + i) for i in range(count)]
-                    at += count
-            keywords[name] = need
-        elif name == "out":
-            keywords[name] = node.attach(next(values))
-        elif name == "outs":
-            keywords[name] = tuple(node.attach(next(values), i) for i in range(node.output_count))
-        elif single_output(name):
-            keywords[name] = node.attach(next(values), int(name[3:]))
-        elif operator.kinds[name] == TENSORS:
-            count = next(values)
-            keywords[name] = [next(values) for _ in range(count)]
-        else:
-            keywords[name] = next(values)
-    made = operator.rule(**keywords)
-    made = made if isinstance(made, tuple) else (made,)
-    flat: list[Any] = []
-    for i, count in enumerate(node.counts):
-        x = made[i] if i < len(made) else None
-        if count < 0:
-            flat.append(x)
-        else:
-            flat.extend(x if x is not None else [None] * count)
-    return tuple(flat)
-
-
-def _saves_output(node: Any, value: Any) -> bool:
-    operator, dtype = node.operator, value._layout.dtype
-    saves = any(name in ("out", "outs") or (single_output(name) and operator.differentiable != 1)
-                for name in operator.rule_names)
-    return (saves and node.saved is not None and value._node is None and (dtype.is_floating_point or dtype.is_complex)
-            and any(value is kept for kept in node.saved))
-
-
-class OperatorNode(Node):
-    """A recorded call with one result."""
-
-    __slots__ = ("counts",)
-    operator: Operator
-
-    def saves_output(self, value: Any) -> bool:
-        """Whether a saved value is an alias of this step's own result."""
-        return _saves_output(self, value)
-
-    def apply(self, gradients: Sequence[Any]) -> tuple[Any, ...]:
-        return _apply(self, gradients)
-
-
-class MultiOperatorNode(MultiNode):
-    """A recorded call with several results."""
-
-    __slots__ = ("counts",)
-    operator: Operator
-
-    def saves_output(self, value: Any) -> bool:
-        """Whether a saved value is an alias of this step's own result."""
-        return _saves_output(self, value)
-
-    def apply(self, gradients: Sequence[Any]) -> tuple[Any, ...]:
-        return _apply(self, gradients)
-
 
 _SOURCE = '''
 def {name}({signature}):
@@ -338,13 +118,10 @@ def operator(
         public = name or implementation.__name__
         declared = Operator(public, implementation, node)
         declared.differentiable = differentiable
-        made = _generate(declared, implementation, public, out, method, function)
+        made = _generate(declared, out, method, function)
         _publish(made, public, method, function, dunder)
-        made.operator = declared
-        declared.public = made
-        OPERATORS[public] = declared
         if inplace:
-            _publish(_inplace_variant(declared, made, public), public + "_", method, function, None)
+            _publish(_inplace_variant(declared, public), public + "_", method, function, None)
 
         def vjp(rule: Callable) -> Callable:
             declared.rule, declared.rule_names = rule, tuple(signature_of(rule).parameters)
@@ -354,55 +131,77 @@ def operator(
     return declare
 
 
-def _generate(declared: Operator, implementation: Callable, public: str, out: bool, method: bool, function: bool) -> Callable:
-    aliases, alias_code = _aliases(implementation)
-    signature, call, positional, keywords = _signature(implementation, out, aliases)
-    tensors = [n for n in declared.tensors if declared.kinds[n] == TENSOR]
-    lists = [n for n in declared.tensors if declared.kinds[n] == TENSORS]
-    checks = [f"({n}.__class__ not in plain)" for n in tensors] + [f"unusual_list({n})" for n in lists]
-    wanted = [
-        f"({n} is not None and {n}._node is not None)"
-        if declared.signature.parameters[n].default is None
-        or any(word in str(declared.signature.parameters[n].annotation) for word in ("Operand", "None"))
-        else f"{n}._node is not None"
-        for n in tensors
-    ]
-    wanted = [w if "Operand" not in str(declared.signature.parameters[n].annotation) else
-              f"getattr({n}, '_node', None) is not None" for w, n in zip(wanted, tensors)]
-    wanted += [f"any_node({n})" for n in lists]
-    out_code = (
-        "        if out is not None:\n            return write_out(" + ", ".join([*positional, *keywords]) + ", out=out)\n"
-        if out
-        else ""
-    )
-    source = _SOURCE.format(
-        name=public, signature=signature, doc=(inspect.getdoc(implementation) or "").replace('"""', "'''").replace("\\", "\\\\"),
-        aliases=alias_code, special=" or ".join(checks) or "False", arguments=call,
-        wanted="(" + (" or ".join(wanted) or "False") + ")",
-        arguments_tuple="[" + ", ".join(positional) + "]", keyword_dict=", ".join(f"{k!r}: {k}" for k in keywords),
-        out_argument=", out" if out else ", None", out_code=out_code,
-        arguments_tuple_values=", ".join([*positional, *keywords]), in_order=", ".join(declared.parameters))
+class Texts:
+    """What the generated functions of both kinds are filled with, from the implementation's signature."""
+
+    def __init__(self, declared: Operator, out: bool) -> None:
+        self.out = out
+        implementation, parameters = declared.implementation, declared.signature.parameters
+        aliases, alias_code = _aliases(implementation)
+        signature, self.call, self.positional, self.keywords = _signature(implementation, out, aliases)
+        tensors = [n for n in declared.tensors if declared.kinds[n] == TENSOR]
+        lists = [n for n in declared.tensors if declared.kinds[n] == TENSORS]
+        checks = [f"({n}.__class__ not in plain)" for n in tensors] + [f"unusual_list({n})" for n in lists]
+        self.wanted = [_wanted(n, parameters[n]) for n in tensors] + [f"any_node({n})" for n in lists]
+        doc = (inspect.getdoc(implementation) or "").replace('"""', "'''").replace("\\", "\\\\")
+        self.fields = {
+            "name": declared.name, "signature": signature, "doc": doc, "aliases": alias_code,
+            "special": " or ".join(checks) or "False",
+            "arguments": self.call, "arguments_tuple": "[" + ", ".join(self.positional) + "]",
+            "keyword_dict": ", ".join(f"{k!r}: {k}" for k in self.keywords), "out_argument": ", out" if out else ", None",
+            "in_order": ", ".join(declared.parameters)}
+
+    def made(self, declared: Operator, template: str, scope: dict[str, Any], method: bool, function: bool, writing: str,
+             **more: str) -> Callable:
+        """The public function that a template gives with these texts and `more`, in `scope`; `writing`: what serves `out=`."""
+        name, signature = declared.name, declared.signature
+        scope |= {"active": modes.active, "plain": overrides.PLAIN, "implementation": declared.implementation,
+                  "unusual_list": _unusual_list, "caught": arguments.CAUGHT,
+                  "explain": lambda error, values: arguments.explain(error, name, signature, values, method, function)}
+        out_code = f"        if out is not None:\n            return {writing}\n" if self.out else ""
+        compile_source(f"<flambeau {name}>", template.format(**self.fields, **more, out_code=out_code), scope)
+        made = scope[name]
+        made.__module__ = "flambeau"
+        made.operator = declared
+        declared.public = made
+        OPERATORS[name] = declared
+        return made
+
+
+def _wanted(name: str, parameter: inspect.Parameter) -> str:
+    """The text that asks whether a tensor parameter wants a gradient."""
+    annotation = str(parameter.annotation)
+    if "Operand" in annotation:
+        return f"getattr({name}, '_node', None) is not None"
+    if parameter.default is None or "None" in annotation:
+        return f"({name} is not None and {name}._node is not None)"
+    return f"{name}._node is not None"
+
+
+def _generate(declared: Operator, out: bool, method: bool, function: bool) -> Callable:
+    """The public function of an operator."""
+    implementation, texts = declared.implementation, Texts(declared, out)
+    parameters, positional, keywords = declared.signature.parameters, texts.positional, texts.keywords
+    public = declared.name
 
     def general(given: list, named: dict, out_tensor: Any) -> Any:
-        answer = _answered(declared, scope[public], given, named, out_tensor)
+        answer = _answered(declared, given, named, out_tensor)
         if answer is not UNANSWERED:
             return answer
-        tensors_given = list(_flat_tensors(declared, given, named))
         if modes.active.count and out_tensor is None and modes.local.autocast_enabled.get("cpu"):
             with cast_arguments(declared, given, named) as (given, named):
-                return unmodified(given, named, out_tensor, list(_flat_tensors(declared, given, named)))
-        return unmodified(given, named, out_tensor, tensors_given)
+                return unmodified(given, named, None)
+        return unmodified(given, named, out_tensor)
 
-    def unmodified(given: list, named: dict, out_tensor: Any, tensors_given: list) -> Any:
-        for n, x in zip(positional, given):
-            if declared.kinds[n] == TENSOR and not isinstance(x, Tensor) and "Operand" not in str(
-                    declared.signature.parameters[n].annotation) and not (
-                    x is None and "None" in str(declared.signature.parameters[n].annotation)):
-                raise TypeError(f"{public}(): argument '{n}' (position {positional.index(n) + 1}) must be Tensor, "
-                                f"not {type(x).__name__}")
+    def unmodified(given: list, named: dict, out_tensor: Any) -> Any:
+        for at, (n, x) in enumerate(zip(positional, given), 1):
+            annotation = str(parameters[n].annotation)
+            if declared.kinds[n] == TENSOR and not (isinstance(x, Tensor) or "Operand" in annotation
+                                                    or (x is None and "None" in annotation)):
+                raise TypeError(f"{public}(): argument '{n}' (position {at}) must be Tensor, not {type(x).__name__}")
         if out_tensor is not None:
             return write_out(*given, *named.values(), out=out_tensor)
-        if modes.local.grad and any(x._node is not None for x in tensors_given):
+        if modes.local.grad and any(x._node is not None for x in _flat_tensors(declared, given, named)):
             modes.local.grad = False
             try:
                 result = implementation(*given, **named)
@@ -413,38 +212,31 @@ def _generate(declared: Operator, implementation: Callable, public: str, out: bo
         return implementation(*given, **named)
 
     def write_out(*given: Any, out: Any) -> Any:
-        values = list(given)
-        named = dict(zip(keywords, values[len(positional):]))
-        values = values[:len(positional)]
+        values, named = list(given[:len(positional)]), dict(zip(keywords, given[len(positional):]))
         outs = out if isinstance(out, (tuple, list)) else (out,)
         for each in outs:
             if not isinstance(each, Tensor):
                 raise arguments.refused(public, "out", "Tensor", each)
         if modes.local.grad and any(x._node is not None for x in [*_flat_tensors(declared, values, named), *outs]):
             raise RuntimeError(f"{public}(): functions with out=... arguments don't support automatic differentiation, "
-                               "but one of "
-                               "the arguments requires grad.")
+                               "but one of the arguments requires grad.")
         result = implementation(*values, **named)
         if isinstance(result, tuple) and isinstance(out, Tensor):
             raise arguments.refused_out(public, values, out, "tuple of Tensors")
         if outs is out and not isinstance(result, tuple):
             raise arguments.refused_out(public, values, out)
         return deliver(outs if isinstance(result, tuple) else outs[0], result, public)
-    scope: dict[str, Any] = {
-        "active": modes.active, "local": modes.local, "plain": overrides.PLAIN, "implementation": implementation,
-        "general": general, "record": declared.record, "write_out": write_out, "any_node": _any_node,
-        "unusual_list": _unusual_list, "caught": arguments.CAUGHT,
-        "explain": lambda error, values: arguments.explain(error, public, declared.signature, values, method, function)}
-    compile_source(f"<flambeau {public}>", source, scope)
-    made = scope[public]
-    made.__module__ = "flambeau"
-    return made
+
+    in_order = ", ".join([*positional, *keywords])
+    scope = {"local": modes.local, "general": general, "record": declared.record, "write_out": write_out, "any_node": _any_node}
+    return texts.made(declared, _SOURCE, scope, method, function, f"write_out({in_order}, out=out)",
+                      arguments_tuple_values=in_order, wanted="(" + (" or ".join(texts.wanted) or "False") + ")")
 
 
 UNANSWERED = object()
 
 
-def _answered(declared: Operator, public: Callable, given: list, named: dict, out: Any) -> Any:
+def _answered(declared: Operator, given: list, named: dict, out: Any) -> Any:
     """What a mode or an overriding class answers to a call; UNANSWERED where there is none."""
     moded = modes.active.count and modes.local.modes
     asked = overrides.askable([*given, *named.values(), out])
@@ -459,8 +251,8 @@ def _answered(declared: Operator, public: Callable, given: list, named: dict, ou
     if out is not None:
         keywords["out"] = out
     if moded:
-        return modes.dispatch(declared, public, arguments, keywords)
-    return overrides.dispatch(public, arguments, keywords, asked)
+        return modes.dispatch(declared, declared.public, arguments, keywords)
+    return overrides.dispatch(declared.public, arguments, keywords, asked)
 
 
 def _flat_tensors(declared: Operator, given: Sequence[Any], named: dict[str, Any]):
@@ -488,7 +280,7 @@ def _publish(made: Callable, public: str, method: bool, function: bool, dunder: 
         setattr(Tensor, dunder, made)
 
 
-def _inplace_variant(declared: Operator, made: Callable, public: str) -> Callable:
+def _inplace_variant(declared: Operator, public: str) -> Callable:
     """`name_`: compute, then write into the first argument, which takes the place of the result in the graph."""
     def inplace(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         bound = declared.signature.bind(self, *args, **kwargs)
@@ -554,21 +346,10 @@ def composite(method: bool = True, function: bool = True, inplace: bool | str = 
         public = name or implementation.__name__
         declared = Operator(public, implementation, None)
         declared.composite = True
-        aliases, alias_code = _aliases(implementation)
-        signature, call, positional, keywords = _signature(implementation, out, aliases)
-        tensors = [n for n in declared.tensors if declared.kinds[n] == TENSOR]
-        lists = [n for n in declared.tensors if declared.kinds[n] == TENSORS]
-        checks = [f"({n}.__class__ not in plain)" for n in tensors] + [f"unusual_list({n})" for n in lists]
-        source = _COMPOSITE.format(
-            name=public, signature=signature, aliases=alias_code, special=" or ".join(checks) or "False", arguments=call,
-            doc=(inspect.getdoc(implementation) or "").replace('"""', "'''").replace("\\", "\\\\"),
-            arguments_tuple="[" + ", ".join(positional) + "]", keyword_dict=", ".join(f"{k!r}: {k}" for k in keywords),
-            out_argument=", out" if out else ", None",
-            in_order=", ".join(declared.parameters),
-            out_code=f"        if out is not None:\n            return write_out(implementation({call}), out)\n" if out else "")
+        texts = Texts(declared, out)
 
         def general(given: list, named: dict, out_tensor: Any) -> Any:
-            answer = _answered(declared, scope[public], given, named, out_tensor)
+            answer = _answered(declared, given, named, out_tensor)
             if answer is not UNANSWERED:
                 return answer
             if modes.active.count and out_tensor is None and autocasting(declared):
@@ -579,17 +360,10 @@ def composite(method: bool = True, function: bool = True, inplace: bool | str = 
 
         def write_out(result: Any, out_tensor: Any) -> Any:
             return deliver(out_tensor, result, public)
-        scope: dict[str, Any] = {"active": modes.active, "plain": overrides.PLAIN, "implementation": implementation,
-                                 "general": general, "unusual_list": _unusual_list, "write_out": write_out,
-                                 "caught": arguments.CAUGHT, "explain": lambda error, values: arguments.explain(
-                                     error, public, declared.signature, values, method, function)}
-        compile_source(f"<flambeau {public}>", source, scope)
-        made = scope[public]
-        made.__module__ = "flambeau"
-        made.operator = declared
-        declared.public = made
+
+        scope: dict[str, Any] = {"general": general, "write_out": write_out}
+        made = texts.made(declared, _COMPOSITE, scope, method, function, f"write_out(implementation({texts.call}), out)")
         _publish(made, public, method, function, dunder)
-        OPERATORS[public] = declared
         if inplace:
             def in_place(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
                 source = self.clone() if self._node is not None and modes.local.grad else self     # the rules may save it

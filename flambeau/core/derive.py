@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from flambeau.base import geometry
+from flambeau.base import geometry, memory_order
 from flambeau.base.dtype import bfloat16, float16
 from flambeau.base.layout import register_cache
 from flambeau.codegen import cache
@@ -146,9 +146,9 @@ def overlapping(out: Tensor, operands: list[Any]) -> bool:
             own = x._layout
             if own.strides == mine.strides and x._offset == out._offset and own.shape == mine.shape and own.dtype is mine.dtype:
                 continue
-            if own.dtype is mine.dtype and geometry.has_overlap((mine.shape, mine.strides, out._offset),
+            if own.dtype is mine.dtype and memory_order.has_overlap((mine.shape, mine.strides, out._offset),
                                                                 (own.shape, own.strides, x._offset)):
-                raise RuntimeError(geometry.OVERLAPS_INPUT)
+                raise RuntimeError(memory_order.OVERLAPS_INPUT)
             found = True
     return found
 
@@ -385,7 +385,7 @@ def _learning(operator: Pointwise, public: str, scope: dict[str, Any], signature
             explain(error, public + "_", given_operands, numbers_given, statics_given)
             raise
         place, launch = learned(tuple(given_operands), numbers_given, statics_given, given_operands[0]._layout)
-        if launch is not None and not geometry.overlaps_itself(result._layout.shape, result._layout.strides):
+        if launch is not None and not memory_order.overlaps_itself(result._layout.shape, result._layout.strides):
             scope["inplace_plans"][place] = launch
         return result
 

@@ -104,7 +104,7 @@ def _run(roots: Sequence[Root], counts: dict[Node, int], needed: set[Node] | Non
             for index in range(node.output_count):
                 for position in wanted.get((node, index), ()):
                     captured[position] = gradients[index]  # type: ignore[index]
-            if not _leads_on(node, needed, wanted):
+            if not _leads_on(node, needed):
                 _skip(node, counts, ready, needed)
                 continue
         if extras is not None and extras.pre_hooks:
@@ -161,7 +161,7 @@ def _run(roots: Sequence[Root], counts: dict[Node, int], needed: set[Node] | Non
         buffer = None
 
 
-def _leads_on(node: Node, needed: set[Node] | None, wanted: dict[Target, list[int]]) -> bool:
+def _leads_on(node: Node, needed: set[Node] | None) -> bool:
     """Whether a node of a run with wanted outputs has to be applied, rather than only captured."""
     if type(node) is AccumulateGrad:
         return False

@@ -85,14 +85,14 @@ def _check(func: Callable[..., Any], inputs: tuple[Any, ...], eps: float, atol: 
         return
     numerical = [numerical_jacobian(func, inputs, tensor, eps) for _, tensor in tracked]
     for out_position, output in enumerate(outputs):
-        analytical = _analytical(output, [tensor for _, tensor in tracked], out_position, nondet_tol, check_grad_dtypes)
+        analytical = _analytical(output, [tensor for _, tensor in tracked], nondet_tol, check_grad_dtypes)
         for number, (position, _) in enumerate(tracked):
             ours, theirs = analytical[number], numerical[number][out_position]
             if not agree(ours, theirs, rtol, atol):
                 raise GradcheckError(f"Jacobian mismatch for output {out_position} with respect to input {position},\n"
                                      f"numerical:{shown(theirs)}\nanalytical:{shown(ours)}\n")
     if check_undefined_grad:
-        _check_undefined(func, inputs, [tensor for _, tensor in tracked])
+        _check_undefined(func, inputs)
 
 
 def outputs_of(result: Any) -> list[Any]:
@@ -140,7 +140,7 @@ def numerical_jacobian(func: Callable[..., Any], inputs: tuple[Any, ...], tensor
     return [np.stack([row[number] for row in rows]) for number in range(len(rows[0]))]
 
 
-def _analytical(output: Any, inputs: list[Any], out_position: int, nondet_tol: float,
+def _analytical(output: Any, inputs: list[Any], nondet_tol: float,
                 check_grad_dtypes: bool) -> list[np.ndarray[Any, Any]]:
     """Per input the same Jacobian, by one backward pass per real element of the output."""
     weight = empty_layout(output._layout.dense())
@@ -187,7 +187,7 @@ def shown(array: np.ndarray[Any, Any]) -> str:
     return np.array2string(array, precision=4)
 
 
-def _check_undefined(func: Callable[..., Any], inputs: tuple[Any, ...], tracked: list[Any]) -> None:
+def _check_undefined(func: Callable[..., Any], inputs: tuple[Any, ...]) -> None:
     """A rule must give None or zeros when no gradient arrives."""
     outputs = outputs_of(func(*inputs))
     nodes = {output._node for output in outputs}

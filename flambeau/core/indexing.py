@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from flambeau.base import geometry
+from flambeau.base import memory_order
 from flambeau.base.dtype import bool_, int32, int64, uint8
 from flambeau.base.layout import Layout, register_cache
 from flambeau.core import create, modes, overrides, views
@@ -280,8 +280,8 @@ def setitem(self: Any, index: Any, value: Any) -> None:
     view, tensors = _apply(self, _items(index))
     if not tensors:
         if number:
-            if not view._layout.is_contiguous and geometry.overlaps_itself(view._layout.shape, view._layout.strides):
-                raise RuntimeError(geometry.OVERLAPS_ITSELF)
+            if not view._layout.is_contiguous and memory_order.overlaps_itself(view._layout.shape, view._layout.strides):
+                raise RuntimeError(memory_order.OVERLAPS_ITSELF)
             view.fill_(value)
         else:
             _copy(view, value)

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from flambeau.base import geometry
+from flambeau.base import memory_order
 from flambeau.codegen.launch import INFERENCE_WRITE
 from flambeau.core import tensor as tensors
 from flambeau.core.modes import local
@@ -38,8 +38,8 @@ def base_of(tensor: Any) -> Any:
 def check(tensor: Any, recording: bool = True) -> None:
     """Raise RuntimeError unless `tensor` may be written to; `recording` says whether the write goes into the graph."""
     layout = tensor._layout
-    if not layout.is_contiguous and geometry.overlaps_itself(layout.shape, layout.strides):
-        raise RuntimeError(geometry.OVERLAPS_ITSELF)
+    if not layout.is_contiguous and memory_order.overlaps_itself(layout.shape, layout.strides):
+        raise RuntimeError(memory_order.OVERLAPS_ITSELF)
     if not recording:
         return
     base = base_of(tensor)
@@ -198,7 +198,7 @@ def buffer_for(gradient: Any, layout: Any) -> Any:
     """Uninitialised memory of this layout to write a gradient to: of the gradient's kind, if it belongs to a transform."""
     if gradient._layout.flavor is None:
         return tensors.empty_layout(layout)
-    return gradient.new_empty(geometry.extent(layout.shape, layout.strides)).as_strided(layout.shape, layout.strides)
+    return gradient.new_empty(memory_order.extent(layout.shape, layout.strides)).as_strided(layout.shape, layout.strides)
 
 
 def scatter_strided(gradient: Any, layout: Any, shape: Any, strides: Any, offset: int) -> Any:
@@ -206,11 +206,11 @@ def scatter_strided(gradient: Any, layout: Any, shape: Any, strides: Any, offset
 
     Elements seen several times get the sum. Differentiable.
     """
-    if geometry.overlaps_itself(layout.shape, layout.strides):
+    if memory_order.overlaps_itself(layout.shape, layout.strides):
         raise NotImplementedError("the gradient of as_strided on an expanded tensor: call clone() on it first")
     first = min(offset, 0)
-    reach = max(geometry.extent(layout.shape, layout.strides) - first,
-                offset - first + geometry.extent(shape, strides))
+    reach = max(memory_order.extent(layout.shape, layout.strides) - first,
+                offset - first + memory_order.extent(shape, strides))
     grad_before, local.grad = local.grad, False
     try:
         flat = buffer_for(gradient, type(layout).contiguous((reach,), gradient._layout.dtype, gradient._layout.device))
@@ -220,7 +220,7 @@ def scatter_strided(gradient: Any, layout: Any, shape: Any, strides: Any, offset
         if repeated:
             summed = summed.sum(repeated, keepdim=True)
         seen = summed._layout.shape
-        if geometry.is_dense(seen, strides) or _steps_apart(seen, strides):
+        if memory_order.is_dense(seen, strides) or _steps_apart(seen, strides):
             flat.as_strided(seen, strides, offset - first).copy_(summed)
         else:
             _add_overlapping(flat, summed, seen, strides, offset - first)
@@ -303,7 +303,7 @@ class CopySlices(Node):
         if gradients[0] is None:
             return (None,) * len(self.edges)
         rule, layout, seen, offset = self.saved  # type: ignore[misc]
-        result = buffer_for(gradients[0], (layout if geometry.is_dense(layout.shape, layout.strides) else layout.dense())
+        result = buffer_for(gradients[0], (layout if memory_order.is_dense(layout.shape, layout.strides) else layout.dense())
                             .with_dtype(gradients[0]._layout.dtype))
         result.copy_(gradients[0])
         own = laid_out(result, layout)

@@ -19,8 +19,8 @@ from functools import wraps
 from itertools import count
 from typing import Any, ClassVar
 
-from flambeau.base.geometry import is_dense
 from flambeau.base.layout import Layout
+from flambeau.base.memory_order import is_dense
 from flambeau.core import hooks, modes
 from flambeau.core import tensor as tensors
 

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from flambeau.base import geometry
+from flambeau.base import geometry, memory_order
 from flambeau.base.device import device as Device
 from flambeau.base.dtype import (
     DIMENSIONED,
@@ -228,15 +228,15 @@ class Pointwise:
         layouts = [x._layout for x in tensors]
         shape = geometry.broadcast(*[layout.shape for layout in layouts])
         if out is None:
-            strides = geometry.elementwise_strides(shape, [(layout.shape, layout.strides) for layout in layouts if layout.ndim] or
-                                                   [((), ())])
+            laid = [(layout.shape, layout.strides) for layout in layouts if layout.ndim]
+            strides = memory_order.elementwise_strides(shape, laid or [((), ())])
             out_layout = Layout.of(shape, strides, result, common_device(layouts))
         else:
             out_layout = out._layout
             if tuple(out_layout.shape) != tuple(shape):
                 raise RuntimeError(f"output with shape {list(out_layout.shape)} doesn't match the broadcast shape {list(shape)}")
-            if not self.idempotent and geometry.overlaps_itself(out_layout.shape, out_layout.strides):
-                raise RuntimeError(geometry.OVERLAPS_ITSELF)
+            if not self.idempotent and memory_order.overlaps_itself(out_layout.shape, out_layout.strides):
+                raise RuntimeError(memory_order.OVERLAPS_ITSELF)
             if not self.converts and not can_cast(result, out_layout.dtype):
                 raise RuntimeError(f"result type {result.scalar_name} can't be cast to the desired output type "
                                    f"{out_layout.dtype.scalar_name}")
@@ -266,7 +266,7 @@ class Pointwise:
         nest = Nest(self.name, (out_layout.dtype,), tuple(layout.dtype for layout in layouts), (Loop((), ((0, expression),)),),
                     tuple(scalars))
         strides = [out_layout.strides]
-        strides += [geometry.broadcast_strides(layout.shape, layout.strides, shape) for layout in layouts]
+        strides += [memory_order.broadcast_strides(layout.shape, layout.strides, shape) for layout in layouts]
         laid = schedule.lay(nest, (), [()] * len(strides), shape, strides)
         launch = launching.plan(laid.phases, [out_layout], [layout.dtype.itemsize for layout in layouts],
                                 "".join(kind for kind, _ in scalars), laid.scratch,

@@ -1,7 +1,7 @@
 """Recorders and rules of declared operators as straight-line code, for those without sequences of tensors.
 
 `recorder_of` writes a function that makes the node of a call: edges, what the rule's parameter names save, versions.
-`applier_of` writes the node's `apply`: unpack, call the rule, one gradient per tensor. core.declare uses them;
+`applier_of` writes the node's `apply`: unpack, call the rule, one gradient per tensor. core.declared uses them;
 operators on sequences of tensors go through its general code. Stands on core.node.
 """
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from flambeau.base import geometry
+from flambeau.base import memory_order
 from flambeau.base.dtype import dtype as DType
-from flambeau.base.layout import Layout, register_cache
+from flambeau.base.layout import Layout, contiguous_strides, register_cache
 from flambeau.codegen import launch as launching
 from flambeau.codegen import schedule
 from flambeau.core.op import RELEASE_FROM, scalar_kind
@@ -64,8 +64,8 @@ class Rows:
 
     def _strides_of_full(self, layout: Layout) -> tuple[int, ...]:
         if self.channels_last:
-            return geometry.suggested_strides(layout.shape, layout.strides)
-        return geometry.contiguous_strides(layout.shape)
+            return memory_order.suggested_strides(layout.shape, layout.strides)
+        return contiguous_strides(layout.shape)
 
     def _prepare(self, inputs, dims, numbers, statics, out, picks) -> tuple[Callable, int]:
         """A plan; inputs that lie in another order than a full-size result are copied first: tiles move faster than rows."""
@@ -76,7 +76,7 @@ class Rows:
         strides = self._strides_of_full(layouts[0])
         moved = {i: Layout.of(x.shape, strides, x.dtype, x.device) for i, x in enumerate(layouts)
                  if x.shape == layouts[0].shape and x.device.type != "meta"
-                 and not geometry.same_order(x.shape, x.strides, strides)}
+                 and not memory_order.same_order(x.shape, x.strides, strides)}
         if not moved:
             return self._plan(layouts, dims, numbers, statics, out, picks)
         run, count = self._plan([moved.get(i, x) for i, x in enumerate(layouts)], dims, numbers, statics, out, picks)
@@ -117,10 +117,10 @@ class Rows:
                 axis = picked[i]
                 pick_axes[len(described) + i] = (layout.strides[axis], layout.shape[axis])
                 strides = tuple(0 if d == axis else s for d, s in enumerate(layout.strides))
-                in_strides.append(strides if layout.ndim == len(shape) else geometry.broadcast_strides(
+                in_strides.append(strides if layout.ndim == len(shape) else memory_order.broadcast_strides(
                     tuple(1 if d == axis else n for d, n in enumerate(layout.shape)), strides, shape))
             else:
-                in_strides.append(geometry.broadcast_strides(layout.shape, layout.strides, shape))
+                in_strides.append(memory_order.broadcast_strides(layout.shape, layout.strides, shape))
         elements = tuple(element(i, d) for i, d in enumerate(dtypes))
         number_dtype = self.number_dtype(dtypes)
         scalars = tuple((scalar_kind(v), number_dtype) for v in numbers)

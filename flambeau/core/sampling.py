@@ -63,7 +63,8 @@ def _run(generator: Generator, key: tuple, out: Tensor, words: int, phases: Call
     writes = out._storage.writes
     launch(out, generator.state_address, *numbers)
     out._storage.writes = writes
-    generator.touched()
+    if words:
+        generator.touched()
     return out
 
 
@@ -109,7 +110,7 @@ def integers(generator: Generator, out: Tensor, low: int, span: int) -> Tensor:
 
 
 def permutation(generator: Generator, out: Tensor) -> Tensor:
-    """A random order of 0 ... n - 1 in an int64 tensor of n elements, n > 1."""
+    """A random order of 0 ... n - 1 in an int64 tensor of n elements, n > 0."""
     n = out._layout.numel
     return _run(generator, ("permutation",), out, n - 1, lambda: [Phase(permutation_kernel(), 1, 1, [n])])
 

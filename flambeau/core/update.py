@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from flambeau.base import geometry
+from flambeau.base import geometry, memory_order
 from flambeau.base.layout import Layout, Size, register_cache
 from flambeau.codegen import launch as launching
 from flambeau.codegen import schedule
@@ -45,8 +45,8 @@ def _check_shapes(layouts: Sequence[Layout], written: int) -> Size:
         if i < written:
             if layout.shape != shape:
                 raise RuntimeError(f"output with shape {list(layout.shape)} doesn't match the broadcast shape {list(shape)}")
-            if geometry.overlaps_itself(layout.shape, layout.strides):
-                raise RuntimeError(geometry.OVERLAPS_ITSELF)
+            if memory_order.overlaps_itself(layout.shape, layout.strides):
+                raise RuntimeError(memory_order.OVERLAPS_ITSELF)
     return shape
 
 
@@ -63,7 +63,7 @@ def _plan(formula, in_out, inputs, scalars, flags) -> Callable:
     kinds = tuple((scalar_kind(v), work) for v in scalars.values())
     nest = Nest(formula.__name__, tuple(layout.dtype for layout in outputs), tuple(layout.dtype for layout in layouts),
                 (Loop((), stores),), kinds)
-    strides = [geometry.broadcast_strides(layout.shape, layout.strides, shape) for layout in [*outputs, *layouts]]
+    strides = [memory_order.broadcast_strides(layout.shape, layout.strides, shape) for layout in [*outputs, *layouts]]
     laid = schedule.lay(nest, (), [()] * len(strides), shape, strides)
     return launching.plan(laid.phases, outputs, [layout.dtype.itemsize for layout in layouts], "".join(k for k, _ in kinds),
                           laid.scratch, release=layouts[0].numel * schedule.cost(nest) >= RELEASE_FROM)

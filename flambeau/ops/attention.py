@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from flambeau.base import geometry
+from flambeau.base import geometry, memory_order
 from flambeau.base.dtype import bfloat16, bool_, float16, float32, float64
 from flambeau.base.layout import Layout, register_cache
 from flambeau.codegen import launch as launching
@@ -130,7 +130,7 @@ def _sizes(q: Layout, k: Layout, v: Layout, mask: Layout | None, is_causal: bool
         together = tuple(geometry.broadcast(scores, mask.shape))
         if together != scores:
             raise RuntimeError(f"output with shape {list(scores)} doesn't match the broadcast shape {list(together)}")
-        mask_strides = geometry.broadcast_strides(mask.shape, mask.strides, scores)
+        mask_strides = memory_order.broadcast_strides(mask.shape, mask.strides, scores)
     return Attention(
         batch,
         heads,

@@ -12,6 +12,7 @@ from typing import Any
 from flambeau.base.dtype import int64
 from flambeau.base.layout import Layout, register_cache
 from flambeau.codegen import pool as kernels
+from flambeau.codegen import pool_pairs, pool_rows
 from flambeau.core.declare import composite, operator
 from flambeau.core.tensor import Tensor
 from flambeau.ops import windows
@@ -31,7 +32,7 @@ def mean_forward(input: Tensor, key: Any, describe: Callable) -> Tensor:
         if isinstance(key, Window) and dims == 2 and not divisor and pairs_fit(layout, key, counts):
             rows = windows.planes(out, 2) * counts[0]
             found = _plans[layout, key] = launcher(
-                kernels.pairs_forward_kernel(kind, "mean", False),
+                pool_pairs.forward_kernel(kind, "mean", False),
                 rows,
                 layout.numel,
                 pair_words(layout, out),
@@ -44,7 +45,7 @@ def mean_forward(input: Tensor, key: Any, describe: Callable) -> Tensor:
         slice = (layout.shape[-1] * 8 + 127) // 64 * 64 if by_rows else 0
         constants = windows.constants(layout, out, dims, tables, (), divisor, slice=slice)
         taps = math.prod([max(t[1], default=1) for t in tables])
-        kernel = kernels.mean_kernel(kind) if by_rows else kernels.forward_kernel(kind, "mean", None, False)
+        kernel = pool_rows.mean_kernel(kind) if by_rows else kernels.forward_kernel(kind, "mean", None, False)
         found = launcher(kernel, rows, out.numel * taps, constants, [out], [layout.dtype.itemsize], slice)
         _plans[input._layout, key] = found
     return found(None, input)
@@ -65,7 +66,7 @@ def mean_backward(grad: Tensor, image: Layout, key: Any, describe: Callable) -> 
         ):
             rows = windows.planes(out, 2) * counts[0]
             found = _plans[grad._layout, image, key] = launcher(
-                kernels.pairs_backward_kernel(kind, "mean"),
+                pool_pairs.backward_kernel(kind, "mean"),
                 rows,
                 image.numel,
                 pair_words(image, grad._layout),

@@ -145,6 +145,49 @@ def _(g, outs, layouts):
     return table.scatter_add(0, chosen.clamp(min=0), g.masked_fill(chosen < 0, 0)), None, None
 
 
+def _cut(input: Tensor, offsets: Tensor | None, per_sample_weights: Tensor | None, include_last_offset: bool) -> tuple:
+    """(one vector of indices, where its bags begin, its factors or None, the number of bags); ValueError for other ranks."""
+    if input._layout.ndim == 2:
+        if offsets is not None:
+            raise ValueError(
+                "if input is 2D, then offsets has to be None, as input is treated is a mini-batch of fixed length "
+                f"sequences. However, found offsets of type {type(offsets)}"
+            )
+        bags, size = input._layout.shape
+        offsets = NAMESPACE["arange"](0, bags * size, size) if size else NAMESPACE["zeros"]((bags,), dtype=int64)
+        input = input.reshape(-1)
+        per_sample_weights = None if per_sample_weights is None else per_sample_weights.reshape(-1)
+    elif input._layout.ndim == 1:
+        if offsets is None:
+            raise ValueError("offsets has to be a 1D Tensor but got None")
+        if offsets._layout.ndim != 1:
+            raise ValueError("offsets has to be a 1D Tensor")
+        bags = offsets._layout.numel - bool(include_last_offset)
+    else:
+        raise ValueError(f"input has to be 1D or 2D Tensor, but got Tensor of dimension {input._layout.ndim}")
+    return input, offsets, per_sample_weights, bags
+
+
+def _check_mode(mode: str, scale_grad_by_freq: bool, sparse: bool, per_sample_weights: Tensor | None) -> None:
+    """Raise for a mode that there is not, or that doesn't go with the options."""
+    if mode not in ("sum", "mean", "max"):
+        raise ValueError("mode has to be one of sum, mean or max")
+    if mode == "max" and (scale_grad_by_freq or sparse):
+        raise ValueError(
+            "max mode does not support "
+            + ("scaling the gradient by the frequency" if scale_grad_by_freq else "sparse weights")
+        )
+    if per_sample_weights is not None and mode != "sum":
+        raise NotImplementedError(
+            "embedding_bag: per_sample_weights was not None. per_sample_weights is only supported for mode='sum' "
+            f"(got mode='{mode}'). Please open a feature request on GitHub."
+        )
+    if sparse:
+        raise NotImplementedError(
+            "embedding_bag(..., sparse=True): sparse gradients are not supported; leave sparse out"
+        )
+
+
 @explained
 def embedding_bag(
     input: Tensor,
@@ -174,40 +217,8 @@ def embedding_bag(
         )
     if not weight._layout.ndim == 2:
         raise ValueError(f"weight has to be a 2D Tensor, but got Tensor of dimension {weight._layout.ndim}")
-    if input._layout.ndim == 2:
-        if offsets is not None:
-            raise ValueError(
-                "if input is 2D, then offsets has to be None, as input is treated is a mini-batch of fixed length "
-                f"sequences. However, found offsets of type {type(offsets)}"
-            )
-        bags, size = input._layout.shape
-        offsets = NAMESPACE["arange"](0, bags * size, size) if size else NAMESPACE["zeros"]((bags,), dtype=int64)
-        input = input.reshape(-1)
-        per_sample_weights = None if per_sample_weights is None else per_sample_weights.reshape(-1)
-    elif input._layout.ndim == 1:
-        if offsets is None:
-            raise ValueError("offsets has to be a 1D Tensor but got None")
-        if offsets._layout.ndim != 1:
-            raise ValueError("offsets has to be a 1D Tensor")
-        bags = offsets._layout.numel - bool(include_last_offset)
-    else:
-        raise ValueError(f"input has to be 1D or 2D Tensor, but got Tensor of dimension {input._layout.ndim}")
-    if mode not in ("sum", "mean", "max"):
-        raise ValueError("mode has to be one of sum, mean or max")
-    if mode == "max" and (scale_grad_by_freq or sparse):
-        raise ValueError(
-            "max mode does not support "
-            + ("scaling the gradient by the frequency" if scale_grad_by_freq else "sparse weights")
-        )
-    if per_sample_weights is not None and mode != "sum":
-        raise NotImplementedError(
-            "embedding_bag: per_sample_weights was not None. per_sample_weights is only supported for mode='sum' "
-            f"(got mode='{mode}'). Please open a feature request on GitHub."
-        )
-    if sparse:
-        raise NotImplementedError(
-            "embedding_bag(..., sparse=True): sparse gradients are not supported; leave sparse out"
-        )
+    input, offsets, per_sample_weights, bags = _cut(input, offsets, per_sample_weights, include_last_offset)
+    _check_mode(mode, scale_grad_by_freq, sparse, per_sample_weights)
     _check_types(weight, input, offsets, per_sample_weights)
     if input._layout.dtype is not offsets._layout.dtype:
         input, offsets = input.to(int64), offsets.to(int64)

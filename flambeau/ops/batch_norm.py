@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from flambeau.base import geometry
+from flambeau.base import memory_order
 from flambeau.base.layout import Layout
 from flambeau.core import modes
 from flambeau.core.declare import composite, operator
@@ -28,7 +28,7 @@ from flambeau.ops.norm import (
 )
 
 
-def _check_channels(input: Tensor, channels: int, **vectors: Tensor | None) -> None:
+def _check_channels(channels: int, **vectors: Tensor | None) -> None:
     for name, vector in vectors.items():
         if vector is not None and vector._layout.numel != channels:
             raise RuntimeError(f"{name} should contain {channels} elements not {vector._layout.numel}")
@@ -48,14 +48,14 @@ def native_batch_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None,
     channels = layout.shape[1] if layout.ndim > 1 else 0
     if (running_mean is None or running_var is None) and not training:
         raise RuntimeError(f"running_{'mean' if running_mean is None else 'var'} must be defined in evaluation mode")
-    _check_channels(input, channels, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
+    _check_channels(channels, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
     after = max(layout.ndim - 2, 0)
     if not layout.numel:
         nothing = Layout.contiguous((channels,), compute_dtype(layout.dtype), layout.device)
         return input.clone(), empty_layout(nothing), empty_layout(nothing)
     if not training:
-        strides = geometry.suggested_strides(layout.shape, layout.strides)
-        if not geometry.same_order(layout.shape, layout.strides, strides):
+        strides = memory_order.suggested_strides(layout.shape, layout.strides)
+        if not memory_order.same_order(layout.shape, layout.strides, strides):
             ordered = empty_layout(Layout.of(layout.shape, strides, layout.dtype, layout.device))
             input = ordered.copy_(tensor_from(input._storage, input._offset, layout))
         out = _frozen(input, column(weight, after), column(bias, after), column(running_mean, after), column(running_var, after),

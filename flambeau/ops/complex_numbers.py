@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from flambeau.base import geometry
+from flambeau.base import geometry, memory_order
 from flambeau.base.layout import Layout
 from flambeau.core import views
 from flambeau.core.declare import composite, operator
@@ -68,7 +68,7 @@ def complex(real: Tensor, imag: Tensor) -> Tensor:
                            "second argument")
     layouts = (real._layout, imag._layout)
     shape = geometry.broadcast(*[x.shape for x in layouts])
-    strides = geometry.elementwise_strides(shape, [(x.shape, x.strides) for x in layouts if x.ndim] or [((), ())])
+    strides = memory_order.elementwise_strides(shape, [(x.shape, x.strides) for x in layouts if x.ndim] or [((), ())])
     made = empty_layout(Layout.of(shape, strides, a.to_complex(), layouts[0].device))
     parts = view_as_real(made)
     for i, x in enumerate((real, imag)):

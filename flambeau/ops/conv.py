@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from flambeau.base import geometry
+from flambeau.base import geometry, memory_order
 from flambeau.base.layout import Layout, register_cache
 from flambeau.base.notices import warn_once
 from flambeau.codegen import launch as launching
@@ -73,8 +73,8 @@ def _extents(x: Layout, w: Layout, y: Layout, stride: Numbers, padding: Numbers,
 
 def _result_layout(shape: tuple[int, ...], x: Layout, w: Layout) -> Layout:
     """In C order, or channels_last for images where the input or the weight is."""
-    if geometry.suggests_channels_last(x.shape, x.strides) or geometry.suggests_channels_last(w.shape, w.strides):
-        return Layout.of(shape, geometry.channels_last_strides(shape), x.dtype, x.device)
+    if memory_order.suggests_channels_last(x.shape, x.strides) or memory_order.suggests_channels_last(w.shape, w.strides):
+        return Layout.of(shape, memory_order.channels_last_strides(shape), x.dtype, x.device)
     return Layout.contiguous(shape, x.dtype, x.device)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from flambeau.base import dtype as dtypes
-from flambeau.base import geometry
+from flambeau.base import geometry, memory_order
 from flambeau.base.device import device as Device
 from flambeau.base.device import require
 from flambeau.base.dtype import dtype as DType
@@ -99,21 +99,21 @@ def copy_raw(self: Tensor, src: Tensor) -> Tensor:
         if src._layout is self._layout and src._offset == self._offset:
             return self
         mine, theirs = self._layout, src._layout
-        if mine.dtype is theirs.dtype and mine.is_contiguous and theirs.is_contiguous and geometry.has_overlap(
+        if mine.dtype is theirs.dtype and mine.is_contiguous and theirs.is_contiguous and memory_order.has_overlap(
                 (mine.shape, mine.strides, self._offset), (theirs.shape, theirs.strides, src._offset)):
-            raise RuntimeError(geometry.OVERLAPS_INPUT)
-        low, high = self._offset, self._offset + geometry.extent(mine.shape, mine.strides)
-        if src._offset < high and low < src._offset + geometry.extent(theirs.shape, theirs.strides):
+            raise RuntimeError(memory_order.OVERLAPS_INPUT)
+        low, high = self._offset, self._offset + memory_order.extent(mine.shape, mine.strides)
+        if src._offset < high and low < src._offset + memory_order.extent(theirs.shape, theirs.strides):
             src = clone_raw(src)
-    if geometry.overlaps_itself(self._layout.shape, self._layout.strides):
-        raise RuntimeError(geometry.OVERLAPS_ITSELF)
+    if memory_order.overlaps_itself(self._layout.shape, self._layout.strides):
+        raise RuntimeError(memory_order.OVERLAPS_ITSELF)
     given = src._layout
     if given.shape != self._layout.shape:
         shape = self._layout.shape
         together = tuple(geometry.broadcast(shape, given.shape))
         if together != tuple(shape):
             raise RuntimeError(f"output with shape {list(shape)} doesn't match the broadcast shape {list(together)}")
-        layout = Layout.of(shape, geometry.broadcast_strides(given.shape, given.strides, shape), given.dtype, given.device)
+        layout = Layout.of(shape, memory_order.broadcast_strides(given.shape, given.strides, shape), given.dtype, given.device)
         src = tensor_from(src._storage, src._offset, layout)
     COPY.compute((src,), (), (), self)
     launch = COPY.other_plans.get((src._layout, self._layout))
@@ -152,13 +152,13 @@ def clone(input: Tensor, *, memory_format: memory_format = preserve_format) -> T
 def layout_in_format(layout: Layout, wanted: memory_format) -> Layout:
     """A dense layout of the same shape, dtype and device in a memory format."""
     if wanted is preserve_format:
-        return Layout.of(layout.shape, geometry.preserved_strides(layout.shape, layout.strides), layout.dtype, layout.device)
+        return Layout.of(layout.shape, memory_order.preserved_strides(layout.shape, layout.strides), layout.dtype, layout.device)
     if wanted is contiguous_format:
         return Layout.contiguous(layout.shape, layout.dtype, layout.device)
     rank = 4 if wanted is channels_last else 5
     if wanted not in (channels_last, channels_last_3d) or layout.ndim != rank:
         raise RuntimeError(f"required rank {rank} tensor to use {'channels_last' if rank == 4 else 'channels_last_3d'} format")
-    return Layout.of(layout.shape, geometry.channels_last_strides(layout.shape), layout.dtype, layout.device)
+    return Layout.of(layout.shape, memory_order.channels_last_strides(layout.shape), layout.dtype, layout.device)
 
 
 def contiguous(self: Tensor, memory_format: memory_format = contiguous_format) -> Tensor:
@@ -176,12 +176,13 @@ def is_contiguous(self: Tensor, memory_format: memory_format = contiguous_format
     layout = self._layout
     if memory_format is contiguous_format:
         return layout.is_contiguous
-    return layout.ndim == (4 if memory_format is channels_last else 5) and geometry.is_channels_last(layout.shape, layout.strides)
+    ndim = 4 if memory_format is channels_last else 5
+    return layout.ndim == ndim and memory_order.is_channels_last(layout.shape, layout.strides)
 
 
 def suggested_format(layout: Layout) -> memory_format:
     """The memory format that a tensor is taken to be in: C order unless its strides say channels_last."""
-    if geometry.suggests_channels_last(layout.shape, layout.strides):
+    if memory_order.suggests_channels_last(layout.shape, layout.strides):
         return channels_last if layout.ndim == 4 else channels_last_3d
     return contiguous_format
 

@@ -217,13 +217,13 @@ def empty(
 def empty_strided(size: Sequence[int], stride: Sequence[int], *, dtype: DType | None = None, layout: Any = None,
                   device: Any = None, requires_grad: bool = False, pin_memory: bool = False) -> Tensor:
     """Uninitialised memory of this shape and these strides."""
-    from flambeau.base import geometry
+    from flambeau.base import memory_order
     shape, strides = tuple(size), tuple(stride)
     if len(shape) != len(strides):
         raise RuntimeError(f"dimensionality of sizes ({len(shape)}) must match dimensionality of strides ({len(strides)})")
     if any(step < 0 for step in strides):
         raise RuntimeError(f"Storage size calculation overflowed with sizes={list(shape)} and strides={list(strides)}")
-    extent = geometry.extent(shape, strides)
+    extent = memory_order.extent(shape, strides)
     made = blank((extent,), dtype, device).as_strided(shape, strides).detach()
     return leaf(made) if requires_grad else made
 

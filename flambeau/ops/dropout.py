@@ -63,7 +63,8 @@ def _check(p: float) -> None:
         raise RuntimeError(f"dropout probability has to be between 0 and 1, but got {p:g}")
 
 
-def _mask(input: Tensor, p: float, feature: bool, keep: float) -> Tensor:
+def _mask(input: Tensor, p: float, feature: bool) -> Tensor:
+    """What to keep: each element, or with `feature` each channel, with probability 1 - p."""
     dtype = input._layout.dtype
     if dtype.is_complex:
         raise NotImplementedError(f"\"bernoulli_scalar_cpu_\" not implemented for '{dtype.scalar_name}'")
@@ -76,14 +77,14 @@ def _mask(input: Tensor, p: float, feature: bool, keep: float) -> Tensor:
             raise RuntimeError("Feature dropout requires at least 2 dimensions in the input")
         shape = (*layout.shape[:2], *[1] * (layout.ndim - 2))
     with modes.no_grad():
-        return keep_mask(input, shape, keep)
+        return keep_mask(input, shape, 1 - p)
 
 
 def _drop(input: Tensor, p: float, train: bool, feature: bool, public: Callable, inplace: bool) -> Tensor:
     _check(p)
     if p == 0 or not train or input._layout.numel == 0:
         return input
-    mask = _mask(input, p, feature, 1 - p)
+    mask = _mask(input, p, feature)
     numbers = (_scale(input._layout.dtype, p),)
     if inplace:
         return derive.inplace(KEPT, public, [input, mask], numbers, ())
@@ -94,7 +95,7 @@ def _alpha_drop(input: Tensor, p: float, train: bool, feature: bool, public: Cal
     _check(p)
     if p == 0 or not train or input._layout.numel == 0:
         return input
-    mask = _mask(input, p, feature, 1 - p)
+    mask = _mask(input, p, feature)
     if p == 1:
         return derive.inplace(KEPT, public, [input, mask], (0.0,), ()) if inplace else call(KEPT, [input, mask], (0.0,))
     a = 1 / math.sqrt((ALPHA * ALPHA * p + 1) * (1 - p))
@@ -168,4 +169,4 @@ def native_dropout(input: Tensor, p: float, train: bool | None) -> Any:
     """(`dropout` of input, the mask of the elements that are kept)."""
     if train is False or input._layout.numel == 0:
         return scaled_where_kept(input, keep_mask(input, None, 1.0), 1.0)
-    return scaled_where_kept(input, _mask(input, p, False, 1 - p), _scale(input._layout.dtype, p))
+    return scaled_where_kept(input, _mask(input, p, False), _scale(input._layout.dtype, p))

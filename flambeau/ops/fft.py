@@ -98,7 +98,7 @@ def _resized(x: Tensor, dim: int, size: int) -> Tensor:
     return NAMESPACE["cat"]([x, x.new_zeros(shape)], dim)
 
 
-def _scale(name: str, norm: str | None, forward: builtins.bool, count: int) -> float:
+def _scale(norm: str | None, forward: builtins.bool, count: int) -> float:
     if norm not in (None, "backward", "ortho", "forward"):
         raise RuntimeError(f'Invalid normalization mode: "{norm}"')
     if norm == "ortho":
@@ -172,21 +172,21 @@ def _one(input: Tensor, n: int | None, dim: int, norm: str | None, forward: buil
     x = _as_complex(input)
     d = wrap_dim(dim, x._layout.ndim)
     size = _points(x._layout.shape[d] if n is None else n)
-    return _complex_to_complex(_resized(x, d, size), (d,), _scale("fft", norm, forward, size), forward)
+    return _complex_to_complex(_resized(x, d, size), (d,), _scale(norm, forward, size), forward)
 
 
 def _half(name: str, input: Tensor, n: int | None, dim: int, norm: str | None, forward: builtins.bool) -> Tensor:
     x = _as_real(name, input)
     d = wrap_dim(dim, x._layout.ndim)
     size = _points(x._layout.shape[d] if n is None else n)
-    return _real_to_complex(_resized(x, d, size), d, _scale(name, norm, forward, size), forward)
+    return _real_to_complex(_resized(x, d, size), d, _scale(norm, forward, size), forward)
 
 
 def _whole(input: Tensor, n: int | None, dim: int, norm: str | None, forward: builtins.bool) -> Tensor:
     x = _as_complex(input)
     d = wrap_dim(dim, x._layout.ndim)
     size = _points(2 * (x._layout.shape[d] - 1) if n is None else n)
-    return _complex_to_real(_resized(x, d, size // 2 + 1), d, size, _scale("irfft", norm, forward, size), forward)
+    return _complex_to_real(_resized(x, d, size // 2 + 1), d, size, _scale(norm, forward, size), forward)
 
 
 def _declared(name: str) -> Callable[[Callable], Callable]:
@@ -238,7 +238,7 @@ def ihfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None =
 def _several(input: Tensor, s: Any, dim: Any, norm: str | None, forward: builtins.bool) -> Tensor:
     x = _as_complex(input)
     dims, sizes = _dims(x, s, dim)
-    return _complex_to_complex(_fit(x, dims, sizes), tuple(dims), _scale("fftn", norm, forward, math.prod(sizes)), forward)
+    return _complex_to_complex(_fit(x, dims, sizes), tuple(dims), _scale(norm, forward, math.prod(sizes)), forward)
 
 
 def _half_several(name: str, input: Tensor, s: Any, dim: Any, norm: str | None, forward: builtins.bool) -> Tensor:
@@ -246,7 +246,7 @@ def _half_several(name: str, input: Tensor, s: Any, dim: Any, norm: str | None, 
     dims, sizes = _dims(x, s, dim)
     if not dims:
         raise RuntimeError(f"{name} must transform at least one axis")
-    scale = _scale(name, norm, forward, math.prod(sizes))
+    scale = _scale(norm, forward, math.prod(sizes))
     made = _real_to_complex(_fit(x, dims, sizes), dims[-1], scale, forward)
     return _complex_to_complex(made, tuple(dims[:-1]), 1.0, forward) if len(dims) > 1 else made
 
@@ -260,7 +260,7 @@ def _whole_several(name: str, input: Tensor, s: Any, dim: Any, norm: str | None,
     if not last_given:
         sizes[-1] = _points(2 * (x._layout.shape[dims[-1]] - 1))
     x = _fit(x, dims, [*sizes[:-1], sizes[-1] // 2 + 1])
-    scale = _scale(name, norm, forward, math.prod(sizes))
+    scale = _scale(norm, forward, math.prod(sizes))
     if len(dims) > 1:
         x = _complex_to_complex(x, tuple(dims[:-1]), 1.0, forward)
     return _complex_to_real(x, dims[-1], sizes[-1], scale, forward)

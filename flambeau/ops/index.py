@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from flambeau.base import geometry
+from flambeau.base import memory_order
 from flambeau.base.dtype import bool_, int32, int64, uint8
 from flambeau.base.layout import Layout, register_cache
 from flambeau.codegen.move import Buffer, Index, Move
@@ -37,7 +37,7 @@ def _selection(layout: Layout, indices: Sequence[Any]) -> tuple[list, list, list
     strides = [0 if d is None else layout.strides[d] for d in axes]
     found = []
     for k, (d, i) in enumerate(given):
-        own = geometry.broadcast_strides(i._layout.shape, i._layout.strides, shape)
+        own = memory_order.broadcast_strides(i._layout.shape, i._layout.strides, shape)
         spread = (*[0] * at, *own, *[0] * (len(axes) - at - len(shape)))
         found.append(Index(Buffer(2 + k, 0, spread), INDEX_TYPES[i._layout.dtype], layout.strides[d], layout.shape[d]))
     return sizes, strides, axes, tuple(found)
@@ -79,7 +79,7 @@ def gather_index(input: Tensor, indices: Sequence[Any]) -> Tensor:
         layout = input._layout
         sizes, strides, _, found = _selection(layout, indices)
         shape = tuple(sizes)
-        order = geometry.elementwise_strides(
+        order = memory_order.elementwise_strides(
             shape, [(shape, tuple(strides)), *[(shape, i.buffer.strides) for i in found]]
         )
         out = Layout.of(shape, order, layout.dtype, layout.device)
@@ -168,7 +168,7 @@ def _index_put(input: Tensor, indices: Sequence[Any], values: Tensor, accumulate
                 f"shape mismatch: value tensor of shape {list(other.shape)} cannot be broadcast to indexing result "
                 f"of shape {list(shape)}"
             )
-        spread = geometry.broadcast_strides(own, other.strides[len(other.shape) - len(own):], shape)
+        spread = memory_order.broadcast_strides(own, other.strides[len(other.shape) - len(own):], shape)
         launch = plans[key] = make_plan(
             [
                 Move(

@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from flambeau.base import geometry
 from flambeau.base.dtype import bfloat16, bool_
-from flambeau.base.layout import Layout, preserve_format, register_cache
+from flambeau.base.layout import Layout, contiguous_strides, preserve_format, register_cache
 from flambeau.core import create, inplace, modes, printing
 from flambeau.core.arguments import no_combination
 from flambeau.core.create import array_of, tolist_array
@@ -310,8 +311,6 @@ def untyped_storage(self: Tensor) -> Any:
 @public(namespace=False)
 def set_(self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = None, stride: Any = None) -> Tensor:
     """Look at another tensor's memory (or a storage) from now on."""
-    from flambeau.base import geometry
-    from flambeau.base.layout import Layout
     inplace.refuse_inference(self)
     if isinstance(source, Tensor):
         if source._layout.dtype is not self._layout.dtype:
@@ -328,7 +327,7 @@ def set_(self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = 
     itemsize = self._layout.dtype.itemsize
     length = held.capacity // itemsize if held is not None else 0
     shape = (length,) if size is None else tuple(n.__index__() for n in size)
-    strides = tuple(n.__index__() for n in stride) if stride is not None else geometry.contiguous_strides(shape)
+    strides = tuple(n.__index__() for n in stride) if stride is not None else contiguous_strides(shape)
     if held is None:
         from flambeau.core import storage
         held = storage.empty(0)

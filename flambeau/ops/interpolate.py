@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from flambeau.base import geometry
+from flambeau.base import memory_order
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.dtype import float64, uint8
 from flambeau.base.layout import Layout, channels_last, channels_last_3d, register_cache
@@ -210,7 +210,7 @@ def _check_dtype(spec: Spec, layout: Layout) -> None:
         return
     last = (
         "_channels_last"
-        if (layout.ndim >= 4 and layout.shape[1] > 3) or geometry.suggests_channels_last(layout.shape, layout.strides)
+        if (layout.ndim >= 4 and layout.shape[1] > 3) or memory_order.suggests_channels_last(layout.shape, layout.strides)
         else ""
     )
     raise NotImplementedError(f"\"upsample_{spec.kernel_name()}{last}\" not implemented for '{dtype.scalar_name}'")
@@ -250,7 +250,7 @@ def _forward_plan(layout: Layout, spec: Spec) -> tuple[Callable, tuple, Any]:
     within_memory(out)
     launch, tables = _plan(image, out, _tables(spec, layout.shape[2:], layout.dtype), spec.mode in (NEAREST, EXACT))
     order = None
-    if layout.ndim >= 4 and geometry.suggests_channels_last(layout.shape, layout.strides):
+    if layout.ndim >= 4 and memory_order.suggests_channels_last(layout.shape, layout.strides):
         order = channels_last if layout.ndim == 4 else channels_last_3d
     return launch, tables, order
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from flambeau.base import geometry
+from flambeau.base import memory_order
 from flambeau.base.dtype import promote_types
 from flambeau.base.geometry import wrap_dim
-from flambeau.base.layout import Layout, register_cache
+from flambeau.base.layout import Layout, contiguous_strides, register_cache
 from flambeau.codegen.move import Buffer, Move
 from flambeau.core import overrides
 from flambeau.core.annotations import Tensors
@@ -70,9 +70,9 @@ def _in_groups(out: Layout, moves: list[tuple[Move, Layout]]) -> Callable:
 
 def _joined_strides(shape: tuple[int, ...], layouts: Sequence[Layout]) -> tuple[int, ...]:
     """Strides of tensors put together along an existing dimension: channels_last if all of them are, else C order."""
-    if len(shape) in (4, 5) and all(geometry.suggests_channels_last(x.shape, x.strides) for x in layouts):
-        return geometry.channels_last_strides(shape)
-    return geometry.contiguous_strides(shape)
+    if len(shape) in (4, 5) and all(memory_order.suggests_channels_last(x.shape, x.strides) for x in layouts):
+        return memory_order.channels_last_strides(shape)
+    return contiguous_strides(shape)
 
 
 def _cat_plan(tensors: list[Tensor], dim: int) -> tuple[Callable, list[Tensor]]:
@@ -212,7 +212,7 @@ def _stack(tensors: Tensors, dim: int = 0) -> Tensor:
         given = _converted(given)
         dtype = given[0]._layout.dtype
         if at == first.ndim:
-            strides = geometry.contiguous_strides((*first.shape, len(given)))
+            strides = contiguous_strides((*first.shape, len(given)))
         else:       # what was put together along dimension `at`, seen with that dimension split
             merged = tuple([n * len(given) if d == at else n for d, n in enumerate(first.shape)])
             own = _joined_strides(merged, [x._layout for x in given])

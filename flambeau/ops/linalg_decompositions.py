@@ -309,18 +309,22 @@ def ormqr(input: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpos
 # ---------------------------------------------------------------- singular values
 
 
+def _unconverged(name: str, array: np.ndarray, found: str) -> Exception:
+    """The error for matrices whose `found` were not found."""
+    finite = np.isfinite(array).all(axis=(-2, -1))
+    if not finite.all():
+        return refused(name, np.asarray(~finite),
+                       "The algorithm failed to converge because the input matrix contained non-finite values.")
+    return refused(name, np.ones(array.shape[:-2], int), "The algorithm failed to converge because the input matrix is "
+                   f"ill-conditioned or has too many repeated {found} (error code: {{}}).")
+
+
 def _svd_array(name: str, x: Tensor, full: bool, vectors: Any) -> Any:
     array = values_of(x)
     try:
         return np.linalg.svd(array, full, vectors)
     except np.linalg.LinAlgError:
-        finite = np.isfinite(array).all(axis=(-2, -1))
-        if not finite.all():
-            raise refused(name, np.asarray(~finite), "The algorithm failed to converge because the input matrix "
-                                                     "contained non-finite "
-                          "values.") from None
-        raise refused(name, np.ones(array.shape[:-2], int), "The algorithm failed to converge because the input matrix is "
-                      "ill-conditioned or has too many repeated singular values (error code: {}).") from None
+        raise _unconverged(name, array, "singular values") from None
 
 
 @operator(method=False, function=False, node="LinalgSvdBackward0")
@@ -433,13 +437,7 @@ def _hermitian_array(name: str, x: Tensor, triangle: Any, vectors: bool) -> Any:
     try:
         return np.linalg.eigh(array, triangle.upper()) if vectors else np.linalg.eigvalsh(array, triangle.upper())
     except np.linalg.LinAlgError:
-        finite = np.isfinite(array).all(axis=(-2, -1))
-        if not finite.all():
-            raise refused(name, np.asarray(~finite), "The algorithm failed to converge because the input matrix "
-                                                     "contained non-finite "
-                          "values.") from None
-        raise refused(name, np.ones(array.shape[:-2], int), "The algorithm failed to converge because the input matrix is "
-                      "ill-conditioned or has too many repeated eigenvalues (error code: {}).") from None
+        raise _unconverged(name, array, "eigenvalues") from None
 
 
 @operator(method=False, function=False, out=True, node="LinalgEighBackward0")

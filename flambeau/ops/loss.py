@@ -483,17 +483,20 @@ def triplet_margin_loss(anchor, positive, negative, margin=1.0, p=2, eps=1e-6, s
     """max(0, d(anchor, positive) - d(anchor, negative) + margin) with p-norm distances; swap: the nearer of two
     negative distances.
     """
-    reduction = _reduction(size_average, reduce, reduction)
+    return _triplet(anchor, positive, negative, lambda a, b: pairwise_distance(a, b, p, eps), margin, swap,
+                    _reduction(size_average, reduce, reduction))
+
+
+def _triplet(anchor, positive, negative, distance, margin, swap, reduction):
     if margin <= 0:
         raise ValueError(f"margin must be greater than 0, got {margin}")
     if not anchor.dim() == positive.dim() == negative.dim():
         raise RuntimeError("The anchor, positive, and negative tensors are expected to have the same number of "
                            "dimensions, but got: anchor "
                            f"{anchor.dim()}D, positive {positive.dim()}D, and negative {negative.dim()}D inputs")
-    near = pairwise_distance(anchor, positive, p, eps)
-    far = pairwise_distance(anchor, negative, p, eps)
+    near, far = distance(anchor, positive), distance(anchor, negative)
     if swap:
-        far = NAMESPACE["minimum"](far, pairwise_distance(positive, negative, p, eps))
+        far = NAMESPACE["minimum"](far, distance(positive, negative))
     return _reduced((near - far + margin).clamp_min(0), reduction)
 
 
@@ -502,14 +505,4 @@ def triplet_margin_with_distance_loss(anchor, positive, negative, *, distance_fu
     """triplet_margin_loss with a distance of one's own (a function of two tensors; pairwise_distance by default)."""
     if reduction not in REDUCTIONS:
         raise ValueError(f"{reduction} is not a valid value for reduction")
-    if margin <= 0:
-        raise ValueError(f"margin must be greater than 0, got {margin}")
-    if not anchor.dim() == positive.dim() == negative.dim():
-        raise RuntimeError("The anchor, positive, and negative tensors are expected to have the same number of "
-                           "dimensions, but got: anchor "
-                           f"{anchor.dim()}D, positive {positive.dim()}D, and negative {negative.dim()}D inputs")
-    distance = distance_function or pairwise_distance
-    near, far = distance(anchor, positive), distance(anchor, negative)
-    if swap:
-        far = NAMESPACE["minimum"](far, distance(positive, negative))
-    return _reduced((near - far + margin).clamp_min(0), reduction)
+    return _triplet(anchor, positive, negative, distance_function or pairwise_distance, margin, swap, reduction)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from flambeau.base import geometry
+from flambeau.base import geometry, memory_order
 from flambeau.base.dtype import bool_, int64
 from flambeau.base.layout import Layout
 from flambeau.core import indexing
@@ -143,7 +143,7 @@ def _flat(x: Tensor, shape: tuple[int, ...]) -> Tensor:
     layout = x._layout
     spread = Layout.of(
         tuple(shape),
-        geometry.broadcast_strides(layout.shape, layout.strides, tuple(shape)),
+        memory_order.broadcast_strides(layout.shape, layout.strides, tuple(shape)),
         layout.dtype,
         layout.device,
     )
@@ -205,7 +205,7 @@ def _masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     shape = geometry.broadcast(layout.shape, mask._layout.shape)
     spread = Layout.of(
         tuple(shape),
-        geometry.broadcast_strides(layout.shape, layout.strides, tuple(shape)),
+        memory_order.broadcast_strides(layout.shape, layout.strides, tuple(shape)),
         layout.dtype,
         layout.device,
     )

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from flambeau.base import geometry
+from flambeau.base import geometry, memory_order
 from flambeau.base.dtype import promote_types
 from flambeau.base.layout import Layout, register_cache
 from flambeau.codegen import launch as launching
@@ -338,7 +338,7 @@ def _with_addend(kind, input, first, second, shape, sizes, batch, a_strides, b_s
         alpha, beta = int(alpha), int(beta)
     if beta == 0:
         return _multiply(f"{kind} product", first, second, shape, sizes, batch, a_strides, b_strides, None, (), alpha)
-    strides = geometry.broadcast_strides(own.shape, own.strides, shape)
+    strides = memory_order.broadcast_strides(own.shape, own.strides, shape)
     if kind == "addmv":
         strides = (*strides, 0)
     return _multiply(kind, first, second, shape, sizes, batch, a_strides, b_strides, input, ((0,) * (4 - len(strides)) + strides),

@@ -41,7 +41,7 @@ def _converted(name: str, x: Tensor, dtype: DType | None) -> Tensor:
 # ---------------------------------------------------------------- matrices
 
 
-def _two_dims(name: str, dim: Any, layout: Layout) -> tuple[int, int]:
+def _two_dims(dim: Any, layout: Layout) -> tuple[int, int]:
     if len(dim) != 2:
         raise RuntimeError(f"linalg.matrix_norm: dim must be a 2-tuple. Got {' '.join(str(d) for d in dim)}")
     first, second = wrap_dim(dim[0], layout.ndim), wrap_dim(dim[1], layout.ndim)
@@ -62,7 +62,7 @@ def matrix_norm(input: Tensor, ord: Any = "fro", dim: Any = (-2, -1), keepdim: A
     floating("linalg.matrix_norm", input, low=True)
     if layout.ndim < 2:
         raise RuntimeError("linalg.matrix_norm: The input tensor A must have at least 2 dimensions.")
-    first, second = _two_dims("linalg.matrix_norm", dim, layout)
+    first, second = _two_dims(dim, layout)
     input = _converted("linalg.matrix_norm", input, dtype)
     if ord == "fro":
         return vector_norm(input, 2, (first, second), keepdim)

@@ -11,11 +11,12 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from flambeau.base import geometry
+from flambeau.base import memory_order
 from flambeau.core import arguments as wrong
 from flambeau.core import inplace as rewiring
 from flambeau.core import modes, overrides
-from flambeau.core.declare import TENSOR, operator
+from flambeau.core.declare import operator
+from flambeau.core.declared import TENSOR
 from flambeau.core.derive import NAMESPACE, compile_source
 from flambeau.core.tensor import Tensor, tensor_from
 from flambeau.ops.copy import clone_raw, contiguous
@@ -41,8 +42,8 @@ def {name}({signature}):
 def refuse_overlap(tensor: Tensor) -> None:
     """RuntimeError if two indices of a tensor that is to be written name one element."""
     layout = tensor._layout
-    if geometry.overlaps_itself(layout.shape, layout.strides):
-        raise RuntimeError(geometry.OVERLAPS_ITSELF)
+    if memory_order.overlaps_itself(layout.shape, layout.strides):
+        raise RuntimeError(memory_order.OVERLAPS_ITSELF)
 
 
 def mutating(

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from flambeau.base import dtype as dtypes
-from flambeau.base import geometry
+from flambeau.base import memory_order
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.dtype import float32, float64
 from flambeau.base.layout import Layout, register_cache
@@ -348,7 +348,7 @@ def fused_group_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, 
     out, mean, scale = NORMALIZE((x, *given), (2, 3), numbers, (weight is not None, bias is not None, False, False))
     flat = Layout.contiguous(x._layout.shape[:2], mean._layout.dtype, x._layout.device)
     made = reshaped(out, Layout.contiguous(input._layout.shape, out._layout.dtype, out._layout.device))
-    strides = geometry.suggested_strides(input._layout.shape, input._layout.strides)
+    strides = memory_order.suggested_strides(input._layout.shape, input._layout.strides)
     if strides != made._layout.strides:
         made = empty_layout(Layout.of(made._layout.shape, strides, made._layout.dtype, made._layout.device)).copy_(made)
     return made, reshaped(mean, flat), reshaped(scale, flat)

@@ -1,6 +1,6 @@
 """Order statistics: median, nanmedian, mode, quantile, nanquantile.
 
-Written on sort. Stands on ops.reduce, ops.extrema and ops.sort; sort, topk and kthvalue are in ops.sort.
+Written on sort. Stands on ops.reduce and ops.extrema; sort, topk and kthvalue are in ops.sort.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from flambeau.base import geometry
+from flambeau.base import memory_order
 from flambeau.base.layout import Layout, register_cache
 from flambeau.codegen.move import Buffer, Move
 from flambeau.core.declare import operator
@@ -31,8 +31,8 @@ def _per_dimension(pad: Sequence[int], ndim: int) -> list[tuple[int, int]]:
 
 def _output(layout: Layout, pads: list[tuple[int, int]], channels_last: bool) -> Layout:
     shape = tuple(n + a + b for n, (a, b) in zip(layout.shape, pads))
-    if channels_last and layout.ndim in (4, 5) and geometry.suggests_channels_last(layout.shape, layout.strides):
-        return Layout.of(shape, geometry.channels_last_strides(shape), layout.dtype, layout.device)
+    if channels_last and layout.ndim in (4, 5) and memory_order.suggests_channels_last(layout.shape, layout.strides):
+        return Layout.of(shape, memory_order.channels_last_strides(shape), layout.dtype, layout.device)
     return Layout.contiguous(shape, layout.dtype, layout.device)
 
 

@@ -367,7 +367,7 @@ def _(g, out):
 
 
 def _check_pow(computation: DType, operands: Sequence[Any], *_: Any) -> None:
-    if computation is bool_ and any(x.__class__ is bool for x in operands):
+    if computation is bool_ and all(isinstance(x, Tensor) for x in operands):
         raise NotImplementedError('"pow" not implemented for \'Bool\'')
 
 
@@ -377,10 +377,12 @@ def _pow_node(operands: Sequence[Any], statics: Sequence[Any]) -> str:
     return "PowBackward0" if operands and operands[1].__class__ in NUMBERS else "PowBackward1"
 
 
-@pointwise(node=_pow_node, name="pow")
+@pointwise(node=_pow_node, name="pow", check=_check_pow)
 def _general_pow(input: Tensor, exponent: Operand):
     """input ** exponent. Raises RuntimeError for integers to a negative integer number."""
     return s.pow(input, exponent)
+
+
 def _fixed_power(name: str, exponent: float, body: Any) -> Any:
     """The operator input ** exponent for one exponent, by a body that is faster than the general one."""
     def power(input: Tensor):

@@ -16,6 +16,7 @@ from flambeau.base.dtype import int32, int64, uint8
 from flambeau.base.layout import Layout, register_cache
 from flambeau.codegen import launch as launching
 from flambeau.codegen import pool as kernels
+from flambeau.codegen import pool_pairs, pool_rows
 from flambeau.codegen.gemm_micro import Kind, kind_of
 from flambeau.core import modes
 from flambeau.core.declare import composite, operator
@@ -163,7 +164,7 @@ def _maximum_plan(layout: Layout, w: Window, index: DType | None) -> tuple[Calla
         outputs.append(Layout.of(out.shape, out.strides, dtype, out.device))
     if small:
         rows = windows.planes(out, 2) * counts[0]
-        kernel = kernels.pairs_forward_kernel(kind, "max", index is not None)
+        kernel = pool_pairs.forward_kernel(kind, "max", index is not None)
         return launcher(kernel, rows, layout.numel, pair_words(layout, out), outputs, [layout.dtype.itemsize]), len(
             outputs
         )
@@ -187,7 +188,7 @@ def windowed_maximum(
         slice = (layout.shape[-1] * 12 + 256) // 64 * 64
         constants = windows.constants(layout, out, dims, tables, steps, max(tables[-1][1], default=1), slice=slice)
         return launcher(
-            kernels.maximum_kernel(kind, index),
+            pool_rows.maximum_kernel(kind, index),
             rows,
             out.numel * taps,
             constants,
@@ -258,7 +259,7 @@ def pairs_backward(grad: Tensor, code: Tensor, image: Layout) -> Tensor:
     key = "pairs", grad._layout, image
     launch = _plans.get(key)
     if launch is None:
-        kernel = kernels.pairs_backward_kernel(kind_of(image.dtype), "max")
+        kernel = pool_pairs.backward_kernel(kind_of(image.dtype), "max")
         rows = windows.planes(image, 2) * code._layout.shape[-2]
         launch = _plans[key] = launcher(
             kernel, rows, image.numel, pair_words(image, code._layout), [image], [image.dtype.itemsize, 1]
@@ -283,7 +284,7 @@ def pairs_gather(planes: Tensor, code: Tensor) -> Tensor:
         out = code._layout.with_dtype(layout.dtype)
         rows = windows.planes(layout, 2) * out.shape[-2]
         launch = _plans[key] = launcher(
-            kernels.pairs_gather_kernel(kind_of(layout.dtype)),
+            pool_pairs.gather_kernel(kind_of(layout.dtype)),
             rows,
             layout.numel,
             pair_words(layout, out),
@@ -387,41 +388,20 @@ def _check_line(size: int, kernel: int, step: int, pad: int, spread: int, ceil_m
         raise RuntimeError(f"max_pool1d() Invalid computed output size: {count}")
 
 
-def max_pool1d_with_indices(
-    input: Tensor,
-    kernel_size: Any,
-    stride: Any = None,
-    padding: Any = 0,
-    dilation: Any = 1,
-    ceil_mode: bool = False,
-    return_indices: bool = False,
-) -> Any:
+def max_pool1d_with_indices(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0,
+                            dilation: Any = 1, ceil_mode: bool = False, return_indices: bool = False) -> Any:
     """`max_pool1d` that returns (maxima, positions)."""
     return max_pool1d(input, kernel_size, stride, padding, dilation, ceil_mode, True)
 
 
-def max_pool2d_with_indices(
-    input: Tensor,
-    kernel_size: Any,
-    stride: Any = None,
-    padding: Any = 0,
-    dilation: Any = 1,
-    ceil_mode: bool = False,
-    return_indices: bool = False,
-) -> Any:
+def max_pool2d_with_indices(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0,
+                            dilation: Any = 1, ceil_mode: bool = False, return_indices: bool = False) -> Any:
     """`max_pool2d` that returns (maxima, places)."""
     return max_pool2d(input, kernel_size, stride, padding, dilation, ceil_mode, True)
 
 
-def max_pool3d_with_indices(
-    input: Tensor,
-    kernel_size: Any,
-    stride: Any = None,
-    padding: Any = 0,
-    dilation: Any = 1,
-    ceil_mode: bool = False,
-    return_indices: bool = False,
-) -> Any:
+def max_pool3d_with_indices(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0,
+                            dilation: Any = 1, ceil_mode: bool = False, return_indices: bool = False) -> Any:
     """`max_pool3d` that returns (maxima, places)."""
     return max_pool3d(input, kernel_size, stride, padding, dilation, ceil_mode, True)
 

@@ -5,11 +5,12 @@ Stands on base.rng, which reproduces PyTorch's CPU streams; a sample is made in 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from flambeau.base import geometry
+from flambeau.base import geometry, memory_order
 from flambeau.base.dtype import bfloat16, bool_, float16, float32, int64
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import Layout, contiguous_format, preserve_format
@@ -38,12 +39,13 @@ def stream(generator: Any) -> Stream:
     return generator
 
 
-def write(out: Tensor, sample: np.ndarray) -> Tensor:
-    """Put a sample, in drawing order, into a tensor."""
+def write(out: Tensor, draw: Callable[[], np.ndarray]) -> Tensor:
+    """Put the sample draw(), in drawing order, into a tensor; for one without elements or memory nothing is drawn."""
     layout = out._layout
     if layout.numel == 0 or layout.device.type == "meta":
         return out
     array = array_of(out)
+    sample = draw().view(array.dtype) if layout.dtype.is_complex else draw()
     if layout.is_contiguous:
         array.reshape(-1)[...] = sample
     else:
@@ -52,15 +54,15 @@ def write(out: Tensor, sample: np.ndarray) -> Tensor:
     return out
 
 
-def fill_sample(self: Tensor, make: Any) -> Tensor:
+def fill_sample(self: Tensor, make: Callable[[int], np.ndarray]) -> Tensor:
     """Overwrite a tensor in place with the sample `make(count)`; bumps the version, cuts the history."""
-    return overwrite(self, lambda out: write(out, make(out._layout.numel)))
+    return overwrite(self, lambda out: write(out, lambda: make(out._layout.numel)))
 
 
 def overwrite(self: Tensor, fill: Any) -> Tensor:
     """Overwrite a tensor in place by `fill(tensor)`; bumps the version, cuts the history."""
-    if geometry.overlaps_itself(self._layout.shape, self._layout.strides):
-        raise RuntimeError(geometry.OVERLAPS_ITSELF)
+    if memory_order.overlaps_itself(self._layout.shape, self._layout.strides):
+        raise RuntimeError(memory_order.OVERLAPS_ITSELF)
     if needs_graph((self,)):
         inplace.check(self)
     inplace.refuse_inference(self)
@@ -77,54 +79,50 @@ def native(layout: Layout, dtype_too: bool = True) -> bool:
         not dtype_too or layout.dtype is float32)
 
 
+def reals(layout: Layout) -> tuple[int, str]:
+    """How many real samples a tensor takes, and their dtype: a complex number is two."""
+    return (2 * layout.numel, layout.dtype.to_real().name) if layout.dtype.is_complex else (layout.numel, layout.dtype.name)
+
+
 def fill_uniform(out: Tensor, low: float, high: float, generator: Any) -> Tensor:
     """Uniform samples into a fresh tensor."""
-    if native(out._layout):
-        return sampling.uniform(stream(generator), out, low, high)
-    return write(out, uniform_sample(out._layout, low, high, generator)(out._layout.numel))
+    source, layout = stream(generator), out._layout
+    if native(layout):
+        return sampling.uniform(source, out, low, high)
+    _need_float("check_uniform_bounds", layout.dtype)
+    return write(out, lambda: source.uniform(*reals(layout), low, high))
 
 
 def fill_normal(out: Tensor, mean: float, std: float, generator: Any) -> Tensor:
     """Normal samples into a fresh tensor."""
-    if native(out._layout) and out._layout.numel >= sampling.BLOCK:
-        return sampling.normal(stream(generator), out, mean, std)
-    return write(out, normal_sample(out._layout, mean, std, generator)(out._layout.numel))
+    source, layout = stream(generator), out._layout
+    if native(layout) and layout.numel >= sampling.BLOCK:
+        return sampling.normal(source, out, mean, std)
+    _need_float("normal_kernel_cpu", layout.dtype)
+    if layout.dtype.is_complex:
+        std /= 2 ** 0.5
+    return write(out, lambda: source.normal(*reals(layout), mean, std, contiguous=layout.is_contiguous))
 
 
 def fill_bernoulli(out: Tensor, chance: float, generator: Any) -> Tensor:
     """Zeros and ones into a fresh tensor."""
-    if native(out._layout, False) and not out._layout.dtype.is_complex:
-        return sampling.bernoulli(stream(generator), out, chance)
-    return write(out, _cast(stream(generator).bernoulli(out._layout.numel, chance), out._layout.dtype))
+    source, layout = stream(generator), out._layout
+    if native(layout, False) and not layout.dtype.is_complex:
+        return sampling.bernoulli(source, out, chance)
+    return write(out, lambda: _cast(source.bernoulli(layout.numel, chance), layout.dtype))
 
 
 def fill_integers(out: Tensor, low: int, high: int, generator: Any) -> Tensor:
     """Integers of [low, high) into a fresh tensor."""
-    if native(out._layout, False) and high - low < WIDE_RANGE and abs(low) <= EXACT and not out._layout.dtype.is_complex:
-        return sampling.integers(stream(generator), out, low, high - low)
-    return write(out, stream(generator).random(out._layout.numel, out._layout.dtype.name, low, high))
+    source, layout = stream(generator), out._layout
+    if native(layout, False) and high - low < WIDE_RANGE and abs(low) <= EXACT and not layout.dtype.is_complex:
+        return sampling.integers(source, out, low, high - low)
+    return write(out, lambda: source.random(layout.numel, layout.dtype.name, low, high))
 
 
 def _need_float(name: str, dtype: DType) -> None:
     if not (dtype.is_floating_point or dtype.is_complex):
         raise NotImplementedError(f"\"{name}\" not implemented for '{dtype.scalar_name}'")
-
-
-def uniform_sample(layout: Layout, low: float, high: float, generator: Any) -> Any:
-    dtype = layout.dtype
-    if dtype.is_complex:
-        part = dtype.to_real()
-        return lambda n: stream(generator).uniform(2 * n, part.name, low, high).view(dtype.numpy)
-    return lambda n: stream(generator).uniform(n, dtype.name, low, high)
-
-
-def normal_sample(layout: Layout, mean: float, std: float, generator: Any) -> Any:
-    dtype = layout.dtype
-    if dtype.is_complex:
-        part = dtype.to_real()
-        return lambda n: stream(generator).normal(
-            2 * n, part.name, mean, std / 2 ** 0.5, contiguous=layout.is_contiguous).view(dtype.numpy)
-    return lambda n: stream(generator).normal(n, dtype.name, mean, std, contiguous=layout.is_contiguous)
 
 
 @public(namespace=False)
@@ -151,6 +149,11 @@ def normal_(self: Tensor, mean: float = 0, std: float = 1, *, generator: Any = N
     return overwrite(self, lambda out: fill_normal(out, float(mean), float(std), generator))
 
 
+def _check_range(low: int, high: int) -> None:
+    if low >= high:
+        raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
+
+
 @public(namespace=False)
 def random_(self: Tensor, from_: int | None = None, to: int | None = None, *, generator: Any = None, **bounds: Any) -> Tensor:
     """Fill with integers of [from, to), of [0, to), or of the dtype's range."""
@@ -158,10 +161,9 @@ def random_(self: Tensor, from_: int | None = None, to: int | None = None, *, ge
     name = self._layout.dtype.name
     if to is None and low is not None and "from" not in bounds:
         low, to = 0, low
-    if low is not None and to is not None and low >= to:
-        raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={to}")
     if low is None or to is None:
         return fill_sample(self, lambda n: stream(generator).random(n, name, low, to))
+    _check_range(low, to)
     return overwrite(self, lambda out: fill_integers(out, low, to, generator))
 
 
@@ -231,18 +233,32 @@ def geometric_(self: Tensor, p: float, *, generator: Any = None) -> Tensor:
     return fill_sample(self, lambda n: stream(generator).geometric(n, self._layout.dtype.name, float(p)))
 
 
+def made_by(fill: Callable, first: float, second: float, generator: Any, shape: tuple[int, ...], dtype: DType | None,
+            device: Any, requires_grad: bool, out: Tensor | None) -> Tensor:
+    """What a factory makes: a tensor after fill(tensor, first, second, generator); under vmap, the innermost one's examples."""
+    if modes.local.draws is not None:
+        return modes.local.draws.draw(lambda *lead: made_by(
+            fill, first, second, generator, (*lead, *shape), dtype, device, requires_grad, out))
+    made = fill(blank(shape, dtype, device), first, second, generator)
+    return finish(made, requires_grad, out) if requires_grad or out is not None else made
+
+
+def made_like(fill: Callable, first: float, second: float, generator: Any, input: Tensor, dtype: DType | None, device: Any,
+              memory_format: Any, requires_grad: bool) -> Tensor:
+    """`made_by` for a factory whose result is like `input`."""
+    if modes.local.draws is not None:
+        shape = input._layout.shape
+        return modes.local.draws.draw(lambda *lead: made_like(
+            fill, first, second, generator, input.expand(*lead, *shape), dtype, device, memory_format, requires_grad))
+    return finish(fill(like(input, dtype, device, memory_format), first, second, generator), requires_grad)
+
+
 @public(method=False)
 def rand(*size: Any, generator: Any = None, dtype: DType | None = None, layout: Any = None, device: Any = None,
          requires_grad: bool = False, pin_memory: bool = False, out: Tensor | None = None, names: Any = None) -> Tensor:
     """Uniform samples of [0, 1)."""
     check_layout(layout)
-    if modes.local.draws is not None:
-        return modes.local.draws.draw(lambda *lead: rand(*lead, *sizes_of("rand", size), generator=generator, dtype=dtype,
-                                                         device=device, requires_grad=requires_grad, out=out))
-    made = blank(sizes_of("rand", size), dtype_asked(dtype, out), device)
-    _need_float("check_uniform_bounds", made._layout.dtype)
-    fill_uniform(made, 0.0, 1.0, generator)
-    return finish(made, requires_grad, out)
+    return made_by(fill_uniform, 0.0, 1.0, generator, sizes_of("rand", size), dtype_asked(dtype, out), device, requires_grad, out)
 
 
 @public(method=False)
@@ -250,13 +266,7 @@ def randn(*size: Any, generator: Any = None, dtype: DType | None = None, layout:
           requires_grad: bool = False, pin_memory: bool = False, out: Tensor | None = None, names: Any = None) -> Tensor:
     """Samples of the standard normal distribution."""
     check_layout(layout)
-    if modes.local.draws is not None:
-        return modes.local.draws.draw(lambda *lead: randn(*lead, *sizes_of("randn", size), generator=generator, dtype=dtype,
-                                                          device=device, requires_grad=requires_grad, out=out))
-    made = blank(sizes_of("randn", size), dtype_asked(dtype, out), device)
-    _need_float("normal_kernel_cpu", made._layout.dtype)
-    fill_normal(made, 0.0, 1.0, generator)
-    return finish(made, requires_grad, out)
+    return made_by(fill_normal, 0.0, 1.0, generator, sizes_of("randn", size), dtype_asked(dtype, out), device, requires_grad, out)
 
 
 @public(method=False)
@@ -280,15 +290,8 @@ def randint(
         low, high = 0, low
     low, high = int(low), int(high)
     dtype = dtype_asked(dtype, out) or int64
-    if low >= high:
-        raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
-    if modes.local.draws is not None:
-        return modes.local.draws.draw(
-            lambda *lead: randint(low, high, (*lead, *sizes_of("randint", (size,))), generator=generator, dtype=dtype,
-                                  device=device, requires_grad=requires_grad, out=out))
-    made = blank(sizes_of("randint", (size,)), dtype, device)
-    fill_integers(made, low, high, generator)
-    return finish(made, requires_grad, out)
+    _check_range(low, high)
+    return made_by(fill_integers, low, high, generator, sizes_of("randint", (size,)), dtype, device, requires_grad, out)
 
 
 @public(method=False)
@@ -302,11 +305,9 @@ def randperm(n: int, *, generator: Any = None, dtype: DType | None = int64, layo
             drawn = [randperm(n, generator=generator, dtype=dtype, device=device) for _ in range(lead[0] if lead else 1)]
             return NAMESPACE["stack"](drawn) if lead else drawn[0]
         return modes.local.draws.draw(several)
-    made = blank((int(n),), int64, device)
-    if native(made._layout, False) and n > 1:
-        sampling.permutation(stream(generator), made)
-    else:
-        write(made, stream(generator).permutation(int(n)))
+    made, source = blank((int(n),), int64, device), stream(generator)
+    if native(made._layout, False):
+        sampling.permutation(source, made)
     return finish(made.to(dtype or int64), requires_grad, out)
 
 
@@ -314,20 +315,14 @@ def randperm(n: int, *, generator: Any = None, dtype: DType | None = int64, layo
 def rand_like(input: Tensor, *, generator: Any = None, dtype: DType | None = None, layout: Any = None, device: Any = None,
               requires_grad: bool = False, pin_memory: bool = False, memory_format: Any = preserve_format) -> Tensor:
     """Uniform samples of [0, 1), like `input`."""
-    if modes.local.draws is not None:
-        return modes.local.draws.draw(lambda *lead: rand_like(input.expand(*lead, *input._layout.shape), generator=generator,
-                                                              dtype=dtype, requires_grad=requires_grad))
-    return finish(like(input, dtype, device, memory_format).uniform_(generator=generator), requires_grad)
+    return made_like(fill_uniform, 0.0, 1.0, generator, input, dtype, device, memory_format, requires_grad)
 
 
 @public(method=False)
 def randn_like(input: Tensor, *, generator: Any = None, dtype: DType | None = None, layout: Any = None, device: Any = None,
                requires_grad: bool = False, pin_memory: bool = False, memory_format: Any = preserve_format) -> Tensor:
     """Standard normal samples, like `input`."""
-    if modes.local.draws is not None:
-        return modes.local.draws.draw(lambda *lead: randn_like(input.expand(*lead, *input._layout.shape), generator=generator,
-                                                               dtype=dtype, requires_grad=requires_grad))
-    return finish(like(input, dtype, device, memory_format).normal_(generator=generator), requires_grad)
+    return made_like(fill_normal, 0.0, 1.0, generator, input, dtype, device, memory_format, requires_grad)
 
 
 @public(method=False)
@@ -345,12 +340,11 @@ def randint_like(
     memory_format: Any = preserve_format,
 ) -> Tensor:
     """Integers of [low, high), like `input`."""
-    if modes.local.draws is not None:
-        return modes.local.draws.draw(lambda *lead: randint_like(input.expand(*lead, *input._layout.shape), low, high,
-                                                                 generator=generator, dtype=dtype, requires_grad=requires_grad))
     if high is None:
         low, high = 0, low
-    return finish(like(input, dtype, device, memory_format).random_(int(low), int(high), generator=generator), requires_grad)
+    low, high = int(low), int(high)
+    _check_range(low, high)
+    return made_like(fill_integers, low, high, generator, input, dtype, device, memory_format, requires_grad)
 
 
 @public(method=False)
@@ -419,7 +413,7 @@ def multinomial(input: Tensor, num_samples: int, replacement: bool = False, *, g
     if replacement and num_samples != 1:
         return create.copy_array(stream(generator).multinomial(weights, num_samples))
     # the numbers are drawn in the order of memory
-    turned = layout.ndim == 2 and geometry.preserved_strides(layout.shape, layout.strides)[1] != 1
+    turned = layout.ndim == 2 and memory_order.preserved_strides(layout.shape, layout.strides)[1] != 1
     scores = stream(generator).race(np.ascontiguousarray(weights.T)).T if turned else stream(generator).race(weights)
     if num_samples == 1:
         return create.copy_array(np.asarray(scores.argmax(-1)[..., None], np.int64))
@@ -431,9 +425,9 @@ def poisson(input: Tensor, generator: Any = None) -> Tensor:
     """Poisson samples with the rates in `input`."""
     if not bool((input >= 0).all()):
         raise RuntimeError("invalid Poisson rate, expected rate to be non-negative")
-    sample = stream(generator).poisson(np.ascontiguousarray(_numbers(input), np.float64).reshape(-1))
-    made = empty_layout(input._layout.dense())
-    return write(made, _cast(np.asarray(sample), input._layout.dtype))
+    rates = np.ascontiguousarray(_numbers(input), np.float64).reshape(-1)
+    source, made = stream(generator), empty_layout(input._layout.dense())
+    return write(made, lambda: _cast(source.poisson(rates), made._layout.dtype))
 
 
 @poisson.vjp
@@ -447,8 +441,8 @@ def binomial(count: Tensor, prob: Tensor, generator: Any = None) -> Tensor:
     shape = geometry.broadcast(count._layout.shape, prob._layout.shape)
     counts = np.broadcast_to(_numbers(count), shape).astype(np.float64).reshape(-1)
     odds = np.broadcast_to(_numbers(prob), shape).astype(np.float64).reshape(-1)
-    made = empty_layout(Layout.contiguous(tuple(shape), count._layout.dtype, count._layout.device))
-    return write(made, _cast(np.asarray(stream(generator).binomial(counts, odds)), made._layout.dtype))
+    source, made = stream(generator), empty_layout(Layout.contiguous(tuple(shape), count._layout.dtype, count._layout.device))
+    return write(made, lambda: _cast(source.binomial(counts, odds), made._layout.dtype))
 
 
 def keep_mask(input: Tensor, shape: tuple[int, ...] | None, keep: float) -> Tensor:
@@ -457,7 +451,7 @@ def keep_mask(input: Tensor, shape: tuple[int, ...] | None, keep: float) -> Tens
         return modes.local.draws.mask(keep_mask, input, shape, keep)
     layout = input._layout
     if shape is None:
-        target = Layout.of(layout.shape, geometry.preserved_strides(layout.shape, layout.strides), bool_, layout.device)
+        target = Layout.of(layout.shape, memory_order.preserved_strides(layout.shape, layout.strides), bool_, layout.device)
     else:
         target = Layout.contiguous(shape, bool_, layout.device)
     made = empty_layout(target)

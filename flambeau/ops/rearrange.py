@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from flambeau.base import geometry
+from flambeau.base import geometry, memory_order
 from flambeau.base.dtype import int64
 from flambeau.base.geometry import wrap_dim
 from flambeau.base.layout import Layout, register_cache
@@ -43,7 +43,7 @@ def _moved(
 
 def _like(layout: Layout) -> Layout:
     return Layout.of(
-        layout.shape, geometry.preserved_strides(layout.shape, layout.strides), layout.dtype, layout.device
+        layout.shape, memory_order.preserved_strides(layout.shape, layout.strides), layout.dtype, layout.device
     )
 
 
@@ -125,7 +125,7 @@ def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
 
 def _rolled(input: Tensor, steps: tuple[int, ...], along: tuple[int, ...]) -> Tensor:
     def describe(layout: Layout) -> tuple[Layout, list[Move]]:
-        strides = geometry.suggested_strides(layout.shape, layout.strides)
+        strides = memory_order.suggested_strides(layout.shape, layout.strides)
         out = Layout.of(layout.shape, strides, layout.dtype, layout.device)
         shift = [0] * layout.ndim
         for d, s in zip(along, steps):

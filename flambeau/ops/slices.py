@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from flambeau.base import geometry
+from flambeau.base import geometry, memory_order
 from flambeau.base.dtype import bfloat16, bool_, float16, float32, iinfo, int32, int64
 from flambeau.base.geometry import wrap_dim
 from flambeau.base.layout import Layout
@@ -96,7 +96,7 @@ def _write_rows(
     launch(input, source, index)
 
 
-def _check_source(name: str, input: Tensor, dim: int, index: Tensor, source: Tensor) -> None:
+def _check_source(name: str, input: Tensor, dim: int, source: Tensor) -> None:
     mine, theirs = input._layout.shape, source._layout.shape
     if len(mine) and len(theirs) and (len(mine) != len(theirs) or any(
             a != b for d, (a, b) in enumerate(zip(mine, theirs)) if d != dim)):
@@ -140,7 +140,7 @@ def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
             f"index_add_(): Number of indices ({index._layout.numel}) should be equal to source.size(dim): "
             f"({count}), for dim: {at}"
         )
-    _check_source("index_add", input, at, index, source)
+    _check_source("index_add", input, at, source)
     _same_device(input, index, source, "index_add")
     if alpha != 1:
         source = source * alpha
@@ -191,7 +191,7 @@ def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> None:
         raise IndexError(
             f"index_copy_(): Number of indices ({index._layout.numel}) should be equal to source.size(dim) ({count})"
         )
-    _check_source("index_copy", input, at, index, source)
+    _check_source("index_copy", input, at, source)
     _same_device(input, index, source)
     try:
         _write_rows("index_copy", input, at, index, source, None)
@@ -294,7 +294,7 @@ def index_reduce(
         raise IndexError("index_reduce_(): Index is supposed to be a vector")
     if source._layout.dtype is not input._layout.dtype:
         raise RuntimeError("index_reduce_(): self and source must have the same scalar type")
-    _check_source("index_reduce", input, at, index, source)
+    _check_source("index_reduce", input, at, source)
     try:
         reduce_into(reduce, include_self, input, lambda target, other, combine: _write_rows(
             "index_reduce", target, at, index, other, combine), source)
@@ -378,7 +378,7 @@ def take(input: Tensor, index: Tensor) -> Tensor:
             raise IndexError("take(): tried to take from an empty tensor")
         out = Layout.of(
             index._layout.shape,
-            geometry.preserved_strides(index._layout.shape, index._layout.strides),
+            memory_order.preserved_strides(index._layout.shape, index._layout.strides),
             layout.dtype,
             layout.device,
         )

@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from flambeau.base import geometry
+from flambeau.base import geometry, memory_order
 from flambeau.base.dtype import bool_, int32, int64, promote_types
 from flambeau.base.geometry import wrap_dim
 from flambeau.base.layout import Layout, register_cache
@@ -60,7 +60,7 @@ def sort_along(input: Tensor, dim: int, descending: bool) -> tuple[Tensor, Tenso
         _check("sort", layout)
         at = wrap_dim(dim, layout.ndim)
         out = Layout.of(
-            layout.shape, geometry.preserved_strides(layout.shape, layout.strides), layout.dtype, layout.device
+            layout.shape, memory_order.preserved_strides(layout.shape, layout.strides), layout.dtype, layout.device
         )
         rows = _rows(layout, out, at)
         if rows is None:        # rows of a copy whose dimensions are ordered as they lie in memory

@@ -134,5 +134,4 @@ def _(g, wrap):
     return (g.fill_diagonal(0, wrap),)
 
 
-# the out-of-place form is the rule's alone
-_fill_diagonal_name = NAMESPACE.pop("fill_diagonal")
+del NAMESPACE["fill_diagonal"]      # the out-of-place form is the rule's alone

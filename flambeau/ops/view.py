@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
-from flambeau.base import geometry
+from flambeau.base import geometry, memory_order
 from flambeau.base.dtype import bool_
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import (
@@ -445,7 +445,7 @@ def contiguous(self: Any, memory_format: memory_format = contiguous_format) -> A
     if memory_format is preserve_format:
         raise RuntimeError("preserve memory format is unsupported by the contiguous operator")
     check_memory_format(layout.ndim, memory_format)
-    return self if geometry.is_channels_last(layout.shape, layout.strides) else self.clone(memory_format=memory_format)
+    return self if memory_order.is_channels_last(layout.shape, layout.strides) else self.clone(memory_format=memory_format)
 
 
 @public(namespace=False)
@@ -457,7 +457,7 @@ def is_contiguous(self: Any, memory_format: memory_format = contiguous_format) -
     if memory_format is preserve_format:
         raise RuntimeError("preserve memory format is unsupported by the contiguous operator")
     wanted = 4 if memory_format is channels_last else 5
-    return layout.ndim == wanted and geometry.is_channels_last(layout.shape, layout.strides)
+    return layout.ndim == wanted and memory_order.is_channels_last(layout.shape, layout.strides)
 
 
 def check_memory_format(ndim: int, wanted: memory_format) -> None:

@@ -1,6 +1,6 @@
 """Windows of pooling: arguments checked as PyTorch checks them, output sizes, and the tables that the kernels walk.
 
-Stands on base.layout and codegen.pool; used by ops/pool.py and its siblings.
+Stands on base.layout; used, with the kernels of codegen.pool, by ops/pool.py and its siblings.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from flambeau.base import geometry
+from flambeau.base import memory_order
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import Layout
 
@@ -200,8 +200,8 @@ def result_layout(layout: Layout, dims: int, counts: Sequence[int], dtype: DType
     shape = (*layout.shape[: layout.ndim - dims], *counts)
     dtype = dtype or layout.dtype
     orders = layout.ndim == dims + 2 and (dims == 2 or volumes)
-    if orders and geometry.suggests_channels_last(layout.shape, layout.strides):
-        return Layout.of(shape, geometry.channels_last_strides(shape), dtype, layout.device)
+    if orders and memory_order.suggests_channels_last(layout.shape, layout.strides):
+        return Layout.of(shape, memory_order.channels_last_strides(shape), dtype, layout.device)
     return Layout.contiguous(shape, dtype, layout.device)
 
 

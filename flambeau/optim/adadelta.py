@@ -6,14 +6,7 @@ from typing import Any
 
 from flambeau.core.tensor import Tensor
 from flambeau.optim.optimizer import ParamsT
-from flambeau.optim.pointwise import (
-    CAPTURABLE_DEVICES,
-    PointwiseOptimizer,
-    check_not_negative,
-    check_tensor_lr,
-    number,
-    zeros,
-)
+from flambeau.optim.pointwise import CAPTURABLE_DEVICES, PointwiseOptimizer, check, number, zeros
 from flambeau.optim.update import apply_updates, by_step, multiply_add, new_counter, product, sqrt
 
 __all__ = ["Adadelta"]
@@ -62,12 +55,10 @@ class Adadelta(PointwiseOptimizer):
         maximize: bool = False,
         differentiable: bool = False,
     ) -> None:
-        check_tensor_lr(lr)
-        check_not_negative("Invalid learning rate", lr)
+        check(lr=lr)
         if not 0.0 <= rho <= 1.0:
             raise ValueError(f"Invalid rho value: {rho}")
-        check_not_negative("Invalid epsilon value", eps)
-        check_not_negative("Invalid weight_decay value", weight_decay)
+        check(eps=eps, weight_decay=weight_decay)
         defaults = {
             "lr": lr,
             "rho": rho,

@@ -7,14 +7,7 @@ from typing import Any
 import flambeau
 from flambeau.core.tensor import Tensor
 from flambeau.optim.optimizer import ParamsT
-from flambeau.optim.pointwise import (
-    PointwiseOptimizer,
-    check_fused,
-    check_fusible,
-    check_not_negative,
-    check_tensor_lr,
-    number,
-)
+from flambeau.optim.pointwise import PointwiseOptimizer, check, check_fused, check_fusible, number
 from flambeau.optim.update import apply_updates, by_step, multiply_add, new_counter, sqrt
 
 __all__ = ["Adagrad"]
@@ -62,12 +55,7 @@ class Adagrad(PointwiseOptimizer):
         differentiable: bool = False,
         fused: bool | None = None,
     ) -> None:
-        check_tensor_lr(lr)
-        check_not_negative("Invalid learning rate", lr)
-        check_not_negative("Invalid lr_decay value", lr_decay)
-        check_not_negative("Invalid weight_decay value", weight_decay)
-        check_not_negative("Invalid initial_accumulator_value value", initial_accumulator_value)
-        check_not_negative("Invalid epsilon value", eps)
+        check(lr=lr, lr_decay=lr_decay, weight_decay=weight_decay, initial_accumulator_value=initial_accumulator_value, eps=eps)
         defaults = {
             "lr": lr,
             "lr_decay": lr_decay,

@@ -6,21 +6,13 @@ from typing import Any
 
 from flambeau.core.tensor import Tensor
 from flambeau.optim.optimizer import ParamsT
-from flambeau.optim.pointwise import (
-    PointwiseOptimizer,
-    check_betas,
-    check_fused,
-    check_not_negative,
-    check_tensor_lr,
-    number,
-    zeros,
-)
+from flambeau.optim.pointwise import PointwiseOptimizer, check, check_fused, check_tensor_lr, number, zeros
 from flambeau.optim.update import apply_updates, by_step, lerp, maximum, multiply_add, new_counter, product, sqrt
 
 __all__ = ["Adam"]
 
 
-def _moments(param, exp_avg, exp_avg_sq, grad, weight1, beta2, weight2, weight_decay, kept, maximize, decay, decoupled):
+def moments(param, exp_avg, exp_avg_sq, grad, weight1, beta2, weight2, weight_decay, kept, maximize, decay, decoupled):
     """Weight decay and both moving averages. -> (param, exp_avg, exp_avg_sq)"""
     if maximize:
         grad = -grad
@@ -39,7 +31,7 @@ def adam(
     weight1, beta2, weight2, eps, weight_decay, kept, step_size, bias2_sqrt, maximize, decay, decoupled,
 ):  # fmt: skip
     """A step along the mean gradient over the root of the mean square. -> (param, exp_avg, exp_avg_sq)"""
-    param, exp_avg, exp_avg_sq = _moments(
+    param, exp_avg, exp_avg_sq = moments(
         param, exp_avg, exp_avg_sq, grad, weight1, beta2, weight2, weight_decay, kept, maximize, decay, decoupled
     )
     denominator = sqrt(exp_avg_sq) / bias2_sqrt + eps
@@ -51,7 +43,7 @@ def amsgrad(
     weight1, beta2, weight2, eps, weight_decay, kept, step_size, bias2_sqrt, maximize, decay, decoupled,
 ):  # fmt: skip
     """Adam over the largest mean square so far. -> (param, exp_avg, exp_avg_sq, max_exp_avg_sq)"""
-    param, exp_avg, exp_avg_sq = _moments(
+    param, exp_avg, exp_avg_sq = moments(
         param, exp_avg, exp_avg_sq, grad, weight1, beta2, weight2, weight_decay, kept, maximize, decay, decoupled
     )
     max_exp_avg_sq = maximum(max_exp_avg_sq, exp_avg_sq)
@@ -118,10 +110,7 @@ class Adam(PointwiseOptimizer):
         decoupled_weight_decay: bool = False,
     ) -> None:
         check_tensor_lr(lr, foreach=foreach, capturable=capturable)
-        check_not_negative("Invalid learning rate", lr)
-        check_not_negative("Invalid epsilon value", eps)
-        check_betas(betas)
-        check_not_negative("Invalid weight_decay value", weight_decay)
+        check(lr=lr, eps=eps, betas=betas, weight_decay=weight_decay)
         _check_tensor_betas(betas, foreach, capturable)
         defaults = {
             "lr": lr,

@@ -6,14 +6,7 @@ from typing import Any
 
 from flambeau.core.tensor import Tensor
 from flambeau.optim.optimizer import ParamsT
-from flambeau.optim.pointwise import (
-    PointwiseOptimizer,
-    check_betas,
-    check_not_negative,
-    check_tensor_lr,
-    number,
-    zeros,
-)
+from flambeau.optim.pointwise import PointwiseOptimizer, check, number, zeros
 from flambeau.optim.update import absolute, apply_updates, by_step, lerp, maximum, multiply_add, new_counter
 
 __all__ = ["Adamax"]
@@ -60,11 +53,7 @@ class Adamax(PointwiseOptimizer):
         differentiable: bool = False,
         capturable: bool = False,
     ) -> None:
-        check_tensor_lr(lr)
-        check_not_negative("Invalid learning rate", lr)
-        check_not_negative("Invalid epsilon value", eps)
-        check_betas(betas)
-        check_not_negative("Invalid weight_decay value", weight_decay)
+        check(lr=lr, eps=eps, betas=betas, weight_decay=weight_decay)
         defaults = {
             "lr": lr,
             "betas": betas,

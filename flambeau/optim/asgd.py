@@ -6,7 +6,7 @@ from typing import Any
 
 from flambeau.core.tensor import Tensor
 from flambeau.optim.optimizer import ParamsT
-from flambeau.optim.pointwise import Member, PointwiseOptimizer, check_not_negative, check_tensor_lr, number, zeros
+from flambeau.optim.pointwise import Member, PointwiseOptimizer, check, number, zeros
 from flambeau.optim.update import apply_updates, by_step, multiply_add, new_counter, product
 
 __all__ = ["ASGD"]
@@ -55,9 +55,7 @@ class ASGD(PointwiseOptimizer):
         differentiable: bool = False,
         capturable: bool = False,
     ) -> None:
-        check_tensor_lr(lr)
-        check_not_negative("Invalid learning rate", lr)
-        check_not_negative("Invalid weight_decay value", weight_decay)
+        check(lr=lr, weight_decay=weight_decay)
         defaults = {
             "lr": lr,
             "lambd": lambd,

@@ -7,7 +7,7 @@ from typing import Any
 import flambeau
 from flambeau.core.tensor import Tensor
 from flambeau.optim.optimizer import Closure, Optimizer, ParamsT
-from flambeau.optim.pointwise import check_not_negative, check_tensor_lr
+from flambeau.optim.pointwise import check
 from flambeau.optim.wolfe import strong_wolfe
 
 __all__ = ["LBFGS"]
@@ -44,8 +44,7 @@ class LBFGS(Optimizer):
         history_size: int = 100,
         line_search_fn: str | None = None,
     ) -> None:
-        check_tensor_lr(lr)
-        check_not_negative("Invalid learning rate", lr)
+        check(lr=lr)
         defaults = {
             "lr": lr,
             "max_iter": max_iter,

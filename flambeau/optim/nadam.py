@@ -6,15 +6,7 @@ from typing import Any
 
 from flambeau.core.tensor import Tensor
 from flambeau.optim.optimizer import ParamsT
-from flambeau.optim.pointwise import (
-    Member,
-    PointwiseOptimizer,
-    check_betas,
-    check_not_negative,
-    check_tensor_lr,
-    number,
-    zeros,
-)
+from flambeau.optim.pointwise import Member, PointwiseOptimizer, check, number, zeros
 from flambeau.optim.update import apply_updates, by_step, lerp, multiply_add, new_counter, product, sqrt
 
 __all__ = ["NAdam"]
@@ -81,12 +73,7 @@ class NAdam(PointwiseOptimizer):
         capturable: bool = False,
         differentiable: bool = False,
     ) -> None:
-        check_tensor_lr(lr)
-        check_not_negative("Invalid learning rate", lr)
-        check_not_negative("Invalid epsilon value", eps)
-        check_betas(betas)
-        check_not_negative("Invalid weight_decay value", weight_decay)
-        check_not_negative("Invalid momentum_decay value", momentum_decay)
+        check(lr=lr, eps=eps, betas=betas, weight_decay=weight_decay, momentum_decay=momentum_decay)
         defaults = {
             "lr": lr,
             "betas": betas,

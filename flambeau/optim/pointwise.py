@@ -90,17 +90,20 @@ def check_tensor_lr(lr: Any, *, foreach: bool | None = None, capturable: bool = 
             raise ValueError("Tensor lr must be 1-element")
 
 
-def check_not_negative(what: str, value: Any) -> None:
-    """Raise ValueError unless 0 <= value; `what` opens the message."""
-    if not value >= 0.0:
-        raise ValueError(f"{what}: {value}")
+_TITLES = {"lr": "learning rate", "eps": "epsilon value"}
 
 
-def check_betas(betas: tuple[Any, Any]) -> None:
-    """Raise ValueError unless both betas lie in [0, 1)."""
-    for index in range(2):
-        if not 0.0 <= betas[index] < 1.0:
-            raise ValueError(f"Invalid beta parameter at index {index}: {betas[index]}")
+def check(**hyperparameters: Any) -> None:
+    """Raise ValueError for the first of these hyperparameters that is negative, or not in [0, 1) for one of the betas."""
+    for name, value in hyperparameters.items():
+        if name == "lr":
+            check_tensor_lr(value)
+        if name == "betas":
+            for index in range(2):
+                if not 0.0 <= value[index] < 1.0:
+                    raise ValueError(f"Invalid beta parameter at index {index}: {value[index]}")
+        elif not value >= 0.0:
+            raise ValueError(f"Invalid {_TITLES.get(name, name + ' value')}: {value}")
 
 
 def check_fused(fused: bool | None, foreach: bool | None, differentiable: bool) -> None:

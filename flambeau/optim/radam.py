@@ -5,16 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from flambeau.core.tensor import Tensor
+from flambeau.optim.adam import moments
 from flambeau.optim.optimizer import ParamsT
-from flambeau.optim.pointwise import (
-    PointwiseOptimizer,
-    check_betas,
-    check_not_negative,
-    check_tensor_lr,
-    number,
-    zeros,
-)
-from flambeau.optim.update import apply_updates, by_step, lerp, multiply_add, new_counter, product, sqrt
+from flambeau.optim.pointwise import PointwiseOptimizer, check, number, zeros
+from flambeau.optim.update import apply_updates, by_step, new_counter, product, sqrt
 
 __all__ = ["RAdam"]
 
@@ -25,15 +19,9 @@ def radam(
     maximize, decay, decoupled, rectified,
 ):  # fmt: skip
     """Adam's step times a rectification, or plain momentum if not `rectified`. -> (param, exp_avg, exp_avg_sq)"""
-    if maximize:
-        grad = -grad
-    if decay:
-        if decoupled:
-            param = product(param, kept)
-        else:
-            grad = multiply_add(weight_decay, param, grad)
-    exp_avg = lerp(exp_avg, grad, weight1)
-    exp_avg_sq = multiply_add(weight2 * grad, grad, product(exp_avg_sq, beta2))
+    param, exp_avg, exp_avg_sq = moments(
+        param, exp_avg, exp_avg_sq, grad, weight1, beta2, weight2, weight_decay, kept, maximize, decay, decoupled
+    )
     step = product(exp_avg / bias1, lr)
     if rectified:
         step = product(step * (bias2_sqrt / (sqrt(exp_avg_sq) + eps)), rectification)
@@ -78,11 +66,7 @@ class RAdam(PointwiseOptimizer):
         capturable: bool = False,
         differentiable: bool = False,
     ) -> None:
-        check_tensor_lr(lr)
-        check_not_negative("Invalid learning rate", lr)
-        check_not_negative("Invalid epsilon value", eps)
-        check_betas(betas)
-        check_not_negative("Invalid weight_decay value", weight_decay)
+        check(lr=lr, eps=eps, betas=betas, weight_decay=weight_decay)
         defaults = {
             "lr": lr,
             "betas": betas,

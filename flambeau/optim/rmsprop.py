@@ -6,7 +6,7 @@ from typing import Any
 
 from flambeau.core.tensor import Tensor
 from flambeau.optim.optimizer import ParamsT
-from flambeau.optim.pointwise import PointwiseOptimizer, check_not_negative, check_tensor_lr, number, zeros
+from flambeau.optim.pointwise import PointwiseOptimizer, check, number, zeros
 from flambeau.optim.update import apply_updates, by_step, lerp, multiply_add, new_counter, product, sqrt
 
 __all__ = ["RMSprop"]
@@ -118,12 +118,7 @@ class RMSprop(PointwiseOptimizer):
         maximize: bool = False,
         differentiable: bool = False,
     ) -> None:
-        check_tensor_lr(lr)
-        check_not_negative("Invalid learning rate", lr)
-        check_not_negative("Invalid epsilon value", eps)
-        check_not_negative("Invalid momentum value", momentum)
-        check_not_negative("Invalid weight_decay value", weight_decay)
-        check_not_negative("Invalid alpha value", alpha)
+        check(lr=lr, eps=eps, momentum=momentum, weight_decay=weight_decay, alpha=alpha)
         defaults = {
             "lr": lr,
             "momentum": momentum,

@@ -7,7 +7,7 @@ from typing import Any
 import flambeau
 from flambeau.core.tensor import Tensor
 from flambeau.optim.optimizer import ParamsT
-from flambeau.optim.pointwise import PointwiseOptimizer, check_not_negative, check_tensor_lr, number, zeros
+from flambeau.optim.pointwise import PointwiseOptimizer, check, number, zeros
 from flambeau.optim.update import apply_updates, by_step, clamp, multiply_add, new_counter, sign, where
 
 __all__ = ["Rprop"]
@@ -53,8 +53,7 @@ class Rprop(PointwiseOptimizer):
         maximize: bool = False,
         differentiable: bool = False,
     ) -> None:
-        check_tensor_lr(lr)
-        check_not_negative("Invalid learning rate", lr)
+        check(lr=lr)
         if not 0.0 < etas[0] < 1.0 < etas[1]:
             raise ValueError(f"Invalid eta values: {etas[0]}, {etas[1]}")
         defaults = {

@@ -6,7 +6,7 @@ from typing import Any
 
 from flambeau.core.tensor import Tensor
 from flambeau.optim.optimizer import GroupwiseOptimizer, ParamsT
-from flambeau.optim.pointwise import check_betas, check_tensor_lr, zeros
+from flambeau.optim.pointwise import check, check_tensor_lr, zeros
 from flambeau.optim.update import apply_updates, product, sqrt
 
 __all__ = ["SparseAdam"]
@@ -49,7 +49,7 @@ class SparseAdam(GroupwiseOptimizer):
             raise ValueError(f"Invalid learning rate: {lr}")
         if not eps > 0.0:
             raise ValueError(f"Invalid epsilon value: {eps}")
-        check_betas(betas)
+        check(betas=betas)
         super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "maximize": maximize})
         sparse, not_real = [], []
         for number, group in enumerate(self.param_groups):

@@ -41,6 +41,76 @@ def cubic_minimum(a: Point, b: Point, bounds: tuple[Any, Any] | None = None) -> 
     return min(max(minimum, low), high)
 
 
+class Search:
+    """A search along `direction`: what it has evaluated so far, and what it asks of a point."""
+
+    def __init__(self, at: Callable[[Any], tuple[float, Tensor]], direction: Tensor, loss: float, gradient: Tensor, slope: Any):
+        self.at, self.direction = at, direction
+        self.origin = Point(0, loss, gradient, slope)
+        self.evaluations = 0
+        self.tries = 0      # evaluations but the first
+        self.done = False
+
+    def evaluate(self, distance: Any) -> Point:
+        value, flat = self.at(distance)
+        self.tries = self.evaluations
+        self.evaluations += 1
+        return Point(distance, value, flat.clone(), flat.dot(self.direction))
+
+    def is_too_high(self, point: Point, best: Point | None) -> bool:
+        limit = self.origin.loss + SUFFICIENT_DECREASE * point.length * self.origin.slope
+        return bool(point.loss > limit) or (best is not None and point.loss >= best.loss)
+
+    def is_flat(self, point: Point) -> bool:
+        return bool(abs(point.slope) <= -CURVATURE * self.origin.slope)
+
+    def bracket(self, length: Any) -> list[Point]:
+        """Two points with a minimum in between, found by ever longer steps; one point where the search is over."""
+        previous, point = self.origin, self.evaluate(length)
+        while self.tries < MOST_EVALUATIONS:
+            if self.is_too_high(point, previous if self.tries > 1 else None):
+                return [previous, point]
+            if self.is_flat(point):
+                self.done = True
+                return [point]
+            if point.slope >= 0:
+                return [previous, point]
+            nearest = point.length + 0.01 * (point.length - previous.length)
+            following = cubic_minimum(previous, point, (nearest, point.length * 10))
+            previous, point = point, self.evaluate(following)
+        return [self.origin, point]
+
+    def zoom(self, bracket: list[Point]) -> Point:
+        """The best point in the bracket: its lower end is kept, the other end shrinks towards it."""
+        scale = self.direction.abs().max()
+        stalled = False
+        low, high = (0, 1) if bracket[0].loss <= bracket[-1].loss else (1, 0)
+        while not self.done and self.tries < MOST_EVALUATIONS:
+            left, right = sorted((bracket[0].length, bracket[1].length))
+            if (right - left) * scale < NARROWEST:
+                break
+            distance = cubic_minimum(bracket[0], bracket[1])
+            # a minimum by the very end makes no progress: take a tenth of the bracket the second time, or at its edge
+            margin = 0.1 * (right - left)
+            by_the_end = min(right - distance, distance - left) < margin
+            if by_the_end and (stalled or distance >= right or distance <= left):
+                distance = right - margin if abs(distance - right) < abs(distance - left) else left + margin
+                stalled = False
+            else:
+                stalled = bool(by_the_end)
+            point = self.evaluate(distance)
+            if self.is_too_high(point, bracket[low]):
+                bracket[high] = point
+                low, high = (0, 1) if bracket[0].loss <= bracket[1].loss else (1, 0)
+            else:
+                if self.is_flat(point):
+                    self.done = True
+                elif point.slope * (bracket[high].length - bracket[low].length) >= 0:
+                    bracket[high] = bracket[low]
+                bracket[low] = point
+        return bracket[low] if len(bracket) > 1 else bracket[0]
+
+
 def strong_wolfe(
     at: Callable[[Any], tuple[float, Tensor]],
     length: Any,
@@ -60,74 +130,6 @@ def strong_wolfe(
     Returns:
         (loss, gradient, length, number of evaluations).
     """
-    scale = direction.abs().max()
-    origin = Point(0, loss, gradient, slope)
-
-    def evaluate(distance: Any) -> Point:
-        value, flat = at(distance)
-        return Point(distance, value, flat.clone(), flat.dot(direction))
-
-    def is_too_high(point: Point, best: Point | None) -> bool:
-        limit = loss + SUFFICIENT_DECREASE * point.length * slope
-        return bool(point.loss > limit) or (best is not None and point.loss >= best.loss)
-
-    def is_flat(point: Point) -> bool:
-        return bool(abs(point.slope) <= -CURVATURE * slope)
-
-    point = evaluate(length)
-    evaluations = 1
-    previous = origin
-    bracket: list[Point] = []
-    done = False
-    tries = 0
-    while tries < MOST_EVALUATIONS:
-        if is_too_high(point, previous if tries > 1 else None):
-            bracket = [previous, point]
-            break
-        if is_flat(point):
-            bracket = [point]
-            done = True
-            break
-        if point.slope >= 0:
-            bracket = [previous, point]
-            break
-        nearest = point.length + 0.01 * (point.length - previous.length)
-        following = cubic_minimum(previous, point, (nearest, point.length * 10))
-        previous, point = point, evaluate(following)
-        evaluations += 1
-        tries += 1
-    else:
-        bracket = [origin, point]
-
-    # zoom: the bracket's best end is `low`; the other end shrinks towards it
-    stalled = False
-    low, high = (0, 1) if bracket[0].loss <= bracket[-1].loss else (1, 0)
-    while not done and tries < MOST_EVALUATIONS:
-        left, right = sorted((bracket[0].length, bracket[1].length))
-        if (right - left) * scale < NARROWEST:
-            break
-        distance = cubic_minimum(bracket[0], bracket[1])
-        # a minimum by the very end makes no progress: take a tenth of the bracket the second time, or at its edge
-        margin = 0.1 * (right - left)
-        if min(right - distance, distance - left) < margin:
-            if stalled or distance >= right or distance <= left:
-                distance = right - margin if abs(distance - right) < abs(distance - left) else left + margin
-                stalled = False
-            else:
-                stalled = True
-        else:
-            stalled = False
-        point = evaluate(distance)
-        evaluations += 1
-        tries += 1
-        if is_too_high(point, bracket[low]):
-            bracket[high] = point
-            low, high = (0, 1) if bracket[0].loss <= bracket[1].loss else (1, 0)
-        else:
-            if is_flat(point):
-                done = True
-            elif point.slope * (bracket[high].length - bracket[low].length) >= 0:
-                bracket[high] = bracket[low]
-            bracket[low] = point
-    best = bracket[low] if len(bracket) > 1 else bracket[0]
-    return best.loss, best.gradient, best.length, evaluations
+    search = Search(at, direction, loss, gradient, slope)
+    best = search.zoom(search.bracket(length))
+    return best.loss, best.gradient, best.length, search.evaluations

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 from typing import Any
 
-from flambeau.base import geometry
+from flambeau.base import memory_order
 from flambeau.core.inplace import base_of
 from flambeau.core.tensor import Tensor, tensor_from
 from flambeau.transform.dual import Dual, DualLevel, is_tensor
@@ -45,7 +45,7 @@ def become_dual(level: DualLevel, tensor: Any, like: Any) -> None:
         rate, start = root.tangent, root.primal._offset
     else:
         layout, start = root._layout, root._offset
-        rate = like.new_zeros(geometry.extent(layout.shape, layout.strides), dtype=layout.dtype).as_strided(
+        rate = like.new_zeros(memory_order.extent(layout.shape, layout.strides), dtype=layout.dtype).as_strided(
             layout.shape, layout.strides
         )
     for view in [root, *_views(root), tensor]:

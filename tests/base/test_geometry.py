@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from flambeau.base import geometry
+from flambeau.base import geometry, memory_order
 
 RECORDED = json.loads((Path(__file__).parent / "geometry_recorded.json").read_text())
 
@@ -15,18 +15,18 @@ RECORDED = json.loads((Path(__file__).parent / "geometry_recorded.json").read_te
 @pytest.mark.parametrize("case", RECORDED["single"], ids=str)
 def test_properties_of_one_layout(case):
     shape, strides = tuple(case[0]), tuple(case[1])
-    assert geometry.is_contiguous(shape, strides) == case[2]
-    assert geometry.is_dense(shape, strides) == case[3]
-    assert geometry.is_channels_last(shape, strides) == case[4]
-    assert geometry.elementwise_strides(shape, [(shape, strides)]) == tuple(case[5])
-    assert geometry.preserved_strides(shape, strides) == tuple(case[6])
+    assert memory_order.is_contiguous(shape, strides) == case[2]
+    assert memory_order.is_dense(shape, strides) == case[3]
+    assert memory_order.is_channels_last(shape, strides) == case[4]
+    assert memory_order.elementwise_strides(shape, [(shape, strides)]) == tuple(case[5])
+    assert memory_order.preserved_strides(shape, strides) == tuple(case[6])
 
 
 @pytest.mark.parametrize("case", RECORDED["pair"], ids=str)
 def test_strides_of_elementwise_results(case):
     shape_a, strides_a, shape_b, strides_b, shape, strides = map(tuple, case)
     assert geometry.broadcast(shape_a, shape_b) == shape
-    assert geometry.elementwise_strides(shape, [(shape_a, strides_a), (shape_b, strides_b)]) == strides
+    assert memory_order.elementwise_strides(shape, [(shape_a, strides_a), (shape_b, strides_b)]) == strides
 
 
 @pytest.mark.parametrize("case", RECORDED["view"], ids=str)
@@ -43,9 +43,9 @@ def test_collapse_visits_the_same_elements():
         operands = []
         for _ in range(2):
             order = generator.permutation(len(shape))
-            dense = geometry.contiguous_strides([shape[d] for d in order])
+            dense = memory_order.contiguous_strides([shape[d] for d in order])
             operands.append(tuple(dense[list(order).index(d)] for d in range(len(shape))))
-        sizes, strides = geometry.collapse(shape, operands)
+        sizes, strides = memory_order.collapse(shape, operands)
 
         def places(extents, steps):
             return sorted(tuple(sum(i * s for i, s in zip(index, step, strict=True)) for step in steps)
@@ -55,11 +55,11 @@ def test_collapse_visits_the_same_elements():
 
 
 def test_collapse_merges_contiguous_dimensions():
-    assert geometry.collapse((2, 3, 4), [(12, 4, 1), (12, 4, 1)]) == ((24,), [(1,), (1,)])
-    assert geometry.collapse((2, 3, 4), [(12, 4, 1), (0, 4, 1)]) == ((2, 12), [(12, 1), (0, 1)])
-    assert geometry.collapse((3, 1, 4), [(1, 7, 3)]) == ((12,), [(1,)])
-    assert geometry.collapse((), [()]) == ((), [()])
-    assert geometry.collapse((2, 0), [(1, 1)]) == ((0,), [(1,)])
+    assert memory_order.collapse((2, 3, 4), [(12, 4, 1), (12, 4, 1)]) == ((24,), [(1,), (1,)])
+    assert memory_order.collapse((2, 3, 4), [(12, 4, 1), (0, 4, 1)]) == ((2, 12), [(12, 1), (0, 1)])
+    assert memory_order.collapse((3, 1, 4), [(1, 7, 3)]) == ((12,), [(1,)])
+    assert memory_order.collapse((), [()]) == ((), [()])
+    assert memory_order.collapse((2, 0), [(1, 1)]) == ((0,), [(1,)])
 
 
 @pytest.mark.parametrize(("call", "kind", "words"), [
@@ -90,8 +90,8 @@ def test_errors(call, kind, words):
 
 
 def test_overlap():
-    assert geometry.overlaps_itself((2, 3), (0, 1))
-    assert not geometry.overlaps_itself((1, 3), (0, 1))
-    assert geometry.has_overlap(((3,), (1,), 0), ((3,), (1,), 1))
-    assert not geometry.has_overlap(((3,), (1,), 0), ((3,), (1,), 3))
-    assert not geometry.has_overlap(((3,), (1,), 0), ((3,), (1,), 0))
+    assert memory_order.overlaps_itself((2, 3), (0, 1))
+    assert not memory_order.overlaps_itself((1, 3), (0, 1))
+    assert memory_order.has_overlap(((3,), (1,), 0), ((3,), (1,), 1))
+    assert not memory_order.has_overlap(((3,), (1,), 0), ((3,), (1,), 3))
+    assert not memory_order.has_overlap(((3,), (1,), 0), ((3,), (1,), 0))

@@ -312,6 +312,7 @@ TRUE, WHOLE, REAL = [True, False], [1, 2], [1.0, 2.0]
     (lambda: torch.tensor(WHOLE) // 0, RuntimeError, "ZeroDivisionError"),
     (lambda: torch.tensor(WHOLE) % torch.tensor([1, 0]), RuntimeError, "ZeroDivisionError"),
     (lambda: torch.tensor(WHOLE) ** -1, RuntimeError, "Integers to negative integer powers are not allowed."),
+    (lambda: torch.tensor(TRUE) ** torch.tensor(TRUE), NotImplementedError, "\"pow\" not implemented for 'Bool'"),
     (lambda: torch.add(torch.tensor(WHOLE), torch.tensor(WHOLE), alpha=1.5), RuntimeError, "alpha must not be a floating"),
     (lambda: torch.tensor(WHOLE).clamp(), RuntimeError, "At least one of 'min' or 'max' must not be None"),
     (lambda: torch.tensor([1j]) < torch.tensor([1j]), NotImplementedError, "\"lt_cpu\" not implemented for 'ComplexFloat'"),

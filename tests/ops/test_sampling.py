@@ -35,8 +35,32 @@ def test_integers(low, high, dtype):
 
 @pytest.mark.parametrize("n", [0, 1, 2, 3, 100, 5000])
 def test_permutations(n):
-    same(lambda g: torch.randperm(n, generator=g), lambda g: g.permutation(n))
+    def fisher_yates(g):
+        order = list(range(n))
+        for i, word in enumerate(g.draw32(max(n - 1, 0)).tolist()):
+            j = i + word % (n - i)
+            order[i], order[j] = order[j], order[i]
+        return order
+    same(lambda g: torch.randperm(n, generator=g), fisher_yates)
     assert torch.randperm(n, dtype=torch.int32).sort().values.tolist() == list(range(n))
+
+
+def test_the_data_loaders_shuffle():
+    """A RandomSampler takes one seed from the default generator and orders the indices with a generator of its own."""
+    default = Generator(0)
+    assert default.random_seed() == 900450186894289455
+    assert torch.randperm(8, generator=Generator(900450186894289455)).tolist() == [2, 5, 4, 6, 1, 7, 0, 3]
+    # A DataLoader first takes a base seed for its workers, then the sampler takes its own.
+    assert torch.randperm(8, generator=Generator(default.random_seed())).tolist() == [2, 0, 5, 3, 1, 4, 7, 6]
+
+
+@pytest.mark.parametrize("make", [torch.rand, torch.randn, torch.randperm, lambda n, **k: torch.randint(0, 5, (n,), **k)])
+def test_nothing_is_drawn_for_a_tensor_without_memory(make):
+    torch.manual_seed(3)
+    expected = torch.rand(2).tolist()
+    torch.manual_seed(3)
+    assert make(1 << 40, device="meta").shape == (1 << 40,)
+    assert torch.rand(2).tolist() == expected
 
 
 def test_multinomial_draws_in_the_order_of_memory():

@@ -23,6 +23,19 @@ def _inplace_suffix(inplace: bool, separator: str = ", ") -> str:
     return separator + "inplace=True" if inplace else ""
 
 
+class _PerhapsInPlace(Module):
+    """A layer whose only option is whether it writes into its input."""
+
+    __constants__ = ["inplace"]
+
+    def __init__(self, inplace: bool = False) -> None:
+        super().__init__()
+        self.inplace = inplace
+
+    def extra_repr(self) -> str:
+        return _inplace_suffix(self.inplace, "")
+
+
 class Threshold(Module):
     """x where x > threshold, else value; elementwise."""
 
@@ -41,20 +54,11 @@ class Threshold(Module):
         return f"threshold={self.threshold}, value={self.value}{_inplace_suffix(self.inplace)}"
 
 
-class ReLU(Module):
+class ReLU(_PerhapsInPlace):
     """max(x, 0), elementwise."""
-
-    __constants__ = ["inplace"]
-
-    def __init__(self, inplace: bool = False) -> None:
-        super().__init__()
-        self.inplace = inplace
 
     def forward(self, input: Tensor) -> Tensor:
         return F.relu(input, inplace=self.inplace)
-
-    def extra_repr(self) -> str:
-        return _inplace_suffix(self.inplace, "")
 
 
 class RReLU(Module):
@@ -149,36 +153,18 @@ class Tanh(Module):
         return flambeau.tanh(input)
 
 
-class SiLU(Module):
+class SiLU(_PerhapsInPlace):
     """x * sigmoid(x), elementwise."""
-
-    __constants__ = ["inplace"]
-
-    def __init__(self, inplace: bool = False) -> None:
-        super().__init__()
-        self.inplace = inplace
 
     def forward(self, input: Tensor) -> Tensor:
         return F.silu(input, inplace=self.inplace)
 
-    def extra_repr(self) -> str:
-        return _inplace_suffix(self.inplace, "")
 
-
-class Mish(Module):
+class Mish(_PerhapsInPlace):
     """x * tanh(softplus(x)), elementwise."""
-
-    __constants__ = ["inplace"]
-
-    def __init__(self, inplace: bool = False) -> None:
-        super().__init__()
-        self.inplace = inplace
 
     def forward(self, input: Tensor) -> Tensor:
         return F.mish(input, inplace=self.inplace)
-
-    def extra_repr(self) -> str:
-        return _inplace_suffix(self.inplace, "")
 
 
 class Hardswish(Module):
@@ -228,20 +214,11 @@ class CELU(Module):
         return f"alpha={self.alpha}{_inplace_suffix(self.inplace)}"
 
 
-class SELU(Module):
+class SELU(_PerhapsInPlace):
     """ELU scaled so that activations keep mean 0 and variance 1; elementwise."""
-
-    __constants__ = ["inplace"]
-
-    def __init__(self, inplace: bool = False) -> None:
-        super().__init__()
-        self.inplace = inplace
 
     def forward(self, input: Tensor) -> Tensor:
         return F.selu(input, self.inplace)
-
-    def extra_repr(self) -> str:
-        return _inplace_suffix(self.inplace, "")
 
 
 class GLU(Module):
