@@ -9,6 +9,7 @@ from flambeau.core.derive import NAMESPACE
 from flambeau.core.tensor import Tensor
 from flambeau.func.gradients import split_aux, tensors_only, vjp
 from flambeau.transform.dual import DualLevel
+from flambeau.transform.pullback import Gradient, normal
 from flambeau.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
 __all__ = ["jvp", "linearize"]
@@ -28,7 +29,7 @@ def dual_of(level: DualLevel, primal: Any, tangent: Any) -> Any:
             f"supported. Tensor is of size {list(primal._layout.shape)} while the given forward gradient is of size "
             f"{list(tangent._layout.shape)}."
         )
-    return level.wrap(primal, tangent)
+    return level.wrap(normal(primal), normal(tangent))
 
 
 def jvp(func: Callable[..., Any], primals: Any, tangents: Any, *, strict: bool = False, has_aux: bool = False) -> Any:
@@ -50,7 +51,7 @@ def jvp(func: Callable[..., Any], primals: Any, tangents: Any, *, strict: bool =
         )
     if not flat:
         raise RuntimeError(f"{name}: Expected primals to contain at least one Tensor.")
-    with DualLevel() as level:
+    with Gradient((primals, tangents)), DualLevel() as level:
         output = func(*tree_unflatten([dual_of(level, p, t) for p, t in zip(flat, moves, strict=True)], spec))
         aux = None
         if has_aux:

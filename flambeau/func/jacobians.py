@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from flambeau.core.derive import NAMESPACE
+from flambeau.core.modes import inference_mode
 from flambeau.core.tensor import Tensor
 from flambeau.func.forward import jvp
 from flambeau.func.gradients import Argnums, chosen, replaced, vjp
@@ -109,7 +110,8 @@ def jacfwd(
                 kept["aux"] = tree_map(lambda x: x.value.select(0, 0) if _batched(x) else x, result[2])
             return rates
 
-        columns = vmap(column, out_dims=-1, randomness=randomness)(*basis(inputs))
+        with inference_mode(False):
+            columns = vmap(column, out_dims=-1, randomness=randomness)(*basis(inputs))
         blocks = []
         for rates, shape in zip(columns, kept["shapes"], strict=True):
             row, start = [], 0

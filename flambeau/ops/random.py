@@ -63,7 +63,7 @@ def overwrite(self: Tensor, fill: Any) -> Tensor:
         raise RuntimeError(geometry.OVERLAPS_ITSELF)
     if needs_graph((self,)):
         inplace.check(self)
-    inplace.refuse_inference(self)
+    inplace.refuse_write(self)
     fill(self)
     self._storage.writes += 1
     if needs_graph((self,)):

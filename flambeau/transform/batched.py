@@ -10,12 +10,14 @@ Stands on levels; used by flambeau.func.
 from __future__ import annotations
 
 import contextlib
+import textwrap
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from flambeau.base.layout import Layout
 from flambeau.core import modes
+from flambeau.core.inplace import refuse_write
 from flambeau.core.op import Pointwise
 from flambeau.core.tensor import Tensor
 from flambeau.ops.join import stack
@@ -47,7 +49,7 @@ SLOW = (
     "it in other operators if that matters."
 )
 UNBATCHED_TARGET = (
-    "vmap: inplace arithmetic(self, *extra_args) is not possible because there exists a Tensor `other` in "
+    "vmap: {}(self, *extra_args) is not possible because there exists a Tensor `other` in "
     "extra_args that has more "
     "elements than `self`. This happened due to `other` being vmapped over but `self` not being vmapped "
     "over in a vmap. Please try "
@@ -90,12 +92,12 @@ class Batched(Wrapped):
         return self.value
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:
-        return f"BatchedTensor(lvl={self.level.depth}, bdim=0, value=\n{self.value!r}\n)"
+        return f"BatchedTensor(lvl={self.level.depth}, bdim=0, value=\n{textwrap.indent(repr(self.value), '    ')}\n)"
 
     __str__ = __repr__  # type: ignore[assignment]
 
     def __format__(self, specification: str) -> str:
-        return repr(self)
+        return format(self.item(), specification) if not self._layout.ndim else repr(self)  # type: ignore[attr-defined]
 
 
 class Batch(Level):
@@ -227,10 +229,16 @@ class Batch(Level):
         out_of_place = getattr(target, function.__name__[:-1])
         return target.copy_(out_of_place(*args[1:], **kwargs))
 
-    def check_target(self, target: Any) -> None:
+    def check_target(self, target: Any, name: str = "inplace arithmetic") -> None:
         """RuntimeError if a tensor that is the same for all examples would have to hold different ones."""
         if not self.has(target):
-            raise not_for_all(UNBATCHED_TARGET)
+            raise self.unfit(target, name)
+
+    def unfit(self, target: Any, name: str) -> RuntimeError:
+        """The error of a write of different examples to a tensor that is the same for all."""
+        if not isinstance(target, Wrapped):
+            refuse_write(target)
+        return not_for_all(UNBATCHED_TARGET.format(name))
 
     def loop(self, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         """The call made for each example, the results stacked."""

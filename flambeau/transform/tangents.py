@@ -17,7 +17,7 @@ from flambeau.core.tensor import Tensor
 from flambeau.transform import dual
 from flambeau.transform.double_vjp import by_gradients
 from flambeau.transform.dual import DualLevel
-from flambeau.transform.dual_writes import write
+from flambeau.transform.dual_writes import levels_of, write
 from flambeau.transform.levels import (
     has_no_data,
     invoke,
@@ -28,7 +28,7 @@ from flambeau.transform.levels import (
 
 #: Linear in their first argument.
 LINEAR = frozenset(
-    """real imag sum mean clone to type float double half bfloat16 cfloat cdouble chalf cpu type_as contiguous detach
+    """real imag sum mean clone to type float double half bfloat16 cfloat cdouble chalf cpu type_as contiguous
     reshape _reshape_method view view_as reshape_as flatten split split_with_sizes chunk unbind tensor_split cumsum
     flip roll repeat tril triu trace diag_embed index_select gather _complex_to_complex _real_to_complex
     _complex_to_real im2col col2im pixel_shuffle pixel_unshuffle channel_shuffle average_windows average_adaptively
@@ -59,6 +59,8 @@ def answer(level: DualLevel, function: Callable, args: Sequence[Any], kwargs: di
     name = getattr(function, "__name__", "")
     if hasattr(function, "kind"):
         return linear(level, function, args, kwargs)
+    if name == "detach":
+        return invoke(function, (args[0].primal,))
     if name == "requires_grad_":
         invoke(function, (args[0].primal, *args[1:]), kwargs)
         return args[0]
@@ -270,7 +272,11 @@ def in_place(level: DualLevel, function: Callable, args: Sequence[Any], kwargs: 
         moved = level.tangent(args[1]) if name == "fill_" and len(args) > 1 else None
         return write(level, target, None, moved)
     made = invoke(NAMESPACE.get(name[:-1]) or getattr(Tensor, name[:-1]), args, kwargs)
-    return write(level, target, level.primal(made), level.tangent(made))
+    primal = level.primal(made)
+    if not levels_of(primal) <= levels_of(level.primal(target)):  # by_gradients: the value is the same for all examples
+        invoke(function, mapped(level.primal, tuple(args)), mapped(level.primal, kwargs))
+        primal = None
+    return write(level, target, primal, level.tangent(made))
 
 
 def setitem(level: DualLevel, target: Any, index: Any, value: Any) -> None:
@@ -279,8 +285,8 @@ def setitem(level: DualLevel, target: Any, index: Any, value: Any) -> None:
     if not isinstance(value, Tensor):
         value = indexing.create.make_tensor(value, target._layout.dtype)
     if tensors:
-        made = NAMESPACE["index_put"](view, tuple(tensors), value.to(view._layout.dtype))
-        value = made
-    else:
-        value = indexing.fitted(view, value)
+        given = (view, tuple(tensors), value.to(view._layout.dtype))
+        in_place(level, Tensor.index_put_, given, {})  # type: ignore[attr-defined]
+        return
+    value = indexing.fitted(view, value)
     write(level, view, level.primal(value), level.tangent(value))
