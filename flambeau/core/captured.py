@@ -16,7 +16,7 @@ from flambeau.base.errors import CapturedWrite
 from flambeau.codegen import state
 from flambeau.core.modes import local
 
-__all__ = ["NO_BACKWARD", "NO_REQUIRES_GRAD", "guarded", "transformed"]
+__all__ = ["MORE", "NO_BACKWARD", "NO_REQUIRES_GRAD", "NO_SETUP_CONTEXT", "guarded", "transformed"]
 
 NO_REQUIRES_GRAD = (
     "You are attempting to call Tensor.requires_grad_() (or perhaps using torch.autograd.functional.* APIs) inside of a "
@@ -26,6 +26,11 @@ NO_REQUIRES_GRAD = (
 NO_BACKWARD = (
     "backward() called inside a functorch transform. This is not supported, please use functorch.grad or functorch.vjp "
     "instead or call backward() outside of functorch transforms."
+)
+MORE = "For more details, please see https://pytorch.org/docs/main/notes/extending.func.html"
+NO_SETUP_CONTEXT = (
+    "In order to use an autograd.Function with functorch transforms (vmap, grad, jvp, jacrev, ...), it must override the "
+    f"setup_context staticmethod. {MORE}"
 )
 _changing = threading.Lock()
 

@@ -19,17 +19,7 @@ def dual_of(level: DualLevel, primal: Any, tangent: Any) -> Any:
     """A dual tensor, after the checks of its parts."""
     if not isinstance(primal, Tensor):
         raise ValueError(f"Thing passed to transform API must be Tensor, got {type(primal)}")
-    if not (primal.is_floating_point() or primal.is_complex()):
-        raise ValueError(f"Expected primal to be floating point or complex, but got: {primal.dtype}")
-    if not (tangent.is_floating_point() or tangent.is_complex()):
-        raise ValueError(f"Expected tangent to be floating point or complex, but got: {tangent.dtype}")
-    if primal._layout.shape != tangent._layout.shape:
-        raise RuntimeError(
-            "Trying to set a forward gradient that has a different size than that of the original Tensor, this is not "
-            f"supported. Tensor is of size {list(primal._layout.shape)} while the given forward gradient is of size "
-            f"{list(tangent._layout.shape)}."
-        )
-    return level.wrap(normal(primal), normal(tangent))
+    return level.dual(normal(primal), normal(tangent))
 
 
 def jvp(func: Callable[..., Any], primals: Any, tangents: Any, *, strict: bool = False, has_aux: bool = False) -> Any:
@@ -92,6 +82,9 @@ def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..
                     f"tangent:{position} with shape {tangent._layout.shape} in flattened pytree doesn't match the shape "
                     f"{primal._layout.shape} of the corresponding primal."
                 )
-        return pushed(tuple(tree_unflatten(moves, spec)))[0]
+        made = pushed(tuple(tree_unflatten(moves, spec)))[0]
+        if any(tangent.requires_grad for tangent in moves):
+            return made
+        return tree_map(lambda x: x.detach(), made)
 
     return output, push

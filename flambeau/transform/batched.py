@@ -21,7 +21,9 @@ from flambeau.core.inplace import refuse_write
 from flambeau.core.op import Pointwise
 from flambeau.core.tensor import Tensor
 from flambeau.ops.join import stack
+from flambeau.transform import levels
 from flambeau.transform.levels import (
+    BECOMES_A_VIEW,
     Level,
     Wrapped,
     blank,
@@ -86,10 +88,18 @@ class Batched(Wrapped):
     """One example's view of a tensor of examples."""
 
     value: Any
+    level: Batch
 
     @property
     def held(self) -> Any:
         return self.value
+
+    @property
+    def data(self) -> Any:  # type: ignore[override]
+        """It without its graph; RuntimeError where vmap is the innermost transform."""
+        if levels.stack.levels and levels.stack.levels[-1] is self.level:
+            raise RuntimeError("accessing `data` under vmap transform is not allowed")
+        return self.level.wrap(self.value.data)
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:
         return f"BatchedTensor(lvl={self.level.depth}, bdim=0, value=\n{textwrap.indent(repr(self.value), '    ')}\n)"
@@ -226,8 +236,11 @@ class Batch(Level):
         """name_(self, ...) as name(self, ...) written into self."""
         target = args[0]
         self.check_target(target)
-        out_of_place = getattr(target, function.__name__[:-1])
-        return target.copy_(out_of_place(*args[1:], **kwargs))
+        made = getattr(target, function.__name__[:-1])(*args[1:], **kwargs)
+        if function.__name__ in BECOMES_A_VIEW:
+            target.value, target._layout = made.value, made._layout
+            return target
+        return target.copy_(made)
 
     def check_target(self, target: Any, name: str = "inplace arithmetic") -> None:
         """RuntimeError if a tensor that is the same for all examples would have to hold different ones."""

@@ -52,6 +52,19 @@ class DualLevel(Level):
         made.level, made.primal, made.tangent = self, primal, tangent
         return made
 
+    def dual(self, primal: Any, tangent: Any) -> Any:
+        """`wrap`, after the checks of its parts: ValueError for tensors of integers, RuntimeError for different shapes."""
+        for name, x in (("primal", primal), ("tangent", tangent)):
+            if not (x.is_floating_point() or x.is_complex()):
+                raise ValueError(f"Expected {name} to be floating point or complex, but got: {x.dtype}")
+        if primal._layout.shape != tangent._layout.shape:
+            raise RuntimeError(
+                "Trying to set a forward gradient that has a different size than that of the original Tensor, this is not "
+                f"supported. Tensor is of size {list(primal._layout.shape)} while the given forward gradient is of size "
+                f"{list(tangent._layout.shape)}."
+            )
+        return self.wrap(primal, tangent)
+
     def has(self, x: Any) -> bool:
         """Whether a tensor moves at this level."""
         return isinstance(x, Dual) and x.level is self

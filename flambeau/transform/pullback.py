@@ -97,7 +97,7 @@ def leads_outside(tensors: Sequence[Any], own: set[Node]) -> bool:
         if node in seen or node in own:
             continue
         seen.add(node)
-        if type(node) is AccumulateGrad:
+        if type(node) is AccumulateGrad and node.variable is not None:  # a leaf that somebody holds
             return True
         waiting += [target for target, _ in node.edges if target is not None]
     return False

@@ -19,6 +19,7 @@ from flambeau.transform.double_vjp import by_gradients
 from flambeau.transform.dual import DualLevel
 from flambeau.transform.dual_writes import levels_of, write
 from flambeau.transform.levels import (
+    BECOMES_A_VIEW,
     has_no_data,
     invoke,
     lacks_data,
@@ -45,6 +46,8 @@ PRODUCTS = {
     "_linear_plain": ("input", "weight"),
     "_linear_with_bias": ("input", "weight"),
     "_linear_batched": ("input", "weight"),
+    "_linear_plain_batched": ("input", "weight"),
+    "_linear_plain_vector": ("input", "weight"),
     "_convolve": ("input", "weight"),
     "_gradient_of_input": ("grad", "weight"),
     "_gradient_of_weight": ("input", "grad"),
@@ -66,6 +69,10 @@ def answer(level: DualLevel, function: Callable, args: Sequence[Any], kwargs: di
         return args[0]
     if name.endswith("_") and not name.startswith("_"):
         return in_place(level, function, args, kwargs)
+    if kwargs.get("out") is not None:
+        raise NotImplementedError(
+            f"Trying to use forward AD with {name}_out that does not support it because it is an out= function"
+        )
     if isinstance(operator, Pointwise):
         return pointwise(level, function, operator, args, kwargs)
     if name in ("__setitem__", "setitem"):
@@ -182,12 +189,13 @@ def product(level: DualLevel, function: Callable, operator: Any, args: Sequence[
         )
 
     plus = ADDED.get(operator.name)
-    none = {plus: None} if plus and operator.name != "_linear_with_bias" else {}
+    layer = plus is not None and operator.name.startswith("_linear")
+    none = {plus: None} if plus and not layer else {}
     parts: list[Any] = []
     primal = call({})
     for n in PRODUCTS[operator.name]:
         if level.has(named[n]):
-            if operator.name == "_linear_with_bias":
+            if layer:
                 factors = values | {n: named[n].tangent}
                 parts.append(factors["input"].matmul(factors["weight"].mT))
             else:
@@ -264,6 +272,10 @@ def _number(x: Any) -> Any:
 def in_place(level: DualLevel, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """name_(self, ...): what it writes is computed out of place."""
     target, name = args[0], function.__name__
+    if name in BECOMES_A_VIEW and level.has(target):
+        made = getattr(target, name[:-1])(*args[1:], **kwargs)
+        target.primal, target.tangent, target._layout = made.primal, made.tangent, made._layout
+        return target
     if name == "copy_":
         source = args[1]
         return write(level, target, level.primal(source), level.tangent(source))
