@@ -89,8 +89,8 @@ def _directions(v: Any, like: tuple[Any, ...], several: bool, function: str, mis
 
 
 _INDEPENDENT = "The output of the user-provided function is independent of input {}. This is not allowed in strict mode."
-_OUTSIDE = ("Output {} of the user-provided function does not require gradients. The outputs must be computed in a differentiable "
-            "manner from the input when running in strict mode.")
+_OUTSIDE = ("Output {} of the user-provided function does not require gradients. The outputs must be computed in a "
+            "differentiable manner from the input when running in strict mode.")
 _LINEAR = ("The jacobian of the user-provided function is independent of input {}. This is not allowed in strict mode when "
            "create_graph=True.")
 _NO_HESSIAN = ("While computing the hessian, found that the jacobian of the user-provided function with respect to input {} is "
@@ -217,7 +217,7 @@ def _forward_jacobian(func: Callable[..., Any], several: bool, given: tuple[Any,
 
 def _jacobian_of(position: int, output: Any, inputs: tuple[Any, ...], create_graph: bool, strict: bool) -> tuple[Any, ...]:
     """Per input, the rows of the Jacobian of the output at `position`, stacked."""
-    independent = f"Output {position} of the user-provided function is independent of input {{}}. This is not allowed in strict mode."
+    independent = _INDEPENDENT.replace("The output", f"Output {position}")
     rows: list[list[Any]] = [[] for _ in inputs]
     flat = output.reshape(-1)
     for element in range(output._layout.numel):

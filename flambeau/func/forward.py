@@ -48,6 +48,8 @@ def jvp(func: Callable[..., Any], primals: Any, tangents: Any, *, strict: bool =
             output, aux = split_aux(name, output)
         outputs, out_spec = tree_flatten(output)
         tensors_only(name, outputs)
+        if not outputs:
+            raise RuntimeError(f"{name}: Expected f to be a function that has non-empty output (got output = {outputs})")
         if strict and not all(level.has(y) for y in outputs):
             raise RuntimeError(f"{name}: Expected f to be a function that depends on all of its inputs in strict mode")
         values = [level.primal(y) for y in outputs]

@@ -6,8 +6,8 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from flambeau import random
 from flambeau.base.geometry import wrap_dim
+from flambeau.base.rng import default_generator
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.tensor import Tensor
 from flambeau.transform.batched import Batch, Batched
@@ -199,10 +199,10 @@ def _in_chunks(
 ) -> Any:
     """The results of at most chunk_size examples at a time, joined."""
     parts = []
-    generator = None if randomness != "same" else random.get_rng_state()
+    drawn = None if randomness != "same" else default_generator.get_state()
     for start in range(0, size, chunk_size):
-        if generator is not None:
-            random.set_rng_state(generator)
+        if drawn is not None:
+            default_generator.set_state(drawn)
         count = min(chunk_size, size - start)
         part = [x if dim is None else x.narrow(dim, start, count) for x, dim in zip(leaves, dims, strict=True)]
         outputs, places, spec = run(part, count)

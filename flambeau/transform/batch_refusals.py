@@ -12,7 +12,7 @@ from flambeau.transform.batched import DYNAMIC, Batch, rule
 from flambeau.transform.levels import invoke, not_for_all
 
 
-@rule("nonzero", "argwhere", "unique", "unique_consecutive", "_unique2", "bincount", "nonzero_static")
+@rule("nonzero", "argwhere", "unique", "unique_consecutive", "_unique2")
 def dynamic(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """RuntimeError: the results of the examples may differ in shape."""
     name = {"argwhere": "nonzero", "unique": "_unique2"}.get(function.__name__, function.__name__)

@@ -272,8 +272,6 @@ class Batch(Level):
         """Results of the examples, of any structure, as one batched result."""
         first = results[0]
         if isinstance(first, Tensor):
-            if any(x._layout.shape != first._layout.shape for x in results):
-                raise RuntimeError(DYNAMIC.format("this operator"))
             return self.wrap(stack(results, 0))
         if isinstance(first, (list, tuple)) and any(True for _ in each_tensor(first)):
             made = [self.stacked([x[i] for x in results]) for i in range(len(first))]
