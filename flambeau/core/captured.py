@@ -16,13 +16,16 @@ from flambeau.base.errors import CapturedWrite
 from flambeau.codegen import state
 from flambeau.core.modes import local
 
-__all__ = ["MORE", "NO_BACKWARD", "NO_REQUIRES_GRAD", "NO_SETUP_CONTEXT", "guarded", "transformed"]
+__all__ = ["MORE", "NO_BACKWARD", "NO_REQUIRES_GRAD", "NO_RETAIN_GRAD", "NO_SETUP_CONTEXT", "guarded", "transformed"]
 
 NO_REQUIRES_GRAD = (
     "You are attempting to call Tensor.requires_grad_() (or perhaps using torch.autograd.functional.* APIs) inside of a "
     "function being transformed by a functorch transform. This is unsupported, please attempt to use the functorch transforms "
     "(e.g. grad, vjp, jacrev, jacfwd, hessian) or call requires_grad_() outside of a function being transformed instead."
 )
+NO_RETAIN_GRAD = NO_REQUIRES_GRAD.replace(
+    "requires_grad_() (or perhaps using torch.autograd.functional.* APIs)", "retain_grad()"
+).replace("requires_grad_()", "retain_grad()")
 NO_BACKWARD = (
     "backward() called inside a functorch transform. This is not supported, please use functorch.grad or functorch.vjp "
     "instead or call backward() outside of functorch transforms."

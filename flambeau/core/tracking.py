@@ -171,6 +171,8 @@ def register_post_accumulate_grad_hook(self: Any, hook: Callable[[Any], None]) -
 
 def retain_grad(self: Any) -> None:
     """Have `backward` fill in this tensor's `grad` although it isn't a leaf."""
+    if captured.transformed():
+        raise RuntimeError(captured.NO_RETAIN_GRAD)
     node = self._node
     if node is None:
         raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")

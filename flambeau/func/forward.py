@@ -17,8 +17,6 @@ __all__ = ["jvp", "linearize"]
 
 def dual_of(level: DualLevel, primal: Any, tangent: Any) -> Any:
     """A dual tensor, after the checks of its parts."""
-    if not isinstance(primal, Tensor):
-        raise ValueError(f"Thing passed to transform API must be Tensor, got {type(primal)}")
     return level.dual(normal(primal), normal(tangent))
 
 
@@ -39,6 +37,10 @@ def jvp(func: Callable[..., Any], primals: Any, tangents: Any, *, strict: bool =
             f"{name}: Expected primals and tangents to have the same python structure. For example, if primals is a tuple "
             f"of 3 tensors, tangents also must be. Got primals with structure {spec} and tangents with structure {other}"
         )
+    for words, leaves in (("primals", flat), ("tangents", moves)):
+        for x in leaves:
+            if not isinstance(x, Tensor):
+                raise RuntimeError(f"{name}: Expected {words} to only contain Tensors, got {type(x)}")
     if not flat:
         raise RuntimeError(f"{name}: Expected primals to contain at least one Tensor.")
     with Gradient((primals, tangents)), DualLevel() as level:
@@ -51,7 +53,10 @@ def jvp(func: Callable[..., Any], primals: Any, tangents: Any, *, strict: bool =
         if not outputs:
             raise RuntimeError(f"{name}: Expected f to be a function that has non-empty output (got output = {outputs})")
         if strict and not all(level.has(y) for y in outputs):
-            raise RuntimeError(f"{name}: Expected f to be a function that depends on all of its inputs in strict mode")
+            raise RuntimeError(
+                "jvp(f, primals, tangents, strict=True): The output of f is independent of the inputs. This is not allowed with "
+                "strict=True."
+            )
         values = [level.primal(y) for y in outputs]
         rates = [level.tangent(y) if level.has(y) else NAMESPACE["zeros_like"](y) for y in outputs]
         aux = tree_map(level.primal, aux)
@@ -83,6 +88,11 @@ def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..
                 raise RuntimeError(
                     f"tangent:{position} with shape {tangent._layout.shape} in flattened pytree doesn't match the shape "
                     f"{primal._layout.shape} of the corresponding primal."
+                )
+            if tangent._layout.dtype is not primal._layout.dtype:
+                raise RuntimeError(
+                    f"tangent:{position} with dtype {tangent._layout.dtype} in flattened pytree doesn't match the dtype "
+                    f"{primal._layout.dtype} of the corresponding primal."
                 )
         made = pushed(tuple(tree_unflatten(moves, spec)))[0]
         if any(tangent.requires_grad for tangent in moves):

@@ -163,6 +163,13 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
             f"{outputs if not isinstance(output, Tensor) else output})"
         )
 
+    for y in outputs:
+        if not (y.is_floating_point() or y.is_complex()):
+            raise RuntimeError(
+                "vjp(f, ...): All outputs of f must be floating-point or complex Tensors, got Tensor with dtype "
+                f"{y._layout.dtype}"
+            )
+
     def pull(cotangents: Any, retain_graph: bool = True, create_graph: bool | None = None) -> Any:
         flat, given = tree_flatten(cotangents)
         if given != spec:

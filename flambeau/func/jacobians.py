@@ -29,6 +29,15 @@ def basis(tensors: Sequence[Tensor]) -> list[Tensor]:
     return made
 
 
+def real(name: str, given: Any) -> None:
+    """RuntimeError for a complex tensor, whose derivative isn't one matrix of complex numbers."""
+    for position, x in enumerate(tree_flatten(given)[0]):
+        if isinstance(x, Tensor) and x.is_complex():
+            raise RuntimeError(
+                f"{name}: Expected all inputs to be real but received complex tensor at flattened input idx: {position}"
+            )
+
+
 def jacrev(
     func: Callable[..., Any],
     argnums: Argnums = 0,
@@ -49,6 +58,7 @@ def jacrev(
     @functools.wraps(func)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         given = chosen(args, argnums)
+        real("jacrev", given)
 
         def of_chosen(*x: Any) -> Any:
             return func(*replaced(args, argnums, x), **kwargs)
@@ -97,6 +107,7 @@ def jacfwd(
             return func(*replaced(args, argnums, x), **kwargs)
 
         inputs, in_spec = tree_flatten(given)
+        real("jacfwd", given)
         for x in inputs:
             if isinstance(x, Tensor) and not (x.is_floating_point() or x.is_complex()):
                 raise ValueError(f"Expected primal to be floating point or complex, but got: {x.dtype}")
