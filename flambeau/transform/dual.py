@@ -23,6 +23,7 @@ class Dual(Wrapped):
 
     primal: Any
     tangent: Any
+    is_view = False  # of another dual tensor, whose tangent its tangent is a view of
 
     @property
     def held(self) -> Any:
@@ -63,6 +64,8 @@ class DualLevel(Level):
                 f"supported. Tensor is of size {list(primal._layout.shape)} while the given forward gradient is of size "
                 f"{list(tangent._layout.shape)}."
             )
+        if not levels_of(primal) <= levels_of(tangent):  # a write may give each example of the value a tangent of its own
+            tangent = tangent + primal.new_zeros(())
         return self.wrap(primal, tangent)
 
     def has(self, x: Any) -> bool:
@@ -79,6 +82,16 @@ class DualLevel(Level):
 
     def answer(self, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         return answering(self, function, args, kwargs)
+
+
+def levels_of(x: Any) -> set[Level]:
+    """The vmaps whose examples differ in a tensor."""
+    found = set()
+    while isinstance(x, Wrapped):
+        if not isinstance(x, Dual):
+            found.add(x.level)
+        x = x.held
+    return found
 
 
 def answering(level: DualLevel, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:

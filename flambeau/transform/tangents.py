@@ -16,10 +16,11 @@ from flambeau.core.op import IDENTITY, ZERO, Pointwise
 from flambeau.core.tensor import Tensor
 from flambeau.transform import dual
 from flambeau.transform.double_vjp import by_gradients
-from flambeau.transform.dual import DualLevel
-from flambeau.transform.dual_writes import levels_of, write
+from flambeau.transform.dual import DualLevel, levels_of
+from flambeau.transform.dual_writes import write
 from flambeau.transform.levels import (
     BECOMES_A_VIEW,
+    each_tensor,
     has_no_data,
     invoke,
     lacks_data,
@@ -150,7 +151,12 @@ def linear(level: DualLevel, function: Callable, args: Sequence[Any], kwargs: di
     rest = mapped(level.primal, tuple(args[1:]))
     named = mapped(level.primal, kwargs)
     primal = invoke(function, (args[0].primal, *rest), named)
-    return paired(level, primal, invoke(function, (args[0].tangent, *rest), named))
+    made = paired(level, primal, invoke(function, (args[0].tangent, *rest), named))
+    if hasattr(function, "kind"):
+        for view in each_tensor((made,)):
+            if isinstance(view, dual.Dual):
+                view.is_view = True
+    return made
 
 
 def paired(level: DualLevel, primal: Any, tangent: Any) -> Any:

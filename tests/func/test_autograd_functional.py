@@ -129,3 +129,20 @@ def test_errors_of_transforms(call, words):
 
 def test_linearized_functions_are_out_of_the_graph():
     assert not torch.func.linearize(lambda x: x**3, A)[1](A).requires_grad
+
+
+def test_writes_through_views_give_every_example_its_tangent():
+    rows = torch.arange(1.0, 7.0).reshape(2, 3)
+
+    def by_index(x):
+        y = x * 1
+        y[0] = x[1] * x[1]
+        return (y * x).sum()
+
+    def by_view(x):
+        y = x * 2
+        y[:2].mul_(x[1:])
+        return (y**2).sum()
+
+    for function in (by_index, by_view):
+        torch.testing.assert_close(torch.vmap(torch.func.jacfwd(function))(rows), torch.vmap(torch.func.jacrev(function))(rows))
