@@ -12,6 +12,7 @@ from typing import Any
 
 from flambeau.core import indexing
 from flambeau.core.derive import NAMESPACE
+from flambeau.core.modes import local
 from flambeau.core.op import IDENTITY, ZERO, Pointwise
 from flambeau.core.tensor import Tensor
 from flambeau.transform import dual
@@ -289,7 +290,10 @@ def in_place(level: DualLevel, function: Callable, args: Sequence[Any], kwargs: 
         invoke(function, (level.primal(target), *mapped(level.primal, tuple(args[1:]))), mapped(level.primal, kwargs))
         moved = level.tangent(args[1]) if name == "fill_" and len(args) > 1 else None
         return write(level, target, None, moved)
-    made = invoke(NAMESPACE.get(name[:-1]) or getattr(Tensor, name[:-1]), args, kwargs)
+    given = args
+    if local.grad and any(x.requires_grad for x in each_tensor(args)):
+        given = (target.clone(), *args[1:])  # the graph may save what is about to be overwritten
+    made = invoke(NAMESPACE.get(name[:-1]) or getattr(Tensor, name[:-1]), given, kwargs)
     primal = level.primal(made)
     if not levels_of(primal) <= levels_of(level.primal(target)):  # by_gradients: the value is the same for all examples
         invoke(function, mapped(level.primal, tuple(args)), mapped(level.primal, kwargs))

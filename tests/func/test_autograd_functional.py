@@ -146,3 +146,5 @@ def test_writes_through_views_give_every_example_its_tangent():
 
     for function in (by_index, by_view):
         torch.testing.assert_close(torch.vmap(torch.func.jacfwd(function))(rows), torch.vmap(torch.func.jacrev(function))(rows))
+    hessians = torch.vmap(torch.func.hessian(by_view))(rows)
+    torch.testing.assert_close(hessians, torch.vmap(torch.func.jacrev(torch.func.jacrev(by_view)))(rows))
