@@ -18,7 +18,7 @@ from flambeau.autograd.grad_mode import (
 )
 from flambeau.autograd.gradcheck import GradcheckError, gradcheck, gradgradcheck
 from flambeau.autograd.variable import Variable
-from flambeau.core import absent, engine
+from flambeau.core import absent, captured, engine
 from flambeau.core.function import Function
 
 __all__ = [
@@ -45,6 +45,8 @@ def backward(tensors: Any, grad_tensors: Any = None, retain_graph: bool | None =
             raise RuntimeError("`grad_tensors` and `grad_variables` (deprecated) arguments both passed to `backward()`. "
                                "Please only use `grad_tensors`.")
         grad_tensors = grad_variables
+    if captured.transformed():
+        raise RuntimeError(captured.NO_BACKWARD)
     engine.backward(tensors, grad_tensors, retain_graph, create_graph, inputs)
 
 

@@ -55,26 +55,18 @@ def make_dual(tensor: Any, tangent: Any, *, level: int | None = None) -> Any:
     Raises RuntimeError outside of one, or if the shapes differ, and ValueError for tensors of integers.
     """
     current = _current()
-    if current is None:
+    if current is None or (level is not None and level < 0):
         raise RuntimeError(
             "Trying to create a dual Tensor for forward AD but no level exists, make sure to enter_dual_level() first."
         )
-    if not (tensor.is_floating_point() or tensor.is_complex()):
-        raise ValueError(f"Expected primal to be floating point or complex, but got: {tensor.dtype}")
-    if not (tangent.is_floating_point() or tangent.is_complex()):
-        raise ValueError(f"Expected tangent to be floating point or complex, but got: {tangent.dtype}")
+    if level not in (None, 0):
+        raise RuntimeError("Invalid level given to _make_dual")
     if current.has(tensor):
         raise RuntimeError(
             "Making a dual Tensor based on a Tensor that already has a forward gradient at the same level 0 is not "
             "supported."
         )
-    if tensor.shape != tangent.shape:
-        raise RuntimeError(
-            "Trying to set a forward gradient that has a different size than that of the original Tensor, this is not "
-            f"supported. Tensor is of size {list(tensor.shape)} while the given forward gradient is of size "
-            f"{list(tangent.shape)}."
-        )
-    return current.wrap(tensor.view_as(tensor), tangent if tangent.dtype is tensor.dtype else tangent.to(tensor.dtype))
+    return current.dual(tensor.view_as(tensor), tangent)
 
 
 def unpack_dual(tensor: Any, *, level: int | None = None) -> Any:
@@ -82,8 +74,10 @@ def unpack_dual(tensor: Any, *, level: int | None = None) -> Any:
     current = _current()
     if isinstance(tensor, Dual) and not tensor.level.depth:
         return UnpackedDualTensor(tensor.primal, None)
-    if current is None or not isinstance(tensor, Tensor):
+    if current is None:
         return UnpackedDualTensor(tensor, None)
+    if not isinstance(tensor, Tensor):
+        raise TypeError(f"_unpack_dual(): argument 'dual' (position 1) must be Tensor, not {type(tensor).__name__}")
     return UnpackedDualTensor(current.primal(tensor), current.tangent(tensor))
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from flambeau.autograd import batched
 from flambeau.core import engine
+from flambeau.core.derive import NAMESPACE
 from flambeau.core.modes import enable_grad
 from flambeau.core.tensor import Tensor, empty_layout
 
@@ -76,6 +77,8 @@ def _directions(v: Any, like: tuple[Any, ...], several: bool, function: str, mis
         return (one.fill_(1),)
     _, given = _as_tuple(v, "v", function)
     if len(given) != len(like):
+        if not several:
+            raise RuntimeError("The given v should contain a single Tensor.")
         raise RuntimeError(f"v is a tuple of invalid length: should be {len(like)} but got {len(given)}.")
     for position, (direction, tensor) in enumerate(zip(given, like, strict=True)):
         if direction._layout.shape != tensor._layout.shape:
@@ -85,7 +88,23 @@ def _directions(v: Any, like: tuple[Any, ...], several: bool, function: str, mis
     return given
 
 
-_INDEPENDENT = ("The output of the user-provided function is independent of input {}. This is not allowed in strict mode.")
+_INDEPENDENT = "The output of the user-provided function is independent of input {}. This is not allowed in strict mode."
+_OUTSIDE = ("Output {} of the user-provided function does not require gradients. The outputs must be computed in a "
+            "differentiable manner from the input when running in strict mode.")
+_LINEAR = ("The jacobian of the user-provided function is independent of input {}. This is not allowed in strict mode when "
+           "create_graph=True.")
+_NO_HESSIAN = ("While computing the hessian, found that the jacobian of the user-provided function with respect to input {} is "
+               "independent of the input. This is not allowed in strict mode. You should ensure that your function is twice "
+               "differentiable and that the jacobian depends on the inputs (this would be violated by a linear function for "
+               "example).")
+
+
+def _in_graph(tensors: tuple[Any, ...], strict: bool, message: str) -> None:
+    """When strict, a RuntimeError naming the first of the tensors that isn't in the graph."""
+    if strict:
+        for position, tensor in enumerate(tensors):
+            if tensor is None or tensor._node is None:
+                raise RuntimeError(message.format(position))
 
 
 def vjp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> Any:
@@ -94,10 +113,12 @@ def vjp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool
         several, given = _as_tuple(inputs, "inputs", "vjp")
         fresh = _prepare(given, create_graph)
         out_several, outputs = _as_tuple(func(*fresh), "outputs of the user-provided function", "vjp")
+        _in_graph(outputs, strict, _OUTSIDE)
         weights = _directions(v, outputs, out_several, "vjp",
                               "The vector v can only be None if the user-provided function returns a single Tensor with "
                               "a single element.")
         products = _filled(_gradients(outputs, fresh, weights, create_graph), fresh, strict, _INDEPENDENT)
+        _in_graph(products, strict and create_graph, _LINEAR)
     return _result(outputs, out_several, create_graph), _result(products, several, create_graph)
 
 
@@ -110,9 +131,11 @@ def jvp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool
                                  "The vector v can only be None if the input to the user-provided function is a single "
                                  "Tensor with a single element.")
         out_several, outputs = _as_tuple(func(*fresh), "outputs of the user-provided function", "jvp")
-        weights = tuple(_zeros(output).requires_grad_() for output in outputs)
+        _in_graph(outputs, strict, _OUTSIDE)
+        weights = tuple(NAMESPACE["zeros_like"](output, requires_grad=True) for output in outputs)
         pulled = _filled(_gradients(outputs, fresh, weights, True), fresh, strict, _INDEPENDENT)
         products = _filled(_gradients(pulled, weights, directions, create_graph), outputs, False, "")
+        _in_graph(products, strict and create_graph, _LINEAR)
     return _result(outputs, out_several, create_graph), _result(products, out_several, create_graph)
 
 
@@ -132,25 +155,21 @@ def jacobian(func: Callable[..., Any], inputs: Any, create_graph: bool = False, 
             option = "create_graph" if create_graph else "strict"
             raise kind(f'torch.autograd.functional.jacobian: `{option}=True` and `strategy="forward-mode"` are not supported '
                        f'together (yet). Please either set `{option}=False` or `strategy="reverse-mode"`.')
+        several, given = _as_tuple(inputs, "inputs", "jacobian")
         if not vectorize:
             raise NotImplementedError("Computing Jacobian using forward-AD or forward-over-reverse Hessian isonly "
                                       "implemented for `vectorize=True`.")
-        return _forward_jacobian(func, inputs)
-    if strict and vectorize:
-        raise RuntimeError("torch.autograd.functional.jacobian: `strict=True` and `vectorized=True` are not supported "
-                           "together. Please either set `strict=False` or `vectorize=False`.")
+        return _forward_jacobian(func, several, given)
     with enable_grad():
         several, given = _as_tuple(inputs, "inputs", "jacobian")
         fresh = _prepare(given, create_graph)
         out_several, outputs = _as_tuple(func(*fresh), "outputs of the user-provided function", "jacobian")
-        blocks: list[tuple[Any, ...]] = []
-        for position, output in enumerate(outputs):
-            if strict and output._node is None:
-                raise RuntimeError(f"Output {position} of the user-provided function does not require gradients. The "
-                                   "outputs must be computed in a differentiable manner from the input when running in "
-                                   "strict mode.")
-            blocks.append(_rows_at_once(output, fresh, create_graph) if vectorize else
-                          _jacobian_of(output, fresh, create_graph, strict))
+        _in_graph(outputs, strict, _OUTSIDE)
+        if strict and vectorize:
+            raise RuntimeError("torch.autograd.functional.jacobian: `strict=True` and `vectorized=True` are not supported "
+                               "together. Please either set `strict=False` or `vectorize=False`.")
+        blocks = [_rows_at_once(output, fresh, create_graph) if vectorize else
+                  _jacobian_of(position, output, fresh, create_graph, strict) for position, output in enumerate(outputs)]
     made = tuple(_result(block, several, create_graph) for block in blocks)
     return made if out_several else made[0]
 
@@ -175,59 +194,52 @@ def _rows_at_once(output: Any, inputs: tuple[Any, ...], create_graph: bool) -> t
                  row.reshape((*output._layout.shape, *tensor._layout.shape)) for row, tensor in zip(rows, inputs, strict=True))
 
 
-def _forward_jacobian(func: Callable[..., Any], inputs: Any) -> Any:
-    """The Jacobian by forward mode, all columns at once."""
+def _forward_jacobian(func: Callable[..., Any], several: bool, given: tuple[Any, ...]) -> Any:
+    """The Jacobian by forward mode, all columns at once; lists where it has an entry per input, as in PyTorch."""
     from flambeau.transform import tangents  # noqa: F401
     from flambeau.transform.dual import DualLevel
-    several, given = _as_tuple(inputs, "inputs", "jacobian")
     kept: dict[str, Any] = {}
     blocks: list[list[Any]] = []
     for position, moving in enumerate(given):
         def column(tangent: Any, position: int = position) -> list[Any]:
             with DualLevel() as level:
-                duals = [level.wrap(x, tangent) if n == position else x for n, x in enumerate(given)]
-                kept["several"], outputs = _as_tuple(func(*duals), "outputs of the user-provided function", "jacobian")
+                duals = [level.dual(x, tangent) if n == position else x for n, x in enumerate(given)]
+                kept["several"], outputs = _as_tuple(func(*duals), "outputs", "None")
                 kept["shapes"] = [y._layout.shape for y in outputs]
                 return [level.tangent(y) if level.has(y) else y.new_zeros(y._layout.shape) for y in outputs]
         columns = batched.over_rows(column, moving._layout.numel, [_units(moving)])
         blocks.append([c.movedim(0, -1).reshape((*shape, *moving._layout.shape))
                        for c, shape in zip(columns, kept["shapes"], strict=True)])
-    made = tuple(_result([block[n] for block in blocks], several, False) for n in range(len(kept["shapes"])))
+    rows = [[block[n].detach() for block in blocks] for n in range(len(kept["shapes"]))]
+    made = rows if several else tuple(row[0] for row in rows)
     return made if kept["several"] else made[0]
 
 
-def _jacobian_of(output: Any, inputs: tuple[Any, ...], create_graph: bool, strict: bool) -> tuple[Any, ...]:
-    """Per input, the rows of the Jacobian of one output, stacked."""
+def _jacobian_of(position: int, output: Any, inputs: tuple[Any, ...], create_graph: bool, strict: bool) -> tuple[Any, ...]:
+    """Per input, the rows of the Jacobian of the output at `position`, stacked."""
+    independent = _INDEPENDENT.replace("The output", f"Output {position}")
     rows: list[list[Any]] = [[] for _ in inputs]
     flat = output.reshape(-1)
     for element in range(output._layout.numel):
         gradients = _gradients((flat.select(0, element),), inputs, None, create_graph)
-        for row, gradient in zip(rows, _filled(gradients, inputs, strict, _INDEPENDENT), strict=True):
+        gradients = _filled(gradients, inputs, strict, independent)
+        _in_graph(gradients, strict and create_graph, _LINEAR)
+        for row, gradient in zip(rows, gradients, strict=True):
             row.append(gradient)
     made: list[Any] = []
     for row, tensor in zip(rows, inputs, strict=True):
         shape = (*output._layout.shape, *tensor._layout.shape)
-        made.append(_stacked(row).reshape(shape) if row else tensor.new_zeros(shape))
+        made.append(NAMESPACE["stack"](row).reshape(shape))
     return tuple(made)
 
 
-def _stacked(rows: list[Any]) -> Any:
-    """Tensors of one shape as the rows of one, recorded if grad mode is on."""
-    first = rows[0]
-    made = first.new_zeros((len(rows), *first._layout.shape))
-    for position, row in enumerate(rows):
-        made.select(0, position).copy_(row)
-    return made
-
-
-def _single(outputs: Any, function: str) -> Any:
+def _single(outputs: Any, function: str, strict: bool) -> Any:
     several, tensors = _as_tuple(outputs, "outputs of the user-provided function", function)
+    _in_graph(tensors, strict, _OUTSIDE)
     if several or tensors[0]._layout.numel != 1:
         raise RuntimeError(f"The function given to {function} should return a single Tensor"
                            if several else "The Tensor returned by the function given to "
                            f"{function} should contain a single element")
-    if tensors[0]._layout.ndim:
-        return tensors[0].reshape(())
     return tensors[0]
 
 
@@ -243,9 +255,10 @@ def hessian(func: Callable[..., Any], inputs: Any, create_graph: bool = False, s
 
     def gradient(*fresh: Any) -> Any:
         if outer_jacobian_strategy == "forward-mode":
-            return _gradient_of_wrapped(lambda *x: _single(func(*x), "hessian"), fresh)
-        gradients = jacobian(lambda *x: _single(func(*x), "hessian"), fresh, create_graph=True, strict=strict)
-        return tuple(gradients)
+            return _gradient_of_wrapped(lambda *x: _single(func(*x), "hessian", strict).squeeze(), fresh)
+        gradients = jacobian(lambda *x: _single(func(*x), "hessian", strict).squeeze(), fresh, create_graph=True)
+        _in_graph(gradients, strict, _NO_HESSIAN)
+        return gradients
 
     made = jacobian(gradient, given, create_graph, strict, vectorize, outer_jacobian_strategy)
     return made if several else made[0][0]
@@ -279,7 +292,8 @@ def _hessian_product(func: Callable[..., Any], inputs: Any, v: Any, create_graph
         directions = _directions(v, fresh, several, name,
                                  "The vector v can only be None if the input to the user-provided function is a single "
                                  "Tensor with a single element.")
-        output = _single(func(*fresh), name)
+        output = _single(func(*fresh), name, strict)
         first = _filled(_gradients((output,), fresh, None, True), fresh, strict, _INDEPENDENT)
+        _in_graph(first, strict, _NO_HESSIAN)
         products = _filled(_gradients(first, fresh, directions, create_graph), fresh, strict, _INDEPENDENT)
     return _result((output,), False, create_graph), _result(products, several, create_graph)

@@ -42,6 +42,13 @@ def _units(tensor: Any) -> list[Any]:
     return made
 
 
+def _leaf(x: Any) -> Any:
+    """An alias that wants a gradient if x does, for functions that compute one."""
+    made = x.detach()
+    made.requires_grad = x.requires_grad
+    return made
+
+
 def _moved(
     func: Callable[..., Any], inputs: tuple[Any, ...], position: int, tangent: Any, chosen: list[int]
 ) -> list[Any]:
@@ -50,10 +57,8 @@ def _moved(
     from flambeau.transform.dual import DualLevel
 
     with DualLevel() as level:
-        given = [
-            level.wrap(x.detach(), tangent) if n == position else x.detach() if isinstance(x, Tensor) else x
-            for n, x in enumerate(inputs)
-        ]
+        given = [_leaf(x) if isinstance(x, Tensor) else x for x in inputs]
+        given[position] = level.wrap(given[position], tangent)
         result = func(*given)
         several = result if isinstance(result, (tuple, list)) else (result,)
         return [

@@ -12,6 +12,7 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from flambeau.base.errors import CapturedWrite
 from flambeau.codegen import memory, state, threads
 from flambeau.codegen.builder import Function, Value, module
 from flambeau.codegen.jit import EXPLICIT, compile_module
@@ -94,6 +95,15 @@ def _refuse_inference(f: Function, s: Value, results: Value, made: Value) -> Non
         f.ret(f.pointer(f.i64(0)))
 
 
+def _refuse_captured(f: Function, s: Value, epoch: Value, results: Value, made: Value) -> None:
+    """Emit: if memory of this epoch is none that this thread may write to, raise, dropping the `made` first results."""
+    with f.when(epoch < f.call("i64", "fb_guard", s, declare=False)):
+        with f.loop(0, made) as j:
+            f.call("void", "Py_DecRef", f.load("ptr", results, j))
+        f.call("void", "PyErr_SetObject", f.load("ptr", s, state.CAPTURED_ERROR), f.load("ptr", s, state.NONE))
+        f.ret(f.pointer(f.i64(0)))
+
+
 def _keep(f: Function, held: Value, count: Value) -> None:
     """Emit: take a reference to each of the storages."""
     with f.loop(0, count) as i:
@@ -140,6 +150,9 @@ def launch_function() -> Function:
             storage = f.load("ptr", _object_slot(f, given, s, state.SLOT_STORAGE))
             with f.when(f.load("i64", f.at("i8", storage, memory.INFERENCE)).equals(1)):
                 _refuse_inference(f, s, results, i)
+            epoch = f.load("i64", f.at("i8", storage, memory.EPOCH))
+            with f.when(epoch < f.load("i64", s, state.GUARD)):
+                _refuse_captured(f, s, epoch, results, i)
             is_meta = f.load("i64", f.at("i8", storage, memory.CLASS)).equals(memory.META)
             without_data.set(f.select(is_meta, n_phase, without_data.get()))
             version = f.at("i8", storage, memory.VERSION)
@@ -283,6 +296,7 @@ def _foreign_block(f: Function, s: Value, address: Value, size: Value, owner: Va
     f.store(f.call("i64", "PyLong_AsLongLong", size), f.at("i8", block, memory.NBYTES))
     f.store(f.i64(memory.OWNED_ELSEWHERE), f.at("i8", block, memory.CLASS))
     f.store(s, f.at("i8", block, memory.STATE))
+    f.store(f.load("i64", s, state.EPOCH), f.at("i8", block, memory.EPOCH))
     f.store(_incref(f, owner), f.at("i8", block, memory.OWNER))
     return block
 
@@ -386,7 +400,7 @@ def bind(storage_class: type, tensor_class: type) -> None:
                        (state.SLOT_NODE, "_node"), (state.SLOT_INDEX, "_index"), (state.SLOT_BASE, "_root")):
         w[word] = slot_offset(name)
     w[state.NONE], w[state.ZERO], w[state.CHECK_ERROR] = id(None), id(0), id(KernelCheck)
-    w[state.TYPE_ERROR] = id(TypeError)
+    w[state.TYPE_ERROR], w[state.CAPTURED_ERROR] = id(TypeError), id(CapturedWrite)
     w[state.WRITE_WORDS], w[state.SAVE_WORDS] = id(INFERENCE_WRITE), id(_INFERENCE_SAVE)
     w[state.RUNTIME_ERROR], w[state.NO_MEMORY_WORDS], w[state.META_WORDS] = id(RuntimeError), id(_NO_MEMORY), id(NO_DATA)
 

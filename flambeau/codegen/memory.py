@@ -16,7 +16,7 @@ from flambeau.codegen.builder import Function, Value
 
 HUGE = 2 << 20
 # fields of a Block, byte offsets: PyObject header 0..15
-PTR, NBYTES, VERSION, CLASS, STATE, OWNER, INFERENCE, SIZE = 16, 24, 32, 40, 48, 56, 64, 72
+PTR, NBYTES, VERSION, CLASS, STATE, OWNER, INFERENCE, EPOCH, SIZE = 16, 24, 32, 40, 48, 56, 64, 72, 80
 OWNED_ELSEWHERE = -1      # size class of memory that `owner` keeps alive
 WRITABLE = 2              # mark of an alias of inference memory (`.data`), which may be written to outside inference mode
 META = -2                 # size class of the storage of a tensor without data; a kernel must not be given it
@@ -144,6 +144,7 @@ def new_block_function() -> Function:
     f.store(nbytes, f.at("i8", block, NBYTES))
     f.store(f.select(f["nbytes"] < 0, f.i64(META), f.i64(0)), f.at("i8", block, CLASS))
     f.store(s, f.at("i8", block, STATE))
+    f.store(f.load("i64", s, state.EPOCH), f.at("i8", block, EPOCH))
     with f.when(f.load("i64", s, state.INFERENCE).differs(0)):
         f.store(f.call("i64", "fb_inference", s, declare=False), f.at("i8", block, INFERENCE))
     f.ret(block)
@@ -158,6 +159,22 @@ def inference_function() -> Function:
     with f.loop(0, f.load("i64", s, state.INFERENCE)) as i:
         with f.when(f.load("i64", s, i + state.INFERENCE_THREADS).equals(mine)):
             f.ret(f.i64(1))
+    f.ret(f.i64(0))
+    return f
+
+
+def guard_function() -> Function:
+    """i64 guard(state): the oldest epoch of memory that the calling thread may write to.
+
+    A block remembers the epoch in which it was allocated. A function that is differentiated must not write to what it
+    captured: its transform begins an epoch and refuses this thread all memory of earlier ones (core.captured).
+    """
+    f = Function("fb_guard", [("state", "ptr")], "i64")
+    s = f["state"]
+    mine = f.address(f.call("ptr", "PyThreadState_Get"))
+    with f.loop(0, f.load("i64", s, state.GUARDED)) as i:
+        with f.when(f.load("i64", s, i * 2 + state.GUARDS).equals(mine)):
+            f.ret(f.load("i64", s, i * 2 + (state.GUARDS + 1)))
     f.ret(f.i64(0))
     return f
 
@@ -189,7 +206,7 @@ def buffer_function() -> Function:
 
 def functions() -> list[Function]:
     return [allocate_function(), release_function(), empty_cache_function(), dealloc_function(), no_memory_function(),
-            new_block_function(), inference_function(), version_function(), buffer_function()]
+            new_block_function(), inference_function(), guard_function(), version_function(), buffer_function()]
 
 
 class _MemberDef(ctypes.Structure):
@@ -218,11 +235,12 @@ _keep: list = []
 
 def make_block_type(dealloc: int, version: int, buffer: int) -> type:
     """The type of storages: a heap type with raw fields, a native destructor and the buffer protocol."""
-    members = (_MemberDef * 6)(
+    members = (_MemberDef * 7)(
         _MemberDef(b"ptr", _T_LONGLONG, PTR, _READONLY, b"address of the first byte"),
         _MemberDef(b"capacity", _T_LONGLONG, NBYTES, _READONLY, b"size in bytes"),
         _MemberDef(b"writes", _T_LONGLONG, VERSION, 0, b"counts in-place writes"),
         _MemberDef(b"inference", _T_LONGLONG, INFERENCE, 0, b"1: allocated in inference mode; 2: an alias of such memory"),
+        _MemberDef(b"epoch", _T_LONGLONG, EPOCH, 0, b"when it was allocated, counted in transforms that differentiate"),
         _MemberDef(b"size_class", _T_LONGLONG, CLASS, _READONLY, b"-1: the memory belongs to another object"),
         _MemberDef())
     getters = (_GetSetDef * 2)(

@@ -20,6 +20,7 @@ ALLOCATED, ALLOCATED_PEAK, CACHED, CACHE_LIMIT, ALLOCATIONS, HUGE_PAGES = 11, 12
 INFERENCE = 19            # how many threads are in inference mode
 RUNTIME_ERROR, NO_MEMORY_WORDS, META_WORDS, TYPE_ERROR = 20, 21, 22, 23   # the exceptions and the texts that the launcher raises
 WRITE_WORDS, SAVE_WORDS = 24, 25
+EPOCH, GUARD, GUARDED, CAPTURED_ERROR = 26, 27, 28, 29    # see memory.guard_function; GUARDED: how many threads are in GUARDS
 FREE_LISTS = 256          # one word per size class
 INFERENCE_THREADS, MAX_INFERENCE_THREADS = 512, 500     # their thread states
 # the thread pool; words that two threads write are a cache line apart
@@ -28,3 +29,4 @@ SEQUENCE, OPEN, ACTIVE, NEXT, JOB, SLEEPERS, MUTEX, CONDITION, BUSY = 64, 72, 80
 JOB_KERNEL, JOB_PARAMETERS, JOB_TOTAL, JOB_GRAIN = JOB, JOB + 1, JOB + 2, JOB + 3
 WORKER_ARGUMENTS = 1024   # two words a worker: state address, thread number
 MAX_WORKERS = 255
+GUARDS, MAX_GUARDED = 1540, 250     # two words each: a thread's state, and the epoch of the memory that it may write to

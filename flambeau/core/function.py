@@ -13,7 +13,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from flambeau.core import inplace, views
+from flambeau.core import captured, inplace, views
 from flambeau.core.modes import local, no_grad
 from flambeau.core.node import FREED, NO_EDGE, MultiNode, Node
 from flambeau.core.tensor import Tensor, empty_layout
@@ -218,6 +218,8 @@ class Function:
             raise RuntimeError("Legacy autograd function with non-static forward method is deprecated. Please use "
                                "new-style autograd function with static forward method. (Example: "
                                "https://pytorch.org/docs/stable/autograd.html#torch.autograd.Function)")
+        if not separate and captured.transformed():
+            raise RuntimeError(captured.NO_SETUP_CONTEXT)
         if kwargs:
             leading = () if separate else (None,)
             bound = inspect.signature(cls.forward).bind(*leading, *args, **kwargs)

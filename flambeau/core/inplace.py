@@ -15,13 +15,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from flambeau.base import memory_order
+from flambeau.base.errors import CapturedWrite
 from flambeau.codegen.launch import INFERENCE_WRITE
 from flambeau.core import tensor as tensors
 from flambeau.core.modes import local
 from flambeau.core.node import NO_EDGE, AccumulateGrad, Node, running
 
 __all__ = ["INFERENCE_VIEW", "MULTI_VIEW", "NO_GRAD_VIEW", "AsStridedBackward0", "CopySlices", "base_of", "check", "rebase",
-           "refuse_inference"]
+           "refuse_write"]
 
 #: Values of `_creation`, set on views that must not be written to while a graph is recorded.
 NO_GRAD_VIEW, INFERENCE_VIEW, MULTI_VIEW = "no_grad", "inference", "multi"
@@ -53,10 +54,14 @@ def check(tensor: Any, recording: bool = True) -> None:
         raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
 
 
-def refuse_inference(tensor: Any) -> None:
-    """Raise RuntimeError for an inference tensor outside inference mode; the launcher does so by itself."""
-    if tensor._storage.inference == 1 and not local.inference:
+def refuse_write(tensor: Any) -> None:
+    """Raise RuntimeError for an inference tensor outside inference mode, and for one that a function under a transform
+    that differentiates captured; the launcher does so by itself."""
+    held = tensor._storage
+    if held.inference == 1 and not local.inference:
         raise RuntimeError(INFERENCE_WRITE)
+    if held.epoch < local.guard:
+        raise CapturedWrite
 
 
 def _refusal(tensor: Any, creation: str) -> str:

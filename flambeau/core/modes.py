@@ -69,6 +69,7 @@ class _Local(threading.local):
     autocast_nesting: int = 0
     multithreading: bool = True
     overrides: bool = True
+    guard: int = 0          # the oldest epoch of memory that a function being differentiated may write to
     draws: Any = None       # who answers for random operators: the innermost vmap of the thread
 
     def __init__(self) -> None:

@@ -191,7 +191,7 @@ def make_subclass(cls: type, data: Tensor, require_grad: bool = False, **_: Any)
     made = become(launch.tensor_from(data._storage, data._offset, data._layout.with_flavor(None)), cls)
     if require_grad:
         with DisableTorchFunctionSubclass():
-            made.requires_grad_(True)
+            made.requires_grad = True
     return made
 
 

@@ -174,7 +174,7 @@ def with_grad(tensor: Tensor, requires_grad: bool) -> Tensor:
     if requires_grad:
         if not (tensor.dtype.is_floating_point or tensor.dtype.is_complex):
             raise RuntimeError("only Tensors of floating point and complex dtype can require gradients")
-        tensor.requires_grad_(True)
+        tensor.requires_grad = True
     return tensor
 
 

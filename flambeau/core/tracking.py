@@ -11,7 +11,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
-from flambeau.core import engine, hooks, inplace, storage
+from flambeau.core import captured, engine, hooks, inplace, storage
 from flambeau.core import tensor as tensors
 from flambeau.core.arguments import refused
 from flambeau.core.modes import local
@@ -48,6 +48,8 @@ def requires_grad_(self: Any, requires_grad: bool = True) -> Any:
     """Ask for gradients with respect to this leaf, or stop asking. Returns the tensor."""
     if requires_grad.__class__ is not bool:
         raise refused("requires_grad_", "requires_grad", "bool", requires_grad, 1)
+    if requires_grad and captured.transformed():
+        raise RuntimeError(captured.NO_REQUIRES_GRAD)
     if requires_grad and self._node is None:
         dtype = self._layout.dtype
         if not (dtype.is_floating_point or dtype.is_complex):
@@ -117,6 +119,8 @@ def backward(self: Any, gradient: Any = None, retain_graph: bool | None = None, 
     needs. create_graph: record the pass itself. inputs: the only tensors whose `grad` changes.
     Raises RuntimeError if the tensor doesn't require grad or the graph was freed.
     """
+    if captured.transformed():
+        raise RuntimeError(captured.NO_BACKWARD)
     engine.backward((self,), None if gradient is None else (gradient,), retain_graph, create_graph, inputs)
 
 
@@ -126,6 +130,7 @@ def detach(self: Any) -> Any:
     if held.inference == 1 and not local.inference:     # may be written to, as in PyTorch
         alias = storage.wrap(held.ptr, held.capacity, held)
         alias.inference = storage.WRITABLE
+        alias.epoch = held.epoch
         held = alias
     return tensors.tensor_from(held, self._offset, self._layout)
 
@@ -138,6 +143,7 @@ def detach_(self: Any) -> Any:
             "training, and gradient_as_bucket_view is set as True, gradients are views of DDP buckets, and hence "
             "detach_() cannot be called on these gradients. To fix this error, please refer to the "
             "Optimizer.zero_grad() function in torch/optim/optimizer.py as the solution.")
+    inplace.refuse_write(self)
     self._node, self._index = None, 0
     return self
 
@@ -165,6 +171,8 @@ def register_post_accumulate_grad_hook(self: Any, hook: Callable[[Any], None]) -
 
 def retain_grad(self: Any) -> None:
     """Have `backward` fill in this tensor's `grad` although it isn't a leaf."""
+    if captured.transformed():
+        raise RuntimeError(captured.NO_RETAIN_GRAD)
     node = self._node
     if node is None:
         raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")

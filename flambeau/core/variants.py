@@ -13,7 +13,7 @@ from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import Layout
 from flambeau.core import returns, storage
 from flambeau.core.arguments import refused
-from flambeau.core.inplace import refuse_inference
+from flambeau.core.inplace import refuse_write
 from flambeau.core.tensor import Tensor
 
 
@@ -21,7 +21,7 @@ def resize(tensor: Tensor, shape: tuple[int, ...]) -> None:
     """Give a tensor another shape in place, in C order; its storage grows if it must, keeping the old elements. A tensor that
     has the shape stays as it is.
     """
-    refuse_inference(tensor)
+    refuse_write(tensor)
     if tuple(tensor._layout.shape) == tuple(shape):
         return
     layout = Layout.contiguous(tuple(shape), tensor._layout.dtype, tensor._layout.device)

@@ -3,8 +3,8 @@
 Stands on flambeau.transform; functions take and return pytrees (nested lists, tuples, dicts) of tensors.
 """
 
-from flambeau.core.absent import function as _absent
 from flambeau.func.forward import jvp, linearize
+from flambeau.func.functionalization import functionalize
 from flambeau.func.gradients import grad, grad_and_value, vjp
 from flambeau.func.jacobians import hessian, jacfwd, jacrev
 from flambeau.func.modules import functional_call, replace_all_batch_norm_modules_, stack_module_state
@@ -27,8 +27,3 @@ __all__ = [
     "vjp",
     "vmap",
 ]
-
-functionalize = _absent(
-    "func.functionalize",
-    "it rewrites in-place operators for a tracer, which flambeau doesn't need: call the function itself",
-)

@@ -9,6 +9,7 @@ from flambeau.core.derive import NAMESPACE
 from flambeau.core.tensor import Tensor
 from flambeau.func.gradients import split_aux, tensors_only, vjp
 from flambeau.transform.dual import DualLevel
+from flambeau.transform.pullback import Gradient, normal
 from flambeau.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
 __all__ = ["jvp", "linearize"]
@@ -16,19 +17,7 @@ __all__ = ["jvp", "linearize"]
 
 def dual_of(level: DualLevel, primal: Any, tangent: Any) -> Any:
     """A dual tensor, after the checks of its parts."""
-    if not isinstance(primal, Tensor):
-        raise ValueError(f"Thing passed to transform API must be Tensor, got {type(primal)}")
-    if not (primal.is_floating_point() or primal.is_complex()):
-        raise ValueError(f"Expected primal to be floating point or complex, but got: {primal.dtype}")
-    if not (tangent.is_floating_point() or tangent.is_complex()):
-        raise ValueError(f"Expected tangent to be floating point or complex, but got: {tangent.dtype}")
-    if primal._layout.shape != tangent._layout.shape:
-        raise RuntimeError(
-            "Trying to set a forward gradient that has a different size than that of the original Tensor, this is not "
-            f"supported. Tensor is of size {list(primal._layout.shape)} while the given forward gradient is of size "
-            f"{list(tangent._layout.shape)}."
-        )
-    return level.wrap(primal, tangent)
+    return level.dual(normal(primal), normal(tangent))
 
 
 def jvp(func: Callable[..., Any], primals: Any, tangents: Any, *, strict: bool = False, has_aux: bool = False) -> Any:
@@ -48,17 +37,26 @@ def jvp(func: Callable[..., Any], primals: Any, tangents: Any, *, strict: bool =
             f"{name}: Expected primals and tangents to have the same python structure. For example, if primals is a tuple "
             f"of 3 tensors, tangents also must be. Got primals with structure {spec} and tangents with structure {other}"
         )
+    for words, leaves in (("primals", flat), ("tangents", moves)):
+        for x in leaves:
+            if not isinstance(x, Tensor):
+                raise RuntimeError(f"{name}: Expected {words} to only contain Tensors, got {type(x)}")
     if not flat:
         raise RuntimeError(f"{name}: Expected primals to contain at least one Tensor.")
-    with DualLevel() as level:
+    with Gradient((primals, tangents)), DualLevel() as level:
         output = func(*tree_unflatten([dual_of(level, p, t) for p, t in zip(flat, moves, strict=True)], spec))
         aux = None
         if has_aux:
             output, aux = split_aux(name, output)
         outputs, out_spec = tree_flatten(output)
         tensors_only(name, outputs)
+        if not outputs:
+            raise RuntimeError(f"{name}: Expected f to be a function that has non-empty output (got output = {outputs})")
         if strict and not all(level.has(y) for y in outputs):
-            raise RuntimeError(f"{name}: Expected f to be a function that depends on all of its inputs in strict mode")
+            raise RuntimeError(
+                "jvp(f, primals, tangents, strict=True): The output of f is independent of the inputs. This is not allowed with "
+                "strict=True."
+            )
         values = [level.primal(y) for y in outputs]
         rates = [level.tangent(y) if level.has(y) else NAMESPACE["zeros_like"](y) for y in outputs]
         aux = tree_map(level.primal, aux)
@@ -91,6 +89,14 @@ def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..
                     f"tangent:{position} with shape {tangent._layout.shape} in flattened pytree doesn't match the shape "
                     f"{primal._layout.shape} of the corresponding primal."
                 )
-        return pushed(tuple(tree_unflatten(moves, spec)))[0]
+            if tangent._layout.dtype is not primal._layout.dtype:
+                raise RuntimeError(
+                    f"tangent:{position} with dtype {tangent._layout.dtype} in flattened pytree doesn't match the dtype "
+                    f"{primal._layout.dtype} of the corresponding primal."
+                )
+        made = pushed(tuple(tree_unflatten(moves, spec)))[0]
+        if any(tangent.requires_grad for tangent in moves):
+            return made
+        return tree_map(lambda x: x.detach(), made)
 
     return output, push

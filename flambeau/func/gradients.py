@@ -10,7 +10,8 @@ from flambeau.core.derive import NAMESPACE
 from flambeau.core.modes import enable_grad, local
 from flambeau.core.node import AccumulateGrad
 from flambeau.core.tensor import Tensor
-from flambeau.transform.pullback import fresh, gradients, leads_outside, plain_of, settled
+from flambeau.transform.levels import Wrapped
+from flambeau.transform.pullback import Gradient, fresh, gradients, leads_outside, plain_of, settled
 from flambeau.utils._pytree import TreeSpec, tree_flatten, tree_map, tree_unflatten
 
 __all__ = ["Pullback", "chosen", "grad", "grad_and_value", "split_aux", "vjp"]
@@ -39,7 +40,7 @@ def grad_and_value(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool
 
     @functools.wraps(func)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
-        pullback = Pullback(lambda *given: func(*given, **kwargs), args, argnums)
+        pullback = Pullback(func, args, argnums, kwargs)
         output, aux = pullback.output, None
         if has_aux:
             output, aux = split_aux("grad_and_value(f)(*args)", output)
@@ -67,7 +68,9 @@ class Pullback:
     computed is in the caller's graph only if that leads further than to them.
     """
 
-    def __init__(self, func: Callable[..., Any], args: tuple[Any, ...], argnums: Argnums | None = None) -> None:
+    def __init__(
+        self, func: Callable[..., Any], args: tuple[Any, ...], argnums: Argnums | None = None, kwargs: Any = None
+    ) -> None:
         self.recorded = local.grad
         picked = args if argnums is None else chosen(args, argnums)
         leaves, self.spec = tree_flatten(picked)
@@ -75,11 +78,13 @@ class Pullback:
             if not isinstance(x, Tensor):
                 raise ValueError(f"Thing passed to transform API must be Tensor, got {type(x)}")
         self.before = leaves
-        with enable_grad():
+        kwargs = kwargs or {}
+        with Gradient((args, kwargs)), enable_grad():
             self.inputs = [fresh(x, joined=self.recorded) for x in leaves]
             given = tree_unflatten(self.inputs, self.spec)
             self.own = {node for x in self.inputs if type(node := plain_of(x)._node) is AccumulateGrad}
-            self.output = func(*(given if argnums is None else replaced(args, argnums, given)))
+            others = tree_map(aside, (() if argnums is None else args, kwargs))
+            self.output = func(*(given if argnums is None else replaced(others[0], argnums, given)), **others[1])
 
     def pull(self, outputs: Sequence[Any], weights: Sequence[Any]) -> Any:
         """The gradients of the inputs, in their structure; zeros where there is no influence."""
@@ -96,6 +101,12 @@ class Pullback:
     def settle(self, result: Any) -> Any:
         """A result of the function as the caller gets it."""
         return tree_map(lambda x: settled(x, self.own, self.recorded) if isinstance(x, Tensor) else x, result)
+
+
+def aside(x: Any) -> Any:
+    """An argument that isn't differentiated, as the function gets it: what is written to it leaves the caller's tensor
+    out of the graph."""
+    return x.detach() if isinstance(x, Tensor) and not isinstance(x, Wrapped) and x._node is None else x
 
 
 def split_aux(call: str, output: Any) -> tuple[Any, Any]:
@@ -151,6 +162,13 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
             "vjp(f, *primals): Expected f to be a function that has non-empty output (got output = "
             f"{outputs if not isinstance(output, Tensor) else output})"
         )
+
+    for y in outputs:
+        if not (y.is_floating_point() or y.is_complex()):
+            raise RuntimeError(
+                "vjp(f, ...): All outputs of f must be floating-point or complex Tensors, got Tensor with dtype "
+                f"{y._layout.dtype}"
+            )
 
     def pull(cotangents: Any, retain_graph: bool = True, create_graph: bool | None = None) -> Any:
         flat, given = tree_flatten(cotangents)

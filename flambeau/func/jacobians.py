@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from flambeau.core.derive import NAMESPACE
+from flambeau.core.modes import inference_mode
 from flambeau.core.tensor import Tensor
 from flambeau.func.forward import jvp
 from flambeau.func.gradients import Argnums, chosen, replaced, vjp
@@ -26,6 +27,15 @@ def basis(tensors: Sequence[Tensor]) -> list[Tensor]:
         made.append(whole.reshape(sum(sizes), *x._layout.shape))
         start += size
     return made
+
+
+def real(name: str, given: Any) -> None:
+    """RuntimeError for a complex tensor, whose derivative isn't one matrix of complex numbers."""
+    for position, x in enumerate(tree_flatten(given)[0]):
+        if isinstance(x, Tensor) and x.is_complex():
+            raise RuntimeError(
+                f"{name}: Expected all inputs to be real but received complex tensor at flattened input idx: {position}"
+            )
 
 
 def jacrev(
@@ -48,6 +58,7 @@ def jacrev(
     @functools.wraps(func)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         given = chosen(args, argnums)
+        real("jacrev", given)
 
         def of_chosen(*x: Any) -> Any:
             return func(*replaced(args, argnums, x), **kwargs)
@@ -96,6 +107,7 @@ def jacfwd(
             return func(*replaced(args, argnums, x), **kwargs)
 
         inputs, in_spec = tree_flatten(given)
+        real("jacfwd", given)
         for x in inputs:
             if isinstance(x, Tensor) and not (x.is_floating_point() or x.is_complex()):
                 raise ValueError(f"Expected primal to be floating point or complex, but got: {x.dtype}")
@@ -109,7 +121,8 @@ def jacfwd(
                 kept["aux"] = tree_map(lambda x: x.value.select(0, 0) if _batched(x) else x, result[2])
             return rates
 
-        columns = vmap(column, out_dims=-1, randomness=randomness)(*basis(inputs))
+        with inference_mode(False):
+            columns = vmap(column, out_dims=-1, randomness=randomness)(*basis(inputs))
         blocks = []
         for rates, shape in zip(columns, kept["shapes"], strict=True):
             row, start = [], 0

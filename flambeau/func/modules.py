@@ -79,7 +79,9 @@ def _stacked(tensors: list[Any], name: str) -> Any:
         raise RuntimeError(f"Expected {name} from each model to have the same .requires_grad")
     if not all(t.is_leaf for t in tensors):
         return NAMESPACE["stack"](tensors)
-    return NAMESPACE["stack"](tensors).detach().requires_grad_(wanted)
+    made = NAMESPACE["stack"](tensors).detach()
+    made.requires_grad = wanted
+    return made
 
 
 def replace_all_batch_norm_modules_(root: Module) -> Module:

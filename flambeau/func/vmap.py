@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from flambeau.base.geometry import wrap_dim
+from flambeau.base.rng import default_generator
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.tensor import Tensor
 from flambeau.transform.batched import Batch, Batched
@@ -54,7 +55,7 @@ def vmap(
         if chunk_size is None or size <= chunk_size:
             outputs, places, out_spec = run(leaves, size)
         else:
-            outputs, places, out_spec = _in_chunks(run, leaves, dims, size, chunk_size)
+            outputs, places, out_spec = _in_chunks(run, leaves, dims, size, chunk_size, randomness)
         return tree_unflatten(
             [
                 x if place is None else x.movedim(0, place) if place else x
@@ -82,7 +83,7 @@ def _examples(
     don't fit."""
     name = name_of(func)
     call = f"vmap({name}, in_dims={in_dims}, ...)(<inputs>)"
-    if not isinstance(in_dims, (int, tuple, list)):
+    if not isinstance(in_dims, (int, tuple)):
         raise ValueError(
             f"{call}: expected `in_dims` to be int or a (potentially nested) tuple matching the structure of inputs, got: "
             f"{type(in_dims)}."
@@ -193,10 +194,15 @@ def _lifted(func: Callable[..., Any], batch: Batch, x: Any, place: int | None) -
     return batch.lift(x)
 
 
-def _in_chunks(run: Callable[..., Any], leaves: list[Any], dims: list[Any], size: int, chunk_size: int) -> Any:
+def _in_chunks(
+    run: Callable[..., Any], leaves: list[Any], dims: list[Any], size: int, chunk_size: int, randomness: str
+) -> Any:
     """The results of at most chunk_size examples at a time, joined."""
     parts = []
+    drawn = None if randomness != "same" else default_generator.get_state()
     for start in range(0, size, chunk_size):
+        if drawn is not None:
+            default_generator.set_state(drawn)
         count = min(chunk_size, size - start)
         part = [x if dim is None else x.narrow(dim, start, count) for x, dim in zip(leaves, dims, strict=True)]
         outputs, places, spec = run(part, count)

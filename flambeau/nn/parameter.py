@@ -42,7 +42,7 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
         parameter = data.detach()
         if requires_grad and not (data.dtype.is_floating_point or data.dtype.is_complex):
             raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")
-        parameter.requires_grad_(requires_grad)
+        parameter.requires_grad = requires_grad
         if type(parameter) is not type(data):
             raise RuntimeError(
                 f"Creating a Parameter from an instance of type {type(data).__name__} "
@@ -106,7 +106,8 @@ class Buffer(Tensor, metaclass=_BufferMeta):
     def __new__(cls, data: Tensor | None = None, *, persistent: bool = True) -> Tensor:
         if data is None:
             data = flambeau.empty(0)
-        buffer = data.detach().requires_grad_(data.requires_grad)
+        buffer = data.detach()
+        buffer.requires_grad = data.requires_grad
         buffer.persistent = persistent
         buffer._is_buffer = True
         return buffer

@@ -366,6 +366,8 @@ def fill_(self: Tensor, value: Any) -> Tensor:
         if value._layout.ndim:
             raise RuntimeError(f"fill_ only supports 0-dimension value tensor but got tensor with {value._layout.ndim} "
                                "dimensions.")
+        if value._layout.flavor is not None:
+            return overrides.dispatch(Tensor.fill_, (self, value), {})
         if needs_graph((self, value)):
             inplace.check(self)
             copy_raw(self, value)

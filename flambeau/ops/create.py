@@ -45,7 +45,8 @@ def leaf(made: Tensor) -> Tensor:
     dtype = made._layout.dtype
     if not (dtype.is_floating_point or dtype.is_complex):
         raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")
-    return made.requires_grad_(True)
+    made.requires_grad = True
+    return made
 
 
 def finish(made: Tensor, requires_grad: bool, out: Tensor | None = None, line: bool = False) -> Tensor:
@@ -536,7 +537,9 @@ def new_tensor(self: Tensor, data: Any, *, dtype: DType | None = None, device: A
     if isinstance(data, str):
         raise TypeError("new(): invalid data type 'str'")
     if isinstance(data, Tensor):
-        return to(make_tensor(data, dtype), device=device).requires_grad_(requires_grad)
+        made = to(make_tensor(data, dtype), device=device)
+        made.requires_grad = requires_grad
+        return made
     return tensor(data, **_new(self, dtype, device), requires_grad=requires_grad)
 
 

@@ -213,7 +213,7 @@ def __deepcopy__(self: Tensor, memo: dict[Any, Any]) -> Tensor:
         made.__class__ = self.__class__
     memo[id(self)] = made
     if self._node is not None:
-        made.requires_grad_(True)
+        made.requires_grad = True
     if self.grad is not None:
         made.grad = copy.deepcopy(self.grad, memo)
     own = getattr(self, "__dict__", None)
@@ -240,6 +240,7 @@ def Storage_alias(held: Any) -> Any:
     made = storage.wrap(held.ptr, held.capacity, held)
     if held.inference:
         made.inference = WRITABLE
+    made.epoch = held.epoch
     return made
 
 
@@ -311,7 +312,7 @@ def untyped_storage(self: Tensor) -> Any:
 @public(namespace=False)
 def set_(self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = None, stride: Any = None) -> Tensor:
     """Look at another tensor's memory (or a storage) from now on."""
-    inplace.refuse_inference(self)
+    inplace.refuse_write(self)
     if isinstance(source, Tensor):
         if source._layout.dtype is not self._layout.dtype:
             raise RuntimeError(f"Could not set tensor of type {source._layout.dtype.c_name} "

@@ -65,7 +65,7 @@ def overwrite(self: Tensor, fill: Any) -> Tensor:
         raise RuntimeError(memory_order.OVERLAPS_ITSELF)
     if needs_graph((self,)):
         inplace.check(self)
-    inplace.refuse_inference(self)
+    inplace.refuse_write(self)
     fill(self)
     self._storage.writes += 1
     if needs_graph((self,)):
@@ -352,8 +352,12 @@ def normal(mean: Any = 0.0, std: Any = 1.0, size: Any = None, *, generator: Any 
            dtype: DType | None = None, layout: Any = None, device: Any = None, pin_memory: bool = False,
            requires_grad: bool = False) -> Tensor:
     """Normal samples with given mean and std, numbers (then `size` is needed) or tensors."""
+    draws = modes.local.draws
     if size is not None:
-        made = blank(sizes_of("normal", (size,)), dtype, device)
+        sizes = sizes_of("normal", (size,))
+        if draws is not None:
+            return draws.draw(lambda *lead: normal(mean, std, (*lead, *sizes), generator=generator, dtype=dtype, device=device))
+        made = blank(sizes, dtype, device)
         return finish(made.normal_(mean, std, generator=generator), requires_grad, out)
     template = mean if isinstance(mean, Tensor) else std
     if isinstance(std, Tensor):
@@ -368,15 +372,25 @@ def normal(mean: Any = 0.0, std: Any = 1.0, size: Any = None, *, generator: Any 
         made = blank(tuple(shape), mean._layout.dtype, None)
     else:
         made = like(template, None, None, contiguous_format)
+    if draws is not None:
+        mean, std = (x.expand(made._layout.shape) if isinstance(x, Tensor) else x for x in (mean, std))
+        return draws.draw(lambda *lead: normal(spread(mean, lead), spread(std, lead), generator=generator))
     with modes.no_grad():
         made.normal_(0, 1, generator=generator)
         made = made.mul_(std).add_(mean)
     return finish(made, requires_grad, out)
 
 
+def spread(x: Any, lead: tuple[int, ...]) -> Any:
+    """A tensor with other dimensions in front, for as many samples as those have elements."""
+    return x.expand(*lead, *x._layout.shape) if isinstance(x, Tensor) else x
+
+
 @operator(node="BernoulliBackward0", out=True)
 def bernoulli(input: Tensor, p: Any = None, *, generator: Any = None) -> Tensor:
     """Zeros and ones; `input` holds the probabilities of the ones (or `p` is the one for all)."""
+    if modes.local.draws is not None:
+        return modes.local.draws.draw(lambda *lead: bernoulli(spread(input, lead), p, generator=generator))
     if p is None:
         if not input._layout.dtype.is_floating_point:
             raise NotImplementedError(f"\"bernoulli_tensor_cpu_p_\" not implemented for '{input._layout.dtype.scalar_name}'")
@@ -404,6 +418,12 @@ def multinomial(input: Tensor, num_samples: int, replacement: bool = False, *, g
         raise RuntimeError(f"multinomial only supports floating-point dtypes for input, got: {layout.dtype.scalar_name}")
     if not replacement and num_samples > layout.shape[-1]:
         raise RuntimeError("cannot sample n_sample > prob_dist.size(-1) samples without replacement")
+    if modes.local.draws is not None:
+        def several(*lead: int) -> Tensor:
+            rows = spread(input, lead).reshape(-1, layout.shape[-1])
+            return multinomial(rows, num_samples, replacement, generator=generator).reshape(
+                *lead, *layout.shape[:-1], num_samples)
+        return modes.local.draws.draw(several)
     weights = np.ascontiguousarray(array_of(input))
     values = _numbers(input)
     if not np.isfinite(values).all() or (values < 0).any():
@@ -423,6 +443,8 @@ def multinomial(input: Tensor, num_samples: int, replacement: bool = False, *, g
 @operator(out=False)
 def poisson(input: Tensor, generator: Any = None) -> Tensor:
     """Poisson samples with the rates in `input`."""
+    if modes.local.draws is not None:
+        return modes.local.draws.draw(lambda *lead: poisson(spread(input, lead), generator))
     if not bool((input >= 0).all()):
         raise RuntimeError("invalid Poisson rate, expected rate to be non-negative")
     rates = np.ascontiguousarray(_numbers(input), np.float64).reshape(-1)
@@ -438,6 +460,8 @@ def _(g):
 @operator(out=False, method=False)
 def binomial(count: Tensor, prob: Tensor, generator: Any = None) -> Tensor:
     """Binomial samples."""
+    if modes.local.draws is not None:
+        return modes.local.draws.draw(lambda *lead: binomial(spread(count, lead), spread(prob, lead), generator))
     shape = geometry.broadcast(count._layout.shape, prob._layout.shape)
     counts = np.broadcast_to(_numbers(count), shape).astype(np.float64).reshape(-1)
     odds = np.broadcast_to(_numbers(prob), shape).astype(np.float64).reshape(-1)

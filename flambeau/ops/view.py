@@ -26,7 +26,7 @@ from flambeau.base.notices import warn_once
 from flambeau.core import arguments as wrong
 from flambeau.core import indexing, views
 from flambeau.core.derive import NAMESPACE, public
-from flambeau.core.inplace import AsStridedBackward0, base_of, check, refuse_inference
+from flambeau.core.inplace import AsStridedBackward0, base_of, check, refuse_write
 from flambeau.core.modes import local
 from flambeau.core.node import AccumulateGrad
 from flambeau.core.tensor import Tensor, tensor_from, view_of
@@ -494,17 +494,18 @@ Tensor.__setitem__ = indexing.setitem  # type: ignore[attr-defined]
 # ---------------------------------------------------------------- in place: the tensor becomes its own view
 
 
-def _become(operate: Callable[..., Any], name: str) -> None:
+def _become(operate: Callable[..., Any], public: str) -> None:
     def in_place(self: Any, *arguments: Any, **keywords: Any) -> Any:
-        refuse_inference(self)
+        refuse_write(self)
         _check_reshaped(self)
         made = operate(self, *arguments, **keywords)
         self._layout, self._offset, self._node, self._index = made._layout, made._offset, made._node, made._index
         return self
 
-    in_place.__name__ = in_place.__qualname__ = name
-    in_place.__doc__ = f"`{name[:-1]}` in place: the tensor itself gets the view's shape."
-    setattr(Tensor, name, in_place)
+    in_place.__name__ = in_place.__qualname__ = public
+    in_place.__code__ = in_place.__code__.replace(co_name=public)  # what a traceback calls it
+    in_place.__doc__ = f"`{public[:-1]}` in place: the tensor itself gets the view's shape."
+    setattr(Tensor, public, in_place)
 
 
 def _check_reshaped(tensor: Any) -> None:

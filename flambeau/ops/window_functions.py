@@ -19,7 +19,9 @@ def _finished(values: Tensor, dtype: Any, device: Any, requires_grad: bool) -> T
     made = values.to(dtype or get_default_dtype())
     if device is not None:
         made = made.to(device)
-    return made.requires_grad_() if requires_grad else made
+    if requires_grad:
+        made.requires_grad = True
+    return made
 
 
 def _places(size: int) -> Tensor:

@@ -14,6 +14,7 @@ from flambeau.transform import (
     batch_random,
     batch_refusals,
     batch_rows,
+    batch_searches,
     batch_views,
     functions,
     tangents,

@@ -10,7 +10,7 @@ from flambeau.core.derive import NAMESPACE
 from flambeau.core.op import Pointwise
 from flambeau.core.tensor import Tensor
 from flambeau.ops.view import given_sizes
-from flambeau.transform.batched import UNBATCHED_TARGET, Batch, rule
+from flambeau.transform.batched import Batch, rule
 from flambeau.transform.levels import invoke, not_for_all, operator_of
 
 
@@ -28,12 +28,13 @@ def pointwise(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dic
     if in_place:
         target = args[0]
         if not batch.has(target):
+            error = batch.unfit(target, "inplace arithmetic")
             if operator.name in ("add", "sub"):
                 shape = geometry.broadcast(*[x._layout.shape for x in given if isinstance(x, Tensor)])
                 raise not_for_all(
                     f"output with shape {list(target._layout.shape)} doesn't match the broadcast shape {list(shape)}"
                 )
-            raise not_for_all(UNBATCHED_TARGET)
+            raise error
         invoke(function, given, kwargs)
         return target
     return batch.wrap(invoke(function, promoted(operator, args, given, kwargs), kwargs))
@@ -181,7 +182,7 @@ def copy(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str
 def fill(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """One number, or one per example, into all elements."""
     target, values = args[0], [*args[1:], *kwargs.values()]
-    batch.check_target(target)
+    batch.check_target(target, function.__name__)
     if values and batch.has(values[0]):
         target.value.copy_(batch.aligned(values[0], target._layout.ndim))
     else:

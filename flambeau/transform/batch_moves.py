@@ -71,7 +71,7 @@ def index_put(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dic
     input, values = named["input"], named["values"]
     in_place = function.__name__.endswith("_")
     if in_place:
-        batch.check_target(input)
+        batch.check_target(input, "index_put_")
     dims, given, ndim, place = _prepared(batch, input, named["indices"])
     target = input.value if in_place else batch.lift(input).clone()
     view = target.movedim(tuple([d + 1 for d in dims]), tuple([k + 1 for k in range(len(dims))]))
@@ -116,7 +116,7 @@ def write_slices(batch: Batch, function: Callable, args: Sequence[Any], kwargs: 
     named = dict(zip(names, args)) | kwargs
     input, dim, chosen = named["input"], named["dim"], named["index"]
     if name.endswith("_"):
-        batch.check_target(input)
+        batch.check_target(input, name)
         input.copy_(
             write_slices(batch, getattr(NAMESPACE[name[:-1]], "__wrapped__", NAMESPACE[name[:-1]]), args, kwargs)
         )

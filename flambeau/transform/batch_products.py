@@ -160,6 +160,28 @@ def _matrices(batch: Batch, x: Any, ndim: int) -> Any:
     return x.expand(batch.size, *(1,) * (ndim - x._layout.ndim), *x._layout.shape)
 
 
+@rule("linalg_lu_solve")
+def lu_systems(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """Systems whose matrix is given by its factors; the swaps of rows have a dimension less."""
+    named = bound(function, args, kwargs)
+    ndim = max(named["LU"]._layout.ndim, named["pivots"]._layout.ndim + 1, named["B"]._layout.ndim)
+    if min(named["LU"]._layout.ndim, named["B"]._layout.ndim) < 2:
+        return batch.loop(function, args, kwargs)  # raises
+    ranks = {"LU": ndim, "pivots": ndim - 1, "B": ndim}
+    return batch.wrap(call(function, named | {n: _matrices(batch, named[n], rank) for n, rank in ranks.items()}))
+
+
+@rule("_least_squares")
+def least_squares(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """Least squares; where there are no residuals, each example has an empty tensor of them."""
+    named = bound(function, args, kwargs)
+    ndim = max(named["A"]._layout.ndim, named["B"]._layout.ndim)
+    found, residuals, rank = call(function, named | {n: _matrices(batch, named[n], ndim) for n in ("A", "B")})
+    if not residuals._layout.numel:
+        residuals = residuals.new_empty((batch.size, 0))
+    return batch.wrap(found), batch.wrap(residuals), batch.wrap(rank)
+
+
 @rule("linalg_solve")
 def solve(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """Solutions of A x = B, where B is a vector, a matrix, or vectors in the shape of A without its last dimension."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from flambeau.core.derive import NAMESPACE
 from flambeau.core.tensor import Tensor
 from flambeau.transform.batched import Batch, rule
 from flambeau.transform.levels import invoke, operator_of
@@ -41,7 +42,8 @@ def overwrite(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dic
         else:
             if any(batch.has(x) for x in args[1:]):
                 raise RuntimeError(_SAME)
-            one = target.value.select(0, 0).clone()
+            layout = target._layout
+            one = NAMESPACE["empty"](layout.shape, dtype=layout.dtype)
             invoke(function, (one, *args[1:]), kwargs)
             target.value.copy_(one.expand(target.value._layout.shape))
     return target

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from flambeau.core import indexing
+from flambeau.core import captured, indexing
 from flambeau.core.derive import NAMESPACE
 from flambeau.transform.batch_rows import bound, call
 from flambeau.transform.batched import DYNAMIC, Batch, rule
 from flambeau.transform.levels import invoke, not_for_all
 
 
-@rule("nonzero", "argwhere", "unique", "unique_consecutive", "_unique2", "bincount", "nonzero_static")
+@rule("nonzero", "argwhere", "unique", "unique_consecutive", "_unique2")
 def dynamic(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """RuntimeError: the results of the examples may differ in shape."""
     name = {"argwhere": "nonzero", "unique": "_unique2"}.get(function.__name__, function.__name__)
@@ -65,21 +65,13 @@ def memory(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[s
 @rule("requires_grad_")
 def requires_grad(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """RuntimeError: gradients inside a transform are those of func.grad."""
-    raise RuntimeError(
-        "You are attempting to call Tensor.requires_grad_() (or perhaps using torch.autograd.functional.* APIs) inside "
-        "of a function being transformed by a functorch transform. This is unsupported, please attempt to use the "
-        "functorch transforms (e.g. grad, vjp, jacrev, jacfwd, hessian) or call requires_grad_() outside of a function "
-        "being transformed instead."
-    )
+    raise RuntimeError(captured.NO_REQUIRES_GRAD)
 
 
 @rule("backward")
 def backward(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """RuntimeError: gradients inside a transform are those of func.grad."""
-    raise RuntimeError(
-        "backward() called inside a functorch transform. This is not supported, please use functorch.grad or "
-        "functorch.vjp instead or call backward() outside of functorch transforms."
-    )
+    raise RuntimeError(captured.NO_BACKWARD)
 
 
 @rule("one_hot")

@@ -10,7 +10,7 @@ from flambeau.base.geometry import wrap_dim
 from flambeau.core import indexing, views
 from flambeau.core.tensor import Tensor
 from flambeau.transform.batched import VIEWS, Batch, rule
-from flambeau.transform.levels import invoke, not_for_all
+from flambeau.transform.levels import each_tensor, invoke, not_for_all
 
 
 def _view(*names: str) -> Callable:
@@ -202,7 +202,8 @@ def getitem(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[
 def setitem(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
     """x[index] = value."""
     input, index, value = args
-    batch.check_target(input)
+    if not batch.has(input):
+        raise batch.unfit(input, "index_put_" if any(each_tensor((index,))) else "inplace arithmetic")
     view, tensors = indexing.resolve(input, index)
     if not isinstance(value, Tensor):
         value = indexing.create.make_tensor(value, input._layout.dtype)

@@ -10,16 +10,20 @@ Stands on levels; used by flambeau.func.
 from __future__ import annotations
 
 import contextlib
+import textwrap
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from flambeau.base.layout import Layout
 from flambeau.core import modes
+from flambeau.core.inplace import refuse_write
 from flambeau.core.op import Pointwise
 from flambeau.core.tensor import Tensor
 from flambeau.ops.join import stack
+from flambeau.transform import levels
 from flambeau.transform.levels import (
+    BECOMES_A_VIEW,
     Level,
     Wrapped,
     blank,
@@ -47,7 +51,7 @@ SLOW = (
     "it in other operators if that matters."
 )
 UNBATCHED_TARGET = (
-    "vmap: inplace arithmetic(self, *extra_args) is not possible because there exists a Tensor `other` in "
+    "vmap: {}(self, *extra_args) is not possible because there exists a Tensor `other` in "
     "extra_args that has more "
     "elements than `self`. This happened due to `other` being vmapped over but `self` not being vmapped "
     "over in a vmap. Please try "
@@ -84,18 +88,26 @@ class Batched(Wrapped):
     """One example's view of a tensor of examples."""
 
     value: Any
+    level: Batch
 
     @property
     def held(self) -> Any:
         return self.value
 
+    @property
+    def data(self) -> Any:  # type: ignore[override]
+        """It without its graph; RuntimeError where vmap is the innermost transform."""
+        if levels.stack.levels and levels.stack.levels[-1] is self.level:
+            raise RuntimeError("accessing `data` under vmap transform is not allowed")
+        return self.level.wrap(self.value.data)
+
     def __repr__(self, *, tensor_contents: Any = None) -> str:
-        return f"BatchedTensor(lvl={self.level.depth}, bdim=0, value=\n{self.value!r}\n)"
+        return f"BatchedTensor(lvl={self.level.depth}, bdim=0, value=\n{textwrap.indent(repr(self.value), '    ')}\n)"
 
     __str__ = __repr__  # type: ignore[assignment]
 
     def __format__(self, specification: str) -> str:
-        return repr(self)
+        return format(self.item(), specification) if not self._layout.ndim else repr(self)  # type: ignore[attr-defined]
 
 
 class Batch(Level):
@@ -224,13 +236,22 @@ class Batch(Level):
         """name_(self, ...) as name(self, ...) written into self."""
         target = args[0]
         self.check_target(target)
-        out_of_place = getattr(target, function.__name__[:-1])
-        return target.copy_(out_of_place(*args[1:], **kwargs))
+        made = getattr(target, function.__name__[:-1])(*args[1:], **kwargs)
+        if function.__name__ in BECOMES_A_VIEW:
+            target.value, target._layout = made.value, made._layout
+            return target
+        return target.copy_(made)
 
-    def check_target(self, target: Any) -> None:
+    def check_target(self, target: Any, name: str = "inplace arithmetic") -> None:
         """RuntimeError if a tensor that is the same for all examples would have to hold different ones."""
         if not self.has(target):
-            raise not_for_all(UNBATCHED_TARGET)
+            raise self.unfit(target, name)
+
+    def unfit(self, target: Any, name: str) -> RuntimeError:
+        """The error of a write of different examples to a tensor that is the same for all."""
+        if not isinstance(target, Wrapped):
+            refuse_write(target)
+        return not_for_all(UNBATCHED_TARGET.format(name))
 
     def loop(self, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         """The call made for each example, the results stacked."""
@@ -251,8 +272,6 @@ class Batch(Level):
         """Results of the examples, of any structure, as one batched result."""
         first = results[0]
         if isinstance(first, Tensor):
-            if any(x._layout.shape != first._layout.shape for x in results):
-                raise RuntimeError(DYNAMIC.format("this operator"))
             return self.wrap(stack(results, 0))
         if isinstance(first, (list, tuple)) and any(True for _ in each_tensor(first)):
             made = [self.stacked([x[i] for x in results]) for i in range(len(first))]

@@ -23,6 +23,7 @@ class Dual(Wrapped):
 
     primal: Any
     tangent: Any
+    is_view = False  # of another dual tensor, whose tangent its tangent is a view of
 
     @property
     def held(self) -> Any:
@@ -52,6 +53,21 @@ class DualLevel(Level):
         made.level, made.primal, made.tangent = self, primal, tangent
         return made
 
+    def dual(self, primal: Any, tangent: Any) -> Any:
+        """`wrap`, after the checks of its parts: ValueError for tensors of integers, RuntimeError for different shapes."""
+        for name, x in (("primal", primal), ("tangent", tangent)):
+            if not (x.is_floating_point() or x.is_complex()):
+                raise ValueError(f"Expected {name} to be floating point or complex, but got: {x.dtype}")
+        if primal._layout.shape != tangent._layout.shape:
+            raise RuntimeError(
+                "Trying to set a forward gradient that has a different size than that of the original Tensor, this is not "
+                f"supported. Tensor is of size {list(primal._layout.shape)} while the given forward gradient is of size "
+                f"{list(tangent._layout.shape)}."
+            )
+        if not levels_of(primal) <= levels_of(tangent):  # a write may give each example of the value a tangent of its own
+            tangent = tangent + primal.new_zeros(())
+        return self.wrap(primal, tangent)
+
     def has(self, x: Any) -> bool:
         """Whether a tensor moves at this level."""
         return isinstance(x, Dual) and x.level is self
@@ -66,6 +82,16 @@ class DualLevel(Level):
 
     def answer(self, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         return answering(self, function, args, kwargs)
+
+
+def levels_of(x: Any) -> set[Level]:
+    """The vmaps whose examples differ in a tensor."""
+    found = set()
+    while isinstance(x, Wrapped):
+        if not isinstance(x, Dual):
+            found.add(x.level)
+        x = x.held
+    return found
 
 
 def answering(level: DualLevel, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:

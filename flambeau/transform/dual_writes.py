@@ -8,8 +8,8 @@ from typing import Any
 from flambeau.base import memory_order
 from flambeau.core.inplace import base_of
 from flambeau.core.tensor import Tensor, tensor_from
-from flambeau.transform.dual import Dual, DualLevel, is_tensor
-from flambeau.transform.levels import Level, Wrapped, blank
+from flambeau.transform.dual import Dual, DualLevel, is_tensor, levels_of
+from flambeau.transform.levels import blank
 
 
 def write(level: DualLevel, target: Any, primal: Any, tangent: Any) -> Any:
@@ -22,7 +22,7 @@ def write(level: DualLevel, target: Any, primal: Any, tangent: Any) -> Any:
         become_dual(level, target, tangent)
     moved = target.tangent
     if tangent is not None and not levels_of(tangent) <= levels_of(moved):
-        if base_of(target) is not None:
+        if target.is_view or base_of(target) is not None:
             raise NotImplementedError(
                 "a view whose tangent is the same for all examples can't get one for each example; write to a clone"
             )
@@ -75,13 +75,3 @@ def _turn(level: DualLevel, tensor: Any, tangent: Any) -> None:
     tensor._storage, tensor._offset, tensor._layout = made._storage, 0, made._layout
     tensor.__class__ = Dual
     tensor.level, tensor.primal, tensor.tangent = level, held, tangent
-
-
-def levels_of(x: Any) -> set[Level]:
-    """The vmaps whose examples differ in a tensor."""
-    found = set()
-    while isinstance(x, Wrapped):
-        if not isinstance(x, Dual):
-            found.add(x.level)
-        x = x.held
-    return found

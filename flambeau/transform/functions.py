@@ -10,6 +10,7 @@ import collections
 from collections.abc import Sequence
 from typing import Any
 
+from flambeau.core.captured import MORE
 from flambeau.core.function import Function
 from flambeau.core.modes import no_grad
 from flambeau.core.tensor import Tensor
@@ -20,7 +21,6 @@ from flambeau.transform.levels import Wrapped, deepest, mapped, remainder
 __all__ = ["VmapInfo", "apply"]
 
 VmapInfo = collections.namedtuple("VmapInfo", ["batch_size", "randomness"])
-_MORE = "For more details, please see https://pytorch.org/docs/main/notes/extending.func.html"
 
 
 def apply(function: type[Function], args: tuple[Any, ...]) -> Any:
@@ -37,24 +37,19 @@ Wrapped.apply_function = staticmethod(apply)  # type: ignore[attr-defined]
 
 
 def _batched(batch: Batch, function: type[Function], args: tuple[Any, ...]) -> Any:
-    if function.setup_context is Function.setup_context:
-        raise RuntimeError(
-            "In order to use an autograd.Function with functorch transforms (vmap, grad, jvp, jacrev, ...), it must override "
-            f"the setup_context staticmethod. {_MORE}"
-        )
     own = function.vmap is not Function.vmap
     if own and function.generate_vmap_rule:
         raise RuntimeError(
             f"You tried to vmap over {function.__name__}, but it has both generate_vmap_rule=True and an overridden vmap "
             f"staticmethod. Please set generate_vmap_rule=False or delete the overridden vmap staticmethod to avoid "
-            f"ambiguity. {_MORE}"
+            f"ambiguity. {MORE}"
         )
     if function.generate_vmap_rule:
         return _by_generated(batch, function, args)
     if not own:
         raise RuntimeError(
             f"You tried to vmap over {function.__name__}, but it does not have vmap support. Please override and implement "
-            f"the vmap staticmethod or set generate_vmap_rule=True. {_MORE}"
+            f"the vmap staticmethod or set generate_vmap_rule=True. {MORE}"
         )
     dims = tuple([_dims_of(batch, a) for a in args])
     values = mapped(lambda x: x.value if batch.has(x) else x, args)
@@ -100,6 +95,8 @@ def _by_generated(batch: Batch, function: type[Function], args: tuple[Any, ...])
         return made if wanted else made.sum(0) if again.has(x) else x
 
     class All(Function):
+        generate_vmap_rule = True
+
         @staticmethod
         def forward(*values: Any) -> Any:
             with again:

@@ -24,6 +24,7 @@ from flambeau.core.storage import without_memory
 from flambeau.core.tensor import Tensor, tensor_from
 
 __all__ = [
+    "BECOMES_A_VIEW",
     "Level",
     "Wrapped",
     "deepest",
@@ -36,6 +37,8 @@ __all__ = [
     "stack",
 ]
 
+#: In-place operators after which a tensor is a view of what it was.
+BECOMES_A_VIEW = frozenset("unsqueeze_ squeeze_ t_ transpose_ swapaxes_ swapdims_".split())
 NO_STORAGE = "Cannot access data pointer of Tensor that doesn't have storage"
 
 
@@ -129,6 +132,7 @@ class Wrapped(Tensor):
         Tensor.is_complex,
         Tensor.is_signed,
     )
+    data = property(lambda self: self.held.data, doc="It without its tangent and graph.")
     requires_grad = property(lambda self: self.held.requires_grad)
     is_leaf = property(lambda self: self.held.is_leaf)
     grad_fn = property(lambda self: self.held.grad_fn)

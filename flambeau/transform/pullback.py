@@ -7,18 +7,55 @@ of its gradient. Stands on batched, dual and core.engine.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from flambeau.core import engine
+from flambeau.core.captured import guarded
 from flambeau.core.derive import NAMESPACE
+from flambeau.core.modes import inference_mode
 from flambeau.core.node import AccumulateGrad, Node
 from flambeau.core.tensor import Tensor
 from flambeau.transform.batched import Batch, Batched
 from flambeau.transform.dual import Dual, DualLevel
-from flambeau.transform.levels import Level, Wrapped, deepest, has_no_data, stack
+from flambeau.transform.levels import Level, Wrapped, deepest, each_tensor, has_no_data, stack
 
-__all__ = ["fresh", "gradients", "leads_outside", "plain_of", "settled"]
+__all__ = ["Gradient", "fresh", "gradients", "leads_outside", "normal", "plain_of", "settled"]
+
+
+class Gradient(Level):
+    """A function being differentiated: it may write to these arguments and to what it makes, not to what it captured.
+
+    It runs outside inference mode, which has no graph.
+    """
+
+    def __init__(self, arguments: Iterable[Any]) -> None:
+        self.arguments = arguments
+
+    def __enter__(self) -> Gradient:
+        super().__enter__()
+        self.guard = guarded([p for x in each_tensor(self.arguments) for p in plain_parts(x)])
+        self.guard.__enter__()
+        self.normal = inference_mode(False)
+        self.normal.__enter__()
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        self.normal.__exit__(*exception)
+        super().__exit__(*exception)
+        self.guard.__exit__(*exception)
+
+
+def normal(x: Any) -> Any:
+    """A tensor that a graph can be recorded of: a copy of one that was made in inference mode."""
+    return x.clone() if not isinstance(x, Wrapped) and x._storage.inference else x
+
+
+def plain_parts(x: Any) -> list[Tensor]:
+    """The plain tensors that a tensor holds: its examples, its value and its tangent."""
+    if isinstance(x, Dual):
+        return [*plain_parts(x.primal), *plain_parts(x.tangent)]
+    return plain_parts(x.held) if isinstance(x, Wrapped) else [x]
 
 
 def fresh(x: Tensor, levels: Sequence[Level] | None = None, joined: bool = True) -> Any:
@@ -33,7 +70,9 @@ def fresh(x: Tensor, levels: Sequence[Level] | None = None, joined: bool = True)
             raise RuntimeError("only Tensors of floating point dtype can require gradients")
         if joined and x._node is not None:
             return x.alias()  # type: ignore[attr-defined]
-        return x.detach().requires_grad_()  # type: ignore[attr-defined]
+        made: Any = normal(x).detach()
+        made.requires_grad = True
+        return made
     level, outer = levels[-1], levels[:-1]
     if isinstance(level, Batch):
         return level.wrap(fresh(level.lift(x), outer, joined))
@@ -58,7 +97,7 @@ def leads_outside(tensors: Sequence[Any], own: set[Node]) -> bool:
         if node in seen or node in own:
             continue
         seen.add(node)
-        if type(node) is AccumulateGrad:
+        if type(node) is AccumulateGrad and node.variable is not None:  # a leaf that somebody holds
             return True
         waiting += [target for target, _ in node.edges if target is not None]
     return False
@@ -69,7 +108,16 @@ def settled(x: Any, own: set[Node], recorded: bool) -> Any:
     parts = [x.primal, x.tangent] if isinstance(x, Dual) else [x]
     if not isinstance(x, Wrapped) and x._node is None:
         return x
-    return x if recorded and leads_outside(parts, own) else x.detach()
+    return x if recorded and leads_outside(parts, own) else _out_of_graph(x)
+
+
+def _out_of_graph(x: Any) -> Any:
+    """x.detach() that leaves a tangent where it is."""
+    if isinstance(x, Dual) and x.level.depth:
+        return x.level.wrap(_out_of_graph(x.primal), _out_of_graph(x.tangent))  # type: ignore[attr-defined]
+    if isinstance(x, Batched) and x.level.depth:
+        return x.level.wrap(_out_of_graph(x.value))  # type: ignore[attr-defined]
+    return x.detach()
 
 
 def gradients(outputs: Sequence[Any], inputs: Sequence[Any], weights: Sequence[Any], create_graph: bool) -> list[Any]:

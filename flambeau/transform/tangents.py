@@ -12,13 +12,16 @@ from typing import Any
 
 from flambeau.core import indexing
 from flambeau.core.derive import NAMESPACE
+from flambeau.core.modes import local
 from flambeau.core.op import IDENTITY, ZERO, Pointwise
 from flambeau.core.tensor import Tensor
 from flambeau.transform import dual
 from flambeau.transform.double_vjp import by_gradients
-from flambeau.transform.dual import DualLevel
+from flambeau.transform.dual import DualLevel, levels_of
 from flambeau.transform.dual_writes import write
 from flambeau.transform.levels import (
+    BECOMES_A_VIEW,
+    each_tensor,
     has_no_data,
     invoke,
     lacks_data,
@@ -28,7 +31,7 @@ from flambeau.transform.levels import (
 
 #: Linear in their first argument.
 LINEAR = frozenset(
-    """real imag sum mean clone to type float double half bfloat16 cfloat cdouble chalf cpu type_as contiguous detach
+    """real imag sum mean clone to type float double half bfloat16 cfloat cdouble chalf cpu type_as contiguous
     reshape _reshape_method view view_as reshape_as flatten split split_with_sizes chunk unbind tensor_split cumsum
     flip roll repeat tril triu trace diag_embed index_select gather _complex_to_complex _real_to_complex
     _complex_to_real im2col col2im pixel_shuffle pixel_unshuffle channel_shuffle average_windows average_adaptively
@@ -45,6 +48,8 @@ PRODUCTS = {
     "_linear_plain": ("input", "weight"),
     "_linear_with_bias": ("input", "weight"),
     "_linear_batched": ("input", "weight"),
+    "_linear_plain_batched": ("input", "weight"),
+    "_linear_plain_vector": ("input", "weight"),
     "_convolve": ("input", "weight"),
     "_gradient_of_input": ("grad", "weight"),
     "_gradient_of_weight": ("input", "grad"),
@@ -59,11 +64,17 @@ def answer(level: DualLevel, function: Callable, args: Sequence[Any], kwargs: di
     name = getattr(function, "__name__", "")
     if hasattr(function, "kind"):
         return linear(level, function, args, kwargs)
+    if name == "detach":
+        return invoke(function, (args[0].primal,))
     if name == "requires_grad_":
         invoke(function, (args[0].primal, *args[1:]), kwargs)
         return args[0]
     if name.endswith("_") and not name.startswith("_"):
         return in_place(level, function, args, kwargs)
+    if kwargs.get("out") is not None:
+        raise NotImplementedError(
+            f"Trying to use forward AD with {name}_out that does not support it because it is an out= function"
+        )
     if isinstance(operator, Pointwise):
         return pointwise(level, function, operator, args, kwargs)
     if name in ("__setitem__", "setitem"):
@@ -141,7 +152,12 @@ def linear(level: DualLevel, function: Callable, args: Sequence[Any], kwargs: di
     rest = mapped(level.primal, tuple(args[1:]))
     named = mapped(level.primal, kwargs)
     primal = invoke(function, (args[0].primal, *rest), named)
-    return paired(level, primal, invoke(function, (args[0].tangent, *rest), named))
+    made = paired(level, primal, invoke(function, (args[0].tangent, *rest), named))
+    if hasattr(function, "kind"):
+        for view in each_tensor((made,)):
+            if isinstance(view, dual.Dual):
+                view.is_view = True
+    return made
 
 
 def paired(level: DualLevel, primal: Any, tangent: Any) -> Any:
@@ -180,12 +196,13 @@ def product(level: DualLevel, function: Callable, operator: Any, args: Sequence[
         )
 
     plus = ADDED.get(operator.name)
-    none = {plus: None} if plus and operator.name != "_linear_with_bias" else {}
+    layer = plus is not None and operator.name.startswith("_linear")
+    none = {plus: None} if plus and not layer else {}
     parts: list[Any] = []
     primal = call({})
     for n in PRODUCTS[operator.name]:
         if level.has(named[n]):
-            if operator.name == "_linear_with_bias":
+            if layer:
                 factors = values | {n: named[n].tangent}
                 parts.append(factors["input"].matmul(factors["weight"].mT))
             else:
@@ -262,6 +279,10 @@ def _number(x: Any) -> Any:
 def in_place(level: DualLevel, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """name_(self, ...): what it writes is computed out of place."""
     target, name = args[0], function.__name__
+    if name in BECOMES_A_VIEW and level.has(target):
+        made = getattr(target, name[:-1])(*args[1:], **kwargs)
+        target.primal, target.tangent, target._layout = made.primal, made.tangent, made._layout
+        return target
     if name == "copy_":
         source = args[1]
         return write(level, target, level.primal(source), level.tangent(source))
@@ -269,8 +290,15 @@ def in_place(level: DualLevel, function: Callable, args: Sequence[Any], kwargs: 
         invoke(function, (level.primal(target), *mapped(level.primal, tuple(args[1:]))), mapped(level.primal, kwargs))
         moved = level.tangent(args[1]) if name == "fill_" and len(args) > 1 else None
         return write(level, target, None, moved)
-    made = invoke(NAMESPACE.get(name[:-1]) or getattr(Tensor, name[:-1]), args, kwargs)
-    return write(level, target, level.primal(made), level.tangent(made))
+    given = args
+    if local.grad and any(x.requires_grad for x in each_tensor(args)):
+        given = (target.clone(), *args[1:])  # the graph may save what is about to be overwritten
+    made = invoke(NAMESPACE.get(name[:-1]) or getattr(Tensor, name[:-1]), given, kwargs)
+    primal = level.primal(made)
+    if not levels_of(primal) <= levels_of(level.primal(target)):  # by_gradients: the value is the same for all examples
+        invoke(function, mapped(level.primal, tuple(args)), mapped(level.primal, kwargs))
+        primal = None
+    return write(level, target, primal, level.tangent(made))
 
 
 def setitem(level: DualLevel, target: Any, index: Any, value: Any) -> None:
@@ -279,8 +307,8 @@ def setitem(level: DualLevel, target: Any, index: Any, value: Any) -> None:
     if not isinstance(value, Tensor):
         value = indexing.create.make_tensor(value, target._layout.dtype)
     if tensors:
-        made = NAMESPACE["index_put"](view, tuple(tensors), value.to(view._layout.dtype))
-        value = made
-    else:
-        value = indexing.fitted(view, value)
+        given = (view, tuple(tensors), value.to(view._layout.dtype))
+        in_place(level, Tensor.index_put_, given, {})  # type: ignore[attr-defined]
+        return
+    value = indexing.fitted(view, value)
     write(level, view, level.primal(value), level.tangent(value))

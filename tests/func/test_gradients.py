@@ -182,7 +182,7 @@ ERRORS = [
     (lambda: jvp(torch.sin, (X,), (X[0],)), RuntimeError, "Trying to set a forward gradient that has a different size"),
     (lambda: jacfwd(torch.sin)(torch.arange(3)), ValueError, "Expected primal to be floating point or complex"),
     (lambda: jacrev(torch.sin, chunk_size=0), ValueError, "`chunk_size` should be greater than 0"),
-    (lambda: torch.func.functionalize(torch.sin), NotImplementedError, "call the function itself"),
+    (lambda: torch.func.functionalize(torch.sin, remove="x"), RuntimeError, "received invalid argument for remove=x"),
 ]
 
 

@@ -196,6 +196,7 @@ def test_functions_under_transforms(kind):
     close(jvp(kind.apply, (x,), (x,))[1], x * x.cos())
     close(jacfwd(kind.apply)(x), torch.diag(x.cos()))
     close(jacrev(kind.apply)(x), torch.diag(x.cos()))
+    assert kind is Sine or (4, "error", (0,)) in SineByHand.seen
 
 
 def test_functions_that_have_no_rule():
@@ -204,4 +205,3 @@ def test_functions_that_have_no_rule():
 
     with pytest.raises(RuntimeError, match="You tried to vmap over Plain, but it does not have vmap support"):
         vmap(Plain.apply)(torch.ones(2))
-    assert (4, "error", (0,)) in SineByHand.seen
