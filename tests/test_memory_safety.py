@@ -416,6 +416,50 @@ def test_written_memory_swapped_by_another_thread():
     survives(work)
 
 
+def test_a_tensor_given_less_memory_between_the_choice_of_a_plan_and_its_call():
+    """What another thread may do there, done by hand: the plan for a large tensor meets the memory of a small one."""
+    from flambeau.codegen import launch
+    from flambeau.codegen.builder import kernel, module
+    from flambeau.codegen.jit import compile_kernel
+
+    def work():
+        large, small = torch.ones(1 << 20), torch.ones(4)
+        f = kernel()
+        with f.loop(f["begin"], f["end"]) as i:
+            f.store(f.load("float", f.buffer(1), i), f.buffer(0), i)
+        phase = launch.Phase(compile_kernel(module(f)), 1 << 20, 1 << 16, [])
+        run = launch.plan([phase], [large._layout], [large._layout])
+        assert run(None, large).sum().item() == 1 << 20
+        for operands in ((None, small), (small, large), (None, large[4:])):
+            with pytest.raises(RuntimeError, match="a tensor reaches outside its storage"):
+                run(*operands)
+        assert small.tolist() == [1.0] * 4
+    survives(work)
+
+
+def test_memory_taken_away_by_another_thread():
+    def work():
+        x, small, big = torch.ones(1 << 16), torch.ones(2), torch.ones(1 << 16)
+        done = threading.Event()
+
+        def change():
+            while not done.is_set():
+                x.data = small
+                x.data = big
+        sys.setswitchinterval(1e-6)
+        other = threading.Thread(target=change)
+        other.start()
+        for _ in range(2000):
+            for call in (lambda: x + 1, lambda: x.sum(), lambda: x.sort(), lambda: x.mul_(1)):
+                try:
+                    call()
+                except RuntimeError as error:
+                    assert "reaches outside its storage" in str(error)
+        done.set()
+        other.join()
+    survives(work)
+
+
 def test_backward_in_many_threads():
     def work():
         weight, failures = torch.ones(100, 100, requires_grad=True), []

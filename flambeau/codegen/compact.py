@@ -120,12 +120,12 @@ def counting_plan(layout: Layout, counts: Layout, begins: bool):
     return launching.plan(
         [Phase(count, chunks, 4, constants), Phase(add, 1, 1, constants)],
         [counts],
-        [layout.dtype.itemsize],
+        [layout],
         release=layout.numel > 1 << 20,
     )
 
 
-def writing_plan(layout: Layout, out: Layout, ndim: int, begins: bool):
+def writing_plan(layout: Layout, starts: Layout, out: Layout, ndim: int, begins: bool):
     """launch(None, x, starts) -> (number, ndim) int64 positions, each dimension's in one piece; after those of beginnings, the
     number of elements.
     """
@@ -140,6 +140,6 @@ def writing_plan(layout: Layout, out: Layout, ndim: int, begins: bool):
             )
         ],
         [out],
-        [layout.dtype.itemsize, 8],
+        [layout, starts],
         release=layout.numel > 1 << 20,
     )

@@ -7,10 +7,10 @@ ops.histogram.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from typing import NamedTuple
 
-from flambeau.base.dtype import dtype as DType
 from flambeau.base.dtype import int64
 from flambeau.base.layout import Layout
 from flambeau.codegen import launch as launching
@@ -172,7 +172,8 @@ def _sum_kernel(kind: Kind | None) -> int:
     return compile_kernel(module(f), pipeline=LIGHT)
 
 
-def counting_plan(out: Layout, points: Layout, bins: tuple[int, ...], way: str | None, weights: DType | None, in_order: bool):
+def counting_plan(out: Layout, points: Layout, bins: tuple[int, ...], way: str | None, edges: Sequence[Layout],
+                  weights: Layout | None, in_order: bool):
     """launch(None, points, [edges ...], [weights], [low, high]) -> counts; all contiguous.
 
     out: (product of bins,), of the weights' dtype if there are any; points: (number, len(bins)), or bin numbers (int64) with no
@@ -185,7 +186,6 @@ def counting_plan(out: Layout, points: Layout, bins: tuple[int, ...], way: str |
     phases = [Phase(_count_kernel(form), parts, 1, [count, parts, total, *bins])]
     if parts > 1:
         phases.append(Phase(_sum_kernel(form.counts), total, 16384, [parts, total]))
-    items = [points.dtype.itemsize, *([points.dtype.itemsize] * len(bins) if way in ("near", "searched") else []),
-             *([] if weights is None else [weights.itemsize])]
-    return launching.plan(phases, [out], items, "ff" if way == "equal" else "", parts * out.nbytes if parts > 1 else 0,
+    given = [points, *edges, *([] if weights is None else [weights])]
+    return launching.plan(phases, [out], given, "ff" if way == "equal" else "", parts * out.nbytes if parts > 1 else 0,
                           release=count >= LONG)

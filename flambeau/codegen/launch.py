@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from flambeau.base.errors import CapturedWrite
+from flambeau.base.layout import Layout
 from flambeau.codegen import memory, state, threads
 from flambeau.codegen.builder import Function, Value, module
 from flambeau.codegen.jit import EXPLICIT, compile_module
@@ -42,6 +43,8 @@ class Phase(NamedTuple):
 _NO_MEMORY = ("[enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: can't allocate memory: you tried to "
               "allocate %d bytes. Error code 12 (Cannot allocate memory)")
 NO_DATA = "Tensor on device meta is not on the expected device cpu!"
+_OUTSIDE = ("a tensor reaches outside its storage: its memory was taken away or exchanged while it was used. Don't let one "
+            "thread resize or set a tensor that another one computes with")
 INFERENCE_WRITE = ("Inplace update to inference tensor outside InferenceMode is not allowed.You can make a clone to get a normal "
                    "tensor before doing inplace update.See https://github.com/pytorch/rfcs/pull/17 for more details.")
 _INFERENCE_SAVE = ("Inference tensors cannot be saved for backward. Please do not use Tensors created in inference mode in "
@@ -71,191 +74,240 @@ def _new_tensor(f: Function, s: Value, storage: Value, offset: Value, layout: Va
 
 def _data_address(f: Function, s: Value, tensor: Value, item_size: Value) -> Value:
     storage = f.load("ptr", _object_slot(f, tensor, s, state.SLOT_STORAGE))
-    offset = f.call("i64", "PyLong_AsLongLong", f.load("ptr", _object_slot(f, tensor, s, state.SLOT_OFFSET)))
-    return f.load("i64", f.at("i8", storage, memory.PTR)) + offset * item_size
+    return f.load("i64", f.at("i8", storage, memory.PTR)) + _data_offset(f, s, tensor, item_size)
 
 
-def _refuse_others(f: Function, s: Value, given: Value, results: Value, made: Value) -> None:
-    """Emit: raise TypeError, dropping the `made` first results, unless `given` is a Tensor, whose slots can be read."""
-    kind, tensor = f.load("ptr", given, 1), f.load("ptr", s, state.TENSOR_TYPE)
-    with f.when(f.address(kind).differs(f.address(tensor))):
-        with f.when((f.call("i32", "PyType_IsSubtype", kind, tensor) + 0).equals(0)):
-            with f.loop(0, made) as j:
-                f.call("void", "Py_DecRef", f.load("ptr", results, j))
-            f.call("void", "PyErr_SetObject", f.load("ptr", s, state.TYPE_ERROR), kind)
-            f.ret(f.pointer(f.i64(0)))
-
-
-def _refuse_inference(f: Function, s: Value, results: Value, made: Value) -> None:
-    """Emit: unless this thread is in inference mode, raise RuntimeError, dropping the `made` first results."""
-    with f.when(f.call("i64", "fb_inference", s, declare=False).equals(0)):
-        with f.loop(0, made) as j:
-            f.call("void", "Py_DecRef", f.load("ptr", results, j))
-        f.call("void", "PyErr_SetObject", f.load("ptr", s, state.RUNTIME_ERROR), f.load("ptr", s, state.WRITE_WORDS))
-        f.ret(f.pointer(f.i64(0)))
-
-
-def _refuse_captured(f: Function, s: Value, epoch: Value, results: Value, made: Value) -> None:
-    """Emit: if memory of this epoch is none that this thread may write to, raise, dropping the `made` first results."""
-    with f.when(epoch < f.call("i64", "fb_guard", s, declare=False)):
-        with f.loop(0, made) as j:
-            f.call("void", "Py_DecRef", f.load("ptr", results, j))
-        f.call("void", "PyErr_SetObject", f.load("ptr", s, state.CAPTURED_ERROR), f.load("ptr", s, state.NONE))
-        f.ret(f.pointer(f.i64(0)))
-
-
-def _keep(f: Function, held: Value, count: Value) -> None:
-    """Emit: take a reference to each of the storages."""
-    with f.loop(0, count) as i:
-        f.call("void", "Py_IncRef", f.load("ptr", held, i))
-
-
-def _let_go(f: Function, held: Value, kept: Value, count: Value) -> None:
-    """Emit: give back what `_keep` took, if it did."""
-    with f.when(kept.differs(0)):
-        with f.loop(0, count) as i:
-            f.call("void", "Py_DecRef", f.load("ptr", held, i))
+def _data_offset(f: Function, s: Value, tensor: Value, item_size: Value) -> Value:
+    """Bytes between the start of a tensor's storage and its first element."""
+    return f.call("i64", "PyLong_AsLongLong", f.load("ptr", _object_slot(f, tensor, s, state.SLOT_OFFSET))) * item_size
 
 
 HEAP_TYPE = 1 << 9      # Py_TPFLAGS_HEAPTYPE: the type was made by a class statement, or might have been
+OUTPUT_WORDS, INPUT_WORDS, PHASE_WORDS = 4, 2, 4        # of a plan's description of each
 
 
-def launch_function() -> Function:
-    f = Function("fb_launch", [("self", "ptr"), ("args", "ptr"), ("nargs", "i64")], "ptr")
-    plan = f.at("i8", f["self"], BYTES_DATA)
-    null = f.pointer(f.i64(0))
-    s = f.load("ptr", plan, 0)
-    n_out, n_in, n_scalar, n_phase, scratch_bytes, flags, kinds = (f.load("i64", plan, i) for i in range(1, 8))
-    p = f.stack("i64", MAX_OPERANDS + 16, align=64)
-    results = f.stack("ptr", 16)
-    held = f.stack("ptr", MAX_OPERANDS + 16)              # storages of the outputs and inputs
-    f.store(f.i64(0), p, 2)
-    without_data = f.variable("i64", 0)
-    none = f.load("ptr", s, state.NONE)
-    with f.loop(0, n_out) as i:
-        given = f.load("ptr", f["args"], i)
-        description = f.at("i64", plan, i * 3 + PLAN_WORDS_BEFORE_OPERANDS)
-        with f.branches(f.address(given).equals(f.address(none))) as otherwise:
-            block = f.call("ptr", "fb_new_block", s, f.load("i64", description, 1), declare=False)
-            with f.when(f.address(block).equals(0)):
-                with f.loop(0, i) as j:
-                    f.call("void", "Py_DecRef", f.load("ptr", results, j))
-                f.ret(null)
-            tensor = _new_tensor(f, s, block, f.load("ptr", s, state.ZERO), f.load("ptr", description, 0))
-            f.store(tensor, results, i)
-            f.store(f.load("i64", f.at("i8", block, memory.PTR)), p, i + 4)
-            f.store(block, held, i)
-            otherwise()
-            _refuse_others(f, s, given, results, i)
-            storage = f.load("ptr", _object_slot(f, given, s, state.SLOT_STORAGE))
-            with f.when(f.load("i64", f.at("i8", storage, memory.INFERENCE)).equals(1)):
-                _refuse_inference(f, s, results, i)
-            epoch = f.load("i64", f.at("i8", storage, memory.EPOCH))
-            with f.when(epoch < f.load("i64", s, state.GUARD)):
-                _refuse_captured(f, s, epoch, results, i)
-            is_meta = f.load("i64", f.at("i8", storage, memory.CLASS)).equals(memory.META)
-            without_data.set(f.select(is_meta, n_phase, without_data.get()))
-            version = f.at("i8", storage, memory.VERSION)
-            f.store(_incref(f, given), results, i)
-            f.store(storage, held, i)
-            f.store(f.load("i64", version) + 1, version)
-            f.store(_data_address(f, s, given, f.load("i64", description, 2)), p, i + 4)
-    inputs = f.at("i64", plan, n_out * 3 + PLAN_WORDS_BEFORE_OPERANDS)
-    arguments = f.at("ptr", f["args"], n_out)
-    slots = f.at("i64", p, n_out + 4)
-    with f.loop(0, n_in) as i:
-        given = f.load("ptr", arguments, i)
-        _refuse_others(f, s, given, results, n_out)
-        storage = f.load("ptr", _object_slot(f, given, s, state.SLOT_STORAGE))
+class _Launcher:
+    """Writes fb_launch(self, args, nargs), a call of the plan in `self`, step by step.
+
+    The frame `p` that kernels get holds: constants, scratch, error word, number of threads, then addresses of outputs and inputs,
+    then numbers.
+    """
+
+    def __init__(self) -> None:
+        f = self.f = Function("fb_launch", [("self", "ptr"), ("args", "ptr"), ("nargs", "i64")], "ptr")
+        self.plan = f.at("i8", f["self"], BYTES_DATA)
+        self.s = f.load("ptr", self.plan, 0)
+        self.n_out, self.n_in, self.n_scalar, self.n_phase, self.scratch_bytes, self.flags, self.kinds = (
+            f.load("i64", self.plan, i) for i in range(1, 8))
+        self.frame = f.stack("i64", MAX_OPERANDS + 16, align=64)
+        self.results = f.stack("ptr", 16)
+        self.held = f.stack("ptr", MAX_OPERANDS + 16)             # storages of the outputs and inputs
+        f.store(f.i64(0), self.frame, 2)
+        # not 0 if there is work and an operand is without data; if one reaches outside its storage
+        self.without_data, self.outside = f.variable("i64", 0), f.variable("i64", 0)
+        outputs = f.at("i64", self.plan, PLAN_WORDS_BEFORE_OPERANDS)
+        inputs = f.at("i64", outputs, self.n_out * OUTPUT_WORDS)
+        self.descriptions = outputs, inputs, f.at("i64", inputs, self.n_in * INPUT_WORDS)
+        self.releases = (self.flags & 1).differs(0)
+        self.kept = f.variable("i64", self.flags & 1)             # whether the storages are referred to until the end
+
+    def function(self) -> Function:
+        """The finished function."""
+        f = self.f
+        self._outputs()
+        inputs = f.at("ptr", f["args"], self.n_out)
+        self._inputs(inputs)
+        self._refuse(self.without_data.get().differs(0), state.META_WORDS)
+        self._refuse(self.outside.get().differs(0), state.OUTSIDE_WORDS)
+        with f.when(self.releases):
+            self._keep()        # another thread may meanwhile give these tensors other memory
+        self._numbers(f.at("ptr", inputs, self.n_in))
+        scratch = self._scratch()
+        self._run()
+        self._let_go()
+        with f.when(self.scratch_bytes.differs(0)):
+            f.call("void", "fb_release", self.s, scratch, self.scratch_bytes, declare=False)
+        self._finish()
+        return f
+
+    # ---- leaving early
+    def _fail(self, made: Value | None = None) -> None:
+        """Drop the `made` first results (all) and return NULL: an exception is set."""
+        f = self.f
+        with f.loop(0, self.n_out if made is None else made) as j:
+            f.call("void", "Py_DecRef", f.load("ptr", self.results, j))
+        f.ret(f.pointer(f.i64(0)))
+
+    def _raise(self, error: int, words: Value, made: Value | None = None) -> None:
+        self.f.call("void", "PyErr_SetObject", self.f.load("ptr", self.s, error), words)
+        self._fail(made)
+
+    def _refuse(self, condition: Value, words: int) -> None:
+        """RuntimeError with the text in a word of the state if a condition holds."""
+        with self.f.when(condition):
+            self._raise(state.RUNTIME_ERROR, self.f.load("ptr", self.s, words))
+
+    def _refuse_others(self, given: Value, made: Value) -> None:
+        """TypeError unless `given` is a Tensor, whose slots can be read."""
+        f = self.f
+        kind, tensor = f.load("ptr", given, 1), f.load("ptr", self.s, state.TENSOR_TYPE)
+        with f.when(f.address(kind).differs(f.address(tensor))):
+            with f.when((f.call("i32", "PyType_IsSubtype", kind, tensor) + 0).equals(0)):
+                self._raise(state.TYPE_ERROR, kind, made)
+
+    def _refuse_write(self, storage: Value, made: Value) -> None:
+        """Raise if this thread may not write to a storage: to memory of inference mode, or to what a transform captured."""
+        f, s = self.f, self.s
+        with f.when(f.load("i64", f.at("i8", storage, memory.INFERENCE)).equals(1)):
+            with f.when(f.call("i64", "fb_inference", s, declare=False).equals(0)):
+                self._raise(state.RUNTIME_ERROR, f.load("ptr", s, state.WRITE_WORDS), made)
+        epoch = f.load("i64", f.at("i8", storage, memory.EPOCH))
+        with f.when(epoch < f.load("i64", s, state.GUARD)):
+            with f.when(epoch < f.call("i64", "fb_guard", s, declare=False)):
+                self._raise(state.CAPTURED_ERROR, f.load("ptr", s, state.NONE), made)
+
+    # ---- operands
+    def _outputs(self) -> None:
+        """Allocate the results given as None; count a write to the others."""
+        f, s = self.f, self.s
+        none = f.load("ptr", s, state.NONE)
+        with f.loop(0, self.n_out) as i:
+            given = f.load("ptr", f["args"], i)
+            description = f.at("i64", self.descriptions[0], i * OUTPUT_WORDS)
+            with f.branches(f.address(given).equals(f.address(none))) as otherwise:
+                block = f.call("ptr", "fb_new_block", s, f.load("i64", description, 1), declare=False)
+                with f.when(f.address(block).equals(0)):
+                    self._fail(i)
+                tensor = _new_tensor(f, s, block, f.load("ptr", s, state.ZERO), f.load("ptr", description, 0))
+                f.store(tensor, self.results, i)
+                f.store(f.load("i64", f.at("i8", block, memory.PTR)), self.frame, i + 4)
+                f.store(block, self.held, i)
+                otherwise()
+                self._refuse_others(given, i)
+                storage = f.load("ptr", _object_slot(f, given, s, state.SLOT_STORAGE))
+                self._refuse_write(storage, i)
+                self._place(given, storage, i, f.at("i64", description, 2))
+                version = f.at("i8", storage, memory.VERSION)
+                f.store(_incref(f, given), self.results, i)
+                f.store(f.load("i64", version) + 1, version)
+
+    def _inputs(self, arguments: Value) -> None:
+        f = self.f
+        with f.loop(0, self.n_in) as i:
+            given = f.load("ptr", arguments, i)
+            self._refuse_others(given, self.n_out)
+            storage = f.load("ptr", _object_slot(f, given, self.s, state.SLOT_STORAGE))
+            self._place(given, storage, self.n_out + i, f.at("i64", self.descriptions[1], i * INPUT_WORDS))
+
+    def _place(self, tensor: Value, storage: Value, i: Value, description: Value) -> None:
+        """Put operand i's address into the frame; description: its item size, and the bytes that its layout spans.
+
+        Another thread may have given the tensor less memory since the plan was chosen by its layout.
+        """
+        f = self.f
         is_meta = f.load("i64", f.at("i8", storage, memory.CLASS)).equals(memory.META)
-        without_data.set(f.select(is_meta, n_phase, without_data.get()))
-        f.store(storage, held, n_out + i)
-        f.store(_data_address(f, s, given, f.load("i64", inputs, i)), slots, i)
-    with f.when(without_data.get().differs(0)):
-        with f.loop(0, n_out) as j:
-            f.call("void", "Py_DecRef", f.load("ptr", results, j))
-        f.call("void", "PyErr_SetObject", f.load("ptr", s, state.RUNTIME_ERROR), f.load("ptr", s, state.META_WORDS))
-        f.ret(null)
-    arguments, slots = f.at("ptr", arguments, n_in), f.variable("ptr", f.at("i64", slots, n_in))
-    kind = f.variable("i64", kinds)
-    releases = (flags & 1).differs(0)
-    kept = f.variable("i64", flags & 1)
-    with f.when(releases):
-        _keep(f, held, n_out + n_in)        # another thread may meanwhile give these tensors other memory
-    with f.loop(0, n_scalar) as i:
-        object = f.load("ptr", arguments, i)
-        failed = f.variable("i1", 0)
-        this = kind.get() & 3
-        python = f.call("i64", "PyType_GetFlags", f.load("ptr", object, 1)) & HEAP_TYPE
-        with f.when(f.select(kept.get().equals(0), python, f.i64(0)).differs(0)):
-            _keep(f, held, n_out + n_in)    # its conversion may run Python code, which may do so too
-            kept.set(f.i64(1))
-        with f.when(this.equals(SCALAR_FLOAT)):
-            value = f.call("double", "PyFloat_AsDouble", object)
-            f.store(value, slots.get())
-            failed.set(value.equals(-1.0))
-        with f.when(this.equals(SCALAR_INT)):
-            value = f.call("i64", "PyLong_AsLongLong", object)
-            f.store(value, slots.get())
-            failed.set(value.equals(-1))
-        with f.when(this.equals(SCALAR_COMPLEX)):
-            pair = f.call("{ double, double }", "PyComplex_AsCComplex", object)
-            f.store(f.emit("double", f"extractvalue {pair.type} {pair.name}, 0"), slots.get())
+        self.without_data.set(f.select(is_meta, self.n_phase, self.without_data.get()))
+        offset = _data_offset(f, self.s, tensor, f.load("i64", description, 0))
+        reaches_out = offset + f.load("i64", description, 1) > f.load("i64", f.at("i8", storage, memory.NBYTES))
+        self.outside.set(f.select(reaches_out, self.n_phase, self.outside.get()))
+        f.store(storage, self.held, i)
+        f.store(f.load("i64", f.at("i8", storage, memory.PTR)) + offset, self.frame, i + 4)
+
+    def _keep(self) -> None:
+        """Take a reference to each of the storages."""
+        with self.f.loop(0, self.n_out + self.n_in) as i:
+            self.f.call("void", "Py_IncRef", self.f.load("ptr", self.held, i))
+
+    def _let_go(self) -> None:
+        """Give back what `_keep` took, if it did."""
+        f = self.f
+        with f.when(self.kept.get().differs(0)):
+            with f.loop(0, self.n_out + self.n_in) as i:
+                f.call("void", "Py_DecRef", f.load("ptr", self.held, i))
+
+    # ---- numbers and working memory
+    def _numbers(self, arguments: Value) -> None:
+        """Convert numbers into the frame, behind the operands."""
+        f = self.f
+        slots = f.variable("ptr", f.at("i64", self.frame, self.n_out + self.n_in + 4))
+        kind = f.variable("i64", self.kinds)
+        with f.loop(0, self.n_scalar) as i:
+            object = f.load("ptr", arguments, i)
+            failed = f.variable("i1", 0)
+            this = kind.get() & 3
+            python = f.call("i64", "PyType_GetFlags", f.load("ptr", object, 1)) & HEAP_TYPE
+            with f.when(f.select(self.kept.get().equals(0), python, f.i64(0)).differs(0)):
+                self._keep()        # its conversion may run Python code, which may give the tensors other memory
+                self.kept.set(f.i64(1))
+            with f.when(this.equals(SCALAR_FLOAT)):
+                value = f.call("double", "PyFloat_AsDouble", object)
+                f.store(value, slots.get())
+                failed.set(value.equals(-1.0))
+            with f.when(this.equals(SCALAR_INT)):
+                value = f.call("i64", "PyLong_AsLongLong", object)
+                f.store(value, slots.get())
+                failed.set(value.equals(-1))
+            with f.when(this.equals(SCALAR_COMPLEX)):
+                pair = f.call("{ double, double }", "PyComplex_AsCComplex", object)
+                f.store(f.emit("double", f"extractvalue {pair.type} {pair.name}, 0"), slots.get())
+                slots.set(f.at("i64", slots.get(), 1))
+                f.store(f.emit("double", f"extractvalue {pair.type} {pair.name}, 1"), slots.get())
+            with f.when(failed.get()):
+                with f.when(f.address(f.call("ptr", "PyErr_Occurred")).differs(0)):
+                    self._let_go()
+                    self._fail()
             slots.set(f.at("i64", slots.get(), 1))
-            f.store(f.emit("double", f"extractvalue {pair.type} {pair.name}, 1"), slots.get())
-        with f.when(failed.get()):
-            with f.when(f.address(f.call("ptr", "PyErr_Occurred")).differs(0)):
-                _let_go(f, held, kept.get(), n_out + n_in)
-                with f.loop(0, n_out) as j:
-                    f.call("void", "Py_DecRef", f.load("ptr", results, j))
-                f.ret(null)
-        slots.set(f.at("i64", slots.get(), 1))
-        kind.set(kind.get() >> 2)
-    scratch = f.variable("ptr", null)
-    with f.when(scratch_bytes.differs(0)):
-        scratch.set(f.call("ptr", "fb_allocate", s, scratch_bytes, declare=False))
-        with f.when(f.address(scratch.get()).equals(0)):
-            _let_go(f, held, kept.get(), n_out + n_in)
-            with f.loop(0, n_out) as j:
-                f.call("void", "Py_DecRef", f.load("ptr", results, j))
-            f.call("void", "fb_no_memory", s, scratch_bytes, declare=False)
-            f.ret(null)
-    f.store(scratch.get(), p, 1)
-    workers = f.load("i64", s, state.THREADS)
-    f.store(workers, p, 3)
-    thread_state = f.variable("ptr", null)
-    with f.when(releases):
-        thread_state.set(f.call("ptr", "PyEval_SaveThread"))
-    phases = f.at("i64", inputs, n_in)
-    with f.loop(0, n_phase) as i:
-        phase = f.at("i64", phases, i * 4)
-        kernel, total, grain = f.load("ptr", phase, 0), f.load("i64", phase, 1), f.load("i64", phase, 2)
-        f.store(f.at("i64", plan, f.load("i64", phase, 3)), p, 0)
-        with f.branches(f.select(total <= grain, f.value(1, "i1"), workers <= 1)) as otherwise:
-            with f.when(total > 0):
-                f.call_pointer("void", kernel, p, f.i64(0), total, f.i64(0))
-            otherwise()
-            f.call("void", "fb_parallel", s, kernel, p, total, grain, declare=False)
-    with f.when(releases):
-        f.call("void", "PyEval_RestoreThread", thread_state.get())
-    _let_go(f, held, kept.get(), n_out + n_in)
-    with f.when(scratch_bytes.differs(0)):
-        f.call("void", "fb_release", s, scratch.get(), scratch_bytes, declare=False)
-    error = f.load("i64", p, 2)
-    with f.when(error.differs(0)):
-        with f.loop(0, n_out) as j:
-            f.call("void", "Py_DecRef", f.load("ptr", results, j))
-        code = f.call("ptr", "PyLong_FromLongLong", error)
-        f.call("void", "PyErr_SetObject", f.load("ptr", s, state.CHECK_ERROR), code)
-        f.call("void", "Py_DecRef", code)
-        f.ret(null)
-    with f.when(n_out.equals(1)):
-        f.ret(f.load("ptr", results, 0))
-    items = f.call("ptr", "PyTuple_New", n_out)
-    with f.loop(0, n_out) as j:
-        f.call("i32", "PyTuple_SetItem", items, j, f.load("ptr", results, j))
-    f.ret(items)
-    return f
+            kind.set(kind.get() >> 2)
+
+    def _scratch(self) -> Value:
+        """Allocate working memory, if the plan needs any."""
+        f, s = self.f, self.s
+        scratch = f.variable("ptr", f.pointer(f.i64(0)))
+        with f.when(self.scratch_bytes.differs(0)):
+            scratch.set(f.call("ptr", "fb_allocate", s, self.scratch_bytes, declare=False))
+            with f.when(f.address(scratch.get()).equals(0)):
+                self._let_go()
+                f.call("void", "fb_no_memory", s, self.scratch_bytes, declare=False)
+                self._fail()
+        f.store(scratch.get(), self.frame, 1)
+        return scratch.get()
+
+    # ---- the work
+    def _run(self) -> None:
+        """Run the phases, on all threads where they are long, without the interpreter's lock if the plan says so."""
+        f, s, p = self.f, self.s, self.frame
+        workers = f.load("i64", s, state.THREADS)
+        f.store(workers, p, 3)
+        thread_state = f.variable("ptr", f.pointer(f.i64(0)))
+        with f.when(self.releases):
+            thread_state.set(f.call("ptr", "PyEval_SaveThread"))
+        with f.loop(0, self.n_phase) as i:
+            phase = f.at("i64", self.descriptions[2], i * PHASE_WORDS)
+            kernel, total, grain = f.load("ptr", phase, 0), f.load("i64", phase, 1), f.load("i64", phase, 2)
+            f.store(f.at("i64", self.plan, f.load("i64", phase, 3)), p, 0)
+            with f.branches(f.select(total <= grain, f.value(1, "i1"), workers <= 1)) as otherwise:
+                with f.when(total > 0):
+                    f.call_pointer("void", kernel, p, f.i64(0), total, f.i64(0))
+                otherwise()
+                f.call("void", "fb_parallel", s, kernel, p, total, grain, declare=False)
+        with f.when(self.releases):
+            f.call("void", "PyEval_RestoreThread", thread_state.get())
+
+    def _finish(self) -> None:
+        """Raise what a kernel's error word says, or return the one result or a tuple of them."""
+        f, s = self.f, self.s
+        error = f.load("i64", self.frame, 2)
+        with f.when(error.differs(0)):
+            code = f.call("ptr", "PyLong_FromLongLong", error)
+            f.call("void", "PyErr_SetObject", f.load("ptr", s, state.CHECK_ERROR), code)
+            f.call("void", "Py_DecRef", code)
+            self._fail()
+        with f.when(self.n_out.equals(1)):
+            f.ret(f.load("ptr", self.results, 0))
+        items = f.call("ptr", "PyTuple_New", self.n_out)
+        with f.loop(0, self.n_out) as j:
+            f.call("i32", "PyTuple_SetItem", items, j, f.load("ptr", self.results, j))
+        f.ret(items)
 
 
 def tensor_from_function() -> Function:
@@ -366,7 +418,7 @@ def _definition(name: str, address: int, flags: int = METH_FASTCALL) -> int:
 
 
 def _compile_runtime() -> dict[str, int]:
-    return compile_module(module(*memory.functions(), *threads.functions(), launch_function(), tensor_from_function(),
+    return compile_module(module(*memory.functions(), *threads.functions(), _Launcher().function(), tensor_from_function(),
                                  view_of_function(), new_storage_function(), wrap_storage_function(), wrap_buffer_function(),
                                  empty_cache_call_function(), *map(reader_function, _READ)), pipeline=EXPLICIT)
 
@@ -403,13 +455,14 @@ def bind(storage_class: type, tensor_class: type) -> None:
     w[state.TYPE_ERROR], w[state.CAPTURED_ERROR] = id(TypeError), id(CapturedWrite)
     w[state.WRITE_WORDS], w[state.SAVE_WORDS] = id(INFERENCE_WRITE), id(_INFERENCE_SAVE)
     w[state.RUNTIME_ERROR], w[state.NO_MEMORY_WORDS], w[state.META_WORDS] = id(RuntimeError), id(_NO_MEMORY), id(NO_DATA)
+    w[state.OUTSIDE_WORDS] = id(_OUTSIDE)
 
 
-def plan(phases: Sequence[Phase], outputs: Sequence = (), inputs: Sequence[int] = (), scalars: str = "", scratch: int = 0,
-         release: bool = False) -> Callable:
+def plan(phases: Sequence[Phase], outputs: Sequence[Layout] = (), inputs: Sequence[Layout] = (), scalars: str = "",
+         scratch: int = 0, release: bool = False) -> Callable:
     """A callable `launch(out_or_None..., inputs..., scalars...)` that runs `phases`.
 
-    outputs: the Layout of each result (allocated when the argument is None, returned in any case); inputs: the item size of
+    outputs: the Layout of each result (allocated when the argument is None, returned in any case); inputs: the Layout of
     each input tensor; scalars: a letter each, "f" (passed as a double), "i" (int64), "c" (two doubles); scratch: bytes of
     working memory; release: let other Python threads run meanwhile (worth it from about 100 us of work).
     Results on the meta device get no memory and nothing is run.
@@ -423,9 +476,10 @@ def plan(phases: Sequence[Phase], outputs: Sequence = (), inputs: Sequence[int] 
     kinds = sum(_KINDS[k] << (2 * i) for i, k in enumerate(scalars))
     head = [state.ADDRESS, len(outputs), len(inputs), len(scalars), len(phases), scratch, int(release), kinds]
     for layout in outputs:
-        head += (id(layout), -1 if meta else layout.nbytes, layout.dtype.itemsize)
-    head += inputs
-    at = len(head) + 4 * len(phases)
+        head += (id(layout), -1 if meta else layout.nbytes, layout.dtype.itemsize, layout.span())
+    for layout in inputs:
+        head += (layout.dtype.itemsize, layout.span())
+    at = len(head) + PHASE_WORDS * len(phases)
     tail: list[int] = []
     parallel = False
     for kernel, total, grain, constants in phases:

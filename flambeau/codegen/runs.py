@@ -42,5 +42,5 @@ def longest_run_plan(layout: Layout, out: Layout) -> Callable:
     """launch(None, None, values, places) -> (values, places) in the shape of `out`, from contiguous sorted rows (*, size)."""
     dtype, size = layout.dtype, layout.shape[-1]
     phase = Phase(_longest_kernel(ELEMENT.get(dtype.name, f"i{8 * dtype.itemsize}")), out.numel, max(1, WORK // size), [size])
-    return launching.plan([phase], [out, Layout.contiguous(out.shape, int64, layout.device)], [dtype.itemsize, 8],
+    return launching.plan([phase], [out, Layout.contiguous(out.shape, int64, layout.device)], [layout, layout.with_dtype(int64)],
                           release=layout.numel > 1 << 20)

@@ -322,27 +322,27 @@ def _merge_kernel(dtype: DType, descending: bool, final: bool) -> int:
     return compile_kernel(module(f))
 
 
-def sort_plan(dtype: DType, outputs: tuple[Layout, Layout], geometry: tuple[int, ...], count: int, descending: bool):
+def sort_plan(layout: Layout, outputs: tuple[Layout, Layout], geometry: tuple[int, ...], count: int, descending: bool):
     """launch(None, None, x) -> (values, indices).
 
     geometry: length of a row, rows per outer step, the outputs' (outer, inner, element) strides, the input's; count:
     rows.
     """
-    length = geometry[0]
+    length, dtype = geometry[0], layout.dtype
     if length >> 32 and dtype.itemsize < 8:
         raise NotImplementedError(f"sorting {length} elements of {dtype}: at most 2**32 are supported")
     threads = state.words[state.THREADS]
     size = word_bytes(dtype)
     phases = []
     if not count or not length:
-        return launching.plan([], outputs, [dtype.itemsize])
+        return launching.plan([], outputs, [layout])
     if length < LONG or threads == 1 or count >= threads:
         grain = max(1, 8192 // length)
         phases = [Phase(_rows_kernel(dtype, descending), count, grain, [*geometry, 0])]
         return launching.plan(
             phases,
             outputs,
-            [dtype.itemsize],
+            [layout],
             scratch=2 * size * length * min(threads, count),
             release=count * length > 1 << 15,
         )
@@ -364,7 +364,7 @@ def sort_plan(dtype: DType, outputs: tuple[Layout, Layout], geometry: tuple[int,
                 )
             )
             run, pairs, second = 2 * run, pairs // 2, 1 - second
-    return launching.plan(phases, outputs, [dtype.itemsize], scratch=2 * size * length, release=True)
+    return launching.plan(phases, outputs, [layout], scratch=2 * size * length, release=True)
 
 
 # ---------------------------------------------------------------- the k best
@@ -441,22 +441,22 @@ def _block_keys(
 
 
 def topk_plan(
-    dtype: DType, outputs: tuple[Layout, Layout], geometry: tuple[int, ...], count: int, k: int, descending: bool
+    layout: Layout, outputs: tuple[Layout, Layout], geometry: tuple[int, ...], count: int, k: int, descending: bool
 ):
     """launch(None, None, x) -> (values, indices) of the k first elements of each row in order. See sort_plan for the
     geometry."""
-    length = geometry[0]
+    length, dtype = geometry[0], layout.dtype
     if length >> 32 and dtype.itemsize < 8:
         raise NotImplementedError(f"topk of {length} elements of {dtype}: at most 2**32 are supported")
     if not count or not k:
-        return launching.plan([], outputs, [dtype.itemsize])
+        return launching.plan([], outputs, [layout])
     threads = state.words[state.THREADS]
     room = min(k + max(k, 128), length) + 2 * BLOCK + 2
     phases = [Phase(_best_kernel(dtype, descending), count, max(1, 32768 // length), [*geometry, 0, k, room])]
     return launching.plan(
         phases,
         outputs,
-        [dtype.itemsize],
+        [layout],
         scratch=2 * word_bytes(dtype) * room * min(threads, max(count, 1)),
         release=count * length > 1 << 17,
     )
@@ -519,5 +519,5 @@ def search_plan(boundaries: Layout, values: Layout, out: Layout, right: bool, so
     per_row = values.shape[-1] if values.ndim else 1
     address = _search_kernel(type, not dtype.is_signed, f"i{8 * out.dtype.itemsize}", right, sorter is not None)
     phases = [Phase(address, values.numel, 1024, [n, per_row, int(shared)])] if values.numel else []
-    return launching.plan(phases, [out], [dtype.itemsize, dtype.itemsize, *([8] if sorter is not None else [])],
+    return launching.plan(phases, [out], [boundaries, values, *([] if sorter is None else [sorter])],
                           release=values.numel > 1 << 15)

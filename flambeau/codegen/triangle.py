@@ -45,4 +45,4 @@ def triangle_plan(layout: Layout, out: Layout, batch: tuple[int, int, int], lowe
     phases = (
         [Phase(_address(MOVED[layout.dtype.itemsize], lower, unit), total, grain, constants)] if layout.numel else []
     )
-    return launching.plan(phases, [out], [layout.dtype.itemsize], release=layout.numel > 1 << 20)
+    return launching.plan(phases, [out], [layout], release=layout.numel > 1 << 20)

@@ -268,7 +268,7 @@ class Pointwise:
         strides = [out_layout.strides]
         strides += [memory_order.broadcast_strides(layout.shape, layout.strides, shape) for layout in layouts]
         laid = schedule.lay(nest, (), [()] * len(strides), shape, strides)
-        launch = launching.plan(laid.phases, [out_layout], [layout.dtype.itemsize for layout in layouts],
+        launch = launching.plan(laid.phases, [out_layout], layouts,
                                 "".join(kind for kind, _ in scalars), laid.scratch,
                                 release=out_layout.numel * schedule.cost(nest) >= RELEASE_FROM)
         return refusing_zero(launch) if self.guarded and not computation.is_floating_point else launch

@@ -128,11 +128,11 @@ class Rows:
         nest = Nest(self.name, tuple(layout.dtype for layout in out_layouts), dtypes, tuple(stages), scalars)
         strides = out_strides + in_strides
         if device.type == "meta":
-            return launching.plan([], out_layouts, [layout.dtype.itemsize for layout in layouts],
+            return launching.plan([], out_layouts, layouts,
                                   "".join(kind for kind, _ in scalars)), len(described)
         laid = schedule.lay(nest, [shape[d] for d in kept], [tuple(s[d] for d in kept) for s in strides],
                             [shape[d] for d in dims], [tuple(s[d] for d in dims) for s in strides], pick_axes, self.ordered)
         work = layouts[0].numel * schedule.cost(nest)
-        launch = launching.plan(laid.phases, out_layouts, [layout.dtype.itemsize for layout in layouts],
+        launch = launching.plan(laid.phases, out_layouts, layouts,
                                 "".join(kind for kind, _ in scalars), laid.scratch, release=work >= RELEASE_FROM)
         return launch, len(described)

@@ -65,5 +65,5 @@ def _plan(formula, in_out, inputs, scalars, flags) -> Callable:
                 (Loop((), stores),), kinds)
     strides = [memory_order.broadcast_strides(layout.shape, layout.strides, shape) for layout in [*outputs, *layouts]]
     laid = schedule.lay(nest, (), [()] * len(strides), shape, strides)
-    return launching.plan(laid.phases, outputs, [layout.dtype.itemsize for layout in layouts], "".join(k for k, _ in kinds),
+    return launching.plan(laid.phases, outputs, layouts, "".join(k for k, _ in kinds),
                           laid.scratch, release=layouts[0].numel * schedule.cost(nest) >= RELEASE_FROM)

@@ -158,7 +158,7 @@ def _fused_plan(q: Layout, k: Layout, v: Layout, mask: Layout | None, is_causal:
     return launching.plan(
         phases,
         [out, logarithms],
-        [layout.dtype.itemsize for layout in (q, k, v, mask) if layout is not None],
+        [layout for layout in (q, k, v, mask) if layout is not None],
         "",
         scratch,
         release=work >= RELEASE_FROM,
@@ -227,7 +227,7 @@ def _fused_gradients(
         given = (g, query, key, value, out, lse) if attn_mask is None else (g, query, key, value, out, lse, attn_mask)
         work = sizes.batch * sizes.heads * sizes.rows * sizes.columns * sizes.depth
         launch = _plans[plan_key] = launching.plan(
-            phases, outputs, [x._layout.dtype.itemsize for x in given], "", scratch, release=work >= RELEASE_FROM
+            phases, outputs, [x._layout for x in given], "", scratch, release=work >= RELEASE_FROM
         )
     given = (g, query, key, value, out, lse)
     return launch(None, None, None, *given) if attn_mask is None else launch(None, None, None, *given, attn_mask)

@@ -37,7 +37,7 @@ def mean_forward(input: Tensor, key: Any, describe: Callable) -> Tensor:
                 layout.numel,
                 pair_words(layout, out),
                 [out],
-                [layout.dtype.itemsize],
+                [layout],
             )
             return found(None, input)
         rows = windows.planes(out, dims) * math.prod(counts[:-1])
@@ -46,7 +46,7 @@ def mean_forward(input: Tensor, key: Any, describe: Callable) -> Tensor:
         constants = windows.constants(layout, out, dims, tables, (), divisor, slice=slice)
         taps = math.prod([max(t[1], default=1) for t in tables])
         kernel = pool_rows.mean_kernel(kind) if by_rows else kernels.forward_kernel(kind, "mean", None, False)
-        found = launcher(kernel, rows, out.numel * taps, constants, [out], [layout.dtype.itemsize], slice)
+        found = launcher(kernel, rows, out.numel * taps, constants, [out], [layout], slice)
         _plans[input._layout, key] = found
     return found(None, input)
 
@@ -71,7 +71,7 @@ def mean_backward(grad: Tensor, image: Layout, key: Any, describe: Callable) -> 
                 image.numel,
                 pair_words(image, grad._layout),
                 [out],
-                [image.dtype.itemsize],
+                [grad._layout],
             )
             return found(None, grad)
         constants = windows.constants(out, grad._layout, dims, tables, (), divisor)
@@ -83,7 +83,7 @@ def mean_backward(grad: Tensor, image: Layout, key: Any, describe: Callable) -> 
             out.numel + grad._layout.numel * taps,
             constants,
             [out],
-            [image.dtype.itemsize],
+            [grad._layout],
         )
         _plans[grad._layout, image, key] = found
     return found(None, grad)

@@ -39,7 +39,7 @@ def _run(key: tuple, make: Callable, tensors: tuple[Tensor, ...], out: Layout, w
     if launch is None:
         phases, scratch = make()
         launch = launching.plan(
-            phases, [out], [t._layout.dtype.itemsize for t in tensors], "", scratch, release=work >= RELEASE_FROM
+            phases, [out], [t._layout for t in tensors], "", scratch, release=work >= RELEASE_FROM
         )
         _plans[key] = launch
     return launch(None, *tensors)

@@ -69,7 +69,7 @@ class _Problem:
             work = count * time * (self.states + classes)
             launch = plans[key] = launching.plan(
                 [Phase(kernel(layout.dtype), count, count if work < UNIT else 1, self.constants)], outputs,
-                [x._layout.dtype.itemsize for x in given], scratch=threads * self.constants[7], release=work >= RELEASE_FROM)
+                [x._layout for x in given], scratch=threads * self.constants[7], release=work >= RELEASE_FROM)
         try:
             return launch(*[None] * len(shapes), *given)
         except KernelCheck:

@@ -30,7 +30,7 @@ def make_plan(moves: Sequence[Move], outputs: Sequence[Layout], inputs: Sequence
     """A launcher that does the moves; on the meta device it only allocates."""
     phases = [] if any(layout.device.type == "meta" for layout in (*outputs, *inputs)) else move.phases(moves)
     work = sum(math.prod(m.sizes) for m in moves)
-    return launching.plan(phases, outputs, [layout.dtype.itemsize for layout in inputs], release=work >= RELEASE_FROM)
+    return launching.plan(phases, outputs, inputs, release=work >= RELEASE_FROM)
 
 
 def zeros_for(layout: Layout, g: Tensor) -> Tensor:

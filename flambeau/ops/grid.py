@@ -149,7 +149,7 @@ def _run(form: str, first: Tensor, second: Tensor, indices: Tensor, sizes: tuple
     """One of the kernels of codegen.taps; sizes: of (K, N, C, S, P); target: the shape that P places of a sum get."""
     first, second, indices = contiguous(first), contiguous(second), contiguous(indices)
     layout = first._layout
-    key = ("taps", form, layout, sizes, target)
+    key = ("taps", form, layout, second._layout, indices._layout, sizes, target)
     launch = plans.get(key)
     if launch is None:
         taps, batch, channels, size, places = sizes
@@ -164,7 +164,7 @@ def _run(form: str, first: Tensor, second: Tensor, indices: Tensor, sizes: tuple
         work = taps * batch * channels * places
         launch = plans[key] = launching.plan(
             [Phase(kernel(kind), total, max(1, total * UNIT // max(work, 1)), [*sizes, blocks])],
-            [Layout.contiguous(shape, layout.dtype, layout.device)], [layout.dtype.itemsize] * 2 + [4],
+            [Layout.contiguous(shape, layout.dtype, layout.device)], [first._layout, second._layout, indices._layout],
             release=work >= RELEASE_FROM)
     return launch(None, first, second, indices)
 

@@ -34,7 +34,7 @@ def _count(points: Tensor, bins: tuple[int, ...], way: str | None, edges: Sequen
     if launch is None:
         out = Layout.contiguous((math.prod(bins),), dtype, layout.device)
         launch = plans[key] = counting.counting_plan(
-            out, layout, bins, way, None if weights is None else weights._layout.dtype, in_order)
+            out, layout, bins, way, [e._layout for e in edges], None if weights is None else weights._layout, in_order)
     return launch(None, *given, *ends)
 
 

@@ -261,11 +261,11 @@ def _plan(
     """A launcher for contiguous images, and the tables to launch it with; copies: every output is one element."""
     positions, weights, taps = tables
     constants, row = _words(image, out, taps)
-    kind, itemsize, length = kind_of(image.dtype), image.dtype.itemsize, out.shape[-1]
+    kind, length = kind_of(image.dtype), out.shape[-1]
     rows = out.numel // length if out.numel else 0
     if copies:
         phase = launching.Phase(kernels.nearest_kernel(kind.storage), rows, max(1, WORK // length), constants)
-        return launching.plan([phase], [out], [itemsize, 4], release=out.numel >= RELEASE_FROM), (positions,)
+        return launching.plan([phase], [out], [image, positions._layout], release=out.numel >= RELEASE_FROM), (positions,)
     row_taps = taps[0] * taps[1]
     kernel = kernels.forward_kernel(
         kind, row_taps if row_taps in (1, 2, 4) else 0, taps[2] if taps[2] in (1, 2, 4) else 0
@@ -273,8 +273,8 @@ def _plan(
     work = max(length * taps[2] + image.shape[-1] * row_taps, 1)
     phase = launching.Phase(kernel, rows, max(1, WORK // work), constants)
     scratch = row * max(launching.get_threads(), THREADS)
-    items = [itemsize, 4, weights._layout.dtype.itemsize]
-    return launching.plan([phase], [out], items, scratch=scratch, release=rows * work >= RELEASE_FROM), (
+    given = [image, positions._layout, weights._layout]
+    return launching.plan([phase], [out], given, scratch=scratch, release=rows * work >= RELEASE_FROM), (
         positions,
         weights,
     )

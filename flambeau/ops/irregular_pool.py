@@ -67,7 +67,7 @@ def _fractional_forward(
 ) -> tuple[Tensor, Tensor]:
     layout, dims = input._layout, len(kernel)
     tables = _fractional_tables(samples.contiguous(), layout.shape[-dims:], counts, kernel)
-    key = layout, counts, kernel
+    key = layout, tables._layout, counts, kernel
     launch = _plans.get(key)
     if launch is None:
         kind = kind_for(f"fractional_max_pool{dims}d", layout.dtype, False)
@@ -80,7 +80,7 @@ def _fractional_forward(
             out.numel * math.prod(kernel),
             words,
             [out, out.with_dtype(int64)],
-            [layout.dtype.itemsize, 8],
+            [layout, tables._layout],
         )
     return launch(None, None, input, tables)
 

@@ -34,10 +34,9 @@ def _multiply(kind: str, a: Tensor, b: Tensor, shape: tuple[int, ...], sizes: tu
     phases, scratch = gemm_phases(
         dtype, m, n, k, Matrix(1, a_strides), Matrix(2, b_strides), c, batch, addend=d, alpha=alpha, beta=beta
     )
-    items = [dtype.itemsize] * (2 if addend is None else 3)
-    launch = launching.plan(phases, [out], items, "", scratch, release=m * n * max(k, 1) * batch[0] * batch[1] >= RELEASE_FROM)
-    key = (kind, a._layout, b._layout, alpha, beta) + (() if addend is None else (addend._layout,))
-    _plans[key] = launch
+    given = [a._layout, b._layout] if addend is None else [a._layout, b._layout, addend._layout]
+    launch = launching.plan(phases, [out], given, "", scratch, release=m * n * max(k, 1) * batch[0] * batch[1] >= RELEASE_FROM)
+    _plans[kind, a._layout, b._layout, alpha, beta, *given[2:]] = launch
     return launch(None, a, b) if addend is None else launch(None, a, b, addend)
 
 

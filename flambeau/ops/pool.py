@@ -40,7 +40,7 @@ def kind_for(name: str, dtype: DType, integers: bool) -> Kind:
 
 
 def launcher(
-    kernel: int, total: int, work: int, words: list[int], outputs: list[Layout], inputs: list[int], slice: int = 0
+    kernel: int, total: int, work: int, words: list[int], outputs: list[Layout], inputs: list[Layout], slice: int = 0
 ) -> Callable:
     """A plan of one kernel over `total` rows or planes that cost `work` elements in all; slice: bytes of scratch per thread."""
     grain = max(1, WORK * total // max(work, 1))
@@ -89,7 +89,7 @@ def scatter_planes(values: Tensor, index: Tensor, image: Layout, dims: int, accu
             layout.numel,
             _place_words(layout, values._layout, dims),
             [layout],
-            [layout.dtype.itemsize, index._layout.dtype.itemsize],
+            [values._layout, index._layout],
         )
     return launch(None, values, index) if not accumulate else _within(launch, values, index)
 
@@ -114,7 +114,7 @@ def gather_planes(planes: Tensor, index: Tensor, dims: int) -> Tensor:
             out.numel,
             _place_words(source, out, dims),
             [out],
-            [source.dtype.itemsize, places.dtype.itemsize],
+            [source, places],
         )
     return _within(launch, planes, index)
 
@@ -165,7 +165,7 @@ def _maximum_plan(layout: Layout, w: Window, index: DType | None) -> tuple[Calla
     if small:
         rows = windows.planes(out, 2) * counts[0]
         kernel = pool_pairs.forward_kernel(kind, "max", index is not None)
-        return launcher(kernel, rows, layout.numel, pair_words(layout, out), outputs, [layout.dtype.itemsize]), len(
+        return launcher(kernel, rows, layout.numel, pair_words(layout, out), outputs, [layout]), len(
             outputs
         )
     tables = windows.maximum_tables(layout.shape[-dims:], counts, w)
@@ -193,12 +193,12 @@ def windowed_maximum(
             out.numel * taps,
             constants,
             outputs,
-            [layout.dtype.itemsize],
+            [layout],
             slice,
         )
     constants = windows.constants(layout, out, dims, tables, steps)
     kernel = kernels.forward_kernel(kind, "max", index, False)
-    return launcher(kernel, rows, out.numel * taps, constants, outputs, [layout.dtype.itemsize])
+    return launcher(kernel, rows, out.numel * taps, constants, outputs, [layout])
 
 
 def _maximum(input: Tensor, w: Window, index: DType | None) -> Any:
@@ -256,13 +256,13 @@ def pairs_backward(grad: Tensor, code: Tensor, image: Layout) -> Tensor:
     """The gradient of 2 x 2 maxima from the codes of their places."""
     if not grad._layout.is_contiguous:
         grad = grad.contiguous()
-    key = "pairs", grad._layout, image
+    key = "pairs", grad._layout, code._layout, image
     launch = _plans.get(key)
     if launch is None:
         kernel = pool_pairs.backward_kernel(kind_of(image.dtype), "max")
         rows = windows.planes(image, 2) * code._layout.shape[-2]
         launch = _plans[key] = launcher(
-            kernel, rows, image.numel, pair_words(image, code._layout), [image], [image.dtype.itemsize, 1]
+            kernel, rows, image.numel, pair_words(image, code._layout), [image], [grad._layout, code._layout]
         )
     return launch(None, grad, code)
 
@@ -289,7 +289,7 @@ def pairs_gather(planes: Tensor, code: Tensor) -> Tensor:
             layout.numel,
             pair_words(layout, out),
             [out],
-            [layout.dtype.itemsize, 1],
+            [layout, code._layout],
         )
     return launch(None, planes, code)
 

@@ -46,5 +46,5 @@ def positions(input: Tensor, flat: bool = False, begins: bool = False) -> Tensor
         return empty_layout(out)
     write = _writing.get((layout, total, flat, begins))
     if write is None:
-        write = _writing[layout, total, flat, begins] = compact.writing_plan(layout, out, ndim, begins)
+        write = _writing[layout, total, flat, begins] = compact.writing_plan(layout, starts._layout, out, ndim, begins)
     return write(None, input, starts)

@@ -115,7 +115,7 @@ def _product(dtype: Any, m: int, n: int, k: int, a: Matrix, b: Matrix, c: Matrix
     return phases, scratch
 
 def _forward_plan(mode: str, dtype: Any, device: Any, steps: int, batch: int, size: int, projected: tuple, weight: tuple,
-                  start: tuple, first_cell: tuple, biased: bool, reverse: bool, keep: bool) -> Callable:
+                  start: tuple, first_cell: tuple, biased: bool, reverse: bool, keep: bool, given: Sequence[Layout]) -> Callable:
     """launch(outputs, kept, cells, projected, hidden, cell or hidden, weight, [bias]) for a block of steps."""
     cell = CELLS[mode]
     wide, gates = cell.columns * size, cell.gates * size
@@ -156,12 +156,12 @@ def _forward_plan(mode: str, dtype: Any, device: Any, steps: int, batch: int, si
             previous_cell = here_cell
         phases += _cell_phases(f"{mode.lower()}_step", dtype, (batch, size), outputs, [*inputs, *extra])
         previous = here
-    return launching.plan(phases, results, [dtype.itemsize] * (4 + biased), "", scratch,
+    return launching.plan(phases, results, given, "", scratch,
                           release=steps * batch * size * gates >= RELEASE_FROM)
 
 
 def _backward_plan(mode: str, dtype: Any, device: Any, steps: int, batch: int, size: int, g: tuple, weight: tuple,
-                   start: tuple, first_cell: tuple, reverse: bool) -> Callable:
+                   start: tuple, first_cell: tuple, reverse: bool, given: Sequence[Layout]) -> Callable:
     """launch(gates, product gates, hidden gradient, cell gradient, direct gradient, g, outputs, kept, cells, hidden, cell,
     weight) for a block of steps. The hidden and cell gradients come in with those of the state after the block."""
     cell = CELLS[mode]
@@ -201,7 +201,7 @@ def _backward_plan(mode: str, dtype: Any, device: Any, steps: int, batch: int, s
         phases += more
         scratch = max(scratch, need)
     return launching.plan(
-        phases, results, [dtype.itemsize] * 7, "", scratch, release=steps * batch * size * gates >= RELEASE_FROM
+        phases, results, given, "", scratch, release=steps * batch * size * gates >= RELEASE_FROM
     )
 
 
@@ -238,14 +238,14 @@ def _recurrent_layer(mode: str, projected: Tensor, hidden: Tensor, cell: Tensor 
     state, cell_state = hidden, cell if rule.has_cell else hidden
     for at, steps in _blocks(count, reverse):
         key = (mode, steps, layout.strides, state._layout, cell_state._layout, ready._layout, bias is None, reverse, keep)
+        results = (_part(out, at, steps), _part(kept, at, steps) if keep else kept, _part(cells, at, steps) if keep else cells)
+        given = [_part(projected, at, steps), state, cell_state, ready, *([] if bias is None else [bias])]
         launch = _plans.get(key)
         if launch is None:
             launch = _plans[key] = _forward_plan(mode, dtype, device, steps, batch, size, layout.strides, ready._layout.strides,
                                                  state._layout.strides, cell_state._layout.strides, bias is not None,
-                                                 reverse, keep)
-        arguments = (_part(out, at, steps), _part(kept, at, steps) if keep else kept, _part(cells, at, steps) if keep else cells,
-                     _part(projected, at, steps), state, cell_state, ready)
-        launch(*arguments) if bias is None else launch(*arguments, bias)
+                                                 reverse, keep, [x._layout for x in given])
+        launch(*results, *given)
         last = at if reverse else at + steps - 1
         state = _plane(out, last)
         if rule.has_cell:
@@ -277,23 +277,14 @@ def _(gs, outs, mode, projected, hidden, cell, weight, bias, reverse, need):
         state = _plane(out, before) if inside else hidden
         cell_state = state if not rule.has_cell else _plane(cells, before) if inside else cell
         key = ("backward", mode, steps, g._layout.strides, state._layout, cell_state._layout, weight._layout, reverse)
+        given = [_part(g, at, steps), _part(out, at, steps), _part(kept, at, steps), _part(cells, at, steps), state, cell_state,
+                 weight]
         launch = _plans.get(key)
         if launch is None:
             launch = _plans[key] = _backward_plan(
-                mode,
-                dtype,
-                device,
-                steps,
-                batch,
-                size,
-                g._layout.strides,
-                weight._layout.strides,
-                state._layout.strides,
-                cell_state._layout.strides,
-                reverse,
-            )
-        launch(_part(gates, at, steps), _part(product, at, steps), g_hidden, g_state, direct, _part(g, at, steps),
-               _part(out, at, steps), _part(kept, at, steps), _part(cells, at, steps), state, cell_state, weight)
+                mode, dtype, device, steps, batch, size, g._layout.strides, weight._layout.strides, state._layout.strides,
+                cell_state._layout.strides, reverse, [x._layout for x in given])
+        launch(_part(gates, at, steps), _part(product, at, steps), g_hidden, g_state, direct, *given)
     g_weight = g_bias = None
     if need["weight"]:
         edge = count - 1 if reverse else 0

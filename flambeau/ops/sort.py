@@ -73,7 +73,7 @@ def sort_along(input: Tensor, dim: int, descending: bool) -> tuple[Tensor, Tenso
                     tensor_from(indices._storage, indices._offset, out.with_dtype(int64)))
         count = 0 if layout.device.type == "meta" else rows[1]
         launch = _plans[key] = sorting.sort_plan(
-            layout.dtype, (out, out.with_dtype(int64)), rows[0], count, bool(descending)
+            layout, (out, out.with_dtype(int64)), rows[0], count, bool(descending)
         )
     return launch(None, None, input)
 
@@ -145,7 +145,7 @@ def _topk(input: Tensor, k: int, dim: int, largest: bool) -> tuple[Tensor, Tenso
             return _topk(contiguous(tensor_from(input._storage, input._offset, layout)), k, dim, largest)
         count = 0 if layout.device.type == "meta" else rows[1]
         launch = _plans[key] = sorting.topk_plan(
-            layout.dtype, (out, out.with_dtype(int64)), rows[0], count, k, bool(largest)
+            layout, (out, out.with_dtype(int64)), rows[0], count, k, bool(largest)
         )
     return launch(None, None, input)
 

@@ -26,7 +26,7 @@ def adding_kernel(amount: float) -> str:
 def test_a_plan_allocates_runs_and_returns():
     x = torch.arange(100_000, dtype=torch.float32)
     address = jit.compile_kernel(adding_kernel(2.5))
-    run = launch.plan([launch.Phase(address, 100_000, 1000, [])], [x._layout], [4])
+    run = launch.plan([launch.Phase(address, 100_000, 1000, [])], [x._layout], [x._layout])
     y = run(None, x)
     assert np.array_equal(y.numpy(), x.numpy() + 2.5)
     before = x._version
@@ -44,7 +44,7 @@ def test_phases_share_scratch_and_parameters():
         second.store(second.load("float", second.pointer(second.parameter(1)), i) + 1.0, second.buffer(0), i)
     x = torch.randn(1000)
     phases = [launch.Phase(jit.compile_kernel(module(f)), 1000, 100, []) for f in (first, second)]
-    y = launch.plan(phases, [x._layout], [4], scratch=4000)(None, x)
+    y = launch.plan(phases, [x._layout], [x._layout], scratch=4000)(None, x)
     assert np.allclose(y.numpy(), x.numpy() * 2 + 1)
 
 
