@@ -10,19 +10,20 @@ from typing import Any
 import numpy as np
 
 from flambeau.base import geometry
-from flambeau.base.dtype import bfloat16, bool_, float16, float32, int64
+from flambeau.base.dtype import bfloat16, bool_, float16, float32, float64, int64, promote_types
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import Layout, contiguous_format, preserve_format
 from flambeau.base.rng import WIDE_RANGE, default_generator, drawing_order
 from flambeau.base.rng import Generator as Stream
+from flambeau.codegen.launch import KernelCheck
 from flambeau.core import create, inplace, modes, sampling
 from flambeau.core.create import array_of, from_bfloat16
 from flambeau.core.declare import operator
 from flambeau.core.derive import NAMESPACE, explained, public
 from flambeau.core.op import needs_graph, record
 from flambeau.core.tensor import Tensor, empty_layout
-from flambeau.ops.copy import ZERO
-from flambeau.ops.create import blank, check_layout, dtype_asked, finish, like, sizes_of
+from flambeau.ops.copy import ZERO, contiguous
+from flambeau.ops.create import blank, check_layout, dtype_asked, finish, leaf, like, sizes_of
 
 EXACT = 1 << 52     # all integers up to it are float64 numbers
 
@@ -57,16 +58,18 @@ def fill_sample(self: Tensor, make: Any) -> Tensor:
     return overwrite(self, lambda out: write(out, make(out._layout.numel)))
 
 
-def overwrite(self: Tensor, fill: Any) -> Tensor:
-    """Overwrite a tensor in place by `fill(tensor)`; bumps the version, cuts the history."""
-    if geometry.overlaps_itself(self._layout.shape, self._layout.strides):
+def overwrite(self: Tensor, fill: Any, *parameters: Any) -> Tensor:
+    """Overwrite a tensor in place by `fill(tensor, *parameters)`; bumps the version, cuts the history."""
+    layout = self._layout
+    if not layout.is_contiguous and geometry.overlaps_itself(layout.shape, layout.strides):
         raise RuntimeError(geometry.OVERLAPS_ITSELF)
-    if needs_graph((self,)):
+    recorded = needs_graph((self,))
+    if recorded:
         inplace.check(self)
     inplace.refuse_inference(self)
-    fill(self)
+    fill(self, *parameters)
     self._storage.writes += 1
-    if needs_graph((self,)):
+    if recorded:
         inplace.rebase(self, record(ZERO, self, (self,), (), ()))
     return self
 
@@ -138,7 +141,7 @@ def uniform_(self: Tensor, from_: float = 0, to: float = 1, *, generator: Any = 
     low, high = float(low), float(to)
     if low > high:
         raise RuntimeError(f"uniform_ expects to return a [from, to) range, but found from={low:g} > to={high:g}")
-    return overwrite(self, lambda out: fill_uniform(out, low, high, generator))
+    return overwrite(self, fill_uniform, low, high, generator)
 
 
 @public(namespace=False)
@@ -148,7 +151,7 @@ def normal_(self: Tensor, mean: float = 0, std: float = 1, *, generator: Any = N
     if std < 0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
     _need_float("normal_kernel_cpu", self._layout.dtype)
-    return overwrite(self, lambda out: fill_normal(out, float(mean), float(std), generator))
+    return overwrite(self, fill_normal, float(mean), float(std), generator)
 
 
 @public(namespace=False)
@@ -162,7 +165,7 @@ def random_(self: Tensor, from_: int | None = None, to: int | None = None, *, ge
         raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={to}")
     if low is None or to is None:
         return fill_sample(self, lambda n: stream(generator).random(n, name, low, to))
-    return overwrite(self, lambda out: fill_integers(out, low, to, generator))
+    return overwrite(self, fill_integers, low, to, generator)
 
 
 @public(namespace=False)
@@ -173,7 +176,7 @@ def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Any = None) -> Tensor:
         return fill_sample(self, lambda n: _cast(stream(generator).bernoulli(n, odds), self._layout.dtype))
     if not 0 <= p <= 1:
         raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={p:g}")
-    return overwrite(self, lambda out: fill_bernoulli(out, float(p), generator))
+    return overwrite(self, fill_bernoulli, float(p), generator)
 
 
 def _cast(sample: np.ndarray, dtype: DType) -> np.ndarray:
@@ -288,7 +291,7 @@ def randint(
                                   device=device, requires_grad=requires_grad, out=out))
     made = blank(sizes_of("randint", (size,)), dtype, device)
     fill_integers(made, low, high, generator)
-    return finish(made, requires_grad, out)
+    return finish(made, requires_grad, out) if requires_grad or out is not None else made
 
 
 @public(method=False)
@@ -317,7 +320,10 @@ def rand_like(input: Tensor, *, generator: Any = None, dtype: DType | None = Non
     if modes.local.draws is not None:
         return modes.local.draws.draw(lambda *lead: rand_like(input.expand(*lead, *input._layout.shape), generator=generator,
                                                               dtype=dtype, requires_grad=requires_grad))
-    return finish(like(input, dtype, device, memory_format).uniform_(generator=generator), requires_grad)
+    made = like(input, dtype, device, memory_format)
+    _need_float("check_uniform_bounds", made._layout.dtype)
+    fill_uniform(made, 0.0, 1.0, generator)
+    return leaf(made) if requires_grad else made
 
 
 @public(method=False)
@@ -327,7 +333,10 @@ def randn_like(input: Tensor, *, generator: Any = None, dtype: DType | None = No
     if modes.local.draws is not None:
         return modes.local.draws.draw(lambda *lead: randn_like(input.expand(*lead, *input._layout.shape), generator=generator,
                                                                dtype=dtype, requires_grad=requires_grad))
-    return finish(like(input, dtype, device, memory_format).normal_(generator=generator), requires_grad)
+    made = like(input, dtype, device, memory_format)
+    _need_float("normal_kernel_cpu", made._layout.dtype)
+    fill_normal(made, 0.0, 1.0, generator)
+    return leaf(made) if requires_grad else made
 
 
 @public(method=False)
@@ -384,12 +393,16 @@ def normal(mean: Any = 0.0, std: Any = 1.0, size: Any = None, *, generator: Any 
 def bernoulli(input: Tensor, p: Any = None, *, generator: Any = None) -> Tensor:
     """Zeros and ones; `input` holds the probabilities of the ones (or `p` is the one for all)."""
     if p is None:
-        if not input._layout.dtype.is_floating_point:
-            raise NotImplementedError(f"\"bernoulli_tensor_cpu_p_\" not implemented for '{input._layout.dtype.scalar_name}'")
-        values = _numbers(input)
-        if values.size and not bool(((values >= 0) & (values <= 1)).all()):
-            raise RuntimeError("Expected p_in >= 0 && p_in <= 1 to be true, but got false.")
-        return like(input, None, None, contiguous_format).bernoulli_(input, generator=generator)
+        layout = input._layout
+        if not layout.dtype.is_floating_point:
+            raise NotImplementedError(f"\"bernoulli_tensor_cpu_p_\" not implemented for '{layout.dtype.scalar_name}'")
+        if not layout.numel or layout.device.type == "meta":
+            return empty_layout(layout.dense())
+        try:
+            sampling.check_chances(input, False)
+        except KernelCheck:
+            raise RuntimeError("Expected p_in >= 0 && p_in <= 1 to be true, but got false.") from None
+        return sampling.trials(stream(generator), layout.dense(), contiguous(input))
     return like(input, None, None, contiguous_format).bernoulli_(p, generator=generator)
 
 
@@ -410,20 +423,27 @@ def multinomial(input: Tensor, num_samples: int, replacement: bool = False, *, g
         raise RuntimeError(f"multinomial only supports floating-point dtypes for input, got: {layout.dtype.scalar_name}")
     if not replacement and num_samples > layout.shape[-1]:
         raise RuntimeError("cannot sample n_sample > prob_dist.size(-1) samples without replacement")
-    weights = np.ascontiguousarray(array_of(input))
-    values = _numbers(input)
-    if not np.isfinite(values).all() or (values < 0).any():
-        raise RuntimeError("probability tensor contains either `inf`, `nan` or element < 0")
-    if values.size and (values.sum(-1) <= 0).any():
-        raise RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)")
+    rows = layout.shape[:-1]
+    if not layout.numel:
+        return empty_layout(Layout.contiguous((*rows, num_samples), int64, layout.device))
+    try:
+        sampling.check_chances(input, True)
+    except KernelCheck:
+        values = _numbers(input)
+        if not np.isfinite(values).all() or (values < 0).any():
+            raise RuntimeError("probability tensor contains either `inf`, `nan` or element < 0") from None
+        raise RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)") from None
+    draw = stream(generator)
     if replacement and num_samples != 1:
-        return create.copy_array(stream(generator).multinomial(weights, num_samples))
+        weights = input if layout.dtype is float64 else input.to(float32)
+        chosen = sampling.choices(draw, contiguous(weights).view(-1, layout.shape[-1]), num_samples)
+        return chosen if rows else chosen.view(-1)
     # the numbers are drawn in the order of memory
     turned = layout.ndim == 2 and geometry.preserved_strides(layout.shape, layout.strides)[1] != 1
-    scores = stream(generator).race(np.ascontiguousarray(weights.T)).T if turned else stream(generator).race(weights)
+    scores = sampling.race(draw, contiguous(input.t())).t() if turned else sampling.race(draw, contiguous(input))
     if num_samples == 1:
-        return create.copy_array(np.asarray(scores.argmax(-1)[..., None], np.int64))
-    return create.from_array(np.ascontiguousarray(scores)).topk(num_samples)[1]
+        return scores.argmax(-1, True)
+    return scores.to(promote_types(layout.dtype, float32)).topk(num_samples)[1]
 
 
 @operator(out=False)
