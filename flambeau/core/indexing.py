@@ -88,11 +88,35 @@ def getitem(self: Any, index: Any) -> Any:
     else:
         key = _basic_key(index if index.__class__ is tuple else (index,))
     if key is None or active.count:
+        if self._node is None and not active.count:
+            tensors = _only_tensors(self, index)
+            if tensors is not None:
+                return _gather(self, tensors)   # type: ignore[misc]
         return _general(self, index)
     found = _views.get((self._layout, key))
     if found is None or self._node is not None:
         return _general(self, index)
     return view_of(self, self._offset + found[1], found[0])
+
+
+def _only_tensors(self: Any, index: Any) -> list[Any] | None:
+    """The index as tensors or None by dimension, if it holds whole dimensions and plain tensors of numbers alone."""
+    if index.__class__ is not tuple or self._layout.flavor is not None or len(index) > self._layout.ndim or _gather is None:
+        return None
+    tensors: list[Any] = []
+    count = 0
+    for item in index:
+        if item.__class__ is Tensor:
+            layout = item._layout
+            if layout.dtype is not int64 or not layout.ndim or layout.flavor is not None:
+                return None
+            tensors.append(item)
+            count = len(tensors)
+        elif item.__class__ is slice and item.start is None and item.stop is None and item.step is None:
+            tensors.append(None)
+        else:
+            return None
+    return tensors[:count]
 
 
 def _general(self: Any, index: Any) -> Any:

@@ -125,11 +125,13 @@ def _cat(tensors: Tensors, dim: int, sizes: tuple[int, ...]) -> Tensor:
     key = (dim, *[x._layout for x in tensors])
     launch = _cats.get(key)
     if launch is None:
-        made = _converted(tensors)
-        launch = _cat_plan(made, dim)
-        if all(a is b and a._layout.flavor is None for a, b in zip(made, tensors)):
-            _cats[key] = launch
-        tensors = made
+        tensors = _converted(tensors)
+        key = (dim, *[x._layout for x in tensors])
+        launch = _cats.get(key)
+        if launch is None:
+            launch = _cat_plan(tensors, dim)
+            if all(x._layout.flavor is None for x in tensors):
+                _cats[key] = launch
     return launch(None, *tensors)
 
 
