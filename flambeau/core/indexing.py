@@ -18,6 +18,7 @@ from flambeau.base import geometry
 from flambeau.base.dtype import bool_, int32, int64, uint8
 from flambeau.base.layout import Layout, register_cache
 from flambeau.core import create, modes, overrides, views
+from flambeau.core.inplace import AsStridedBackward0, base_of
 from flambeau.core.modes import active, local
 from flambeau.core.tensor import Tensor, view_of
 
@@ -350,7 +351,24 @@ def fitted(view: Any, value: Any) -> Any:
 
 
 def _copy(view: Any, value: Any) -> None:
+    if value._storage is view._storage and value._offset == view._offset and _is_written(view, value):
+        view._storage.writes += 1
+        return
     view.copy_(fitted(view, value))
+
+
+def _is_written(view: Any, value: Any) -> bool:
+    """Whether a value of the view's own memory is what the view shows already, history included: `x[i] += y` updates
+    x[i], which is then assigned to itself.
+    """
+    layout, node = value._layout, value._node
+    if layout is not view._layout or layout.flavor is not None:
+        return False
+    if not local.grad or (node is None and view._node is None):
+        return True
+    base = base_of(value)
+    return (node.__class__ is AsStridedBackward0 and base is not None and base is base_of(view)
+            and node.edges[0] == (base._node, base._index))
 
 
 # ---------------------------------------------------------------- for those who answer x[...] themselves
