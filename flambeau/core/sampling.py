@@ -46,7 +46,7 @@ def _double_unit(high: Expr, low: Expr) -> Expr:
 
 
 def _words(count: int, slot: int = 1) -> Phase:
-    return Phase(twister_kernel(slot), 1, 1, [count])
+    return Phase(twister_kernel(), 1, 1, [count, slot])
 
 
 def _lay(nest: Nest, shape: tuple, outputs: list[tuple[tuple, int]], inputs: list[tuple[tuple, int]]) -> list[Phase]:

@@ -429,8 +429,12 @@ def multinomial(input: Tensor, num_samples: int, replacement: bool = False, *, g
     try:
         sampling.check_chances(input, True)
     except KernelCheck:
-        values = _numbers(input)
-        if not np.isfinite(values).all() or (values < 0).any():
+        values = _numbers(input).reshape(-1)
+        bad = values[~((values >= 0) & (values < np.inf))]
+        if bad.size and replacement and num_samples != 1:
+            kind = "= infinity or NaN" if bad[0] > 0 else "< 0"
+            raise RuntimeError(f"invalid multinomial distribution (encountering probability entry {kind})") from None
+        if bad.size:
             raise RuntimeError("probability tensor contains either `inf`, `nan` or element < 0") from None
         raise RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)") from None
     draw = stream(generator)
