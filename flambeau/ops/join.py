@@ -333,7 +333,8 @@ def block_diag(*tensors: Any) -> Tensor:
         dtype = promote_types(dtype, x._layout.dtype)
     if any(x._layout.flavor is not None or x._layout.device.type == "meta" for x in given):
         return _block_rows(given, dtype)
-    return _blocks([x if x._layout.dtype is dtype else x.to(dtype) for x in given], tuple([tuple(x._layout.shape) for x in given]))
+    given = [x if x._layout.dtype is dtype else x.to(dtype) for x in given]
+    return _blocks(given, tuple([tuple(x._layout.shape) for x in given]))
 
 
 def _block_rows(given: list[Tensor], dtype: DType) -> Tensor:
