@@ -11,15 +11,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from flambeau.base.dtype import bool_
 from flambeau.base.flags import flags
 from flambeau.codegen.builder import Value
 from flambeau.codegen.frame import LANE_CHUNK, Form, Span
 from flambeau.codegen.jit import COMBINED, compile_described
 from flambeau.codegen.operands import VECTOR, Operands, Prepared, is_short
 from flambeau.codegen.partials import Partials, combine, start_of
-from flambeau.codegen.scalar import Lowering
-from flambeau.ir.loops import Loop, Nest, Row
-from flambeau.ir.scalar import cast, compute_dtype, leaf
+from flambeau.codegen.scalar import Lowering, joined, llvm_type, parts_of
+from flambeau.ir.loops import Fold, Loop, Nest, Row, combined
+from flambeau.ir.scalar import Expr, cast, compute_dtype, leaf
 
 BLOCK = 4          # vectors of a block, if an element takes but a few instructions
 FOLD_BLOCK = 8     # the same where elements are only folded: each vector waits for its own last partial result
@@ -34,6 +35,8 @@ class _Emitter(Operands):
         for stage in self.nest.stages:
             if isinstance(stage, Row):
                 self._row(stage)
+            elif stage.scan and stage.grouped and not self.form.lanes:
+                self._scan_vectors(stage)
             elif stage.scan:
                 self._scan(stage)
             else:
@@ -166,6 +169,108 @@ class _Emitter(Operands):
         for out, expression in stage.stores:
             value = low.value(cast(expression, compute_dtype(self.dtypes[out])), env)
             low.store(self.dtypes[out], value, self.rows[out].name)
+
+    def _scan_vectors(self, stage: Loop) -> None:
+        """Running values along the (single) inner axis, a vector at a time: each element is combined with the one before it,
+        then with the two before those, and so on, and all of them with what came before the vector.
+
+        Where a fold takes but a few instructions, it is first seen whether the vector changes what came before at all.
+        """
+        f = self.f
+        expressions = [e for _, e in stage.stores] + [e for fold in stage.folds for e in fold.lift]
+        width = self.steps(expressions, [j for j, _ in stage.stores])[1]
+        if not width:       # elements that lie apart
+            self._scan(stage)
+            return
+        outcomes = [combined(fold) for fold in stage.folds]
+        short = all(is_short(outcome) for outcome in outcomes)
+        accumulators = [(fold, self.new_arrays(fold, 1)) for fold in stage.folds]
+        low = self.lowering()
+        for fold, arrays in accumulators:
+            for start, array in zip(fold.start, arrays):
+                self.write(low, array, f.i64(0), start_of(self, low, start), start)
+
+        def vector(prepared: Prepared, indices: list[Value], span: Span) -> None:
+            low = self.lowering(width, span.mask)
+            env = self.environment(low, prepared, indices, span.index)
+            lifted, before = [], []
+            for fold, arrays in accumulators:
+                values = [low.value(e, env) for e in fold.lift]
+                if span.mask is not None:   # what isn't there changes nothing
+                    starts = [low.spread(s.dtype, start_of(self, self.lowering(), s)) for s in fold.start]
+                    values = [self._chosen(low, span.mask, s, a, b) for s, a, b in zip(fold.start, values, starts)]
+                lifted.append(values)
+                before.append([low.spread(s.dtype, self.read(self.lowering(), array, f.i64(0), s))
+                               for array, s in zip(arrays, fold.start)])
+
+            def store(results: list[list]) -> None:
+                own = self.lowering(width, span.mask)
+                known = dict(env)
+                for (fold, _), values in zip(accumulators, results):
+                    known.update({leaf(f"acc:{name}", s.dtype): v for name, s, v in zip(fold.names, fold.start, values)})
+                self.store_elements(own, stage.stores, known, indices, span.index)
+
+            def grouped() -> None:
+                results = []
+                for (fold, arrays), values, old in zip(accumulators, lifted, before):
+                    distance = 1
+                    while distance < width:
+                        values = combine(self, low, fold, self._moved_up(low, fold, values, distance), values)
+                        distance *= 2
+                    values = combine(self, low, fold, old, values)
+                    for value, array, s in zip(values, arrays, fold.start):
+                        self.write(self.lowering(), array, f.i64(0), self._last(low, s, value), s)
+                    results.append(values)
+                store(results)
+
+            if not short:
+                grouped()
+                return
+            changes = None
+            for (fold, _), values, old in zip(accumulators, lifted, before):
+                for s, new, former in zip(fold.start, combine(self, low, fold, old, values), old):
+                    a, b = leaf("new", s.dtype), leaf("former", s.dtype)
+                    test = (a ^ b) if s.dtype is bool_ else a != b
+                    differs = Value(f, low.type("i1"), self.lowering(width).value(test, {a: new, b: former}))
+                    changes = differs if changes is None else changes | differs
+            with f.branches(Value(f, "i1", low.any(changes.name))) as otherwise:
+                grouped()
+                otherwise()
+                store(before)
+
+        def innermost(indices: list[Value]) -> None:
+            prepared = self.prepare(expressions, indices)
+            for span in self.spans(self.low, self.high, width if short else 0, width):
+                vector(prepared, indices, span)
+
+        self._nested(innermost)
+        for fold, arrays in accumulators:
+            for name, s, array in zip(fold.names, fold.start, arrays):
+                self.env[leaf(f"acc:{name}", s.dtype)] = self.read(self.lowering(), array, f.i64(0), s)
+
+    def _chosen(self, low: Lowering, mask: str, like: Expr, a, b):
+        """Elements of a where the mask holds, else of b."""
+        kind = llvm_type(like.dtype)
+        return joined([low.select(mask, kind, x, y) for x, y in zip(parts_of(a), parts_of(b))])
+
+    def _moved_up(self, low: Lowering, fold: Fold, values: list, distance: int) -> list:
+        """Registers with every element `distance` places further, the fold's first values in front."""
+        width = low.width
+        order = ", ".join(f"i32 {width + i if i < distance else i - distance}" for i in range(width))
+        moved = []
+        for start, value in zip(fold.start, values):
+            type = low.type(llvm_type(start.dtype))
+            first = low.spread(start.dtype, start_of(self, self.lowering(), start))
+            moved.append(joined([
+                self.f.emit(type, f"shufflevector {type} {part}, {type} {begin}, <{width} x i32> <{order}>").name
+                for part, begin in zip(parts_of(value), parts_of(first))]))
+        return moved
+
+    def _last(self, low: Lowering, like: Expr, value):
+        """The last element of a register."""
+        kind = llvm_type(like.dtype)
+        return joined([self.f.emit(kind, f"extractelement {low.type(kind)} {part}, i64 {low.width - 1}").name
+                       for part in parts_of(value)])
 
     def _scan(self, stage: Loop) -> None:
         """Running values along the (single) inner axis, stored in order."""

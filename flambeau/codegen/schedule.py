@@ -204,7 +204,7 @@ def _rows(nest: Nest, kept, kept_strides, inner, inner_strides, lane, picks, slo
         (length * min(lane_extent, LANE_RUN) > SPLIT and units < 2 * state.words[state.THREADS])
         or (lane is not None and length > 2 * LANE_ROWS))
     if splits:
-        return _split(nest, form, kept, kept_strides, inner, inner_strides, lane, unit)
+        return _split(nest, form, kept, kept_strides, inner, inner_strides, lane, picks, unit)
     phase = _phase(nest, form, kept, kept_strides, inner, inner_strides, lane, picks, max(inner[0], 1), [0] * len(slots), unit)
     return Schedule([phase])
 
@@ -219,7 +219,7 @@ def _splittable(nest: Nest) -> bool:
                     for _, e in row.stores for n in topological(e)))
 
 
-def _split(nest: Nest, form: Form, kept, kept_strides, inner, inner_strides, lane, unit) -> Schedule:
+def _split(nest: Nest, form: Form, kept, kept_strides, inner, inner_strides, lane, picks, unit) -> Schedule:
     """Two phases: partial results of chunks into scratch, then their combination."""
     loop, row = nest.stages
     n_out = len(nest.outputs)
@@ -251,8 +251,9 @@ def _split(nest: Nest, form: Form, kept, kept_strides, inner, inner_strides, lan
     lane_strides = [1] * count + list(lane[1][n_out:]) if lane else None
     classes = tuple(("1" if lane else "0") for _ in range(count)) + form.classes[n_out:]
     first_form = replace(form, classes=classes, slots=(SCRATCH,) * count + form.slots[n_out:])
-    first = _phase(partial, first_form, kept, outer_strides, inner, own_inner, (lane_extent, lane_strides) if lane else None, {},
-                   chunk, [lane_extent] * count + [0] * len(nest.inputs), unit, offsets)
+    first = _phase(partial, first_form, kept, outer_strides, inner, own_inner, (lane_extent, lane_strides) if lane else None,
+                   {count + j - n_out: pick for j, pick in picks.items()}, chunk,
+                   [lane_extent] * count + [0] * len(nest.inputs), unit, offsets)
     # the second phase reads the partial results as its inputs
     final_folds = []
     k = 0

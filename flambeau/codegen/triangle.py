@@ -1,9 +1,14 @@
-"""Copies of matrices with what lies above (tril) or below (triu) a diagonal set to zero. Used by ops.join."""
+"""Copies of matrices with what lies above (tril) or below (triu) a diagonal set to zero, and the indices of what is left.
+
+Used by ops.triangle and ops.create.
+"""
 
 from __future__ import annotations
 
 from functools import cache
 
+from flambeau.base.device import device as Device
+from flambeau.base.dtype import int64
 from flambeau.base.layout import Layout
 from flambeau.codegen import launch as launching
 from flambeau.codegen.builder import kernel, module
@@ -46,3 +51,48 @@ def triangle_plan(layout: Layout, out: Layout, batch: tuple[int, int, int], lowe
         [Phase(_address(MOVED[layout.dtype.itemsize], lower, unit), total, grain, constants)] if layout.numel else []
     )
     return launching.plan(phases, [out], [layout], release=layout.numel > 1 << 20)
+
+
+LANES = 8       # indices written at once
+
+
+@cache
+def _indices_address() -> int:
+    """Row by row, the rows' numbers in the first row of the result and the columns in the second."""
+    f = kernel()
+    constants = f.pointer(f.parameter(0))
+    rows, first, columns, step, total = (f.load("i64", constants, i) for i in range(5))
+    type = f"<{LANES} x i64>"
+    counting = ", ".join(f"i64 {i}" for i in range(LANES))
+    lower = step.differs(0)
+    at = f.variable("i64", 0)
+    out = f.buffer(0)
+    with f.loop(0, rows) as r:
+        edge = f.minimum(f.maximum(first + r, 0), columns)
+        low, high = f.select(lower, f.i64(0), edge), f.select(lower, edge, columns)
+        start = at.get()
+        end = start + (high - low)
+        at.set(end)
+        row = f.splat(r, LANES)
+        column = f.splat(low - start, LANES)
+        column = f.emit(type, f"add {type} {column.name}, <{counting}>")
+
+        # what a vector writes beyond the row's end, the next rows overwrite
+        whole = f.select((start + (((high - low) + (LANES - 1)) & -LANES)) <= total, end, start + ((high - low) & -LANES))
+        with f.loop(start, whole, LANES) as i:
+            f.store(row, out, i, align=8)
+            f.store(f.splat(i, LANES) + column, out, i + total, align=8)
+        with f.loop(f.maximum(whole, start), end) as i:
+            f.store(r, out, i)
+            f.store(i - start + low, out, i + total)
+    return compile_kernel(module(f))
+
+
+def triangle_indices_plan(rows: int, columns: int, diagonal: int, lower: bool, device: Device):
+    """launch(None): the indices (2, n) of a triangle of a matrix."""
+    first = diagonal + lower
+    edges = [min(max(first + r, 0), columns) for r in range(rows)]
+    total = sum(edges) if lower else rows * columns - sum(edges)
+    layout = Layout.contiguous((2, total), int64, device)
+    phases = [Phase(_indices_address(), 1, 1, [rows, first, columns, int(lower), total])] if total else []
+    return launching.plan(phases if device.type != "meta" else [], [layout], release=total > 1 << 20)

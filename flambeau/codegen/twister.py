@@ -33,11 +33,12 @@ def _twist(f: Function, key: Value) -> None:
 
 
 @cache
-def twister_kernel(slot: int) -> int:
-    """Kernel over one unit: constants (count); scalar `slot` holds the address of the state; words go to scratch."""
+def twister_kernel() -> int:
+    """Kernel over one unit: constants (count, slot); scalar `slot` holds the address of the state; words go to scratch."""
     f = kernel()
-    count = f.load("i64", f.pointer(f.parameter(0)), 0)
-    out, key = f.pointer(f.parameter(1)), f.pointer(f.parameter(4 + slot))
+    constants = f.pointer(f.parameter(0))
+    count, slot = f.load("i64", constants, 0), f.load("i64", constants, 1)
+    out, key = f.pointer(f.parameter(1)), f.pointer(f.load("i64", f["p"], slot + 4))
     f.metadata += ["!1 = distinct !{}", '!2 = !{!"llvm.loop.parallel_accesses", !1}', "!3 = distinct !{!3, !2}"]
     place = f.at("i32", key, WORDS)
     position = f.variable("i64", f.convert(f.load("i32", place), "i64", "sext"))

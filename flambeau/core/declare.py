@@ -313,7 +313,9 @@ def _inplace_variant(declared: Operator, public: str) -> Callable:
             arguments[0] = saved_self
             saved_self._node, saved_self._index = edge_self
             alias = tensor_from(self._storage, self._offset, self._layout)
-            rewiring.rebase(self, declared.record(arguments, alias))
+            node = declared.record(arguments, alias)
+            del alias, arguments, saved_self    # a live alias has `rebase` look for views
+            rewiring.rebase(self, node)
         return self
     inplace.__name__ = inplace.__qualname__ = public + "_"
     inplace.__module__ = "flambeau"

@@ -18,6 +18,7 @@ from flambeau.base import memory_order
 from flambeau.base.dtype import bool_, int32, int64, uint8
 from flambeau.base.layout import Layout, register_cache
 from flambeau.core import create, modes, overrides, views
+from flambeau.core.inplace import AsStridedBackward0, base_of
 from flambeau.core.modes import active, local
 from flambeau.core.tensor import Tensor, view_of
 
@@ -88,11 +89,35 @@ def getitem(self: Any, index: Any) -> Any:
     else:
         key = _basic_key(index if index.__class__ is tuple else (index,))
     if key is None or active.count:
+        if self._node is None and not active.count:
+            tensors = _only_tensors(self, index)
+            if tensors is not None:
+                return _gather(self, tensors)   # type: ignore[misc]
         return _general(self, index)
     found = _views.get((self._layout, key))
     if found is None or self._node is not None:
         return _general(self, index)
     return view_of(self, self._offset + found[1], found[0])
+
+
+def _only_tensors(self: Any, index: Any) -> list[Any] | None:
+    """The index as tensors or None by dimension, if it holds whole dimensions and plain tensors of numbers alone."""
+    if index.__class__ is not tuple or self._layout.flavor is not None or len(index) > self._layout.ndim or _gather is None:
+        return None
+    tensors: list[Any] = []
+    count = 0
+    for item in index:
+        if item.__class__ is Tensor:
+            layout = item._layout
+            if layout.dtype is not int64 or not layout.ndim or layout.flavor is not None:
+                return None
+            tensors.append(item)
+            count = len(tensors)
+        elif item.__class__ is slice and item.start is None and item.stop is None and item.step is None:
+            tensors.append(None)
+        else:
+            return None
+    return tensors[:count]
 
 
 def _general(self: Any, index: Any) -> Any:
@@ -326,7 +351,24 @@ def fitted(view: Any, value: Any) -> Any:
 
 
 def _copy(view: Any, value: Any) -> None:
+    if value._storage is view._storage and value._offset == view._offset and _is_written(view, value):
+        view._storage.writes += 1
+        return
     view.copy_(fitted(view, value))
+
+
+def _is_written(view: Any, value: Any) -> bool:
+    """Whether a value of the view's own memory is what the view shows already, history included: `x[i] += y` updates
+    x[i], which is then assigned to itself.
+    """
+    layout, node = value._layout, value._node
+    if layout is not view._layout or layout.flavor is not None:
+        return False
+    if not local.grad or (node is None and view._node is None):
+        return True
+    base = base_of(value)
+    return (node.__class__ is AsStridedBackward0 and base is not None and base is base_of(view)
+            and node.edges[0] == (base._node, base._index))
 
 
 # ---------------------------------------------------------------- for those who answer x[...] themselves

@@ -72,11 +72,14 @@ class Fold:
 
 @dataclass(frozen=True)
 class Loop:
-    """Along the inner axes: fold, and store `(output, expression)` pairs. A scan stores running values, in order."""
+    """Along the inner axes: fold, and store `(output, expression)` pairs. A scan stores running values, in order; if `grouped`,
+    neighbours may be combined with each other before they are with what came before.
+    """
 
     folds: tuple[Fold, ...] = ()
     stores: tuple[tuple[int, Expr], ...] = ()
     scan: bool = False
+    grouped: bool = False
 
 
 @dataclass(frozen=True)
@@ -103,7 +106,7 @@ class Nest:
             folds = ()
             if isinstance(s, Loop):
                 folds = tuple((f.names, f.start, f.lift, combined(f)) for f in s.folds)
-            stages.append((type(s).__name__, folds, s.stores, getattr(s, "scan", False)))
+            stages.append((type(s).__name__, folds, s.stores, getattr(s, "scan", False), getattr(s, "grouped", False)))
         return self.outputs, self.inputs, tuple(stages), self.scalars
 
     def description(self) -> str:
@@ -111,7 +114,8 @@ class Nest:
         lines = [f"{[str(d) for d in self.outputs]} {[str(d) for d in self.inputs]} {[(k, str(d)) for k, d in self.scalars]}"]
         for s in self.stages:
             folds = s.folds if isinstance(s, Loop) else ()
-            lines.append(f"{type(s).__name__} {getattr(s, 'scan', False)} {[j for j, _ in s.stores]} {[f.names for f in folds]}")
+            kind = f"{type(s).__name__} {getattr(s, 'scan', False)} {getattr(s, 'grouped', False)}"
+            lines.append(f"{kind} {[j for j, _ in s.stores]} {[f.names for f in folds]}")
             lines.append(describe(*(e for _, e in s.stores), *(e for f in folds for e in (*f.start, *f.lift, *combined(f)))))
         return "\n".join(lines)
 

@@ -9,10 +9,10 @@ import math
 from typing import Any
 
 from flambeau.base import memory_order
-from flambeau.base.layout import Layout
+from flambeau.base.layout import Layout, register_cache
 from flambeau.core import modes
 from flambeau.core.declare import composite, operator
-from flambeau.core.op import Pointwise
+from flambeau.core.op import Folded, Pointwise
 from flambeau.core.tensor import Tensor, empty_layout, tensor_from
 from flambeau.ir import scalar as s
 from flambeau.ir.scalar import cast, compute_dtype
@@ -42,6 +42,15 @@ def native_batch_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None,
     training: by the batch's own statistics, which move `running_mean` and `running_var` in place; else by those two.
     """
     layout = input._layout
+    if not training and running_mean is not None and running_var is not None:
+        key = (layout, running_mean._layout, running_var._layout, None if weight is None else weight._layout,
+               None if bias is None else bias._layout, eps)
+        known = _frozen_plans.get(key)
+        if known is not None:
+            launch, nothing, own = known
+            given = [p for p in (weight, bias) if p is not None]
+            return (launch(None, input, running_mean, running_var, *given, *own), empty_layout(nothing),
+                    empty_layout(nothing))
     check_floating("batch_norm", input)
     if layout.ndim < 2 and layout.numel:
         raise RuntimeError(f"Expected at least 2 dimensions for input tensor but received {layout.ndim}")
@@ -55,12 +64,16 @@ def native_batch_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None,
         return input.clone(), empty_layout(nothing), empty_layout(nothing)
     if not training:
         strides = memory_order.suggested_strides(layout.shape, layout.strides)
-        if not memory_order.same_order(layout.shape, layout.strides, strides):
-            ordered = empty_layout(Layout.of(layout.shape, strides, layout.dtype, layout.device))
-            input = ordered.copy_(tensor_from(input._storage, input._offset, layout))
-        out = _frozen(input, column(weight, after), column(bias, after), column(running_mean, after), column(running_var, after),
-                      float(eps))
         nothing = Layout.contiguous((0,), compute_dtype(layout.dtype), layout.device)
+        ordered = memory_order.same_order(layout.shape, layout.strides, strides)
+        if not ordered:
+            input = empty_layout(Layout.of(layout.shape, strides, layout.dtype, layout.device)).copy_(
+                tensor_from(input._storage, input._offset, layout))
+        operator, operands = _frozen(input, *[column(x, after) for x in (weight, bias, running_mean, running_var)])
+        out = operator.compute(operands, (float(eps),))
+        if ordered and all(x._layout.flavor is None for x in operands) and layout.device.type != "meta":
+            own = () if operator.number_kinds((float(eps),))[0] is Folded else (float(eps),)
+            _frozen_plans[key] = (operator.plan(operands, (float(eps),), (), None), nothing, own)
         return out, empty_layout(nothing), empty_layout(nothing)
     over = (0, *range(2, layout.ndim))
     count = values_in(input, over)
@@ -96,9 +109,12 @@ def _frozen_with(weight: bool, bias: bool) -> Pointwise:
 _FROZEN = {(w, b): _frozen_with(w, b) for w in (False, True) for b in (False, True)}
 
 
-def _frozen(x: Tensor, weight: Tensor | None, bias: Tensor | None, mean: Tensor, variance: Tensor, eps: float) -> Tensor:
-    given = [p for p in (weight, bias) if p is not None]
-    return _FROZEN[weight is not None, bias is not None].compute((x, mean, variance, *given), (eps,))
+def _frozen(x: Tensor, weight: Tensor | None, bias: Tensor | None, mean: Any, variance: Any) -> tuple[Pointwise, tuple]:
+    """The operator of a norm by given statistics, and its operands."""
+    return _FROZEN[weight is not None, bias is not None], (x, mean, variance, *[p for p in (weight, bias) if p is not None])
+
+
+_frozen_plans: dict[Any, tuple] = register_cache({})
 
 
 def _wide_column(vector: Tensor | None, after: int) -> Tensor | None:

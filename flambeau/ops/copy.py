@@ -26,7 +26,7 @@ from flambeau.codegen import launch as launching
 from flambeau.codegen import schedule
 from flambeau.core import inplace, modes, overrides
 from flambeau.core.arguments import no_combination, refused
-from flambeau.core.create import make_tensor
+from flambeau.core.create import CPU, make_tensor
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.op import NUMBERS, RELEASE_FROM, Pointwise, call, needs_graph, record
 from flambeau.core.tensor import Tensor, empty_layout, tensor_from
@@ -51,6 +51,7 @@ COPY = Copy("copy", lambda source: source, ["source"], node="Copy")
 CLONE = Copy("clone", lambda input: input, ["input"], node="Clone")
 _conversions: dict[DType, Copy] = {}
 _fills: dict[Any, Any] = register_cache({})
+_preserved: dict[Layout, Layout] = register_cache({})
 _copies: dict[Any, Any] = register_cache({})    # checked plans of copy_ by the layouts of target and source
 
 
@@ -141,10 +142,15 @@ def clone(input: Tensor, *, memory_format: memory_format = preserve_format) -> T
         if input._node is not None and modes.local.grad:
             out._node = record(CLONE, out, (input,), (), ())
         return out
-    out = empty_layout(layout_in_format(input._layout, memory_format))
-    COPY.compute((input,), (), (), out)
-    out._storage.writes = 0
-    if needs_graph((input,)):
+    target = layout_in_format(input._layout, memory_format)
+    launch = COPY.other_plans.get((input._layout, target))
+    if launch is None:
+        out = empty_layout(target)
+        COPY.compute((input,), (), (), out)
+        out._storage.writes = 0
+    else:
+        out = launch(None, input)
+    if input._node is not None and needs_graph((input,)):
         out._node = record(CLONE, out, (input,), (), ())
     return out
 
@@ -152,7 +158,11 @@ def clone(input: Tensor, *, memory_format: memory_format = preserve_format) -> T
 def layout_in_format(layout: Layout, wanted: memory_format) -> Layout:
     """A dense layout of the same shape, dtype and device in a memory format."""
     if wanted is preserve_format:
-        return Layout.of(layout.shape, memory_order.preserved_strides(layout.shape, layout.strides), layout.dtype, layout.device)
+        found = _preserved.get(layout)
+        if found is None:
+            strides = memory_order.preserved_strides(layout.shape, layout.strides)
+            found = _preserved[layout] = Layout.of(layout.shape, strides, layout.dtype, layout.device)
+        return found
     if wanted is contiguous_format:
         return Layout.contiguous(layout.shape, layout.dtype, layout.device)
     rank = 4 if wanted is channels_last else 5
@@ -216,8 +226,12 @@ def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
 
     Keywords: dtype, device, non_blocking, copy (always a copy), memory_format.
     """
-    device, dtype, copy, wanted = to_arguments(args, kwargs)
     layout = self._layout
+    if len(args) == 1 and not kwargs and self.__class__ in overrides.PLAIN:     # nothing to do, most often
+        only = args[0]
+        if only is layout.dtype or only is layout.device or (only.__class__ is str and only == layout.device.type == "cpu"):
+            return self
+    device, dtype, copy, wanted = to_arguments(args, kwargs)
     if self.__class__ not in overrides.PLAIN and overrides.any_override([self]):
         return overrides.dispatch(to, [self, *args], kwargs)
     if device is not None and device != layout.device:
@@ -279,6 +293,8 @@ def to_arguments(args: tuple, kwargs: dict) -> tuple[Device | None, DType | None
 
 def _short(name: str, dtype: DType) -> Any:
     def short(self: Tensor, memory_format: memory_format = preserve_format) -> Tensor:
+        if self._layout.dtype is dtype and memory_format is preserve_format and self.__class__ in overrides.PLAIN:
+            return self
         return to(self, dtype, memory_format=memory_format)
     short.__name__ = short.__qualname__ = name
     short.__doc__ = f"to({dtype})."
@@ -294,6 +310,8 @@ for _name, _dtype in (("float", dtypes.float32), ("double", dtypes.float64), ("h
 
 def cpu(self: Tensor, memory_format: memory_format = preserve_format) -> Tensor:
     """to("cpu")."""
+    if self._layout.device is CPU and memory_format is preserve_format and self.__class__ in overrides.PLAIN:
+        return self
     return to(self, "cpu", memory_format=memory_format)
 
 
@@ -335,29 +353,35 @@ FILL = Fill("fill", lambda self, value: value, ["self", "value"], node="Fill")
 ZERO = Fill("zero", lambda self: 0, ["self"], node="Zero")
 
 
+def _learn_fill(layout: Layout, value: Any) -> Any:
+    kind = {float: "f", complex: "c"}.get(value.__class__, "i")
+    dtype = compute_dtype(layout.dtype)
+    if kind == "c" and not layout.dtype.is_complex:
+        raise RuntimeError(f"value cannot be converted to type {layout.dtype.name} without overflow")
+    nest = Nest("fill", (layout.dtype,), (), (Loop((), ((0, cast(number(0, dtype), dtype)),)),), ((kind, dtype),))
+    laid = schedule.lay(nest, (), [()], layout.shape, [layout.strides])
+    launch = _fills[layout, value.__class__] = launching.plan(laid.phases, [layout], (), kind,
+                                                              release=layout.numel >= RELEASE_FROM)
+    return launch
+
+
 def fill_raw(self: Tensor, value: Any) -> Tensor:
     """Write one number everywhere; no graph."""
     layout = self._layout
     if layout.device.type == "meta":
         return self
-    launch = _fills.get((layout, value.__class__))
-    if launch is None:
-        kind = {float: "f", complex: "c"}.get(value.__class__, "i")
-        dtype = compute_dtype(layout.dtype)
-        if kind == "c" and not layout.dtype.is_complex:
-            raise RuntimeError(f"value cannot be converted to type {layout.dtype.name} without overflow")
-        nest = Nest("fill", (layout.dtype,), (), (Loop((), ((0, cast(number(0, dtype), dtype)),)),), ((kind, dtype),))
-        laid = schedule.lay(nest, (), [()], layout.shape, [layout.strides])
-        launch = launching.plan(laid.phases, [layout], (), kind, release=layout.numel >= RELEASE_FROM)
-        _fills[layout, value.__class__] = launch
+    launch = _fills.get((layout, value.__class__)) or _learn_fill(layout, value)
     return launch(self, value)
 
 
-def fill_fresh(made: Tensor, value: Any) -> Tensor:
-    """Fill a tensor that was just made: its version stays 0."""
-    fill_raw(made, value)
-    made._storage.writes = 0
-    return made
+def filled(layout: Layout, value: Any) -> Tensor:
+    """A fresh tensor with `value` everywhere."""
+    launch = _fills.get((layout, value.__class__))
+    if launch is None:
+        if layout.device.type == "meta":
+            return empty_layout(layout)
+        launch = _learn_fill(layout, value)
+    return launch(None, value)
 
 
 def fill_(self: Tensor, value: Any) -> Tensor:

@@ -19,6 +19,7 @@ from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import Layout, contiguous_format, preserve_format, register_cache, strided
 from flambeau.codegen import launch as launching
 from flambeau.codegen import schedule
+from flambeau.codegen.triangle import triangle_indices_plan
 from flambeau.core import arguments, create
 from flambeau.core.create import from_array, make_tensor
 from flambeau.core.derive import public, publish
@@ -27,7 +28,7 @@ from flambeau.core.tensor import Tensor, empty_layout
 from flambeau.ir import scalar as s
 from flambeau.ir.loops import Loop, Nest, number, position
 from flambeau.ir.scalar import cast, compute_dtype
-from flambeau.ops.copy import fill_fresh, layout_in_format, to
+from flambeau.ops.copy import filled, layout_in_format, to
 
 
 def home(device: Any) -> Device:
@@ -97,9 +98,18 @@ def check_layout(layout: Any) -> None:
         raise NotImplementedError(f"only strided tensors are supported, not {layout}; make a dense tensor")
 
 
-def blank(shape: tuple[int, ...], dtype: DType | None, device: Any) -> Tensor:
+def fresh_layout(shape: tuple[int, ...], dtype: DType | None, device: Any) -> Layout:
     try:
-        return empty_layout(Layout.contiguous(shape, dtype or get_default_dtype(), home(device)))
+        return Layout.contiguous(shape, dtype or get_default_dtype(), home(device))
+    except AttributeError as error:
+        arguments.blame(error)
+        raise
+
+
+def blank(shape: tuple[int, ...], dtype: DType | None, device: Any) -> Tensor:
+    layout = fresh_layout(shape, dtype, device)
+    try:
+        return empty_layout(layout)
     except AttributeError as error:
         arguments.blame(error)
         raise
@@ -237,7 +247,7 @@ def full(size: Any, fill_value: Any, *, dtype: DType | None = None, layout: Any 
     value = fill_value.item() if hasattr(fill_value, "item") else fill_value
     dtype = dtype_asked(dtype, out) or {bool: bool_, int: int64, complex: get_default_dtype().to_complex()}.get(
         type(value), get_default_dtype())
-    made = fill_fresh(blank(sizes_of("full", (size,)), dtype, device), value)
+    made = filled(fresh_layout(sizes_of("full", (size,)), dtype, device), value)
     return finish(made, requires_grad, out)
 
 
@@ -252,13 +262,15 @@ def zeros(*size: Any, dtype: DType | None = None, layout: Any = None, device: An
         try:
             return _fresh_zeros[size, get_default_dtype(), get_default_device()](None)
         except (KeyError, TypeError):
-            made = fill_fresh(blank(sizes_of("zeros", size), None, None), 0)
+            if len(size) == 1 and size[0].__class__ is list:
+                return zeros(tuple(size[0]))
+            made = filled(fresh_layout(sizes_of("zeros", size), None, None), 0)
             if made._layout.device.type == "cpu" and not any(isinstance(n, list) for n in size):
                 _fresh_zeros[size, get_default_dtype(), get_default_device()] = zeros_plan(made._layout)
             return made
     if not (layout is None or layout is strided):
         check_layout(layout)
-    made = fill_fresh(blank(sizes_of("zeros", size), dtype_asked(dtype, out), device), 0)
+    made = filled(fresh_layout(sizes_of("zeros", size), dtype_asked(dtype, out), device), 0)
     if requires_grad or out is not None:
         return finish(made, requires_grad, out)
     return made
@@ -269,17 +281,23 @@ def ones(*size: Any, dtype: DType | None = None, layout: Any = None, device: Any
          pin_memory: bool = False, out: Tensor | None = None, names: Any = None) -> Tensor:
     """Ones of this shape."""
     check_layout(layout)
-    made = fill_fresh(blank(sizes_of("ones", size), dtype_asked(dtype, out), device), 1)
-    return finish(made, requires_grad, out)
+    made = filled(fresh_layout(sizes_of("ones", size), dtype_asked(dtype, out), device), 1)
+    if requires_grad or out is not None:
+        return finish(made, requires_grad, out)
+    return made
+
+
+def layout_like(input: Tensor, dtype: DType | None, device: Any, memory_format: Any) -> Layout:
+    """The shape of `input`, and its strides, dtype and device unless told otherwise."""
+    layout = layout_in_format(input._layout, memory_format or preserve_format)
+    if dtype is not None:
+        layout = layout.with_dtype(dtype)
+    return layout if device is None else layout.with_device(home(device))
 
 
 def like(input: Tensor, dtype: DType | None, device: Any, memory_format: Any) -> Tensor:
-    """An uninitialised tensor of the shape of `input`, and of its strides, dtype and device unless told otherwise."""
-    layout = input._layout
-    layout = layout_in_format(layout, memory_format or preserve_format).with_dtype(dtype or layout.dtype)
-    if device is not None:
-        layout = layout.with_device(home(device))
-    return empty_layout(layout)
+    """An uninitialised tensor with `layout_like`."""
+    return empty_layout(layout_like(input, dtype, device, memory_format))
 
 
 @public(method=False)
@@ -293,14 +311,16 @@ def empty_like(input: Tensor, *, dtype: DType | None = None, layout: Any = None,
 def zeros_like(input: Tensor, *, dtype: DType | None = None, layout: Any = None, device: Any = None, requires_grad: bool = False,
                pin_memory: bool = False, memory_format: Any = preserve_format) -> Tensor:
     """Zeros like `input`."""
-    return finish(fill_fresh(like(input, dtype, device, memory_format), 0), requires_grad)
+    made = filled(layout_like(input, dtype, device, memory_format), 0)
+    return leaf(made) if requires_grad else made
 
 
 @public(method=False)
 def ones_like(input: Tensor, *, dtype: DType | None = None, layout: Any = None, device: Any = None, requires_grad: bool = False,
               pin_memory: bool = False, memory_format: Any = preserve_format) -> Tensor:
     """Ones like `input`."""
-    return finish(fill_fresh(like(input, dtype, device, memory_format), 1), requires_grad)
+    made = filled(layout_like(input, dtype, device, memory_format), 1)
+    return leaf(made) if requires_grad else made
 
 
 @public(method=False)
@@ -308,7 +328,8 @@ def full_like(input: Tensor, fill_value: Any, *, dtype: DType | None = None, lay
               requires_grad: bool = False, pin_memory: bool = False, memory_format: Any = preserve_format) -> Tensor:
     """`fill_value` in every element, like `input`."""
     value = fill_value.item() if hasattr(fill_value, "item") else fill_value
-    return finish(fill_fresh(like(input, dtype, device, memory_format), value), requires_grad)
+    made = filled(layout_like(input, dtype, device, memory_format), value)
+    return leaf(made) if requires_grad else made
 
 
 _steps: dict[Any, Callable] = register_cache({})
@@ -328,6 +349,10 @@ def _along(name: str, layout: Layout, numbers: tuple, body: Callable, work: DTyp
     return launch(None, *numbers)
 
 
+def _counted(i, start, step):
+    return start + cast(i, start.dtype) * step
+
+
 def _number(x: Any) -> Any:
     return x.item() if hasattr(x, "item") else x
 
@@ -341,31 +366,33 @@ def arange(start: Any, end: Any = None, step: Any = 1, *, dtype: DType | None = 
     """
     if end is None:
         start, end = 0, start
-    start, end, step = _number(start), _number(end), _number(step)
-    if dtype is None:
-        whole = all(isinstance(x, int) for x in (start, end, step))
-        dtype = int64 if whole and out is None else None
-    dtype = dtype_asked(dtype, out) or get_default_dtype()
+    whole = start.__class__ is int and end.__class__ is int and step.__class__ is int
+    if not whole:
+        start, end, step = _number(start), _number(end), _number(step)
+        whole = isinstance(start, int) and isinstance(end, int) and isinstance(step, int)
+    if dtype is None and out is None:
+        dtype = int64 if whole else get_default_dtype()
+    else:
+        dtype = dtype_asked(dtype, out) or get_default_dtype()
     if dtype is bool_ or dtype.is_complex:
         raise NotImplementedError(f'"arange_cpu" not implemented for \'{dtype.scalar_name}\'')
     if step == 0:
         raise RuntimeError("step must be nonzero")
-    if not all(math.isfinite(x) for x in (start, end)):
+    if not (whole or (math.isfinite(start) and math.isfinite(end))):
         raise RuntimeError(f"unsupported range: {start} -> {end}")
     if (end - start) * step < 0:
         raise RuntimeError("upper bound and lower bound inconsistent with step sign")
-    if dtype is int64:
-        start, end, step = int(start), int(end), int(step)
-    if isinstance(start, int) and isinstance(end, int) and isinstance(step, int):
-        count = max(0, -(-(end - start) // step))
-    else:
-        count = max(0, math.ceil((end - start) / step))
+    if dtype is int64 and not whole:
+        start, end, step, whole = int(start), int(end), int(step), True
+    count = max(0, -(-(end - start) // step) if whole else math.ceil((end - start) / step))
     layout_made = Layout.contiguous((count,), dtype, home(device))
     if dtype.is_floating_point:
         work = float64 if dtype is float64 or dtype is float32 else float32
-        made = _along("arange", layout_made, (float(start), float(step)), lambda i, a, b: a + cast(i, a.dtype) * b, work)
+        made = _along("arange", layout_made, (float(start), float(step)), _counted, work)
     else:
-        made = _along("arange", layout_made, (int(start), int(step)), lambda i, a, b: a + i * b, int64)
+        made = _along("arange", layout_made, (int(start), int(step)), _counted, int64)
+    if out is None and not requires_grad:
+        return made
     if out is not None and out._layout.numel not in (0, count):
         warnings.warn(f"The number of elements in the out tensor of shape {list(out._layout.shape)} is {out._layout.numel} which "
                       f"does not match the computed number of elements {count}. Note that this may occur as a result of rounding "
@@ -430,7 +457,7 @@ def linspace(start: Any, end: Any, steps: int, *, dtype: DType | None = None, la
         if work is float32:
             step = float((np.float32(end) - np.float32(start)) / np.float32(max(steps - 1, 1)))
         made = _along("linspace", layout_made, (start, end, step, float(steps - 1), float(steps // 2)), _interpolated, work) \
-            if steps != 1 else fill_fresh(empty_layout(layout_made), start)
+            if steps != 1 else filled(layout_made, start)
     return finish(made, requires_grad, out, line=True)
 
 
@@ -449,6 +476,20 @@ def logspace(start: Any, end: Any, steps: int, base: float = 10.0, *, dtype: DTy
     return finish(made, requires_grad, out, line=True)
 
 
+_eyes: dict[Any, Callable] = register_cache({})
+
+
+def _eye_plan(layout: Layout) -> Callable:
+    """A launcher that makes ones on the diagonal of a matrix of zeros."""
+    n, m = layout.shape
+    phases = []
+    for value, shape, strides in ((0, (n, m), (m, 1)), (1, (min(n, m),), (m + 1,))):
+        nest = Nest("eye", (layout.dtype,), (), (Loop((), ((0, s.constant(value, compute_dtype(layout.dtype))),)),))
+        phases += schedule.lay(nest, (), [()], shape, [strides]).phases
+    launch = _eyes[layout] = launching.plan(phases, [layout], release=layout.numel >= RELEASE_FROM)
+    return launch
+
+
 @public(method=False)
 def eye(n: int, m: int | None = None, *, dtype: DType | None = None, layout: Any = None, device: Any = None,
         requires_grad: bool = False, pin_memory: bool = False, out: Tensor | None = None) -> Tensor:
@@ -456,21 +497,25 @@ def eye(n: int, m: int | None = None, *, dtype: DType | None = None, layout: Any
     m = n if m is None else m
     if n < 0 or m < 0:
         raise RuntimeError(f"n must be greater or equal to 0, got {n}" if n < 0 else f"m must be greater or equal to 0, got {m}")
-    made = fill_fresh(blank((n, m), dtype_asked(dtype, out), device), 0)
-    if made._layout.device.type != "meta":
-        fill_fresh(made.as_strided((min(n, m),), (m + 1,)), 1)
-        made._storage.writes = 0
+    own = fresh_layout((n, m), dtype_asked(dtype, out), device)
+    made = (_eyes.get(own) or _eye_plan(own))(None) if own.device.type != "meta" else empty_layout(own)
     return finish(made, requires_grad, out)
 
 
-def _indices(pairs: np.ndarray, dtype: DType | None, device: Any) -> Tensor:
-    return to(create.copy_array(np.ascontiguousarray(pairs.astype(np.int64))), dtype=dtype, device=device)
+_triangles: dict[Any, Callable] = register_cache({})
 
 
-def _check_triangle(row: int, col: int) -> None:
+def _triangle_indices(row: int, col: int, offset: int, lower: bool, dtype: DType | None, device: Any) -> Tensor:
     for name, count in (("row", row), ("col", col)):
         if count < 0:
             raise RuntimeError(f"{name} must be non-negative, got{count}")
+    device = home(device)
+    key = (row, col, offset, lower, device)
+    launch = _triangles.get(key)
+    if launch is None:
+        launch = _triangles[key] = triangle_indices_plan(row, col, offset, lower, device)
+    made = launch(None)
+    return made if dtype is int64 else to(made, dtype=dtype)
 
 
 @public(method=False)
@@ -478,8 +523,7 @@ def tril_indices(
     row: int, col: int, offset: int = 0, *, dtype: DType | None = int64, device: Any = None, layout: Any = None
 ) -> Tensor:
     """Indices (2, n) of the lower triangle, row by row."""
-    _check_triangle(row, col)
-    return _indices(np.stack(np.tril_indices(row, offset, col)), dtype, device)
+    return _triangle_indices(row, col, offset, True, dtype, device)
 
 
 @public(method=False)
@@ -487,8 +531,7 @@ def triu_indices(
     row: int, col: int, offset: int = 0, *, dtype: DType | None = int64, device: Any = None, layout: Any = None
 ) -> Tensor:
     """Indices (2, n) of the upper triangle, row by row."""
-    _check_triangle(row, col)
-    return _indices(np.stack(np.triu_indices(row, offset, col)), dtype, device)
+    return _triangle_indices(row, col, offset, False, dtype, device)
 
 
 def _new(self: Tensor, dtype: DType | None, device: Any) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from flambeau.base.dtype import dtype as DType
@@ -47,7 +47,19 @@ def reduction_of(reduction: str, size_average: bool | None = None, reduce: bool 
     return reduction
 
 
-# ---------------------------------------------------------------- kernels: inputs are x, x again (picked), target, weight
+# ---------------------------------------------------------------- kernels
+
+
+def _totals(loss: Any, weight: Any, dtype: DType, mean: bool) -> tuple:
+    """The sum of losses, or their mean by weight; and the total weight."""
+    result = folded("loss", loss.dtype)
+    if mean:
+        result = result / folded("weight", loss.dtype)
+    return (Loop((adding("loss", loss), adding("weight", weight))),
+            Row(((0, cast(result, dtype)), (1, cast(folded("weight", loss.dtype), dtype)))))
+
+
+# Over rows: inputs are x, x again (picked), target, weight
 
 
 def _target(elements: tuple, numbers: tuple) -> tuple[Any, Any, Any]:
@@ -62,20 +74,34 @@ def _class_weight(index: Any, ignored: Any, dtype: DType, weighted: bool, storag
     return s.where(ignored, 0, weight)
 
 
-def _nll_stages(elements: tuple, numbers: tuple, storage: DType, weighted: DType | None) -> tuple:
-    """Per row: -x[target] * weight[target], and that weight."""
-    _, ignored, index = _target(elements, numbers)
-    dtype = elements[0].dtype
-    weight = _class_weight(index, ignored, dtype, weighted is not None, weighted)
+def _nll_stages(elements: tuple, numbers: tuple, storage: DType, weighted: DType | None, reduction: str) -> tuple:
+    """-x[target] * weight[target] of every target, and that weight; or their sums (the sum of losses by that of weights).
+
+    Inputs are the targets, which are what the loop runs over, x and the weights of the classes, both picked by them.
+    """
+    target = cast(elements[0], int64)
+    ignored = target == cast(numbers[0], int64)
+    index = s.where(ignored, 0, target)
+    dtype = elements[1].dtype
+    weight = constant(1, dtype) if weighted is None else cast(pick(2, index, weighted), dtype)
     loss = s.where(ignored, 0, -pick(1, index, storage) * weight)
-    return (Row(((0, loss), (1, weight))),)
+    weight = s.where(ignored, 0, weight)
+    if reduction == "none":
+        return (Loop((), ((0, loss), (1, weight))),)
+    total = wide(dtype)
+    return _totals(cast(loss, total), cast(weight, total), dtype, reduction == "mean")
+
+
+def _nll_outputs(dtypes: Sequence[DType], storage: DType, weighted: DType | None, reduction: str) -> list:
+    form = FULL if reduction == "none" else KEPT
+    return [(dtypes[1], form), (compute_dtype(dtypes[1]), form)]
+
+
+_NLL = Rows("nll_loss", _nll_stages, _nll_outputs, number_dtype=lambda dtypes: int64)
 
 
 def _loss_outputs(dtypes: Sequence[DType], *statics: Any) -> list:
     return [(dtypes[0], KEPT), (compute_dtype(dtypes[0]), KEPT)]
-
-
-_NLL = Rows("nll_loss", _nll_stages, _loss_outputs, number_dtype=lambda dtypes: int64, ordered=True)
 
 
 def _cross_entropy_stages(elements: tuple, numbers: tuple, storage: DType, weighted: DType | None, smooth: bool) -> tuple:
@@ -138,14 +164,9 @@ _GRADIENT = Rows("cross_entropy_backward", _gradient_stages, lambda dtypes, *sta
 
 
 def _finish_stages(elements: tuple, numbers: tuple, mean: bool) -> tuple:
-    """The sum of the rows' losses, or their mean by weight; and the total weight."""
     loss, weight = elements
     total = wide(loss.dtype)
-    folds = (adding("loss", cast(loss, total)), adding("weight", cast(weight, total)))
-    result = folded("loss", total)
-    if mean:
-        result = result / folded("weight", total)
-    return Loop(folds), Row(((0, cast(result, loss.dtype)), (1, cast(folded("weight", total), weight.dtype))))
+    return _totals(cast(loss, total), cast(weight, total), loss.dtype, mean)
 
 
 _FINISH = Rows("loss_total", _finish_stages, lambda dtypes, mean: [(dtypes[0], KEPT), (dtypes[1], KEPT)])
@@ -236,9 +257,13 @@ def _run(rows: Rows, input: Tensor, target: Tensor, weight: Tensor | None, axis:
         weighted = None if weight is None else weight._layout.dtype
         return rows([*inputs, *extra], (axis,), numbers, (input._layout.dtype, weighted, *statics), None, picks)
     except KernelCheck:
-        values = array_of(target)
-        bad = values[(values != numbers[0]) & ((values < 0) | (values >= input._layout.shape[axis]))].reshape(-1)[0]
-        raise IndexError(f"Target {bad} is out of bounds.") from None
+        raise _out_of_bounds(input, target, numbers[0]) from None
+
+
+def _out_of_bounds(input: Tensor, target: Tensor, ignore_index: int) -> IndexError:
+    values = array_of(target)
+    bad = values[(values != ignore_index) & ((values < 0) | (values >= input._layout.shape[class_axis(input)]))].reshape(-1)[0]
+    return IndexError(f"Target {bad} is out of bounds.")
 
 
 def _finish(loss: Tensor, weights: Tensor, reduction: str) -> tuple[Tensor, Tensor]:
@@ -249,14 +274,45 @@ def _nll_node(arguments: Sequence[Any]) -> str:
     return "NllLoss2DBackward0" if arguments[0]._layout.ndim > 2 else "NllLossBackward0"
 
 
+_nll_plans: dict[Any, Callable] = register_cache({})
+
+
+def _learn_nll(input: Tensor, target: Tensor, weight: Tensor | None, reduction: str, ignore_index: int) -> Callable:
+    """The plan of such a call: launch(target, input, weight, ignore_index)."""
+    axis = _check(input, target, weight)
+    own = input._layout
+    rows = _target_rows(target, input, axis)
+    weights = () if weight is None else (weight,)
+    launch = _NLL.launcher((rows, input, *weights), () if reduction == "none" else tuple(range(own.ndim)), (ignore_index,),
+                           (own.dtype, None if weight is None else weight._layout.dtype, reduction),
+                           ((1, axis), (2, 0))[:1 + len(weights)])
+    if reduction == "none":
+        shape = target._layout.shape if own.ndim > 1 else ()
+        layouts = [Layout.contiguous(shape, dtype, own.device) for dtype in (own.dtype, compute_dtype(own.dtype))]
+
+        def run(target: Tensor, input: Tensor, *rest: Any) -> Any:
+            results = launch(None, None, target, input, *rest)
+            return tuple([tensor_from(x._storage, 0, layout) for x, layout in zip(results, layouts)])
+    else:
+        def run(target: Tensor, input: Tensor, *rest: Any) -> Any:
+            return launch(None, None, target, input, *rest)
+    _nll_plans[own, target._layout, None if weight is None else weight._layout, reduction] = run
+    return run
+
+
 @operator(function=False, method=False, node=_nll_node, name="nll_loss", differentiable=1)
 def fused_nll_loss(input: Tensor, target: Tensor, weight: Tensor | None, reduction, ignore_index):
     """(loss, total weight) of log-probabilities and class indices."""
-    axis = _check(input, target, weight)
-    loss, weights = _run(_NLL, input, target, weight, axis, (ignore_index,), ())
-    if reduction == "none":
-        return loss, weights
-    return _finish(loss, weights, reduction)
+    try:
+        run = _nll_plans[input._layout, target._layout, None if weight is None else weight._layout, reduction]
+    except KeyError:
+        run = _learn_nll(input, target, weight, reduction, ignore_index)
+    try:
+        if weight is None:
+            return run(target, input, ignore_index)
+        return run(target, input, weight, ignore_index)
+    except KernelCheck:
+        raise _out_of_bounds(input, target, ignore_index) from None
 
 
 @fused_nll_loss.vjp

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from flambeau.base.layout import Layout, register_cache
+from flambeau.base.layout import Layout, contiguous_format, register_cache
 from flambeau.codegen.move import Buffer, Move
 from flambeau.core.declare import operator
 from flambeau.core.derive import NAMESPACE, explained
-from flambeau.core.tensor import Tensor
-from flambeau.ops.copy import suggested_format
+from flambeau.core.tensor import Tensor, tensor_from
+from flambeau.ops.copy import clone, suggested_format
 from flambeau.ops.gathering import make_plan
 
 _plans: dict[Any, Callable] = register_cache({})
@@ -221,9 +221,33 @@ def _fresh(input: Tensor, made: Tensor) -> Tensor:
     return made.clone(memory_format=order) if made._storage is input._storage else made.detach().contiguous(memory_format=order)
 
 
+_orders: dict[Any, tuple[Layout, Layout]] = register_cache({})
+
+
+def _rearranged(input: Tensor, key: tuple, split: tuple[int, ...], order: tuple[int, ...], shape: tuple[int, ...]) -> Tensor:
+    """The elements of `input` in the shape `split`, its dimensions put in order, in the shape `shape`."""
+    layout = input._layout
+    parts = input.reshape(split).permute(*order)
+    if layout.is_contiguous and layout.flavor is None and suggested_format(layout) is contiguous_format:
+        _orders[key] = (parts._layout, Layout.contiguous(shape, layout.dtype, layout.device))
+    return _fresh(input, parts.reshape(shape))
+
+
+def _again(input: Tensor, key: tuple) -> Tensor | None:
+    """The rearrangement that was found before for such a call."""
+    known = _orders.get(key)
+    if known is None:
+        return None
+    parts = clone(tensor_from(input._storage, input._offset, known[0]), memory_format=contiguous_format)
+    return tensor_from(parts._storage, parts._offset, known[1])
+
+
 @operator(method=False)
 def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
     """(*, C * r * r, H, W) as (*, C, H * r, W * r)."""
+    key = ("pixel_shuffle", input._layout, upscale_factor)
+    if (made := _again(input, key)) is not None:
+        return made
     shape, r = input._layout.shape, upscale_factor
     if len(shape) < 3:
         raise RuntimeError(
@@ -239,8 +263,8 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
         )
     lead, (c, h, w) = shape[:-3], shape[-3:]
     n = len(lead)
-    parts = input.reshape((*lead, c // (r * r), r, r, h, w)).permute(*range(n), n, n + 3, n + 1, n + 4, n + 2)
-    return _fresh(input, parts.reshape((*lead, c // (r * r), h * r, w * r)))
+    return _rearranged(input, key, (*lead, c // (r * r), r, r, h, w), (*range(n), n, n + 3, n + 1, n + 4, n + 2),
+                       (*lead, c // (r * r), h * r, w * r))
 
 
 @pixel_shuffle.vjp
@@ -251,6 +275,9 @@ def _(g, upscale_factor):
 @operator(method=False)
 def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     """(*, C, H * r, W * r) as (*, C * r * r, H, W)."""
+    key = ("pixel_unshuffle", input._layout, downscale_factor)
+    if (made := _again(input, key)) is not None:
+        return made
     shape, r = input._layout.shape, downscale_factor
     if len(shape) < 3:
         raise RuntimeError(
@@ -267,8 +294,8 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
             )
     lead, (c, h, w) = shape[:-3], shape[-3:]
     n = len(lead)
-    parts = input.reshape((*lead, c, h // r, r, w // r, r)).permute(*range(n), n, n + 2, n + 4, n + 1, n + 3)
-    return _fresh(input, parts.reshape((*lead, c * r * r, h // r, w // r)))
+    return _rearranged(input, key, (*lead, c, h // r, r, w // r, r), (*range(n), n, n + 2, n + 4, n + 1, n + 3),
+                       (*lead, c * r * r, h // r, w // r))
 
 
 @pixel_unshuffle.vjp
@@ -276,15 +303,12 @@ def _(g, downscale_factor):
     return (pixel_shuffle(g, downscale_factor),)
 
 
-def _shuffled(input: Tensor, groups: int) -> Tensor:
-    shape = input._layout.shape
-    parts = input.reshape((shape[0], groups, shape[1] // groups, *shape[2:])).transpose(1, 2)
-    return _fresh(input, parts.reshape(shape))
-
-
 @operator(method=False)
 def channel_shuffle(input: Tensor, groups: int) -> Tensor:
     """The channels (dimension 1) of `groups` groups interleaved."""
+    key = ("channel_shuffle", input._layout, groups)
+    if (made := _again(input, key)) is not None:
+        return made
     shape = input._layout.shape
     if len(shape) < 3:
         raise RuntimeError(f"channel_shuffle expects input with > 2 dims, but got input with sizes {list(shape)}")
@@ -294,7 +318,8 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
         raise RuntimeError(
             f"Number of channels must be divisible by groups. Got {shape[1]} channels and {groups} groups."
         )
-    return _shuffled(input, groups)
+    n, c, *spatial = shape
+    return _rearranged(input, key, (n, groups, c // groups, *spatial), (0, 2, 1, *range(3, len(shape) + 1)), shape)
 
 
 @channel_shuffle.vjp

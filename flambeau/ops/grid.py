@@ -1,24 +1,30 @@
 """grid_sample and affine_grid: images looked up at given places.
 
-Places and weights are worked out by pointwise functions; the weighted sums of the image's elements, and their gradients of every
-order, are kernels (codegen.taps). Offered by the namespace and flambeau.nn.functional.
+Indices and weights are pointwise operators of the coordinates; the weighted sums of the image's elements, and their gradients
+of every order, are kernels (codegen.taps). Offered by the namespace and flambeau.nn.functional.
 """
 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from flambeau.base.dtype import bfloat16, float16, float32, int32
+from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import Layout
 from flambeau.codegen import launch as launching
 from flambeau.codegen import taps as kernels
 from flambeau.codegen.gemm_micro import kind_of
 from flambeau.codegen.launch import Phase
+from flambeau.core import create
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE
-from flambeau.core.op import RELEASE_FROM
+from flambeau.core.op import RELEASE_FROM, Pointwise, call
 from flambeau.core.tensor import Tensor
+from flambeau.ir import scalar as s
 from flambeau.ops.copy import contiguous
 from flambeau.ops.gathering import plans
 
@@ -32,36 +38,32 @@ DEFAULT_CHANGED = (
 )
 
 
-# ---------------------------------------------------------------- places
+# ---------------------------------------------------------------- places: one axis, in scalar expressions
 
 
-def _place(coordinate: Tensor, size: int, align: bool) -> Tensor:
+def _place(coordinate: Any, size: Any, align: bool) -> Any:
     """-1 ... 1 as positions of pixels."""
     if align:
         return (coordinate + 1) * ((size - 1) / 2)
     return ((coordinate + 1) * size - 1) / 2
 
 
-def _clipped(x: Tensor, size: int) -> Tensor:
+def _clipped(x: Any, size: Any) -> Any:
     """x within the image; outside, and on its edge, the gradient is zero."""
-    inside = (x > 0).logical_and(x < size - 1)
-    edge = NAMESPACE["where"](x.detach() > 0, x.detach(), 0).clamp(max=size - 1)
-    return NAMESPACE["where"](inside, x, edge)
+    return s.where((x > 0) & (x < size - 1), x, s.where(x > 0, size - 1, 0))
 
 
-def _reflected(x: Tensor, size: int, align: bool) -> Tensor:
+def _reflected(x: Any, size: Any, align: bool) -> Any:
     """x mirrored at the edges, as often as it takes."""
-    low, high = (0, 2 * (size - 1)) if align else (-1, 2 * size - 1)
-    if low == high:
-        return x * 0
-    start, span = low / 2, (high - low) / 2
-    distance = (x - start).abs()
-    flips = (distance.detach() / span).floor()
+    start, span = (0.0, size - 1) if align else (-0.5, size)
+    distance = abs(x - start)
+    flips = s.floor(distance / span)
     rest = distance - flips * span
-    return NAMESPACE["where"](flips.remainder(2) == 0, rest + start, span - rest + start)
+    mirrored = s.where(flips - s.floor(flips * 0.5) * 2 == 0, rest + start, span - rest + start)
+    return s.where(span == 0, x * 0, mirrored)
 
 
-def _padded(x: Tensor, size: int, padding: str, align: bool) -> Tensor:
+def _padded(x: Any, size: Any, padding: str, align: bool) -> Any:
     if padding == "border":
         return _clipped(x, size)
     if padding == "reflection":
@@ -69,36 +71,89 @@ def _padded(x: Tensor, size: int, padding: str, align: bool) -> Tensor:
     return x
 
 
-def _cubic_weights(share: Tensor) -> list[Tensor]:
-    """Weights of the four neighbours by the cubic convolution filter with a = -0.75."""
+def _cubic_weight(share: Any, step: Any) -> Any:
+    """The weight of neighbour 0, 1, 2 or 3 by the cubic convolution filter with a = -0.75."""
     a = -0.75
 
-    def near(x: Tensor) -> Tensor:
+    def near(x: Any) -> Any:
         return ((a + 2) * x - (a + 3)) * x * x + 1
 
-    def far(x: Tensor) -> Tensor:
+    def far(x: Any) -> Any:
         return ((x - 5) * x + 8) * x * a - 4 * a
 
-    return [far(share + 1), near(share), near(1 - share), far(2 - share)]
+    return s.where(step < 1.5, s.where(step < 0.5, far(share + 1), near(share)),
+                   s.where(step < 2.5, near(1 - share), far(2 - share)))
+
+
+def _tap(coordinate: Any, step: Any, size: Any, mode: str, padding: str, align: bool) -> tuple[Any, Any]:
+    """(the whole position, the weight) of the tap of this number along one axis."""
+    x = _place(coordinate, size, align)
+    if mode == "bicubic":
+        first = s.floor(x)
+        return _padded(first + (step - 1), size, padding, align), _cubic_weight(x - first, step)
+    x = _padded(x, size, padding, align)
+    if mode == "nearest":
+        return s.round(x), x * 0 + 1        # the gradient of a place is zero
+    first = s.floor(x)
+    return first + step, s.where(step < 0.5, 1 - (x - first), x - first)
 
 
 # ---------------------------------------------------------------- the lookup
 
+TAPS = {"nearest": 1, "bilinear": 2, "bicubic": 4}
 
-def _taps(x: Tensor, size: int, mode: str, padding: str, align: bool) -> list[tuple[Tensor, Tensor | None]]:
-    """(whole positions as floats, weights or None for 1) of the elements that a place takes along one axis."""
-    if mode == "bicubic":
-        first = x.detach().floor()
-        return [
-            (_padded(first + (k - 1), size, padding, align).detach(), weight)
-            for k, weight in enumerate(_cubic_weights(x - first))
-        ]
-    x = _padded(x, size, padding, align)
-    if mode == "nearest":
-        return [(x.detach().round(), None if x._node is None else x * 0 + 1)]       # the gradient of a place is zero
-    first = x.detach().floor()
-    share = x - first
-    return [(first, 1 - share), (first + 1, share)]
+
+def _inside(position: Any, size: Any) -> Any:
+    return (position >= 0) & (position <= size - 1)
+
+
+def _weight(dims: int, values: Sequence[Any], mode: str, padding: str, align: bool) -> Any:
+    """The weight of a tap: values are the coordinates, the tap's number along each axis, the sizes."""
+    weight: Any = None
+    inside: Any = None
+    for coordinate, step, size in zip(values[:dims], values[dims:], values[2 * dims:]):
+        position, share = _tap(coordinate, step, size, mode, padding, align)
+        within = _inside(position, size)
+        weight = share if weight is None else weight * share
+        inside = within if inside is None else inside & within
+    return s.where(inside, weight, 0)
+
+
+def _index(dims: int, values: Sequence[Any], mode: str, padding: str, align: bool) -> Any:
+    """The index of a tap's element in its plane; -1 outside."""
+    flat: Any = None
+    inside: Any = None
+    for coordinate, step, size in zip(values[:dims], values[dims:], values[2 * dims:]):
+        position, _ = _tap(coordinate, step, size, mode, padding, align)
+        within = _inside(position, size)
+        whole = s.cast(s.where(within, position, 0), int32)
+        flat = whole if flat is None else flat * s.cast(size, int32) + whole
+        inside = within if inside is None else inside & within
+    return s.where(inside, flat, -1)
+
+
+def _declared(name: str, body: Callable, dims: int, **options: Any) -> Pointwise:
+    """A pointwise operator of `dims` coordinates and as many numbers of taps."""
+    def expression(*values: Any, mode: str, padding: str, align: bool, **sizes: Any) -> Any:
+        return body(dims, (*values, *sizes.values()), mode, padding, align)
+    operands = [*[f"coordinate{d}" for d in range(dims)], *[f"tap{d}" for d in range(dims)]]
+    return Pointwise(name, expression, operands, {f"size{d}": 1.0 for d in range(dims)},
+                     {"mode": "bilinear", "padding": "zeros", "align": False}, **options)
+
+
+_WEIGHTS = {dims: _declared("grid_weights", _weight, dims, node=f"GridSampler{dims}D") for dims in (2, 3)}
+_INDICES = {dims: _declared("grid_indices", _index, dims, kind=lambda common, *statics: (common, int32), differentiable=False)
+            for dims in (2, 3)}
+_tap_numbers: dict[Any, list[Tensor]] = {}
+
+
+def _numbers_of_taps(dims: int, mode: str, dtype: DType) -> list[Tensor]:
+    """For each axis, the number along it of every combination of taps: (taps, 1, 1)."""
+    found = _tap_numbers.get((dims, mode, dtype))
+    if found is None:
+        numbers = np.indices((TAPS[mode],) * dims).reshape(dims, -1, 1, 1)
+        found = _tap_numbers[dims, mode, dtype] = [create.copy_array(axis.astype(dtype.numpy)) for axis in numbers]
+    return found
 
 
 def look_up(input: Tensor, grid: Tensor, mode: str, padding: str, align: bool) -> Tensor:
@@ -110,35 +165,12 @@ def look_up(input: Tensor, grid: Tensor, mode: str, padding: str, align: bool) -
     dims = len(sizes)
     batch, channels = input._layout.shape[:2]
     target = grid._layout.shape[1:-1]
-    axes = []
-    for d, size in enumerate(sizes):
-        place = _place(grid.select(-1, dims - 1 - d), size, align).reshape(batch, target.numel())
-        axes.append(_taps(place, size, mode, padding, align))
-    indices, weights = [], []
-    for taps in _every(axes):
-        flat: Any = None
-        inside: Any = None
-        weight: Any = None
-        for (position, share), size in zip(taps, sizes):
-            within = (position >= 0).logical_and(position <= size - 1)
-            index = position.clamp(0, size - 1).to(int32)
-            flat = index if flat is None else flat * size + index
-            inside = within if inside is None else inside.logical_and(within)
-            if share is not None:
-                weight = share if weight is None else weight * share
-        indices.append(NAMESPACE["where"](inside, flat, -1))
-        weights.append(inside.to(own) if weight is None else NAMESPACE["where"](inside, weight, 0))
-    planes = input.reshape(batch, channels, sizes.numel())
-    stack = NAMESPACE["stack"]
-    return _sum(planes, stack(weights), stack(indices), tuple(target))
-
-
-def _every(axes: list[list[tuple]]) -> list[list[tuple]]:
-    """All combinations of one tap per axis."""
-    chosen: list[list[tuple]] = [[]]
-    for taps in axes:
-        chosen = [[*before, tap] for before in chosen for tap in taps]
-    return chosen
+    places = grid.reshape(batch, target.numel(), dims)
+    operands = [*[places.select(-1, dims - 1 - d) for d in range(dims)], *_numbers_of_taps(dims, mode, own)]
+    numbers, statics = tuple([float(n) for n in sizes]), (mode, padding, align)
+    weights = call(_WEIGHTS[dims], operands, numbers, statics)
+    indices = call(_INDICES[dims], operands, numbers, statics)
+    return _sum(input.reshape(batch, channels, sizes.numel()), weights, indices, tuple(target))
 
 
 # ---------------------------------------------------------------- weighted taps: see codegen.taps

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from flambeau.base import memory_order
+from flambeau.base.dtype import dtype as DType
 from flambeau.base.dtype import promote_types
 from flambeau.base.geometry import wrap_dim
 from flambeau.base.layout import Layout, contiguous_strides, register_cache
@@ -22,7 +23,7 @@ from flambeau.core.create import from_array
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.modes import active, local
-from flambeau.core.op import common_device
+from flambeau.core.op import common_device, zeros_plan
 from flambeau.core.tensor import Tensor
 from flambeau.ops.gathering import make_plan
 
@@ -125,11 +126,13 @@ def _cat(tensors: Tensors, dim: int, sizes: tuple[int, ...]) -> Tensor:
     key = (dim, *[x._layout for x in tensors])
     launch = _cats.get(key)
     if launch is None:
-        made = _converted(tensors)
-        launch = _cat_plan(made, dim)
-        if all(a is b and a._layout.flavor is None for a, b in zip(made, tensors)):
-            _cats[key] = launch
-        tensors = made
+        tensors = _converted(tensors)
+        key = (dim, *[x._layout for x in tensors])
+        launch = _cats.get(key)
+        if launch is None:
+            launch = _cat_plan(tensors, dim)
+            if all(x._layout.flavor is None for x in tensors):
+                _cats[key] = launch
     return launch(None, *tensors)
 
 
@@ -328,6 +331,14 @@ def block_diag(*tensors: Any) -> Tensor:
     dtype = given[0]._layout.dtype
     for x in given:
         dtype = promote_types(dtype, x._layout.dtype)
+    if any(x._layout.flavor is not None or x._layout.device.type == "meta" for x in given):
+        return _block_rows(given, dtype)
+    given = [x if x._layout.dtype is dtype else x.to(dtype) for x in given]
+    return _blocks(given, tuple([tuple(x._layout.shape) for x in given]))
+
+
+def _block_rows(given: list[Tensor], dtype: DType) -> Tensor:
+    """block_diag of matrices in other operators."""
     columns = sum(x._layout.shape[1] for x in given)
     rows, at = [], 0
     for x in given:
@@ -336,6 +347,37 @@ def block_diag(*tensors: Any) -> Tensor:
         rows.append(cat([y for y in row if y._layout.shape[1]] or row[1:2], 1))
         at += n
     return cat(rows, 0)
+
+
+@operator(method=False, function=False, name="block_diag")
+def _blocks(tensors: Tensors, shapes: tuple[tuple[int, ...], ...]) -> Tensor:
+    """Matrices of one dtype along the diagonal of zeros."""
+    layouts = [x._layout for x in tensors]
+    known = _plans.get(("block_diag", *layouts))
+    if known is None:
+        lead = layouts[0]
+        out = Layout.contiguous((sum(x.shape[0] for x in layouts), sum(x.shape[1] for x in layouts)), lead.dtype, lead.device)
+        moves, row, column = [], 0, 0
+        for layout in layouts:
+            corner = row * out.strides[0] + column
+            moves.append((Move(layout.dtype, layout.shape, Buffer(1 + len(moves), 0, layout.strides),
+                               Buffer(0, corner, out.strides)), layout))
+            row, column = row + layout.shape[0], column + layout.shape[1]
+        known = _plans["block_diag", *layouts] = zeros_plan(out), _in_groups(out, moves)
+    zeros, place = known
+    made = zeros(None)
+    place(made, *tensors)
+    made._storage.writes = 0
+    return made
+
+
+@_blocks.vjp
+def _(g, shapes, need):
+    made, row, column = [], 0, 0
+    for (m, n), wanted in zip(shapes, need["tensors"]):
+        made.append(g.narrow(0, row, m).narrow(1, column, n) if wanted else None)
+        row, column = row + m, column + n
+    return (made,)
 
 
 @composite()

@@ -130,7 +130,9 @@ def _in_place(made: Callable, write: Callable, parameters: list[inspect.Paramete
             modes.local.grad = True
         before._node, before._index = edge
         alias = tensor_from(self._storage, self._offset, self._layout)
-        rewiring.rebase(self, declared.record([before, *values[1:]], alias))
+        node = declared.record([before, *values[1:]], alias)
+        del before, alias       # a live alias has `rebase` look for views
+        rewiring.rebase(self, node)
         return self
     scope: dict[str, Any] = {"active": modes.active, "local": modes.local, "plain": overrides.PLAIN, "general": general,
                              "recorded": recorded, "write": write, "refuse_overlap": refuse_overlap,

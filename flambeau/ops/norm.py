@@ -16,7 +16,7 @@ from flambeau.base import dtype as dtypes
 from flambeau.base import memory_order
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.dtype import float32, float64
-from flambeau.base.layout import Layout, register_cache
+from flambeau.base.layout import Layout, Size, register_cache
 from flambeau.core import modes
 from flambeau.core.arguments import refused
 from flambeau.core.declare import composite, operator
@@ -205,7 +205,7 @@ def native_layer_norm(input: Tensor, normalized_shape, weight: Tensor | None, bi
         launch, count = _layer_plans[key]
     except (KeyError, TypeError):
         launch, count = made = _learn_layer_norm(input, normalized_shape, weight, bias)
-        if normalized_shape.__class__ is tuple:
+        if normalized_shape.__class__ in (tuple, Size):
             _layer_plans[key] = made
     if weight is None:
         return launch(None, None, None, input, count, eps) if bias is None else launch(None, None, None, input, bias, count, eps)
@@ -265,7 +265,7 @@ def layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-5):
     """
     if normalized_shape.__class__ is int:
         raise refused("layer_norm", "normalized_shape", "tuple of ints", normalized_shape, 2)
-    if normalized_shape.__class__ is list:
+    if normalized_shape.__class__ is not tuple:
         normalized_shape = tuple(normalized_shape)
     return native_layer_norm(input, normalized_shape, weight, bias, eps)[0]
 
@@ -340,18 +340,31 @@ def _by_group(vector: Tensor | None, groups: int) -> Tensor | None:
 @operator(function=False, method=False, node="NativeGroupNorm", name="native_group_norm", differentiable=1)
 def fused_group_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, groups, eps):
     """(group norm, mean, 1 / standard deviation); the statistics are (N, groups)."""
+    key = (input._layout, None if weight is None else weight._layout, None if bias is None else bias._layout, groups)
+    known = _group_plans.get(key)
+    if known is not None:
+        launch, count, layouts = known
+        given = [p for p in (weight, bias) if p is not None]
+        results = launch(None, None, None, input, *given, count, float(eps))
+        return tuple([tensor_from(x._storage, x._offset, layout) for x, layout in zip(results, layouts)])
     check_floating("GroupNormKernelImpl", input)
     _check_parameters(input, weight, bias)
     x, _ = _grouped(input, groups)
     given = [_by_group(p, groups) for p in (weight, bias) if p is not None]
     numbers = (float(values_in(x, (2, 3))), float(eps))
-    out, mean, scale = NORMALIZE((x, *given), (2, 3), numbers, (weight is not None, bias is not None, False, False))
+    statics = (weight is not None, bias is not None, False, False)
+    out, mean, scale = NORMALIZE((x, *given), (2, 3), numbers, statics)
     flat = Layout.contiguous(x._layout.shape[:2], mean._layout.dtype, x._layout.device)
     made = reshaped(out, Layout.contiguous(input._layout.shape, out._layout.dtype, out._layout.device))
     strides = memory_order.suggested_strides(input._layout.shape, input._layout.strides)
     if strides != made._layout.strides:
         made = empty_layout(Layout.of(made._layout.shape, strides, made._layout.dtype, made._layout.device)).copy_(made)
+    elif input._layout.is_contiguous and all(y._layout.flavor is None for y in (input, *given)):
+        _group_plans[key] = (NORMALIZE.launcher((x, *given), (2, 3), numbers, statics), numbers[0], (made._layout, flat, flat))
     return made, reshaped(mean, flat), reshaped(scale, flat)
+
+
+_group_plans: dict[Any, tuple] = register_cache({})
 
 
 @fused_group_norm.vjp

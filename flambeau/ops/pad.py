@@ -192,6 +192,8 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: Any = 
     batch, or of a single sample.
     """
     pad = tuple(pad)
+    if mode != "constant" and value is None and (mode, input._layout, pad) in _plans:      # such a call was checked
+        return _mirrored(input, pad, mode)
     if len(pad) % 2:
         raise RuntimeError("Padding length must be divisible by 2")
     ndim = input._layout.ndim

@@ -11,18 +11,19 @@ from typing import Any
 import numpy as np
 
 from flambeau.base import geometry, memory_order
-from flambeau.base.dtype import bfloat16, bool_, float16, float32, int64
+from flambeau.base.dtype import bfloat16, bool_, float16, float32, float64, int64, promote_types
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import Layout, contiguous_format, preserve_format
 from flambeau.base.rng import WIDE_RANGE, default_generator, drawing_order
 from flambeau.base.rng import Generator as Stream
+from flambeau.codegen.launch import KernelCheck
 from flambeau.core import create, inplace, modes, sampling
 from flambeau.core.create import array_of, from_bfloat16
 from flambeau.core.declare import operator
 from flambeau.core.derive import NAMESPACE, explained, public
 from flambeau.core.op import needs_graph, record
 from flambeau.core.tensor import Tensor, empty_layout
-from flambeau.ops.copy import ZERO
+from flambeau.ops.copy import ZERO, contiguous
 from flambeau.ops.create import blank, check_layout, dtype_asked, finish, like, sizes_of
 
 EXACT = 1 << 52     # all integers up to it are float64 numbers
@@ -59,16 +60,18 @@ def fill_sample(self: Tensor, make: Callable[[int], np.ndarray]) -> Tensor:
     return overwrite(self, lambda out: write(out, lambda: make(out._layout.numel)))
 
 
-def overwrite(self: Tensor, fill: Any) -> Tensor:
-    """Overwrite a tensor in place by `fill(tensor)`; bumps the version, cuts the history."""
-    if memory_order.overlaps_itself(self._layout.shape, self._layout.strides):
+def overwrite(self: Tensor, fill: Any, *parameters: Any) -> Tensor:
+    """Overwrite a tensor in place by `fill(tensor, *parameters)`; bumps the version, cuts the history."""
+    layout = self._layout
+    if not layout.is_contiguous and memory_order.overlaps_itself(layout.shape, layout.strides):
         raise RuntimeError(memory_order.OVERLAPS_ITSELF)
-    if needs_graph((self,)):
+    recorded = needs_graph((self,))
+    if recorded:
         inplace.check(self)
     inplace.refuse_write(self)
-    fill(self)
+    fill(self, *parameters)
     self._storage.writes += 1
-    if needs_graph((self,)):
+    if recorded:
         inplace.rebase(self, record(ZERO, self, (self,), (), ()))
     return self
 
@@ -136,7 +139,7 @@ def uniform_(self: Tensor, from_: float = 0, to: float = 1, *, generator: Any = 
     low, high = float(low), float(to)
     if low > high:
         raise RuntimeError(f"uniform_ expects to return a [from, to) range, but found from={low:g} > to={high:g}")
-    return overwrite(self, lambda out: fill_uniform(out, low, high, generator))
+    return overwrite(self, fill_uniform, low, high, generator)
 
 
 @public(namespace=False)
@@ -146,7 +149,7 @@ def normal_(self: Tensor, mean: float = 0, std: float = 1, *, generator: Any = N
     if std < 0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
     _need_float("normal_kernel_cpu", self._layout.dtype)
-    return overwrite(self, lambda out: fill_normal(out, float(mean), float(std), generator))
+    return overwrite(self, fill_normal, float(mean), float(std), generator)
 
 
 def _check_range(low: int, high: int) -> None:
@@ -164,7 +167,7 @@ def random_(self: Tensor, from_: int | None = None, to: int | None = None, *, ge
     if low is None or to is None:
         return fill_sample(self, lambda n: stream(generator).random(n, name, low, to))
     _check_range(low, to)
-    return overwrite(self, lambda out: fill_integers(out, low, to, generator))
+    return overwrite(self, fill_integers, low, to, generator)
 
 
 @public(namespace=False)
@@ -175,7 +178,7 @@ def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Any = None) -> Tensor:
         return fill_sample(self, lambda n: _cast(stream(generator).bernoulli(n, odds), self._layout.dtype))
     if not 0 <= p <= 1:
         raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={p:g}")
-    return overwrite(self, lambda out: fill_bernoulli(out, float(p), generator))
+    return overwrite(self, fill_bernoulli, float(p), generator)
 
 
 def _cast(sample: np.ndarray, dtype: DType) -> np.ndarray:
@@ -392,12 +395,16 @@ def bernoulli(input: Tensor, p: Any = None, *, generator: Any = None) -> Tensor:
     if modes.local.draws is not None:
         return modes.local.draws.draw(lambda *lead: bernoulli(spread(input, lead), p, generator=generator))
     if p is None:
-        if not input._layout.dtype.is_floating_point:
-            raise NotImplementedError(f"\"bernoulli_tensor_cpu_p_\" not implemented for '{input._layout.dtype.scalar_name}'")
-        values = _numbers(input)
-        if values.size and not bool(((values >= 0) & (values <= 1)).all()):
-            raise RuntimeError("Expected p_in >= 0 && p_in <= 1 to be true, but got false.")
-        return like(input, None, None, contiguous_format).bernoulli_(input, generator=generator)
+        layout = input._layout
+        if not layout.dtype.is_floating_point:
+            raise NotImplementedError(f"\"bernoulli_tensor_cpu_p_\" not implemented for '{layout.dtype.scalar_name}'")
+        if not layout.numel or layout.device.type == "meta":
+            return empty_layout(layout.dense())
+        try:
+            sampling.check_chances(input, False)
+        except KernelCheck:
+            raise RuntimeError("Expected p_in >= 0 && p_in <= 1 to be true, but got false.") from None
+        return sampling.trials(stream(generator), layout.dense(), contiguous(input))
     return like(input, None, None, contiguous_format).bernoulli_(p, generator=generator)
 
 
@@ -424,20 +431,31 @@ def multinomial(input: Tensor, num_samples: int, replacement: bool = False, *, g
             return multinomial(rows, num_samples, replacement, generator=generator).reshape(
                 *lead, *layout.shape[:-1], num_samples)
         return modes.local.draws.draw(several)
-    weights = np.ascontiguousarray(array_of(input))
-    values = _numbers(input)
-    if not np.isfinite(values).all() or (values < 0).any():
-        raise RuntimeError("probability tensor contains either `inf`, `nan` or element < 0")
-    if values.size and (values.sum(-1) <= 0).any():
-        raise RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)")
+    rows = layout.shape[:-1]
+    if not layout.numel:
+        return empty_layout(Layout.contiguous((*rows, num_samples), int64, layout.device))
+    try:
+        sampling.check_chances(input, True)
+    except KernelCheck:
+        values = _numbers(input).reshape(-1)
+        bad = values[~((values >= 0) & (values < np.inf))]
+        if bad.size and replacement and num_samples != 1:
+            kind = "= infinity or NaN" if bad[0] > 0 else "< 0"
+            raise RuntimeError(f"invalid multinomial distribution (encountering probability entry {kind})") from None
+        if bad.size:
+            raise RuntimeError("probability tensor contains either `inf`, `nan` or element < 0") from None
+        raise RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)") from None
+    draw = stream(generator)
     if replacement and num_samples != 1:
-        return create.copy_array(stream(generator).multinomial(weights, num_samples))
+        weights = input if layout.dtype is float64 else input.to(float32)
+        chosen = sampling.choices(draw, contiguous(weights).view(-1, layout.shape[-1]), num_samples)
+        return chosen if rows else chosen.view(-1)
     # the numbers are drawn in the order of memory
     turned = layout.ndim == 2 and memory_order.preserved_strides(layout.shape, layout.strides)[1] != 1
-    scores = stream(generator).race(np.ascontiguousarray(weights.T)).T if turned else stream(generator).race(weights)
+    scores = sampling.race(draw, contiguous(input.t())).t() if turned else sampling.race(draw, contiguous(input))
     if num_samples == 1:
-        return create.copy_array(np.asarray(scores.argmax(-1)[..., None], np.int64))
-    return create.from_array(np.ascontiguousarray(scores)).topk(num_samples)[1]
+        return scores.argmax(-1, True)
+    return scores.to(promote_types(layout.dtype, float32)).topk(num_samples)[1]
 
 
 @operator(out=False)

@@ -25,23 +25,26 @@ from flambeau.ops.reduce import Reducer, one_dim, wide
 
 
 def _log_add(a: tuple, b: tuple) -> tuple:
-    """log(exp(a) + exp(b)); equal infinities stay."""
-    (u,), (v,) = a, b
-    high = s.maximum(u, v)
-    low = s.where(u < v, u, v)
-    return (s.where((u == v) & s.isinf(u), u, high + s.log1p(s.exp(low - high))),)
+    """(largest, sum of exponentials beside it) of two sums of exponentials; equal infinities stay."""
+    (u, p), (v, q) = a, b
+    share = s.exp(s.where(u == v, 0, -abs(u - v)))
+    return s.maximum(u, v), s.where(u >= v, p + q * share, p * share + q)
 
 
 _COMBINE: dict[str, tuple[Any, Callable]] = {
     "sum": (0, lambda a, b: (a[0] + b[0],)),
     "prod": (1, lambda a, b: (a[0] * b[0],)),
-    "logsumexp": (float("-inf"), _log_add),
 }
 
 
 def _scan_stages(elements: tuple, numbers: tuple, kind: str, result: DType) -> tuple:
     x = cast(elements[0], compute_dtype(result))
     total = wide(x.dtype)
+    if kind == "logsumexp":
+        parts = Fold(("largest", "rest"), (constant(float("-inf"), total), constant(0, total)),
+                     (cast(x, total), constant(1, total)), _log_add)
+        largest, rest = parts.leaves()
+        return (Loop((parts,), ((0, cast(largest + s.log(rest), x.dtype)),), scan=True, grouped=True),)
     start, combine = _COMBINE[kind]
     fold = Fold(("running",), (constant(start, total),), (cast(x, total),), combine)
     return (Loop((fold,), ((0, cast(folded("running", total), x.dtype)),), scan=True),)
@@ -173,23 +176,37 @@ def _extreme_scan_stages(elements: tuple, numbers: tuple, largest: bool) -> tupl
         else:
             takes = v >= u if largest else v <= u
         if dtype.is_floating_point:
-            takes = s.isnan(v) | (takes & ~s.isnan(u))
+            takes = s.isnan(v) | takes
         return s.where(takes, v, u), s.where(takes, j, i)
     start = constant(least(dtype) if largest else greatest(dtype), dtype)
     fold = Fold(("value", "index"), (start, constant(0, int64)), (x, position()), combine)
-    return (Loop((fold,), ((0, folded("value", dtype)), (1, folded("index", int64))), scan=True),)
+    return (Loop((fold,), ((0, folded("value", dtype)), (1, folded("index", int64))), scan=True, grouped=True),)
 
 
 _EXTREME_SCAN = Rows("extreme_scan", _extreme_scan_stages, lambda dtypes, largest: [(dtypes[0], FULL), (int64, FULL)],
                      ordered=True)
 
 
-def _running_extreme(name: str, input: Tensor, dim: Any) -> Any:
+def _prepare_extreme(input: Tensor, dim: Any, keepdim: Any, name: str) -> Callable:
     layout = input._layout
     if layout.dtype.is_complex:
         raise NotImplementedError(f'"{name}_cpu" not implemented for \'{layout.dtype.scalar_name}\'')
     d = one_dim(name, dim, layout.ndim)
-    return getattr(returns, name)(_EXTREME_SCAN((input,), (d,) if layout.ndim else (), (), (name == "cummax",)))
+    launch = _EXTREME_SCAN.launcher((input,), (d,) if layout.ndim else (), (), (name == "cummax",))
+    named, make = getattr(returns, name), tuple.__new__
+    return lambda input: make(named, launch(None, None, input))
+
+
+_extremes = Reducer(_prepare_extreme)
+_extreme_plans = _extremes.plans
+
+
+def _running_extreme(name: str, input: Tensor, dim: Any) -> Any:
+    try:
+        run = _extreme_plans[input._layout, dim, False, name]
+    except (KeyError, TypeError):
+        run = _extremes.learn(input, dim, False, name)
+    return run(input)
 
 
 @operator(out=True, differentiable=1)

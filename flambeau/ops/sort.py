@@ -92,7 +92,9 @@ def _(g, out1, dim, layouts):
 def _spread(g: Tensor, dim: int, indices: Tensor, layout: Layout) -> Tensor:
     """The gradient of values chosen along `dim`."""
     zeros = NAMESPACE["zeros"](layout.shape, dtype=g._layout.dtype, device=g._layout.device)
-    return zeros.scatter(dim, indices, g) if layout.ndim else g.reshape(())
+    if not layout.ndim:
+        return g.reshape(())
+    return zeros.scatter_(dim, indices, g) if g._layout.flavor is None else zeros.scatter(dim, indices, g)
 
 
 def _named(result: Any, made: type, out: Any) -> Any:

@@ -6,6 +6,7 @@ attach themselves to the namespace and to Tensor.
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Sequence
 from functools import lru_cache
@@ -21,6 +22,7 @@ from flambeau.base.layout import (
     contiguous_format,
     memory_format,
     preserve_format,
+    register_cache,
 )
 from flambeau.base.notices import warn_once
 from flambeau.core import arguments as wrong
@@ -178,21 +180,23 @@ def reshape_as(self: Any, other: Any) -> Any:
     return _reshape(self, other._layout.shape)
 
 
+_flattened: dict[Any, tuple[int, ...] | None] = register_cache({})
+
+
 @public
 def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
     """The dimensions start_dim to end_dim as one; a zero-dim tensor gets one dimension."""
     layout = input._layout
-    start, end = geometry.wrap_dim(start_dim, layout.ndim), geometry.wrap_dim(end_dim, layout.ndim)
-    if start > end:
-        raise RuntimeError("flatten() has invalid args: start_dim cannot come after end_dim")
-    if not layout.ndim:
-        return _reshape(input, (1,))
-    if start == end:
-        return input
-    merged = 1
-    for size in layout.shape[start:end + 1]:
-        merged *= size
-    return _reshape(input, (*layout.shape[:start], merged, *layout.shape[end + 1:]))
+    try:
+        shape = _flattened[layout, start_dim, end_dim]
+    except (KeyError, TypeError):
+        start, end = geometry.wrap_dim(start_dim, layout.ndim), geometry.wrap_dim(end_dim, layout.ndim)
+        if start > end:
+            raise RuntimeError("flatten() has invalid args: start_dim cannot come after end_dim") from None
+        own = layout.shape
+        shape = None if start == end and own else (*own[:start], math.prod(own[start:end + 1]), *own[end + 1:])
+        _flattened[layout, start_dim, end_dim] = shape
+    return input if shape is None else _reshape(input, shape)
 
 
 @public

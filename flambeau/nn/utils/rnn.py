@@ -7,7 +7,6 @@ longest sequence first. Used by `nn.modules.rnn`.
 from __future__ import annotations
 
 from collections import namedtuple
-from itertools import pairwise
 from typing import Any
 
 import flambeau
@@ -164,24 +163,32 @@ def _pack(input: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
         raise RuntimeError(
             "Length of all samples has to be greater than 0, but found an element in 'lengths' that is <= 0"
         )
-    if any(later > earlier for earlier, later in pairwise(sizes)):
+    if sizes != sorted(sizes, reverse=True):
         raise RuntimeError(
             "`lengths` array must be sorted in decreasing order when `enforce_sorted` is True. You can pass "
             "`enforce_sorted=False` to pack_padded_sequence and/or pack_sequence to sidestep this requirement if you "
             "do not need ONNX exportability."
         )
-    steps, counts = [], []
-    start, alive = 0, len(sizes)
-    while alive:
-        # Between two lengths that differ, the same sequences are alive. PyTorch packs what there is of a sequence that is
-        # shorter than its length says.
-        end = sizes[alive - 1]
-        if end > start:
-            steps.append(input[start:end, :alive].reshape(-1, *input.shape[2:]))
-            counts.extend([alive] * (end - start))
-            start = end
-        alive -= 1
-    return flambeau.cat(steps), flambeau.tensor(counts, dtype=flambeau.int64)
+    alive = flambeau.arange(sizes[0]).unsqueeze(1) < lengths
+    batch_sizes = alive.sum(1)
+    # PyTorch packs what there is of a sequence that is shorter than its length says
+    steps, batch = input.shape[:2]
+    rows = alive[:steps].reshape(-1).nonzero().view(-1)
+    if not input.is_contiguous() and input.transpose(0, 1).is_contiguous():
+        rows = rows % batch * steps + flambeau.div(rows, batch, rounding_mode="floor")
+        input = input.transpose(0, 1)
+    return input.flatten(0, 1).index_select(0, rows), batch_sizes
+
+
+def _fitting(data: Tensor, sizes: list[int]) -> Tensor:
+    """As many rows of data as the batch sizes count. Raises RuntimeError in PyTorch's words if there are fewer."""
+    row = start = 0
+    for step in range(1, len(sizes) + 1):
+        if step == len(sizes) or sizes[step] != sizes[start]:   # a block of steps with the same number of sequences
+            alive, count = sizes[start], step - start
+            data[row : row + alive * count].reshape(count, alive, *data.shape[1:])
+            row, start = row + alive * count, step
+    return data[:row]
 
 
 def pad_packed_sequence(
@@ -197,34 +204,15 @@ def pad_packed_sequence(
                 f"total_length={total_length} and max sequence length being {longest}"
             )
         longest = total_length
-    sizes = sequence.batch_sizes.tolist()
-    data = sequence.data
-    batch = sizes[0]
-    blocks = []
-    row = start = 0
-    for step in range(1, len(sizes) + 1):
-        # Steps with the same number of sequences are moved as one block.
-        if step < len(sizes) and sizes[step] == sizes[start]:
-            continue
-        alive, count = sizes[start], step - start
-        block = data[row : row + alive * count].reshape(count, alive, *data.shape[1:])
-        if alive < batch:
-            filler = data.new_full((count, batch - alive, *data.shape[1:]), padding_value)
-            block = flambeau.cat([block, filler], 1)
-        blocks.append(block)
-        row += alive * count
-        start = step
-    if longest > len(sizes):
-        blocks.append(data.new_full((longest - len(sizes), batch, *data.shape[1:]), padding_value))
-    padded = flambeau.cat(blocks)
-    counts = [0] * batch
-    for alive in sizes:
-        counts[alive - 1] += 1
-    lengths, total = [0] * batch, 0
-    for position in range(batch - 1, -1, -1):
-        total += counts[position]
-        lengths[position] = total
-    lengths = flambeau.tensor(lengths, dtype=flambeau.int64)
+    data, sizes = sequence.data, sequence.batch_sizes
+    alive = flambeau.arange(int(sizes[0])) < sizes.unsqueeze(1)
+    lengths = alive.sum(0)
+    rows = alive.view(-1).nonzero().view(-1)
+    batch = alive.size(1)
+    if rows.numel() != data.size(0):
+        data = _fitting(data, sizes.tolist())
+    padded = data.new_full((longest * batch, *data.shape[1:]), padding_value).index_copy(0, rows, data)
+    padded = padded.unflatten(0, (longest, batch))
     if batch_first:
         padded = padded.transpose(0, 1)
     if sequence.unsorted_indices is not None:
