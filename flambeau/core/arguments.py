@@ -49,7 +49,7 @@ _ASKED = {"mse_loss": "size", "l1_loss": "size", "smooth_l1_loss": "size", "hube
           "embedding_bag": "dim", "margin_ranking_loss": "dim", "local_response_norm": "dim",
           "adaptive_avg_pool2d": "size", "adaptive_avg_pool3d": "size", "glu": "dim", "lp_pool2d": "pow", "lp_pool1d": "pow",
           "max_unpool1d": "size", "max_unpool2d": "size", "max_unpool3d": "size", "affine_grid": "is_floating_point",
-          "multi_head_attention_forward": "dim", "tensordot": "dim", "split": "split"}
+          "multi_head_attention_forward": "dim", "instance_norm": "size", "tensordot": "dim", "split": "split"}
 
 
 def typename(value: Any) -> str:

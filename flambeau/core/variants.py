@@ -5,12 +5,12 @@ Stands on core.tensor; used by the generated variants of every kind of operator.
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 from flambeau.base.dtype import can_cast
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import Layout
+from flambeau.base.notices import warn
 from flambeau.core import returns, storage
 from flambeau.core.arguments import refused
 from flambeau.core.inplace import refuse_inference
@@ -40,10 +40,10 @@ def resize_out(out: Tensor, shape: tuple[int, ...]) -> None:
     if tuple(out._layout.shape) == tuple(shape):
         return
     if out._layout.numel:
-        warnings.warn(f"An output with one or more elements was resized since it had shape {list(out._layout.shape)}, which does "
-                      f"not match the required output shape {list(shape)}. This behavior is deprecated, and in a future PyTorch "
-                      "release outputs will not be resized unless they have zero elements. You can explicitly reuse an out "
-                      "tensor t by resizing it, inplace, to zero elements with t.resize_(0).", UserWarning, stacklevel=4)
+        warn(f"An output with one or more elements was resized since it had shape {list(out._layout.shape)}, which does "
+             f"not match the required output shape {list(shape)}. This behavior is deprecated, and in a future PyTorch "
+             "release outputs will not be resized unless they have zero elements. You can explicitly reuse an out "
+             "tensor t by resizing it, inplace, to zero elements with t.resize_(0).")
     resize(out, shape)
 
 

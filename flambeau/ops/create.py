@@ -6,7 +6,6 @@ Stands on core.create and ops.copy.
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -17,6 +16,7 @@ from flambeau.base.device import get_default_device, require
 from flambeau.base.dtype import bool_, float32, float64, get_default_dtype, int64
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import Layout, contiguous_format, preserve_format, register_cache, strided
+from flambeau.base.notices import warn
 from flambeau.codegen import launch as launching
 from flambeau.codegen import schedule
 from flambeau.core import arguments, create
@@ -109,9 +109,8 @@ def tensor(data: Any, *, dtype: DType | None = None, device: Any = None, require
            pin_memory: bool = False) -> Tensor:
     """A new leaf tensor with a copy of `data` (numbers, nested sequences, arrays); the dtype is inferred if not given."""
     if isinstance(data, Tensor):
-        warnings.warn("To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or "
-                      "sourceTensor.detach().clone().requires_grad_(True), rather than torch.tensor(sourceTensor).", UserWarning,
-                      stacklevel=2)
+        warn("To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or "
+             "sourceTensor.detach().clone().requires_grad_(True), rather than torch.tensor(sourceTensor).")
     try:
         made = make_tensor(data, dtype)
     except AttributeError as error:
@@ -160,11 +159,11 @@ def from_numpy(ndarray: Any) -> Tensor:
     if not isinstance(ndarray, np.ndarray):
         raise TypeError(f"expected np.ndarray (got {type(ndarray).__name__})")
     if not ndarray.flags.writeable:
-        warnings.warn("The given NumPy array is not writable, and PyTorch does not support non-writable tensors. This means "
-                      "writing to this tensor will result in undefined behavior. You may want to copy the array to protect its "
-                      "data or make it writable before converting it to a tensor. This type of warning will be "
-                      "suppressed for the "
-                      "rest of this program.", UserWarning, stacklevel=2)
+        warn("The given NumPy array is not writable, and PyTorch does not support non-writable tensors. This means "
+             "writing to this tensor will result in undefined behavior. You may want to copy the array to protect its "
+             "data or make it writable before converting it to a tensor. This type of warning will be "
+             "suppressed for the "
+             "rest of this program.")
     return from_array(ndarray)
 
 
@@ -366,9 +365,9 @@ def arange(start: Any, end: Any = None, step: Any = 1, *, dtype: DType | None = 
     else:
         made = _along("arange", layout_made, (int(start), int(step)), lambda i, a, b: a + i * b, int64)
     if out is not None and out._layout.numel not in (0, count):
-        warnings.warn(f"The number of elements in the out tensor of shape {list(out._layout.shape)} is {out._layout.numel} which "
-                      f"does not match the computed number of elements {count}. Note that this may occur as a result of rounding "
-                      f"error. The out tensor will be resized to a tensor of shape ({count},).", UserWarning, stacklevel=2)
+        warn(f"The number of elements in the out tensor of shape {list(out._layout.shape)} is {out._layout.numel} which "
+             f"does not match the computed number of elements {count}. Note that this may occur as a result of rounding "
+             f"error. The out tensor will be resized to a tensor of shape ({count},).")
     return finish(made, requires_grad, out, line=True)
 
 
@@ -384,9 +383,8 @@ def range_closed(
     out: Tensor | None = None,
 ) -> Tensor:
     """As `arange` with both ends included (deprecated in PyTorch)."""
-    warnings.warn("torch.range is deprecated and will be removed in a future release because its behavior is inconsistent with "
-                  "Python's range builtin. Instead, use torch.arange, which produces values in [start, end).", UserWarning,
-                  stacklevel=2)
+    warn("torch.range is deprecated and will be removed in a future release because its behavior is inconsistent with "
+         "Python's range builtin. Instead, use torch.arange, which produces values in [start, end).")
     if end is None:
         start, end = 0, start
     start, end, step = _number(start), _number(end), _number(step)
@@ -536,6 +534,8 @@ def new_tensor(self: Tensor, data: Any, *, dtype: DType | None = None, device: A
     if isinstance(data, str):
         raise TypeError("new(): invalid data type 'str'")
     if isinstance(data, Tensor):
+        warn("To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or "
+             "sourceTensor.detach().clone().requires_grad_(True), rather than tensor.new_tensor(sourceTensor).")
         return to(make_tensor(data, dtype), device=device).requires_grad_(requires_grad)
     return tensor(data, **_new(self, dtype, device), requires_grad=requires_grad)
 
