@@ -429,7 +429,7 @@ def _generate(declared: Operator, implementation: Callable, public: str, out: bo
             raise arguments.refused_out(public, values, out, "tuple of Tensors")
         if outs is out and not isinstance(result, tuple):
             raise arguments.refused_out(public, values, out)
-        return deliver(outs if isinstance(result, tuple) else outs[0], result, public)
+        return deliver(outs if isinstance(result, tuple) else outs[0], result, public, _flat_tensors(declared, values, named))
     scope: dict[str, Any] = {
         "active": modes.active, "local": modes.local, "plain": overrides.PLAIN, "implementation": implementation,
         "general": general, "record": declared.record, "write_out": write_out, "any_node": _any_node,
@@ -565,7 +565,8 @@ def composite(method: bool = True, function: bool = True, inplace: bool | str = 
             arguments_tuple="[" + ", ".join(positional) + "]", keyword_dict=", ".join(f"{k!r}: {k}" for k in keywords),
             out_argument=", out" if out else ", None",
             in_order=", ".join(declared.parameters),
-            out_code=f"        if out is not None:\n            return write_out(implementation({call}), out)\n" if out else "")
+            out_code="        if out is not None:\n            return write_out("
+                     f"implementation({call}), out, [{', '.join(tensors)}])\n" if out else "")
 
         def general(given: list, named: dict, out_tensor: Any) -> Any:
             answer = _answered(declared, scope[public], given, named, out_tensor)
@@ -575,10 +576,10 @@ def composite(method: bool = True, function: bool = True, inplace: bool | str = 
                 with cast_arguments(declared, given, named) as (given, named):
                     return implementation(*given, **named)
             result = implementation(*given, **named)
-            return result if out_tensor is None else write_out(result, out_tensor)
+            return result if out_tensor is None else write_out(result, out_tensor, [*_flat_tensors(declared, given, named)])
 
-        def write_out(result: Any, out_tensor: Any) -> Any:
-            return deliver(out_tensor, result, public)
+        def write_out(result: Any, out_tensor: Any, inputs: list) -> Any:
+            return deliver(out_tensor, result, public, inputs)
         scope: dict[str, Any] = {"active": modes.active, "plain": overrides.PLAIN, "implementation": implementation,
                                  "general": general, "unusual_list": _unusual_list, "write_out": write_out,
                                  "caught": arguments.CAUGHT, "explain": lambda error, values: arguments.explain(

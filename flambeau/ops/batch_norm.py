@@ -182,6 +182,9 @@ def instance_norm(input, running_mean=None, running_var=None, weight=None, bias=
     def repeated(vector: Any) -> Any:
         return None if vector is None else vector.repeat(n)
     mean, variance = repeated(running_mean), repeated(running_var)
+    if mean is not None and variance is not None:
+        wide = compute_dtype(input._layout.dtype) if weight is None else weight._layout.dtype
+        mean, variance = mean.to(wide), variance.to(wide)
     flat = input.contiguous().view(1, n * c, *input.shape[2:])
     out = native_batch_norm(flat, repeated(weight), repeated(bias), mean, variance, use_input_stats, momentum, eps)[0]
     if use_input_stats:
