@@ -7,6 +7,7 @@ from typing import Any
 
 from flambeau.base.dtype import int64
 from flambeau.base.layout import Layout, register_cache
+from flambeau.core.arguments import within_range
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.tensor import Tensor, within_memory
@@ -66,6 +67,7 @@ def _adaptive_mean(input: Tensor, output_size: Any, dims: int) -> Tensor:
     name = f"adaptive_avg_pool{dims}d"
     layout = input._layout
     counts = _target(layout, output_size, dims)
+    within_range(name, ("output_size",) * len(counts), counts)
     if len(counts) != dims:
         raise RuntimeError(f"{name}: output_size must be {dims}")
     if any(n is None or n < 0 for n in counts):

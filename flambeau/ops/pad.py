@@ -12,6 +12,7 @@ from typing import Any
 from flambeau.base import geometry
 from flambeau.base.layout import Layout, register_cache
 from flambeau.codegen.move import Buffer, Move
+from flambeau.core.arguments import ints
 from flambeau.core.declare import operator
 from flambeau.core.derive import explained
 from flambeau.core.tensor import Tensor
@@ -20,6 +21,7 @@ from flambeau.ops.rearrange import flip_dims
 from flambeau.ops.slices import filling
 
 _plans: dict[Any, Callable] = register_cache({})
+_INTS = {int}
 _C_TYPES = {"float32": "float", "float64": "double", "int64": "int64_t"}
 
 
@@ -192,6 +194,8 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: Any = 
     batch, or of a single sample.
     """
     pad = tuple(pad)
+    if {*map(type, pad)} != _INTS and pad:
+        pad = ints("pad", "pad", pad, place=2)
     if len(pad) % 2:
         raise RuntimeError("Padding length must be divisible by 2")
     ndim = input._layout.ndim
