@@ -56,6 +56,13 @@ def wrap_dim(dim: int, ndim: int) -> int:
         f"Dimension out of range (expected to be in range of [{-count}, {count - 1}], but got {dim})")
 
 
+def wrap_real_dim(dim: int, ndim: int) -> int:
+    """`wrap_dim` for operators that need a dimension: IndexError for a zero-dim tensor too."""
+    if not ndim:
+        raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
+    return wrap_dim(dim, ndim)
+
+
 def wrap_dims(dims: Sequence[int], ndim: int) -> Shape:
     """Every dimension counted from the front, each at most once. Raises IndexError, RuntimeError for repeats."""
     wrapped: list[int] = []

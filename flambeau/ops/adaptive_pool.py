@@ -56,6 +56,8 @@ def _target(layout: Layout, output_size: Any, dims: int) -> tuple[int, ...]:
     sizes = layout.shape[max(0, layout.ndim - dims) :]
     if not isinstance(output_size, (list, tuple)):
         output_size = (output_size,) * dims
+    elif layout.ndim <= len(output_size):
+        raise ValueError(f"Input dimension should be at least {len(output_size) + 1}")
     elif len(output_size) == 1 and dims > 1:
         output_size = tuple(output_size) * dims
     if len(output_size) == dims == len(sizes):

@@ -354,6 +354,8 @@ def arange(start: Any, end: Any = None, step: Any = 1, *, dtype: DType | None = 
         raise RuntimeError("upper bound and lower bound inconsistent with step sign")
     if dtype is int64:
         start, end, step = int(start), int(end), int(step)
+        if not step:
+            raise ValueError("step must be nonzero")
     if isinstance(start, int) and isinstance(end, int) and isinstance(step, int):
         count = max(0, -(-(end - start) // step))
     else:

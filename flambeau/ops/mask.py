@@ -175,7 +175,7 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> None:
     layout = input._layout
     if mask._layout.dtype is not bool_:
         raise RuntimeError("masked_scatter_ only supports boolean masks, but got mask with dtype "
-                           f"{_WORDS.get(mask._layout.dtype.name, mask._layout.dtype.name)}")
+                           f"{mask._layout.dtype.scalar_name}")
     if source._layout.dtype is not layout.dtype:
         raise RuntimeError("masked_scatter: expected self and source to have same dtypes but got"
                            f"{layout.dtype.scalar_name} and {source._layout.dtype.scalar_name}")

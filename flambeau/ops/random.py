@@ -412,6 +412,10 @@ def multinomial(input: Tensor, num_samples: int, replacement: bool = False, *, g
         raise RuntimeError("cannot sample n_sample > prob_dist.size(-1) samples without replacement")
     weights = np.ascontiguousarray(array_of(input))
     values = _numbers(input)
+    if replacement and num_samples != 1:
+        for wrong, entry in ((~(values >= 0), "< 0"), (~np.isfinite(values), "= infinity or NaN")):
+            if wrong.any():
+                raise RuntimeError(f"invalid multinomial distribution (encountering probability entry {entry})")
     if not np.isfinite(values).all() or (values < 0).any():
         raise RuntimeError("probability tensor contains either `inf`, `nan` or element < 0")
     if values.size and (values.sum(-1) <= 0).any():
