@@ -159,10 +159,13 @@ def check_floating(kernel: str, x: Tensor) -> None:
 
 def check_parameters(x: Tensor, *parameters: Tensor | None) -> None:
     """RuntimeError unless the parameters have the input's dtype, or are all float32 beside an input of half the precision."""
-    given = [p._layout.dtype for p in parameters if p is not None]
     dtype = x._layout.dtype
-    if all(p is dtype for p in given):
+    for p in parameters:
+        if p is not None and p._layout.dtype is not dtype:
+            break
+    else:
         return
+    given = [p._layout.dtype for p in parameters if p is not None]
     if given[0] is dtype:
         other = next(p for p in given if p is not dtype)
         raise RuntimeError(f"expected scalar type {dtype.scalar_name} but found {other.scalar_name}")

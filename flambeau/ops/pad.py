@@ -21,13 +21,13 @@ from flambeau.ops.rearrange import flip_dims
 from flambeau.ops.slices import filling
 
 _plans: dict[Any, Callable] = register_cache({})
-_INTS = {int}
 _C_TYPES = {"float32": "float", "float64": "double", "int64": "int64_t"}
 
 
 def _per_dimension(pad: Sequence[int], ndim: int) -> list[tuple[int, int]]:
     """(before, after) of every dimension; `pad` starts at the last."""
-    given = [(int(pad[i]), int(pad[i + 1])) for i in range(0, len(pad), 2)]
+    pad = ints("pad", "pad", pad, place=2)
+    given = [(pad[i], pad[i + 1]) for i in range(0, len(pad), 2)]
     return [(0, 0)] * (ndim - len(given)) + given[::-1]
 
 
@@ -194,8 +194,6 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: Any = 
     batch, or of a single sample.
     """
     pad = tuple(pad)
-    if {*map(type, pad)} != _INTS and pad:
-        pad = ints("pad", "pad", pad, place=2)
     if len(pad) % 2:
         raise RuntimeError("Padding length must be divisible by 2")
     ndim = input._layout.ndim
