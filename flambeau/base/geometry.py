@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from flambeau.base.layout import contiguous_strides
@@ -19,17 +19,37 @@ Geometry = tuple[Shape, Shape, int]
 # ---------------------------------------------------------------- dimensions
 
 
+explanations: list[Callable[[BaseException], None]] = []
+"""What to ask for the words of a refusal where a dimension is no integer."""
+_PLACES = ((0,), *(tuple(range(count)) for count in range(1, 65)))
+
+
 def wrap_dim(dim: int, ndim: int) -> int:
-    """The dimension counted from the front; a zero-dim tensor has the dimensions -1 and 0. Raises IndexError."""
+    """The dimension counted from the front; a zero-dim tensor has the dimensions -1 and 0.
+
+    Raises IndexError, TypeError for what is no integer.
+    """
+    try:
+        return _PLACES[ndim][dim]
+    except IndexError:
+        pass
+    except TypeError as error:
+        for explain in explanations:
+            explain(error)
     count = ndim or 1
-    if 0 <= dim < count:
-        return dim
-    if -count <= dim < 0:
-        return dim + count
+    if -count <= operator.index(dim) < count:
+        return operator.index(dim) % count
     if not -1 << 63 <= operator.index(dim) < 1 << 63:       # TypeError for what is no integer
         raise ValueError("Overflow when unpacking long long")
     raise IndexError(
         f"Dimension out of range (expected to be in range of [{-count}, {count - 1}], but got {dim})")
+
+
+def wrap_real_dim(dim: int, ndim: int) -> int:
+    """`wrap_dim` for operators that need a dimension: IndexError for a zero-dim tensor too."""
+    if not ndim:
+        raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
+    return wrap_dim(dim, ndim)
 
 
 def wrap_dims(dims: Sequence[int], ndim: int) -> Shape:

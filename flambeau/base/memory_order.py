@@ -212,15 +212,21 @@ def overlaps_itself(shape: Shape, strides: Shape) -> bool:
     return 0 not in shape and any(stride == 0 and size > 1 for size, stride in zip(shape, strides, strict=True))
 
 
-def has_overlap(written: tuple[Shape, Shape, int], read: tuple[Shape, Shape, int]) -> bool:
-    """Whether two dense tensors `(shape, strides, offset)` of one storage and dtype share some elements but not all.
+def share_elements(written: tuple[Shape, Shape, int], read: tuple[Shape, Shape, int]) -> bool:
+    """Whether two dense tensors `(shape, strides, offset)` of one storage and dtype have elements in common.
 
     As in PyTorch, tensors that are not dense count as free of overlap.
     """
     (shape_a, strides_a, start_a), (shape_b, strides_b, start_b) = written, read
     if 0 in shape_a or 0 in shape_b or not is_dense(shape_a, strides_a) or not is_dense(shape_b, strides_b):
         return False
-    end_a, end_b = start_a + math.prod(shape_a), start_b + math.prod(shape_b)
-    if start_a == start_b and end_a == end_b:
-        return strides_a != strides_b
-    return start_a < end_b and start_b < end_a
+    return start_a < start_b + math.prod(shape_b) and start_b < start_a + math.prod(shape_a)
+
+
+def has_overlap(written: tuple[Shape, Shape, int], read: tuple[Shape, Shape, int]) -> bool:
+    """Whether two dense tensors `(shape, strides, offset)` of one storage and dtype share elements, but are not the same."""
+    if not share_elements(written, read):
+        return False
+    (shape_a, strides_a, start_a), (shape_b, strides_b, start_b) = written, read
+    same_elements = start_a == start_b and math.prod(shape_a) == math.prod(shape_b)
+    return not same_elements or strides_a != strides_b

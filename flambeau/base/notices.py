@@ -1,4 +1,4 @@
-"""Warnings that a process hears once. Stands on nothing; used wherever PyTorch warns only the first time."""
+"""Warnings that point at the program's line, and those that a process hears once. Stands on nothing; used everywhere."""
 
 from __future__ import annotations
 
@@ -10,12 +10,16 @@ _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _given: set[str] = set()
 
 
-def warn_once(words: str) -> None:
-    """Give a UserWarning with these words unless it was given before; it points at the line that called the package."""
-    if words in _given:
-        return
-    _given.add(words)
+def warn(words: str, category: type[Warning] = UserWarning) -> None:
+    """Give a warning that points at the line that called the package."""
     level, frame = 1, sys._getframe()
     while frame.f_back is not None and frame.f_code.co_filename.startswith((_PACKAGE, "<flambeau")):
         level, frame = level + 1, frame.f_back
-    warnings.warn(words, UserWarning, stacklevel=level)
+    warnings.warn(words, category, stacklevel=level)
+
+
+def warn_once(words: str) -> None:
+    """`warn`, unless the process has heard these words before."""
+    if words not in _given:
+        _given.add(words)
+        warn(words)

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from flambeau.base import geometry
 from flambeau.base.device import device as Device
 from flambeau.base.dtype import bool_
 from flambeau.base.dtype import dtype as DType
@@ -49,7 +50,7 @@ _ASKED = {"mse_loss": "size", "l1_loss": "size", "smooth_l1_loss": "size", "hube
           "embedding_bag": "dim", "margin_ranking_loss": "dim", "local_response_norm": "dim",
           "adaptive_avg_pool2d": "size", "adaptive_avg_pool3d": "size", "glu": "dim", "lp_pool2d": "pow", "lp_pool1d": "pow",
           "max_unpool1d": "size", "max_unpool2d": "size", "max_unpool3d": "size", "affine_grid": "is_floating_point",
-          "multi_head_attention_forward": "dim", "tensordot": "dim", "split": "split"}
+          "multi_head_attention_forward": "dim", "instance_norm": "size", "tensordot": "dim", "split": "split"}
 
 
 def typename(value: Any) -> str:
@@ -104,14 +105,17 @@ def within_range(function: str, names: Sequence[str], given: Sequence[Any]) -> N
             raise ValueError("Overflow when unpacking long long\nException raised from unpack")
 
 
-def ints(function: str, argument: str, given: Sequence[Any], apart: bool = False) -> tuple[int, ...]:
+def ints(function: str, argument: str, given: Sequence[Any], apart: bool = False, place: int = 1) -> tuple[int, ...]:
     """What was given as a tuple of ints, as ints. TypeError names the element that is none, or that is too large.
 
-    apart: they were given one by one, which a first argument that is no int leaves one too many of.
+    apart: they were given one by one, which a first argument that is no int leaves one too many of; place: the argument's
+    position. As in PyTorch, a bool is refused only where it comes first.
     """
     made = []
     for position, item in enumerate(given, 1):
         try:
+            if position == 1 and item.__class__ is bool:
+                raise TypeError
             number = item.__index__()
             if not -1 << 63 <= number < 1 << 63:
                 raise OverflowError
@@ -121,8 +125,8 @@ def ints(function: str, argument: str, given: Sequence[Any], apart: bool = False
                     raise no_combination(function, given) from None
                 raise TypeError(f"{function}() takes 1 positional argument but {len(given)} were given") from None
             if position == 1:
-                raise TypeError(f"{function}(): argument '{argument}' (position 1) must be tuple of ints, but found element of "
-                                f"type {typename(item)} at pos 0") from None
+                raise TypeError(f"{function}(): argument '{argument}' (position {place}) must be tuple of ints, but found "
+                                f"element of type {typename(item)} at pos 0") from None
             raise TypeError(f"{function}(): argument '{argument}' failed to unpack the object at pos {position} with error "
                             f"\"type must be tuple of ints,but got {typename(item)}\"") from None
         except OverflowError:
@@ -308,6 +312,8 @@ def blame(error: BaseException) -> None:
         _judge(error, name, signature(), [frame.f_locals.get(n) for n in signature().parameters], method, function, caller)
 
 
+geometry.explanations.append(blame)
+
 PUBLIC: dict[Any, tuple[str, Callable[[], inspect.Signature], bool, bool]] = {}
 """Public functions that are no declared operators, by their code: name, signature, whether a method, whether in the namespace."""
 
@@ -347,7 +353,7 @@ def _judge(error: BaseException, name: str, signature: inspect.Signature, values
     title = parameters[at].name.rstrip("_")
     wanted = said.group(3) if said and said.group(2) == parameters[at].name else kind.wanted
     if kind is INTS and wanted == kind.wanted and isinstance(values[at], (list, tuple)):
-        ints(shown, title, values[at])
+        ints(shown, title, values[at], place=1 if method else at + 1)
     raise refused(shown, title, wanted, values[at], None if by_name else at + 1 - bound) from None
 
 

@@ -139,10 +139,10 @@ class Texts:
         implementation, parameters = declared.implementation, declared.signature.parameters
         aliases, alias_code = _aliases(implementation)
         signature, self.call, self.positional, self.keywords = _signature(implementation, out, aliases)
-        tensors = [n for n in declared.tensors if declared.kinds[n] == TENSOR]
+        self.tensors = [n for n in declared.tensors if declared.kinds[n] == TENSOR]
         lists = [n for n in declared.tensors if declared.kinds[n] == TENSORS]
-        checks = [f"({n}.__class__ not in plain)" for n in tensors] + [f"unusual_list({n})" for n in lists]
-        self.wanted = [_wanted(n, parameters[n]) for n in tensors] + [f"any_node({n})" for n in lists]
+        checks = [f"({n}.__class__ not in plain)" for n in self.tensors] + [f"unusual_list({n})" for n in lists]
+        self.wanted = [_wanted(n, parameters[n]) for n in self.tensors] + [f"any_node({n})" for n in lists]
         doc = (inspect.getdoc(implementation) or "").replace('"""', "'''").replace("\\", "\\\\")
         self.fields = {
             "name": declared.name, "signature": signature, "doc": doc, "aliases": alias_code,
@@ -225,7 +225,7 @@ def _generate(declared: Operator, out: bool, method: bool, function: bool) -> Ca
             raise arguments.refused_out(public, values, out, "tuple of Tensors")
         if outs is out and not isinstance(result, tuple):
             raise arguments.refused_out(public, values, out)
-        return deliver(outs if isinstance(result, tuple) else outs[0], result, public)
+        return deliver(outs if isinstance(result, tuple) else outs[0], result, public, _flat_tensors(declared, values, named))
 
     in_order = ", ".join([*positional, *keywords])
     scope = {"local": modes.local, "general": general, "record": declared.record, "write_out": write_out, "any_node": _any_node}
@@ -358,13 +358,14 @@ def composite(method: bool = True, function: bool = True, inplace: bool | str = 
                 with cast_arguments(declared, given, named) as (given, named):
                     return implementation(*given, **named)
             result = implementation(*given, **named)
-            return result if out_tensor is None else write_out(result, out_tensor)
+            return result if out_tensor is None else write_out(result, out_tensor, [*_flat_tensors(declared, given, named)])
 
-        def write_out(result: Any, out_tensor: Any) -> Any:
-            return deliver(out_tensor, result, public)
+        def write_out(result: Any, out_tensor: Any, inputs: list) -> Any:
+            return deliver(out_tensor, result, public, inputs)
 
         scope: dict[str, Any] = {"general": general, "write_out": write_out}
-        made = texts.made(declared, _COMPOSITE, scope, method, function, f"write_out(implementation({texts.call}), out)")
+        writing = f"write_out(implementation({texts.call}), out, [{', '.join(texts.tensors)}])"
+        made = texts.made(declared, _COMPOSITE, scope, method, function, writing)
         _publish(made, public, method, function, dunder)
         if inplace:
             def in_place(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:

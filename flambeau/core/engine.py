@@ -14,6 +14,7 @@ from heapq import heappop, heappush, heappushpop
 from typing import Any
 
 from flambeau.base.layout import Layout
+from flambeau.base.notices import warn_once
 from flambeau.core import tensor as tensors
 from flambeau.core.modes import local
 from flambeau.core.node import AccumulateGrad, Node, Run, anomaly, held_gradient, running, type_name
@@ -432,6 +433,11 @@ def backward(outputs: Any, gradients: Any = None, retain_graph: bool | None = No
     gradients = (None,) * len(outputs) if gradients is None else _sequence(gradients)
     roots = _roots(outputs, gradients)
     keep = create_graph if retain_graph is None else retain_graph
+    if create_graph:
+        warn_once("Using backward() with create_graph=True will create a reference cycle between the parameter and its gradient "
+                  "which can cause a memory leak. We recommend using autograd.grad when creating the graph to avoid this. If you "
+                  "have to use this function, make sure to reset the .grad fields of your parameters to None after use to break "
+                  "the cycle and avoid the leak.")
     if inputs is None:
         del gradients
         execute(roots, keep, create_graph)

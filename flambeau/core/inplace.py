@@ -36,6 +36,17 @@ def base_of(tensor: Any) -> Any:
         return None
 
 
+def refuse_shared(written: Any, read: Any, wholly: bool = True) -> None:
+    """RuntimeError if a tensor that is to be written has elements in common with one that is read; not wholly: and isn't that."""
+    if getattr(read, "_storage", None) is not written._storage:
+        return
+    mine, other = written._layout, read._layout
+    overlap = memory_order.share_elements if wholly else memory_order.has_overlap
+    if mine.dtype is other.dtype and overlap((mine.shape, mine.strides, written._offset),
+                                              (other.shape, other.strides, read._offset)):
+        raise RuntimeError(memory_order.OVERLAPS_INPUT)
+
+
 def check(tensor: Any, recording: bool = True) -> None:
     """Raise RuntimeError unless `tensor` may be written to; `recording` says whether the write goes into the graph."""
     layout = tensor._layout

@@ -5,15 +5,16 @@ Stands on core.tensor; used by the generated variants of every kind of operator.
 
 from __future__ import annotations
 
-import warnings
+from collections.abc import Iterable
 from typing import Any
 
 from flambeau.base.dtype import can_cast
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import Layout
+from flambeau.base.notices import warn
 from flambeau.core import returns, storage
 from flambeau.core.arguments import refused
-from flambeau.core.inplace import refuse_write
+from flambeau.core.inplace import refuse_shared, refuse_write
 from flambeau.core.tensor import Tensor
 
 
@@ -40,10 +41,10 @@ def resize_out(out: Tensor, shape: tuple[int, ...]) -> None:
     if tuple(out._layout.shape) == tuple(shape):
         return
     if out._layout.numel:
-        warnings.warn(f"An output with one or more elements was resized since it had shape {list(out._layout.shape)}, which does "
-                      f"not match the required output shape {list(shape)}. This behavior is deprecated, and in a future PyTorch "
-                      "release outputs will not be resized unless they have zero elements. You can explicitly reuse an out "
-                      "tensor t by resizing it, inplace, to zero elements with t.resize_(0).", UserWarning, stacklevel=4)
+        warn(f"An output with one or more elements was resized since it had shape {list(out._layout.shape)}, which does "
+             f"not match the required output shape {list(shape)}. This behavior is deprecated, and in a future PyTorch "
+             "release outputs will not be resized unless they have zero elements. You can explicitly reuse an out "
+             "tensor t by resizing it, inplace, to zero elements with t.resize_(0).")
     resize(out, shape)
 
 
@@ -75,6 +76,15 @@ _EXACT_TOO |= {"amin": _EXACT_TOO["amax"], "nanmedian": _EXACT_TOO["median"], "c
                "vdot": _EXACT_TOO["dot"], "bucketize": _EXACT_TOO["searchsorted"]}
 _SILENT = frozenset(("addbmm", "bernoulli", "multinomial", "narrow_copy", "log_sigmoid"))    # these resize `out` unasked
 _ANY = frozenset(("sum", "nansum", "prod", "cumsum", "cumprod"))    # these compute in the dtype of `out`, whatever it is
+_APART = frozenset("gather take cat stack index_select masked_select max min mode kthvalue nonzero cross linalg_cross".split())
+_ELEMENTWISE = frozenset(("where", "clamp"))
+
+
+def _check_apart(name: str, out: Tensor, inputs: Iterable[Any]) -> None:
+    """RuntimeError where the operator `name` would write over elements that it has yet to read."""
+    if name in _APART or name in _ELEMENTWISE:
+        for read in inputs:
+            refuse_shared(out, read, name in _APART)
 
 
 def check_out(name: str, out: Any, result: Tensor) -> None:
@@ -120,12 +130,18 @@ def copy_into(out: Tensor, result: Any, name: str = "") -> Tensor:
     return out
 
 
-def deliver(out: Any, result: Any, name: str) -> Any:
-    """Move what the operator `name` computed, a tensor or a tuple of them, into what was given as `out=`, and return that."""
+def deliver(out: Any, result: Any, name: str, inputs: Iterable[Any] = ()) -> Any:
+    """Move what the operator `name` computed from `inputs`, a tensor or a tuple of them, into what was given as `out=`, and
+    return that.
+    """
     if not isinstance(result, tuple):
+        check_out(name, out, result)
+        _check_apart(name, out, inputs)
         return copy_into(out, result.detach(), name)
+    inputs = list(inputs)
     for target, value in zip(out, result):
         check_out(name, target, value)
+        _check_apart(name, target, inputs)
     for target, value in zip(out, result):
         copy_into(target, value.detach())
     return returns.of_out(type(result))(out)

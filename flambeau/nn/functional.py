@@ -214,7 +214,21 @@ def linear_cross_entropy(
     label_smoothing: float = 0.0,
     options: Any = None,
 ) -> Tensor:
-    """cross_entropy(linear(input), target). input (N, E) or (E), linear_weight (classes, *features, E)."""
+    """cross_entropy(linear(input), target). input (N, E) or (E), linear_weight (classes, *features, E).
+
+    RuntimeError for other shapes, or for an ignore_index beside probabilities.
+    """
+    if linear_weight.dim() < 2:
+        raise RuntimeError(f"expected linear_weight with dimensionality at least 2, got {linear_weight.dim()}")
+    if input.dim() not in (1, 2):
+        raise RuntimeError(f"expected input with dimensionality 1 or 2, got {input.dim()}")
+    if input.shape[-1] != linear_weight.shape[-1]:
+        raise RuntimeError("expected equal input and linear_weight last dimensions (in_features), got "
+                           f"{input.shape[-1]} and {linear_weight.shape[-1]}, respectively")
+    if linear_bias is not None and linear_bias.shape != linear_weight.shape[:-1]:
+        raise RuntimeError(f"expected linear_bias shape {tuple(linear_weight.shape[:-1])}, got {tuple(linear_bias.shape)}")
+    if ignore_index is not None and target.is_floating_point():
+        raise RuntimeError("ignore_index cannot be specified when target contains probabilities")
     shape = linear_weight.shape[:-1]
     logits = linear(input, linear_weight.flatten(0, -2), None if linear_bias is None else linear_bias.flatten())
     if len(shape) > 1:

@@ -401,9 +401,18 @@ def _(g, noise):
     return g * noise
 
 
+def _check_bounds(lower: float, upper: float) -> None:
+    if lower > upper:
+        raise RuntimeError("Lower bound should be less than or equal to the upper bound")
+
+
 @composite(method=False)
 def rrelu(input: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False) -> Tensor:
-    """input above 0; below, input times a slope: drawn from [lower, upper] while training, else their mean."""
+    """input above 0; below, input times a slope: drawn from [lower, upper] while training, else their mean.
+
+    RuntimeError where lower is above upper.
+    """
+    _check_bounds(lower, upper)
     if not training:
         return leaky_relu(input, (lower + upper) / 2)
     return _rrelu_with_noise(input, _negative_slopes(input, lower, upper))
@@ -412,6 +421,7 @@ def rrelu(input: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: b
 @composite(method=False)
 def rrelu_(input: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False) -> Tensor:
     """In-place version of rrelu()."""
+    _check_bounds(lower, upper)
     if not training:
         return leaky_relu.inplace(input, (lower + upper) / 2)
     return _rrelu_with_noise.inplace(input, _negative_slopes(input, lower, upper))

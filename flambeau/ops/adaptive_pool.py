@@ -7,6 +7,7 @@ from typing import Any
 
 from flambeau.base.dtype import int64
 from flambeau.base.layout import Layout, register_cache
+from flambeau.core.arguments import within_range
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.tensor import Tensor, within_memory
@@ -55,6 +56,8 @@ def _target(layout: Layout, output_size: Any, dims: int) -> tuple[int, ...]:
     sizes = layout.shape[max(0, layout.ndim - dims) :]
     if not isinstance(output_size, (list, tuple)):
         output_size = (output_size,) * dims
+    elif layout.ndim <= len(output_size):
+        raise ValueError(f"Input dimension should be at least {len(output_size) + 1}")
     elif len(output_size) == 1 and dims > 1:
         output_size = tuple(output_size) * dims
     if len(output_size) == dims == len(sizes):
@@ -66,6 +69,7 @@ def _adaptive_mean(input: Tensor, output_size: Any, dims: int) -> Tensor:
     name = f"adaptive_avg_pool{dims}d"
     layout = input._layout
     counts = _target(layout, output_size, dims)
+    within_range(name, ("output_size",) * len(counts), counts)
     if len(counts) != dims:
         raise RuntimeError(f"{name}: output_size must be {dims}")
     if any(n is None or n < 0 for n in counts):

@@ -12,6 +12,7 @@ from flambeau.base import memory_order
 from flambeau.base.layout import Layout, register_cache
 from flambeau.core import modes
 from flambeau.core.declare import composite, operator
+from flambeau.core.derive import explained
 from flambeau.core.op import Folded, Pointwise
 from flambeau.core.tensor import Tensor, empty_layout, tensor_from
 from flambeau.ir import scalar as s
@@ -21,6 +22,7 @@ from flambeau.ops.norm import (
     GRADIENT_IMAGES,
     NORMALIZE_IMAGES,
     check_floating,
+    check_parameters,
     column,
     gradients_by_operators,
     reshaped,
@@ -58,6 +60,7 @@ def native_batch_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None,
     if (running_mean is None or running_var is None) and not training:
         raise RuntimeError(f"running_{'mean' if running_mean is None else 'var'} must be defined in evaluation mode")
     _check_channels(channels, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
+    check_parameters(input, weight, bias, running_mean, running_var)
     after = max(layout.ndim - 2, 0)
     if not layout.numel:
         nothing = Layout.contiguous((channels,), compute_dtype(layout.dtype), layout.device)
@@ -165,17 +168,22 @@ def batch_norm(input, running_mean, running_var, weight=None, bias=None, trainin
 
     input: (N, C, ...); running_mean, running_var, weight, bias: (C,) or None. In training the batch's own statistics
     are used, and the running ones move by `momentum` towards them. Raises ValueError when there is one value per
-    channel to train on.
+    channel to train on, or for an eps that is not positive.
     """
     if training:
         shape = input.size()
         if shape[0] * math.prod(shape[2:]) == 1:
             raise ValueError(f"Expected more than 1 value per channel when training, got input size {shape}")
+        if eps <= 0.0:
+            raise ValueError(f"batch_norm eps must be positive during training, but got {eps}")
+    elif eps < 0.0:
+        raise ValueError(f"batch_norm eps must be non-negative, but got {eps}")
     return native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)[0]
 
 
-def instance_norm(input, running_mean=None, running_var=None, weight=None, bias=None, use_input_stats=True, momentum=0.1,
-                  eps=1e-5):
+@explained
+def instance_norm(input, running_mean=None, running_var=None, weight=None, bias=None, use_input_stats=True,
+                  momentum: float = 0.1, eps: float = 1e-5):
     """Normalise each channel of each sample over its spatial dimensions, then scale and shift per channel.
 
     input: (N, C, ...); the vectors: (C,) or None. use_input_stats False: by the running statistics, else these move (by
@@ -190,6 +198,9 @@ def instance_norm(input, running_mean=None, running_var=None, weight=None, bias=
     def repeated(vector: Any) -> Any:
         return None if vector is None else vector.repeat(n)
     mean, variance = repeated(running_mean), repeated(running_var)
+    if mean is not None and variance is not None:
+        wide = compute_dtype(input._layout.dtype) if weight is None else weight._layout.dtype
+        mean, variance = mean.to(wide), variance.to(wide)
     flat = input.contiguous().view(1, n * c, *input.shape[2:])
     out = native_batch_norm(flat, repeated(weight), repeated(bias), mean, variance, use_input_stats, momentum, eps)[0]
     if use_input_stats:

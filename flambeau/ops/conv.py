@@ -197,15 +197,26 @@ def expand_argument(name: str, value: Any, n: int) -> Numbers:
     return values
 
 
-def _check_types(input: Tensor, weight: Tensor, bias: Tensor | None) -> None:
+def _type_title(layout: Layout) -> str:
+    dtype = layout.dtype
+    by_backend = dtype.is_complex or dtype.name == "bfloat16"
+    return f"CPU{dtype.scalar_name}Type" if by_backend else f"torch.{dtype.scalar_name}Tensor"
+
+
+def _check_types(input: Tensor, weight: Tensor, bias: Tensor | None, transposed: bool) -> None:
+    """RuntimeError for operands of several dtypes, in the words of the library that PyTorch would have called."""
     x = input._layout
+    if not transposed and bias is not None and bias._layout.dtype is not x.dtype:
+        raise RuntimeError(f"Input type ({x.dtype.c_name}) and bias type ({bias._layout.dtype.c_name}) should be the same")
+    library = x.dtype.name == "bfloat16" or (x.dtype.name == "float32" and (x.shape[0] > 1 or x.numel > 20480))
     for name, other in (("weight", weight), ("bias", bias)):
-        if other is not None and other._layout.dtype is not x.dtype:
-            raise RuntimeError(f"Input type ({x.dtype.c_name}) and {'bias' if name == 'bias' else 'weight'} type "
-                               f"({other._layout.dtype.c_name}) should be the same" if name == "bias" else
-                               f"expected scalar type {x.dtype.scalar_name} but found {other._layout.dtype.scalar_name}"
-                               if bias is None else
-                               f"Input type ({x.dtype.c_name}) and bias type ({bias._layout.dtype.c_name}) should be the same")
+        if other is None or other._layout.dtype is x.dtype:
+            continue
+        if library or x.dtype.is_complex:
+            dense = "" if x.dtype.is_complex else f" or input should be a MKLDNN tensor and {name} is a dense tensor"
+            raise RuntimeError(f"Input type ({_type_title(x)}) and {name} type ({_type_title(other._layout)}) "
+                               f"should be the same{dense}")
+        raise RuntimeError(f"expected scalar type {x.dtype.scalar_name} but found {other._layout.dtype.scalar_name}")
 
 
 def _by(sizes: Any) -> str:
@@ -296,7 +307,7 @@ def _check(input: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, padd
     if any(d <= 0 for d in dilation):
         raise RuntimeError("dilation should be greater than zero" + (f", but got {list(dilation)}" if n == 2 else ""))
     _shape_errors(n, input._layout, weight._layout, bias, padding, dilation, groups, transposed)
-    _check_types(input, weight, bias)
+    _check_types(input, weight, bias, transposed)
     if input._layout.dtype.name == "bool":
         name = f"slow_conv_transpose{max(n, 2)}d_out_cpu" if transposed else "compute_columns3d" if n == 3 else "slow_conv2d_cpu"
         raise NotImplementedError(f"\"{name}\" not implemented for 'Bool'")

@@ -5,9 +5,8 @@ Composed of reductions and one matrix product. Stands on core.declare and the na
 
 from __future__ import annotations
 
-import warnings
-
 from flambeau.base.dtype import bool_
+from flambeau.base.notices import warn
 from flambeau.core.declare import composite
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.tensor import Tensor
@@ -63,8 +62,7 @@ def cov(input: Tensor, *, correction=1, fweights: Tensor | None = None, aweights
     else:
         free = bool(freedom.detach() > 0)
     if not free:
-        warnings.warn("cov(): degrees of freedom is <= 0. Correction should be strictly less than the number of observations.",
-                      stacklevel=2)
+        warn("cov(): degrees of freedom is <= 0. Correction should be strictly less than the number of observations.")
         freedom = 0 if weights is None else NAMESPACE["zeros_like"](freedom)
     centred = rows - mean.unsqueeze(1)
     other = (centred if weights is None else centred * weights).t().conj()

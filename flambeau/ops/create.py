@@ -6,7 +6,6 @@ Stands on core.create and ops.copy.
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -17,6 +16,7 @@ from flambeau.base.device import get_default_device, require
 from flambeau.base.dtype import bool_, float32, float64, get_default_dtype, int64
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import Layout, contiguous_format, preserve_format, register_cache, strided
+from flambeau.base.notices import warn
 from flambeau.codegen import launch as launching
 from flambeau.codegen import schedule
 from flambeau.codegen.triangle import triangle_indices_plan
@@ -120,9 +120,8 @@ def tensor(data: Any, *, dtype: DType | None = None, device: Any = None, require
            pin_memory: bool = False) -> Tensor:
     """A new leaf tensor with a copy of `data` (numbers, nested sequences, arrays); the dtype is inferred if not given."""
     if isinstance(data, Tensor):
-        warnings.warn("To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or "
-                      "sourceTensor.detach().clone().requires_grad_(True), rather than torch.tensor(sourceTensor).", UserWarning,
-                      stacklevel=2)
+        warn("To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or "
+             "sourceTensor.detach().clone().requires_grad_(True), rather than torch.tensor(sourceTensor).")
     try:
         made = make_tensor(data, dtype)
     except AttributeError as error:
@@ -171,11 +170,11 @@ def from_numpy(ndarray: Any) -> Tensor:
     if not isinstance(ndarray, np.ndarray):
         raise TypeError(f"expected np.ndarray (got {type(ndarray).__name__})")
     if not ndarray.flags.writeable:
-        warnings.warn("The given NumPy array is not writable, and PyTorch does not support non-writable tensors. This means "
-                      "writing to this tensor will result in undefined behavior. You may want to copy the array to protect its "
-                      "data or make it writable before converting it to a tensor. This type of warning will be "
-                      "suppressed for the "
-                      "rest of this program.", UserWarning, stacklevel=2)
+        warn("The given NumPy array is not writable, and PyTorch does not support non-writable tensors. This means "
+             "writing to this tensor will result in undefined behavior. You may want to copy the array to protect its "
+             "data or make it writable before converting it to a tensor. This type of warning will be "
+             "suppressed for the "
+             "rest of this program.")
     return from_array(ndarray)
 
 
@@ -384,6 +383,8 @@ def arange(start: Any, end: Any = None, step: Any = 1, *, dtype: DType | None = 
         raise RuntimeError("upper bound and lower bound inconsistent with step sign")
     if dtype is int64 and not whole:
         start, end, step, whole = int(start), int(end), int(step), True
+        if not step:
+            raise ValueError("step must be nonzero")
     count = max(0, -(-(end - start) // step) if whole else math.ceil((end - start) / step))
     layout_made = Layout.contiguous((count,), dtype, home(device))
     if dtype.is_floating_point:
@@ -394,9 +395,9 @@ def arange(start: Any, end: Any = None, step: Any = 1, *, dtype: DType | None = 
     if out is None and not requires_grad:
         return made
     if out is not None and out._layout.numel not in (0, count):
-        warnings.warn(f"The number of elements in the out tensor of shape {list(out._layout.shape)} is {out._layout.numel} which "
-                      f"does not match the computed number of elements {count}. Note that this may occur as a result of rounding "
-                      f"error. The out tensor will be resized to a tensor of shape ({count},).", UserWarning, stacklevel=2)
+        warn(f"The number of elements in the out tensor of shape {list(out._layout.shape)} is {out._layout.numel} which "
+             f"does not match the computed number of elements {count}. Note that this may occur as a result of rounding "
+             f"error. The out tensor will be resized to a tensor of shape ({count},).")
     return finish(made, requires_grad, out, line=True)
 
 
@@ -412,9 +413,8 @@ def range_closed(
     out: Tensor | None = None,
 ) -> Tensor:
     """As `arange` with both ends included (deprecated in PyTorch)."""
-    warnings.warn("torch.range is deprecated and will be removed in a future release because its behavior is inconsistent with "
-                  "Python's range builtin. Instead, use torch.arange, which produces values in [start, end).", UserWarning,
-                  stacklevel=2)
+    warn("torch.range is deprecated and will be removed in a future release because its behavior is inconsistent with "
+         "Python's range builtin. Instead, use torch.arange, which produces values in [start, end).")
     if end is None:
         start, end = 0, start
     start, end, step = _number(start), _number(end), _number(step)
@@ -580,6 +580,8 @@ def new_tensor(self: Tensor, data: Any, *, dtype: DType | None = None, device: A
     if isinstance(data, str):
         raise TypeError("new(): invalid data type 'str'")
     if isinstance(data, Tensor):
+        warn("To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or "
+             "sourceTensor.detach().clone().requires_grad_(True), rather than tensor.new_tensor(sourceTensor).")
         made = to(make_tensor(data, dtype), device=device)
         made.requires_grad = requires_grad
         return made

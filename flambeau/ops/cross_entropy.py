@@ -8,13 +8,13 @@ core.rows and ops.softmax.
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.dtype import float64, int64, uint8
 from flambeau.base.layout import Layout, register_cache
+from flambeau.base.notices import warn
 from flambeau.codegen.launch import KernelCheck
 from flambeau.core import engine, modes
 from flambeau.core.create import array_of
@@ -39,8 +39,7 @@ def reduction_of(reduction: str, size_average: bool | None = None, reduce: bool 
         size_average = True if size_average is None else size_average
         reduce = True if reduce is None else reduce
         meant = "none" if not reduce else "mean" if size_average else "sum"
-        warnings.warn(f"size_average and reduce args will be deprecated, please use reduction='{meant}' instead.", UserWarning,
-                      stacklevel=4)
+        warn(f"size_average and reduce args will be deprecated, please use reduction='{meant}' instead.")
         return meant
     if reduction not in REDUCTIONS:
         raise ValueError(f"{reduction} is not a valid value for reduction")

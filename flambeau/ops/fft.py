@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from flambeau.base.dtype import get_default_dtype
-from flambeau.base.geometry import wrap_dim
+from flambeau.base.geometry import wrap_dim, wrap_real_dim
 from flambeau.core.create import copy_array
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE
@@ -141,7 +141,7 @@ def _dims(x: Tensor, s: Any, dim: Any) -> tuple[list[int], list[int]]:
     if isinstance(dim, int):
         dim = [dim]
     if dim is not None:
-        dims = [wrap_dim(python_operator.index(d), ndim) for d in dim]
+        dims = [wrap_real_dim(python_operator.index(d), ndim) for d in dim]
         if len(set(dims)) != len(dims):
             raise RuntimeError("FFT dims must be unique")
     if s is None:
@@ -170,21 +170,21 @@ def _fit(x: Tensor, dims: Sequence[int], sizes: Sequence[int]) -> Tensor:
 
 def _one(input: Tensor, n: int | None, dim: int, norm: str | None, forward: builtins.bool) -> Tensor:
     x = _as_complex(input)
-    d = wrap_dim(dim, x._layout.ndim)
+    d = wrap_real_dim(dim, x._layout.ndim)
     size = _points(x._layout.shape[d] if n is None else n)
     return _complex_to_complex(_resized(x, d, size), (d,), _scale(norm, forward, size), forward)
 
 
 def _half(name: str, input: Tensor, n: int | None, dim: int, norm: str | None, forward: builtins.bool) -> Tensor:
     x = _as_real(name, input)
-    d = wrap_dim(dim, x._layout.ndim)
+    d = wrap_real_dim(dim, x._layout.ndim)
     size = _points(x._layout.shape[d] if n is None else n)
     return _real_to_complex(_resized(x, d, size), d, _scale(norm, forward, size), forward)
 
 
 def _whole(input: Tensor, n: int | None, dim: int, norm: str | None, forward: builtins.bool) -> Tensor:
     x = _as_complex(input)
-    d = wrap_dim(dim, x._layout.ndim)
+    d = wrap_real_dim(dim, x._layout.ndim)
     size = _points(2 * (x._layout.shape[d] - 1) if n is None else n)
     return _complex_to_real(_resized(x, d, size // 2 + 1), d, size, _scale(norm, forward, size), forward)
 

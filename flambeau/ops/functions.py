@@ -13,6 +13,7 @@ from typing import Any
 from flambeau.base.dtype import bool_
 from flambeau.base.dtype import dtype as DType
 from flambeau.core.annotations import Number, Operand
+from flambeau.core.arguments import within_range
 from flambeau.core.declare import composite
 from flambeau.core.derive import alias, pointwise, publish
 from flambeau.core.op import NUMBERS
@@ -209,6 +210,7 @@ publish("polygamma_", _polygamma_in_place, function=False)
 @composite(out=True, inplace=True, node="MvlgammaBackward0")
 def mvlgamma(input: Tensor, p: int) -> Tensor:
     """The logarithm of the multivariate gamma function of dimension p. Raises RuntimeError unless p >= 1."""
+    within_range("mvlgamma", ("p",), (p,))
     if p < 1:
         raise RuntimeError("p has to be greater than or equal to 1")
     if input._layout.dtype is bool_:

@@ -6,7 +6,6 @@ of every order, are kernels (codegen.taps). Offered by the namespace and flambea
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,6 +14,7 @@ import numpy as np
 from flambeau.base.dtype import bfloat16, float16, float32, int32
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import Layout
+from flambeau.base.notices import warn
 from flambeau.codegen import launch as launching
 from flambeau.codegen import taps as kernels
 from flambeau.codegen.gemm_micro import kind_of
@@ -315,7 +315,7 @@ def grid_sample(
     kind = _number("mode", mode, MODES, "'bilinear', 'nearest' or 'bicubic'")
     padding = _number("padding_mode", padding_mode, PADDINGS, "'zeros', 'border', or 'reflection'")
     if align_corners is None:
-        warnings.warn(DEFAULT_CHANGED, stacklevel=3)
+        warn(DEFAULT_CHANGED)
         align_corners = False
     return grid_sampler(input, grid, kind, padding, align_corners)
 
@@ -360,7 +360,7 @@ def affine_grid(theta: Tensor, size: Any, align_corners: bool | None = None) -> 
     ValueError if theta's shape or dtype, or the size, don't fit.
     """
     if align_corners is None:
-        warnings.warn(DEFAULT_CHANGED, stacklevel=3)
+        warn(DEFAULT_CHANGED)
         align_corners = False
     layout = theta._layout
     if not layout.dtype.is_floating_point:

@@ -139,7 +139,8 @@ def index(input: Tensor, indices: Sequence[Any]) -> Tensor:
     return gather_index(input, made)
 
 
-@mutating(name="index_put", function=False, method=False, out=False, keep_order=True)
+@mutating(name="index_put", function=False, method=False, out=False, keep_order=True, apart=("values",),
+          expanded="tensor[indices] = tensor")
 def _index_put(input: Tensor, indices: Sequence[Any], values: Tensor, accumulate: bool = False) -> None:
     """Write `values` (broadcast) to the positions that the index tensors name; accumulate: add to what is there."""
     layout, other = input._layout, values._layout

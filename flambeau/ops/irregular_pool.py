@@ -56,8 +56,9 @@ def _fractional_tables(
         if count > 1:
             alpha = number(size - taps) / number(count - 1)
             steps = np.arange(count - 1).astype(sample.dtype)[None]
-            begin[:, :-1] = ((steps + sample) * alpha).astype(np.int64) - (sample * alpha).astype(np.int64)
-        begin[:, -1] = size - taps
+            with np.errstate(invalid="ignore"):
+                begin[:, :-1] = ((steps + sample) * alpha).astype(np.int64) - (sample * alpha).astype(np.int64)
+        begin[:, -1:] = size - taps
         words += [begin, np.full_like(begin, taps), np.full_like(begin, taps)]
     return create.copy_array(np.concatenate(words, axis=1))
 
@@ -70,7 +71,7 @@ def _fractional_forward(
     key = layout, tables._layout, counts, kernel
     launch = _plans.get(key)
     if launch is None:
-        kind = kind_for(f"fractional_max_pool{dims}d", layout.dtype, False)
+        kind = kind_for(f"fractional_max_pool{dims}d_out_frame", layout.dtype, False)
         out = Layout.contiguous((*layout.shape[:-dims], *counts), layout.dtype, layout.device)
         rows = windows.planes(out, dims) * math.prod(counts[:-1])
         words = windows.constants(layout, out, dims, (), (), 0, tables._layout.shape[1])
@@ -95,6 +96,32 @@ def _spatial(name: str, argument: str, value: Any, dims: int) -> tuple[int, ...]
     return numbers
 
 
+def _check_images(name: str, dims: int, shape: tuple[int, ...]) -> None:
+    """RuntimeError unless `shape` is that of images of `dims` dimensions, of one (C, ...) or several (N, C, ...)."""
+    if len(shape) not in (dims + 1, dims + 2):
+        raise RuntimeError(f"{name}: Expected {dims + 1}D or {dims + 2}D tensor, but got: {list(shape)}")
+    for dim in range(len(shape) - dims - 1, len(shape)):
+        if not shape[dim]:
+            raise RuntimeError(
+                f"{name}: Expected input to have non-zero size for non-batch dimensions, but got{list(shape)} "
+                f"with dimension {dim} being empty."
+            )
+
+
+def _check_samples(dims: int, images: Layout, samples: Layout) -> None:
+    """RuntimeError unless there is a sample for every image, channel and dimension."""
+    if samples.dtype is not images.dtype:
+        raise RuntimeError("Expect _random_samples to have the same dtype as input")
+    if samples.ndim != 3:
+        raise RuntimeError(f"Expect _random_samples to have 3 dimensions, got {samples.ndim}")
+    if samples.shape[0] < (images.shape[0] if images.ndim == dims + 2 else 1):
+        raise RuntimeError("Expect _random_samples.size(0) no less then input batch size.")
+    if samples.shape[1] != images.shape[-dims - 1]:
+        raise RuntimeError("Expect _random_samples.size(1) equals to input channel size.")
+    if samples.shape[2] != dims:
+        raise RuntimeError(f"Expect _random_samples.size(2) equals to {dims}; got {samples.shape[2]}.")
+
+
 def _fractional(
     dims: int,
     input: Tensor,
@@ -108,7 +135,7 @@ def _fractional(
     layout = input._layout
     if output_size is None and output_ratio is None:
         raise ValueError(f"{name} requires specifying either an output_size or an output_ratio")
-    if layout.ndim < dims + 1:
+    if samples is None and layout.ndim < dims + 1:
         raise IndexError(
             f"Dimension out of range (expected to be in range of [{-layout.ndim}, {layout.ndim - 1}], but got -{dims + 1})"
         )
@@ -119,17 +146,17 @@ def _fractional(
     if samples is None:
         images = 1 if layout.ndim == dims + 1 else layout.shape[0]
         samples = NAMESPACE["rand"](images, layout.shape[-dims - 1], dims, dtype=layout.dtype, device=layout.device)
-    elif samples._layout.dtype is not layout.dtype:
-        raise RuntimeError("Expect _random_samples to have the same dtype as input")
-    elif samples._layout.shape[-1] != dims:
-        raise RuntimeError(f"Expect _random_samples.size(2) equals to {dims}; got {samples._layout.shape[-1]}.")
     kernel = _spatial(name, "kernel_size", kernel_size, dims)
     counts = _spatial(name, "output_size", output_size, dims)
+    underneath = f"{name}{'_out' if dims == 3 else ''}()"
+    _check_images(underneath, dims, layout.shape)
+    _check_samples(dims, layout, samples._layout)
     for axis, count, taps, size in zip(AXES[dims], counts, kernel, layout.shape[-dims:]):
         if count + taps - 1 > size:
-            raise RuntimeError(
-                f"{name}{'_out' if dims == 3 else ''}(): pool {axis} {taps} too large relative to input {axis} {size}"
-            )
+            raise RuntimeError(f"{underneath}: pool {axis} {taps} too large relative to input {axis} {size}")
+    if min(counts) < 0:
+        sizes = [*layout.shape[:-dims], *counts]
+        raise RuntimeError(f"Trying to create tensor with negative dimension {min(counts)}: {sizes}")
     return recorded(
         input, _fractional_forward(input, counts, kernel, samples), return_indices, "FractionalMaxPool", dims
     )

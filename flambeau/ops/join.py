@@ -19,6 +19,7 @@ from flambeau.base.layout import Layout, contiguous_strides, register_cache
 from flambeau.codegen.move import Buffer, Move
 from flambeau.core import overrides
 from flambeau.core.annotations import Tensors
+from flambeau.core.arguments import is_int, refused
 from flambeau.core.create import from_array
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE
@@ -188,6 +189,8 @@ def _cat_checked(tensors: Any, dim: int, out: Tensor | None) -> Tensor:
         raise NotImplementedError(
             "cat along a named dimension: named tensors are not supported; pass the number of the dimension"
         )
+    if not is_int(dim):
+        raise refused("cat", "dim", "int", dim, 2)
     return _cat(given, dim, _sizes(given, dim), out=out)
 
 

@@ -7,21 +7,23 @@ ops.distance, ctc_loss in ops.ctc.
 
 from __future__ import annotations
 
+import functools
 import math
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 from flambeau.base import geometry
-from flambeau.base.dtype import bool_, promote_types
+from flambeau.base.dtype import bool_, float32, float64, promote_types
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import register_cache
+from flambeau.base.notices import warn
 from flambeau.core.declare import operator
 from flambeau.core.derive import NAMESPACE, explained
 from flambeau.core.node import one_step
 from flambeau.core.op import IDENTITY, ZERO, Pointwise, call
 from flambeau.core.rows import KEPT, Rows
 from flambeau.core.tensor import Tensor
+from flambeau.core.variants import convertible
 from flambeau.ir import scalar as s
 from flambeau.ir.loops import Loop, Row, folded
 from flambeau.ir.scalar import cast, compute_dtype
@@ -35,14 +37,14 @@ class ElementLoss:
     """A loss of two tensors of one shape, from its scalar body: elementwise, summed or averaged.
 
     body(x, y, *numbers); rule(g, x, y, *numbers) gives both gradients where the derived ones are not what PyTorch's
-    conventions say.
+    conventions say. types, kernel: as Pointwise's.
     """
 
     def __init__(self, name: str, body: Callable, numbers: dict[str, float] | None = None, rule: Callable | None = None,
-                 node: str | None = None, total_node: Any = None):
+                 node: str | None = None, total_node: Any = None, types: str = "bifc", kernel: str | None = None):
         self.numbers = tuple(numbers or {})
         title = node or "".join(part.capitalize() for part in name.split("_"))
-        self.point = Pointwise(name, body, ["input", "target"], numbers, node=title)
+        self.point = Pointwise(name, body, ["input", "target"], numbers, node=title, types=types, kernel=kernel)
         self.point.rule = rule
         self.rows = Rows(name, self._stages, lambda dtypes, dtype, mean: [(dtype, KEPT)],
                          number_dtype=lambda dtypes: compute_dtype(promote_types(*dtypes)))
@@ -54,6 +56,7 @@ class ElementLoss:
             launch = self.plans.get(key)
             if launch is None:
                 dtype = promote_types(input._layout.dtype, target._layout.dtype)
+                self.check_type(dtype)
                 count = float(input._layout.numel)
                 over = tuple(range(input._layout.ndim))
                 launch = self.rows.launcher((input, target), over, (*numbers, count), (dtype, mean)), count
@@ -70,6 +73,11 @@ class ElementLoss:
             return tuple(self._gradient(part, g, sources, recipe.saves) for part in recipe.gradients)
         total.operator.point = self.point      # for those who need the losses of the elements
         self.total = total
+
+    def check_type(self, dtype: DType) -> None:
+        """NotImplementedError where the loss is not defined for the operands' common dtype."""
+        if self.point.types == "f" and not dtype.is_floating_point:
+            raise NotImplementedError(f"\"{self.point.kernel}\" not implemented for '{dtype.scalar_name}'")
 
     def _stages(self, elements: tuple, numbers: tuple, dtype: DType, mean: bool) -> tuple:
         common = compute_dtype(dtype)
@@ -107,9 +115,8 @@ def _reduced(x: Tensor, reduction: str) -> Tensor:
 def _checked(input: Tensor, target: Tensor, size_average: Any, reduce: Any, reduction: str) -> str:
     """The reduction, after the warning about tensors that only fit by broadcasting."""
     if input._layout.shape != target._layout.shape:
-        warnings.warn(f"Using a target size ({target.size()}) that is different to the input size ({input.size()}). This "
-                      "will likely lead to incorrect results due to broadcasting. Please ensure they have the same size.",
-                      UserWarning, stacklevel=3)
+        warn(f"Using a target size ({target.size()}) that is different to the input size ({input.size()}). This "
+             "will likely lead to incorrect results due to broadcasting. Please ensure they have the same size.")
     if size_average is not None or reduce is not None or reduction not in REDUCTIONS:
         return reduction_of(reduction, size_average, reduce)
     return reduction
@@ -179,12 +186,13 @@ def _soft_margin_rule(g: Any, input: Any, target: Any) -> tuple:
     return g * -target * share, g * -input * share
 
 
-MSE = ElementLoss("mse_loss", lambda input, target: (input - target) * (input - target))
+MSE = ElementLoss("mse_loss", lambda input, target: (input - target) * (input - target), types="f", kernel="mse_cpu")
 L1 = ElementLoss("l1_loss", lambda input, target: s.abs(input - target), rule=_l1_rule, node="Abs",
                  total_node=lambda arguments: "MeanBackward0" if arguments[2] else "SumBackward0")
 SMOOTH_L1 = ElementLoss("smooth_l1_loss", lambda input, target, beta: _smooth_l1(input, target, beta), {"beta": 1.0},
-                        _smooth_l1_rule, node="SmoothL1Loss")
-HUBER = ElementLoss("huber_loss", lambda input, target, delta: _huber(input, target, delta), {"delta": 1.0}, _huber_rule)
+                        _smooth_l1_rule, node="SmoothL1Loss", types="f", kernel="smooth_l1_cpu")
+HUBER = ElementLoss("huber_loss", lambda input, target, delta: _huber(input, target, delta), {"delta": 1.0}, _huber_rule,
+                    types="f", kernel="huber_cpu")
 BINARY = ElementLoss("binary_cross_entropy", lambda input, target: _binary(input, target), rule=_binary_rule)
 LOGITS = ElementLoss("binary_cross_entropy_with_logits", lambda input, target: _logits(input, target), rule=_logits_rule)
 _SOFTPLUS_OF_NEGATIVE = Pointwise(
@@ -192,6 +200,11 @@ _SOFTPLUS_OF_NEGATIVE = Pointwise(
     node="LogSigmoid")
 _SOFTPLUS_OF_NEGATIVE.rule = lambda g, input: -g / (1 + s.exp(input))
 SOFT_MARGIN = ElementLoss("soft_margin_loss", lambda input, target: _soft_margin(input, target), rule=_soft_margin_rule)
+
+
+def _check_written(dtype: DType, *operands: Tensor) -> None:
+    """RuntimeError where a result of the operands' common dtype can't be written to a tensor of `dtype`."""
+    convertible(functools.reduce(promote_types, [x._layout.dtype for x in operands]), dtype)
 
 
 def _weighted(loss: ElementLoss, input: Tensor, target: Tensor, weight: Tensor | None, reduction: str,
@@ -221,7 +234,7 @@ def mse_loss(input, target, size_average=None, reduce=None, reduction="mean", we
 def l1_loss(input, target, size_average=None, reduce=None, reduction="mean", weight=None):
     """|input - target|: per element ("none"), summed or averaged. Shapes broadcast, with a warning."""
     reduction = _checked(input, target, size_average, reduce, reduction)
-    if input._layout.dtype.is_complex or target._layout.dtype.is_complex:
+    if not (input._layout.dtype.is_floating_point and target._layout.dtype.is_floating_point):
         return _reduced((input - target).abs(), reduction)
     return L1(input, target, reduction) if weight is None else _weighted_mean(L1, input, target, weight, reduction)
 
@@ -242,6 +255,9 @@ def huber_loss(input, target, reduction="mean", delta=1.0, weight=None):
     if delta <= 0:
         raise RuntimeError("huber_loss does not support non-positive values for delta.")
     numbers = (float(delta),)
+    if input._layout.dtype is not target._layout.dtype:
+        _check_written(input._layout.dtype, input, target)
+        return huber_loss(input, target.to(input._layout.dtype), reduction, delta, weight)
     if weight is not None:
         return _weighted_mean(HUBER, input, target, weight, reduction, numbers)
     return HUBER(input, target, reduction, numbers)
@@ -284,6 +300,11 @@ def binary_cross_entropy_with_logits(input, target, weight=None, size_average=No
     reduction = _reduction(size_average, reduce, reduction)
     if target.size() != input.size():
         raise ValueError(f"Target size ({target.size()}) must be the same as input size ({input.size()})")
+    if input._layout.dtype is not target._layout.dtype or not input._layout.dtype.is_floating_point:
+        if not (input._layout.dtype.is_floating_point or input._layout.dtype.is_complex):
+            raise NotImplementedError(f"\"log_sigmoid_cpu\" not implemented for '{input._layout.dtype.scalar_name}'")
+        _check_written(target._layout.dtype, input, target)
+        input = input.to(target._layout.dtype)
     if pos_weight is None:
         return _weighted(LOGITS, input, target, weight, reduction)
     log_weight = (pos_weight - 1) * target + 1
@@ -299,12 +320,15 @@ def kl_div(input, target, size_average=None, reduce=None, reduction="mean", log_
     if size_average is not None or reduce is not None:
         reduction = reduction_of(reduction, size_average, reduce)
     elif reduction == "mean":
-        warnings.warn("reduction: 'mean' divides the total loss by both the batch size and the support size.'batchmean' divides "
-                      "only by the batch size, and aligns with the KL div math definition.'mean' will be changed to "
-                      "behave the same as "
-                      "'batchmean' in the next major release.", UserWarning, stacklevel=2)
+        warn("reduction: 'mean' divides the total loss by both the batch size and the support size.'batchmean' divides "
+             "only by the batch size, and aligns with the KL div math definition.'mean' will be changed to "
+             "behave the same as "
+             "'batchmean' in the next major release.")
     elif reduction not in ("none", "sum", "batchmean"):
         raise ValueError(f"{reduction} is not a valid value for reduction")
+    for dtype in (input._layout.dtype, target._layout.dtype):
+        if not dtype.is_floating_point:
+            raise RuntimeError(f"kl_div: {'Complex' if dtype.is_complex else 'Integral'} inputs not supported.")
     if log_target:
         loss = target.exp() * (target - input)
     else:
@@ -321,6 +345,8 @@ def poisson_nll_loss(input, target, log_input=True, full=False, size_average=Non
         reduction = reduction_of(reduction, size_average, reduce)
     if reduction not in REDUCTIONS:
         raise ValueError(f"{reduction} is not a valid value for reduction")
+    if not isinstance(target, Tensor):
+        raise TypeError("poisson_nll_loss(): argument 'target' must be Tensor")
     loss = input.exp() - target * input if log_input else input - target * (input + eps).log()
     if full:
         stirling = target * target.log() - target + 0.5 * (2 * math.pi * target).log()
@@ -343,11 +369,12 @@ def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"
     if var.size() != input.size():
         if input.size()[:-1] == var.size():
             var = var.unsqueeze(-1)
-        elif not (input.size()[:-1] == var.size()[:-1] and var.size(-1) == 1) and not all(
-                a == b or b == 1 for a, b in zip(reversed(input.size()), reversed(var.size()))):
+        elif input.dim() != var.dim() or not all(b in (a, 1) for a, b in zip(input.size(), var.size())):
             raise ValueError("var is of incorrect size")
     if reduction not in REDUCTIONS:
         raise ValueError(reduction + " is not valid")
+    if not var._layout.dtype.is_floating_point:
+        raise RuntimeError(f"result type Float can't be cast to the desired output type {var._layout.dtype.c_name}")
     var = var.clone()
     below = var.detach() < eps
     var = var + (var.detach().clamp(min=eps) - var.detach()).masked_fill(below.logical_not(), 0)
@@ -364,6 +391,8 @@ def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"
 def hinge_embedding_loss(input, target, margin=1.0, size_average=None, reduce=None, reduction="mean"):
     """input where target is 1, max(0, margin - input) where it is -1 (both where it is something else)."""
     reduction = _reduction(size_average, reduce, reduction)
+    if not (input._layout.dtype.is_floating_point or input._layout.dtype.is_complex):
+        margin = int(margin)
     apart = (margin - input).clamp(min=0).masked_fill(target == 1, 0)
     together = input.masked_fill(target == -1, 0)
     return _reduced(together + apart, reduction)
@@ -403,7 +432,23 @@ def cosine_embedding_loss(input1, input2, target, margin=0, size_average=None, r
 @explained
 def soft_margin_loss(input, target, size_average=None, reduce=None, reduction="mean"):
     """log(1 + exp(-target input)), per element, summed or averaged."""
-    return SOFT_MARGIN(input, target, _reduction(size_average, reduce, reduction))
+    reduction, shape = _reduction(size_average, reduce, reduction), input._layout.shape
+    if shape != target._layout.shape and geometry.broadcast(shape, target._layout.shape) != shape:
+        broadcast = list(geometry.broadcast(shape, target._layout.shape))
+        raise RuntimeError(f"output with shape {list(shape)} doesn't match the broadcast shape {broadcast}")
+    if input._layout.dtype is not target._layout.dtype:
+        _check_written(input._layout.dtype, input, target)
+    return SOFT_MARGIN(input, target, reduction)
+
+
+def _check_double_or_float(kernel: str, x: Tensor) -> None:
+    if x._layout.dtype not in (float32, float64):
+        raise NotImplementedError(f"\"{kernel}\" not implemented for '{x._layout.dtype.scalar_name}'")
+
+
+def _check_scalar_type(wanted: str, x: Tensor) -> None:
+    if x._layout.dtype.scalar_name != wanted:
+        raise RuntimeError(f"expected scalar type {wanted} but found {x._layout.dtype.scalar_name}")
 
 
 @explained
@@ -423,9 +468,17 @@ def multi_margin_loss(input, target, p=1, margin=1.0, weight=None, size_average=
     if rows.dim() != 2 or rows.size(1) == 0:
         raise RuntimeError("Expected non-empty vector or matrix with optional 0-dim batch size, but got: "
                            f"{list(input.size())}")
+    if target.dim() > 1 or target.numel() != rows.size(0):
+        raise RuntimeError("multi_margin_loss: target tensor should be 1-D with size equal to the number of input samples (batch "
+                           f"size). Expected target size [{rows.size(0)}], but got {list(target.size())}. "
+                           f"Input has shape {list(input.size())}.")
+    if weight is not None and weight.size(0) != rows.size(1):
+        raise RuntimeError(f"inconsistent weight size, expected {rows.size(1)} but got {list(weight.size())}")
+    _check_double_or_float("multi_margin_loss_cpu_kernel", input)
+    _check_scalar_type("Long", target)
+    if weight is not None:
+        _check_scalar_type(input._layout.dtype.scalar_name, weight)
     places = target.reshape(-1)
-    if places.size(0) != rows.size(0):
-        raise RuntimeError(f"inconsistent target size, expected {rows.size(0)} but got {list(target.size())}")
     if places.numel() and bool(((places < 0) | (places >= rows.size(1))).any()):
         raise RuntimeError("target out of range")
     picked = rows.gather(1, places.unsqueeze(1))
@@ -450,13 +503,15 @@ def multilabel_margin_loss(input, target, size_average=None, reduce=None, reduct
     input: (N, C) or (C,); target: int64 of that shape.
     """
     reduction = _reduction(size_average, reduce, reduction)
+    if input.dim() > 2 or (input.dim() and not input.size(-1)):
+        raise RuntimeError(f"Expected non-empty vector or matrix with optional 0-dim batch size, but got: {list(input.size())}")
     if input.size() != target.size():
         raise RuntimeError(f"inconsistent target size: {list(target.size())} for input of size: {list(input.size())}")
     rows = input.reshape(1, -1) if input.dim() < 2 else input
     labels = target.reshape(rows.size())
     classes = rows.size(1)
-    if labels.dtype.name != "int64":
-        raise RuntimeError(f"expected scalar type Long but found {labels.dtype.scalar_name}")
+    _check_double_or_float("multilabel_margin_loss_forward_out_frame", input)
+    _check_scalar_type("Long", labels)
     if labels.numel() and bool(((labels < -1) | (labels >= classes)).any()):
         raise RuntimeError("argument #2 'target' is out of range")
     valid = (labels < 0).cumsum(1) == 0

@@ -71,6 +71,7 @@ _FILL = Pointwise(
     ["input", "mask", "value"],
     undecided=("mask", "value"),
 )
+_FILL.idempotent = True
 
 
 indexing.register_fill(_FILL.compute)
@@ -114,7 +115,8 @@ def _filled(input: Tensor, mask: Tensor, value: Any) -> Tensor:
     return made
 
 
-@mutating(out=True, fresh=_filled, node=lambda arguments: f"MaskedFillBackward{int(isinstance(arguments[2], Tensor))}")
+@mutating(out=True, fresh=_filled, expanded="tensor[mask] = scalar",
+          node=lambda arguments: f"MaskedFillBackward{int(isinstance(arguments[2], Tensor))}")
 def masked_fill(input: Tensor, mask: Tensor, value: Operand) -> None:
     """input with `value` (a number or a zero-dim tensor) where the bool tensor `mask` (broadcast) is true."""
     shape = geometry.broadcast(input._layout.shape, mask._layout.shape)
@@ -173,7 +175,7 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> None:
     layout = input._layout
     if mask._layout.dtype is not bool_:
         raise RuntimeError("masked_scatter_ only supports boolean masks, but got mask with dtype "
-                           f"{_WORDS.get(mask._layout.dtype.name, mask._layout.dtype.name)}")
+                           f"{mask._layout.dtype.scalar_name}")
     if source._layout.dtype is not layout.dtype:
         raise RuntimeError("masked_scatter: expected self and source to have same dtypes but got"
                            f"{layout.dtype.scalar_name} and {source._layout.dtype.scalar_name}")
@@ -181,7 +183,7 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> None:
     count = at._layout.numel
     if count > source._layout.numel:
         raise RuntimeError("Number of elements of source < number of ones in mask")
-    values = _flat(source, tuple(source._layout.shape))
+    values = _flat(clone_raw(source) if source._storage is input._storage else source, tuple(source._layout.shape))
     values = tensor_from(values._storage, values._offset, Layout.contiguous((count,), layout.dtype, layout.device))
     whole = tensor_from(input._storage, input._offset, layout)
     if layout.is_contiguous:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from flambeau.base import memory_order
+from flambeau.base.notices import warn_once
 from flambeau.core import arguments as wrong
 from flambeau.core import inplace as rewiring
 from flambeau.core import modes, overrides
@@ -29,7 +30,7 @@ def {name}({signature}):
             return general(({arguments},))
         if not {first}._layout.is_contiguous:
             refuse_overlap({first})
-        if ({wanted}) and local.grad:
+{apart}        if ({wanted}) and local.grad:
             return recorded(({arguments},))
         write({call})
         return {first}
@@ -54,12 +55,14 @@ def mutating(
     name: str | None = None,
     fresh: Callable | None = None,
     keep_order: bool = False,
+    apart: tuple[str, ...] = (),
+    expanded: str | None = None,
 ) -> Callable:
     """Declare an operator by `write(input, ...)`, which overwrites (part of) `input` and returns nothing.
 
     fresh: makes the result of the out-of-place form, where cloning and writing is not it; keep_order: the clone keeps
-    the order of
-    dimensions in memory, otherwise it is contiguous.
+    the order of dimensions in memory, otherwise it is contiguous; apart: tensors that may have no element in common with the
+    written one; expanded: the form of assignment that makes writing to an expanded tensor deprecated, not an error.
     """
     def declare(write: Callable) -> Callable:
         public = name or write.__name__
@@ -77,7 +80,7 @@ def mutating(
             return result
         made = operator(node=node, out=out, function=function, method=method, name=public)(implementation)
         made.write = write
-        made.in_place = _in_place(made, write, parameters, public)
+        made.in_place = _in_place(made, write, parameters, public, apart, expanded)
         if function:
             NAMESPACE[public + "_"] = made.in_place
         if method:
@@ -86,7 +89,8 @@ def mutating(
     return declare
 
 
-def _in_place(made: Callable, write: Callable, parameters: list[inspect.Parameter], public: str) -> Callable:
+def _in_place(made: Callable, write: Callable, parameters: list[inspect.Parameter], public: str, apart: tuple[str, ...],
+              expanded: str | None) -> Callable:
     declared = made.operator
     parts, star = [], False
     for p in parameters:
@@ -97,6 +101,13 @@ def _in_place(made: Callable, write: Callable, parameters: list[inspect.Paramete
     tensors = [n for n in declared.tensors if declared.kinds[n] == TENSOR]
     position = {n: i for i, n in enumerate(declared.parameters)}
     keywords = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY]
+
+    def check_repeats(tensor: Tensor) -> None:
+        if expanded is None:
+            refuse_overlap(tensor)
+        elif memory_order.overlaps_itself(tensor._layout.shape, tensor._layout.strides):
+            warn_once(f"Use of {public}_ on expanded tensors is deprecated. Please clone() the tensor before performing this "
+                      f"operation. This also applies to advanced indexing e.g. {expanded}")
 
     def call(values: tuple) -> None:
         write(*[v for n, v in zip(declared.parameters, values) if n not in keywords],
@@ -110,7 +121,9 @@ def _in_place(made: Callable, write: Callable, parameters: list[inspect.Paramete
                                       {n: v for n, v in zip(declared.parameters, values) if n in keywords}, given)
         if not isinstance(given[0], Tensor):
             raise TypeError(f"{public}_(): argument 'input' (position 1) must be Tensor, not {type(given[0]).__name__}")
-        refuse_overlap(given[0])
+        check_repeats(given[0])
+        for n in apart:
+            rewiring.refuse_shared(given[0], values[position[n]])
         if modes.local.grad and any(getattr(x, "_node", None) is not None for x in given):
             return recorded(values)
         call(values)
@@ -135,13 +148,16 @@ def _in_place(made: Callable, write: Callable, parameters: list[inspect.Paramete
         rewiring.rebase(self, node)
         return self
     scope: dict[str, Any] = {"active": modes.active, "local": modes.local, "plain": overrides.PLAIN, "general": general,
-                             "recorded": recorded, "write": write, "refuse_overlap": refuse_overlap,
+                             "recorded": recorded, "write": write, "refuse_overlap": check_repeats,
+                             "refuse_shared": rewiring.refuse_shared,
                              "caught": wrong.CAUGHT, "explain": lambda error, values: wrong.explain(
                                  error, public + "_", declared.signature, values, True, False)}
     source = _SOURCE.format(
         name=public + "_", public=public, signature=", ".join(parts), first=parameters[0].name,
         arguments=", ".join(p.name for p in parameters),
         call=", ".join(f"{p.name}={p.name}" if p.kind is p.KEYWORD_ONLY else p.name for p in parameters),
+        apart="".join(f"        if getattr({n}, '_storage', None) is {parameters[0].name}._storage:\n"
+                      f"            refuse_shared({parameters[0].name}, {n})\n" for n in apart),
         special=" or ".join(f"({n}.__class__ not in plain)" for n in tensors),
         wanted=" or ".join(f"getattr({n}, '_node', None) is not None" for n in tensors))
     compile_source(f"<flambeau {public}_>", source, scope)

@@ -157,11 +157,22 @@ def check_floating(kernel: str, x: Tensor) -> None:
         raise NotImplementedError(f'"{kernel}" not implemented for \'{x._layout.dtype.scalar_name}\'')
 
 
-def _check_parameters(x: Tensor, *parameters: Tensor | None) -> None:
+def check_parameters(x: Tensor, *parameters: Tensor | None) -> None:
+    """RuntimeError unless the parameters have the input's dtype, or are all float32 beside an input of half the precision."""
+    dtype = x._layout.dtype
     for p in parameters:
-        if p is not None and p._layout.dtype is not x._layout.dtype and not (
-                p._layout.dtype is float32 and x._layout.dtype.itemsize == 2):
-            raise RuntimeError("mixed dtype (CPU): expect parameter to have scalar type of Float")
+        if p is not None and p._layout.dtype is not dtype:
+            break
+    else:
+        return
+    given = [p._layout.dtype for p in parameters if p is not None]
+    if given[0] is dtype:
+        other = next(p for p in given if p is not dtype)
+        raise RuntimeError(f"expected scalar type {dtype.scalar_name} but found {other.scalar_name}")
+    if any(p is not float32 for p in given):
+        raise RuntimeError("mixed dtype (CPU): expect parameter to have scalar type of Float")
+    if dtype.itemsize != 2:
+        raise RuntimeError("mixed dtype (CPU): all inputs must share same datatype.")
 
 
 # ---------------------------------------------------------------- layer norm
@@ -188,7 +199,7 @@ def _learn_layer_norm(input: Tensor, shape: Any, weight: Tensor | None, bias: Te
     shape = (shape,) if isinstance(shape, int) else tuple(shape)
     _check_normalized_shape(input, shape, weight, bias)
     check_floating("LayerNormKernelImpl", input)
-    _check_parameters(input, weight, bias)
+    check_parameters(input, weight, bias)
     layout = input._layout
     dims = tuple(range(layout.ndim - len(shape), layout.ndim))
     count = float(math.prod(shape))
@@ -348,7 +359,7 @@ def fused_group_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, 
         results = launch(None, None, None, input, *given, count, float(eps))
         return tuple([tensor_from(x._storage, x._offset, layout) for x, layout in zip(results, layouts)])
     check_floating("GroupNormKernelImpl", input)
-    _check_parameters(input, weight, bias)
+    check_parameters(input, weight, bias)
     x, _ = _grouped(input, groups)
     given = [_by_group(p, groups) for p in (weight, bias) if p is not None]
     numbers = (float(values_in(x, (2, 3))), float(eps))

@@ -12,6 +12,7 @@ from typing import Any
 from flambeau.base import memory_order
 from flambeau.base.layout import Layout, register_cache
 from flambeau.codegen.move import Buffer, Move
+from flambeau.core.arguments import ints
 from flambeau.core.declare import operator
 from flambeau.core.derive import explained
 from flambeau.core.tensor import Tensor
@@ -25,7 +26,8 @@ _C_TYPES = {"float32": "float", "float64": "double", "int64": "int64_t"}
 
 def _per_dimension(pad: Sequence[int], ndim: int) -> list[tuple[int, int]]:
     """(before, after) of every dimension; `pad` starts at the last."""
-    given = [(int(pad[i]), int(pad[i + 1])) for i in range(0, len(pad), 2)]
+    pad = ints("pad", "pad", pad, place=2)
+    given = [(pad[i], pad[i + 1]) for i in range(0, len(pad), 2)]
     return [(0, 0)] * (ndim - len(given)) + given[::-1]
 
 

@@ -126,7 +126,7 @@ def _scatter_node(arguments: Sequence[Any]) -> str:
     return f"ScatterBackward{int(number) + 2 * (arguments[4] is not None)}"
 
 
-@mutating(node=_scatter_node)
+@mutating(node=_scatter_node, apart=("index", "src"))
 def scatter(input: Tensor, dim: int, index: Tensor, src: Operand = None, *, reduce: str | None = None,
             value: Any = None) -> None:
     """input with input[index[i][j]][j] = src[i][j] (for dim 0); src a tensor or a number; reduce: "add" or
@@ -173,7 +173,7 @@ def _to_source(g: Tensor, dim: int, index: Tensor, layout: Layout) -> Tensor:
     )
 
 
-@mutating()
+@mutating(apart=("index", "src"))
 def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> None:
     """input with src[i][j] added to input[index[i][j]][j] (for dim 0), and so for the other dimensions."""
     _scatter(input, _check(input, dim, index, src), index, src, "add")
@@ -184,7 +184,7 @@ def _(g, dim, index, need, layouts):
     return g, None, _to_source(g, dim, index, layouts[2]) if need["src"] else None
 
 
-@mutating(node="ScatterReduceBackward0")
+@mutating(node="ScatterReduceBackward0", apart=("index", "src"))
 def scatter_reduce(
     input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True
 ) -> None:

@@ -118,7 +118,7 @@ def _same_device(input: Tensor, index: Tensor, source: Tensor, name: str = "inde
                            f"(index) {chosen}, and (source) {theirs}")
 
 
-@mutating()
+@mutating(apart=("index", "source"))
 def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Any = 1) -> None:
     """input with alpha * (slices of `source` along `dim`) added at the positions `index` (a vector; repeats add up)."""
     at = wrap_dim(dim, input._layout.ndim)
@@ -173,7 +173,7 @@ def _(g, dim, index, alpha, need, layouts):
     return g, None, source
 
 
-@mutating()
+@mutating(apart=("index", "source"))
 def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> None:
     """input with the slices of `source` along `dim` written at the positions `index` (an int64 vector)."""
     at = wrap_dim(dim, input._layout.ndim)
@@ -214,7 +214,8 @@ def _(g, dim, index, need, layouts):
 
 
 @mutating(
-    out=False, keep_order=True, node=lambda arguments: f"IndexFillBackward{int(isinstance(arguments[3], Tensor))}"
+    out=False, keep_order=True, expanded="tensor[mask] = scalar",
+    node=lambda arguments: f"IndexFillBackward{int(isinstance(arguments[3], Tensor))}"
 )
 def index_fill(input: Tensor, dim: int, index: Tensor, value: Operand) -> None:
     """input with the slices along `dim` at the positions `index` (an int64 vector) filled with `value`."""

@@ -1,6 +1,6 @@
 """Windows of pooling: arguments checked as PyTorch checks them, output sizes, and the tables that the kernels walk.
 
-Stands on base.layout; used, with the kernels of codegen.pool, by ops/pool.py and its siblings.
+Stands on base.layout and core.arguments; used, with the kernels of codegen.pool, by ops/pool.py and its siblings.
 """
 
 from __future__ import annotations
@@ -12,10 +12,12 @@ from typing import Any, NamedTuple
 from flambeau.base import memory_order
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import Layout
+from flambeau.core.arguments import ints, is_int, refused
 
 Table = tuple[
     list[int], list[int], list[int]
 ]  # per output position: first input position, taps, extent for the divisor
+_POSITIONS = {"kernel_size": 2, "stride": 3, "padding": 4, "dilation": 5}
 WORDS = {1: "one int", 2: "two ints", 3: "three ints"}
 
 
@@ -39,19 +41,11 @@ def frozen(value: Any) -> Any:
 
 def _numbers(name: str, argument: str, value: Any, dims: int, position: int) -> tuple[int, ...]:
     if isinstance(value, tuple):
-        for i, x in enumerate(value):
-            if not hasattr(x, "__index__"):
-                raise TypeError(
-                    f"{name}(): argument '{argument}' (position {position}) must be tuple of ints, but found element of "
-                    f"type {type(x).__name__} at pos {i}"
-                )
-        numbers = tuple(x.__index__() for x in value)
-    elif hasattr(value, "__index__"):
+        numbers = ints(name, argument, value, place=position)
+    elif is_int(value):
         numbers = (value.__index__(),)
     else:
-        raise TypeError(
-            f"{name}(): argument '{argument}' (position {position}) must be tuple of ints, not {type(value).__name__}"
-        )
+        raise refused(name, argument, "tuple of ints", value, position)
     if len(numbers) not in (1, dims):
         if argument == "stride":
             raise RuntimeError(f"{name}: stride must either be omitted, a single int, or a tuple of {WORDS[dims]}")
@@ -259,13 +253,15 @@ def plane_is_dense(layout: Layout, dims: int) -> bool:
 
 
 def one_number(name: str, argument: str, value: Any) -> int:
-    """A number given alone or as a sequence of one."""
+    """A number given alone or as a sequence of one. TypeError for what is no int."""
     if isinstance(value, (list, tuple)):
         if len(value) != 1:
             raise RuntimeError(
                 f"{name}() {argument} must be an int, list of ints or tuple of ints of size 1 but got size {len(value)}"
             )
-        return int(value[0])
+        return ints(name, argument, value, place=_POSITIONS[argument])[0]
+    if not is_int(value):
+        raise refused(name, argument, "tuple of ints", value, _POSITIONS[argument])
     return int(value)
 
 

@@ -109,6 +109,9 @@ class RNNBase(Module):
             raise TypeError(f"hidden_size should be of type int, got: {type(self.hidden_size).__name__}")
         if self.hidden_size <= 0:
             raise ValueError("hidden_size must be greater than zero")
+        for name in ("bias", "batch_first"):
+            if not isinstance(getattr(self, name), bool):
+                raise TypeError(f"{name} should be of type bool, got: {type(getattr(self, name)).__name__}")
         if self.num_layers <= 0:
             raise ValueError("num_layers must be greater than zero")
         if self.proj_size < 0:

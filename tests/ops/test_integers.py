@@ -1,0 +1,50 @@
+"""Floats where integers are wanted are refused, in PyTorch's words, never rounded."""
+
+import pytest
+
+import flambeau as torch
+from flambeau.nn import functional as F
+
+X = torch.arange(120.).reshape(2, 3, 4, 5)
+Y = torch.arange(24.).reshape(1, 2, 3, 4)    # no plan for it is known yet: one for 1 would serve 1.0 too
+
+
+@pytest.mark.parametrize("call", [
+    lambda d: X.sum(d), lambda d: X.mean(d), lambda d: X.unsqueeze(d), lambda d: X.flatten(d), lambda d: X.sort(d),
+    lambda d: X.cumsum(d), lambda d: X.unbind(d), lambda d: torch.cat([X, X], d), lambda d: torch.stack([X, X], d),
+    lambda d: X.index_select(d, torch.tensor([0])), lambda d: X.transpose(0, d), lambda d: X.select(d, 0),
+    lambda d: X.chunk(2, d),
+    lambda d: X.amax(d), lambda d: X.narrow(d, 0, 1), lambda d: X.std(d), lambda d: X.topk(1, d), lambda d: X.softmax(d),
+])
+def test_dimensions(call):
+    with pytest.raises(TypeError):
+        call(1.)
+    call(1)
+    call(-1)
+    with pytest.raises(IndexError, match="Dimension out of range"):
+        call(9)
+
+
+@pytest.mark.parametrize(("call", "words"), [
+    (lambda: Y.unsqueeze(1.), "unsqueeze(): argument 'dim' (position 1) must be int, not float"),
+    (lambda: Y.flatten(1.), "flatten(): argument 'start_dim' (position 1) must be int, not float"),
+    (lambda: torch.cat([Y, Y], 1.), "cat(): argument 'dim' (position 2) must be int, not float"),
+    (lambda: F.pad(Y, (1., 1)),
+     "pad(): argument 'pad' (position 2) must be tuple of ints, but found element of type float at pos 0"),
+    (lambda: F.pad(Y, (1, 1.)),
+     "pad(): argument 'pad' failed to unpack the object at pos 2 with error \"type must be tuple of ints,but got float\""),
+    (lambda: F.max_pool2d(Y, 2.), "max_pool2d(): argument 'kernel_size' (position 2) must be tuple of ints, not float"),
+    (lambda: F.max_pool2d(Y, True), "max_pool2d(): argument 'kernel_size' (position 2) must be tuple of ints, not bool"),
+    (lambda: F.max_pool1d(Y[0], 2.), "max_pool1d(): argument 'kernel_size' (position 2) must be tuple of ints, not float"),
+    (lambda: F.avg_pool1d(Y[0], 2, 2.), "avg_pool1d(): argument 'stride' (position 3) must be tuple of ints, not float"),
+])
+def test_words(call, words):
+    with pytest.raises(TypeError) as caught:
+        call()
+    assert str(caught.value) == words
+
+
+def test_what_64_bits_do_not_hold():
+    for call in (lambda: F.adaptive_avg_pool1d(Y[0], 10**20), lambda: Y.mvlgamma(10**20)):
+        with pytest.raises(ValueError, match="Overflow when unpacking long long"):
+            call()
