@@ -128,11 +128,10 @@ class Operands(Frame):
         return ready
 
     def _steady(self, ready: Prepared, expressions) -> list[Expr]:
-        """The largest real subexpressions that are the same along the innermost loop, other than single operands and numbers."""
+        """The largest subexpressions that are the same along the innermost loop, other than single operands and numbers."""
         steady = {*self.env, *ready.fixed}
         for node in ready.nodes:
-            if node.op == "constant" or (node.args and node.op not in ("pick", "guard") and not node.dtype.is_complex
-                                         and steady.issuperset(node.args)):
+            if node.op == "constant" or (node.args and node.op not in ("pick", "guard") and steady.issuperset(node.args)):
                 steady.add(node)
         used = [*expressions, *(arg for node in ready.nodes if node not in steady for arg in node.args)]
         return [node for node in dict.fromkeys(used) if node.args and node in steady and node not in ready.fixed]

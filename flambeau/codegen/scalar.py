@@ -32,7 +32,7 @@ from flambeau.base.dtype import (
 )
 from flambeau.codegen.outline import apart_function, rare_function
 from flambeau.ir.functions import expand
-from flambeau.ir.scalar import Expr, compute_dtype, is_integral, leaves_of, part_dtype, topological
+from flambeau.ir.scalar import Expr, compute_dtype, is_integral, leaf, leaves_of, part_dtype, substitute, topological
 
 __all__ = ["Lowering", "compute_dtype", "literal", "llvm_type", "memory_type"]
 
@@ -131,6 +131,7 @@ class Lowering:
         self.report: Callable[[Any], object] = _unreported
         self._values: dict[Expr, Value] = {}
         self._expanded: dict[Expr, Expr] = {}
+        self._stand_ins: dict[Expr, Expr] = {}      # subexpression whose value is known -> the leaf in its place
 
     def value(self, expr: Expr, env: dict[Expr, Value]) -> Value:
         """The register that holds `expr`; `env` binds leaves (or any subexpressions) to registers."""
@@ -143,7 +144,11 @@ class Lowering:
             return values[expr]
         root = self._expanded.get(expr)
         if root is None:
-            root = self._expanded[expr] = expand(expr, frozenset(node for node in env if node.args))
+            for node in env:
+                if node.args and node not in self._stand_ins:       # a rewriting must not look into it
+                    stand_in = self._stand_ins[node] = leaf(f"known{len(self._stand_ins)}", node.dtype)
+                    values[stand_in] = env[node]
+            root = self._expanded[expr] = expand(substitute(expr, self._stand_ins) if self._stand_ins else expr)
         for node in topological(root):
             if node not in values:
                 values[node] = self._lower(node, [values[arg] for arg in node.args])

@@ -34,12 +34,12 @@ def body_of(node: Expr):
 
 
 @lru_cache(maxsize=64)
-def expand(expr: Expr, bound: frozenset[Expr] = frozenset()) -> Expr:
-    """`expr` in primitives only. Leaves and the nodes in `bound` are values from outside and stay as they are.
+def expand(expr: Expr) -> Expr:
+    """`expr` in primitives only. Leaves are values from outside and stay as they are.
 
     Complex values become complex(re, im) of real expressions; a complex leaf is read through real() and imag().
     """
-    done: dict[Expr, Expr] = {node: _split(node) for node in bound}
+    done: dict[Expr, Expr] = {}
     stack = [expr]
     pending: dict[Expr, Expr] = {}  # node -> the body's result that it waits for
     while stack:
