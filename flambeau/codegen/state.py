@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ctypes
 
-WORDS = 2048
+WORDS = 4096
 _raw = ctypes.create_string_buffer(WORDS * 8 + 64)
 ADDRESS = (ctypes.addressof(_raw) + 63) // 64 * 64
 words = (ctypes.c_int64 * WORDS).from_address(ADDRESS)
@@ -25,8 +25,9 @@ FREE_LISTS = 256          # one word per size class
 INFERENCE_THREADS, MAX_INFERENCE_THREADS = 512, 500     # their thread states
 # the thread pool; words that two threads write are a cache line apart
 THREADS, WORKERS = 17, 18
-SEQUENCE, OPEN, ACTIVE, NEXT, JOB, SLEEPERS, MUTEX, CONDITION, BUSY = 64, 72, 80, 88, 96, 104, 112, 128, 144
-JOB_KERNEL, JOB_PARAMETERS, JOB_TOTAL, JOB_GRAIN = JOB, JOB + 1, JOB + 2, JOB + 3
+SEQUENCE, OPEN, ACTIVE, JOB, SLEEPERS, MUTEX, CONDITION, BUSY = 64, 72, 80, 96, 104, 112, 128, 144
+JOB_KERNEL, JOB_PARAMETERS, JOB_GRAIN, JOB_SHARES = JOB, JOB + 1, JOB + 2, JOB + 3
 WORKER_ARGUMENTS = 1024   # two words a worker: state address, thread number
 MAX_WORKERS = 255
 GUARDS, MAX_GUARDED = 1540, 250     # two words each: a thread's state, and the epoch of the memory that it may write to
+SHARES, SHARE_WORDS = 2048, 8       # by thread: its share of the job

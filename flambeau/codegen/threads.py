@@ -1,5 +1,8 @@
 """The thread pool: native threads parked in a compiled loop, fed chunks of an index range.
 
+Every thread has a contiguous share of the range, the same one for every job of that size, so that it finds in its caches what it
+wrote there before; when its own share is done it takes chunks of the others'.
+
 A worker spins a little on the job number, then sleeps on a condition variable. A job is open while its range has chunks left:
 the caller takes chunks too, closes the job when none is left, and waits only for workers that had joined it, so that a worker
 slow to wake never delays anybody. The pool is remade in a forked child.
@@ -37,23 +40,29 @@ def _pause(f: Function) -> None:
     f.call("void", "llvm.x86.sse2.pause")
 
 
+def _share(f: Function, s: Value, thread: Value) -> Value:
+    """Where a thread's share of the job is described: the next index to take, and the end."""
+    return f.at("i64", s, thread * state.SHARE_WORDS + state.SHARES)
+
+
 def work_function() -> Function:
-    """void fb_work(state, thread): take chunks of the current job until none is left."""
+    """void fb_work(state, thread): take chunks of the current job, of this thread's share first, until none is left."""
     f = Function("fb_work", [("state", "ptr"), ("thread", "i64")])
     s = f["state"]
     kernel = f.load("ptr", s, state.JOB_KERNEL)
     parameters = f.load("ptr", s, state.JOB_PARAMETERS)
-    total = f.load("i64", s, state.JOB_TOTAL)
-    grain = f.load("i64", s, state.JOB_GRAIN)
+    grain, shares = f.load("i64", s, state.JOB_GRAIN), f.load("i64", s, state.JOB_SHARES)
     begin = f.variable("i64")
-    following = _word(f, s, state.NEXT)
+    with f.loop(0, shares) as k:
+        share = _share(f, s, (f["thread"] + k).unsigned_rem(shares))
+        end = f.load("i64", share, 1)
 
-    def take() -> Value:
-        begin.set(_atomic_add(f, following, grain))
-        return begin.get() < total
-    with f.repeat(take):
-        first = begin.get()
-        f.call_pointer("void", kernel, parameters, first, f.minimum(first + grain, total), f["thread"])
+        def take(share: Value = share, end: Value = end) -> Value:
+            begin.set(_atomic_add(f, share, grain))
+            return begin.get() < end
+        with f.repeat(take):
+            first = begin.get()
+            f.call_pointer("void", kernel, parameters, first, f.minimum(first + grain, end), f["thread"])
     return f
 
 
@@ -93,6 +102,18 @@ def worker_function() -> Function:
     return f
 
 
+def _deal_out(f: Function, s: Value, total: Value, grain: Value) -> None:
+    """Emit: give every thread its share, whole chunks as evenly as they go."""
+    chunks = (total + grain - 1).unsigned_div(grain)
+    shares = f.minimum(f.load("i64", s, state.THREADS), chunks)
+    f.store(shares, s, state.JOB_SHARES)
+    with f.loop(0, shares) as thread:
+        share = _share(f, s, thread)
+        first, end = ((chunks * t).unsigned_div(shares) * grain for t in (thread, thread + 1))
+        f.store(first, share, 0)
+        f.store(f.minimum(end, total), share, 1)
+
+
 def parallel_function() -> Function:
     """void fb_parallel(state, kernel, parameters, total, grain): run a kernel over [0, total) on all threads."""
     f = Function("fb_parallel", [("state", "ptr"), ("kernel", "ptr"), ("parameters", "ptr"), ("total", "i64"), ("grain", "i64")])
@@ -108,9 +129,8 @@ def parallel_function() -> Function:
         otherwise()
         f.store(f["kernel"], s, state.JOB_KERNEL)
         f.store(f["parameters"], s, state.JOB_PARAMETERS)
-        f.store(f["total"], s, state.JOB_TOTAL)
         f.store(f["grain"], s, state.JOB_GRAIN)
-        _atomic_store(f, 0, _word(f, s, state.NEXT))
+        _deal_out(f, s, f["total"], f["grain"])
         _atomic_store(f, 1, _word(f, s, state.OPEN))
         _atomic_add(f, _word(f, s, state.SEQUENCE), 1)
         with f.when(_atomic_load(f, _word(f, s, state.SLEEPERS)).differs(0)):
@@ -145,7 +165,7 @@ class Pool:
         return max(1, int(chosen) if chosen.isdigit() else len(os.sched_getaffinity(0)))
 
     def _initialise(self) -> None:
-        for i in (state.WORKERS, state.OPEN, state.ACTIVE, state.NEXT, state.SLEEPERS, state.BUSY):
+        for i in (state.WORKERS, state.OPEN, state.ACTIVE, state.SLEEPERS, state.BUSY):
             state.words[i] = 0
         address = state.ADDRESS
         self.library.pthread_mutex_init(ctypes.c_void_p(address + 8 * state.MUTEX), None)
