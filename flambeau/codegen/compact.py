@@ -13,11 +13,12 @@ from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import Layout
 from flambeau.codegen import launch as launching
 from flambeau.codegen.builder import Function, Value, kernel, module
-from flambeau.codegen.jit import COMBINED, LIGHT, VECTORISED, compile_kernel
+from flambeau.codegen.jit import COMBINED, LIGHT, compile_kernel
 from flambeau.codegen.launch import Phase
 
 CHUNK = 16384
 BLOCK = 1024
+LANES = 16      # elements that are counted at once
 ELEMENT = {"float16": "half", "bfloat16": "bfloat", "float32": "float", "float64": "double"}
 
 
@@ -47,6 +48,17 @@ class Wanted(NamedTuple):
             found = f.emit("i1", f"or i1 {found.name}, {differs.name}")
         return f.emit("i1", f"or i1 {found.name}, {i.equals(0).name}") if self.begins else found
 
+    def number(self, f: Function, x: Value, i: Value) -> Value:
+        """How many of LANES elements from i on are such, as an i64. Where runs begin, i is not 0."""
+        count = LANES * self.parts
+        type = f"<{count} x {self.type}>"
+        own = f.load(type, f.at(self.type, x, i * self.parts), align=1)
+        differs = own.differs(f.load(type, f.at(self.type, x, (i - 1) * self.parts), align=1) if self.begins else 0)
+        bits = f.convert(f.convert(differs, f"i{count}", "bitcast"), "i64", "zext")
+        if self.parts == 2:     # one of two adjacent bits is enough
+            bits = (bits | (bits >> 1)) & 0x55555555
+        return f.call("i64", "llvm.ctpop.i64", bits)
+
 
 @cache
 def _counting(wanted: Wanted) -> tuple[int, int]:
@@ -56,7 +68,15 @@ def _counting(wanted: Wanted) -> tuple[int, int]:
     with f.loop(f["begin"], f["end"]) as chunk:
         first = chunk * CHUNK
         count = f.variable("i64", 0)
-        with f.loop(first, f.minimum(first + CHUNK, n)) as i:
+        last = f.minimum(first + CHUNK, n)
+        start = first
+        if wanted.begins:       # the first of all is looked at by itself
+            start = first + f.convert(first.equals(0), "i64", "zext")
+            count.set(start - first)
+        whole = start + ((last - start) & -LANES)
+        with f.loop(start, whole, LANES) as i:
+            count.add(wanted.number(f, x, i))
+        with f.loop(whole, last) as i:
             count.add(f.convert(wanted.holds(f, x, i), "i64", "zext"))
         f.store(count.get(), counts, chunk)
     g = kernel()
@@ -68,7 +88,7 @@ def _counting(wanted: Wanted) -> tuple[int, int]:
         g.store(total.get(), counts, i)
         total.add(own)
     g.store(total.get(), counts, chunks)
-    return compile_kernel(module(f), pipeline=VECTORISED), compile_kernel(module(g), pipeline=LIGHT)
+    return compile_kernel(module(f), pipeline=LIGHT), compile_kernel(module(g), pipeline=LIGHT)
 
 
 @cache

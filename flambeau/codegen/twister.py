@@ -6,30 +6,47 @@ Stands on builder; used by core.sampling.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
+from typing import Any
 
 from flambeau.codegen.builder import Function, Value, kernel, module
-from flambeau.codegen.jit import VECTORISED, compile_kernel
+from flambeau.codegen.jit import LIGHT, compile_kernel
 
 WORDS, SHIFT = 624, 397
 UPPER, LOWER, MATRIX = 0x80000000, 0x7FFFFFFF, 0x9908B0DF
 
 
+LANES = 16      # words that are worked on at once; no word within so few is made of another one's new value
+
+
+def _in_vectors(f: Function, begin: Any, end: Any, write: Callable[[Value, str], None]) -> None:
+    """write(i, type) for vectors of words from `begin` on, then for the single words that are left."""
+    begin, end = f.i64(begin), f.i64(end)
+    whole = begin + ((end - begin) & -LANES)
+    with f.loop(begin, whole, LANES) as i:
+        write(i, f"<{LANES} x i32>")
+    with f.loop(whole, end) as i:
+        write(i, "i32")
+
+
 def _mixed(f: Function, high: Value, low: Value) -> Value:
-    """The twist of one word from the upper bit of one and the lower bits of the next."""
+    """The twist of words from the upper bit of one and the lower bits of the next."""
     y = (high & (UPPER - (1 << 32))) | (low & LOWER)
-    odd = f.value(0, "i32") - (low & 1)
+    odd = f.value(0, y.type) - (low & 1)
     return (y >> 1) ^ (odd & (MATRIX - (1 << 32)))
 
 
 def _twist(f: Function, key: Value) -> None:
-    def word(i) -> Value:
-        return f.load("i32", key, i)
-    with f.loop(0, WORDS - SHIFT) as k:
-        f.store(word(k + SHIFT) ^ _mixed(f, word(k), word(k + 1)), key, k)
-    with f.loop(WORDS - SHIFT, WORDS - 1) as k:
-        f.store(word(k - (WORDS - SHIFT)) ^ _mixed(f, word(k), word(k + 1)), key, k)
-    f.store(word(SHIFT - 1) ^ _mixed(f, word(WORDS - 1), word(0)), key, WORDS - 1)
+    def from_words(shift: int) -> Callable[[Value, str], None]:
+        def write(k: Value, type: str) -> None:
+            other, own, following = (f.load(type, key, i, align=4) for i in (k + shift, k, k + 1))
+            f.store(other ^ _mixed(f, own, following), key, k, align=4)
+        return write
+    _in_vectors(f, 0, WORDS - SHIFT, from_words(SHIFT))
+    _in_vectors(f, WORDS - SHIFT, WORDS - 1, from_words(SHIFT - WORDS))
+    other, own, following = (f.load("i32", key, i) for i in (SHIFT - 1, WORDS - 1, 0))
+    f.store(other ^ _mixed(f, own, following), key, WORDS - 1)
 
 
 @cache
@@ -39,7 +56,6 @@ def twister_kernel() -> int:
     constants = f.pointer(f.parameter(0))
     count, slot = f.load("i64", constants, 0), f.load("i64", constants, 1)
     out, key = f.pointer(f.parameter(1)), f.pointer(f.load("i64", f["p"], slot + 4))
-    f.metadata += ["!1 = distinct !{}", '!2 = !{!"llvm.loop.parallel_accesses", !1}', "!3 = distinct !{!3, !2}"]
     place = f.at("i32", key, WORDS)
     position = f.variable("i64", f.convert(f.load("i32", place), "i64", "sext"))
     done = f.variable("i64", 0)
@@ -49,16 +65,18 @@ def twister_kernel() -> int:
             position.set(0)
         start, first = position.get(), done.get()
         size = f.minimum(f.i64(WORDS) - start, count - first)
-        with f.loop(0, size, metadata=", !llvm.loop !3") as j:
-            y = f.load("i32", key, start + j, suffix=", !llvm.access.group !1")
+
+        def temper(j: Value, type: str) -> None:
+            y = f.load(type, key, start + j, align=4)
             y = y ^ (y >> 11)
             y = y ^ ((y << 7) & (0x9D2C5680 - (1 << 32)))
             y = y ^ ((y << 15) & (0xEFC60000 - (1 << 32)))
-            f.store(y ^ (y >> 18), out, first + j, suffix=", !llvm.access.group !1")
+            f.store(y ^ (y >> 18), out, first + j, align=4)
+        _in_vectors(f, 0, size, temper)
         position.set(start + size)
         done.set(first + size)
     f.store(f.convert(position.get(), "i32", "trunc"), place)
-    return compile_kernel(module(f), pipeline=VECTORISED)
+    return compile_kernel(module(f), pipeline=LIGHT)
 
 
 @cache
