@@ -370,9 +370,12 @@ def sort_plan(layout: Layout, outputs: tuple[Layout, Layout], geometry: tuple[in
 # ---------------------------------------------------------------- the k best
 
 
+FEW = 16                # best ones that are kept in order by insertion, candidate by candidate
+
+
 @cache
-def _best_kernel(dtype: DType, descending: bool) -> int:
-    """The k first of every row in sorted order (constants: k, room for candidates)."""
+def _best_kernel(dtype: DType, descending: bool, few: bool) -> int:
+    """The k first of every row in sorted order (constants: k, room for candidates); few: k is at most FEW."""
     f = kernel()
     rows, words = _Rows(f, dtype), _Words(f, dtype)
     constants = f.pointer(f.parameter(0))
@@ -390,6 +393,23 @@ def _best_kernel(dtype: DType, descending: bool) -> int:
             with f.loop(0, count.get()) as i:
                 words.store(words.load(result, i), buffer, i)
 
+    def set_threshold() -> None:
+        high = words.load(buffer, k - 1) >> words.half
+        threshold.set(f.convert(high, rows.type, "trunc") if rows.type != words.word else high)
+
+    hole = f.variable("i64")
+
+    def insert(word: Value) -> None:
+        """Put a candidate among the best so far, which are in order; the last of k drops out."""
+        hole.set(f.minimum(count.get(), k - 1))
+        with f.repeat(lambda: (hole.get() > 0) & word.unsigned_below(words.load(buffer, f.maximum(hole.get() - 1, 0)))):
+            words.store(words.load(buffer, hole.get() - 1), buffer, hole.get())
+            hole.add(-1)
+        words.store(word, buffer, hole.get())
+        count.set(f.minimum(count.get() + 1, k))
+        with f.when(count.get().equals(k)):
+            set_threshold()
+
     def scan(x: Value, first: Value, last: Value) -> None:
         """Look at elements first..last, at most a block of them."""
         keys, least = _block_keys(f, dtype, descending, rows, x, first, last)
@@ -397,6 +417,12 @@ def _best_kernel(dtype: DType, descending: bool) -> int:
         full = count.get() >= k
         passes = f.select(full, least.unsigned_below(bound), f.value(1, "i1"))
         with f.when(passes):
+            if few:
+                with f.loop(0, last - first) as i:
+                    key = f.load(rows.type, keys, i)
+                    with f.when(f.select(count.get() >= k, key.unsigned_below(threshold.get()), f.value(1, "i1"))):
+                        insert(_word(f, dtype, key, first + i))
+                return
             with f.loop(0, last - first) as i:
                 key = f.load(rows.type, keys, i)
                 # written always, kept only when better than the k-th so far
@@ -405,18 +431,18 @@ def _best_kernel(dtype: DType, descending: bool) -> int:
                 count.add(f.convert(better, "i64", "zext"))
             with f.when(count.get() > room - (BLOCK + 1)):
                 best_first()
-                high = words.load(buffer, k - 1) >> words.half
-                threshold.set(f.convert(high, rows.type, "trunc") if rows.type != words.word else high)
+                set_threshold()
     with f.loop(f["begin"], f["end"]) as r:
         row = rows.row(r)
         count.set(0)
         threshold.set(-1)
         with f.loop(0, rows.length, BLOCK) as first:
             scan(row[2], first, f.minimum(first + BLOCK, rows.length))
-        best_first()
+        if not few:
+            best_first()
         with f.loop(0, k) as i:
             rows.put(row, i, words.load(buffer, i), descending)
-    return compile_kernel(module(f, _sort_function(dtype)))
+    return compile_kernel(module(f) if few else module(f, _sort_function(dtype)))
 
 
 def _block_keys(
@@ -452,7 +478,7 @@ def topk_plan(
         return launching.plan([], outputs, [layout])
     threads = state.words[state.THREADS]
     room = min(k + max(k, 128), length) + 2 * BLOCK + 2
-    phases = [Phase(_best_kernel(dtype, descending), count, max(1, 32768 // length), [*geometry, 0, k, room])]
+    phases = [Phase(_best_kernel(dtype, descending, k <= FEW), count, max(1, 32768 // length), [*geometry, 0, k, room])]
     return launching.plan(
         phases,
         outputs,
