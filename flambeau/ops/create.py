@@ -464,11 +464,13 @@ def linspace(start: Any, end: Any, steps: int, *, dtype: DType | None = None, la
 @public(method=False)
 def logspace(start: Any, end: Any, steps: int, base: float = 10.0, *, dtype: DType | None = None, layout: Any = None,
              device: Any = None, requires_grad: bool = False, out: Tensor | None = None) -> Tensor:
-    """base to the powers of `linspace(start, end, steps)`."""
+    """base to the powers of `linspace(start, end, steps)`; integers of an integer dtype's powers."""
     start, end = float(_number(start)), float(_number(end))
     if steps < 0:
         raise RuntimeError("number of steps must be non-negative")
     dtype = dtype_asked(dtype, out) or get_default_dtype()
+    if not (dtype.is_floating_point or dtype.is_complex):
+        start, end = float(int(start)), float(int(end))     # the exponents' ends are of the result's dtype, too
     step = (end - start) / (steps - 1) if steps > 1 else 0.0
     layout_made = Layout.contiguous((steps,), dtype, home(device))
     made = _along("logspace", layout_made, (start, end, step, float(steps - 1), float(max(steps // 2, 1)), float(base)),

@@ -31,6 +31,15 @@ def _log_add(a: tuple, b: tuple) -> tuple:
     return s.maximum(u, v), s.where(u >= v, p + q * share, p * share + q)
 
 
+def _complex_log_add(a: tuple, b: tuple) -> tuple:
+    """log(exp(a) + exp(b)) of complex numbers; the imaginary part goes on from that of the larger one."""
+    (u,), (v,) = a, b
+    smaller = s.real(u) < s.real(v)
+    high, low = s.where(smaller, v, u), s.where(smaller, u, v)
+    # beside nothing, or a far larger number, a number vanishes
+    return (s.where(s.isinf(s.real(low)), high, high + s.log1p(s.exp(low - high))),)
+
+
 _COMBINE: dict[str, tuple[Any, Callable]] = {
     "sum": (0, lambda a, b: (a[0] + b[0],)),
     "prod": (1, lambda a, b: (a[0] * b[0],)),
@@ -40,6 +49,10 @@ _COMBINE: dict[str, tuple[Any, Callable]] = {
 def _scan_stages(elements: tuple, numbers: tuple, kind: str, result: DType) -> tuple:
     x = cast(elements[0], compute_dtype(result))
     total = wide(x.dtype)
+    if kind == "logsumexp" and x.dtype.is_complex:
+        start = constant(complex(float("-inf"), 0), x.dtype)
+        fold = Fold(("running",), (start,), (x,), _complex_log_add)
+        return (Loop((fold,), ((0, folded("running", x.dtype)),), scan=True),)
     if kind == "logsumexp":
         parts = Fold(("largest", "rest"), (constant(float("-inf"), total), constant(0, total)),
                      (cast(x, total), constant(1, total)), _log_add)
@@ -57,9 +70,7 @@ def _prepare_scan(input: Tensor, dim: Any, kind: str, dtype: DType | None) -> Ca
     layout = input._layout
     own = layout.dtype
     result = dtype or (own if own.is_floating_point or own.is_complex or kind == "logsumexp" else int64)
-    if kind == "logsumexp" and not (result.is_floating_point):
-        if result.is_complex:
-            raise NotImplementedError("logcumsumexp of complex numbers is not implemented; use input.exp().cumsum(dim).log()")
+    if kind == "logsumexp" and not (result.is_floating_point or result.is_complex):
         raise NotImplementedError(f'"logcumsumexp_out_cpu" not implemented for \'{result.scalar_name}\'')
     d = one_dim("logcumsumexp" if kind == "logsumexp" else f"cum{kind}", dim, layout.ndim)
     launch = _SCAN.launcher((input,), (d,) if layout.ndim else (), (), (kind, result))
@@ -152,9 +163,10 @@ def logcumsumexp(input: Tensor, dim):
 def _(g, out, input, dim):
     if not g.dim():
         return g
-    if modes.local.grad:
-        shift = out.detach().amax(dim, True)
-        return _reversed_sums(g * (shift - out).exp(), dim) * (input - shift).exp()
+    if modes.local.grad or out.is_complex():
+        size = out.detach().real if out.is_complex() else out.detach()
+        shift = size.amax(dim, True)
+        return _reversed_sums(g * (shift - out).exp().conj(), dim) * (input - shift).exp().conj()
     nothing = float("-inf")
     positive = g.detach() > 0
     up = (g.abs().log().masked_fill(positive.logical_not(), nothing) - out).flip(dim).logcumsumexp(dim).flip(dim)

@@ -48,3 +48,13 @@ def test_logcumsumexp(length):
     np.testing.assert_allclose(torch.logcumsumexp(torch.tensor(x), 1).numpy(), want, rtol=1e-13)
     np.testing.assert_allclose(torch.logcumsumexp(torch.tensor(x.T.copy()), 0).numpy().T, want, rtol=1e-13)
     np.testing.assert_allclose(torch.logcumsumexp(torch.tensor(x).float(), 1).numpy(), want, rtol=1e-5)
+
+
+def test_logcumsumexp_of_complex_numbers():
+    rng = np.random.default_rng(0)
+    x = torch.from_numpy(rng.standard_normal((3, 6)) * 3 + 1j * rng.uniform(-1, 1, (3, 6)))
+    np.testing.assert_allclose(x.logcumsumexp(1).exp().numpy(), np.exp(x.numpy()).cumsum(1), rtol=1e-12)
+    assert torch.isfinite(torch.view_as_real((x + 1000).logcumsumexp(1))).all()
+    x.requires_grad_()
+    assert torch.autograd.gradcheck(lambda x: x.logcumsumexp(1), x)
+    assert torch.autograd.gradgradcheck(lambda x: x.logcumsumexp(0), x)
