@@ -85,9 +85,9 @@ def _cubic_weight(share: Any, step: Any) -> Any:
                    s.where(step < 2.5, near(1 - share), far(2 - share)))
 
 
-def _tap(coordinate: Any, step: Any, size: Any, mode: str, padding: str, align: bool) -> tuple[Any, Any]:
-    """(the whole position, the weight) of the tap of this number along one axis."""
-    x = _place(coordinate, size, align)
+def _tap(coordinate: Any, step: Any, size: Any, mode: str, padding: str, align: bool, placed: bool) -> tuple[Any, Any]:
+    """(the whole position, the weight) of the tap of this number along one axis; placed: the coordinate is in pixels."""
+    x = coordinate if placed else _place(coordinate, size, align)
     if mode == "bicubic":
         first = s.floor(x)
         return _padded(first + (step - 1), size, padding, align), _cubic_weight(x - first, step)
@@ -107,24 +107,24 @@ def _inside(position: Any, size: Any) -> Any:
     return (position >= 0) & (position <= size - 1)
 
 
-def _weight(dims: int, values: Sequence[Any], mode: str, padding: str, align: bool) -> Any:
+def _weight(dims: int, values: Sequence[Any], *statics: Any) -> Any:
     """The weight of a tap: values are the coordinates, the tap's number along each axis, the sizes."""
     weight: Any = None
     inside: Any = None
     for coordinate, step, size in zip(values[:dims], values[dims:], values[2 * dims:]):
-        position, share = _tap(coordinate, step, size, mode, padding, align)
+        position, share = _tap(coordinate, step, size, *statics)
         within = _inside(position, size)
         weight = share if weight is None else weight * share
         inside = within if inside is None else inside & within
     return s.where(inside, weight, 0)
 
 
-def _index(dims: int, values: Sequence[Any], mode: str, padding: str, align: bool) -> Any:
+def _index(dims: int, values: Sequence[Any], *statics: Any) -> Any:
     """The index of a tap's element in its plane; -1 outside."""
     flat: Any = None
     inside: Any = None
     for coordinate, step, size in zip(values[:dims], values[dims:], values[2 * dims:]):
-        position, _ = _tap(coordinate, step, size, mode, padding, align)
+        position, _ = _tap(coordinate, step, size, *statics)
         within = _inside(position, size)
         whole = s.cast(s.where(within, position, 0), int32)
         flat = whole if flat is None else flat * s.cast(size, int32) + whole
@@ -134,11 +134,11 @@ def _index(dims: int, values: Sequence[Any], mode: str, padding: str, align: boo
 
 def _declared(name: str, body: Callable, dims: int, **options: Any) -> Pointwise:
     """A pointwise operator of `dims` coordinates and as many numbers of taps."""
-    def expression(*values: Any, mode: str, padding: str, align: bool, **sizes: Any) -> Any:
-        return body(dims, (*values, *sizes.values()), mode, padding, align)
+    def expression(*values: Any, mode: str, padding: str, align: bool, placed: bool, **sizes: Any) -> Any:
+        return body(dims, (*values, *sizes.values()), mode, padding, align, placed)
     operands = [*[f"coordinate{d}" for d in range(dims)], *[f"tap{d}" for d in range(dims)]]
     return Pointwise(name, expression, operands, {f"size{d}": 1.0 for d in range(dims)},
-                     {"mode": "bilinear", "padding": "zeros", "align": False}, **options)
+                     {"mode": "bilinear", "padding": "zeros", "align": False, "placed": False}, **options)
 
 
 _WEIGHTS = {dims: _declared("grid_weights", _weight, dims, node=f"GridSampler{dims}D") for dims in (2, 3)}
@@ -159,18 +159,22 @@ def _numbers_of_taps(dims: int, mode: str, dtype: DType) -> list[Tensor]:
 def look_up(input: Tensor, grid: Tensor, mode: str, padding: str, align: bool) -> Tensor:
     """Elements of (N, C, spatial) at the places in grid (N, target, 2 or 3)."""
     own = input._layout.dtype
-    if own in (float16, bfloat16):
-        return look_up(input.to(float32), grid.to(float32), mode, padding, align).to(own)
     sizes = input._layout.shape[2:]
     dims = len(sizes)
     batch, channels = input._layout.shape[:2]
     target = grid._layout.shape[1:-1]
     places = grid.reshape(batch, target.numel(), dims)
-    operands = [*[places.select(-1, dims - 1 - d) for d in range(dims)], *_numbers_of_taps(dims, mode, own)]
-    numbers, statics = tuple([float(n) for n in sizes]), (mode, padding, align)
+    coordinates = [places.select(-1, dims - 1 - d) for d in range(dims)]
+    half = own in (float16, bfloat16)
+    if half:        # every step is rounded to the half type, as in PyTorch: it decides which pixel a place is in
+        coordinates = [_place(x, size, align).to(float32) for x, size in zip(coordinates, sizes)]
+        input = input.to(float32)
+    operands = [*coordinates, *_numbers_of_taps(dims, mode, input._layout.dtype)]
+    numbers, statics = tuple([float(n) for n in sizes]), (mode, padding, align, half)
     weights = call(_WEIGHTS[dims], operands, numbers, statics)
     indices = call(_INDICES[dims], operands, numbers, statics)
-    return _sum(input.reshape(batch, channels, sizes.numel()), weights, indices, tuple(target))
+    found = _sum(input.reshape(batch, channels, sizes.numel()), weights, indices, tuple(target))
+    return found.to(own) if half else found
 
 
 # ---------------------------------------------------------------- weighted taps: see codegen.taps

@@ -377,3 +377,10 @@ def test_attention_of_narrow_numbers_is_computed_in_float32(dtype):
         return [leaf.grad.double() for leaf in leaves]
     for exact, made in zip(gradients(torch.float64), gradients(dtype)):
         assert (exact - made).abs().max() <= 0.01 * exact.abs().max()
+
+
+@pytest.mark.parametrize(("place", "want"), [(-0.55, 1.515625), (0.33, 5.46875), (0.9, 7.5)])
+def test_grid_sample_of_half_types_rounds_every_step_of_a_place(place, want):
+    image = torch.arange(9.0, dtype=torch.bfloat16).reshape(1, 1, 1, 9)
+    grid = torch.tensor([[[[place, 0.0]]]], dtype=torch.bfloat16)
+    assert F.grid_sample(image, grid, align_corners=False).item() == want
