@@ -232,7 +232,7 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
 def bincount(input: Tensor, weights: Tensor | None = None, minlength: _int = 0, *, out: Tensor | None = None) -> Tensor:
     """How often each of 0, 1, 2, ... occurs in a vector of non-negative integers; with `weights`, the sum of theirs."""
 def binomial(count: Tensor, prob: Tensor, generator: Any = None) -> Tensor:
-    """Binomial samples."""
+    """Binomial samples of as many trials and such probabilities, two tensors of one floating dtype that broadcast."""
 def bitwise_and(input: Tensor, other: Tensor | _complex, *, out: Tensor | None = None) -> Tensor:
     """The bits that both have. Raises NotImplementedError unless bool or integer."""
 def bitwise_left_shift(input: Tensor, other: Tensor | _complex, *, out: Tensor | None = None) -> Tensor:
@@ -716,7 +716,7 @@ def logit(input: Tensor, eps: _float | None = None, *, out: Tensor | None = None
 def logit_(input: Tensor, eps: _float | None = None) -> Tensor:
     """In-place version of logit()."""
 def logspace(start: Any, end: Any, steps: _int, base: _float = 10.0, *, dtype: _dtype | None = None, layout: Any = None, device: Any = None, requires_grad: _bool = False, out: Tensor | None = None) -> Tensor:
-    """base to the powers of `linspace(start, end, steps)`."""
+    """base to the powers of `linspace(start, end, steps)`; integers of an integer dtype's powers."""
 def logsumexp(input: Tensor, dim: Any = None, keepdim: Any = False, *, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
     """log(sum(exp(input))) over `dim` (an integer or several), without overflow. Integers give the default dtype."""
 def lt(input: Tensor, other: Tensor | _complex, *, out: Tensor | None = None) -> Tensor:

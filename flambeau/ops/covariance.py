@@ -5,11 +5,15 @@ Composed of reductions and one matrix product. Stands on core.declare and the na
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 from flambeau.base.dtype import bool_
 from flambeau.base.notices import warn
 from flambeau.core.declare import composite
-from flambeau.core.derive import NAMESPACE
+from flambeau.core.derive import NAMESPACE, pointwise
 from flambeau.core.tensor import Tensor
+from flambeau.ir import scalar as s
 
 
 def _check_weights(name: str, weights: Tensor, kind: str, fitting: bool, observations: int) -> None:
@@ -69,6 +73,19 @@ def cov(input: Tensor, *, correction=1, fweights: Tensor | None = None, aweights
     return (NAMESPACE["mm"](centred, other) / freedom).squeeze()
 
 
+def _node(operands: Sequence[Any], statics: Sequence[Any]) -> str:
+    return "ComplexBackward0" if operands and operands[0].is_complex() else "ClampBackward1"
+
+
+@pointwise(method=False, function=False, inplace=False, node=_node, name="correlation")
+def _correlation(covariance: Tensor, deviation: Tensor, other: Tensor):
+    """A covariance over two standard deviations, its parts within [-1, 1]."""
+    def within(x: Any) -> Any:
+        return s.where(x > 1, 1, s.where(x < -1, -1, x))        # NaN stays
+    result = covariance / deviation / other
+    return s.complex_(within(s.real(result)), within(s.imag(result))) if result.dtype.is_complex else within(result)
+
+
 @composite(method=True)
 def corrcoef(input: Tensor):
     """Pearson's correlation coefficients of the rows of input over its columns, clamped to [-1, 1].
@@ -81,9 +98,6 @@ def corrcoef(input: Tensor):
     covariance = NAMESPACE["cov"](input)
     if covariance.dim() == 0:
         return covariance / covariance
-    diagonal = covariance.diag()
+    diagonal = covariance.diagonal()
     deviation = (diagonal.real if covariance.is_complex() else diagonal).sqrt()
-    result = covariance / deviation.view(-1, 1) / deviation.view(1, -1)
-    if result.is_complex():
-        return NAMESPACE["complex"](result.real.clamp(-1, 1), result.imag.clamp(-1, 1))
-    return result.clamp(-1, 1)
+    return _correlation(covariance, deviation.unsqueeze(1), deviation.unsqueeze(0))

@@ -55,7 +55,7 @@ def _numbers(name: str, argument: str, value: Any, dims: int, position: int) -> 
     return numbers * dims if len(numbers) == 1 else numbers
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=4096, typed=True)
 def window(
     name: str,
     dims: int,

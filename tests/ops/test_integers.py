@@ -6,7 +6,7 @@ import flambeau as torch
 from flambeau.nn import functional as F
 
 X = torch.arange(120.).reshape(2, 3, 4, 5)
-Y = torch.arange(24.).reshape(1, 2, 3, 4)    # no plan for it is known yet: one for 1 would serve 1.0 too
+Y = torch.arange(138.).reshape(1, 2, 3, 23)
 
 
 @pytest.mark.parametrize("call", [
@@ -48,3 +48,9 @@ def test_what_64_bits_do_not_hold():
     for call in (lambda: F.adaptive_avg_pool1d(Y[0], 10**20), lambda: Y.mvlgamma(10**20)):
         with pytest.raises(ValueError, match="Overflow when unpacking long long"):
             call()
+
+
+def test_powers_of_an_integer_dtype_have_integer_exponents_at_their_ends():
+    assert torch.logspace(4.3, 9.9, 2, dtype=torch.int64).tolist() == [10_000, 1_000_000_000]
+    assert torch.logspace(0.3, 4.7, 5, base=2, dtype=torch.int32).tolist() == [1, 2, 4, 8, 16]
+    assert torch.logspace(0, 1, 3, dtype=torch.float64).tolist() == pytest.approx([1.0, 10 ** 0.5, 10.0], rel=1e-15)
