@@ -7,7 +7,7 @@ import pytest
 
 import flambeau as torch
 from flambeau import linalg
-from flambeau.core.gradcheck import gradcheck, gradgradcheck
+from flambeau.autograd import gradcheck, gradgradcheck
 
 generator = np.random.default_rng(0)
 

@@ -7,7 +7,7 @@ import pytest
 
 import flambeau as torch
 from flambeau import fft
-from flambeau.core.gradcheck import gradcheck, gradgradcheck
+from flambeau.autograd import gradcheck, gradgradcheck
 from flambeau.signal import windows
 
 generator = np.random.default_rng(0)

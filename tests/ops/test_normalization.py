@@ -9,7 +9,7 @@ import pytest
 
 import flambeau as torch
 import flambeau.nn.functional as F
-from flambeau.core.gradcheck import gradcheck, gradgradcheck
+from flambeau.autograd import gradcheck, gradgradcheck
 
 RANDOM = np.random.default_rng(1)
 

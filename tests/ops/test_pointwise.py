@@ -13,7 +13,7 @@ import pytest
 import flambeau as torch
 import flambeau.nn.functional as F
 from flambeau import special
-from flambeau.core.gradcheck import gradcheck, gradgradcheck
+from flambeau.autograd import gradcheck, gradgradcheck
 
 VALUES = np.array([-2.5, -1.0, -0.3, 0.0, 0.4, 1.0, 1.7, 3.0])
 INSIDE = np.array([0.1, 0.25, 0.4, 0.6, 0.75, 0.9])

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import flambeau as torch
-from flambeau.core.gradcheck import gradcheck, gradgradcheck
+from flambeau.autograd import gradcheck, gradgradcheck
 
 RANDOM = np.random.default_rng(0)
 SHAPES = [(5,), (3, 4), (2, 3, 4), ()]
