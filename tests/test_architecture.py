@@ -22,6 +22,7 @@ SIBLINGS = {
     "onnx": {"nn", "export"},
     "jit": {"nn", "export"},
     "serialization": {"serialize"},  # PyTorch's name for the room
+    "distributions": {"nn"},  # softplus and cross-entropies of logits are functions of nn
     "optim": {"nn"},  # swa_utils.AveragedModel is a module
     "func": {"nn", "utils"},  # functional_call takes modules; arguments are pytrees
     "cpu": {"amp"},  # its older names, fixed to a device

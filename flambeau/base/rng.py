@@ -401,10 +401,10 @@ class Generator:
 
     def gamma(self, shape: np.ndarray) -> np.ndarray:
         """One sample of the standard gamma distribution for each shape parameter (one-dimensional, float32 or float64;
-        the result too). A sample too small for the dtype becomes its smallest normal number."""
+        the result too). A sample too small for the dtype becomes its smallest normal number, and so does NaN."""
         single = shape.dtype == np.float32
         values = np.array([streams.gamma(value, self, single) for value in shape.tolist()], np.float64)
-        return np.maximum(values.astype(shape.dtype), np.finfo(shape.dtype).tiny)
+        return np.fmax(values.astype(shape.dtype), np.finfo(shape.dtype).tiny)
 
     def multinomial(self, weights: np.ndarray, samples: int) -> np.ndarray:
         """int64 (..., samples): indices drawn with replacement by the rows of weights (..., categories).

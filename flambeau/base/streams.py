@@ -411,7 +411,7 @@ def gamma(shape: float, stream: Stream, single: bool) -> float:
         scale = (1.0 - stream.next53()) ** kept(1.0 / shape)
         shape = kept(shape + 1.0)
     d = kept(shape - _THIRD)
-    c = 1.0 / math.sqrt(9.0 * d)
+    c = 1.0 / math.sqrt(9.0 * d) if d > 0.0 else math.nan     # the shape is negative or not a number
     while True:
         y = 0.0
         while y <= 0.0:

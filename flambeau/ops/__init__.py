@@ -35,6 +35,7 @@ from flambeau.ops import (
     finite_differences,
     fold,
     functions,
+    gamma_samples,
     grid,
     incomplete_gamma,
     histogram,

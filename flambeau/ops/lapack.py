@@ -92,7 +92,9 @@ def solve_triangular(a: np.ndarray, b: np.ndarray, upper: bool, unit: bool) -> n
 def cholesky(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(L, info) from the lower triangle: info is the order of the first leading minor that is not positive-definite, or 0."""
     try:
-        return np.linalg.cholesky(a), np.zeros(a.shape[:-2], np.int32)
+        factor = np.linalg.cholesky(a)
+        if not np.isnan(factor).any():      # of which NumPy's LAPACK says nothing
+            return factor, np.zeros(a.shape[:-2], np.int32)
     except np.linalg.LinAlgError:
         pass
     made = batched(np.tril(a))
@@ -101,6 +103,7 @@ def cholesky(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         for j in range(matrix.shape[0]):
             pivot = matrix[j, j].real - np.vdot(matrix[j, :j], matrix[j, :j]).real
             if not pivot > 0:
+                matrix[j, j] = pivot
                 info[at] = j + 1
                 break
             matrix[j, j] = root = np.sqrt(pivot)

@@ -463,6 +463,7 @@ def poisson(input: Tensor, generator: Any = None) -> Tensor:
     """Poisson samples with the rates in `input`."""
     if modes.local.draws is not None:
         return modes.local.draws.draw(lambda *lead: poisson(spread(input, lead), generator))
+    _need_float("poisson_cpu", input._layout.dtype)
     if not bool((input >= 0).all()):
         raise RuntimeError("invalid Poisson rate, expected rate to be non-negative")
     rates = np.ascontiguousarray(_numbers(input), np.float64).reshape(-1)
@@ -477,12 +478,18 @@ def _(g):
 
 @operator(out=False, method=False)
 def binomial(count: Tensor, prob: Tensor, generator: Any = None) -> Tensor:
-    """Binomial samples."""
+    """Binomial samples of as many trials and such probabilities, two tensors of one floating dtype that broadcast."""
     if modes.local.draws is not None:
         return modes.local.draws.draw(lambda *lead: binomial(spread(count, lead), spread(prob, lead), generator))
+    for name, operand in (("count", count), ("prob", prob)):
+        if not operand._layout.dtype.is_floating_point:
+            raise ValueError(f"binomial only supports floating-point dtypes for {name}, got: {operand._layout.dtype.scalar_name}")
+    if prob._layout.dtype is not count._layout.dtype:
+        raise RuntimeError(f"Found dtype {prob._layout.dtype.scalar_name} but expected {count._layout.dtype.scalar_name}")
     shape = geometry.broadcast(count._layout.shape, prob._layout.shape)
-    counts = np.broadcast_to(_numbers(count), shape).astype(np.float64).reshape(-1)
-    odds = np.broadcast_to(_numbers(prob), shape).astype(np.float64).reshape(-1)
+    if count._layout.dtype in (float16, bfloat16):
+        raise NotImplementedError(f"\"binomial_cpu\" not implemented for '{count._layout.dtype.scalar_name}'")
+    counts, odds = (np.broadcast_to(_numbers(operand), shape).astype(np.float64).reshape(-1) for operand in (count, prob))
     source, made = stream(generator), empty_layout(Layout.contiguous(tuple(shape), count._layout.dtype, count._layout.device))
     return write(made, lambda: _cast(source.binomial(counts, odds), made._layout.dtype))
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
 import flambeau as torch
 from flambeau import linalg
-from flambeau.core.gradcheck import gradcheck, gradgradcheck
+from flambeau.autograd import gradcheck, gradgradcheck
 
 generator = np.random.default_rng(0)
 
@@ -229,6 +231,10 @@ def test_linalg_error_is_a_runtime_error():
         linalg.inv(SINGULAR)
     assert linalg.inv_ex(SINGULAR).info.item() == 2
     assert linalg.cholesky_ex(-torch.eye(3)).info.item() == 1
+    failed = linalg.cholesky_ex(torch.tensor([[4.0, 0.0], [math.nan, 1.0]]))
+    assert failed.info.item() == 2 and failed.L[0].tolist() == [2, 0]
+    with pytest.raises(linalg.LinAlgError, match="leading minor of order 1 is not positive-definite"):
+        linalg.cholesky(torch.full((2, 2), math.nan))
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.complex128])
