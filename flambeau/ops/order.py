@@ -18,7 +18,7 @@ from flambeau.core.derive import NAMESPACE
 from flambeau.core.rows import KEEPDIM, Rows
 from flambeau.core.tensor import Tensor, tensor_from
 from flambeau.ir import scalar as s
-from flambeau.ir.loops import Fold, Loop, Row, folded
+from flambeau.ir.loops import Fold, Loop, Row, folded, pick
 from flambeau.ir.scalar import constant
 from flambeau.ops.copy import contiguous
 from flambeau.ops.extrema import along_gradient, selected_gradient, shared_gradient
@@ -40,8 +40,11 @@ def _fresh(x: Tensor) -> Tensor:
     return tensor_from(x._storage, x._offset, x._layout)
 
 
-def _place_stages(elements: tuple, numbers: tuple, skip_nan: bool) -> tuple:
-    """Where the lower median of a sorted row is, which has its NaN at the end: there, if it is not to be skipped."""
+def _middle_stages(elements: tuple, numbers: tuple, skip_nan: bool) -> tuple:
+    """The lower median of a sorted row, which has its NaN at the end: that, if it is not to be skipped; and where it comes from.
+
+    elements: of the row as it was; sorted; the order.
+    """
     one, zero = constant(1, int64), constant(0, int64)
     count = Fold(("missing", "size"), (zero, zero), (s.cast(s.isnan(elements[0]), int64), one),
                  lambda a, b: (a[0] + b[0], a[1] + b[1]))
@@ -50,10 +53,10 @@ def _place_stages(elements: tuple, numbers: tuple, skip_nan: bool) -> tuple:
         place = s.maximum(size - missing - 1, zero) >> 1
     else:
         place = s.where(missing > 0, size - missing, (size - 1) >> 1)
-    return Loop((count,)), Row(((0, place),))
+    return Loop((count,)), Row(((0, pick(1, place, elements[1].dtype)), (1, pick(2, place, int64))))
 
 
-_PLACE = Rows("median_place", _place_stages, lambda dtypes, skip_nan: [(int64, KEEPDIM)])
+_MIDDLE = Rows("median", _middle_stages, lambda dtypes, skip_nan: [(dtypes[0], KEEPDIM), (int64, KEEPDIM)])
 
 
 def _middle(input: Tensor, skip_nan: bool) -> tuple[Tensor, Tensor]:
@@ -63,8 +66,8 @@ def _middle(input: Tensor, skip_nan: bool) -> tuple[Tensor, Tensor]:
     if not input._layout.dtype.is_floating_point:
         place = (size - 1) // 2
         return values.narrow(-1, place, 1), order.narrow(-1, place, 1)
-    place = _PLACE((input,), (input._layout.ndim - 1,), statics=(skip_nan,))
-    return values.gather(-1, place), order.gather(-1, place)
+    last = input._layout.ndim - 1
+    return _MIDDLE((input, values, order), (last,), statics=(skip_nan,), picks=((1, last), (2, last)))
 
 
 def _median(name: str, input: Tensor, dim: Any, keepdim: bool) -> Any:
