@@ -23,13 +23,13 @@ from flambeau.codegen.launch import Phase
 PART = 2048             # points worth waking another thread for
 LONG = 1 << 20          # points worth letting other Python threads run
 
-#: How the bin of a coordinate is found. "equal": from the ends alone, bins being equally wide; "near": the same, then put right
-#: by the edges around it; "searched": by binary search in the edges.
-WAYS = ("equal", "near", "searched")
-
 
 class Form(NamedTuple):
-    """What a kernel counts: points of `dims` coordinates, whose bins are found in some way, or (no way) the bins' own numbers."""
+    """What a kernel counts: points of `dims` coordinates, whose bins are found in some way, or (no way) the bins' own numbers.
+
+    way: "equal": from the ends alone, bins being equally wide; "near": the same, then put right by the edges around it;
+    "searched": by binary search in the edges.
+    """
 
     kind: Kind              # of coordinates and edges
     counts: Kind | None     # of weights and counts; None: 64-bit integers, each point counts 1
