@@ -118,11 +118,6 @@ class Layout:
             _contiguous[size, dtype, device] = found
         return found
 
-    def span(self) -> int:
-        """Bytes from the first element to behind the last one in memory."""
-        return sum((n - 1) * s for n, s in zip(self.shape, self.strides)) * self.dtype.itemsize + self.dtype.itemsize \
-            if self.numel else 0
-
     def with_dtype(self, dtype: DType) -> Layout:
         """The same shape, strides and device with elements of another type."""
         return self if dtype is self.dtype and self.flavor is None else Layout.of(self.shape, self.strides, dtype, self.device)

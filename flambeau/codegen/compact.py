@@ -19,14 +19,19 @@ from flambeau.codegen.launch import Phase
 CHUNK = 16384
 BLOCK = 1024
 LANES = 16      # elements that are counted at once
-ELEMENT = {"float16": "half", "bfloat16": "bfloat", "float32": "float", "float64": "double"}
+_FLOATS = {"float16": "half", "bfloat16": "bfloat", "float32": "float", "float64": "double"}
+
+
+def element_type(dtype: DType) -> str:
+    """The LLVM type in which elements of a real dtype are compared."""
+    return _FLOATS.get(dtype.name, f"i{8 * dtype.itemsize}")
 
 
 def _element(dtype: DType) -> tuple[str, int]:
     """(LLVM type, how many of them make an element)"""
     if dtype.is_complex:
         return {8: "float", 16: "double", 4: "half"}[dtype.itemsize], 2
-    return ELEMENT.get(dtype.name, f"i{8 * dtype.itemsize}"), 1
+    return element_type(dtype), 1
 
 
 class Wanted(NamedTuple):

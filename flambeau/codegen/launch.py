@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from flambeau.base.errors import CapturedWrite
 from flambeau.base.layout import Layout
+from flambeau.base.memory_order import extent
 from flambeau.codegen import memory, state, threads
 from flambeau.codegen.builder import Function, Value, module
 from flambeau.codegen.jit import EXPLICIT, compile_module
@@ -458,6 +459,11 @@ def bind(storage_class: type, tensor_class: type) -> None:
     w[state.OUTSIDE_WORDS] = id(_OUTSIDE)
 
 
+def _span(layout: Layout) -> int:
+    """Bytes from the first element to behind the last one in memory."""
+    return extent(layout.shape, layout.strides) * layout.dtype.itemsize
+
+
 def plan(phases: Sequence[Phase], outputs: Sequence[Layout] = (), inputs: Sequence[Layout] = (), scalars: str = "",
          scratch: int = 0, release: bool = False) -> Callable:
     """A callable `launch(out_or_None..., inputs..., scalars...)` that runs `phases`.
@@ -476,9 +482,9 @@ def plan(phases: Sequence[Phase], outputs: Sequence[Layout] = (), inputs: Sequen
     kinds = sum(_KINDS[k] << (2 * i) for i, k in enumerate(scalars))
     head = [state.ADDRESS, len(outputs), len(inputs), len(scalars), len(phases), scratch, int(release), kinds]
     for layout in outputs:
-        head += (id(layout), -1 if meta else layout.nbytes, layout.dtype.itemsize, layout.span())
+        head += (id(layout), -1 if meta else layout.nbytes, layout.dtype.itemsize, _span(layout))
     for layout in inputs:
-        head += (layout.dtype.itemsize, layout.span())
+        head += (layout.dtype.itemsize, _span(layout))
     at = len(head) + PHASE_WORDS * len(phases)
     tail: list[int] = []
     parallel = False

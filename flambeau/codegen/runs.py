@@ -9,7 +9,7 @@ from flambeau.base.dtype import int64
 from flambeau.base.layout import Layout
 from flambeau.codegen import launch as launching
 from flambeau.codegen.builder import kernel, module
-from flambeau.codegen.compact import ELEMENT
+from flambeau.codegen.compact import element_type
 from flambeau.codegen.jit import LIGHT, compile_kernel
 from flambeau.codegen.launch import Phase
 
@@ -41,6 +41,6 @@ def _longest_kernel(type: str) -> int:
 def longest_run_plan(layout: Layout, out: Layout) -> Callable:
     """launch(None, None, values, places) -> (values, places) in the shape of `out`, from contiguous sorted rows (*, size)."""
     dtype, size = layout.dtype, layout.shape[-1]
-    phase = Phase(_longest_kernel(ELEMENT.get(dtype.name, f"i{8 * dtype.itemsize}")), out.numel, max(1, WORK // size), [size])
+    phase = Phase(_longest_kernel(element_type(dtype)), out.numel, max(1, WORK // size), [size])
     return launching.plan([phase], [out, Layout.contiguous(out.shape, int64, layout.device)], [layout, layout.with_dtype(int64)],
                           release=layout.numel > 1 << 20)

@@ -16,6 +16,7 @@ from flambeau.base.layout import Layout
 from flambeau.codegen import launch as launching
 from flambeau.codegen import state
 from flambeau.codegen.builder import Function, Value, kernel, module
+from flambeau.codegen.compact import element_type
 from flambeau.codegen.jit import LIGHT, compile_kernel
 from flambeau.codegen.launch import Phase
 
@@ -533,13 +534,10 @@ def _search_kernel(type: str, unsigned: bool, index: str, right: bool, sorted_by
     return compile_kernel(module(f), pipeline=LIGHT)      # simplification would make branches of it, which are mispredicted
 
 
-_ELEMENT = {"float16": "half", "bfloat16": "bfloat", "float32": "float", "float64": "double"}
-
-
 def search_plan(boundaries: Layout, values: Layout, out: Layout, right: bool, sorter: Layout | None):
     """launch(None, boundaries, values[, sorter]); all contiguous, boundaries and values of one dtype."""
     dtype = boundaries.dtype
-    type = _ELEMENT.get(dtype.name, f"i{8 * dtype.itemsize}")
+    type = element_type(dtype)
     n = boundaries.shape[-1]
     shared = boundaries.ndim == 1
     per_row = values.shape[-1] if values.ndim else 1

@@ -13,30 +13,16 @@ from typing import Any
 import numpy as np
 
 from flambeau.base.device import device as Device
-from flambeau.base.dtype import (
-    bfloat16,
-    bool_,
-    complex64,
-    complex128,
-    float16,
-    float32,
-    float64,
-    get_default_dtype,
-    int8,
-    int16,
-    int32,
-    int64,
-    uint8,
-)
 from flambeau.base.dtype import dtype as DType
+from flambeau.base.dtype import get_default_dtype, uint8
 from flambeau.base.layout import Layout
 from flambeau.core import storage as memory
 from flambeau.core.derive import NAMESPACE, public
 from flambeau.core.storage import Storage
+from flambeau.core.storage_types import BY_DTYPE
 from flambeau.core.tensor import Tensor, empty_layout, tensor_from
 
 _CPU, _META = Device("cpu"), Device("meta")
-_FIXED = "{} storages can't be resized here; make a tensor of the new size and copy what is wanted"
 
 
 def _device(held: Any) -> Device:
@@ -62,13 +48,40 @@ def _show(self: Any, name: str) -> str:
     return f"{values}\n[torch.storage.{name} of size {len(self)}]"
 
 
+class _Common:
+    """What storages of bytes and storages of one dtype answer alike."""
+
+    is_cuda = is_hpu = is_sparse = False
+
+    def __iter__(self: Any) -> Iterator[Any]:
+        return iter(self.tolist())
+
+    def __copy__(self: Any) -> Any:
+        return self.clone()
+
+    def get_device(self) -> None:
+        """None: there are no accelerators whose number it could be."""
+
+    def cpu(self) -> Any:
+        """The storage itself."""
+        return self
+
+    def is_shared(self) -> bool:
+        """Whether other processes see the memory."""
+        return False
+
+    def is_pinned(self, device: Any = "cuda") -> bool:
+        """Whether the memory is locked for an accelerator."""
+        return False
+
+
 # ---------------------------------------------------------------- storages of bytes
 
 
-class _Untyped:
+class _Untyped(_Common):
     """The methods of torch.UntypedStorage; they are put on the native type."""
 
-    is_cuda = is_hpu = is_sparse = is_sparse_csr = False
+    is_sparse_csr = False
     filename = None
 
     def __len__(self: Any) -> int:
@@ -78,9 +91,6 @@ class _Untyped:
 
     def __repr__(self: Any) -> str:
         return _show(self, f"UntypedStorage(device={_device(self)})")
-
-    def __iter__(self: Any) -> Iterator[int]:
-        return iter(self.tolist())
 
     def __getitem__(self: Any, index: Any) -> Any:
         """The byte at an index, or a storage over a slice of the bytes. IndexError outside, RuntimeError for steps."""
@@ -109,9 +119,6 @@ class _Untyped:
     def __bytes__(self: Any) -> bytes:
         return _elements(self).numpy().tobytes()
 
-    def __copy__(self: Any) -> Any:
-        return self.clone()
-
     def __deepcopy__(self: Any, memo: dict[Any, Any]) -> Any:
         # tensors over the same memory, which copy.deepcopy may meet as well, keep sharing it
         key = ("storage", self.ptr)
@@ -135,9 +142,6 @@ class _Untyped:
         """1: bytes."""
         return 1
 
-    def get_device(self) -> None:
-        """None: there are no accelerators whose number it could be."""
-
     def resizable(self: Any) -> bool:
         """Whether the memory is the storage's own."""
         return not memory.owned_elsewhere(self)
@@ -147,7 +151,7 @@ class _Untyped:
         if not self.resizable():
             raise RuntimeError("Trying to resize storage that is not resizable")
         if size != self.capacity:
-            raise NotImplementedError(_FIXED.format("untyped"))
+            raise NotImplementedError("storages can't be resized here; make a tensor of the new size and copy what is wanted")
         return self
 
     def tolist(self: Any) -> list[int]:
@@ -181,14 +185,10 @@ class _Untyped:
         if width > 1:
             _elements(self).numpy().view(f"u{width}").byteswap(inplace=True)
 
-    def cpu(self) -> Any:
-        """The storage itself."""
-        return self
-
     def to(self: Any, *, device: Any, non_blocking: bool = False) -> Any:
         """The storage itself, on the CPU; one without memory, of the same size, on meta."""
         wanted = Device(device)
-        return self if wanted == _device(self) else torch_untyped(self.capacity, device=wanted)
+        return self if wanted == _device(self) else _made_of(self.capacity, device=wanted)
 
     def type(self, dtype: Any = None, non_blocking: bool = False) -> Any:
         """The name of the class."""
@@ -201,14 +201,6 @@ class _Untyped:
     def untyped(self) -> Any:
         """The storage itself."""
         return self
-
-    def is_shared(self) -> bool:
-        """Whether other processes see the memory."""
-        return False
-
-    def is_pinned(self, device: Any = "cuda") -> bool:
-        """Whether the memory is locked for an accelerator."""
-        return False
 
     def share_memory_(self) -> Any:
         """Not supported."""
@@ -241,7 +233,7 @@ def _storage_of_bytes(data: bytes) -> Any:
     return _Untyped.from_buffer(data, dtype=uint8) if data else memory.empty(0)
 
 
-def torch_untyped(*arguments: Any, device: Any = "cpu") -> Any:
+def _made_of(*arguments: Any, device: Any = "cpu") -> Any:
     """torch.UntypedStorage(): of a number of bytes, or of a sequence of them. RuntimeError for other items."""
     given = arguments[0] if arguments else 0
     if isinstance(given, int):
@@ -256,17 +248,13 @@ def torch_untyped(*arguments: Any, device: Any = "cpu") -> Any:
     return NAMESPACE["tensor"](list(given), dtype=uint8)._storage
 
 
-Storage.__new__ = lambda cls, *arguments, **options: torch_untyped(*arguments, **options)   # type: ignore[assignment]
-for _name, _member in vars(_Untyped).items():
+Storage.__new__ = lambda cls, *arguments, **options: _made_of(*arguments, **options)   # type: ignore[assignment]
+for _name, _member in {**vars(_Common), **vars(_Untyped)}.items():
     if _name not in ("__module__", "__doc__", "__dict__", "__weakref__"):
         setattr(Storage, _name, _member)
 
 
 # ---------------------------------------------------------------- storages of one dtype
-
-
-_DTYPES = {"Float": float32, "Double": float64, "Half": float16, "BFloat16": bfloat16, "Long": int64, "Int": int32,
-           "Short": int16, "Char": int8, "Byte": uint8, "Bool": bool_, "ComplexFloat": complex64, "ComplexDouble": complex128}
 
 
 def _warn() -> None:
@@ -275,14 +263,13 @@ def _warn() -> None:
                   "directly, use tensor.untyped_storage() instead of tensor.storage()", UserWarning, stacklevel=3)
 
 
-class TypedStorage:
+class TypedStorage(_Common):
     """A storage whose elements have a dtype. Deprecated by PyTorch; use UntypedStorage, or a tensor.
 
     arguments: nothing, a number of elements, or a sequence of them; wrap_storage: the UntypedStorage to look at.
     """
 
     _of: DType | None = None
-    is_cuda = is_hpu = is_sparse = False
 
     def __init__(self, *arguments: Any, wrap_storage: Any = None, dtype: DType | None = None, device: Any = None,
                  _internal: bool = False):
@@ -311,9 +298,6 @@ class TypedStorage:
     def __repr__(self) -> str:
         return _show(self, f"TypedStorage(dtype={self.dtype}, device={self.device})")
 
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self.tolist())
-
     def __getitem__(self, index: Any) -> Any:
         """The element at an index."""
         if isinstance(index, slice):
@@ -337,9 +321,6 @@ class TypedStorage:
 
     def __deepcopy__(self, memo: dict[Any, Any]) -> TypedStorage:
         return self._like(copy.deepcopy(self._held, memo))
-
-    def __copy__(self) -> TypedStorage:
-        return self.clone()
 
     def __reduce__(self) -> Any:
         return _typed, (self._held, self.dtype)
@@ -395,30 +376,15 @@ class TypedStorage:
         """Not supported, unless the size is the storage's own."""
         self._held.resize_(size * self.dtype.itemsize)
 
-    def cpu(self) -> TypedStorage:
-        """The storage itself."""
-        return self
-
-    def is_shared(self) -> bool:
-        """Whether other processes see the memory."""
-        return False
-
-    def is_pinned(self, device: Any = "cuda") -> bool:
-        """Whether the memory is locked for an accelerator."""
-        return False
-
-    def get_device(self) -> None:
-        """None: there are no accelerators whose number it could be."""
-
     def type(self, dtype: Any = None, non_blocking: bool = False) -> Any:
         """The name of the class, such as "torch.FloatStorage"; with a dtype, the elements in it."""
         if dtype is None:
-            return f"torch.{_name_of(self.dtype)}Storage"
+            return f"torch.{_name_of(self.dtype)}"
         return TypedStorage(wrap_storage=self._tensor().to(dtype)._storage, dtype=dtype, _internal=True)
 
     def pickle_storage_type(self) -> str:
         """The name under which a file lists it, such as "FloatStorage"."""
-        return f"{_name_of(self.dtype)}Storage"
+        return _name_of(self.dtype)
 
 
 def _typed(held: Any, dtype: DType) -> TypedStorage:
@@ -426,7 +392,9 @@ def _typed(held: Any, dtype: DType) -> TypedStorage:
 
 
 def _name_of(dtype: DType) -> str:
-    return next((name for name, known in _DTYPES.items() if known is dtype), dtype.scalar_name)
+    """Such as "FloatStorage"."""
+    marker = BY_DTYPE.get(dtype)
+    return f"{dtype.scalar_name}Storage" if marker is None else marker.name
 
 
 def _conversion(name: str, dtype: DType) -> None:
@@ -438,14 +406,15 @@ def _conversion(name: str, dtype: DType) -> None:
     setattr(TypedStorage, name, convert)
 
 
-for _name, _dtype in _DTYPES.items():
-    _conversion({"ComplexFloat": "complex_float", "ComplexDouble": "complex_double"}.get(_name, _name.lower()), _dtype)
+for _dtype, _marker in BY_DTYPE.items():
+    _conversion({"ComplexFloatStorage": "complex_float", "ComplexDoubleStorage": "complex_double"}.get(
+        _marker.name, _marker.name.removesuffix("Storage").lower()), _dtype)
 
 #: torch.FloatStorage and its siblings.
 KINDS: dict[str, type] = {
-    f"{name}Storage": type(f"{name}Storage", (TypedStorage,), {
+    marker.name: type(marker.name, (TypedStorage,), {
         "_of": dtype, "__module__": "torch", "__doc__": f"A storage of {dtype}; deprecated, use a tensor."})
-    for name, dtype in _DTYPES.items()}
+    for dtype, marker in BY_DTYPE.items()}
 
 
 @public(namespace=False)
@@ -458,5 +427,5 @@ def storage(self: Tensor) -> TypedStorage:
 @public(namespace=False)
 def storage_type(self: Tensor) -> type:
     """The class of `storage()`, such as torch.FloatStorage."""
-    return KINDS[f"{_name_of(self._layout.dtype)}Storage"]
+    return KINDS[_name_of(self._layout.dtype)]
 
