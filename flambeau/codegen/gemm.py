@@ -31,6 +31,7 @@ from flambeau.codegen.gemm_micro import (
     row_counts,
     vector_bytes,
 )
+from flambeau.codegen.gemm_slices import sliced
 from flambeau.codegen.jit import LIGHT, compile_kernel
 from flambeau.codegen.launch import Phase
 from flambeau.codegen.matrix import OPERANDS, Matrix, Product, base_address, finish_tile
@@ -159,11 +160,15 @@ def _phases(p: Product) -> tuple[list[Phase], int]:
     """The quickest form of a product that is not empty."""
     if (p.n == 1 and p.m > 1) or (p.c.strides[3] != 1 and p.c.strides[2] == 1 and p.n > 1):
         p = p.transposed  # C is contiguous along m, or has one column
+    slices = sliced(p)
+    if slices is not None:
+        made = [_phases(part) for part in slices.products]
+        return [*(phase for phases, _ in made for phase in phases), slices.sum], max(slices.scratch, *(size for _, size in made))
     threads = state.words[state.THREADS]
     most = register_rows()
     a_stays, b_stays = (count * p.k * BYTES[p.kind.storage] <= IN_PLACE_BYTES for count in (p.m, p.n))
     b_unit = p.b.strides[3] == 1 or p.n == 1
-    if p.b.strides[2] == 1 and not b_unit and p.a.strides[3] == 1 and p.k >= 16:
+    if p.b.strides[2] == 1 and (p.n == 1 or not b_unit) and p.a.strides[3] == 1 and p.k >= 16:
         plain = p.kind.storage == p.kind.compute
         if p.m <= most or p.m * p.n * p.k <= SMALL_DOT or (p.m <= DOT_MOST and a_stays and plain):
             return dot_phases(p, threads)
@@ -225,7 +230,7 @@ def _packed_phases(p: Product, threads: int) -> tuple[list[Phase], int]:
     blocks = max(1, -(-steps // (BLOCK_STEPS * 3 // 2)))
     block = max(1, -(-steps // blocks))
     phases: list[Phase] = []
-    scratch = 0
+    scratch = p.reserved
     places, packed = [], []
     for matrix, lane, step, size in ((p.a, p.a.strides[2], p.a.strides[3], _Panels(p.m, row_step, rows_most, panels_m)),
                                      (p.b, p.b.strides[3], p.b.strides[2], _Panels(p.n, width, width, panels_n))):

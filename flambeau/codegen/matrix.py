@@ -18,6 +18,8 @@ OPERANDS = tuple("""
     batch1 a_slot a_offset a0 a1 a_row a_step b_slot b_offset b0 b1 b_step b_column
     c_slot c_offset c0 c1 c_row c_column d_slot d_offset d0 d1 d_row d_column alpha beta""".split())
 
+SCRATCH = -3  # the buffer slot of the plan's scratch memory
+
 
 class Matrix(NamedTuple):
     """An operand: its buffer slot, strides in elements along (outer batch, inner batch, rows, columns), and first element."""
@@ -43,7 +45,8 @@ class Matrix(NamedTuple):
 class Product(NamedTuple):
     """C[.., m, n] = activation(alpha * A[.., m, k] B[.., k, n] + beta * addend), for outer x inner batches.
 
-    kind: of A and B; result: of C and the addend. activation names `apply`, which emits it.
+    kind: of A and B; result: of C and the addend. activation names `apply`, which emits it. reserved: bytes at the front of the
+    scratch memory that are in use.
     """
 
     kind: Kind
@@ -60,6 +63,7 @@ class Product(NamedTuple):
     beta: float
     activation: str | None
     apply: Callable | None
+    reserved: int = 0
 
     @property
     def transposed(self) -> Product:

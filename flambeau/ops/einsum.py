@@ -391,6 +391,8 @@ def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
         dtype = given._layout.dtype
         if not (dtype.is_floating_point or dtype.is_complex):
             raise RuntimeError(f"linalg.vecdot: Expected a floating point or complex tensor as input. Got {dtype.scalar_name}")
+    if x._layout.ndim == y._layout.ndim == 1 and dim in (0, -1):
+        return NAMESPACE["vdot"](x, y)
     return ((x.conj() if x.is_complex() else x) * y).sum(dim)
 
 

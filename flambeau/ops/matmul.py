@@ -11,13 +11,18 @@ from collections.abc import Callable
 from typing import Any
 
 from flambeau.base import geometry, memory_order
+from flambeau.base.dtype import dtype as DType
 from flambeau.base.dtype import promote_types
 from flambeau.base.layout import Layout, register_cache
 from flambeau.codegen import launch as launching
 from flambeau.codegen.gemm import Matrix, gemm_phases
 from flambeau.core.declare import composite, operator
 from flambeau.core.op import RELEASE_FROM
+from flambeau.core.rows import KEPT, Rows
 from flambeau.core.tensor import Tensor
+from flambeau.ir.loops import Loop, Row, folded
+from flambeau.ir.scalar import cast, compute_dtype
+from flambeau.ops.reduce import adding, wide
 
 _plans: dict[Any, Callable] = register_cache({})
 
@@ -143,6 +148,15 @@ def _(g, input, vec, need):
             mv(adjoint(input), g) if need["vec"] else None)
 
 
+def _dot_stages(elements: tuple, numbers: tuple, result: DType) -> tuple:
+    total = wide(result)
+    x, y = (cast(element, compute_dtype(result)) for element in elements)
+    return Loop((adding("dot", cast(x * y, total)),)), Row(((0, cast(folded("dot", total), compute_dtype(result))),))
+
+
+_DOT = Rows("dot", _dot_stages, lambda dtypes, result: [(result, KEPT)])    # for vectors that aren't rows of a matrix
+
+
 @operator(node="DotBackward0", out=True)
 def dot(input: Tensor, tensor: Tensor) -> Tensor:
     """The sum of the products of two vectors' elements; zero-dim."""
@@ -160,6 +174,9 @@ def dot(input: Tensor, tensor: Tensor) -> Tensor:
     if launch is not None:
         return launch(None, input, tensor)
     same_dtype("dot", input, tensor)
+    if a.dtype.is_complex or not (a.strides[0] == b.strides[0] == 1):
+        launch = _plans["dot", a, b, 1, 1] = _DOT.launcher((input, tensor), (0,), statics=(a.dtype,))
+        return launch(None, input, tensor)
     return _multiply("dot", input, tensor, (), (1, 1, a.shape[0]), (1, 1), (0, 0, 0, a.strides[0]), (0, 0, b.strides[0], 0))
 
 
@@ -491,5 +508,7 @@ def inner(input: Tensor, other: Tensor) -> Tensor:
     if input._layout.dtype is not other._layout.dtype:
         raise RuntimeError("both inputs should have same dtype")
     a, b = input._layout.shape, other._layout.shape
+    if len(a) == len(b) == 1:
+        return dot(input, other)
     product = mm(input.reshape(-1, a[-1]), other.reshape(-1, b[-1]).t())
     return product.reshape((*a[:-1], *b[:-1]))

@@ -146,6 +146,19 @@ def test_vectors():
     close(torch.inner(tensor(2, 3, 4) * 0 + 1, b), np.full((2, 3), n(b).sum()))
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "bfloat16", "int64"])
+def test_dot_of_long_vectors(dtype):
+    kind = getattr(torch, dtype)
+    wide = torch.complex128 if kind.is_complex else torch.float64
+    a, b = (tensor(70_001, dtype=torch.float32).mul(8).to(kind) for _ in range(2))
+    if kind.is_complex:
+        a = a * (1 + 2j)
+    tolerance = {"float32": 1e-6, "complex64": 1e-6, "bfloat16": 4e-3}.get(dtype, 1e-13)
+    for x, y in ((a, b), (a[::3], b[1::3][:23334]), (a[:1].expand(70_001), b)):
+        expected = n(x.to(wide)) @ n(y.to(wide))
+        assert abs(torch.dot(x, y).to(wide).item() - expected) <= tolerance * (abs(expected) + 64 * len(x) ** 0.5)
+
+
 def test_linear():
     x, w, b = tensor(2, 3, 5), tensor(4, 5), tensor(4)
     expected = n(x) @ n(w).T + n(b)
