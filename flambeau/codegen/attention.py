@@ -15,6 +15,7 @@ from typing import NamedTuple
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.dtype import float32, float64
 from flambeau.codegen.builder import Value, module, scalar_type
+from flambeau.codegen.cpu import register_rows
 from flambeau.codegen.gemm_micro import (
     BYTES,
     Kernel,
@@ -24,7 +25,6 @@ from flambeau.codegen.gemm_micro import (
     kind_of,
     micro_table,
     narrow,
-    register_rows,
     row_counts,
     scalar_constant,
     suffix,

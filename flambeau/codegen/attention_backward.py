@@ -24,6 +24,7 @@ from flambeau.codegen.attention import (
     total_of,
 )
 from flambeau.codegen.builder import Value, module
+from flambeau.codegen.cpu import register_rows
 from flambeau.codegen.gemm_micro import (
     BYTES,
     Kernel,
@@ -33,7 +34,6 @@ from flambeau.codegen.gemm_micro import (
     kind_of,
     micro_table,
     narrow,
-    register_rows,
     row_counts,
     scalar_constant,
     vector,

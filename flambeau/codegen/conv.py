@@ -23,8 +23,9 @@ from flambeau.codegen.conv_weight import (
     reduce_kernel,
     weight_kernel,
 )
+from flambeau.codegen.cpu import register_rows
 from flambeau.codegen.gemm import Matrix, gemm_phases
-from flambeau.codegen.gemm_micro import BYTES, Epilogue, Kind, kind_of, micro_table, register_rows, relu, row_counts
+from flambeau.codegen.gemm_micro import BYTES, Epilogue, Kind, kind_of, micro_table, relu, row_counts
 from flambeau.codegen.launch import Phase
 from flambeau.codegen.pack import pack_kernel, stride_class
 

@@ -11,6 +11,7 @@ from functools import cache
 
 from flambeau.codegen.builder import Value, module
 from flambeau.codegen.conv_band import GEOMETRY, BandCopy, Box, box_of, fill_functions, runs_of
+from flambeau.codegen.cpu import register_rows, vector_bytes
 from flambeau.codegen.gemm_micro import (
     BYTES,
     Epilogue,
@@ -18,10 +19,8 @@ from flambeau.codegen.gemm_micro import (
     Kind,
     call_tile,
     epilogue,
-    register_rows,
     transpose_tile,
     vector,
-    vector_bytes,
     widen,
 )
 from flambeau.codegen.jit import LIGHT, LIGHTEST, compile_kernel

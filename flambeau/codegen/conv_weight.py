@@ -12,18 +12,8 @@ from functools import cache
 
 from flambeau.codegen.builder import Value, module
 from flambeau.codegen.conv_band import GEOMETRY, BandCopy, Box, box_of, fill_functions, runs_of
-from flambeau.codegen.gemm_micro import (
-    BYTES,
-    Kernel,
-    Kind,
-    call_tile,
-    multiply_add,
-    narrow,
-    register_rows,
-    table_of,
-    transpose_tile,
-    vector_bytes,
-)
+from flambeau.codegen.cpu import register_rows, vector_bytes
+from flambeau.codegen.gemm_micro import BYTES, Kernel, Kind, call_tile, multiply_add, narrow, table_of, transpose_tile
 from flambeau.codegen.jit import LIGHT, compile_kernel
 from flambeau.codegen.pack import pack_panel
 

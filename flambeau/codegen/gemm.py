@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from flambeau.codegen import state
 from flambeau.codegen.builder import module
+from flambeau.codegen.cpu import register_rows, vector_bytes
 from flambeau.codegen.gemm_dot import dot_phases
 from flambeau.codegen.gemm_micro import (
     BYTES,
@@ -26,10 +27,8 @@ from flambeau.codegen.gemm_micro import (
     kind_of,
     micro_table,
     paired,
-    register_rows,
     relu,
     row_counts,
-    vector_bytes,
 )
 from flambeau.codegen.gemm_slices import sliced
 from flambeau.codegen.jit import LIGHT, compile_kernel

@@ -8,41 +8,15 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Iterable, Sequence
-from functools import cache
 from typing import NamedTuple
 
 from flambeau.codegen.builder import KERNEL_PARAMETERS, Function, Value, module, scalar_type
+from flambeau.codegen.cpu import features, vector_bytes
 from flambeau.codegen.jit import LIGHT, compile_kernel
 
 MOST_ROWS = 14  # of any register tile
 BYTES = {"float": 4, "double": 8, "half": 2, "i8": 1, "i16": 2, "i32": 4, "i64": 8}
 _SUFFIX = {"float": "f32", "double": "f64", "half": "f16"}
-
-
-@cache
-def cpu_flags() -> frozenset[str]:
-    """Features of this CPU as the kernel lists them (empty where /proc is not there)."""
-    try:
-        with open("/proc/cpuinfo") as f:
-            for line in f:
-                if line.startswith("flags"):
-                    return frozenset(line.split(":")[1].split())
-    except OSError:
-        pass
-    return frozenset()
-
-
-@cache
-def vector_bytes() -> int:
-    """Width of the vectors that kernels are written for."""
-    flags = cpu_flags()
-    return 64 if {"avx512f", "avx512bw", "avx512vl", "avx512dq"} <= flags else 32 if {"avx2", "fma"} <= flags else 16
-
-
-@cache
-def register_rows() -> int:
-    """Rows of a register tile two vectors wide: as many as the register file holds."""
-    return 14 if vector_bytes() == 64 else 6
 
 
 def vector(element: str, lanes: int) -> str:
@@ -165,7 +139,7 @@ def kind_of(dtype: object) -> Kind:
 
 def paired(kind: Kind) -> Kind:
     """The same kind, packed for the CPU's bfloat16 dot products where it has them."""
-    available = kind.name == "bfloat16" and "avx512_bf16" in cpu_flags() and vector_bytes() == 64
+    available = kind.name == "bfloat16" and "avx512_bf16" in features() and vector_bytes() == 64
     return kind._replace(pair=True) if available else kind
 
 

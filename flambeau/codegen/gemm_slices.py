@@ -10,7 +10,8 @@ from functools import cache
 from typing import NamedTuple
 
 from flambeau.codegen.builder import module
-from flambeau.codegen.gemm_micro import BYTES, Epilogue, Kernel, Kind, epilogue, kind_of, register_rows
+from flambeau.codegen.cpu import register_rows
+from flambeau.codegen.gemm_micro import BYTES, Epilogue, Kernel, Kind, epilogue, kind_of
 from flambeau.codegen.jit import LIGHT, compile_kernel
 from flambeau.codegen.launch import Phase
 from flambeau.codegen.matrix import OPERANDS, SCRATCH, Matrix, Product, base_address, finish_tile

@@ -9,7 +9,8 @@ from __future__ import annotations
 from functools import cache
 
 from flambeau.codegen.builder import Value, module
-from flambeau.codegen.gemm_micro import BYTES, Kernel, Kind, transpose_tile, vector, vector_bytes, widen
+from flambeau.codegen.cpu import vector_bytes
+from flambeau.codegen.gemm_micro import BYTES, Kernel, Kind, transpose_tile, vector, widen
 from flambeau.codegen.jit import LIGHT, compile_kernel
 
 # `lanes` rows or columns in panels of `step` (at most `width`); `k` steps in blocks of `block`

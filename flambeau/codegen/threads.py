@@ -13,7 +13,7 @@ from __future__ import annotations
 import ctypes
 import os
 
-from flambeau.codegen import state
+from flambeau.codegen import cpu, state
 from flambeau.codegen.builder import Function, Value
 
 SPINS = 3000
@@ -37,7 +37,11 @@ def _atomic_add(f: Function, pointer: Value, amount) -> Value:
 
 
 def _pause(f: Function) -> None:
-    f.call("void", "llvm.x86.sse2.pause")
+    """Tell the processor that this is a loop that waits."""
+    if cpu.ARM:
+        f.call("void", "llvm.aarch64.hint", f.value(1, "i32"))  # yield
+    else:
+        f.call("void", "llvm.x86.sse2.pause")
 
 
 def _share(f: Function, s: Value, thread: Value) -> Value:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import flambeau as torch
-from flambeau.codegen import cache, image, jit, launch, state
+from flambeau.codegen import cache, jit, launch, link, state
 from flambeau.codegen.builder import kernel, module
 from flambeau.core import storage
 
@@ -129,7 +129,7 @@ def test_without_any_cache(tmp_path):
 
 def test_objects_of_other_platforms_are_refused():
     with pytest.raises(NotImplementedError, match="x86-64"):
-        image.link(b"\x7fELF\x02\x01" + bytes(100))
+        link.link(b"\x7fELF\x02\x01" + bytes(100))
 
 
 def _big_sum(_=None):
