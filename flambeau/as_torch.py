@@ -3,7 +3,8 @@
 Stands on `version` and the standard library. `install()` puts one finder in front of `sys.meta_path`. It answers for
 `torch` and `torch.*` with the very module objects of `flambeau` and `flambeau.*` (so `torch.nn.Linear is
 flambeau.nn.Linear`), and for the package metadata of a distribution named `torch`. Nothing is written to
-site-packages, and nothing outlives the process; forked children, such as the workers of a data loader, inherit it.
+site-packages. Forked children, such as the workers of a data loader, inherit it; `install_in_children()` has the
+interpreters that this process starts do the same, by the folder `startup` on their path.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import importlib
 import importlib.metadata
 import importlib.util
+import os
 import sys
 from collections.abc import Sequence
 from importlib.abc import Loader, MetaPathFinder
@@ -110,6 +112,13 @@ def install() -> None:
         )
     sys.meta_path.insert(0, TorchFinder())
     importlib.invalidate_caches()
+
+
+def install_in_children() -> None:
+    """Make `import torch` resolve to flambeau in the Python processes that this one will start, however it starts them."""
+    folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "startup")
+    others = [entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry not in ("", folder)]
+    os.environ["PYTHONPATH"] = os.pathsep.join([folder, *others])
 
 
 def uninstall() -> None:

@@ -105,6 +105,7 @@ def run(arguments: Sequence[str]) -> int:
     program, *rest = arguments[1:] if as_module else arguments
     sys.argv[:] = [program, *rest]
     as_torch.install()
+    as_torch.install_in_children()
     own_main = sys.modules["__main__"]  # kept alive: its globals are this command's
     main_module = ModuleType("__main__")
     vars(main_module).update(__builtins__=builtins, __annotations__={})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import pytest
 
 import flambeau
 
+multiprocessing.set_start_method("fork")    # Python's default until 3.14; the others pickle what tests define in functions
 flambeau.manual_seed(0)     # also for what tests draw while they are imported
 ROOT = Path(__file__).resolve().parent.parent
 

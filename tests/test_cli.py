@@ -122,8 +122,7 @@ def test_what_is_not_there(flambeau: Run, run_python: Run, tmp_path: Path, argum
     assert (answer.returncode, answer.stderr) == (python.returncode, python.stderr)
 
 
-def test_classes_of_the_program_can_be_pickled_and_sent_to_workers(flambeau: Run, tmp_path: Path) -> None:
-    source = """
+WORKERS = """
 import pickle
 from torch.utils.data import DataLoader, Dataset
 
@@ -135,10 +134,31 @@ class Squares(Dataset):
 
 if __name__ == "__main__":
     assert type(pickle.loads(pickle.dumps(Squares()))) is Squares
-    print([batch.tolist() for batch in DataLoader(Squares(), batch_size=2, num_workers=2)])
+    loader = DataLoader(Squares(), batch_size=2, num_workers=2, multiprocessing_context={context!r})
+    print([batch.tolist() for batch in loader])
 """
-    answer = flambeau("run", written(tmp_path, "program.py", source))
+
+
+@pytest.mark.parametrize("context", ["fork", "spawn", "forkserver"])
+def test_classes_of_the_program_can_be_pickled_and_sent_to_workers(flambeau: Run, tmp_path: Path, context: str) -> None:
+    answer = flambeau("run", written(tmp_path, "program.py", WORKERS.format(context=context)))
     assert (answer.stdout, answer.returncode) == ("[[0, 1], [4, 9]]\n", 0), answer.stderr
+
+
+def test_python_processes_that_a_program_starts(flambeau: Run, tmp_path: Path) -> None:
+    written(tmp_path, "site/sitecustomize.py", "import sys; sys.of_the_user = True")
+    source = """
+import subprocess, sys
+command = "import sys, torch, importlib.metadata; print(torch.__name__, sys.of_the_user, importlib.metadata.version('torch'))"
+subprocess.run([sys.executable, "-c", command], check=True)
+"""
+    starter = f"""
+import os, subprocess, sys
+os.environ["PYTHONPATH"] = os.pathsep.join([{str(tmp_path / "site")!r}, os.environ.get("PYTHONPATH", "")])
+sys.exit(subprocess.call([sys.executable, "-m", "flambeau", "run", {str(written(tmp_path, "program.py", source))!r}]))
+"""
+    answer = flambeau("run", written(tmp_path, "starter.py", starter))
+    assert answer.stdout == f"flambeau True {version.__version__}\n", answer.stderr
 
 
 def test_where(flambeau: Run) -> None:

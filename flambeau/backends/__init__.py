@@ -11,6 +11,7 @@ import types
 from collections.abc import Iterator
 from typing import Any
 
+from flambeau.codegen import cpu as processor
 from flambeau.core.settings import get_float32_matmul_precision, set_float32_matmul_precision
 
 __all__ = [
@@ -296,12 +297,7 @@ quantized: Any = _module(
 
 def _capability() -> str:
     """The widest vectors of this CPU: AVX512, AVX2 or DEFAULT."""
-    try:
-        with open("/proc/cpuinfo") as file:
-            text = file.read()
-    except OSError:
-        return "DEFAULT"
-    return "AVX512" if " avx512f " in text else "AVX2" if " avx2 " in text else "DEFAULT"
+    return "AVX512" if "avx512f" in processor.features() else "AVX2" if "avx2" in processor.features() else "DEFAULT"
 
 
 cpu: Any = _module("cpu", "The CPU.", get_cpu_capability=_capability)

@@ -14,6 +14,7 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
+from flambeau.codegen import cpu
 from flambeau.codegen.image import Image
 
 FORMAT = 1
@@ -41,17 +42,9 @@ def machine() -> str:
     import importlib.util
 
     from flambeau.version import __version__
-    cpu = ""
-    try:
-        with open("/proc/cpuinfo") as f:
-            cpu = "".join(sorted(line for line in f.read(8192).split("\n\n")[0].split("\n")
-                                 if line.startswith(("flags", "model", "cpu family", "stepping"))))
-    except OSError:
-        import platform
-        cpu = platform.processor()
     spec = importlib.util.find_spec("llvmlite")
     compiler = (Path(spec.origin).parent / "_version.py").read_text() if spec and spec.origin else ""
-    text = f"{FORMAT}\n{cpu}\n{compiler}\n{__version__}"
+    text = f"{FORMAT}\n{cpu.description()}\n{compiler}\n{__version__}"
     return hashlib.sha256(text.encode()).hexdigest()
 
 

@@ -1,6 +1,7 @@
 """The processor that kernels are written for: its features, and the vectors and registers that follow from them.
 
-Stands on nothing; LLVM is told of the processor by itself (jit.py).
+LLVM is told of the processor by itself (jit.py). `FLAMBEAU_VECTOR_BYTES=16` (or 32, 64) has kernels written for narrower vectors
+than this processor's, as they are on others. Stands on base.flags.
 """
 
 from __future__ import annotations
@@ -8,26 +9,41 @@ from __future__ import annotations
 import os
 from functools import cache
 
+from flambeau.base.flags import flags
+
 ARM = os.uname().machine in ("aarch64", "arm64")
+_FEATURES = "Features" if ARM else "flags"
+_MODEL = ("CPU ",) if ARM else ("model", "cpu family", "stepping")
+
+
+@cache
+def _listed() -> tuple[str, ...]:
+    """What the system lists of the first processor, a line each."""
+    try:
+        with open("/proc/cpuinfo") as f:
+            return tuple(f.read(8192).split("\n\n")[0].split("\n"))
+    except OSError:
+        return (f"model: {os.uname().machine}",)
 
 
 @cache
 def features() -> frozenset[str]:
-    """Features of this CPU as the kernel lists them (empty where /proc is not there)."""
-    try:
-        with open("/proc/cpuinfo") as f:
-            for line in f:
-                if line.startswith(("flags", "Features")):
-                    return frozenset(line.split(":")[1].split())
-    except OSError:
-        pass
-    return frozenset()
+    """Features of this processor as the system lists them (empty where it lists none)."""
+    return frozenset(word for line in _listed() if line.startswith(_FEATURES) for word in line.partition(":")[2].split())
+
+
+@cache
+def description() -> str:
+    """All that compiled code depends on: the model, its features, and the vectors that kernels are written for."""
+    lines = sorted(line for line in _listed() if line.startswith((_FEATURES, *_MODEL)))
+    return "\n".join([*lines, str(vector_bytes())])
 
 
 @cache
 def vector_bytes() -> int:
     """Width of the vectors that kernels are written for."""
-    return 64 if {"avx512f", "avx512bw", "avx512vl", "avx512dq"} <= features() else 32 if {"avx2", "fma"} <= features() else 16
+    widest = 64 if {"avx512f", "avx512bw", "avx512vl", "avx512dq"} <= features() else 32 if {"avx2", "fma"} <= features() else 16
+    return min(widest, flags.vector_bytes)
 
 
 @cache

@@ -29,6 +29,11 @@ DOT_CONSTANTS = ("m", "n", "k", "tiles_n", "tile_columns", *OPERANDS, "micros")
 DOT_ROWS, DOT_COLUMNS = 4, 4
 
 
+def _width(kind: Kind) -> int:
+    """Elements of a row of the tile: whole vectors."""
+    return max(kind.lanes, DOT_COLUMNS)
+
+
 def _dot_micro(kind: Kind, rows: int) -> Kernel:
     """void dot_rows(k, a, a_row, b, b_column, columns, tile): rows x 4 dot products along contiguous k."""
     f = Kernel(f"dot_{rows}", [("k", "i64"), ("a", "ptr"), ("a_row", "i64"), ("b", "ptr"), ("b_column", "i64"),
@@ -68,7 +73,7 @@ def _dot_micro(kind: Kind, rows: int) -> Kernel:
                 high = f.shuffle(total, total, range(width, 2 * width))
                 total = f.emit(low.type, f"{name} {low.type} {low.name}, {high.name}")
             scalar = f.emit(kind.compute, f"extractelement {total.type} {total.name}, i32 0")
-            f.store(scalar, f["tile"], i * kind.lanes + j)
+            f.store(scalar, f["tile"], i * _width(kind) + j)
     return f
 
 
@@ -81,7 +86,7 @@ def dot_text(kind: Kind, out: Kind, finish: Epilogue) -> str:
     """Few rows, both operands contiguous along k; the range is batches x tiles of columns."""
     f = Kernel()
     c = f.constants(DOT_CONSTANTS)
-    tile = f.stack(kind.compute, DOT_ROWS * kind.lanes, align=64)
+    tile = f.stack(kind.compute, DOT_ROWS * _width(kind), align=64)
     with f.loop(f["begin"], f["end"]) as index:
         batch = index.unsigned_div(c["tiles_n"])
         outer, inner = batch.unsigned_div(c["batch1"]), batch.unsigned_rem(c["batch1"])
@@ -99,7 +104,7 @@ def dot_text(kind: Kind, out: Kind, finish: Epilogue) -> str:
                 call_tile(f, c["micros"], rows, c["k"], *operands, columns, tile)
                 goal = f.at(out.storage, target, i * c["c_row"] + j * c["c_column"])
                 finish_tile(f, c, tile, rows, columns, goal, f.at(out.storage, addend, i * c["d_row"] + j * c["d_column"]))
-    return module(epilogue(kind, out, finish, kind.lanes), f)
+    return module(epilogue(kind, out, finish, _width(kind)), f)
 
 
 @cache

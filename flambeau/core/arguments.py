@@ -250,10 +250,11 @@ def written(frame: FrameType | None) -> Call:
     if frame is None:
         return Call(None)
     before = [x for x in dis.get_instructions(frame.f_code) if x.offset <= frame.f_lasti and x.opname not in ("PRECALL", "CACHE")]
-    if not before or before[-1].opname != "CALL":
+    if not before or before[-1].opname not in ("CALL", "CALL_KW"):
         return Call(None, (), before[-1].opname if before else "")
     names: tuple[str, ...] = ()
-    if len(before) > 1 and before[-2].opname == "KW_NAMES":
+    # until Python 3.12 an instruction of its own names the keywords; from 3.13 on they are a constant on the stack
+    if len(before) > 1 and (before[-2].opname == "KW_NAMES" or before[-1].opname == "CALL_KW"):
         names = frame.f_code.co_consts[before[-2].arg or 0]
     return Call((before[-1].arg or 0) - len(names), names)
 

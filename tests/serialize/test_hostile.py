@@ -128,7 +128,7 @@ def test_a_file_cant_reach_the_fields_of_a_tensor():
 def test_allowing_a_class():
     buffer = io.BytesIO()
     torch.save({"path": pathlib.PurePosixPath("a/b")}, buffer)
-    with pytest.raises(pickle.UnpicklingError, match=r"add_safe_globals\(\[pathlib.PurePosixPath\]\)"):
+    with pytest.raises(pickle.UnpicklingError, match=r"add_safe_globals\(\[pathlib\S*\.PurePosixPath\]\)"):
         load(buffer.getvalue())
     with torch.serialization.safe_globals([pathlib.PurePosixPath]):
         assert load(buffer.getvalue()) == {"path": pathlib.PurePosixPath("a/b")}
