@@ -14,7 +14,7 @@ PACKAGE = "flambeau"
 LAYERS = {"version": 0, "base": 0, "ir": 1, "codegen": 2, "core": 3, "ops": 4, "transform": 5, "compile": 5}
 ROOMS = 6  # nn, optim, utils, ...: every other folder
 TOP = 7  # the namespace and the command
-TOP_MODULES = {"startup", "", "__init__", "__main__", "cli", "as_torch", "locate"}
+TOP_MODULES = {"", "__init__", "__main__", "cli", "as_torch", "locate", "startup"}
 # Rooms of the same floor don't know each other, but for these.
 SIBLINGS = {
     "distributed": {"nn"},
