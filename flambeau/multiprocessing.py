@@ -1,4 +1,4 @@
-"""torch.multiprocessing: Python's multiprocessing, with `spawn`. Tensors are sent by value; memory is not shared."""
+"""torch.multiprocessing: Python's multiprocessing, with `spawn`. A tensor is sent by moving its memory to shared pages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from multiprocessing import *  # noqa: F403
 from multiprocessing.connection import wait as _wait
 from typing import Any
 
-from flambeau.core import rebuild as _rebuild  # noqa: F401 - registers how storages are pickled
+from flambeau.core import shared_memory as _shared_memory  # noqa: F401 - registers how tensors are sent
 
 __all__ = [
     *_multiprocessing.__all__,
@@ -53,20 +53,26 @@ class ProcessExitedException(ProcessException):
         return type(self), (self.msg, self.error_index, self.pid, self.exit_code, self.signal_name)
 
 
+_STRATEGIES = ("file_descriptor", "file_system")
+_strategy = "file_descriptor"
+
+
 def get_all_sharing_strategies() -> set[str]:
-    """The ways tensors travel between processes."""
-    return {"file_system"}
+    """The names of the ways in which tensors travel between processes."""
+    return set(_STRATEGIES)
 
 
 def get_sharing_strategy() -> str:
-    """The way tensors travel between processes."""
-    return "file_system"
+    """The way that was chosen."""
+    return _strategy
 
 
 def set_sharing_strategy(new_strategy: str) -> None:
-    """Choose how tensors travel; they are always copied, so any of PyTorch's names does."""
-    if new_strategy not in ("file_system", "file_descriptor"):
+    """Choose by name. Under either, a descriptor of an anonymous file travels, which needs no clearing up."""
+    global _strategy
+    if new_strategy not in _STRATEGIES:
         raise AssertionError(f"invalid sharing strategy {new_strategy!r}")
+    _strategy = new_strategy
 
 
 def _run(fn: Callable[..., Any], index: int, args: tuple[Any, ...], errors: Any) -> None:

@@ -228,20 +228,21 @@ class _Spec(ctypes.Structure):
                 ("slots", ctypes.POINTER(_Slot))]
 
 
-_T_LONGLONG, _READONLY = 17, 1
+_T_LONGLONG, _T_OBJECT, _READONLY = 17, 6, 1
 _BF_GETBUFFER, _TP_DEALLOC, _TP_MEMBERS, _TP_GETSET, _TP_DOC = 1, 52, 72, 73, 56
 _keep: list = []
 
 
 def make_block_type(dealloc: int, version: int, buffer: int) -> type:
     """The type of storages: a heap type with raw fields, a native destructor and the buffer protocol."""
-    members = (_MemberDef * 7)(
+    members = (_MemberDef * 8)(
         _MemberDef(b"ptr", _T_LONGLONG, PTR, _READONLY, b"address of the first byte"),
         _MemberDef(b"capacity", _T_LONGLONG, NBYTES, _READONLY, b"size in bytes"),
         _MemberDef(b"writes", _T_LONGLONG, VERSION, 0, b"counts in-place writes"),
         _MemberDef(b"inference", _T_LONGLONG, INFERENCE, 0, b"1: allocated in inference mode; 2: an alias of such memory"),
         _MemberDef(b"epoch", _T_LONGLONG, EPOCH, 0, b"when it was allocated, counted in transforms that differentiate"),
         _MemberDef(b"size_class", _T_LONGLONG, CLASS, _READONLY, b"-1: the memory belongs to another object"),
+        _MemberDef(b"owner", _T_OBJECT, OWNER, _READONLY, b"that object, or None"),
         _MemberDef())
     getters = (_GetSetDef * 2)(
         _GetSetDef(b"version", version, None, b"the number of in-place writes; RuntimeError for memory of inference mode"),
@@ -256,6 +257,13 @@ def make_block_type(dealloc: int, version: int, buffer: int) -> type:
     create = ctypes.pythonapi.PyType_FromSpec
     create.restype, create.argtypes = ctypes.py_object, [ctypes.c_void_p]
     return create(ctypes.addressof(spec))
+
+
+def exchange(one: object, other: object) -> None:
+    """Swap the memory of two Blocks of the same size, so that whoever looks at one meanwhile sees one memory or the other."""
+    for offset in (OWNER, CLASS, PTR):
+        first, second = (ctypes.c_int64.from_address(id(block) + offset) for block in (one, other))
+        first.value, second.value = second.value, first.value
 
 
 def set_limits() -> None:

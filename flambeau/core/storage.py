@@ -61,6 +61,25 @@ def owned_elsewhere(storage: Any) -> bool:
     return storage.size_class == memory.OWNED_ELSEWHERE
 
 
+def root(storage: Any) -> Any:
+    """The storage whose memory this one is an alias of (`.data` has a count of writes of its own), or itself."""
+    while isinstance(storage.owner, Storage):
+        storage = storage.owner
+    return storage
+
+
+def is_shared(storage: Any) -> bool:
+    """Whether other processes can see the memory (core.shared_memory)."""
+    return getattr(root(storage).owner, "shared", False)
+
+
+def exchange(one: Any, other: Any) -> None:
+    """Let two storages of the same size change their memory: what stood on the one stands on the memory of the other."""
+    if one.capacity != other.capacity:
+        raise ValueError(f"storages that change their memory must have one size, not {one.capacity} and {other.capacity} bytes")
+    memory.exchange(one, other)
+
+
 def memory_statistics() -> dict[str, int]:
     """What the caching allocator holds: bytes in tensors now and at most, bytes kept for reuse, allocations so far."""
     words = state.words

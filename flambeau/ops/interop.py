@@ -14,7 +14,7 @@ import numpy as np
 from flambeau.base import geometry
 from flambeau.base.dtype import bfloat16, bool_
 from flambeau.base.layout import Layout, contiguous_strides, preserve_format, register_cache
-from flambeau.core import create, inplace, modes, printing
+from flambeau.core import create, inplace, modes, printing, storage
 from flambeau.core.arguments import no_combination
 from flambeau.core.create import array_of, tolist_array
 from flambeau.core.derive import NAMESPACE, public
@@ -204,7 +204,6 @@ def __deepcopy__(self: Tensor, memo: dict[Any, Any]) -> Tensor:
         key = ("storage", self._storage.ptr)
         held = memo.get(key)
         if held is None:
-            from flambeau.core import storage
             held = storage.empty(self._storage.capacity)
             storage.copy_bytes(held, self._storage, self._storage.capacity)
             memo[key] = held
@@ -236,7 +235,6 @@ def data_property(self: Tensor) -> Tensor:
 
 
 def Storage_alias(held: Any) -> Any:
-    from flambeau.core import storage
     made = storage.wrap(held.ptr, held.capacity, held)
     if held.inference:
         made.inference = WRITABLE
@@ -284,7 +282,8 @@ def is_inference(self: Tensor) -> bool:
 
 @public(namespace=False)
 def is_shared(self: Tensor) -> bool:
-    return False
+    """Whether other processes can see the memory."""
+    return storage.is_shared(self._storage)
 
 
 @public(namespace=False)
@@ -299,8 +298,10 @@ def pin_memory(self: Tensor, device: Any = None) -> Tensor:
 
 @public(namespace=False)
 def share_memory_(self: Tensor) -> Tensor:
-    raise NotImplementedError("tensors in memory shared between processes are not supported; send NumPy arrays in "
-                              "multiprocessing.shared_memory instead")
+    """Move the memory to pages that forked children see, and processes to which the tensor is sent. RuntimeError on meta."""
+    from flambeau.core.shared_memory import share
+    share(self._storage)
+    return self
 
 
 @public(namespace=False)
@@ -330,7 +331,6 @@ def set_(self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = 
     shape = (length,) if size is None else tuple(n.__index__() for n in size)
     strides = tuple(n.__index__() for n in stride) if stride is not None else contiguous_strides(shape)
     if held is None:
-        from flambeau.core import storage
         held = storage.empty(0)
     geometry.check_storage_bounds(shape, strides, storage_offset, itemsize, held.capacity)
     self._storage, self._offset = held, storage_offset

@@ -67,8 +67,14 @@ class _Common:
         return self
 
     def is_shared(self) -> bool:
-        """Whether other processes see the memory."""
-        return False
+        """Whether other processes can see the memory."""
+        return memory.is_shared(self.untyped())  # type: ignore[attr-defined]
+
+    def share_memory_(self) -> Any:
+        """Move the memory to pages that forked children see, and processes to which it is sent. RuntimeError without memory."""
+        from flambeau.core.shared_memory import share
+        share(self.untyped())  # type: ignore[attr-defined]
+        return self
 
     def is_pinned(self, device: Any = "cuda") -> bool:
         """Whether the memory is locked for an accelerator."""
@@ -201,11 +207,6 @@ class _Untyped(_Common):
     def untyped(self) -> Any:
         """The storage itself."""
         return self
-
-    def share_memory_(self) -> Any:
-        """Not supported."""
-        raise NotImplementedError("memory shared between processes is not supported; send NumPy arrays in "
-                                  "multiprocessing.shared_memory instead")
 
     def pin_memory(self, device: Any = "cuda") -> Any:
         """RuntimeError: there is no accelerator."""
