@@ -697,7 +697,8 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """Whether the shapes are equal."""
     def is_set_to(self, tensor: Tensor) -> _bool:
         """Whether the two show the same memory in the same way."""
-    def is_shared(self) -> _bool: ...
+    def is_shared(self) -> _bool:
+        """Whether other processes can see the memory."""
     def is_signed(self) -> _bool: ...
     def isclose(self, other: Tensor, rtol: _float = 1e-05, atol: _float = 1e-08, equal_nan: _bool = False) -> Tensor:
         """Whether elements are equal, or |input - other| <= atol + rtol * |other|; NaN equals NaN if equal_nan."""
@@ -1086,7 +1087,8 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """-1, 0 or 1; for complex numbers input / abs(input), 0 at 0."""
     def sgn_(self) -> Tensor:
         """In-place version of sgn()."""
-    def share_memory_(self) -> Tensor: ...
+    def share_memory_(self) -> Tensor:
+        """Move the memory to pages that forked children see, and processes to which the tensor is sent. RuntimeError on meta."""
     def short(self, memory_format: Any = ...) -> Tensor:
         """to(torch.int16)."""
     def sigmoid(self, *, out: Tensor | None = None) -> Tensor:
