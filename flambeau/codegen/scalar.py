@@ -266,8 +266,10 @@ class Lowering:
         if op in _INTRINSICS:
             name = f"llvm.{_INTRINSIC_NAMES.get(op, op)}.{self._suffix(kind)}"
             return self._call(name, type, [(type, arg) for arg in args])
-        if op == "frem":
-            return self._line(f"frem {type} {args[0]}, {args[1]}")
+        if op == "library":
+            types = ", ".join(["double"] * len(args))
+            self.declarations.add(f"declare double @{node.value}({types}) nounwind willreturn memory(none)")
+            return self._each("double", f"@{node.value}", args)
         if op == "rarely":
             return self._rarely(node, kind, args)
         if op == "apart":
@@ -382,13 +384,16 @@ class Lowering:
             f"body:\n  %r = urem {kind} %x, %y\n  br label %head\n"
             f"done:\n  ret {kind} %x\n}}"
         )
-        call = f"call {kind} @flambeau.gcd.{kind}"
+        return self._each(kind, f"@flambeau.gcd.{kind}", args)
+
+    def _each(self, kind: str, function: str, args: list[str]) -> str:
+        """function(*args), a call for each element."""
         if not self.width:
-            return self._line(f"{call}({kind} {args[0]}, {kind} {args[1]})")
+            return self._line(f"call {kind} {function}({', '.join(f'{kind} {arg}' for arg in args)})")
         type, result = self.type(kind), "poison"
         for i in range(self.width):
-            a, b = (self._line(f"extractelement {type} {arg}, i64 {i}") for arg in args)
-            one = self._line(f"{call}({kind} {a}, {kind} {b})")
+            own = [self._line(f"extractelement {type} {arg}, i64 {i}") for arg in args]
+            one = self._line(f"call {kind} {function}({', '.join(f'{kind} {x}' for x in own)})")
             result = self._line(f"insertelement {type} {result}, {kind} {one}, i64 {i}")
         return result
 

@@ -406,9 +406,9 @@ def apart(body: Callable[..., Expr], *operands: Expr) -> Expr:
     return make("apart", operands, value.dtype, value)
 
 
-def library_fmod(a: Expr, b: Expr) -> Expr:
-    """The C library's fmod, exact for every float64 pair: a call, so for `rarely` only."""
-    return make("frem", (a, b), float64)
+def library(name: str, *operands: Expr) -> Expr:
+    """A float64 function of the C library: a call for each element, for what must have its very bits, or is `rarely` wanted."""
+    return make("library", operands, float64, name)
 
 
 # -------------------------------------------------------------------------------------------- operators with a name

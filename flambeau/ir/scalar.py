@@ -38,7 +38,7 @@ from flambeau.ir.expression import (  # noqa: F401
     is_integral,
     leaf,
     leaves_of,
-    library_fmod,
+    library,
     make,
     number_dtype,
     part_dtype,

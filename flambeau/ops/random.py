@@ -1,11 +1,12 @@
 """Random numbers: rand, randn, randint, randperm, bernoulli, dropout's mask, and the in-place samplers.
 
-Stands on base.rng, which reproduces PyTorch's CPU streams; a sample is made in drawing order and laid out here.
+Stands on core.sampling, which reproduces PyTorch's CPU streams (base.rng); a sample is made in drawing order and laid out here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from ctypes import c_float
 from typing import Any
 
 import numpy as np
@@ -14,19 +15,17 @@ from flambeau.base import geometry, memory_order
 from flambeau.base.dtype import bfloat16, bool_, float16, float32, float64, int64, promote_types
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import Layout, contiguous_format, preserve_format
-from flambeau.base.rng import WIDE_RANGE, default_generator, drawing_order
+from flambeau.base.rng import RANGES, WIDE_RANGE, default_generator, drawing_order
 from flambeau.base.rng import Generator as Stream
 from flambeau.codegen.launch import KernelCheck
-from flambeau.core import create, inplace, modes, sampling
+from flambeau.core import inplace, modes, sampling
 from flambeau.core.create import array_of, from_bfloat16
 from flambeau.core.declare import operator
 from flambeau.core.derive import NAMESPACE, explained, public
 from flambeau.core.op import needs_graph, record
-from flambeau.core.tensor import Tensor, empty_layout
-from flambeau.ops.copy import ZERO, contiguous
+from flambeau.core.tensor import Tensor, empty_layout, tensor_from
+from flambeau.ops.copy import ZERO, contiguous, copy_raw
 from flambeau.ops.create import blank, check_layout, dtype_asked, finish, like, sizes_of
-
-EXACT = 1 << 52     # all integers up to it are float64 numbers
 
 
 def stream(generator: Any) -> Stream:
@@ -40,24 +39,44 @@ def stream(generator: Any) -> Stream:
     return generator
 
 
-def write(out: Tensor, draw: Callable[[], np.ndarray]) -> Tensor:
-    """Put the sample draw(), in drawing order, into a tensor; for one without elements or memory nothing is drawn."""
+def write(out: Tensor, fill: Callable[..., Any], *parameters: Any) -> Tensor:
+    """fill(tensor, *parameters) for a contiguous tensor of real numbers, whose elements become those of `out` in drawing order.
+
+    For one without elements or memory nothing is drawn. Leaves the version as it is.
+    """
     layout = out._layout
     if layout.numel == 0 or layout.device.type == "meta":
         return out
-    array = array_of(out)
-    sample = draw().view(array.dtype) if layout.dtype.is_complex else draw()
-    if layout.is_contiguous:
-        array.reshape(-1)[...] = sample
+    if layout.dtype.is_complex:
+        whole = NAMESPACE["view_as_real"](out.detach())
+        if layout.is_contiguous:
+            fill(whole, *parameters)
+        else:   # a number's parts are drawn together
+            order = (*drawing_order(layout.shape, layout.strides), layout.ndim)
+            _fill_along(whole, order, fill, parameters)
+    elif layout.is_contiguous:
+        fill(out, *parameters)
     else:
-        order = drawing_order(layout.shape, layout.strides)
-        array.transpose(order)[...] = sample.reshape([layout.shape[d] for d in order])
+        _fill_along(out, drawing_order(layout.shape, layout.strides), fill, parameters)
     return out
 
 
-def fill_sample(self: Tensor, make: Callable[[int], np.ndarray]) -> Tensor:
-    """Overwrite a tensor in place with the sample `make(count)`; bumps the version, cuts the history."""
-    return overwrite(self, lambda out: write(out, lambda: make(out._layout.numel)))
+def _fill_along(out: Tensor, order: tuple[int, ...], fill: Callable[..., Any], parameters: tuple) -> None:
+    layout, writes = out._layout, out._storage.writes
+    turned = _turned(layout, order)
+    along = tensor_from(out._storage, out._offset, turned)
+    if turned.is_contiguous:
+        fill(along, *parameters)
+    else:
+        drawn = empty_layout(Layout.contiguous(turned.shape, layout.dtype, layout.device))
+        fill(drawn, *parameters)
+        copy_raw(along, drawn)
+    out._storage.writes = writes
+
+
+def _turned(layout: Layout, order: tuple[int, ...]) -> Layout:
+    shape, strides = (tuple([x[d] for d in order]) for x in (layout.shape, layout.strides))
+    return Layout.of(shape, strides, layout.dtype, layout.device)
 
 
 def overwrite(self: Tensor, fill: Any, *parameters: Any) -> Tensor:
@@ -76,51 +95,50 @@ def overwrite(self: Tensor, fill: Any, *parameters: Any) -> Tensor:
     return self
 
 
-def native(layout: Layout, dtype_too: bool = True) -> bool:
-    """Whether the kernels of core.sampling make this sample."""
-    return layout.numel > 0 and layout.is_contiguous and layout.device.type == "cpu" and (
-        not dtype_too or layout.dtype is float32)
-
-
-def reals(layout: Layout) -> tuple[int, str]:
-    """How many real samples a tensor takes, and their dtype: a complex number is two."""
-    return (2 * layout.numel, layout.dtype.to_real().name) if layout.dtype.is_complex else (layout.numel, layout.dtype.name)
-
-
 def fill_uniform(out: Tensor, low: float, high: float, generator: Any) -> Tensor:
     """Uniform samples into a fresh tensor."""
-    source, layout = stream(generator), out._layout
-    if native(layout):
-        return sampling.uniform(source, out, low, high)
-    _need_float("check_uniform_bounds", layout.dtype)
-    return write(out, lambda: source.uniform(*reals(layout), low, high))
+    _need_float("check_uniform_bounds", out._layout.dtype)
+    return write(out, _uniform, stream(generator), low, high)
+
+
+def _uniform(out: Tensor, source: Stream, low: float, high: float) -> None:
+    sampling.uniform(source, out, low, high)
 
 
 def fill_normal(out: Tensor, mean: float, std: float, generator: Any) -> Tensor:
     """Normal samples into a fresh tensor."""
-    source, layout = stream(generator), out._layout
-    if native(layout) and layout.numel >= sampling.BLOCK:
-        return sampling.normal(source, out, mean, std)
+    layout = out._layout
     _need_float("normal_kernel_cpu", layout.dtype)
     if layout.dtype.is_complex:
         std /= 2 ** 0.5
-    return write(out, lambda: source.normal(*reals(layout), mean, std, contiguous=layout.is_contiguous))
+    return write(out, _normal, stream(generator), mean, std, layout.is_contiguous)
+
+
+def _normal(out: Tensor, source: Stream, mean: float, std: float, blocks: bool) -> None:
+    if blocks and out._layout.numel >= sampling.BLOCK:
+        sampling.normal(source, out, mean, std)
+    else:
+        sampling.serial_normal(source, out, mean, std)
 
 
 def fill_bernoulli(out: Tensor, chance: float, generator: Any) -> Tensor:
     """Zeros and ones into a fresh tensor."""
-    source, layout = stream(generator), out._layout
-    if native(layout, False) and not layout.dtype.is_complex:
-        return sampling.bernoulli(source, out, chance)
-    return write(out, lambda: _cast(source.bernoulli(layout.numel, chance), layout.dtype))
+    if out._layout.dtype.is_complex:
+        raise NotImplementedError(f"\"bernoulli_scalar_cpu_\" not implemented for '{out._layout.dtype.scalar_name}'")
+    return write(out, _bernoulli, stream(generator), chance)
+
+
+def _bernoulli(out: Tensor, source: Stream, chance: float) -> None:
+    sampling.bernoulli(source, out, chance)
 
 
 def fill_integers(out: Tensor, low: int, high: int, generator: Any) -> Tensor:
     """Integers of [low, high) into a fresh tensor."""
-    source, layout = stream(generator), out._layout
-    if native(layout, False) and high - low < WIDE_RANGE and abs(low) <= EXACT and not layout.dtype.is_complex:
-        return sampling.integers(source, out, low, high - low)
-    return write(out, lambda: source.random(layout.numel, layout.dtype.name, low, high))
+    return write(out, _integers, stream(generator), low, high - low, high - low >= WIDE_RANGE)
+
+
+def _integers(out: Tensor, source: Stream, low: int, span: int, wide: bool) -> None:
+    sampling.integers(source, out, low, span, wide)
 
 
 def _need_float(name: str, dtype: DType) -> None:
@@ -158,33 +176,51 @@ def _check_range(low: int, high: int) -> None:
 
 
 @public(namespace=False)
-def random_(self: Tensor, from_: int | None = None, to: int | None = None, *, generator: Any = None, **bounds: Any) -> Tensor:
-    """Fill with integers of [from, to), of [0, to), or of the dtype's range."""
-    low = bounds.pop("from", from_)
+def random_(self: Tensor, *range: int | None, generator: Any = None, **bounds: Any) -> Tensor:
+    """Fill with integers of [from, to), of [0, to), or of the dtype's range: what a floating dtype holds exactly, of others the
+    numbers that aren't negative. random_(from, None) goes up to the end of that range. RuntimeError for an empty one.
+    """
+    low, high = (None, *range) if len(range) == 1 else (*range, None, None)[:2]
+    low, high = bounds.pop("from", low), bounds.pop("to", high)
+    if bounds or len(range) > 2:
+        raise TypeError(f"random_() received an invalid combination of arguments: {', '.join(map(repr, range))} {bounds}")
     name = self._layout.dtype.name
-    if to is None and low is not None and "from" not in bounds:
-        low, to = 0, low
-    if low is None or to is None:
-        return fill_sample(self, lambda n: stream(generator).random(n, name, low, to))
-    _check_range(low, to)
-    return overwrite(self, fill_integers, low, to, generator)
+    if low is None and high is None:
+        return overwrite(self, _fill_range, 0, RANGES[name], name in ("int64", "float64"), generator)
+    low = 0 if low is None else low
+    if high is not None:
+        _check_range(low, high)
+        return overwrite(self, fill_integers, low, high, generator)
+    high = RANGES[name]
+    return overwrite(self, _fill_range, low, high - low, high - low >= WIDE_RANGE, generator)
+
+
+def _fill_range(out: Tensor, low: int, span: int, wide: bool, generator: Any) -> None:
+    write(out, _integers, stream(generator), low, span, wide)
 
 
 @public(namespace=False)
 def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Any = None) -> Tensor:
     """Fill with ones of probability p (a number or a tensor), zeros otherwise."""
     if isinstance(p, Tensor):
-        odds = _numbers(p.expand(self._layout.shape).contiguous()).reshape(-1)
-        return fill_sample(self, lambda n: _cast(stream(generator).bernoulli(n, odds), self._layout.dtype))
+        return overwrite(self, _fill_trials, p.detach(), generator)
     if not 0 <= p <= 1:
         raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={p:g}")
     return overwrite(self, fill_bernoulli, float(p), generator)
 
 
-def _cast(sample: np.ndarray, dtype: DType) -> np.ndarray:
-    if dtype is bfloat16:
-        return create.to_bfloat16(sample.astype(np.float32))
-    return sample.astype(dtype.numpy)
+def _fill_trials(out: Tensor, chances: Tensor, generator: Any) -> None:
+    """Zeros and ones by the chance of each element, which broadcast."""
+    layout, source = out._layout, stream(generator)
+    if not layout.numel or layout.device.type == "meta":
+        return
+    writes = out._storage.writes
+    order = drawing_order(layout.shape, layout.strides)
+    turned = _turned(layout, order)
+    along = contiguous(chances.expand(layout.shape).permute(order))
+    drawn = sampling.trials(source, Layout.contiguous(turned.shape, bool_, layout.device), along)
+    copy_raw(tensor_from(out._storage, out._offset, turned), drawn)
+    out._storage.writes = writes
 
 
 def _numbers(tensor: Tensor) -> np.ndarray:
@@ -195,45 +231,64 @@ def _numbers(tensor: Tensor) -> np.ndarray:
     return array.astype(np.float32) if tensor._layout.dtype is float16 else array
 
 
-def _sampler(name: str, defaults: tuple, check: Any, doc: str) -> None:
-    def sampler(self: Tensor, *parameters: Any, generator: Any = None, **named: Any) -> Tensor:
-        keys = [k for k, _ in defaults]
-        values = dict(defaults) | dict(zip(keys, parameters)) | named
-        check(**values)
-        _need_float(name, self._layout.dtype)
-        draw = getattr(stream(generator), name)
-        return fill_sample(self, lambda n: draw(n, self._layout.dtype.name, *[float(values[k]) for k in keys]))
-    sampler.__name__ = name + "_"
-    sampler.__doc__ = doc
-    setattr(Tensor, name + "_", sampler)
-
-
-def _check_exponential(lambd: float) -> None:
+@public(namespace=False)
+@explained
+def exponential_(self: Tensor, lambd: float = 1, *, generator: Any = None) -> Tensor:
+    """Fill with exponential samples of rate `lambd`. RuntimeError unless it is positive, and for other than floating dtypes."""
     if lambd <= 0:
         raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={lambd:g}")
+    _need_continuous("Exponential", self._layout.dtype, self._layout.dtype.scalar_name)
+    return overwrite(self, _fill, sampling.exponential, generator, float(lambd))
 
 
-def _check_cauchy(median: float, sigma: float) -> None:
-    if sigma <= 0:
-        raise RuntimeError(f"cauchy_ expects sigma > 0.0, but found sigma={sigma:g}")
+def _need_continuous(name: str, dtype: DType, called: str) -> None:
+    if not dtype.is_floating_point:
+        raise RuntimeError(f"{name} distribution is a continuous probability distribution. "
+                           f"dtype must be a floating point but you specified {called}")
 
 
-def _check_log_normal(mean: float, std: float) -> None:
-    if std <= 0:
-        raise RuntimeError(f"log_normal_ expects std > 0.0, but found std={std:g}")
+def _fill(out: Tensor, sample: Callable[..., Tensor], generator: Any, *parameters: float) -> None:
+    write(out, _sample, sample, stream(generator), *parameters)
 
 
-_sampler("exponential", (("lambd", 1.0),), _check_exponential, "Fill with exponential samples of rate `lambd`.")
-_sampler("cauchy", (("median", 0.0), ("sigma", 1.0)), _check_cauchy, "Fill with Cauchy samples.")
-_sampler("log_normal", (("mean", 1.0), ("std", 2.0)), _check_log_normal, "Fill with exponentials of normal samples.")
+def _sample(out: Tensor, sample: Callable[..., Tensor], source: Stream, *parameters: float) -> None:
+    sample(source, out, *parameters)
 
 
 @public(namespace=False)
+@explained
+def cauchy_(self: Tensor, median: float = 0, sigma: float = 1, *, generator: Any = None) -> Tensor:
+    """Fill with Cauchy samples. Raises RuntimeError unless sigma is positive, and for other than floating dtypes."""
+    if sigma <= 0:
+        raise RuntimeError(f"cauchy_ expects sigma > 0.0, but found sigma={sigma:g}")
+    _need_continuous("Cauchy", self._layout.dtype, self._layout.dtype.c_name)
+    return overwrite(self, _fill, sampling.cauchy, generator, float(median), float(sigma))
+
+
+@public(namespace=False)
+@explained
+def log_normal_(self: Tensor, mean: float = 1, std: float = 2, *, generator: Any = None) -> Tensor:
+    """Fill with exponentials of normal samples. Raises RuntimeError unless std is positive."""
+    if std <= 0:
+        raise RuntimeError(f"log_normal_ expects std > 0.0, but found std={std:g}")
+    if not self._layout.dtype.is_floating_point:
+        raise NotImplementedError(f"\"log_normal_cpu\" not implemented for '{self._layout.dtype.scalar_name}'")
+    return overwrite(self, _fill, _log_normal, generator, float(mean), float(std))
+
+
+def _log_normal(source: Stream, out: Tensor, mean: float, std: float) -> Tensor:
+    return sampling.serial_normal(source, out, mean, std, True)
+
+
+@public(namespace=False)
+@explained
 def geometric_(self: Tensor, p: float, *, generator: Any = None) -> Tensor:
     """Fill with the number of trials until the first success of probability p."""
     if not 0 < p < 1:
         raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={p:g}")
-    return fill_sample(self, lambda n: stream(generator).geometric(n, self._layout.dtype.name, float(p)))
+    if self._layout.dtype is bool_ or self._layout.dtype.is_complex:
+        raise NotImplementedError(f"\"geometric_cpu\" not implemented for '{self._layout.dtype.scalar_name}'")
+    return overwrite(self, _fill, sampling.geometric, generator, float(p))
 
 
 def made_by(fill: Callable, first: float, second: float, generator: Any, shape: tuple[int, ...], dtype: DType | None,
@@ -309,7 +364,7 @@ def randperm(n: int, *, generator: Any = None, dtype: DType | None = int64, layo
             return NAMESPACE["stack"](drawn) if lead else drawn[0]
         return modes.local.draws.draw(several)
     made, source = blank((int(n),), int64, device), stream(generator)
-    if native(made._layout, False):
+    if made._layout.numel and made._layout.device.type != "meta":
         sampling.permutation(source, made)
     return finish(made.to(dtype or int64), requires_grad, out)
 
@@ -466,9 +521,13 @@ def poisson(input: Tensor, generator: Any = None) -> Tensor:
     _need_float("poisson_cpu", input._layout.dtype)
     if not bool((input >= 0).all()):
         raise RuntimeError("invalid Poisson rate, expected rate to be non-negative")
-    rates = np.ascontiguousarray(_numbers(input), np.float64).reshape(-1)
-    source, made = stream(generator), empty_layout(input._layout.dense())
-    return write(made, lambda: _cast(source.poisson(rates), made._layout.dtype))
+    dtype = input._layout.dtype
+    source, made = stream(generator), empty_layout(Layout.contiguous(input._layout.shape, dtype, input._layout.device))
+    if not made._layout.numel or made._layout.device.type == "meta":
+        return made
+    if dtype in (float32, float64):
+        return sampling.poisson(source, contiguous(input))
+    return sampling.poisson(source, contiguous(input).to(float32)).to(dtype)
 
 
 @poisson.vjp
@@ -489,9 +548,36 @@ def binomial(count: Tensor, prob: Tensor, generator: Any = None) -> Tensor:
     shape = geometry.broadcast(count._layout.shape, prob._layout.shape)
     if count._layout.dtype in (float16, bfloat16):
         raise NotImplementedError(f"\"binomial_cpu\" not implemented for '{count._layout.dtype.scalar_name}'")
-    counts, odds = (np.broadcast_to(_numbers(operand), shape).astype(np.float64).reshape(-1) for operand in (count, prob))
-    source, made = stream(generator), empty_layout(Layout.contiguous(tuple(shape), count._layout.dtype, count._layout.device))
-    return write(made, lambda: _cast(source.binomial(counts, odds), made._layout.dtype))
+    dtype, device = count._layout.dtype, count._layout.device
+    if tuple(count._layout.shape) == tuple(shape):
+        layout = Layout.contiguous(tuple(shape), dtype, device)
+    else:
+        laid = [(x._layout.shape, x._layout.strides) for x in (count, prob)]
+        layout = Layout.of(shape, memory_order.elementwise_strides(shape, laid), dtype, device)
+    source, made = stream(generator), empty_layout(layout)
+    if not layout.numel or device.type == "meta":
+        return made
+    order = drawing_order(layout.shape, layout.strides)
+    drawn = sampling.binomial(source, *(contiguous(x.expand(shape).permute(order)) for x in (count, prob)))
+    return drawn.permute([order.index(d) for d in range(len(order))])
+
+
+@operator(out=False, method=False, function=False)
+def rrelu_slopes(input: Tensor, lower: float, upper: float) -> Tensor:
+    """One of [lower, upper) for each element that isn't positive, 1 for the others: the noise of rrelu, contiguous."""
+    if modes.local.draws is not None:
+        return modes.local.draws.draw(lambda *lead: rrelu_slopes(spread(input, lead), lower, upper))
+    layout = input._layout
+    dtype = layout.dtype
+    if dtype not in (float32, float64, bfloat16):
+        raise NotImplementedError(f"\"rrelu_with_noise_out_cpu\" not implemented for '{dtype.scalar_name}'")
+    if not layout.numel or layout.device.type == "meta":
+        return empty_layout(Layout.contiguous(layout.shape, dtype, layout.device))
+    if dtype is not float64:    # the range has ends of float32
+        lower, upper = c_float(lower).value, c_float(upper).value
+    x = contiguous(input)
+    slopes = sampling.slopes(stream(None), x.to(float32) if dtype is bfloat16 else x, lower, upper)
+    return slopes.to(dtype)
 
 
 def keep_mask(input: Tensor, shape: tuple[int, ...] | None, keep: float) -> Tensor:
