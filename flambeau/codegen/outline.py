@@ -1,7 +1,8 @@
 """Parts of a kernel's loop that stand in functions of their own, outside it.
 
 What few elements need (`rarely`, ir.scalar) must not cost the others, nor make the loop long: its function gets a whole vector
-and returns at once unless one of its elements needs more. What is long and needed several times (`apart`) is written once.
+and returns at once unless one of its elements needs more; so does that of what all or none may need (`sometimes`). What is long
+and needed several times (`apart`) is written once.
 Used by codegen.scalar.
 """
 
@@ -22,6 +23,25 @@ def apart_function(parameters: list[str], body: str, result: str, kind: str) -> 
     """
     name = f"flambeau.apart.{_digest(kind + ', '.join(parameters) + body + result)}"
     return name, f"define internal {kind} @{name}({', '.join(parameters)}) {_PURE} {{\n{body}  ret {kind} {result}\n}}"
+
+
+def sometimes_function(types: list[str], body: str, result: str, width: int) -> tuple[str, set[str]]:
+    """(name, declarations) of a function (common, needed, x0, x1 ...) of those types, for `width` elements (0: one).
+
+    It gives `common`, or where `needed` holds the register `result` that the instructions of `body` compute from %x0, %x1 ...
+    """
+    kind, mask = types[:2]
+    name = f"flambeau.sometimes.{_digest(', '.join(types) + body + result)}"
+    names = ["%common", "%needed", *(f"%x{i}" for i in range(len(types) - 2))]
+    parameters = ", ".join(f"{type} {x}" for type, x in zip(types, names))
+    reduction = f"llvm.vector.reduce.or.v{width}i1"
+    any = f"  %any = call i1 @{reduction}({mask} %needed)\n" if width else ""
+    declarations = {f"declare i1 @{reduction}({mask})"} if width else set()
+    return name, declarations | {
+        f"define internal {kind} @{name}({parameters}) {_PURE} {{\n"
+        f"{any}  br i1 {'%any' if width else '%needed'}, label %other, label %done\n"
+        f"other:\n{body}  %chosen = select {mask} %needed, {kind} {result}, {kind} %common\n  ret {kind} %chosen\n"
+        f"done:\n  ret {kind} %common\n}}"}
 
 
 def rare_function(kind: str, limit: str, operands: int, body: str, result: str, width: int) -> tuple[str, set[str]]:

@@ -30,7 +30,7 @@ from flambeau.base.dtype import (
 from flambeau.base.dtype import (
     dtype as DType,
 )
-from flambeau.codegen.outline import apart_function, rare_function
+from flambeau.codegen.outline import apart_function, rare_function, sometimes_function
 from flambeau.ir.functions import expand
 from flambeau.ir.scalar import Expr, compute_dtype, is_integral, leaf, leaves_of, part_dtype, substitute, topological
 
@@ -272,6 +272,8 @@ class Lowering:
             return self._each("double", f"@{node.value}", args)
         if op == "rarely":
             return self._rarely(node, kind, args)
+        if op == "sometimes":
+            return self._sometimes(node, kind, args)
         if op == "apart":
             return self._apart(node, kind, args)
         if op in ("minimum", "maximum"):
@@ -294,6 +296,13 @@ class Lowering:
         self.declarations |= needed | declarations
         type = self.type(kind)
         return self._line(f"call {type} @{name}({', '.join(f'{type} {arg}' for arg in args)})")
+
+    def _sometimes(self, node: Expr, kind: str, args: list[str]) -> str:
+        body, result, needed = _text_of(node.value, self.width)
+        types = [self.type(llvm_type(arg.dtype)) for arg in node.args]
+        name, declarations = sometimes_function(types, body, result, self.width)
+        self.declarations |= needed | declarations
+        return self._line(f"call {types[0]} @{name}({', '.join(f'{type} {arg}' for type, arg in zip(types, args))})")
 
     def _apart(self, node: Expr, kind: str, args: list[str]) -> str:
         body, result, needed = _text_of(node.value, self.width)

@@ -400,6 +400,15 @@ def rarely(common: Expr, size: Expr, limit: float, slow: Callable[..., Expr], *o
     return make("rarely", (common, size, *operands), common.dtype, (float(limit), slow(*leaves)))
 
 
+def sometimes(common: Expr, needed: Expr, other: Callable[..., Expr], *operands: Expr) -> Expr:
+    """`common`, but other(*operands) where `needed` holds: for whole vectors at once, left out by those without such an element.
+
+    `rarely` keeps the other way short and slow, this one keeps it quick: for what all elements of a tensor may need, or none.
+    """
+    value = other(*(leaf(f"x{i}", x.dtype) for i, x in enumerate(operands)))
+    return make("sometimes", (common, needed, *operands), common.dtype, value)
+
+
 def apart(body: Callable[..., Expr], *operands: Expr) -> Expr:
     """body(*operands) in a function of its own: what is long and needed several times is compiled once. For real dtypes."""
     value = body(*(leaf(f"x{i}", x.dtype) for i, x in enumerate(operands)))

@@ -49,6 +49,7 @@ from flambeau.ir.expression import (  # noqa: F401
     remainder,
     rewrite,
     show,
+    sometimes,
     substitute,
     topological,
     trace,
