@@ -2,7 +2,7 @@
 
 What few elements need (`rarely`, ir.scalar) must not cost the others, nor make the loop long: its function gets a whole vector
 and returns at once unless one of its elements needs more; so does that of what all or none may need (`sometimes`). What is long
-and needed several times (`apart`) is written once.
+and needed several times (`apart`) is written once; what is repeated until no element wants more (`repeat`) is a loop.
 Used by codegen.scalar.
 """
 
@@ -42,6 +42,31 @@ def sometimes_function(types: list[str], body: str, result: str, width: int) -> 
         f"{any}  br i1 {'%any' if width else '%needed'}, label %other, label %done\n"
         f"other:\n{body}  %chosen = select {mask} %needed, {kind} {result}, {kind} %common\n  ret {kind} %chosen\n"
         f"done:\n  ret {kind} %common\n}}"}
+
+
+def repeat_function(types: list[str], test: tuple[str, str], step: tuple[str, list[str]], limit: int,
+                    width: int) -> tuple[str, set[str]]:
+    """(name, declarations) of a function (x0, x1 ...) of those types that gives the first of its states after the last step.
+
+    test, step: instructions on %x0, %x1 ... and the registers of the condition and of the next states, the first parameters.
+    """
+    body, following = step
+    count, mask = len(following), f"<{width} x i1>" if width else "i1"
+    name = f"flambeau.repeat.{_digest(', '.join(types) + str(test) + str(step) + str(limit))}"
+    names = [f"%start{i}" if i < count else f"%x{i}" for i in range(len(types))]
+    heads = "".join(f"  %x{i} = phi {types[i]} [%start{i}, %entry], [%kept{i}, %body]\n" for i in range(count))
+    kept = "".join(f"  %kept{i} = select {mask} {test[1]}, {types[i]} {following[i]}, {types[i]} %x{i}\n" for i in range(count))
+    reduction = f"llvm.vector.reduce.or.v{width}i1"
+    any = f"  %any = call i1 @{reduction}({mask} {test[1]})\n" if width else ""
+    declarations = {f"declare i1 @{reduction}({mask})"} if width else set()
+    return name, declarations | {
+        f"define internal {types[0]} @{name}({', '.join(f'{type} {x}' for type, x in zip(types, names))}) {_PURE} {{\n"
+        f"entry:\n  br label %head\n"
+        f"head:\n  %steps = phi i64 [0, %entry], [%next, %body]\n{heads}{test[0]}{any}"
+        f"  %left = icmp ult i64 %steps, {limit}\n"
+        f"  %goes = and i1 {'%any' if width else test[1]}, %left\n  br i1 %goes, label %body, label %done\n"
+        f"body:\n{body}{kept}  %next = add i64 %steps, 1\n  br label %head\n"
+        f"done:\n  ret {types[0]} %x0\n}}"}
 
 
 def rare_function(kind: str, limit: str, operands: int, body: str, result: str, width: int) -> tuple[str, set[str]]:

@@ -30,7 +30,7 @@ from flambeau.base.dtype import (
 from flambeau.base.dtype import (
     dtype as DType,
 )
-from flambeau.codegen.outline import apart_function, rare_function, sometimes_function
+from flambeau.codegen.outline import apart_function, rare_function, repeat_function, sometimes_function
 from flambeau.ir.functions import expand
 from flambeau.ir.scalar import Expr, compute_dtype, is_integral, leaf, leaves_of, part_dtype, substitute, topological
 
@@ -274,6 +274,8 @@ class Lowering:
             return self._rarely(node, kind, args)
         if op == "sometimes":
             return self._sometimes(node, kind, args)
+        if op == "repeat":
+            return self._repeat(node, args)
         if op == "apart":
             return self._apart(node, kind, args)
         if op in ("minimum", "maximum"):
@@ -291,21 +293,30 @@ class Lowering:
 
     def _rarely(self, node: Expr, kind: str, args: list[str]) -> str:
         limit, slow = node.value
-        body, result, needed = _text_of(slow, 0)
+        body, (result,), needed = _text_of((slow,), 0)
         name, declarations = rare_function(kind, literal(limit, node.dtype), len(args) - 2, body, result, self.width)
         self.declarations |= needed | declarations
         type = self.type(kind)
         return self._line(f"call {type} @{name}({', '.join(f'{type} {arg}' for arg in args)})")
 
     def _sometimes(self, node: Expr, kind: str, args: list[str]) -> str:
-        body, result, needed = _text_of(node.value, self.width)
+        body, (result,), needed = _text_of((node.value,), self.width)
         types = [self.type(llvm_type(arg.dtype)) for arg in node.args]
         name, declarations = sometimes_function(types, body, result, self.width)
         self.declarations |= needed | declarations
         return self._line(f"call {types[0]} @{name}({', '.join(f'{type} {arg}' for type, arg in zip(types, args))})")
 
+    def _repeat(self, node: Expr, args: list[str]) -> str:
+        steps, wanted, limit = node.value
+        test, (holds,), needed = _text_of((wanted,), self.width, "%w")
+        body, following, more = _text_of(steps, self.width)
+        types = [self.type(llvm_type(arg.dtype)) for arg in node.args]
+        name, declarations = repeat_function(types, (test, holds), (body, following), limit, self.width)
+        self.declarations |= needed | more | declarations
+        return self._line(f"call {types[0]} @{name}({', '.join(f'{type} {arg}' for type, arg in zip(types, args))})")
+
     def _apart(self, node: Expr, kind: str, args: list[str]) -> str:
-        body, result, needed = _text_of(node.value, self.width)
+        body, (result,), needed = _text_of((node.value,), self.width)
         types = [self.type(llvm_type(arg.dtype)) for arg in node.args]
         name, definition = apart_function([f"{type} %x{i}" for i, type in enumerate(types)], body, result, self.type(kind))
         self.declarations |= needed | {definition}
@@ -589,10 +600,11 @@ class Lowering:
 
 
 @lru_cache(maxsize=64)
-def _text_of(body: Expr, width: int) -> tuple[str, str, frozenset[str]]:
-    """A function with this body, whose parameters are its leaves: its instructions, its result's register, declarations."""
+def _text_of(results: Sequence[Expr], width: int, prefix: str = "%r") -> tuple[str, list[str], frozenset[str]]:
+    """A function whose parameters are the leaves of its results: its instructions, the registers of the results, declarations."""
     lines: list[str] = []
-    names = (f"%r{i}" for i in itertools.count())
+    names = (f"{prefix}{i}" for i in itertools.count())
     inside = Lowering(lambda line: lines.append(f"  {line}\n"), lambda: next(names), width)
-    result = inside.value(body, {x: f"%{x.value}" for x in leaves_of(body)})
-    return "".join(lines), str(result), frozenset(inside.declarations)
+    environment: dict[Expr, Value] = {x: f"%{x.value}" for x in leaves_of(*results)}
+    registers = [str(inside.value(result, environment)) for result in results]
+    return "".join(lines), registers, frozenset(inside.declarations)

@@ -409,6 +409,16 @@ def sometimes(common: Expr, needed: Expr, other: Callable[..., Expr], *operands:
     return make("sometimes", (common, needed, *operands), common.dtype, value)
 
 
+def repeat(step: Callable[..., tuple[Expr, ...]], wanted: Callable[..., Expr], states: tuple[Expr, ...], *constants: Expr,
+           limit: int) -> Expr:
+    """The first of states = step(*states, *constants), repeated while wanted(*states, *constants) holds, `limit` times at most.
+
+    Series and fractions without a fixed length. An element that wants no more keeps its states while others go on.
+    """
+    inner = tuple(leaf(f"x{i}", x.dtype) for i, x in enumerate((*states, *constants)))
+    return make("repeat", (*states, *constants), states[0].dtype, (tuple(step(*inner)), wanted(*inner), limit))
+
+
 def apart(body: Callable[..., Expr], *operands: Expr) -> Expr:
     """body(*operands) in a function of its own: what is long and needed several times is compiled once. For real dtypes."""
     value = body(*(leaf(f"x{i}", x.dtype) for i, x in enumerate(operands)))
