@@ -1,8 +1,9 @@
 """Random samples by kernels: the twister's words, transformed in the same plan.
 
 PyTorch's streams (base.rng has the rules), for contiguous tensors; ops.random lays the samples of others. Numbers that end up in
-float64 are made by the C library's functions, bit for bit; the others by our own in float64, then rounded. Stands on
-codegen.twister, codegen.rejection and codegen.schedule.
+float64 are made by the C library's functions, bit for bit; the others by our own in float64, then rounded. A sampler
+(generator, layout, out, parameters ...) makes a tensor of a contiguous layout of real numbers, or overwrites `out`, which has
+that layout and counts one more version. Stands on codegen.twister, codegen.rejection and codegen.schedule.
 """
 
 from __future__ import annotations
@@ -72,19 +73,15 @@ def _each(name: str, layout: Layout, words: int, body: Callable[..., Expr], scal
     return _lay(nest, (layout.numel,), [((1,), 0)], [((words,), 4 * i) for i in range(words)])
 
 
-def _run(generator: Generator, phases: Callable, out: Tensor, words: int, *numbers: float) -> Tensor:
-    """Overwrite `out` by phases(layout) over so many words. Leaves the version as it is."""
-    layout = out._layout
+def _run(generator: Generator, phases: Callable, layout: Layout, out: Tensor | None, words: int, *numbers: float) -> Tensor:
+    """A tensor, or `out`, by phases(layout) over so many words."""
     launch = _plans.get((phases, layout))
     if launch is None:
         launch = launching.plan([_words(words), *phases(layout)], [layout], (), "i" + "f" * len(numbers), 4 * words)
         _plans[phases, layout] = launch
-    writes = out._storage.writes
-    launch(out, generator.state_address, *numbers)
-    out._storage.writes = writes
-    if words:
-        generator.touched()
-    return out
+    made = launch(out, generator.state_address, *numbers)
+    generator.touched()
+    return made
 
 
 def _rounded(x: Expr, dtype: DType) -> Expr:
@@ -114,19 +111,19 @@ def _uniform_phases(layout: Layout) -> list[Phase]:
     return _each("uniform", layout, 1, narrow, (("f", float32),) * 2)
 
 
-def uniform(generator: Generator, out: Tensor, low: float, high: float) -> Tensor:
+def uniform(generator: Generator, layout: Layout, out: Tensor | None, low: float, high: float) -> Tensor:
     """Uniform samples of [low, high), of a real floating dtype."""
-    layout = out._layout
-    return _run(generator, _uniform_phases, out, 2 * layout.numel if layout.dtype is float64 else layout.numel, low, high)
+    words = 2 * layout.numel if layout.dtype is float64 else layout.numel
+    return _run(generator, _uniform_phases, layout, out, words, low, high)
 
 
 def _bernoulli_phases(layout: Layout) -> list[Phase]:
     return _each("bernoulli", layout, 2, lambda high, low: _double_unit(high, low) < number(0, float64), (("f", float64),))
 
 
-def bernoulli(generator: Generator, out: Tensor, chance: float) -> Tensor:
-    """1 with probability `chance`, else 0, in the dtype of `out`."""
-    return _run(generator, _bernoulli_phases, out, 2 * out._layout.numel, chance)
+def bernoulli(generator: Generator, layout: Layout, out: Tensor | None, chance: float) -> Tensor:
+    """1 with probability `chance`, else 0, of any real dtype."""
+    return _run(generator, _bernoulli_phases, layout, out, 2 * layout.numel, chance)
 
 
 # ---------------------------------------------------------------- functions of one uniform number
@@ -142,9 +139,9 @@ def _exponential_phases(layout: Layout) -> list[Phase]:
         number(0, float64), _function("log1p", -_double_unit(high, low), layout.dtype)), (("f", float64),))
 
 
-def exponential(generator: Generator, out: Tensor, rate: float) -> Tensor:
+def exponential(generator: Generator, layout: Layout, out: Tensor | None, rate: float) -> Tensor:
     """Samples of the exponential distribution, of a real floating dtype."""
-    return _run(generator, _exponential_phases, out, 2 * out._layout.numel, -1.0 / rate)
+    return _run(generator, _exponential_phases, layout, out, 2 * layout.numel, -1.0 / rate)
 
 
 def _geometric_phases(layout: Layout) -> list[Phase]:
@@ -154,9 +151,9 @@ def _geometric_phases(layout: Layout) -> list[Phase]:
     return _each("geometric", layout, 2, body, (("f", float64),))
 
 
-def geometric(generator: Generator, out: Tensor, chance: float) -> Tensor:
+def geometric(generator: Generator, layout: Layout, out: Tensor | None, chance: float) -> Tensor:
     """How many trials it took to the first success; integers wrap."""
-    return _run(generator, _geometric_phases, out, 2 * out._layout.numel, math.log1p(-chance))
+    return _run(generator, _geometric_phases, layout, out, 2 * layout.numel, math.log1p(-chance))
 
 
 def _cauchy_phases(layout: Layout) -> list[Phase]:
@@ -166,9 +163,9 @@ def _cauchy_phases(layout: Layout) -> list[Phase]:
     return _each("cauchy", layout, 2, body, (("f", float64),) * 2)
 
 
-def cauchy(generator: Generator, out: Tensor, median: float, sigma: float) -> Tensor:
+def cauchy(generator: Generator, layout: Layout, out: Tensor | None, median: float, sigma: float) -> Tensor:
     """Samples of the Cauchy distribution, of a real floating dtype."""
-    return _run(generator, _cauchy_phases, out, 2 * out._layout.numel, median, sigma)
+    return _run(generator, _cauchy_phases, layout, out, 2 * layout.numel, median, sigma)
 
 
 # ---------------------------------------------------------------- integers
@@ -191,11 +188,11 @@ def _signed(word: int) -> int:
     return (word + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
-def integers(generator: Generator, out: Tensor, low: int, span: int, wide: bool = False) -> Tensor:
-    """Integers of [low, low + span) in the dtype of `out`, of one word each or of two (wide); 2**64 is all there are."""
+def integers(generator: Generator, layout: Layout, out: Tensor | None, low: int, span: int, wide: bool = False) -> Tensor:
+    """Integers of [low, low + span) in any real dtype, of one word each or of two (wide); 2**64 is all there are."""
     if not wide and abs(low) <= EXACT:
-        return _run(generator, _integers_phases, out, out._layout.numel, float(low), float(span), 1.0 / span)
-    layout, words = out._layout, 2 if wide else 1
+        return _run(generator, _integers_phases, layout, out, layout.numel, float(low), float(span), 1.0 / span)
+    words = 2 if wide else 1
     power = not span & (span - 1)
     key = ("integers", power, words, layout)
     launch = _plans.get(key)
@@ -208,20 +205,18 @@ def integers(generator: Generator, out: Tensor, low: int, span: int, wide: bool 
         launch = _plans[key] = launching.plan(
             [_words(words * layout.numel), *_each("wide_integers", layout, words, body, (("i", int64),) * 2)], [layout], (),
             "iii", 4 * words * layout.numel)
-    writes = out._storage.writes
-    launch(out, generator.state_address, 0 if span == 1 << 64 else _signed(low), _signed(span))
-    out._storage.writes = writes
+    made = launch(out, generator.state_address, 0 if span == 1 << 64 else _signed(low), _signed(span))
     generator.touched()
-    return out
+    return made
 
 
 def _permutation_phases(layout: Layout) -> list[Phase]:
     return [Phase(permutation_kernel(), 1, 1, [layout.numel])]
 
 
-def permutation(generator: Generator, out: Tensor) -> Tensor:
-    """A random order of 0 ... n - 1 in an int64 tensor of n elements, n > 0."""
-    return _run(generator, _permutation_phases, out, out._layout.numel - 1)
+def permutation(generator: Generator, layout: Layout) -> Tensor:
+    """A random order of 0 ... n - 1 in an int64 tensor of n elements, n > 1."""
+    return _run(generator, _permutation_phases, layout, None, layout.numel - 1)
 
 
 # ---------------------------------------------------------------- normal samples
@@ -327,11 +322,13 @@ def _standard_phases(layout: Layout) -> list[Phase]:
     return _normal_phases(layout, True)
 
 
-def normal(generator: Generator, out: Tensor, mean: float, std: float) -> Tensor:
-    """Normal samples of a real floating dtype, in blocks of 16: the first 8 uniforms give radii, the last 8 angles."""
-    words, drawn = _normal_words(out._layout)
+def normal(generator: Generator, layout: Layout, out: Tensor | None, mean: float, std: float) -> Tensor:
+    """Normal samples of a real floating dtype, in blocks of 16: radii, then angles; few are serial."""
+    if layout.numel < BLOCK:
+        return serial_normal(generator, layout, out, mean, std)
+    words, drawn = _normal_words(layout)
     phases = _standard_phases if mean == 0.0 and std == 1.0 else _normal_phases
-    return _run(generator, phases, out, words * drawn, mean, std)
+    return _run(generator, phases, layout, out, words * drawn, mean, std)
 
 
 def _serial_phases(layout: Layout, waiting: int, exponential: bool) -> tuple[list[Phase], int]:
@@ -360,21 +357,24 @@ def _serial_phases(layout: Layout, waiting: int, exponential: bool) -> tuple[lis
     return phases, first + 8 * (n + 1)
 
 
-def serial_normal(generator: Generator, out: Tensor, mean: float, std: float, exponential: bool = False) -> Tensor:
+def serial_normal(generator: Generator, layout: Layout, out: Tensor | None, mean: float, std: float,
+                  exponential: bool = False) -> Tensor:
     """Normal samples of a real floating dtype, or their exponentials, in pairs that begin with one left over."""
-    layout = out._layout
     waiting = int(generator.spare[1])
     key = ("serial_normal", layout, waiting, exponential)
     launch = _plans.get(key)
     if launch is None:
         phases, scratch = _serial_phases(layout, waiting, exponential)
         launch = _plans[key] = launching.plan(phases, [layout], (), "iiff", scratch)
-    writes = out._storage.writes
-    launch(out, generator.state_address, generator.spare_address, mean, std)
-    out._storage.writes = writes
+    made = launch(out, generator.state_address, generator.spare_address, mean, std)
     if layout.numel > waiting:
         generator.touched()
-    return out
+    return made
+
+
+def log_normal(generator: Generator, layout: Layout, out: Tensor | None, mean: float, std: float) -> Tensor:
+    """Exponentials of normal samples, which are serial however many they are."""
+    return serial_normal(generator, layout, out, mean, std, True)
 
 
 # ---------------------------------------------------------------- samples that take as many words as they need

@@ -14,7 +14,7 @@ import numpy as np
 from flambeau.base import geometry, memory_order
 from flambeau.base.dtype import bfloat16, bool_, float16, float32, float64, int64, promote_types
 from flambeau.base.dtype import dtype as DType
-from flambeau.base.layout import Layout, contiguous_format, preserve_format
+from flambeau.base.layout import Layout, contiguous_format, preserve_format, register_cache
 from flambeau.base.rng import RANGES, WIDE_RANGE, default_generator, drawing_order
 from flambeau.base.rng import Generator as Stream
 from flambeau.codegen.launch import KernelCheck
@@ -25,7 +25,17 @@ from flambeau.core.derive import NAMESPACE, explained, public
 from flambeau.core.op import needs_graph, record
 from flambeau.core.tensor import Tensor, empty_layout, tensor_from
 from flambeau.ops.copy import ZERO, contiguous, copy_raw
-from flambeau.ops.create import blank, check_layout, dtype_asked, finish, like, sizes_of
+from flambeau.ops.create import (
+    blank,
+    check_layout,
+    dtype_asked,
+    filled,
+    finish,
+    fresh_layout,
+    layout_like,
+    like,
+    sizes_of,
+)
 
 
 def stream(generator: Any) -> Stream:
@@ -39,39 +49,66 @@ def stream(generator: Any) -> Stream:
     return generator
 
 
-def write(out: Tensor, fill: Callable[..., Any], *parameters: Any) -> Tensor:
-    """fill(tensor, *parameters) for a contiguous tensor of real numbers, whose elements become those of `out` in drawing order.
+#: Layouts that samplers fill as they are, of whole memory without a flavor.
+_straight: dict[Layout, bool] = register_cache({})
+Sampler = Callable[..., Tensor]
 
-    For one without elements or memory nothing is drawn. Leaves the version as it is.
-    """
+
+def _is_straight(layout: Layout) -> bool:
+    known = _straight.get(layout)
+    if known is None:
+        known = _straight[layout] = (layout.is_contiguous and layout.numel > 0 and not layout.dtype.is_complex
+                                     and layout.device.type == "cpu" and layout.flavor is None)
+    return known
+
+
+def draw(sample: Sampler, layout: Layout, generator: Any, *parameters: Any) -> Tensor:
+    """A fresh tensor of this layout by a sampler of core.sampling."""
+    source = default_generator if generator is None and modes.local.draws is None else stream(generator)
+    if _is_straight(layout):
+        return sample(source, layout, None, *parameters)
+    made = empty_layout(layout)
+    writes = made._storage.writes
+    _lay(sample, source, made, parameters)
+    made._storage.writes = writes
+    return made
+
+
+def overwrite(self: Tensor, sample: Sampler, generator: Any, *parameters: Any) -> Tensor:
+    """Overwrite a tensor in place by a sampler; bumps the version, cuts the history."""
+    layout = self._layout
+    source = default_generator if generator is None and modes.local.draws is None else stream(generator)
+    if self._node is None and _is_straight(layout):
+        return sample(source, layout, self, *parameters)
+    if not layout.is_contiguous and memory_order.overlaps_itself(layout.shape, layout.strides):
+        raise RuntimeError(memory_order.OVERLAPS_ITSELF)
+    recorded = needs_graph((self,))
+    if recorded:
+        inplace.check(self)
+    inplace.refuse_write(self)
+    writes = self._storage.writes
+    _lay(sample, source, self, parameters)
+    self._storage.writes = writes + 1
+    if recorded:
+        inplace.rebase(self, record(ZERO, self, (self,), (), ()))
+    return self
+
+
+def _lay(sample: Sampler, source: Stream, out: Tensor, parameters: tuple) -> None:
+    """Fill a tensor in drawing order; for one without elements or memory nothing is drawn."""
     layout = out._layout
     if layout.numel == 0 or layout.device.type == "meta":
-        return out
-    if layout.dtype.is_complex:
-        whole = NAMESPACE["view_as_real"](out.detach())
-        if layout.is_contiguous:
-            fill(whole, *parameters)
-        else:   # a number's parts are drawn together
-            order = (*drawing_order(layout.shape, layout.strides), layout.ndim)
-            _fill_along(whole, order, fill, parameters)
-    elif layout.is_contiguous:
-        fill(out, *parameters)
-    else:
-        _fill_along(out, drawing_order(layout.shape, layout.strides), fill, parameters)
-    return out
-
-
-def _fill_along(out: Tensor, order: tuple[int, ...], fill: Callable[..., Any], parameters: tuple) -> None:
-    layout, writes = out._layout, out._storage.writes
+        return
+    order = drawing_order(layout.shape, layout.strides)
+    if layout.dtype.is_complex:     # a number's parts are drawn together
+        out = NAMESPACE["view_as_real"](out.detach())
+        layout, order = out._layout, (*order, layout.ndim)
     turned = _turned(layout, order)
     along = tensor_from(out._storage, out._offset, turned)
     if turned.is_contiguous:
-        fill(along, *parameters)
+        sample(source, turned, along, *parameters)
     else:
-        drawn = empty_layout(Layout.contiguous(turned.shape, layout.dtype, layout.device))
-        fill(drawn, *parameters)
-        copy_raw(along, drawn)
-    out._storage.writes = writes
+        copy_raw(along, sample(source, Layout.contiguous(turned.shape, layout.dtype, layout.device), None, *parameters))
 
 
 def _turned(layout: Layout, order: tuple[int, ...]) -> Layout:
@@ -79,66 +116,9 @@ def _turned(layout: Layout, order: tuple[int, ...]) -> Layout:
     return Layout.of(shape, strides, layout.dtype, layout.device)
 
 
-def overwrite(self: Tensor, fill: Any, *parameters: Any) -> Tensor:
-    """Overwrite a tensor in place by `fill(tensor, *parameters)`; bumps the version, cuts the history."""
-    layout = self._layout
-    if not layout.is_contiguous and memory_order.overlaps_itself(layout.shape, layout.strides):
-        raise RuntimeError(memory_order.OVERLAPS_ITSELF)
-    recorded = needs_graph((self,))
-    if recorded:
-        inplace.check(self)
-    inplace.refuse_write(self)
-    fill(self, *parameters)
-    self._storage.writes += 1
-    if recorded:
-        inplace.rebase(self, record(ZERO, self, (self,), (), ()))
-    return self
-
-
-def fill_uniform(out: Tensor, low: float, high: float, generator: Any) -> Tensor:
-    """Uniform samples into a fresh tensor."""
-    _need_float("check_uniform_bounds", out._layout.dtype)
-    return write(out, _uniform, stream(generator), low, high)
-
-
-def _uniform(out: Tensor, source: Stream, low: float, high: float) -> None:
-    sampling.uniform(source, out, low, high)
-
-
-def fill_normal(out: Tensor, mean: float, std: float, generator: Any) -> Tensor:
-    """Normal samples into a fresh tensor."""
-    layout = out._layout
-    _need_float("normal_kernel_cpu", layout.dtype)
-    if layout.dtype.is_complex:
-        std /= 2 ** 0.5
-    return write(out, _normal, stream(generator), mean, std, layout.is_contiguous)
-
-
-def _normal(out: Tensor, source: Stream, mean: float, std: float, blocks: bool) -> None:
-    if blocks and out._layout.numel >= sampling.BLOCK:
-        sampling.normal(source, out, mean, std)
-    else:
-        sampling.serial_normal(source, out, mean, std)
-
-
-def fill_bernoulli(out: Tensor, chance: float, generator: Any) -> Tensor:
-    """Zeros and ones into a fresh tensor."""
-    if out._layout.dtype.is_complex:
-        raise NotImplementedError(f"\"bernoulli_scalar_cpu_\" not implemented for '{out._layout.dtype.scalar_name}'")
-    return write(out, _bernoulli, stream(generator), chance)
-
-
-def _bernoulli(out: Tensor, source: Stream, chance: float) -> None:
-    sampling.bernoulli(source, out, chance)
-
-
-def fill_integers(out: Tensor, low: int, high: int, generator: Any) -> Tensor:
-    """Integers of [low, high) into a fresh tensor."""
-    return write(out, _integers, stream(generator), low, high - low, high - low >= WIDE_RANGE)
-
-
-def _integers(out: Tensor, source: Stream, low: int, span: int, wide: bool) -> None:
-    sampling.integers(source, out, low, span, wide)
+def _normal_of(layout: Layout) -> Sampler:
+    """What makes normal samples of a layout."""
+    return sampling.normal if layout.is_contiguous else sampling.serial_normal
 
 
 def _need_float(name: str, dtype: DType) -> None:
@@ -157,7 +137,7 @@ def uniform_(self: Tensor, from_: float = 0, to: float = 1, *, generator: Any = 
     low, high = float(low), float(to)
     if low > high:
         raise RuntimeError(f"uniform_ expects to return a [from, to) range, but found from={low:g} > to={high:g}")
-    return overwrite(self, fill_uniform, low, high, generator)
+    return overwrite(self, sampling.uniform, generator, low, high)
 
 
 @public(namespace=False)
@@ -166,8 +146,9 @@ def normal_(self: Tensor, mean: float = 0, std: float = 1, *, generator: Any = N
     """Fill with normal samples. Raises RuntimeError if std is negative."""
     if std < 0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
-    _need_float("normal_kernel_cpu", self._layout.dtype)
-    return overwrite(self, fill_normal, float(mean), float(std), generator)
+    layout = self._layout
+    _need_float("normal_kernel_cpu", layout.dtype)
+    return overwrite(self, _normal_of(layout), generator, float(mean), std / 2 ** 0.5 if layout.dtype.is_complex else float(std))
 
 
 def _check_range(low: int, high: int) -> None:
@@ -186,41 +167,36 @@ def random_(self: Tensor, *range: int | None, generator: Any = None, **bounds: A
         raise TypeError(f"random_() received an invalid combination of arguments: {', '.join(map(repr, range))} {bounds}")
     name = self._layout.dtype.name
     if low is None and high is None:
-        return overwrite(self, _fill_range, 0, RANGES[name], name in ("int64", "float64"), generator)
+        return overwrite(self, sampling.integers, generator, 0, RANGES[name], name in ("int64", "float64"))
     low = 0 if low is None else low
     if high is not None:
         _check_range(low, high)
-        return overwrite(self, fill_integers, low, high, generator)
-    high = RANGES[name]
-    return overwrite(self, _fill_range, low, high - low, high - low >= WIDE_RANGE, generator)
-
-
-def _fill_range(out: Tensor, low: int, span: int, wide: bool, generator: Any) -> None:
-    write(out, _integers, stream(generator), low, span, wide)
+    else:
+        high = RANGES[name]
+    return overwrite(self, sampling.integers, generator, low, high - low, high - low >= WIDE_RANGE)
 
 
 @public(namespace=False)
 def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Any = None) -> Tensor:
     """Fill with ones of probability p (a number or a tensor), zeros otherwise."""
     if isinstance(p, Tensor):
-        return overwrite(self, _fill_trials, p.detach(), generator)
+        return overwrite(self, _trials_of(self, p), generator)
     if not 0 <= p <= 1:
         raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={p:g}")
-    return overwrite(self, fill_bernoulli, float(p), generator)
+    if self._layout.dtype.is_complex:
+        raise NotImplementedError(f"\"bernoulli_scalar_cpu_\" not implemented for '{self._layout.dtype.scalar_name}'")
+    return overwrite(self, sampling.bernoulli, generator, float(p))
 
 
-def _fill_trials(out: Tensor, chances: Tensor, generator: Any) -> None:
-    """Zeros and ones by the chance of each element, which broadcast."""
-    layout, source = out._layout, stream(generator)
-    if not layout.numel or layout.device.type == "meta":
-        return
-    writes = out._storage.writes
-    order = drawing_order(layout.shape, layout.strides)
-    turned = _turned(layout, order)
-    along = contiguous(chances.expand(layout.shape).permute(order))
-    drawn = sampling.trials(source, Layout.contiguous(turned.shape, bool_, layout.device), along)
-    copy_raw(tensor_from(out._storage, out._offset, turned), drawn)
-    out._storage.writes = writes
+def _trials_of(out: Tensor, p: Tensor) -> Sampler:
+    """A sampler of zeros and ones by the chance of each element of `out`, which broadcast."""
+    shape, order = out._layout.shape, drawing_order(out._layout.shape, out._layout.strides)
+    chances = contiguous(p.detach().expand(shape).permute(order))
+
+    def sample(source: Stream, layout: Layout, given: Tensor | None) -> Tensor:
+        drawn = sampling.trials(source, layout, chances)
+        return drawn if given is None else copy_raw(given, drawn)
+    return sample
 
 
 def _numbers(tensor: Tensor) -> np.ndarray:
@@ -238,21 +214,13 @@ def exponential_(self: Tensor, lambd: float = 1, *, generator: Any = None) -> Te
     if lambd <= 0:
         raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={lambd:g}")
     _need_continuous("Exponential", self._layout.dtype, self._layout.dtype.scalar_name)
-    return overwrite(self, _fill, sampling.exponential, generator, float(lambd))
+    return overwrite(self, sampling.exponential, generator, float(lambd))
 
 
 def _need_continuous(name: str, dtype: DType, called: str) -> None:
     if not dtype.is_floating_point:
         raise RuntimeError(f"{name} distribution is a continuous probability distribution. "
                            f"dtype must be a floating point but you specified {called}")
-
-
-def _fill(out: Tensor, sample: Callable[..., Tensor], generator: Any, *parameters: float) -> None:
-    write(out, _sample, sample, stream(generator), *parameters)
-
-
-def _sample(out: Tensor, sample: Callable[..., Tensor], source: Stream, *parameters: float) -> None:
-    sample(source, out, *parameters)
 
 
 @public(namespace=False)
@@ -262,7 +230,7 @@ def cauchy_(self: Tensor, median: float = 0, sigma: float = 1, *, generator: Any
     if sigma <= 0:
         raise RuntimeError(f"cauchy_ expects sigma > 0.0, but found sigma={sigma:g}")
     _need_continuous("Cauchy", self._layout.dtype, self._layout.dtype.c_name)
-    return overwrite(self, _fill, sampling.cauchy, generator, float(median), float(sigma))
+    return overwrite(self, sampling.cauchy, generator, float(median), float(sigma))
 
 
 @public(namespace=False)
@@ -273,11 +241,7 @@ def log_normal_(self: Tensor, mean: float = 1, std: float = 2, *, generator: Any
         raise RuntimeError(f"log_normal_ expects std > 0.0, but found std={std:g}")
     if not self._layout.dtype.is_floating_point:
         raise NotImplementedError(f"\"log_normal_cpu\" not implemented for '{self._layout.dtype.scalar_name}'")
-    return overwrite(self, _fill, _log_normal, generator, float(mean), float(std))
-
-
-def _log_normal(source: Stream, out: Tensor, mean: float, std: float) -> Tensor:
-    return sampling.serial_normal(source, out, mean, std, True)
+    return overwrite(self, sampling.log_normal, generator, float(mean), float(std))
 
 
 @public(namespace=False)
@@ -288,27 +252,36 @@ def geometric_(self: Tensor, p: float, *, generator: Any = None) -> Tensor:
         raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={p:g}")
     if self._layout.dtype is bool_ or self._layout.dtype.is_complex:
         raise NotImplementedError(f"\"geometric_cpu\" not implemented for '{self._layout.dtype.scalar_name}'")
-    return overwrite(self, _fill, sampling.geometric, generator, float(p))
+    return overwrite(self, sampling.geometric, generator, float(p))
 
 
-def made_by(fill: Callable, first: float, second: float, generator: Any, shape: tuple[int, ...], dtype: DType | None,
-            device: Any, requires_grad: bool, out: Tensor | None) -> Tensor:
-    """What a factory makes: a tensor after fill(tensor, first, second, generator); under vmap, the innermost one's examples."""
+def made_by(sample: Sampler, generator: Any, shape: tuple[int, ...], dtype: DType | None, device: Any, requires_grad: bool,
+            out: Tensor | None, *parameters: Any) -> Tensor:
+    """What a factory makes by a sampler; under vmap, the innermost one's examples."""
     if modes.local.draws is not None:
         return modes.local.draws.draw(lambda *lead: made_by(
-            fill, first, second, generator, (*lead, *shape), dtype, device, requires_grad, out))
-    made = fill(blank(shape, dtype, device), first, second, generator)
+            sample, generator, (*lead, *shape), dtype, device, requires_grad, out, *parameters))
+    made = draw(sample, fresh_layout(shape, dtype, device), generator, *parameters)
     return finish(made, requires_grad, out) if requires_grad or out is not None else made
 
 
-def made_like(fill: Callable, first: float, second: float, generator: Any, input: Tensor, dtype: DType | None, device: Any,
-              memory_format: Any, requires_grad: bool) -> Tensor:
+def made_like(sample: Sampler | Callable[[Layout], Sampler], generator: Any, input: Tensor, dtype: DType | None, device: Any,
+              memory_format: Any, requires_grad: bool, *parameters: Any) -> Tensor:
     """`made_by` for a factory whose result is like `input`."""
     if modes.local.draws is not None:
         shape = input._layout.shape
         return modes.local.draws.draw(lambda *lead: made_like(
-            fill, first, second, generator, input.expand(*lead, *shape), dtype, device, memory_format, requires_grad))
-    return finish(fill(like(input, dtype, device, memory_format), first, second, generator), requires_grad)
+            sample, generator, input.expand(*lead, *shape), dtype, device, memory_format, requires_grad, *parameters))
+    layout = layout_like(input, dtype, device, memory_format)
+    return finish(draw(_normal_of(layout) if sample is _normal_of else sample, layout, generator, *parameters), requires_grad)
+
+
+def _normal_parameters(dtype: DType | None) -> tuple[float, float]:
+    """Mean and deviation of standard normal samples' real numbers."""
+    if dtype is None:
+        return 0.0, 1.0
+    _need_float("normal_kernel_cpu", dtype)
+    return 0.0, 1 / 2 ** 0.5 if dtype.is_complex else 1.0
 
 
 @public(method=False)
@@ -316,7 +289,10 @@ def rand(*size: Any, generator: Any = None, dtype: DType | None = None, layout: 
          requires_grad: bool = False, pin_memory: bool = False, out: Tensor | None = None, names: Any = None) -> Tensor:
     """Uniform samples of [0, 1)."""
     check_layout(layout)
-    return made_by(fill_uniform, 0.0, 1.0, generator, sizes_of("rand", size), dtype_asked(dtype, out), device, requires_grad, out)
+    dtype = dtype_asked(dtype, out)
+    if dtype is not None:
+        _need_float("check_uniform_bounds", dtype)
+    return made_by(sampling.uniform, generator, sizes_of("rand", size), dtype, device, requires_grad, out, 0.0, 1.0)
 
 
 @public(method=False)
@@ -324,7 +300,9 @@ def randn(*size: Any, generator: Any = None, dtype: DType | None = None, layout:
           requires_grad: bool = False, pin_memory: bool = False, out: Tensor | None = None, names: Any = None) -> Tensor:
     """Samples of the standard normal distribution."""
     check_layout(layout)
-    return made_by(fill_normal, 0.0, 1.0, generator, sizes_of("randn", size), dtype_asked(dtype, out), device, requires_grad, out)
+    dtype = dtype_asked(dtype, out)
+    mean, std = _normal_parameters(dtype)
+    return made_by(sampling.normal, generator, sizes_of("randn", size), dtype, device, requires_grad, out, mean, std)
 
 
 @public(method=False)
@@ -349,7 +327,8 @@ def randint(
     low, high = int(low), int(high)
     dtype = dtype_asked(dtype, out) or int64
     _check_range(low, high)
-    return made_by(fill_integers, low, high, generator, sizes_of("randint", (size,)), dtype, device, requires_grad, out)
+    return made_by(sampling.integers, generator, sizes_of("randint", (size,)), dtype, device, requires_grad, out, low, high - low,
+                   high - low >= WIDE_RANGE)
 
 
 @public(method=False)
@@ -363,9 +342,11 @@ def randperm(n: int, *, generator: Any = None, dtype: DType | None = int64, layo
             drawn = [randperm(n, generator=generator, dtype=dtype, device=device) for _ in range(lead[0] if lead else 1)]
             return NAMESPACE["stack"](drawn) if lead else drawn[0]
         return modes.local.draws.draw(several)
-    made, source = blank((int(n),), int64, device), stream(generator)
-    if made._layout.numel and made._layout.device.type != "meta":
-        sampling.permutation(source, made)
+    layout, source = fresh_layout((int(n),), int64, device), stream(generator)
+    if n > 1 and layout.device.type != "meta":
+        made = sampling.permutation(source, layout)
+    else:
+        made = filled(layout, 0)
     return finish(made.to(dtype or int64), requires_grad, out)
 
 
@@ -373,14 +354,16 @@ def randperm(n: int, *, generator: Any = None, dtype: DType | None = int64, layo
 def rand_like(input: Tensor, *, generator: Any = None, dtype: DType | None = None, layout: Any = None, device: Any = None,
               requires_grad: bool = False, pin_memory: bool = False, memory_format: Any = preserve_format) -> Tensor:
     """Uniform samples of [0, 1), like `input`."""
-    return made_like(fill_uniform, 0.0, 1.0, generator, input, dtype, device, memory_format, requires_grad)
+    _need_float("check_uniform_bounds", dtype or input._layout.dtype)
+    return made_like(sampling.uniform, generator, input, dtype, device, memory_format, requires_grad, 0.0, 1.0)
 
 
 @public(method=False)
 def randn_like(input: Tensor, *, generator: Any = None, dtype: DType | None = None, layout: Any = None, device: Any = None,
                requires_grad: bool = False, pin_memory: bool = False, memory_format: Any = preserve_format) -> Tensor:
     """Standard normal samples, like `input`."""
-    return made_like(fill_normal, 0.0, 1.0, generator, input, dtype, device, memory_format, requires_grad)
+    numbers = _normal_parameters(dtype or input._layout.dtype)
+    return made_like(_normal_of, generator, input, dtype, device, memory_format, requires_grad, *numbers)
 
 
 @public(method=False)
@@ -402,7 +385,8 @@ def randint_like(
         low, high = 0, low
     low, high = int(low), int(high)
     _check_range(low, high)
-    return made_like(fill_integers, low, high, generator, input, dtype, device, memory_format, requires_grad)
+    return made_like(sampling.integers, generator, input, dtype, device, memory_format, requires_grad, low, high - low,
+                     high - low >= WIDE_RANGE)
 
 
 @public(method=False)
@@ -589,7 +573,6 @@ def keep_mask(input: Tensor, shape: tuple[int, ...] | None, keep: float) -> Tens
         target = Layout.of(layout.shape, memory_order.preserved_strides(layout.shape, layout.strides), bool_, layout.device)
     else:
         target = Layout.contiguous(shape, bool_, layout.device)
-    made = empty_layout(target)
-    return fill_bernoulli(made, keep, None)
+    return draw(sampling.bernoulli, target, None, keep)
 
 
