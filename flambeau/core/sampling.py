@@ -65,23 +65,24 @@ def _lay(nest: Nest, shape: tuple, outputs: list[tuple[tuple, int]], inputs: lis
                         scalar_slot=scalar_slot).phases
 
 
-def _each(name: str, layout: Layout, words: int, body: Callable[..., Expr], scalars: tuple = ()) -> list[Phase]:
-    """Phases of body(words) for each element, of so many words each."""
+def _each(name: str, layout: Layout, words: int, body: Callable[..., Expr], scalars: tuple = ()) -> tuple[int, list[Phase]]:
+    """(words, phases) of body(words) for each element, of so many words each."""
     drawn = [element(i, uint32) for i in range(words)]
     stored = cast(body(*drawn), s.compute_dtype(layout.dtype))
     nest = Nest(name, (layout.dtype,), (uint32,) * words, (Loop((), ((0, stored),)),), scalars)
-    return _lay(nest, (layout.numel,), [((1,), 0)], [((words,), 4 * i) for i in range(words)])
+    return words * layout.numel, _lay(nest, (layout.numel,), [((1,), 0)], [((words,), 4 * i) for i in range(words)])
 
 
-def _run(generator: Generator, phases: Callable, layout: Layout, out: Tensor | None, words: int, *numbers: float) -> Tensor:
-    """A tensor, or `out`, by phases(layout) over so many words."""
+def _run(generator: Generator, phases: Callable, layout: Layout, out: Tensor | None, *numbers: float) -> Tensor:
+    """A tensor, or `out`, by phases(layout) over so many words, which it gives first."""
     launch = _plans.get((phases, layout))
     if launch is None:
-        launch = launching.plan([_words(words), *phases(layout)], [layout], (), "i" + "f" * len(numbers), 4 * words)
+        words, made = phases(layout)
+        launch = launching.plan([_words(words), *made], [layout], (), "i" + "f" * len(numbers), 4 * words)
         _plans[phases, layout] = launch
-    made = launch(out, generator.state_address, *numbers)
+    result = launch(out, generator.state_address, *numbers)
     generator.touched()
-    return made
+    return result
 
 
 def _rounded(x: Expr, dtype: DType) -> Expr:
@@ -95,7 +96,7 @@ def _rounded(x: Expr, dtype: DType) -> Expr:
     return where(abs(x) < 2.0 ** -14, (x + 0.75) - 0.75, normal)    # subnormal: steps of 2**-24
 
 
-def _uniform_phases(layout: Layout) -> list[Phase]:
+def _uniform_phases(layout: Layout) -> tuple[int, list[Phase]]:
     if layout.dtype is float64:
         a, b = number(0, float64), number(1, float64)
 
@@ -113,17 +114,16 @@ def _uniform_phases(layout: Layout) -> list[Phase]:
 
 def uniform(generator: Generator, layout: Layout, out: Tensor | None, low: float, high: float) -> Tensor:
     """Uniform samples of [low, high), of a real floating dtype."""
-    words = 2 * layout.numel if layout.dtype is float64 else layout.numel
-    return _run(generator, _uniform_phases, layout, out, words, low, high)
+    return _run(generator, _uniform_phases, layout, out, low, high)
 
 
-def _bernoulli_phases(layout: Layout) -> list[Phase]:
+def _bernoulli_phases(layout: Layout) -> tuple[int, list[Phase]]:
     return _each("bernoulli", layout, 2, lambda high, low: _double_unit(high, low) < number(0, float64), (("f", float64),))
 
 
 def bernoulli(generator: Generator, layout: Layout, out: Tensor | None, chance: float) -> Tensor:
     """1 with probability `chance`, else 0, of any real dtype."""
-    return _run(generator, _bernoulli_phases, layout, out, 2 * layout.numel, chance)
+    return _run(generator, _bernoulli_phases, layout, out, chance)
 
 
 # ---------------------------------------------------------------- functions of one uniform number
@@ -134,17 +134,17 @@ def _function(name: str, unit: Expr, dtype: DType) -> Expr:
     return s.library(name, unit) if dtype is float64 else getattr(s, name)(unit)
 
 
-def _exponential_phases(layout: Layout) -> list[Phase]:
+def _exponential_phases(layout: Layout) -> tuple[int, list[Phase]]:
     return _each("exponential", layout, 2, lambda high, low: exact_mul(
         number(0, float64), _function("log1p", -_double_unit(high, low), layout.dtype)), (("f", float64),))
 
 
 def exponential(generator: Generator, layout: Layout, out: Tensor | None, rate: float) -> Tensor:
     """Samples of the exponential distribution, of a real floating dtype."""
-    return _run(generator, _exponential_phases, layout, out, 2 * layout.numel, -1.0 / rate)
+    return _run(generator, _exponential_phases, layout, out, -1.0 / rate)
 
 
-def _geometric_phases(layout: Layout) -> list[Phase]:
+def _geometric_phases(layout: Layout) -> tuple[int, list[Phase]]:
     def body(high: Expr, low: Expr) -> Expr:
         trials = s.ceil(_function("log", _double_unit(high, low), layout.dtype) / number(0, float64))
         return trials if layout.dtype.is_floating_point else cast(trials, int64)
@@ -153,10 +153,10 @@ def _geometric_phases(layout: Layout) -> list[Phase]:
 
 def geometric(generator: Generator, layout: Layout, out: Tensor | None, chance: float) -> Tensor:
     """How many trials it took to the first success; integers wrap."""
-    return _run(generator, _geometric_phases, layout, out, 2 * layout.numel, math.log1p(-chance))
+    return _run(generator, _geometric_phases, layout, out, math.log1p(-chance))
 
 
-def _cauchy_phases(layout: Layout) -> list[Phase]:
+def _cauchy_phases(layout: Layout) -> tuple[int, list[Phase]]:
     def body(high: Expr, low: Expr) -> Expr:
         angle = exact_mul(_double_unit(high, low) - 0.5, constant(math.pi, float64))
         return fma(_function("tan", angle, layout.dtype), number(1, float64), number(0, float64))
@@ -165,13 +165,13 @@ def _cauchy_phases(layout: Layout) -> list[Phase]:
 
 def cauchy(generator: Generator, layout: Layout, out: Tensor | None, median: float, sigma: float) -> Tensor:
     """Samples of the Cauchy distribution, of a real floating dtype."""
-    return _run(generator, _cauchy_phases, layout, out, 2 * layout.numel, median, sigma)
+    return _run(generator, _cauchy_phases, layout, out, median, sigma)
 
 
 # ---------------------------------------------------------------- integers
 
 
-def _integers_phases(layout: Layout) -> list[Phase]:
+def _integers_phases(layout: Layout) -> tuple[int, list[Phase]]:
     # the word modulo the span: floating-point numbers hold both, and the quotient is at most one off
     first, size, inverse = (number(i, float64) for i in range(3))
 
@@ -191,7 +191,7 @@ def _signed(word: int) -> int:
 def integers(generator: Generator, layout: Layout, out: Tensor | None, low: int, span: int, wide: bool = False) -> Tensor:
     """Integers of [low, low + span) in any real dtype, of one word each or of two (wide); 2**64 is all there are."""
     if not wide and abs(low) <= EXACT:
-        return _run(generator, _integers_phases, layout, out, layout.numel, float(low), float(span), 1.0 / span)
+        return _run(generator, _integers_phases, layout, out, float(low), float(span), 1.0 / span)
     words = 2 if wide else 1
     power = not span & (span - 1)
     key = ("integers", power, words, layout)
@@ -202,21 +202,20 @@ def integers(generator: Generator, layout: Layout, out: Tensor | None, low: int,
         def body(*drawn: Expr) -> Expr:
             word = _word(*drawn) if wide else cast(drawn[0], uint64)
             return bitcast(first + (word & (size - 1) if power else s.remainder(word, size)), int64)
-        launch = _plans[key] = launching.plan(
-            [_words(words * layout.numel), *_each("wide_integers", layout, words, body, (("i", int64),) * 2)], [layout], (),
-            "iii", 4 * words * layout.numel)
+        count, phases = _each("wide_integers", layout, words, body, (("i", int64),) * 2)
+        launch = _plans[key] = launching.plan([_words(count), *phases], [layout], (), "iii", 4 * count)
     made = launch(out, generator.state_address, 0 if span == 1 << 64 else _signed(low), _signed(span))
     generator.touched()
     return made
 
 
-def _permutation_phases(layout: Layout) -> list[Phase]:
-    return [Phase(permutation_kernel(), 1, 1, [layout.numel])]
+def _permutation_phases(layout: Layout) -> tuple[int, list[Phase]]:
+    return layout.numel - 1, [Phase(permutation_kernel(), 1, 1, [layout.numel])]
 
 
 def permutation(generator: Generator, layout: Layout) -> Tensor:
     """A random order of 0 ... n - 1 in an int64 tensor of n elements, n > 1."""
-    return _run(generator, _permutation_phases, layout, None, layout.numel - 1)
+    return _run(generator, _permutation_phases, layout, None)
 
 
 # ---------------------------------------------------------------- normal samples
@@ -299,7 +298,7 @@ def _normal_words(layout: Layout) -> tuple[int, int]:
     return 2 if layout.dtype is float64 else 1, n + (BLOCK - (tail if layout.dtype in (float16, bfloat16) else 0) if tail else 0)
 
 
-def _normal_phases(layout: Layout, plain: bool = False) -> list[Phase]:
+def _normal_phases(layout: Layout, plain: bool = False) -> tuple[int, list[Phase]]:
     wide, n = layout.dtype is float64, layout.numel
     words, drawn = _normal_words(layout)
     samples = _double_blocks() if wide else _single_blocks()
@@ -315,10 +314,10 @@ def _normal_phases(layout: Layout, plain: bool = False) -> list[Phase]:
         return _lay(nest, (count, BLOCK // 2), [((BLOCK, 1), size * (target + half)) for half in (0, BLOCK // 2)],
                     [((BLOCK * words, words), at) for at in inputs])
     made = blocks(n // BLOCK, 0, 0)
-    return made + blocks(1, n - BLOCK, drawn - BLOCK) if n % BLOCK else made
+    return words * drawn, made + blocks(1, n - BLOCK, drawn - BLOCK) if n % BLOCK else made
 
 
-def _standard_phases(layout: Layout) -> list[Phase]:
+def _standard_phases(layout: Layout) -> tuple[int, list[Phase]]:
     return _normal_phases(layout, True)
 
 
@@ -326,9 +325,7 @@ def normal(generator: Generator, layout: Layout, out: Tensor | None, mean: float
     """Normal samples of a real floating dtype, in blocks of 16: radii, then angles; few are serial."""
     if layout.numel < BLOCK:
         return serial_normal(generator, layout, out, mean, std)
-    words, drawn = _normal_words(layout)
-    phases = _standard_phases if mean == 0.0 and std == 1.0 else _normal_phases
-    return _run(generator, phases, layout, out, words * drawn, mean, std)
+    return _run(generator, _standard_phases if mean == 0.0 and std == 1.0 else _normal_phases, layout, out, mean, std)
 
 
 def _serial_phases(layout: Layout, waiting: int, exponential: bool) -> tuple[list[Phase], int]:

@@ -261,7 +261,11 @@ def made_by(sample: Sampler, generator: Any, shape: tuple[int, ...], dtype: DTyp
     if modes.local.draws is not None:
         return modes.local.draws.draw(lambda *lead: made_by(
             sample, generator, (*lead, *shape), dtype, device, requires_grad, out, *parameters))
-    made = draw(sample, fresh_layout(shape, dtype, device), generator, *parameters)
+    own = fresh_layout(shape, dtype, device)
+    if generator is None and _straight.get(own):
+        made = sample(default_generator, own, None, *parameters)
+    else:
+        made = draw(sample, own, generator, *parameters)
     return finish(made, requires_grad, out) if requires_grad or out is not None else made
 
 
