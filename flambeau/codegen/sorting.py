@@ -35,7 +35,7 @@ def word_bytes(dtype: DType) -> int:
     return 16 if dtype.itemsize == 8 else 8
 
 
-def _key(f: Function, dtype: DType, descending: bool, x: Value) -> Value:
+def sort_key(f: Function, dtype: DType, descending: bool, x: Value) -> Value:
     """The sorting key of an element (or a vector of them) given as an integer of its size; same type."""
     type, bits = x.type, 8 * dtype.itemsize
     if dtype.is_floating_point:
@@ -220,12 +220,12 @@ def _build(
         with f.when(rows.step.equals(1)):
             whole = first + ((last - first) & -LANES)
             with f.loop(first, whole, LANES) as i:
-                key = _key(f, dtype, descending, f.load(f"<{LANES} x {rows.type}>", x, i, align=dtype.itemsize))
+                key = sort_key(f, dtype, descending, f.load(f"<{LANES} x {rows.type}>", x, i, align=dtype.itemsize))
                 keys = key if key.type == wide else f.convert(key, wide, "zext")
                 f.store((keys << 32) | (f.splat(i, LANES) + Value(f, wide, steps)), words, i - first, align=8)
             begin.set(whole)
     with f.loop(begin.get(), last) as i:
-        key = _key(f, dtype, descending, f.load(rows.type, x, i * rows.step))
+        key = sort_key(f, dtype, descending, f.load(rows.type, x, i * rows.step))
         f.store(_word(f, dtype, key, i), words, i - first, align=8)
 
 
@@ -454,13 +454,13 @@ def _block_keys(
     together = rows.step.equals(1) & (last - first).equals(BLOCK)
     with f.branches(together) as otherwise:
         wide = f"<{BLOCK} x {rows.type}>"
-        own = _key(f, dtype, descending, f.load(wide, x, first, align=dtype.itemsize))
+        own = sort_key(f, dtype, descending, f.load(wide, x, first, align=dtype.itemsize))
         f.store(own, keys, align=64)
         least.set(f.call(rows.type, f"llvm.vector.reduce.umin.v{BLOCK}{rows.type}", own))
         otherwise()
         least.set(-1)
         with f.loop(0, last - first) as i:
-            key = _key(f, dtype, descending, f.load(rows.type, x, (first + i) * rows.step))
+            key = sort_key(f, dtype, descending, f.load(rows.type, x, (first + i) * rows.step))
             f.store(key, keys, i)
             before = least.get()
             least.set(f.select(key.unsigned_below(before), key, before))
