@@ -25,6 +25,7 @@ from flambeau.ops.copy import contiguous
 from flambeau.ops.selection import rows_along, select
 
 _plans: dict[Any, Callable] = register_cache({})
+FEW = 4096      # pairs that isin compares without sorting
 
 
 def _check(name: str, layout: Layout) -> None:
@@ -268,6 +269,9 @@ def isin(elements: Operand, test_elements: Operand, *, assume_unique: bool = Fal
     elements, tests = elements.detach().to(dtype), test_elements.detach().to(dtype).reshape(-1)
     if not tests._layout.numel:
         return NAMESPACE["full"](elements._layout.shape, bool(invert), dtype=bool_)
+    if elements._layout.numel * tests._layout.numel <= FEW:
+        found = (elements[..., None] == tests).any(-1)
+        return found.logical_not() if invert else found
     ordered = sort_along(tests, -1, False)[0]
     at = _search("bucketize", ordered, elements, False, False, None, None)
     at = at.masked_fill(at == tests._layout.numel, 0)

@@ -1,4 +1,4 @@
-"""Medians and k-th values against NumPy: values, positions (of a stable sort) and gradients, in every dtype and order of memory."""
+"""Medians and k-th values against NumPy: values, positions (of a stable sort), gradients; in every dtype and order of memory."""
 
 from __future__ import annotations
 
