@@ -47,10 +47,6 @@ NOT_DIFFERENTIABLE = set(
     """
     all any argmax argmin binomial count_nonzero geqrf linalg_ldl_factor_ex linalg_ldl_solve multinomial nonzero rrelu_slopes
     _dirichlet_grad _standard_gamma_grad _eigenvalues _hermitian_values _singular_values
-    special_chebyshev_polynomial_t special_chebyshev_polynomial_u special_chebyshev_polynomial_v
-    special_chebyshev_polynomial_w special_shifted_chebyshev_polynomial_t special_shifted_chebyshev_polynomial_u
-    special_shifted_chebyshev_polynomial_v special_shifted_chebyshev_polynomial_w special_hermite_polynomial_h
-    special_hermite_polynomial_he special_laguerre_polynomial_l special_legendre_polynomial_p
     """.split()
 )
 

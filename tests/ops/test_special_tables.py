@@ -94,3 +94,13 @@ def test_polynomials():
             np.testing.assert_allclose(getattr(special, name)(x, n).numpy(), evaluate(x.numpy(), [0] * n + [1]), rtol=1e-10)
     assert special.legendre_polynomial_p(x, -1).tolist() == [0] * 7
     assert special.laguerre_polynomial_l(2.0, torch.tensor([0, 1, 2])).dtype is torch.float32
+
+
+def test_polynomials_of_other_degrees_and_dtypes():
+    x, n = torch.tensor([[0.5], [1.5]]), torch.arange(-1, 4)
+    expected = [[0, 1, 0.5, -0.5, -1.0], [0, 1, 1.5, 3.5, 9.0]]
+    assert special.chebyshev_polynomial_t(x, n).tolist() == expected
+    assert special.chebyshev_polynomial_t(x.double(), n).dtype is torch.float64
+    assert special.hermite_polynomial_h(torch.arange(3), 2.9).tolist() == [-2.0, 2.0, 14.0]     # degrees are truncated
+    with pytest.raises(NotImplementedError, match="\"laguerre_polynomial_l_cpu\" not implemented for 'Half'"):
+        special.laguerre_polynomial_l(x.half(), 2)
