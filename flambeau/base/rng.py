@@ -1,8 +1,8 @@
-"""The random generator: MT19937 and the streams that PyTorch's CPU generator makes of it, value for value.
+"""The random generator: MT19937, its seeds and states, and the rules by which PyTorch's CPU generator makes samples of it.
 
-Stands on NumPy only (its MT19937 gives the raw 32-bit stream, seeded the classic way) and on streams.py, which holds
-the arithmetic. Used by the random operators, the initialisers, dropout and the data loader's shuffle.
-Everything below was worked out from the outputs of PyTorch 2.13 on x86-64.
+Stands on NumPy only (its MT19937 keeps the raw 32-bit stream, seeded the classic way). The samples are made by kernels
+that draw from the same state: core.sampling and codegen.rejection, which follow the rules below.
+They were worked out from the outputs of PyTorch 2.13 on x86-64.
 
 Words. `draw32` is the next 32-bit word; `draw64` is two words, the first one high. `u24` is (draw32 mod 2^24) 2^-24
 and `u53` is (draw64 mod 2^53) 2^-53: the low bits are kept, the high ones dropped. `fma` is a multiply-add with one
@@ -45,39 +45,34 @@ Every stream takes one sample per element unless it says otherwise:
                        of 0 or 1, nor in evaluation.
     rrelu              a u53 only for the elements that are not positive: low + u53 (high - low).
 
-Observed, not derived. Everything equals PyTorch's, states included, except: float64 functions of more than 32 float32
-or half samples come from NumPy's vectors, which may differ from libm in the last bit of the float64 (it has not shown
-in the rounded sample); and equal scores of `multinomial` without replacement in half types come in index order.
+Observed, not derived. Everything equals PyTorch's, states included, except: the functions under float32 and half samples
+are our own, in float64, and may differ from libm's in the last bit of the float64 (it has not shown in the rounded
+sample); and equal scores of `multinomial` without replacement in half types come in index order.
 
-Order. One-dimensional arrays here are in drawing order. For an output that is not contiguous the serial streams walk it
-in *memory* order (axes sorted by stride): `drawing_order` gives that permutation. A normal that is not contiguous is
-serial as well.
+Order. For an output that is not contiguous the streams walk it in *memory* order (axes sorted by stride):
+`drawing_order` gives that permutation. A normal that is not contiguous is serial as well.
 
 State. `get_state` writes the 5056 bytes that PyTorch writes, so that checkpoints move both ways.
 """
 
 from __future__ import annotations
 
-import math
-import operator
+import ctypes
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from . import streams
-
 DEFAULT_SEED = 67280421310721
 STATE_BYTES = 5056
 _WORDS = 624
-# Elements transformed at a time: the temporaries of a chunk stay in the second-level cache. A multiple of 16.
-_CHUNK = 16384
 # Where a draw of 64 bits takes over from one of 32: above, the modulo of 32 bits would be visibly uneven.
 WIDE_RANGE = 1 << 28
 
-_MANTISSA = {"float64": 53, "float32": 24, "float16": 11, "bfloat16": 8}
-_POSITIVE_BITS = {"int64": 63, "int32": 31, "int16": 15, "int8": 7, "uint8": 8, "bool": 1}
+#: One more than the largest integer that random() gives: what a floating dtype holds exactly, the largest number of others.
+RANGES = {"float64": (1 << 53) + 1, "float32": (1 << 24) + 1, "float16": (1 << 11) + 1, "bfloat16": (1 << 8) + 1,
+          "int64": 1 << 63, "int32": 1 << 31, "int16": 1 << 15, "int8": 1 << 7, "uint8": 1 << 8, "bool": 2}
 
 # PyTorch's legacy layout of the state, with C padding.
 _STATE = np.dtype([
@@ -95,17 +90,6 @@ def drawing_order(shape: Sequence[int], strides: Sequence[int]) -> tuple[int, ..
     return tuple(sorted(range(len(shape)), key=lambda axis: (-strides[axis], -shape[axis])))
 
 
-def _in_chunks(n: int, name: str, sample: Callable[[int, int], np.ndarray]) -> np.ndarray:
-    """n samples of a dtype from calls sample(count, start)."""
-    if n <= _CHUNK:
-        return sample(n, 0)
-    out = np.empty(n, streams.storage(name))
-    for at in range(0, n, _CHUNK):
-        count = min(_CHUNK, n - at)
-        out[at : at + count] = sample(count, at)
-    return out
-
-
 def _restored(kind: type[Generator], state: np.ndarray) -> Generator:
     """What unpickling and copying a generator call."""
     generator = kind()
@@ -114,15 +98,15 @@ def _restored(kind: type[Generator], state: np.ndarray) -> Generator:
 
 
 class Generator:
-    """A stream of random numbers: MT19937 with the samplers that PyTorch's CPU generator has.
+    """A stream of random numbers: MT19937, and the normal sample that waits for the next serial one.
 
-    Sizes are element counts, `dtype` is a dtype, a NumPy dtype or its name; results are fresh one-dimensional NumPy
-    arrays in drawing order (bfloat16 as uint16 bit patterns). Arguments are the caller's to check, except seeds and
-    states."""
+    Kernels draw through `state_address` (`struct {uint32 key[624]; int32 position}`) and say so by `touched`; the waiting
+    normal is at `spare_address` (its value, then 1 if it is there)."""
 
     def __init__(self, seed: int = DEFAULT_SEED) -> None:
         self._bits = np.random.MT19937()
-        # of the raw state, `struct {uint32 key[624]; int32 position}`: a kernel that draws calls `touched` afterwards
+        self.spare = (ctypes.c_double * 2)()
+        self.spare_address = ctypes.addressof(self.spare)
         self.state_address = int(self._bits.ctypes.state_address)
         self._legacy = np.random.RandomState(self._bits)  # the same state: it seeds the classic way and draws in bulk
         self._seed = 0
@@ -135,7 +119,7 @@ class Generator:
         self._legacy.seed(self._seed & 0xFFFFFFFF)
         # PyTorch tells "seeded, nothing drawn" from "624 words drawn"; for NumPy both are position 624.
         self._next_at_end = 0
-        self._normal: float | None = None
+        self.spare[1] = 0.0
 
     def manual_seed(self, seed: int) -> Generator:
         """Restart the stream from `seed`, an int in [-2^63, 2^64); a negative one counts back from 2^64. Returns self.
@@ -169,8 +153,8 @@ class Generator:
         state["left"] = 1 if position == _WORDS else _WORDS + 1 - position
         state["next"] = self._next_at_end if position == _WORDS else position
         state["words"] = inner["key"]
-        if self._normal is not None:
-            state["normal_y"] = self._normal
+        if self.spare[1]:
+            state["normal_y"] = self.spare[0]
             state["normal_valid"] = 1
         return np.frombuffer(state.tobytes(), np.uint8).copy()
 
@@ -195,7 +179,7 @@ class Generator:
         self._bits.state = {"bit_generator": "MT19937", "state": {"key": key, "pos": position}}
         self._seed = int(fields["seed"])
         self._next_at_end = following if left == 1 else _WORDS
-        self._normal = float(fields["normal_y"]) if fields["normal_valid"] else None
+        self.spare[:] = [float(fields["normal_y"]), 1.0] if fields["normal_valid"] else [0.0, 0.0]
 
     def clone_state(self) -> Generator:
         """A new generator that continues from the same state, independently."""
@@ -226,211 +210,9 @@ class Generator:
         words = self.draw32(2 * n).reshape(n, 2)
         return np.ascontiguousarray(words[:, ::-1]).view("<u8").reshape(n).astype(np.uint64, copy=False)
 
-    def u53(self, n: int) -> np.ndarray:
-        """n uniform float64 in [0, 1), from two words each."""
-        bits = self.draw64(n)
-        bits &= np.uint64((1 << 53) - 1)
-        return bits.view(np.int64) * 2.0**-53
-
-    def u24(self, n: int) -> np.ndarray:
-        """n uniform float32 in [0, 1), from one word each."""
-        words = self.draw32(n)
-        words &= np.uint32((1 << 24) - 1)
-        return words.view(np.int32).astype(np.float32) * np.float32(2.0**-24)
-
     def random_seed(self) -> int:
         """One draw of random() in int64: the seed that the data loader and its samplers start from."""
-        return int(self.random(1, "int64")[0])
-
-    # ---- real numbers -----------------------------------------------------------------------------------------------
-
-    def uniform(self, n: int, dtype: Any = "float32", low: float = 0.0, high: float = 1.0) -> np.ndarray:
-        """n samples, uniform in [low, high)."""
-        name = streams.dtype_name(dtype)
-        draw = self.u53 if name == "float64" else self.u24
-        return _in_chunks(n, name, lambda count, at: streams.uniform(draw(count), low, high, name))
-
-    def normal(
-        self, n: int, dtype: Any = "float32", mean: float = 0.0, std: float = 1.0, contiguous: bool = True
-    ) -> np.ndarray:
-        """n samples of the normal distribution. `contiguous` says whether the output is: the two streams differ."""
-        name = streams.dtype_name(dtype)
-        if n < 16 or not contiguous:
-            return streams.stored(streams.scale_normal(self.serial_normal(n, name == "float64"), mean, std), name)
-        out = np.empty(n, streams.storage(name))
-        whole, half = n - n % 16, name in ("float16", "bfloat16")
-
-        def fill(at: int, stop: int) -> None:
-            unit = self.u53(stop - at) if name == "float64" else self.u24(stop - at)
-            out[at:stop] = streams.stored(streams.normal_blocks(unit, mean, std, half), name)
-
-        for at in range(0, whole, _CHUNK):
-            fill(at, min(at + _CHUNK, whole))
-        if whole < n:
-            if not half:
-                self.draw32((n - whole) * (2 if name == "float64" else 1))  # drawn, then overwritten
-            fill(n - 16, n)
-        return out
-
-    def serial_normal(self, n: int, exact: bool = True) -> np.ndarray:
-        """n standard normal float64 in pairs, starting with the one left over from the last call.
-
-        `exact` takes libm's functions one by one (bit for bit), otherwise NumPy's vectors (within an ulp)."""
-        if n < 16:
-            return np.array([self.next_normal() for _ in range(n)], np.float64)
-        out = np.empty(n, np.float64)
-        at = 0
-        if self._normal is not None and n:
-            out[0] = self._normal
-            self._normal = None
-            at = 1
-        pairs = (n - at + 1) // 2
-        while pairs:
-            count = min(pairs, _CHUNK)
-            unit = self.u53(2 * count)
-            both = streams.box_muller_pairs(unit, exact or n <= 32)
-            stop = min(n, at + 2 * count)
-            if stop - at < 2 * count:
-                # The one that waits is part of the state: always libm's, so that states compare equal.
-                self._normal = float(streams.box_muller_pairs(unit[-2:], True)[1])
-            out[at:stop] = both[: stop - at]
-            at = stop
-            pairs -= count
-        return out
-
-    def _transformed(self, n: int, name: str, transform: Any) -> np.ndarray:
-        """n samples transform(u53, exact), stored as `name`."""
-        exact = name == "float64" or n <= 32
-        return _in_chunks(n, name, lambda count, at: streams.stored(transform(self.u53(count), exact), name))
-
-    def exponential(self, n: int, dtype: Any = "float32", rate: float = 1.0) -> np.ndarray:
-        """n samples of the exponential distribution with the given rate."""
-        return self._transformed(n, streams.dtype_name(dtype), lambda u, exact: streams.exponential(u, rate, exact))
-
-    def geometric(self, n: int, dtype: Any, p: float) -> np.ndarray:
-        """n counts of trials up to the first success, each of probability p; integer dtypes wrap."""
-        return self._transformed(n, streams.dtype_name(dtype), lambda u, exact: streams.geometric(u, p, exact))
-
-    def cauchy(self, n: int, dtype: Any = "float32", median: float = 0.0, sigma: float = 1.0) -> np.ndarray:
-        """n samples of the Cauchy distribution."""
-        return self._transformed(n, streams.dtype_name(dtype), lambda u, exact: streams.cauchy(u, median, sigma, exact))
-
-    def log_normal(self, n: int, dtype: Any = "float32", mean: float = 1.0, std: float = 2.0) -> np.ndarray:
-        """n exponentials of a normal distribution with the given mean and deviation."""
-        name = streams.dtype_name(dtype)
-        exact = name == "float64"
-        return streams.stored(
-            streams.mapped("exp", streams.scale_normal(self.serial_normal(n, exact), mean, std), exact), name
-        )
-
-    # ---- integers ---------------------------------------------------------------------------------------------------
-
-    def random(self, n: int, dtype: Any = "int64", low: int | None = None, high: int | None = None) -> np.ndarray:
-        """n integers, uniform in [low, high); without bounds over the non-negative range of the dtype (see above).
-
-        With `low` alone, up to and including the largest number that the dtype holds exactly."""
-        name = streams.dtype_name(dtype)
-        if low is None and high is None:
-            if name == "bool":
-                return (self.draw32(n) & np.uint32(1)).astype(np.bool_)
-            low, span = 0, (1 << _MANTISSA[name]) + 1 if name in _MANTISSA else 1 << _POSITIVE_BITS[name]
-            wide = name in ("int64", "float64")
-        else:
-            low = 0 if low is None else operator.index(low)
-            if high is None:
-                high = (1 << _MANTISSA[name]) + 1 if name in _MANTISSA else 1 << _POSITIVE_BITS[name]
-            span = operator.index(high) - low
-            wide = span >= WIDE_RANGE
-
-        def sample(count: int, at: int) -> np.ndarray:
-            if wide:
-                values = self.draw64(count)
-                if span < 1 << 64:
-                    values %= np.uint64(span)
-                    values += np.uint64(low & 0xFFFFFFFFFFFFFFFF)
-                whole = values.view(np.int64)
-            else:
-                words = self.draw32(count)
-                if span & (span - 1):
-                    words %= np.uint32(span)
-                else:
-                    words &= np.uint32(span - 1)
-                whole = words.astype(np.int64)
-                whole += low
-            return streams.stored_integers(whole, name)
-
-        return _in_chunks(n, name, sample)
-
-    def bernoulli(self, n: int, p: Any) -> np.ndarray:
-        """n trials as bool, true with probability p: a number, or an array of n (float32 and half arrays, given as
-        float32, use one word for each element, float64 ones two)."""
-        if isinstance(p, np.ndarray):
-            draw = self.u53 if p.dtype == np.float64 else self.u24
-            return _in_chunks(n, "bool", lambda count, at: draw(count) < p[at : at + count])
-        return _in_chunks(n, "bool", lambda count, at: self.u53(count) < p)
-
-    # ---- samplers that decide as they draw how many words an element takes ------------------------------------------
-
-    def next53(self) -> float:
-        """One u53 as a Python float."""
-        self._next_at_end = _WORDS
-        draw = self._bits.random_raw
-        high = int(draw())
-        return ((high << 32 | int(draw())) & 0x1FFFFFFFFFFFFF) * 2.0**-53
-
-    def next_normal(self) -> float:
-        """One serial normal as a Python float."""
-        if self._normal is not None:
-            value, self._normal = self._normal, None
-            return value
-        angle = 2.0 * math.pi * self.next53()
-        radius = math.sqrt(-2.0 * math.log1p(-self.next53()))
-        self._normal = radius * math.sin(angle)
-        return radius * math.cos(angle)
-
-    def poisson(self, rate: np.ndarray) -> np.ndarray:
-        """One Poisson count, float64, for each of the rates (one-dimensional, not negative)."""
-        return np.array([streams.poisson(value, self) for value in rate.tolist()], np.float64)
-
-    def binomial(self, count: np.ndarray, p: np.ndarray) -> np.ndarray:
-        """One binomial count for each pair of trials and probability (one-dimensional arrays of one size and one dtype,
-        float32 or float64; the result too)."""
-        single = p.dtype == np.float32
-        pairs = zip(count.tolist(), p.tolist(), strict=True)
-        return np.array([streams.binomial(trials, chance, self, single) for trials, chance in pairs], p.dtype)
-
-    def gamma(self, shape: np.ndarray) -> np.ndarray:
-        """One sample of the standard gamma distribution for each shape parameter (one-dimensional, float32 or float64;
-        the result too). A sample too small for the dtype becomes its smallest normal number, and so does NaN."""
-        single = shape.dtype == np.float32
-        values = np.array([streams.gamma(value, self, single) for value in shape.tolist()], np.float64)
-        return np.fmax(values.astype(shape.dtype), np.finfo(shape.dtype).tiny)
-
-    def multinomial(self, weights: np.ndarray, samples: int) -> np.ndarray:
-        """int64 (..., samples): indices drawn with replacement by the rows of weights (..., categories).
-
-        The weights are float64, float32, float16, or bfloat16 as bit patterns, and need not sum to one."""
-        rows = streams.as_float(np.atleast_2d(weights))
-        chosen = streams.locate(rows, self.u53(len(rows) * samples).reshape(len(rows), samples))
-        return chosen.reshape(*weights.shape[:-1], samples)
-
-    def race(self, weights: np.ndarray) -> np.ndarray:
-        """Scores (..., categories) as floats: the categories of a row drawn without replacement are those of the largest
-        scores, in falling order; equal ones, likely in half types, in index order. Weights as above."""
-        name = "bfloat16" if weights.dtype == np.uint16 else weights.dtype.name
-        rows = streams.as_float(weights)
-        waits = streams.as_float(self.exponential(rows.size, name)).reshape(rows.shape)
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            return streams.as_float(streams.stored(rows / waits, name))
-
-    def rrelu(self, active: np.ndarray, dtype: Any, low: float, high: float) -> np.ndarray:
-        """Slopes for the elements in drawing order: uniform in [low, high) where `active` is true, one elsewhere."""
-        name = streams.dtype_name(dtype)
-        if name == "float32":
-            low, high = float(np.float32(low)), float(np.float32(high))
-        noise = np.ones(active.shape, np.float64)
-        noise[active] = self.u53(int(np.count_nonzero(active))) * (high - low) + low
-        return streams.stored(noise, name)
+        return int(self.draw64(1)[0]) & ((1 << 63) - 1)
 
 
 default_generator = Generator()

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import Layout
 from flambeau.codegen import launch as launching
-from flambeau.codegen.builder import Function, Value, kernel, module
+from flambeau.codegen.builder import Function, Value, Variable, kernel, module
 from flambeau.codegen.jit import COMBINED, LIGHT, compile_kernel
 from flambeau.codegen.launch import Phase
 
@@ -52,6 +52,12 @@ class Wanted(NamedTuple):
             differs = own.differs(f.load(type, x, other * parts + part) if self.begins else 0)
             found = f.emit("i1", f"or i1 {found.name}, {differs.name}")
         return f.emit("i1", f"or i1 {found.name}, {i.equals(0).name}") if self.begins else found
+
+    def mask(self, f: Function, x: Value, i: Value, lanes: int) -> Value:
+        """Which of so many elements of one part from i on are such. Where runs begin, i is not 0."""
+        type = f"<{lanes} x {self.type}>"
+        own = f.load(type, f.at(self.type, x, i), align=1)
+        return own.differs(f.load(type, f.at(self.type, x, i - 1), align=1) if self.begins else 0)
 
     def number(self, f: Function, x: Value, i: Value) -> Value:
         """How many of LANES elements from i on are such, as an i64. Where runs begin, i is not 0."""
@@ -96,6 +102,21 @@ def _counting(wanted: Wanted) -> tuple[int, int]:
     return compile_kernel(module(f), pipeline=LIGHT), compile_kernel(module(g), pipeline=LIGHT)
 
 
+def _write_positions(f: Function, wanted: Wanted, x: Value, out: Value, begin: Variable, last: Value, at: Variable,
+                     end: Value) -> None:
+    """Positions of whole vectors from `begin` on, which are stored at `at` while they surely fit."""
+    lanes, kind = 8, "<8 x i64>"
+    steps = Value(f, kind, "<" + ", ".join(f"i64 {i}" for i in range(lanes)) + ">")
+    with f.repeat(lambda: (begin.get() + lanes <= last) & (at.get() + lanes <= end)):
+        mask = wanted.mask(f, x, begin.get(), lanes)
+        dense = f.call(kind, "llvm.experimental.vector.compress.v8i64", f.splat(begin.get(), lanes) + steps, mask,
+                       Value(f, kind, "poison"))
+        f.store(dense, out, at.get(), align=8)
+        bits = f.convert(f.convert(mask, f"i{lanes}", "bitcast"), "i64", "zext")
+        at.add(f.call("i64", "llvm.ctpop.i64", bits))
+        begin.add(lanes)
+
+
 @cache
 def _writing(wanted: Wanted, ndim: int) -> int:
     f = kernel()
@@ -111,7 +132,16 @@ def _writing(wanted: Wanted, ndim: int) -> int:
         end = f.load("i64", starts, chunk + 1)
         first = chunk * CHUNK
         last = f.minimum(first + CHUNK, n)
-        with f.loop(first, last, BLOCK) as block:
+        begin = f.variable("i64")
+        begin.set(first)
+        if ndim == 1 and wanted.parts == 1:
+            if wanted.begins:
+                with f.when(first.equals(0) & (at.get() < end)):
+                    f.store(f.i64(0), out, at.get())
+                    at.add(1)
+                    begin.set(1)
+            _write_positions(f, wanted, x, out, begin, last, at, end)
+        with f.loop(begin.get(), last, BLOCK) as block:
             count = f.variable("i64")
             count.set(0)
             with f.loop(block, f.minimum(block + BLOCK, last)) as i:

@@ -1,7 +1,8 @@
 """Parts of a kernel's loop that stand in functions of their own, outside it.
 
 What few elements need (`rarely`, ir.scalar) must not cost the others, nor make the loop long: its function gets a whole vector
-and returns at once unless one of its elements needs more. What is long and needed several times (`apart`) is written once.
+and returns at once unless one of its elements needs more; so does that of what all or none may need (`sometimes`). What is long
+and needed several times (`apart`) is written once; what is repeated until no element wants more (`repeat`) is a loop.
 Used by codegen.scalar.
 """
 
@@ -22,6 +23,50 @@ def apart_function(parameters: list[str], body: str, result: str, kind: str) -> 
     """
     name = f"flambeau.apart.{_digest(kind + ', '.join(parameters) + body + result)}"
     return name, f"define internal {kind} @{name}({', '.join(parameters)}) {_PURE} {{\n{body}  ret {kind} {result}\n}}"
+
+
+def sometimes_function(types: list[str], body: str, result: str, width: int) -> tuple[str, set[str]]:
+    """(name, declarations) of a function (common, needed, x0, x1 ...) of those types, for `width` elements (0: one).
+
+    It gives `common`, or where `needed` holds the register `result` that the instructions of `body` compute from %x0, %x1 ...
+    """
+    kind, mask = types[:2]
+    name = f"flambeau.sometimes.{_digest(', '.join(types) + body + result)}"
+    names = ["%common", "%needed", *(f"%x{i}" for i in range(len(types) - 2))]
+    parameters = ", ".join(f"{type} {x}" for type, x in zip(types, names))
+    reduction = f"llvm.vector.reduce.or.v{width}i1"
+    any = f"  %any = call i1 @{reduction}({mask} %needed)\n" if width else ""
+    declarations = {f"declare i1 @{reduction}({mask})"} if width else set()
+    return name, declarations | {
+        f"define internal {kind} @{name}({parameters}) {_PURE} {{\n"
+        f"{any}  br i1 {'%any' if width else '%needed'}, label %other, label %done\n"
+        f"other:\n{body}  %chosen = select {mask} %needed, {kind} {result}, {kind} %common\n  ret {kind} %chosen\n"
+        f"done:\n  ret {kind} %common\n}}"}
+
+
+def repeat_function(types: list[str], test: tuple[str, str], step: tuple[str, list[str]], limit: int,
+                    width: int) -> tuple[str, set[str]]:
+    """(name, declarations) of a function (x0, x1 ...) of those types that gives the first of its states after the last step.
+
+    test, step: instructions on %x0, %x1 ... and the registers of the condition and of the next states, the first parameters.
+    """
+    body, following = step
+    count, mask = len(following), f"<{width} x i1>" if width else "i1"
+    name = f"flambeau.repeat.{_digest(', '.join(types) + str(test) + str(step) + str(limit))}"
+    names = [f"%start{i}" if i < count else f"%x{i}" for i in range(len(types))]
+    heads = "".join(f"  %x{i} = phi {types[i]} [%start{i}, %entry], [%kept{i}, %body]\n" for i in range(count))
+    kept = "".join(f"  %kept{i} = select {mask} {test[1]}, {types[i]} {following[i]}, {types[i]} %x{i}\n" for i in range(count))
+    reduction = f"llvm.vector.reduce.or.v{width}i1"
+    any = f"  %any = call i1 @{reduction}({mask} {test[1]})\n" if width else ""
+    declarations = {f"declare i1 @{reduction}({mask})"} if width else set()
+    return name, declarations | {
+        f"define internal {types[0]} @{name}({', '.join(f'{type} {x}' for type, x in zip(types, names))}) {_PURE} {{\n"
+        f"entry:\n  br label %head\n"
+        f"head:\n  %steps = phi i64 [0, %entry], [%next, %body]\n{heads}{test[0]}{any}"
+        f"  %left = icmp ult i64 %steps, {limit}\n"
+        f"  %goes = and i1 {'%any' if width else test[1]}, %left\n  br i1 %goes, label %body, label %done\n"
+        f"body:\n{body}{kept}  %next = add i64 %steps, 1\n  br label %head\n"
+        f"done:\n  ret {types[0]} %x0\n}}"}
 
 
 def rare_function(kind: str, limit: str, operands: int, body: str, result: str, width: int) -> tuple[str, set[str]]:

@@ -30,7 +30,7 @@ from flambeau.base.dtype import (
 from flambeau.base.dtype import (
     dtype as DType,
 )
-from flambeau.codegen.outline import apart_function, rare_function
+from flambeau.codegen.outline import apart_function, rare_function, repeat_function, sometimes_function
 from flambeau.ir.functions import expand
 from flambeau.ir.scalar import Expr, compute_dtype, is_integral, leaf, leaves_of, part_dtype, substitute, topological
 
@@ -266,10 +266,16 @@ class Lowering:
         if op in _INTRINSICS:
             name = f"llvm.{_INTRINSIC_NAMES.get(op, op)}.{self._suffix(kind)}"
             return self._call(name, type, [(type, arg) for arg in args])
-        if op == "frem":
-            return self._line(f"frem {type} {args[0]}, {args[1]}")
+        if op == "library":
+            types = ", ".join(["double"] * len(args))
+            self.declarations.add(f"declare double @{node.value}({types}) nounwind willreturn memory(none)")
+            return self._each("double", f"@{node.value}", args)
         if op == "rarely":
             return self._rarely(node, kind, args)
+        if op == "sometimes":
+            return self._sometimes(node, kind, args)
+        if op == "repeat":
+            return self._repeat(node, args)
         if op == "apart":
             return self._apart(node, kind, args)
         if op in ("minimum", "maximum"):
@@ -287,14 +293,30 @@ class Lowering:
 
     def _rarely(self, node: Expr, kind: str, args: list[str]) -> str:
         limit, slow = node.value
-        body, result, needed = _text_of(slow, 0)
+        body, (result,), needed = _text_of((slow,), 0)
         name, declarations = rare_function(kind, literal(limit, node.dtype), len(args) - 2, body, result, self.width)
         self.declarations |= needed | declarations
         type = self.type(kind)
         return self._line(f"call {type} @{name}({', '.join(f'{type} {arg}' for arg in args)})")
 
+    def _sometimes(self, node: Expr, kind: str, args: list[str]) -> str:
+        body, (result,), needed = _text_of((node.value,), self.width)
+        types = [self.type(llvm_type(arg.dtype)) for arg in node.args]
+        name, declarations = sometimes_function(types, body, result, self.width)
+        self.declarations |= needed | declarations
+        return self._line(f"call {types[0]} @{name}({', '.join(f'{type} {arg}' for type, arg in zip(types, args))})")
+
+    def _repeat(self, node: Expr, args: list[str]) -> str:
+        steps, wanted, limit = node.value
+        test, (holds,), needed = _text_of((wanted,), self.width, "%w")
+        body, following, more = _text_of(steps, self.width)
+        types = [self.type(llvm_type(arg.dtype)) for arg in node.args]
+        name, declarations = repeat_function(types, (test, holds), (body, following), limit, self.width)
+        self.declarations |= needed | more | declarations
+        return self._line(f"call {types[0]} @{name}({', '.join(f'{type} {arg}' for type, arg in zip(types, args))})")
+
     def _apart(self, node: Expr, kind: str, args: list[str]) -> str:
-        body, result, needed = _text_of(node.value, self.width)
+        body, (result,), needed = _text_of((node.value,), self.width)
         types = [self.type(llvm_type(arg.dtype)) for arg in node.args]
         name, definition = apart_function([f"{type} %x{i}" for i, type in enumerate(types)], body, result, self.type(kind))
         self.declarations |= needed | {definition}
@@ -382,13 +404,16 @@ class Lowering:
             f"body:\n  %r = urem {kind} %x, %y\n  br label %head\n"
             f"done:\n  ret {kind} %x\n}}"
         )
-        call = f"call {kind} @flambeau.gcd.{kind}"
+        return self._each(kind, f"@flambeau.gcd.{kind}", args)
+
+    def _each(self, kind: str, function: str, args: list[str]) -> str:
+        """function(*args), a call for each element."""
         if not self.width:
-            return self._line(f"{call}({kind} {args[0]}, {kind} {args[1]})")
+            return self._line(f"call {kind} {function}({', '.join(f'{kind} {arg}' for arg in args)})")
         type, result = self.type(kind), "poison"
         for i in range(self.width):
-            a, b = (self._line(f"extractelement {type} {arg}, i64 {i}") for arg in args)
-            one = self._line(f"{call}({kind} {a}, {kind} {b})")
+            own = [self._line(f"extractelement {type} {arg}, i64 {i}") for arg in args]
+            one = self._line(f"call {kind} {function}({', '.join(f'{kind} {x}' for x in own)})")
             result = self._line(f"insertelement {type} {result}, {kind} {one}, i64 {i}")
         return result
 
@@ -575,10 +600,11 @@ class Lowering:
 
 
 @lru_cache(maxsize=64)
-def _text_of(body: Expr, width: int) -> tuple[str, str, frozenset[str]]:
-    """A function with this body, whose parameters are its leaves: its instructions, its result's register, declarations."""
+def _text_of(results: Sequence[Expr], width: int, prefix: str = "%r") -> tuple[str, list[str], frozenset[str]]:
+    """A function whose parameters are the leaves of its results: its instructions, the registers of the results, declarations."""
     lines: list[str] = []
-    names = (f"%r{i}" for i in itertools.count())
+    names = (f"{prefix}{i}" for i in itertools.count())
     inside = Lowering(lambda line: lines.append(f"  {line}\n"), lambda: next(names), width)
-    result = inside.value(body, {x: f"%{x.value}" for x in leaves_of(body)})
-    return "".join(lines), str(result), frozenset(inside.declarations)
+    environment: dict[Expr, Value] = {x: f"%{x.value}" for x in leaves_of(*results)}
+    registers = [str(inside.value(result, environment)) for result in results]
+    return "".join(lines), registers, frozenset(inside.declarations)

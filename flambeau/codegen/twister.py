@@ -1,7 +1,7 @@
 """The Mersenne Twister as a kernel: the next words of MT19937 into scratch, for kernels that transform them; and one of those.
 
 Source: M. Matsumoto and T. Nishimura, "Mersenne Twister", ACM TOMACS 8 (1998). The state is base.rng's: 624 words and a position.
-Stands on builder; used by core.sampling.
+Stands on builder; used by core.sampling and codegen.rejection.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ def _mixed(f: Function, high: Value, low: Value) -> Value:
     return (y >> 1) ^ (odd & (MATRIX - (1 << 32)))
 
 
-def _twist(f: Function, key: Value) -> None:
+def twist(f: Function, key: Value) -> None:
+    """Make the next 624 words of the state."""
     def from_words(shift: int) -> Callable[[Value, str], None]:
         def write(k: Value, type: str) -> None:
             other, own, following = (f.load(type, key, i, align=4) for i in (k + shift, k, k + 1))
@@ -47,6 +48,14 @@ def _twist(f: Function, key: Value) -> None:
     _in_vectors(f, WORDS - SHIFT, WORDS - 1, from_words(SHIFT - WORDS))
     other, own, following = (f.load("i32", key, i) for i in (SHIFT - 1, WORDS - 1, 0))
     f.store(other ^ _mixed(f, own, following), key, WORDS - 1)
+
+
+def temper(y: Value) -> Value:
+    """A word of the stream of one of the state, or a vector of them."""
+    y = y ^ (y >> 11)
+    y = y ^ ((y << 7) & (0x9D2C5680 - (1 << 32)))
+    y = y ^ ((y << 15) & (0xEFC60000 - (1 << 32)))
+    return y ^ (y >> 18)
 
 
 @cache
@@ -61,18 +70,14 @@ def twister_kernel() -> int:
     done = f.variable("i64", 0)
     with f.repeat(lambda: done.get() < count):
         with f.when(position.get() >= WORDS):
-            _twist(f, key)
+            twist(f, key)
             position.set(0)
         start, first = position.get(), done.get()
         size = f.minimum(f.i64(WORDS) - start, count - first)
 
-        def temper(j: Value, type: str) -> None:
-            y = f.load(type, key, start + j, align=4)
-            y = y ^ (y >> 11)
-            y = y ^ ((y << 7) & (0x9D2C5680 - (1 << 32)))
-            y = y ^ ((y << 15) & (0xEFC60000 - (1 << 32)))
-            f.store(y ^ (y >> 18), out, first + j, align=4)
-        _in_vectors(f, 0, size, temper)
+        def write(j: Value, type: str) -> None:
+            f.store(temper(f.load(type, key, start + j, align=4)), out, first + j, align=4)
+        _in_vectors(f, 0, size, write)
         position.set(start + size)
         done.set(first + size)
     f.store(f.convert(position.get(), "i32", "trunc"), place)

@@ -1,7 +1,9 @@
 """Random samples by kernels: the twister's words, transformed in the same plan.
 
-The same streams as base.rng, bit for bit, for contiguous tensors; ops.random uses base.rng for rarer distributions and dtypes.
-Stands on codegen.twister and codegen.schedule.
+PyTorch's streams (base.rng has the rules), for contiguous tensors; ops.random lays the samples of others. Numbers that end up in
+float64 are made by the C library's functions, bit for bit; the others by our own in float64, then rounded. A sampler
+(generator, layout, out, parameters ...) makes a tensor of a contiguous layout of real numbers, or overwrites `out`, which has
+that layout and counts one more version. Stands on codegen.twister, codegen.rejection and codegen.schedule.
 """
 
 from __future__ import annotations
@@ -12,13 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from flambeau.base import streams
+from flambeau.base.dtype import bfloat16, float16, float32, float64, int32, int64, uint32, uint64
 from flambeau.base.dtype import dtype as DType
-from flambeau.base.dtype import float32, float64, int32, int64, uint32, uint64
 from flambeau.base.layout import Layout, register_cache
 from flambeau.base.rng import Generator
 from flambeau.codegen import launch as launching
-from flambeau.codegen import schedule
+from flambeau.codegen import rejection, schedule
 from flambeau.codegen.categories import choice_kernel, shares_kernel
 from flambeau.codegen.frame import SCRATCH
 from flambeau.codegen.launch import Phase
@@ -30,6 +31,7 @@ from flambeau.ir.loops import Fold, Loop, Nest, Row, element, folded, number
 from flambeau.ir.scalar import Expr, bitcast, cast, constant, exact_mul, fma, where
 
 BLOCK = 16              # elements of a block of Box and Muller
+EXACT = 1 << 52         # all integers up to it are float64 numbers
 
 _plans: dict[Any, Callable] = register_cache({})
 
@@ -39,87 +41,193 @@ def _unit(word: Expr, dtype: Any) -> Expr:
     return cast(word & 0xFFFFFF, dtype) * (2.0 ** -24)
 
 
+def _word(high: Expr, low: Expr) -> Expr:
+    """64 bits of two words, the first one high."""
+    return (cast(high, uint64) << 32) | cast(low, uint64)
+
+
 def _double_unit(high: Expr, low: Expr) -> Expr:
     """53 bits of two words, the first one high, as a float64 in [0, 1)."""
-    word = (cast(high, uint64) << 32) | cast(low, uint64)
-    return cast(word & ((1 << 53) - 1), float64) * (2.0 ** -53)
+    return cast(_word(high, low) & ((1 << 53) - 1), float64) * (2.0 ** -53)
 
 
 def _words(count: int, slot: int = 1) -> Phase:
     return Phase(twister_kernel(), 1, 1, [count, slot])
 
 
-def _lay(nest: Nest, shape: tuple, outputs: list[tuple[tuple, int]], inputs: list[tuple[tuple, int]]) -> list[Phase]:
-    """Phases of a nest from scratch words to the one output; operands are (strides in elements, first byte)."""
+def _lay(nest: Nest, shape: tuple, outputs: list[tuple[tuple, int]], inputs: list[tuple[tuple, int]], target: int = 0,
+         scalar_slot: int = 2) -> list[Phase]:
+    """Phases of a nest from scratch to one slot; operands are (strides in elements, first byte)."""
     strides = [o for o, _ in outputs] + [i for i, _ in inputs]
     offsets = {k: at for k, (_, at) in enumerate([*outputs, *inputs])}
-    slots = (0,) * len(outputs) + (SCRATCH,) * len(inputs)
-    return schedule.lay(nest, (), [()] * len(strides), shape, strides, slots=slots, offsets=offsets, scalar_slot=2).phases
+    slots = (target,) * len(outputs) + (SCRATCH,) * len(inputs)
+    return schedule.lay(nest, (), [()] * len(strides), shape, strides, slots=slots, offsets=offsets,
+                        scalar_slot=scalar_slot).phases
 
 
-def _run(generator: Generator, phases: Callable, out: Tensor, words: int, *numbers: float) -> Tensor:
-    """Overwrite `out` by phases(layout) over so many words. Leaves the version as it is."""
-    layout = out._layout
+def _each(name: str, layout: Layout, words: int, body: Callable[..., Expr], scalars: tuple = ()) -> tuple[int, list[Phase]]:
+    """(words, phases) of body(words) for each element, of so many words each."""
+    drawn = [element(i, uint32) for i in range(words)]
+    stored = cast(body(*drawn), s.compute_dtype(layout.dtype))
+    nest = Nest(name, (layout.dtype,), (uint32,) * words, (Loop((), ((0, stored),)),), scalars)
+    return words * layout.numel, _lay(nest, (layout.numel,), [((1,), 0)], [((words,), 4 * i) for i in range(words)])
+
+
+def _run(generator: Generator, phases: Callable, layout: Layout, out: Tensor | None, *numbers: float) -> Tensor:
+    """A tensor, or `out`, by phases(layout) over so many words, which it gives first."""
     launch = _plans.get((phases, layout))
     if launch is None:
-        launch = launching.plan([_words(words), *phases(layout)], [layout], (), "i" + "f" * len(numbers), 4 * words)
+        words, made = phases(layout)
+        launch = launching.plan([_words(words), *made], [layout], (), "i" + "f" * len(numbers), 4 * words)
         _plans[phases, layout] = launch
-    writes = out._storage.writes
-    launch(out, generator.state_address, *numbers)
-    out._storage.writes = writes
-    if words:
-        generator.touched()
-    return out
+    result = launch(out, generator.state_address, *numbers)
+    generator.touched()
+    return result
 
 
-def _uniform_phases(layout: Layout) -> list[Phase]:
+def _rounded(x: Expr, dtype: DType) -> Expr:
+    """A float32 of less than 2**15 as it is after it was stored in a half type."""
+    bits = bitcast(x, int32)
+    if dtype is bfloat16:
+        return bitcast((bits + 0x7FFF + ((bits >> 16) & 1)) & -0x10000, float32)
+    if dtype is not float16:
+        return x
+    normal = bitcast((bits + 0xFFF + ((bits >> 13) & 1)) & -0x2000, float32)
+    return where(abs(x) < 2.0 ** -14, (x + 0.75) - 0.75, normal)    # subnormal: steps of 2**-24
+
+
+def _uniform_phases(layout: Layout) -> tuple[int, list[Phase]]:
+    if layout.dtype is float64:
+        a, b = number(0, float64), number(1, float64)
+
+        def wide(high: Expr, low: Expr) -> Expr:
+            sample = fma(_double_unit(high, low), b - a, a)
+            return where(sample >= b, a, sample)
+        return _each("uniform", layout, 2, wide, (("f", float64),) * 2)
     a, b = number(0, float32), number(1, float32)
-    sample = fma(_unit(element(0, uint32), float32), b - a, a)
-    body = where(sample >= b, a, sample)
-    return _lay(Nest("uniform", (float32,), (uint32,), (Loop((), ((0, body),)),), (("f", float32), ("f", float32))),
-                (layout.numel,), [((1,), 0)], [((1,), 0)])
+
+    def narrow(word: Expr) -> Expr:
+        sample = fma(_unit(word, float32), b - a, a)
+        return where(_rounded(sample, layout.dtype) >= _rounded(b, layout.dtype), a, sample)
+    return _each("uniform", layout, 1, narrow, (("f", float32),) * 2)
 
 
-def uniform(generator: Generator, out: Tensor, low: float, high: float) -> Tensor:
-    """float32 uniform samples of [low, high)."""
-    return _run(generator, _uniform_phases, out, out._layout.numel, low, high)
+def uniform(generator: Generator, layout: Layout, out: Tensor | None, low: float, high: float) -> Tensor:
+    """Uniform samples of [low, high), of a real floating dtype."""
+    return _run(generator, _uniform_phases, layout, out, low, high)
 
 
-def _bernoulli_phases(layout: Layout) -> list[Phase]:
-    drawn = _double_unit(element(0, uint32), element(1, uint32)) < number(0, float64)
-    body = cast(drawn, s.compute_dtype(layout.dtype))
-    return _lay(Nest("bernoulli", (layout.dtype,), (uint32, uint32), (Loop((), ((0, body),)),), (("f", float64),)),
-                (layout.numel,), [((1,), 0)], [((2,), 0), ((2,), 4)])
+def _bernoulli_phases(layout: Layout) -> tuple[int, list[Phase]]:
+    return _each("bernoulli", layout, 2, lambda high, low: _double_unit(high, low) < number(0, float64), (("f", float64),))
 
 
-def bernoulli(generator: Generator, out: Tensor, chance: float) -> Tensor:
-    """1 with probability `chance`, else 0, in the dtype of `out`."""
-    return _run(generator, _bernoulli_phases, out, 2 * out._layout.numel, chance)
+def bernoulli(generator: Generator, layout: Layout, out: Tensor | None, chance: float) -> Tensor:
+    """1 with probability `chance`, else 0, of any real dtype."""
+    return _run(generator, _bernoulli_phases, layout, out, chance)
 
 
-def _integers_phases(layout: Layout) -> list[Phase]:
+# ---------------------------------------------------------------- functions of one uniform number
+
+
+def _function(name: str, unit: Expr, dtype: DType) -> Expr:
+    """A function of a float64: the C library's where the result stays one."""
+    return s.library(name, unit) if dtype is float64 else getattr(s, name)(unit)
+
+
+def _exponential_phases(layout: Layout) -> tuple[int, list[Phase]]:
+    return _each("exponential", layout, 2, lambda high, low: exact_mul(
+        number(0, float64), _function("log1p", -_double_unit(high, low), layout.dtype)), (("f", float64),))
+
+
+def exponential(generator: Generator, layout: Layout, out: Tensor | None, rate: float) -> Tensor:
+    """Samples of the exponential distribution, of a real floating dtype."""
+    return _run(generator, _exponential_phases, layout, out, -1.0 / rate)
+
+
+def _geometric_phases(layout: Layout) -> tuple[int, list[Phase]]:
+    def body(high: Expr, low: Expr) -> Expr:
+        trials = s.ceil(_function("log", _double_unit(high, low), layout.dtype) / number(0, float64))
+        return trials if layout.dtype.is_floating_point else cast(trials, int64)
+    return _each("geometric", layout, 2, body, (("f", float64),))
+
+
+def geometric(generator: Generator, layout: Layout, out: Tensor | None, chance: float) -> Tensor:
+    """How many trials it took to the first success; integers wrap."""
+    return _run(generator, _geometric_phases, layout, out, math.log1p(-chance))
+
+
+def _cauchy_phases(layout: Layout) -> tuple[int, list[Phase]]:
+    def body(high: Expr, low: Expr) -> Expr:
+        angle = exact_mul(_double_unit(high, low) - 0.5, constant(math.pi, float64))
+        return fma(_function("tan", angle, layout.dtype), number(1, float64), number(0, float64))
+    return _each("cauchy", layout, 2, body, (("f", float64),) * 2)
+
+
+def cauchy(generator: Generator, layout: Layout, out: Tensor | None, median: float, sigma: float) -> Tensor:
+    """Samples of the Cauchy distribution, of a real floating dtype."""
+    return _run(generator, _cauchy_phases, layout, out, median, sigma)
+
+
+# ---------------------------------------------------------------- integers
+
+
+def _integers_phases(layout: Layout) -> tuple[int, list[Phase]]:
     # the word modulo the span: floating-point numbers hold both, and the quotient is at most one off
     first, size, inverse = (number(i, float64) for i in range(3))
-    word = cast(element(0, uint32), float64)
-    rest = fma(-s.trunc(word * inverse), size, word)
-    rest = where(rest < 0, rest + size, where(rest >= size, rest - size, rest))
-    body = cast(cast(first + rest, int64), s.compute_dtype(layout.dtype))
-    return _lay(Nest("integers", (layout.dtype,), (uint32,), (Loop((), ((0, body),)),), (("f", float64),) * 3), (layout.numel,),
-                [((1,), 0)], [((1,), 0)])
+
+    def body(word: Expr) -> Expr:
+        word = cast(word, float64)
+        rest = fma(-s.trunc(word * inverse), size, word)
+        rest = where(rest < 0, rest + size, where(rest >= size, rest - size, rest))
+        return cast(first + rest, int64)
+    return _each("integers", layout, 1, body, (("f", float64),) * 3)
 
 
-def integers(generator: Generator, out: Tensor, low: int, span: int) -> Tensor:
-    """Integers of [low, low + span) in the dtype of `out`; one word each, so span < 2**28, and |low| <= 2**52."""
-    return _run(generator, _integers_phases, out, out._layout.numel, float(low), float(span), 1.0 / span)
+def _signed(word: int) -> int:
+    """The low 64 bits of an integer, as a kernel takes them."""
+    return (word + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
-def _permutation_phases(layout: Layout) -> list[Phase]:
-    return [Phase(permutation_kernel(), 1, 1, [layout.numel])]
+def integers(generator: Generator, layout: Layout, out: Tensor | None, low: int, span: int, wide: bool = False) -> Tensor:
+    """Integers of [low, low + span) in any real dtype, of one word each or of two (wide); 2**64 is all there are."""
+    if not wide and abs(low) <= EXACT:
+        return _run(generator, _integers_phases, layout, out, float(low), float(span), 1.0 / span)
+    words = 2 if wide else 1
+    power = not span & (span - 1)
+    key = ("integers", power, words, layout)
+    launch = _plans.get(key)
+    if launch is None:
+        first, size = (bitcast(number(i, int64), uint64) for i in (0, 1))
+
+        def body(*drawn: Expr) -> Expr:
+            word = _word(*drawn) if wide else cast(drawn[0], uint64)
+            return bitcast(first + (word & (size - 1) if power else s.remainder(word, size)), int64)
+        count, phases = _each("wide_integers", layout, words, body, (("i", int64),) * 2)
+        launch = _plans[key] = launching.plan([_words(count), *phases], [layout], (), "iii", 4 * count)
+    made = launch(out, generator.state_address, 0 if span == 1 << 64 else _signed(low), _signed(span))
+    generator.touched()
+    return made
 
 
-def permutation(generator: Generator, out: Tensor) -> Tensor:
-    """A random order of 0 ... n - 1 in an int64 tensor of n elements, n > 0."""
-    return _run(generator, _permutation_phases, out, out._layout.numel - 1)
+def _permutation_phases(layout: Layout) -> tuple[int, list[Phase]]:
+    return layout.numel - 1, [Phase(permutation_kernel(), 1, 1, [layout.numel])]
+
+
+def permutation(generator: Generator, layout: Layout) -> Tensor:
+    """A random order of 0 ... n - 1 in an int64 tensor of n elements, n > 1."""
+    return _run(generator, _permutation_phases, layout, None)
+
+
+# ---------------------------------------------------------------- normal samples
+
+
+# The single precision functions of the Cephes library (S. Moshier): polynomials and split constants of the reduction.
+LOG = (7.0376836292e-2, -1.1514610310e-1, 1.1676998740e-1, -1.2420140846e-1, 1.4249322787e-1, -1.6668057665e-1, 2.0000714765e-1,
+       -2.4999993993e-1, 3.3333331174e-1)
+LOG2_LOW, LOG2_HIGH, SQRT_HALF = -2.12194440e-4, 0.693359375, float(np.float32(0.707106781186547524))
+QUARTER_PI = (-0.78515625, -2.4187564849853515625e-4, -3.77489497744594108e-8)
+SIN = (-1.9515295891e-4, 8.3321608736e-3, -1.6666654611e-1)
+COS = (2.443315711809948e-5, -1.388731625493765e-3, 4.166664568298827e-2)
 
 
 def _polynomial(coefficients: tuple[float, ...], x: Expr) -> Expr:
@@ -130,65 +238,178 @@ def _polynomial(coefficients: tuple[float, ...], x: Expr) -> Expr:
 
 
 def _log(x: Expr) -> Expr:
-    """Cephes' single precision logarithm of positive normal numbers, contracted as PyTorch's is (see base.streams.log32)."""
+    """Cephes' single precision logarithm of positive normal numbers, contracted as PyTorch's is."""
     bits = bitcast(x, int32)
     exponent = ((bits >> 23) & 0xFF) - 126
     mantissa = bitcast((bits & 0x807FFFFF - (1 << 32)) | 0x3F000000, float32)
-    small = mantissa < float(np.float32(streams.SQRT_HALF))
+    small = mantissa < SQRT_HALF
     e = cast(exponent, float32) - cast(small, float32)
     m = mantissa - 1.0
     m = where(small, m + mantissa, m)
     z = exact_mul(m, m)
-    y = exact_mul(_polynomial(streams.LOG, m), m)
-    y = fma(y, z, exact_mul(e, constant(streams.LOG2_LOW, float32)))
+    y = exact_mul(_polynomial(LOG, m), m)
+    y = fma(y, z, exact_mul(e, constant(LOG2_LOW, float32)))
     y = fma(z, constant(-0.5, float32), y)
-    return fma(e, constant(streams.LOG2_HIGH, float32), m + y)
+    return fma(e, constant(LOG2_HIGH, float32), m + y)
 
 
 def _sine_and_cosine(angle: Expr) -> tuple[Expr, Expr]:
-    """Cephes' single precision sine and cosine of [0, 2 pi] (see base.streams.sincos32)."""
+    """Cephes' single precision sine and cosine of [0, 2 pi], contracted as PyTorch's are."""
     octant = (cast(exact_mul(angle, constant(4.0 / math.pi, float32)), int32) + 1) & ~1
     turns, x = cast(octant, float32), angle
-    for part in streams.QUARTER_PI:
+    for part in QUARTER_PI:
         x = fma(turns, constant(part, float32), x)
     z = exact_mul(x, x)
-    c = exact_mul(_polynomial(streams.COS, z), z)
+    c = exact_mul(_polynomial(COS, z), z)
     cosine = fma(c, z, exact_mul(constant(-0.5, float32), z)) + 1.0
-    sine = fma(exact_mul(_polynomial(streams.SIN, z), z), x, x)
+    sine = fma(exact_mul(_polynomial(SIN, z), z), x, x)
     swapped = s.cast(octant & 2, s.bool_)
     sin, cos = where(swapped, cosine, sine), where(swapped, sine, cosine)
     sin = where(s.cast(octant & 4, s.bool_), -sin, sin)
     return sin, where(s.cast((octant - 2) & 4, s.bool_), cos, -cos)
 
 
-def _normal_phases(layout: Layout, plain: bool = False) -> list[Phase]:
+def _turned(radius: Expr, sine: Expr, cosine: Expr) -> list[Expr]:
+    return [exact_mul(radius, cosine), exact_mul(radius, sine)]
+
+
+def _single_blocks() -> list[Expr]:
+    """Two standard normal float32 of two words."""
     first, second = (_unit(element(i, uint32), float32) for i in (0, 1))
     radius = s.sqrt(exact_mul(constant(-2.0, float32), _log(1.0 - first)))
-    sin, cos = _sine_and_cosine(exact_mul(constant(2.0 * math.pi, float32), second))
-    samples = [exact_mul(radius, cos), exact_mul(radius, sin)]
+    return _turned(radius, *_sine_and_cosine(exact_mul(constant(2.0 * math.pi, float32), second)))
+
+
+def _double_blocks() -> list[Expr]:
+    """Two standard normal float64 of four words."""
+    first, second = (_double_unit(element(i, uint32), element(i + 1, uint32)) for i in (0, 2))
+    radius = s.sqrt(exact_mul(constant(-2.0, float64), s.library("log", 1.0 - first)))
+    angle = exact_mul(constant(2.0 * math.pi, float64), second)
+    return _turned(radius, s.library("sin", angle), s.library("cos", angle))
+
+
+def _normal_words(layout: Layout) -> tuple[int, int]:
+    """(words of a sample, how many samples are drawn) for normal samples in blocks; those of the tail come last.
+
+    A tail is drawn afresh; half types don't draw what it overwrites.
+    """
+    n = layout.numel
+    tail = n % BLOCK
+    return 2 if layout.dtype is float64 else 1, n + (BLOCK - (tail if layout.dtype in (float16, bfloat16) else 0) if tail else 0)
+
+
+def _normal_phases(layout: Layout, plain: bool = False) -> tuple[int, list[Phase]]:
+    wide, n = layout.dtype is float64, layout.numel
+    words, drawn = _normal_words(layout)
+    samples = _double_blocks() if wide else _single_blocks()
     if not plain:
-        center, scale = (cast(number(i, float32), float64) for i in (0, 1))
-        samples = [cast(fma(cast(x, float64), scale, center), float32) for x in samples]
-    nest = Nest("normal", (float32, float32), (uint32, uint32), (Loop((), tuple(enumerate(samples))),),
-                (("f", float32), ("f", float32)))
+        center, scale = (cast(number(i, float64 if wide else float32), float64) for i in (0, 1))
+        samples = [cast(fma(cast(x, float64), scale, center), x.dtype) for x in samples]
+    kind = ("f", float64 if wide else float32)
+    nest = Nest("normal", (layout.dtype,) * 2, (uint32,) * (2 * words), (Loop((), tuple(enumerate(samples))),), (kind, kind))
+    size = layout.dtype.itemsize
 
     def blocks(count: int, target: int, source: int) -> list[Phase]:
-        operands = [((BLOCK, 1), 4 * target), ((BLOCK, 1), 4 * target + 32)]
-        return _lay(nest, (count, 8), operands, [((BLOCK, 1), 4 * source), ((BLOCK, 1), 4 * source + 32)])
-    n = layout.numel
+        inputs = [4 * words * (source + half) + 4 * i for half in (0, BLOCK // 2) for i in range(words)]
+        return _lay(nest, (count, BLOCK // 2), [((BLOCK, 1), size * (target + half)) for half in (0, BLOCK // 2)],
+                    [((BLOCK * words, words), at) for at in inputs])
     made = blocks(n // BLOCK, 0, 0)
-    return made + blocks(1, n - BLOCK, n) if n % BLOCK else made
+    return words * drawn, made + blocks(1, n - BLOCK, drawn - BLOCK) if n % BLOCK else made
 
 
-def _standard_phases(layout: Layout) -> list[Phase]:
+def _standard_phases(layout: Layout) -> tuple[int, list[Phase]]:
     return _normal_phases(layout, True)
 
 
-def normal(generator: Generator, out: Tensor, mean: float, std: float) -> Tensor:
-    """float32 normal samples in blocks of 16: the first 8 uniforms give radii, the last 8 angles; a tail is drawn afresh."""
-    n = out._layout.numel
-    phases = _standard_phases if mean == 0.0 and std == 1.0 else _normal_phases
-    return _run(generator, phases, out, n + (BLOCK if n % BLOCK else 0), mean, std)
+def normal(generator: Generator, layout: Layout, out: Tensor | None, mean: float, std: float) -> Tensor:
+    """Normal samples of a real floating dtype, in blocks of 16: radii, then angles; few are serial."""
+    if layout.numel < BLOCK:
+        return serial_normal(generator, layout, out, mean, std)
+    return _run(generator, _standard_phases if mean == 0.0 and std == 1.0 else _normal_phases, layout, out, mean, std)
+
+
+def _serial_phases(layout: Layout, waiting: int, exponential: bool) -> tuple[list[Phase], int]:
+    """(phases, bytes of scratch): words, then the normal that waits, if any, then pairs; what is left over waits."""
+    n = layout.numel
+    pairs = (n - waiting + 1) // 2
+    first = 16 * pairs      # where the samples begin
+    angle, unit = (_double_unit(element(i, uint32), element(i + 1, uint32)) for i in (0, 2))
+    radius = s.sqrt(exact_mul(constant(-2.0, float64), s.library("log1p", -unit)))
+    angle = exact_mul(constant(2.0 * math.pi, float64), angle)
+    both = _turned(radius, s.library("sin", angle), s.library("cos", angle))
+    nest = Nest("normal_pairs", (float64,) * 2, (uint32,) * 4, (Loop((), tuple(enumerate(both))),))
+    start = first + 8 * waiting
+    phases = [Phase(rejection.spare_kernel(True), 1, 1, [first, 2])] if waiting else []
+    if pairs:
+        phases += [_words(4 * pairs), *_lay(nest, (pairs,), [((2,), start), ((2,), start + 8)],
+                                            [((4,), 4 * i) for i in range(4)], SCRATCH)]
+    sample = fma(element(0, float64), number(1, float64), number(0, float64))
+    if exponential:
+        sample = _function("exp", sample, layout.dtype)
+    nest = Nest("normal_serial", (layout.dtype,), (float64,), (Loop((), ((0, cast(sample, s.compute_dtype(layout.dtype))),)),),
+                (("f", float64),) * 2)
+    phases += _lay(nest, (n,), [((1,), 0)], [((1,), first)], scalar_slot=3)
+    if (n - waiting) % 2:
+        phases.append(Phase(rejection.spare_kernel(False), 1, 1, [first + 8 * n, 2]))
+    return phases, first + 8 * (n + 1)
+
+
+def serial_normal(generator: Generator, layout: Layout, out: Tensor | None, mean: float, std: float,
+                  exponential: bool = False) -> Tensor:
+    """Normal samples of a real floating dtype, or their exponentials, in pairs that begin with one left over."""
+    waiting = int(generator.spare[1])
+    key = ("serial_normal", layout, waiting, exponential)
+    launch = _plans.get(key)
+    if launch is None:
+        phases, scratch = _serial_phases(layout, waiting, exponential)
+        launch = _plans[key] = launching.plan(phases, [layout], (), "iiff", scratch)
+    made = launch(out, generator.state_address, generator.spare_address, mean, std)
+    if layout.numel > waiting:
+        generator.touched()
+    return made
+
+
+def log_normal(generator: Generator, layout: Layout, out: Tensor | None, mean: float, std: float) -> Tensor:
+    """Exponentials of normal samples, which are serial however many they are."""
+    return serial_normal(generator, layout, out, mean, std, True)
+
+
+# ---------------------------------------------------------------- samples that take as many words as they need
+
+
+def _one_by_one(generator: Generator, kernel: Callable[[str], int], given: tuple[Tensor, ...], *numbers: float) -> Tensor:
+    """A fresh tensor like the given ones (contiguous, of one layout, float32 or float64) by a kernel of codegen.rejection."""
+    layout = given[0]._layout
+    key = (kernel, *[x._layout for x in given])
+    launch = _plans.get(key)
+    if launch is None:
+        address = kernel("double" if layout.dtype is float64 else "float")
+        fresh = Layout.contiguous(layout.shape, layout.dtype, layout.device)
+        launch = _plans[key] = launching.plan([Phase(address, 1, 1, [layout.numel])], [fresh], [x._layout for x in given],
+                                              "ii" + "f" * len(numbers))
+    made = launch(None, *given, generator.state_address, generator.spare_address, *numbers)
+    generator.touched()
+    return made
+
+
+def poisson(generator: Generator, rates: Tensor) -> Tensor:
+    """Counts of the rates."""
+    return _one_by_one(generator, rejection.poisson_kernel, (rates,))
+
+
+def binomial(generator: Generator, trials: Tensor, chances: Tensor) -> Tensor:
+    """How many of the trials succeed."""
+    return _one_by_one(generator, rejection.binomial_kernel, (trials, chances))
+
+
+def gamma(generator: Generator, shapes: Tensor) -> Tensor:
+    """Samples of the gamma distributions of those shapes and rate 1."""
+    return _one_by_one(generator, rejection.gamma_kernel, (shapes,))
+
+
+def slopes(generator: Generator, x: Tensor, low: float, high: float) -> Tensor:
+    """One of [low, high) for each element that isn't positive, 1 for the others."""
+    return _one_by_one(generator, rejection.slopes_kernel, (x,), low, high)
 
 
 # ---------------------------------------------------------------- samples by given chances

@@ -333,8 +333,8 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """`expand` to a shape."""
     def byte(self, memory_format: Any = ...) -> Tensor:
         """to(torch.uint8)."""
-    def cauchy_(self, *parameters: Any, generator: Any = None, **named: Any) -> Tensor:
-        """Fill with Cauchy samples."""
+    def cauchy_(self, median: _float = 0, sigma: _float = 1, *, generator: Any = None) -> Tensor:
+        """Fill with Cauchy samples. Raises RuntimeError unless sigma is positive, and for other than floating dtypes."""
     def ccol_indices(self, *args: Any, **kwargs: Any) -> Any:
         """Not implemented: flambeau has no sparse tensors; use dense ones, with index_add or scatter_add to build them"""
     def cdouble(self, memory_format: Any = ...) -> Tensor:
@@ -523,8 +523,8 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """exp(input) - 1, accurate near 0."""
     def expm1_(self) -> Tensor:
         """In-place version of expm1()."""
-    def exponential_(self, *parameters: Any, generator: Any = None, **named: Any) -> Tensor:
-        """Fill with exponential samples of rate `lambd`."""
+    def exponential_(self, lambd: _float = 1, *, generator: Any = None) -> Tensor:
+        """Fill with exponential samples of rate `lambd`. RuntimeError unless it is positive, and for other than floating dtypes."""
     def fill(self, value: Any) -> Any:
         """A copy of the shape of `input` filled with `value`."""
     def fill_(self, value: Any) -> Any:
@@ -766,8 +766,8 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """In-place version of log2()."""
     def log_(self) -> Tensor:
         """In-place version of log()."""
-    def log_normal_(self, *parameters: Any, generator: Any = None, **named: Any) -> Tensor:
-        """Fill with exponentials of normal samples."""
+    def log_normal_(self, mean: _float = 1, std: _float = 2, *, generator: Any = None) -> Tensor:
+        """Fill with exponentials of normal samples. Raises RuntimeError unless std is positive."""
     def log_softmax(self, dim: Any = None, dtype: Any = None, *, axis: Any = None, out: Tensor | None = None) -> Any:
         """The logarithm of softmax along `dim`, computed so that it neither overflows nor loses small probabilities."""
     def logaddexp(self, other: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -991,8 +991,9 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """Radians to degrees."""
     def rad2deg_(self) -> Tensor:
         """In-place version of rad2deg()."""
-    def random_(self, from_: _int | None = None, to: _int | None = None, *, generator: Any = None, **bounds: Any) -> Tensor:
-        """Fill with integers of [from, to), of [0, to), or of the dtype's range."""
+    def random_(self, *range: _int | None, generator: Any = None, **bounds: Any) -> Tensor:
+        """Fill with integers of [from, to), of [0, to), or of the dtype's range: what a floating dtype holds exactly, of others the
+        numbers that aren't negative. random_(from, None) goes up to the end of that range. RuntimeError for an empty one."""
     def ravel(self) -> Any:
         """All elements in one dimension."""
     def reciprocal(self, *, out: Tensor | None = None) -> Tensor:

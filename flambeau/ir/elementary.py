@@ -166,7 +166,7 @@ def _fmod_double(a: Expr, b: Expr) -> Expr:
     rest = fma(-s.trunc(quotient), divisor, magnitude)  # exact; a quotient that was rounded up leaves a negative rest
     rest = where(rest < 0, rest + divisor, rest)
     rest = where(magnitude < divisor, magnitude, rest)  # also an infinite divisor
-    return s.rarely(s.copysign(rest, a), quotient, 2.0**52, lambda quotient, a, b: s.library_fmod(a, b), a, b)
+    return s.rarely(s.copysign(rest, a), quotient, 2.0**52, lambda quotient, a, b: s.library("fmod", a, b), a, b)
 
 
 @body("fmod")

@@ -400,15 +400,34 @@ def rarely(common: Expr, size: Expr, limit: float, slow: Callable[..., Expr], *o
     return make("rarely", (common, size, *operands), common.dtype, (float(limit), slow(*leaves)))
 
 
+def sometimes(common: Expr, needed: Expr, other: Callable[..., Expr], *operands: Expr) -> Expr:
+    """`common`, but other(*operands) where `needed` holds: for whole vectors at once, left out by those without such an element.
+
+    `rarely` keeps the other way short and slow, this one keeps it quick: for what all elements of a tensor may need, or none.
+    """
+    value = other(*(leaf(f"x{i}", x.dtype) for i, x in enumerate(operands)))
+    return make("sometimes", (common, needed, *operands), common.dtype, value)
+
+
+def repeat(step: Callable[..., tuple[Expr, ...]], wanted: Callable[..., Expr], states: tuple[Expr, ...], *constants: Expr,
+           limit: int) -> Expr:
+    """The first of states = step(*states, *constants), repeated while wanted(*states, *constants) holds, `limit` times at most.
+
+    Series and fractions without a fixed length. An element that wants no more keeps its states while others go on.
+    """
+    inner = tuple(leaf(f"x{i}", x.dtype) for i, x in enumerate((*states, *constants)))
+    return make("repeat", (*states, *constants), states[0].dtype, (tuple(step(*inner)), wanted(*inner), limit))
+
+
 def apart(body: Callable[..., Expr], *operands: Expr) -> Expr:
     """body(*operands) in a function of its own: what is long and needed several times is compiled once. For real dtypes."""
     value = body(*(leaf(f"x{i}", x.dtype) for i, x in enumerate(operands)))
     return make("apart", operands, value.dtype, value)
 
 
-def library_fmod(a: Expr, b: Expr) -> Expr:
-    """The C library's fmod, exact for every float64 pair: a call, so for `rarely` only."""
-    return make("frem", (a, b), float64)
+def library(name: str, *operands: Expr) -> Expr:
+    """A float64 function of the C library: a call for each element, for what must have its very bits, or is `rarely` wanted."""
+    return make("library", operands, float64, name)
 
 
 # -------------------------------------------------------------------------------------------- operators with a name

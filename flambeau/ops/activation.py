@@ -11,10 +11,9 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from flambeau.base.dtype import bool_, finfo, float64
+from flambeau.base.dtype import bool_, finfo
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.geometry import wrap_dim
-from flambeau.core import modes
 from flambeau.core.annotations import Number
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import pointwise
@@ -23,6 +22,7 @@ from flambeau.ir import scalar as s
 from flambeau.ir.scalar import where
 from flambeau.ops.functions import sigmoid
 from flambeau.ops.join import cat
+from flambeau.ops.random import rrelu_slopes
 
 SELU_ALPHA, SELU_SCALE = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
 
@@ -374,21 +374,6 @@ def _(g, input, dim):
     return (cat([passed, passed * a * (1 - gate)], dim),)
 
 
-def _negative_slopes(input: Tensor, lower: float, upper: float) -> Tensor:
-    """A random slope for each element that is not positive, 1 for the others."""
-    grad_before, modes.local.grad = modes.local.grad, False
-    try:
-        slopes = input.new_ones(input._layout.shape)
-        negative = input.detach() <= 0
-        count = int(negative.sum())
-        if count:
-            drawn = input.new_empty((count,), dtype=float64).uniform_(lower, upper)
-            slopes[negative] = drawn.to(input._layout.dtype)
-        return slopes
-    finally:
-        modes.local.grad = grad_before
-
-
 @pointwise(name="_rrelu_with_noise", function=False, method=False, types="f", kernel="rrelu_with_noise_out_cpu",
            node="RreluWithNoise")
 def _rrelu_with_noise(input: Tensor, noise: Tensor):
@@ -415,7 +400,7 @@ def rrelu(input: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: b
     _check_bounds(lower, upper)
     if not training:
         return leaky_relu(input, (lower + upper) / 2)
-    return _rrelu_with_noise(input, _negative_slopes(input, lower, upper))
+    return _rrelu_with_noise(input.contiguous(), rrelu_slopes(input.detach(), lower, upper))
 
 
 @composite(method=False)
@@ -424,4 +409,4 @@ def rrelu_(input: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: 
     _check_bounds(lower, upper)
     if not training:
         return leaky_relu.inplace(input, (lower + upper) / 2)
-    return _rrelu_with_noise.inplace(input, _negative_slopes(input, lower, upper))
+    return _rrelu_with_noise.inplace(input, rrelu_slopes(input.detach(), lower, upper))

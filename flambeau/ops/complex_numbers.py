@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from flambeau.base import geometry, memory_order
 from flambeau.base.layout import Layout
 from flambeau.core import views
-from flambeau.core.declare import composite, operator
+from flambeau.core.declare import composite
 from flambeau.core.derive import NAMESPACE, pointwise, public
-from flambeau.core.tensor import Tensor, empty_layout, view_of
+from flambeau.core.tensor import Tensor, view_of
 from flambeau.core.views import node_class, remember
 from flambeau.ir import scalar as s
 
@@ -56,7 +55,7 @@ def resolve_conj(input: Tensor) -> Tensor:
     return input
 
 
-@operator(method=False, out=True, node="ComplexBackward0")
+@composite(method=False, out=True)
 def complex(real: Tensor, imag: Tensor) -> Tensor:
     """real + i imag, with broadcasting; both of one dtype among float16, float32, float64."""
     a, b = real._layout.dtype, imag._layout.dtype
@@ -66,22 +65,22 @@ def complex(real: Tensor, imag: Tensor) -> Tensor:
     if a is not b:
         raise RuntimeError(f"Expected object of scalar type {a.scalar_name} but got scalar type {b.scalar_name} for "
                            "second argument")
-    layouts = (real._layout, imag._layout)
-    shape = geometry.broadcast(*[x.shape for x in layouts])
-    strides = memory_order.elementwise_strides(shape, [(x.shape, x.strides) for x in layouts if x.ndim] or [((), ())])
-    made = empty_layout(Layout.of(shape, strides, a.to_complex(), layouts[0].device))
-    parts = view_as_real(made)
-    for i, x in enumerate((real, imag)):
-        parts.select(-1, i).copy_(x.detach())
-    return made
+    return _complex(real, imag)
 
 
-@complex.vjp
-def _(g, need):
-    return g.real if need["real"] else None, g.imag if need["imag"] else None
+@pointwise(name="_complex", kind=lambda common: (common, common.to_complex()), function=False, method=False, inplace=False,
+           node="ComplexBackward0")
+def _complex(real: Tensor, imag: Tensor):
+    """real + i imag."""
+    return s.complex_(real, imag)
 
 
-@composite(method=False, out=True, node="PolarBackward0")
+@_complex.vjp
+def _(g):
+    return s.real(g), s.imag(g)
+
+
+@composite(method=False, out=True)
 def polar(abs: Tensor, angle: Tensor) -> Tensor:
     """abs * exp(i angle); both of one floating point dtype."""
     a, b = abs._layout.dtype, angle._layout.dtype
@@ -91,7 +90,20 @@ def polar(abs: Tensor, angle: Tensor) -> Tensor:
     if a is not b:
         raise RuntimeError(f"Expected object of scalar type {a.scalar_name} but got scalar type {b.scalar_name} for "
                            "second argument")
-    return complex(abs * angle.cos(), abs * angle.sin())
+    return _polar(abs, angle)
+
+
+@pointwise(name="_polar", kind=lambda common: (common, common.to_complex()), function=False, method=False, inplace=False,
+           node="PolarBackward0")
+def _polar(abs: Tensor, angle: Tensor):
+    """abs * exp(i angle)."""
+    return s.complex_(abs * s.cos(angle), abs * s.sin(angle))
+
+
+@_polar.vjp
+def _(g, abs, angle):
+    cosine, sine = s.cos(angle), s.sin(angle)
+    return s.real(g) * cosine + s.imag(g) * sine, (s.imag(g) * cosine - s.real(g) * sine) * abs
 
 
 # ---------------------------------------------------------------- complex numbers as pairs

@@ -256,8 +256,7 @@ def ndtr(input: Tensor) -> Tensor:
 @pointwise(kind="float", types="f", kernel="ndtr", name="_ndtr", function=False, method=False, inplace=False, node="MulBackward1")
 def _ndtr(input: Tensor):
     """The area under the standard Gaussian up to input."""
-    x = input * math.sqrt(0.5)
-    return s.where(s.abs(x) < 1, 0.5 + 0.5 * s.erf(x), s.where(x < 0, 0.5 * s.erfc(-x), 1 - 0.5 * s.erfc(x)))
+    return 0.5 * s.erfc(input * -math.sqrt(0.5))
 
 
 @_ndtr.vjp

@@ -3,8 +3,8 @@
 A sample z of a distribution with the cumulative function F(z; a) moves with its parameter as dz/da = -(dF/da) /
 (dF/dz) (implicit reparameterisation, Figurnov, Mohamed and Mnih, 2018). Both derivatives here are one integral of
 exp(-a s) h(s) over s > 0, taken in double precision by exp-sinh quadrature (Takahasi and Mori, 1974), which finds
-integrands of any width; of the two tails the one is integrated in which nothing cancels. Samples are base.rng's
-streams; derivatives run on NumPy. float32 and float64 only.
+integrands of any width; of the two tails the one is integrated in which nothing cancels. Samples are kernels of
+codegen.rejection; derivatives run on NumPy. float32 and float64 only.
 """
 
 from __future__ import annotations
@@ -14,13 +14,15 @@ from collections.abc import Callable
 
 import numpy as np
 
-from flambeau.base.dtype import float32, float64
+from flambeau.base.dtype import finfo, float32, float64
 from flambeau.base.layout import Layout
+from flambeau.core import sampling
 from flambeau.core.create import array_of, elementwise
 from flambeau.core.declare import operator
 from flambeau.core.tensor import Tensor, empty_layout
+from flambeau.ops.copy import contiguous
 from flambeau.ops.functions import digamma
-from flambeau.ops.random import stream, write
+from flambeau.ops.random import stream
 
 STEP = 0.05
 _T = np.arange(-3.5, 3.5 + STEP / 2, STEP)
@@ -132,9 +134,8 @@ def _slopes(kernel: str, compute: Callable[..., np.ndarray], *operands: Tensor) 
 def _standard_gamma(input: Tensor, generator=None):
     """Samples of the gamma distributions of shapes `input` and rate 1; the shape of `input`, float32 or float64."""
     _need("gamma_cpu", input)
-    shapes = np.ascontiguousarray(array_of(input)).reshape(-1)
-    source = stream(generator)
-    return write(_fresh(input), lambda: source.gamma(shapes))
+    made = _fresh(input)
+    return sampling.gamma(stream(generator), contiguous(input)) if made._layout.numel else made
 
 
 @_standard_gamma.vjp
@@ -153,13 +154,12 @@ def _sample_dirichlet(input: Tensor, generator=None):
     """Samples of the Dirichlet distributions whose concentrations are the rows of `input`, drawn in double
     precision."""
     _need("dirichlet", input)
-    dtype = input._layout.dtype.numpy
-    weights = np.ascontiguousarray(array_of(input), np.float64)
-    drawn = stream(generator).gamma(weights.reshape(-1)).reshape(weights.shape)
-    with np.errstate(invalid="ignore"):
-        shares = (drawn / drawn.sum(-1, keepdims=True)).astype(dtype)
-    least, most = np.finfo(dtype).tiny, 1 - np.finfo(dtype).epsneg
-    return write(_fresh(input), lambda: np.clip(shares, least, most).reshape(-1))
+    made, dtype = _fresh(input), input._layout.dtype
+    if not made._layout.numel:
+        return made
+    limits = finfo(dtype)
+    drawn = sampling.gamma(stream(generator), contiguous(input).to(float64))
+    return (drawn / drawn.cumsum(-1)[..., -1:]).to(dtype).clamp_(limits.tiny, 1 - limits.eps / 2)
 
 
 @_sample_dirichlet.vjp

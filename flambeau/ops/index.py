@@ -21,7 +21,7 @@ from flambeau.core.tensor import Tensor, tensor_from
 from flambeau.ops.copy import clone_raw
 from flambeau.ops.gathering import INDEX_TYPES, KernelCheck, first_bad, make_plan, plans, zeros_for
 from flambeau.ops.mutating import mutating
-from flambeau.ops.positions import positions
+from flambeau.ops.positions import compressed, positions
 
 # ---------------------------------------------------------------- x[indices] and x[indices] = values
 
@@ -124,6 +124,8 @@ def index(input: Tensor, indices: Sequence[Any]) -> Tensor:
             count = chosen._layout.ndim
             shape = input._layout.shape
             if count and chosen._layout.shape == shape[:count] and chosen._layout.is_contiguous:
+                if count == input._layout.ndim and input._layout.dtype.itemsize <= 8:
+                    return compressed(input, chosen)
                 flat = _leading(input._layout, count)
                 return gather_index(input if flat is input._layout else tensor_from(input._storage, input._offset, flat),
                               (positions(chosen, flat=True),))

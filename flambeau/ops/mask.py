@@ -18,9 +18,9 @@ from flambeau.core.op import NUMBERS, Pointwise
 from flambeau.core.tensor import Tensor, empty_layout, tensor_from, view_of
 from flambeau.ir.scalar import cast, where
 from flambeau.ops.copy import clone_raw, contiguous, copy_raw
-from flambeau.ops.index import gather_index, index_put_
+from flambeau.ops.index import gather_index
 from flambeau.ops.mutating import mutating
-from flambeau.ops.positions import positions
+from flambeau.ops.positions import compressed, filled_from, positions
 
 
 @operator(out=True, name="nonzero")
@@ -159,8 +159,12 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:
     """The elements of `input` where the bool tensor `mask` is true (both broadcast), in one row."""
     if mask._layout.dtype is not bool_:
         raise RuntimeError("masked_select: expected BoolTensor for mask")
-    shape = geometry.broadcast(mask._layout.shape, input._layout.shape)
-    return gather_index(_flat(input, shape), (positions(_flat(mask, shape), flat=True),))
+    layout = input._layout
+    if layout.shape == mask._layout.shape and layout.is_contiguous and mask._layout.is_contiguous and layout.dtype.itemsize <= 8:
+        return compressed(input, mask)
+    shape = geometry.broadcast(mask._layout.shape, layout.shape)
+    values, where = _flat(input, shape), _flat(mask, shape)
+    return compressed(values, where) if layout.dtype.itemsize <= 8 else gather_index(values, (positions(where, flat=True),))
 
 
 @masked_select.vjp
@@ -179,31 +183,35 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> None:
     if source._layout.dtype is not layout.dtype:
         raise RuntimeError("masked_scatter: expected self and source to have same dtypes but got"
                            f"{layout.dtype.scalar_name} and {source._layout.dtype.scalar_name}")
-    at = positions(_flat(mask, tuple(layout.shape)), flat=True)
-    count = at._layout.numel
-    if count > source._layout.numel:
-        raise RuntimeError("Number of elements of source < number of ones in mask")
-    values = _flat(clone_raw(source) if source._storage is input._storage else source, tuple(source._layout.shape))
-    values = tensor_from(values._storage, values._offset, Layout.contiguous((count,), layout.dtype, layout.device))
-    whole = tensor_from(input._storage, input._offset, layout)
-    if layout.is_contiguous:
-        index_put_(
-            tensor_from(input._storage, input._offset, Layout.contiguous((layout.numel,), layout.dtype, layout.device)),
-            (at,),
-            values,
-        )
+    if not layout.numel:
+        input._storage.writes += 1
         return
-    copy = contiguous(whole)
-    index_put_(
-        tensor_from(copy._storage, copy._offset, Layout.contiguous((layout.numel,), layout.dtype, layout.device)),
-        (at,),
-        values,
-    )
-    copy_raw(whole, copy)
+    if layout.dtype.itemsize > 8:       # complex128: the parts of a number share its mask
+        real = NAMESPACE["view_as_real"]
+        both = contiguous(mask.detach().expand(layout.shape)[..., None].expand(*layout.shape, 2))
+        masked_scatter.write(real(input.detach()), both, real(contiguous(source.detach())))
+        return
+    where = mask if mask._layout.shape == layout.shape and mask._layout.is_contiguous else _shaped(mask, layout)
+    values = contiguous(clone_raw(source) if source._storage is input._storage else source)
+    if layout.is_contiguous:
+        filled_from(input, where, values, input)
+    else:
+        whole = tensor_from(input._storage, input._offset, layout)
+        copy_raw(whole, filled_from(contiguous(whole), where, values, None))
+
+
+def _shaped(mask: Tensor, layout: Layout) -> Tensor:
+    """Raw: a mask broadcast to the shape of a layout, contiguous."""
+    flat = _flat(mask, tuple(layout.shape))
+    return tensor_from(flat._storage, flat._offset, Layout.contiguous(tuple(layout.shape), bool_, layout.device))
 
 
 def _masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     layout = input._layout
+    if (layout.is_contiguous and mask._layout.is_contiguous and layout.shape == mask._layout.shape and layout.numel
+            and mask._layout.dtype is bool_ and source._layout.dtype is layout.dtype and layout.dtype.itemsize <= 8
+            and layout.device.type != "meta"):
+        return filled_from(input, mask, contiguous(source), None)
     shape = geometry.broadcast(layout.shape, mask._layout.shape)
     spread = Layout.of(
         tuple(shape),
@@ -215,6 +223,7 @@ def _masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     if not result._layout.is_contiguous:
         result = contiguous(result)
     masked_scatter.write(result, mask, source)
+    result._storage.writes = 0
     return result
 
 

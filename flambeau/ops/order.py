@@ -1,6 +1,6 @@
 """Order statistics: median, nanmedian, mode, quantile, nanquantile.
 
-Written on sort. Stands on ops.reduce and ops.extrema; sort, topk and kthvalue are in ops.sort.
+Medians select (ops.selection), the others sort. Stands on ops.reduce and ops.extrema; sort, topk and kthvalue are in ops.sort.
 """
 
 from __future__ import annotations
@@ -15,14 +15,11 @@ from flambeau.codegen.runs import longest_run_plan
 from flambeau.core import returns
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE
-from flambeau.core.rows import KEEPDIM, Rows
 from flambeau.core.tensor import Tensor, tensor_from
-from flambeau.ir import scalar as s
-from flambeau.ir.loops import Fold, Loop, Row, folded, pick
-from flambeau.ir.scalar import constant
 from flambeau.ops.copy import contiguous
 from flambeau.ops.extrema import along_gradient, selected_gradient, shared_gradient
 from flambeau.ops.reduce import one_dim
+from flambeau.ops.selection import select
 
 # ---------------------------------------------------------------- medians
 
@@ -40,53 +37,19 @@ def _fresh(x: Tensor) -> Tensor:
     return tensor_from(x._storage, x._offset, x._layout)
 
 
-def _middle_stages(elements: tuple, numbers: tuple, skip_nan: bool) -> tuple:
-    """The lower median of a sorted row, which has its NaN at the end: that, if it is not to be skipped; and where it comes from.
-
-    elements: of the row as it was; sorted; the order.
-    """
-    one, zero = constant(1, int64), constant(0, int64)
-    count = Fold(("missing", "size"), (zero, zero), (s.cast(s.isnan(elements[0]), int64), one),
-                 lambda a, b: (a[0] + b[0], a[1] + b[1]))
-    missing, size = folded("missing", int64), folded("size", int64)
-    if skip_nan:
-        place = s.maximum(size - missing - 1, zero) >> 1
-    else:
-        place = s.where(missing > 0, size - missing, (size - 1) >> 1)
-    return Loop((count,)), Row(((0, pick(1, place, elements[1].dtype)), (1, pick(2, place, int64))))
-
-
-_MIDDLE = Rows("median", _middle_stages, lambda dtypes, skip_nan: [(dtypes[0], KEEPDIM), (int64, KEEPDIM)])
-
-
-def _middle(input: Tensor, skip_nan: bool) -> tuple[Tensor, Tensor]:
-    """(values, indices) of the lower median along the last dimension, which they keep with size 1."""
-    values, order = NAMESPACE["sort"](input, -1)
-    size = input._layout.shape[-1]
-    if not input._layout.dtype.is_floating_point:
-        place = (size - 1) // 2
-        return values.narrow(-1, place, 1), order.narrow(-1, place, 1)
-    last = input._layout.ndim - 1
-    return _MIDDLE((input, values, order), (last,), statics=(skip_nan,), picks=((1, last), (2, last)))
-
-
 def _median(name: str, input: Tensor, dim: Any, keepdim: bool) -> Any:
     layout = input._layout
-    skip = name == "nanmedian"
     if dim is None:
         if not layout.numel:
             return NAMESPACE["full"]((), math.nan if layout.dtype.is_floating_point else 0, dtype=layout.dtype)
         _check(name, layout, 0)
-        return _fresh(_middle(input.reshape(-1), skip)[0].reshape(()))
+        return select(input, None, False, name)[0]
     d = one_dim(name, dim, layout.ndim)
     _check(name, layout, d)
     made = getattr(returns, name)
     if not layout.ndim:
         return made((input.clone(), NAMESPACE["zeros"]((), dtype=int64)))
-    values, indices = (x.movedim(-1, d) for x in _middle(input.movedim(d, -1), skip))
-    if not keepdim:
-        values, indices = values.squeeze(d), indices.squeeze(d)
-    return made((_fresh(values), _fresh(indices)))
+    return made(select(input, d, keepdim, name))
 
 
 def _whole_gradient(g: Tensor, out: Tensor, input: Tensor) -> Tensor:

@@ -1,8 +1,7 @@
 """Orthogonal polynomials of torch.special: Chebyshev's four kinds (and shifted), Hermite's two, Laguerre's, Legendre's.
 
-Each is its three-term recurrence, run over all elements up to the highest degree asked for, in double precision by the
-operators of tensors; Chebyshev's polynomials of high degree are trigonometric inside the interval. Not differentiable, as in
-PyTorch.
+Each is its three-term recurrence in double precision, run for every element as far as its degree asks; Chebyshev's polynomials of
+high degree are trigonometric inside the interval. Not differentiable, as in PyTorch.
 """
 
 from __future__ import annotations
@@ -10,69 +9,64 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from flambeau.base.dtype import DIMENSIONED, NUMBER, ZERO_DIM, float64, get_default_dtype, number_dtype, result_dtype
+from flambeau.base.dtype import bfloat16, float16, float64
+from flambeau.base.dtype import dtype as DType
 from flambeau.core.annotations import Operand
-from flambeau.core.declare import operator
-from flambeau.core.derive import NAMESPACE
-from flambeau.core.tensor import Tensor
+from flambeau.core.derive import pointwise
+from flambeau.ir import scalar as s
+from flambeau.ir.scalar import Expr, cast, where
 
-Step = Callable[[Tensor, Tensor, Tensor, int], Tensor]
+Step = Callable[[Expr, Expr, Expr, Expr], Expr]
+Closed = Callable[[Expr, Expr], Expr]
+LIMIT = 1 << 40     # steps of a recurrence
 
 
-def _recurrence(x: Tensor, n: Tensor, first: Tensor, step: Step) -> Tensor:
+def _recurrence(x: Expr, n: Expr, first: Expr, step: Step) -> Expr:
     """p(n) from p(0) = 1, p(1) = first and p(k + 1) = step(x, p(k), p(k - 1), k); 0 for a negative n."""
-    where = NAMESPACE["where"]
-    before, now = NAMESPACE["ones_like"](x), first
-    made = where(n == 0, before, now)
-    for k in range(1, int(n.max().item()) if n._layout.numel else 0):
-        before, now = now, step(x, now, before, k)
-        made = where(n == k + 1, now, made)
-    return where(n < 0, 0.0, made)
+    def further(now: Expr, before: Expr, k: Expr, x: Expr, n: Expr) -> tuple[Expr, ...]:
+        return step(x, now, before, k), now, k + 1
+    one = 1 + 0 * n
+    value = s.repeat(further, lambda now, before, k, x, n: k < n, (first, one, one), x, n, limit=LIMIT)
+    return where(n < 0, 0.0, where(n == 0, 1.0, value))
 
 
-def _chebyshev(x: Tensor, n: Tensor, first: Tensor,
-               closed: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+def _chebyshev(x: Expr, n: Expr, first: Expr, closed: Closed) -> Expr:
     """A kind of Chebyshev's: `closed(angle, n)` for degrees above 8 inside (-1, 1)."""
-    where = NAMESPACE["where"]
-    high = (n > 8) & (x.abs() < 1)
+    high = (n > 8) & (abs(x) < 1)
     low = _recurrence(x, where(high, 0.0, n), first, lambda x, p, q, k: 2 * x * p - q)
-    angle = where(high, x, 0.0).acos()
-    return where(high, closed(angle, where(high, n, 0.0)), low)
+    return s.sometimes(low, high, lambda x, n: closed(s.acos(x), n), x, n)
 
 
-def _t(x: Tensor, n: Tensor) -> Tensor:
-    return _chebyshev(x, n, x, lambda a, n: (n * a).cos())
+def _t(x: Expr, n: Expr) -> Expr:
+    return _chebyshev(x, n, x, lambda a, n: s.cos(n * a))
 
 
-def _u(x: Tensor, n: Tensor) -> Tensor:
-    return _chebyshev(x, n, 2 * x, lambda a, n: ((n + 1) * a).sin() / a.sin())
+def _u(x: Expr, n: Expr) -> Expr:
+    return _chebyshev(x, n, 2 * x, lambda a, n: s.sin((n + 1) * a) / s.sin(a))
 
 
-def _v(x: Tensor, n: Tensor) -> Tensor:
-    return _chebyshev(x, n, 2 * x - 1, lambda a, n: ((n + 0.5) * a).cos() / (a / 2).cos())
+def _v(x: Expr, n: Expr) -> Expr:
+    return _chebyshev(x, n, 2 * x - 1, lambda a, n: s.cos((n + 0.5) * a) / s.cos(a / 2))
 
 
-def _w(x: Tensor, n: Tensor) -> Tensor:
-    return _chebyshev(x, n, 2 * x + 1, lambda a, n: ((n + 0.5) * a).sin() / (a / 2).sin())
+def _w(x: Expr, n: Expr) -> Expr:
+    return _chebyshev(x, n, 2 * x + 1, lambda a, n: s.sin((n + 0.5) * a) / s.sin(a / 2))
 
 
-def _evaluated(body: Callable[[Tensor, Tensor], Tensor], input: Any, n: Any) -> Tensor:
-    """The values of a polynomial at broadcast arguments and degrees (truncated to integers), in their common floating dtype."""
-    dtype = result_dtype([(x._layout.dtype, DIMENSIONED if x._layout.ndim else ZERO_DIM) if isinstance(x, Tensor) else
-                          (number_dtype(x), NUMBER) for x in (input, n)])
-    dtype = dtype if dtype.is_floating_point else get_default_dtype()
-    x, degree = [a.detach().to(float64) if isinstance(a, Tensor) else NAMESPACE["tensor"](float(a), dtype=float64)
-                 for a in (input, n)]
-    x, degree = NAMESPACE["broadcast_tensors"](x, degree)
-    return body(x, degree.trunc()).to(dtype)
+def _by(first: Callable[[Expr], Expr], step: Step) -> Closed:
+    return lambda x, n: _recurrence(x, n, first(x), step)
 
 
-def _declare(name: str, body: Callable[[Tensor, Tensor], Tensor], words: str) -> Callable:
-    def implementation(input: Operand, n: Operand):
-        return _evaluated(body, input, n)
-    implementation.__doc__ = f"{words} of degree n at input, with broadcasting; 0 for a negative degree. Not differentiable."
-    implementation.__annotations__ = {"input": "Operand", "n": "Operand"}
-    return operator(method=False, function=False, out=True, name=f"special_{name}")(implementation)
+def _declare(name: str, body: Closed, words: str) -> Callable:
+    def refuse_half(computation: DType, *_: Any) -> None:
+        if computation in (float16, bfloat16):
+            raise NotImplementedError(f"\"{name}_cpu\" not implemented for '{computation.scalar_name}'")
+
+    def function(input: Operand, n: Operand):
+        return cast(body(cast(input, float64), s.trunc(cast(n, float64))), input.dtype)
+    function.__doc__ = f"{words} of degree n at input, with broadcasting; 0 for a negative degree. Not differentiable."
+    return pointwise(kind="float", types="f", kernel=f"{name}_cpu", name=f"special_{name}", function=False, method=False,
+                     inplace=False, check=refuse_half, differentiable=False)(function)
 
 
 chebyshev_polynomial_t = _declare("chebyshev_polynomial_t", _t, "Chebyshev's polynomial of the first kind")
@@ -88,14 +82,12 @@ shifted_chebyshev_polynomial_v = _declare(
 shifted_chebyshev_polynomial_w = _declare(
     "shifted_chebyshev_polynomial_w", lambda x, n: _w(2 * x - 1, n), "Chebyshev's polynomial of the fourth kind on [0, 1]")
 hermite_polynomial_h = _declare(
-    "hermite_polynomial_h", lambda x, n: _recurrence(x, n, 2 * x, lambda x, p, q, k: 2 * x * p - 2 * k * q),
-    "Hermite's polynomial")
+    "hermite_polynomial_h", _by(lambda x: 2 * x, lambda x, p, q, k: 2 * x * p - 2 * k * q), "Hermite's polynomial")
 hermite_polynomial_he = _declare(
-    "hermite_polynomial_he", lambda x, n: _recurrence(x, n, x, lambda x, p, q, k: x * p - k * q),
-    "Hermite's probabilistic polynomial")
+    "hermite_polynomial_he", _by(lambda x: x, lambda x, p, q, k: x * p - k * q), "Hermite's probabilistic polynomial")
 laguerre_polynomial_l = _declare(
-    "laguerre_polynomial_l",
-    lambda x, n: _recurrence(x, n, 1 - x, lambda x, p, q, k: ((2 * k + 1 - x) * p - k * q) / (k + 1)), "Laguerre's polynomial")
+    "laguerre_polynomial_l", _by(lambda x: 1 - x, lambda x, p, q, k: ((2 * k + 1 - x) * p - k * q) / (k + 1)),
+    "Laguerre's polynomial")
 legendre_polynomial_p = _declare(
-    "legendre_polynomial_p",
-    lambda x, n: _recurrence(x, n, x, lambda x, p, q, k: ((2 * k + 1) * x * p - k * q) / (k + 1)), "Legendre's polynomial")
+    "legendre_polynomial_p", _by(lambda x: x, lambda x, p, q, k: ((2 * k + 1) * x * p - k * q) / (k + 1)),
+    "Legendre's polynomial")

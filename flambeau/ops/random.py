@@ -1,11 +1,12 @@
 """Random numbers: rand, randn, randint, randperm, bernoulli, dropout's mask, and the in-place samplers.
 
-Stands on base.rng, which reproduces PyTorch's CPU streams; a sample is made in drawing order and laid out here.
+Stands on core.sampling, which reproduces PyTorch's CPU streams (base.rng); a sample is made in drawing order and laid out here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from ctypes import c_float
 from typing import Any
 
 import numpy as np
@@ -13,20 +14,28 @@ import numpy as np
 from flambeau.base import geometry, memory_order
 from flambeau.base.dtype import bfloat16, bool_, float16, float32, float64, int64, promote_types
 from flambeau.base.dtype import dtype as DType
-from flambeau.base.layout import Layout, contiguous_format, preserve_format
-from flambeau.base.rng import WIDE_RANGE, default_generator, drawing_order
+from flambeau.base.layout import Layout, contiguous_format, preserve_format, register_cache
+from flambeau.base.rng import RANGES, WIDE_RANGE, default_generator, drawing_order
 from flambeau.base.rng import Generator as Stream
 from flambeau.codegen.launch import KernelCheck
-from flambeau.core import create, inplace, modes, sampling
+from flambeau.core import inplace, modes, sampling
 from flambeau.core.create import array_of, from_bfloat16
 from flambeau.core.declare import operator
 from flambeau.core.derive import NAMESPACE, explained, public
 from flambeau.core.op import needs_graph, record
-from flambeau.core.tensor import Tensor, empty_layout
-from flambeau.ops.copy import ZERO, contiguous
-from flambeau.ops.create import blank, check_layout, dtype_asked, finish, like, sizes_of
-
-EXACT = 1 << 52     # all integers up to it are float64 numbers
+from flambeau.core.tensor import Tensor, empty_layout, tensor_from
+from flambeau.ops.copy import ZERO, contiguous, copy_raw
+from flambeau.ops.create import (
+    blank,
+    check_layout,
+    dtype_asked,
+    filled,
+    finish,
+    fresh_layout,
+    layout_like,
+    like,
+    sizes_of,
+)
 
 
 def stream(generator: Any) -> Stream:
@@ -40,87 +49,76 @@ def stream(generator: Any) -> Stream:
     return generator
 
 
-def write(out: Tensor, draw: Callable[[], np.ndarray]) -> Tensor:
-    """Put the sample draw(), in drawing order, into a tensor; for one without elements or memory nothing is drawn."""
-    layout = out._layout
-    if layout.numel == 0 or layout.device.type == "meta":
-        return out
-    array = array_of(out)
-    sample = draw().view(array.dtype) if layout.dtype.is_complex else draw()
-    if layout.is_contiguous:
-        array.reshape(-1)[...] = sample
-    else:
-        order = drawing_order(layout.shape, layout.strides)
-        array.transpose(order)[...] = sample.reshape([layout.shape[d] for d in order])
-    return out
+#: Layouts that samplers fill as they are, of whole memory without a flavor.
+_straight: dict[Layout, bool] = register_cache({})
+Sampler = Callable[..., Tensor]
 
 
-def fill_sample(self: Tensor, make: Callable[[int], np.ndarray]) -> Tensor:
-    """Overwrite a tensor in place with the sample `make(count)`; bumps the version, cuts the history."""
-    return overwrite(self, lambda out: write(out, lambda: make(out._layout.numel)))
+def _is_straight(layout: Layout) -> bool:
+    known = _straight.get(layout)
+    if known is None:
+        known = _straight[layout] = (layout.is_contiguous and layout.numel > 0 and not layout.dtype.is_complex
+                                     and layout.device.type == "cpu" and layout.flavor is None)
+    return known
 
 
-def overwrite(self: Tensor, fill: Any, *parameters: Any) -> Tensor:
-    """Overwrite a tensor in place by `fill(tensor, *parameters)`; bumps the version, cuts the history."""
+def draw(sample: Sampler, layout: Layout, generator: Any, *parameters: Any) -> Tensor:
+    """A fresh tensor of this layout by a sampler of core.sampling."""
+    source = default_generator if generator is None and modes.local.draws is None else stream(generator)
+    if _is_straight(layout):
+        return sample(source, layout, None, *parameters)
+    made = empty_layout(layout)
+    writes = made._storage.writes
+    _lay(sample, source, made, parameters)
+    made._storage.writes = writes
+    return made
+
+
+def overwrite(self: Tensor, sample: Sampler, generator: Any, *parameters: Any) -> Tensor:
+    """Overwrite a tensor in place by a sampler; bumps the version, cuts the history."""
     layout = self._layout
+    source = default_generator if generator is None and modes.local.draws is None else stream(generator)
+    if self._node is None and _is_straight(layout):
+        return sample(source, layout, self, *parameters)
     if not layout.is_contiguous and memory_order.overlaps_itself(layout.shape, layout.strides):
         raise RuntimeError(memory_order.OVERLAPS_ITSELF)
     recorded = needs_graph((self,))
     if recorded:
         inplace.check(self)
     inplace.refuse_write(self)
-    fill(self, *parameters)
-    self._storage.writes += 1
+    writes = self._storage.writes
+    _lay(sample, source, self, parameters)
+    self._storage.writes = writes + 1
     if recorded:
         inplace.rebase(self, record(ZERO, self, (self,), (), ()))
     return self
 
 
-def native(layout: Layout, dtype_too: bool = True) -> bool:
-    """Whether the kernels of core.sampling make this sample."""
-    return layout.numel > 0 and layout.is_contiguous and layout.device.type == "cpu" and (
-        not dtype_too or layout.dtype is float32)
+def _lay(sample: Sampler, source: Stream, out: Tensor, parameters: tuple) -> None:
+    """Fill a tensor in drawing order; for one without elements or memory nothing is drawn."""
+    layout = out._layout
+    if layout.numel == 0 or layout.device.type == "meta":
+        return
+    order = drawing_order(layout.shape, layout.strides)
+    if layout.dtype.is_complex:     # a number's parts are drawn together
+        out = NAMESPACE["view_as_real"](out.detach())
+        layout, order = out._layout, (*order, layout.ndim)
+    turned = _turned(layout, order)
+    along = tensor_from(out._storage, out._offset, turned)
+    if turned.is_contiguous:
+        sample(source, turned, along, *parameters)
+    else:
+        copy_raw(along, sample(source, Layout.contiguous(turned.shape, layout.dtype, layout.device), None, *parameters))
 
 
-def reals(layout: Layout) -> tuple[int, str]:
-    """How many real samples a tensor takes, and their dtype: a complex number is two."""
-    return (2 * layout.numel, layout.dtype.to_real().name) if layout.dtype.is_complex else (layout.numel, layout.dtype.name)
+def _turned(layout: Layout, order: tuple[int, ...]) -> Layout:
+    shape, strides = (tuple([x[d] for d in order]) for x in (layout.shape, layout.strides))
+    return Layout.of(shape, strides, layout.dtype, layout.device)
 
 
-def fill_uniform(out: Tensor, low: float, high: float, generator: Any) -> Tensor:
-    """Uniform samples into a fresh tensor."""
-    source, layout = stream(generator), out._layout
-    if native(layout):
-        return sampling.uniform(source, out, low, high)
-    _need_float("check_uniform_bounds", layout.dtype)
-    return write(out, lambda: source.uniform(*reals(layout), low, high))
-
-
-def fill_normal(out: Tensor, mean: float, std: float, generator: Any) -> Tensor:
-    """Normal samples into a fresh tensor."""
-    source, layout = stream(generator), out._layout
-    if native(layout) and layout.numel >= sampling.BLOCK:
-        return sampling.normal(source, out, mean, std)
-    _need_float("normal_kernel_cpu", layout.dtype)
-    if layout.dtype.is_complex:
-        std /= 2 ** 0.5
-    return write(out, lambda: source.normal(*reals(layout), mean, std, contiguous=layout.is_contiguous))
-
-
-def fill_bernoulli(out: Tensor, chance: float, generator: Any) -> Tensor:
-    """Zeros and ones into a fresh tensor."""
-    source, layout = stream(generator), out._layout
-    if native(layout, False) and not layout.dtype.is_complex:
-        return sampling.bernoulli(source, out, chance)
-    return write(out, lambda: _cast(source.bernoulli(layout.numel, chance), layout.dtype))
-
-
-def fill_integers(out: Tensor, low: int, high: int, generator: Any) -> Tensor:
-    """Integers of [low, high) into a fresh tensor."""
-    source, layout = stream(generator), out._layout
-    if native(layout, False) and high - low < WIDE_RANGE and abs(low) <= EXACT and not layout.dtype.is_complex:
-        return sampling.integers(source, out, low, high - low)
-    return write(out, lambda: source.random(layout.numel, layout.dtype.name, low, high))
+def _normal_of(layout: Layout) -> Sampler:
+    """What makes normal samples of a layout."""
+    return sampling.normal if layout.is_contiguous else sampling.serial_normal
 
 
 def _need_float(name: str, dtype: DType) -> None:
@@ -139,7 +137,7 @@ def uniform_(self: Tensor, from_: float = 0, to: float = 1, *, generator: Any = 
     low, high = float(low), float(to)
     if low > high:
         raise RuntimeError(f"uniform_ expects to return a [from, to) range, but found from={low:g} > to={high:g}")
-    return overwrite(self, fill_uniform, low, high, generator)
+    return overwrite(self, sampling.uniform, generator, low, high)
 
 
 @public(namespace=False)
@@ -148,8 +146,9 @@ def normal_(self: Tensor, mean: float = 0, std: float = 1, *, generator: Any = N
     """Fill with normal samples. Raises RuntimeError if std is negative."""
     if std < 0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
-    _need_float("normal_kernel_cpu", self._layout.dtype)
-    return overwrite(self, fill_normal, float(mean), float(std), generator)
+    layout = self._layout
+    _need_float("normal_kernel_cpu", layout.dtype)
+    return overwrite(self, _normal_of(layout), generator, float(mean), std / 2 ** 0.5 if layout.dtype.is_complex else float(std))
 
 
 def _check_range(low: int, high: int) -> None:
@@ -158,33 +157,46 @@ def _check_range(low: int, high: int) -> None:
 
 
 @public(namespace=False)
-def random_(self: Tensor, from_: int | None = None, to: int | None = None, *, generator: Any = None, **bounds: Any) -> Tensor:
-    """Fill with integers of [from, to), of [0, to), or of the dtype's range."""
-    low = bounds.pop("from", from_)
+def random_(self: Tensor, *range: int | None, generator: Any = None, **bounds: Any) -> Tensor:
+    """Fill with integers of [from, to), of [0, to), or of the dtype's range: what a floating dtype holds exactly, of others the
+    numbers that aren't negative. random_(from, None) goes up to the end of that range. RuntimeError for an empty one.
+    """
+    low, high = (None, *range) if len(range) == 1 else (*range, None, None)[:2]
+    low, high = bounds.pop("from", low), bounds.pop("to", high)
+    if bounds or len(range) > 2:
+        raise TypeError(f"random_() received an invalid combination of arguments: {', '.join(map(repr, range))} {bounds}")
     name = self._layout.dtype.name
-    if to is None and low is not None and "from" not in bounds:
-        low, to = 0, low
-    if low is None or to is None:
-        return fill_sample(self, lambda n: stream(generator).random(n, name, low, to))
-    _check_range(low, to)
-    return overwrite(self, fill_integers, low, to, generator)
+    if low is None and high is None:
+        return overwrite(self, sampling.integers, generator, 0, RANGES[name], name in ("int64", "float64"))
+    low = 0 if low is None else low
+    if high is not None:
+        _check_range(low, high)
+    else:
+        high = RANGES[name]
+    return overwrite(self, sampling.integers, generator, low, high - low, high - low >= WIDE_RANGE)
 
 
 @public(namespace=False)
 def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Any = None) -> Tensor:
     """Fill with ones of probability p (a number or a tensor), zeros otherwise."""
     if isinstance(p, Tensor):
-        odds = _numbers(p.expand(self._layout.shape).contiguous()).reshape(-1)
-        return fill_sample(self, lambda n: _cast(stream(generator).bernoulli(n, odds), self._layout.dtype))
+        return overwrite(self, _trials_of(self, p), generator)
     if not 0 <= p <= 1:
         raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={p:g}")
-    return overwrite(self, fill_bernoulli, float(p), generator)
+    if self._layout.dtype.is_complex:
+        raise NotImplementedError(f"\"bernoulli_scalar_cpu_\" not implemented for '{self._layout.dtype.scalar_name}'")
+    return overwrite(self, sampling.bernoulli, generator, float(p))
 
 
-def _cast(sample: np.ndarray, dtype: DType) -> np.ndarray:
-    if dtype is bfloat16:
-        return create.to_bfloat16(sample.astype(np.float32))
-    return sample.astype(dtype.numpy)
+def _trials_of(out: Tensor, p: Tensor) -> Sampler:
+    """A sampler of zeros and ones by the chance of each element of `out`, which broadcast."""
+    shape, order = out._layout.shape, drawing_order(out._layout.shape, out._layout.strides)
+    chances = contiguous(p.detach().expand(shape).permute(order))
+
+    def sample(source: Stream, layout: Layout, given: Tensor | None) -> Tensor:
+        drawn = sampling.trials(source, layout, chances)
+        return drawn if given is None else copy_raw(given, drawn)
+    return sample
 
 
 def _numbers(tensor: Tensor) -> np.ndarray:
@@ -195,65 +207,85 @@ def _numbers(tensor: Tensor) -> np.ndarray:
     return array.astype(np.float32) if tensor._layout.dtype is float16 else array
 
 
-def _sampler(name: str, defaults: tuple, check: Any, doc: str) -> None:
-    def sampler(self: Tensor, *parameters: Any, generator: Any = None, **named: Any) -> Tensor:
-        keys = [k for k, _ in defaults]
-        values = dict(defaults) | dict(zip(keys, parameters)) | named
-        check(**values)
-        _need_float(name, self._layout.dtype)
-        draw = getattr(stream(generator), name)
-        return fill_sample(self, lambda n: draw(n, self._layout.dtype.name, *[float(values[k]) for k in keys]))
-    sampler.__name__ = name + "_"
-    sampler.__doc__ = doc
-    setattr(Tensor, name + "_", sampler)
-
-
-def _check_exponential(lambd: float) -> None:
+@public(namespace=False)
+@explained
+def exponential_(self: Tensor, lambd: float = 1, *, generator: Any = None) -> Tensor:
+    """Fill with exponential samples of rate `lambd`. RuntimeError unless it is positive, and for other than floating dtypes."""
     if lambd <= 0:
         raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={lambd:g}")
+    _need_continuous("Exponential", self._layout.dtype, self._layout.dtype.scalar_name)
+    return overwrite(self, sampling.exponential, generator, float(lambd))
 
 
-def _check_cauchy(median: float, sigma: float) -> None:
-    if sigma <= 0:
-        raise RuntimeError(f"cauchy_ expects sigma > 0.0, but found sigma={sigma:g}")
-
-
-def _check_log_normal(mean: float, std: float) -> None:
-    if std <= 0:
-        raise RuntimeError(f"log_normal_ expects std > 0.0, but found std={std:g}")
-
-
-_sampler("exponential", (("lambd", 1.0),), _check_exponential, "Fill with exponential samples of rate `lambd`.")
-_sampler("cauchy", (("median", 0.0), ("sigma", 1.0)), _check_cauchy, "Fill with Cauchy samples.")
-_sampler("log_normal", (("mean", 1.0), ("std", 2.0)), _check_log_normal, "Fill with exponentials of normal samples.")
+def _need_continuous(name: str, dtype: DType, called: str) -> None:
+    if not dtype.is_floating_point:
+        raise RuntimeError(f"{name} distribution is a continuous probability distribution. "
+                           f"dtype must be a floating point but you specified {called}")
 
 
 @public(namespace=False)
+@explained
+def cauchy_(self: Tensor, median: float = 0, sigma: float = 1, *, generator: Any = None) -> Tensor:
+    """Fill with Cauchy samples. Raises RuntimeError unless sigma is positive, and for other than floating dtypes."""
+    if sigma <= 0:
+        raise RuntimeError(f"cauchy_ expects sigma > 0.0, but found sigma={sigma:g}")
+    _need_continuous("Cauchy", self._layout.dtype, self._layout.dtype.c_name)
+    return overwrite(self, sampling.cauchy, generator, float(median), float(sigma))
+
+
+@public(namespace=False)
+@explained
+def log_normal_(self: Tensor, mean: float = 1, std: float = 2, *, generator: Any = None) -> Tensor:
+    """Fill with exponentials of normal samples. Raises RuntimeError unless std is positive."""
+    if std <= 0:
+        raise RuntimeError(f"log_normal_ expects std > 0.0, but found std={std:g}")
+    if not self._layout.dtype.is_floating_point:
+        raise NotImplementedError(f"\"log_normal_cpu\" not implemented for '{self._layout.dtype.scalar_name}'")
+    return overwrite(self, sampling.log_normal, generator, float(mean), float(std))
+
+
+@public(namespace=False)
+@explained
 def geometric_(self: Tensor, p: float, *, generator: Any = None) -> Tensor:
     """Fill with the number of trials until the first success of probability p."""
     if not 0 < p < 1:
         raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={p:g}")
-    return fill_sample(self, lambda n: stream(generator).geometric(n, self._layout.dtype.name, float(p)))
+    if self._layout.dtype is bool_ or self._layout.dtype.is_complex:
+        raise NotImplementedError(f"\"geometric_cpu\" not implemented for '{self._layout.dtype.scalar_name}'")
+    return overwrite(self, sampling.geometric, generator, float(p))
 
 
-def made_by(fill: Callable, first: float, second: float, generator: Any, shape: tuple[int, ...], dtype: DType | None,
-            device: Any, requires_grad: bool, out: Tensor | None) -> Tensor:
-    """What a factory makes: a tensor after fill(tensor, first, second, generator); under vmap, the innermost one's examples."""
+def made_by(sample: Sampler, generator: Any, shape: tuple[int, ...], dtype: DType | None, device: Any, requires_grad: bool,
+            out: Tensor | None, *parameters: Any) -> Tensor:
+    """What a factory makes by a sampler; under vmap, the innermost one's examples."""
     if modes.local.draws is not None:
         return modes.local.draws.draw(lambda *lead: made_by(
-            fill, first, second, generator, (*lead, *shape), dtype, device, requires_grad, out))
-    made = fill(blank(shape, dtype, device), first, second, generator)
+            sample, generator, (*lead, *shape), dtype, device, requires_grad, out, *parameters))
+    own = fresh_layout(shape, dtype, device)
+    if generator is None and _straight.get(own):
+        made = sample(default_generator, own, None, *parameters)
+    else:
+        made = draw(sample, own, generator, *parameters)
     return finish(made, requires_grad, out) if requires_grad or out is not None else made
 
 
-def made_like(fill: Callable, first: float, second: float, generator: Any, input: Tensor, dtype: DType | None, device: Any,
-              memory_format: Any, requires_grad: bool) -> Tensor:
+def made_like(sample: Sampler | Callable[[Layout], Sampler], generator: Any, input: Tensor, dtype: DType | None, device: Any,
+              memory_format: Any, requires_grad: bool, *parameters: Any) -> Tensor:
     """`made_by` for a factory whose result is like `input`."""
     if modes.local.draws is not None:
         shape = input._layout.shape
         return modes.local.draws.draw(lambda *lead: made_like(
-            fill, first, second, generator, input.expand(*lead, *shape), dtype, device, memory_format, requires_grad))
-    return finish(fill(like(input, dtype, device, memory_format), first, second, generator), requires_grad)
+            sample, generator, input.expand(*lead, *shape), dtype, device, memory_format, requires_grad, *parameters))
+    layout = layout_like(input, dtype, device, memory_format)
+    return finish(draw(_normal_of(layout) if sample is _normal_of else sample, layout, generator, *parameters), requires_grad)
+
+
+def _normal_parameters(dtype: DType | None) -> tuple[float, float]:
+    """Mean and deviation of standard normal samples' real numbers."""
+    if dtype is None:
+        return 0.0, 1.0
+    _need_float("normal_kernel_cpu", dtype)
+    return 0.0, 1 / 2 ** 0.5 if dtype.is_complex else 1.0
 
 
 @public(method=False)
@@ -261,7 +293,10 @@ def rand(*size: Any, generator: Any = None, dtype: DType | None = None, layout: 
          requires_grad: bool = False, pin_memory: bool = False, out: Tensor | None = None, names: Any = None) -> Tensor:
     """Uniform samples of [0, 1)."""
     check_layout(layout)
-    return made_by(fill_uniform, 0.0, 1.0, generator, sizes_of("rand", size), dtype_asked(dtype, out), device, requires_grad, out)
+    dtype = dtype_asked(dtype, out)
+    if dtype is not None:
+        _need_float("check_uniform_bounds", dtype)
+    return made_by(sampling.uniform, generator, sizes_of("rand", size), dtype, device, requires_grad, out, 0.0, 1.0)
 
 
 @public(method=False)
@@ -269,7 +304,9 @@ def randn(*size: Any, generator: Any = None, dtype: DType | None = None, layout:
           requires_grad: bool = False, pin_memory: bool = False, out: Tensor | None = None, names: Any = None) -> Tensor:
     """Samples of the standard normal distribution."""
     check_layout(layout)
-    return made_by(fill_normal, 0.0, 1.0, generator, sizes_of("randn", size), dtype_asked(dtype, out), device, requires_grad, out)
+    dtype = dtype_asked(dtype, out)
+    mean, std = _normal_parameters(dtype)
+    return made_by(sampling.normal, generator, sizes_of("randn", size), dtype, device, requires_grad, out, mean, std)
 
 
 @public(method=False)
@@ -294,7 +331,8 @@ def randint(
     low, high = int(low), int(high)
     dtype = dtype_asked(dtype, out) or int64
     _check_range(low, high)
-    return made_by(fill_integers, low, high, generator, sizes_of("randint", (size,)), dtype, device, requires_grad, out)
+    return made_by(sampling.integers, generator, sizes_of("randint", (size,)), dtype, device, requires_grad, out, low, high - low,
+                   high - low >= WIDE_RANGE)
 
 
 @public(method=False)
@@ -308,9 +346,11 @@ def randperm(n: int, *, generator: Any = None, dtype: DType | None = int64, layo
             drawn = [randperm(n, generator=generator, dtype=dtype, device=device) for _ in range(lead[0] if lead else 1)]
             return NAMESPACE["stack"](drawn) if lead else drawn[0]
         return modes.local.draws.draw(several)
-    made, source = blank((int(n),), int64, device), stream(generator)
-    if native(made._layout, False):
-        sampling.permutation(source, made)
+    layout, source = fresh_layout((int(n),), int64, device), stream(generator)
+    if n > 1 and layout.device.type != "meta":
+        made = sampling.permutation(source, layout)
+    else:
+        made = filled(layout, 0)
     return finish(made.to(dtype or int64), requires_grad, out)
 
 
@@ -318,14 +358,16 @@ def randperm(n: int, *, generator: Any = None, dtype: DType | None = int64, layo
 def rand_like(input: Tensor, *, generator: Any = None, dtype: DType | None = None, layout: Any = None, device: Any = None,
               requires_grad: bool = False, pin_memory: bool = False, memory_format: Any = preserve_format) -> Tensor:
     """Uniform samples of [0, 1), like `input`."""
-    return made_like(fill_uniform, 0.0, 1.0, generator, input, dtype, device, memory_format, requires_grad)
+    _need_float("check_uniform_bounds", dtype or input._layout.dtype)
+    return made_like(sampling.uniform, generator, input, dtype, device, memory_format, requires_grad, 0.0, 1.0)
 
 
 @public(method=False)
 def randn_like(input: Tensor, *, generator: Any = None, dtype: DType | None = None, layout: Any = None, device: Any = None,
                requires_grad: bool = False, pin_memory: bool = False, memory_format: Any = preserve_format) -> Tensor:
     """Standard normal samples, like `input`."""
-    return made_like(fill_normal, 0.0, 1.0, generator, input, dtype, device, memory_format, requires_grad)
+    numbers = _normal_parameters(dtype or input._layout.dtype)
+    return made_like(_normal_of, generator, input, dtype, device, memory_format, requires_grad, *numbers)
 
 
 @public(method=False)
@@ -347,7 +389,8 @@ def randint_like(
         low, high = 0, low
     low, high = int(low), int(high)
     _check_range(low, high)
-    return made_like(fill_integers, low, high, generator, input, dtype, device, memory_format, requires_grad)
+    return made_like(sampling.integers, generator, input, dtype, device, memory_format, requires_grad, low, high - low,
+                     high - low >= WIDE_RANGE)
 
 
 @public(method=False)
@@ -466,9 +509,13 @@ def poisson(input: Tensor, generator: Any = None) -> Tensor:
     _need_float("poisson_cpu", input._layout.dtype)
     if not bool((input >= 0).all()):
         raise RuntimeError("invalid Poisson rate, expected rate to be non-negative")
-    rates = np.ascontiguousarray(_numbers(input), np.float64).reshape(-1)
-    source, made = stream(generator), empty_layout(input._layout.dense())
-    return write(made, lambda: _cast(source.poisson(rates), made._layout.dtype))
+    dtype = input._layout.dtype
+    source, made = stream(generator), empty_layout(Layout.contiguous(input._layout.shape, dtype, input._layout.device))
+    if not made._layout.numel or made._layout.device.type == "meta":
+        return made
+    if dtype in (float32, float64):
+        return sampling.poisson(source, contiguous(input))
+    return sampling.poisson(source, contiguous(input).to(float32)).to(dtype)
 
 
 @poisson.vjp
@@ -489,9 +536,36 @@ def binomial(count: Tensor, prob: Tensor, generator: Any = None) -> Tensor:
     shape = geometry.broadcast(count._layout.shape, prob._layout.shape)
     if count._layout.dtype in (float16, bfloat16):
         raise NotImplementedError(f"\"binomial_cpu\" not implemented for '{count._layout.dtype.scalar_name}'")
-    counts, odds = (np.broadcast_to(_numbers(operand), shape).astype(np.float64).reshape(-1) for operand in (count, prob))
-    source, made = stream(generator), empty_layout(Layout.contiguous(tuple(shape), count._layout.dtype, count._layout.device))
-    return write(made, lambda: _cast(source.binomial(counts, odds), made._layout.dtype))
+    dtype, device = count._layout.dtype, count._layout.device
+    if tuple(count._layout.shape) == tuple(shape):
+        layout = Layout.contiguous(tuple(shape), dtype, device)
+    else:
+        laid = [(x._layout.shape, x._layout.strides) for x in (count, prob)]
+        layout = Layout.of(shape, memory_order.elementwise_strides(shape, laid), dtype, device)
+    source, made = stream(generator), empty_layout(layout)
+    if not layout.numel or device.type == "meta":
+        return made
+    order = drawing_order(layout.shape, layout.strides)
+    drawn = sampling.binomial(source, *(contiguous(x.expand(shape).permute(order)) for x in (count, prob)))
+    return drawn.permute([order.index(d) for d in range(len(order))])
+
+
+@operator(out=False, method=False, function=False)
+def rrelu_slopes(input: Tensor, lower: float, upper: float) -> Tensor:
+    """One of [lower, upper) for each element that isn't positive, 1 for the others: the noise of rrelu, contiguous."""
+    if modes.local.draws is not None:
+        return modes.local.draws.draw(lambda *lead: rrelu_slopes(spread(input, lead), lower, upper))
+    layout = input._layout
+    dtype = layout.dtype
+    if dtype not in (float32, float64, bfloat16):
+        raise NotImplementedError(f"\"rrelu_with_noise_out_cpu\" not implemented for '{dtype.scalar_name}'")
+    if not layout.numel or layout.device.type == "meta":
+        return empty_layout(Layout.contiguous(layout.shape, dtype, layout.device))
+    if dtype is not float64:    # the range has ends of float32
+        lower, upper = c_float(lower).value, c_float(upper).value
+    x = contiguous(input)
+    slopes = sampling.slopes(stream(None), x.to(float32) if dtype is bfloat16 else x, lower, upper)
+    return slopes.to(dtype)
 
 
 def keep_mask(input: Tensor, shape: tuple[int, ...] | None, keep: float) -> Tensor:
@@ -503,7 +577,6 @@ def keep_mask(input: Tensor, shape: tuple[int, ...] | None, keep: float) -> Tens
         target = Layout.of(layout.shape, memory_order.preserved_strides(layout.shape, layout.strides), bool_, layout.device)
     else:
         target = Layout.contiguous(shape, bool_, layout.device)
-    made = empty_layout(target)
-    return fill_bernoulli(made, keep, None)
+    return draw(sampling.bernoulli, target, None, keep)
 
 

@@ -9,11 +9,10 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from flambeau.base import geometry, memory_order
+from flambeau.base import memory_order
 from flambeau.base.dtype import bool_, int32, int64, promote_types
 from flambeau.base.geometry import wrap_dim
 from flambeau.base.layout import Layout, register_cache
-from flambeau.base.layout import contiguous_format as _C_ORDER
 from flambeau.base.notices import warn_once
 from flambeau.codegen import sorting
 from flambeau.core import create, returns
@@ -23,27 +22,10 @@ from flambeau.core.derive import NAMESPACE
 from flambeau.core.tensor import Tensor, tensor_from
 from flambeau.core.variants import deliver
 from flambeau.ops.copy import contiguous
+from flambeau.ops.selection import rows_along, select
 
 _plans: dict[Any, Callable] = register_cache({})
-
-
-def _rows(layout: Layout, out: Layout, dim: int) -> tuple[tuple[int, ...], int] | None:
-    """(geometry for codegen.sorting, rows) of the rows along `dim`; None if the other dimensions don't collapse."""
-    if not layout.ndim:
-        return (1, 1, 0, 0, 1, 0, 0, 1), 1
-    shape = layout.shape
-    before, after = math.prod(shape[:dim]), math.prod(shape[dim + 1:])
-    steps = []
-    for owner in (out, layout):
-        pair = []
-        for sizes, strides in ((shape[:dim], owner.strides[:dim]), (shape[dim + 1:], owner.strides[dim + 1:])):
-            n = math.prod(sizes)
-            step = geometry.reshape_strides(tuple(sizes), tuple(strides), (n,)) if n else (0,)
-            if step is None:
-                return None
-            pair.append(step[0])
-        steps += [*pair, owner.strides[dim]]
-    return (shape[dim], max(after, 1), *steps), before * after
+FEW = 4096      # pairs that isin compares without sorting
 
 
 def _check(name: str, layout: Layout) -> None:
@@ -62,7 +44,7 @@ def sort_along(input: Tensor, dim: int, descending: bool) -> tuple[Tensor, Tenso
         out = Layout.of(
             layout.shape, memory_order.preserved_strides(layout.shape, layout.strides), layout.dtype, layout.device
         )
-        rows = _rows(layout, out, at)
+        rows = rows_along(layout, out, at)
         if rows is None:        # rows of a copy whose dimensions are ordered as they lie in memory
             order = sorted(range(layout.ndim), key=lambda d: -out.strides[d])
             shape, strides = (tuple([x[d] for d in order]) for x in (layout.shape, layout.strides))
@@ -136,7 +118,7 @@ def _topk(input: Tensor, k: int, dim: int, largest: bool) -> tuple[Tensor, Tenso
         shape = tuple(k if d == at else n for d, n in enumerate(layout.shape))
         out = Layout.contiguous(shape, layout.dtype, layout.device)
         whole = Layout.of(layout.shape, out.strides, layout.dtype, layout.device)   # only strides matter
-        rows = _rows(layout, whole, at) if k else ((0,) * 8, 0)
+        rows = rows_along(layout, whole, at) if k else ((0,) * 8, 0)
         if rows is not None and k:
             after = math.prod(layout.shape[at + 1:]) if layout.ndim else 1
             outer = k * after
@@ -176,15 +158,7 @@ def _kthvalue(input: Tensor, k: int, dim: int, keepdim: bool) -> tuple[Tensor, T
         raise IndexError(f"kthvalue(): Expected reduction dim {at} to have non-zero size.")
     if not 1 <= k <= size:
         raise RuntimeError(f"kthvalue(): selected number k out of range for dimension {at}")
-    values, indices = (
-        _topk.operator.implementation(input, k, dim, False) if k * 8 <= size else sort_along(input, dim, False)
-    )
-    if not layout.ndim:
-        return values, indices
-    last = (values.narrow(at, k - 1, 1), indices.narrow(at, k - 1, 1))
-    if not keepdim:
-        last = (last[0].squeeze(at), last[1].squeeze(at))
-    return tuple(x.clone(memory_format=_C_ORDER) for x in last)
+    return select(input, at, keepdim, "place", k - 1)
 
 
 @_kthvalue.vjp
@@ -295,6 +269,9 @@ def isin(elements: Operand, test_elements: Operand, *, assume_unique: bool = Fal
     elements, tests = elements.detach().to(dtype), test_elements.detach().to(dtype).reshape(-1)
     if not tests._layout.numel:
         return NAMESPACE["full"](elements._layout.shape, bool(invert), dtype=bool_)
+    if elements._layout.numel * tests._layout.numel <= FEW:
+        found = (elements[..., None] == tests).any(-1)
+        return found.logical_not() if invert else found
     ordered = sort_along(tests, -1, False)[0]
     at = _search("bucketize", ordered, elements, False, False, None, None)
     at = at.masked_fill(at == tests._layout.numel, 0)

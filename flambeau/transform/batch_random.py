@@ -49,7 +49,7 @@ def overwrite(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dic
     return target
 
 
-@rule("bernoulli", "multinomial", "poisson", "binomial", "normal")
+@rule("bernoulli", "multinomial", "poisson", "binomial", "normal", "rrelu_slopes")
 def from_parameters(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """Samples with the parameters in a tensor."""
     batch.allow_draws()

@@ -15,22 +15,34 @@ def same(make, reference, number=7):
 
 
 @pytest.mark.parametrize("n", [1, 15, 16, 17, 40, 1000])
-def test_uniform_and_normal(n):
-    same(lambda g: torch.rand(n, generator=g), lambda g: g.uniform(n))
-    same(lambda g: torch.randn(n, generator=g), lambda g: g.normal(n))
-    same(lambda g: torch.empty(n).normal_(2.0, 3.0, generator=g), lambda g: g.normal(n, "float32", 2.0, 3.0))
-    same(lambda g: torch.empty(n).bernoulli_(0.3, generator=g), lambda g: g.bernoulli(n, 0.3))
+def test_uniforms(n):
+    def u24(g):
+        return (g.draw32(n) & np.uint32((1 << 24) - 1)).astype(np.float32) * np.float32(2.0**-24)
+
+    def u53(g):
+        return (g.draw64(n) & np.uint64((1 << 53) - 1)).astype(np.float64) * 2.0**-53
+    same(lambda g: torch.rand(n, generator=g), u24)
+    same(lambda g: torch.rand(n, dtype=torch.float64, generator=g), u53)
+    same(lambda g: torch.empty(n, dtype=torch.float16).uniform_(generator=g), lambda g: np.where(
+        u24(g.clone_state()).astype(np.float16) == 1, 0, u24(g).astype(np.float16)))
+    same(lambda g: torch.empty(n).bernoulli_(0.3, generator=g), lambda g: u53(g) < 0.3)
+    same(lambda g: torch.empty(n).exponential_(2, generator=g), lambda g: (-0.5 * np.log1p(-u53(g))).astype(np.float32))
 
 
 @pytest.mark.parametrize("dtype", [torch.int64, torch.uint8, torch.int16, torch.float32, torch.float64])
 @pytest.mark.parametrize("low, high", [(0, 1), (0, 10), (-5, 7), (0, (1 << 28) - 1), (0, 1 << 28), (-(1 << 40), 999 - (1 << 40)),
-                                       ((1 << 52) + 1, (1 << 52) + 9)])
+                                       ((1 << 52) + 1, (1 << 52) + 9), (-(1 << 62), 1 << 62)])
 def test_integers(low, high, dtype):
     if dtype.is_floating_point or not (torch.iinfo(dtype).min <= low and high <= torch.iinfo(dtype).max):
         low, high = max(low, 0), min(high, 100) if low < 100 else 100
-    if low < high:
-        same(lambda g: torch.randint(low, high, (700,), dtype=dtype, generator=g), lambda g: g.random(700, dtype.name, low, high))
-        same(lambda g: torch.empty(9, dtype=dtype).random_(low, high, generator=g), lambda g: g.random(9, dtype.name, low, high))
+    if low >= high:
+        return
+
+    def integers(g, n):
+        words = g.draw64(n) if high - low >= 1 << 28 else g.draw32(n)
+        return np.array([low + int(word) % (high - low) for word in words], dtype.numpy)
+    same(lambda g: torch.randint(low, high, (700,), dtype=dtype, generator=g), lambda g: integers(g, 700))
+    same(lambda g: torch.empty(9, dtype=dtype).random_(low, high, generator=g), lambda g: integers(g, 9))
 
 
 @pytest.mark.parametrize("n", [0, 1, 2, 3, 100, 5000])

@@ -99,3 +99,20 @@ def test_distinct_values_and_counts():
     assert np.array_equal(torch.bincount(torch.from_numpy(x.reshape(-1))).numpy(), np.bincount(x.reshape(-1)))
     y = np.random.default_rng(1).standard_normal(1000)
     assert np.array_equal(torch.histc(torch.from_numpy(y), 10, -1, 1).numpy(), np.histogram(y, 10, (-1, 1))[0])
+
+
+@pytest.mark.parametrize("n", [1, 2, 7, 60, 96, 97, 300])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "int64", "int32", "uint8"])
+def test_buckets_of_few_and_many_boundaries(dtype, n):
+    random, kind = np.random.default_rng(n), getattr(torch, dtype)
+    boundaries = torch.tensor(np.sort(random.integers(0, 50, n))).to(kind)
+    for count in (1, 31, 64, 1000):
+        values = torch.tensor(random.integers(0, 55, count)).to(kind)
+        if kind.is_floating_point and count > 31:
+            values[3], values[5], values[6] = float("nan"), float("inf"), -float("inf")
+        for right in (False, True):
+            expected = np.searchsorted(boundaries.numpy(), values.numpy(), side="right" if right else "left")
+            for short in (False, True):
+                made = torch.bucketize(values, boundaries, right=right, out_int32=short)
+                assert made.dtype is (torch.int32 if short else torch.int64)
+                np.testing.assert_array_equal(made.numpy(), expected)
