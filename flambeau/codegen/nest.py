@@ -62,7 +62,7 @@ class _Emitter(Operands):
             self._loop_over_lanes(stage, expressions)
             return
         blocks = BLOCK if stage.stores else FOLD_BLOCK
-        block, step = self.steps(expressions, [j for j, _ in stage.stores], blocks)
+        block, step = self.steps(expressions, [j for j, _ in stage.stores], blocks, not stage.folds)
         streamed = self.streamed(stage)
         partials = [(fold, Partials(self, fold, block or step, step)) for fold in stage.folds]
 

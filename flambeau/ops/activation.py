@@ -254,7 +254,7 @@ def gelu(input: Tensor, *, approximate="none"):
     if approximate == "tanh":
         inner = math.sqrt(2 / math.pi) * (input + 0.044715 * (input * input * input))
         return 0.5 * input * (1 + s.tanh(inner))
-    return input * s.normal_cdf(input)
+    return s.gelu(input)
 
 
 @gelu.vjp
