@@ -1,4 +1,4 @@
-"""What softmax and gelu make of exponentials: rows with infinities and NaN, results that vanish, accuracy over the whole range."""
+"""What softmax and gelu make of exponentials: special values, results that vanish, accuracy over the whole range."""
 
 import math
 
