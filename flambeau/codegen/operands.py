@@ -218,8 +218,11 @@ class Operands(Frame):
 
     # ---- lane mode keeps the partial results of its rows in memory
     def new_arrays(self, fold: Fold, size: int) -> list[list[Value]]:
-        return [[self.f.stack(_slot(llvm_type(s.dtype)), size, 64) for _ in range(2 if s.dtype.is_complex else 1)]
-                for s in fold.start]
+        return [self.new_array(s, size) for s in fold.start]
+
+    def new_array(self, like: Expr, size: int) -> list[Value]:
+        """Memory for numbers of an expression's dtype, an array for each part of them."""
+        return [self.f.stack(_slot(llvm_type(like.dtype)), size, 64) for _ in range(2 if like.dtype.is_complex else 1)]
 
     def streamed(self, stage: Loop) -> set[int]:
         """The outputs of a stage that are stored past the caches: those that no stage reads, and no other writes."""

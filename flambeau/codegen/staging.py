@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from flambeau.base.dtype import dtype as DType
 from flambeau.codegen.frame import SCRATCH
-from flambeau.ir.loops import Fold, Loop, Nest, Row, element, folded
+from flambeau.ir.loops import Fold, Loop, Nest, Row, element, folded, steady
 from flambeau.ir.scalar import Expr, leaves_of, substitute, topological
 
 Strides = tuple[int, ...]
@@ -83,18 +83,7 @@ class Stager:
 
     def _prepare(self, stage: Loop) -> None:
         """Compute what is the same along the rows once for each: in a loop over lanes it would be computed for every element."""
-        found: dict[Expr, None] = {}
-        steady: dict[Expr, bool] = {}
-        for node in topological(*expressions_of(stage)):
-            steady[node] = node.op == "constant" or node in self.known or (
-                all(steady[x] for x in node.args) if node.args else str(node.value)[0] == "s")
-        pending = expressions_of(stage)
-        while pending:
-            node = pending.pop()
-            if steady[node] and node.args and node not in self.known and any(x in self.known for x in topological(node)):
-                found[node] = None
-            elif not steady[node]:
-                pending.extend(node.args)
+        found = steady(expressions_of(stage), self.known.__contains__)
         if found:
             places = self._values([node.dtype for node in found], 1)
             first = len(self.outputs)

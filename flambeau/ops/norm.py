@@ -31,6 +31,9 @@ from flambeau.ops.reduce import adding, wide
 # ---------------------------------------------------------------- kernels
 
 
+ROUNDED = 2.0 ** -49     # a variance that is such a part of the mean square, or less, is that of equal numbers, rounded
+
+
 def _normalize_stages(elements: tuple, numbers: tuple, weight: bool, bias: bool, running: bool, root_mean: bool) -> tuple:
     """out, mean, 1 / deviation (and running mean, running variance) of rows; root_mean: no mean is subtracted (RMS norm)."""
     rest = list(elements[1:])
@@ -38,13 +41,21 @@ def _normalize_stages(elements: tuple, numbers: tuple, weight: bool, bias: bool,
     total = wide(x.dtype)
     count, eps = numbers[0], numbers[1]
     stages: list[Any] = []
-    mean = None
+    mean, delta, own = None, x, cast(x, total)
+    count = cast(count, total)
     if not root_mean:
-        stages.append(Loop((adding("sum", cast(x, total)),)))
-        mean = cast(folded("sum", total) / cast(count, total), x.dtype)
-    delta = x if mean is None else x - mean
-    stages.append(Loop((adding("m2", cast(delta * delta, total)),)))
-    variance = folded("m2", total) / cast(count, total)
+        mean = cast(folded("sum", total) / count, x.dtype)
+        delta = x - mean
+    if root_mean or total is x.dtype:
+        if not root_mean:
+            stages.append(Loop((adding("sum", own),)))
+        stages.append(Loop((adding("m2", cast(delta * delta, total)),)))
+        variance = folded("m2", total) / count
+    else:       # squares of narrower numbers are exact in `total`: one pass is enough
+        stages.append(Loop((adding("sum", own), adding("square", own * own))))
+        square, center = folded("square", total) / count, folded("sum", total) / count
+        variance = square - center * center
+        variance = s.where(variance < square * ROUNDED, 0, variance)
     scale = cast(1 / s.sqrt(variance + cast(eps, total)), x.dtype)
     out = delta * scale
     if weight:

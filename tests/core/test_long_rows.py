@@ -70,3 +70,31 @@ def test_half_precision_and_empty_chunks(threads):
     close(made, (rounded - rounded.mean()) / rounded.std(), 1e-2)
     x = numbers(3, 70_001)
     close(torch.tensor(x).t().softmax(0), np.exp(x.T) / np.exp(x.T).sum(0))
+
+
+@pytest.mark.parametrize("offset", [0.0, 100.0, 1e5])
+def test_norms_of_distant_numbers(offset):
+    x = (numbers(64, 300) + offset).astype(np.float32)
+    known = x.astype(np.float64)
+    made = F.layer_norm(torch.tensor(x), (300,))
+    wanted = (known - known.mean(1, keepdims=True)) / np.sqrt(known.var(1, keepdims=True) + 1e-5)
+    close(made, wanted, 1e-5 + offset * 1e-7)
+    columns = F.batch_norm(torch.tensor(x), None, None, training=True)
+    close(columns, (known - known.mean(0)) / np.sqrt(known.var(0) + 1e-5), 1e-5 + offset * 1e-7)
+    same = torch.full((3, 77), offset + 0.1, requires_grad=True)
+    out, mean, scale = torch.native_layer_norm(same, (77,), None, None, 1e-5)
+    assert not out.any() and mean.eq(same[:, :1]).all()
+    close(scale, np.full((3, 1), 1e5 ** 0.5), 1e-6)
+
+
+def test_rows_side_by_side_prepare_what_they_share():
+    x = numbers(3, 70, 40)
+    leaf = torch.tensor(x, requires_grad=True)
+    shares = np.exp(x) / np.exp(x).sum(1, keepdims=True)
+    close(leaf.softmax(1), shares)
+    made = leaf.log_softmax(1)
+    close(made, np.log(shares))
+    made[:, 3].sum().backward()
+    wanted = -shares
+    wanted[:, 3] += 1
+    close(leaf.grad, wanted)
