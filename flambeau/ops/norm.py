@@ -94,7 +94,7 @@ def _gradient_stages(elements: tuple, numbers: tuple, weight: bool, sums: bool, 
     g = cast(g, x.dtype)
     mean = None if root_mean else cast(rest.pop(0), x.dtype)
     scale = cast(rest.pop(0), x.dtype)
-    total = wide(x.dtype)
+    total = wide(x.dtype) if sums else x.dtype      # sums of many numbers are results only then
     normal = (x if mean is None else x - mean) * scale
     factor = cast(rest.pop(0), x.dtype) if weight else None
     count = cast(numbers[0], total)
@@ -136,12 +136,11 @@ def _affine_stages(elements: tuple, numbers: tuple, root_mean: bool) -> tuple:
     x, g = elements[0], cast(elements[1], elements[0].dtype)
     mean = None if root_mean else cast(elements[2], x.dtype)
     normal = (x if mean is None else x - mean) * cast(elements[-1], x.dtype)
-    total = wide(x.dtype)
-    folds = [adding("gx", cast(g * normal, total))]
-    stores = [(0, cast(folded("gx", total), x.dtype))]
+    folds = [adding("gx", g * normal)]        # of many rows, chunk by chunk
+    stores = [(0, folded("gx", x.dtype))]
     if not root_mean:
-        folds.append(adding("g", cast(g, total)))
-        stores.append((1, cast(folded("g", total), x.dtype)))
+        folds.append(adding("g", g))
+        stores.append((1, folded("g", x.dtype)))
     return Loop(tuple(folds)), Row(tuple(stores))
 
 
