@@ -44,6 +44,7 @@ def compared(name: str, node: str, stages: Callable, gradient_stages: Callable, 
 
     @operator(method=False, function=False, name=name + "_rows", node=node)
     def compare(x1: Tensor, x2: Tensor, dim: int, eps: float, keepdim: bool) -> Tensor:
+        """Rows of two tensors of one shape compared."""
         return values((x1, x2), (dim,), (eps,), (keepdim,))
 
     @compare.vjp

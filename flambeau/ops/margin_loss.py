@@ -136,6 +136,7 @@ def _(g, input, target, weight, p, margin, reduction):
 
 @operator(function=False, method=False, name="multi_margin_loss_backward")
 def _single_gradient(g: Tensor, input: Tensor, target: Tensor, weight: Tensor | None, p, margin, reduction):
+    """The gradient of the scores."""
     given = (g, input, target) if weight is None else (g, input, target, weight)
     key = ("gradient", p, reduction, *[x._layout for x in given])
     launch = _plans.get(key)
@@ -218,6 +219,7 @@ def _(g, out1, input, target, reduction):
 
 @operator(function=False, method=False, name="multilabel_margin_loss_backward")
 def _several_gradient(g: Tensor, input: Tensor, target: Tensor, chosen: Tensor, reduction):
+    """The gradient of the scores."""
     given = (g, input, target, chosen)
     key = ("gradient", reduction, *[x._layout for x in given])
     launch = _plans.get(key)
