@@ -93,9 +93,9 @@ class Frame:
         self.error.set(self.error.get() | found)
 
     def below(self, width: int, count: Value) -> str:
-        """The mask of the first `count` of `width` elements."""
+        """The mask of the first `count` of `width` elements; `count` isn't negative."""
         f = self.f
-        few = f.convert(f.minimum(f.maximum(count, 0), width), "i8", "trunc")
+        few = f.convert(f.minimum(count, width), "i8", "trunc")
         steps = ", ".join(f"i8 {i}" for i in range(width))
         low = self.lowering(width)
         return f.emit(low.type("i1"), f"icmp ugt {low.type('i8')} {low.splat('i8', few.name)}, <{steps}>").name

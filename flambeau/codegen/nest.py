@@ -10,6 +10,7 @@ a reduction over an outer axis reads whole cache lines. Stands on frame.py and o
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from flambeau.base.dtype import bool_
 from flambeau.base.flags import flags
@@ -19,8 +20,8 @@ from flambeau.codegen.jit import COMBINED, compile_described
 from flambeau.codegen.operands import VECTOR, Operands, Prepared, is_short
 from flambeau.codegen.partials import Partials, combine, start_of
 from flambeau.codegen.scalar import Lowering, joined, llvm_type, parts_of
-from flambeau.ir.loops import Fold, Loop, Nest, Row, combined
-from flambeau.ir.scalar import Expr, cast, compute_dtype, leaf
+from flambeau.ir.loops import Fold, Loop, Nest, Row, combined, steady
+from flambeau.ir.scalar import Expr, cast, compute_dtype, leaf, substitute
 
 BLOCK = 4          # vectors of a block, if an element takes but a few instructions
 FOLD_BLOCK = 8     # the same where elements are only folded: each vector waits for its own last partial result
@@ -57,12 +58,14 @@ class _Emitter(Operands):
         level(0, [])
 
     def _loop(self, stage: Loop) -> None:
+        if self.form.lanes:
+            stage = self._with_lanes_prepared(stage)
         expressions = [e for _, e in stage.stores] + [e for fold in stage.folds for e in fold.lift]
         if self.form.lanes:
             self._loop_over_lanes(stage, expressions)
             return
         blocks = BLOCK if stage.stores else FOLD_BLOCK
-        block, step = self.steps(expressions, [j for j, _ in stage.stores], blocks)
+        block, step = self.steps(expressions, [j for j, _ in stage.stores], blocks, not stage.folds)
         streamed = self.streamed(stage)
         partials = [(fold, Partials(self, fold, block or step, step)) for fold in stage.folds]
 
@@ -83,6 +86,26 @@ class _Emitter(Operands):
         for fold, partial in partials:
             for name, start, value in zip(fold.names, fold.start, partial.total(count)):
                 self.env[leaf(f"acc:{name}", start.dtype)] = value
+
+    def _with_lanes_prepared(self, stage: Loop) -> Loop:
+        """The stage with what is the same along its rows in an array, like a fold's results: computed once for each row."""
+        def known(x: Expr) -> bool:
+            return x.op == "leaf" and str(x.value)[:4] == "acc:" and str(x.value)[4:] in self.arrays
+        found = steady([*[e for _, e in stage.stores], *[e for fold in stage.folds for e in fold.lift]], known)
+        if not found:
+            return stage
+        arrays = [self.new_array(e, LANE_CHUNK) for e in found]
+        prepared = self.prepare(found, [])
+        for span in self.spans(0, self.lane_count, *self.steps(found, [])):
+            low = self.lowering(span.width, span.mask)
+            env = self.environment(low, prepared, [], span.index)
+            for e, array in zip(found, arrays):
+                self.write(low, array, span.index, low.value(e, env), e)
+        names = [f"steady{len(self.arrays) + i}" for i in range(len(found))]
+        self.arrays.update(zip(names, arrays))
+        replaced = {e: leaf(f"acc:{name}", e.dtype) for e, name in zip(found, names)}
+        return replace(stage, stores=tuple((j, substitute(e, replaced)) for j, e in stage.stores), folds=tuple(
+            replace(fold, lift=tuple(substitute(e, replaced) for e in fold.lift)) for fold in stage.folds))
 
     def _lane_spans(self, stage: Loop | Row, expressions) -> Iterator[Span]:
         return self.spans(0, self.lane_count, *self.steps(expressions, [j for j, _ in stage.stores]))

@@ -17,6 +17,7 @@ from flambeau.ir.scalar import Expr, cast, compute_dtype, leaves_of, part_dtype,
 
 VECTOR = 64        # bytes of a machine vector; LLVM splits them where the machine's are shorter
 LONG = 200         # instructions of a body that is not worth writing twice
+TOGETHER = 120     # instructions of a body that is worth writing for several vectors at once, none of which waits for the others
 AHEAD = 16384      # bytes between what a block reads and what it asks for
 PICK_ERROR = 1     # error word: a picked index is out of range
 #: A few instructions each; a loop body with any other op counts as long.
@@ -45,10 +46,11 @@ class Operands(Frame):
 
     arrays: dict[str, list[Value]]      # lane mode: the results of folds, by name and part
 
-    def steps(self, expressions, outputs, blocks: int = 1) -> tuple[int, int]:
+    def steps(self, expressions, outputs, blocks: int = 1, together: bool = False) -> tuple[int, int]:
         """How many elements a loop takes at a time, and at its end: vectors as long as the widest operand allows; where memory
         is read or written one by one, a vector and then single elements; 0 and a vector for a long body, which is written once:
-        masks cost little beside it.
+        masks cost little beside it. A body that takes but a few instructions takes `blocks` vectors at a time; a longer one, too,
+        if it is to be `together`.
         """
         nodes = list(topological(*expressions))
         used = {j for node in nodes if (j := self._operand_of(node)) is not None}.union(outputs)
@@ -59,6 +61,8 @@ class Operands(Frame):
         if is_short(expressions):
             return blocks * width, width
         length = len(set(topological(*(expand(e) for e in expressions))))
+        if together and length < TOGETHER:
+            return blocks * width, width
         return (width if length < (LONG if outputs else 0) or self.form.large else 0), width
 
     def _known(self, pick: Expr) -> bool:
@@ -214,8 +218,11 @@ class Operands(Frame):
 
     # ---- lane mode keeps the partial results of its rows in memory
     def new_arrays(self, fold: Fold, size: int) -> list[list[Value]]:
-        return [[self.f.stack(_slot(llvm_type(s.dtype)), size, 64) for _ in range(2 if s.dtype.is_complex else 1)]
-                for s in fold.start]
+        return [self.new_array(s, size) for s in fold.start]
+
+    def new_array(self, like: Expr, size: int) -> list[Value]:
+        """Memory for numbers of an expression's dtype, an array for each part of them."""
+        return [self.f.stack(_slot(llvm_type(like.dtype)), size, 64) for _ in range(2 if like.dtype.is_complex else 1)]
 
     def streamed(self, stage: Loop) -> set[int]:
         """The outputs of a stage that are stored past the caches: those that no stage reads, and no other writes."""

@@ -16,6 +16,7 @@ from flambeau.codegen.frame import LANE_CHUNK, SCRATCH, Form
 from flambeau.codegen.launch import Phase
 from flambeau.codegen.nest import kernel_address
 from flambeau.codegen.operands import SHORT_OPS
+from flambeau.codegen.staging import Place, Stager, can_stage
 from flambeau.ir.loops import Fold, Loop, Nest, Row, element, folded
 from flambeau.ir.scalar import topological
 
@@ -24,6 +25,7 @@ SPLIT = 1 << 16         # elements of one reduction above which it is cut into c
 LARGE = 32 << 20        # bytes of an operand that no cache keeps
 LANE_RUN = 256          # rows side by side that fit the cache between two stages
 LANE_ROWS = 512           # longest run of rows that one lane adds up, for accuracy
+LEAST_LANES = 32          # rows side by side that threads are not to share
 TILE = 16               # edge of a tile of a transposition
 _COSTLY = 12            # what a named function (exp, ...) weighs against an addition
 _costs: dict[tuple, int] = {}
@@ -205,8 +207,38 @@ def _rows(nest: Nest, kept, kept_strides, inner, inner_strides, lane, picks, slo
         or (lane is not None and length > 2 * LANE_ROWS))
     if splits:
         return _split(nest, form, kept, kept_strides, inner, inner_strides, lane, picks, unit)
+    threads = state.words[state.THREADS]
+    if (threads > 1 and not picks and math.prod(kept) * -(-lane_extent // LEAST_LANES) < 2 * threads
+            and length * lane_extent > SPLIT and can_stage(nest)):
+        return _staged(nest, form, kept, kept_strides, inner, inner_strides, lane, unit)
     phase = _phase(nest, form, kept, kept_strides, inner, inner_strides, lane, picks, max(inner[0], 1), [0] * len(slots), unit)
     return Schedule([phase])
+
+
+def _staged(nest: Nest, form: Form, kept, kept_strides, inner, inner_strides, lane, unit) -> Schedule:
+    """Phases for each stage, the row cut in chunks, several for each thread."""
+    lane_extent = lane[0] if lane else 1
+    lane_strides = lane[1] if lane else [0] * len(kept_strides)
+    chunk = max(1, -(-inner[0] // (4 * state.words[state.THREADS])))
+    if lane:
+        chunk = min(chunk, LANE_ROWS)
+
+    def phase(own: Nest, places: list[Place], whole: bool, chunked: bool) -> Phase:
+        extents = inner if whole else (-(-inner[0] // chunk),)
+        classes = tuple(_class(p.lane if lane else p.inner[-1]) for p in places)
+        slots = tuple(p.slot for p in places)
+        return _phase(own, Form(len(kept), len(extents), lane is not None, classes, slots, form.scalar_slot), kept,
+                      [p.outer for p in places], extents, [p.inner for p in places],
+                      (lane_extent, [p.lane for p in places]) if lane else None, {}, chunk if chunked else extents[0],
+                      [p.chunk for p in places], unit, {j: p.offset for j, p in enumerate(places)})
+    dtypes = nest.outputs + nest.inputs
+    places = [Place(dtype, slot, tuple(outer), step, tuple(along))
+              for dtype, slot, outer, step, along in zip(dtypes, form.slots, kept_strides, lane_strides, inner_strides)]
+    count = len(nest.outputs)
+    stager = Stager(nest, places[:count], places[count:], kept, lane_extent if lane else None, len(inner),
+                    -(-inner[0] // chunk), phase)
+    stager.run()
+    return Schedule(stager.phases, stager.scratch)
 
 
 def _splittable(nest: Nest) -> bool:

@@ -56,11 +56,12 @@ class Rows:
         return run(*(nothing if out is None else out), *inputs, *numbers)
 
     def launcher(self, inputs: Sequence[Tensor], dims: tuple[int, ...], numbers: Sequence[Any] = (),
-                 statics: tuple = (), picks: tuple[tuple[int, int], ...] = ()) -> Callable:
-        """The plan of such a call, `launch(None per output, *inputs, *numbers)`, for operators that keep it under keys
-        of their own.
+                 statics: tuple = (), picks: tuple[tuple[int, int], ...] = (),
+                 out: Sequence[Tensor | None] | None = None) -> Callable:
+        """The plan of such a call, `launch(None or a tensor per output, *inputs, *numbers)`, for operators that keep it
+        under keys of their own.
         """
-        return self._prepare(inputs, dims, numbers, statics, None, picks)[0]
+        return self._prepare(inputs, dims, numbers, statics, out, picks)[0]
 
     def _strides_of_full(self, layout: Layout) -> tuple[int, ...]:
         if self.channels_last:

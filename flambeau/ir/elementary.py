@@ -52,7 +52,7 @@ EXP = {
 }  # fmt: skip
 # 2**f = 1 + f P(f) for |f| <= 1 / 2.
 EXP2 = {
-    float32: (0.693147182, 0.240226507, 0.0555041097, 0.00961803645, 0.0013333431, 0.000154672438, 1.53148576e-05),
+    float32: (0.693147182, 0.240226462, 0.0555032864, 0.00961848907, 0.00133999321, 0.000153458124),
     float64: (0.6931471805599453, 0.24022650695910072, 0.0555041086648217, 0.009618129107628494, 0.0013333558146390182,
               0.000154035303933411, 1.5252733856504575e-05, 1.3215486833166278e-06, 1.0178051089239283e-07,
               7.05488818408282e-09, 4.456693004549388e-10, 2.5741924475204398e-11),
@@ -240,6 +240,27 @@ EXP_RANGE = {float32: (-104.0, 89.0), float64: (-746.0, 710.0)}
 def exp(node: Expr, x: Expr) -> Expr:
     _, fraction, k = exp_reduced(bounded(x, *EXP_RANGE[x.dtype]))
     return scale_by_power(fraction + 1, k)
+
+
+EXP_NORMAL = {float32: -87.33654, float64: -708.396}       # what has a smaller exponential has none that is a normal number
+
+
+def rounded_power(x: Expr, scale: float) -> tuple[Expr, Expr]:
+    """round(x * scale) and 2 to that power, which must be a normal number."""
+    dtype = x.dtype
+    magic = MAGIC[dtype] + BIAS[dtype]      # the low bits then hold the exponent as it lies in a number
+    shifted = fma(x, scale, magic)
+    return shifted - magic, bitcast(bits(shifted) << MANTISSA[dtype], dtype)
+
+
+@body("exp_normal")
+def exp_normal(node: Expr, x: Expr) -> Expr:
+    dtype = x.dtype
+    rounded, power = rounded_power(x, LOG2_E)
+    high, low = LN2[dtype]
+    f = fma(-rounded, low, fma(-rounded, high, x))
+    result = (fma(polynomial(f, EXP[dtype]), f * f, f) + 1) * power
+    return where(x < EXP_NORMAL[dtype], 0.0 * constant(1, dtype), result)
 
 
 def half_exp(x: Expr) -> Expr:

@@ -14,13 +14,13 @@ moved by `index` along the axis that its plan names, bounds checked).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.dtype import int64
 from flambeau.ir.expression import describe
-from flambeau.ir.scalar import Expr, compute_dtype, leaf, make
+from flambeau.ir.scalar import Expr, compute_dtype, leaf, make, topological
 
 
 def element(k: int, dtype: DType) -> Expr:
@@ -129,3 +129,29 @@ def combined(fold: Fold) -> tuple[Expr, ...]:
     a = tuple(leaf(f"a{i}", s.dtype) for i, s in enumerate(fold.start))
     b = tuple(leaf(f"b{i}", s.dtype) for i, s in enumerate(fold.start))
     return tuple(fold.combine(a, b))
+
+
+def steady(expressions: Sequence[Expr], known: Callable[[Expr], bool]) -> list[Expr]:
+    """The largest subexpressions made of `known` leaves (at least one), numbers and constants: what is the same along the row."""
+    kinds: dict[Expr, int] = {}     # 0: changes along the row; 1: constants and numbers; 2: known leaves too
+    for node in topological(*expressions):
+        if known(node):
+            kinds[node] = 2
+        elif node.args and node.op not in ("pick", "guard"):
+            of_args = [kinds[x] for x in node.args]
+            kinds[node] = max(of_args) if min(of_args) else 0
+        else:
+            kinds[node] = int(node.op == "constant" or (node.op == "leaf" and str(node.value)[0] == "s"))
+    found: dict[Expr, None] = {}
+    pending = list(expressions)
+    seen = set()
+    while pending:
+        node = pending.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        if kinds[node] == 2 and node.args and not known(node):
+            found[node] = None
+        elif not kinds[node]:
+            pending.extend(node.args)
+    return list(found)

@@ -18,9 +18,8 @@ from flambeau.ir.elementary import (
     NAN,
     bounded,
     exp_reduced,
-    magic_round,
     polynomial,
-    power_of_two,
+    rounded_power,
     scale_by_power,
 )
 from flambeau.ir.scalar import Expr, cast, constant, exact_mul, fma, where
@@ -73,23 +72,35 @@ def erf(node: Expr, x: Expr) -> Expr:
     return where(a < 1, inner, s.copysign(outer, x))
 
 
-# -log2(Phi(-a)) for 0 <= a <= 5.6, beyond which float32's 1 - Phi(-a) is 1: Phi to 1e-8 (weighted least squares, reweighted
-# towards the largest error after Lawson).
-NORMAL_TAIL = (1.0, 1.1511058807373047, 0.4592045545578003, 0.05250164493918419, -0.007058217655867338, 0.00011503539280965924,
-               0.00020939327077940106, -5.0780789024429396e-05, 5.505631179403281e-06, -2.393199167727289e-07)
+# -log2(Phi(-a)) for 0 <= a <= 5.6, beyond which float32's 1 - Phi(-a) is 1: Phi and a Phi to 2e-8 (weighted least squares,
+# reweighted towards the largest error after Lawson).
+NORMAL_TAIL = (0.99999994, 1.1511075496673584, 0.459187775850296, 0.05256251245737076, -0.0071654003113508224,
+               0.00021902669686824083, 0.00015079152944963425, -3.168020339217037e-05, 2.1745727281086147e-06)
+
+
+def _normal_tail(a: Expr) -> Expr:
+    """Phi(-a) for a >= 0 (float32); what counts for nothing beside 1 is 0."""
+    power = polynomial(a, tuple(-c for c in NORMAL_TAIL))
+    rounded, whole = rounded_power(power, 1.0)
+    tail = polynomial(power - rounded, (1.0, *EXP2[float32])) * whole
+    return where(a > 5.6, 0.0 * constant(1, float32), tail)
 
 
 @body("normal_cdf")
 def normal_cdf(node: Expr, x: Expr) -> Expr:
     if x.dtype is float64:
         return 0.5 * (1 + s.erf(x * 0.7071067811865476))
-    a = abs(x)
-    power = -polynomial(a, NORMAL_TAIL)
-    rounded, k = magic_round(power, 1.0)
-    f = power - rounded
-    tail = fma(polynomial(f, EXP2[float32]), f, 1.0) * power_of_two(k, float32)
-    tail = where(a > 5.6, 0.0 * constant(1, float32), tail)
+    tail = _normal_tail(abs(x))
     return where(x > 0, 1 - tail, tail)
+
+
+@body("gelu")
+def gelu(node: Expr, x: Expr) -> Expr:
+    if x.dtype is float64:
+        return x * s.normal_cdf(x)
+    a = abs(x)
+    lost = where(a > 5.6, 0.0 * constant(1, float32), a * _normal_tail(a))
+    return where(x > 0, x, 0.0 * x) - lost
 
 
 # (1 + 2 a) exp(a**2) erfc(a) for a >= 0, as a polynomial of t = (a - 4) / (a + 4).

@@ -70,8 +70,6 @@ from flambeau.ops.loss import (  # noqa: F401
     l1_loss,
     margin_ranking_loss,
     mse_loss,
-    multi_margin_loss,
-    multilabel_margin_loss,
     multilabel_soft_margin_loss,
     poisson_nll_loss,
     smooth_l1_loss,
@@ -79,6 +77,7 @@ from flambeau.ops.loss import (  # noqa: F401
     triplet_margin_loss,
     triplet_margin_with_distance_loss,
 )
+from flambeau.ops.margin_loss import multi_margin_loss, multilabel_margin_loss  # noqa: F401
 from flambeau.ops.matmul import linear
 from flambeau.ops.norm import functional_group_norm as group_norm  # noqa: F401
 from flambeau.ops.norm import layer_norm, local_response_norm, rms_norm  # noqa: F401

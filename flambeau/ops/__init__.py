@@ -48,6 +48,7 @@ from flambeau.ops import (
     linalg_decompositions,
     linalg_lu,
     loss,
+    margin_loss,
     lowrank,
     magnitude,
     mask,

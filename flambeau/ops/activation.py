@@ -14,12 +14,16 @@ from typing import Any
 from flambeau.base.dtype import bool_, finfo
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.geometry import wrap_dim
+from flambeau.base.layout import Layout, register_cache
+from flambeau.core import modes
 from flambeau.core.annotations import Number
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import pointwise
-from flambeau.core.tensor import Tensor
+from flambeau.core.rows import FULL, Rows
+from flambeau.core.tensor import Tensor, empty_layout, tensor_from
 from flambeau.ir import scalar as s
-from flambeau.ir.scalar import where
+from flambeau.ir.loops import Loop
+from flambeau.ir.scalar import cast, where
 from flambeau.ops.functions import sigmoid
 from flambeau.ops.join import cat
 from flambeau.ops.random import rrelu_slopes
@@ -254,7 +258,7 @@ def gelu(input: Tensor, *, approximate="none"):
     if approximate == "tanh":
         inner = math.sqrt(2 / math.pi) * (input + 0.044715 * (input * input * input))
         return 0.5 * input * (1 + s.tanh(inner))
-    return input * s.normal_cdf(input)
+    return s.gelu(input)
 
 
 @gelu.vjp
@@ -349,9 +353,23 @@ def _gated(input: Tensor, gate: Tensor):
     return input * s.sigmoid(gate)
 
 
+_half_layouts: dict[Any, tuple[Layout, int]] = register_cache({})
+
+
 def _halves(input: Tensor, dim: int) -> tuple[Tensor, Tensor]:
-    half = input._layout.shape[dim] // 2
-    return input.narrow(dim, 0, half), input.narrow(dim, half, half)
+    """Both halves along a dimension, without a graph if there is none to the input."""
+    layout = input._layout
+    if (input._node is not None and modes.local.grad) or layout.flavor is not None:
+        half = layout.shape[dim] // 2
+        return input.narrow(dim, 0, half), input.narrow(dim, half, half)
+    known = _half_layouts.get((layout, dim))
+    if known is None:
+        half = layout.shape[dim] // 2
+        shape = (*layout.shape[:dim], half, *layout.shape[dim + 1:])
+        known = _half_layouts[layout, dim] = (Layout.of(shape, layout.strides, layout.dtype, layout.device),
+                                              half * layout.strides[dim])
+    own, distance = known
+    return tensor_from(input._storage, input._offset, own), tensor_from(input._storage, input._offset + distance, own)
 
 
 @operator(method=False, function=False)
@@ -365,9 +383,26 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
     return _gated(*_halves(input, dim))
 
 
+def _glu_gradient_stages(elements: tuple, numbers: tuple) -> tuple:
+    """The gradients of both halves."""
+    a, b = elements[1:]
+    g = cast(elements[0], a.dtype)
+    gate = s.sigmoid(b)
+    passed = g * gate
+    return (Loop((), ((0, passed), (1, passed * a * (1 - gate)))),)
+
+
+_GLU_GRADIENT = Rows("glu_backward", _glu_gradient_stages, lambda dtypes: [(dtypes[1], FULL)] * 2)
+
+
 @glu.vjp
 def _(g, input, dim):
-    dim = wrap_dim(dim, input._layout.ndim)
+    layout = input._layout
+    dim = wrap_dim(dim, layout.ndim)
+    if not modes.local.grad and g._layout.flavor is None and layout.flavor is None:
+        made = empty_layout(Layout.contiguous(layout.shape, layout.dtype, layout.device))
+        _GLU_GRADIENT((g, *_halves(input, dim)), (), (), (), _halves(made, dim))
+        return (made,)
     a, b = _halves(input, dim)
     gate = sigmoid(b)
     passed = g * gate

@@ -7,6 +7,7 @@ from typing import Any
 
 from flambeau.base.dtype import int64
 from flambeau.base.layout import Layout, register_cache
+from flambeau.core import modes
 from flambeau.core.arguments import within_range
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE
@@ -125,8 +126,9 @@ def adaptive_avg_pool1d(input: Tensor, output_size: Any) -> Tensor:
 # ---------------------------------------------------------------- maximum
 
 
-def _maximum(input: Tensor, counts: tuple[int, ...]) -> tuple[Tensor, Tensor]:
-    key = input._layout, counts
+def _maximum(input: Tensor, counts: tuple[int, ...], found: bool) -> tuple[Tensor, Any]:
+    """(maxima, their places, or None unless `found`)"""
+    key = input._layout, counts, found
     launch = _plans.get(key)
     if launch is None:
         layout, dims = input._layout, len(counts)
@@ -134,10 +136,15 @@ def _maximum(input: Tensor, counts: tuple[int, ...]) -> tuple[Tensor, Tensor]:
         out = windows.result_layout(layout, dims, counts)
         places = Layout.of(out.shape, out.strides, int64, out.device)
         within_memory(out, places)
-        tables = windows.adaptive_tables(layout.shape[layout.ndim - dims :], counts)
         taps = max(1, layout.numel // max(out.numel, 1))
-        launch = _plans[key] = windowed_maximum(kind, layout, [out, places], tables, (1,) * dims, taps)
-    return launch(None, None, input)
+        image = layout
+        if set(counts) == {1} and windows.plane_is_dense(layout, dims):     # a single long row
+            lead = layout.ndim - dims
+            line = (*(1,) * (dims - 1), layout.shape[lead:].numel())
+            image = Layout.of((*layout.shape[:lead], *line), (*layout.strides[:lead], *(1,) * dims), layout.dtype, layout.device)
+        tables = windows.adaptive_tables(image.shape[image.ndim - dims :], counts)
+        launch = _plans[key] = windowed_maximum(kind, image, [out, places][: 1 + found], tables, (1,) * dims, taps)
+    return launch(None, None, input) if found else (launch(None, input), None)
 
 
 def _adaptive_maximum(input: Tensor, output_size: Any, dims: int, return_indices: bool) -> Any:
@@ -154,7 +161,8 @@ def _adaptive_maximum(input: Tensor, output_size: Any, dims: int, return_indices
         raise RuntimeError(
             f"Trying to create tensor with negative dimension {next(n for n in counts if n < 0)}: {shape}"
         )
-    return recorded(input, _maximum(input, counts), return_indices, "AdaptiveMaxPool", dims)
+    found = _maximum(input, counts, return_indices or (input._node is not None and modes.local.grad))
+    return recorded(input, found, return_indices, "AdaptiveMaxPool", dims)
 
 
 @composite(method=False, function=False)

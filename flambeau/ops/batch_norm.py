@@ -53,6 +53,11 @@ def native_batch_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None,
             given = [p for p in (weight, bias) if p is not None]
             return (launch(None, input, running_mean, running_var, *given, *own), empty_layout(nothing),
                     empty_layout(nothing))
+    if training:
+        key = (layout, *[None if p is None else p._layout for p in (weight, bias, running_mean, running_var)])
+        known = _training_plans.get(key)
+        if known is not None:
+            return _trained(known, input, weight, bias, running_mean, running_var, momentum, eps)
     check_floating("batch_norm", input)
     if layout.ndim < 2 and layout.numel:
         raise RuntimeError(f"Expected at least 2 dimensions for input tensor but received {layout.ndim}")
@@ -88,9 +93,29 @@ def native_batch_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None,
         numbers += (float(momentum), count / (count - 1) if count > 1 else math.nan)
     statics = (weight is not None, bias is not None, track, False)
     outs = (None, None, None, running_mean, running_var) if track else None
-    out, mean, scale, *_ = NORMALIZE_IMAGES(inputs, over, numbers, statics, outs)
-    vector = Layout.contiguous((channels,), mean._layout.dtype, layout.device)
-    return out, reshaped(mean, vector), reshaped(scale, vector)
+    vector = Layout.contiguous((channels,), compute_dtype(layout.dtype), layout.device)
+    if any(x._layout.flavor is not None for x in inputs):
+        out, mean, scale, *_ = NORMALIZE_IMAGES(inputs, over, numbers, statics, outs)
+        return out, reshaped(mean, vector), reshaped(scale, vector)
+    launch = NORMALIZE_IMAGES.launcher(inputs, over, numbers, statics, (), outs)
+    known = _training_plans[key] = launch, numbers[0], numbers[3:], vector
+    return _trained(known, input, weight, bias, running_mean, running_var, momentum, eps)
+
+
+_training_plans: dict[Any, tuple] = register_cache({})
+
+
+def _trained(known: tuple, input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None,
+             running_var: Tensor | None, momentum: float, eps: float) -> tuple[Tensor, Tensor, Tensor]:
+    """A batch norm whose plan is known."""
+    launch, count, unbias, vector = known
+    given = [p for p in (weight, bias) if p is not None]
+    if unbias:
+        results = launch(None, None, None, running_mean, running_var, input, *given, running_mean, running_var, count, float(eps),
+                         float(momentum), *unbias)
+    else:
+        results = launch(None, None, None, input, *given, count, float(eps))
+    return results[0], reshaped(results[1], vector), reshaped(results[2], vector)
 
 
 def _frozen_body(x: Any, mean: Any, variance: Any, weight: Any = None, bias: Any = None, eps: Any = 0.0) -> Any:
@@ -130,21 +155,30 @@ def _(g, out1, out2, input, weight, running_mean, running_var, training, eps, ne
     layout = input._layout
     if not layout.numel:
         return g, *[None if p is None else zeros_for(p, g) for p in layouts[1:3]], None, None
-    over, after = (0, *range(2, layout.ndim)), layout.ndim - 2
-    channels = layout.shape[1]
     if modes.local.grad or g._layout.flavor is not None:
         return _batch_gradients_by_operators(g, input, weight, running_mean, running_var, training, eps, need)
+    over, after = (0, *range(2, layout.ndim)), layout.ndim - 2
     if training:
-        mean, scale = column(out1, after), column(out2, after)
+        mean, scale = out1, out2
     else:
-        mean = column(running_mean, after)
-        scale = (column(running_var, after).to(compute_dtype(layout.dtype)) + eps).rsqrt()
-    factor = () if weight is None else (column(weight, after),)
-    dx, dw, db = GRADIENT_IMAGES((input, g, mean, scale, *factor), over, (float(values_in(input, over)),),
-                           (weight is not None, True, False, not training))
-    vector = Layout.contiguous((channels,), dw._layout.dtype, layout.device)
+        mean = running_mean
+        scale = (running_var.to(compute_dtype(layout.dtype)) + eps).rsqrt()
+    factor = () if weight is None else (weight,)
+    key = (layout, g._layout, mean._layout, scale._layout, training, *[w._layout for w in factor])
+    known = _gradient_plans.get(key)
+    if known is None:
+        inputs = (input, g, *[column(x, after) for x in (mean, scale, *factor)])
+        count = float(values_in(input, over))
+        launch = GRADIENT_IMAGES.launcher(inputs, over, (count,), (weight is not None, True, False, not training))
+        known = launch, count, Layout.contiguous((layout.shape[1],), compute_dtype(layout.dtype), layout.device)
+        _gradient_plans[key] = known
+    launch, count, vector = known
+    dx, dw, db = launch(None, None, None, input, g, mean, scale, *factor, count)
     return (dx if need["input"] else None, reshaped(dw, vector) if need["weight"] else None,
             reshaped(db, vector) if need["bias"] else None, None, None)
+
+
+_gradient_plans: dict[Any, tuple] = register_cache({})
 
 
 def _batch_gradients_by_operators(g, input, weight, running_mean, running_var, training, eps, need) -> tuple:

@@ -83,18 +83,22 @@ def _convolve(input: Tensor, weight: Tensor, bias: Tensor | None, stride: Number
               groups: int) -> Tensor:
     """The convolution itself; arguments are complete and checked."""
     x, own = input._layout, weight._layout
-    weight = weight.contiguous()
+    if not own.is_contiguous:
+        weight = weight.contiguous()
+    tensors = (input, weight) if bias is None else (input, weight, bias.contiguous())
+    key = ("forward", x, own, bias is not None, stride, padding, dilation, groups)
+    launch = _plans.get(key)
+    if launch is not None:
+        return launch(None, *tensors)
     w = weight._layout
     size, kernel = x.shape[2:], w.shape[2:]
     result = output_size(size, kernel, stride, padding, dilation)
     out = _result_layout((x.shape[0], w.shape[0], *result), x, own)
-    key = ("forward", x, own, bias is not None, stride, padding, dilation, groups)
 
     def make():
         _agree(x, w, out, stride, padding, dilation, groups)
         return conv_forward_phases(x.dtype, _extents(x, w, out, stride, padding, dilation, groups), _five(1, x), 2, _five(0, out),
                                    None if bias is None else 3)
-    tensors = (input, weight) if bias is None else (input, weight, bias.contiguous())
     return _run(key, make, tensors, out, out.numel * w.numel // max(w.shape[0], 1))
 
 
@@ -120,16 +124,20 @@ def _gradient_of_input(grad: Tensor, weight: Tensor, bias: Tensor | None, size: 
                        dilation: Numbers, groups: int) -> Tensor:
     """What a gradient of the result makes of the input, whose extents are `size`; also the transposed convolution."""
     y, own = grad._layout, weight._layout
-    weight = weight.contiguous()
+    if not own.is_contiguous:
+        weight = weight.contiguous()
+    tensors = (grad, weight) if bias is None else (grad, weight, bias.contiguous())
+    key = ("input", y, own, bias is not None, size, stride, padding, dilation, groups)
+    launch = _plans.get(key)
+    if launch is not None:
+        return launch(None, *tensors)
     w = weight._layout
     out = _result_layout((y.shape[0], w.shape[1] * groups, *size), y, own)
-    key = ("input", y, own, bias is not None, size, stride, padding, dilation, groups)
 
     def make():
         _agree(out, w, y, stride, padding, dilation, groups)
         return conv_grad_input_phases(y.dtype, _extents(out, w, y, stride, padding, dilation, groups), _five(1, y), 2,
                                       _five(0, out), None if bias is None else 3)
-    tensors = (grad, weight) if bias is None else (grad, weight, bias.contiguous())
     return _run(key, make, tensors, out, y.numel * w.numel // max(w.shape[0], 1))
 
 
@@ -358,6 +366,9 @@ def _same_padding(input: Tensor, weight: Tensor, stride: Any, dilation: Any, n: 
     return input, tuple(t // 2 for t in total)
 
 
+_calls: dict[Any, tuple] = register_cache({})      # complete arguments of calls that need no check
+
+
 def _each(value: Any, n: int) -> Any:
     return (value,) * n if value.__class__ is int else value
 
@@ -365,6 +376,13 @@ def _each(value: Any, n: int) -> Any:
 def _forward(n: int, input: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, padding: Any, dilation: Any,
              groups: int) -> Tensor:
     layout = input._layout
+    key = (layout, weight._layout, None if bias is None else bias._layout, stride, padding, dilation, groups)
+    try:
+        known = _calls.get(key)
+    except TypeError:   # lists among the arguments
+        known = key = None
+    if known is not None:
+        return _convolve(input, weight, bias, *known, groups)
     if layout.ndim not in (n + 1, n + 2):
         raise RuntimeError(f"Expected {n + 1}D (unbatched) or {n + 2}D (batched) input to conv{n}d, but got input of size: "
                            f"{list(layout.shape)}")
@@ -379,6 +397,8 @@ def _forward(n: int, input: Tensor, weight: Tensor, bias: Tensor | None, stride:
         else:
             raise RuntimeError(f"Invalid padding string: '{padding}'")
     made = convolution(x, weight, bias, stride, padding, dilation, False, 0, groups)
+    if x is input and key is not None and not layout.dtype.is_complex:
+        _calls[key] = _check(x, weight, bias, stride, padding, dilation, False, 0, groups)[:3]
     return made if batched else made.squeeze(0)
 
 

@@ -26,7 +26,7 @@ from flambeau.core.tensor import Tensor, tensor_from
 from flambeau.ir import scalar as s
 from flambeau.ir.loops import Loop, Row, folded, pick, position
 from flambeau.ir.scalar import cast, compute_dtype, constant
-from flambeau.ops.extrema import extreme
+from flambeau.ops.extrema import shift
 from flambeau.ops.reduce import adding, wide
 from flambeau.ops.softmax import log_softmax
 
@@ -110,8 +110,8 @@ def _cross_entropy_stages(elements: tuple, numbers: tuple, storage: DType, weigh
     _, ignored, index = _target(elements, numbers)
     weight = _class_weight(index, ignored, dtype, weighted is not None, weighted)
     largest = folded("largest", dtype)
-    first = Loop((extreme("largest", x, True),))
-    folds = [adding("total", s.exp(x - largest))]
+    first = Loop((shift("largest", x),))
+    folds = [adding("total", s.exp_normal(x - largest))]
     if smooth:
         own = cast(elements[4], dtype) if weighted is not None else constant(1, dtype)
         folds += [adding("weights", own), adding("values", own * x)]
@@ -145,7 +145,7 @@ def _gradient_stages(elements: tuple, numbers: tuple, storage: DType, weighted: 
         out = s.where(hit, -weight * scale, 0)
         out = s.where(ignored, 0, out)
     else:
-        likely = s.exp(x - cast(rest.pop(0), dtype))
+        likely = s.exp_normal(x - cast(rest.pop(0), dtype))
         if smooth:
             smoothing, share = cast(numbers[1], dtype), cast(numbers[2], dtype)
             own = cast(rest.pop(0), dtype) if weighted is not None else constant(1, dtype)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -15,8 +16,9 @@ import numpy as np
 from flambeau.base.dtype import bfloat16
 from flambeau.base.dtype import dtype as DType
 from flambeau.core import create, derive, modes
+from flambeau.core.annotations import Number
 from flambeau.core.declare import composite, operator
-from flambeau.core.op import Pointwise, call
+from flambeau.core.derive import pointwise
 from flambeau.core.tensor import Tensor
 from flambeau.ir import scalar as s
 from flambeau.ops.random import keep_mask
@@ -24,23 +26,19 @@ from flambeau.ops.random import keep_mask
 ALPHA = 1.7580993408473766  # minus the limit of SELU for large negative inputs
 
 
-def _kept(input: Any, mask: Any, *, scale: Any) -> Any:
+@pointwise(name="dropout_kept", function=False, method=False, inplace=False, undecided=("mask",), node="Mul")
+def kept(input: Tensor, mask: Tensor, scale: Number = 1.0):
+    """input, scaled, where the mask is set, else 0."""
     return input * s.where(mask, scale, 0)
 
 
-def _kept_shifted(input: Any, mask: Any, *, scale: Any, shift_kept: Any, shift_dropped: Any) -> Any:
+@pointwise(name="alpha_dropout_kept", function=False, method=False, inplace=False, undecided=("mask",), node="Add")
+def kept_shifted(input: Tensor, mask: Tensor, scale: Number = 1.0, shift_kept: Number = 0.0, shift_dropped: Number = 0.0):
+    """input, scaled and shifted, where the mask is set, else the other shift."""
     return input * s.where(mask, scale, 0) + s.where(mask, shift_kept, shift_dropped)
 
 
-KEPT = Pointwise("dropout", _kept, ["input", "mask"], {"scale": 1.0}, undecided=("mask",), node="Mul")
-KEPT_SHIFTED = Pointwise(
-    "alpha_dropout",
-    _kept_shifted,
-    ["input", "mask"],
-    {"scale": 1.0, "shift_kept": 0.0, "shift_dropped": 0.0},
-    undecided=("mask",),
-    node="Add",
-)
+KEPT, KEPT_SHIFTED = kept.operator, kept_shifted.operator
 
 
 def _in_dtype(dtype: DType, value: float) -> float:
@@ -50,6 +48,7 @@ def _in_dtype(dtype: DType, value: float) -> float:
     return float(dtype.numpy.type(value))
 
 
+@cache
 def _scale(dtype: DType, p: float) -> float:
     """1 / (1 - p) with the rounding of a division in the dtype."""
     if p == 1:
@@ -88,7 +87,7 @@ def _drop(input: Tensor, p: float, train: bool, feature: bool, public: Callable,
     numbers = (_scale(input._layout.dtype, p),)
     if inplace:
         return derive.inplace(KEPT, public, [input, mask], numbers, ())
-    return call(KEPT, [input, mask], numbers)
+    return kept(input, mask, *numbers)
 
 
 def _alpha_drop(input: Tensor, p: float, train: bool, feature: bool, public: Callable, inplace: bool) -> Tensor:
@@ -97,12 +96,12 @@ def _alpha_drop(input: Tensor, p: float, train: bool, feature: bool, public: Cal
         return input
     mask = _mask(input, p, feature)
     if p == 1:
-        return derive.inplace(KEPT, public, [input, mask], (0.0,), ()) if inplace else call(KEPT, [input, mask], (0.0,))
+        return derive.inplace(KEPT, public, [input, mask], (0.0,), ()) if inplace else kept(input, mask, 0.0)
     a = 1 / math.sqrt((ALPHA * ALPHA * p + 1) * (1 - p))
     numbers = (a, ALPHA * a * p, ALPHA * a * (p - 1))
     if inplace:
         return derive.inplace(KEPT_SHIFTED, public, [input, mask], numbers, ())
-    return call(KEPT_SHIFTED, [input, mask], numbers)
+    return kept_shifted(input, mask, *numbers)
 
 
 @composite(method=False)
@@ -156,12 +155,12 @@ def feature_alpha_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
 @operator(method=False, node="NativeDropoutBackward0", function=False)
 def scaled_where_kept(input: Tensor, mask: Tensor, scale: float) -> Any:
     """(input where the mask is set, scaled; the mask)."""
-    return call(KEPT, [input, mask], (scale,)), mask
+    return kept(input, mask, scale), mask
 
 
 @scaled_where_kept.vjp
 def _(gs, mask, scale):
-    return call(KEPT, [gs[0], mask], (scale,))
+    return kept(gs[0], mask, scale)
 
 
 @composite(method=False)

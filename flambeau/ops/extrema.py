@@ -52,6 +52,14 @@ def extreme(name: str, x: Any, largest: builtins.bool) -> Fold:
                 lambda a, b: (choose(b[0], a[0]),))     # tests the first for NaN: b, which waits for no other element
 
 
+def shift(name: str, x: Any) -> Fold:
+    """The largest value of an expression over the row, which exponentials of it are divided by against overflow.
+
+    A NaN changes nothing (it comes back with its exponential), so that a vector takes one instruction.
+    """
+    return Fold((name,), (constant(least(x.dtype), x.dtype),), (x,), lambda a, b: (s.where(b[0] > a[0], b[0], a[0]),))
+
+
 def extreme_place(x: Any, largest: builtins.bool) -> Fold:
     """("value", "index"): the extreme of an expression over the row and the first place where it is; NaN beats all."""
     dtype = x.dtype

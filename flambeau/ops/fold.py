@@ -228,7 +228,7 @@ def _rearranged(input: Tensor, key: tuple, split: tuple[int, ...], order: tuple[
     """The elements of `input` in the shape `split`, its dimensions put in order, in the shape `shape`."""
     layout = input._layout
     parts = input.reshape(split).permute(*order)
-    if layout.is_contiguous and layout.flavor is None and suggested_format(layout) is contiguous_format:
+    if layout.flavor is None and parts._storage is input._storage and suggested_format(layout) is contiguous_format:
         _orders[key] = (parts._layout, Layout.contiguous(shape, layout.dtype, layout.device))
     return _fresh(input, parts.reshape(shape))
 

@@ -1,30 +1,37 @@
 """grid_sample and affine_grid: images looked up at given places.
 
-Indices and weights are pointwise operators of the coordinates; the weighted sums of the image's elements, and their gradients
-of every order, are kernels (codegen.taps). Offered by the namespace and flambeau.nn.functional.
+Indices and weights of the pixels that a place takes part in are expressions of its coordinates. A lookup is one kernel made of
+them, its gradient another (codegen.lookups). Where gradients of gradients are wanted, under transforms and for half precision,
+they are pointwise operators, and the weighted sums of the image's elements, and their gradients of every order, kernels
+(codegen.taps). Offered by the namespace and flambeau.nn.functional.
 """
 
 from __future__ import annotations
 
+import functools
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from flambeau.base.dtype import bfloat16, float16, float32, int32
+from flambeau.base.dtype import bfloat16, float16, float32, float64, int32
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import Layout
 from flambeau.base.notices import warn
 from flambeau.codegen import launch as launching
+from flambeau.codegen import lookups
 from flambeau.codegen import taps as kernels
-from flambeau.codegen.gemm_micro import kind_of
+from flambeau.codegen.gemm_micro import Kind, kind_of
 from flambeau.codegen.launch import Phase
-from flambeau.core import create
+from flambeau.core import create, engine, modes
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.op import RELEASE_FROM, Pointwise, call
 from flambeau.core.tensor import Tensor
 from flambeau.ir import scalar as s
+from flambeau.ir.scalar import constant
+from flambeau.ir.simplify import simplify
 from flambeau.ops.copy import contiguous
 from flambeau.ops.gathering import plans
 
@@ -177,6 +184,82 @@ def look_up(input: Tensor, grid: Tensor, mode: str, padding: str, align: bool) -
     return found.to(own) if half else found
 
 
+# ---------------------------------------------------------------- the lookup in one kernel: see codegen.lookups
+
+
+@functools.cache
+def _taps(dims: int, kind: Kind, mode: str, padding: str, align: bool) -> lookups.Taps:
+    """Expressions for every tap of the coordinates and extents along all axes."""
+    coordinates = [lookups.coordinate(d, kind) for d in range(dims)]
+    extents = [lookups.extent(d, kind) for d in range(dims)]
+    values = [(*coordinates, *[constant(float(step), coordinates[0].dtype) for step in steps], *extents)
+              for steps in itertools.product(range(TAPS[mode]), repeat=dims)]
+    weights, indices = ([simplify(s.as_expr(body(dims, each, mode, padding, align, False))) for each in values]
+                        for body in (_weight, _index))
+    return lookups.Taps(dims, tuple(weights), tuple(indices))
+
+
+def _lookup_plan(first: list[Layout], input: Tensor, grid: Tensor, mode: str, padding: str, align: bool,
+                 wanted: tuple[bool, bool] | None) -> Callable:
+    """The plan of a lookup, or of the gradients `wanted` of one (grid, input); first: layouts in front of theirs."""
+    layout, own = input._layout, grid._layout
+    sizes, places = layout.shape[2:], own.shape[1:-1].numel()
+    batch, channels = layout.shape[:2]
+    if sizes.numel() >= 1 << 31:
+        raise NotImplementedError("grid_sample of images with 2^31 pixels and more; sample parts of the image")
+    kind = kind_of(layout.dtype)
+    taps = _taps(len(sizes), kind, mode, padding, align)
+    units = batch * -(-places // kind.lanes)
+    work = batch * places * len(taps.weights) * (channels + 4)
+    constants = [batch, channels, sizes.numel(), places, -(-places // kind.lanes), *sizes]
+    grain = max(1, units * UNIT // max(work, 1))
+    inputs, scratch = [*first, layout, own], 0
+    if wanted is None:
+        phases = [Phase(lookups.forward_kernel(kind, taps), units, grain, constants)]
+        outputs = [Layout.contiguous((batch, channels, *own.shape[1:-1]), layout.dtype, layout.device)]
+    else:
+        phases = [Phase(lookups.gradient_kernel(kind, taps, *wanted), units, grain, constants)]
+        outputs = [Layout.contiguous(x.shape, x.dtype, x.device) for x, want in zip((own, layout), wanted) if want]
+        if wanted[1]:
+            scratch = lookups.scratch_of(kind, taps, batch, places)
+            phases.append(Phase(lookups.scatter_kernel(kind, taps, wanted[0]), batch * channels,
+                                max(1, batch * channels * UNIT // max(work, 1)), constants))
+    return launching.plan(phases, outputs, inputs, scratch=scratch, release=work >= RELEASE_FROM)
+
+
+@operator(method=False, function=False, name="grid_lookup",
+          node=lambda arguments: f"GridSampler{arguments[0]._layout.ndim - 2}DBackward0")
+def _look_up_plain(input: Tensor, grid: Tensor, mode: str, padding: str, align: bool) -> Tensor:
+    """`look_up` of tensors of float32 or float64."""
+    input, grid = contiguous(input), contiguous(grid)
+    key = ("lookup", input._layout, grid._layout, mode, padding, align)
+    launch = plans.get(key)
+    if launch is None:
+        launch = plans[key] = _lookup_plan([], input, grid, mode, padding, align, None)
+    return launch(None, input, grid)
+
+
+@_look_up_plain.vjp
+def _(g, input, grid, mode, padding, align, need):
+    if modes.local.grad or g._layout.flavor is not None:        # gradients of gradients
+        with modes.enable_grad():
+            chosen = [x for name, x in (("input", input), ("grid", grid)) if need[name]]
+            found = iter(engine.grad(look_up(input, grid, mode, padding, align), chosen, [g], create_graph=True))
+        return tuple([next(found) if need[name] else None for name in ("input", "grid")])
+    wanted = need["grid"], need["input"]
+    g, input, grid = contiguous(g), contiguous(input), contiguous(grid)
+    key = ("lookup", g._layout, input._layout, grid._layout, mode, padding, align, wanted)
+    launch = plans.get(key)
+    if launch is None:
+        launch = plans[key] = _lookup_plan([g._layout], input, grid, mode, padding, align, wanted)
+    if not need["input"]:
+        return None, launch(None, g, input, grid)
+    if not need["grid"]:
+        return launch(None, g, input, grid), None
+    of_grid, of_input = launch(None, None, g, input, grid)
+    return of_input, of_grid
+
+
 # ---------------------------------------------------------------- weighted taps: see codegen.taps
 
 
@@ -283,7 +366,9 @@ def grid_sampler(
         raise RuntimeError("grid_sampler(): bicubic interpolation only supports 4D input")
     if x.dtype is not places.dtype:
         raise RuntimeError(f"expected scalar type {x.dtype.scalar_name} but found {places.dtype.scalar_name}")
-    return look_up(input, grid, MODES[interpolation_mode], PADDINGS[padding_mode], bool(align_corners))
+    plain = x.flavor is None and places.flavor is None and x.dtype in (float32, float64)
+    return (_look_up_plain if plain else look_up)(
+        input, grid, MODES[interpolation_mode], PADDINGS[padding_mode], bool(align_corners))
 
 
 @composite(method=False)
@@ -316,6 +401,8 @@ def grid_sample(
 
     ValueError for unknown modes, RuntimeError for shapes that don't fit.
     """
+    if ("lookup", input._layout, grid._layout, mode, padding_mode, align_corners) in plans:     # such a call was checked
+        return _look_up_plain(input, grid, mode, padding_mode, align_corners)
     kind = _number("mode", mode, MODES, "'bilinear', 'nearest' or 'bicubic'")
     padding = _number("padding_mode", padding_mode, PADDINGS, "'zeros', 'border', or 'reflection'")
     if align_corners is None:

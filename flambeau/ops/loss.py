@@ -1,8 +1,8 @@
 """Losses, element by element and by margins, with their reductions.
 
 An element loss is a scalar body; its mean or sum is one pass over both tensors, its gradient one kernel, both derived
-from the body. The others are written in operators. nll_loss and cross_entropy are in ops.cross_entropy, distances in
-ops.distance, ctc_loss in ops.ctc.
+from the body. The others are written in operators. nll_loss and cross_entropy are in ops.cross_entropy, margins between
+classes in ops.margin_loss, distances in ops.distance, ctc_loss in ops.ctc.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from flambeau.base import geometry
-from flambeau.base.dtype import bool_, float32, float64, promote_types
+from flambeau.base.dtype import bool_, promote_types
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import register_cache
 from flambeau.base.notices import warn
@@ -439,89 +439,6 @@ def soft_margin_loss(input, target, size_average=None, reduce=None, reduction="m
     if input._layout.dtype is not target._layout.dtype:
         _check_written(input._layout.dtype, input, target)
     return SOFT_MARGIN(input, target, reduction)
-
-
-def _check_double_or_float(kernel: str, x: Tensor) -> None:
-    if x._layout.dtype not in (float32, float64):
-        raise NotImplementedError(f"\"{kernel}\" not implemented for '{x._layout.dtype.scalar_name}'")
-
-
-def _check_scalar_type(wanted: str, x: Tensor) -> None:
-    if x._layout.dtype.scalar_name != wanted:
-        raise RuntimeError(f"expected scalar type {wanted} but found {x._layout.dtype.scalar_name}")
-
-
-@explained
-@one_step("MultiMarginLossBackward0")
-def multi_margin_loss(input, target, p=1, margin=1.0, weight=None, size_average=None, reduce=None, reduction="mean"):
-    """Per row: the sum over the other classes of max(0, margin - input[target] + input[c])^p / C, times weight[target].
-
-    input: (N, C) or (C,); target: int64 (N,) or (). Raises ValueError for p other than 1 and 2.
-    """
-    reduction = _reduction(size_average, reduce, reduction)
-    if p not in (1, 2):
-        raise ValueError("only p == 1 and p == 2 supported")
-    if weight is not None and weight.dim() != 1:
-        raise ValueError("weight must be one-dimensional")
-    single = input.dim() < 2
-    rows = input.reshape(1, -1) if single else input
-    if rows.dim() != 2 or rows.size(1) == 0:
-        raise RuntimeError("Expected non-empty vector or matrix with optional 0-dim batch size, but got: "
-                           f"{list(input.size())}")
-    if target.dim() > 1 or target.numel() != rows.size(0):
-        raise RuntimeError("multi_margin_loss: target tensor should be 1-D with size equal to the number of input samples (batch "
-                           f"size). Expected target size [{rows.size(0)}], but got {list(target.size())}. "
-                           f"Input has shape {list(input.size())}.")
-    if weight is not None and weight.size(0) != rows.size(1):
-        raise RuntimeError(f"inconsistent weight size, expected {rows.size(1)} but got {list(weight.size())}")
-    _check_double_or_float("multi_margin_loss_cpu_kernel", input)
-    _check_scalar_type("Long", target)
-    if weight is not None:
-        _check_scalar_type(input._layout.dtype.scalar_name, weight)
-    places = target.reshape(-1)
-    if places.numel() and bool(((places < 0) | (places >= rows.size(1))).any()):
-        raise RuntimeError("target out of range")
-    picked = rows.gather(1, places.unsqueeze(1))
-    loss = (margin - picked + rows).clamp(min=0)
-    if p == 2:
-        loss = loss * loss
-    if weight is not None:
-        loss = loss * weight.index_select(0, places).unsqueeze(1)
-    classes = NAMESPACE["arange"](rows.size(1))
-    loss = loss.masked_fill(classes == places.unsqueeze(1), 0).sum(1) / rows.size(1)
-    if reduction == "none" and single:
-        loss = loss.reshape(target.size())
-    return _reduced(loss, reduction)
-
-
-@explained
-@one_step("MultilabelMarginLossBackward0")
-def multilabel_margin_loss(input, target, size_average=None, reduce=None, reduction="mean"):
-    """Per row: the sum over target classes t and the others c of max(0, 1 - (input[t] - input[c])) / C; targets end at
-    the first -1.
-
-    input: (N, C) or (C,); target: int64 of that shape.
-    """
-    reduction = _reduction(size_average, reduce, reduction)
-    if input.dim() > 2 or (input.dim() and not input.size(-1)):
-        raise RuntimeError(f"Expected non-empty vector or matrix with optional 0-dim batch size, but got: {list(input.size())}")
-    if input.size() != target.size():
-        raise RuntimeError(f"inconsistent target size: {list(target.size())} for input of size: {list(input.size())}")
-    rows = input.reshape(1, -1) if input.dim() < 2 else input
-    labels = target.reshape(rows.size())
-    classes = rows.size(1)
-    _check_double_or_float("multilabel_margin_loss_forward_out_frame", input)
-    _check_scalar_type("Long", labels)
-    if labels.numel() and bool(((labels < -1) | (labels >= classes)).any()):
-        raise RuntimeError("argument #2 'target' is out of range")
-    valid = (labels < 0).cumsum(1) == 0
-    places = labels.masked_fill(valid.logical_not(), 0)
-    count = NAMESPACE["zeros_like"](labels).scatter_add(1, places, valid.to(labels.dtype))
-    picked = rows.gather(1, places)
-    loss = (1 - picked.unsqueeze(2) + rows.unsqueeze(1)).clamp(min=0)
-    loss = loss.masked_fill(valid.logical_not().unsqueeze(2), 0).masked_fill((count > 0).unsqueeze(1), 0)
-    loss = loss.sum((1, 2)) / classes
-    return _reduced(loss.reshape(()) if input.dim() < 2 else loss, reduction)
 
 
 @explained

@@ -19,7 +19,7 @@ from flambeau.core.tensor import Tensor
 from flambeau.ir import scalar as s
 from flambeau.ir.loops import Loop, Row, folded
 from flambeau.ir.scalar import cast, compute_dtype, constant
-from flambeau.ops.extrema import extreme
+from flambeau.ops.extrema import extreme, shift
 from flambeau.ops.reduce import Reducer, adding, form, kept, reduction_dims, wide
 
 # ---------------------------------------------------------------- vector norms
@@ -169,7 +169,7 @@ def _logsumexp_stages(elements: tuple, numbers: tuple, result: DType, keepdim: A
     x = cast(elements[0], compute_dtype(result))
     largest = folded("largest", x.dtype)
     base = s.where(s.isinf(largest), 0, largest)
-    return (Loop((extreme("largest", x, True),)), Loop((adding("total", s.exp(x - base)),)),
+    return (Loop((shift("largest", x),)), Loop((adding("total", s.exp(x - base)),)),
             Row(((0, s.log(folded("total", x.dtype)) + base),)))
 
 

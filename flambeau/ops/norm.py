@@ -25,10 +25,13 @@ from flambeau.core.rows import FULL, KEEPDIM, KEPT, Rows
 from flambeau.core.tensor import Tensor, empty_layout, tensor_from, within_memory
 from flambeau.ir import scalar as s
 from flambeau.ir.loops import Loop, Row, folded
-from flambeau.ir.scalar import cast, compute_dtype
+from flambeau.ir.scalar import cast, compute_dtype, constant
 from flambeau.ops.reduce import adding, wide
 
 # ---------------------------------------------------------------- kernels
+
+
+ROUNDED = 2.0 ** -49     # a variance that is such a part of the mean square, or less, is that of equal numbers, rounded
 
 
 def _normalize_stages(elements: tuple, numbers: tuple, weight: bool, bias: bool, running: bool, root_mean: bool) -> tuple:
@@ -38,13 +41,21 @@ def _normalize_stages(elements: tuple, numbers: tuple, weight: bool, bias: bool,
     total = wide(x.dtype)
     count, eps = numbers[0], numbers[1]
     stages: list[Any] = []
-    mean = None
+    mean, delta, own = None, x, cast(x, total)
+    count = cast(count, total)
     if not root_mean:
-        stages.append(Loop((adding("sum", cast(x, total)),)))
-        mean = cast(folded("sum", total) / cast(count, total), x.dtype)
-    delta = x if mean is None else x - mean
-    stages.append(Loop((adding("m2", cast(delta * delta, total)),)))
-    variance = folded("m2", total) / cast(count, total)
+        mean = cast(folded("sum", total) / count, x.dtype)
+        delta = x - mean
+    if root_mean or total is x.dtype:
+        if not root_mean:
+            stages.append(Loop((adding("sum", own),)))
+        stages.append(Loop((adding("m2", cast(delta * delta, total)),)))
+        variance = folded("m2", total) / count
+    else:       # squares of narrower numbers are exact in `total`: one pass is enough
+        stages.append(Loop((adding("sum", own), adding("square", own * own))))
+        square, center = folded("square", total) / count, folded("sum", total) / count
+        variance = square - center * center
+        variance = s.where(variance < square * ROUNDED, 0, variance)
     scale = cast(1 / s.sqrt(variance + cast(eps, total)), x.dtype)
     out = delta * scale
     if weight:
@@ -83,7 +94,7 @@ def _gradient_stages(elements: tuple, numbers: tuple, weight: bool, sums: bool, 
     g = cast(g, x.dtype)
     mean = None if root_mean else cast(rest.pop(0), x.dtype)
     scale = cast(rest.pop(0), x.dtype)
-    total = wide(x.dtype)
+    total = wide(x.dtype) if sums else x.dtype      # sums of many numbers are results only then
     normal = (x if mean is None else x - mean) * scale
     factor = cast(rest.pop(0), x.dtype) if weight else None
     count = cast(numbers[0], total)
@@ -125,12 +136,11 @@ def _affine_stages(elements: tuple, numbers: tuple, root_mean: bool) -> tuple:
     x, g = elements[0], cast(elements[1], elements[0].dtype)
     mean = None if root_mean else cast(elements[2], x.dtype)
     normal = (x if mean is None else x - mean) * cast(elements[-1], x.dtype)
-    total = wide(x.dtype)
-    folds = [adding("gx", cast(g * normal, total))]
-    stores = [(0, cast(folded("gx", total), x.dtype))]
+    folds = [adding("gx", g * normal)]        # of many rows, chunk by chunk
+    stores = [(0, folded("gx", x.dtype))]
     if not root_mean:
-        folds.append(adding("g", cast(g, total)))
-        stores.append((1, cast(folded("g", total), x.dtype)))
+        folds.append(adding("g", g))
+        stores.append((1, folded("g", x.dtype)))
     return Loop(tuple(folds)), Row(tuple(stores))
 
 
@@ -388,19 +398,67 @@ def _(g, out1, out2, input, weight, groups, eps, need):
         return (None if dx is None else dx.reshape(input._layout.shape), None if dw is None else dw.reshape(-1),
                 None if db is None else db.reshape(-1))
     (x, c), (g, _) = _grouped(input, groups), _grouped(g, groups)
-    shape = x._layout.shape
-    statistic = Layout.contiguous((shape[0], groups, 1, 1), out1._layout.dtype, x._layout.device)
+    shape, own, device = x._layout.shape, out1._layout.dtype, x._layout.device
+    statistic = Layout.contiguous((shape[0], groups, 1, 1), own, device)
     mean, scale = reshaped(out1, statistic), reshaped(out2, statistic)
+    g_sums, gx_sums = _CHANNEL_SUMS((x, g, mean, scale), (3,))          # (N, groups, channels of a group)
+    vector = Layout.contiguous((c,), own, device)
+    factor = () if weight is None else (reshaped(weight, _rows_of_groups(weight, groups)),)
     dx = dw = db = None
     if need["input"]:
+        centers = _GROUP_MEANS((g_sums, gx_sums, *factor), (2,), (float(values_in(x, (2, 3))),), (own, weight is not None))
+        centers = [reshaped(y, statistic) for y in centers]
         factor = () if weight is None else (_by_group(weight, groups),)
-        dx = GRADIENT((x, g, mean, scale, *factor), (2, 3), (float(values_in(x, (2, 3))),),
-                       (weight is not None, False, False, False))
-        dx = reshaped(dx, Layout.contiguous(input._layout.shape, dx._layout.dtype, dx._layout.device))
+        dx = _GROUP_GRADIENT((x, g, mean, scale, *centers, *factor), (), (), (weight is not None,))
+        dx = reshaped(dx, Layout.contiguous(input._layout.shape, dx._layout.dtype, device))
     if need["weight"] or need["bias"]:
-        dw, db = (reshaped(d, Layout.contiguous((c,), d._layout.dtype, d._layout.device))
-                  for d in _AFFINE((x, g, mean, scale), (0, 3), (), (False,)))
+        dw, db = (reshaped(d, vector) for d in _BATCH_SUMS((gx_sums, g_sums), (0,), (), (own,)))
     return dx, dw if need["weight"] else None, db if need["bias"] else None
+
+
+def _rows_of_groups(weight: Tensor, groups: int) -> Layout:
+    """A vector (C,) as (groups, channels of a group)."""
+    layout = weight._layout
+    per, step = layout.shape[0] // groups, layout.strides[0]
+    return Layout.of((groups, per), (per * step, step), layout.dtype, layout.device)
+
+
+def _channel_sum_stages(elements: tuple, numbers: tuple) -> tuple:
+    """The sums of g, and of g times what was normalised, over a channel of a sample."""
+    x, g, mean, scale = elements
+    total = wide(x.dtype)
+    g = cast(g, x.dtype)
+    normal = (x - cast(mean, x.dtype)) * cast(scale, x.dtype)
+    return (Loop((adding("g", cast(g, total)), adding("gx", cast(g * normal, total)))),
+            Row(((0, folded("g", total)), (1, folded("gx", total)))))
+
+
+def _group_mean_stages(elements: tuple, numbers: tuple, dtype: DType, weight: bool) -> tuple:
+    """The means of g and of g times what was normalised over a group, channels scaled by their weights."""
+    factor = cast(elements[2], elements[0].dtype) if weight else constant(1, elements[0].dtype)
+    names = ("g", "gx")
+    total = elements[0].dtype
+    return (Loop(tuple(adding(name, x * factor) for name, x in zip(names, elements))),
+            Row(tuple((i, cast(folded(name, total) / cast(numbers[0], total), dtype)) for i, name in enumerate(names))))
+
+
+def _group_gradient_stages(elements: tuple, numbers: tuple, weight: bool) -> tuple:
+    x, g, mean, scale, g_mean, gx_mean = [cast(e, elements[0].dtype) for e in elements[:6]]
+    normal = (x - mean) * scale
+    scaled = g * cast(elements[6], x.dtype) if weight else g
+    return (Loop((), ((0, (scaled - normal * gx_mean - g_mean) * scale),)),)
+
+
+def _batch_sum_stages(elements: tuple, numbers: tuple, dtype: DType) -> tuple:
+    return (Loop(tuple(adding(str(i), x) for i, x in enumerate(elements))),
+            Row(tuple((i, cast(folded(str(i), x.dtype), dtype)) for i, x in enumerate(elements))))
+
+
+_CHANNEL_SUMS = Rows("group_norm_sums", _channel_sum_stages, lambda dtypes: [(wide(compute_dtype(dtypes[0])), KEPT)] * 2)
+_GROUP_MEANS = Rows("group_norm_means", _group_mean_stages, lambda dtypes, dtype, weight: [(dtype, KEPT)] * 2,
+                    number_dtype=lambda dtypes: float64)
+_GROUP_GRADIENT = Rows("group_norm_backward", _group_gradient_stages, lambda dtypes, weight: [(dtypes[0], FULL)])
+_BATCH_SUMS = Rows("group_norm_batch_sums", _batch_sum_stages, lambda dtypes, dtype: [(dtype, KEPT)] * 2)
 
 
 def _check_group_norm(input: Tensor, groups: int, weight: Tensor | None, bias: Tensor | None) -> None:

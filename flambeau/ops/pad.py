@@ -7,6 +7,7 @@ flambeau.nn.functional.pad and torch.constant_pad_nd.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from flambeau.base import memory_order
@@ -151,10 +152,39 @@ def _mirrored(input: Tensor, pad: tuple[int, ...], mode: str) -> Tensor:
 @_mirrored.vjp
 def _(g, pad, mode, layouts):
     layout = layouts[0]
+    if g._layout.flavor is None and layout.numel and not layout.dtype.is_complex:
+        return (_unmirrored(g, layout, pad, mode),)
     for d, (n, (a, b)) in enumerate(zip(layout.shape, _per_dimension(pad, layout.ndim))):
         if a or b:
             g = _folded(g, d, n, a, b, mode)
     return (g,)
+
+
+@operator(function=False, method=False, name="pad_backward",
+          node=lambda arguments: _title((None, *arguments[2:])).replace("Backward0", "BackwardBackward0"))
+def _unmirrored(grad: Tensor, layout: Layout, pad: tuple[int, ...], mode: str) -> Tensor:
+    """The gradient before padding: what went to several places gets the sum of their gradients."""
+    key = ("backward", mode, layout, pad, grad._layout)
+    launch = _plans.get(key)
+    if launch is None:
+        pads = _per_dimension(pad, layout.ndim)
+        out = _output(layout, [(0, 0)] * layout.ndim, mode != "circular" and layout.ndim == 4)
+        out = Layout.of(out.shape, out.strides, grad._layout.dtype, layout.device)
+        moves = [replace(move, place=replace(move.place, slot=0), other=replace(move.other, slot=1), write=True, combine="add",
+                         serial=any(step == 0 and n > 1 for step, n in zip(move.place.strides, move.sizes)))
+                 for move in _moves(out, grad._layout, pads, mode)]
+        if min(map(min, pads)) < 0:     # what was cropped has no gradient
+            zeros = Move(out.dtype, out.shape, Buffer(2, 0, (0,) * out.ndim), Buffer(0, 0, out.strides))
+            moves.insert(0, zeros)
+        else:
+            moves[0] = replace(moves[0], combine=None, serial=False)
+        launch = _plans[key] = make_plan(moves, [out], [grad._layout, filling(0, out.dtype, out.device)._layout])
+    return launch(None, grad, filling(0, grad._layout.dtype, layout.device))
+
+
+@_unmirrored.vjp
+def _(g, pad, mode):
+    return (_mirrored(g, pad, mode),)
 
 
 def _folded(g: Tensor, d: int, n: int, a: int, b: int, mode: str) -> Tensor:

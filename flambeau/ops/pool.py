@@ -16,7 +16,7 @@ from flambeau.base.dtype import int32, int64, uint8
 from flambeau.base.layout import Layout, register_cache
 from flambeau.codegen import launch as launching
 from flambeau.codegen import pool as kernels
-from flambeau.codegen import pool_pairs, pool_rows
+from flambeau.codegen import pool_lines, pool_pairs, pool_rows
 from flambeau.codegen.gemm_micro import Kind, kind_of
 from flambeau.core import modes
 from flambeau.core.declare import composite, operator
@@ -28,6 +28,7 @@ from flambeau.ops.windows import Window, frozen, one_number, window
 
 WORK = 1 << 14  # elements that a chunk of a kernel should read
 THREADS = 64  # for which small scratch is reserved, so that a plan outlives a change of their number
+MOST_TAPS, MOST_STEP = 9, 4  # of windows along a row that have a kernel of their own
 INDEX = {int64: "i64", int32: "i32"}
 _plans: dict[Any, Callable] = register_cache({})
 
@@ -179,11 +180,21 @@ def windowed_maximum(
     dims, out = len(tables), outputs[0]
     index = INDEX[outputs[1].dtype] if len(outputs) > 1 else None
     rows = windows.planes(out, dims) * math.prod(out.shape[out.ndim - dims : -1])
+    least = min(min(table[1], default=1) for table in tables)
+    if (
+        kind.floating
+        and layout.strides[-1] == 1 == steps[-1]
+        and layout.shape[-dims:].numel() < 1 << 31
+        and least > 0
+        and min(tables[-1][1], default=0) >= kind.lanes
+    ):
+        constants = windows.constants(layout, out, dims, tables, steps)
+        return launcher(pool_lines.wide_kernel(kind, index), rows, out.numel * taps, constants, outputs, [layout])
     if (
         kind.floating
         and layout.strides[-1] == 1 == out.strides[-1]
         and layout.shape[-dims:].numel() < 1 << 31
-        and min(min(table[1], default=1) for table in tables) > 0
+        and least > 0
     ):
         slice = (layout.shape[-1] * 12 + 256) // 64 * 64
         constants = windows.constants(layout, out, dims, tables, steps, max(tables[-1][1], default=1), slice=slice)
@@ -353,6 +364,10 @@ def max_pool1d(
 ) -> Any:
     """Maxima of windows of (N, C, L) or (C, L); with return_indices also their positions (int64)."""
     layout = input._layout
+    alone = not return_indices and (input._node is None or not modes.local.grad)
+    key = "line", layout, frozen(kernel_size), frozen(stride), frozen(padding), frozen(dilation), ceil_mode
+    if alone and (known := _plans.get(key)) is not None:
+        return known(None, input)
     if layout.ndim not in (2, 3) or 0 in layout.shape[-2:]:
         raise RuntimeError(
             "max_pool1d: Expected 2D or 3D (batch mode) tensor with optional 0 dim batch size for input, but got:"
@@ -363,9 +378,24 @@ def max_pool1d(
     pad, spread = one_number("max_pool1d", "padding", padding), one_number("max_pool1d", "dilation", dilation)
     if not return_indices:
         _check_line(layout.shape[-1], kernel, step, pad, spread, ceil_mode)
+    if alone and layout.is_contiguous and layout.dtype.is_floating_point and layout.flavor is None and (
+            kernel <= MOST_TAPS and step <= MOST_STEP):
+        _plans[key] = launch = _line_plan(layout, kernel, step, pad, spread, ceil_mode)
+        return launch(None, input)
     w = window("max_pool1d", 2, (1, kernel), (1, step), (0, pad), (1, spread), ceil_mode)
     made = max_pool_planes(input.unsqueeze(-2), w, return_indices)
     return tuple(x.squeeze(-2) for x in made) if return_indices else made.squeeze(-2)
+
+
+def _line_plan(layout: Layout, kernel: int, step: int, pad: int, spread: int, ceil_mode: bool) -> Callable:
+    """The plan of the maxima of small windows of contiguous rows."""
+    size, kind = layout.shape[-1], kind_for("max_pool1d", layout.dtype, True)
+    count = windows.pooled_size(size, kernel, step, pad, spread, ceil_mode)
+    first = min(-(-pad // step), count)
+    last = max(first, min(count, (size - 1 - (kernel - 1) * spread + pad) // step + 1))
+    out = Layout.contiguous((*layout.shape[:-1], count), layout.dtype, layout.device)
+    return launcher(pool_lines.line_kernel(kind, kernel, step, spread), layout.numel // size, out.numel * kernel,
+                    [size, count, pad, first, last], [out], [layout])
 
 
 def _check_line(size: int, kernel: int, step: int, pad: int, spread: int, ceil_mode: bool) -> None:

@@ -18,7 +18,7 @@ from flambeau.core.tensor import Tensor
 from flambeau.ir import scalar as s
 from flambeau.ir.loops import Loop, folded, stored
 from flambeau.ir.scalar import cast, compute_dtype
-from flambeau.ops.extrema import extreme
+from flambeau.ops.extrema import shift
 from flambeau.ops.reduce import adding, one_dim
 
 
@@ -26,12 +26,12 @@ def _softmax_stages(elements: tuple, numbers: tuple, log: bool, result: DType) -
     x = cast(elements[0], compute_dtype(result))
     shifted = x - folded("largest", x.dtype)
     total = folded("total", x.dtype)
-    largest = Loop((extreme("largest", x, True),))
+    largest = Loop((shift("largest", x),))
     if not log and compute_dtype(result) is result:     # the exponentials wait in the output for their sum
-        e = s.exp(shifted)
+        e = s.exp_normal(shifted)
         return largest, Loop((adding("total", e),), ((0, e),)), Loop((), ((0, stored(0, result) * (1 / total)),))
-    out = shifted - s.log(total) if log else s.exp(shifted) * (1 / total)
-    return largest, Loop((adding("total", s.exp(shifted)),)), Loop((), ((0, out),))
+    out = shifted - s.log(total) if log else s.exp_normal(shifted) * (1 / total)
+    return largest, Loop((adding("total", s.exp_normal(shifted)),)), Loop((), ((0, out),))
 
 
 _SOFTMAX = Rows("softmax", _softmax_stages, lambda dtypes, log, result: [(result, FULL)])
@@ -41,7 +41,7 @@ def _gradient_stages(elements: tuple, numbers: tuple, log: bool, result: DType) 
     out, g = elements
     target = compute_dtype(result)
     if log:
-        return Loop((adding("total", g),)), Loop((), ((0, cast(g - s.exp(out) * folded("total", g.dtype), target)),))
+        return Loop((adding("total", g),)), Loop((), ((0, cast(g - s.exp_normal(out) * folded("total", g.dtype), target)),))
     return Loop((adding("total", g * out),)), Loop((), ((0, cast(out * (g - folded("total", g.dtype)), target)),))
 
 
