@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from flambeau.base import memory_order
+from flambeau.base.layout import Layout
 from flambeau.base.notices import warn_once
 from flambeau.core import arguments as wrong
 from flambeau.core import inplace as rewiring
@@ -21,6 +22,7 @@ from flambeau.core.declared import TENSOR
 from flambeau.core.derive import NAMESPACE, compile_source
 from flambeau.core.tensor import Tensor, tensor_from
 from flambeau.ops.copy import clone_raw, contiguous
+from flambeau.ops.gathering import copy_and_move, filling
 
 _SOURCE = '''
 def {name}({signature}):
@@ -57,16 +59,20 @@ def mutating(
     keep_order: bool = False,
     apart: tuple[str, ...] = (),
     expanded: str | None = None,
+    moved: Callable | None = None,
 ) -> Callable:
     """Declare an operator by `write(input, ...)`, which overwrites (part of) `input` and returns nothing.
 
     fresh: makes the result of the out-of-place form, where cloning and writing is not it; keep_order: the clone keeps
     the order of dimensions in memory, otherwise it is contiguous; apart: tensors that may have no element in common with the
     written one; expanded: the form of assignment that makes writing to an expanded tensor deprecated, not an error.
+    moved(layout of the written tensor, *arguments of the call): the writes as moves between it (slot 0) and the other tensors,
+    or None; the copy and the writes are then one kept plan. `complains` says what is wrong with an index in that case.
     """
     def declare(write: Callable) -> Callable:
         public = name or write.__name__
         parameters = list(inspect.signature(write).parameters.values())
+        operands = [p.name for p in parameters if "Operand" in str(p.annotation)]
 
         @functools.wraps(write)
         def implementation(*args: Any, **kwargs: Any) -> Tensor:
@@ -78,7 +84,28 @@ def mutating(
             write(result, *args[1:], **kwargs)
             result._storage.writes = 0
             return result
-        made = operator(node=node, out=out, function=function, method=method, name=public)(implementation)
+
+        @functools.wraps(write)
+        def planned(*args: Any, **kwargs: Any) -> Any:
+            layout = args[0]._layout
+            fresh_layout = layout.dense()
+            if keep_order and fresh_layout is not layout:
+                strides = memory_order.elementwise_strides(layout.shape, [(layout.shape, layout.strides)])
+                fresh_layout = Layout.of(layout.shape, strides, layout.dtype, layout.device)
+            moves = moved(fresh_layout, *args, **kwargs)  # type: ignore[misc]
+            if moves is None or layout.device.type == "meta":
+                return implementation(*args, **kwargs)
+            number = next((i for i, x in enumerate(args) if i and made.operator.parameters[i] in operands
+                           and not isinstance(x, Tensor)), None)
+            filled = Layout.of((), (), layout.dtype, layout.device)
+            others = [x._layout if isinstance(x, Tensor) else filled for i, x in enumerate(args[1:], 1)
+                      if isinstance(x, Tensor) or i == number]
+            launch = copy_and_move(layout, fresh_layout, others, moves)
+            if number is None:
+                return launch
+            return lambda out, *given: launch(out, *given[:-1], filling(given[-1], layout.dtype, layout.device))
+        made = operator(node=node, out=out, function=function, method=method, name=public, planned=moved is not None)(
+            implementation if moved is None else planned)
         made.write = write
         made.in_place = _in_place(made, write, parameters, public, apart, expanded)
         if function:
