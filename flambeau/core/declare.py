@@ -59,7 +59,7 @@ _KEPT = '''        try:
                 return result
             return launch(None, {tensors})
 '''
-_COMPLAINT = '''    except KernelCheck:
+COMPLAINT = '''    except KernelCheck:
         raise declared.complaint({in_order}) from None
 '''
 _PLANNER = '''
@@ -190,7 +190,7 @@ def _plan_and_keep(declared: Operator) -> None:
     plan = declared.implementation
     declared.kept = register_cache({})
     signature, call, _, _ = _signature(plan, False, {})
-    key, tensors = _kept_key(declared)
+    key, tensors = kept_key(declared)
     scope: dict[str, Any] = {"plan": plan, "kept": declared.kept, "keepable": _keepable, "Tensor": Tensor,
                              "KernelCheck": KernelCheck, "declared": declared}
     compile_source(f"<flambeau plan {declared.name}>", _PLANNER.format(
@@ -198,7 +198,7 @@ def _plan_and_keep(declared: Operator) -> None:
     declared.implementation = functools.wraps(plan)(scope["implementation"])
 
 
-def _kept_key(declared: Operator) -> tuple[str, str]:
+def kept_key(declared: Operator) -> tuple[str, str]:
     """The texts of what a kept plan is found under, and of the tensors that it takes."""
     parts, tensors = [], []
     for name, parameter in declared.signature.parameters.items():
@@ -319,10 +319,10 @@ def _generate(declared: Operator, out: bool, method: bool, function: bool) -> Ca
     scope = {"local": modes.local, "general": general, "record": declared.record, "write_out": write_out, "any_node": _any_node}
     kept = complaint = ""
     if declared.kept is not None:
-        key, tensors = _kept_key(declared)
+        key, tensors = kept_key(declared)
         kept = _KEPT.format(key=key, no_out=" and out is None" if out else "", tensors=tensors, wanted=wanted,
                             arguments_tuple_values=in_order)
-        complaint = _COMPLAINT.format(in_order=in_order)
+        complaint = COMPLAINT.format(in_order=in_order)
         scope |= {"kept": declared.kept, "KernelCheck": KernelCheck, "declared": declared}
     return texts.made(declared, _SOURCE, scope, method, function, f"write_out({in_order}, out=out)",
                       arguments_tuple_values=in_order, wanted=wanted, kept=kept, complaint=complaint)

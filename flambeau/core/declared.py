@@ -44,6 +44,7 @@ class Operator:
         self.kinds = {n: parameter_kind(p.annotation) for n, p in self.signature.parameters.items()}
         self.tensors = [n for n in self.parameters if self.kinds[n] != OTHER]
         self.kept: dict[Any, Callable] | None = None    # plans by call, of an operator that plans
+        self.kept_in_place: dict[Any, Callable] | None = None
         self.complaint: Callable | None = None      # (arguments) -> the exception for bad data that a kernel found
         self.composite = False      # whether the body is written in other operators, whose gradients are then its own
         self.rule: Callable | None = None

@@ -125,4 +125,5 @@ _C_NAMES = {
 }
 
 
-__all__ = ["INDEX_TYPES", "KernelCheck", "along", "copy_and_move", "filling", "first_bad", "make_plan", "plans", "rows", "zeros_for"]
+__all__ = ["INDEX_TYPES", "KernelCheck", "along", "copy_and_move", "filling", "first_bad", "make_plan", "plans", "rows",
+           "zeros_for"]

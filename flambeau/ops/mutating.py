@@ -12,23 +12,23 @@ from collections.abc import Callable
 from typing import Any
 
 from flambeau.base import memory_order
-from flambeau.base.layout import Layout
+from flambeau.base.layout import Layout, register_cache
 from flambeau.base.notices import warn_once
 from flambeau.core import arguments as wrong
 from flambeau.core import inplace as rewiring
 from flambeau.core import modes, overrides
-from flambeau.core.declare import operator
+from flambeau.core.declare import COMPLAINT, kept_key, operator
 from flambeau.core.declared import TENSOR
 from flambeau.core.derive import NAMESPACE, compile_source
 from flambeau.core.tensor import Tensor, tensor_from
 from flambeau.ops.copy import clone_raw, contiguous
-from flambeau.ops.gathering import copy_and_move, filling
+from flambeau.ops.gathering import KernelCheck, copy_and_move, filling, make_plan
 
 _SOURCE = '''
 def {name}({signature}):
     """In-place version of {public}()."""
     try:
-        if active.count or {special}:
+{kept}        if active.count or {special}:
             return general(({arguments},))
         if not {first}._layout.is_contiguous:
             refuse_overlap({first})
@@ -36,9 +36,18 @@ def {name}({signature}):
             return recorded(({arguments},))
         write({call})
         return {first}
-    except caught as error:
+{complaint}    except caught as error:
         explain(error, ({arguments},))
         raise
+'''
+
+_KEPT = '''        try:
+            launch = kept.get(({key},))
+        except (AttributeError, TypeError):
+            launch = None
+        if launch is not None and not active.count and not ({shared}) and not (({wanted}) and local.grad):
+            launch({tensors})
+            return {first}
 '''
 
 
@@ -72,7 +81,6 @@ def mutating(
     def declare(write: Callable) -> Callable:
         public = name or write.__name__
         parameters = list(inspect.signature(write).parameters.values())
-        operands = [p.name for p in parameters if "Operand" in str(p.annotation)]
 
         @functools.wraps(write)
         def implementation(*args: Any, **kwargs: Any) -> Tensor:
@@ -95,19 +103,16 @@ def mutating(
             moves = moved(fresh_layout, *args, **kwargs)  # type: ignore[misc]
             if moves is None or layout.device.type == "meta":
                 return implementation(*args, **kwargs)
-            number = next((i for i, x in enumerate(args) if i and made.operator.parameters[i] in operands
-                           and not isinstance(x, Tensor)), None)
-            filled = Layout.of((), (), layout.dtype, layout.device)
-            others = [x._layout if isinstance(x, Tensor) else filled for i, x in enumerate(args[1:], 1)
-                      if isinstance(x, Tensor) or i == number]
+            others, number = _others(args, made.operator)
             launch = copy_and_move(layout, fresh_layout, others, moves)
-            if number is None:
-                return launch
-            return lambda out, *given: launch(out, *given[:-1], filling(given[-1], layout.dtype, layout.device))
+            return _filling_last(launch, layout) if number else launch
         made = operator(node=node, out=out, function=function, method=method, name=public, planned=moved is not None)(
             implementation if moved is None else planned)
         made.write = write
-        made.in_place = _in_place(made, write, parameters, public, apart, expanded)
+        if moved is not None:
+            made.operator.kept_in_place = register_cache({})
+        made.in_place = _in_place(made, write if moved is None else _planned_writes(made, write, moved), parameters, public,
+                                  apart, expanded)
         if function:
             NAMESPACE[public + "_"] = made.in_place
         if method:
@@ -116,10 +121,59 @@ def mutating(
     return declare
 
 
+def _others(args: tuple, declared: Any) -> tuple[list[Layout], bool]:
+    """The layouts of a call's tensors but the first, with that of a zero-dim tensor for a number that may be one; and whether
+    there is such a number.
+    """
+    own, found, number = args[0]._layout, [], False
+    for name, x in zip(declared.parameters[1:], args[1:]):
+        if isinstance(x, Tensor):
+            found.append(x._layout)
+        elif declared.kinds[name] == TENSOR:
+            found.append(Layout.of((), (), own.dtype, own.device))
+            number = True
+    return found, number
+
+
+def _filling_last(launch: Callable, layout: Layout) -> Callable:
+    """A launcher whose last operand is a number."""
+    return lambda out, *given: launch(out, *given[:-1], filling(given[-1], layout.dtype, layout.device))
+
+
+def _planned_writes(made: Any, write: Callable, moved: Callable) -> Callable:
+    """`write` by moves, whose plans are kept for the calls that come again."""
+    declared = made.operator
+    kept_in_place = declared.kept_in_place
+    tensors = [i for i, n in enumerate(declared.parameters) if declared.kinds[n] == TENSOR]
+
+    @functools.wraps(write)
+    def planned(*args: Any, **kwargs: Any) -> None:
+        layout, storage = args[0]._layout, args[0]._storage
+        given = [args[i] for i in tensors]
+        plain = layout.flavor is None and layout.device.type != "meta" and not any(
+            isinstance(x, Tensor) and (x._storage is storage or x._layout.flavor is not None) for x in given[1:])
+        if not plain or memory_order.overlaps_itself(layout.shape, layout.strides):
+            return write(*args, **kwargs)
+        values = [*args, *kwargs.values()]
+        moves = moved(layout, *args, **kwargs)
+        if moves is None:
+            return write(*args, **kwargs)
+        others, number = _others(args, declared)
+        launch = make_plan(moves, [layout], others)
+        if number:
+            launch = _filling_last(launch, layout)
+        kept_in_place[tuple([getattr(x, "_layout", x.__class__) if declared.kinds[n] == TENSOR else x
+                             for n, x in zip(declared.parameters, values)])] = launch
+        launch(*given)
+        return None
+    return planned
+
+
 def _in_place(made: Callable, write: Callable, parameters: list[inspect.Parameter], public: str, apart: tuple[str, ...],
               expanded: str | None) -> Callable:
     declared = made.operator
     parts, star = [], False
+    by_moves = declared.kept_in_place is not None
     for p in parameters:
         if p.kind is p.KEYWORD_ONLY and not star:
             parts.append("*")
@@ -179,14 +233,23 @@ def _in_place(made: Callable, write: Callable, parameters: list[inspect.Paramete
                              "refuse_shared": rewiring.refuse_shared,
                              "caught": wrong.CAUGHT, "explain": lambda error, values: wrong.explain(
                                  error, public + "_", declared.signature, values, True, False)}
+    wanted = " or ".join(f"getattr({n}, '_node', None) is not None" for n in tensors)
+    kept = complaint = ""
+    if by_moves:
+        key, given = kept_key(declared)
+        first = parameters[0].name
+        kept = _KEPT.format(key=key, wanted=wanted, tensors=given, first=first, shared=" or ".join(
+            f"getattr({n}, '_storage', None) is {first}._storage" for n in tensors[1:]))
+        complaint = COMPLAINT.format(in_order=", ".join(p.name for p in parameters))
+        scope |= {"kept": declared.kept_in_place, "declared": declared, "KernelCheck": KernelCheck}
     source = _SOURCE.format(
+        kept=kept, complaint=complaint, wanted=wanted,
         name=public + "_", public=public, signature=", ".join(parts), first=parameters[0].name,
         arguments=", ".join(p.name for p in parameters),
         call=", ".join(f"{p.name}={p.name}" if p.kind is p.KEYWORD_ONLY else p.name for p in parameters),
         apart="".join(f"        if getattr({n}, '_storage', None) is {parameters[0].name}._storage:\n"
                       f"            refuse_shared({parameters[0].name}, {n})\n" for n in apart),
-        special=" or ".join(f"({n}.__class__ not in plain)" for n in tensors),
-        wanted=" or ".join(f"getattr({n}, '_node', None) is not None" for n in tensors))
+        special=" or ".join(f"({n}.__class__ not in plain)" for n in tensors))
     compile_source(f"<flambeau {public}_>", source, scope)
     function = scope[public + "_"]
     function.__module__ = "flambeau"

@@ -5,7 +5,6 @@ Stands on ops.gathering; `reduce_into` also serves ops.scatter, ops.pad and ops.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,7 +15,6 @@ from flambeau.base.layout import Layout
 from flambeau.base.notices import warn_once
 from flambeau.codegen.move import Buffer, Index, Move
 from flambeau.core.annotations import Operand
-from flambeau.core.create import make_tensor
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.tensor import Tensor, tensor_from
