@@ -59,8 +59,19 @@ _KEPT = '''        try:
                 return result
             return launch(None, {tensors})
 '''
+_KEPT_COMPOSITE = '''        try:
+            launch = kept.get(({key},))
+        except (AttributeError, TypeError):
+            launch = None
+        if launch is not None and not active.count{no_out} and not ({wanted} and local.grad):
+            return launch(None, {tensors})
+'''
 COMPLAINT = '''    except KernelCheck:
         raise declared.complaint({in_order}) from None
+'''
+_KEY_OF = '''
+def key_of({signature}):
+    return ({key},)
 '''
 _PLANNER = '''
 def implementation({signature}):
@@ -196,6 +207,32 @@ def _plan_and_keep(declared: Operator) -> None:
     compile_source(f"<flambeau plan {declared.name}>", _PLANNER.format(
         signature=signature, call=call, key=key, tensors=tensors, in_order=", ".join(declared.parameters)), scope)
     declared.implementation = functools.wraps(plan)(scope["implementation"])
+
+
+def _plan_afterwards(declared: Operator, planned: Callable) -> Callable:
+    """The body of a composite, after which the plan that will serve such calls is made and kept."""
+    body, signature = declared.implementation, declared.signature
+    kept = declared.kept = register_cache({})
+    scope: dict[str, Any] = {}
+    compile_source(f"<flambeau key of {declared.name}>", _KEY_OF.format(
+        signature=_signature(body, False, {})[0], key=kept_key(declared)[0]), scope)
+    key_of = scope["key_of"]
+
+    @functools.wraps(body)
+    def implementation(*args: Any, **kwargs: Any) -> Any:
+        result = body(*args, **kwargs)
+        if not modes.active.count and result._node is None:
+            try:
+                key = key_of(*args, **kwargs)
+                known = key in kept
+            except (AttributeError, TypeError):
+                return result
+            if not known and _keepable(key):
+                kept[key] = planned(*args, **kwargs)
+        return result
+    implementation.__signature__ = signature    # type: ignore[attr-defined]
+    declared.implementation = implementation
+    return implementation
 
 
 def kept_key(declared: Operator) -> tuple[str, str]:
@@ -422,7 +459,7 @@ _COMPOSITE = '''
 def {name}({signature}):
     """{doc}"""
     try:
-{aliases}        if active.count or {special}:
+{aliases}{kept}        if active.count or {special}:
             return general({arguments_tuple}, {{{keyword_dict}}}{out_argument})
 {out_code}        return implementation({arguments})
     except caught as error:
@@ -434,15 +471,22 @@ def {name}({signature}):
 
 
 def composite(method: bool = True, function: bool = True, inplace: bool | str = False, out: bool = False,
-              name: str | None = None, dunder: str | None = None, node: str | None = None) -> Callable[[Callable], Callable]:
+              name: str | None = None, dunder: str | None = None, node: str | None = None,
+              planned: Callable | None = None) -> Callable[[Callable], Callable]:
     """Declare an operator whose body is written in other operators; its derivative is theirs. inplace: also as a method
-    `name_` ("function": in the namespace too); node: the name of its last step, where PyTorch takes but one."""
+    `name_` ("function": in the namespace too); node: the name of its last step, where PyTorch takes but one.
+
+    planned(*arguments of a call that has gone well): a launcher that does the same in one, `launch(None, *tensors)`, or None.
+    It is kept and serves calls like this one while no gradient is wanted.
+    """
     def declare(implementation: Callable) -> Callable:
         if node is not None:
             implementation = one_step(node)(implementation)
         public = name or implementation.__name__
         declared = Operator(public, implementation, None)
         declared.composite = True
+        if planned is not None:
+            implementation = _plan_afterwards(declared, planned)
         texts = Texts(declared, out)
 
         def general(given: list, named: dict, out_tensor: Any) -> Any:
@@ -460,7 +504,13 @@ def composite(method: bool = True, function: bool = True, inplace: bool | str = 
 
         scope: dict[str, Any] = {"general": general, "write_out": write_out}
         writing = f"write_out(implementation({texts.call}), out, [{', '.join(texts.tensors)}])"
-        made = texts.made(declared, _COMPOSITE, scope, method, function, writing)
+        kept = ""
+        if declared.kept is not None:
+            key, tensors = kept_key(declared)
+            kept = _KEPT_COMPOSITE.format(key=key, no_out=" and out is None" if out else "", tensors=tensors,
+                                          wanted="(" + " or ".join(texts.wanted) + ")")
+            scope |= {"kept": declared.kept, "local": modes.local, "any_node": _any_node}
+        made = texts.made(declared, _COMPOSITE, scope, method, function, writing, kept=kept)
         _publish(made, public, method, function, dunder)
         if inplace:
             def in_place(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:

@@ -144,7 +144,8 @@ def _planned_writes(made: Any, write: Callable, moved: Callable) -> Callable:
     """`write` by moves, whose plans are kept for the calls that come again."""
     declared = made.operator
     kept_in_place = declared.kept_in_place
-    tensors = [i for i, n in enumerate(declared.parameters) if declared.kinds[n] == TENSOR]
+    kinds = [declared.kinds[n] for n in declared.parameters]
+    tensors = [i for i, kind in enumerate(kinds) if kind == TENSOR]
 
     @functools.wraps(write)
     def planned(*args: Any, **kwargs: Any) -> None:
@@ -154,16 +155,18 @@ def _planned_writes(made: Any, write: Callable, moved: Callable) -> Callable:
             isinstance(x, Tensor) and (x._storage is storage or x._layout.flavor is not None) for x in given[1:])
         if not plain or memory_order.overlaps_itself(layout.shape, layout.strides):
             return write(*args, **kwargs)
-        values = [*args, *kwargs.values()]
-        moves = moved(layout, *args, **kwargs)
-        if moves is None:
-            return write(*args, **kwargs)
-        others, number = _others(args, declared)
-        launch = make_plan(moves, [layout], others)
-        if number:
-            launch = _filling_last(launch, layout)
-        kept_in_place[tuple([getattr(x, "_layout", x.__class__) if declared.kinds[n] == TENSOR else x
-                             for n, x in zip(declared.parameters, values)])] = launch
+        key = tuple([getattr(x, "_layout", x.__class__) if kind == TENSOR else x
+                     for kind, x in zip(kinds, [*args, *kwargs.values()])])
+        launch = kept_in_place.get(key)
+        if launch is None:
+            moves = moved(layout, *args, **kwargs)
+            if moves is None:
+                return write(*args, **kwargs)
+            others, number = _others(args, declared)
+            launch = make_plan(moves, [layout], others)
+            if number:
+                launch = _filling_last(launch, layout)
+            kept_in_place[key] = launch
         launch(*given)
         return None
     return planned
