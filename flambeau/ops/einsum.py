@@ -1,8 +1,7 @@
 """Sums of products over named or numbered dimensions: einsum, tensordot, chains of products, cross, trapezoid and relatives.
 
 `einsum` reads the equation once (kept by equation and ranks), takes diagonals, then contracts operands pairwise from
-the left: what
-only one operand has is summed first, what both have becomes a batch or the inner dimension of one `bmm`. Stands on ops.matmul.
+the left. Stands on ops.contraction, and on ops.matmul.
 """
 
 from __future__ import annotations
@@ -21,12 +20,13 @@ from flambeau.base.notices import warn_once
 from flambeau.core.annotations import Tensors
 from flambeau.core.declare import composite
 from flambeau.core.derive import NAMESPACE
+from flambeau.core.modes import active, local
 from flambeau.core.tensor import Tensor
 from flambeau.core.variants import deliver
+from flambeau.ops.contraction import Label, contraction, kept, of_two, pair, reduce_labels
 from flambeau.ops.magnitude import vector_norm
-from flambeau.ops.matmul import bmm, matmul, mm, same_dtype
+from flambeau.ops.matmul import bmm, matmul, mm
 
-Label = Any     # a letter's number, or ("...", k) for the k-th dimension from the right that an ellipsis covers
 ELLIPSIS = "..."
 _LETTERS = string.ascii_uppercase + string.ascii_lowercase
 
@@ -168,52 +168,6 @@ def _own(x: Tensor, labels: list[Label], n: int, sizes: dict[Label, int]) -> tup
     return x, kept
 
 
-def _reduce(x: Tensor, labels: list[Label], dropped: Sequence[Label]) -> tuple[Tensor, list[Label]]:
-    if not dropped:
-        return x, labels
-    dims = [labels.index(label) for label in dropped]
-    singles = [d for d in dims if x._layout.shape[d] == 1]
-    x = x.squeeze(tuple(dims)) if len(singles) == len(dims) else x.sum(dims)
-    return x, [label for label in labels if label not in dropped]
-
-
-def _pair(x: Tensor, x_labels: list[Label], y: Tensor, y_labels: list[Label], keep: builtins.set) -> tuple[Tensor, list[Label]]:
-    """The product of two operands, summed over the labels that are not to be kept."""
-    x_sizes, y_sizes = dict(zip(x_labels, x._layout.shape)), dict(zip(y_labels, y._layout.shape))
-    common = [label for label in x_labels if label in y_sizes]
-
-    def alone(label: Label, own: dict[Label, int], other: dict[Label, int]) -> bool:
-        """Whether a label can go before the product: the other operand broadcasts it, or nobody wants it."""
-        return own[label] == 1 != other[label] if label in other else label not in keep
-    x, x_labels = _reduce(x, x_labels, [label for label in x_labels if alone(label, x_sizes, y_sizes)])
-    y, y_labels = _reduce(y, y_labels, [label for label in y_labels if alone(label, y_sizes, x_sizes)])
-    x_only = [label for label in x_labels if label not in y_labels]
-    y_only = [label for label in y_labels if label not in x_labels]
-    # a label that was broadcast away from one operand and is not kept is summed where it remains
-    x, x_labels = _reduce(x, x_labels, [label for label in x_only if label not in keep])
-    y, y_labels = _reduce(y, y_labels, [label for label in y_only if label not in keep])
-    x_only = [label for label in x_only if label in keep]
-    y_only = [label for label in y_only if label in keep]
-    batch = [label for label in common if label in x_labels and label in y_labels and label in keep]
-    inner = [label for label in common if label in x_labels and label in y_labels and label not in keep]
-    left = x.permute([x_labels.index(label) for label in [*batch, *x_only, *inner]])
-    right = y.permute([y_labels.index(label) for label in [*batch, *inner, *y_only]])
-    labels = [*batch, *x_only, *y_only]
-    b, m = len(batch), len(x_only)
-    shape = [*left._layout.shape[:b + m], *right._layout.shape[b + len(inner):]]
-    rows, columns = math.prod(shape[b:b + m]), math.prod(shape[b + m:])
-    length = math.prod(left._layout.shape[b + m:])
-    if not inner:
-        left = left.reshape(*left._layout.shape, *[1] * len(y_only))
-        right = right.reshape(*shape[:b], *[1] * m, *shape[b + m:])
-        return left * right, labels
-    same_dtype("einsum", left, right)
-    if not batch:
-        return mm(left.reshape(rows, length), right.reshape(length, columns)).reshape(shape), labels
-    count = math.prod(shape[:b])
-    return bmm(left.reshape(count, rows, length), right.reshape(count, length, columns)).reshape(shape), labels
-
-
 def einsum(equation: Any, *operands: Any) -> Tensor:
     """Sums of products of the elements of the operands along dimensions named in `equation` ("ij,jk->ik").
 
@@ -222,6 +176,16 @@ def einsum(equation: Any, *operands: Any) -> Tensor:
     not in the output are summed; without "->" the output has the letters that occur once, in alphabetical order. "..." stands for
     broadcast dimensions. Raises RuntimeError where labels and shapes don't fit.
     """
+    if not active.count:
+        try:
+            launch, spec = kept[(equation, *[x._layout for x in operands])]
+        except (KeyError, AttributeError, TypeError):
+            pass
+        else:
+            if not local.grad or (operands[0]._node is None and operands[1]._node is None):
+                return launch(None, *operands)
+            if spec is not None:
+                return contraction(*operands, spec)
     if isinstance(equation, Tensor):
         given, inputs, output = _sublists((equation, *operands))
         full, result = _resolve(inputs, output, [x._layout.ndim for x in given])
@@ -232,13 +196,17 @@ def einsum(equation: Any, *operands: Any) -> Tensor:
                              "operand and its "
                              "subscripts list")
         full, result = _resolved(equation, tuple([x._layout.ndim for x in given]))
+    if len(given) == 2:
+        made = of_two(equation, given, tuple([tuple(labels) for labels in full]), tuple(result))
+        if made is not None:
+            return made
     sizes: dict[Label, int] = {}
     terms = [_own(x, labels, n, sizes) for n, (x, labels) in enumerate(zip(given, full))]
     x, labels = terms[0]
     for n, (y, y_labels) in enumerate(terms[1:], 2):
         keep = builtins.set(result).union(*[later for _, later in terms[n:]])
-        x, labels = _pair(x, labels, y, y_labels, keep)
-    x, labels = _reduce(x, labels, [label for label in labels if label not in result])
+        x, labels = pair(x, labels, y, y_labels, keep)
+    x, labels = reduce_labels(x, labels, [label for label in labels if label not in result])
     order = [labels.index(label) for label in result]
     return x if order == list(range(len(order))) else x.permute(order)
 

@@ -7,7 +7,7 @@ where they lie; a bias is added in the product's epilogue.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from flambeau.base import geometry, memory_order
@@ -16,6 +16,7 @@ from flambeau.base.layout import Layout, register_cache
 from flambeau.codegen import launch as launching
 from flambeau.codegen.gemm import Matrix, gemm_phases
 from flambeau.core.declare import composite, operator
+from flambeau.core.derive import OPERATORS
 from flambeau.core.op import RELEASE_FROM
 from flambeau.core.tensor import Tensor
 
@@ -170,7 +171,7 @@ def _(g, input, tensor, need):
     return (g * conjugated(tensor) if need["input"] else None, g * conjugated(input) if need["tensor"] else None)
 
 
-def _batches(lead: tuple[int, ...], a: tuple[int, ...], b: tuple[int, ...]) -> list[tuple[int, int, int]]:
+def batches(lead: Sequence[int], a: Sequence[int], b: Sequence[int]) -> list[tuple[int, int, int]]:
     """(size, stride in a, stride in b) of leading dimensions, merged where both walk evenly across the seam."""
     found: list[tuple[int, int, int]] = []
     for size, one, other in zip(lead, a, b):
@@ -191,7 +192,7 @@ def _matmul_batched(input: Tensor, other: Tensor) -> Any:
     same_dtype("bmm" if b.ndim > 2 else "mm", input, other)
     lead = tuple(geometry.broadcast(a.shape[:-2], b.shape[:-2]))
     m, k, n = a.shape[-2], a.shape[-1], b.shape[-1]
-    groups = _batches(lead, memory_order.broadcast_strides(a.shape[:-2], a.strides[:-2], lead),
+    groups = batches(lead, memory_order.broadcast_strides(a.shape[:-2], a.strides[:-2], lead),
                       memory_order.broadcast_strides(b.shape[:-2], b.strides[:-2], lead))
     if len(groups) > 2:
         count = math.prod(lead)
@@ -213,8 +214,8 @@ def _(g, input, other, need):
     second = None
     if need["other"]:
         if other._layout.ndim == 2:     # one matrix for all: one product over all rows
-            flat = input.reshape(-1, input._layout.shape[-1]) if other._layout.shape[0] else input.reshape(g.shape[:-1].numel(), 0)
-            second = mm(adjoint(flat), g.reshape(flat._layout.shape[0], other._layout.shape[1]))
+            flat = input.reshape(math.prod(g._layout.shape[:-1]), other._layout.shape[0])
+            second = mm(adjoint(flat), g.reshape(math.prod(g._layout.shape[:-1]), g._layout.shape[-1]))
         else:
             second = matmul(adjoint(input), g)
     return matmul(g, adjoint(other)) if need["input"] else None, second
@@ -514,12 +515,31 @@ def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Any = 1, alpha: Any
     return _combined(input, product, beta, alpha).to(common)
 
 
-@composite(out=True)
+@operator(method=False, function=False, planned=True, name="outer", node="MulBackward0")
+def _outer(input: Tensor, vec2: Tensor) -> Any:
+    return OPERATORS["mul"].plan([input.unsqueeze(1), vec2], (), (), None)
+
+
+@_outer.vjp
+def _(g, input, vec2, need):
+    def conjugated(x):
+        return (x.conj() if x.is_complex() else x).to(g._layout.dtype)
+    return (mv(g, conjugated(vec2)) if need["input"] else None, mv(g.t(), conjugated(input)) if need["vec2"] else None)
+
+
+def outer_plan(input: Tensor, vec2: Tensor) -> Callable | None:
+    """The plan that served an outer product."""
+    return _outer.operator.kept.get((input._layout, vec2._layout))
+
+
+@composite(out=True, planned=outer_plan)
 def outer(input: Tensor, vec2: Tensor) -> Tensor:
     """The products of each element of one vector with each of the other, (n, m)."""
     if input._layout.ndim != 1 or vec2._layout.ndim != 1:
         raise RuntimeError(f"outer: Expected 1-D argument {'self' if input._layout.ndim != 1 else 'vec2'}, but got "
                            f"{(input if input._layout.ndim != 1 else vec2)._layout.ndim}-D")
+    if input._layout.flavor is None and vec2._layout.flavor is None and input.device.type == vec2.device.type == "cpu":
+        return _outer(input, vec2)
     return input.unsqueeze(1) * vec2
 
 
