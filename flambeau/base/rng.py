@@ -210,6 +210,11 @@ class Generator:
         """Say that words were drawn through `state_address`."""
         self._next_at_end = _WORDS
 
+    @property
+    def holds_normal(self) -> bool:
+        """Whether the next serial normal is there already."""
+        return self._normal is not None
+
     # ---- the raw stream ---------------------------------------------------------------------------------------------
 
     def draw32(self, n: int) -> np.ndarray:
@@ -383,8 +388,10 @@ class Generator:
         if self._normal is not None:
             value, self._normal = self._normal, None
             return value
-        angle = 2.0 * math.pi * self.next53()
-        radius = math.sqrt(-2.0 * math.log1p(-self.next53()))
+        self._next_at_end = _WORDS
+        draw = self._bits.random_raw
+        angle = 2.0 * math.pi * (((draw() << 32 | draw()) & 0x1FFFFFFFFFFFFF) * 2.0**-53)
+        radius = math.sqrt(-2.0 * math.log1p(-((draw() << 32 | draw()) & 0x1FFFFFFFFFFFFF) * 2.0**-53))
         self._normal = radius * math.sin(angle)
         return radius * math.cos(angle)
 

@@ -57,13 +57,18 @@ def _lay(nest: Nest, shape: tuple, outputs: list[tuple[tuple, int]], inputs: lis
     return schedule.lay(nest, (), [()] * len(strides), shape, strides, slots=slots, offsets=offsets, scalar_slot=2).phases
 
 
-def _run(generator: Generator, phases: Callable, out: Tensor, words: int, *numbers: float) -> Tensor:
-    """Overwrite `out` by phases(layout) over so many words. Leaves the version as it is."""
-    layout = out._layout
+def _planned(phases: Callable, layout: Layout, words: int, numbers: int) -> Callable:
+    """launch(tensor or None, address of a generator's state, *numbers), by phases(layout) over so many words."""
     launch = _plans.get((phases, layout))
     if launch is None:
-        launch = launching.plan([_words(words), *phases(layout)], [layout], (), "i" + "f" * len(numbers), 4 * words)
+        launch = launching.plan([_words(words), *phases(layout)], [layout], (), "i" + "f" * numbers, 4 * words)
         _plans[phases, layout] = launch
+    return launch
+
+
+def _run(generator: Generator, phases: Callable, out: Tensor, words: int, *numbers: float) -> Tensor:
+    """Overwrite `out` by phases(layout) over so many words. Leaves the version as it is."""
+    launch = _planned(phases, out._layout, words, len(numbers))
     writes = out._storage.writes
     launch(out, generator.state_address, *numbers)
     out._storage.writes = writes
@@ -83,6 +88,11 @@ def _uniform_phases(layout: Layout) -> list[Phase]:
 def uniform(generator: Generator, out: Tensor, low: float, high: float) -> Tensor:
     """float32 uniform samples of [low, high)."""
     return _run(generator, _uniform_phases, out, out._layout.numel, low, high)
+
+
+def uniform_plan(layout: Layout) -> Callable:
+    """launch(None, address of a generator's state, low, high) -> float32 uniform samples."""
+    return _planned(_uniform_phases, layout, layout.numel, 2)
 
 
 def _bernoulli_phases(layout: Layout) -> list[Phase]:
@@ -111,6 +121,11 @@ def _integers_phases(layout: Layout) -> list[Phase]:
 def integers(generator: Generator, out: Tensor, low: int, span: int) -> Tensor:
     """Integers of [low, low + span) in the dtype of `out`; one word each, so span < 2**28, and |low| <= 2**52."""
     return _run(generator, _integers_phases, out, out._layout.numel, float(low), float(span), 1.0 / span)
+
+
+def integers_plan(layout: Layout) -> Callable:
+    """launch(None, address of a generator's state, low, span, 1 / span) -> integers of [low, low + span), as `integers` makes."""
+    return _planned(_integers_phases, layout, layout.numel, 3)
 
 
 def _permutation_phases(layout: Layout) -> list[Phase]:
@@ -189,6 +204,25 @@ def normal(generator: Generator, out: Tensor, mean: float, std: float) -> Tensor
     n = out._layout.numel
     phases = _standard_phases if mean == 0.0 and std == 1.0 else _normal_phases
     return _run(generator, phases, out, n + (BLOCK if n % BLOCK else 0), mean, std)
+
+
+def _pair_phases(layout: Layout) -> list[Phase]:
+    angle, chance = (_double_unit(element(2 * i, uint32), element(2 * i + 1, uint32)) for i in (0, 1))
+    radius = s.sqrt(-2.0 * s.log1p(-chance))
+    angle = (2.0 * math.pi) * angle
+    nest = Nest("normal_pairs", (float32, float32), (uint32,) * 4,
+                (Loop((), ((0, cast(radius * s.cos(angle), float32)), (1, cast(radius * s.sin(angle), float32)))),))
+    return _lay(nest, (layout.numel // 2,), [((2,), 0), ((2,), 4)], [((4,), 4 * i) for i in range(4)])
+
+
+def normal_plan(layout: Layout) -> Callable | None:
+    """launch(None, address of a generator's state, 0.0, 1.0) -> float32 standard normal samples, of an even number if they are
+    fewer than a block: those are pairs of the serial stream, of which none may be left over from before.
+    """
+    n = layout.numel
+    if n >= BLOCK:
+        return _planned(_standard_phases, layout, n + (BLOCK if n % BLOCK else 0), 2)
+    return None if n % 2 else _planned(_pair_phases, layout, 2 * n, 2)
 
 
 # ---------------------------------------------------------------- samples by given chances

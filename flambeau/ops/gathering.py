@@ -23,6 +23,7 @@ from flambeau.core.derive import NAMESPACE
 from flambeau.core.op import RELEASE_FROM
 from flambeau.core.tensor import Tensor
 from flambeau.ir.loops import Loop, Nest, element
+from flambeau.ir.scalar import compute_dtype, constant
 
 plans: dict[Any, Callable] = register_cache({})
 INDEX_TYPES = {int64: "i64", int32: "i32"}
@@ -49,6 +50,13 @@ def copy_and_move(layout: Layout, out: Layout, others: Sequence[Layout], moves: 
     work = out.numel + sum(math.prod(m.sizes) for m in moves)
     return launching.plan([*laid.phases, *move.phases(moves)], [out], [layout, *others], "", laid.scratch,
                           release=work >= RELEASE_FROM)
+
+
+def zeros_and_move(out: Layout, inputs: Sequence[Layout], moves: Sequence[Move]) -> Callable:
+    """launch(None, *inputs): zeros, then the moves from the inputs into them."""
+    nest = Nest("zeros", (out.dtype,), (), (Loop((), ((0, constant(0, compute_dtype(out.dtype))),)),))
+    laid = schedule.lay(nest, (), [()], out.shape, [out.strides])
+    return launching.plan([*laid.phases, *move.phases(moves)], [out], inputs, "", laid.scratch, release=out.numel >= RELEASE_FROM)
 
 
 def zeros_for(layout: Layout, g: Tensor) -> Tensor:
@@ -126,4 +134,4 @@ _C_NAMES = {
 
 
 __all__ = ["INDEX_TYPES", "KernelCheck", "along", "copy_and_move", "filling", "first_bad", "make_plan", "plans", "rows",
-           "zeros_for"]
+           "zeros_and_move", "zeros_for"]

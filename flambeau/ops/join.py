@@ -27,7 +27,7 @@ from flambeau.core.modes import active, local
 from flambeau.core.op import common_device, zeros_plan
 from flambeau.core.tensor import Tensor
 from flambeau.core.views import select, slice_
-from flambeau.ops.gathering import make_plan
+from flambeau.ops.gathering import make_plan, zeros_and_move
 
 _plans: dict[Any, Callable] = register_cache({})
 _cats: dict[Any, Callable] = register_cache({})
@@ -377,12 +377,18 @@ def _blocks(tensors: Tensors, shapes: tuple[tuple[int, ...], ...]) -> Tensor:
             moves.append((Move(layout.dtype, layout.shape, Buffer(1 + len(moves), 0, layout.strides),
                                Buffer(0, corner, out.strides)), layout))
             row, column = row + layout.shape[0], column + layout.shape[1]
-        known = _plans["block_diag", *layouts] = zeros_plan(out), _in_groups(out, moves)
-    zeros, place = known
-    made = zeros(None)
-    place(made, *tensors)
-    made._storage.writes = 0
-    return made
+        if len(moves) <= MOST_INPUTS:
+            known = zeros_and_move(out, layouts, [m for m, _ in moves])
+        else:
+            zeros, place = zeros_plan(out), _in_groups(out, moves)
+
+            def known(target: None, *tensors: Tensor) -> Tensor:
+                made = zeros(None)
+                place(made, *tensors)
+                made._storage.writes = 0
+                return made
+        _plans["block_diag", *layouts] = known
+    return known(None, *tensors)
 
 
 @_blocks.vjp

@@ -5,15 +5,18 @@ Stands on base.rng, which reproduces PyTorch's CPU streams; a sample is made in 
 
 from __future__ import annotations
 
+import ctypes
+from array import array as packed
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from flambeau.base import geometry, memory_order
-from flambeau.base.dtype import bfloat16, bool_, float16, float32, float64, int64, promote_types
+from flambeau.base.device import get_default_device
+from flambeau.base.dtype import bfloat16, bool_, float16, float32, float64, get_default_dtype, int64, promote_types
 from flambeau.base.dtype import dtype as DType
-from flambeau.base.layout import Layout, contiguous_format, preserve_format
+from flambeau.base.layout import Layout, contiguous_format, preserve_format, register_cache
 from flambeau.base.rng import WIDE_RANGE, default_generator, drawing_order
 from flambeau.base.rng import Generator as Stream
 from flambeau.codegen.launch import KernelCheck
@@ -24,7 +27,7 @@ from flambeau.core.derive import NAMESPACE, explained, public
 from flambeau.core.op import needs_graph, record
 from flambeau.core.tensor import Tensor, empty_layout
 from flambeau.ops.copy import ZERO, contiguous
-from flambeau.ops.create import blank, check_layout, dtype_asked, finish, like, sizes_of
+from flambeau.ops.create import blank, check_layout, dtype_asked, finish, fresh_layout, like, sizes_of
 
 EXACT = 1 << 52     # all integers up to it are float64 numbers
 
@@ -101,6 +104,10 @@ def fill_normal(out: Tensor, mean: float, std: float, generator: Any) -> Tensor:
     source, layout = stream(generator), out._layout
     if native(layout) and layout.numel >= sampling.BLOCK:
         return sampling.normal(source, out, mean, std)
+    if native(layout) and mean == 0.0 and std == 1.0:       # a few, without arrays
+        values = packed("f", [source.next_normal() for _ in range(layout.numel)])
+        ctypes.memmove(out._storage.ptr + 4 * out._offset, values.buffer_info()[0], layout.nbytes)
+        return out
     _need_float("normal_kernel_cpu", layout.dtype)
     if layout.dtype.is_complex:
         std /= 2 ** 0.5
@@ -256,10 +263,58 @@ def made_like(fill: Callable, first: float, second: float, generator: Any, input
     return finish(fill(like(input, dtype, device, memory_format), first, second, generator), requires_grad)
 
 
+_fresh: dict[Any, Callable] = register_cache({})     # plans of the factories, by kind, size (or layout) and the defaults
+
+
+def _drawn(kind: str, plan_of: Callable[[Layout], Callable | None], size: Any, dtype: DType | None, *numbers: float) -> Any:
+    """A fresh sample of the default generator by a kept plan; None where there is none."""
+    key = (kind, size, dtype, get_default_dtype(), get_default_device())
+    try:
+        launch = _fresh[key]
+    except (KeyError, TypeError):
+        if isinstance(size, tuple) and all(n.__class__ is int and n > 0 for n in size):
+            layout = fresh_layout(size, dtype, None)
+            launch = plan_of(layout) if native(layout, kind != "integers") and not layout.dtype.is_complex else None
+            if launch is not None:
+                _fresh[key] = launch
+        return None
+    if modes.local.draws is not None:
+        return None
+    made = launch(None, default_generator.state_address, *numbers)
+    default_generator.touched()
+    return made
+
+
+def _drawn_like(plan_of: Callable[[Layout], Callable | None], input: Tensor, *numbers: float) -> Any:
+    """The same in the layout of a tensor."""
+    layout = input._layout
+    launch = _fresh.get((plan_of, layout))
+    if launch is None:
+        if layout.flavor is None and native(layout):
+            launch = plan_of(layout)
+            if launch is not None:
+                _fresh[plan_of, layout] = launch
+        return None
+    if modes.local.draws is not None:
+        return None
+    made = launch(None, default_generator.state_address, *numbers)
+    default_generator.touched()
+    return made
+
+
+def _whole(size: tuple[Any, ...]) -> Any:
+    """The size of a call as a tuple where it was given as one, or in one."""
+    return size[0] if len(size) == 1 and size[0].__class__ is not int else size
+
+
 @public(method=False)
 def rand(*size: Any, generator: Any = None, dtype: DType | None = None, layout: Any = None, device: Any = None,
          requires_grad: bool = False, pin_memory: bool = False, out: Tensor | None = None, names: Any = None) -> Tensor:
     """Uniform samples of [0, 1)."""
+    if generator is None and layout is None and device is None and out is None and not requires_grad:
+        made = _drawn("uniform", sampling.uniform_plan, _whole(size), dtype, 0.0, 1.0)
+        if made is not None:
+            return made
     check_layout(layout)
     return made_by(fill_uniform, 0.0, 1.0, generator, sizes_of("rand", size), dtype_asked(dtype, out), device, requires_grad, out)
 
@@ -268,6 +323,11 @@ def rand(*size: Any, generator: Any = None, dtype: DType | None = None, layout: 
 def randn(*size: Any, generator: Any = None, dtype: DType | None = None, layout: Any = None, device: Any = None,
           requires_grad: bool = False, pin_memory: bool = False, out: Tensor | None = None, names: Any = None) -> Tensor:
     """Samples of the standard normal distribution."""
+    if generator is None and layout is None and device is None and out is None and not requires_grad \
+            and not default_generator.holds_normal:
+        made = _drawn("normal", sampling.normal_plan, _whole(size), dtype, 0.0, 1.0)
+        if made is not None:
+            return made
     check_layout(layout)
     return made_by(fill_normal, 0.0, 1.0, generator, sizes_of("randn", size), dtype_asked(dtype, out), device, requires_grad, out)
 
@@ -292,6 +352,11 @@ def randint(
     elif high is None:
         low, high = 0, low
     low, high = int(low), int(high)
+    if generator is None and layout is None and device is None and out is None and not requires_grad \
+            and 0 < high - low < WIDE_RANGE and -EXACT <= low <= EXACT:
+        made = _drawn("integers", sampling.integers_plan, size, dtype or int64, float(low), float(high - low), 1.0 / (high - low))
+        if made is not None:
+            return made
     dtype = dtype_asked(dtype, out) or int64
     _check_range(low, high)
     return made_by(fill_integers, low, high, generator, sizes_of("randint", (size,)), dtype, device, requires_grad, out)
@@ -318,6 +383,10 @@ def randperm(n: int, *, generator: Any = None, dtype: DType | None = int64, layo
 def rand_like(input: Tensor, *, generator: Any = None, dtype: DType | None = None, layout: Any = None, device: Any = None,
               requires_grad: bool = False, pin_memory: bool = False, memory_format: Any = preserve_format) -> Tensor:
     """Uniform samples of [0, 1), like `input`."""
+    if generator is None and dtype is None and device is None and not requires_grad and memory_format is preserve_format:
+        made = _drawn_like(sampling.uniform_plan, input, 0.0, 1.0)
+        if made is not None:
+            return made
     return made_like(fill_uniform, 0.0, 1.0, generator, input, dtype, device, memory_format, requires_grad)
 
 
@@ -325,6 +394,11 @@ def rand_like(input: Tensor, *, generator: Any = None, dtype: DType | None = Non
 def randn_like(input: Tensor, *, generator: Any = None, dtype: DType | None = None, layout: Any = None, device: Any = None,
                requires_grad: bool = False, pin_memory: bool = False, memory_format: Any = preserve_format) -> Tensor:
     """Standard normal samples, like `input`."""
+    if generator is None and dtype is None and device is None and not requires_grad and memory_format is preserve_format \
+            and not default_generator.holds_normal:
+        made = _drawn_like(sampling.normal_plan, input, 0.0, 1.0)
+        if made is not None:
+            return made
     return made_like(fill_normal, 0.0, 1.0, generator, input, dtype, device, memory_format, requires_grad)
 
 
