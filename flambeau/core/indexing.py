@@ -80,6 +80,11 @@ def _basic_key(index: Any) -> Any:
 
 def getitem(self: Any, index: Any) -> Any:
     """self[index]: a view for ints, slices, None and Ellipsis, a copy where tensors, lists or booleans take part."""
+    if index.__class__ is Tensor and not active.count and _gather is not None:
+        own, chosen = self._layout, index._layout
+        if chosen.ndim and own.flavor is None and chosen.flavor is None and (
+                (chosen.dtype is int64 and own.ndim) or (chosen.dtype is bool_ and own.shape[:chosen.ndim] == chosen.shape)):
+            return _gather(self, (index,))
     if index.__class__ is int:
         if self._node is not None and not active.count:
             shape = self._layout.shape

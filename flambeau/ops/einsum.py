@@ -176,9 +176,9 @@ def einsum(equation: Any, *operands: Any) -> Tensor:
     not in the output are summed; without "->" the output has the letters that occur once, in alphabetical order. "..." stands for
     broadcast dimensions. Raises RuntimeError where labels and shapes don't fit.
     """
-    if not active.count:
+    if len(operands) == 2 and not active.count:
         try:
-            launch, spec = kept[(equation, *[x._layout for x in operands])]
+            launch, spec = kept[equation, operands[0]._layout, operands[1]._layout]
         except (KeyError, AttributeError, TypeError):
             pass
         else:
