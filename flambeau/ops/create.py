@@ -589,6 +589,14 @@ def new_empty(self: Tensor, *size: Any, dtype: DType | None = None, device: Any 
 def new_zeros(self: Tensor, *size: Any, dtype: DType | None = None, device: Any = None, requires_grad: bool = False,
               layout: Any = None, pin_memory: bool = False) -> Tensor:
     """Zeros of the dtype and device of this tensor."""
+    own = self._layout
+    key = ("new_zeros", size, own.dtype, own.device)
+    if dtype is None and device is None and not requires_grad and own.flavor is None:
+        try:
+            return _fresh_zeros[key](None)
+        except (KeyError, TypeError):
+            if own.device.type == "cpu" and all(n.__class__ is int and n >= 0 for n in size):
+                _fresh_zeros[key] = zeros_plan(Layout.contiguous(size, own.dtype, own.device))
     return zeros(*size, **_new(self, dtype, device), requires_grad=requires_grad)
 
 

@@ -11,18 +11,26 @@ import itertools
 import math
 import operator as python_operator
 import string
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
+from flambeau.base import geometry, memory_order
+from flambeau.base.dtype import bool_
 from flambeau.base.geometry import wrap_dim
+from flambeau.base.layout import Layout
 from flambeau.base.notices import warn_once
+from flambeau.codegen import launch as launching
+from flambeau.codegen import schedule
 from flambeau.core.annotations import Tensors
-from flambeau.core.declare import composite
+from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.modes import active, local
+from flambeau.core.op import RELEASE_FROM
 from flambeau.core.tensor import Tensor
 from flambeau.core.variants import deliver
+from flambeau.ir.loops import Loop, Nest, element
+from flambeau.ir.scalar import cast, compute_dtype
 from flambeau.ops.contraction import Label, contraction, kept, of_two, pair, reduce_labels
 from flambeau.ops.magnitude import vector_norm
 from flambeau.ops.matmul import bmm, matmul, mm
@@ -365,7 +373,41 @@ def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
 # ---------------------------------------------------------------- cross products, Vandermonde matrices, integrals
 
 
-@composite(method=False, function=False, out=True, name="linalg_cross", node="LinalgCrossBackward0")
+@operator(method=False, function=False, name="cross_vectors", node="LinalgCrossBackward0", planned=True)
+def _cross(input: Tensor, other: Tensor, dim: int) -> Any:
+    """Cross products along `dim` of tensors of one dtype, as one kernel: vectors' elements are operands side by side."""
+    a, b = input._layout, other._layout
+    shape = tuple(geometry.broadcast(a.shape, b.shape))
+    out = Layout.contiguous(shape, a.dtype, a.device)
+    own = compute_dtype(a.dtype)
+    x, y = ([cast(element(first + i, a.dtype), own) for i in range(3)] for first in (0, 3))
+    products = [cast(x[i] * y[j] - x[j] * y[i], own) for i, j in ((1, 2), (2, 0), (0, 1))]
+    nest = Nest("cross", (a.dtype,) * 3, (a.dtype,) * 6, (Loop((), tuple(enumerate(products))),))
+    strides, offsets = [], {}
+    for operand in range(9):
+        layout = (out, a, b)[operand // 3]
+        steps = memory_order.broadcast_strides(layout.shape, layout.strides, shape)
+        strides.append((*steps[:dim], *steps[dim + 1:]))
+        offsets[operand] = operand % 3 * layout.strides[dim] * a.dtype.itemsize
+    laid = schedule.lay(nest, (), [()] * 9, (*shape[:dim], *shape[dim + 1:]), strides, slots=(0, 0, 0, 1, 1, 1, 2, 2, 2),
+                        offsets=offsets, scalar_slot=3)
+    return launching.plan(laid.phases, [out], [a, b], "", laid.scratch, release=out.numel >= RELEASE_FROM)
+
+
+@_cross.vjp
+def _(g, input, other, dim, need):
+    def conjugated(x: Tensor) -> Tensor:
+        return x.conj() if x.is_complex() else x
+    return (linalg_cross(conjugated(other), g, dim=dim) if need["input"] else None,
+            linalg_cross(g, conjugated(input), dim=dim) if need["other"] else None)
+
+
+def _cross_plan(input: Tensor, other: Tensor, dim: int | None = None) -> Callable | None:
+    """The plan that served a cross product along a dimension that was given."""
+    return None if dim is None else _cross.operator.kept.get((input._layout, other._layout, wrap_dim(dim, input._layout.ndim)))
+
+
+@composite(method=False, function=False, out=True, name="linalg_cross", node="LinalgCrossBackward0", planned=_cross_plan)
 def linalg_cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
     """Cross products of vectors of three elements along `dim`, with broadcasting."""
     a, b = input._layout, other._layout
@@ -374,11 +416,14 @@ def linalg_cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
     d = wrap_dim(dim, a.ndim)
     if a.shape[d] != 3 or b.shape[d] != 3:
         raise RuntimeError(f"linalg.cross: inputs dimension {dim} must have length 3. Got {a.shape[d]} and {b.shape[d]}")
+    if a.dtype is b.dtype and a.flavor is None and b.flavor is None and a.device.type == b.device.type == "cpu" \
+            and a.dtype is not bool_:
+        return _cross(input, other, d)
     x, y = input.unbind(d), other.unbind(d)
     return NAMESPACE["stack"]([x[i] * y[j] - x[j] * y[i] for i, j in ((1, 2), (2, 0), (0, 1))], d)
 
 
-@composite(out=True)
+@composite(out=True, planned=_cross_plan)
 def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
     """Cross products along `dim`; without it along the first dimension of size 3."""
     if dim is None:

@@ -19,7 +19,16 @@ from flambeau.core.derive import NAMESPACE, explained
 from flambeau.core.modes import active, local
 from flambeau.core.tensor import Tensor, tensor_from
 from flambeau.ops.copy import clone_raw
-from flambeau.ops.gathering import INDEX_TYPES, KernelCheck, first_bad, make_plan, plans, zeros_and_move, zeros_for
+from flambeau.ops.gathering import (
+    INDEX_TYPES,
+    KernelCheck,
+    copy_and_move,
+    first_bad,
+    make_plan,
+    plans,
+    zeros_and_move,
+    zeros_for,
+)
 from flambeau.ops.mutating import mutating
 from flambeau.ops.positions import positions
 
@@ -184,6 +193,23 @@ def index(input: Tensor, indices: Sequence[Any]) -> Tensor:
     return gather_index(input, made)
 
 
+def _put(layout: Layout, other: Layout, indices: Sequence[Any], accumulate: bool) -> Move:
+    """The writes of an index_put: to a tensor (slot 0) from values (slot 1), by indices. RuntimeError where shapes don't fit."""
+    sizes, strides, _, found = _selection(layout, indices)
+    shape = tuple(sizes)
+    own = other.shape
+    while len(own) > len(shape) and own[0] == 1:
+        own = own[1:]
+    if len(own) > len(shape) or any(a != b and a != 1 for a, b in zip(reversed(own), reversed(shape))):
+        raise RuntimeError(
+            f"shape mismatch: value tensor of shape {list(other.shape)} cannot be broadcast to indexing result "
+            f"of shape {list(shape)}"
+        )
+    spread = memory_order.broadcast_strides(own, other.strides[len(other.shape) - len(own):], shape)
+    combine = "add" if accumulate else None
+    return Move(layout.dtype, shape, Buffer(0, 0, tuple(strides)), Buffer(1, 0, spread), found, True, combine)
+
+
 @mutating(name="index_put", function=False, method=False, out=False, keep_order=True, apart=("values",),
           expanded="tensor[indices] = tensor")
 def _index_put(input: Tensor, indices: Sequence[Any], values: Tensor, accumulate: bool = False) -> None:
@@ -204,32 +230,8 @@ def _index_put(input: Tensor, indices: Sequence[Any], values: Tensor, accumulate
     launch = plans.get(key)
     given = [i for i in indices if i is not None]
     if launch is None:
-        sizes, strides, _, found = _selection(layout, indices)
-        shape = tuple(sizes)
-        own = other.shape
-        while len(own) > len(shape) and own[0] == 1:
-            own = own[1:]
-        if len(own) > len(shape) or any(a != b and a != 1 for a, b in zip(reversed(own), reversed(shape))):
-            raise RuntimeError(
-                f"shape mismatch: value tensor of shape {list(other.shape)} cannot be broadcast to indexing result "
-                f"of shape {list(shape)}"
-            )
-        spread = memory_order.broadcast_strides(own, other.strides[len(other.shape) - len(own):], shape)
-        launch = plans[key] = make_plan(
-            [
-                Move(
-                    layout.dtype,
-                    shape,
-                    Buffer(0, 0, tuple(strides)),
-                    Buffer(1, 0, spread),
-                    found,
-                    True,
-                    "add" if accumulate else None,
-                )
-            ],
-            [layout],
-            [other, *[i._layout for i in given]],
-        )
+        launch = plans[key] = make_plan([_put(layout, other, indices, accumulate)], [layout],
+                                        [other, *[i._layout for i in given]])
     try:
         launch(input, values, *given)
     except KernelCheck:
@@ -251,6 +253,21 @@ def _(g, indices, accumulate, layouts, need):
 @explained
 def index_put(input: Tensor, indices: Sequence[Any], values: Tensor, accumulate: bool = False) -> Tensor:
     """A copy of `input` with `values` (broadcast) at input[indices]; accumulate: added there."""
+    if len(indices) == 1 and not active.count and indices[0].__class__ is Tensor:
+        chosen = indices[0]
+        launch = plans.get(("index_put copy", input._layout, values._layout, bool(accumulate), chosen._layout))
+        if launch is not None and (not local.grad or (input._node is None and values._node is None)):
+            try:
+                return launch(None, input, values, chosen)
+            except KernelCheck:
+                raise _bad_index(input, indices) from None
+        if launch is None and chosen._layout.dtype in INDEX_TYPES and input._layout.is_contiguous and all(
+                x._layout.flavor is None and x._layout.device.type == "cpu" for x in (input, values, chosen)):
+            made = _index_put(input, _expanded(input, indices), values, accumulate)     # raises where the call is wrong
+            own, other = input._layout, values._layout
+            plans["index_put copy", own, other, bool(accumulate), chosen._layout] = copy_and_move(
+                own, own, [other, chosen._layout], [_put(own, other, indices, accumulate)])
+            return made
     if overrides.any_override(indices):
         return overrides.dispatch(index_put, (input, indices, values, accumulate), None, indices)
     return _index_put(input, _expanded(input, indices), values, accumulate)

@@ -15,7 +15,7 @@ from flambeau.base.layout import Layout, register_cache
 from flambeau.core import storage, views
 from flambeau.core.derive import NAMESPACE, public
 from flambeau.core.inplace import MULTI_VIEW
-from flambeau.core.modes import local
+from flambeau.core.modes import active, local
 from flambeau.core.node import MultiNode, Node
 from flambeau.core.tensor import Tensor, tensor_from, view_of
 from flambeau.core.views import plain
@@ -223,6 +223,10 @@ def unbind(input: Any, dim: int = 0) -> tuple[Any, ...]:
 def tensor_split(input: Any, indices_or_sections: Any, dim: int = 0) -> tuple[Any, ...]:
     """Parts along a dimension: as equal as can be, if a number of them is given, or cut at the given positions."""
     layout = input._layout
+    if indices_or_sections.__class__ is int and input._node is None and not active.count:
+        places = _places.get((layout, "tensor_split", indices_or_sections, dim))
+        if places is not None:
+            return tuple([view_of(input, input._offset + offset, made) for made, offset in places])
     if not layout.ndim:
         raise RuntimeError("tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims")
     place = geometry.wrap_dim(dim, layout.ndim)
@@ -241,7 +245,10 @@ def tensor_split(input: Any, indices_or_sections: Any, dim: int = 0) -> tuple[An
         storage.empty(8 * given)    # room for their addresses; raises where there is none
         least, more = divmod(length, given)
         cuts = [index * least + min(index, more) for index in range(given + 1)]
-    return tuple(views.slice_(input, place, start, end, 1) for start, end in itertools.pairwise(cuts))
+    parts = tuple([views.slice_(input, place, start, end, 1) for start, end in itertools.pairwise(cuts)])
+    if given.__class__ is int and layout.flavor is None:
+        _places[layout, "tensor_split", given, dim] = tuple([(x._layout, x._offset - input._offset) for x in parts])
+    return parts
 
 
 def _named_split(name: str, least: int, dim_of: Callable[[int], int]) -> Callable[..., Any]:
