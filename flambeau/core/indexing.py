@@ -296,6 +296,12 @@ def setitem(self: Any, index: Any, value: Any) -> None:
                 and index._storage is not self._storage and own.device is layout.device and own.device.type == "cpu"):
             _fill_masked((self, index, value), (), (), self)
             return
+    if index.__class__ is Tensor and value.__class__ is Tensor and not active.count and _scatter is not None:
+        own, layout = self._layout, index._layout
+        if (layout.dtype is int64 and layout.ndim and own.ndim and own.flavor is layout.flavor is value._layout.flavor is None
+                and not (local.grad and (self._node is not None or value._node is not None))):
+            _scatter(self, (index,), value, False)
+            return
     if overrides.any_override((self, value)):
         overrides.dispatch(Tensor.__setitem__, (self, index, value), {})
         return
