@@ -384,7 +384,7 @@ def det(input: Tensor) -> Tensor:
     """See linalg.det."""
 def diag(input: Tensor, diagonal: _int = 0, *, out: Tensor | None = None) -> Tensor:
     """A matrix with the vector on its diagonal, or the diagonal of a matrix."""
-def diag_embed(input: Tensor, offset: _int = 0, dim1: _int = -2, dim2: _int = -1) -> Tensor:
+def diag_embed(input: Tensor, offset: _int = 0, dim1: _int = -2, dim2: _int = -1) -> Any:
     """Zeros with the last dimension of `input` on a diagonal of the new dimensions dim1 and dim2."""
 def diagflat(input: Tensor, offset: _int = 0) -> Tensor:
     """A matrix with all elements of `input` on its diagonal."""
@@ -429,7 +429,7 @@ def empty_strided(size: Any, stride: Any, *, dtype: _dtype | None = None, layout
     """Uninitialised memory of this shape and these strides."""
 def eq(input: Tensor, other: Tensor | _complex, *, out: Tensor | None = None) -> Tensor:
     """input == other."""
-def equal(input: Tensor, other: Tensor) -> Any:
+def equal(input: Tensor, other: Tensor) -> _bool:
     """Whether both have the same shape and elements, as one bool."""
 def erf(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The error function."""
@@ -515,7 +515,7 @@ def full(size: Any, fill_value: Any, *, dtype: _dtype | None = None, layout: Any
     """`fill_value` in every element; the dtype follows the value."""
 def full_like(input: Tensor, fill_value: Any, *, dtype: _dtype | None = None, layout: Any = None, device: Any = None, requires_grad: _bool = False, pin_memory: _bool = False, memory_format: Any = ...) -> Tensor:
     """`fill_value` in every element, like `input`."""
-def gather(input: Tensor, dim: _int, index: Tensor, *, sparse_grad: _bool = False, out: Tensor | None = None) -> Tensor:
+def gather(input: Tensor, dim: _int, index: Tensor, *, sparse_grad: _bool = False, out: Tensor | None = None) -> Any:
     """out[i][j] = input[index[i][j]][j] (for dim 0): elements chosen along `dim`, in the shape of `index` (int64 or
     int32)."""
 def gcd(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -609,7 +609,7 @@ def index_reduce(input: Tensor, dim: _int, index: Tensor, source: Tensor, reduce
     """Slices of `source` along `dim` reduced (prod, mean, amax, amin) into the positions `index` of input."""
 def index_reduce_(input: Any, dim: Any, index: Any, source: Any, reduce: Any, *, include_self: Any = True) -> Any:
     """In-place version of index_reduce()."""
-def index_select(input: Tensor, dim: _int, index: Tensor, *, out: Tensor | None = None) -> Tensor:
+def index_select(input: Tensor, dim: _int, index: Tensor, *, out: Tensor | None = None) -> Any:
     """The slices of `input` along `dim` at the positions `index` (a vector of int64 or int32). IndexError out of
     range."""
 def inner(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:

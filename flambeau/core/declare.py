@@ -8,10 +8,13 @@ parameters say what is saved. Stands on core.declared and core.derive; used by f
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from flambeau.base.layout import Layout, register_cache
+from flambeau.codegen.launch import KernelCheck
 from flambeau.core import arguments, modes, overrides
 from flambeau.core import inplace as rewiring
 from flambeau.core.autocast import autocasting, cast_arguments
@@ -26,7 +29,7 @@ _SOURCE = '''
 def {name}({signature}):
     """{doc}"""
     try:
-{aliases}        if active.count or {special}:
+{aliases}{kept}        if active.count or {special}:
             return general({arguments_tuple}, {{{keyword_dict}}}{out_argument})
 {out_code}        if {wanted} and local.grad:
             local.grad = False
@@ -37,12 +40,64 @@ def {name}({signature}):
             record(({arguments_tuple_values},), result)
             return result
         return implementation({arguments})
-    except caught as error:
+{complaint}    except caught as error:
         answer = explain(error, ({in_order},))
         if answer is None:
             raise
         return answer
 '''
+
+# A call whose plan is kept, in the public function; and the implementation that makes plans and keeps them.
+_KEPT = '''        try:
+            launch = kept.get(({key},))
+        except (AttributeError, TypeError):
+            launch = None
+        if launch is not None and not active.count{no_out}:
+            if {wanted} and local.grad:
+                result = launch(None, {tensors})
+                record(({arguments_tuple_values},), result)
+                return result
+            return launch(None, {tensors})
+'''
+_KEPT_COMPOSITE = '''        try:
+            launch = kept.get(({key},))
+        except (AttributeError, TypeError):
+            launch = None
+        if launch is not None and not active.count{no_out} and not ({wanted} and local.grad):
+            return launch(None, {tensors})
+'''
+COMPLAINT = '''    except KernelCheck:
+        raise declared.complaint({in_order}) from None
+'''
+_KEY_OF = '''
+def key_of({signature}):
+    return ({key},)
+'''
+_PLANNER = '''
+def implementation({signature}):
+    launch = plan({call})
+    if launch.__class__ is Tensor:
+        return launch
+    key = ({key},)
+    if keepable(key):
+        kept[key] = launch
+    try:
+        return launch(None, {tensors})
+    except KernelCheck:
+        raise declared.complaint({in_order}) from None
+'''
+
+
+def _keepable(key: tuple) -> bool:
+    """Whether a plan may be found again under a key: layouts with a flavor belong to classes that answer calls themselves."""
+    for part in key:
+        if part.__class__ is Layout and part.flavor is not None:
+            return False
+        try:
+            hash(part)
+        except TypeError:
+            return False
+    return True
 
 
 def _aliases(function: Callable) -> tuple[dict[str, str], str]:
@@ -106,6 +161,7 @@ def operator(
     name: str | None = None,
     dunder: str | None = None,
     differentiable: int | None = None,
+    planned: bool = False,
 ) -> Callable[[Callable], Callable]:
     """Declare an operator by its implementation, which runs without recording and returns fresh tensors.
 
@@ -113,11 +169,16 @@ def operator(
     (a tensor, or a tuple of them for several results); node: the name of its graph node, or a function of the arguments
     that gives it;
     dunder: the Python operator's method; differentiable: how many of several results, from the first, take part in the graph.
+    planned: the implementation returns a launcher, `launch(None, *tensors)`, which is kept under the layouts of the tensors and
+    the values of the other arguments and serves all calls like this one (or the result itself, of a call that can't be kept);
+    `@made.complains` gives the exception for the bad data that its kernels may find.
     """
     def declare(implementation: Callable) -> Callable:
         public = name or implementation.__name__
         declared = Operator(public, implementation, node)
         declared.differentiable = differentiable
+        if planned:
+            _plan_and_keep(declared)
         made = _generate(declared, out, method, function)
         _publish(made, public, method, function, dunder)
         if inplace:
@@ -126,9 +187,72 @@ def operator(
         def vjp(rule: Callable) -> Callable:
             declared.rule, declared.rule_names = rule, tuple(signature_of(rule).parameters)
             return rule
-        made.vjp = vjp
+
+        def complains(complaint: Callable) -> Callable:
+            declared.complaint = complaint
+            return complaint
+        made.vjp, made.complains = vjp, complains
         return made
     return declare
+
+
+def _plan_and_keep(declared: Operator) -> None:
+    """Have the implementation, which plans, keep what it made and run it."""
+    plan = declared.implementation
+    declared.kept = register_cache({})
+    signature, call, _, _ = _signature(plan, False, {})
+    key, tensors = kept_key(declared)
+    scope: dict[str, Any] = {"plan": plan, "kept": declared.kept, "keepable": _keepable, "Tensor": Tensor,
+                             "KernelCheck": KernelCheck, "declared": declared}
+    compile_source(f"<flambeau plan {declared.name}>", _PLANNER.format(
+        signature=signature, call=call, key=key, tensors=tensors, in_order=", ".join(declared.parameters)), scope)
+    declared.implementation = functools.wraps(plan)(scope["implementation"])
+
+
+def _plan_afterwards(declared: Operator, planned: Callable) -> Callable:
+    """The body of a composite, after which the plan that will serve such calls is made and kept."""
+    body, signature = declared.implementation, declared.signature
+    kept = declared.kept = register_cache({})
+    scope: dict[str, Any] = {}
+    compile_source(f"<flambeau key of {declared.name}>", _KEY_OF.format(
+        signature=_signature(body, False, {})[0], key=kept_key(declared)[0]), scope)
+    key_of = scope["key_of"]
+
+    @functools.wraps(body)
+    def implementation(*args: Any, **kwargs: Any) -> Any:
+        result = body(*args, **kwargs)
+        if not modes.active.count and result._node is None:
+            try:
+                key = key_of(*args, **kwargs)
+                known = key in kept
+            except (AttributeError, TypeError):
+                return result
+            if not known and _keepable(key):
+                kept[key] = planned(*args, **kwargs)
+        return result
+    implementation.__signature__ = signature    # type: ignore[attr-defined]
+    declared.implementation = implementation
+    return implementation
+
+
+def kept_key(declared: Operator) -> tuple[str, str]:
+    """The texts of what a kept plan is found under, and of the tensors that it takes."""
+    parts, tensors = [], []
+    for name, parameter in declared.signature.parameters.items():
+        kind = declared.kinds[name]
+        if kind == TENSORS:
+            parts.append(f"*[x._layout for x in {name}]")
+            tensors.append(f"*{name}")
+        elif "Operand" in str(parameter.annotation):
+            parts.append(f"getattr({name}, '_layout', {name}.__class__)")
+            tensors.append(name)
+        elif kind == TENSOR:
+            optional = parameter.default is None or "None" in str(parameter.annotation)
+            parts.append(f"{name} if {name} is None else {name}._layout" if optional else f"{name}._layout")
+            tensors.append(f"*(() if {name} is None else ({name},))" if optional else name)
+        else:
+            parts.append(name)
+    return ", ".join(parts), ", ".join(tensors)
 
 
 class Texts:
@@ -228,9 +352,17 @@ def _generate(declared: Operator, out: bool, method: bool, function: bool) -> Ca
         return deliver(outs if isinstance(result, tuple) else outs[0], result, public, _flat_tensors(declared, values, named))
 
     in_order = ", ".join([*positional, *keywords])
+    wanted = "(" + (" or ".join(texts.wanted) or "False") + ")"
     scope = {"local": modes.local, "general": general, "record": declared.record, "write_out": write_out, "any_node": _any_node}
+    kept = complaint = ""
+    if declared.kept is not None:
+        key, tensors = kept_key(declared)
+        kept = _KEPT.format(key=key, no_out=" and out is None" if out else "", tensors=tensors, wanted=wanted,
+                            arguments_tuple_values=in_order)
+        complaint = COMPLAINT.format(in_order=in_order)
+        scope |= {"kept": declared.kept, "KernelCheck": KernelCheck, "declared": declared}
     return texts.made(declared, _SOURCE, scope, method, function, f"write_out({in_order}, out=out)",
-                      arguments_tuple_values=in_order, wanted="(" + (" or ".join(texts.wanted) or "False") + ")")
+                      arguments_tuple_values=in_order, wanted=wanted, kept=kept, complaint=complaint)
 
 
 UNANSWERED = object()
@@ -327,7 +459,7 @@ _COMPOSITE = '''
 def {name}({signature}):
     """{doc}"""
     try:
-{aliases}        if active.count or {special}:
+{aliases}{kept}        if active.count or {special}:
             return general({arguments_tuple}, {{{keyword_dict}}}{out_argument})
 {out_code}        return implementation({arguments})
     except caught as error:
@@ -339,15 +471,22 @@ def {name}({signature}):
 
 
 def composite(method: bool = True, function: bool = True, inplace: bool | str = False, out: bool = False,
-              name: str | None = None, dunder: str | None = None, node: str | None = None) -> Callable[[Callable], Callable]:
+              name: str | None = None, dunder: str | None = None, node: str | None = None,
+              planned: Callable | None = None) -> Callable[[Callable], Callable]:
     """Declare an operator whose body is written in other operators; its derivative is theirs. inplace: also as a method
-    `name_` ("function": in the namespace too); node: the name of its last step, where PyTorch takes but one."""
+    `name_` ("function": in the namespace too); node: the name of its last step, where PyTorch takes but one.
+
+    planned(*arguments of a call that has gone well): a launcher that does the same in one, `launch(None, *tensors)`, or None.
+    It is kept and serves calls like this one while no gradient is wanted.
+    """
     def declare(implementation: Callable) -> Callable:
         if node is not None:
             implementation = one_step(node)(implementation)
         public = name or implementation.__name__
         declared = Operator(public, implementation, None)
         declared.composite = True
+        if planned is not None:
+            implementation = _plan_afterwards(declared, planned)
         texts = Texts(declared, out)
 
         def general(given: list, named: dict, out_tensor: Any) -> Any:
@@ -365,7 +504,13 @@ def composite(method: bool = True, function: bool = True, inplace: bool | str = 
 
         scope: dict[str, Any] = {"general": general, "write_out": write_out}
         writing = f"write_out(implementation({texts.call}), out, [{', '.join(texts.tensors)}])"
-        made = texts.made(declared, _COMPOSITE, scope, method, function, writing)
+        kept = ""
+        if declared.kept is not None:
+            key, tensors = kept_key(declared)
+            kept = _KEPT_COMPOSITE.format(key=key, no_out=" and out is None" if out else "", tensors=tensors,
+                                          wanted="(" + " or ".join(texts.wanted) + ")")
+            scope |= {"kept": declared.kept, "local": modes.local, "any_node": _any_node}
+        made = texts.made(declared, _COMPOSITE, scope, method, function, writing, kept=kept)
         _publish(made, public, method, function, dunder)
         if inplace:
             def in_place(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:

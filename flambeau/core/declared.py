@@ -14,6 +14,7 @@ from flambeau.core.op import signature_of
 from flambeau.core.operator_recording import (
     PASSED,
     applier_of,
+    list_applier_of,
     list_recorder_of,
     recorder_of,
     single_output,
@@ -43,6 +44,9 @@ class Operator:
         self.parameters = list(self.signature.parameters)
         self.kinds = {n: parameter_kind(p.annotation) for n, p in self.signature.parameters.items()}
         self.tensors = [n for n in self.parameters if self.kinds[n] != OTHER]
+        self.kept: dict[Any, Callable] | None = None    # plans by call, of what is declared as planned
+        self.kept_in_place: dict[Any, Callable] | None = None
+        self.complaint: Callable | None = None      # (arguments) -> the exception for bad data that a kernel found
         self.composite = False      # whether the body is written in other operators, whose gradients are then its own
         self.rule: Callable | None = None
         self.rule_names: tuple[str, ...] = ()
@@ -65,6 +69,8 @@ class Operator:
             body: dict[str, Any] = {"__slots__": (), "operator": self}
             if not several and straight(self):
                 body |= {"counts": (-1,) * len(self.tensors), "apply": applier_of(self)}
+            elif not several and straight_list(self):
+                body |= {"apply": list_applier_of(self)}
             found = self.node_classes[name, several] = type(name, (base,), body)
         return found
 

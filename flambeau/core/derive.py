@@ -84,6 +84,16 @@ save_code = _code.save
 def general(operator: Pointwise, public: Callable, operands: list[Any], numbers: tuple, statics: tuple,
             out: Tensor | None = None) -> Any:
     """A pointwise call in full: modes, subclasses, autocast, NumPy scalars, `out=`, the graph."""
+    key = None
+    if out is not None and out.__class__ is Tensor and not modes.active.count and len(numbers) == len(operator.numbers) \
+            and not _in_the_way(operands, out):
+        kinds = operator.number_kinds(numbers) if numbers else ()
+        key = (*[x.__class__ if x.__class__ in NUMBERS else x._layout for x in operands], *kinds, *statics, out._layout)
+        launch = operator.out_plans.get(key)
+        if launch is not None:
+            return launch(out, *[x for x in operands if x.__class__ not in NUMBERS],
+                          *[x for x in operands if x.__class__ in NUMBERS],
+                          *[v for v, kind in zip(numbers, kinds) if kind is not Folded])
     moded = modes.active.count and modes.local.modes
     if moded or overrides.any_override([*operands, out]):
         keywords = unusual_keywords(operator, numbers, statics)
@@ -118,11 +128,27 @@ def general(operator: Pointwise, public: Callable, operands: list[Any], numbers:
         resize_out(out, shape)
         if overlapping(out, operands) or (other and result_dtype in (bfloat16, float16)):   # rounded before it is converted
             return copy_into(out, operator.compute(operands, numbers, statics))
-        return operator.compute(operands, numbers, statics, out)
+        operator.compute(operands, numbers, statics, out)
+        if key is not None and out._layout is key[-1] and not flavored((*operands, out)):
+            operator.out_plans[key] = operator.other_plans[key]
+        return out
     result = operator.compute(operands, numbers, statics)
     if recording and (result._layout.dtype.is_floating_point or result._layout.dtype.is_complex):
         result._node = record(operator, result, operands, numbers, statics)
     return result
+
+
+def _in_the_way(operands: list[Any], out: Tensor) -> bool:
+    """Whether a tensor among these wants a gradient, or one shares the result's memory, or is neither plain nor a number."""
+    if out._node is not None and modes.local.grad:
+        return True
+    for x in operands:
+        if x.__class__ is Tensor:
+            if x._storage is out._storage or (x._node is not None and modes.local.grad):
+                return True
+        elif x.__class__ not in NUMBERS:
+            return True
+    return False
 
 
 def unusual_keywords(operator: Pointwise, numbers: tuple, statics: tuple) -> dict[str, Any]:

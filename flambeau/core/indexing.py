@@ -80,6 +80,11 @@ def _basic_key(index: Any) -> Any:
 
 def getitem(self: Any, index: Any) -> Any:
     """self[index]: a view for ints, slices, None and Ellipsis, a copy where tensors, lists or booleans take part."""
+    if index.__class__ is Tensor and not active.count and _gather is not None:
+        own, chosen = self._layout, index._layout
+        if chosen.ndim and own.flavor is None and chosen.flavor is None and (
+                (chosen.dtype is int64 and own.ndim) or (chosen.dtype is bool_ and own.shape[:chosen.ndim] == chosen.shape)):
+            return _gather(self, (index,))
     if index.__class__ is int:
         if self._node is not None and not active.count:
             shape = self._layout.shape
@@ -290,6 +295,12 @@ def setitem(self: Any, index: Any, value: Any) -> None:
                 and own.flavor is None and self._node is None and own.ndim and not active.count
                 and index._storage is not self._storage and own.device is layout.device and own.device.type == "cpu"):
             _fill_masked((self, index, value), (), (), self)
+            return
+    if index.__class__ is Tensor and value.__class__ is Tensor and not active.count and _scatter is not None:
+        own, layout = self._layout, index._layout
+        if (layout.dtype is int64 and layout.ndim and own.ndim and own.flavor is layout.flavor is value._layout.flavor is None
+                and not (local.grad and (self._node is not None or value._node is not None))):
+            _scatter(self, (index,), value, False)
             return
     if overrides.any_override((self, value)):
         overrides.dispatch(Tensor.__setitem__, (self, index, value), {})

@@ -315,15 +315,38 @@ def held_gradient(tensor: Any) -> Any:
 
 
 def _first_gradient(variable: Any, gradients: list[Any]) -> Any:
-    """The gradient a leaf starts with: the given tensor itself if only the engine holds it, a copy otherwise."""
+    """The gradient a leaf starts with: the given tensor itself if only the engine holds it, a copy otherwise.
+
+    As in PyTorch it may be a view, whose memory the gradient that the run began with has too, but not another leaf.
+    """
     if modes.local.grad:
         return gradients[0].clone()
     layout = variable._layout
     if (gradients[0]._node is None and sys.getrefcount(gradients[0]) == 2
-            and sys.getrefcount(gradients[0]._storage) == 2
             and (gradients[0]._layout is layout or _fits(layout, gradients[0]._layout))):
-        return gradients[0]
+        if sys.getrefcount(gradients[0]._storage) == 2:
+            return gradients[0]
+        if _first_there(gradients[0]):
+            return tensors.tensor_from(gradients[0]._storage, gradients[0]._offset, gradients[0]._layout)
     return _copy_as(layout, gradients[0])
+
+
+def _first_there(view: Any) -> bool:
+    """Whether no leaf's gradient has any of this memory yet, as far as the run under way gave it; this one has it from now on."""
+    run = running.run
+    if run is None or view._layout.flavor is not None or view._storage.inference:
+        return False
+    if run.given is None:
+        run.given = {}
+    first = view._offset * view._layout.dtype.itemsize
+    last = first + view._layout.nbytes
+    storage = view._storage
+    parts = run.given.setdefault(id(storage), [storage])
+    for low, high in parts[1:]:
+        if first < high and low < last:
+            return False
+    parts.append((first, last))
+    return True
 
 
 def _fits(layout: Layout, own: Layout) -> bool:
@@ -383,12 +406,13 @@ def pack(values: tuple[Any, ...], versions: tuple[int | None, ...]) -> tuple[tup
 class Run:
     """A backward pass under way: the nodes some gradient is wanted of (None: all), and what to call at its end."""
 
-    __slots__ = ("callbacks", "keep_graph", "needed")
+    __slots__ = ("callbacks", "given", "keep_graph", "needed")
 
     def __init__(self, needed: set[Node] | None, keep_graph: bool) -> None:
         self.needed = needed
         self.keep_graph = keep_graph
         self.callbacks: list[Callable[[], None]] = []
+        self.given: dict[int, list[Any]] | None = None      # storages by address: which of their bytes leaves got as gradients
 
 
 class _Running(threading.local):

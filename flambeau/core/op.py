@@ -147,6 +147,7 @@ class Pointwise:
         self.differentiable = differentiable and kind != BOOL
         self.plans: dict[Any, Callable] = register_cache({})
         self.other_plans: dict[Any, Callable] = register_cache({})
+        self.out_plans: dict[Any, Callable] = register_cache({})    # those of calls whose `out` was found to fit
         self.recipes: dict[Any, Recipe] = register_cache({})
         self.node = node
         self.node_classes: dict[str, type] = {}

@@ -130,6 +130,28 @@ def list_recorder_of(operator: Any, kind: type) -> Callable:
         "new": object.__new__, "kind": kind, "NO_EDGE": NO_EDGE, "next_sequence": next_sequence})
 
 
+_APPLY_LIST = '''
+def apply(self, gradients):
+    g = gradients[0]
+    if g is None:
+        return (None,) * len(self.edges)
+    {saved} = self.unpack()
+    made = rule({arguments})[0]
+    return (None,) * len(self.edges) if made is None else tuple(made)
+'''
+
+
+def list_applier_of(operator: Any) -> Callable:
+    """The same as `applier_of` for an operator on one sequence of tensors."""
+    names = _saved_names(operator)
+    needs = f"{{{operator.tensors[0]!r}: [self.needs(i) for i in range(len(self.edges))]}}"
+    arguments = {"g": "g", "need": needs, "layouts": "self.inputs"}
+    source = _APPLY_LIST.format(
+        saved=f"({_tuple([f'saved_{n}' for n in names])})" if names else "_",
+        arguments=", ".join(f"{n}={arguments.get(n, f'saved_{n}')}" for n in operator.rule_names))
+    return _compiled(source, f"<flambeau gradient of {operator.name}>", "apply", {"rule": operator.rule})
+
+
 def applier_of(operator: Any) -> Callable:
     """apply(self, gradients) of the nodes of this operator."""
     names = _saved_names(operator)

@@ -116,9 +116,13 @@ _empties: dict[Layout, Callable] = register_cache({})
 def empty_layout(layout: Layout) -> Tensor:
     """A fresh, uninitialised tensor (strides must lie dense in `layout.nbytes`)."""
     make = _empties.get(layout)
-    if make is None:
-        make = _empties[layout] = launch.plan([], [layout])
-    return make(None)
+    return (empty_plan(layout) if make is None else make)(None)
+
+
+def empty_plan(layout: Layout) -> Callable:
+    """launch(None) -> a fresh, uninitialised tensor of a layout."""
+    make = _empties[layout] = launch.plan([], [layout])
+    return make
 
 
 _ALWAYS = 1 << 24       # elements for which there is memory

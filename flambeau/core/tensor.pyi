@@ -452,7 +452,7 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """Take this tensor out of the graph that made it. Returns the tensor."""
     def diag(self, diagonal: _int = 0, *, out: Tensor | None = None) -> Tensor:
         """A matrix with the vector on its diagonal, or the diagonal of a matrix."""
-    def diag_embed(self, offset: _int = 0, dim1: _int = -2, dim2: _int = -1) -> Tensor:
+    def diag_embed(self, offset: _int = 0, dim1: _int = -2, dim2: _int = -1) -> Any:
         """Zeros with the last dimension of `input` on a diagonal of the new dimensions dim1 and dim2."""
     def diagflat(self, offset: _int = 0) -> Tensor:
         """A matrix with all elements of `input` on its diagonal."""
@@ -573,7 +573,7 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """In-place version of frac()."""
     def frexp(self, *, out: Tensor | None = None) -> Any:
         """(mantissa, exponent): input = mantissa * 2 ** exponent with 0.5 <= |mantissa| < 1; the exponent is int32."""
-    def gather(self, dim: _int, index: Tensor, *, sparse_grad: _bool = False, out: Tensor | None = None) -> Tensor:
+    def gather(self, dim: _int, index: Tensor, *, sparse_grad: _bool = False, out: Tensor | None = None) -> Any:
         """out[i][j] = input[index[i][j]][j] (for dim 0): elements chosen along `dim`, in the shape of `index` (int64 or
         int32)."""
     def gcd(self, other: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -661,7 +661,7 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """Slices of `source` along `dim` reduced (prod, mean, amax, amin) into the positions `index` of input."""
     def index_reduce_(self, dim: Any, index: Any, source: Any, reduce: Any, *, include_self: Any = True) -> Any:
         """In-place version of index_reduce()."""
-    def index_select(self, dim: _int, index: Tensor, *, out: Tensor | None = None) -> Tensor:
+    def index_select(self, dim: _int, index: Tensor, *, out: Tensor | None = None) -> Any:
         """The slices of `input` along `dim` at the positions `index` (a vector of int64 or int32). IndexError out of
         range."""
     def indices(self, *args: Any, **kwargs: Any) -> Any:

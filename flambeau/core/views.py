@@ -119,7 +119,7 @@ class EmbedBackward0(Node):
 
     def apply(self, gradients: Sequence[Any]) -> tuple[Any, ...]:
         view, arguments = self.saved  # type: ignore[misc]
-        return (view(gradients[0], *arguments),)
+        return (None if gradients[0] is None else view(gradients[0], *arguments),)
 
 
 def embed(gradient: Any, layout: Layout, view: Callable[..., Any], *arguments: Any) -> Any:

@@ -20,6 +20,7 @@ from flambeau.ops import (
     copy,
     covariance,
     create,
+    create_new,
     cross_entropy,
     ctc,
     dispatched,

@@ -9,13 +9,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from flambeau.base.dtype import bool_, float64
+from flambeau.base.dtype import bool_, float64, promote_types
 from flambeau.base.dtype import dtype as DType
+from flambeau.base.layout import register_cache
 from flambeau.core.annotations import Number, Operand
+from flambeau.core.create import item
 from flambeau.core.declare import composite
-from flambeau.core.derive import alias, pointwise
+from flambeau.core.derive import NAMESPACE, alias, pointwise
+from flambeau.core.modes import active
+from flambeau.core.rows import KEPT, Rows
 from flambeau.core.tensor import Tensor
 from flambeau.ir import scalar as s
+from flambeau.ir.loops import Fold, Loop, Row, folded
+from flambeau.ir.scalar import cast, compute_dtype
 
 
 @pointwise(kind="bool", operator="__eq__", name="eq")
@@ -58,12 +64,39 @@ for _name, _of in (("not_equal", "ne"), ("less", "lt"), ("less_equal", "le"), ("
     alias(_name, _of)
 
 
-@composite()
+def _equal_stages(elements: tuple, numbers: tuple, common: Any) -> tuple:
+    x, y = (cast(e, compute_dtype(common)) for e in elements)
+    fold = Fold(("same",), (s.constant(1, bool_),), (x == y,), lambda a, b: (a[0] & b[0],))
+    return Loop((fold,)), Row(((0, folded("same", bool_)),))
+
+
+_EQUAL = Rows("equal", _equal_stages, lambda dtypes, common: [(bool_, KEPT)])
+_equals: dict[Any, Any] = register_cache({})
+
+
+@composite(name="equal")
+def _equal(input: Tensor, other: Tensor) -> bool:
+    """Whether both have the same shape and elements, as one bool."""
+    a, b = input._layout, other._layout
+    if a.shape != b.shape:
+        return False
+    if a.flavor is not None or b.flavor is not None or a.device.type != "cpu" or b.device.type != "cpu":
+        return bool(eq(input, other).all())
+    launch = _EQUAL.launcher((input, other), tuple(range(a.ndim)), (), (promote_types(a.dtype, b.dtype),))
+    _equals[a, b] = launch
+    return bool(launch(None, input, other))
+
+
 def equal(input: Tensor, other: Tensor) -> bool:
     """Whether both have the same shape and elements, as one bool."""
-    if input._layout.shape != other._layout.shape:
-        return False
-    return bool(eq(input, other).all())
+    try:
+        launch = _equals[input._layout, other._layout]
+    except (KeyError, AttributeError):
+        return _equal(input, other)
+    return _equal(input, other) if active.count else item(launch(None, input, other))
+
+
+_equal.operator.public = NAMESPACE["equal"] = Tensor.equal = equal
 
 
 # ---------------------------------------------------------------- logic and bits

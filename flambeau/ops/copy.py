@@ -52,6 +52,8 @@ CLONE = Copy("clone", lambda input: input, ["input"], node="Clone")
 _conversions: dict[DType, Copy] = {}
 _fills: dict[Any, Any] = register_cache({})
 _preserved: dict[Layout, Layout] = register_cache({})
+_formats: dict[Any, Any] = register_cache({})   # plans of conversions by layout, dtype and memory format
+_reordered: dict[Any, Any] = register_cache({})     # those of to(memory_format=...), by layout and format
 _copies: dict[Any, Any] = register_cache({})    # checked plans of copy_ by the layouts of target and source
 
 
@@ -206,9 +208,17 @@ def convert(input: Tensor, dtype: DType, wanted: memory_format = preserve_format
     if input._layout.device.type == "meta":
         return empty_layout(layout_in_format(input._layout, wanted).with_dtype(dtype))
     if wanted is not preserve_format:
-        out = empty_layout(layout_in_format(input._layout, wanted).with_dtype(dtype))
-        operator.compute((input,), (), (), out)
-        out._storage.writes = 0
+        launch = _formats.get((input._layout, dtype, wanted))
+        if launch is None:
+            layout = layout_in_format(input._layout, wanted).with_dtype(dtype)
+            out = empty_layout(layout)
+            operator.compute((input,), (), (), out)
+            out._storage.writes = 0
+            launch = operator.other_plans.get((input._layout, layout))
+            if launch is not None:
+                _formats[input._layout, dtype, wanted] = launch
+        else:
+            out = launch(None, input)
         if needs_graph((input,)) and (dtype.is_floating_point or dtype.is_complex):
             out._node = record(operator, out, (input,), (), ())
         return out
@@ -231,6 +241,10 @@ def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         only = args[0]
         if only is layout.dtype or only is layout.device or (only.__class__ is str and only == layout.device.type == "cpu"):
             return self
+    if not args and len(kwargs) == 1 and self.__class__ in overrides.PLAIN:     # to(memory_format=...), seen before
+        launch = _reordered.get((layout, kwargs.get("memory_format")))
+        if launch is not None and not (self._node is not None and modes.local.grad):
+            return launch(None, self)
     device, dtype, copy, wanted = to_arguments(args, kwargs)
     if self.__class__ not in overrides.PLAIN and overrides.any_override([self]):
         return overrides.dispatch(to, [self, *args], kwargs)
@@ -244,7 +258,11 @@ def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     if dtype is not None and dtype is not layout.dtype:
         return convert(self, dtype, wanted)
     if copy or (wanted is not preserve_format and wanted is not suggested_format(layout)):
-        return convert(self, layout.dtype, wanted)
+        made = convert(self, layout.dtype, wanted)
+        launch = None if copy else _formats.get((layout, layout.dtype, wanted))
+        if launch is not None:
+            _reordered[layout, wanted] = launch
+        return made
     return self
 
 
@@ -353,7 +371,8 @@ FILL = Fill("fill", lambda self, value: value, ["self", "value"], node="Fill")
 ZERO = Fill("zero", lambda self: 0, ["self"], node="Zero")
 
 
-def _learn_fill(layout: Layout, value: Any) -> Any:
+def learn_fill(layout: Layout, value: Any) -> Any:
+    """The plan that fills a tensor of a layout with a number of this one's class; it is kept."""
     kind = {float: "f", complex: "c"}.get(value.__class__, "i")
     dtype = compute_dtype(layout.dtype)
     if kind == "c" and not layout.dtype.is_complex:
@@ -370,7 +389,7 @@ def fill_raw(self: Tensor, value: Any) -> Tensor:
     layout = self._layout
     if layout.device.type == "meta":
         return self
-    launch = _fills.get((layout, value.__class__)) or _learn_fill(layout, value)
+    launch = _fills.get((layout, value.__class__)) or learn_fill(layout, value)
     return launch(self, value)
 
 
@@ -380,7 +399,7 @@ def filled(layout: Layout, value: Any) -> Tensor:
     if launch is None:
         if layout.device.type == "meta":
             return empty_layout(layout)
-        launch = _learn_fill(layout, value)
+        launch = learn_fill(layout, value)
     return launch(None, value)
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -24,11 +25,11 @@ from flambeau.core import arguments, create
 from flambeau.core.create import from_array, make_tensor
 from flambeau.core.derive import public, publish
 from flambeau.core.op import RELEASE_FROM, scalar_kind, zeros_plan
-from flambeau.core.tensor import Tensor, empty_layout
+from flambeau.core.tensor import Tensor, empty_layout, empty_plan
 from flambeau.ir import scalar as s
 from flambeau.ir.loops import Loop, Nest, number, position
 from flambeau.ir.scalar import cast, compute_dtype
-from flambeau.ops.copy import filled, layout_in_format, to
+from flambeau.ops.copy import filled, layout_in_format, learn_fill, to
 
 
 def home(device: Any) -> Device:
@@ -119,6 +120,11 @@ def blank(shape: tuple[int, ...], dtype: DType | None, device: Any) -> Tensor:
 def tensor(data: Any, *, dtype: DType | None = None, device: Any = None, requires_grad: bool = False,
            pin_memory: bool = False) -> Tensor:
     """A new leaf tensor with a copy of `data` (numbers, nested sequences, arrays); the dtype is inferred if not given."""
+    launch = _of_numbers.get((data.__class__, dtype))
+    if launch is not None and device is None and (data.__class__ is float or -1 << 63 <= data < 1 << 63) \
+            and get_default_device().type == "cpu":
+        made = launch(None, data)
+        return leaf(made) if requires_grad else made
     if isinstance(data, Tensor):
         warn("To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or "
              "sourceTensor.detach().clone().requires_grad_(True), rather than torch.tensor(sourceTensor).")
@@ -129,7 +135,13 @@ def tensor(data: Any, *, dtype: DType | None = None, device: Any = None, require
         raise
     if device is not None or get_default_device().type != "cpu":
         made = to(made, home(device))
+    elif data.__class__ is _OF_NUMBERS.get(made._layout.dtype):
+        _of_numbers[data.__class__, dtype] = learn_fill(made._layout, data)
     return leaf(made) if requires_grad else made
+
+
+_of_numbers: dict[Any, Callable] = register_cache({})     # what makes a zero-dim tensor, by the class of the number and the dtype
+_OF_NUMBERS: dict[DType, type] = {float32: float, float64: float, int64: int, bool_: bool}
 
 
 @public(method=False)
@@ -210,6 +222,12 @@ def empty(
     names: Any = None,
 ) -> Tensor:
     """Uninitialised memory of this shape."""
+    plain = layout is None and device is None and out is None and not requires_grad and memory_format is contiguous_format
+    if plain:
+        try:
+            return _fresh_zeros["empty", size, dtype, get_default_dtype(), get_default_device()](None)
+        except (KeyError, TypeError):
+            pass
     check_layout(layout)
     shape = sizes_of("empty", size)
     if out is not None:
@@ -218,6 +236,8 @@ def empty(
         resize(out, shape)
         return out
     made = blank(shape, dtype, device)
+    if plain and shape == size:
+        _fresh_zeros["empty", size, dtype, get_default_dtype(), get_default_device()] = empty_plan(made._layout)
     if memory_format is not contiguous_format and memory_format is not preserve_format and memory_format is not None:
         made = empty_layout(layout_in_format(made._layout, memory_format))
     return leaf(made) if requires_grad else made
@@ -242,6 +262,19 @@ def empty_strided(size: Sequence[int], stride: Sequence[int], *, dtype: DType | 
 def full(size: Any, fill_value: Any, *, dtype: DType | None = None, layout: Any = None, device: Any = None,
          requires_grad: bool = False, pin_memory: bool = False, out: Tensor | None = None, names: Any = None) -> Tensor:
     """`fill_value` in every element; the dtype follows the value."""
+    known = dtype is None or dtype.__class__ is DType
+    if known and layout is None and device is None and out is None and not requires_grad and size.__class__ is tuple:
+        key = ("full", size, fill_value.__class__, dtype, get_default_dtype(), get_default_device())
+        launch = _fresh_zeros.get(key)
+        if launch is not None:
+            return launch(None, fill_value)
+        if fill_value.__class__ in (float, int, bool) and get_default_device().type == "cpu" and all(
+                n.__class__ is int and n > 0 for n in size):
+            wanted = dtype or {bool: bool_, int: int64}.get(fill_value.__class__) or get_default_dtype()
+            if wanted.is_floating_point or (wanted is int64 and fill_value.__class__ is int) or wanted is bool_:
+                made = filled(fresh_layout(size, wanted, None), fill_value)
+                _fresh_zeros[key] = learn_fill(made._layout, fill_value)
+                return made
     check_layout(layout)
     value = fill_value.item() if hasattr(fill_value, "item") else fill_value
     dtype = dtype_asked(dtype, out) or {bool: bool_, int: int64, complex: get_default_dtype().to_complex()}.get(
@@ -438,6 +471,15 @@ def _interpolated(i, a, b, step, last, half):
     return s.where(x < half, a + step * x, b - step * (last - x))
 
 
+@lru_cache(256)
+def _line(start: float, end: float, steps: int, single: bool) -> tuple[float, ...]:
+    """(start, end, step, last, half) of a linspace; single: the step is a float32."""
+    step = (end - start) / (steps - 1) if steps > 1 else 0.0
+    if single:
+        step = float((np.float32(end) - np.float32(start)) / np.float32(max(steps - 1, 1)))
+    return start, end, step, float(steps - 1), float(steps // 2)
+
+
 @public(method=False)
 def linspace(start: Any, end: Any, steps: int, *, dtype: DType | None = None, layout: Any = None, device: Any = None,
              requires_grad: bool = False, pin_memory: bool = False, out: Tensor | None = None) -> Tensor:
@@ -452,12 +494,8 @@ def linspace(start: Any, end: Any, steps: int, *, dtype: DType | None = None, la
         made = create.copy_array(np.linspace(start, end, steps, dtype=dtype.numpy))
     else:
         work = float32 if dtype.is_floating_point and dtype is not float64 else float64
-        start, end = float(start), float(end)
-        step = (end - start) / (steps - 1) if steps > 1 else 0.0
-        if work is float32:
-            step = float((np.float32(end) - np.float32(start)) / np.float32(max(steps - 1, 1)))
-        made = _along("linspace", layout_made, (start, end, step, float(steps - 1), float(steps // 2)), _interpolated, work) \
-            if steps != 1 else filled(layout_made, start)
+        made = _along("linspace", layout_made, _line(float(start), float(end), steps, work is float32), _interpolated, work) \
+            if steps != 1 else filled(layout_made, float(start))
     return finish(made, requires_grad, out, line=True)
 
 
@@ -534,65 +572,3 @@ def triu_indices(
 ) -> Tensor:
     """Indices (2, n) of the upper triangle, row by row."""
     return _triangle_indices(row, col, offset, False, dtype, device)
-
-
-def _new(self: Tensor, dtype: DType | None, device: Any) -> dict[str, Any]:
-    return {"dtype": dtype or self._layout.dtype, "device": device if device is not None else self._layout.device}
-
-
-@public(namespace=False)
-def new_empty(self: Tensor, *size: Any, dtype: DType | None = None, device: Any = None, requires_grad: bool = False,
-              layout: Any = None, pin_memory: bool = False) -> Tensor:
-    """Uninitialised memory of the dtype and device of this tensor."""
-    return empty(*size, **_new(self, dtype, device), requires_grad=requires_grad)
-
-
-@public(namespace=False)
-def new_zeros(self: Tensor, *size: Any, dtype: DType | None = None, device: Any = None, requires_grad: bool = False,
-              layout: Any = None, pin_memory: bool = False) -> Tensor:
-    """Zeros of the dtype and device of this tensor."""
-    return zeros(*size, **_new(self, dtype, device), requires_grad=requires_grad)
-
-
-@public(namespace=False)
-def new_ones(self: Tensor, *size: Any, dtype: DType | None = None, device: Any = None, requires_grad: bool = False,
-             layout: Any = None, pin_memory: bool = False) -> Tensor:
-    """Ones of the dtype and device of this tensor."""
-    return ones(*size, **_new(self, dtype, device), requires_grad=requires_grad)
-
-
-@public(namespace=False)
-def new_full(self: Tensor, size: Any, fill_value: Any, *, dtype: DType | None = None, device: Any = None,
-             requires_grad: bool = False, layout: Any = None, pin_memory: bool = False) -> Tensor:
-    """`fill_value` everywhere, of the dtype and device of this tensor."""
-    return full(size, fill_value, **_new(self, dtype, device), requires_grad=requires_grad)
-
-
-@public(namespace=False)
-def new_empty_strided(self: Tensor, size: Any, stride: Any, *, dtype: DType | None = None, device: Any = None,
-                      requires_grad: bool = False, layout: Any = None, pin_memory: bool = False) -> Tensor:
-    """Uninitialised memory of these strides, of the dtype and device of this tensor."""
-    return empty_strided(size, stride, **_new(self, dtype, device), requires_grad=requires_grad)
-
-
-@public(namespace=False)
-def new_tensor(self: Tensor, data: Any, *, dtype: DType | None = None, device: Any = None, requires_grad: bool = False,
-               layout: Any = None, pin_memory: bool = False) -> Tensor:
-    """A copy of `data` with the dtype and device of this tensor."""
-    if isinstance(data, str):
-        raise TypeError("new(): invalid data type 'str'")
-    if isinstance(data, Tensor):
-        warn("To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or "
-             "sourceTensor.detach().clone().requires_grad_(True), rather than tensor.new_tensor(sourceTensor).")
-        made = to(make_tensor(data, dtype), device=device)
-        made.requires_grad = requires_grad
-        return made
-    return tensor(data, **_new(self, dtype, device), requires_grad=requires_grad)
-
-
-@public(namespace=False)
-def new(self: Tensor, *args: Any, device: Any = None) -> Tensor:
-    """The old constructor: sizes or data, of the dtype of this tensor."""
-    return create.legacy_constructor(*args, dtype=self._layout.dtype)
-
-

@@ -1,8 +1,7 @@
 """Sums of products over named or numbered dimensions: einsum, tensordot, chains of products, cross, trapezoid and relatives.
 
 `einsum` reads the equation once (kept by equation and ranks), takes diagonals, then contracts operands pairwise from
-the left: what
-only one operand has is summed first, what both have becomes a batch or the inner dimension of one `bmm`. Stands on ops.matmul.
+the left. Stands on ops.contraction, and on ops.matmul.
 """
 
 from __future__ import annotations
@@ -12,21 +11,30 @@ import itertools
 import math
 import operator as python_operator
 import string
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
+from flambeau.base import geometry, memory_order
+from flambeau.base.dtype import bool_
 from flambeau.base.geometry import wrap_dim
+from flambeau.base.layout import Layout
 from flambeau.base.notices import warn_once
+from flambeau.codegen import launch as launching
+from flambeau.codegen import schedule
 from flambeau.core.annotations import Tensors
-from flambeau.core.declare import composite
+from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE
+from flambeau.core.modes import active, local
+from flambeau.core.op import RELEASE_FROM
 from flambeau.core.tensor import Tensor
 from flambeau.core.variants import deliver
+from flambeau.ir.loops import Loop, Nest, element
+from flambeau.ir.scalar import cast, compute_dtype
+from flambeau.ops.contraction import Label, contraction, kept, of_two, pair, reduce_labels
 from flambeau.ops.magnitude import vector_norm
-from flambeau.ops.matmul import bmm, matmul, mm, same_dtype
+from flambeau.ops.matmul import bmm, matmul, mm
 
-Label = Any     # a letter's number, or ("...", k) for the k-th dimension from the right that an ellipsis covers
 ELLIPSIS = "..."
 _LETTERS = string.ascii_uppercase + string.ascii_lowercase
 
@@ -168,52 +176,6 @@ def _own(x: Tensor, labels: list[Label], n: int, sizes: dict[Label, int]) -> tup
     return x, kept
 
 
-def _reduce(x: Tensor, labels: list[Label], dropped: Sequence[Label]) -> tuple[Tensor, list[Label]]:
-    if not dropped:
-        return x, labels
-    dims = [labels.index(label) for label in dropped]
-    singles = [d for d in dims if x._layout.shape[d] == 1]
-    x = x.squeeze(tuple(dims)) if len(singles) == len(dims) else x.sum(dims)
-    return x, [label for label in labels if label not in dropped]
-
-
-def _pair(x: Tensor, x_labels: list[Label], y: Tensor, y_labels: list[Label], keep: builtins.set) -> tuple[Tensor, list[Label]]:
-    """The product of two operands, summed over the labels that are not to be kept."""
-    x_sizes, y_sizes = dict(zip(x_labels, x._layout.shape)), dict(zip(y_labels, y._layout.shape))
-    common = [label for label in x_labels if label in y_sizes]
-
-    def alone(label: Label, own: dict[Label, int], other: dict[Label, int]) -> bool:
-        """Whether a label can go before the product: the other operand broadcasts it, or nobody wants it."""
-        return own[label] == 1 != other[label] if label in other else label not in keep
-    x, x_labels = _reduce(x, x_labels, [label for label in x_labels if alone(label, x_sizes, y_sizes)])
-    y, y_labels = _reduce(y, y_labels, [label for label in y_labels if alone(label, y_sizes, x_sizes)])
-    x_only = [label for label in x_labels if label not in y_labels]
-    y_only = [label for label in y_labels if label not in x_labels]
-    # a label that was broadcast away from one operand and is not kept is summed where it remains
-    x, x_labels = _reduce(x, x_labels, [label for label in x_only if label not in keep])
-    y, y_labels = _reduce(y, y_labels, [label for label in y_only if label not in keep])
-    x_only = [label for label in x_only if label in keep]
-    y_only = [label for label in y_only if label in keep]
-    batch = [label for label in common if label in x_labels and label in y_labels and label in keep]
-    inner = [label for label in common if label in x_labels and label in y_labels and label not in keep]
-    left = x.permute([x_labels.index(label) for label in [*batch, *x_only, *inner]])
-    right = y.permute([y_labels.index(label) for label in [*batch, *inner, *y_only]])
-    labels = [*batch, *x_only, *y_only]
-    b, m = len(batch), len(x_only)
-    shape = [*left._layout.shape[:b + m], *right._layout.shape[b + len(inner):]]
-    rows, columns = math.prod(shape[b:b + m]), math.prod(shape[b + m:])
-    length = math.prod(left._layout.shape[b + m:])
-    if not inner:
-        left = left.reshape(*left._layout.shape, *[1] * len(y_only))
-        right = right.reshape(*shape[:b], *[1] * m, *shape[b + m:])
-        return left * right, labels
-    same_dtype("einsum", left, right)
-    if not batch:
-        return mm(left.reshape(rows, length), right.reshape(length, columns)).reshape(shape), labels
-    count = math.prod(shape[:b])
-    return bmm(left.reshape(count, rows, length), right.reshape(count, length, columns)).reshape(shape), labels
-
-
 def einsum(equation: Any, *operands: Any) -> Tensor:
     """Sums of products of the elements of the operands along dimensions named in `equation` ("ij,jk->ik").
 
@@ -222,6 +184,16 @@ def einsum(equation: Any, *operands: Any) -> Tensor:
     not in the output are summed; without "->" the output has the letters that occur once, in alphabetical order. "..." stands for
     broadcast dimensions. Raises RuntimeError where labels and shapes don't fit.
     """
+    if len(operands) == 2 and not active.count:
+        try:
+            launch, spec = kept[equation, operands[0]._layout, operands[1]._layout]
+        except (KeyError, AttributeError, TypeError):
+            pass
+        else:
+            if not local.grad or (operands[0]._node is None and operands[1]._node is None):
+                return launch(None, *operands)
+            if spec is not None:
+                return contraction(*operands, spec)
     if isinstance(equation, Tensor):
         given, inputs, output = _sublists((equation, *operands))
         full, result = _resolve(inputs, output, [x._layout.ndim for x in given])
@@ -232,13 +204,17 @@ def einsum(equation: Any, *operands: Any) -> Tensor:
                              "operand and its "
                              "subscripts list")
         full, result = _resolved(equation, tuple([x._layout.ndim for x in given]))
+    if len(given) == 2:
+        made = of_two(equation, given, tuple([tuple(labels) for labels in full]), tuple(result))
+        if made is not None:
+            return made
     sizes: dict[Label, int] = {}
     terms = [_own(x, labels, n, sizes) for n, (x, labels) in enumerate(zip(given, full))]
     x, labels = terms[0]
     for n, (y, y_labels) in enumerate(terms[1:], 2):
         keep = builtins.set(result).union(*[later for _, later in terms[n:]])
-        x, labels = _pair(x, labels, y, y_labels, keep)
-    x, labels = _reduce(x, labels, [label for label in labels if label not in result])
+        x, labels = pair(x, labels, y, y_labels, keep)
+    x, labels = reduce_labels(x, labels, [label for label in labels if label not in result])
     order = [labels.index(label) for label in result]
     return x if order == list(range(len(order))) else x.permute(order)
 
@@ -399,7 +375,41 @@ def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
 # ---------------------------------------------------------------- cross products, Vandermonde matrices, integrals
 
 
-@composite(method=False, function=False, out=True, name="linalg_cross", node="LinalgCrossBackward0")
+@operator(method=False, function=False, name="cross_vectors", node="LinalgCrossBackward0", planned=True)
+def _cross(input: Tensor, other: Tensor, dim: int) -> Any:
+    """Cross products along `dim` of tensors of one dtype, as one kernel: vectors' elements are operands side by side."""
+    a, b = input._layout, other._layout
+    shape = tuple(geometry.broadcast(a.shape, b.shape))
+    out = Layout.contiguous(shape, a.dtype, a.device)
+    own = compute_dtype(a.dtype)
+    x, y = ([cast(element(first + i, a.dtype), own) for i in range(3)] for first in (0, 3))
+    products = [cast(x[i] * y[j] - x[j] * y[i], own) for i, j in ((1, 2), (2, 0), (0, 1))]
+    nest = Nest("cross", (a.dtype,) * 3, (a.dtype,) * 6, (Loop((), tuple(enumerate(products))),))
+    strides, offsets = [], {}
+    for operand in range(9):
+        layout = (out, a, b)[operand // 3]
+        steps = memory_order.broadcast_strides(layout.shape, layout.strides, shape)
+        strides.append((*steps[:dim], *steps[dim + 1:]))
+        offsets[operand] = operand % 3 * layout.strides[dim] * a.dtype.itemsize
+    laid = schedule.lay(nest, (), [()] * 9, (*shape[:dim], *shape[dim + 1:]), strides, slots=(0, 0, 0, 1, 1, 1, 2, 2, 2),
+                        offsets=offsets, scalar_slot=3)
+    return launching.plan(laid.phases, [out], [a, b], "", laid.scratch, release=out.numel >= RELEASE_FROM)
+
+
+@_cross.vjp
+def _(g, input, other, dim, need):
+    def conjugated(x: Tensor) -> Tensor:
+        return x.conj() if x.is_complex() else x
+    return (linalg_cross(conjugated(other), g, dim=dim) if need["input"] else None,
+            linalg_cross(g, conjugated(input), dim=dim) if need["other"] else None)
+
+
+def _cross_plan(input: Tensor, other: Tensor, dim: int | None = None) -> Callable | None:
+    """The plan that served a cross product along a dimension that was given."""
+    return None if dim is None else _cross.operator.kept.get((input._layout, other._layout, wrap_dim(dim, input._layout.ndim)))
+
+
+@composite(method=False, function=False, out=True, name="linalg_cross", node="LinalgCrossBackward0", planned=_cross_plan)
 def linalg_cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
     """Cross products of vectors of three elements along `dim`, with broadcasting."""
     a, b = input._layout, other._layout
@@ -408,11 +418,14 @@ def linalg_cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
     d = wrap_dim(dim, a.ndim)
     if a.shape[d] != 3 or b.shape[d] != 3:
         raise RuntimeError(f"linalg.cross: inputs dimension {dim} must have length 3. Got {a.shape[d]} and {b.shape[d]}")
+    if a.dtype is b.dtype and a.flavor is None and b.flavor is None and a.device.type == b.device.type == "cpu" \
+            and a.dtype is not bool_:
+        return _cross(input, other, d)
     x, y = input.unbind(d), other.unbind(d)
     return NAMESPACE["stack"]([x[i] * y[j] - x[j] * y[i] for i, j in ((1, 2), (2, 0), (0, 1))], d)
 
 
-@composite(out=True)
+@composite(out=True, planned=_cross_plan)
 def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
     """Cross products along `dim`; without it along the first dimension of size 3."""
     if dim is None:

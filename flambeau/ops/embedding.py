@@ -14,8 +14,7 @@ from flambeau.core import modes
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.tensor import Tensor, tensor_from
-from flambeau.ops.gathering import INDEX_TYPES, KernelCheck, first_bad, make_plan, plans
-from flambeau.ops.slices import filling
+from flambeau.ops.gathering import INDEX_TYPES, KernelCheck, filling, first_bad, make_plan, plans
 
 EXPORTED: dict[str, Any] = {}
 

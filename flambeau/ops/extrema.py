@@ -344,7 +344,7 @@ for _public, _generated in ((max, _max), (max, _largest), (min, _min), (min, _sm
     setattr(Tensor, _public.__name__, _public)
 
 
-@operator(out=True)
+@operator(out=True, planned=True)
 def aminmax(input: Tensor, *, dim=None, keepdim=False):
     """(min, max) of everything, or along `dim`."""
     layout = input._layout
@@ -356,7 +356,8 @@ def aminmax(input: Tensor, *, dim=None, keepdim=False):
         for d in dims:
             if layout.shape[d] == 0:
                 raise IndexError(f"aminmax: Expected reduction dim {d} to have non-zero size.")
-    return returns.aminmax(_EXTREME((input,), dims, (), ("both", bool(keepdim))))
+    run = _EXTREME.launcher((input,), dims, (), ("both", bool(keepdim)))
+    return lambda none, input: returns.aminmax(run(none, none, input))
 
 
 @aminmax.vjp

@@ -9,18 +9,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from flambeau.base.dtype import int32, int64
 from flambeau.base.layout import Layout, register_cache
 from flambeau.codegen import launch as launching
-from flambeau.codegen import move
+from flambeau.codegen import move, schedule
 from flambeau.codegen.launch import KernelCheck
 from flambeau.codegen.move import Buffer, Index, Move
-from flambeau.core.create import array_of
+from flambeau.core.create import array_of, make_tensor
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.op import RELEASE_FROM
 from flambeau.core.tensor import Tensor
+from flambeau.ir.loops import Loop, Nest, element
+from flambeau.ir.scalar import compute_dtype, constant
 
 plans: dict[Any, Callable] = register_cache({})
 INDEX_TYPES = {int64: "i64", int32: "i32"}
@@ -31,6 +34,29 @@ def make_plan(moves: Sequence[Move], outputs: Sequence[Layout], inputs: Sequence
     phases = [] if any(layout.device.type == "meta" for layout in (*outputs, *inputs)) else move.phases(moves)
     work = sum(math.prod(m.sizes) for m in moves)
     return launching.plan(phases, outputs, inputs, release=work >= RELEASE_FROM)
+
+
+def copy_and_move(layout: Layout, out: Layout, others: Sequence[Layout], moves: Sequence[Move]) -> Callable:
+    """launch(None, tensor, *others): a copy of the tensor, of the layout `out`, then the moves between it (slot 0) and the
+    others.
+    """
+    def later(buffer: Buffer) -> Buffer:
+        return replace(buffer, slot=buffer.slot + 1) if buffer.slot else buffer
+    moves = [replace(m, place=later(m.place), other=later(m.other),
+                     indices=tuple(replace(i, buffer=later(i.buffer)) for i in m.indices)) for m in moves]
+    copied = element(0, layout.dtype)
+    nest = Nest("clone", (out.dtype,), (layout.dtype,), (Loop((), ((0, copied),)),))
+    laid = schedule.lay(nest, (), [()] * 2, out.shape, [out.strides, layout.strides])
+    work = out.numel + sum(math.prod(m.sizes) for m in moves)
+    return launching.plan([*laid.phases, *move.phases(moves)], [out], [layout, *others], "", laid.scratch,
+                          release=work >= RELEASE_FROM)
+
+
+def zeros_and_move(out: Layout, inputs: Sequence[Layout], moves: Sequence[Move]) -> Callable:
+    """launch(None, *inputs): zeros, then the moves from the inputs into them."""
+    nest = Nest("zeros", (out.dtype,), (), (Loop((), ((0, constant(0, compute_dtype(out.dtype))),)),))
+    laid = schedule.lay(nest, (), [()], out.shape, [out.strides])
+    return launching.plan([*laid.phases, *move.phases(moves)], [out], inputs, "", laid.scratch, release=out.numel >= RELEASE_FROM)
 
 
 def zeros_for(layout: Layout, g: Tensor) -> Tensor:
@@ -72,4 +98,40 @@ def rows(dim: int, layout: Layout, index: Layout, other: Layout, slots: tuple[in
     )
 
 
-__all__ = ["INDEX_TYPES", "KernelCheck", "along", "first_bad", "make_plan", "plans", "rows", "zeros_for"]
+_fillings: dict[Any, Tensor] = {}
+
+
+def filling(value: Any, dtype: Any, device: Any) -> Tensor:
+    """A number as a zero-dim tensor of a dtype, not to be written to; RuntimeError in PyTorch's words where it can't
+    be one."""
+    # 0.0 and -0.0 are equal but not the same, so of the zeros only the plain ones are kept
+    kept = value or value.__class__ is int or (value.__class__ is float and math.copysign(1.0, value) > 0)
+    found = _fillings.get((value, value.__class__, dtype)) if kept else None
+    if found is not None:
+        return found
+    if isinstance(value, complex) and not dtype.is_complex:
+        raise RuntimeError(f"value cannot be converted to type {_C_NAMES.get(dtype.name, dtype.name)} without overflow")
+    made = make_tensor(value)
+    made = made if made._layout.dtype is dtype else made.to(dtype)
+    if kept:
+        if len(_fillings) >= 256:
+            _fillings.clear()
+        _fillings[value, value.__class__, dtype] = made
+    return made
+
+
+_C_NAMES = {
+    "float32": "float",
+    "float64": "double",
+    "int64": "int64_t",
+    "int32": "int",
+    "int16": "int16_t",
+    "int8": "int8_t",
+    "uint8": "uint8_t",
+    "float16": "at::Half",
+    "bfloat16": "at::BFloat16",
+}
+
+
+__all__ = ["INDEX_TYPES", "KernelCheck", "along", "copy_and_move", "filling", "first_bad", "make_plan", "plans", "rows",
+           "zeros_and_move", "zeros_for"]

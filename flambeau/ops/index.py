@@ -19,7 +19,16 @@ from flambeau.core.derive import NAMESPACE, explained
 from flambeau.core.modes import active, local
 from flambeau.core.tensor import Tensor, tensor_from
 from flambeau.ops.copy import clone_raw
-from flambeau.ops.gathering import INDEX_TYPES, KernelCheck, first_bad, make_plan, plans, zeros_for
+from flambeau.ops.gathering import (
+    INDEX_TYPES,
+    KernelCheck,
+    copy_and_move,
+    first_bad,
+    make_plan,
+    plans,
+    zeros_and_move,
+    zeros_for,
+)
 from flambeau.ops.mutating import mutating
 from flambeau.ops.positions import compressed, positions
 
@@ -96,7 +105,43 @@ def gather_index(input: Tensor, indices: Sequence[Any]) -> Tensor:
 
 @gather_index.vjp
 def _(g, indices, layouts):
-    return zeros_for(layouts[0], g).index_put(indices, g, True)
+    if g._layout.flavor is not None or g._layout.device.type == "meta" or any(
+            i is not None and i._layout.flavor is not None for i in indices):
+        return zeros_for(layouts[0], g).index_put(indices, g, True)
+    return _index_sums(g, indices, layouts[0])
+
+
+@operator(function=False, method=False, name="index_sums", node="IndexPutBackward0")
+def _index_sums(g: Tensor, indices: Sequence[Any], layout: Layout) -> Tensor:
+    """Zeros of the layout's shape with `g` added at the positions that the index tensors name."""
+    key = ("index_sums", g._layout, layout, *[None if i is None else i._layout for i in indices])
+    launch = plans.get(key)
+    given = [i for i in indices if i is not None]
+    if launch is None:
+        out = layout.dense().with_dtype(g._layout.dtype)
+        sizes, strides, _, found = _selection(out, indices)
+        sums = Move(out.dtype, tuple(sizes), Buffer(0, 0, tuple(strides)), Buffer(1, 0, g._layout.strides), found, True, "add")
+        launch = plans[key] = zeros_and_move(out, [g._layout, *[i._layout for i in given]], [sums])
+    try:
+        return launch(None, g, *given)
+    except KernelCheck:
+        raise _bad_index(tensor_from(g._storage, g._offset, layout), indices) from None
+
+
+@_index_sums.vjp
+def _(g, indices):
+    return gather_index(g, indices)
+
+
+@operator(function=False, method=False, name="index_flat", node="IndexBackward0")
+def _gather_flat(input: Tensor, places: Tensor, count: int) -> Tensor:
+    """The elements of a contiguous tensor at places along its first `count` dimensions taken as one."""
+    return gather_index(tensor_from(input._storage, input._offset, _leading(input._layout, count)), (places,))
+
+
+@_gather_flat.vjp
+def _(g, places, count, layouts):
+    return _index_sums(g, (places,), _leading(layouts[0].dense(), count)).reshape(layouts[0].shape)
 
 
 def _leading(layout: Layout, count: int) -> Layout:
@@ -118,27 +163,54 @@ _merged: dict[Any, Layout] = register_cache({})
 def index(input: Tensor, indices: Sequence[Any]) -> Tensor:
     """The elements at the positions that the index tensors name, one per dimension (None: all of it; masks: their
     true ones)."""
-    if input._node is None and len(indices) == 1:
+    if len(indices) == 1 and indices[0] is not None:
         chosen = indices[0]
-        if chosen is not None and chosen._layout.dtype is bool_ and input._layout.is_contiguous:
-            count = chosen._layout.ndim
-            shape = input._layout.shape
-            if count and chosen._layout.shape == shape[:count] and chosen._layout.is_contiguous:
-                if count == input._layout.ndim and input._layout.dtype.itemsize <= 8:
+        layout = chosen._layout
+        recorded = input._node is not None and local.grad
+        if recorded and chosen._storage.inference:
+            chosen._storage.version     # raises: a graph can't keep it, nor the positions of a mask  # noqa: B018
+        launch = plans.get(("index", input._layout, layout))
+        if launch is None and layout.dtype is bool_ and input._layout.is_contiguous and layout.is_contiguous:
+            count = layout.ndim
+            if count and layout.shape == input._layout.shape[:count] and layout.flavor is None:
+                if not recorded and count == input._layout.ndim and input._layout.flavor is None and \
+                        input._layout.dtype.itemsize <= 8:
                     return compressed(input, chosen)
                 flat = _leading(input._layout, count)
-                return gather_index(input if flat is input._layout else tensor_from(input._storage, input._offset, flat),
-                              (positions(chosen, flat=True),))
-        launch = plans.get(("index", input._layout, chosen._layout)) if chosen is not None else None
-        if launch is not None:
+                places = positions(chosen, flat=True)
+                launch = plans.get(("index", flat, places._layout))
+                if launch is not None and not recorded:
+                    return launch(None, input, places)
+                return gather_index(input, (places,)) if flat is input._layout else _gather_flat(input, places, count)
+        elif launch is not None:
             try:
-                return launch(None, input, chosen)
+                made = launch(None, input, chosen)
             except KernelCheck:
                 raise _bad_index(input, indices) from None
+            if recorded:
+                gather_index.operator.record((input, (chosen,)), made)
+            return made
     made = _expanded(input, indices)
     if all(i is None for i in made):
         return input.clone()
     return gather_index(input, made)
+
+
+def _put(layout: Layout, other: Layout, indices: Sequence[Any], accumulate: bool) -> Move:
+    """The writes of an index_put: to a tensor (slot 0) from values (slot 1), by indices. RuntimeError where shapes don't fit."""
+    sizes, strides, _, found = _selection(layout, indices)
+    shape = tuple(sizes)
+    own = other.shape
+    while len(own) > len(shape) and own[0] == 1:
+        own = own[1:]
+    if len(own) > len(shape) or any(a != b and a != 1 for a, b in zip(reversed(own), reversed(shape))):
+        raise RuntimeError(
+            f"shape mismatch: value tensor of shape {list(other.shape)} cannot be broadcast to indexing result "
+            f"of shape {list(shape)}"
+        )
+    spread = memory_order.broadcast_strides(own, other.strides[len(other.shape) - len(own):], shape)
+    combine = "add" if accumulate else None
+    return Move(layout.dtype, shape, Buffer(0, 0, tuple(strides)), Buffer(1, 0, spread), found, True, combine)
 
 
 @mutating(name="index_put", function=False, method=False, out=False, keep_order=True, apart=("values",),
@@ -161,32 +233,8 @@ def _index_put(input: Tensor, indices: Sequence[Any], values: Tensor, accumulate
     launch = plans.get(key)
     given = [i for i in indices if i is not None]
     if launch is None:
-        sizes, strides, _, found = _selection(layout, indices)
-        shape = tuple(sizes)
-        own = other.shape
-        while len(own) > len(shape) and own[0] == 1:
-            own = own[1:]
-        if len(own) > len(shape) or any(a != b and a != 1 for a, b in zip(reversed(own), reversed(shape))):
-            raise RuntimeError(
-                f"shape mismatch: value tensor of shape {list(other.shape)} cannot be broadcast to indexing result "
-                f"of shape {list(shape)}"
-            )
-        spread = memory_order.broadcast_strides(own, other.strides[len(other.shape) - len(own):], shape)
-        launch = plans[key] = make_plan(
-            [
-                Move(
-                    layout.dtype,
-                    shape,
-                    Buffer(0, 0, tuple(strides)),
-                    Buffer(1, 0, spread),
-                    found,
-                    True,
-                    "add" if accumulate else None,
-                )
-            ],
-            [layout],
-            [other, *[i._layout for i in given]],
-        )
+        launch = plans[key] = make_plan([_put(layout, other, indices, accumulate)], [layout],
+                                        [other, *[i._layout for i in given]])
     try:
         launch(input, values, *given)
     except KernelCheck:
@@ -208,6 +256,21 @@ def _(g, indices, accumulate, layouts, need):
 @explained
 def index_put(input: Tensor, indices: Sequence[Any], values: Tensor, accumulate: bool = False) -> Tensor:
     """A copy of `input` with `values` (broadcast) at input[indices]; accumulate: added there."""
+    if len(indices) == 1 and not active.count and indices[0].__class__ is Tensor:
+        chosen = indices[0]
+        launch = plans.get(("index_put copy", input._layout, values._layout, bool(accumulate), chosen._layout))
+        if launch is not None and (not local.grad or (input._node is None and values._node is None)):
+            try:
+                return launch(None, input, values, chosen)
+            except KernelCheck:
+                raise _bad_index(input, indices) from None
+        if launch is None and chosen._layout.dtype in INDEX_TYPES and input._layout.is_contiguous and all(
+                x._layout.flavor is None and x._layout.device.type == "cpu" for x in (input, values, chosen)):
+            made = _index_put(input, _expanded(input, indices), values, accumulate)     # raises where the call is wrong
+            own, other = input._layout, values._layout
+            plans["index_put copy", own, other, bool(accumulate), chosen._layout] = copy_and_move(
+                own, own, [other, chosen._layout], [_put(own, other, indices, accumulate)])
+            return made
     if overrides.any_override(indices):
         return overrides.dispatch(index_put, (input, indices, values, accumulate), None, indices)
     return _index_put(input, _expanded(input, indices), values, accumulate)

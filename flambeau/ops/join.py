@@ -26,7 +26,8 @@ from flambeau.core.derive import NAMESPACE
 from flambeau.core.modes import active, local
 from flambeau.core.op import common_device, zeros_plan
 from flambeau.core.tensor import Tensor
-from flambeau.ops.gathering import make_plan
+from flambeau.core.views import select, slice_
+from flambeau.ops.gathering import make_plan, zeros_and_move
 
 _plans: dict[Any, Callable] = register_cache({})
 _cats: dict[Any, Callable] = register_cache({})
@@ -139,12 +140,12 @@ def _cat(tensors: Tensors, dim: int, sizes: tuple[int, ...]) -> Tensor:
 
 @_cat.vjp
 def _(g, dim, sizes, need):
-    made, at = [], 0
+    made, at, place = [], 0, dim if dim >= 0 else dim + g._layout.ndim
     for size, wanted in zip(sizes, need["tensors"]):
         made.append(
             None
             if not wanted
-            else g.narrow(dim, at, size)
+            else slice_(g, place, at, at + size, 1)
             if size >= 0
             else NAMESPACE["zeros"]((0,), dtype=g._layout.dtype)
         )
@@ -242,7 +243,7 @@ def _stack(tensors: Tensors, dim: int = 0) -> Tensor:
 
 @_stack.vjp
 def _(g, dim, need):
-    return ([g.select(dim, i) if wanted else None for i, wanted in enumerate(need["tensors"])],)
+    return ([select(g, dim, i) if wanted else None for i, wanted in enumerate(need["tensors"])],)
 
 
 def stack(tensors: Sequence[Tensor], dim: int = 0, *, out: Tensor | None = None) -> Tensor:
@@ -282,37 +283,47 @@ def _raised(name: str, tensors: Any, least: Callable) -> list[Tensor]:
     return [least(x) for x in given]
 
 
-@composite(method=False, out=True)
+def _seen(least: str | None, dim: Callable) -> Callable:
+    """Plans of `cat` along dim(layouts) for tensors that are seen with more dimensions: their memory is the same."""
+    def planned(tensors: Any) -> Callable | None:
+        raised = [(_as_column if least is None else NAMESPACE[least])(x)._layout for x in tensors]
+        return _cats.get((dim(raised), *raised))
+    return planned
+
+
+@composite(method=False, out=True, planned=_seen("atleast_1d", lambda layouts: 0 if layouts[0].ndim == 1 else 1))
 def hstack(tensors: Tensors) -> Tensor:
     """cat along the second dimension (the first for vectors)."""
     given = _raised("hstack", tensors, NAMESPACE["atleast_1d"])
     return cat(given, 0 if given[0]._layout.ndim == 1 else 1)
 
 
-@composite(method=False, out=True)
+@composite(method=False, out=True, planned=_seen("atleast_2d", lambda layouts: 0))
 def vstack(tensors: Tensors) -> Tensor:
     """cat along the first dimension, vectors as rows."""
     return cat(_raised("vstack", tensors, NAMESPACE["atleast_2d"]), 0)
 
 
-@composite(method=False, out=True)
+@composite(method=False, out=True, planned=_seen("atleast_2d", lambda layouts: 0))
 def row_stack(tensors: Tensors) -> Tensor:
     """vstack."""
     return cat(_raised("vstack", tensors, NAMESPACE["atleast_2d"]), 0)
 
 
-@composite(method=False, out=True)
+@composite(method=False, out=True, planned=_seen("atleast_3d", lambda layouts: 2))
 def dstack(tensors: Tensors) -> Tensor:
     """cat along the third dimension."""
     return cat(_raised("dstack", tensors, NAMESPACE["atleast_3d"]), 2)
 
 
-@composite(method=False, out=True)
+@composite(method=False, out=True, planned=_seen(None, lambda layouts: 1))
 def column_stack(tensors: Tensors) -> Tensor:
     """cat along the second dimension, vectors as columns."""
-    return hstack(
-        _raised("column_stack", tensors, lambda x: x.reshape(x._layout.numel, 1) if x._layout.ndim <= 1 else x)
-    )
+    return cat(_raised("column_stack", tensors, _as_column), 1)
+
+
+def _as_column(x: Tensor) -> Tensor:
+    return x.reshape(x._layout.numel, 1) if x._layout.ndim <= 1 else x
 
 
 # ---------------------------------------------------------------- products
@@ -366,12 +377,18 @@ def _blocks(tensors: Tensors, shapes: tuple[tuple[int, ...], ...]) -> Tensor:
             moves.append((Move(layout.dtype, layout.shape, Buffer(1 + len(moves), 0, layout.strides),
                                Buffer(0, corner, out.strides)), layout))
             row, column = row + layout.shape[0], column + layout.shape[1]
-        known = _plans["block_diag", *layouts] = zeros_plan(out), _in_groups(out, moves)
-    zeros, place = known
-    made = zeros(None)
-    place(made, *tensors)
-    made._storage.writes = 0
-    return made
+        if len(moves) <= MOST_INPUTS:
+            known = zeros_and_move(out, layouts, [m for m, _ in moves])
+        else:
+            zeros, place = zeros_plan(out), _in_groups(out, moves)
+
+            def known(target: None, *tensors: Tensor) -> Tensor:
+                made = zeros(None)
+                place(made, *tensors)
+                made._storage.writes = 0
+                return made
+        _plans["block_diag", *layouts] = known
+    return known(None, *tensors)
 
 
 @_blocks.vjp

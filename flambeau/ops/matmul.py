@@ -7,7 +7,7 @@ where they lie; a bias is added in the product's epilogue.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from flambeau.base import geometry, memory_order
@@ -17,6 +17,7 @@ from flambeau.base.layout import Layout, register_cache
 from flambeau.codegen import launch as launching
 from flambeau.codegen.gemm import Matrix, gemm_phases
 from flambeau.core.declare import composite, operator
+from flambeau.core.derive import OPERATORS
 from flambeau.core.op import RELEASE_FROM
 from flambeau.core.rows import KEPT, Rows
 from flambeau.core.tensor import Tensor
@@ -187,7 +188,65 @@ def _(g, input, tensor, need):
     return (g * conjugated(tensor) if need["input"] else None, g * conjugated(input) if need["tensor"] else None)
 
 
-@composite(dunder="__matmul__", out=True)
+def batches(lead: Sequence[int], a: Sequence[int], b: Sequence[int]) -> list[tuple[int, int, int]]:
+    """(size, stride in a, stride in b) of leading dimensions, merged where both walk evenly across the seam."""
+    found: list[tuple[int, int, int]] = []
+    for size, one, other in zip(lead, a, b):
+        if size == 1:
+            continue
+        if found and found[-1][1:] == (one * size, other * size):
+            found[-1] = (found[-1][0] * size, one, other)
+        else:
+            found.append((size, one, other))
+    return found
+
+
+@operator(node=lambda arguments: "CloneBackward0" if arguments[0]._layout.ndim == 2 else "UnsafeViewBackward0", method=False,
+          function=False, planned=True)
+def _matmul_batched(input: Tensor, other: Tensor) -> Any:
+    """matmul of matrices and batches of them, that fit; leading dimensions broadcast where they lie."""
+    a, b = input._layout, other._layout
+    same_dtype("bmm" if b.ndim > 2 else "mm", input, other)
+    lead = tuple(geometry.broadcast(a.shape[:-2], b.shape[:-2]))
+    m, k, n = a.shape[-2], a.shape[-1], b.shape[-1]
+    groups = batches(lead, memory_order.broadcast_strides(a.shape[:-2], a.strides[:-2], lead),
+                      memory_order.broadcast_strides(b.shape[:-2], b.strides[:-2], lead))
+    if len(groups) > 2:
+        count = math.prod(lead)
+        left = input.expand(*lead, m, k).reshape(count, m, k)
+        return bmm(left, other.expand(*lead, k, n).reshape(count, k, n)).view(*lead, m, n)
+    rows = m
+    if groups and groups[-1][1:] == (m * a.strides[-2], 0):
+        rows = m * groups.pop()[0]      # one matrix for all of them: their rows are those of one larger one
+    (outer, a0, b0), (inner, a1, b1) = [(1, 0, 0)] * (2 - len(groups)) + groups
+    out = Layout.contiguous((*lead, m, n), a.dtype, a.device)
+    phases, scratch = gemm_phases(
+        a.dtype, rows, n, k, Matrix(1, (a0, a1, *a.strides[-2:])), Matrix(2, (b0, b1, *b.strides[-2:])),
+        Matrix(0, (inner * rows * n, rows * n, n, 1)), (outer, inner))
+    return launching.plan(phases, [out], [a, b], "", scratch, release=out.numel * max(k, 1) >= RELEASE_FROM)
+
+
+@_matmul_batched.vjp
+def _(g, input, other, need):
+    second = None
+    if need["other"]:
+        if other._layout.ndim == 2:     # one matrix for all: one product over all rows
+            flat = input.reshape(math.prod(g._layout.shape[:-1]), other._layout.shape[0])
+            second = mm(adjoint(flat), g.reshape(math.prod(g._layout.shape[:-1]), g._layout.shape[-1]))
+        else:
+            second = matmul(adjoint(input), g)
+    return matmul(g, adjoint(other)) if need["input"] else None, second
+
+
+def _matmul_plan(input: Tensor, other: Tensor) -> Callable | None:
+    """The plan that served a product of two matrices, or of batches of them."""
+    a, b = input._layout, other._layout
+    if a.ndim <= 2 and b.ndim <= 2:
+        return _plans.get(({(2, 2): "mm", (2, 1): "mv", (1, 1): "dot"}.get((a.ndim, b.ndim)), a, b, 1, 1))
+    return _matmul_batched.operator.kept.get((a, b))
+
+
+@composite(dunder="__matmul__", out=True, planned=_matmul_plan)
 def matmul(input: Tensor, other: Tensor) -> Tensor:
     """Matrix product: vectors, matrices, and batches of matrices whose leading dimensions broadcast."""
     if not isinstance(other, Tensor):
@@ -216,12 +275,9 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
             batch *= size
         raise RuntimeError(f"Expected size for first two dimensions of batch2 tensor to be: [{batch}, {a.shape[-1]}] but got: "
                            f"[{batch}, {b.shape[-2]}].")
-    if b.ndim == 2 and a.is_contiguous:
-        return mm(input.reshape(math.prod(a.shape[:-1]), a.shape[-1]), other).view(*a.shape[:-1], b.shape[-1])
+    if a.flavor is None and b.flavor is None and input.device.type != "meta":
+        return _matmul_batched(input, other)
     lead = tuple(geometry.broadcast(a.shape[:-2], b.shape[:-2]))
-    if len(lead) == 1:
-        return bmm(input if a.shape[:-2] == lead else input.expand(*lead, *a.shape[-2:]),
-                   other if b.shape[:-2] == lead else other.expand(*lead, *b.shape[-2:]))
     count = math.prod(lead)
     left = input.expand(*lead, *a.shape[-2:]).reshape(count, *a.shape[-2:])
     right = other.expand(*lead, *b.shape[-2:]).reshape(count, *b.shape[-2:])
@@ -476,12 +532,31 @@ def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Any = 1, alpha: Any
     return _combined(input, product, beta, alpha).to(common)
 
 
-@composite(out=True)
+@operator(method=False, function=False, planned=True, name="outer", node="MulBackward0")
+def _outer(input: Tensor, vec2: Tensor) -> Any:
+    return OPERATORS["mul"].plan([input.unsqueeze(1), vec2], (), (), None)
+
+
+@_outer.vjp
+def _(g, input, vec2, need):
+    def conjugated(x):
+        return (x.conj() if x.is_complex() else x).to(g._layout.dtype)
+    return (mv(g, conjugated(vec2)) if need["input"] else None, mv(g.t(), conjugated(input)) if need["vec2"] else None)
+
+
+def outer_plan(input: Tensor, vec2: Tensor) -> Callable | None:
+    """The plan that served an outer product."""
+    return _outer.operator.kept.get((input._layout, vec2._layout))
+
+
+@composite(out=True, planned=outer_plan)
 def outer(input: Tensor, vec2: Tensor) -> Tensor:
     """The products of each element of one vector with each of the other, (n, m)."""
     if input._layout.ndim != 1 or vec2._layout.ndim != 1:
         raise RuntimeError(f"outer: Expected 1-D argument {'self' if input._layout.ndim != 1 else 'vec2'}, but got "
                            f"{(input if input._layout.ndim != 1 else vec2)._layout.ndim}-D")
+    if input._layout.flavor is None and vec2._layout.flavor is None and input.device.type == vec2.device.type == "cpu":
+        return _outer(input, vec2)
     return input.unsqueeze(1) * vec2
 
 

@@ -12,21 +12,23 @@ from collections.abc import Callable
 from typing import Any
 
 from flambeau.base import memory_order
+from flambeau.base.layout import Layout, register_cache
 from flambeau.base.notices import warn_once
 from flambeau.core import arguments as wrong
 from flambeau.core import inplace as rewiring
 from flambeau.core import modes, overrides
-from flambeau.core.declare import operator
+from flambeau.core.declare import COMPLAINT, kept_key, operator
 from flambeau.core.declared import TENSOR
 from flambeau.core.derive import NAMESPACE, compile_source
 from flambeau.core.tensor import Tensor, tensor_from
 from flambeau.ops.copy import clone_raw, contiguous
+from flambeau.ops.gathering import KernelCheck, copy_and_move, filling, make_plan
 
 _SOURCE = '''
 def {name}({signature}):
     """In-place version of {public}()."""
     try:
-        if active.count or {special}:
+{kept}        if active.count or {special}:
             return general(({arguments},))
         if not {first}._layout.is_contiguous:
             refuse_overlap({first})
@@ -34,9 +36,18 @@ def {name}({signature}):
             return recorded(({arguments},))
         write({call})
         return {first}
-    except caught as error:
+{complaint}    except caught as error:
         explain(error, ({arguments},))
         raise
+'''
+
+_KEPT = '''        try:
+            launch = kept.get(({key},))
+        except (AttributeError, TypeError):
+            launch = None
+        if launch is not None and not active.count and not ({shared}) and not (({wanted}) and local.grad):
+            launch({tensors})
+            return {first}
 '''
 
 
@@ -57,12 +68,15 @@ def mutating(
     keep_order: bool = False,
     apart: tuple[str, ...] = (),
     expanded: str | None = None,
+    moved: Callable | None = None,
 ) -> Callable:
     """Declare an operator by `write(input, ...)`, which overwrites (part of) `input` and returns nothing.
 
     fresh: makes the result of the out-of-place form, where cloning and writing is not it; keep_order: the clone keeps
     the order of dimensions in memory, otherwise it is contiguous; apart: tensors that may have no element in common with the
     written one; expanded: the form of assignment that makes writing to an expanded tensor deprecated, not an error.
+    moved(layout of the written tensor, *arguments of the call): the writes as moves between it (slot 0) and the other tensors,
+    or None; the copy and the writes are then one kept plan. `complains` says what is wrong with an index in that case.
     """
     def declare(write: Callable) -> Callable:
         public = name or write.__name__
@@ -78,9 +92,27 @@ def mutating(
             write(result, *args[1:], **kwargs)
             result._storage.writes = 0
             return result
-        made = operator(node=node, out=out, function=function, method=method, name=public)(implementation)
+
+        @functools.wraps(write)
+        def planned(*args: Any, **kwargs: Any) -> Any:
+            layout = args[0]._layout
+            fresh_layout = layout.dense()
+            if keep_order and fresh_layout is not layout:
+                strides = memory_order.elementwise_strides(layout.shape, [(layout.shape, layout.strides)])
+                fresh_layout = Layout.of(layout.shape, strides, layout.dtype, layout.device)
+            moves = moved(fresh_layout, *args, **kwargs)  # type: ignore[misc]
+            if moves is None or layout.device.type == "meta":
+                return implementation(*args, **kwargs)
+            others, number = _others(args, made.operator)
+            launch = copy_and_move(layout, fresh_layout, others, moves)
+            return _filling_last(launch, layout) if number else launch
+        made = operator(node=node, out=out, function=function, method=method, name=public, planned=moved is not None)(
+            implementation if moved is None else planned)
         made.write = write
-        made.in_place = _in_place(made, write, parameters, public, apart, expanded)
+        if moved is not None:
+            made.operator.kept_in_place = register_cache({})
+        made.in_place = _in_place(made, write if moved is None else _planned_writes(made, write, moved), parameters, public,
+                                  apart, expanded)
         if function:
             NAMESPACE[public + "_"] = made.in_place
         if method:
@@ -89,10 +121,62 @@ def mutating(
     return declare
 
 
+def _others(args: tuple, declared: Any) -> tuple[list[Layout], bool]:
+    """The layouts of a call's tensors but the first, with that of a zero-dim tensor for a number that may be one; and whether
+    there is such a number.
+    """
+    own, found, number = args[0]._layout, [], False
+    for name, x in zip(declared.parameters[1:], args[1:]):
+        if isinstance(x, Tensor):
+            found.append(x._layout)
+        elif declared.kinds[name] == TENSOR:
+            found.append(Layout.of((), (), own.dtype, own.device))
+            number = True
+    return found, number
+
+
+def _filling_last(launch: Callable, layout: Layout) -> Callable:
+    """A launcher whose last operand is a number."""
+    return lambda out, *given: launch(out, *given[:-1], filling(given[-1], layout.dtype, layout.device))
+
+
+def _planned_writes(made: Any, write: Callable, moved: Callable) -> Callable:
+    """`write` by moves, whose plans are kept for the calls that come again."""
+    declared = made.operator
+    kept_in_place = declared.kept_in_place
+    kinds = [declared.kinds[n] for n in declared.parameters]
+    tensors = [i for i, kind in enumerate(kinds) if kind == TENSOR]
+
+    @functools.wraps(write)
+    def planned(*args: Any, **kwargs: Any) -> None:
+        layout, storage = args[0]._layout, args[0]._storage
+        given = [args[i] for i in tensors]
+        plain = layout.flavor is None and layout.device.type != "meta" and not any(
+            isinstance(x, Tensor) and (x._storage is storage or x._layout.flavor is not None) for x in given[1:])
+        if not plain or memory_order.overlaps_itself(layout.shape, layout.strides):
+            return write(*args, **kwargs)
+        key = tuple([getattr(x, "_layout", x.__class__) if kind == TENSOR else x
+                     for kind, x in zip(kinds, [*args, *kwargs.values()])])
+        launch = kept_in_place.get(key)
+        if launch is None:
+            moves = moved(layout, *args, **kwargs)
+            if moves is None:
+                return write(*args, **kwargs)
+            others, number = _others(args, declared)
+            launch = make_plan(moves, [layout], others)
+            if number:
+                launch = _filling_last(launch, layout)
+            kept_in_place[key] = launch
+        launch(*given)
+        return None
+    return planned
+
+
 def _in_place(made: Callable, write: Callable, parameters: list[inspect.Parameter], public: str, apart: tuple[str, ...],
               expanded: str | None) -> Callable:
     declared = made.operator
     parts, star = [], False
+    by_moves = declared.kept_in_place is not None
     for p in parameters:
         if p.kind is p.KEYWORD_ONLY and not star:
             parts.append("*")
@@ -152,14 +236,23 @@ def _in_place(made: Callable, write: Callable, parameters: list[inspect.Paramete
                              "refuse_shared": rewiring.refuse_shared,
                              "caught": wrong.CAUGHT, "explain": lambda error, values: wrong.explain(
                                  error, public + "_", declared.signature, values, True, False)}
+    wanted = " or ".join(f"getattr({n}, '_node', None) is not None" for n in tensors)
+    kept = complaint = ""
+    if by_moves:
+        key, given = kept_key(declared)
+        first = parameters[0].name
+        kept = _KEPT.format(key=key, wanted=wanted, tensors=given, first=first, shared=" or ".join(
+            f"getattr({n}, '_storage', None) is {first}._storage" for n in tensors[1:]))
+        complaint = COMPLAINT.format(in_order=", ".join(p.name for p in parameters))
+        scope |= {"kept": declared.kept_in_place, "declared": declared, "KernelCheck": KernelCheck}
     source = _SOURCE.format(
+        kept=kept, complaint=complaint, wanted=wanted,
         name=public + "_", public=public, signature=", ".join(parts), first=parameters[0].name,
         arguments=", ".join(p.name for p in parameters),
         call=", ".join(f"{p.name}={p.name}" if p.kind is p.KEYWORD_ONLY else p.name for p in parameters),
         apart="".join(f"        if getattr({n}, '_storage', None) is {parameters[0].name}._storage:\n"
                       f"            refuse_shared({parameters[0].name}, {n})\n" for n in apart),
-        special=" or ".join(f"({n}.__class__ not in plain)" for n in tensors),
-        wanted=" or ".join(f"getattr({n}, '_node', None) is not None" for n in tensors))
+        special=" or ".join(f"({n}.__class__ not in plain)" for n in tensors))
     compile_source(f"<flambeau {public}_>", source, scope)
     function = scope[public + "_"]
     function.__module__ = "flambeau"

@@ -17,9 +17,8 @@ from flambeau.core.arguments import ints
 from flambeau.core.declare import operator
 from flambeau.core.derive import explained
 from flambeau.core.tensor import Tensor
-from flambeau.ops.gathering import make_plan
+from flambeau.ops.gathering import filling, make_plan
 from flambeau.ops.rearrange import flip_dims
-from flambeau.ops.slices import filling
 
 _plans: dict[Any, Callable] = register_cache({})
 _C_TYPES = {"float32": "float", "float64": "double", "int64": "int64_t"}

@@ -11,11 +11,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from flambeau.base import geometry
-from flambeau.base.layout import Layout
+from flambeau.base.layout import Layout, register_cache
 from flambeau.core import storage, views
 from flambeau.core.derive import NAMESPACE, public
 from flambeau.core.inplace import MULTI_VIEW
-from flambeau.core.modes import local
+from flambeau.core.modes import active, local
 from flambeau.core.node import MultiNode, Node
 from flambeau.core.tensor import Tensor, tensor_from, view_of
 from flambeau.core.views import plain
@@ -74,24 +74,39 @@ def _record_parts(parts: list[Any], source: Any, kind: type[MultiNode], saved: t
         part._node, part._index = node, index if node is not None else 0
 
 
-def _split_sizes(input: Any, sizes: Sequence[int], dim: int, kind: type[MultiNode]) -> tuple[Any, ...]:
-    parts: list[Any] = []
+_places: dict[Any, tuple] = register_cache({})  # by the call: layouts and offsets of the parts, and what their node saves
+
+
+def _split_sizes(input: Any, sizes: Sequence[int], dim: int, kind: type[MultiNode], call: tuple | None = None) -> tuple[Any, ...]:
+    """The parts; call: what the plain function was called with, under which their places are kept."""
     layout, start = input._layout, 0
-    made: dict[int, Layout] = {}
+    made: list[tuple[Layout, int]] = []
     for size in sizes:
-        if size not in made:
-            made[size] = Layout.of((*layout.shape[:dim], size, *layout.shape[dim + 1:]), layout.strides, layout.dtype,
-                                   layout.device)
-        parts.append(view_of(input, input._offset + start * layout.strides[dim], made[size]))
+        made.append((Layout.of((*layout.shape[:dim], size, *layout.shape[dim + 1:]), layout.strides, layout.dtype, layout.device),
+                     start * layout.strides[dim]))
         start += size
-    _record_parts(parts, input, kind, (dim, tuple(sizes)))
+    places = (made, kind, (dim, tuple(sizes)))
+    if call is not None and layout.flavor is None:
+        _places[call] = places
+    return _parts(input, places)
+
+
+def _parts(input: Any, places: tuple) -> tuple[Any, ...]:
+    made, kind, saved = places
+    at = input._offset
+    parts = [view_of(input, at + offset, layout) for layout, offset in made]
+    _record_parts(parts, input, kind, saved)
     return tuple(parts)
 
 
 @public
 def split(tensor: Any, split_size_or_sections: int | Sequence[int], dim: int = 0) -> tuple[Any, ...]:
     """Parts of one size (the last may be smaller), or of the given sizes, along a dimension."""
-    if isinstance(split_size_or_sections, (tuple, list)):
+    if split_size_or_sections.__class__ is int:
+        places = _places.get((tensor._layout, "split", split_size_or_sections, dim))
+        if places is not None:
+            return _parts(tensor, places)
+    elif isinstance(split_size_or_sections, (tuple, list)):
         return split_with_sizes(tensor, split_size_or_sections, dim)
     layout, size = tensor._layout, operator.index(split_size_or_sections)
     if not layout.ndim:
@@ -105,7 +120,8 @@ def split(tensor: Any, split_size_or_sections: int | Sequence[int], dim: int = 0
             raise RuntimeError(f"split_size can only be 0 if dimension size is 0, but got dimension size of {length}")
         return _split_sizes(tensor, (0,), place, SplitBackward0)
     count = max((length + size - 1) // size, 1)
-    return _split_sizes(tensor, [size] * (count - 1) + [length - size * (count - 1)], place, SplitBackward0)
+    return _split_sizes(tensor, [size] * (count - 1) + [length - size * (count - 1)], place, SplitBackward0,
+                        (layout, "split", size, dim))
 
 
 @public
@@ -129,6 +145,10 @@ def split_with_sizes(input: Any, split_sizes: Sequence[int], dim: int = 0) -> tu
 def chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Any, ...]:
     """At most `chunks` parts of equal size (the last may be smaller) along a dimension."""
     layout = input._layout
+    if chunks.__class__ is int:
+        places = _places.get((layout, "chunk", chunks, dim))
+        if places is not None:
+            return _parts(input, places)
     if not layout.ndim:
         raise RuntimeError("chunk expects at least a 1-dimensional tensor")
     if chunks <= 0:
@@ -137,7 +157,10 @@ def chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Any, ...]:
     size = (layout.shape[place] + chunks - 1) // chunks
     if size == 0:
         return _split_sizes(input, [0] * chunks, place, SplitWithSizesBackward0)
-    return split(input, size, place)
+    made = split(input, size, place)
+    if layout.flavor is None:
+        _places[layout, "chunk", chunks, dim] = _places[layout, "split", size, place]
+    return made
 
 
 class UnsafeSplitBackward0(SplitBackward0):
@@ -182,21 +205,28 @@ unsafe_chunk = _unsafe(chunk)
 def unbind(input: Any, dim: int = 0) -> tuple[Any, ...]:
     """The positions of a dimension, one tensor each, without that dimension."""
     layout = input._layout
+    places = _places.get((layout, "unbind", dim))
+    if places is not None:
+        return _parts(input, places)
     if not layout.ndim:
         raise IndexError("Dimension specified as 0 but tensor has no dimensions")
     place = geometry.wrap_dim(dim, layout.ndim)
     made = Layout.of(layout.shape[:place] + layout.shape[place + 1:], layout.strides[:place] + layout.strides[place + 1:],
                      layout.dtype, layout.device)
-    step, start = layout.strides[place], input._offset
-    parts = [view_of(input, start + index * step, made) for index in range(layout.shape[place])]
-    _record_parts(parts, input, UnbindBackward0, (place,))
-    return tuple(parts)
+    places = ([(made, index * layout.strides[place]) for index in range(layout.shape[place])], UnbindBackward0, (place,))
+    if layout.flavor is None:
+        _places[layout, "unbind", dim] = places
+    return _parts(input, places)
 
 
 @public
 def tensor_split(input: Any, indices_or_sections: Any, dim: int = 0) -> tuple[Any, ...]:
     """Parts along a dimension: as equal as can be, if a number of them is given, or cut at the given positions."""
     layout = input._layout
+    if indices_or_sections.__class__ is int and input._node is None and not active.count:
+        places = _places.get((layout, "tensor_split", indices_or_sections, dim))
+        if places is not None:
+            return tuple([view_of(input, input._offset + offset, made) for made, offset in places])
     if not layout.ndim:
         raise RuntimeError("tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims")
     place = geometry.wrap_dim(dim, layout.ndim)
@@ -215,7 +245,10 @@ def tensor_split(input: Any, indices_or_sections: Any, dim: int = 0) -> tuple[An
         storage.empty(8 * given)    # room for their addresses; raises where there is none
         least, more = divmod(length, given)
         cuts = [index * least + min(index, more) for index in range(given + 1)]
-    return tuple(views.slice_(input, place, start, end, 1) for start, end in itertools.pairwise(cuts))
+    parts = tuple([views.slice_(input, place, start, end, 1) for start, end in itertools.pairwise(cuts)])
+    if given.__class__ is int and layout.flavor is None:
+        _places[layout, "tensor_split", given, dim] = tuple([(x._layout, x._offset - input._offset) for x in parts])
+    return parts
 
 
 def _named_split(name: str, least: int, dim_of: Callable[[int], int]) -> Callable[..., Any]:

@@ -5,15 +5,18 @@ Also what a mask chooses, and filling it. Stands on codegen.compact and codegen.
 
 from __future__ import annotations
 
-import ctypes
 from typing import Any
 
 from flambeau.base.dtype import int64
 from flambeau.base.layout import Layout, register_cache
 from flambeau.codegen import compact, masking
+from flambeau.codegen.launch import readers
+from flambeau.core.create import CPU
 from flambeau.core.tensor import Tensor, empty_layout, tensor_from
 from flambeau.ops.copy import contiguous
 
+_NUMBER = Layout.contiguous((), int64, CPU)
+_read_total = readers["int64"]
 _counting: dict[Any, Any] = register_cache({})
 _writing: dict[Any, Any] = register_cache({})
 _selecting: dict[Any, Any] = register_cache({})
@@ -26,9 +29,9 @@ def _counted(input: Tensor, begins: bool = False) -> tuple[Tensor, int]:
     count = _counting.get((layout, begins))
     if count is None:
         counts = Layout.contiguous((-(-layout.numel // compact.CHUNK) + 1,), int64, layout.device)
-        count = _counting[layout, begins] = (compact.counting_plan(layout, counts, begins), (counts.numel - 1) * 8)
+        count = _counting[layout, begins] = (compact.counting_plan(layout, counts, begins), counts.numel - 1)
     starts = count[0](None, input)
-    return starts, ctypes.c_int64.from_address(starts._storage.ptr + count[1]).value
+    return starts, _read_total(tensor_from(starts._storage, count[1], _NUMBER))
 
 
 def compressed(values: Tensor, mask: Tensor) -> Tensor:

@@ -13,7 +13,7 @@ import numpy as np
 from flambeau.base import geometry, memory_order
 from flambeau.base.dtype import int64
 from flambeau.base.geometry import wrap_dim
-from flambeau.base.layout import Layout, register_cache
+from flambeau.base.layout import Layout, contiguous_strides, register_cache
 from flambeau.base.layout import contiguous_format as _C_ORDER
 from flambeau.codegen.move import Buffer, Move
 from flambeau.core.arguments import ints, is_int, no_combination, refused
@@ -203,7 +203,20 @@ def _tile(input: Tensor, dims: Any) -> Tensor:
 _method_with_sizes("tile", "dims", _tile)
 
 
-@composite()
+def _repeat_plan(input: Tensor, repeats: Any, dim: int | None, *, output_size: int | None) -> Callable | None:
+    """Elements repeated one number of times, as one move."""
+    layout = input._layout
+    if repeats.__class__ is not int or layout.device.type != "cpu" or (dim is None and not layout.is_contiguous):
+        return None
+    shape, strides = (layout.shape, layout.strides) if dim is not None and layout.ndim else ((layout.numel,), (1,))
+    at = wrap_dim(dim or 0, len(shape))
+    sizes = (*shape[:at + 1], repeats, *shape[at + 1:])
+    out = Layout.contiguous((*shape[:at], shape[at] * repeats, *shape[at + 1:]), layout.dtype, layout.device)
+    place = (*strides[:at + 1], 0, *strides[at + 1:])
+    return make_plan([Move(layout.dtype, sizes, Buffer(1, 0, place), Buffer(0, 0, contiguous_strides(sizes)))], [out], [layout])
+
+
+@composite(planned=_repeat_plan)
 def repeat_interleave(
     input: Tensor, repeats: Any = None, dim: int | None = None, *, output_size: int | None = None
 ) -> Tensor:

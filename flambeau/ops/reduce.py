@@ -271,10 +271,10 @@ def _prepare_product(input: Tensor, dim: Any, keepdim: Any, dtype: DType | None)
 _products = Reducer(_prepare_product)
 
 
-@operator(out=True, node=overloads("Prod"))
+@operator(out=True, node=overloads("Prod"), planned=True)
 def prod(input: Tensor, dim=None, keepdim=False, *, dtype=None):
     """The product over `dim` (one integer, or None for all). Integers and bools multiply in int64; `dtype` converts before."""
-    return _products.learn(input, dim, keepdim, dtype)(None, input)
+    return _products.learn(input, dim, keepdim, dtype)
 
 
 @prod.vjp
@@ -329,19 +329,19 @@ def _prepare_truth(input: Tensor, dim: Any, keepdim: Any, which: str) -> Callabl
 _truths = Reducer(_prepare_truth)
 
 
-@operator(out=True)
+@operator(out=True, planned=True)
 def all(input: Tensor, dim=None, keepdim=False):
     """Whether all elements (along `dim`) are nonzero: bool, or uint8 for a uint8 tensor."""
-    return _truths.learn(input, dim, keepdim, "all")(None, input)
+    return _truths.learn(input, dim, keepdim, "all")
 
 
-@operator(out=True)
+@operator(out=True, planned=True)
 def any(input: Tensor, dim=None, keepdim=False):
     """Whether any element (along `dim`) is nonzero: bool, or uint8 for a uint8 tensor."""
-    return _truths.learn(input, dim, keepdim, "any")(None, input)
+    return _truths.learn(input, dim, keepdim, "any")
 
 
-@operator()
+@operator(planned=True)
 def count_nonzero(input: Tensor, dim=None):
     """The number of nonzero elements over `dim` (an integer, several, or None for all), int64."""
-    return _truths.learn(input, dim, False, "count")(None, input)
+    return _truths.learn(input, dim, False, "count")

@@ -11,14 +11,15 @@ from typing import Any
 from flambeau.base.geometry import wrap_dim
 from flambeau.base.layout import Layout
 from flambeau.base.notices import warn_once
+from flambeau.codegen.move import Move
 from flambeau.core.annotations import Operand
 from flambeau.core.declare import operator
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.tensor import Tensor
 from flambeau.ops.copy import clone_raw, copy_raw
-from flambeau.ops.gathering import INDEX_TYPES, KernelCheck, along, first_bad, make_plan, plans
+from flambeau.ops.gathering import INDEX_TYPES, KernelCheck, along, filling, first_bad, make_plan, plans
 from flambeau.ops.mutating import mutating
-from flambeau.ops.slices import filling, reduce_into
+from flambeau.ops.slices import reduce_into
 
 
 def _out_of_range(index: Tensor, dim: int, layout: Layout) -> RuntimeError:
@@ -32,34 +33,32 @@ def _shape_or_one(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(shape) or (1,)
 
 
-@operator(out=True)
-def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False) -> Tensor:
+@operator(out=True, planned=True)
+def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False) -> Any:
     """out[i][j] = input[index[i][j]][j] (for dim 0): elements chosen along `dim`, in the shape of `index` (int64 or
     int32)."""
-    key = ("gather", input._layout, dim, index._layout)
-    launch = plans.get(key)
-    if launch is None:
-        layout, chosen = input._layout, index._layout
-        at = wrap_dim(dim, layout.ndim)
-        if chosen.numel and chosen.dtype not in INDEX_TYPES:
-            raise RuntimeError("gather(): Expected dtype int32/int64 for index")
-        mine, theirs = _shape_or_one(layout.shape), _shape_or_one(chosen.shape)
-        if chosen.numel:
-            if len(mine) != len(theirs):
-                raise RuntimeError("Index tensor must have the same number of dimensions as input tensor")
-            for d, (a, b) in enumerate(zip(mine, theirs)):
-                if d != at and b > a:
-                    raise RuntimeError(
-                        f"Size does not match at dimension {d} expected index {list(chosen.shape)} to be no larger "
-                        f"than self {list(layout.shape)} apart from dimension {at}"
-                    )
-        out = Layout.contiguous(chosen.shape, layout.dtype, layout.device)
-        moves = [along(at, layout, chosen, out, (1, 0, 2))] if chosen.numel else []
-        launch = plans[key] = make_plan(moves, [out], [layout, chosen])
-    try:
-        return launch(None, input, index)
-    except KernelCheck:
-        raise _out_of_range(index, wrap_dim(dim, input._layout.ndim), input._layout) from None
+    layout, chosen = input._layout, index._layout
+    at = wrap_dim(dim, layout.ndim)
+    if chosen.numel and chosen.dtype not in INDEX_TYPES:
+        raise RuntimeError("gather(): Expected dtype int32/int64 for index")
+    mine, theirs = _shape_or_one(layout.shape), _shape_or_one(chosen.shape)
+    if chosen.numel:
+        if len(mine) != len(theirs):
+            raise RuntimeError("Index tensor must have the same number of dimensions as input tensor")
+        for d, (a, b) in enumerate(zip(mine, theirs)):
+            if d != at and b > a:
+                raise RuntimeError(
+                    f"Size does not match at dimension {d} expected index {list(chosen.shape)} to be no larger "
+                    f"than self {list(layout.shape)} apart from dimension {at}"
+                )
+    out = Layout.contiguous(chosen.shape, layout.dtype, layout.device)
+    moves = [along(at, layout, chosen, out, (1, 0, 2))] if chosen.numel else []
+    return make_plan(moves, [out], [layout, chosen])
+
+
+@gather.complains
+def _(input, dim, index, sparse_grad=False):
+    return _out_of_range(index, wrap_dim(dim, input._layout.ndim), input._layout)
 
 
 @gather.vjp
@@ -110,15 +109,34 @@ def _scatter(input: Tensor, dim: int, index: Tensor, source: Tensor, combine: st
     key = ("scatter", layout, dim, chosen, source._layout, combine)
     launch = plans.get(key)
     if launch is None:
-        other = source._layout
-        if other.ndim != chosen.ndim:
-            other = Layout.of(chosen.shape, (0,) * chosen.ndim, layout.dtype, layout.device)
-        launch = plans[key] = make_plan([along(dim, layout, chosen, other, (0, 1, 2), True, combine)], [layout],
-                                        [source._layout, chosen])
+        launch = plans[key] = make_plan(_moves(layout, dim, chosen, source._layout, combine), [layout], [source._layout, chosen])
     try:
         launch(input, source, index)
     except KernelCheck:
         raise _out_of_range(index, dim, layout) from None
+
+
+def _moves(layout: Layout, dim: int, chosen: Layout, source: Layout, combine: str | None,
+           slots: tuple[int, int, int] = (0, 1, 2)) -> list[Move]:
+    """A scatter as moves; slots: of what is written, the source and the index."""
+    if not chosen.numel:
+        return []
+    other = source if source.ndim == chosen.ndim else Layout.of(chosen.shape, (0,) * chosen.ndim, layout.dtype, layout.device)
+    return [along(dim, layout, chosen, other, slots, True, combine)]
+
+
+def _moved(layout: Layout, input: Tensor, dim: int, index: Tensor, source: Tensor, combine: str | None) -> list[Move]:
+    """What a scatter from a tensor, which is checked, moves into a fresh tensor of a layout."""
+    at = _check(input, dim, index, source)
+    return _moves(layout, at, index._layout, source._layout, combine, (0, 2, 1))
+
+
+def _complaint(input: Tensor, dim: int, index: Tensor, *others: Any) -> RuntimeError:
+    return _out_of_range(index, wrap_dim(dim, input._layout.ndim), input._layout)
+
+
+_COMBINED = {None: None, "add": "add", "multiply": "mul"}
+_REDUCED = {"sum": "add", "prod": "mul", "amax": "max", "amin": "min"}
 
 
 def _scatter_node(arguments: Sequence[Any]) -> str:
@@ -126,7 +144,17 @@ def _scatter_node(arguments: Sequence[Any]) -> str:
     return f"ScatterBackward{int(number) + 2 * (arguments[4] is not None)}"
 
 
-@mutating(node=_scatter_node, apart=("index", "src"))
+def _scatter_moved(layout: Layout, input: Tensor, dim: int, index: Tensor, src: Any, *, reduce: str | None,
+                   value: Any) -> list[Move] | None:
+    if reduce is not None or src is None:
+        return None
+    if isinstance(src, Tensor):
+        return _moved(layout, input, dim, index, src, None)
+    at = _check(input, dim, index, None)
+    return _moves(layout, at, index._layout, Layout.of((), (), layout.dtype, layout.device), None, (0, 2, 1))
+
+
+@mutating(node=_scatter_node, apart=("index", "src"), moved=_scatter_moved)
 def scatter(input: Tensor, dim: int, index: Tensor, src: Operand = None, *, reduce: str | None = None,
             value: Any = None) -> None:
     """input with input[index[i][j]][j] = src[i][j] (for dim 0); src a tensor or a number; reduce: "add" or
@@ -150,7 +178,10 @@ def scatter(input: Tensor, dim: int, index: Tensor, src: Operand = None, *, redu
                       "future PyTorch "
                       "release. Use torch.scatter_reduce instead for more reduction options.")
         at = _check(input, dim, index, src)
-    _scatter(input, at, index, src, {None: None, "add": "add", "multiply": "mul"}[reduce])
+    _scatter(input, at, index, src, _COMBINED[reduce])
+
+
+scatter.complains(_complaint)
 
 
 @scatter.vjp
@@ -173,10 +204,13 @@ def _to_source(g: Tensor, dim: int, index: Tensor, layout: Layout) -> Tensor:
     )
 
 
-@mutating(apart=("index", "src"))
+@mutating(apart=("index", "src"), moved=lambda layout, input, dim, index, src: _moved(layout, input, dim, index, src, "add"))
 def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> None:
     """input with src[i][j] added to input[index[i][j]][j] (for dim 0), and so for the other dimensions."""
     _scatter(input, _check(input, dim, index, src), index, src, "add")
+
+
+scatter_add.complains(_complaint)
 
 
 @scatter_add.vjp
@@ -184,7 +218,12 @@ def _(g, dim, index, need, layouts):
     return g, None, _to_source(g, dim, index, layouts[2]) if need["src"] else None
 
 
-@mutating(node="ScatterReduceBackward0", apart=("index", "src"))
+def _reduce_moved(layout: Layout, input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *,
+                  include_self: bool) -> list[Move] | None:
+    return _moved(layout, input, dim, index, src, _REDUCED[reduce]) if include_self and reduce in _REDUCED else None
+
+
+@mutating(node="ScatterReduceBackward0", apart=("index", "src"), moved=_reduce_moved)
 def scatter_reduce(
     input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True
 ) -> None:
@@ -196,6 +235,9 @@ def scatter_reduce(
     reduce_into(
         reduce, include_self, input, lambda target, other, combine: _scatter(target, at, index, other, combine), src
     )
+
+
+scatter_reduce.complains(_complaint)
 
 
 @scatter_reduce.vjp

@@ -1,11 +1,10 @@
 """Whole slices and flat positions: index_select, index_add, index_copy, index_fill, index_reduce, take, put, take_along_dim.
 
-Stands on ops.gathering; `filling` and `reduce_into` also serve ops.scatter, ops.pad and ops.embedding.
+Stands on ops.gathering; `reduce_into` also serves ops.scatter, ops.pad and ops.embedding.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,12 +15,11 @@ from flambeau.base.layout import Layout
 from flambeau.base.notices import warn_once
 from flambeau.codegen.move import Buffer, Index, Move
 from flambeau.core.annotations import Operand
-from flambeau.core.create import make_tensor
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.tensor import Tensor, tensor_from
 from flambeau.ops.copy import clone_raw, contiguous, copy_raw
-from flambeau.ops.gathering import INDEX_TYPES, KernelCheck, first_bad, make_plan, plans, rows, zeros_for
+from flambeau.ops.gathering import INDEX_TYPES, KernelCheck, filling, first_bad, make_plan, plans, rows, zeros_for
 from flambeau.ops.mutating import mutating
 
 # ---------------------------------------------------------------- slices along one dimension
@@ -35,32 +33,27 @@ def _vector(name: str, index: Tensor, dtypes: Sequence = (int64, int32)) -> None
                            f"{name}(): Expected dtype int64 for index.")
 
 
-@operator(out=True)
-def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
+@operator(out=True, planned=True)
+def index_select(input: Tensor, dim: int, index: Tensor) -> Any:
     """The slices of `input` along `dim` at the positions `index` (a vector of int64 or int32). IndexError out of
     range."""
-    key = ("index_select", input._layout, dim, index._layout)
-    launch = plans.get(key)
-    if launch is None:
-        layout = input._layout
-        at = wrap_dim(dim, layout.ndim)
-        _vector("index_select", index)
-        if not layout.ndim:
-            if index._layout.numel != 1:
-                raise RuntimeError("index_select(): Index to scalar can have only 1 value, got "
-                                   f"{index._layout.numel} value(s)")
-            flat = Layout.of((1,), (1,), layout.dtype, layout.device)
-            out = Layout.contiguous((), layout.dtype, layout.device)
-            launch = make_plan([rows(0, flat, index._layout, flat, (1, 0, 2))], [out], [layout, index._layout])
-        else:
-            shape = tuple(index._layout.numel if d == at else n for d, n in enumerate(layout.shape))
-            out = Layout.contiguous(shape, layout.dtype, layout.device)
-            launch = make_plan([rows(at, layout, index._layout, out, (1, 0, 2))], [out], [layout, index._layout])
-        plans[key] = launch
-    try:
-        return launch(None, input, index)
-    except KernelCheck:
-        raise IndexError("index out of range in self") from None
+    layout = input._layout
+    at = wrap_dim(dim, layout.ndim)
+    _vector("index_select", index)
+    if not layout.ndim:
+        if index._layout.numel != 1:
+            raise RuntimeError(f"index_select(): Index to scalar can have only 1 value, got {index._layout.numel} value(s)")
+        flat = Layout.of((1,), (1,), layout.dtype, layout.device)
+        out = Layout.contiguous((), layout.dtype, layout.device)
+        return make_plan([rows(0, flat, index._layout, flat, (1, 0, 2))], [out], [layout, index._layout])
+    shape = tuple(index._layout.numel if d == at else n for d, n in enumerate(layout.shape))
+    out = Layout.contiguous(shape, layout.dtype, layout.device)
+    return make_plan([rows(at, layout, index._layout, out, (1, 0, 2))], [out], [layout, index._layout])
+
+
+@index_select.complains
+def _(input, dim, index):
+    return IndexError("index out of range in self")
 
 
 @index_select.vjp
@@ -81,19 +74,19 @@ def _write_rows(
     key = (kind, layout, dim, index._layout, source._layout, combine)
     launch = plans.get(key)
     if launch is None:
-        own, other = (layout, source._layout) if layout.ndim else (
-            Layout.of((1,), (1,), layout.dtype, layout.device), Layout.of((1,), (1,), layout.dtype, layout.device))
-        if layout.ndim and not source._layout.ndim:
-            shape = tuple(
-                index._layout.numel if d == wrap_dim(dim, layout.ndim) else n for d, n in enumerate(layout.shape)
-            )
-            other = Layout.of(shape, (0,) * layout.ndim, layout.dtype, layout.device)
-        launch = plans[key] = make_plan(
-            [rows(wrap_dim(dim, own.ndim), own, index._layout, other, (0, 1, 2), True, combine, wraps)],
-            [layout],
-            [source._layout, index._layout],
-        )
+        launch = plans[key] = make_plan(_row_moves(layout, dim, index._layout, source._layout, combine, wraps), [layout],
+                                        [source._layout, index._layout])
     launch(input, source, index)
+
+
+def _row_moves(layout: Layout, dim: int, index: Layout, source: Layout, combine: str | None, wraps: bool = False,
+               slots: tuple[int, int, int] = (0, 1, 2)) -> list[Move]:
+    """Writes of slices as moves; slots: of what is written, the source and the index."""
+    own, other = (layout, source) if layout.ndim else (Layout.of((1,), (1,), layout.dtype, layout.device),) * 2
+    if layout.ndim and not source.ndim:
+        shape = tuple(index.numel if d == wrap_dim(dim, layout.ndim) else n for d, n in enumerate(layout.shape))
+        other = Layout.of(shape, (0,) * layout.ndim, layout.dtype, layout.device)
+    return [rows(wrap_dim(dim, own.ndim), own, index, other, slots, True, combine, wraps)]
 
 
 def _check_source(name: str, input: Tensor, dim: int, source: Tensor) -> None:
@@ -118,9 +111,8 @@ def _same_device(input: Tensor, index: Tensor, source: Tensor, name: str = "inde
                            f"(index) {chosen}, and (source) {theirs}")
 
 
-@mutating(apart=("index", "source"))
-def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Any = 1) -> None:
-    """input with alpha * (slices of `source` along `dim`) added at the positions `index` (a vector; repeats add up)."""
+def _check_add(input: Tensor, dim: int, index: Tensor, source: Tensor) -> int:
+    """The dimension of an index_add, whose arguments are looked at."""
     at = wrap_dim(dim, input._layout.ndim)
     if index._layout.ndim > 1:
         raise IndexError(
@@ -142,6 +134,19 @@ def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
         )
     _check_source("index_add", input, at, source)
     _same_device(input, index, source, "index_add")
+    return at
+
+
+def _add_moved(layout: Layout, input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Any) -> list[Move] | None:
+    if alpha != 1 or layout.dtype in (float16, bfloat16):
+        return None
+    return _row_moves(layout, _check_add(input, dim, index, source), index._layout, source._layout, "add", slots=(0, 2, 1))
+
+
+@mutating(apart=("index", "source"), moved=_add_moved)
+def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Any = 1) -> None:
+    """input with alpha * (slices of `source` along `dim`) added at the positions `index` (a vector; repeats add up)."""
+    at = _check_add(input, dim, index, source)
     if alpha != 1:
         source = source * alpha
     try:
@@ -153,12 +158,16 @@ def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
         else:
             _write_rows("index_add", input, at, index, source, "add")
     except KernelCheck:
-        if input._layout.ndim < 2:
-            raise IndexError("index out of range in self") from None
-        extent = input._layout.shape[at]
-        raise RuntimeError(
-            f"index {first_bad(index, extent, False)} is out of bounds for dimension {at} with size {extent}"
-        ) from None
+        raise _add_complaint(input, at, index) from None
+
+
+@index_add.complains
+def _add_complaint(input: Tensor, dim: int, index: Tensor, *others: Any) -> Exception:
+    at = wrap_dim(dim, input._layout.ndim)
+    if input._layout.ndim < 2:
+        return IndexError("index out of range in self")
+    extent = input._layout.shape[at]
+    return RuntimeError(f"index {first_bad(index, extent, False)} is out of bounds for dimension {at} with size {extent}")
 
 
 @index_add.vjp
@@ -173,9 +182,8 @@ def _(g, dim, index, alpha, need, layouts):
     return g, None, source
 
 
-@mutating(apart=("index", "source"))
-def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> None:
-    """input with the slices of `source` along `dim` written at the positions `index` (an int64 vector)."""
+def _check_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> int:
+    """The dimension of an index_copy, whose arguments are looked at."""
     at = wrap_dim(dim, input._layout.ndim)
     if index._layout.ndim > 1:
         raise IndexError(f"index_copy_(): Index should have dimension 1 or 0 (got {index._layout.ndim})")
@@ -193,14 +201,29 @@ def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> None:
         )
     _check_source("index_copy", input, at, source)
     _same_device(input, index, source)
+    return at
+
+
+def _copy_moved(layout: Layout, input: Tensor, dim: int, index: Tensor, source: Tensor) -> list[Move]:
+    return _row_moves(layout, _check_copy(input, dim, index, source), index._layout, source._layout, None, slots=(0, 2, 1))
+
+
+@mutating(apart=("index", "source"), moved=_copy_moved)
+def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> None:
+    """input with the slices of `source` along `dim` written at the positions `index` (an int64 vector)."""
+    at = _check_copy(input, dim, index, source)
     try:
         _write_rows("index_copy", input, at, index, source, None)
     except KernelCheck:
-        extent = input._layout.shape[at] if input._layout.ndim else 1
-        raise IndexError(
-            f"index_copy_(): index {first_bad(index, extent, False)} is out of bounds for dimension {at} with size "
-            f"{extent}"
-        ) from None
+        raise _copy_complaint(input, at, index) from None
+
+
+@index_copy.complains
+def _copy_complaint(input: Tensor, dim: int, index: Tensor, *others: Any) -> IndexError:
+    at = wrap_dim(dim, input._layout.ndim)
+    extent = input._layout.shape[at] if input._layout.ndim else 1
+    return IndexError(f"index_copy_(): index {first_bad(index, extent, False)} is out of bounds for dimension {at} with size "
+                      f"{extent}")
 
 
 @index_copy.vjp
@@ -213,8 +236,25 @@ def _(g, dim, index, need, layouts):
     return g.index_fill(dim, index, 0) if need["input"] else None, None, source
 
 
+def _fill_moved(layout: Layout, input: Tensor, dim: int, index: Tensor, value: Any) -> list[Move] | None:
+    if isinstance(value, Tensor):
+        return None
+    at = _check_fill(input, dim, index)
+    return _row_moves(layout, at, index._layout, Layout.of((), (), layout.dtype, layout.device), None, True, slots=(0, 2, 1))
+
+
+def _check_fill(input: Tensor, dim: int, index: Tensor, *others: Any) -> int:
+    """The dimension of an index_fill, whose arguments are looked at."""
+    if index._layout.ndim > 1:
+        raise IndexError("Index has to be a vector/scalar")
+    if index._layout.dtype is not int64:
+        raise IndexError("index_fill_(): Expected dtype int64 for index.")
+    _same_device(input, index, *(others or (input,)))
+    return wrap_dim(dim, input._layout.ndim)
+
+
 @mutating(
-    out=False, keep_order=True, expanded="tensor[mask] = scalar",
+    out=False, keep_order=True, expanded="tensor[mask] = scalar", moved=_fill_moved,
     node=lambda arguments: f"IndexFillBackward{int(isinstance(arguments[3], Tensor))}"
 )
 def index_fill(input: Tensor, dim: int, index: Tensor, value: Operand) -> None:
@@ -227,59 +267,24 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Operand) -> None:
         value = value.detach().to(input._layout.dtype)
     else:
         value = filling(value, input._layout.dtype, input._layout.device)
-    if index._layout.ndim > 1:
-        raise IndexError("Index has to be a vector/scalar")
-    if index._layout.dtype is not int64:
-        raise IndexError("index_fill_(): Expected dtype int64 for index.")
-    _same_device(input, index, given if isinstance(given, Tensor) else input)
+    _check_fill(input, at, index, given if isinstance(given, Tensor) else input)
     try:
         _write_rows("index_fill", input, at, index, value, None, True)
     except KernelCheck:
-        extent = input._layout.shape[at] if input._layout.ndim else 1
-        raise IndexError(
-            f"index {first_bad(index, extent, True)} is out of bounds for dimension {at} with size {extent}"
-        ) from None
+        raise _fill_complaint(input, at, index) from None
+
+
+@index_fill.complains
+def _fill_complaint(input: Tensor, dim: int, index: Tensor, *others: Any) -> IndexError:
+    at = wrap_dim(dim, input._layout.ndim)
+    extent = input._layout.shape[at] if input._layout.ndim else 1
+    return IndexError(f"index {first_bad(index, extent, True)} is out of bounds for dimension {at} with size {extent}")
 
 
 @index_fill.vjp
 def _(g, dim, index, need):
     mine = g.index_fill(dim, index, 0) if need["input"] else None
     return mine, None, g.index_select(dim, NAMESPACE["unique"](index)).sum() if need["value"] else None
-
-
-_fillings: dict[Any, Tensor] = {}
-
-
-def filling(value: Any, dtype: Any, device: Any) -> Tensor:
-    """A number as a zero-dim tensor of a dtype, not to be written to; RuntimeError in PyTorch's words where it can't
-    be one."""
-    # 0.0 and -0.0 are equal but not the same, so of the zeros only the plain ones are kept
-    kept = value or value.__class__ is int or (value.__class__ is float and math.copysign(1.0, value) > 0)
-    found = _fillings.get((value, value.__class__, dtype)) if kept else None
-    if found is not None:
-        return found
-    if isinstance(value, complex) and not dtype.is_complex:
-        raise RuntimeError(f"value cannot be converted to type {_C_NAMES.get(dtype.name, dtype.name)} without overflow")
-    made = make_tensor(value)
-    made = made if made._layout.dtype is dtype else made.to(dtype)
-    if kept:
-        if len(_fillings) >= 256:
-            _fillings.clear()
-        _fillings[value, value.__class__, dtype] = made
-    return made
-
-
-_C_NAMES = {
-    "float32": "float",
-    "float64": "double",
-    "int64": "int64_t",
-    "int32": "int",
-    "int16": "int16_t",
-    "int8": "int8_t",
-    "uint8": "uint8_t",
-    "float16": "at::Half",
-    "bfloat16": "at::BFloat16",
-}
 
 
 @mutating(node="IndexReduceBackward0")

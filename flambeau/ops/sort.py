@@ -235,7 +235,21 @@ def _search(
     return launch(None, boundaries, values) if sorter is None else launch(None, boundaries, values, sorter)
 
 
-@composite(method=False, out=True)
+def _search_plan(sorted_sequence: Tensor, input: Any, *, out_int32: bool, right: bool, side: str | None,
+                 sorter: Tensor | None) -> Callable | None:
+    """The plan that served a search, where it took the tensors as they are."""
+    if sorter is not None or not isinstance(input, Tensor):
+        return None
+    return _plans.get(("search", sorted_sequence._layout, input._layout, out_int32, right or side == "right", None)) \
+        if sorted_sequence._layout.dtype is input._layout.dtype else None
+
+
+def _bucket_plan(input: Any, boundaries: Tensor, *, out_int32: bool, right: bool) -> Callable | None:
+    launch = _search_plan(boundaries, input, out_int32=out_int32, right=right, side=None, sorter=None)
+    return None if launch is None else lambda none, input, boundaries: launch(none, boundaries, input)
+
+
+@composite(method=False, out=True, planned=_search_plan)
 def searchsorted(
     sorted_sequence: Tensor,
     input: Operand,
@@ -250,7 +264,7 @@ def searchsorted(
     return _search("searchsorted", sorted_sequence, input, out_int32, right, side, sorter)
 
 
-@composite(method=False, out=True)
+@composite(method=False, out=True, planned=_bucket_plan)
 def bucketize(input: Operand, boundaries: Tensor, *, out_int32: bool = False, right: bool = False) -> Tensor:
     """The number of the bucket between sorted boundaries that each value falls into."""
     if boundaries._layout.ndim != 1:

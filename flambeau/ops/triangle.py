@@ -10,11 +10,13 @@ from flambeau.base import geometry
 from flambeau.base.geometry import wrap_dim
 from flambeau.base.layout import Layout, register_cache
 from flambeau.base.layout import contiguous_format as _C_ORDER
+from flambeau.codegen.move import Buffer, Move
 from flambeau.codegen.triangle import triangle_plan
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE
-from flambeau.core.tensor import Tensor, tensor_from
+from flambeau.core.tensor import Tensor, empty_layout, tensor_from
 from flambeau.ops.copy import contiguous
+from flambeau.ops.gathering import zeros_and_move
 from flambeau.ops.mutating import mutating
 
 _plans: dict[Any, Callable] = register_cache({})
@@ -65,8 +67,8 @@ def _(g, diagonal):
     return (g.triu(diagonal),)
 
 
-@operator()
-def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
+@operator(planned=True)
+def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Any:
     """Zeros with the last dimension of `input` on a diagonal of the new dimensions dim1 and dim2."""
     layout = input._layout
     a, b = wrap_dim(dim1, layout.ndim + 1), wrap_dim(dim2, layout.ndim + 1)
@@ -74,14 +76,13 @@ def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -
         raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
     n = layout.shape[-1] + abs(offset)
     rest = iter(layout.shape[:-1])
-    made = NAMESPACE["zeros"](
-        tuple(n if d in (a, b) else next(rest) for d in range(layout.ndim + 1)),
-        dtype=layout.dtype,
-        device=layout.device,
-    )
-    made.diagonal(offset, a, b).copy_(tensor_from(input._storage, input._offset, layout))
-    made._storage.writes = 0
-    return made
+    shape = tuple([n if d in (a, b) else next(rest) for d in range(layout.ndim + 1)])
+    out = Layout.contiguous(shape, layout.dtype, layout.device)
+    if layout.device.type == "meta":
+        return empty_layout(out)
+    own, strides, first = geometry.diagonal_geometry(out.shape, out.strides, offset, a, b)
+    along = Move(layout.dtype, tuple(own), Buffer(1, 0, layout.strides), Buffer(0, first, strides))
+    return zeros_and_move(out, [layout], [along])
 
 
 @diag_embed.vjp
@@ -89,7 +90,12 @@ def _(g, offset, dim1, dim2):
     return (g.diagonal(offset, dim1, dim2),)
 
 
-@composite(out=True)
+def _diag_plan(input: Tensor, diagonal: int) -> Callable | None:
+    """The plan of diag_embed that makes a matrix."""
+    return diag_embed.operator.kept.get((input._layout, diagonal, -2, -1)) if input._layout.ndim == 1 else None
+
+
+@composite(out=True, planned=_diag_plan)
 def diag(input: Tensor, diagonal: int = 0) -> Tensor:
     """A matrix with the vector on its diagonal, or the diagonal of a matrix."""
     if input._layout.ndim == 1:

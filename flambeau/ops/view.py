@@ -418,14 +418,27 @@ def diagonal(input: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
     return _diagonal(input, offset, dim1, dim2)
 
 
+_strided: dict[Any, tuple[Layout, int]] = register_cache({})     # geometry of a call: its layout, and the bytes that it spans
+
+
 @public
 def as_strided(input: Any, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None) -> Any:
     """A view of the input's storage with any geometry; storage_offset defaults to the input's. Checked against bounds."""
     layout = input._layout
+    if storage_offset is None and input._node is None:
+        try:
+            made, extent = _strided[layout, size, stride]
+        except (KeyError, TypeError):
+            pass
+        else:
+            if input._offset * layout.dtype.itemsize + extent <= input._storage.capacity:
+                return view_of(input, input._offset, made)
     offset = input._offset if storage_offset is None else storage_offset
     shape, strides, start = geometry.as_strided_geometry(plain(tuple(size)), plain(tuple(stride)), offset,
                                                          layout.dtype.itemsize, input._storage.capacity)
     made = view_of(input, start, Layout.of(shape, strides, layout.dtype, layout.device))
+    if storage_offset is None and layout.flavor is None and size.__class__ is stride.__class__ is tuple:
+        _strided[layout, size, stride] = made._layout, memory_order.extent(shape, strides) * layout.dtype.itemsize
     if input._node is not None:
         remember(made, input, AsStridedBackward0, (shape, strides, start - input._offset))
     return made

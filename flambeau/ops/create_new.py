@@ -1,0 +1,112 @@
+"""Factories that are methods: new_zeros, new_ones, new_full, new_tensor and their relatives. Stands on ops.create."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from flambeau.base.dtype import dtype as DType
+from flambeau.base.layout import Layout, register_cache
+from flambeau.base.notices import warn
+from flambeau.core import create
+from flambeau.core.create import make_tensor
+from flambeau.core.derive import public
+from flambeau.core.op import zeros_plan
+from flambeau.core.tensor import Tensor, empty_plan
+from flambeau.ops.copy import learn_fill, to
+from flambeau.ops.create import empty, empty_strided, full, ones, tensor, zeros
+
+
+def _new(self: Tensor, dtype: DType | None, device: Any) -> dict[str, Any]:
+    return {"dtype": dtype or self._layout.dtype, "device": device if device is not None else self._layout.device}
+
+
+_fresh: dict[Any, Callable] = register_cache({})     # plans by kind, size, dtype and device
+
+
+def _plan(kind: str, plan_of: Callable[[Layout], Callable], own: Layout, size: tuple[Any, ...]) -> Callable | None:
+    """The plan that makes a tensor of sizes given as ints or as one tuple, like one of a layout; None for other calls."""
+    key = (kind, size, own.dtype, own.device)
+    try:
+        launch = _fresh.get(key)
+    except TypeError:
+        return None
+    if launch is None and own.flavor is None and own.device.type == "cpu":
+        shape = size[0] if len(size) == 1 and isinstance(size[0], tuple) else size
+        if all(n.__class__ is int and n >= 0 for n in shape):
+            launch = _fresh[key] = plan_of(Layout.contiguous(shape, own.dtype, own.device))
+    return launch
+
+
+def _ones_plan(layout: Layout) -> Callable:
+    return learn_fill(layout, 1)
+
+
+@public(namespace=False)
+def new_empty(self: Tensor, *size: Any, dtype: DType | None = None, device: Any = None, requires_grad: bool = False,
+              layout: Any = None, pin_memory: bool = False) -> Tensor:
+    """Uninitialised memory of the dtype and device of this tensor."""
+    if dtype is None and device is None and not requires_grad:
+        launch = _plan("empty", empty_plan, self._layout, size)
+        if launch is not None:
+            return launch(None)
+    return empty(*size, **_new(self, dtype, device), requires_grad=requires_grad)
+
+
+@public(namespace=False)
+def new_zeros(self: Tensor, *size: Any, dtype: DType | None = None, device: Any = None, requires_grad: bool = False,
+              layout: Any = None, pin_memory: bool = False) -> Tensor:
+    """Zeros of the dtype and device of this tensor."""
+    if dtype is None and device is None and not requires_grad:
+        launch = _plan("zeros", zeros_plan, self._layout, size)
+        if launch is not None:
+            return launch(None)
+    return zeros(*size, **_new(self, dtype, device), requires_grad=requires_grad)
+
+
+@public(namespace=False)
+def new_ones(self: Tensor, *size: Any, dtype: DType | None = None, device: Any = None, requires_grad: bool = False,
+             layout: Any = None, pin_memory: bool = False) -> Tensor:
+    """Ones of the dtype and device of this tensor."""
+    if dtype is None and device is None and not requires_grad:
+        launch = _plan("ones", _ones_plan, self._layout, size)
+        if launch is not None:
+            return launch(None, 1)
+    return ones(*size, **_new(self, dtype, device), requires_grad=requires_grad)
+
+
+@public(namespace=False)
+def new_full(self: Tensor, size: Any, fill_value: Any, *, dtype: DType | None = None, device: Any = None,
+             requires_grad: bool = False, layout: Any = None, pin_memory: bool = False) -> Tensor:
+    """`fill_value` everywhere, of the dtype and device of this tensor."""
+    return full(size, fill_value, **_new(self, dtype, device), requires_grad=requires_grad)
+
+
+@public(namespace=False)
+def new_empty_strided(self: Tensor, size: Any, stride: Any, *, dtype: DType | None = None, device: Any = None,
+                      requires_grad: bool = False, layout: Any = None, pin_memory: bool = False) -> Tensor:
+    """Uninitialised memory of these strides, of the dtype and device of this tensor."""
+    return empty_strided(size, stride, **_new(self, dtype, device), requires_grad=requires_grad)
+
+
+@public(namespace=False)
+def new_tensor(self: Tensor, data: Any, *, dtype: DType | None = None, device: Any = None, requires_grad: bool = False,
+               layout: Any = None, pin_memory: bool = False) -> Tensor:
+    """A copy of `data` with the dtype and device of this tensor."""
+    if isinstance(data, str):
+        raise TypeError("new(): invalid data type 'str'")
+    if isinstance(data, Tensor):
+        warn("To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or "
+             "sourceTensor.detach().clone().requires_grad_(True), rather than tensor.new_tensor(sourceTensor).")
+        made = to(make_tensor(data, dtype), device=device)
+        made.requires_grad = requires_grad
+        return made
+    return tensor(data, **_new(self, dtype, device), requires_grad=requires_grad)
+
+
+@public(namespace=False)
+def new(self: Tensor, *args: Any, device: Any = None) -> Tensor:
+    """The old constructor: sizes or data, of the dtype of this tensor."""
+    return create.legacy_constructor(*args, dtype=self._layout.dtype)
+
+
