@@ -50,10 +50,6 @@ NOT_DIFFERENTIABLE = set(
     special_airy_ai special_bessel_j0 special_bessel_j1 special_bessel_y0 special_bessel_y1
     special_modified_bessel_k0 special_modified_bessel_k1 special_scaled_modified_bessel_k0
     special_scaled_modified_bessel_k1 special_spherical_bessel_j0
-    special_chebyshev_polynomial_t special_chebyshev_polynomial_u special_chebyshev_polynomial_v
-    special_chebyshev_polynomial_w special_shifted_chebyshev_polynomial_t special_shifted_chebyshev_polynomial_u
-    special_shifted_chebyshev_polynomial_v special_shifted_chebyshev_polynomial_w special_hermite_polynomial_h
-    special_hermite_polynomial_he special_laguerre_polynomial_l special_legendre_polynomial_p
     """.split()
 )
 

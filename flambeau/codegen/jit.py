@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable
 from functools import cache as remembered
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from flambeau.base.flags import flags
@@ -39,15 +40,28 @@ LIGHTEST = Pipeline(simplify=False, addresses=False)
 COMBINED = Pipeline(simplify=False, combine=True, addresses=False)
 
 
+#: Parts of the code generator that take their time and gain no kernel anything: the texts say where addresses are computed, and
+#: the processor orders instructions by itself.
+_SPARED = ("-disable-cgp", "-disable-post-ra")
+
+
 @remembered
 def _machine() -> Any:
     """LLVM's code generator for this CPU."""
     import llvmlite.binding as llvm
+    for option in _SPARED:
+        llvm.set_option("flambeau", option)
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     return llvm.Target.from_default_triple().create_target_machine(
         cpu=llvm.get_host_cpu_name(), features=llvm.get_host_cpu_features().flatten(), opt=2, reloc="pic",
         codemodel="small")
+
+
+@lru_cache(maxsize=1)       # parsing an option takes as long as parsing a small kernel, and most kernels want the same
+def _set_addresses(wanted: bool) -> None:
+    import llvmlite.binding as llvm
+    llvm.set_option("flambeau", f"--disable-lsr={'false' if wanted else 'true'}")
 
 
 def compile_object(text: str, pipeline: Pipeline = EXPLICIT) -> bytes:
@@ -56,7 +70,7 @@ def compile_object(text: str, pipeline: Pipeline = EXPLICIT) -> bytes:
     machine = _machine()
     module = llvm.parse_assembly(text)
     module.triple, module.data_layout = machine.triple, str(machine.target_data)
-    llvm.set_option("flambeau", f"--disable-lsr={'false' if pipeline.addresses else 'true'}")
+    _set_addresses(pipeline.addresses)
     tuning = llvm.create_pipeline_tuning_options(speed_level=2 if pipeline.vectorise else 1)
     tuning.loop_vectorization = tuning.loop_unrolling = pipeline.vectorise
     builder = llvm.create_pass_builder(machine, tuning)

@@ -2,6 +2,7 @@
 
 What few elements need (`rarely`, ir.scalar) must not cost the others, nor make the loop long: its function gets a whole vector
 and returns at once unless one of its elements needs more. What is long and needed several times (`apart`) is written once.
+What takes a number of steps that is known at run time only (`repeated`) is a loop there.
 Used by codegen.scalar.
 """
 
@@ -22,6 +23,38 @@ def apart_function(parameters: list[str], body: str, result: str, kind: str) -> 
     """
     name = f"flambeau.apart.{_digest(kind + ', '.join(parameters) + body + result)}"
     return name, f"define internal {kind} @{name}({', '.join(parameters)}) {_PURE} {{\n{body}  ret {kind} {result}\n}}"
+
+
+def repeating_function(kind: str, width: int, operands: int, body: str, results: tuple[str, ...]) -> tuple[str, set[str]]:
+    """(name, declarations) of a function (count, y0, y1 ..., x0, x1 ...) that takes steps from the values y until `count` of
+    them or until y0 is NaN, element by element, and returns y0.
+
+    The instructions of `body` compute the registers `results`, the next values, from %k, %y0 ..., %x0 ...; kind, width and
+    operands (how many x) as in `rare_function`.
+    """
+    type, suffix = (f"<{width} x {kind}>", f"v{width}i1") if width else (kind, "")
+    bit = f"<{width} x i1>" if width else "i1"
+    name = f"flambeau.repeated.{_digest(type + body + ', '.join(results))}"
+    values = range(len(results))
+    given = ", ".join(f"{type} {x}" for x in ("%count", *(f"%s{i}" for i in values), *(f"%x{i}" for i in range(operands))))
+    states = "".join(f"  %y{i} = phi {type} [%s{i}, %entry], [%n{i}, %step]\n" for i in values)
+    chosen = "".join(f"  %n{i} = select {bit} %goes, {type} {result}, {type} %y{i}\n" for i, result in enumerate(results))
+    if width:
+        spread = (f"  %k.0 = insertelement {type} poison, {kind} %index, i64 0\n"
+                  f"  %k = shufflevector {type} %k.0, {type} poison, <{width} x i32> zeroinitializer\n")
+        some = f"  %any = call i1 @llvm.vector.reduce.or.{suffix}({bit} %goes)\n"
+        declarations = {f"declare i1 @llvm.vector.reduce.or.{suffix}({bit})"}
+    else:
+        spread, some, declarations = f"  %k = fadd {kind} %index, 0.0\n", "  %any = and i1 %goes, true\n", set()
+    return name, declarations | {
+        f"define internal {type} @{name}({given}) noinline nounwind memory(none) {{\n"
+        "entry:\n  br label %head\n"
+        f"head:\n  %index = phi {kind} [0.0, %entry], [%after, %step]\n{states}{spread}"
+        f"  %below = fcmp olt {type} %k, %count\n  %number = fcmp ord {type} %y0, %y0\n"
+        f"  %goes = and {bit} %below, %number\n{some}"
+        "  br i1 %any, label %step, label %done\n"
+        f"step:\n{body}{chosen}  %after = fadd {kind} %index, 1.0\n  br label %head\n"
+        f"done:\n  ret {type} %y0\n}}"}
 
 
 def rare_function(kind: str, limit: str, operands: int, body: str, result: str, width: int) -> tuple[str, set[str]]:

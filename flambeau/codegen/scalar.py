@@ -30,7 +30,7 @@ from flambeau.base.dtype import (
 from flambeau.base.dtype import (
     dtype as DType,
 )
-from flambeau.codegen.outline import apart_function, rare_function
+from flambeau.codegen.outline import apart_function, rare_function, repeating_function
 from flambeau.ir.functions import expand
 from flambeau.ir.scalar import Expr, compute_dtype, is_integral, leaf, leaves_of, part_dtype, substitute, topological
 
@@ -272,6 +272,8 @@ class Lowering:
             return self._rarely(node, kind, args)
         if op == "apart":
             return self._apart(node, kind, args)
+        if op == "repeated":
+            return self._repeated(node, kind, args)
         if op in ("minimum", "maximum"):
             # Picks the second operand if that is NaN; then puts back a NaN in the first.
             better = self._line(f"fcmp {'olt' if op == 'minimum' else 'ogt'} {type} {args[0]}, {args[1]}")
@@ -287,18 +289,28 @@ class Lowering:
 
     def _rarely(self, node: Expr, kind: str, args: list[str]) -> str:
         limit, slow = node.value
-        body, result, needed = _text_of(slow, 0)
+        body, (result,), needed = _text_of((slow,), 0)
         name, declarations = rare_function(kind, literal(limit, node.dtype), len(args) - 2, body, result, self.width)
         self.declarations |= needed | declarations
         type = self.type(kind)
         return self._line(f"call {type} @{name}({', '.join(f'{type} {arg}' for arg in args)})")
 
     def _apart(self, node: Expr, kind: str, args: list[str]) -> str:
-        body, result, needed = _text_of(node.value, self.width)
+        body, (result,), needed = _text_of((node.value,), self.width)
         types = [self.type(llvm_type(arg.dtype)) for arg in node.args]
         name, definition = apart_function([f"{type} %x{i}" for i, type in enumerate(types)], body, result, self.type(kind))
         self.declarations |= needed | {definition}
         return self._line(f"call {self.type(kind)} @{name}({', '.join(f'{type} {arg}' for type, arg in zip(types, args))})")
+
+    def _repeated(self, node: Expr, kind: str, args: list[str]) -> str:
+        steps: tuple[Expr, ...] = node.value
+        body, results, needed = _text_of(steps, self.width)
+        name, declarations = repeating_function(kind, self.width, len(args) - 1 - len(steps), body, results)
+        self.declarations |= needed | declarations
+        if self.mask:       # what isn't there takes no steps
+            args = [self.select(self.mask, kind, args[0], self.fixed(kind, literal(0.0, node.dtype))), *args[1:]]
+        type = self.type(kind)
+        return self._line(f"call {type} @{name}({', '.join(f'{type} {arg}' for arg in args)})")
 
     def _lower_integer(self, node: Expr, kind: str, args: list[str]) -> str:
         op, dtype, type = node.op, node.dtype, self.type(kind)
@@ -575,10 +587,11 @@ class Lowering:
 
 
 @lru_cache(maxsize=64)
-def _text_of(body: Expr, width: int) -> tuple[str, str, frozenset[str]]:
-    """A function with this body, whose parameters are its leaves: its instructions, its result's register, declarations."""
+def _text_of(bodies: tuple[Expr, ...], width: int) -> tuple[str, tuple[str, ...], frozenset[str]]:
+    """A function with these results, whose parameters are their leaves: instructions, results' registers, declarations."""
     lines: list[str] = []
     names = (f"%r{i}" for i in itertools.count())
     inside = Lowering(lambda line: lines.append(f"  {line}\n"), lambda: next(names), width)
-    result = inside.value(body, {x: f"%{x.value}" for x in leaves_of(body)})
-    return "".join(lines), str(result), frozenset(inside.declarations)
+    known: dict[Expr, Value] = {x: f"%{x.value}" for x in leaves_of(*bodies)}
+    results = tuple(str(inside.value(body, known)) for body in bodies)
+    return "".join(lines), results, frozenset(inside.declarations)

@@ -406,6 +406,18 @@ def apart(body: Callable[..., Expr], *operands: Expr) -> Expr:
     return make("apart", operands, value.dtype, value)
 
 
+def repeated(step: Callable[..., tuple[Expr, ...]], count: Expr, start: tuple[Expr, ...], *operands: Expr) -> Expr:
+    """The first of the values that step(k, values, operands) makes of `start`, done for k = 0, 1 ... below `count`.
+
+    Every element takes its own number of steps, and none once its first value is NaN. All of one floating dtype, k too. For
+    recurrences whose length is known at run time only; has no derivative.
+    """
+    dtype = count.dtype
+    values = tuple(leaf(f"y{i}", dtype) for i in range(len(start)))
+    inputs = tuple(leaf(f"x{i}", dtype) for i in range(len(operands)))
+    return make("repeated", (count, *start, *operands), dtype, step(leaf("k", dtype), values, inputs))
+
+
 def library_fmod(a: Expr, b: Expr) -> Expr:
     """The C library's fmod, exact for every float64 pair: a call, so for `rarely` only."""
     return make("frem", (a, b), float64)

@@ -47,6 +47,7 @@ from flambeau.ir.expression import (  # noqa: F401
     promote_floating,
     rarely,
     remainder,
+    repeated,
     rewrite,
     show,
     substitute,

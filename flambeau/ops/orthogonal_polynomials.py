@@ -1,78 +1,63 @@
 """Orthogonal polynomials of torch.special: Chebyshev's four kinds (and shifted), Hermite's two, Laguerre's, Legendre's.
 
-Each is its three-term recurrence, run over all elements up to the highest degree asked for, in double precision by the
-operators of tensors; Chebyshev's polynomials of high degree are trigonometric inside the interval. Not differentiable, as in
-PyTorch.
+Each is its three-term recurrence (Abramowitz and Stegun, table 22.7) in double precision, one kernel in which every element
+takes its own number of steps; Chebyshev's polynomials of high degree are trigonometric inside the interval. Not
+differentiable, as in PyTorch.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
-from flambeau.base.dtype import DIMENSIONED, NUMBER, ZERO_DIM, float64, get_default_dtype, number_dtype, result_dtype
+from flambeau.base.dtype import float64
 from flambeau.core.annotations import Operand
-from flambeau.core.declare import operator
-from flambeau.core.derive import NAMESPACE
-from flambeau.core.tensor import Tensor
+from flambeau.core.derive import pointwise
+from flambeau.ir import scalar as s
+from flambeau.ir.scalar import Expr, where
 
-Step = Callable[[Tensor, Tensor, Tensor, int], Tensor]
-
-
-def _recurrence(x: Tensor, n: Tensor, first: Tensor, step: Step) -> Tensor:
-    """p(n) from p(0) = 1, p(1) = first and p(k + 1) = step(x, p(k), p(k - 1), k); 0 for a negative n."""
-    where = NAMESPACE["where"]
-    before, now = NAMESPACE["ones_like"](x), first
-    made = where(n == 0, before, now)
-    for k in range(1, int(n.max().item()) if n._layout.numel else 0):
-        before, now = now, step(x, now, before, k)
-        made = where(n == k + 1, now, made)
-    return where(n < 0, 0.0, made)
+Step = Callable[[Expr, Expr, Expr, Expr], Expr]
+HIGH = 8        # degrees above it are trigonometric inside the interval
 
 
-def _chebyshev(x: Tensor, n: Tensor, first: Tensor,
-               closed: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
-    """A kind of Chebyshev's: `closed(angle, n)` for degrees above 8 inside (-1, 1)."""
-    where = NAMESPACE["where"]
-    high = (n > 8) & (x.abs() < 1)
+def _recurrence(x: Expr, n: Expr, first: Expr, step: Step) -> Expr:
+    """p(n) from p(0) = 1, p(1) = first and p(k + 1) = step(x, p(k), p(k - 1), k); 0 for n below 0 and NaN."""
+    def further(k: Expr, values: tuple[Expr, ...], operands: tuple[Expr, ...]) -> tuple[Expr, ...]:
+        now, before = values
+        return step(operands[0], now, before, k + 1), now
+    last = s.repeated(further, n - 1, (first, s.constant(1.0, float64)), x)
+    return where(n == 0, 1.0, where(n > 0, last, 0.0))
+
+
+def _chebyshev(x: Expr, n: Expr, first: Expr, closed: Callable[[Expr, Expr], Expr]) -> Expr:
+    """A kind of Chebyshev's: `closed(angle, n)` for degrees above HIGH inside (-1, 1)."""
+    high = (n > HIGH) & (abs(x) < 1)
     low = _recurrence(x, where(high, 0.0, n), first, lambda x, p, q, k: 2 * x * p - q)
-    angle = where(high, x, 0.0).acos()
-    return where(high, closed(angle, where(high, n, 0.0)), low)
+    return where(high, closed(s.acos(where(high, x, 0.0)), where(high, n, 0.0)), low)
 
 
-def _t(x: Tensor, n: Tensor) -> Tensor:
-    return _chebyshev(x, n, x, lambda a, n: (n * a).cos())
+def _t(x: Expr, n: Expr) -> Expr:
+    return _chebyshev(x, n, x, lambda a, n: s.cos(n * a))
 
 
-def _u(x: Tensor, n: Tensor) -> Tensor:
-    return _chebyshev(x, n, 2 * x, lambda a, n: ((n + 1) * a).sin() / a.sin())
+def _u(x: Expr, n: Expr) -> Expr:
+    return _chebyshev(x, n, 2 * x, lambda a, n: s.sin((n + 1) * a) / s.sin(a))
 
 
-def _v(x: Tensor, n: Tensor) -> Tensor:
-    return _chebyshev(x, n, 2 * x - 1, lambda a, n: ((n + 0.5) * a).cos() / (a / 2).cos())
+def _v(x: Expr, n: Expr) -> Expr:
+    return _chebyshev(x, n, 2 * x - 1, lambda a, n: s.cos((n + 0.5) * a) / s.cos(a / 2))
 
 
-def _w(x: Tensor, n: Tensor) -> Tensor:
-    return _chebyshev(x, n, 2 * x + 1, lambda a, n: ((n + 0.5) * a).sin() / (a / 2).sin())
+def _w(x: Expr, n: Expr) -> Expr:
+    return _chebyshev(x, n, 2 * x + 1, lambda a, n: s.sin((n + 0.5) * a) / s.sin(a / 2))
 
 
-def _evaluated(body: Callable[[Tensor, Tensor], Tensor], input: Any, n: Any) -> Tensor:
-    """The values of a polynomial at broadcast arguments and degrees (truncated to integers), in their common floating dtype."""
-    dtype = result_dtype([(x._layout.dtype, DIMENSIONED if x._layout.ndim else ZERO_DIM) if isinstance(x, Tensor) else
-                          (number_dtype(x), NUMBER) for x in (input, n)])
-    dtype = dtype if dtype.is_floating_point else get_default_dtype()
-    x, degree = [a.detach().to(float64) if isinstance(a, Tensor) else NAMESPACE["tensor"](float(a), dtype=float64)
-                 for a in (input, n)]
-    x, degree = NAMESPACE["broadcast_tensors"](x, degree)
-    return body(x, degree.trunc()).to(dtype)
-
-
-def _declare(name: str, body: Callable[[Tensor, Tensor], Tensor], words: str) -> Callable:
-    def implementation(input: Operand, n: Operand):
-        return _evaluated(body, input, n)
-    implementation.__doc__ = f"{words} of degree n at input, with broadcasting; 0 for a negative degree. Not differentiable."
-    implementation.__annotations__ = {"input": "Operand", "n": "Operand"}
-    return operator(method=False, function=False, out=True, name=f"special_{name}")(implementation)
+def _declare(name: str, formula: Callable[[Expr, Expr], Expr], words: str) -> Callable:
+    def body(input: Operand, n: Operand):
+        return formula(s.cast(input, float64), s.trunc(s.cast(n, float64)))
+    body.__doc__ = f"{words} of degree n at input, with broadcasting; 0 for a negative degree. Not differentiable."
+    body.__annotations__ = {"input": "Operand", "n": "Operand"}
+    return pointwise(kind="float", method=False, function=False, inplace=False, differentiable=False, types="f",
+                     name=f"special_{name}", kernel=f"{name}_cpu")(body)
 
 
 chebyshev_polynomial_t = _declare("chebyshev_polynomial_t", _t, "Chebyshev's polynomial of the first kind")

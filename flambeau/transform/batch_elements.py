@@ -123,18 +123,6 @@ def all_examples(batch: Batch, function: Callable, args: Sequence[Any], kwargs: 
     "igamma",
     "igammac",
     "complex",
-    "special_chebyshev_polynomial_t",
-    "special_chebyshev_polynomial_u",
-    "special_chebyshev_polynomial_v",
-    "special_chebyshev_polynomial_w",
-    "special_shifted_chebyshev_polynomial_t",
-    "special_shifted_chebyshev_polynomial_u",
-    "special_shifted_chebyshev_polynomial_v",
-    "special_shifted_chebyshev_polynomial_w",
-    "special_hermite_polynomial_h",
-    "special_hermite_polynomial_he",
-    "special_laguerre_polynomial_l",
-    "special_legendre_polynomial_p",
     "masked_fill",
 )
 def broadcasting(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
