@@ -7,9 +7,11 @@ neighbourhood.
 from __future__ import annotations
 
 from flambeau.base import geometry
+from flambeau.core.annotations import Number
 from flambeau.core.declare import composite
-from flambeau.core.derive import NAMESPACE
+from flambeau.core.derive import NAMESPACE, pointwise
 from flambeau.core.tensor import Tensor
+from flambeau.ir import scalar as s
 from flambeau.ops.facts import result_type
 from flambeau.ops.magnitude import vector_norm
 
@@ -25,17 +27,24 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim=1, eps=1e-8):
         raise RuntimeError(f"expected common dtype to be floating point, yet common dtype is {common.scalar_name}")
     shape = geometry.broadcast(x1._layout.shape, x2._layout.shape)
     x1, x2 = x1.to(common).expand(shape), x2.to(common).expand(shape)
-    parts = []
-    for x in (x1, x2):
-        size = vector_norm(x, 2, dim, True)
-        parts.append(x / size.clamp(min=eps) if not size.requires_grad else x / _at_least(size, eps))
-    return (parts[0] * parts[1]).sum(dim)
+    sizes = [raised(vector_norm(x, 2, dim, True), eps) for x in (x1, x2)]
+    return _scaled_product(x1, sizes[0], x2, sizes[1]).sum(dim)
 
 
-def _at_least(size: Tensor, eps: float) -> Tensor:
-    """The larger of size and eps, whose gradient passes to size everywhere, as PyTorch's does."""
-    raised = size.detach().clamp(min=eps)
-    return size + (raised - size.detach())
+@pointwise(method=False, function=False, inplace=False, name="_raised")
+def raised(size: Tensor, least: Number = 0.0):
+    """The larger of size and least, whose gradient passes to size everywhere, as PyTorch's does."""
+    return s.where(size < least, least, size)
+
+
+@raised.vjp
+def _(g):
+    return g
+
+
+@pointwise(method=False, function=False, inplace=False)
+def _scaled_product(x: Tensor, size: Tensor, y: Tensor, other_size: Tensor):
+    return (x / size) * (y / other_size)
 
 
 @composite(method=False, node="NormBackward1")
