@@ -32,6 +32,8 @@ class Form:
     slots: tuple[int, ...]      # parameter slot of each operand; SCRATCH: in the plan's working memory
     scalar_slot: int            # parameter slot of the first scalar
     large: bool = False         # the operands are larger than the caches: results are written past them, inputs fetched ahead
+    chunked: bool = True        # a row may be several units; else it is one
+    partial: bool = False       # what a unit stores lies apart for every chunk
 
     # ---- constants of the plan, in order
     def operand_constants(self) -> int:
@@ -94,11 +96,12 @@ class Frame:
 
     def below(self, width: int, count: Value) -> str:
         """The mask of the first `count` of `width` elements; `count` isn't negative."""
-        f = self.f
-        few = f.convert(f.minimum(count, width), "i8", "trunc")
-        steps = ", ".join(f"i8 {i}" for i in range(width))
-        low = self.lowering(width)
-        return f.emit(low.type("i1"), f"icmp ugt {low.type('i8')} {low.splat('i8', few.name)}, <{steps}>").name
+        f, bits = self.f, f"i{width}"
+        count = f.minimum(count, width)
+        half = count >> 1 if width == 64 else f.i64(0)      # no shift is by all 64 bits
+        ones = ((f.i64(1) << (count - half)) << half) - 1
+        narrow = ones if width == 64 else f.convert(ones, bits, "trunc")
+        return f.emit(f"<{width} x i1>", f"bitcast {bits} {narrow.name} to <{width} x i1>").name
 
     def spans(self, low, high, block: int, step: int, streams: Value | None = None) -> Iterator[Span]:
         """Write the body that follows twice: for whole blocks, and for what is left of them, `step` (0: one) at a time; and once
@@ -142,11 +145,15 @@ class Frame:
         self.bases = [f.pointer(f.parameter(1 if slot == SCRATCH else 4 + slot) + self.constant(
             form.head() + (j + 1) * form.operand_constants() - 1)) for j, slot in enumerate(form.slots)]
         self._load_scalars()
-        odometer = Odometer(f, [*extents, lane_chunks, chunks], f["begin"])
-        with f.loop(f["begin"], f["end"]):
-            *outer, lane_chunk, chunk = odometer.read()
-            self._unit(outer, lane_chunk, chunk)
-            odometer.advance()
+        sizes = extents + [lane_chunks] * form.lanes + [chunks] * form.chunked
+        odometer = Odometer(f, sizes, f["begin"]) if len(sizes) > 1 else None
+        with f.loop(f["begin"], f["end"]) as unit:
+            place = odometer.read() if odometer else [unit] * len(sizes)
+            chunk = place.pop() if form.chunked else None
+            lane_chunk = place.pop() if form.lanes else None
+            self._unit(place, lane_chunk, chunk)
+            if odometer:
+                odometer.advance()
         if self.error is not None:
             code = self.error.get()
             with f.when(code.differs(0)):
@@ -180,22 +187,24 @@ class Frame:
                 self.env[target] = low.value(cast(source_leaf, dtype), {source_leaf: raw})
             at += 1
 
-    def _unit(self, outer: list[Value], lane_chunk: Value, chunk: Value) -> None:
+    def _unit(self, outer: list[Value], lane_chunk: Value | None, chunk: Value | None) -> None:
         f = self.f
-        self.low = chunk * self.chunk_size
-        self.high = f.minimum(self.low + self.chunk_size, self.inner_extents[0]) if self.form.inner else self.low
-        if self.form.lanes:
+        self.low = chunk * self.chunk_size if chunk is not None else f.i64(0)
+        self.high = self.inner_extents[0] if self.form.inner else self.low
+        if self.form.inner and chunk is not None:
+            self.high = f.minimum(self.low + self.chunk_size, self.high)
+        if lane_chunk is not None:
             self.lane_low = lane_chunk * self.lane_size
             self.lane_count = f.minimum(self.lane_size, self.lane_extent - self.lane_low)
         self.rows = []
         for j, dtype in enumerate(self.dtypes):
             s = self.strides[j]
-            offset = chunk * s["chunk"]
-            for index, stride in zip(outer, s["outer"]):
-                offset = offset + index * stride
-            if self.form.lanes:
-                offset = offset + self.lane_low * s["lane"]
-            self.rows.append(f.at(memory_type(dtype), self.bases[j], offset))
+            steps = [index * stride for index, stride in zip(outer, s["outer"])]
+            if chunk is not None and self.form.partial:
+                steps.append(chunk * s["chunk"])
+            if lane_chunk is not None:
+                steps.append(self.lane_low * s["lane"])
+            self.rows.append(f.at(memory_type(dtype), self.bases[j], sum(steps[1:], steps[0])) if steps else self.bases[j])
         self.unit()
 
     def unit(self) -> None:

@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable
 from functools import cache as remembered
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from flambeau.base.flags import flags
@@ -30,13 +31,14 @@ class Pipeline(NamedTuple):
     combine: bool = False       # replace neighbouring instructions by fewer; part of simplify, at a quarter of its time
     addresses: bool = True      # look for cheaper ways to find addresses in loops: a third of the time
     vectorise: bool = False     # turn scalar loops into vectors: more than doubles the time
+    order: bool = True          # move instructions between blocks and within them: a tenth of the time
 
 
 EXPLICIT = Pipeline()                                           # the text states its vectors
 INDEXED = Pipeline(addresses=False)                             # and its addresses are a base and an index
 VECTORISED = Pipeline(addresses=False, vectorise=True)
-LIGHT = Pipeline(simplify=False)                                # the text states what its loops keep in registers as well
-LIGHTEST = Pipeline(simplify=False, addresses=False)
+LIGHT = Pipeline(simplify=False, addresses=False)               # the text states what its loops keep in registers as well
+QUICK = Pipeline(simplify=False, addresses=False, order=False)  # and is so short that their order makes no difference
 COMBINED = Pipeline(simplify=False, combine=True, addresses=False)
 
 
@@ -51,13 +53,20 @@ def _machine() -> Any:
         codemodel="small")
 
 
+@lru_cache(maxsize=1)       # parsing options takes as long as parsing a small kernel, and most kernels want the same
+def _set_options(addresses: bool, order: bool) -> None:
+    import llvmlite.binding as llvm
+    for option, spared in (("disable-lsr", not addresses), ("disable-cgp", not order), ("disable-post-ra", not order)):
+        llvm.set_option("flambeau", f"--{option}={str(spared).lower()}")
+
+
 def compile_object(text: str, pipeline: Pipeline = EXPLICIT) -> bytes:
     """LLVM IR text to an object file for this machine."""
     import llvmlite.binding as llvm
     machine = _machine()
     module = llvm.parse_assembly(text)
     module.triple, module.data_layout = machine.triple, str(machine.target_data)
-    llvm.set_option("flambeau", f"--disable-lsr={'false' if pipeline.addresses else 'true'}")
+    _set_options(pipeline.addresses, pipeline.order)
     tuning = llvm.create_pipeline_tuning_options(speed_level=2 if pipeline.vectorise else 1)
     tuning.loop_vectorization = tuning.loop_unrolling = pipeline.vectorise
     builder = llvm.create_pass_builder(machine, tuning)

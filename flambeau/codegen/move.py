@@ -17,12 +17,14 @@ from functools import cache
 from flambeau.base.dtype import dtype as DType
 from flambeau.codegen import state
 from flambeau.codegen.builder import Function, Odometer, Value, kernel, module
-from flambeau.codegen.jit import VECTORISED, compile_kernel
+from flambeau.codegen.jit import LIGHT, VECTORISED, compile_kernel
 from flambeau.codegen.launch import Phase
 
 INDEX_ERROR = 1
 UNIT = 32768        # bytes of work worth waking a second thread for, times four
 MOVED = {1: "i8", 2: "i16", 4: "i32", 8: "i64", 16: "i128"}
+BYTES = {type: size for size, type in MOVED.items() if size <= 8}   # of the elements that vectors are made of
+VECTOR = 64         # bytes
 ARITHMETIC = {
     "uint8": "i8",
     "int8": "i8",
@@ -92,6 +94,12 @@ class _Form:
     wraps: bool
     split: str  # how a write is divided: "" by units, "owned" by destination, "columns" by the inner axis
 
+    def in_vectors(self) -> bool:
+        """Whether rows are plain copies into neighbouring elements, which the text states in vectors."""
+        target, source = tuple(self.classes) if self.write else tuple(reversed(self.classes))
+        return (target == "1" and source in "01r" and self.combine is None and self.type in BYTES
+                and all(described[-1] == "0" for described in self.indices))
+
 
 def _class(stride: int) -> str:
     return {0: "0", 1: "1", -1: "r"}.get(stride, "x")
@@ -116,7 +124,8 @@ def combined(f: Function, combine: str, a: Value, b: Value, unsigned: bool) -> V
 
 @cache
 def _address(form: _Form) -> int:
-    return compile_kernel(_Writer(form).text(), pipeline=VECTORISED)
+    single = {*form.classes, *(described[-1] for described in form.indices)} == {"0"}     # elements to a row
+    return compile_kernel(_Writer(form).text(), pipeline=LIGHT if single or form.in_vectors() else VECTORISED)
 
 
 class _Writer:
@@ -182,12 +191,34 @@ class _Writer:
         varying = [k for k, index in enumerate(self.indices) if index.kind != "0"]
 
         def run(base: Value) -> None:
-            with f.loop(begin, end) as j:
+            first = self._vectors(base, partner, begin, end) if form.in_vectors() else begin
+            with f.loop(first, end) as j:
                 own = f.at(form.type, base, _step(f, form.classes[0], j, self.place_inner))
                 theirs = f.at(form.type, partner, _step(f, form.classes[1], j, self.other_inner))
                 self._resolve(varying, rows, j, own, owned, lambda place: self._transfer(place, theirs))
         # the first index decides ownership, so it is resolved first when it is fixed along the row
         self._resolve(fixed, rows, None, base, owned, run)
+
+    def _vectors(self, base: Value, partner: Value, begin: Value, end: Value) -> Value:
+        """Copy whole vectors of the elements from `begin` on, long ones while they last; where they end."""
+        f, form = self.f, self.form
+        source, target, kind = (partner, base, form.classes[1]) if form.write else (base, partner, form.classes[0])
+        size = BYTES[form.type]
+        for width in (4 * VECTOR // size, VECTOR // 2 // size):
+            vector = f"<{width} x {form.type}>"
+            last = begin + ((end - begin) & -width)
+            with f.loop(begin, last, width) as j:
+                if kind == "0":
+                    value = f.splat(f.load(form.type, source), width)
+                elif kind == "1":
+                    value = f.load(vector, source, j, align=size)
+                else:
+                    value = f.load(vector, source, -j - (width - 1), align=size)
+                    order = ", ".join(f"i32 {width - 1 - i}" for i in range(width))
+                    value = f.emit(vector, f"shufflevector {vector} {value.name}, {vector} poison, <{width} x i32> <{order}>")
+                f.store(value, target, j, align=size)
+            begin = last
+        return begin
 
     def _resolve(self, which: list[int], rows: list[Value], j: Value | None, base: Value, owned: list[Value] | None,
                  then: Callable[[Value], None]) -> None:

@@ -16,7 +16,7 @@ from flambeau.base.dtype import bool_
 from flambeau.base.flags import flags
 from flambeau.codegen.builder import Value
 from flambeau.codegen.frame import LANE_CHUNK, Form, Span
-from flambeau.codegen.jit import COMBINED, compile_described
+from flambeau.codegen.jit import COMBINED, QUICK, Pipeline, compile_described
 from flambeau.codegen.operands import VECTOR, Operands, Prepared, is_short
 from flambeau.codegen.partials import Partials, combine, start_of
 from flambeau.codegen.scalar import Lowering, joined, llvm_type, parts_of
@@ -355,6 +355,16 @@ def show(nest: Nest, form: Form) -> str:
 _kernels: dict[tuple, int] = {}
 
 
+def _pipeline(nest: Nest) -> Pipeline:
+    """Neighbouring instructions are worth combining in long bodies and where truths are folded or kept in memory; of the
+    comparisons that other folds consist of LLVM would make slower ones, and short bodies have nothing to combine.
+    """
+    starts = [start for stage in nest.stages if isinstance(stage, Loop) for fold in stage.folds for start in fold.start]
+    if any(x.dtype is bool_ for x in starts) or bool_ in nest.outputs + nest.inputs:
+        return COMBINED
+    return QUICK if starts or is_short([e for stage in nest.stages for _, e in stage.stores]) else COMBINED
+
+
 def kernel_address(nest: Nest, form: Form) -> int:
     """Machine code of `nest` in this form (compiled once)."""
     key = (nest.key(), form)
@@ -362,5 +372,6 @@ def kernel_address(nest: Nest, form: Form) -> int:
     if found is None:
         if flags.debug >= 3:
             print(show(nest, form))
-        found = _kernels[key] = compile_described(f"{form}\n{nest.description()}", lambda: _Emitter(nest, form).text(), COMBINED)
+        found = _kernels[key] = compile_described(f"{form}\n{nest.description()}", lambda: _Emitter(nest, form).text(),
+                                                  _pipeline(nest))
     return found

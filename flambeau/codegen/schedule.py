@@ -201,7 +201,7 @@ def _rows(nest: Nest, kept, kept_strides, inner, inner_strides, lane, picks, slo
     units = math.prod(kept) * -(-lane_extent // LANE_RUN)
     length = math.prod(inner)
     classes = tuple(_class(lane[1][j] if lane else inner_strides[j][-1]) for j in range(len(kept_strides)))
-    form = Form(len(kept), len(inner), lane is not None, classes, slots, len(slots))
+    form = Form(len(kept), len(inner), lane is not None, classes, slots, len(slots), chunked=False)
     splits = _splittable(nest) and math.prod(kept) * lane_extent > 0 and (
         (length * min(lane_extent, LANE_RUN) > SPLIT and units < 2 * state.words[state.THREADS])
         or (lane is not None and length > 2 * LANE_ROWS))
@@ -282,7 +282,7 @@ def _split(nest: Nest, form: Form, kept, kept_strides, inner, inner_strides, lan
     own_inner = [(0,) * len(inner)] * count + list(inner_strides[n_out:])
     lane_strides = [1] * count + list(lane[1][n_out:]) if lane else None
     classes = tuple(("1" if lane else "0") for _ in range(count)) + form.classes[n_out:]
-    first_form = replace(form, classes=classes, slots=(SCRATCH,) * count + form.slots[n_out:])
+    first_form = replace(form, classes=classes, slots=(SCRATCH,) * count + form.slots[n_out:], chunked=True, partial=True)
     first = _phase(partial, first_form, kept, outer_strides, inner, own_inner, (lane_extent, lane_strides) if lane else None,
                    {count + j - n_out: pick for j, pick in picks.items()}, chunk,
                    [lane_extent] * count + [0] * len(nest.inputs), unit, offsets)
@@ -300,7 +300,7 @@ def _split(nest: Nest, form: Form, kept, kept_strides, inner, inner_strides, lan
     final_classes = tuple(_class(lane[1][j]) for j in range(n_out)) + ("1",) * count if lane else \
         ("0",) * n_out + (_class(lane_extent),) * count
     final_form = Form(len(kept), 1, lane is not None, final_classes, form.slots[:n_out] + (SCRATCH,) * count,
-                      form.scalar_slot)
+                      form.scalar_slot, chunked=False)
     second = _phase(final, final_form, kept, final_outer, (chunks,), final_inner, final_lane, {}, chunks, [0] * (n_out + count),
                     unit, {n_out + i: o for i, o in offsets.items()})
     return Schedule([first, second], at)

@@ -56,7 +56,10 @@ def cov(input: Tensor, *, correction=1, fweights: Tensor | None = None, aweights
     total = observations if weights is None else weights.sum()
     if weights is not None and not bool(total.detach() != 0):
         raise RuntimeError("cov(): weights sum to zero, can't be normalized")
-    mean = (rows if weights is None else rows * weights).sum(1) / total
+    if weights is None and (rows.is_floating_point() or rows.is_complex()):
+        mean = rows.mean(1, True)
+    else:
+        mean = ((rows if weights is None else rows * weights).sum(1) / total).unsqueeze(1)
     if weights is None or correction == 0 or aweights is None:
         freedom = total - correction
     else:
@@ -68,7 +71,7 @@ def cov(input: Tensor, *, correction=1, fweights: Tensor | None = None, aweights
     if not free:
         warn("cov(): degrees of freedom is <= 0. Correction should be strictly less than the number of observations.")
         freedom = 0 if weights is None else NAMESPACE["zeros_like"](freedom)
-    centred = rows - mean.unsqueeze(1)
+    centred = rows - mean
     other = (centred if weights is None else centred * weights).t().conj()
     return (NAMESPACE["mm"](centred, other) / freedom).squeeze()
 

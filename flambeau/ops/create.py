@@ -367,7 +367,7 @@ def full_like(input: Tensor, fill_value: Any, *, dtype: DType | None = None, lay
 _steps: dict[Any, Callable] = register_cache({})
 
 
-def _along(name: str, layout: Layout, numbers: tuple, body: Callable, work: DType) -> Tensor:
+def along(name: str, layout: Layout, numbers: tuple, body: Callable, work: DType) -> Tensor:
     """A 1-d tensor whose element i is body(i, *numbers), computed in `work`."""
     key = (name, layout, *[v.__class__ for v in numbers])
     launch = _steps.get(key)
@@ -422,9 +422,9 @@ def arange(start: Any, end: Any = None, step: Any = 1, *, dtype: DType | None = 
     layout_made = Layout.contiguous((count,), dtype, home(device))
     if dtype.is_floating_point:
         work = float64 if dtype is float64 or dtype is float32 else float32
-        made = _along("arange", layout_made, (float(start), float(step)), _counted, work)
+        made = along("arange", layout_made, (float(start), float(step)), _counted, work)
     else:
-        made = _along("arange", layout_made, (int(start), int(step)), _counted, int64)
+        made = along("arange", layout_made, (int(start), int(step)), _counted, int64)
     if out is None and not requires_grad:
         return made
     if out is not None and out._layout.numel not in (0, count):
@@ -457,7 +457,7 @@ def range_closed(
         raise RuntimeError("upper bound and lower bound inconsistent with step sign")
     dtype = dtype or get_default_dtype()
     count = math.floor((end - start) / step) + 1
-    made = _along("range", Layout.contiguous((count,), dtype, home(device)), (float(start), float(step)),
+    made = along("range", Layout.contiguous((count,), dtype, home(device)), (float(start), float(step)),
                   lambda i, a, b: a + cast(i, a.dtype) * b, float64)
     return finish(made, requires_grad, out, line=True)
 
@@ -494,7 +494,7 @@ def linspace(start: Any, end: Any, steps: int, *, dtype: DType | None = None, la
         made = create.copy_array(np.linspace(start, end, steps, dtype=dtype.numpy))
     else:
         work = float32 if dtype.is_floating_point and dtype is not float64 else float64
-        made = _along("linspace", layout_made, _line(float(start), float(end), steps, work is float32), _interpolated, work) \
+        made = along("linspace", layout_made, _line(float(start), float(end), steps, work is float32), _interpolated, work) \
             if steps != 1 else filled(layout_made, float(start))
     return finish(made, requires_grad, out, line=True)
 
@@ -511,7 +511,7 @@ def logspace(start: Any, end: Any, steps: int, base: float = 10.0, *, dtype: DTy
         start, end = float(int(start)), float(int(end))     # the exponents' ends are of the result's dtype, too
     step = (end - start) / (steps - 1) if steps > 1 else 0.0
     layout_made = Layout.contiguous((steps,), dtype, home(device))
-    made = _along("logspace", layout_made, (start, end, step, float(steps - 1), float(max(steps // 2, 1)), float(base)),
+    made = along("logspace", layout_made, (start, end, step, float(steps - 1), float(max(steps // 2, 1)), float(base)),
                   lambda i, a, b, d, last, half, base: s.pow(base, _interpolated(i, a, b, d, last, half)), float64)
     return finish(made, requires_grad, out, line=True)
 

@@ -17,8 +17,9 @@ from flambeau.base.dtype import bool_, promote_types
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import register_cache
 from flambeau.base.notices import warn
+from flambeau.core.annotations import Number
 from flambeau.core.declare import operator
-from flambeau.core.derive import NAMESPACE, explained
+from flambeau.core.derive import NAMESPACE, explained, pointwise
 from flambeau.core.node import one_step
 from flambeau.core.op import IDENTITY, ZERO, Pointwise, call
 from flambeau.core.rows import KEPT, Rows
@@ -28,7 +29,7 @@ from flambeau.ir import scalar as s
 from flambeau.ir.loops import Loop, Row, folded
 from flambeau.ir.scalar import cast, compute_dtype
 from flambeau.ops.cross_entropy import REDUCTIONS, reduction_of
-from flambeau.ops.distance import pairwise_distance
+from flambeau.ops.distance import pairwise_distance, raised
 from flambeau.ops.extrema import aminmax
 from flambeau.ops.reduce import adding, wide
 
@@ -347,11 +348,16 @@ def poisson_nll_loss(input, target, log_input=True, full=False, size_average=Non
         raise ValueError(f"{reduction} is not a valid value for reduction")
     if not isinstance(target, Tensor):
         raise TypeError("poisson_nll_loss(): argument 'target' must be Tensor")
-    loss = input.exp() - target * input if log_input else input - target * (input + eps).log()
-    if full:
-        stirling = target * target.log() - target + 0.5 * (2 * math.pi * target).log()
-        loss = loss + stirling.masked_fill(target <= 1, 0)
-    return _reduced(loss, reduction)
+    return _reduced(_poisson(input, target, eps, log_input=bool(log_input), full=bool(full)), reduction)
+
+
+@pointwise(kind="float", method=False, function=False, inplace=False)
+def _poisson(input: Tensor, target: Tensor, eps: Number = 1e-8, log_input=True, full=False):
+    loss = s.exp(input) - target * input if log_input else input - target * s.log(input + eps)
+    if not full:
+        return loss
+    stirling = target * s.log(target) - target + 0.5 * s.log(2 * math.pi * target)
+    return loss + s.where(target <= 1, 0, stirling)
 
 
 @explained
@@ -375,13 +381,12 @@ def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"
         raise ValueError(reduction + " is not valid")
     if not var._layout.dtype.is_floating_point:
         raise RuntimeError(f"result type Float can't be cast to the desired output type {var._layout.dtype.c_name}")
-    var = var.clone()
-    below = var.detach() < eps
-    var = var + (var.detach().clamp(min=eps) - var.detach()).masked_fill(below.logical_not(), 0)
-    loss = 0.5 * (var.log() + (input - target) ** 2 / var)
-    if full:
-        loss = loss + 0.5 * math.log(2 * math.pi)
-    return _reduced(loss, reduction)
+    return _reduced(_gaussian(input, target, raised(var, float(eps)), 0.5 * math.log(2 * math.pi) if full else 0.0), reduction)
+
+
+@pointwise(kind="float", method=False, function=False, inplace=False)
+def _gaussian(input: Tensor, target: Tensor, var: Tensor, constant: Number = 0.0):
+    return 0.5 * (s.log(var) + s.square(input - target) / var) + constant
 
 
 # ---------------------------------------------------------------- margins
@@ -393,9 +398,12 @@ def hinge_embedding_loss(input, target, margin=1.0, size_average=None, reduce=No
     reduction = _reduction(size_average, reduce, reduction)
     if not (input._layout.dtype.is_floating_point or input._layout.dtype.is_complex):
         margin = int(margin)
-    apart = (margin - input).clamp(min=0).masked_fill(target == 1, 0)
-    together = input.masked_fill(target == -1, 0)
-    return _reduced(together + apart, reduction)
+    return _reduced(_hinge(input, target, margin), reduction)
+
+
+@pointwise(method=False, function=False, inplace=False, undecided=("target",))
+def _hinge(input: Tensor, target: Tensor, margin: Number = 1.0):
+    return s.where(target == -1, 0, input) + s.where(target == 1, 0, s.clamp(margin - input, 0))
 
 
 @explained
@@ -421,12 +429,14 @@ def cosine_embedding_loss(input1, input2, target, margin=0, size_average=None, r
                            f"sizes {list(input1.size())} and {list(input2.size())}.")
     axis = target.dim()
     eps = 1e-12
-    product = (input1 * input2).sum(axis)
-    squares = ((input1 * input1).sum(axis) + eps) * ((input2 * input2).sum(axis) + eps)
-    cosine = product / squares.sqrt()
-    together = (1 - cosine).masked_fill(target != 1, 0)
-    apart = (cosine - margin).clamp(min=0).masked_fill(target != -1, 0)
-    return _reduced(together + apart, reduction)
+    sums = [(a * b).sum(axis) for a, b in ((input1, input2), (input1, input1), (input2, input2))]
+    return _reduced(_cosine_loss(*sums, target, margin, eps), reduction)
+
+
+@pointwise(kind="float", method=False, function=False, inplace=False, undecided=("target",))
+def _cosine_loss(product: Tensor, square: Tensor, other_square: Tensor, target: Tensor, margin: Number = 0.0, eps: Number = 0.0):
+    cosine = product / s.sqrt((square + eps) * (other_square + eps))
+    return s.where(target == 1, 1 - cosine, 0) + s.where(target == -1, s.clamp(cosine - margin, 0), 0)
 
 
 @explained

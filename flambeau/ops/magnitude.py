@@ -13,7 +13,7 @@ from flambeau.base import geometry
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.dtype import float64, get_default_dtype
 from flambeau.core.declare import composite, operator
-from flambeau.core.derive import NAMESPACE, OPERATORS
+from flambeau.core.derive import NAMESPACE, OPERATORS, pointwise
 from flambeau.core.rows import Rows
 from flambeau.core.tensor import Tensor
 from flambeau.ir import scalar as s
@@ -89,6 +89,12 @@ def vector_norm(x: Tensor, ord=2, dim=None, keepdim=False, *, dtype=None):
     return _norms.learn(x, dim, keepdim, float(ord), dtype)(x)
 
 
+@pointwise(method=False, function=False, inplace=False, name="_norm_share")
+def _share(g: Tensor, norm: Tensor):
+    """The part of a gradient per unit of a norm; none at 0."""
+    return s.where(norm == 0, 0, g / norm)
+
+
 @vector_norm.vjp
 def _(g, out, x, ord, dim, keepdim, dtype):
     layout = x._layout
@@ -103,7 +109,7 @@ def _(g, out, x, ord, dim, keepdim, dtype):
     if order == 1:
         return x.sgn() * g
     if order == 2:
-        return x * (g / norm).masked_fill(norm.detach() == 0, 0)
+        return x * _share(g, norm)
     magnitude = x.abs()
     if math.isinf(order):
         mask = magnitude.detach() == norm.detach()
@@ -198,12 +204,16 @@ def logsumexp(input: Tensor, dim, keepdim=False):
     return _logsumexps.learn(input, dim, keepdim)(input)
 
 
+@pointwise(method=False, function=False, inplace=False)
+def _exponential_share(g: Tensor, input: Tensor, total: Tensor):
+    return g * s.conj(s.exp(input - total))
+
+
 @logsumexp.vjp
 def _(g, out, input, dim, keepdim):
     layout = input._layout
     dim = dim if layout.ndim else None
-    share = (input - kept(out, layout, dim, keepdim)).exp()
-    return kept(g, layout, dim, keepdim) * (share.conj() if layout.dtype.is_complex else share)
+    return _exponential_share(kept(g, layout, dim, keepdim), input, kept(out, layout, dim, keepdim))
 
 
 # ---------------------------------------------------------------- trace

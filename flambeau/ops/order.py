@@ -13,9 +13,11 @@ from flambeau.base.dtype import float32, float64, int64
 from flambeau.base.layout import Layout, register_cache
 from flambeau.codegen.runs import longest_run_plan
 from flambeau.core import returns
+from flambeau.core.annotations import Number
 from flambeau.core.declare import composite, operator
-from flambeau.core.derive import NAMESPACE
+from flambeau.core.derive import NAMESPACE, pointwise
 from flambeau.core.tensor import Tensor, tensor_from
+from flambeau.ir import scalar as s
 from flambeau.ops.copy import contiguous
 from flambeau.ops.extrema import along_gradient, selected_gradient, shared_gradient
 from flambeau.ops.reduce import one_dim
@@ -141,12 +143,12 @@ def _quantile(name: str, input: Tensor, q: Any, dim: Any, keepdim: bool, interpo
         if not 0 <= q <= 1:
             raise RuntimeError(f"{name}() q must be in the range [0, 1] but got {q}")
         q = NAMESPACE["tensor"](float(q), dtype=dtype)
+    elif q.dim() <= 1 and not all(0 <= x <= 1 for x in q.detach().reshape(-1).tolist()):
+        raise RuntimeError(f"{name}() q values must be in the range [0, 1]")
     if q.dim() > 1:
         raise RuntimeError(f"{name}() q must be a scalar or 1D tensor")
     if q.dtype is not dtype:
         raise RuntimeError(f"{name}() q tensor must be same dtype as the input tensor")
-    if not bool(((q >= 0) & (q <= 1)).all()):
-        raise RuntimeError(f"{name}() q values must be in the range [0, 1]")
     ndim = input.dim()
     flat = dim is None
     d = 0 if flat else one_dim(name, dim, ndim)
@@ -154,24 +156,15 @@ def _quantile(name: str, input: Tensor, q: Any, dim: Any, keepdim: bool, interpo
     values = NAMESPACE["sort"](moved, -1)[0]
     size = values.size(-1)
     places = q.reshape(-1)
-    missing = moved.detach().isnan().sum(-1, True)
+    last = values.detach().narrow(-1, size - 1, 1)      # NaN if there is one: those are sorted to the end
     if skip_nan:
-        rank = places * (size - missing - 1).clamp(min=0)
+        rank = _rank_among(places, moved.detach().isnan().sum(-1, True), size, interpolation)
     else:
-        rank = (places * (size - 1)).expand(*values.shape[:-1], places.size(0))
-        rank = rank.masked_fill(missing > 0, size - 1)
-    if interpolation == "lower":
-        rank = rank.floor()
-    elif interpolation == "higher":
-        rank = rank.ceil()
-    elif interpolation == "nearest":
-        rank = rank.round()
-    below = rank.floor()
-    result = values.gather(-1, below.to(int64))
+        rank = _rank(places, last, size - 1, interpolation)
+    result = values.gather(-1, _place(rank))
     if interpolation in ("linear", "midpoint"):
-        share = rank * 0 + 0.5 if interpolation == "midpoint" else rank - below
-        above = values.gather(-1, rank.ceil().to(int64))
-        result = NAMESPACE["lerp"](result, above, share)
+        above = values.gather(-1, _place(rank, above=True))
+        result = _between(result, above, rank, interpolation == "midpoint")
     if keepdim:
         shape = [1] * ndim if flat else [1 if i == d else n for i, n in enumerate(input.shape)]
         tail = result.movedim(-1, 0).reshape(places.size(0), *shape)
@@ -180,6 +173,47 @@ def _quantile(name: str, input: Tensor, q: Any, dim: Any, keepdim: bool, interpo
         if not flat and not ndim:
             tail = tail.reshape(-1)
     return tail.squeeze(0) if q.dim() == 0 else tail
+
+
+def _settled(rank: s.Expr, interpolation: str) -> s.Expr:
+    """The rank that is asked for: one between two elements only for linear and midpoint."""
+    rounded = {"lower": s.floor, "higher": s.ceil, "nearest": s.round}.get(interpolation)
+    return rounded(rank) if rounded else rank
+
+
+@pointwise(method=False, function=False, inplace=False, name="_quantile_rank")
+def _rank(q: Tensor, last: Tensor, top: Number = 0, interpolation="linear"):
+    """Where in a sorted row the quantile q lies: at its end, if that is NaN."""
+    return _settled(s.where(s.isnan(last), top, q * top), interpolation)
+
+
+@pointwise(method=False, function=False, inplace=False, name="_nanquantile_rank", undecided=("missing",))
+def _rank_among(q: Tensor, missing: Tensor, size: Number = 1, interpolation="linear"):
+    """Where among the elements of a sorted row that are not missing the quantile q lies."""
+    return _settled(q * s.maximum(size - 1 - s.cast(missing, q.dtype), 0), interpolation)
+
+
+@pointwise(kind=lambda common, above: (common, int64), method=False, function=False, inplace=False, differentiable=False,
+           name="_quantile_place")
+def _place(rank: Tensor, above=False):
+    return s.cast(s.ceil(rank) if above else s.floor(rank), int64)
+
+
+@pointwise(method=False, function=False, inplace=False, name="_quantile_between")
+def _between(below: Tensor, above: Tensor, rank: Tensor, midpoint=False):
+    """The value at a rank between two neighbours, nearer to which the error is smaller."""
+    share = _share(rank, midpoint)
+    return s.where(share < 0.5, below + share * (above - below), above - (above - below) * (1 - share))
+
+
+@_between.vjp
+def _(g, below, above, rank, midpoint):
+    share = _share(rank, midpoint)
+    return g * (1 - share), g * share, None if midpoint else g * (above - below)
+
+
+def _share(rank: s.Expr, midpoint: bool) -> s.Expr:
+    return s.constant(0.5, rank.dtype) if midpoint else rank - s.floor(rank)
 
 
 @composite(out=True)

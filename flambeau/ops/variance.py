@@ -15,7 +15,9 @@ from typing import Any
 from flambeau.base import geometry
 from flambeau.base.dtype import float32, float64
 from flambeau.base.layout import Layout
+from flambeau.core.annotations import Number
 from flambeau.core.declare import operator
+from flambeau.core.derive import pointwise
 from flambeau.core.rows import Rows
 from flambeau.core.tensor import Tensor
 from flambeau.ir import scalar as s
@@ -153,7 +155,18 @@ def _variance_gradient(g: Tensor, input: Tensor, dim: Any, unbiased: Any, keepdi
         return kept(g, layout, dim_of(dim, layout), keepdim).expand(layout.shape)
     every = tuple(range(layout.ndim)) if dim is None else dim
     factor = 2.0 / freedom if freedom > 0 else math.inf if freedom == 0 else math.nan
-    return (kept(g, layout, dim_of(dim, layout), keepdim) * factor) * (input - input.mean(every, True))
+    return _deviations(kept(g, layout, dim_of(dim, layout), keepdim), input, input.mean(every, True), factor)
+
+
+@pointwise(method=False, function=False, inplace=False)
+def _deviations(g: Tensor, input: Tensor, mean: Tensor, factor: Number = 1.0):
+    return g * factor * (input - mean)
+
+
+@pointwise(method=False, function=False, inplace=False)
+def _variance_share(g: Tensor, deviation: Tensor):
+    """The gradient of the variance by that of its root; 0 where that is 0."""
+    return s.where(deviation == 0, 0, g / (deviation * 2))
 
 
 def dim_of(dim: Any, layout: Layout) -> Any:
@@ -162,8 +175,7 @@ def dim_of(dim: Any, layout: Layout) -> Any:
 
 
 def _deviation_gradient(g: Tensor, out: Tensor, input: Tensor, dim: Any, unbiased: Any, keepdim: Any, correction: Any) -> Tensor:
-    g = g / (out * 2)
-    return _variance_gradient(g.masked_fill(out.detach() == 0, 0), input, dim, unbiased, keepdim, correction)
+    return _variance_gradient(_variance_share(g, out), input, dim, unbiased, keepdim, correction)
 
 
 @var.vjp

@@ -92,6 +92,17 @@ def test_polynomials():
     for name, evaluate in numpy.items():
         for n in range(6):
             np.testing.assert_allclose(getattr(special, name)(x, n).numpy(), evaluate(x.numpy(), [0] * n + [1]), rtol=1e-10)
+    # every element takes its own number of steps: degrees of all sizes side by side, 0 for what is below zero or no number
+    inf, nan = float("inf"), float("nan")
+    degrees = torch.tensor([-inf, -1.0, -0.5, 0.0, 1.9, 2.0, 7.0, 30.0, nan, 3.0, 1.0, 5.0, 4.0, 6.0, 8.0, 9.0, 10.0, 11.0, 1e5])
+    whole = [0, 0, 0, 0, 1, 2, 7, 30, 0, 3, 1, 5, 4, 6, 8, 9, 10, 11]
+    for name, evaluate in numpy.items():
+        expected = [evaluate(0.7, [0] * n + [1]) for n in whole]
+        expected[0] = expected[1] = expected[8] = 0
+        made = getattr(special, name)(torch.tensor(0.7, dtype=torch.float64), degrees.double()[:-1])
+        np.testing.assert_allclose(made.numpy(), expected, rtol=1e-9)
+    assert special.chebyshev_polynomial_t(torch.tensor([2.0, -2.0, nan]), 3e9).isnan().all()     # ends where it overflows
+    np.testing.assert_allclose(special.chebyshev_polynomial_t(0.3, degrees[-1:].double()).item(), np.cos(1e5 * np.arccos(0.3)))
     assert special.legendre_polynomial_p(x, -1).tolist() == [0] * 7
     assert special.laguerre_polynomial_l(2.0, torch.tensor([0, 1, 2])).dtype is torch.float32
 
