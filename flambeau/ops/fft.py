@@ -1,7 +1,7 @@
 """Discrete Fourier transforms: of complex and real signals, over one or several dimensions, with shifts and frequencies.
 
-Three primitives carry the rules: complex to complex, real to (half of) complex, (half of) complex to real; their values come from
-numpy.fft, in the precision of the input. flambeau.fft re-exports what torch.fft has.
+Three primitives carry the rules: complex to complex, real to (half of) complex, (half of) complex to real; codegen.fourier plans
+them. A call that needs no graph finds its plan by its arguments. flambeau.fft re-exports what torch.fft has.
 """
 
 from __future__ import annotations
@@ -16,26 +16,35 @@ import numpy as np
 
 from flambeau.base.dtype import get_default_dtype
 from flambeau.base.geometry import wrap_dim, wrap_real_dim
+from flambeau.base.layout import Layout, register_cache
+from flambeau.codegen.fourier import Plans, fourier_plan
 from flambeau.core.create import copy_array
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE
+from flambeau.core.modes import local
 from flambeau.core.tensor import Tensor
 from flambeau.ops.create import finish
-from flambeau.ops.linalg_decompositions import values_of
 
 Sizes = "Sequence[int] | None"
 
+_plans: Any = register_cache(Plans())
+_TRANSFORMED = frozenset(("float32", "float64", "complex64", "complex128"))
+
 # ---------------------------------------------------------------- primitives
+
+
+def _launcher(kind: str, x: Layout, dims: tuple[int, ...], n: int, forward: builtins.bool, scale: float) -> Callable:
+    key = (kind, x, dims, n, forward, scale)
+    return _plans.get(key) or _plans.keep(key, fourier_plan(kind, x, dims, n, 1 if forward else -1, scale))
 
 
 @operator(method=False, function=False, node="FftC2CBackward0")
 def _complex_to_complex(input: Tensor, dims: Any, scale: float, forward: builtins.bool) -> Tensor:
     """exp(-2 pi i ...) transforms (with + for not `forward`), times scale."""
-    array = values_of(input)
     if not dims:
-        return copy_array(array)
-    made = np.fft.fftn(array, axes=dims) if forward else np.fft.ifftn(array, axes=dims, norm="forward")
-    return copy_array(_scaled(made, scale, array.dtype))
+        return NAMESPACE["clone"](input)
+    x = input._layout
+    return _launcher("complex", x, dims, x.shape[dims[-1]], forward, scale)(None, input)
 
 
 @_complex_to_complex.vjp
@@ -44,29 +53,26 @@ def _(g, dims, scale, forward):
 
 
 @operator(method=False, function=False, node="FftR2CBackward0")
-def _real_to_complex(input: Tensor, dim: int, scale: float, forward: builtins.bool) -> Tensor:
-    """The first n // 2 + 1 terms of the transform of real numbers."""
-    array = values_of(input)
-    made = np.fft.rfft(array, axis=dim)
-    return copy_array(_scaled(made if forward else made.conj(), scale, _complex(array.dtype)))
+def _real_to_complex(input: Tensor, dims: Any, scale: float, forward: builtins.bool) -> Tensor:
+    """The transform of real numbers, of which the first n // 2 + 1 terms along the last of dims."""
+    x = input._layout
+    return _launcher("real", x, dims, x.shape[dims[-1]], forward, scale)(None, input)
 
 
 @_real_to_complex.vjp
-def _(g, layouts, dim, scale, forward):
-    return _complex_to_complex(_resized(g, dim, layouts[0].shape[dim]), (dim,), scale, not forward).real
+def _(g, layouts, dims, scale, forward):
+    return _complex_to_complex(_resized(g, dims[-1], layouts[0].shape[dims[-1]]), dims, scale, not forward).real
 
 
 @operator(method=False, function=False, node="FftC2RBackward0")
 def _complex_to_real(input: Tensor, dim: int, size: int, scale: float, forward: builtins.bool) -> Tensor:
     """`size` real numbers from the first size // 2 + 1 terms of their transform."""
-    array = values_of(input)
-    made = np.fft.irfft(array.conj() if forward else array, size, axis=dim, norm="forward")
-    return copy_array(_scaled(made, scale, np.zeros(0, array.dtype).real.dtype))
+    return _launcher("hermitian", input._layout, (dim,), size, forward, scale)(None, input)
 
 
 @_complex_to_real.vjp
 def _(g, dim, size, scale, forward):
-    terms = _real_to_complex(g, dim, scale, not forward)
+    terms = _real_to_complex(g, (dim,), scale, not forward)
     # all terms but the first (and the middle one of an even size) stand for their mirror images too
     weights = np.full(size // 2 + 1, 2.0)
     weights[0] = 1
@@ -75,14 +81,6 @@ def _(g, dim, size, scale, forward):
     shape = [1] * terms._layout.ndim
     shape[dim] = size // 2 + 1
     return terms * copy_array(weights.astype(g._layout.dtype.numpy)).reshape(shape)
-
-
-def _complex(dtype: np.dtype) -> Any:
-    return np.complex64 if dtype == np.float32 else np.complex128
-
-
-def _scaled(made: np.ndarray, scale: float, dtype: Any) -> np.ndarray:
-    return (made if scale == 1 else made * made.real.dtype.type(scale)).astype(dtype, copy=False)
 
 
 # ---------------------------------------------------------------- arguments
@@ -165,28 +163,33 @@ def _fit(x: Tensor, dims: Sequence[int], sizes: Sequence[int]) -> Tensor:
     return x
 
 
+def _plain(x: Tensor, kind: str) -> builtins.bool:
+    """Whether a call needs no graph and no conversion: one plan does it all, zeros or cutting included."""
+    dtype = x._layout.dtype
+    return ((x._node is None or not local.grad) and x._layout.flavor is None and dtype.name in _TRANSFORMED
+            and (kind == "complex" or dtype.is_complex == (kind == "hermitian")))
+
+
 # ---------------------------------------------------------------- one dimension
 
 
-def _one(input: Tensor, n: int | None, dim: int, norm: str | None, forward: builtins.bool) -> Tensor:
-    x = _as_complex(input)
+def _line(name: str, kind: str, input: Tensor, n: int | None, dim: int, norm: str | None, forward: builtins.bool) -> Tensor:
+    """A transform along one dimension; kind: as of fourier_plan."""
+    launch = _plans.get((name, input._layout, n, dim, norm))
+    if launch is not None and (input._node is None or not local.grad):
+        return launch(None, input)
+    plain = _plain(input, kind)
+    x = input if plain else _as_real(name, input) if kind == "real" else _as_complex(input)
     d = wrap_real_dim(dim, x._layout.ndim)
-    size = _points(x._layout.shape[d] if n is None else n)
-    return _complex_to_complex(_resized(x, d, size), (d,), _scale(norm, forward, size), forward)
-
-
-def _half(name: str, input: Tensor, n: int | None, dim: int, norm: str | None, forward: builtins.bool) -> Tensor:
-    x = _as_real(name, input)
-    d = wrap_real_dim(dim, x._layout.ndim)
-    size = _points(x._layout.shape[d] if n is None else n)
-    return _real_to_complex(_resized(x, d, size), d, _scale(norm, forward, size), forward)
-
-
-def _whole(input: Tensor, n: int | None, dim: int, norm: str | None, forward: builtins.bool) -> Tensor:
-    x = _as_complex(input)
-    d = wrap_real_dim(dim, x._layout.ndim)
-    size = _points(2 * (x._layout.shape[d] - 1) if n is None else n)
-    return _complex_to_real(_resized(x, d, size // 2 + 1), d, size, _scale(norm, forward, size), forward)
+    own = x._layout.shape[d]
+    size = _points(n if n is not None else 2 * (own - 1) if kind == "hermitian" else own)
+    scale = _scale(norm, forward, size)
+    if plain:
+        launch = _plans[name, x._layout, n, dim, norm] = _launcher(kind, x._layout, (d,), size, forward, scale)
+        return launch(None, x)
+    if kind == "hermitian":
+        return _complex_to_real(_resized(x, d, size // 2 + 1), d, size, scale, forward)
+    return (_complex_to_complex if kind == "complex" else _real_to_complex)(_resized(x, d, size), (d,), scale, forward)
 
 
 def _declared(name: str) -> Callable[[Callable], Callable]:
@@ -199,43 +202,43 @@ def fft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = N
 
     norm: "backward" (default, no factor), "ortho" (1 / sqrt(n)) or "forward" (1 / n). RuntimeError for less than one point.
     """
-    return _one(input, n, dim, norm, True)
+    return _line("fft", "complex", input, n, dim, norm, True)
 
 
 @_declared("ifft")
 def ifft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """The inverse of fft."""
-    return _one(input, n, dim, norm, False)
+    return _line("ifft", "complex", input, n, dim, norm, False)
 
 
 @_declared("rfft")
 def rfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """The first n // 2 + 1 terms of the transform of real numbers (the others are their conjugates)."""
-    return _half("rfft", input, n, dim, norm, True)
+    return _line("rfft", "real", input, n, dim, norm, True)
 
 
 @_declared("irfft")
 def irfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """The inverse of rfft: n real numbers (2 (terms - 1) by default)."""
-    return _whole(input, n, dim, norm, False)
+    return _line("irfft", "hermitian", input, n, dim, norm, False)
 
 
 @_declared("hfft")
 def hfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """The real transform of a signal that is Hermitian in time, given by its first half."""
-    return _whole(input, n, dim, norm, True)
+    return _line("hfft", "hermitian", input, n, dim, norm, True)
 
 
 @_declared("ihfft")
 def ihfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """The inverse of hfft."""
-    return _half("ihfft", input, n, dim, norm, False)
+    return _line("ihfft", "real", input, n, dim, norm, False)
 
 
 # ---------------------------------------------------------------- several dimensions
 
 
-def _several(input: Tensor, s: Any, dim: Any, norm: str | None, forward: builtins.bool) -> Tensor:
+def _several(name: str, input: Tensor, s: Any, dim: Any, norm: str | None, forward: builtins.bool) -> Tensor:
     x = _as_complex(input)
     dims, sizes = _dims(x, s, dim)
     return _complex_to_complex(_fit(x, dims, sizes), tuple(dims), _scale(norm, forward, math.prod(sizes)), forward)
@@ -247,8 +250,7 @@ def _half_several(name: str, input: Tensor, s: Any, dim: Any, norm: str | None, 
     if not dims:
         raise RuntimeError(f"{name} must transform at least one axis")
     scale = _scale(norm, forward, math.prod(sizes))
-    made = _real_to_complex(_fit(x, dims, sizes), dims[-1], scale, forward)
-    return _complex_to_complex(made, tuple(dims[:-1]), 1.0, forward) if len(dims) > 1 else made
+    return _real_to_complex(_fit(x, dims, sizes), tuple(dims), scale, forward)
 
 
 def _whole_several(name: str, input: Tensor, s: Any, dim: Any, norm: str | None, forward: builtins.bool) -> Tensor:
@@ -269,13 +271,13 @@ def _whole_several(name: str, input: Tensor, s: Any, dim: Any, norm: str | None,
 @_declared("fftn")
 def fftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None) -> Tensor:
     """The transform over several dimensions (`dim`; without it the last len(s), or all), of `s` points each."""
-    return _several(input, s, dim, norm, True)
+    return _several("fftn", input, s, dim, norm, True)
 
 
 @_declared("ifftn")
 def ifftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None) -> Tensor:
     """The inverse of fftn."""
-    return _several(input, s, dim, norm, False)
+    return _several("ifftn", input, s, dim, norm, False)
 
 
 @_declared("rfftn")
@@ -305,13 +307,13 @@ def ihfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = Non
 @_declared("fft2")
 def fft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Tensor:
     """fftn over the last two dimensions."""
-    return _several(input, s, dim, norm, True)
+    return _several("fft2", input, s, dim, norm, True)
 
 
 @_declared("ifft2")
 def ifft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Tensor:
     """The inverse of fft2."""
-    return _several(input, s, dim, norm, False)
+    return _several("ifft2", input, s, dim, norm, False)
 
 
 @_declared("rfft2")
