@@ -23,11 +23,12 @@ import numpy as np
 from flambeau.codegen import fourier_steps as steps
 from flambeau.codegen import fourier_tables as tables
 from flambeau.codegen.fourier_program import Axis, Program, Work
-from flambeau.codegen.fourier_radix import complex_lanes
+from flambeau.codegen.fourier_radix import NARROW, complex_lanes
 from flambeau.codegen.fourier_steps import INPUT, MOVING, OUTPUT, SHARED, WINDOW, Place
 from flambeau.codegen.gemm_micro import BYTES
 
 LONG = 1 << 15          # points from which a row is worked on by all threads
+SHORT = 32              # vectors' points up to which rows are worked on side by side if each alone doesn't fill vectors
 COLUMNS = 128           # bytes of a row of a block of columns
 BLOCK = 8 << 20         # bytes of the largest block of columns
 CHUNK = 1 << 13         # numbers of a part of a long row
@@ -87,16 +88,38 @@ def complex_rows(work: Work, axes: Sequence[Axis], x: Start, y: Start, source: S
         axes = [*outer, (count % lanes, size, y_row)]
         done = blocks * lanes
         x, y = (x[0], x[1] + done * size), (y[0], y[1] + done * y_row)
+    elif _narrow(n, lanes) and not source.real and source.count >= n and source.step == size and axes and axes[-1][0] >= lanes:
+        axes, x, y = _side_by_side(work, axes, x, y, n, direction, scale)
     p = work.program()
     p.transform(n, direction, scale, _complex_row(p, source, Place(INPUT), n), Place(OUTPUT))
     work.phase(p, axes, x, y)
+
+
+def _narrow(n: int, lanes: int) -> bool:
+    """Whether a short row's passes don't fill vectors."""
+    return n <= SHORT * lanes and any(form == NARROW for _, _, _, form in tables.forms(n, 1, lanes))
+
+
+def _side_by_side(work: Work, axes: Sequence[Axis], x: Start, y: Start, n: int, direction: int,
+                  scale: float) -> tuple[list[Axis], Start, Start]:
+    """complex_rows for as many rows at once as a vector has numbers; returns the rows that are left."""
+    lanes, size = complex_lanes(work.item), work.size
+    *outer, (count, x_row, y_row) = axes
+    p, blocks = work.program(), count // lanes
+    one, other, spare = (p.room(n * lanes) for _ in range(3))
+    p.step(steps.transposed, Place(INPUT), one, n, x_row // size, lanes, 1, lanes)
+    p.passes(n, direction, scale, one, other, (spare, other), lanes, lanes, lanes)
+    p.step(steps.transposed, other, Place(OUTPUT), n, lanes, y_row // size, lanes, 1)
+    work.phase(p, [*outer, (blocks, lanes * x_row, lanes * y_row)], x, y)
+    done = blocks * lanes
+    return [*outer, (count % lanes, x_row, y_row)], (x[0], x[1] + done * x_row), (y[0], y[1] + done * y_row)
 
 
 def _transposed(p: Program, n: int, step: int) -> tuple[Place, int]:
     """A vector's neighbouring columns of n numbers, `step` apart, as rows in memory of the thread: where, bytes between them."""
     pitch = n + complex_lanes(p.item)
     rows = p.room(pitch * complex_lanes(p.item))
-    p.step(steps.transposed, Place(INPUT), rows, n, step, pitch)
+    p.step(steps.transposed, Place(INPUT), rows, n, step, pitch, step, 1)
     return rows, pitch * p.size
 
 
@@ -191,13 +214,14 @@ def _four_steps(work: Work, axes: Sequence[Axis], x: Start, y: Start, n: int, di
             rows, pitch = _transposed(p, n1, n2)
         else:
             rows, pitch = p.step(steps.gathered, Place(INPUT), p.room(n1), n1, n1, n2, 1), 0
-        spare, factors = p.room(n1), p.table(table).moved(done * n1 * size)
+        spare, factors = p.room(n1), p.table(table).moved(done * table.strides[0])
         for c in range(count):
             target = Place(OUTPUT, c * n1 * size)
             p.transform(n1, direction, scale, rows.moved(c * pitch), target, spare)
-            p.step(steps.multiplied, target, target, n1, n1, 0, table=Place(MOVING, factors.moved(c * n1 * size).offset))
+            p.step(steps.crossed, target, target, n1, table=Place(MOVING, factors.moved(c * table.strides[0]).offset))
         inner = blocks, count * size, count * n1 * size
-        work.phase(p, axes, (x[0], x[1] + done * size), (y[0], y[1] + done * n1 * size), inner, count * n1 * size)
+        start = y[0], y[1] + done * n1 * size
+        work.phase(p, axes, (x[0], x[1] + done * size), start, inner, count * table.strides[0])
 
     blocks = n2 // lanes
     phase(lanes, blocks, 0)

@@ -21,6 +21,7 @@ from flambeau.codegen.jit import LIGHT, compile_kernel
 INPUT, OUTPUT, OWN, ABSOLUTE, WINDOW, MOVING = range(6)
 SHARED = 1          # the slot of the plan's working memory; operands' are 4 ...
 MOST_NUMBERS = 7
+FINE = 64           # numbers of a row of factors that have one coarse factor
 _STEP_WORDS = 7 + MOST_NUMBERS
 _HEAD = ("steps", "shared", "own", "middle", "inner", "x_slot", "x_offset", "x0", "x1", "x2", "y_slot", "y_offset", "y0", "y1",
          "y2", "window_slot", "table_step")
@@ -188,15 +189,39 @@ def windowed(f: Step) -> None:
 
 @_step
 def transposed(f: Step) -> None:
-    """y[c][i] = x[i][c], complex numbers, for a vector's columns c and `count` i, at least a vector's. Numbers: count, steps from
-    one i to the next in x, from one c to the next in y."""
-    count, x_step, y_step = (f.number(i) for i in range(3))
+    """Complex numbers: y[c][i] = x[i][c] or y[i][c] = x[c][i], for a vector's c and `count` i. Numbers: count, steps from one row
+    to the next in x and y, steps from one i to the next in x and y (of which one is 1)."""
+    count, x_step, y_step, x_near, y_near = (f.number(i) for i in range(5))
 
     def write(i: Value) -> None:
-        rows = [f.read(f["x"], (i + k) * x_step) for k in range(f.lanes)]
+        rows = [f.read(f["x"], i * x_near + x_step * k) for k in range(f.lanes)]
         for c, value in enumerate(_interleaved(f, rows)):
-            f.write(value, f["y"], y_step * c + i)
-    f.overlapping(count, write)
+            f.write(value, f["y"], i * y_near + y_step * c)
+    lanes = f.lanes
+    with f.branches(count >= lanes) as otherwise:
+        f.overlapping(count, write)
+        otherwise()
+        x_row, y_row = (f.select(near.equals(1), step, f.i64(1)) for near, step in ((x_near, x_step), (y_near, y_step)))
+        f.lanes = 1
+        with f.loop(0, count) as i:
+            with f.loop(0, lanes) as c:
+                f.write(f.read(f["x"], i * x_near + c * x_row), f["y"], i * y_near + c * y_row)
+
+
+@_step
+def crossed(f: Step) -> None:
+    """y = y w[i], of `count` numbers, where w[i] is the product of numbers i % FINE and FINE + i // FINE of the table. Numbers:
+    count."""
+    count, y, table = f.number(0), f["y"], f["table"]
+    with f.loop(0, f.ceiling_division(count, FINE)) as block:
+        coarse = f.place(table, block + FINE)
+        first = f.place(y, block * FINE)
+
+        def write(i: Value, coarse: Value = coarse, first: Value = first) -> None:
+            real, imaginary = (f.splat(f.load(f.item, coarse, e), 2 * f.lanes) for e in (0, 1))
+            factor = f.times(f.read(table, i), real, imaginary)
+            f.write(f.times_vector(f.read(first, i), factor), first, i)
+        f.over(f.minimum(count - block * FINE, FINE), write)
 
 
 @_step

@@ -14,9 +14,9 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from flambeau.codegen.fourier_radix import FIRST, NARROW, PRIMES, WIDE
+from flambeau.codegen.fourier_steps import FINE
 
 _tables: WeakValueDictionary[tuple, np.ndarray] = WeakValueDictionary()
-_FINE = 64          # columns of a table of factors that are found together
 
 
 @cache
@@ -79,13 +79,10 @@ def pass_table(radix: int, m: int, form: str, item: str, direction: int) -> np.n
 
 
 def crossing_table(rows: int, columns: int, item: str, direction: int) -> np.ndarray:
-    """exp(-2 pi i b c / (rows columns)) for row b and column c."""
+    """For each row b, numbers whose products are exp(-2 pi i b c / (rows columns)) for column c: see fourier_steps.crossed."""
     def make() -> np.ndarray:
-        n, b = rows * columns, np.arange(rows)[:, None]
-        coarse = roots(b * np.arange(0, columns, _FINE), n)
-        fine = roots(b * np.arange(_FINE), n)
-        kind = np.complex64 if item == "float" else np.complex128
-        return (coarse[:, :, None] * fine[:, None, :]).reshape(rows, -1)[:, :columns].astype(kind)
+        fine, coarse = np.arange(FINE), np.arange(0, columns, FINE)
+        return roots(np.arange(rows)[:, None] * np.concatenate((fine, coarse)), rows * columns)
     return _kept(("crossing", rows, columns), item, direction, make)
 
 

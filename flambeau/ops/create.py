@@ -334,7 +334,7 @@ def full_like(input: Tensor, fill_value: Any, *, dtype: DType | None = None, lay
 _steps: dict[Any, Callable] = register_cache({})
 
 
-def _along(name: str, layout: Layout, numbers: tuple, body: Callable, work: DType) -> Tensor:
+def along_line(name: str, layout: Layout, numbers: tuple, body: Callable, work: DType) -> Tensor:
     """A 1-d tensor whose element i is body(i, *numbers), computed in `work`."""
     key = (name, layout, *[v.__class__ for v in numbers])
     launch = _steps.get(key)
@@ -389,9 +389,9 @@ def arange(start: Any, end: Any = None, step: Any = 1, *, dtype: DType | None = 
     layout_made = Layout.contiguous((count,), dtype, home(device))
     if dtype.is_floating_point:
         work = float64 if dtype is float64 or dtype is float32 else float32
-        made = _along("arange", layout_made, (float(start), float(step)), _counted, work)
+        made = along_line("arange", layout_made, (float(start), float(step)), _counted, work)
     else:
-        made = _along("arange", layout_made, (int(start), int(step)), _counted, int64)
+        made = along_line("arange", layout_made, (int(start), int(step)), _counted, int64)
     if out is None and not requires_grad:
         return made
     if out is not None and out._layout.numel not in (0, count):
@@ -424,7 +424,7 @@ def range_closed(
         raise RuntimeError("upper bound and lower bound inconsistent with step sign")
     dtype = dtype or get_default_dtype()
     count = math.floor((end - start) / step) + 1
-    made = _along("range", Layout.contiguous((count,), dtype, home(device)), (float(start), float(step)),
+    made = along_line("range", Layout.contiguous((count,), dtype, home(device)), (float(start), float(step)),
                   lambda i, a, b: a + cast(i, a.dtype) * b, float64)
     return finish(made, requires_grad, out, line=True)
 
@@ -456,7 +456,7 @@ def linspace(start: Any, end: Any, steps: int, *, dtype: DType | None = None, la
         step = (end - start) / (steps - 1) if steps > 1 else 0.0
         if work is float32:
             step = float((np.float32(end) - np.float32(start)) / np.float32(max(steps - 1, 1)))
-        made = _along("linspace", layout_made, (start, end, step, float(steps - 1), float(steps // 2)), _interpolated, work) \
+        made = along_line("linspace", layout_made, (start, end, step, float(steps - 1), float(steps // 2)), _interpolated, work) \
             if steps != 1 else filled(layout_made, start)
     return finish(made, requires_grad, out, line=True)
 
@@ -473,7 +473,7 @@ def logspace(start: Any, end: Any, steps: int, base: float = 10.0, *, dtype: DTy
         start, end = float(int(start)), float(int(end))     # the exponents' ends are of the result's dtype, too
     step = (end - start) / (steps - 1) if steps > 1 else 0.0
     layout_made = Layout.contiguous((steps,), dtype, home(device))
-    made = _along("logspace", layout_made, (start, end, step, float(steps - 1), float(max(steps // 2, 1)), float(base)),
+    made = along_line("logspace", layout_made, (start, end, step, float(steps - 1), float(max(steps // 2, 1)), float(base)),
                   lambda i, a, b, d, last, half, base: s.pow(base, _interpolated(i, a, b, d, last, half)), float64)
     return finish(made, requires_grad, out, line=True)
 

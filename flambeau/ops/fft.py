@@ -10,11 +10,12 @@ import builtins
 import math
 import operator as python_operator
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 
-from flambeau.base.dtype import get_default_dtype
+from flambeau.base.dtype import float32, float64, get_default_dtype
 from flambeau.base.geometry import wrap_dim, wrap_real_dim
 from flambeau.base.layout import Layout, register_cache
 from flambeau.codegen.fourier import Plans, fourier_plan
@@ -23,7 +24,8 @@ from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.modes import local
 from flambeau.core.tensor import Tensor
-from flambeau.ops.create import finish
+from flambeau.ir.scalar import cast, where
+from flambeau.ops.create import along_line, dtype_asked, finish, home
 
 Sizes = "Sequence[int] | None"
 
@@ -238,19 +240,37 @@ def ihfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None =
 # ---------------------------------------------------------------- several dimensions
 
 
-def _several(name: str, input: Tensor, s: Any, dim: Any, norm: str | None, forward: builtins.bool) -> Tensor:
-    x = _as_complex(input)
-    dims, sizes = _dims(x, s, dim)
-    return _complex_to_complex(_fit(x, dims, sizes), tuple(dims), _scale(norm, forward, math.prod(sizes)), forward)
+def _found(name: str, x: Tensor, s: Any, dim: Any, norm: str | None) -> Callable | None:
+    """The launcher of the same call before, if it needs no graph."""
+    if x._node is not None and local.grad:
+        return None
+    try:
+        return _plans.get((name, x._layout, s, dim, norm))
+    except TypeError:       # a list is no key
+        return None
 
 
-def _half_several(name: str, input: Tensor, s: Any, dim: Any, norm: str | None, forward: builtins.bool) -> Tensor:
-    x = _as_real(name, input)
+def _remember(name: str, x: Tensor, s: Any, dim: Any, norm: str | None, launch: Callable) -> Callable:
+    with suppress(TypeError):
+        _plans[name, x._layout, s, dim, norm] = launch
+    return launch
+
+
+def _several(name: str, kind: str, input: Tensor, s: Any, dim: Any, norm: str | None, forward: builtins.bool) -> Tensor:
+    launch = _found(name, input, s, dim, norm)
+    if launch is not None:
+        return launch(None, input)
+    plain = _plain(input, kind)
+    x = input if plain else _as_real(name, input) if kind == "real" else _as_complex(input)
     dims, sizes = _dims(x, s, dim)
-    if not dims:
+    if kind == "real" and not dims:
         raise RuntimeError(f"{name} must transform at least one axis")
-    scale = _scale(norm, forward, math.prod(sizes))
-    return _real_to_complex(_fit(x, dims, sizes), tuple(dims), scale, forward)
+    scale, along = _scale(norm, forward, math.prod(sizes)), tuple(dims)
+    fitted = _fit(x, dims, sizes)
+    if plain and dims:
+        launch = _launcher(kind, fitted._layout, along, sizes[-1], forward, scale)
+        return (launch if fitted is not input else _remember(name, input, s, dim, norm, launch))(None, fitted)
+    return (_real_to_complex if kind == "real" else _complex_to_complex)(fitted, along, scale, forward)
 
 
 def _whole_several(name: str, input: Tensor, s: Any, dim: Any, norm: str | None, forward: builtins.bool) -> Tensor:
@@ -271,19 +291,19 @@ def _whole_several(name: str, input: Tensor, s: Any, dim: Any, norm: str | None,
 @_declared("fftn")
 def fftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None) -> Tensor:
     """The transform over several dimensions (`dim`; without it the last len(s), or all), of `s` points each."""
-    return _several("fftn", input, s, dim, norm, True)
+    return _several("fftn", "complex", input, s, dim, norm, True)
 
 
 @_declared("ifftn")
 def ifftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None) -> Tensor:
     """The inverse of fftn."""
-    return _several("ifftn", input, s, dim, norm, False)
+    return _several("ifftn", "complex", input, s, dim, norm, False)
 
 
 @_declared("rfftn")
 def rfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None) -> Tensor:
     """fftn of real numbers: half of the terms along the last of the dimensions."""
-    return _half_several("rfftn", input, s, dim, norm, True)
+    return _several("rfftn", "real", input, s, dim, norm, True)
 
 
 @_declared("irfftn")
@@ -301,25 +321,25 @@ def hfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None
 @_declared("ihfftn")
 def ihfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None) -> Tensor:
     """The inverse of hfftn."""
-    return _half_several("ihfftn", input, s, dim, norm, False)
+    return _several("ihfftn", "real", input, s, dim, norm, False)
 
 
 @_declared("fft2")
 def fft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Tensor:
     """fftn over the last two dimensions."""
-    return _several("fft2", input, s, dim, norm, True)
+    return _several("fft2", "complex", input, s, dim, norm, True)
 
 
 @_declared("ifft2")
 def ifft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Tensor:
     """The inverse of fft2."""
-    return _several("ifft2", input, s, dim, norm, False)
+    return _several("ifft2", "complex", input, s, dim, norm, False)
 
 
 @_declared("rfft2")
 def rfft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Tensor:
     """rfftn over the last two dimensions."""
-    return _half_several("rfftn", input, s, dim, norm, True)
+    return _several("rfftn", "real", input, s, dim, norm, True)
 
 
 @_declared("irfft2")
@@ -337,7 +357,7 @@ def hfft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = 
 @_declared("ihfft2")
 def ihfft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Tensor:
     """The inverse of hfft2."""
-    return _half_several("ihfftn", input, s, dim, norm, False)
+    return _several("ihfftn", "real", input, s, dim, norm, False)
 
 
 # ---------------------------------------------------------------- shifts and frequencies
@@ -364,23 +384,43 @@ def ifftshift(input: Tensor, dim: Any = None) -> Tensor:
     return _shifted(input, dim, True)
 
 
-def _frequencies(values: np.ndarray, n: int, d: float, options: dict[str, Any]) -> Tensor:
-    out, dtype = options.pop("out"), options["dtype"] or get_default_dtype()
-    made = copy_array(values / (n * d)).to(dtype)
-    if options["device"] is not None:
-        made = made.to(options["device"])
-    return finish(made, options["requires_grad"], out)
+def _frequency(i, start, apart, half, n):
+    """Number i as a frequency: the terms from `half` on stand for negative ones."""
+    x = cast(i, start.dtype)
+    return where(x < half, x, x - n) * apart
 
 
+def _frequencies(name: str, n: int, d: float, count: int, dtype: Any, device: Any, requires_grad: builtins.bool,
+                 out: Tensor | None) -> Tensor:
+    if n.__class__ is not int:
+        raise TypeError(f"fft_{name}(): argument 'n' (position 1) must be int, not {type(n).__name__}")
+    if count < 0:
+        raise RuntimeError(f"Trying to create tensor with negative dimension {count}: [{count}]")
+    dtype = dtype_asked(dtype, out) or get_default_dtype()
+    if not (dtype.is_floating_point or dtype.is_complex):
+        raise RuntimeError(f"{name} requires a floating point or complex dtype")
+    if dtype.is_complex:
+        raise NotImplementedError(f'"arange_cpu" not implemented for \'{dtype.scalar_name}\'')
+    apart = 1 / (n * d) if n * d else math.copysign(math.inf, n * d)
+    if dtype.itemsize == 2:
+        apart = NAMESPACE["tensor"](apart, dtype=dtype).item()
+    half = (n + 1) // 2 if name == "fftfreq" else count
+    layout = Layout.contiguous((count,), dtype, home(device))
+    work = float64 if dtype is float64 else float32
+    made = along_line("frequencies", layout, (0.0, apart, float(half), float(n)), _frequency, work)
+    return finish(made, requires_grad, out, line=True)
+
+
+@composite(method=False, function=False, name="fft_fftfreq")
 def fftfreq(n: int, d: float = 1.0, *, dtype: Any = None, layout: Any = None, device: Any = None,
             requires_grad: builtins.bool = False, out: Tensor | None = None) -> Tensor:
-    """The frequencies of fft's n terms for a sampling distance d: 0, 1, ..., -2, -1 over n d."""
-    return _frequencies(np.fft.ifftshift(np.arange(-(n // 2), (n + 1) // 2)), n, d,
-                        {"dtype": dtype, "device": device, "requires_grad": requires_grad, "out": out})
+    """The frequencies of fft's n terms for a sampling distance d: 0, 1, ..., -2, -1 over n d. RuntimeError for dtypes that
+    have no fractions."""
+    return _frequencies("fftfreq", n, d, n, dtype, device, requires_grad, out)
 
 
+@composite(method=False, function=False, name="fft_rfftfreq")
 def rfftfreq(n: int, d: float = 1.0, *, dtype: Any = None, layout: Any = None, device: Any = None,
              requires_grad: builtins.bool = False, out: Tensor | None = None) -> Tensor:
-    """The frequencies of rfft's n // 2 + 1 terms for a sampling distance d."""
-    return _frequencies(np.arange(n // 2 + 1), n, d,
-                        {"dtype": dtype, "device": device, "requires_grad": requires_grad, "out": out})
+    """The frequencies of rfft's n // 2 + 1 terms for a sampling distance d. RuntimeError for dtypes that have no fractions."""
+    return _frequencies("rfftfreq", n, d, int(n / 2) + 1, dtype, device, requires_grad, out)
