@@ -29,7 +29,7 @@ from flambeau.codegen.gemm_micro import BYTES
 
 LONG = 1 << 15          # points from which a row is worked on by all threads
 SHORT = 32              # vectors' points up to which rows are worked on side by side if each alone doesn't fill vectors
-COLUMNS = 128           # bytes of a row of a block of columns
+COLUMNS = 256           # bytes of a row of a block of columns
 BLOCK = 8 << 20         # bytes of the largest block of columns
 CHUNK = 1 << 13         # numbers of a part of a long row
 FEW = 8                 # long rows that are worked on one after the other by all threads, where each needs its own phases

@@ -237,6 +237,20 @@ def ihfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None =
     return _line("ihfft", "real", input, n, dim, norm, False)
 
 
+def windowed(frames: Tensor, window: Tensor, norm: str | None) -> Tensor:
+    """rfft of the last dimension times a window of as many elements."""
+    x, w = frames._layout, window._layout
+    if not (_plain(frames, "real") and _plain(window, "real") and x.dtype is w.dtype and w.strides == (1,) and x.shape[-1]):
+        return rfft(frames * window, None, -1, norm)
+    key = ("windowed", x, w, norm)
+    launch = _plans.get(key)
+    if launch is None:
+        size = x.shape[-1]
+        planned = fourier_plan("real", x, (x.ndim - 1,), size, 1, _scale(norm, True, size), w)
+        launch = _plans.keep(key, planned)
+    return launch(None, frames, window)
+
+
 # ---------------------------------------------------------------- several dimensions
 
 

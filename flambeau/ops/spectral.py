@@ -13,6 +13,7 @@ from flambeau.core.declare import composite
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.tensor import Tensor
 from flambeau.ops import fft as transforms
+from flambeau.ops.fold import unfold_backward
 from flambeau.ops.pad import pad
 
 _NO_WINDOW = ("A window was not provided. A rectangular window will be applied{}To suppress this warning and use a "
@@ -86,14 +87,17 @@ def stft(input: Tensor, n_fft: int, hop_length: int | None = None, win_length: i
         raise RuntimeError(f"{name}: expected 0 < win_length <= n_fft, but got win_length={length}")
     shape = _window(name, x, n_fft, length, window)
     frames = x.unfold(1, n_fft, hop)
-    if shape is not None:
-        frames = frames * shape
+    mixed = x.is_complex() or (shape is not None and shape.is_complex())
     if onesided is None:
-        onesided = not frames.is_complex()
-    if onesided and frames.is_complex():
+        onesided = not mixed
+    if onesided and mixed:
         raise RuntimeError("Cannot have onesided output if window or input is complex")
     norm = "ortho" if normalized else None
-    made = (transforms.rfft if onesided else transforms.fft)(frames, None, -1, norm).transpose(1, 2)
+    if onesided and shape is not None:
+        made = transforms.windowed(frames, shape, norm)
+    else:
+        made = (transforms.rfft if onesided else transforms.fft)(frames if shape is None else frames * shape, None, -1, norm)
+    made = made.transpose(1, 2)
     if not batched:
         made = made.squeeze(0)
     return made if return_complex else NAMESPACE["view_as_real"](made)
@@ -152,11 +156,8 @@ def istft(input: Tensor, n_fft: int, hop_length: int | None = None, win_length: 
         frames = transforms.irfft(x if onesided else x.narrow(-1, 0, n_fft // 2 + 1), n_fft, -1, norm)
     frames = frames * shape
     total = n_fft + hop * (count - 1)
-    arange = NAMESPACE["arange"]
-    places = (arange(count).unsqueeze(1) * hop + arange(n_fft)).reshape(-1)
-    signal = frames.new_zeros(frames._layout.shape[0], total).index_add(1, places, frames.reshape(frames._layout.shape[0], -1))
-    squares = shape.square().expand(count, n_fft).reshape(-1)
-    envelope = squares.new_zeros(total).index_add(0, places, squares)
+    signal = unfold_backward(frames, (frames._layout.shape[0], total), 1, n_fft, hop)
+    envelope = unfold_backward(shape.square().expand(count, n_fft), (total,), 0, n_fft, hop)
     start = n_fft // 2 if center else 0
     end = start + length if length is not None else total - (n_fft // 2 if center else 0)
     signal, envelope = signal[:, start:end], envelope[start:end]
