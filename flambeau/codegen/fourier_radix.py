@@ -19,7 +19,10 @@ from collections.abc import Callable, Sequence
 from functools import cache, partial
 from typing import Any
 
+import numpy as np
+
 from flambeau.codegen.builder import Value, module
+from flambeau.codegen.fourier_roots import roots
 from flambeau.codegen.gemm_micro import BYTES, Kernel, vector, vector_bytes
 from flambeau.codegen.jit import LIGHTEST, compile_kernel
 
@@ -111,6 +114,11 @@ class Step(Kernel):
         self.lanes = lanes
 
 
+def _root(j: int, n: int) -> complex:
+    """exp(-2 pi i j / n)."""
+    return complex(roots(np.array(j), n))
+
+
 class Butterfly:
     """Transforms of as many points as there are values, number by number of vectors."""
 
@@ -127,8 +135,8 @@ class Butterfly:
         """a exp(-2 pi i j / n)."""
         if (8 * j) % n == 0:
             return self._eighth(a, 8 * j // n % 8)
-        angle = 2 * math.pi * j / n
-        return self.f.fma(self.f.swapped(a) * self.turn, math.sin(angle), a * math.cos(angle))
+        root = _root(j, n)
+        return self.f.fma(self.f.swapped(a) * self.turn, -root.imag, a * root.real)
 
     def _eighth(self, a: Value, j: int) -> Value:
         if j >= 4:
@@ -173,12 +181,12 @@ class Butterfly:
         for s in sums:
             made[0] = made[0] + s
         for j in range(1, half + 1):
-            angles = [2 * math.pi * (j * k % n) / n for k in range(1, half + 1)]
-            even, odd = a[0], differences[0] * math.sin(angles[0])
-            for k, angle in enumerate(angles):
-                even = f.fma(sums[k], math.cos(angle), even)
+            factors = [_root(j * k, n) for k in range(1, half + 1)]
+            even, odd = a[0], differences[0] * -factors[0].imag
+            for k, factor in enumerate(factors):
+                even = f.fma(sums[k], factor.real, even)
                 if k:
-                    odd = f.fma(differences[k], math.sin(angle), odd)
+                    odd = f.fma(differences[k], -factor.imag, odd)
             made[j], made[n - j] = self.add_turned(even, odd), self.add_turned(even, odd, back=True)
         return made
 

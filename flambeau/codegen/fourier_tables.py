@@ -1,6 +1,6 @@
 """Numbers that Fourier transforms look up: the radices of a length, roots of unity for its passes, chirps for other lengths.
 
-All are computed in double precision, from angles of at most an eighth of a circle. A table lives as long as a plan that uses it.
+A table lives as long as a plan that uses it. Stands on fourier_roots; used by fourier_program and fourier_rows.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from flambeau.codegen.fourier_radix import FIRST, NARROW, PRIMES, WIDE
+from flambeau.codegen.fourier_roots import roots
 from flambeau.codegen.fourier_steps import FINE
 
 _tables: WeakValueDictionary[tuple, np.ndarray] = WeakValueDictionary()
@@ -48,14 +49,6 @@ def split(n: int) -> tuple[int, int]:
     """The two factors of n that are nearest to each other, the larger one first."""
     smaller = next(d for d in range(math.isqrt(n), 0, -1) if n % d == 0)
     return n // smaller, smaller
-
-
-def roots(numerators: np.ndarray, n: int) -> np.ndarray:
-    """exp(-2 pi i numerators / n)."""
-    numerators = numerators % n
-    quarter = (8 * numerators + n) // (2 * n)
-    angle = (4 * numerators - quarter * n) * (math.pi / 2 / n)
-    return (np.cos(angle) - 1j * np.sin(angle)) * np.array([1, -1j, -1, 1j])[quarter & 3]
 
 
 def _kept(key: tuple, item: str, direction: int, make: Callable[[], np.ndarray]) -> np.ndarray:

@@ -26,6 +26,7 @@ from flambeau.core.modes import local
 from flambeau.core.tensor import Tensor
 from flambeau.ir.scalar import cast, where
 from flambeau.ops.create import along_line, dtype_asked, finish, home
+from flambeau.ops.rearrange import rolled
 
 Sizes = "Sequence[int] | None"
 
@@ -377,25 +378,31 @@ def ihfft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None =
 # ---------------------------------------------------------------- shifts and frequencies
 
 
-def _shifted(input: Tensor, dim: Any, backward: builtins.bool) -> Tensor:
-    ndim = input._layout.ndim
-    dims = list(range(ndim)) if dim is None else [wrap_dim(d, ndim) for d in ([dim] if isinstance(dim, int) else dim)]
+def _shifted(input: Tensor, dim: Any, backward: int) -> Tensor:
+    x = input._layout
+    if dim is None:
+        dims, sizes = tuple(range(x.ndim)), x.shape
+    else:
+        dims = tuple([wrap_dim(d, x.ndim) for d in ([dim] if isinstance(dim, int) else dim)])
+        sizes = [x.shape[d] for d in dims]
     if not dims:
         return input.clone()
-    sizes = [input._layout.shape[d] for d in dims]
-    return input.roll([(n + 1) // 2 if backward else n // 2 for n in sizes], dims)
+    steps = tuple([(n + backward) // 2 for n in sizes])
+    if (input._node is None or not local.grad) and x.flavor is None:
+        return rolled(input, steps, dims)
+    return input.roll(steps, dims)
 
 
 @composite(method=False, function=False, name="fft_fftshift")
 def fftshift(input: Tensor, dim: Any = None) -> Tensor:
     """The terms in order of their frequency, zero in the middle."""
-    return _shifted(input, dim, False)
+    return _shifted(input, dim, 0)
 
 
 @composite(method=False, function=False, name="fft_ifftshift")
 def ifftshift(input: Tensor, dim: Any = None) -> Tensor:
     """The inverse of fftshift."""
-    return _shifted(input, dim, True)
+    return _shifted(input, dim, 1)
 
 
 def _frequency(i, start, apart, half, n):
