@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import Layout
 from flambeau.codegen import launch as launching
-from flambeau.codegen.fourier_program import Axis, Work
-from flambeau.codegen.fourier_rows import Source, columns, complex_rows, hermitian_rows, real_rows
+from flambeau.codegen.fourier_program import Axis, Source, Work
+from flambeau.codegen.fourier_rows import columns, complex_rows, hermitian_rows, real_rows
 
 KEPT = 64 << 20         # bytes of tables of the plans that are kept
 _FIRST_OUT = 4          # slot of the output; the input's is the next

@@ -9,6 +9,7 @@ import itertools
 import math
 import struct
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -26,10 +27,20 @@ NOWHERE = Place(ABSOLUTE)
 GRAIN = 1 << 16         # points times binary logarithms of lengths that are worth another thread
 _FIRST_OUT = 4          # slot of the output; the input's and the window's are next
 Axis = tuple[int, int, int]     # size, bytes between neighbours in the input, in the output
+Start = tuple[int, int]         # slot of an operand, bytes to its first row
 
 
 def _bits(x: float) -> int:
     return struct.unpack("q", struct.pack("d", x))[0]
+
+
+class Source(NamedTuple):
+    """A row as it is read: bytes between neighbours, how many there are, whether they are real, whether a window is on them."""
+
+    step: int
+    count: int
+    real: bool
+    window: bool = False
 
 
 class Program:
@@ -121,6 +132,15 @@ class Work:
             x_offset = x[1] + sum(i * axis[1] for i, axis in zip(index, further))
             y_offset = y[1] + sum(i * axis[2] for i, axis in zip(index, further))
             self.pending.append((p, sizes, Rows(x[0], x_offset, x_strides), Rows(y[0], y_offset, y_strides), table_step))
+
+    def in_blocks(self, p: Program, axes: Sequence[Axis], x: Start, y: Start, rows: int) -> None:
+        """Run a program that does `rows` rows of the last axis at once. The last ones may be done twice, so y must not be x."""
+        *outer, (count, x_step, y_step) = axes
+        blocks = count // rows
+        self.phase(p, [*outer, (blocks, rows * x_step, rows * y_step)], x, y)
+        if count % rows:
+            first = count - rows
+            self.phase(p, outer, (x[0], x[1] + first * x_step), (y[0], y[1] + first * y_step))
 
     def plan(self, output: Layout, inputs: Sequence[Layout]) -> tuple[Callable, int]:
         """(the launcher, bytes of its tables)"""

@@ -28,7 +28,8 @@ from flambeau.codegen.jit import LIGHTEST, compile_kernel
 
 #: Parameters of every step of a transform: where it reads, where it writes, its table, its numbers, which part of the work it is.
 STEP = (("x", "ptr"), ("y", "ptr"), ("table", "ptr"), ("numbers", "ptr"), ("part", "i64"))
-PRIMES = (2, 3, 5, 7, 11, 13)       # of the radices
+PRIMES = (2, 3, 5, 7, 11, 13, 17, 19)       # of the radices
+MOST_ALONG = 13     # the largest radix for vectors along p
 FIRST, WIDE, NARROW = "first", "wide", "narrow"     # vectors along p; along q, at least as many as a vector's; fewer
 
 

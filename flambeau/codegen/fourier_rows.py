@@ -6,7 +6,7 @@
 - A long row is a matrix whose columns are transformed, multiplied by roots of unity, and transformed along its rows, by all
   threads (the four steps of D. H. Bailey, "FFTs in external or hierarchical memory", J. Supercomputing 4, 1990).
 - An even number of real points are half as many complex ones, folded afterwards.
-- Columns are worked on side by side, in blocks.
+- Short rows (fourier_short), and columns in blocks, are worked on side by side.
 
 Stands on fourier_program; used by fourier.
 """
@@ -16,33 +16,22 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 import numpy as np
 
 from flambeau.codegen import fourier_steps as steps
 from flambeau.codegen import fourier_tables as tables
-from flambeau.codegen.fourier_program import Axis, Program, Work
-from flambeau.codegen.fourier_radix import NARROW, complex_lanes
+from flambeau.codegen.fourier_program import Axis, Program, Source, Start, Work
+from flambeau.codegen.fourier_radix import complex_lanes
+from flambeau.codegen.fourier_short import COMPLEX, HERMITIAN, REAL, short_rows
 from flambeau.codegen.fourier_steps import INPUT, MOVING, OUTPUT, SHARED, WINDOW, Place
 from flambeau.codegen.gemm_micro import BYTES
 
 LONG = 1 << 15          # points from which a row is worked on by all threads
-SHORT = 32              # vectors' points up to which rows are worked on side by side if each alone doesn't fill vectors
 COLUMNS = 256           # bytes of a row of a block of columns
 BLOCK = 8 << 20         # bytes of the largest block of columns
 CHUNK = 1 << 13         # numbers of a part of a long row
 FEW = 8                 # long rows that are worked on one after the other by all threads, where each needs its own phases
-Start = tuple[int, int]     # slot of an operand, bytes to its first row
-
-
-class Source(NamedTuple):
-    """A row as it is read: bytes between neighbours, how many there are, whether they are real, whether a window is on them."""
-
-    step: int
-    count: int
-    real: bool
-    window: bool = False
 
 
 def _complex_row(p: Program, source: Source, x: Place, n: int) -> Place:
@@ -75,44 +64,20 @@ def complex_rows(work: Work, axes: Sequence[Axis], x: Start, y: Start, source: S
     if n >= LONG and (smooth or math.prod(axis[0] for axis in axes) <= FEW):
         _long(work, axes, x, y, source, n, direction, scale)
         return
+    if short_rows(work, COMPLEX, axes, x, y, source, n, direction, scale):
+        return
     apart = not source.real and source.count >= n and source.step != size
-    if apart and axes and axes[-1][1] == size and axes[-1][0] >= lanes and n >= lanes:
-        *outer, (count, _, y_row) = axes
-        p = work.program()
+    if apart and axes and axes[-1][1] == size and axes[-1][0] >= lanes:
+        p, (_, _, y_row) = work.program(), axes[-1]
         rows, pitch = _transposed(p, n, source.step // size)
         spare = p.room(n)
         for c in range(lanes):
             p.transform(n, direction, scale, rows.moved(c * pitch), Place(OUTPUT, c * y_row), spare)
-        blocks = count // lanes
-        work.phase(p, [*outer, (blocks, lanes * size, lanes * y_row)], x, y)
-        axes = [*outer, (count % lanes, size, y_row)]
-        done = blocks * lanes
-        x, y = (x[0], x[1] + done * size), (y[0], y[1] + done * y_row)
-    elif _narrow(n, lanes) and not source.real and source.count >= n and source.step == size and axes and axes[-1][0] >= lanes:
-        axes, x, y = _side_by_side(work, axes, x, y, n, direction, scale)
+        work.in_blocks(p, axes, x, y, lanes)
+        return
     p = work.program()
     p.transform(n, direction, scale, _complex_row(p, source, Place(INPUT), n), Place(OUTPUT))
     work.phase(p, axes, x, y)
-
-
-def _narrow(n: int, lanes: int) -> bool:
-    """Whether a short row's passes don't fill vectors."""
-    return n <= SHORT * lanes and any(form == NARROW for _, _, _, form in tables.forms(n, 1, lanes))
-
-
-def _side_by_side(work: Work, axes: Sequence[Axis], x: Start, y: Start, n: int, direction: int,
-                  scale: float) -> tuple[list[Axis], Start, Start]:
-    """complex_rows for as many rows at once as a vector has numbers; returns the rows that are left."""
-    lanes, size = complex_lanes(work.item), work.size
-    *outer, (count, x_row, y_row) = axes
-    p, blocks = work.program(), count // lanes
-    one, other, spare = (p.room(n * lanes) for _ in range(3))
-    p.step(steps.transposed, Place(INPUT), one, n, x_row // size, lanes, 1, lanes)
-    p.passes(n, direction, scale, one, other, (spare, other), lanes, lanes, lanes)
-    p.step(steps.transposed, other, Place(OUTPUT), n, lanes, y_row // size, lanes, 1)
-    work.phase(p, [*outer, (blocks, lanes * x_row, lanes * y_row)], x, y)
-    done = blocks * lanes
-    return [*outer, (count % lanes, x_row, y_row)], (x[0], x[1] + done * x_row), (y[0], y[1] + done * y_row)
 
 
 def _transposed(p: Program, n: int, step: int) -> tuple[Place, int]:
@@ -235,6 +200,8 @@ def _four_steps(work: Work, axes: Sequence[Axis], x: Start, y: Start, n: int, di
 
 def real_rows(work: Work, axes: Sequence[Axis], x: Start, y: Start, source: Source, n: int, direction: int, scale: float) -> None:
     """The first n // 2 + 1 numbers of `scale` times the transform of n real points of every row of x."""
+    if short_rows(work, REAL, axes, x, y, source, n, direction, scale):
+        return
     half, p = n // 2, work.program()
     if n % 2:
         made = p.room(n)
@@ -260,6 +227,8 @@ def real_rows(work: Work, axes: Sequence[Axis], x: Start, y: Start, source: Sour
 def hermitian_rows(work: Work, axes: Sequence[Axis], x: Start, y: Start, source: Source, n: int, direction: int,
                    scale: float) -> None:
     """n real numbers for every row of x: `scale` times the transform of n numbers of which the first n // 2 + 1 are given."""
+    if short_rows(work, HERMITIAN, axes, x, y, source, n, direction, scale):
+        return
     half, p = n // 2, work.program()
     if n % 2:
         row, whole, made = _complex_row(p, source, Place(INPUT), half + 1), p.room(n), p.room(n)

@@ -270,3 +270,58 @@ def real_parts(f: Step) -> None:
     """y = the real parts of `count` numbers. Numbers: count."""
     with f.loop(0, f.number(0)) as i:
         f.store(f.load(f.item, f.place(f["x"], i)), f["y"], i)
+
+
+# ---------------------------------------------------------------- several rows at once
+
+
+@_step
+def widened_rows(f: Step) -> None:
+    """y = real numbers as complex ones, `count` of each row. Numbers: count, rows, numbers between rows in x, in y."""
+    count, rows, x_row, y_row = (f.number(i) for i in range(4))
+    with f.loop(0, rows) as row:
+        x, y = f.at(f.item, f["x"], row * x_row), f.place(f["y"], row * y_row)
+
+        def write(i: Value, x: Value = x, y: Value = y) -> None:
+            a = f.load(vector(f.item, f.lanes), x, i, align=BYTES[f.item])
+            f.write(f.shuffle(a, f.value(0, a.type), [e * f.lanes + k for k in range(f.lanes) for e in (0, 1)]), y, i)
+        f.over(count, write)
+
+
+@_step
+def real_rows(f: Step) -> None:
+    """y = the real parts of `count` numbers of each row. Numbers: count, rows, numbers between rows in x, in y."""
+    count, rows, x_row, y_row = (f.number(i) for i in range(4))
+    with f.loop(0, rows) as row:
+        x, y = f.place(f["x"], row * x_row), f.at(f.item, f["y"], row * y_row)
+
+        def write(i: Value, x: Value = x, y: Value = y) -> None:
+            a = f.read(x, i)
+            f.store(f.shuffle(a, a, [2 * k for k in range(f.lanes)]), y, i, align=BYTES[f.item])
+        f.over(count, write)
+
+
+@_step
+def folded_columns(f: Step) -> None:
+    """`folded` for columns of a vector's rows. Numbers: count, h, whether x[h] is x[0], whether the imaginary parts of x[0] and
+    x[h] count as 0, numbers from one k to the next in x."""
+    count, h, wraps, real_ends, step = (f.number(i) for i in range(5))
+    conjugate, lanes = f.signs(1.0, -1.0), f.lanes
+    with f.loop(0, count) as k:
+        other = f.select(wraps.differs(0) & k.equals(0), f.i64(0), h - k)
+        mine = f.select(wraps.differs(0) & k.equals(h), f.i64(0), k)
+        kept = f.signs(1.0, f.select(real_ends.differs(0) & k.equals(0), f.value(0, f.item), f.value(1, f.item)))
+        direct, mirrored = f.read(f["x"], mine * step) * kept, f.read(f["x"], other * step) * kept * conjugate
+        real, imaginary = (f.splat(f.load(f.item, f.place(f["table"], k), e), 2 * lanes) for e in (0, 1))
+        f.write((direct + mirrored) + f.times(direct - mirrored, real, imaginary), f["y"], k * lanes)
+
+
+@_step
+def mirrored_columns(f: Step) -> None:
+    """`mirrored` for columns of a vector's rows. Numbers: n, numbers from one to the next in x."""
+    n, step, conjugate, lanes = f.number(0), f.number(1), f.signs(1.0, -1.0), f.lanes
+    f.write(f.read(f["x"]) * f.signs(1.0, 0.0), f["y"])
+    with f.loop(1, (n >> 1) + 1) as k:
+        value = f.read(f["x"], k * step)
+        f.write(value, f["y"], k * lanes)
+        f.write(value * conjugate, f["y"], (n - k) * lanes)

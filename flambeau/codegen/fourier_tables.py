@@ -13,7 +13,7 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from flambeau.codegen.fourier_radix import FIRST, NARROW, PRIMES, WIDE
+from flambeau.codegen.fourier_radix import FIRST, MOST_ALONG, NARROW, PRIMES, WIDE
 from flambeau.codegen.fourier_roots import roots
 from flambeau.codegen.fourier_steps import FINE
 
@@ -107,7 +107,8 @@ def forms(n: int, width: int, lanes: int) -> list[tuple[int, int, int, str]]:
     made, before = [], 1
     for radix in radices(n) or ():
         m = n // (before * radix)
-        form = WIDE if before * width >= lanes else FIRST if before * width == 1 and m >= lanes else NARROW
+        first = before * width == 1 and m >= lanes and radix <= MOST_ALONG
+        form = WIDE if before * width >= lanes else FIRST if first else NARROW
         made.append((radix, m, before, form))
         before *= radix
     return made

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
@@ -58,6 +60,19 @@ def test_precision_and_integers():
     assert fft.fftfreq(4).tolist() == [0.0, 0.25, -0.5, -0.25]
     assert fft.rfftfreq(5, 0.5).tolist() == pytest.approx([0.0, 0.4, 0.8])
     assert fft.ifftshift(fft.fftshift(torch.arange(5))).tolist() == [0, 1, 2, 3, 4]
+
+
+def test_frequencies_are_rounded_as_pytorch_does():
+    assert fft.fftfreq(100, dtype=torch.float16)[5].item() == 0.050018310546875
+    assert fft.fftfreq(5, 0).tolist()[1:] == [math.inf, math.inf, -math.inf, -math.inf]
+    assert fft.fftfreq(5, requires_grad=True).requires_grad
+    assert fft.rfftfreq(8, out=torch.empty(5, dtype=torch.float64)).dtype is torch.float64
+    with pytest.raises(RuntimeError, match="fftfreq requires a floating point or complex dtype"):
+        fft.fftfreq(5, dtype=torch.int64)
+    with pytest.raises(RuntimeError, match=r"Trying to create tensor with negative dimension -1: \[-1\]"):
+        fft.fftfreq(-1)
+    with pytest.raises(TypeError, match=r"fft_fftfreq\(\): argument 'n' \(position 1\) must be int, not float"):
+        fft.fftfreq(2.0)
 
 
 def test_stft_and_back():

@@ -7,7 +7,7 @@ import pytest
 
 import flambeau as torch
 from flambeau import fft
-from flambeau.autograd import gradcheck
+from flambeau.autograd import gradcheck, gradgradcheck
 
 generator = np.random.default_rng(0)
 SMALL = [*range(1, 71)]
@@ -56,6 +56,8 @@ def test_columns_in_blocks(dtype):
             close(fft.ifft2(torch.from_numpy(x)), np.fft.ifft2(wide), dtype)
             close(fft.rfft2(torch.from_numpy(real)), np.fft.rfft2(real.astype(np.float64)), dtype)
             close(fft.rfft(torch.from_numpy(real), dim=0), np.fft.rfft(real.astype(np.float64), axis=0), dtype)
+            close(fft.irfft(torch.from_numpy(x), 2 * n, dim=0), np.fft.irfft(wide, 2 * n, axis=0), dtype)
+            close(fft.hfft(torch.from_numpy(x), n, dim=0), np.fft.hfft(wide, n, axis=0), dtype)
 
 
 VIEWS = {
@@ -132,7 +134,36 @@ def test_without_data():
     assert fft.fft(torch.ones(0, 8)).shape == (0, 8)
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_short_rows_side_by_side(dtype):
+    for n in (1, 2, 3, 4, 6, 7, 12, 15, 17, 25, 38, 60, 81, 100, 243):
+        for rows in (8, 13):
+            x = random(rows, n, dtype=dtype)
+            wide, real = x.astype(np.complex128), x.real.copy()
+            close(fft.fft(torch.from_numpy(x)), np.fft.fft(wide), dtype)
+            close(fft.fft(torch.from_numpy(real)), np.fft.fft(wide.real), dtype)
+            close(fft.rfft(torch.from_numpy(real)), np.fft.rfft(wide.real), dtype)
+            close(fft.ihfft(torch.from_numpy(real)), np.fft.ihfft(wide.real), dtype)
+            close(fft.irfft(torch.from_numpy(x), n), np.fft.irfft(wide, n), dtype)
+            close(fft.hfft(torch.from_numpy(x[:, :n // 2 + 1]), n), np.fft.hfft(wide[:, :n // 2 + 1], n), dtype)
+
+
 def test_alone_and_in_a_batch_alike():
     x = torch.from_numpy(random(50, 40, dtype=np.complex64))
     together = fft.fft(x)
     assert torch.allclose(together, torch.stack([fft.fft(row) for row in x]), atol=1e-5)
+
+
+def test_stft_of_strided_windows():
+    x, window = torch.from_numpy(random(3000, dtype=np.float64)), torch.from_numpy(random(200, dtype=np.float64))
+    for w in (window[:100], window[::2], window[1:101]):
+        made = torch.stft(x, 100, 30, window=w, center=False, return_complex=True)
+        frames = np.lib.stride_tricks.sliding_window_view(x.numpy(), 100)[::30] * w.numpy()
+        close(made, np.fft.rfft(frames).T, np.complex128)
+
+
+@pytest.mark.parametrize("dim, size, step", [(0, 3, 1), (1, 4, 3), (-1, 2, 5), (0, 5, 5)])
+def test_windows_that_overlap_are_added_up(dim, size, step):
+    x = torch.from_numpy(random(5, 11, dtype=np.float64)).requires_grad_()
+    assert gradcheck(lambda x: x.unfold(dim, size, step) ** 2, [x])
+    assert gradgradcheck(lambda x: x.unfold(dim, size, step) ** 2, [x])
