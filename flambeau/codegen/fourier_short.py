@@ -78,21 +78,20 @@ def _rows(p: Program, columns: Place, y_row: int, count: int, y: Place = Place(O
     p.step(steps.transposed, columns, y, count, lanes, y_row // p.size, lanes, 1)
 
 
-def _transformed(p: Program, x: Place, n: int, direction: int, scale: float, step: int = 0) -> Place:
-    """Transforms of columns whose numbers are `step` apart (a vector's)."""
+def _transformed(p: Program, x: Place, n: int, direction: int, scale: float, step: int) -> Place:
+    """Transforms of columns whose numbers are `step` apart."""
     lanes = complex_lanes(p.item)
     y, spare = p.room(n * lanes), p.room(n * lanes)
-    p.passes(n, direction, scale, x, y, (spare, y), lanes, step or lanes, lanes)
+    p.passes(n, direction, scale, x, y, (spare, y), lanes, step, lanes)
     return y
 
 
 def _real(p: Program, x: Place, n: int, direction: int, scale: float, y_row: int) -> None:
     """The transform of n real numbers, which lie as n / 2 complex ones."""
-    half = n // 2
-    made, table = _transformed(p, x, half, direction, scale / 2), tables.folding_table(n, p.item, direction, back=False)
-    terms = p.room((half + 1) * complex_lanes(p.item))
-    p.step(steps.folded_columns, made, terms, half + 1, half, 1, 0, complex_lanes(p.item),
-           table=p.table(table))
+    half, lanes = n // 2, complex_lanes(p.item)
+    made, terms = _transformed(p, x, half, direction, scale / 2, lanes), p.room((half + 1) * lanes)
+    table = p.table(tables.folding_table(n, p.item, direction, back=False))
+    p.step(steps.folded_columns, made, terms, half + 1, half, 1, 0, lanes, table=table)
     _rows(p, terms, y_row, half + 1)
 
 
@@ -102,9 +101,9 @@ def _hermitian(p: Program, x: Place, step: int, n: int, direction: int, scale: f
     if n % 2 == 0:
         table = p.table(tables.folding_table(n, p.item, direction, back=True))
         folded = p.step(steps.folded_columns, x, p.room(half * lanes), half, half, 0, 1, step, table=table)
-        _rows(p, _transformed(p, folded, half, direction, scale), y_row, half)
+        _rows(p, _transformed(p, folded, half, direction, scale, lanes), y_row, half)
         return
     whole = p.step(steps.mirrored_columns, x, p.room(n * lanes), n, step)
     rows = p.room(n * lanes)
-    _rows(p, _transformed(p, whole, n, direction, scale), n * p.size, n, rows)
+    _rows(p, _transformed(p, whole, n, direction, scale, lanes), n * p.size, n, rows)
     p.step(steps.real_rows, rows, Place(OUTPUT), n, lanes, n, y_row // BYTES[p.item])
