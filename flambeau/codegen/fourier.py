@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from flambeau.base.dtype import dtype as DType
-from flambeau.base.layout import Layout
+from flambeau.base.layout import Layout, contiguous_strides
 from flambeau.codegen import launch as launching
 from flambeau.codegen.fourier_program import Axis, Source, Work
 from flambeau.codegen.fourier_rows import columns, complex_rows, hermitian_rows, real_rows
@@ -59,6 +59,11 @@ def _axes(x: Layout, y: Layout, dims: Sequence[int]) -> list[Axis]:
     return made
 
 
+def _by_stride(dims: Sequence[int], strides: Sequence[int]) -> list[int]:
+    """Dimensions in the order in which they lie in memory; those that are made longer lie in order."""
+    return sorted(dims, key=lambda d: -strides[d])
+
+
 def fourier_plan(kind: str, x: Layout, dims: Sequence[int], n: int, direction: int, scale: float,
                  window: Layout | None = None) -> tuple[Callable, int]:
     """(launch(None, x[, window]) -> `scale` times the transform along dims, of n points along the last one; bytes of tables).
@@ -67,14 +72,14 @@ def fourier_plan(kind: str, x: Layout, dims: Sequence[int], n: int, direction: i
     (real numbers from those; one dimension). direction: 1 or -1, against the sign of i. Points that x lacks are zeros. window:
     one dimension, with which rows of real numbers are multiplied.
     """
-    last = dims[-1]
-    chosen = sorted(dims if kind == "complex" else dims[:-1], key=lambda d: -x.strides[d])
-    order = chosen if kind == "complex" else [*chosen, last]
-    if kind == "complex" and order[-1] != last and n != x.shape[last]:
-        raise NotImplementedError("a transform along several dimensions of another size: resize the input first")
-    n = n if order[-1] == last else x.shape[order[-1]]
+    strides = x.strides if n <= x.shape[dims[-1]] or kind == "hermitian" else contiguous_strides(x.shape)
+    order = _by_stride(dims, strides) if kind == "complex" else [*_by_stride(dims[:-1], strides), dims[-1]]
     last = order[-1]
-    batch = sorted((d for d in range(x.ndim) if d not in dims), key=lambda d: -x.strides[d])
+    if last != dims[-1]:
+        if n != x.shape[dims[-1]]:
+            raise NotImplementedError("a transform along several dimensions of another size: resize the input first")
+        n = x.shape[last]
+    batch = _by_stride([d for d in range(x.ndim) if d not in dims], strides)
     shape = list(x.shape)
     shape[last] = n // 2 + 1 if kind == "real" else n
     dtype = x.dtype.to_real() if kind == "hermitian" else x.dtype if x.dtype.is_complex else x.dtype.to_complex()

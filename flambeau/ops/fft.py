@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from flambeau.base.dtype import float32, float64, get_default_dtype
-from flambeau.base.geometry import wrap_dim, wrap_real_dim
+from flambeau.base.geometry import wrap_real_dim
 from flambeau.base.layout import Layout, register_cache
 from flambeau.codegen.fourier import Plans, fourier_plan
 from flambeau.core.create import copy_array
@@ -31,7 +31,6 @@ from flambeau.ops.rearrange import rolled
 Sizes = "Sequence[int] | None"
 
 _plans: Any = register_cache(Plans())
-_TRANSFORMED = frozenset(("float32", "float64", "complex64", "complex128"))
 
 # ---------------------------------------------------------------- primitives
 
@@ -56,15 +55,16 @@ def _(g, dims, scale, forward):
 
 
 @operator(method=False, function=False, node="FftR2CBackward0")
-def _real_to_complex(input: Tensor, dims: Any, scale: float, forward: builtins.bool) -> Tensor:
-    """The transform of real numbers, of which the first n // 2 + 1 terms along the last of dims."""
+def _real_to_complex(input: Tensor, dims: Any, scale: float, forward: builtins.bool, onesided: builtins.bool = True) -> Tensor:
+    """The transform of real numbers; onesided: the first n // 2 + 1 terms along the last of dims."""
     x = input._layout
-    return _launcher("real", x, dims, x.shape[dims[-1]], forward, scale)(None, input)
+    return _launcher("real" if onesided else "complex", x, dims, x.shape[dims[-1]], forward, scale)(None, input)
 
 
 @_real_to_complex.vjp
-def _(g, layouts, dims, scale, forward):
-    return _complex_to_complex(_resized(g, dims[-1], layouts[0].shape[dims[-1]]), dims, scale, not forward).real
+def _(g, layouts, dims, scale, forward, onesided):
+    whole = _resized(g, dims[-1], layouts[0].shape[dims[-1]]) if onesided else g
+    return _complex_to_complex(whole, dims, scale, not forward).real
 
 
 @operator(method=False, function=False, node="FftC2RBackward0")
@@ -128,6 +128,12 @@ def _as_real(name: str, x: Tensor) -> Tensor:
     return x if dtype.is_floating_point else x.to(get_default_dtype())
 
 
+def _whole_number(x: Any) -> int:
+    if isinstance(x, bool):
+        raise TypeError("a truth value is no number of points, nor a dimension")
+    return python_operator.index(x)
+
+
 def _points(n: int) -> int:
     if n < 1:
         raise RuntimeError(f"Invalid number of data points ({n}) specified")
@@ -166,11 +172,25 @@ def _fit(x: Tensor, dims: Sequence[int], sizes: Sequence[int]) -> Tensor:
     return x
 
 
-def _plain(x: Tensor, kind: str) -> builtins.bool:
-    """Whether a call needs no graph and no conversion: one plan does it all, zeros or cutting included."""
-    dtype = x._layout.dtype
-    return ((x._node is None or not local.grad) and x._layout.flavor is None and dtype.name in _TRANSFORMED
-            and (kind == "complex" or dtype.is_complex == (kind == "hermitian")))
+def _plain(x: Tensor) -> builtins.bool:
+    """Whether a call needs no graph: one plan does it all, zeros or cutting included."""
+    return (x._node is None or not local.grad) and x._layout.flavor is None
+
+
+def _given(name: str, kind: str, x: Tensor) -> Tensor:
+    """The input as a transform of the kind takes it: real numbers stay real where complex ones are wanted."""
+    if kind == "real":
+        return _as_real(name, x)
+    if kind == "complex" and x._layout.dtype.name in ("float32", "float64"):
+        return x
+    return _as_complex(x)
+
+
+def _recorded(kind: str, x: Tensor, dims: tuple[int, ...], scale: float, forward: builtins.bool) -> Tensor:
+    """A transform by the primitive for its input."""
+    if kind == "real" or not x._layout.dtype.is_complex:
+        return _real_to_complex(x, dims, scale, forward, kind == "real")
+    return _complex_to_complex(x, dims, scale, forward)
 
 
 # ---------------------------------------------------------------- one dimension
@@ -178,21 +198,24 @@ def _plain(x: Tensor, kind: str) -> builtins.bool:
 
 def _line(name: str, kind: str, input: Tensor, n: int | None, dim: int, norm: str | None, forward: builtins.bool) -> Tensor:
     """A transform along one dimension; kind: as of fourier_plan."""
+    if dim.__class__ is not int or (n is not None and n.__class__ is not int):      # equal keys, but floats are refused
+        n, dim = None if n is None else _whole_number(n), _whole_number(dim)
     launch = _plans.get((name, input._layout, n, dim, norm))
     if launch is not None and (input._node is None or not local.grad):
         return launch(None, input)
-    plain = _plain(input, kind)
-    x = input if plain else _as_real(name, input) if kind == "real" else _as_complex(input)
+    x = _given(name, kind, input)
     d = wrap_real_dim(dim, x._layout.ndim)
     own = x._layout.shape[d]
     size = _points(n if n is not None else 2 * (own - 1) if kind == "hermitian" else own)
     scale = _scale(norm, forward, size)
-    if plain:
-        launch = _plans[name, x._layout, n, dim, norm] = _launcher(kind, x._layout, (d,), size, forward, scale)
+    if _plain(x):
+        launch = _launcher(kind, x._layout, (d,), size, forward, scale)
+        if x is input:
+            _plans[name, x._layout, n, dim, norm] = launch
         return launch(None, x)
     if kind == "hermitian":
         return _complex_to_real(_resized(x, d, size // 2 + 1), d, size, scale, forward)
-    return (_complex_to_complex if kind == "complex" else _real_to_complex)(_resized(x, d, size), (d,), scale, forward)
+    return _recorded(kind, _resized(x, d, size), (d,), scale, forward)
 
 
 def _declared(name: str) -> Callable[[Callable], Callable]:
@@ -241,7 +264,8 @@ def ihfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None =
 def windowed(frames: Tensor, window: Tensor, norm: str | None) -> Tensor:
     """rfft of the last dimension times a window of as many elements."""
     x, w = frames._layout, window._layout
-    if not (_plain(frames, "real") and _plain(window, "real") and x.dtype is w.dtype and w.strides == (1,) and x.shape[-1]):
+    alike = x.dtype is w.dtype and x.dtype.name in ("float32", "float64")
+    if not (alike and _plain(frames) and _plain(window) and w.strides == (1,) and x.shape[-1]):
         return rfft(frames * window, None, -1, norm)
     key = ("windowed", x, w, norm)
     launch = _plans.get(key)
@@ -265,37 +289,41 @@ def _found(name: str, x: Tensor, s: Any, dim: Any, norm: str | None) -> Callable
         return None
 
 
-def _remember(name: str, x: Tensor, s: Any, dim: Any, norm: str | None, launch: Callable) -> Callable:
-    with suppress(TypeError):
-        _plans[name, x._layout, s, dim, norm] = launch
-    return launch
-
-
 def _several(name: str, kind: str, input: Tensor, s: Any, dim: Any, norm: str | None, forward: builtins.bool) -> Tensor:
     launch = _found(name, input, s, dim, norm)
     if launch is not None:
         return launch(None, input)
-    plain = _plain(input, kind)
-    x = input if plain else _as_real(name, input) if kind == "real" else _as_complex(input)
-    dims, sizes = _dims(x, s, dim)
-    if kind == "real" and not dims:
+    if kind == "real" and forward and input._layout.dtype.is_complex:
+        raise RuntimeError(f"{name} expects a real-valued input tensor, but got {input._layout.dtype.scalar_name}")
+    dims, sizes = _dims(input, s, dim)
+    if not dims and kind == "real":
         raise RuntimeError(f"{name} must transform at least one axis")
+    if kind == "real" and input._layout.dtype.is_complex:
+        raise RuntimeError(f"Only supports floating-point dtypes, but found: {input._layout.dtype.scalar_name}")
+    x = _given(name, kind, input)
+    if kind == "complex" and not (dims and _plain(x)):
+        x = _as_complex(x)
     scale, along = _scale(norm, forward, math.prod(sizes)), tuple(dims)
     fitted = _fit(x, dims, sizes)
-    if plain and dims:
-        launch = _launcher(kind, fitted._layout, along, sizes[-1], forward, scale)
-        return (launch if fitted is not input else _remember(name, input, s, dim, norm, launch))(None, fitted)
-    return (_real_to_complex if kind == "real" else _complex_to_complex)(fitted, along, scale, forward)
+    if kind == "real" and not forward and len(along) > 1:
+        return _complex_to_complex(_real_to_complex(fitted, along[-1:], scale, forward), along[:-1], 1.0, forward)
+    if not dims or not _plain(fitted):
+        return _recorded(kind, fitted, along, scale, forward)
+    launch = _launcher(kind, fitted._layout, along, sizes[-1], forward, scale)
+    if fitted is input:
+        with suppress(TypeError):
+            _plans[name, input._layout, s, dim, norm] = launch
+    return launch(None, fitted)
 
 
 def _whole_several(name: str, input: Tensor, s: Any, dim: Any, norm: str | None, forward: builtins.bool) -> Tensor:
-    x = _as_complex(input)
     last_given = s is not None and (s if isinstance(s, int) else s[-1] if len(s) else -1) != -1
-    dims, sizes = _dims(x, s, dim)
+    dims, sizes = _dims(input, s, dim)
     if not dims:
         raise RuntimeError(f"{name} must transform at least one axis")
     if not last_given:
-        sizes[-1] = _points(2 * (x._layout.shape[dims[-1]] - 1))
+        sizes[-1] = _points(2 * (input._layout.shape[dims[-1]] - 1))
+    x = _as_complex(input)
     x = _fit(x, dims, [*sizes[:-1], sizes[-1] // 2 + 1])
     scale = _scale(norm, forward, math.prod(sizes))
     if len(dims) > 1:
@@ -383,12 +411,10 @@ def _shifted(input: Tensor, dim: Any, backward: int) -> Tensor:
     if dim is None:
         dims, sizes = tuple(range(x.ndim)), x.shape
     else:
-        dims = tuple([wrap_dim(d, x.ndim) for d in ([dim] if isinstance(dim, int) else dim)])
+        dims = tuple([wrap_real_dim(d, x.ndim) for d in ([dim] if isinstance(dim, int) else dim)])
         sizes = [x.shape[d] for d in dims]
-    if not dims:
-        return input.clone()
     steps = tuple([(n + backward) // 2 for n in sizes])
-    if (input._node is None or not local.grad) and x.flavor is None:
+    if dims and (input._node is None or not local.grad) and x.flavor is None:
         return rolled(input, steps, dims)
     return input.roll(steps, dims)
 

@@ -109,6 +109,38 @@ def test_errors():
         torch.stft(torch.ones(8), 4)
 
 
+C64 = torch.complex64
+
+
+@pytest.mark.parametrize("call, kind, words", [
+    (lambda: fft.fft(torch.ones(4, 4), dim=1.0), TypeError, "argument 'dim'"),
+    (lambda: fft.fft(torch.ones(4, 4), True), TypeError, "argument 'n'"),
+    (lambda: fft.rfft2(torch.ones(4, 4, dtype=C64)), RuntimeError, "rfftn expects a real-valued input tensor, but got ComplexFloat"),
+    (lambda: fft.ihfft2(torch.ones(4, 4, dtype=C64)), RuntimeError, "Only supports floating-point dtypes, but found: ComplexFloat"),
+    (lambda: fft.fft2(torch.ones(4, 4).half(), dim=(0, 0)), RuntimeError, "FFT dims must be unique"),
+    (lambda: fft.fftshift(torch.ones(())), RuntimeError, "`shifts` required"),
+    (lambda: fft.fftshift(torch.ones(()), dim=0), IndexError, "Dimension specified as 0 but tensor has no dimensions"),
+    (lambda: torch.stft(torch.arange(20), 4, return_complex=True), RuntimeError,
+     "align_to_window=None) : expected a tensor of floating point or complex values"),
+    (lambda: torch.stft(torch.ones(3), 4, center=False, return_complex=True), RuntimeError, "expected 0 < n_fft < 3, but got n_fft=4"),
+])
+def test_words_of_errors(call, kind, words):
+    fft.fft(torch.ones(4, 4), dim=1)        # an equal key is no excuse
+    fft.fft(torch.ones(4, 4), 1)
+    with pytest.raises(kind) as caught:
+        call()
+    assert words in str(caught.value)
+
+
+def test_results_where_nothing_is_transformed_and_of_tensors_as_numbers():
+    assert fft.fft2(torch.ones(2, 3), dim=()).dtype is C64
+    made = fft.fft(torch.ones(2, 5), torch.tensor(3))
+    assert made.stride() == (3, 1) and type(made.stride()[0]) is int
+    assert fft.fft(torch.ones(1, 6, 5).expand(4, 6, 5), n=8).stride() == (48, 8, 1)
+    assert fft.ihfft2(torch.ones(4, 6), dim=(1, 0)).stride() == (6, 1)
+    assert type(fft.fft(torch.ones(4, requires_grad=True)).grad_fn).__name__ == "FftR2CBackward0"
+
+
 def test_complex_numbers():
     a, b = random(2, 3), random(3)
     assert torch.complex(a, b).imag.tolist() == b.expand(2, 3).tolist()
