@@ -465,12 +465,13 @@ def _span(layout: Layout) -> int:
 
 
 def plan(phases: Sequence[Phase], outputs: Sequence[Layout] = (), inputs: Sequence[Layout] = (), scalars: str = "",
-         scratch: int = 0, release: bool = False) -> Callable:
+         scratch: int = 0, release: bool = False, keep: Sequence[object] = ()) -> Callable:
     """A callable `launch(out_or_None..., inputs..., scalars...)` that runs `phases`.
 
     outputs: the Layout of each result (allocated when the argument is None, returned in any case); inputs: the Layout of
     each input tensor; scalars: a letter each, "f" (passed as a double), "i" (int64), "c" (two doubles); scratch: bytes of
-    working memory; release: let other Python threads run meanwhile (worth it from about 100 us of work).
+    working memory; release: let other Python threads run meanwhile (worth it from about 100 us of work); keep: what must live
+    as long as the plan, because constants are addresses in it.
     Results on the meta device get no memory and nothing is run.
     """
     meta = any(layout.device.type == "meta" for layout in outputs)
@@ -499,7 +500,7 @@ def plan(phases: Sequence[Phase], outputs: Sequence[Layout] = (), inputs: Sequen
         words = struct.pack(f"{at}q", *head, *tail)
     except struct.error:
         raise RuntimeError("numel: integer multiplication overflow") from None
-    return _new_function(_launcher, words, tuple(outputs))
+    return _new_function(_launcher, words, (*outputs, *keep))
 
 
 def set_threads(n: int) -> None:

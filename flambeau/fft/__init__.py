@@ -1,19 +1,16 @@
-"""torch.fft: discrete Fourier transforms. Re-exports of ops.fft."""
+"""torch.fft: discrete Fourier transforms. Re-exports of ops.fft and ops.fft_frequencies."""
 
 from flambeau.core.tensor import Tensor
 from flambeau.ops.fft import (
     fft,
     fft2,
-    fftfreq,
     fftn,
-    fftshift,
     hfft,
     hfft2,
     hfftn,
     ifft,
     ifft2,
     ifftn,
-    ifftshift,
     ihfft,
     ihfft2,
     ihfftn,
@@ -22,9 +19,9 @@ from flambeau.ops.fft import (
     irfftn,
     rfft,
     rfft2,
-    rfftfreq,
     rfftn,
 )
+from flambeau.ops.fft_frequencies import fftfreq, fftshift, ifftshift, rfftfreq
 
 __all__ = [
     "Tensor", "fft", "fft2", "fftfreq", "fftn", "fftshift", "hfft", "hfft2", "hfftn", "ifft", "ifft2", "ifftn",

@@ -33,6 +33,7 @@ from flambeau.ops import (
     facts,
     fake_quantize,
     fft,
+    fft_frequencies,
     finite_differences,
     fold,
     functions,

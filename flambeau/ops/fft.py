@@ -1,7 +1,7 @@
-"""Discrete Fourier transforms: of complex and real signals, over one or several dimensions, with shifts and frequencies.
+"""Discrete Fourier transforms: of complex and real signals, over one or several dimensions.
 
-Three primitives carry the rules: complex to complex, real to (half of) complex, (half of) complex to real; their values come from
-numpy.fft, in the precision of the input. flambeau.fft re-exports what torch.fft has.
+Three primitives carry the rules: complex to complex, real to (half of) complex, (half of) complex to real; codegen.fourier plans
+them. A call that needs no graph finds its plan by its arguments. Face: flambeau.fft.
 """
 
 from __future__ import annotations
@@ -10,32 +10,38 @@ import builtins
 import math
 import operator as python_operator
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 
 from flambeau.base.dtype import get_default_dtype
-from flambeau.base.geometry import wrap_dim, wrap_real_dim
+from flambeau.base.geometry import wrap_real_dim
+from flambeau.base.layout import Layout, register_cache
+from flambeau.codegen.fourier import Plans, fourier_plan
 from flambeau.core.create import copy_array
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE
+from flambeau.core.modes import local
 from flambeau.core.tensor import Tensor
-from flambeau.ops.create import finish
-from flambeau.ops.linalg_decompositions import values_of
 
-Sizes = "Sequence[int] | None"
+_plans: Any = register_cache(Plans())
 
 # ---------------------------------------------------------------- primitives
+
+
+def _launcher(kind: str, x: Layout, dims: tuple[int, ...], n: int, forward: builtins.bool, scale: float) -> Callable:
+    key = (kind, x, dims, n, forward, scale)
+    return _plans.get(key) or _plans.keep(key, fourier_plan(kind, x, dims, n, 1 if forward else -1, scale))
 
 
 @operator(method=False, function=False, node="FftC2CBackward0")
 def _complex_to_complex(input: Tensor, dims: Any, scale: float, forward: builtins.bool) -> Tensor:
     """exp(-2 pi i ...) transforms (with + for not `forward`), times scale."""
-    array = values_of(input)
     if not dims:
-        return copy_array(array)
-    made = np.fft.fftn(array, axes=dims) if forward else np.fft.ifftn(array, axes=dims, norm="forward")
-    return copy_array(_scaled(made, scale, array.dtype))
+        return NAMESPACE["clone"](input)
+    x = input._layout
+    return _launcher("complex", x, dims, x.shape[dims[-1]], forward, scale)(None, input)
 
 
 @_complex_to_complex.vjp
@@ -44,29 +50,27 @@ def _(g, dims, scale, forward):
 
 
 @operator(method=False, function=False, node="FftR2CBackward0")
-def _real_to_complex(input: Tensor, dim: int, scale: float, forward: builtins.bool) -> Tensor:
-    """The first n // 2 + 1 terms of the transform of real numbers."""
-    array = values_of(input)
-    made = np.fft.rfft(array, axis=dim)
-    return copy_array(_scaled(made if forward else made.conj(), scale, _complex(array.dtype)))
+def _real_to_complex(input: Tensor, dims: Any, scale: float, forward: builtins.bool, onesided: builtins.bool = True) -> Tensor:
+    """The transform of real numbers; onesided: the first n // 2 + 1 terms along the last of dims."""
+    x = input._layout
+    return _launcher("real" if onesided else "complex", x, dims, x.shape[dims[-1]], forward, scale)(None, input)
 
 
 @_real_to_complex.vjp
-def _(g, layouts, dim, scale, forward):
-    return _complex_to_complex(_resized(g, dim, layouts[0].shape[dim]), (dim,), scale, not forward).real
+def _(g, layouts, dims, scale, forward, onesided):
+    whole = _resized(g, dims[-1], layouts[0].shape[dims[-1]]) if onesided else g
+    return _complex_to_complex(whole, dims, scale, not forward).real
 
 
 @operator(method=False, function=False, node="FftC2RBackward0")
 def _complex_to_real(input: Tensor, dim: int, size: int, scale: float, forward: builtins.bool) -> Tensor:
     """`size` real numbers from the first size // 2 + 1 terms of their transform."""
-    array = values_of(input)
-    made = np.fft.irfft(array.conj() if forward else array, size, axis=dim, norm="forward")
-    return copy_array(_scaled(made, scale, np.zeros(0, array.dtype).real.dtype))
+    return _launcher("hermitian", input._layout, (dim,), size, forward, scale)(None, input)
 
 
 @_complex_to_real.vjp
 def _(g, dim, size, scale, forward):
-    terms = _real_to_complex(g, dim, scale, not forward)
+    terms = _real_to_complex(g, (dim,), scale, not forward)
     # all terms but the first (and the middle one of an even size) stand for their mirror images too
     weights = np.full(size // 2 + 1, 2.0)
     weights[0] = 1
@@ -75,14 +79,6 @@ def _(g, dim, size, scale, forward):
     shape = [1] * terms._layout.ndim
     shape[dim] = size // 2 + 1
     return terms * copy_array(weights.astype(g._layout.dtype.numpy)).reshape(shape)
-
-
-def _complex(dtype: np.dtype) -> Any:
-    return np.complex64 if dtype == np.float32 else np.complex128
-
-
-def _scaled(made: np.ndarray, scale: float, dtype: Any) -> np.ndarray:
-    return (made if scale == 1 else made * made.real.dtype.type(scale)).astype(dtype, copy=False)
 
 
 # ---------------------------------------------------------------- arguments
@@ -127,6 +123,12 @@ def _as_real(name: str, x: Tensor) -> Tensor:
     return x if dtype.is_floating_point else x.to(get_default_dtype())
 
 
+def _whole_number(x: Any) -> int:
+    if isinstance(x, bool):
+        raise TypeError("a truth value is no number of points, nor a dimension")
+    return python_operator.index(x)
+
+
 def _points(n: int) -> int:
     if n < 1:
         raise RuntimeError(f"Invalid number of data points ({n}) specified")
@@ -165,28 +167,50 @@ def _fit(x: Tensor, dims: Sequence[int], sizes: Sequence[int]) -> Tensor:
     return x
 
 
+def _plain(x: Tensor) -> builtins.bool:
+    """Whether a call needs no graph: one plan does it all, zeros or cutting included."""
+    return (x._node is None or not local.grad) and x._layout.flavor is None
+
+
+def _given(name: str, kind: str, x: Tensor) -> Tensor:
+    """The input as a transform of the kind takes it: real numbers stay real where complex ones are wanted."""
+    if kind == "real":
+        return _as_real(name, x)
+    if kind == "complex" and x._layout.dtype.name in ("float32", "float64"):
+        return x
+    return _as_complex(x)
+
+
+def _recorded(kind: str, x: Tensor, dims: tuple[int, ...], scale: float, forward: builtins.bool) -> Tensor:
+    """A transform by the primitive for its input."""
+    if kind == "real" or not x._layout.dtype.is_complex:
+        return _real_to_complex(x, dims, scale, forward, kind == "real")
+    return _complex_to_complex(x, dims, scale, forward)
+
+
 # ---------------------------------------------------------------- one dimension
 
 
-def _one(input: Tensor, n: int | None, dim: int, norm: str | None, forward: builtins.bool) -> Tensor:
-    x = _as_complex(input)
+def _line(name: str, kind: str, input: Tensor, n: int | None, dim: int, norm: str | None, forward: builtins.bool) -> Tensor:
+    """A transform along one dimension; kind: as of fourier_plan."""
+    if dim.__class__ is not int or (n is not None and n.__class__ is not int):      # equal keys, but floats are refused
+        n, dim = None if n is None else _whole_number(n), _whole_number(dim)
+    launch = _plans.get((name, input._layout, n, dim, norm))
+    if launch is not None and (input._node is None or not local.grad):
+        return launch(None, input)
+    x = _given(name, kind, input)
     d = wrap_real_dim(dim, x._layout.ndim)
-    size = _points(x._layout.shape[d] if n is None else n)
-    return _complex_to_complex(_resized(x, d, size), (d,), _scale(norm, forward, size), forward)
-
-
-def _half(name: str, input: Tensor, n: int | None, dim: int, norm: str | None, forward: builtins.bool) -> Tensor:
-    x = _as_real(name, input)
-    d = wrap_real_dim(dim, x._layout.ndim)
-    size = _points(x._layout.shape[d] if n is None else n)
-    return _real_to_complex(_resized(x, d, size), d, _scale(norm, forward, size), forward)
-
-
-def _whole(input: Tensor, n: int | None, dim: int, norm: str | None, forward: builtins.bool) -> Tensor:
-    x = _as_complex(input)
-    d = wrap_real_dim(dim, x._layout.ndim)
-    size = _points(2 * (x._layout.shape[d] - 1) if n is None else n)
-    return _complex_to_real(_resized(x, d, size // 2 + 1), d, size, _scale(norm, forward, size), forward)
+    own = x._layout.shape[d]
+    size = _points(n if n is not None else 2 * (own - 1) if kind == "hermitian" else own)
+    scale = _scale(norm, forward, size)
+    if _plain(x):
+        launch = _launcher(kind, x._layout, (d,), size, forward, scale)
+        if x is input:
+            _plans[name, x._layout, n, dim, norm] = launch
+        return launch(None, x)
+    if kind == "hermitian":
+        return _complex_to_real(_resized(x, d, size // 2 + 1), d, size, scale, forward)
+    return _recorded(kind, _resized(x, d, size), (d,), scale, forward)
 
 
 def _declared(name: str) -> Callable[[Callable], Callable]:
@@ -199,66 +223,102 @@ def fft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = N
 
     norm: "backward" (default, no factor), "ortho" (1 / sqrt(n)) or "forward" (1 / n). RuntimeError for less than one point.
     """
-    return _one(input, n, dim, norm, True)
+    return _line("fft", "complex", input, n, dim, norm, True)
 
 
 @_declared("ifft")
 def ifft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """The inverse of fft."""
-    return _one(input, n, dim, norm, False)
+    return _line("ifft", "complex", input, n, dim, norm, False)
 
 
 @_declared("rfft")
 def rfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """The first n // 2 + 1 terms of the transform of real numbers (the others are their conjugates)."""
-    return _half("rfft", input, n, dim, norm, True)
+    return _line("rfft", "real", input, n, dim, norm, True)
 
 
 @_declared("irfft")
 def irfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """The inverse of rfft: n real numbers (2 (terms - 1) by default)."""
-    return _whole(input, n, dim, norm, False)
+    return _line("irfft", "hermitian", input, n, dim, norm, False)
 
 
 @_declared("hfft")
 def hfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """The real transform of a signal that is Hermitian in time, given by its first half."""
-    return _whole(input, n, dim, norm, True)
+    return _line("hfft", "hermitian", input, n, dim, norm, True)
 
 
 @_declared("ihfft")
 def ihfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """The inverse of hfft."""
-    return _half("ihfft", input, n, dim, norm, False)
+    return _line("ihfft", "real", input, n, dim, norm, False)
+
+
+def windowed(frames: Tensor, window: Tensor, norm: str | None) -> Tensor:
+    """rfft of the last dimension times a window of as many elements."""
+    x, w = frames._layout, window._layout
+    alike = x.dtype is w.dtype and x.dtype.name in ("float32", "float64")
+    if not (alike and _plain(frames) and _plain(window) and w.strides == (1,) and x.shape[-1]):
+        return rfft(frames * window, None, -1, norm)
+    key = ("windowed", x, w, norm)
+    launch = _plans.get(key)
+    if launch is None:
+        size = x.shape[-1]
+        planned = fourier_plan("real", x, (x.ndim - 1,), size, 1, _scale(norm, True, size), w)
+        launch = _plans.keep(key, planned)
+    return launch(None, frames, window)
 
 
 # ---------------------------------------------------------------- several dimensions
 
 
-def _several(input: Tensor, s: Any, dim: Any, norm: str | None, forward: builtins.bool) -> Tensor:
-    x = _as_complex(input)
-    dims, sizes = _dims(x, s, dim)
-    return _complex_to_complex(_fit(x, dims, sizes), tuple(dims), _scale(norm, forward, math.prod(sizes)), forward)
+def _found(name: str, x: Tensor, s: Any, dim: Any, norm: str | None) -> Callable | None:
+    """The launcher of the same call before, if it needs no graph."""
+    if x._node is not None and local.grad:
+        return None
+    try:
+        return _plans.get((name, x._layout, s, dim, norm))
+    except TypeError:       # a list is no key
+        return None
 
 
-def _half_several(name: str, input: Tensor, s: Any, dim: Any, norm: str | None, forward: builtins.bool) -> Tensor:
-    x = _as_real(name, input)
-    dims, sizes = _dims(x, s, dim)
-    if not dims:
+def _several(name: str, kind: str, input: Tensor, s: Any, dim: Any, norm: str | None, forward: builtins.bool) -> Tensor:
+    launch = _found(name, input, s, dim, norm)
+    if launch is not None:
+        return launch(None, input)
+    if kind == "real" and forward and input._layout.dtype.is_complex:
+        raise RuntimeError(f"{name} expects a real-valued input tensor, but got {input._layout.dtype.scalar_name}")
+    dims, sizes = _dims(input, s, dim)
+    if not dims and kind == "real":
         raise RuntimeError(f"{name} must transform at least one axis")
-    scale = _scale(norm, forward, math.prod(sizes))
-    made = _real_to_complex(_fit(x, dims, sizes), dims[-1], scale, forward)
-    return _complex_to_complex(made, tuple(dims[:-1]), 1.0, forward) if len(dims) > 1 else made
+    if kind == "real" and input._layout.dtype.is_complex:
+        raise RuntimeError(f"Only supports floating-point dtypes, but found: {input._layout.dtype.scalar_name}")
+    x = _given(name, kind, input)
+    if kind == "complex" and not (dims and _plain(x)):
+        x = _as_complex(x)
+    scale, along = _scale(norm, forward, math.prod(sizes)), tuple(dims)
+    fitted = _fit(x, dims, sizes)
+    if kind == "real" and not forward and len(along) > 1:
+        return _complex_to_complex(_real_to_complex(fitted, along[-1:], scale, forward), along[:-1], 1.0, forward)
+    if not dims or not _plain(fitted):
+        return _recorded(kind, fitted, along, scale, forward)
+    launch = _launcher(kind, fitted._layout, along, sizes[-1], forward, scale)
+    if fitted is input:
+        with suppress(TypeError):
+            _plans[name, input._layout, s, dim, norm] = launch
+    return launch(None, fitted)
 
 
 def _whole_several(name: str, input: Tensor, s: Any, dim: Any, norm: str | None, forward: builtins.bool) -> Tensor:
-    x = _as_complex(input)
     last_given = s is not None and (s if isinstance(s, int) else s[-1] if len(s) else -1) != -1
-    dims, sizes = _dims(x, s, dim)
+    dims, sizes = _dims(input, s, dim)
     if not dims:
         raise RuntimeError(f"{name} must transform at least one axis")
     if not last_given:
-        sizes[-1] = _points(2 * (x._layout.shape[dims[-1]] - 1))
+        sizes[-1] = _points(2 * (input._layout.shape[dims[-1]] - 1))
+    x = _as_complex(input)
     x = _fit(x, dims, [*sizes[:-1], sizes[-1] // 2 + 1])
     scale = _scale(norm, forward, math.prod(sizes))
     if len(dims) > 1:
@@ -269,19 +329,19 @@ def _whole_several(name: str, input: Tensor, s: Any, dim: Any, norm: str | None,
 @_declared("fftn")
 def fftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None) -> Tensor:
     """The transform over several dimensions (`dim`; without it the last len(s), or all), of `s` points each."""
-    return _several(input, s, dim, norm, True)
+    return _several("fftn", "complex", input, s, dim, norm, True)
 
 
 @_declared("ifftn")
 def ifftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None) -> Tensor:
     """The inverse of fftn."""
-    return _several(input, s, dim, norm, False)
+    return _several("ifftn", "complex", input, s, dim, norm, False)
 
 
 @_declared("rfftn")
 def rfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None) -> Tensor:
     """fftn of real numbers: half of the terms along the last of the dimensions."""
-    return _half_several("rfftn", input, s, dim, norm, True)
+    return _several("rfftn", "real", input, s, dim, norm, True)
 
 
 @_declared("irfftn")
@@ -299,25 +359,25 @@ def hfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None
 @_declared("ihfftn")
 def ihfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None) -> Tensor:
     """The inverse of hfftn."""
-    return _half_several("ihfftn", input, s, dim, norm, False)
+    return _several("ihfftn", "real", input, s, dim, norm, False)
 
 
 @_declared("fft2")
 def fft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Tensor:
     """fftn over the last two dimensions."""
-    return _several(input, s, dim, norm, True)
+    return _several("fft2", "complex", input, s, dim, norm, True)
 
 
 @_declared("ifft2")
 def ifft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Tensor:
     """The inverse of fft2."""
-    return _several(input, s, dim, norm, False)
+    return _several("ifft2", "complex", input, s, dim, norm, False)
 
 
 @_declared("rfft2")
 def rfft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Tensor:
     """rfftn over the last two dimensions."""
-    return _half_several("rfftn", input, s, dim, norm, True)
+    return _several("rfftn", "real", input, s, dim, norm, True)
 
 
 @_declared("irfft2")
@@ -335,50 +395,4 @@ def hfft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = 
 @_declared("ihfft2")
 def ihfft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Tensor:
     """The inverse of hfft2."""
-    return _half_several("ihfftn", input, s, dim, norm, False)
-
-
-# ---------------------------------------------------------------- shifts and frequencies
-
-
-def _shifted(input: Tensor, dim: Any, backward: builtins.bool) -> Tensor:
-    ndim = input._layout.ndim
-    dims = list(range(ndim)) if dim is None else [wrap_dim(d, ndim) for d in ([dim] if isinstance(dim, int) else dim)]
-    if not dims:
-        return input.clone()
-    sizes = [input._layout.shape[d] for d in dims]
-    return input.roll([(n + 1) // 2 if backward else n // 2 for n in sizes], dims)
-
-
-@composite(method=False, function=False, name="fft_fftshift")
-def fftshift(input: Tensor, dim: Any = None) -> Tensor:
-    """The terms in order of their frequency, zero in the middle."""
-    return _shifted(input, dim, False)
-
-
-@composite(method=False, function=False, name="fft_ifftshift")
-def ifftshift(input: Tensor, dim: Any = None) -> Tensor:
-    """The inverse of fftshift."""
-    return _shifted(input, dim, True)
-
-
-def _frequencies(values: np.ndarray, n: int, d: float, options: dict[str, Any]) -> Tensor:
-    out, dtype = options.pop("out"), options["dtype"] or get_default_dtype()
-    made = copy_array(values / (n * d)).to(dtype)
-    if options["device"] is not None:
-        made = made.to(options["device"])
-    return finish(made, options["requires_grad"], out)
-
-
-def fftfreq(n: int, d: float = 1.0, *, dtype: Any = None, layout: Any = None, device: Any = None,
-            requires_grad: builtins.bool = False, out: Tensor | None = None) -> Tensor:
-    """The frequencies of fft's n terms for a sampling distance d: 0, 1, ..., -2, -1 over n d."""
-    return _frequencies(np.fft.ifftshift(np.arange(-(n // 2), (n + 1) // 2)), n, d,
-                        {"dtype": dtype, "device": device, "requires_grad": requires_grad, "out": out})
-
-
-def rfftfreq(n: int, d: float = 1.0, *, dtype: Any = None, layout: Any = None, device: Any = None,
-             requires_grad: builtins.bool = False, out: Tensor | None = None) -> Tensor:
-    """The frequencies of rfft's n // 2 + 1 terms for a sampling distance d."""
-    return _frequencies(np.arange(n // 2 + 1), n, d,
-                        {"dtype": dtype, "device": device, "requires_grad": requires_grad, "out": out})
+    return _several("ihfftn", "real", input, s, dim, norm, False)

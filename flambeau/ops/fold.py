@@ -174,6 +174,33 @@ def _(g, kernel_size, dilation, padding, stride):
     return (_im2col(g, kernel_size, dilation, padding, stride),)
 
 
+@operator(function=False, method=False, name="unfold_backward")
+def unfold_backward(input: Tensor, input_sizes: Any, dim: int, size: int, step: int) -> Tensor:
+    """Windows of `size` elements (the last dimension of `input`), `step` apart along `dim`, added up where they overlap; of shape
+    input_sizes."""
+    layout, shape = input._layout, tuple(input_sizes)
+    key = ("unfold_backward", layout, shape, dim, size, step)
+    found = _plans.get(key)
+    if found is None:
+        out = Layout.contiguous(shape, layout.dtype, layout.device)
+        place = tuple(s * step if d == dim else s for d, s in enumerate(out.strides))
+        moves = []
+        for start in range(0, size, step):      # as far as no two windows meet
+            sizes = (*layout.shape[:-1], min(step, size - start))
+            moves.append(Move(layout.dtype, sizes, Buffer(0, start * out.strides[dim], (*place, out.strides[dim])),
+                              Buffer(1, start * layout.strides[-1], layout.strides), write=True, combine="add"))
+        found = _plans[key] = make_plan(moves, [out], [layout]), out
+    launch, out = found
+    made = launch(NAMESPACE["zeros"](out.shape, dtype=out.dtype, device=out.device), input)
+    made._storage.writes = 0
+    return made
+
+
+@unfold_backward.vjp
+def _(g, dim, size, step):
+    return (g.unfold(dim, size, step),)
+
+
 def _hashable(value: Any) -> Any:
     return tuple(value) if isinstance(value, (list, tuple)) else value
 

@@ -116,14 +116,15 @@ def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
         flat = tensor_from(
             whole._storage, whole._offset, Layout.contiguous((layout.numel,), layout.dtype, layout.device)
         )
-        made = _rolled(flat, steps, (0,))
+        made = rolled(flat, steps, (0,))
         return tensor_from(made._storage, 0, layout)
     if len(steps) != len(along):
         raise RuntimeError(f"shifts and dimensions must align. shifts: {len(steps)}, dims:{len(along)}")
-    return _rolled(input, steps, along)
+    return rolled(input, steps, along)
 
 
-def _rolled(input: Tensor, steps: tuple[int, ...], along: tuple[int, ...]) -> Tensor:
+def rolled(input: Tensor, steps: tuple[int, ...], along: tuple[int, ...]) -> Tensor:
+    """`roll` of a plain tensor, without a graph."""
     def describe(layout: Layout) -> tuple[Layout, list[Move]]:
         strides = memory_order.suggested_strides(layout.shape, layout.strides)
         out = Layout.of(layout.shape, strides, layout.dtype, layout.device)

@@ -13,6 +13,7 @@ from flambeau.core.declare import composite
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.tensor import Tensor
 from flambeau.ops import fft as transforms
+from flambeau.ops.fold import unfold_backward
 from flambeau.ops.pad import pad
 
 _NO_WINDOW = ("A window was not provided. A rectangular window will be applied{}To suppress this warning and use a "
@@ -24,8 +25,12 @@ def _described(given: Tensor | None, /, **arguments: Any) -> str:
     """The arguments as PyTorch writes them in front of its errors."""
     def text(value: Any) -> str:
         return str(int(value)) if isinstance(value, bool) else str(value)
-    shown = "None" if given is None else f"{given.type()}{{{list(given._layout.shape)}}}"
+    shown = "None" if given is None else f"{_type(given)}{{{list(given._layout.shape)}}}"
     return ", ".join(f"{name}={shown if name == 'window' else text(value)}" for name, value in arguments.items())
+
+
+def _type(x: Tensor) -> str:
+    return f"CPU{x._layout.dtype.scalar_name}Type" if x._layout.dtype.is_complex else x.type()
 
 
 def _window(name: str, x: Tensor, n_fft: int, win_length: int, window: Tensor | None) -> Tensor | None:
@@ -53,7 +58,6 @@ def stft(input: Tensor, n_fft: int, hop_length: int | None = None, win_length: i
 
     center: frames are centred on their times, the signal is padded. Raises RuntimeError where sizes don't fit.
     """
-    name = "stft"
     if window is None:
         warn_once(_NO_WINDOW.format(",which is known to cause spectral leakage. Other windows such as torch.hann_window or "
                                     "torch.hamming_window are recommended to reduce spectral leakage."))
@@ -65,35 +69,40 @@ def stft(input: Tensor, n_fft: int, hop_length: int | None = None, win_length: i
             raise RuntimeError("stft requires the return_complex parameter be given for real inputs, and will further "
                                "require that return_complex=True in a future PyTorch release.")
         return_complex = True
-    if not (x._layout.dtype.is_floating_point or x._layout.dtype.is_complex):
-        raise RuntimeError(f"{name}: expected a tensor of floating point or complex values")
-    if x._layout.ndim not in (1, 2):
-        raise RuntimeError(f"{name}: expected a 1D or 2D tensor")
-    batched = x._layout.ndim == 2
-    if not batched:
-        x = x.unsqueeze(0)
+    ndim = x._layout.ndim
     if center:
-        x = pad(x.unsqueeze(0), [n_fft // 2, n_fft // 2], pad_mode).squeeze(0)
+        padded = pad(x.reshape((1,) * max(3 - ndim, 1) + x._layout.shape), [n_fft // 2, n_fft // 2], pad_mode)
+        x = padded.view(padded._layout.shape[-ndim:] if ndim else ())
     arguments = _described(window, n_fft=n_fft, hop_length=hop, win_length=length, window=window, normalized=normalized,
                            onesided=onesided, return_complex=return_complex, align_to_window=align_to_window)
+    name = f"stft({_type(x)}{list(x._layout.shape)}, {arguments}) "
+    if not (x._layout.dtype.is_floating_point or x._layout.dtype.is_complex):
+        raise RuntimeError(f"{name}: expected a tensor of floating point or complex values")
+    if ndim not in (1, 2):
+        raise RuntimeError(f"{name}: expected a 1D or 2D tensor")
+    batched = ndim == 2
+    if not batched:
+        x = x.unsqueeze(0)
     size = x._layout.shape[1]
-    name = f"stft({x.type()}{list(x._layout.shape if batched else x._layout.shape[1:])}, {arguments}) "
     if not 0 < n_fft <= size:
-        raise RuntimeError(f"{name}: expected 0 < n_fft <= {size}, but got n_fft={n_fft}")
+        raise RuntimeError(f"{name}: expected 0 < n_fft < {size}, but got n_fft={n_fft}")
     if hop <= 0:
         raise RuntimeError(f"{name}: expected hop_length > 0, but got hop_length={hop}")
     if not 0 < length <= n_fft:
         raise RuntimeError(f"{name}: expected 0 < win_length <= n_fft, but got win_length={length}")
     shape = _window(name, x, n_fft, length, window)
     frames = x.unfold(1, n_fft, hop)
-    if shape is not None:
-        frames = frames * shape
+    mixed = x.is_complex() or (shape is not None and shape.is_complex())
     if onesided is None:
-        onesided = not frames.is_complex()
-    if onesided and frames.is_complex():
+        onesided = not mixed
+    if onesided and mixed:
         raise RuntimeError("Cannot have onesided output if window or input is complex")
     norm = "ortho" if normalized else None
-    made = (transforms.rfft if onesided else transforms.fft)(frames, None, -1, norm).transpose(1, 2)
+    if onesided and shape is not None:
+        made = transforms.windowed(frames, shape, norm)
+    else:
+        made = (transforms.rfft if onesided else transforms.fft)(frames if shape is None else frames * shape, None, -1, norm)
+    made = made.transpose(1, 2)
     if not batched:
         made = made.squeeze(0)
     return made if return_complex else NAMESPACE["view_as_real"](made)
@@ -119,7 +128,7 @@ def istft(input: Tensor, n_fft: int, hop_length: int | None = None, win_length: 
         raise RuntimeError(f"istft: expected a tensor with 3 or 4 dimensions, but got {input._layout.ndim + 1}")
     arguments = _described(window, n_fft=n_fft, hop_length=hop, win_length=width, window=window, center=center,
                            normalized=normalized, onesided=onesided, length=length, return_complex=return_complex)
-    name = f"istft(CPU{input._layout.dtype.scalar_name}Type{list(input._layout.shape)}, {arguments})"
+    name = f"istft({_type(input)}{list(input._layout.shape)}, {arguments})"
     batched = input._layout.ndim == 3
     x = input if batched else input.unsqueeze(0)
     terms, count = x._layout.shape[1:]
@@ -152,11 +161,8 @@ def istft(input: Tensor, n_fft: int, hop_length: int | None = None, win_length: 
         frames = transforms.irfft(x if onesided else x.narrow(-1, 0, n_fft // 2 + 1), n_fft, -1, norm)
     frames = frames * shape
     total = n_fft + hop * (count - 1)
-    arange = NAMESPACE["arange"]
-    places = (arange(count).unsqueeze(1) * hop + arange(n_fft)).reshape(-1)
-    signal = frames.new_zeros(frames._layout.shape[0], total).index_add(1, places, frames.reshape(frames._layout.shape[0], -1))
-    squares = shape.square().expand(count, n_fft).reshape(-1)
-    envelope = squares.new_zeros(total).index_add(0, places, squares)
+    signal = unfold_backward(frames, (frames._layout.shape[0], total), 1, n_fft, hop)
+    envelope = unfold_backward(shape.square().expand(count, n_fft), (total,), 0, n_fft, hop)
     start = n_fft // 2 if center else 0
     end = start + length if length is not None else total - (n_fft // 2 if center else 0)
     signal, envelope = signal[:, start:end], envelope[start:end]

@@ -27,7 +27,7 @@ from flambeau.base.layout import (
 from flambeau.base.notices import warn_once
 from flambeau.core import arguments as wrong
 from flambeau.core import indexing, views
-from flambeau.core.derive import NAMESPACE, public
+from flambeau.core.derive import NAMESPACE, OPERATORS, public
 from flambeau.core.inplace import AsStridedBackward0, base_of, check, refuse_write
 from flambeau.core.modes import local
 from flambeau.core.node import AccumulateGrad
@@ -386,16 +386,10 @@ def narrow(input: Any, dim: int, start: Any, length: int) -> Any:
 
 
 def _unfold_gradient(gradient: Any, layout: Layout, dim: int, size: int, step: int) -> Any:
-    """The windows' gradients added up where they overlap: per place in the window, one strided slice."""
+    """The windows' gradients added up where they overlap."""
     if not layout.ndim:
         return gradient.sum()
-    place = geometry.wrap_dim(dim, layout.ndim)
-    reach = (gradient._layout.shape[place] - 1) * step + 1
-    total: Any = None
-    for position in range(size):
-        part = embed(gradient.select(-1, position), layout, views.slice_, place, position, position + reach, step)
-        total = part if total is None else total + part
-    return total
+    return OPERATORS["unfold_backward"].public(gradient, layout.shape, geometry.wrap_dim(dim, layout.ndim), size, step)
 
 
 _unfold = declare("unfold", "UnfoldBackward0", geometry.unfold_geometry, _unfold_gradient, ("dimension", "size", "step"))

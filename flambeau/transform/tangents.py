@@ -31,10 +31,10 @@ from flambeau.transform.levels import (
 
 #: Linear in their first argument.
 LINEAR = frozenset(
-    """real imag sum mean clone to type float double half bfloat16 cfloat cdouble chalf cpu type_as contiguous
-    reshape _reshape_method view view_as reshape_as flatten split split_with_sizes chunk unbind tensor_split cumsum
-    flip roll repeat tril triu trace diag_embed index_select gather _complex_to_complex _real_to_complex
-    _complex_to_real im2col col2im pixel_shuffle pixel_unshuffle channel_shuffle average_windows average_adaptively
+    """real imag sum mean clone to type float double half bfloat16 cfloat cdouble chalf cpu type_as contiguous reshape
+    _reshape_method view view_as reshape_as flatten split split_with_sizes chunk unbind tensor_split cumsum flip roll
+    repeat tril triu trace diag_embed index_select gather _complex_to_complex _real_to_complex _complex_to_real
+    unfold_backward im2col col2im pixel_shuffle pixel_unshuffle channel_shuffle average_windows average_adaptively
     resample view_as_real view_as_complex embedding take neg embedding_dense_backward index getitem __getitem__
     scaled_where_kept embed
     """.split()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
@@ -60,6 +62,19 @@ def test_precision_and_integers():
     assert fft.ifftshift(fft.fftshift(torch.arange(5))).tolist() == [0, 1, 2, 3, 4]
 
 
+def test_frequencies_are_rounded_as_pytorch_does():
+    assert fft.fftfreq(100, dtype=torch.float16)[5].item() == 0.050018310546875
+    assert fft.fftfreq(5, 0).tolist()[1:] == [math.inf, math.inf, -math.inf, -math.inf]
+    assert fft.fftfreq(5, requires_grad=True).requires_grad
+    assert fft.rfftfreq(8, out=torch.empty(5, dtype=torch.float64)).dtype is torch.float64
+    with pytest.raises(RuntimeError, match="fftfreq requires a floating point or complex dtype"):
+        fft.fftfreq(5, dtype=torch.int64)
+    with pytest.raises(RuntimeError, match=r"Trying to create tensor with negative dimension -1: \[-1\]"):
+        fft.fftfreq(-1)
+    with pytest.raises(TypeError, match=r"fft_fftfreq\(\): argument 'n' \(position 1\) must be int, not float"):
+        fft.fftfreq(2.0)
+
+
 def test_stft_and_back():
     x = random(2, 40).detach()
     window = torch.hann_window(8, dtype=torch.float64)
@@ -92,6 +107,41 @@ def test_errors():
         fft.rfft(torch.ones(3, dtype=torch.complex64))
     with pytest.raises(RuntimeError, match="stft requires the return_complex parameter"):
         torch.stft(torch.ones(8), 4)
+
+
+C64 = torch.complex64
+
+
+@pytest.mark.parametrize("call, kind, words", [
+    (lambda: fft.fft(torch.ones(4, 4), dim=1.0), TypeError, "argument 'dim'"),
+    (lambda: fft.fft(torch.ones(4, 4), True), TypeError, "argument 'n'"),
+    (lambda: fft.rfft2(torch.ones(4, 4, dtype=C64)), RuntimeError,
+     "rfftn expects a real-valued input tensor, but got ComplexFloat"),
+    (lambda: fft.ihfft2(torch.ones(4, 4, dtype=C64)), RuntimeError,
+     "Only supports floating-point dtypes, but found: ComplexFloat"),
+    (lambda: fft.fft2(torch.ones(4, 4).half(), dim=(0, 0)), RuntimeError, "FFT dims must be unique"),
+    (lambda: fft.fftshift(torch.ones(())), RuntimeError, "`shifts` required"),
+    (lambda: fft.fftshift(torch.ones(()), dim=0), IndexError, "Dimension specified as 0 but tensor has no dimensions"),
+    (lambda: torch.stft(torch.arange(20), 4, return_complex=True), RuntimeError,
+     "align_to_window=None) : expected a tensor of floating point or complex values"),
+    (lambda: torch.stft(torch.ones(3), 4, center=False, return_complex=True), RuntimeError,
+     "expected 0 < n_fft < 3, but got n_fft=4"),
+])
+def test_words_of_errors(call, kind, words):
+    fft.fft(torch.ones(4, 4), dim=1)        # an equal key is no excuse
+    fft.fft(torch.ones(4, 4), 1)
+    with pytest.raises(kind) as caught:
+        call()
+    assert words in str(caught.value)
+
+
+def test_results_where_nothing_is_transformed_and_of_tensors_as_numbers():
+    assert fft.fft2(torch.ones(2, 3), dim=()).dtype is C64
+    made = fft.fft(torch.ones(2, 5), torch.tensor(3))
+    assert made.stride() == (3, 1) and type(made.stride()[0]) is int
+    assert fft.fft(torch.ones(1, 6, 5).expand(4, 6, 5), n=8).stride() == (48, 8, 1)
+    assert fft.ihfft2(torch.ones(4, 6), dim=(1, 0)).stride() == (6, 1)
+    assert type(fft.fft(torch.ones(4, requires_grad=True)).grad_fn).__name__ == "FftR2CBackward0"
 
 
 def test_complex_numbers():
