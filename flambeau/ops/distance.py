@@ -12,8 +12,9 @@ from typing import Any
 
 from flambeau.base import geometry
 from flambeau.core import engine, modes
+from flambeau.core.annotations import Number
 from flambeau.core.declare import composite, operator
-from flambeau.core.derive import NAMESPACE
+from flambeau.core.derive import NAMESPACE, pointwise
 from flambeau.core.rows import FULL, Rows
 from flambeau.core.tensor import Tensor, tensor_from
 from flambeau.ir import scalar as s
@@ -99,14 +100,19 @@ def _cosine_by_operators(x1: Tensor, x2: Tensor, dim: Any, eps: float, keepdim: 
     parts = []
     for x in (x1, x2):
         size = vector_norm(x, 2, dim, True)
-        parts.append(x / size.clamp(min=eps) if not size.requires_grad else x / _at_least(size, eps))
+        parts.append(x / size.clamp(min=eps) if not size.requires_grad else x / raised(size, float(eps)))
     return (parts[0] * parts[1]).sum(dim, keepdim)
 
 
-def _at_least(size: Tensor, eps: float) -> Tensor:
-    """The larger of size and eps, whose gradient passes to size everywhere, as PyTorch's does."""
-    raised = size.detach().clamp(min=eps)
-    return size + (raised - size.detach())
+@pointwise(method=False, function=False, inplace=False, name="_raised")
+def raised(size: Tensor, least: Number = 0.0):
+    """The larger of size and least, whose gradient passes to size everywhere, as PyTorch's does."""
+    return s.where(size < least, least, size)
+
+
+@raised.vjp
+def _(g):
+    return g
 
 
 _cosine = compared("cosine_similarity", "SumBackward1", _cosine_stages, _cosine_gradient_stages, _cosine_by_operators)
