@@ -227,8 +227,9 @@ def _staged(nest: Nest, form: Form, kept, kept_strides, inner, inner_strides, la
         extents = inner if whole else (-(-inner[0] // chunk),)
         classes = tuple(_class(p.lane if lane else p.inner[-1]) for p in places)
         slots = tuple(p.slot for p in places)
-        return _phase(own, Form(len(kept), len(extents), lane is not None, classes, slots, form.scalar_slot), kept,
-                      [p.outer for p in places], extents, [p.inner for p in places],
+        staged = Form(len(kept), len(extents), lane is not None, classes, slots, form.scalar_slot, chunked=chunked,
+                      partial=any(p.chunk for p in places))
+        return _phase(own, staged, kept, [p.outer for p in places], extents, [p.inner for p in places],
                       (lane_extent, [p.lane for p in places]) if lane else None, {}, chunk if chunked else extents[0],
                       [p.chunk for p in places], unit, {j: p.offset for j, p in enumerate(places)})
     dtypes = nest.outputs + nest.inputs

@@ -22,12 +22,15 @@ LIMIT = 1 << 40     # steps of a recurrence
 
 
 def _recurrence(x: Expr, n: Expr, first: Expr, step: Step) -> Expr:
-    """p(n) from p(0) = 1, p(1) = first and p(k + 1) = step(x, p(k), p(k - 1), k); 0 for a negative n."""
+    """p(n) from p(0) = 1, p(1) = first and p(k + 1) = step(x, p(k), p(k - 1), k); 0 for a negative n and NaN.
+
+    A recurrence that has overflowed to NaN ends.
+    """
     def further(now: Expr, before: Expr, k: Expr, x: Expr, n: Expr) -> tuple[Expr, ...]:
         return step(x, now, before, k), now, k + 1
     one = 1 + 0 * n
-    value = s.repeat(further, lambda now, before, k, x, n: k < n, (first, one, one), x, n, limit=LIMIT)
-    return where(n < 0, 0.0, where(n == 0, 1.0, value))
+    value = s.repeat(further, lambda now, before, k, x, n: (k < n) & ~s.isnan(now), (first, one, one), x, n, limit=LIMIT)
+    return where(n > 0, value, where(n == 0, 1.0, 0.0))
 
 
 def _chebyshev(x: Expr, n: Expr, first: Expr, closed: Closed) -> Expr:

@@ -165,13 +165,3 @@ def test_what_is_needed_several_times_is_written_once(width):
     assert sum("call" in line and "flambeau.apart" in line for line in lines) == 3
     assert sum(text.startswith("define") for text in low.declarations) == 1
     assert len(lines) < 10
-
-
-@pytest.mark.parametrize("width", [0, 8])
-def test_a_number_of_steps_known_at_run_time_is_a_loop(width):
-    lines, x, n = [], s.leaf("x", float64), s.leaf("n", float64)
-    names = (f"%v{i}" for i in range(10**6))
-    low = Lowering(lines.append, lambda: next(names), width)
-    low.value(s.repeated(lambda k, values, operands: (values[0] * operands[0] + k,), n, (x,), x), {x: "%x", n: "%n"})
-    assert len(lines) == 1 and "flambeau.repeated" in lines[0]
-    assert sum("phi" in line for text in low.declarations for line in text.split("\n")) == 2
