@@ -367,7 +367,7 @@ def _(g, out):
 
 
 def _check_pow(computation: DType, operands: Sequence[Any], *_: Any) -> None:
-    if computation is bool_ and all(isinstance(x, Tensor) for x in operands):
+    if computation is bool_ and isinstance(operands[1], Tensor):
         raise NotImplementedError('"pow" not implemented for \'Bool\'')
 
 
@@ -378,7 +378,7 @@ def _pow_node(operands: Sequence[Any], statics: Sequence[Any]) -> str:
 
 
 @pointwise(node=_pow_node, name="pow", check=_check_pow)
-def _general_pow(input: Tensor, exponent: Operand):
+def _general_pow(input: Operand, exponent: Operand):
     """input ** exponent. Raises RuntimeError for integers to a negative integer number."""
     return s.pow(input, exponent)
 
@@ -424,7 +424,7 @@ _FLOAT_POWERS = {**_POWERS, 0: _one, 1: _same, 0.5: _root, 1.5: _root_of_cube, -
                  -2: _inverse_square}
 
 
-def pow(input: Any, exponent: Any, *, out: Tensor | None = None) -> Tensor:
+def pow(input: Operand, exponent: Operand, *, out: Tensor | None = None) -> Tensor:
     """input ** exponent, with broadcasting and type promotion; either may be a number.
 
     Raises RuntimeError for integers to a negative integer number.

@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from flambeau.base import geometry, memory_order
+from flambeau.base import elements, geometry, memory_order
 from flambeau.base.dtype import bfloat16, bool_, float16, float32, iinfo, int32, int64
 from flambeau.base.geometry import wrap_dim
 from flambeau.base.layout import Layout
@@ -258,8 +258,7 @@ def filling(value: Any, dtype: Any, device: Any) -> Tensor:
     found = _fillings.get((value, value.__class__, dtype)) if kept else None
     if found is not None:
         return found
-    if isinstance(value, complex) and not dtype.is_complex:
-        raise RuntimeError(f"value cannot be converted to type {_C_NAMES.get(dtype.name, dtype.name)} without overflow")
+    elements.check(value, dtype)
     made = make_tensor(value)
     made = made if made._layout.dtype is dtype else made.to(dtype)
     if kept:
@@ -267,19 +266,6 @@ def filling(value: Any, dtype: Any, device: Any) -> Tensor:
             _fillings.clear()
         _fillings[value, value.__class__, dtype] = made
     return made
-
-
-_C_NAMES = {
-    "float32": "float",
-    "float64": "double",
-    "int64": "int64_t",
-    "int32": "int",
-    "int16": "int16_t",
-    "int8": "int8_t",
-    "uint8": "uint8_t",
-    "float16": "at::Half",
-    "bfloat16": "at::BFloat16",
-}
 
 
 @mutating(node="IndexReduceBackward0")
