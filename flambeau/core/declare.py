@@ -26,8 +26,8 @@ _SOURCE = '''
 def {name}({signature}):
     """{doc}"""
     try:
-{aliases}        if active.count or {special}:
-            return general({arguments_tuple}, {{{keyword_dict}}}{out_argument})
+{aliases}        if active.count or {surplus}{special}:
+            {refuse}return general({arguments_tuple}, {{{keyword_dict}}}{out_argument})
 {out_code}        if {wanted} and local.grad:
             local.grad = False
             try:
@@ -78,13 +78,14 @@ def _signature(function: Callable, out: bool, aliases: dict[str, str]) -> tuple[
             star = True
             continue
         if p.kind is p.KEYWORD_ONLY and not star:
-            parts.append("*")
+            parts.append("*surplus")
             star = True
-        parts.append(name if p.default is p.empty else f"{name}={_default(p.default)}")
+        parts.append(f"{name}=MISSING" if p.default is p.empty else f"{name}={_default(p.default)}")
         call.append(f"{name}={name}" if p.kind is p.KEYWORD_ONLY else name)
         (keywords if p.kind is p.KEYWORD_ONLY else positional).append(name)
-    if out or aliases:
-        parts += [*([] if star else ["*"]), *(f"{name}=None" for name in aliases), *(["out=None"] if out else [])]
+    if not star:
+        parts.append("*surplus")
+    parts += [*(f"{name}=None" for name in aliases), *(["out=None"] if out else [])]
     return ", ".join(parts), ", ".join(call), positional, keywords
 
 
@@ -150,13 +151,18 @@ class Texts:
             "arguments": self.call, "arguments_tuple": "[" + ", ".join(self.positional) + "]",
             "keyword_dict": ", ".join(f"{k!r}: {k}" for k in self.keywords), "out_argument": ", out" if out else ", None",
             "in_order": ", ".join(declared.parameters)}
+        star = "*surplus" in signature
+        self.fields |= {"surplus": "surplus or " if star else "", "refuse": "" if not star else
+                        f"if surplus:\n                refuse_surplus(({self.fields['in_order']},), surplus)\n            "}
 
     def made(self, declared: Operator, template: str, scope: dict[str, Any], method: bool, function: bool, writing: str,
              **more: str) -> Callable:
         """The public function that a template gives with these texts and `more`, in `scope`; `writing`: what serves `out=`."""
         name, signature = declared.name, declared.signature
         scope |= {"active": modes.active, "plain": overrides.PLAIN, "implementation": declared.implementation,
-                  "unusual_list": _unusual_list, "caught": arguments.CAUGHT,
+                  "unusual_list": _unusual_list, "MISSING": arguments.MISSING, "caught": arguments.CAUGHT,
+                  "refuse_surplus": lambda values, surplus: arguments.raise_surplus(
+                      name, signature, values, surplus, method, function),
                   "explain": lambda error, values: arguments.explain(error, name, signature, values, method, function)}
         out_code = f"        if out is not None:\n            return {writing}\n" if self.out else ""
         compile_source(f"<flambeau {name}>", template.format(**self.fields, **more, out_code=out_code), scope)
@@ -303,8 +309,8 @@ def _inplace_variant(declared: Operator, public: str) -> Callable:
                 saved_self._node, saved_self._index = self._node, self._index
             result = declared.implementation(*bound.args, **bound.kwargs)
             if tuple(result._layout.shape) != tuple(self._layout.shape):
-                raise RuntimeError(f"output with shape {list(self._layout.shape)} doesn't match the broadcast shape "
-                                   f"{list(result._layout.shape)}")
+                raise RuntimeError(f"Bad in-place call: input tensor size {list(self._layout.shape)} and output tensor size "
+                                   f"{list(result._layout.shape)} should match")
             copy_into(self, result)
         finally:
             modes.local.grad = before
@@ -327,8 +333,8 @@ _COMPOSITE = '''
 def {name}({signature}):
     """{doc}"""
     try:
-{aliases}        if active.count or {special}:
-            return general({arguments_tuple}, {{{keyword_dict}}}{out_argument})
+{aliases}        if active.count or {surplus}{special}:
+            {refuse}return general({arguments_tuple}, {{{keyword_dict}}}{out_argument})
 {out_code}        return implementation({arguments})
     except caught as error:
         answer = explain(error, ({in_order},))
