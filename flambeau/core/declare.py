@@ -20,7 +20,7 @@ from flambeau.core.derive import NAMESPACE, OPERATORS, compile_source
 from flambeau.core.node import one_step
 from flambeau.core.op import signature_of
 from flambeau.core.tensor import Tensor, tensor_from
-from flambeau.core.variants import convertible, copy_into, deliver
+from flambeau.core.variants import convertible, copy_into, deliver, refuse_graph
 
 _SOURCE = '''
 def {name}({signature}):
@@ -141,7 +141,7 @@ class Texts:
         aliases, alias_code = _aliases(implementation)
         signature, self.call, self.positional, self.keywords = _signature(implementation, out, aliases)
         self.tensors = [n for n in declared.tensors if declared.kinds[n] == TENSOR]
-        lists = [n for n in declared.tensors if declared.kinds[n] == TENSORS]
+        self.lists = lists = [n for n in declared.tensors if declared.kinds[n] == TENSORS]
         checks = [f"({n}.__class__ not in plain)" for n in self.tensors] + [f"unusual_list({n})" for n in lists]
         self.wanted = [_wanted(n, parameters[n]) for n in self.tensors] + [f"any_node({n})" for n in lists]
         doc = (inspect.getdoc(implementation) or "").replace('"""', "'''").replace("\\", "\\\\")
@@ -223,9 +223,7 @@ def _generate(declared: Operator, out: bool, method: bool, function: bool) -> Ca
         for each in outs:
             if not isinstance(each, Tensor):
                 raise arguments.refused(public, "out", "Tensor", each)
-        if modes.local.grad and any(x._node is not None for x in [*_flat_tensors(declared, values, named), *outs]):
-            raise RuntimeError(f"{public}(): functions with out=... arguments don't support automatic differentiation, "
-                               "but one of the arguments requires grad.")
+        refuse_graph(public, [*_flat_tensors(declared, values, named), *outs])
         result = implementation(*values, **named)
         if isinstance(result, tuple) and isinstance(out, Tensor):
             raise arguments.refused_out(public, values, out, "tuple of Tensors")
@@ -367,10 +365,12 @@ def composite(method: bool = True, function: bool = True, inplace: bool | str = 
             return result if out_tensor is None else write_out(result, out_tensor, [*_flat_tensors(declared, given, named)])
 
         def write_out(result: Any, out_tensor: Any, inputs: list) -> Any:
+            refuse_graph(public, [*inputs, *(out_tensor if isinstance(out_tensor, (tuple, list)) else (out_tensor,))])
             return deliver(out_tensor, result, public, inputs)
 
         scope: dict[str, Any] = {"general": general, "write_out": write_out}
-        writing = f"write_out(implementation({texts.call}), out, [{', '.join(texts.tensors)}])"
+        inputs = [*texts.tensors, *(f"*({n} or ())" for n in texts.lists)]
+        writing = f"write_out(implementation({texts.call}), out, [{', '.join(inputs)}])"
         made = texts.made(declared, _COMPOSITE, scope, method, function, writing)
         _publish(made, public, method, function, dunder)
         if inplace:
