@@ -872,7 +872,7 @@ def polygamma(n: _int, input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The n-th derivative of digamma. Raises RuntimeError if n is negative."""
 def positive(input: Any) -> Any:
     """The tensor itself; RuntimeError for bool."""
-def pow(input: Any, exponent: Any, *, out: Tensor | None = None) -> Tensor:
+def pow(input: Tensor | _complex, exponent: Tensor | _complex, *, out: Tensor | None = None) -> Tensor:
     """input ** exponent, with broadcasting and type promotion; either may be a number."""
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
     """input above 0, weight * input below; weight has one element, or one per channel (dimension 1)."""

@@ -17,6 +17,7 @@ sys.path.insert(0, str(ROOT))
 
 import flambeau  # noqa: E402
 from flambeau.base import dtype as dtypes  # noqa: E402
+from flambeau.core.arguments import MISSING  # noqa: E402
 from flambeau.core.tensor import Tensor  # noqa: E402
 
 KNOWN = {
@@ -158,6 +159,8 @@ def signature_of(function: Any, method: bool) -> str:
         if method and i == 0 and p.kind is not p.VAR_POSITIONAL:
             parts.append("self")
             continue
+        if p.kind is p.VAR_POSITIONAL and p.name == "surplus":     # which is refused
+            continue
         if keyword.iskeyword(p.name):
             return "self, *args: Any, **kwargs: Any" if method else "*args: Any, **kwargs: Any"
         if p.kind is p.KEYWORD_ONLY and not star:
@@ -170,7 +173,7 @@ def signature_of(function: Any, method: bool) -> str:
         mark = {p.VAR_POSITIONAL: "*", p.VAR_KEYWORD: "**"}.get(p.kind, "")
         note = "Tensor | None" if p.name == "out" and p.kind is p.KEYWORD_ONLY else annotation_of(p, declared)
         text = f"{mark}{p.name}: {note}"
-        if p.default is not p.empty:
+        if p.default is not p.empty and p.default is not MISSING:
             shown = default_of(p.default)
             if shown == "None" and not (note == "Any" or "None" in note):
                 text = f"{mark}{p.name}: {note} | None"

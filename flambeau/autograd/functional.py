@@ -99,6 +99,11 @@ _NO_HESSIAN = ("While computing the hessian, found that the jacobian of the user
                "example).")
 
 
+_LINEAR_GRADIENT = _LINEAR.replace("jacobian", "hessian")
+_NO_TRICK = ("The hessian of the user-provided function is independent of entry {} in the grad_jacobian. This is not allowed in "
+             "strict mode as it prevents from using the double backward trick to replace forward mode AD.")
+
+
 def _in_graph(tensors: tuple[Any, ...], strict: bool, message: str) -> None:
     """When strict, a RuntimeError naming the first of the tensors that isn't in the graph."""
     if strict:
@@ -168,30 +173,43 @@ def jacobian(func: Callable[..., Any], inputs: Any, create_graph: bool = False, 
         if strict and vectorize:
             raise RuntimeError("torch.autograd.functional.jacobian: `strict=True` and `vectorized=True` are not supported "
                                "together. Please either set `strict=False` or `vectorize=False`.")
-        blocks = [_rows_at_once(output, fresh, create_graph) if vectorize else
-                  _jacobian_of(position, output, fresh, create_graph, strict) for position, output in enumerate(outputs)]
+        blocks = _rows_at_once(outputs, fresh, create_graph) if vectorize else [
+            _jacobian_of(position, output, fresh, create_graph, strict) for position, output in enumerate(outputs)]
     made = tuple(_result(block, several, create_graph) for block in blocks)
     return made if out_several else made[0]
 
 
-def _units(tensor: Any) -> Any:
-    """The unit vectors in the space of a tensor: (elements, *its shape)."""
-    count = tensor._layout.numel
-    made = tensor.detach().new_zeros((count, count))
-    made.diagonal().fill_(1)
-    return made.reshape((count, *tensor._layout.shape))
+def _units(tensors: tuple[Any, ...]) -> list[Any]:
+    """The unit vectors in the space of all tensors together, each tensor's part: (elements of all, *its shape)."""
+    counts = [tensor._layout.numel for tensor in tensors]
+    made, begin = [], 0
+    for tensor, count in zip(tensors, counts, strict=True):
+        part = tensor.detach().new_zeros((sum(counts), count))
+        part.narrow(0, begin, count).fill_diagonal_(1)
+        made.append(part.reshape((part._layout.shape[0], *tensor._layout.shape)))
+        begin += count
+    return made
 
 
-def _rows_at_once(output: Any, inputs: tuple[Any, ...], create_graph: bool) -> tuple[Any, ...]:
-    """The same as `_jacobian_of`, with all rows as one batch."""
+def _rows_at_once(outputs: tuple[Any, ...], inputs: tuple[Any, ...], create_graph: bool) -> list[tuple[Any, ...]]:
+    """What `_jacobian_of` gives for each output, with the rows of all outputs as one batch."""
     from flambeau.transform.pullback import gradients
-    if output._node is None:
-        rows = [None] * len(inputs)
-    else:
-        rows = batched.over_rows(lambda weight: gradients([output], inputs, [weight], create_graph), output._layout.numel,
-                                 [_units(output)])
-    return tuple(tensor.new_zeros((*output._layout.shape, *tensor._layout.shape)) if row is None else
-                 row.reshape((*output._layout.shape, *tensor._layout.shape)) for row, tensor in zip(rows, inputs, strict=True))
+    joined = [output for output in outputs if output._node is not None]
+    rows: list[Any] = [None] * len(inputs)
+    if joined:
+        rows = batched.over_rows(
+            lambda *weights: gradients(joined, inputs, [w for w, y in zip(weights, outputs, strict=True) if y._node is not None],
+                                       create_graph),
+            sum(output._layout.numel for output in outputs), _units(outputs))
+    blocks, begin = [], 0
+    for output in outputs:
+        shape, count = output._layout.shape, output._layout.numel
+        blocks.append(tuple([
+            tensor.new_zeros((*shape, *tensor._layout.shape)) if row is None else
+            row.narrow(0, begin, count).reshape((*shape, *tensor._layout.shape))
+            for row, tensor in zip(rows, inputs, strict=True)]))
+        begin += count
+    return blocks
 
 
 def _forward_jacobian(func: Callable[..., Any], several: bool, given: tuple[Any, ...]) -> Any:
@@ -207,7 +225,7 @@ def _forward_jacobian(func: Callable[..., Any], several: bool, given: tuple[Any,
                 kept["several"], outputs = _as_tuple(func(*duals), "outputs", "None")
                 kept["shapes"] = [y._layout.shape for y in outputs]
                 return [level.tangent(y) if level.has(y) else y.new_zeros(y._layout.shape) for y in outputs]
-        columns = batched.over_rows(column, moving._layout.numel, [_units(moving)])
+        columns = batched.over_rows(column, moving._layout.numel, _units((moving,)))
         blocks.append([c.movedim(0, -1).reshape((*shape, *moving._layout.shape))
                        for c, shape in zip(columns, kept["shapes"], strict=True)])
     rows = [[block[n].detach() for block in blocks] for n in range(len(kept["shapes"]))]
@@ -222,10 +240,12 @@ def _jacobian_of(position: int, output: Any, inputs: tuple[Any, ...], create_gra
     flat = output.reshape(-1)
     for element in range(output._layout.numel):
         gradients = _gradients((flat.select(0, element),), inputs, None, create_graph)
-        gradients = _filled(gradients, inputs, strict, independent)
-        _in_graph(gradients, strict and create_graph, _LINEAR)
-        for row, gradient in zip(rows, gradients, strict=True):
-            row.append(gradient)
+        for number, (row, gradient, tensor) in enumerate(zip(rows, gradients, inputs, strict=True)):
+            if strict and gradient is None:
+                raise RuntimeError(independent.format(number))
+            if strict and create_graph and gradient._node is None:
+                raise RuntimeError(_LINEAR.format(number))
+            row.append(_zeros(tensor) if gradient is None else gradient)
     made: list[Any] = []
     for row, tensor in zip(rows, inputs, strict=True):
         shape = (*output._layout.shape, *tensor._layout.shape)
@@ -295,5 +315,11 @@ def _hessian_product(func: Callable[..., Any], inputs: Any, v: Any, create_graph
         output = _single(func(*fresh), name, strict)
         first = _filled(_gradients((output,), fresh, None, True), fresh, strict, _INDEPENDENT)
         _in_graph(first, strict, _NO_HESSIAN)
-        products = _filled(_gradients(first, fresh, directions, create_graph), fresh, strict, _INDEPENDENT)
+        if strict and name == "hvp":    # there PyTorch differentiates the products by the weights, and says where it can't
+            weights = tuple(_zeros(tensor).requires_grad_() for tensor in first)
+            pulled = _filled(_gradients(first, fresh, weights, True), fresh, strict, _NO_TRICK)
+            products = _filled(_gradients(pulled, weights, directions, create_graph), fresh, strict, _NO_TRICK)
+        else:
+            products = _filled(_gradients(first, fresh, directions, create_graph), fresh, False, "")
+        _in_graph(products, strict and create_graph, _LINEAR_GRADIENT)
     return _result((output,), False, create_graph), _result(products, several, create_graph)

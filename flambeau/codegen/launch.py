@@ -483,7 +483,7 @@ def plan(phases: Sequence[Phase], outputs: Sequence[Layout] = (), inputs: Sequen
     kinds = sum(_KINDS[k] << (2 * i) for i, k in enumerate(scalars))
     head = [state.ADDRESS, len(outputs), len(inputs), len(scalars), len(phases), scratch, int(release), kinds]
     for layout in outputs:
-        head += (id(layout), -1 if meta else layout.nbytes, layout.dtype.itemsize, _span(layout))
+        head += (id(layout), -1 if meta else max(layout.nbytes, _span(layout)), layout.dtype.itemsize, _span(layout))
     for layout in inputs:
         head += (layout.dtype.itemsize, _span(layout))
     at = len(head) + PHASE_WORDS * len(phases)

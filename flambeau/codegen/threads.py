@@ -57,7 +57,9 @@ def work_function() -> Function:
     parameters = f.load("ptr", s, state.JOB_PARAMETERS)
     grain, shares = f.load("i64", s, state.JOB_GRAIN), f.load("i64", s, state.JOB_SHARES)
     begin = f.variable("i64")
-    with f.loop(0, shares) as k:
+    # a thread without a share keeps out: kernels have working memory for as many threads as there are shares
+    rounds = f.select(f["thread"] < shares, shares, f.i64(0))
+    with f.loop(0, rounds) as k:
         share = _share(f, s, (f["thread"] + k).unsigned_rem(shares))
         end = f.load("i64", share, 1)
 

@@ -53,6 +53,32 @@ _ASKED = {"mse_loss": "size", "l1_loss": "size", "smooth_l1_loss": "size", "hube
           "multi_head_attention_forward": "dim", "instance_norm": "size", "tensordot": "dim", "split": "split"}
 
 
+# Functions that PyTorch writes in Python, so that Python's own words name what a call lacks ...
+_IN_PYTHON = frozenset("""cdist norm split stft istft svd_lowrank pca_lowrank lobpcg tensordot unique unique_consecutive
+    unravel_index unflatten resize_as index""".split())
+# ... and those of torch.nn.functional that it does not.
+_COMPILED = frozenset("""avg_pool1d avg_pool2d avg_pool3d adaptive_avg_pool1d bilinear celu_ channel_shuffle conv_tbc
+    conv_transpose1d conv_transpose2d conv_transpose3d cosine_similarity elu_ gelu hardshrink hardtanh_ leaky_relu_ linear
+    logsigmoid native_channel_shuffle one_hot pairwise_distance pdist pixel_shuffle pixel_unshuffle prelu relu_ rrelu_
+    scaled_dot_product_attention selu_ softplus softshrink threshold_""".split())
+
+
+class Missing:
+    """Stands for a required argument that a call left out: any use of it fails, which `explain` then explains."""
+
+    __slots__ = ()
+    __hash__ = None  # type: ignore[assignment]
+
+    def __bool__(self) -> bool:
+        raise TypeError("a required argument is missing")
+
+    def __repr__(self) -> str:
+        return "<required>"
+
+
+MISSING = Missing()
+
+
 def typename(value: Any) -> str:
     """The name of a value's type in an error message."""
     kind = type(value)
@@ -276,6 +302,10 @@ def explain(error: BaseException, name: str, signature: inspect.Signature, value
     """
     if isinstance(error, MemoryError):
         raise out_of_memory(error) from error
+    if getattr(error, "decided", False):
+        return None     # too many arguments
+    if any(value is MISSING for value in values):
+        raise _lacking(name, list(signature.parameters.values()), values, method, function, written(_caller())) from None
     if name in _ASKED and isinstance(error, RuntimeError):
         return None     # a function written in Python looks at its arguments one after the other
     return None if name.startswith("_") else _judge(error, name, signature, values, method, function, _caller())
@@ -364,6 +394,47 @@ def _refuse_element(given: Any, place: int) -> None:
         for position, item in enumerate(given):
             if not isinstance(item, Tensor):
                 raise TypeError(f"expected Tensor as element {position} in argument {place}, but got {typename(item)}") from None
+
+
+def _lacking(name: str, parameters: list[inspect.Parameter], values: Sequence[Any], method: bool, function: bool,
+             call: Call) -> TypeError:
+    """The exception for a call that lacks required arguments."""
+    names = [parameter.name.rstrip("_") for parameter, value in zip(parameters, values, strict=False) if value is MISSING]
+    if name in _IN_PYTHON or not (method or function or name in _COMPILED):
+        quoted = [f"'{n}'" for n in names]
+        several = "s" if len(names) > 1 else ""
+        text = " and ".join(quoted) if len(names) < 3 else ", ".join(quoted[:-1]) + ", and " + quoted[-1]
+        return TypeError(f"{name}() missing {len(names)} required positional argument{several}: {text}")
+    if name in _SEVERAL:
+        arrived = [(parameter, value) for parameter, value in zip(parameters, values, strict=False) if value is not MISSING]
+        bound = method and (not function or _missing([p for p, _ in arrived], [v for _, v in arrived], call))
+        named = {p.name: v for p, v in arrived if p.name in call.names}
+        given = [v for p, v in arrived if p.name not in named and not _left_out(p, v)]
+        return no_combination(name, given[bound:], named)
+    text = ", ".join(f'"{n}"' for n in names)
+    return TypeError(f"{_UNDERNEATH.get(name, name)}() missing {len(names)} required positional "
+                     f"argument{'s' if len(names) == 1 else ''}: {text}")
+
+
+def raise_surplus(name: str, signature: inspect.Signature, values: Sequence[Any], surplus: Sequence[Any], method: bool,
+                  function: bool) -> None:
+    """The exception for a call that gives more arguments than there are."""
+    parameters = list(signature.parameters.values())
+    by_position = [p for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
+    most, least = len(by_position), sum(1 for p in by_position if p.default is p.empty)
+    given = [*[v for p, v in zip(parameters, values, strict=False) if p.kind is p.POSITIONAL_OR_KEYWORD], *surplus]
+    call = written(_caller())
+    bound = method and (not function or (call.positional is not None and len(given) > call.positional))
+    most, least, given = most - bound, least - bound, given[bound:]
+    takes = f"{most} positional argument{'s' if most != 1 else ''}" if least == most else (
+        f"from {least} to {most} positional arguments")
+    error: Any = TypeError(f"{_UNDERNEATH.get(name, name)}() takes {takes} but {len(given)} were given")
+    if name in _SEVERAL:
+        error = no_combination(name, given)
+    elif bound and len(parameters) == 1:
+        error = TypeError(f"Tensor.{name}() takes no arguments ({len(given)} given)")
+    error.decided = True
+    raise error
 
 
 def _left_out(parameter: inspect.Parameter, value: Any) -> bool:

@@ -23,14 +23,14 @@ from flambeau.core.derive import NAMESPACE, OPERATORS, compile_source
 from flambeau.core.node import one_step
 from flambeau.core.op import signature_of
 from flambeau.core.tensor import Tensor, tensor_from
-from flambeau.core.variants import convertible, copy_into, deliver
+from flambeau.core.variants import convertible, copy_into, deliver, refuse_graph
 
 _SOURCE = '''
 def {name}({signature}):
     """{doc}"""
     try:
-{aliases}{kept}        if active.count or {special}:
-            return general({arguments_tuple}, {{{keyword_dict}}}{out_argument})
+{aliases}{kept}        if active.count or {surplus}{special}:
+            {refuse}return general({arguments_tuple}, {{{keyword_dict}}}{out_argument})
 {out_code}        if {wanted} and local.grad:
             local.grad = False
             try:
@@ -52,7 +52,7 @@ _KEPT = '''        try:
             launch = kept.get(({key},))
         except (AttributeError, TypeError):
             launch = None
-        if launch is not None and not active.count{no_out}:
+        if launch is not None and not active.count{plain}:
             if {wanted} and local.grad:
                 result = launch(None, {tensors})
                 record(({arguments_tuple_values},), result)
@@ -63,7 +63,7 @@ _KEPT_COMPOSITE = '''        try:
             launch = kept.get(({key},))
         except (AttributeError, TypeError):
             launch = None
-        if launch is not None and not active.count{no_out} and not ({wanted} and local.grad):
+        if launch is not None and not active.count{plain} and not ({wanted} and local.grad):
             return launch(None, {tensors})
 '''
 COMPLAINT = '''    except KernelCheck:
@@ -133,13 +133,14 @@ def _signature(function: Callable, out: bool, aliases: dict[str, str]) -> tuple[
             star = True
             continue
         if p.kind is p.KEYWORD_ONLY and not star:
-            parts.append("*")
+            parts.append("*surplus")
             star = True
-        parts.append(name if p.default is p.empty else f"{name}={_default(p.default)}")
+        parts.append(f"{name}=MISSING" if p.default is p.empty else f"{name}={_default(p.default)}")
         call.append(f"{name}={name}" if p.kind is p.KEYWORD_ONLY else name)
         (keywords if p.kind is p.KEYWORD_ONLY else positional).append(name)
-    if out or aliases:
-        parts += [*([] if star else ["*"]), *(f"{name}=None" for name in aliases), *(["out=None"] if out else [])]
+    if not star:
+        parts.append("*surplus")
+    parts += [*(f"{name}=None" for name in aliases), *(["out=None"] if out else [])]
     return ", ".join(parts), ", ".join(call), positional, keywords
 
 
@@ -264,7 +265,7 @@ class Texts:
         aliases, alias_code = _aliases(implementation)
         signature, self.call, self.positional, self.keywords = _signature(implementation, out, aliases)
         self.tensors = [n for n in declared.tensors if declared.kinds[n] == TENSOR]
-        lists = [n for n in declared.tensors if declared.kinds[n] == TENSORS]
+        self.lists = lists = [n for n in declared.tensors if declared.kinds[n] == TENSORS]
         checks = [f"({n}.__class__ not in plain)" for n in self.tensors] + [f"unusual_list({n})" for n in lists]
         self.wanted = [_wanted(n, parameters[n]) for n in self.tensors] + [f"any_node({n})" for n in lists]
         doc = (inspect.getdoc(implementation) or "").replace('"""', "'''").replace("\\", "\\\\")
@@ -274,13 +275,19 @@ class Texts:
             "arguments": self.call, "arguments_tuple": "[" + ", ".join(self.positional) + "]",
             "keyword_dict": ", ".join(f"{k!r}: {k}" for k in self.keywords), "out_argument": ", out" if out else ", None",
             "in_order": ", ".join(declared.parameters)}
+        star = "*surplus" in signature
+        self.plain = " and out is None" * out + " and not surplus" * star     # what a kept plan serves
+        self.fields |= {"surplus": "surplus or " if star else "", "refuse": "" if not star else
+                        f"if surplus:\n                refuse_surplus(({self.fields['in_order']},), surplus)\n            "}
 
     def made(self, declared: Operator, template: str, scope: dict[str, Any], method: bool, function: bool, writing: str,
              **more: str) -> Callable:
         """The public function that a template gives with these texts and `more`, in `scope`; `writing`: what serves `out=`."""
         name, signature = declared.name, declared.signature
         scope |= {"active": modes.active, "plain": overrides.PLAIN, "implementation": declared.implementation,
-                  "unusual_list": _unusual_list, "caught": arguments.CAUGHT,
+                  "unusual_list": _unusual_list, "MISSING": arguments.MISSING, "caught": arguments.CAUGHT,
+                  "refuse_surplus": lambda values, surplus: arguments.raise_surplus(
+                      name, signature, values, surplus, method, function),
                   "explain": lambda error, values: arguments.explain(error, name, signature, values, method, function)}
         out_code = f"        if out is not None:\n            return {writing}\n" if self.out else ""
         compile_source(f"<flambeau {name}>", template.format(**self.fields, **more, out_code=out_code), scope)
@@ -341,9 +348,7 @@ def _generate(declared: Operator, out: bool, method: bool, function: bool) -> Ca
         for each in outs:
             if not isinstance(each, Tensor):
                 raise arguments.refused(public, "out", "Tensor", each)
-        if modes.local.grad and any(x._node is not None for x in [*_flat_tensors(declared, values, named), *outs]):
-            raise RuntimeError(f"{public}(): functions with out=... arguments don't support automatic differentiation, "
-                               "but one of the arguments requires grad.")
+        refuse_graph(public, [*_flat_tensors(declared, values, named), *outs])
         result = implementation(*values, **named)
         if isinstance(result, tuple) and isinstance(out, Tensor):
             raise arguments.refused_out(public, values, out, "tuple of Tensors")
@@ -357,7 +362,7 @@ def _generate(declared: Operator, out: bool, method: bool, function: bool) -> Ca
     kept = complaint = ""
     if declared.kept is not None:
         key, tensors = kept_key(declared)
-        kept = _KEPT.format(key=key, no_out=" and out is None" if out else "", tensors=tensors, wanted=wanted,
+        kept = _KEPT.format(key=key, plain=texts.plain, tensors=tensors, wanted=wanted,
                             arguments_tuple_values=in_order)
         complaint = COMPLAINT.format(in_order=in_order)
         scope |= {"kept": declared.kept, "KernelCheck": KernelCheck, "declared": declared}
@@ -435,8 +440,8 @@ def _inplace_variant(declared: Operator, public: str) -> Callable:
                 saved_self._node, saved_self._index = self._node, self._index
             result = declared.implementation(*bound.args, **bound.kwargs)
             if tuple(result._layout.shape) != tuple(self._layout.shape):
-                raise RuntimeError(f"output with shape {list(self._layout.shape)} doesn't match the broadcast shape "
-                                   f"{list(result._layout.shape)}")
+                raise RuntimeError(f"Bad in-place call: input tensor size {list(self._layout.shape)} and output tensor size "
+                                   f"{list(result._layout.shape)} should match")
             copy_into(self, result)
         finally:
             modes.local.grad = before
@@ -459,8 +464,8 @@ _COMPOSITE = '''
 def {name}({signature}):
     """{doc}"""
     try:
-{aliases}{kept}        if active.count or {special}:
-            return general({arguments_tuple}, {{{keyword_dict}}}{out_argument})
+{aliases}{kept}        if active.count or {surplus}{special}:
+            {refuse}return general({arguments_tuple}, {{{keyword_dict}}}{out_argument})
 {out_code}        return implementation({arguments})
     except caught as error:
         answer = explain(error, ({in_order},))
@@ -500,14 +505,16 @@ def composite(method: bool = True, function: bool = True, inplace: bool | str = 
             return result if out_tensor is None else write_out(result, out_tensor, [*_flat_tensors(declared, given, named)])
 
         def write_out(result: Any, out_tensor: Any, inputs: list) -> Any:
+            refuse_graph(public, [*inputs, *(out_tensor if isinstance(out_tensor, (tuple, list)) else (out_tensor,))])
             return deliver(out_tensor, result, public, inputs)
 
         scope: dict[str, Any] = {"general": general, "write_out": write_out}
-        writing = f"write_out(implementation({texts.call}), out, [{', '.join(texts.tensors)}])"
+        inputs = [*texts.tensors, *(f"*({n} or ())" for n in texts.lists)]
+        writing = f"write_out(implementation({texts.call}), out, [{', '.join(inputs)}])"
         kept = ""
         if declared.kept is not None:
             key, tensors = kept_key(declared)
-            kept = _KEPT_COMPOSITE.format(key=key, no_out=" and out is None" if out else "", tensors=tensors,
+            kept = _KEPT_COMPOSITE.format(key=key, plain=texts.plain, tensors=tensors,
                                           wanted="(" + " or ".join(texts.wanted) + ")")
             scope |= {"kept": declared.kept, "local": modes.local, "any_node": _any_node}
         made = texts.made(declared, _COMPOSITE, scope, method, function, writing, kept=kept)

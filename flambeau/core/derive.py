@@ -27,7 +27,7 @@ from flambeau.core.create import make_tensor
 from flambeau.core.op import NUMBERS, REAL, Folded, Pointwise, as_operand, needs_graph, record, signature_of
 from flambeau.core.recording import recorder_of
 from flambeau.core.tensor import Tensor
-from flambeau.core.variants import copy_into, resize_out, same_device
+from flambeau.core.variants import copy_into, refuse_graph, resize_out, same_device
 
 NAMESPACE: dict[str, Callable] = {}     # public functions by name: what `import flambeau` offers
 OPERATORS: dict[str, Any] = {}          # declarations by name
@@ -117,9 +117,7 @@ def general(operator: Pointwise, public: Callable, operands: list[Any], numbers:
                 raise arguments.refused_out(operator.name, operands, out)
             out = make_tensor(out)
         same_device(out, next(x for x in operands if isinstance(x, Tensor))._layout.device)
-        if recording or (out._node is not None and modes.local.grad):
-            raise RuntimeError(f"{operator.name}(): functions with out=... arguments don't support automatic differentiation, "
-                               "but one of the arguments requires grad.")
+        refuse_graph(operator.name, [*(operands if operator.differentiable else ()), out])
         shape = geometry.broadcast(*[x._layout.shape for x in operands if isinstance(x, Tensor)])
         computation, result_dtype = operator.dtypes(operands, statics)
         other = out._layout.dtype is not result_dtype

@@ -7,6 +7,7 @@ Stands on core.views and core.create.
 
 from __future__ import annotations
 
+import math
 import operator
 import warnings
 from collections.abc import Callable, Sequence
@@ -14,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from flambeau.base import memory_order
+from flambeau.base import elements, memory_order
 from flambeau.base.dtype import bool_, int32, int64, uint8
 from flambeau.base.layout import Layout, register_cache
 from flambeau.core import create, modes, overrides, views
@@ -318,7 +319,13 @@ def setitem(self: Any, index: Any, value: Any) -> None:
         if number:
             if not view._layout.is_contiguous and memory_order.overlaps_itself(view._layout.shape, view._layout.strides):
                 raise RuntimeError(memory_order.OVERLAPS_ITSELF)
-            view.fill_(value)
+            try:
+                view.fill_(value)
+            except RuntimeError:    # of 16 bits, elements may overflow here, as they may not in fill_
+                dtype = view._layout.dtype
+                if not dtype.is_floating_point or isinstance(value, complex) or elements.fits(value, dtype):
+                    raise
+                view.fill_(math.copysign(math.inf, value))
         else:
             _copy(view, value)
         return

@@ -59,10 +59,17 @@ def check(tensor: Any, recording: bool = True) -> None:
         creation = getattr(tensor, "_creation", None)
         if creation is not None:
             raise RuntimeError(_refusal(tensor, creation))
-        if type(base._node) is AccumulateGrad:
+        if type(base._node) is AccumulateGrad or (base._node is None and _from_leaf(tensor._node)):
             raise RuntimeError("a view of a leaf Variable that requires grad is being used in an in-place operation.")
     if type(tensor._node) is AccumulateGrad:
         raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
+
+
+def _from_leaf(node: Any) -> bool:
+    """Whether a node is a leaf's, or that of a view of views of one: a leaf may itself be a view of what needs no gradient."""
+    while node is not None and node.is_view:
+        node = node.edges[0][0]
+    return type(node) is AccumulateGrad
 
 
 def refuse_write(tensor: Any) -> None:

@@ -82,6 +82,8 @@ class Node:
 
     #: How many outputs the step has.
     output_count = 1
+    #: Whether the step made a view of its one input.
+    is_view = False
     #: Names for `_saved_<name>`, in the order of `saved`.
     saved_names: ClassVar[tuple[str, ...]] = ()
 

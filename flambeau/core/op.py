@@ -82,11 +82,14 @@ class Gradient:
 
     operator: Pointwise
     arguments: tuple[int, ...]      # positions in the node's saved values
+    steps: Callable | None = None   # see Pointwise.steps
     launches: dict[Any, Callable] = field(default_factory=lambda: register_cache({}), compare=False)
 
     def __call__(self, g: Tensor, saved: Sequence[Any]) -> Tensor:
         """The operand's gradient; recorded in grad mode."""
         chosen = [saved[k] for k in self.arguments]
+        if self.steps is not None and modes.local.grad:
+            return self.steps(g, *chosen)
         if modes.local.grad or modes.active.count:
             return call(self.operator, [g, *chosen])
         key = (g._layout, *[x.__class__ if x.__class__ in NUMBERS else x._layout for x in chosen])
@@ -141,6 +144,7 @@ class Pointwise:
         parameters = signature_of(body).parameters
         self.folds = tuple([n in parameters and parameters[n].kind is inspect.Parameter.KEYWORD_ONLY for n in self.numbers])
         self.rule: Callable | None = None
+        self.steps: Callable | None = None  # the rule in public operators: makes gradients that are recorded, one node a step
         self.undefined = undefined
         self.tensors_only: frozenset[str] = frozenset()     # operands that may not be numbers
         self.public: Callable | None = None     # the function a caller sees, where that only chooses this operator
@@ -339,21 +343,21 @@ class Pointwise:
                 gradients.append(None)
                 continue
             expression = ZERO if expression is None else scalar.as_expr(expression)
-            if expression is grad:
+            if expression is grad and self.steps is None:
                 gradients.append(IDENTITY)
             elif expression is ZERO or is_constant(expression, 0):
                 gradients.append(ZERO)
             elif expression is UNKNOWN:
                 gradients.append(MissingGradient(re.sub(r"(_backward_\d+)+$", "", self.name)))
             else:
-                present = set(leaves_of(expression))
+                present = set(leaves if self.steps is not None else leaves_of(expression))
                 used = [x for x in sources if x in present]
                 for x in used:
                     if sources[x] not in saves:
                         saves.append(sources[x])
                 arguments = tuple(saves.index(sources[x]) for x in used)
                 gradients.append(Gradient(self._gradient_operator(i, expression, grad, used, operands[i], statics),
-                                          arguments))
+                                          arguments, self.steps))
         return Recipe(tuple(saves), tuple(gradients), self.node_class_of(operands, statics))
 
     def _gradient_operator(self, i: int, expression: Expr, grad: Expr, used: list[Expr], operand: Tensor,

@@ -959,7 +959,7 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """In-place version of polygamma()."""
     def positive(self) -> Any:
         """The tensor itself; RuntimeError for bool."""
-    def pow(self, exponent: Any, *, out: Tensor | None = None) -> Any:
+    def pow(self, exponent: Tensor | _complex, *, out: Tensor | None = None) -> Any:
         """input ** exponent, with broadcasting and type promotion; either may be a number."""
     def pow_(self, exponent: Any) -> Any:
         """In-place version of pow()."""

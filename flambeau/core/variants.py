@@ -12,7 +12,7 @@ from flambeau.base.dtype import can_cast
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import Layout
 from flambeau.base.notices import warn
-from flambeau.core import returns, storage
+from flambeau.core import modes, returns, storage
 from flambeau.core.arguments import refused
 from flambeau.core.inplace import refuse_shared, refuse_write
 from flambeau.core.tensor import Tensor
@@ -102,6 +102,13 @@ def check_out(name: str, out: Any, result: Tensor) -> None:
             raise RuntimeError(f"{name} only supports bool tensor for result, got: {got.scalar_name}")
         if name in ("cat", "stack") and not can_cast(have, got):
             raise TypeError(f"torch.cat(): input types can't be cast to the desired output type {got.scalar_name}")
+
+
+def refuse_graph(name: str, tensors: Iterable[Any]) -> None:
+    """RuntimeError if one of the operands and results of a call with `out=` requires grad, and that is being recorded."""
+    if modes.local.grad and any(isinstance(x, Tensor) and x._node is not None for x in tensors):
+        raise RuntimeError(f"{name}(): functions with out=... arguments don't support automatic differentiation, but one of the "
+                           "arguments requires grad.")
 
 
 def same_device(out: Tensor, device: Any) -> None:

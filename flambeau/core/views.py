@@ -27,6 +27,7 @@ class ViewNode(Node):
     """A recorded view; `saved` are the operator's arguments."""
 
     __slots__ = ()
+    is_view = True
     gradient: Callable[..., Any]
 
     def apply(self, gradients: Sequence[Any]) -> tuple[Any, ...]:

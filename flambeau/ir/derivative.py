@@ -217,7 +217,7 @@ def vjp(output: Expr, leaves: Sequence[Expr], gradient: Expr) -> tuple[Expr | No
         rule = RULES.get(node.op)
         if rule is None:
             raise NotImplementedError(f"derivative for {node.op} is not implemented")
-        pulls = rule(g, node, *node.args) if g is not UNKNOWN else (UNKNOWN,) * len(node.args)
+        pulls = _pulled(rule, g, node) if g is not UNKNOWN else (UNKNOWN,) * len(node.args)
         for arg, pulled in zip(node.args, pulls, strict=True):
             if pulled is None or arg not in needed:
                 continue
@@ -228,6 +228,18 @@ def vjp(output: Expr, leaves: Sequence[Expr], gradient: Expr) -> tuple[Expr | No
             pulled = simplify(_like(pulled, arg))
             gradients[arg] = pulled if known is None else simplify(known + pulled)
     return tuple(gradients.get(leaf) for leaf in leaves)
+
+
+def _pulled(rule: Callable[..., tuple[Expr | None, ...]], g: Expr, node: Expr) -> tuple[Expr | None, ...]:
+    """The rule's gradients. Where g is 0 because its branch wasn't taken, so are they, even if the slope is infinite there."""
+    if g.op != "where" or node.op == "where":
+        return rule(g, node, *node.args)
+    condition, a, b = g.args
+    if not (s.is_constant(a, 0) or s.is_constant(b, 0)):
+        return rule(g, node, *node.args)
+    taken = s.is_constant(a, 0)
+    pulls = rule(b if taken else a, node, *node.args)
+    return tuple(x if x is None or x is UNKNOWN else where(condition, 0, x) if taken else where(condition, x, 0) for x in pulls)
 
 
 def derivative(output: Expr, leaf: Expr) -> Expr:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from flambeau.base import dtype as dtypes
-from flambeau.base import geometry, memory_order
+from flambeau.base import elements, geometry, memory_order
 from flambeau.base.device import device as Device
 from flambeau.base.device import require
 from flambeau.base.dtype import dtype as DType
@@ -376,12 +376,23 @@ def learn_fill(layout: Layout, value: Any) -> Any:
     kind = {float: "f", complex: "c"}.get(value.__class__, "i")
     dtype = compute_dtype(layout.dtype)
     if kind == "c" and not layout.dtype.is_complex:
-        raise RuntimeError(f"value cannot be converted to type {layout.dtype.name} without overflow")
+        elements.check(value, layout.dtype)
+        return lambda out, value: (_fills.get((layout, float)) or learn_fill(layout, value.real))(out, value.real)
     nest = Nest("fill", (layout.dtype,), (), (Loop((), ((0, cast(number(0, dtype), dtype)),)),), ((kind, dtype),))
     laid = schedule.lay(nest, (), [()], layout.shape, [layout.strides])
-    launch = _fills[layout, value.__class__] = launching.plan(laid.phases, [layout], (), kind,
-                                                              release=layout.numel >= RELEASE_FROM)
+    launch = launching.plan(laid.phases, [layout], (), kind, release=layout.numel >= RELEASE_FROM)
+    if not elements.always_fits(value.__class__, layout.dtype):
+        launch = _checked(launch, layout.dtype)
+    _fills[layout, value.__class__] = launch
     return launch
+
+
+def _checked(launch: Any, dtype: DType) -> Any:
+    """A launcher of a fill that refuses numbers which can't be elements."""
+    def fill(out: Any, value: Any) -> Any:
+        elements.check(value, dtype)
+        return launch(out, value)
+    return fill
 
 
 def fill_raw(self: Tensor, value: Any) -> Tensor:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from flambeau.base import elements
 from flambeau.base.device import device as Device
 from flambeau.base.device import get_default_device, require
 from flambeau.base.dtype import bool_, float32, float64, get_default_dtype, int64
@@ -480,6 +481,18 @@ def _line(start: float, end: float, steps: int, single: bool) -> tuple[float, ..
     return start, end, step, float(steps - 1), float(steps // 2)
 
 
+def _ends(name: str, start: Any, end: Any, steps: int, dtype: DType) -> tuple[Any, Any]:
+    """The ends of a range as elements of its dtype."""
+    if steps > 1 and (dtype is bool_ or dtype.name in ("uint16", "uint32", "uint64")):
+        raise NotImplementedError(f"\"{name}_cpu\" not implemented for '{dtype.scalar_name}'")
+    for bound in (start, end):
+        elements.check(bound, dtype)
+    if dtype.is_floating_point or dtype.is_complex:
+        return start, end
+    start, end = np.array([int(start), int(end)]).astype(dtype.numpy).tolist()
+    return start, end
+
+
 @public(method=False)
 def linspace(start: Any, end: Any, steps: int, *, dtype: DType | None = None, layout: Any = None, device: Any = None,
              requires_grad: bool = False, pin_memory: bool = False, out: Tensor | None = None) -> Tensor:
@@ -489,6 +502,7 @@ def linspace(start: Any, end: Any, steps: int, *, dtype: DType | None = None, la
         raise RuntimeError("number of steps must be non-negative")
     dtype = dtype_asked(dtype, out) or (
         get_default_dtype().to_complex() if complex in (type(start), type(end)) else get_default_dtype())
+    start, end = _ends("linspace", start, end, steps, dtype)
     layout_made = Layout.contiguous((steps,), dtype, home(device))
     if dtype.is_complex:
         made = create.copy_array(np.linspace(start, end, steps, dtype=dtype.numpy))
@@ -503,12 +517,12 @@ def linspace(start: Any, end: Any, steps: int, *, dtype: DType | None = None, la
 def logspace(start: Any, end: Any, steps: int, base: float = 10.0, *, dtype: DType | None = None, layout: Any = None,
              device: Any = None, requires_grad: bool = False, out: Tensor | None = None) -> Tensor:
     """base to the powers of `linspace(start, end, steps)`; integers of an integer dtype's powers."""
-    start, end = float(_number(start)), float(_number(end))
+    start, end = _number(start), _number(end)
     if steps < 0:
         raise RuntimeError("number of steps must be non-negative")
     dtype = dtype_asked(dtype, out) or get_default_dtype()
-    if not (dtype.is_floating_point or dtype.is_complex):
-        start, end = float(int(start)), float(int(end))     # the exponents' ends are of the result's dtype, too
+    start, end = _ends("logspace", start, end, steps, dtype)
+    start, end = float(start), float(end)
     step = (end - start) / (steps - 1) if steps > 1 else 0.0
     layout_made = Layout.contiguous((steps,), dtype, home(device))
     made = along("logspace", layout_made, (start, end, step, float(steps - 1), float(max(steps // 2, 1)), float(base)),

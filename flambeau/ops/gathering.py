@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from flambeau.base import elements
 from flambeau.base.dtype import int32, int64
 from flambeau.base.layout import Layout, register_cache
 from flambeau.codegen import launch as launching
@@ -109,8 +110,7 @@ def filling(value: Any, dtype: Any, device: Any) -> Tensor:
     found = _fillings.get((value, value.__class__, dtype)) if kept else None
     if found is not None:
         return found
-    if isinstance(value, complex) and not dtype.is_complex:
-        raise RuntimeError(f"value cannot be converted to type {_C_NAMES.get(dtype.name, dtype.name)} without overflow")
+    elements.check(value, dtype)
     made = make_tensor(value)
     made = made if made._layout.dtype is dtype else made.to(dtype)
     if kept:
@@ -118,19 +118,6 @@ def filling(value: Any, dtype: Any, device: Any) -> Tensor:
             _fillings.clear()
         _fillings[value, value.__class__, dtype] = made
     return made
-
-
-_C_NAMES = {
-    "float32": "float",
-    "float64": "double",
-    "int64": "int64_t",
-    "int32": "int",
-    "int16": "int16_t",
-    "int8": "int8_t",
-    "uint8": "uint8_t",
-    "float16": "at::Half",
-    "bfloat16": "at::BFloat16",
-}
 
 
 __all__ = ["INDEX_TYPES", "KernelCheck", "along", "copy_and_move", "filling", "first_bad", "make_plan", "plans", "rows",

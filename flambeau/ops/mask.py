@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from flambeau.base import geometry, memory_order
+from flambeau.base import elements, geometry, memory_order
 from flambeau.base.dtype import bool_, int64
 from flambeau.base.layout import Layout
 from flambeau.core import indexing
@@ -94,14 +94,14 @@ def _fill(input: Tensor, mask: Tensor, value: Any, out: Tensor | None) -> Tensor
     if (
         value.__class__ is complex or (isinstance(value, Tensor) and value._layout.dtype.is_complex)
     ) and not layout.dtype.is_complex:
-        raise RuntimeError(
-            f"value cannot be converted to type {_C_TYPES.get(layout.dtype.name, layout.dtype.name)} without overflow"
-        )
+        elements.check(value if value.__class__ is complex else 1j, layout.dtype)
+        value = value.real
+    elif value.__class__ in NUMBERS and not elements.always_fits(value.__class__, layout.dtype):
+        elements.check(value, layout.dtype)
     return _FILL.compute((input, mask, value), (), (), out)
 
 
 _WORDS = {"int64": "long int", "int32": "int", "uint8": "unsigned char", "float32": "float", "float64": "double"}
-_C_TYPES = {"float32": "float", "float64": "double", "int64": "int64_t", "int32": "int"}
 
 
 def _filled(input: Tensor, mask: Tensor, value: Any) -> Tensor:

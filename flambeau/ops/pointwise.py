@@ -367,7 +367,7 @@ def _(g, out):
 
 
 def _check_pow(computation: DType, operands: Sequence[Any], *_: Any) -> None:
-    if computation is bool_ and all(isinstance(x, Tensor) for x in operands):
+    if computation is bool_ and isinstance(operands[1], Tensor):
         raise NotImplementedError('"pow" not implemented for \'Bool\'')
 
 
@@ -378,7 +378,7 @@ def _pow_node(operands: Sequence[Any], statics: Sequence[Any]) -> str:
 
 
 @pointwise(node=_pow_node, name="pow", check=_check_pow)
-def _general_pow(input: Tensor, exponent: Operand):
+def _general_pow(input: Operand, exponent: Operand):
     """input ** exponent. Raises RuntimeError for integers to a negative integer number."""
     return s.pow(input, exponent)
 
@@ -391,6 +391,8 @@ def _fixed_power(name: str, exponent: float, body: Any) -> Any:
     made = pointwise(kind=_square_kind, name=name, inplace=False, function=False, method=False, node="Pow")(power)
 
     def rule(g, input):
+        if exponent == 0:
+            return s.constant(0, g.dtype)
         if exponent == 3:
             return g * (3 * conj(input * input))
         if exponent == 1.5:     # minus infinity has no root, and minus 0 has itself, unlike their power 0.5
@@ -401,6 +403,7 @@ def _fixed_power(name: str, exponent: float, body: Any) -> Any:
 
 
 _cube = _fixed_power("_cube", 3, lambda x: x * x * x)
+_one = _fixed_power("_one", 0, lambda x: s.constant(1, x.dtype))
 _same = _fixed_power("_same", 1, lambda x: x)
 _root = _fixed_power("_root", 0.5, s.sqrt)
 _root_of_cube = _fixed_power("_root_of_cube", 1.5, lambda x: s.pow(x, 1.5))
@@ -408,10 +411,20 @@ _inverse_root = _fixed_power("_inverse_root", -0.5, s.rsqrt)
 _inverse = _fixed_power("_inverse", -1, lambda x: 1 / x)
 _inverse_square = _fixed_power("_inverse_square", -2, lambda x: 1 / (x * x))
 _POWERS = {2: square, 3: _cube}
-_FLOAT_POWERS = {**_POWERS, 1: _same, 0.5: _root, 1.5: _root_of_cube, -0.5: _inverse_root, -1: _inverse, -2: _inverse_square}
 
 
-def pow(input: Any, exponent: Any, *, out: Tensor | None = None) -> Tensor:
+def _steps_of_power(exponent: int) -> Any:
+    """The gradient of a power by its own: as in PyTorch, the derivative of 2 * x, which is 2 * x ** 0, depends on x yet."""
+    return lambda g, input: g * (pow(input, exponent - 1).conj() * exponent)
+
+
+for _exponent, _power in ((1, _same), (2, square), (3, _cube)):
+    _power.operator.steps = _steps_of_power(_exponent)
+_FLOAT_POWERS = {**_POWERS, 0: _one, 1: _same, 0.5: _root, 1.5: _root_of_cube, -0.5: _inverse_root, -1: _inverse,
+                 -2: _inverse_square}
+
+
+def pow(input: Operand, exponent: Operand, *, out: Tensor | None = None) -> Tensor:
     """input ** exponent, with broadcasting and type promotion; either may be a number.
 
     Raises RuntimeError for integers to a negative integer number.

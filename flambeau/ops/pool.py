@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from flambeau.base import memory_order
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.dtype import int32, int64, uint8
 from flambeau.base.layout import Layout, register_cache
@@ -74,7 +75,7 @@ def _within(launch: Callable, *operands: Tensor) -> Tensor:
 @operator(method=False, function=False)
 def scatter_planes(values: Tensor, index: Tensor, image: Layout, dims: int, accumulate: bool) -> Tensor:
     """Planes of zeros (like `image`) with `values` added, or stored, at flat positions of the last `dims` dimensions."""
-    if index._layout.strides != values._layout.strides:
+    if index._layout.strides != values._layout.strides or not memory_order.is_dense(index._layout.shape, index._layout.strides):
         values = values.contiguous()
         index = index.contiguous()
     key = "scatter", values._layout, index._layout, image, dims, accumulate
@@ -103,6 +104,8 @@ def _(g, index, dims):
 @operator(method=False, function=False)
 def gather_planes(planes: Tensor, index: Tensor, dims: int) -> Tensor:
     """The elements of planes at the flat positions `index` of the last `dims` dimensions; those before them agree."""
+    if not memory_order.is_dense(index._layout.shape, index._layout.strides):
+        index = index.contiguous()
     key = "gather", planes._layout, index._layout, dims
     launch = _plans.get(key)
     if launch is None:

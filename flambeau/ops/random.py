@@ -5,6 +5,9 @@ Stands on core.sampling, which reproduces PyTorch's CPU streams (base.rng); a sa
 
 from __future__ import annotations
 
+import functools
+import math
+import warnings
 from collections.abc import Callable
 from ctypes import c_float
 from typing import Any
@@ -12,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from flambeau.base import geometry, memory_order
-from flambeau.base.dtype import bfloat16, bool_, float16, float32, float64, int64, promote_types
+from flambeau.base.dtype import bfloat16, bool_, finfo, float16, float32, float64, iinfo, int64, promote_types
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import Layout, contiguous_format, preserve_format, register_cache
 from flambeau.base.rng import RANGES, WIDE_RANGE, default_generator, drawing_order
@@ -151,9 +154,46 @@ def normal_(self: Tensor, mean: float = 0, std: float = 1, *, generator: Any = N
     return overwrite(self, _normal_of(layout), generator, float(mean), std / 2 ** 0.5 if layout.dtype.is_complex else float(std))
 
 
-def _check_range(low: int, high: int) -> None:
+def _range(low: int, high: int, dtype: DType) -> tuple[int, int]:
+    """The range [low, high) as a dtype can hold it: RuntimeError where it can't, a warning where it has gaps between integers."""
     if low >= high:
         raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
+    least, greatest, digits = _limits(dtype)
+    if digits is not None and (low < -1 << digits or high > 1 << digits):     # a bound that rounds to outside the range moves in
+        if _rounded(low + 1, dtype) < low:
+            low += 1 << abs(low + 1).bit_length() - digits
+        if _rounded(high - 1, dtype) >= high:
+            high -= 1 << (high - 1).bit_length() - digits
+    for name, bound in (("from", low), ("to - 1", high - 1)):
+        if not least <= bound <= greatest:
+            raise RuntimeError(f"{name} is out of bounds for {dtype.c_name}")
+    if digits is not None:
+        for name, bound in (("from", low), ("to - 1", high - 1)):
+            if abs(bound) > 1 << digits:
+                warnings.warn(f"{name} is out of bounds [-(2^{digits}), 2^{digits}]. Due to precision limitations {dtype.c_name}"
+                              " can support discrete uniform distribution only within this range. This warning will become an"
+                              " error in version 1.7 release, please fix the code in advance", stacklevel=3)
+    return low, high
+
+
+@functools.cache
+def _limits(dtype: DType) -> tuple[int, int, int | None]:
+    """(least, greatest) integer of a dtype, and for floating-point ones the digits of the significand."""
+    if dtype.is_complex:
+        return -1 << 63, 1 << 63, None
+    if dtype.is_floating_point:
+        greatest = int(finfo(dtype).max)
+        return -greatest, greatest, 1 - int(math.log2(finfo(dtype).eps))
+    return (0, 1, None) if dtype is bool_ else (int(iinfo(dtype).min), int(iinfo(dtype).max), None)
+
+
+def _rounded(number: int, dtype: DType) -> float:
+    """The element of a floating-point dtype nearest to a number."""
+    if dtype is bfloat16:
+        gap = 1 << max(abs(number).bit_length() - 8, 0)
+        return float(round(number / gap) * gap)
+    with np.errstate(over="ignore"):
+        return float(dtype.numpy.type(number))
 
 
 @public(namespace=False)
@@ -170,7 +210,7 @@ def random_(self: Tensor, *range: int | None, generator: Any = None, **bounds: A
         return overwrite(self, sampling.integers, generator, 0, RANGES[name], name in ("int64", "float64"))
     low = 0 if low is None else low
     if high is not None:
-        _check_range(low, high)
+        low, high = _range(low, high, self._layout.dtype)
     else:
         high = RANGES[name]
     return overwrite(self, sampling.integers, generator, low, high - low, high - low >= WIDE_RANGE)
@@ -330,7 +370,7 @@ def randint(
         low, high = 0, low
     low, high = int(low), int(high)
     dtype = dtype_asked(dtype, out) or int64
-    _check_range(low, high)
+    low, high = _range(low, high, dtype)
     return made_by(sampling.integers, generator, sizes_of("randint", (size,)), dtype, device, requires_grad, out, low, high - low,
                    high - low >= WIDE_RANGE)
 
@@ -388,7 +428,7 @@ def randint_like(
     if high is None:
         low, high = 0, low
     low, high = int(low), int(high)
-    _check_range(low, high)
+    low, high = _range(low, high, dtype or input._layout.dtype)
     return made_like(sampling.integers, generator, input, dtype, device, memory_format, requires_grad, low, high - low,
                      high - low >= WIDE_RANGE)
 

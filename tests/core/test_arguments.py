@@ -73,3 +73,24 @@ def test_out_on_another_device():
     for call in (lambda out: torch.add(x, 1, out=out), lambda out: torch.mm(x, x, out=out)):
         with pytest.raises(RuntimeError, match="cross-device copies are not allowed"):
             call(torch.ones(3, device="meta"))
+
+
+X = torch.ones(2, 2)
+
+
+@pytest.mark.parametrize(("call", "words"), [
+    (lambda: torch.cumsum(X), 'cumsum() missing 1 required positional arguments: "dim"'),
+    (lambda: torch.mm(), 'mm() missing 2 required positional argument: "input", "mat2"'),
+    (lambda: X.mm(), 'mm() missing 1 required positional arguments: "mat2"'),
+    (lambda: torch.nn.functional.linear(X), 'linear() missing 1 required positional arguments: "weight"'),
+    (lambda: torch.unique_consecutive(), "unique_consecutive() missing 1 required positional argument: 'input'"),
+    (lambda: X.mm(X, X), "mm() takes 1 positional argument but 2 were given"),
+    (lambda: torch.cumsum(X, 1, 2, 3), "cumsum() takes 2 positional arguments but 4 were given"),
+    (lambda: torch.amax(X, 1, True, 3), "amax() takes from 1 to 3 positional arguments but 4 were given"),
+    (lambda: X.amax(1, True, 3), "amax() takes from 0 to 2 positional arguments but 3 were given"),
+    (lambda: X.inverse(1), "Tensor.inverse() takes no arguments (1 given)"),
+    (lambda: torch.mm(1, 2, 3, 4), "mm() takes 2 positional arguments but 4 were given")])
+def test_calls_with_too_few_or_too_many_arguments(call, words):
+    with pytest.raises(TypeError) as caught:
+        call()
+    assert str(caught.value).split("\n")[0] == words

@@ -229,3 +229,17 @@ def test_the_base_of_a_view() -> None:
     assert x[0]._base is x
     assert x[0].t()._base is x
     assert x.clone()._base is None
+
+
+@pytest.mark.parametrize("write", [
+    lambda leaf: leaf.view_as(leaf).add_(1), lambda leaf: leaf[0].mul_(2), lambda leaf: leaf.__setitem__(0, 3),
+    lambda leaf: leaf.t()[0].zero_()])
+@pytest.mark.parametrize("view", [
+    lambda: torch.zeros(3, 2)[1:], lambda: torch.zeros(2, 2).t(), lambda: torch.zeros(4).as_strided((2, 2), (2, 1))])
+def test_views_of_a_leaf_that_is_a_view_are_not_written_to(view, write):
+    leaf = view().requires_grad_()
+    with pytest.raises(RuntimeError, match=r"^a view of a leaf Variable that requires grad is being used"):
+        write(leaf)
+    assert leaf.is_leaf
+    with torch.no_grad():
+        write(leaf)

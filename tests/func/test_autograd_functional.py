@@ -148,3 +148,87 @@ def test_writes_through_views_give_every_example_its_tangent():
         torch.testing.assert_close(torch.vmap(torch.func.jacfwd(function))(rows), torch.vmap(torch.func.jacrev(function))(rows))
     hessians = torch.vmap(torch.func.hessian(by_view))(rows)
     torch.testing.assert_close(hessians, torch.vmap(torch.func.jacrev(torch.func.jacrev(by_view)))(rows))
+
+
+@pytest.mark.parametrize("square", [lambda x: (x ** 2).sum(), lambda x: x.square().sum(), lambda x: (x ** 2).mean() * 2])
+def test_the_hessian_of_a_square_is_in_the_graph(square):
+    x = torch.tensor([1.0, -2.0])
+    made = hessian(square, x, create_graph=True, strict=True)
+    assert made.tolist() == [[2, 0], [0, 2]] and made.requires_grad
+    _, product = hvp(square, x, torch.ones(2), create_graph=True, strict=True)
+    assert product.tolist() == [2, 2] and product.requires_grad
+
+
+@pytest.mark.parametrize("function", [hvp, vhp])
+def test_a_constant_hessian_is_refused_where_it_is_to_be_differentiated(function):
+    with pytest.raises(RuntimeError, match="The hessian of the user-provided function is independent of input 0"):
+        function(lambda x: (x * x).sum(), torch.ones(2), torch.ones(2), create_graph=True, strict=True)
+
+
+def test_a_piecewise_linear_function_has_no_double_backward_trick():
+    with pytest.raises(RuntimeError, match="independent of entry 0 in the grad_jacobian"):
+        hvp(lambda x: x.relu().sum(), torch.ones(2), torch.ones(2), strict=True)
+    assert vhp(lambda x: x.relu().sum(), torch.ones(2), torch.ones(2), strict=True)[1].tolist() == [0, 0]
+
+
+def test_strict_jacobians_look_at_one_input_after_the_other():
+    def two(x, y):
+        return x * 2, y * 3
+    with pytest.raises(RuntimeError, match="The jacobian of the user-provided function is independent of input 0"):
+        jacobian(two, (torch.ones(2), torch.ones(2)), create_graph=True, strict=True)
+    with pytest.raises(RuntimeError, match="Output 0 of the user-provided function is independent of input 1"):
+        jacobian(two, (torch.ones(2), torch.ones(2)), strict=True)
+
+
+def test_rows_of_all_outputs_at_once():
+    (a, b), (c, d) = jacobian(lambda x, y: (x * 2, (x * y).sum()), (torch.tensor([1.0, 2.0]), torch.tensor([3.0, 4.0])),
+                              create_graph=True, vectorize=True)
+    assert a.tolist() == [[2, 0], [0, 2]] and b.tolist() == [[0, 0], [0, 0]] and c.tolist() == [3, 4] and d.tolist() == [1, 2]
+    assert a.requires_grad and b.requires_grad
+
+
+def derivatives(function, at, count):
+    """The values of a function of one number and of its derivatives."""
+    x = torch.tensor(at, dtype=torch.float64, requires_grad=True)
+    y, made = function(x), []
+    for _ in range(count):
+        made.append(y.item())
+        if not y.requires_grad:
+            break
+        (y,) = torch.autograd.grad(y, x, create_graph=True)
+    return made
+
+
+@pytest.mark.parametrize("at", [0.0, -1.0, 2.0])
+@pytest.mark.parametrize("power", [0, 1, 2, 3])
+def test_derivatives_of_powers_end_in_zeros_outside_the_graph(power, at):
+    factor, expected = 1, []
+    for n in range(power + 2):
+        expected.append(factor * at ** (power - n) if factor else 0)
+        factor *= power - n
+    assert derivatives(lambda x: x ** power, at, 9) == expected
+
+
+@pytest.mark.parametrize("function", [
+    lambda x: x ** torch.tensor(2.0), lambda x: torch.nn.functional.layer_norm(x.reshape(1, 1), (1,)).pow(2).sum()])
+def test_high_derivatives_at_zero_are_finite(function):
+    assert all(value == value for value in derivatives(function, 0.0, 5))
+
+
+@pytest.mark.parametrize("normalize", [
+    lambda x: torch.nn.functional.layer_norm(x, (4,)), lambda x: torch.nn.functional.group_norm(x[:, :, None], 1)[:, :, 0],
+    lambda x: torch.nn.functional.batch_norm(x.t(), None, None, training=True).t(),
+    lambda x: (x - x.mean(1, keepdim=True)) / (x.var(1, correction=0, keepdim=True) + 1e-5).sqrt()])
+def test_fourth_derivatives_of_norms(normalize):
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(3, 4, dtype=torch.float64, generator=generator).requires_grad_()
+    directions = torch.randn(5, 3, 4, dtype=torch.float64, generator=generator)
+    centered = x - x.mean(1, keepdim=True)
+    written = centered * (centered.square().mean(1, keepdim=True) + 1e-5) ** -0.5
+    found, expected = [], []
+    for y, made in ((normalize(x), found), (written, expected)):
+        for direction in directions:
+            y = (y * direction).sum()
+            made.append(y.item())
+            (y,) = torch.autograd.grad(y, x, create_graph=True)
+    assert found == pytest.approx(expected, rel=1e-8)

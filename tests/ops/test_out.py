@@ -109,3 +109,13 @@ def test_bytes_are_resized_in_fixed_point(keywords, expected):
     x = torch.tensor([[[[0, 255, 10], [7, 100, 200]]]], dtype=torch.uint8)
     assert F.interpolate(x, size=(3, 4), mode="bilinear", **keywords).tolist() == [[expected]]
     assert F.interpolate(x, size=(2, 3), mode="bilinear", **keywords).tolist() == x.tolist()
+
+
+@pytest.mark.parametrize("call", [
+    lambda x, out: torch.hstack([x, x], out=out), lambda x, out: torch.mvlgamma(x + 2, 1, out=out),
+    lambda x, out: torch.add(x, x, out=out), lambda x, out: torch.cumsum(x, 0, out=out)])
+@pytest.mark.parametrize("which", [(True, False), (False, True)])
+def test_out_takes_no_part_in_a_graph(call, which):
+    x, out = torch.ones(2, requires_grad=which[0]), torch.zeros(2, requires_grad=which[1])
+    with pytest.raises(RuntimeError, match=r"functions with out=\.\.\. arguments don't support automatic differentiation"):
+        call(x, out)

@@ -1,0 +1,55 @@
+"""Which Python numbers are elements of a dtype: PyTorch refuses to write one that would overflow.
+
+Stands on base.dtype; used where a number is made an element (fills, masked fills, padding, ranges).
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any
+
+from flambeau.base.dtype import bool_, finfo, float64, iinfo, int64
+from flambeau.base.dtype import dtype as DType
+
+_NAMES = {"int32": "int", "float16": "c10::Half", "bfloat16": "c10::BFloat16", "float32": "float", "float64": "double"}
+
+
+@functools.cache
+def _limits(dtype: DType) -> tuple[float, float]:
+    """(least, greatest) element of a real dtype."""
+    limits = finfo(dtype) if dtype.is_floating_point else iinfo(dtype)
+    return limits.min, limits.max
+
+
+def fits(value: Any, dtype: DType) -> bool:
+    """Whether an int, float, bool or complex number can be an element of a dtype.
+
+    As in PyTorch every number can be a bool, infinity and NaN only floating-point numbers, and an unsigned integer wraps around
+    once below zero.
+    """
+    if isinstance(value, complex):
+        return dtype is bool_ or (fits(value.real, dtype.to_real()) and fits(value.imag, dtype.to_real()) if dtype.is_complex
+                                  else value.imag == 0 and fits(value.real, dtype))
+    if dtype is bool_ or isinstance(value, bool):
+        return True
+    if dtype.is_complex:
+        dtype = dtype.to_real()
+    if isinstance(value, float) and not math.isfinite(value):
+        return dtype.is_floating_point
+    least, greatest = _limits(dtype)
+    if isinstance(value, int) and not least:
+        least = -greatest
+    return least <= value <= greatest
+
+
+def always_fits(kind: type, dtype: DType) -> bool:
+    """Whether every number of a class can be an element, or so nearly all of them that it isn't asked where time matters."""
+    return dtype is bool_ or kind is bool or (dtype.is_floating_point and dtype.itemsize > 2 and kind is not complex) or (
+        kind is int and dtype is int64) or (dtype.is_complex and dtype.to_real() is float64)
+
+
+def check(value: Any, dtype: DType) -> None:
+    """RuntimeError unless a number can be an element of a dtype."""
+    if not fits(value, dtype):
+        raise RuntimeError(f"value cannot be converted to type {_NAMES.get(dtype.name, dtype.name + '_t')} without overflow")
