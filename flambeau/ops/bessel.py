@@ -17,7 +17,7 @@ from flambeau.base.dtype import get_default_dtype
 from flambeau.core.create import copy_array
 from flambeau.core.declare import operator
 from flambeau.core.tensor import Tensor
-from flambeau.ops.linalg_decompositions import values_of
+from flambeau.ops.linalg_arguments import values_of
 
 EULER = 0.57721566490153286061
 NEAR, FAR = 5.0, 25.0

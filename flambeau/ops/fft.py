@@ -21,7 +21,7 @@ from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.tensor import Tensor
 from flambeau.ops.create import finish
-from flambeau.ops.linalg_decompositions import values_of
+from flambeau.ops.linalg_arguments import values_of
 
 Sizes = "Sequence[int] | None"
 
