@@ -124,8 +124,8 @@ class _Matrix:
             call(f, "clear", column, 0, start, j, 1)
         first = f.i64(first)
         target = field.at(f, self.result, first * c["result_column"])
-        call(f, "copy", field.at(f, self.matrix, first * c["ld"]), 1, c["ld"], target, c["result_row"], c["result_column"], c["n"],
-             last - first)
+        source = field.at(f, self.matrix, first * c["ld"])
+        call(f, "copy", source, 1, c["ld"], target, c["result_row"], c["result_column"], c["n"], last - first)
 
     def factor(self, first: Value, count: Value) -> None:
         call(self.f, "factor", self.matrix, self.c["ld"], self.rows, first, count, self.info)
@@ -205,8 +205,8 @@ def _following(field: Field) -> Kernel:
 def cholesky_kernels(field: Field, large: bool) -> dict[str, int]:
     """Addresses of the kernels by name."""
     entries = [_take, _leading, _following, _give] if large else [_whole]
-    return compile_module(module(update_text(field), copy_text(field), clear_text(field), _panel_text(field), _advance_text(field),
-                                 _columns_text(field), *(entry(field) for entry in entries)), LIGHT)
+    helpers = (update_text, copy_text, clear_text, _panel_text, _advance_text, _columns_text)
+    return compile_module(module(*(text(field) for text in (*helpers, *entries))), LIGHT)
 
 
 def cholesky_phases(dtype: str, batch: int, n: int, source: tuple[int, int, int, int], upper: bool) -> tuple[list[Phase], int]:

@@ -9,8 +9,7 @@ Stands on gemm_micro.py.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import NamedTuple
 
@@ -182,11 +181,29 @@ def floor_to(f: Kernel, x: Value, step: int) -> Value:
     return x & -step
 
 
-@contextmanager
-def column_vectors(f: Kernel, first: Value, last: Value, lanes: int) -> Iterator[Value]:
-    """The rows where the vectors begin that cover rows [first, last); the first may begin before `first`."""
-    with f.loop(floor_to(f, first, lanes), last, lanes) as i:
-        yield i
+def divide(f: Kernel, field: Field, column: Value, first: Value, rows: Value, divisor: Scalar) -> None:
+    """Divide rows [first, rows) of a column by a number: times its reciprocal, as LAPACK does, where that is finite.
+
+    rows: a multiple of a vector; the vector that row `first` is in may begin before it.
+    """
+    start = floor_to(f, first, field.lanes)
+    below = field.rows(f, "sge", first - start)
+
+    def each(change: Callable[[Value], Value]) -> None:
+        head = field.load(f, column, start)
+        field.store(f, f.select(below, change(head), head), column, start)
+        with f.loop(start + field.lanes, rows, field.lanes) as i:
+            field.store(f, change(field.load(f, column, i)), column, i)
+    inverse = field.spread(f, field.inverse(f, divisor))
+    with f.when(first < rows):
+        if field.complex:
+            each(lambda x: field.times(f, x, inverse))
+            return
+        with f.branches(absolute(f, divisor[0]) < field.smallest) as otherwise:
+            wide = f.splat(divisor[0], field.width)
+            each(lambda x: x / wide)
+            otherwise()
+            each(lambda x: x * inverse[0])
 
 
 def depth_of(field: Field) -> int:

@@ -70,7 +70,8 @@ def determinant_kernel(field: Field, logarithm: bool) -> int:
     return compile_kernel(module(f), pipeline=LIGHTEST)
 
 
-def determinant_phases(dtype: str, batch: int, n: int, lu: int, pivots: int, first: int, second: int | None = None) -> list[Phase]:
+def determinant_phases(dtype: str, batch: int, n: int, lu: int, pivots: int, first: int,
+                       second: int | None = None) -> list[Phase]:
     """The phase that writes determinants to buffer `first`, or their signs there and logarithms to buffer `second`."""
     if not batch:
         return []

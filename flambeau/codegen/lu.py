@@ -15,12 +15,12 @@ from flambeau.codegen.builder import Value, module
 from flambeau.codegen.columns import (
     FIELDS,
     Field,
-    absolute,
     call,
     call_update,
     clear_text,
     copy_text,
     depth_of,
+    divide,
     floor_to,
     helper,
     padded,
@@ -30,7 +30,8 @@ from flambeau.codegen.gemm_micro import Kernel, suffix
 from flambeau.codegen.jit import LIGHT, compile_module
 from flambeau.codegen.launch import Phase
 
-TOGETHER = 8            # columns whose triangular systems are solved together
+TOGETHER = 4            # columns whose triangular systems are solved together
+FEW_COLUMNS = 16        # up to so many are factorized without blocks
 TILE_COLUMNS = 48       # columns to a piece of work on a large matrix
 SERIAL_ROWS = 128       # a matrix with fewer rows or columns is one unit of work
 
@@ -81,35 +82,13 @@ def _largest(f: Kernel, field: Field, column: Value, first: Value, rows: Value) 
     return chosen.get()
 
 
-def _scale(f: Kernel, field: Field, column: Value, k: Value, rows: Value) -> None:
-    """Divide what is below row k by the element there: times its reciprocal, where that is finite."""
-    pivot = field.element(f, column, k)
-    after = k + 1
-    start = floor_to(f, after, field.lanes)
-    below = field.rows(f, "sge", after - start)
-
-    def each(change) -> None:
-        first = field.load(f, column, start)
-        field.store(f, f.select(below, change(first), first), column, start)
-        with f.loop(start + field.lanes, rows, field.lanes) as i:
-            field.store(f, change(field.load(f, column, i)), column, i)
-    inverse = field.spread(f, field.inverse(f, pivot))
-    with f.when(after < rows):
-        if field.complex:
-            each(lambda x: field.times(f, x, inverse))
-            return
-        with f.branches(absolute(f, pivot[0]) < field.smallest) as otherwise:
-            divisor = f.splat(pivot[0], field.width)
-            each(lambda x: x / divisor)
-            otherwise()
-            each(lambda x: x * inverse[0])
-
-
 def _panel_text(field: Field) -> Kernel:
-    """void panel(matrix, ld, rows, first, count, pivots, info, pivot): columns [first, first + count), a column at a time."""
-    f = helper("panel", ("matrix", "ld", "rows", "first", "count", "pivots", "info", "pivot"), ("matrix", "pivots", "info"))
-    last = f["first"] + f["count"]
-    with f.loop(f["first"], last) as k:
+    """void panel(matrix, ld, rows, first, count, end, pivots, info, pivot): columns [first, first + count), a column at a time,
+    and what they mean for those up to `end`."""
+    names = ("matrix", "ld", "rows", "first", "count", "end", "pivots", "info", "pivot")
+    f = helper("panel", names, ("matrix", "pivots", "info"))
+    last = f["end"]
+    with f.loop(f["first"], f["first"] + f["count"]) as k:
         column = field.at(f, f["matrix"], k * f["ld"])
         chosen = f.variable("i64", k)
         with f.when(f["pivot"].differs(0)):
@@ -119,7 +98,7 @@ def _panel_text(field: Field) -> Kernel:
             call(f, "swap", f["matrix"], f["ld"], f["pivots"], k, k + 1, f["first"], last)
         regular = field.nonzero(f, field.element(f, column, k))
         with f.when(regular | f["pivot"].equals(0)):
-            _scale(f, field, column, k, f["rows"])
+            divide(f, field, column, k + 1, f["rows"], field.element(f, column, k))
         with f.when(f.select(regular, f.value(0, "i1"), f.load("i32", f["info"]).equals(0))):
             f.store(f.convert(k + 1, "i32", "trunc"), f["info"])
         start = floor_to(f, k + 1, field.lanes)
@@ -187,7 +166,7 @@ def _columns_text(field: Field) -> Kernel:
     last = f["first"] + f["count"]
     with f.loop(f["first"], last, field.lanes) as k:
         count = f.minimum(last - k, field.lanes)
-        call(f, "panel", f["matrix"], f["ld"], f["rows"], k, count, f["pivots"], f["info"], f["pivot"])
+        call(f, "panel", f["matrix"], f["ld"], f["rows"], k, count, k + count, f["pivots"], f["info"], f["pivot"])
         call(f, "swap", f["matrix"], f["ld"], f["pivots"], k, k + count, f["first"], k)
         call(f, "advance", f["matrix"], f["ld"], f["rows"], k, count, k + count, last, f["pivots"])
     return f
@@ -232,6 +211,18 @@ class _Matrix:
 
     def advance(self, first: Value, count: Value, start: Value, end: Value) -> None:
         call(self.f, "advance", self.matrix, self.c["ld"], self.rows, first, count, start, end, self.pivots)
+
+
+def _small(field: Field) -> Kernel:
+    """Whole matrices of few columns, one after the other, without blocks: less to compile."""
+    f = Kernel("small")
+    with f.loop(f["begin"], f["end"]) as batch:
+        x = _Matrix(f, field, batch, f["thread"])
+        f.store(f.value(0, "i32"), x.info)
+        x.take(0, x.c["columns"])
+        call(f, "panel", x.matrix, x.c["ld"], x.rows, 0, x.least, x.c["columns"], x.pivots, x.info, x.c["pivot"])
+        x.give(0, x.c["columns"])
+    return f
 
 
 def _whole(field: Field) -> Kernel:
@@ -299,12 +290,13 @@ def _following(field: Field) -> Kernel:
 
 
 @cache
-def lu_kernels(field: Field, large: bool) -> dict[str, int]:
-    """Addresses of the kernels by name."""
-    entries = [_take, _leading, _following, _give] if large else [_whole]
-    return compile_module(module(update_text(field), copy_text(field), clear_text(field), _swap_text(field), _panel_text(field),
-                                 _block_text(field), _advance_text(field), _columns_text(field),
-                                 *(entry(field) for entry in entries)), LIGHT)
+def lu_kernels(field: Field, kind: str) -> dict[str, int]:
+    """Addresses of the kernels by name; kind: "small", "whole" or "large"."""
+    helpers = [copy_text, clear_text, _swap_text, _panel_text]
+    if kind != "small":
+        helpers += [update_text, _block_text, _advance_text, _columns_text]
+    entries = {"small": [_small], "whole": [_whole], "large": [_take, _leading, _following, _give]}[kind]
+    return compile_module(module(*(text(field) for text in (*helpers, *entries))), LIGHT)
 
 
 def lu_phases(dtype: str, batch: int, m: int, n: int, source: tuple[int, int, int, int], pivot: bool = True,
@@ -322,8 +314,9 @@ def lu_phases(dtype: str, batch: int, m: int, n: int, source: tuple[int, int, in
     if k < SERIAL_ROWS or batch >= 4 * threads:
         work = max(1, k * k * max(m, n))
         grain = max(1, min(-(-60000 // work), -(-batch // threads)) if batch * work > 60000 else batch)
-        return [Phase(lu_kernels(field, False)["whole"], batch, grain, (*shape, 0, 0))], size * min(threads, batch)
-    kernels = lu_kernels(field, True)
+        kind = "small" if n <= FEW_COLUMNS else "whole"
+        return [Phase(lu_kernels(field, kind)[kind], batch, grain, (*shape, 0, 0))], size * min(threads, batch)
+    kernels = lu_kernels(field, "large")
     tiles = batch * -(-n // TILE_COLUMNS)
     phases = [Phase(kernels["take"], tiles, 1, (*shape, 0, 0))]
     depth = depth_of(field)

@@ -2,8 +2,8 @@
 
 A tile, two vectors of right-hand sides wide, lies in scratch memory row by row; a few rows are solved for at a time, from the
 products of the rows before with elements of the matrix. These are read one by one, so the matrix may lie in any way: transposed
-by its strides, upper by negative ones. A plan passes over a tile once or twice (L and U of a factorization) and exchanges its rows
-before or behind. Stands on columns.py.
+by its strides, upper by negative ones. A plan passes over a tile once or twice (L and U of a factorization) and exchanges its
+rows before or behind. Stands on columns.py.
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ from typing import NamedTuple
 from flambeau.codegen import state
 from flambeau.codegen.builder import Value, module
 from flambeau.codegen.columns import FIELDS, Field, Scalar, call, clear_text, copy_text, helper
-from flambeau.codegen.gemm_micro import Kernel
+from flambeau.codegen.gemm_micro import Kernel, vector_bytes
 from flambeau.codegen.jit import LIGHT, compile_kernel
 from flambeau.codegen.launch import Phase
 
-ROWS, VECTORS = 4, 2    # of a register tile
+VECTORS = 2             # of a tile's rows
+FEW_ROWS = 16           # up to so many are solved for from row to row
 IDENTITY = -1           # the slot of right-hand sides that are the identity
 KEEP, BEFORE, BEHIND = 0, 1, 2          # when rows are exchanged
 
@@ -58,15 +59,18 @@ class Block(NamedTuple):
     column: int
 
 
-def _substitute_text(field: Field) -> Kernel:
-    """void substitute(tile, step, a, row, column, n, unit, sign): a tile of right-hand sides, `step` elements from row to row."""
-    f = helper("substitute", ("tile", "step", "a", "row", "column", "n", "unit", "sign"), ("tile", "a"))
-    sign = f.convert(f["sign"], field.real, "sitofp")
-    unit = f["unit"].differs(0)
+def _rows(field: Field) -> int:
+    """Rows that are solved for together: as many as registers hold the sums of."""
+    return 8 if vector_bytes() == 64 and not field.complex else 4
 
-    def element(i: Value, k: Value) -> Scalar:
-        x = field.element(f, f["a"], i * f["row"] + k * f["column"])
-        return (x[0], x[1] * sign) if field.complex else x
+
+def _substitute_text(field: Field) -> Kernel:
+    """void substitute(tile, step, a, row, column, n, unit, sign): a tile of right-hand sides, `step` elements from row to row.
+
+    A few rows at a time: first what the rows in front contribute, in registers, then among themselves (`finish`).
+    """
+    f = helper("substitute", ("tile", "step", "a", "row", "column", "n", "unit", "sign"), ("tile", "a"))
+    sign = f.splat(f.convert(f["sign"], field.real, "sitofp"), field.width) if field.complex else None
 
     def solve(i: Value, count: int) -> None:
         """Rows i to i + count."""
@@ -80,30 +84,50 @@ def _substitute_text(field: Field) -> Kernel:
                 for x, cell in zip(known, cells):
                     for part, sum in zip(factor, cell):
                         sum.set(f.fma(x, part, sum.get()))
-        found: list[list[Value]] = []
-        for r in range(count):
+        for r, cells in enumerate(sums):
             line = field.at(f, f["tile"], (i + r) * f["step"])
-            made = []
-            factors = [field.spread(f, element(i + r, i + s)) for s in range(r)]
-            pivot = tuple(f.select(unit, one, x) for x, one in zip(element(i + r, i + r), field.number(f, 1)))
-            for v in range(VECTORS):
-                y = field.load(f, line, v * field.lanes) - sums[r][v][0].get()
-                if field.complex:
-                    y = f.fma(-field.turned(f, sums[r][v][1].get()), f.splat(sign, field.width), y)
-                for x, factor in zip(found, factors):
-                    y = field.less(f, y, x[v], factor)
-                if field.complex:
-                    y = field.times(f, y, field.spread(f, field.inverse(f, pivot)))
-                else:
-                    y = y / f.splat(pivot[0], field.width)
+            for v, cell in enumerate(cells):
+                y = field.load(f, line, v * field.lanes) - cell[0].get()
+                if sign is not None:
+                    y = f.fma(-field.turned(f, cell[1].get()), sign, y)
                 field.store(f, y, line, v * field.lanes)
-                made.append(y)
-            found.append(made)
-    whole = f["n"] & -ROWS
-    with f.loop(0, whole, ROWS) as i:
-        solve(i, ROWS)
+        corner = field.at(f, f["a"], i * f["row"] + i * f["column"])
+        call(f, "finish", field.at(f, f["tile"], i * f["step"]), f["step"], corner, f["row"], f["column"], count, f["unit"],
+             f["sign"])
+    together = _rows(field)
+    whole = f["n"] & -together
+    with f.loop(0, whole, together) as i:
+        solve(i, together)
     with f.loop(whole, f["n"]) as i:
         solve(i, 1)
+    return f
+
+
+def _finish_text(field: Field) -> Kernel:
+    """void finish(tile, step, a, row, column, n, unit, sign): the same for a few rows, from row to row."""
+    f = helper("finish", ("tile", "step", "a", "row", "column", "n", "unit", "sign"), ("tile", "a"))
+    sign = f.convert(f["sign"], field.real, "sitofp")
+    unit = f["unit"].differs(0)
+
+    def element(i: Value, k: Value) -> Scalar:
+        x = field.element(f, f["a"], i * f["row"] + k * f["column"])
+        return (x[0], x[1] * sign) if field.complex else x
+    with f.loop(0, f["n"]) as i:
+        line = field.at(f, f["tile"], i * f["step"])
+        found = [field.load(f, line, v * field.lanes) for v in range(VECTORS)]
+        pivot = tuple(f.select(unit, one, x) for x, one in zip(element(i, i), field.number(f, 1)))
+        if field.complex:
+            inverse = field.spread(f, field.inverse(f, pivot))
+            found = [field.times(f, x, inverse) for x in found]
+        else:
+            found = [x / f.splat(pivot[0], field.width) for x in found]
+        for v, x in enumerate(found):
+            field.store(f, x, line, v * field.lanes)
+        with f.loop(i + 1, f["n"]) as j:
+            other = field.at(f, f["tile"], j * f["step"])
+            factor = field.spread(f, element(j, i))
+            for v, x in enumerate(found):
+                field.store(f, field.less(f, field.load(f, other, v * field.lanes), x, factor), other, v * field.lanes)
     return f
 
 
@@ -124,8 +148,8 @@ def _exchange_text(field: Field) -> Kernel:
 
 
 @cache
-def solve_kernel(field: Field) -> int:
-    """Its range is batches x tiles of right-hand sides."""
+def solve_kernel(field: Field, small: bool) -> int:
+    """Its range is batches x tiles of right-hand sides; small: of at most FEW_ROWS rows, which takes less to compile."""
     f = Kernel()
     c = f.constants(HEAD)
     wide = VECTORS * field.lanes
@@ -152,13 +176,13 @@ def solve_kernel(field: Field) -> int:
             backward = p["backward"].differs(0)
             start = field.at(f, tile, f.select(backward, n - 1, f.i64(0)) * wide)
             step = f.select(backward, f.i64(-wide), f.i64(wide))
-            call(f, "substitute", start, step, a, p["row"], p["column"], n, p["unit"], p["sign"])
+            call(f, "finish" if small else "substitute", start, step, a, p["row"], p["column"], n, p["unit"], p["sign"])
         with f.when(c["exchange"].equals(BEHIND)):
             call(f, "exchange", tile, f.at("i32", f.slot(c["pivots_slot"]), batch * c["pivots_batch"]), n, 1)
         target = field.at(f, f.slot(c["x_slot"]), batch * c["x_batch"] + first * c["x_column"])
         call(f, "copy", tile, 1, wide, target, c["x_column"], c["x_row"], count, n)
-    return compile_kernel(module(copy_text(field), clear_text(field), _substitute_text(field), _exchange_text(field), f),
-                          pipeline=LIGHT)
+    helpers = [copy_text, clear_text, _exchange_text, _finish_text, *([] if small else [_substitute_text])]
+    return compile_kernel(module(*(text(field) for text in helpers), f), pipeline=LIGHT)
 
 
 def solve_phase(dtype: str, batch: int, n: int, columns: int, b: Block | None, x: Block, passes: list[Triangle],
@@ -180,4 +204,4 @@ def solve_phase(dtype: str, batch: int, n: int, columns: int, b: Block | None, x
     total, work = batch * tiles, n * (n + 16) * len(passes)
     serial = total * work <= 40000
     grain = total if serial else max(1, min(-(-40000 // work), -(-total // (2 * threads))))
-    return [Phase(solve_kernel(field), total, grain, constants)], n * wide * field.bytes * min(threads, total)
+    return [Phase(solve_kernel(field, n <= FEW_ROWS), total, grain, constants)], n * wide * field.bytes * min(threads, total)

@@ -29,8 +29,8 @@ def _unconverged(name: str, array: np.ndarray, found: str) -> Exception:
     if not finite.all():
         return refused(name, copy_array(np.asarray(~finite)),
                        "The algorithm failed to converge because the input matrix contained non-finite values.")
-    return refused(name, copy_array(np.ones(array.shape[:-2], int)), "The algorithm failed to converge because the input matrix is "
-                   f"ill-conditioned or has too many repeated {found} (error code: {{}}).")
+    return refused(name, copy_array(np.ones(array.shape[:-2], int)), "The algorithm failed to converge because the input "
+                   f"matrix is ill-conditioned or has too many repeated {found} (error code: {{}}).")
 
 
 def _svd_array(name: str, x: Tensor, full: bool, vectors: Any) -> Any:

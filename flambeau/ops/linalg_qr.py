@@ -8,15 +8,14 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from flambeau.base.notices import warn_once
 from flambeau.core import returns
-from flambeau.core.create import copy_array, copy_columns
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE
+from flambeau.core.overrides import PLAIN
 from flambeau.core.tensor import Tensor
-from flambeau.ops.linalg_arguments import constant_zero, floating, half_diagonal, matrices, values_of
+from flambeau.ops import qr_plans
+from flambeau.ops.linalg_arguments import constant_zero, floating, half_diagonal, matrices
 from flambeau.ops.linalg_systems import linalg_solve_triangular
 from flambeau.ops.matmul import adjoint, matmul
 
@@ -30,10 +29,9 @@ def linalg_qr(A: Tensor, mode: Any = "reduced"):
     floating("linalg.qr", A)
     if mode not in ("reduced", "complete", "r"):
         raise RuntimeError(f"qr received unrecognized mode '{mode}' but expected one of 'reduced' (default), 'r', or 'complete'")
-    made = np.linalg.qr(values_of(A), mode)
     if mode == "r":
-        return returns.linalg_qr((A.new_empty([0]), copy_columns(np.triu(made))))
-    return returns.linalg_qr((copy_columns(made[0]), copy_columns(made[1])))
+        return returns.linalg_qr((A.new_empty([0]), qr_plans.triangle(A)))
+    return returns.linalg_qr(qr_plans.factor(A, mode == "complete"))
 
 
 @linalg_qr.vjp
@@ -91,8 +89,22 @@ def geqrf(input: Tensor):
     """(a, tau): R above the diagonal of a, the Householder vectors below it, their factors in tau."""
     if input._layout.ndim < 2:
         raise RuntimeError("torch.geqrf: input must have at least 2 dimensions.")
-    h, tau = np.linalg.qr(values_of(input), "raw")
-    return returns.geqrf((copy_columns(np.swapaxes(h, -2, -1)), copy_array(tau)))
+    return returns.geqrf(qr_plans.reflectors(input))
+
+
+@operator(method=False, function=False)
+def _orthogonal(input: Tensor, tau: Tensor):
+    return qr_plans.orthogonal(input, tau)
+
+
+@operator(method=False, function=False)
+def _multiply(input: Tensor, tau: Tensor, other: Tensor, adjoint_too: bool):
+    return qr_plans.multiply(input, tau, other, adjoint_too)
+
+
+def _without_graph(*tensors: Tensor) -> bool:
+    """Whether these are plain tensors with data that no derivative is wanted of: the kernels' products have no rule."""
+    return all(x._node is None and x.__class__ in PLAIN and x._layout.device.type != "meta" for x in tensors)
 
 
 @composite(method=False, function=False, out=True, node="LinalgHouseholderProductBackward0")
@@ -113,6 +125,8 @@ def linalg_householder_product(input: Tensor, tau: Tensor) -> Tensor:
     if input._layout.dtype is not tau._layout.dtype:
         raise RuntimeError(f"{name}: tau dtype {tau._layout.dtype.scalar_name} does not match input dtype "
                            f"{input._layout.dtype.scalar_name}")
+    if k and _without_graph(input, tau):
+        return _orthogonal(input, tau)
     start = NAMESPACE["eye"](m, n, dtype=input.dtype).expand(*input._layout.shape)
     if not k:
         return start + constant_zero(input)
@@ -141,6 +155,9 @@ def ormqr(input: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpos
     """Q other (or other Q, or with the adjoint of Q), Q being the full product of the reflectors in `input` and `tau`."""
     matrices("torch.ormqr", input, "input")
     k = tau._layout.shape[-1]
+    shapes = {x._layout.shape[:-2] for x in (input, other)} | {tau._layout.shape[:-1]}
+    if k and left and len(shapes) == 1 and _without_graph(input, tau, other):
+        return _multiply(input, tau, other, bool(transpose))
     if left:
         return _reflect(input, tau, other, k, transpose)
     return adjoint(_reflect(input, tau, adjoint(other), k, not transpose))
