@@ -27,9 +27,9 @@ def factor(A: Tensor, upper: bool) -> tuple[Tensor, Tensor]:
     return launch(None, None, A)
 
 
-def _factors(slot: int, stride: int, row: int, column: int, upper: bool) -> list[Triangle]:
+def _factors(factor: Block, upper: bool) -> list[Triangle]:
     """L and L^H, or U^H and U: what the matrix is the product of."""
-    given = Triangle(slot, stride, row, column, upper)
+    given = Triangle(factor.slot, factor.batch, factor.row, factor.column, upper)
     return [given.adjoint(True), given] if upper else [given, given.adjoint(True)]
 
 
@@ -48,7 +48,7 @@ def solve(B: Tensor, factor: Tensor, upper: bool) -> Tensor:
         assert even is not None
         sides.append(Block(slot, even[1], *layout.strides[-2:]))
     n, columns = b.shape[-2:]
-    phases, scratch = solve_phase(a.dtype.name, batches(b.shape), n, columns, sides[1], sides[2], _factors(*sides[0], upper))
+    phases, scratch = solve_phase(a.dtype.name, batches(b.shape), n, columns, sides[1], sides[2], _factors(sides[0], upper))
     keep(("cholesky solve", b, a, upper), phases, [out], [b, a], scratch, batches(b.shape) * n * n * columns)
     return solve(B, factor, upper)
 
@@ -63,6 +63,6 @@ def inverse(factor: Tensor, upper: bool) -> Tensor:
         assert even is not None
         n, out = a.shape[-1], in_columns(a.shape, a)
         phases, scratch = solve_phase(a.dtype.name, even[0], n, n, None, Block(0, n * n, 1, n),
-                                      _factors(1, even[1], *a.strides[-2:], upper))
+                                      _factors(Block(1, even[1], *a.strides[-2:]), upper))
         launch = keep(("cholesky inverse", a, upper), phases, [out], [a], scratch, even[0] * n ** 3)
     return launch(None, factor)

@@ -29,6 +29,16 @@ def floating(name: str, x: Tensor, low: bool = False) -> None:
         raise RuntimeError(f"{name}: Low precision dtypes not supported. Got {dtype.scalar_name}")
 
 
+COMPUTED = ("float32", "float64", "complex64", "complex128")
+
+
+def computed(kernel: str, x: Tensor) -> None:
+    """NotImplementedError, which names PyTorch's kernel, unless factorizations of x's dtype are computed."""
+    dtype = x._layout.dtype
+    if dtype.name not in COMPUTED:
+        raise NotImplementedError(f"\"{kernel}\" not implemented for '{dtype.scalar_name}'")
+
+
 def matrices(name: str, x: Tensor, letter: str = "A") -> None:
     if x._layout.ndim < 2:
         raise RuntimeError(f"{name}: The input tensor {letter} must have at least 2 dimensions.")

@@ -6,12 +6,13 @@ decomposition", in differentiable operators. Used by torch.linalg.
 
 from __future__ import annotations
 
+from flambeau.base import geometry
 from flambeau.base.notices import warn_once
 from flambeau.core import returns
 from flambeau.core.declare import composite, operator
 from flambeau.core.tensor import Tensor
 from flambeau.ops import cholesky_plans
-from flambeau.ops.linalg_arguments import floating, square
+from flambeau.ops.linalg_arguments import computed, floating, square
 from flambeau.ops.linalg_systems import linalg_solve_triangular
 from flambeau.ops.matmul import adjoint, matmul
 from flambeau.ops.matrix_plans import failed, refused
@@ -80,6 +81,18 @@ def cholesky_solve(B: Tensor, L: Tensor, upper: bool = False):
         if x._layout.ndim < 2:
             raise RuntimeError(f"{'b' if x is B else 'u'} should have at least 2 dimensions, but has {x._layout.ndim} "
                                "dimensions instead")
+    b, a = B._layout, L._layout
+    if b.dtype is not a.dtype:
+        raise RuntimeError(f"Expected b and A to have the same dtype, but found b of type {b.dtype.scalar_name} and A of type "
+                           f"{a.dtype.scalar_name} instead.")
+    rows, columns = a.shape[-2:]
+    if rows != columns:
+        raise RuntimeError(f"A must be batches of square matrices, but they are {rows} by {columns} matrices")
+    if rows != b.shape[-2]:
+        raise RuntimeError(f"Incompatible matrix sizes for cholesky_solve: each A matrix is {rows} by {rows} but each b matrix "
+                           f"is {b.shape[-2]} by {b.shape[-1]}")
+    geometry.broadcast(b.shape[:-2], a.shape[:-2])
+    computed("cholesky_solve_cpu", B)
     return cholesky_plans.solve(B, L, bool(upper))
 
 
@@ -98,6 +111,7 @@ def _(g, out, L, upper, need):
 def cholesky_inverse(L: Tensor, upper: bool = False):
     """The inverse of A from its Cholesky factor."""
     square("cholesky_inverse", L)
+    computed("cholesky_inverse_out_cpu", L)
     return cholesky_plans.inverse(L, bool(upper))
 
 

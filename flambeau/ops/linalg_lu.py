@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from flambeau.base.dtype import float32
 from flambeau.base.notices import warn_once
 from flambeau.core import returns
 from flambeau.core.create import copy_array, copy_columns
@@ -17,7 +18,7 @@ from flambeau.core.derive import NAMESPACE
 from flambeau.core.tensor import Tensor
 from flambeau.core.variants import deliver
 from flambeau.ops import lapack, lu_plans
-from flambeau.ops.linalg_arguments import floating, matrices, square, values_of
+from flambeau.ops.linalg_arguments import COMPUTED, floating, matrices, square, values_of
 from flambeau.ops.linalg_systems import linalg_solve_triangular
 from flambeau.ops.lu_plans import permutation_matrix
 from flambeau.ops.matmul import adjoint, matmul
@@ -112,6 +113,21 @@ def linalg_lu(A: Tensor, *, pivot: bool = True):
     return returns.linalg_lu((P, *_factors(made)))
 
 
+def _factors_of_any(LU: Tensor) -> tuple[Tensor, Tensor]:
+    """(L, U) also of dtypes that nothing is factorized in."""
+    if LU._layout.dtype.name in COMPUTED:
+        return _factors(LU)
+    m, n = LU._layout.shape[-2:]
+    k = min(m, n)
+    return LU[..., :k].tril(-1) + NAMESPACE["eye"](m, k, dtype=LU.dtype), LU[..., :k, :].triu()
+
+
+def _permutation(pivots: Tensor, LU: Tensor) -> Tensor:
+    if LU._layout.dtype.name in COMPUTED:
+        return permutation_matrix(pivots, LU)
+    return permutation_matrix(pivots, LU.new_empty(LU._layout.shape, dtype=float32)).to(LU.dtype)
+
+
 @composite(method=False, out=True)
 def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpack_pivots: bool = True):
     """(P, L, U) from the results of lu_factor; empty tensors for what is not asked."""
@@ -119,8 +135,8 @@ def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpa
         raise RuntimeError("torch.lu_unpack: LU_pivots is expected to be a contiguous tensor of torch.int32 "
                            "dtype.\nNote: this function "
                            "is intended to be used with the output produced by torch.linalg.lu_factor")
-    P = permutation_matrix(LU_pivots, LU_data) if unpack_pivots else LU_data.new_empty([0])
-    L, U = _factors(LU_data) if unpack_data else (LU_data.new_empty([0]), LU_data.new_empty([0]))
+    P = _permutation(LU_pivots, LU_data) if unpack_pivots else LU_data.new_empty([0])
+    L, U = _factors_of_any(LU_data) if unpack_data else (LU_data.new_empty([0]), LU_data.new_empty([0]))
     return returns.lu_unpack((P, L, U))
 
 

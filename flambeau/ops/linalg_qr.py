@@ -15,7 +15,7 @@ from flambeau.core.derive import NAMESPACE
 from flambeau.core.overrides import PLAIN
 from flambeau.core.tensor import Tensor
 from flambeau.ops import qr_plans
-from flambeau.ops.linalg_arguments import constant_zero, floating, half_diagonal, matrices
+from flambeau.ops.linalg_arguments import computed, constant_zero, floating, half_diagonal, matrices
 from flambeau.ops.linalg_systems import linalg_solve_triangular
 from flambeau.ops.matmul import adjoint, matmul
 
@@ -89,6 +89,7 @@ def geqrf(input: Tensor):
     """(a, tau): R above the diagonal of a, the Householder vectors below it, their factors in tau."""
     if input._layout.ndim < 2:
         raise RuntimeError("torch.geqrf: input must have at least 2 dimensions.")
+    computed("geqrf_cpu", input)
     return returns.geqrf(qr_plans.reflectors(input))
 
 
@@ -122,9 +123,13 @@ def linalg_householder_product(input: Tensor, tau: Tensor) -> Tensor:
         raise RuntimeError(f"{name}: Expected tau to have one dimension less than input, but got tau.ndim equal to "
                            f"{tau._layout.ndim} "
                            f"and input.ndim is equal to {input._layout.ndim}")
+    batch, factors = input._layout.shape[:-2], tau._layout.shape[:-1]
+    if batch != factors:
+        raise RuntimeError(f"{name}: Expected batch dimensions of tau to be equal to input.shape[:-2], but got {list(factors)}")
     if input._layout.dtype is not tau._layout.dtype:
         raise RuntimeError(f"{name}: tau dtype {tau._layout.dtype.scalar_name} does not match input dtype "
                            f"{input._layout.dtype.scalar_name}")
+    computed("orgqr_cpu", input)
     if k and _without_graph(input, tau):
         return _orthogonal(input, tau)
     start = NAMESPACE["eye"](m, n, dtype=input.dtype).expand(*input._layout.shape)
@@ -150,13 +155,41 @@ def orgqr(input: Tensor, input2: Tensor) -> Tensor:
     return linalg_householder_product(input, input2)
 
 
+def _check_product(input: Tensor, tau: Tensor, other: Tensor, left: bool) -> None:
+    """RuntimeError unless ormqr's arguments fit each other."""
+    name = "torch.ormqr"
+    a, t, b = input._layout, tau._layout, other._layout
+    for given, layout in (("input", a), ("other", b)):
+        if layout.ndim < 2:
+            raise RuntimeError(f"{name}: {given} must have at least 2 dimensions.")
+    side = -2 if left else -1
+    if b.shape[side] != a.shape[-2]:
+        raise RuntimeError(f"{name}: other.shape[{side}] must be equal to input.shape[-2]")
+    if t.ndim != a.ndim - 1:
+        raise RuntimeError(f"{name}: Expected tau to have one dimension less than input, but got tau.ndim equal to {t.ndim} "
+                           f"and input.ndim is equal to {a.ndim}")
+    if t.shape[-1] != min(b.shape[side], a.shape[-1]):
+        raise RuntimeError(f"{name}: tau.shape[-1] must be equal to min(other.shape[{side}], input.shape[-1])")
+    if b.ndim != a.ndim:
+        raise RuntimeError(f"{name}: Expected other to have the same number of dimensions as input, but got other.ndim equal to "
+                           f"{b.ndim} and input.ndim is equal to {a.ndim}")
+    for given, lead in (("tau", t.shape[:-1]), ("other", b.shape[:-2])):
+        if lead != a.shape[:-2]:
+            raise RuntimeError(f"{name}: Expected batch dimensions of {given} to be equal to input.shape[:-2], but got "
+                               f"{list(lead)}")
+    for given, layout in (("tau", t), ("other", b)):
+        if layout.dtype is not a.dtype:
+            raise RuntimeError(f"{name}: Expected input and {given} to have the same dtype, but input has "
+                               f"dtype{a.dtype.scalar_name} and {given} has dtype {layout.dtype.scalar_name}")
+    computed("ormqr_cpu", input)
+
+
 @composite(out=True, node="OrmqrBackward0")
 def ormqr(input: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpose: bool = False) -> Tensor:
     """Q other (or other Q, or with the adjoint of Q), Q being the full product of the reflectors in `input` and `tau`."""
-    matrices("torch.ormqr", input, "input")
+    _check_product(input, tau, other, left)
     k = tau._layout.shape[-1]
-    shapes = {x._layout.shape[:-2] for x in (input, other)} | {tau._layout.shape[:-1]}
-    if k and left and len(shapes) == 1 and _without_graph(input, tau, other):
+    if k and left and _without_graph(input, tau, other):
         return _multiply(input, tau, other, bool(transpose))
     if left:
         return _reflect(input, tau, other, k, transpose)

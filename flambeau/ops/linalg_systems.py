@@ -145,7 +145,15 @@ def linalg_lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True,
     if LU._layout.dtype is not B._layout.dtype:
         raise RuntimeError("linalg.lu_solve: Expected LU and B to have the same dtype, but found LU of type "
                            f"{LU._layout.dtype.scalar_name} and B of type {B._layout.dtype.scalar_name} instead")
+    matrices("linalg.lu_solve", B, "B")
+    if pivots._layout.dtype.name != "int32":
+        raise RuntimeError("linalg.lu_solve: pivots should be a Tensor of scalar type torch.int32")
     n, (rows, columns) = LU._layout.shape[-1], B._layout.shape[-2:]
+    if pivots._layout.shape[-1:] != (n,):
+        raise RuntimeError("linalg.lu_solve: Number of pivots per batch should be same as the dimension of the matrix")
+    if pivots._layout.shape != LU._layout.shape[:-1]:
+        raise RuntimeError("linalg.lu_solve: Expected LU.shape[:-1] and pivots.shape to be the same, but got pivots with shape "
+                           f"{list(pivots._layout.shape)} instead")
     if n != (rows if left else columns):
         shapes = f"({n}x{n} and {rows}x{columns})" if left else f"({rows}x{columns} and {n}x{n})"
         raise RuntimeError("linalg.lu_solve: Incompatible shapes of A and B for the equation "

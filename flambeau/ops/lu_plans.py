@@ -173,7 +173,7 @@ def triangular(A: Tensor, B: Tensor, upper: bool, left: bool = True, unit: bool 
     a, b = A._layout, B._layout
     out = in_columns((*batch, *b.shape[-2:]), b)
     n, columns = a.shape[-1], b.shape[-1 if left else -2]
-    triangle = Triangle(1, _stride(a), *a.strides[-2:], upper, unit)
+    triangle = Triangle(1, _stride(a), a.strides[-2], a.strides[-1], upper, unit)
     phases, scratch = solve_phase(a.dtype.name, batches(b.shape), n, columns, _sides(2, b, left), _sides(0, out, left),
                                   [triangle if left else triangle.adjoint(False)])
     keep(("triangular", a, b, upper, left, unit), phases, [out], [a, b], scratch, batches(b.shape) * n * n * columns)
