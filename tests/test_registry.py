@@ -47,6 +47,7 @@ NOT_DIFFERENTIABLE = set(
     """
     all any argmax argmin binomial count_nonzero geqrf linalg_ldl_factor_ex linalg_ldl_solve multinomial nonzero
     _dirichlet_grad _standard_gamma_grad _eigenvalues _hermitian_values _singular_values
+    _reflectors_product _reflectors_times
     special_airy_ai special_bessel_j0 special_bessel_j1 special_bessel_y0 special_bessel_y1
     special_modified_bessel_k0 special_modified_bessel_k1 special_scaled_modified_bessel_k0
     special_scaled_modified_bessel_k1 special_spherical_bessel_j0

@@ -94,12 +94,14 @@ def geqrf(input: Tensor):
 
 
 @operator(method=False, function=False)
-def _orthogonal(input: Tensor, tau: Tensor):
+def _reflectors_product(input: Tensor, tau: Tensor):
+    """linalg.householder_product without a graph."""
     return qr_plans.orthogonal(input, tau)
 
 
 @operator(method=False, function=False)
-def _multiply(input: Tensor, tau: Tensor, other: Tensor, adjoint_too: bool):
+def _reflectors_times(input: Tensor, tau: Tensor, other: Tensor, adjoint_too: bool):
+    """ormqr from the left without a graph; adjoint_too: with the adjoint of Q."""
     return qr_plans.multiply(input, tau, other, adjoint_too)
 
 
@@ -131,7 +133,7 @@ def linalg_householder_product(input: Tensor, tau: Tensor) -> Tensor:
                            f"{input._layout.dtype.scalar_name}")
     computed("orgqr_cpu", input)
     if k and _without_graph(input, tau):
-        return _orthogonal(input, tau)
+        return _reflectors_product(input, tau)
     start = NAMESPACE["eye"](m, n, dtype=input.dtype).expand(*input._layout.shape)
     if not k:
         return start + constant_zero(input)
@@ -190,7 +192,7 @@ def ormqr(input: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpos
     _check_product(input, tau, other, left)
     k = tau._layout.shape[-1]
     if k and left and _without_graph(input, tau, other):
-        return _multiply(input, tau, other, bool(transpose))
+        return _reflectors_times(input, tau, other, bool(transpose))
     if left:
         return _reflect(input, tau, other, k, transpose)
     return adjoint(_reflect(input, tau, adjoint(other), k, not transpose))
