@@ -31,8 +31,8 @@ from flambeau.ops.matmul import adjoint, matmul
 
 
 @operator(method=False, function=False, node="LinalgPinvBackward0")
-def _pinv(A: Tensor, tolerance: np.ndarray, hermitian: bool):
-    """tolerance: the singular values up to which a matrix counts as having none, (*)."""
+def _pinv(A: Tensor, atol: Any, rtol: Any, hermitian: bool):
+    """Singular values up to the tolerance count as none (see _tolerances)."""
     a = values_of(A)
     if hermitian:
         values, U = np.linalg.eigh(a)
@@ -40,7 +40,9 @@ def _pinv(A: Tensor, tolerance: np.ndarray, hermitian: bool):
     else:
         U, values, right = np.linalg.svd(a, full_matrices=False)
         left, right = np.swapaxes(right, -2, -1).conj(), np.swapaxes(U, -2, -1).conj()
-    keep = np.abs(values) > np.asarray(tolerance)[..., None]
+    sizes = np.abs(values) if hermitian else values
+    largest = sizes.max(-1) if hermitian else sizes[..., 0]
+    keep = sizes > np.asarray(_tolerances(A, atol, rtol, largest))[..., None]
     inverse = np.where(keep, 1 / np.where(keep, values, 1), 0).astype(values.dtype)
     return copy_array((left * inverse[..., None, :] @ right).astype(a.dtype))
 
@@ -71,14 +73,6 @@ def _tolerances(A: Tensor, atol: Any, rtol: Any, largest: Any) -> np.ndarray:
     return np.maximum(0.0 if atol is None else array(atol), array(rtol) * largest)
 
 
-def _largest(A: Tensor, hermitian: bool) -> np.ndarray:
-    a = values_of(A)
-    if not a.size:
-        return np.zeros(a.shape[:-2])
-    values = np.abs(np.linalg.eigvalsh(a)) if hermitian else np.linalg.svd(a, compute_uv=False)
-    return values.max(-1)
-
-
 def linalg_pinv(A: Tensor, rcond: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None,
                 out: Tensor | None = None) -> Tensor:
     """The Moore-Penrose inverse of (*, m, n): (*, n, m). Singular values up to max(atol, rtol * largest) count as zero."""
@@ -93,8 +87,7 @@ def linalg_pinv(A: Tensor, rcond: Any = None, hermitian: bool = False, *, atol: 
         *batch, m, n = A._layout.shape
         made = A.transpose(-2, -1).reshape(*batch, n, m).clone()
     else:
-        limit = _tolerances(A, atol, rcond if rtol is None else rtol, _largest(A.detach(), hermitian))
-        made = _pinv(A, limit, hermitian)
+        made = _pinv(A, atol, rcond if rtol is None else rtol, hermitian)
     return made if out is None else deliver(out, made, "linalg_pinv")
 
 

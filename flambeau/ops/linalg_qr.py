@@ -68,8 +68,12 @@ def _qr_gradient(gQ: Tensor | None, gR: Tensor | None, Q: Tensor, R: Tensor) -> 
             middle = middle - matmul(adjoint(gQ), Q)
     else:
         middle = -matmul(adjoint(gQ), Q)
-    middle = half_diagonal(middle)
-    made = matmul(Q, middle + adjoint(middle))
+    if middle.is_complex():
+        middle = half_diagonal(middle)
+        middle = middle + adjoint(middle)
+    else:
+        middle = middle.tril() + middle.tril(-1).mT
+    made = matmul(Q, middle)
     if gQ is not None:
         made = made + gQ
     return linalg_solve_triangular(adjoint(R), made, upper=False, left=False)
