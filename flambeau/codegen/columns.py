@@ -291,12 +291,13 @@ def copy_text(field: Field) -> Kernel:
                    field.at(f, f["to"], i * f["to_row"] + j * f["to_column"]))
     with f.branches(f["from_row"].equals(1) & f["to_row"].equals(1)) as otherwise:
         whole = floor_to(f, f["rows"], field.lanes)
+        rest = f.mask((f["rows"] - whole) * field.parts, field.width)
         with f.loop(0, f["columns"]) as j:
             source, target = field.at(f, f["from"], j * f["from_column"]), field.at(f, f["to"], j * f["to_column"])
             with f.loop(0, whole, field.lanes) as i:
                 field.store(f, field.load(f, source, i), target, i)
-            with f.loop(whole, f["rows"]) as i:
-                field.move(f, field.at(f, source, i), field.at(f, target, i))
+            with f.when(whole < f["rows"]):
+                f.masked_store(f.masked_load(field.vector, field.at(f, source, whole), rest), field.at(f, target, whole), rest)
         otherwise()
         with f.loop(0, f["columns"], STRIP) as first:
             last = f.minimum(first + STRIP, f["columns"])
@@ -309,11 +310,11 @@ def copy_text(field: Field) -> Kernel:
 def clear_text(field: Field) -> Kernel:
     """void clear(matrix, column, first, last, columns): zeros in rows [first, last) of columns as far apart as `column`."""
     f = helper("clear", ("matrix", "column", "first", "last", "columns"), ("matrix",))
-    zero = field.number(f, 0)
-    with f.loop(0, f["columns"]) as j:
-        target = field.at(f, f["matrix"], j * f["column"])
-        with f.loop(f["first"], f["last"]) as i:
-            field.put(f, zero, target, i)
+    zero = f.value(0, field.vector)
+    with f.loop(f["first"], f["last"], field.lanes) as i:
+        inside = f.mask((f["last"] - i) * field.parts, field.width)
+        with f.loop(0, f["columns"]) as j:
+            f.masked_store(zero, field.at(f, f["matrix"], j * f["column"] + i), inside)
     return f
 
 
