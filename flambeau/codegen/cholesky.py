@@ -22,6 +22,7 @@ from flambeau.codegen.columns import (
     floor_to,
     helper,
     padded,
+    places,
     root,
     update_text,
 )
@@ -222,7 +223,7 @@ def cholesky_phases(dtype: str, batch: int, n: int, source: tuple[int, int, int,
     if n < SERIAL_ROWS or batch >= 4 * threads:
         work = max(1, n ** 3 // 2)
         grain = max(1, min(-(-60000 // work), -(-batch // threads)) if batch * work > 60000 else batch)
-        return [Phase(cholesky_kernels(field, False)["whole"], batch, grain, (*shape, 0, 0))], size * min(threads, batch)
+        return [Phase(cholesky_kernels(field, False)["whole"], batch, grain, (*shape, 0, 0))], size * places(batch, grain)
     kernels = cholesky_kernels(field, True)
     tiles = batch * -(-n // TILE_COLUMNS)
     phases = [Phase(kernels["take"], tiles, 1, (*shape, 0, 0))]

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import NamedTuple
 
+from flambeau.codegen import state
 from flambeau.codegen.builder import Value
 from flambeau.codegen.gemm_micro import BYTES, Kernel, suffix, vector, vector_bytes
 
@@ -321,6 +322,11 @@ def clear_text(field: Field) -> Kernel:
 def call(f: Kernel, name: str, *arguments: Value | int) -> None:
     """Call a helper of the same module."""
     f.call("void", name, *(x if isinstance(x, Value) else f.i64(x) for x in arguments), declare=False)
+
+
+def places(total: int, grain: int) -> int:
+    """How many threads' working memory a phase takes: any thread may run any of its chunks, even if there are fewer of those."""
+    return 1 if total <= grain else state.words[state.THREADS]
 
 
 def padded(rows: int, field: Field) -> int:

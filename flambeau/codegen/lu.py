@@ -24,6 +24,7 @@ from flambeau.codegen.columns import (
     floor_to,
     helper,
     padded,
+    places,
     update_text,
 )
 from flambeau.codegen.gemm_micro import Kernel, suffix
@@ -315,7 +316,7 @@ def lu_phases(dtype: str, batch: int, m: int, n: int, source: tuple[int, int, in
         work = max(1, k * k * max(m, n))
         grain = max(1, min(-(-60000 // work), -(-batch // threads)) if batch * work > 60000 else batch)
         kind = "small" if n <= FEW_COLUMNS else "whole"
-        return [Phase(lu_kernels(field, kind)[kind], batch, grain, (*shape, 0, 0))], size * min(threads, batch)
+        return [Phase(lu_kernels(field, kind)[kind], batch, grain, (*shape, 0, 0))], size * places(batch, grain)
     kernels = lu_kernels(field, "large")
     tiles = batch * -(-n // TILE_COLUMNS)
     phases = [Phase(kernels["take"], tiles, 1, (*shape, 0, 0))]

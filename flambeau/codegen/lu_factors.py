@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from functools import cache
 
-from flambeau.codegen import state
 from flambeau.codegen.builder import Value, module
-from flambeau.codegen.columns import FIELDS, Field
+from flambeau.codegen.columns import FIELDS, Field, places
 from flambeau.codegen.gemm_micro import Kernel
 from flambeau.codegen.jit import LIGHTEST, compile_kernel
 from flambeau.codegen.launch import Phase
@@ -83,5 +82,5 @@ def permutation_phases(dtype: str, batch: int, m: int, k: int) -> tuple[list[Pha
     """The phase that writes permutation matrices of order m from k row exchanges, and the scratch bytes it takes."""
     if not (batch and m):
         return [], 0
-    kernel = permutation_kernel(FIELDS[dtype])
-    return [Phase(kernel, batch, max(1, 32768 // (m * m)), (m, k))], 8 * m * min(batch, state.words[state.THREADS])
+    grain = max(1, 32768 // (m * m))
+    return [Phase(permutation_kernel(FIELDS[dtype]), batch, grain, (m, k))], 8 * m * places(batch, grain)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from flambeau.codegen import state
 from flambeau.codegen.builder import Value, module
-from flambeau.codegen.columns import FIELDS, Field, call, clear_text, copy_text, floor_to, padded, update_text
+from flambeau.codegen.columns import FIELDS, Field, call, clear_text, copy_text, floor_to, padded, places, update_text
 from flambeau.codegen.gemm_micro import Kernel
 from flambeau.codegen.householder import TILE_COLUMNS, block_of, reflector_texts
 from flambeau.codegen.jit import LIGHT, compile_module
@@ -300,7 +300,7 @@ def qr_phases(dtype: str, batch: int, work: Work) -> tuple[list[Phase], int]:
         grain = max(1, min(-(-60000 // cost), -(-batch // threads)) if batch * cost > 60000 else batch)
         kind = "small" if k <= FEW_REFLECTORS else "whole"
         phase = Phase(qr_kernels(field, kind)[kind], batch, grain, (*words, 0, 0))
-        return [phase], size * field.bytes * min(threads, batch)
+        return [phase], size * field.bytes * places(batch, grain)
     kernels = qr_kernels(field, "large")
 
     def tiles(columns: int) -> int:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from flambeau.codegen import state
 from flambeau.codegen.builder import Value, module
-from flambeau.codegen.columns import FIELDS, Field, Scalar, call, clear_text, copy_text, helper
+from flambeau.codegen.columns import FIELDS, Field, Scalar, call, clear_text, copy_text, helper, places
 from flambeau.codegen.gemm_micro import Kernel, vector_bytes
 from flambeau.codegen.jit import LIGHT, compile_kernel
 from flambeau.codegen.launch import Phase
@@ -204,4 +204,4 @@ def solve_phase(dtype: str, batch: int, n: int, columns: int, b: Block | None, x
     total, work = batch * tiles, n * (n + 16) * len(passes)
     serial = total * work <= 40000
     grain = total if serial else max(1, min(-(-40000 // work), -(-total // (2 * threads))))
-    return [Phase(solve_kernel(field, n <= FEW_ROWS), total, grain, constants)], n * wide * field.bytes * min(threads, total)
+    return [Phase(solve_kernel(field, n <= FEW_ROWS), total, grain, constants)], n * wide * field.bytes * places(total, grain)

@@ -231,3 +231,17 @@ def test_operands_that_do_not_fit_are_refused(name):
     call, words = REFUSED[name]
     with pytest.raises(RuntimeError, match=words):
         call()
+
+
+def test_fewer_matrices_than_threads():
+    threads = torch.get_num_threads()
+    values = array("float64", 2, 90, 90)
+    try:
+        torch.set_num_threads(7)
+        for _ in range(20):
+            A = torch.from_numpy(values)
+            assert torch.allclose(A @ linalg.inv(A), torch.eye(90, dtype=A.dtype), atol=1e-8)
+            Q, R = linalg.qr(A)
+            assert torch.allclose(Q @ R, A)
+    finally:
+        torch.set_num_threads(threads)
