@@ -221,7 +221,7 @@ def cholesky_phases(dtype: str, batch: int, n: int, source: tuple[int, int, int,
     shape = (n, ld, slot, stride, *((column, row, n, 1) if upper else (row, column, 1, n)))
     size = ld * n * field.bytes
     if n < SERIAL_ROWS or batch >= 4 * threads:
-        work = max(1, n ** 3 // 2)
+        work = max(1, 2 * n ** 3)
         grain = max(1, min(-(-60000 // work), -(-batch // threads)) if batch * work > 60000 else batch)
         return [Phase(cholesky_kernels(field, False)["whole"], batch, grain, (*shape, 0, 0))], size * places(batch, grain)
     kernels = cholesky_kernels(field, True)

@@ -313,7 +313,7 @@ def lu_phases(dtype: str, batch: int, m: int, n: int, source: tuple[int, int, in
     shape = (m, n, ld, int(pivot), slot, offset, *strides)
     size = ld * n * field.bytes
     if k < SERIAL_ROWS or batch >= 4 * threads:
-        work = max(1, k * k * max(m, n))
+        work = max(1, 4 * k * k * max(m, n))
         grain = max(1, min(-(-60000 // work), -(-batch // threads)) if batch * work > 60000 else batch)
         kind = "small" if n <= FEW_COLUMNS else "whole"
         return [Phase(lu_kernels(field, kind)[kind], batch, grain, (*shape, 0, 0))], size * places(batch, grain)
