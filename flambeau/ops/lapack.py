@@ -1,8 +1,7 @@
-"""Factorizations of batches of matrices on NumPy arrays that numpy.linalg lacks or does otherwise: LU with its pivots, triangular
-systems, the symmetric indefinite factorization, the exponential, Cholesky with the place where it fails.
+"""What numpy.linalg lacks, on NumPy arrays: the symmetric indefinite factorization with LAPACK's (Bunch-Kaufman) pivoting,
+systems from it, the exponential.
 
-Arrays have shape (*, m, n). The algorithms are LAPACK's (blocked right-looking LU, Bunch-Kaufman pivoting). Used by
-ops.linalg and ops.linalg_decompositions, which keep the rules for gradients.
+Arrays have shape (*, m, n). Used by ops.linalg and ops.linalg_lu, which keep the rules for gradients.
 """
 
 from __future__ import annotations
@@ -10,8 +9,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-
-BLOCK = 32
 
 
 def _size(x: np.ndarray) -> np.ndarray:
@@ -23,92 +20,6 @@ def batched(a: np.ndarray) -> np.ndarray:
     """A copy with one batch dimension."""
     count = int(np.prod(a.shape[:-2], dtype=np.int64))
     return np.array(a, copy=True).reshape(count, *a.shape[-2:])
-
-
-def lu(a: np.ndarray, pivot: bool = True) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(LU, pivots counted from one, info): info is the first column without a pivot, counted from one, or 0."""
-    made = batched(a)
-    count, m, n = made.shape
-    k = min(m, n)
-    pivots = np.tile(np.arange(1, k + 1, dtype=np.int32), (count, 1))
-    info = np.zeros(count, np.int32)
-    every = np.arange(count)
-    with np.errstate(all="ignore"):
-        for start in range(0, k, BLOCK):
-            stop = min(start + BLOCK, k)
-            for j in range(start, stop):
-                if pivot:
-                    chosen = np.argmax(_size(made[:, j:, j]), axis=1) + j
-                    pivots[:, j] = chosen + 1
-                    rows = made[every, chosen]
-                    made[every, chosen] = made[:, j]
-                    made[:, j] = rows
-                diagonal = made[:, j, j]
-                info[(diagonal == 0) & (info == 0)] = j + 1
-                divisor = np.where(diagonal == 0, 1, diagonal) if pivot else diagonal
-                made[:, j + 1:, j] /= divisor[:, None]
-                made[:, j + 1:, j + 1:stop] -= made[:, j + 1:, j, None] * made[:, j, None, j + 1:stop]
-            if stop < n:
-                corner = made[:, start:stop, start:stop]
-                made[:, start:stop, stop:] = solve_triangular(corner, made[:, start:stop, stop:], False, True)
-                made[:, stop:, stop:] -= made[:, stop:, start:stop] @ made[:, start:stop, stop:]
-    return made.reshape(a.shape), pivots.reshape(*a.shape[:-2], k), info.reshape(a.shape[:-2])
-
-
-def permutation(pivots: np.ndarray, m: int) -> np.ndarray:
-    """The order of rows after the swaps that `pivots` (counted from one) tell."""
-    flat = pivots.reshape(int(np.prod(pivots.shape[:-1], dtype=np.int64)), pivots.shape[-1])
-    order = np.tile(np.arange(m), (flat.shape[0], 1))
-    every = np.arange(flat.shape[0])
-    for j in range(flat.shape[1]):
-        other = flat[:, j].astype(np.int64) - 1
-        moved = order[every, other]
-        order[every, other] = order[:, j]
-        order[:, j] = moved
-    return order.reshape(*pivots.shape[:-1], m)
-
-
-def solve_triangular(a: np.ndarray, b: np.ndarray, upper: bool, unit: bool) -> np.ndarray:
-    """X with A X = B for triangular A; only that triangle is read. A zero on the diagonal gives inf or NaN."""
-    n = a.shape[-1]
-    x = np.array(np.broadcast_to(b, np.broadcast_shapes(a.shape[:-2], b.shape[:-2]) + b.shape[-2:]), copy=True)
-    starts = list(range(0, n, BLOCK))
-    with np.errstate(all="ignore"):
-        for start in reversed(starts) if upper else starts:
-            stop = min(start + BLOCK, n)
-            done = slice(stop, n) if upper else slice(0, start)
-            if done.stop > done.start:
-                x[..., start:stop, :] -= a[..., start:stop, done] @ x[..., done, :]
-            rows = range(stop - 1, start - 1, -1) if upper else range(start, stop)
-            for i in rows:
-                inside = slice(i + 1, stop) if upper else slice(start, i)
-                if inside.stop > inside.start:
-                    x[..., i, :] -= (a[..., i, None, inside] @ x[..., inside, :])[..., 0, :]
-                if not unit:
-                    x[..., i, :] /= a[..., i, i, None]
-    return x
-
-
-def cholesky(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(L, info) from the lower triangle: info is the order of the first leading minor that is not positive-definite, or 0."""
-    try:
-        factor = np.linalg.cholesky(a)
-        if not np.isnan(factor).any():      # of which NumPy's LAPACK says nothing
-            return factor, np.zeros(a.shape[:-2], np.int32)
-    except np.linalg.LinAlgError:
-        pass
-    made = batched(np.tril(a))
-    info = np.zeros(made.shape[0], np.int32)
-    for matrix, at in zip(made, range(len(made))):
-        for j in range(matrix.shape[0]):
-            pivot = matrix[j, j].real - np.vdot(matrix[j, :j], matrix[j, :j]).real
-            if not pivot > 0:
-                matrix[j, j] = pivot
-                info[at] = j + 1
-                break
-            matrix[j, j] = root = np.sqrt(pivot)
-            matrix[j + 1:, j] = (matrix[j + 1:, j] - matrix[j + 1:, :j] @ matrix[j, :j].conj()) / root
-    return made.reshape(a.shape), info.reshape(a.shape[:-2])
 
 
 def exponential(a: np.ndarray) -> np.ndarray:

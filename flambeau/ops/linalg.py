@@ -1,7 +1,8 @@
-"""Linear systems, inverses, determinants, pseudo-inverses, functions of matrices; the operators of torch.linalg that are no
-factorization (ops.linalg_decompositions, ops.linalg_lu) and no norm (ops.matrix_norm).
+"""Pseudo-inverses, least squares, determinants, functions of matrices; the operators of torch.linalg that are no factorization
+(ops.linalg_lu, ops.linalg_qr, ops.linalg_cholesky, ops.linalg_decompositions), no system (ops.linalg_systems) and no norm
+(ops.matrix_norm).
 
-Values come from numpy.linalg and ops.lapack; the rules are in differentiable operators. flambeau.linalg re-exports them.
+Determinants come from ops.lu_plans, the rest from numpy.linalg and ops.lapack; the rules are in differentiable operators.
 """
 
 from __future__ import annotations
@@ -13,262 +14,25 @@ from typing import Any
 
 import numpy as np
 
-from flambeau.base import geometry
 from flambeau.base.dtype import finfo
-from flambeau.base.notices import warn_once
 from flambeau.core import returns
 from flambeau.core.create import copy_array, copy_columns
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE, explained
 from flambeau.core.tensor import Tensor
 from flambeau.core.variants import deliver
-from flambeau.ops import lapack
-from flambeau.ops.linalg_decompositions import (
-    constant_zero,
-    floating,
-    linalg_eigvalsh,
-    linalg_solve_triangular,
-    linalg_svd,
-    linalg_svdvals,
-    matrices,
-    refused,
-    square,
-    values_of,
-)
-from flambeau.ops.linalg_lu import permutation_matrix
+from flambeau.ops import lapack, lu_plans
+from flambeau.ops.linalg_arguments import constant_zero, floating, matrices, square, values_of
+from flambeau.ops.linalg_decompositions import linalg_eigvalsh, linalg_svd, linalg_svdvals
+from flambeau.ops.linalg_systems import is_vector, linalg_inv, linalg_inv_ex, linalg_solve
 from flambeau.ops.matmul import adjoint, matmul
 
-# ---------------------------------------------------------------- solve
-
-
-def _solve_arrays(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(X, info) of A X = B; matrices without an inverse give inf or NaN and an info that is not 0."""
-    try:
-        return np.linalg.solve(a, b), np.zeros(a.shape[:-2], np.int32)
-    except np.linalg.LinAlgError:
-        factors, pivots, info = lapack.lu(a)
-        order = lapack.permutation(pivots, a.shape[-1])
-        batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
-        moved = np.take_along_axis(np.broadcast_to(b, batch + b.shape[-2:]),
-                                   np.broadcast_to(order[..., None], batch + (a.shape[-1], b.shape[-1])), axis=-2)
-        lower = lapack.solve_triangular(factors, moved, False, True)
-        return lapack.solve_triangular(factors, lower, True, False), info
-
-
-@operator(method=False, function=False, node="LinalgSolveExBackward0", differentiable=1)
-def _solve(A: Tensor, B: Tensor, left: bool):
-    """A and B are batches of matrices."""
-    a, b = values_of(A), values_of(B)
-    if left:
-        made, info = _solve_arrays(a, b)
-    else:
-        made, info = _solve_arrays(np.swapaxes(a, -2, -1), np.swapaxes(b, -2, -1))
-        return copy_array(np.swapaxes(made, -2, -1)), copy_array(np.asarray(info))
-    return copy_columns(made), copy_array(np.asarray(info))
-
-
-@_solve.vjp
-def _(g, out, A, left, need):
-    gB = _solve(adjoint(A), g, left)[0]
-    gA = None
-    if need["A"]:
-        gA = -matmul(gB, adjoint(out)) if left else -matmul(adjoint(out), gB)
-    return gA, gB
-
-
-def _is_vector(A: Tensor, B: Tensor) -> bool:
-    a, b = A._layout, B._layout
-    return b.ndim == 1 or (a.ndim - 1 == b.ndim and a.shape[:-1] == b.shape)
-
-
-def _solution(name: str, A: Tensor, B: Tensor, left: bool) -> tuple[Tensor, Tensor]:
-    floating(name, A)
-    square(name, A)
-    if A._layout.dtype is not B._layout.dtype:
-        raise RuntimeError(f"{name}: Expected A and B to have the same dtype, but found A of type "
-                           f"{A._layout.dtype.scalar_name} and B of "
-                           f"type {B._layout.dtype.scalar_name} instead")
-    vector = _is_vector(A, B)
-    if vector and not left:
-        raise RuntimeError(f"{name}: Vector broadcasting of the left hand side is not supported for left=False. In this case "
-                           f"{name} is equivalent to B / A.squeeze(-1)")
-    right = B.unsqueeze(-1) if vector else B
-    matrices(name, right, "B")
-    n = A._layout.shape[-1]
-    if right._layout.shape[-2 if left else -1] != n:
-        rows, columns = right._layout.shape[-2:]
-        shapes = f"({n}x{n} and {rows}x{columns})" if left else f"({rows}x{columns} and {n}x{n})"
-        raise RuntimeError(f"{name}: Incompatible shapes of A and B for the equation {'AX = B' if left else 'XA = B'} {shapes}")
-    made, info = _solve(A, right, left)
-    return (made.squeeze(-1) if vector else made), info
-
-
-@composite(method=False, function=False, out=True)
-def linalg_solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False):
-    """(X, info) with A X = B (X A = B if not `left`); info is not 0 where A has no inverse."""
-    made, info = _solution("linalg.solve", A, B, left)
-    if check_errors:
-        _check_solved("torch.linalg.solve_ex", info)
-    return returns.linalg_solve_ex((made, info))
-
-
-def _check_solved(name: str, info: Tensor) -> None:
-    array = values_of(info)
-    if array.any():
-        raise refused(name, array, "The solver failed because the input matrix is singular.")
-
-
-@composite(method=False, function=False, out=True)
-def linalg_solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
-    """X with A X = B: (*, n, n) by (*, n, k), or by vectors (*, n); LinAlgError if a matrix has no inverse."""
-    made, info = _solution("linalg.solve", A, B, left)
-    _check_solved("torch.linalg.solve", info)
-    return made
-
-
-@composite(out=True, node="TriangularSolveBackward0")
-def triangular_solve(b: Tensor, A: Tensor, upper: bool = True, transpose: bool = False, unitriangular: bool = False):
-    """(X, A) with A X = b for triangular A; see linalg.solve_triangular."""
-    warn_once("torch.triangular_solve is deprecated in favor of torch.linalg.solve_triangularand will be removed in a "
-              "future PyTorch "
-              "release.\ntorch.linalg.solve_triangular has its arguments reversed and does not return a copy of one "
-              "of the inputs."
-              "\nX = torch.triangular_solve(B, A).solution\nshould be replaced with\nX = torch.linalg.solve_triangular(A, B).")
-    for name, x in (("b", b), ("A", A)):
-        if x._layout.ndim < 2:
-            raise RuntimeError(f"torch.triangular_solve: Expected {name} to have at least 2 dimensions, but it has "
-                               f"{x._layout.ndim} "
-                               "dimensions instead")
-    matrix = A.transpose(-2, -1) if transpose else A
-    made = linalg_solve_triangular(matrix, b, upper=upper != transpose, unitriangular=unitriangular)
-    batch = geometry.broadcast(A._layout.shape[:-2], b._layout.shape[:-2])
-    return returns.triangular_solve((made, A.expand(*batch, *A._layout.shape[-2:]).clone()))
-
-
-@operator(out=True, node="CholeskySolveBackward0")
-def cholesky_solve(B: Tensor, L: Tensor, upper: bool = False):
-    """X with A X = B, where L is the Cholesky factor of A (upper if so said)."""
-    for x in (B, L):
-        if x._layout.ndim < 2:
-            raise RuntimeError(f"{'b' if x is B else 'u'} should have at least 2 dimensions, but has {x._layout.ndim} "
-                               "dimensions instead")
-    a = values_of(L)
-    a = np.swapaxes(a, -2, -1).conj() if upper else a
-    middle = lapack.solve_triangular(a, values_of(B), False, False)
-    return copy_columns(lapack.solve_triangular(np.swapaxes(a, -2, -1).conj(), middle, True, False))
-
-
-@cholesky_solve.vjp
-def _(g, out, L, upper, need):
-    gB = cholesky_solve(g, L, upper)
-    gL = None
-    if need["L"]:
-        both = matmul(gB, adjoint(out))
-        both = both + adjoint(both)
-        gL = -matmul(L, both) if upper else -matmul(both, L)
-    return gB, gL
-
-
-@operator(out=True, node="CholeskyInverseBackward0")
-def cholesky_inverse(L: Tensor, upper: bool = False):
-    """The inverse of A from its Cholesky factor."""
-    square("cholesky_inverse", L)
-    a = values_of(L)
-    a = np.swapaxes(a, -2, -1).conj() if upper else a
-    half = lapack.solve_triangular(a, np.eye(a.shape[-1], dtype=a.dtype), False, False)
-    return copy_columns(np.swapaxes(half, -2, -1).conj() @ half)
-
-
-@cholesky_inverse.vjp
-def _(g, out, L, upper):
-    both = matmul(out, matmul(g + adjoint(g), out))
-    return -matmul(L, both) if upper else -matmul(both, L)
-
-
-@composite(method=False, function=False, out=True, node="LinalgLuSolveBackward0")
-def linalg_lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoint: bool = False) -> Tensor:
-    """X with A X = B (or X A = B, or with the adjoint of A) from the results of lu_factor."""
-    floating("torch.linalg.lu_solve", LU)
-    square("torch.linalg.lu_solve", LU, "LU")
-    if LU._layout.dtype is not B._layout.dtype:
-        raise RuntimeError("linalg.lu_solve: Expected LU and B to have the same dtype, but found LU of type "
-                           f"{LU._layout.dtype.scalar_name} and B of type {B._layout.dtype.scalar_name} instead")
-    n, (rows, columns) = LU._layout.shape[-1], B._layout.shape[-2:]
-    if n != (rows if left else columns):
-        shapes = f"({n}x{n} and {rows}x{columns})" if left else f"({rows}x{columns} and {n}x{n})"
-        raise RuntimeError("linalg.lu_solve: Incompatible shapes of A and B for the equation "
-                           f"{'AX = B' if left else 'XA = B'} {shapes}")
-    P = permutation_matrix(pivots, LU)
-    if not left:
-        # X A = B is A^H X^H = B^H
-        return _adjoint(linalg_lu_solve(LU, pivots, _adjoint(B), left=True, adjoint=not adjoint))
-    if adjoint:
-        made = linalg_solve_triangular(_adjoint(LU), B, upper=False)
-        made = linalg_solve_triangular(_adjoint(LU), made, upper=True, unitriangular=True)
-        return matmul(P, made)
-    made = linalg_solve_triangular(LU, matmul(P.transpose(-2, -1), B), upper=False, unitriangular=True)
-    return linalg_solve_triangular(LU, made, upper=True)
-
-
-_adjoint = adjoint
-
-
-@composite(out=True)
-def lu_solve(b: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
-    """See linalg.lu_solve."""
-    warn_once("torch.lu_solve is deprecated in favor of torch.linalg.lu_solveand will be removed in a future PyTorch release.\n"
-              "Note that torch.linalg.lu_solve has its arguments reversed.\nX = torch.lu_solve(B, LU, pivots)\nshould "
-              "be replaced "
-              "with\nX = torch.linalg.lu_solve(LU, pivots, B)")
-    return linalg_lu_solve(LU_data, LU_pivots, b)
-
-
-# ---------------------------------------------------------------- inverses
-
-
-@operator(method=False, function=False, out=True, node="LinalgInvExBackward0", differentiable=1)
-def linalg_inv_ex(A: Tensor, *, check_errors: bool = False):
-    """(inverse, info); info is not 0 where there is none."""
-    floating("linalg.inv", A)
-    square("linalg.inv", A)
-    a = values_of(A)
-    try:
-        made, info = np.linalg.inv(a), np.zeros(a.shape[:-2], np.int32)
-    except np.linalg.LinAlgError:
-        made, info = _solve_arrays(a, np.eye(a.shape[-1], dtype=a.dtype))
-    if check_errors and info.any():
-        raise refused("linalg.inv_ex", info, _NO_INVERSE)
-    return returns.linalg_inv_ex((copy_columns(made), copy_array(np.asarray(info))))
-
-
-_NO_INVERSE = "The diagonal element {} is zero, the inversion could not be completed because the input matrix is singular."
-
-
-@linalg_inv_ex.vjp
-def _(g, out):
-    inverse = adjoint(out)
-    return -matmul(inverse, matmul(g, inverse))
-
-
-@composite(method=False, function=False, out=True)
-def linalg_inv(A: Tensor) -> Tensor:
-    """The inverse of square matrices; LinAlgError where there is none."""
-    made, info = linalg_inv_ex(A)
-    array = values_of(info)
-    if array.any():
-        raise refused("linalg.inv", array, _NO_INVERSE)
-    return made
-
-
-@composite(out=True)
-def inverse(input: Tensor) -> Tensor:
-    """See linalg.inv."""
-    return linalg_inv(input)
+# ---------------------------------------------------------------- pseudo-inverses
 
 
 @operator(method=False, function=False, node="LinalgPinvBackward0")
-def _pinv(A: Tensor, tolerance: np.ndarray, hermitian: bool):
-    """tolerance: the singular values up to which a matrix counts as having none, (*)."""
+def _pinv(A: Tensor, atol: Any, rtol: Any, hermitian: bool):
+    """Singular values up to the tolerance count as none (see _tolerances)."""
     a = values_of(A)
     if hermitian:
         values, U = np.linalg.eigh(a)
@@ -276,7 +40,9 @@ def _pinv(A: Tensor, tolerance: np.ndarray, hermitian: bool):
     else:
         U, values, right = np.linalg.svd(a, full_matrices=False)
         left, right = np.swapaxes(right, -2, -1).conj(), np.swapaxes(U, -2, -1).conj()
-    keep = np.abs(values) > np.asarray(tolerance)[..., None]
+    sizes = np.abs(values) if hermitian else values
+    largest = sizes.max(-1) if hermitian else sizes[..., 0]
+    keep = sizes > np.asarray(_tolerances(A, atol, rtol, largest))[..., None]
     inverse = np.where(keep, 1 / np.where(keep, values, 1), 0).astype(values.dtype)
     return copy_array((left * inverse[..., None, :] @ right).astype(a.dtype))
 
@@ -307,14 +73,6 @@ def _tolerances(A: Tensor, atol: Any, rtol: Any, largest: Any) -> np.ndarray:
     return np.maximum(0.0 if atol is None else array(atol), array(rtol) * largest)
 
 
-def _largest(A: Tensor, hermitian: bool) -> np.ndarray:
-    a = values_of(A)
-    if not a.size:
-        return np.zeros(a.shape[:-2])
-    values = np.abs(np.linalg.eigvalsh(a)) if hermitian else np.linalg.svd(a, compute_uv=False)
-    return values.max(-1)
-
-
 def linalg_pinv(A: Tensor, rcond: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None,
                 out: Tensor | None = None) -> Tensor:
     """The Moore-Penrose inverse of (*, m, n): (*, n, m). Singular values up to max(atol, rtol * largest) count as zero."""
@@ -329,8 +87,7 @@ def linalg_pinv(A: Tensor, rcond: Any = None, hermitian: bool = False, *, atol: 
         *batch, m, n = A._layout.shape
         made = A.transpose(-2, -1).reshape(*batch, n, m).clone()
     else:
-        limit = _tolerances(A, atol, rcond if rtol is None else rtol, _largest(A.detach(), hermitian))
-        made = _pinv(A, limit, hermitian)
+        made = _pinv(A, atol, rcond if rtol is None else rtol, hermitian)
     return made if out is None else deliver(out, made, "linalg_pinv")
 
 
@@ -411,7 +168,7 @@ def linalg_lstsq(input: Tensor, b: Tensor, rcond: float | None = None, *, driver
     if input._layout.dtype is not b._layout.dtype:
         raise RuntimeError(f"{name}: Expected input and other to have the same dtype, but got input's dtype "
                            f"{input._layout.dtype.scalar_name} and other's dtype {b._layout.dtype.scalar_name}")
-    vector = _is_vector(input, b)
+    vector = is_vector(input, b)
     right = b.unsqueeze(-1) if vector else b
     m, n = input._layout.shape[-2:]
     if right._layout.shape[-2] != m:
@@ -433,7 +190,7 @@ def linalg_det(A: Tensor):
     """The determinants of square matrices: (*, n, n) gives (*)."""
     floating("linalg.det", A)
     square("linalg.det", A)
-    return copy_array(np.asarray(np.linalg.det(values_of(A)), A._layout.dtype.numpy))
+    return lu_plans.determinant(A)[3]
 
 
 @linalg_det.vjp
@@ -468,10 +225,7 @@ def linalg_slogdet(A: Tensor):
     """(sign, logabsdet): the determinant's sign (or phase) and the logarithm of its size."""
     floating("linalg.slogdet", A)
     square("linalg.slogdet", A)
-    sign, size = np.linalg.slogdet(values_of(A))
-    dtype = A._layout.dtype
-    return returns.linalg_slogdet((copy_array(np.asarray(sign, dtype.numpy)),
-                                   copy_array(np.asarray(size, (dtype.to_real() if dtype.is_complex else dtype).numpy))))
+    return returns.linalg_slogdet(lu_plans.logarithm(A)[3:])
 
 
 @linalg_slogdet.vjp
@@ -594,4 +348,3 @@ def linalg_tensorsolve(input: Tensor, B: Tensor, dims: Sequence[int] | None = No
 def linalg_diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
     """The diagonals of the matrices in the last two (or the given) dimensions, as a view."""
     return A.diagonal(offset, dim1, dim2)
-

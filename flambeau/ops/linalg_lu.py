@@ -1,7 +1,6 @@
 """LU and LDL factorizations of (batches of) matrices, with the gradients of LU.
 
-Values come from ops.lapack. Stands on ops.linalg_decompositions (checks of arguments, triangular systems); used by ops.linalg,
-torch.linalg.
+Values come from ops.lu_plans, of LDL from ops.lapack. Used by torch.linalg.
 """
 
 from __future__ import annotations
@@ -10,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from flambeau.base.dtype import float32
 from flambeau.base.notices import warn_once
 from flambeau.core import returns
 from flambeau.core.create import copy_array, copy_columns
@@ -17,9 +17,12 @@ from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.tensor import Tensor
 from flambeau.core.variants import deliver
-from flambeau.ops import lapack
-from flambeau.ops.linalg_decompositions import floating, linalg_solve_triangular, matrices, refused, square, values_of
+from flambeau.ops import lapack, lu_plans
+from flambeau.ops.linalg_arguments import COMPUTED, floating, matrices, square, values_of
+from flambeau.ops.linalg_systems import linalg_solve_triangular
+from flambeau.ops.lu_plans import permutation_matrix
 from flambeau.ops.matmul import adjoint, matmul
+from flambeau.ops.matrix_plans import failed, refused
 
 # ---------------------------------------------------------------- LU
 
@@ -29,10 +32,10 @@ def linalg_lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = F
     """(LU, pivots, info): both factors in one matrix, row swaps counted from one, the first zero pivot or 0."""
     matrices("torch.lu_factor", A)
     floating("torch.lu_factor", A)
-    made, pivots, info = lapack.lu(values_of(A), pivot)
-    if check_errors and info.any():
+    made, pivots, info = lu_plans.factor(A, bool(pivot))
+    if check_errors and failed(info):
         raise refused("torch.linalg.lu_factor_ex", info, _SINGULAR, RuntimeError)
-    return returns.linalg_lu_factor_ex((copy_columns(made), copy_array(pivots), copy_array(np.asarray(info))))
+    return returns.linalg_lu_factor_ex((made, pivots, info))
 
 
 _SINGULAR = "U[{0},{0}] is zero and using it on lu_solve would result in a division by zero. If you still want to perform the " \
@@ -71,19 +74,15 @@ def _lu_gradient(gL: Tensor, gU: Tensor, P: Tensor | None, L: Tensor, U: Tensor)
 def linalg_lu_factor(A: Tensor, *, pivot: bool = True):
     """(LU, pivots); RuntimeError where a pivot is zero."""
     made, pivots, info = linalg_lu_factor_ex(A, pivot=pivot)
-    array = values_of(info)
-    if array.any():
-        raise refused("torch.linalg.lu_factor", array, _SINGULAR, RuntimeError)
+    if failed(info):
+        raise refused("torch.linalg.lu_factor", info, _SINGULAR, RuntimeError)
     return returns.linalg_lu_factor((made, pivots))
 
 
 @operator(method=False, function=False, node="LuUnpackBackward0")
 def _factors(LU: Tensor):
     """(L, U) of the two factors in one matrix."""
-    made = values_of(LU)
-    k = min(made.shape[-2:])
-    lower = np.tril(made[..., :k], -1) + np.eye(made.shape[-2], k, dtype=made.dtype)
-    return copy_array(lower), copy_array(np.triu(made[..., :k, :]))
+    return lu_plans.factors(LU)
 
 
 @_factors.vjp
@@ -104,15 +103,6 @@ def _(gs, layouts):
     return made
 
 
-def permutation_matrix(pivots: Tensor, LU: Tensor) -> Tensor:
-    """P with A = P L U, of LU's dtype, from row swaps counted from one."""
-    m = LU._layout.shape[-2]
-    order = lapack.permutation(values_of(pivots), m)
-    P = np.zeros((*order.shape, m), LU._layout.dtype.numpy)
-    np.put_along_axis(P, order[..., None, :], 1, axis=-2)
-    return copy_array(P)
-
-
 @composite(method=False, function=False, out=True)
 def linalg_lu(A: Tensor, *, pivot: bool = True):
     """(P, L, U) with A = P L U: a permutation (empty without `pivot`), unit lower and upper triangular factors."""
@@ -123,6 +113,21 @@ def linalg_lu(A: Tensor, *, pivot: bool = True):
     return returns.linalg_lu((P, *_factors(made)))
 
 
+def _factors_of_any(LU: Tensor) -> tuple[Tensor, Tensor]:
+    """(L, U) also of dtypes that nothing is factorized in."""
+    if LU._layout.dtype.name in COMPUTED:
+        return _factors(LU)
+    m, n = LU._layout.shape[-2:]
+    k = min(m, n)
+    return LU[..., :k].tril(-1) + NAMESPACE["eye"](m, k, dtype=LU.dtype), LU[..., :k, :].triu()
+
+
+def _permutation(pivots: Tensor, LU: Tensor) -> Tensor:
+    if LU._layout.dtype.name in COMPUTED:
+        return permutation_matrix(pivots, LU)
+    return permutation_matrix(pivots, LU.new_empty(LU._layout.shape, dtype=float32)).to(LU.dtype)
+
+
 @composite(method=False, out=True)
 def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpack_pivots: bool = True):
     """(P, L, U) from the results of lu_factor; empty tensors for what is not asked."""
@@ -130,8 +135,8 @@ def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpa
         raise RuntimeError("torch.lu_unpack: LU_pivots is expected to be a contiguous tensor of torch.int32 "
                            "dtype.\nNote: this function "
                            "is intended to be used with the output produced by torch.linalg.lu_factor")
-    P = permutation_matrix(LU_pivots, LU_data) if unpack_pivots else LU_data.new_empty([0])
-    L, U = _factors(LU_data) if unpack_data else (LU_data.new_empty([0]), LU_data.new_empty([0]))
+    P = _permutation(LU_pivots, LU_data) if unpack_pivots else LU_data.new_empty([0])
+    L, U = _factors_of_any(LU_data) if unpack_data else (LU_data.new_empty([0]), LU_data.new_empty([0]))
     return returns.lu_unpack((P, L, U))
 
 
@@ -160,9 +165,10 @@ def linalg_ldl_factor_ex(input: Tensor, *, hermitian: bool = False, check_errors
     floating("torch.linalg.ldl_factor_ex", input)
     square("torch.linalg.ldl_factor_ex", input)
     made, pivots, info = lapack.ldl(values_of(input), hermitian)
-    if check_errors and info.any():
-        raise refused("torch.linalg.ldl_factor_ex", info, "The factorization could not be completed because D[{0},{0}] is zero.")
-    return returns.linalg_ldl_factor_ex((copy_columns(np.tril(made)), copy_array(pivots), copy_array(np.asarray(info))))
+    infos = copy_array(np.asarray(info))
+    if check_errors and failed(infos):
+        raise refused("torch.linalg.ldl_factor_ex", infos, "The factorization could not be completed because D[{0},{0}] is zero.")
+    return returns.linalg_ldl_factor_ex((copy_columns(np.tril(made)), copy_array(pivots), infos))
 
 
 @composite(method=False, function=False, out=True)

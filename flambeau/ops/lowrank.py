@@ -8,7 +8,8 @@ from __future__ import annotations
 from flambeau.core.declare import composite
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.tensor import Tensor
-from flambeau.ops.linalg_decompositions import linalg_qr, linalg_svd
+from flambeau.ops.linalg_decompositions import linalg_svd
+from flambeau.ops.linalg_qr import linalg_qr
 from flambeau.ops.matmul import adjoint, matmul
 
 

@@ -15,8 +15,9 @@ from flambeau.base.layout import Layout
 from flambeau.core.declare import composite
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.tensor import Tensor
-from flambeau.ops.linalg import linalg_inv_ex
-from flambeau.ops.linalg_decompositions import floating, linalg_svdvals
+from flambeau.ops.linalg_arguments import floating
+from flambeau.ops.linalg_decompositions import linalg_svdvals
+from flambeau.ops.linalg_systems import linalg_inv_ex
 from flambeau.ops.magnitude import vector_norm
 
 
