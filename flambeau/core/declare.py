@@ -204,7 +204,7 @@ def _plan_and_keep(declared: Operator) -> None:
     signature, call, _, _ = _signature(plan, False, {})
     key, tensors = kept_key(declared)
     scope: dict[str, Any] = {"plan": plan, "kept": declared.kept, "keepable": _keepable, "Tensor": Tensor,
-                             "KernelCheck": KernelCheck, "declared": declared}
+                             "KernelCheck": KernelCheck, "declared": declared, "MISSING": arguments.MISSING}
     compile_source(f"<flambeau plan {declared.name}>", _PLANNER.format(
         signature=signature, call=call, key=key, tensors=tensors, in_order=", ".join(declared.parameters)), scope)
     declared.implementation = functools.wraps(plan)(scope["implementation"])
@@ -214,7 +214,7 @@ def _plan_afterwards(declared: Operator, planned: Callable) -> Callable:
     """The body of a composite, after which the plan that will serve such calls is made and kept."""
     body, signature = declared.implementation, declared.signature
     kept = declared.kept = register_cache({})
-    scope: dict[str, Any] = {}
+    scope: dict[str, Any] = {"MISSING": arguments.MISSING}
     compile_source(f"<flambeau key of {declared.name}>", _KEY_OF.format(
         signature=_signature(body, False, {})[0], key=kept_key(declared)[0]), scope)
     key_of = scope["key_of"]
