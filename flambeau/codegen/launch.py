@@ -460,7 +460,9 @@ def bind(storage_class: type, tensor_class: type) -> None:
 
 
 def _span(layout: Layout) -> int:
-    """Bytes from the first element to behind the last one in memory."""
+    """Bytes from the first element to behind the last one in memory; wherever a layout without elements begins, it fits."""
+    if not layout.numel:
+        return -1 << 62
     return extent(layout.shape, layout.strides) * layout.dtype.itemsize
 
 

@@ -170,3 +170,10 @@ def test_numbers_of_threads():
             torch.set_num_threads(0)
     finally:
         torch.set_num_threads(before)
+
+
+def test_an_empty_operand_may_begin_behind_its_storage():
+    index = torch.empty(2, 0, dtype=torch.int64)[1]
+    assert index.storage_offset() == 1 and index.untyped_storage().nbytes() == 0
+    assert torch.zeros(3).index_add(0, index, torch.empty(0)).tolist() == [0, 0, 0]
+    assert torch.zeros(3)[index].tolist() == [] and (index + 1).tolist() == []
