@@ -96,12 +96,11 @@ class Frame:
 
     def below(self, width: int, count: Value) -> str:
         """The mask of the first `count` of `width` elements; `count` isn't negative."""
-        f, bits = self.f, f"i{width}"
-        count = f.minimum(count, width)
-        half = count >> 1 if width == 64 else f.i64(0)      # no shift is by all 64 bits
-        ones = ((f.i64(1) << (count - half)) << half) - 1
-        narrow = ones if width == 64 else f.convert(ones, bits, "trunc")
-        return f.emit(f"<{width} x i1>", f"bitcast {bits} {narrow.name} to <{width} x i1>").name
+        f = self.f
+        few = f.convert(f.minimum(count, width), "i8", "trunc")
+        steps = ", ".join(f"i8 {i}" for i in range(width))
+        low = self.lowering(width)
+        return f.emit(low.type("i1"), f"icmp ugt {low.type('i8')} {low.splat('i8', few.name)}, <{steps}>").name
 
     def spans(self, low, high, block: int, step: int, streams: Value | None = None) -> Iterator[Span]:
         """Write the body that follows twice: for whole blocks, and for what is left of them, `step` (0: one) at a time; and once

@@ -19,7 +19,8 @@ from functools import wraps
 from itertools import count
 from typing import Any, ClassVar
 
-from flambeau.base.layout import Layout
+from flambeau.base.dtype import dtype as DType
+from flambeau.base.layout import Layout, register_cache
 from flambeau.base.memory_order import is_dense
 from flambeau.core import hooks, modes
 from flambeau.core import tensor as tensors
@@ -353,18 +354,30 @@ def _first_there(view: Any) -> bool:
 
 def _fits(layout: Layout, own: Layout) -> bool:
     """Whether a gradient lies in memory as that of such a leaf has to; the strides of single elements don't matter."""
-    wanted = _layout_of_gradient(layout)
-    return all(size == 1 or a == b for size, a, b in zip(layout.shape, own.strides, wanted.strides))
+    fits = _fitting.get((layout, own))
+    if fits is None:
+        wanted = _layout_of_gradient(layout, own.dtype)
+        fits = _fitting[layout, own] = all(
+            size == 1 or a == b for size, a, b in zip(layout.shape, own.strides, wanted.strides))
+    return fits
 
 
-def _layout_of_gradient(layout: Layout) -> Layout:
+def _layout_of_gradient(layout: Layout, dtype: DType) -> Layout:
     """The leaf's order of dimensions if that is dense, contiguous otherwise."""
-    return layout if is_dense(layout.shape, layout.strides) else layout.dense()
+    found = _wanted.get((layout, dtype))
+    if found is None:
+        dense = layout if is_dense(layout.shape, layout.strides) else layout.dense()
+        found = _wanted[layout, dtype] = dense.with_dtype(dtype)
+    return found
+
+
+_fitting: dict[tuple[Layout, Layout], bool] = register_cache({})
+_wanted: dict[tuple[Layout, DType], Layout] = register_cache({})
 
 
 def _copy_as(layout: Layout, gradient: Any) -> Any:
     """A copy of the gradient in the order of dimensions that a leaf asks for."""
-    copy = tensors.empty_layout(_layout_of_gradient(layout).with_dtype(gradient._layout.dtype))
+    copy = tensors.empty_layout(_layout_of_gradient(layout, gradient._layout.dtype))
     copy.copy_(gradient)
     return copy
 

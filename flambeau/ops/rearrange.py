@@ -204,10 +204,15 @@ def _tile(input: Tensor, dims: Any) -> Tensor:
 _method_with_sizes("tile", "dims", _tile)
 
 
+FEW = 4096      # elements that are moved sooner than a copy is looked up
+
+
 def _repeat_plan(input: Tensor, repeats: Any, dim: int | None, *, output_size: int | None) -> Callable | None:
-    """Elements repeated one number of times, as one move."""
+    """Elements repeated one number of times, as one move; where they are many, the copy that the composite makes is quicker."""
     layout = input._layout
     if repeats.__class__ is not int or layout.device.type != "cpu" or (dim is None and not layout.is_contiguous):
+        return None
+    if layout.numel * repeats > FEW:
         return None
     shape, strides = (layout.shape, layout.strides) if dim is not None and layout.ndim else ((layout.numel,), (1,))
     at = wrap_dim(dim or 0, len(shape))
