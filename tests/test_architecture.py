@@ -28,6 +28,7 @@ SIBLINGS = {
     "cpu": {"amp"},  # its older names, fixed to a device
     "cuda": {"amp"},
 }
+OF_OTHER_PYTHONS = {"_sha2", "_sha256"}  # one until Python 3.11, the other from 3.12 on
 DEPENDENCIES = {"numpy"}
 COMPILER = "llvmlite"  # only for codegen
 IMPORTING_CALLS = {"import_module", "importlib.import_module", "__import__"}
@@ -108,7 +109,7 @@ def objection(found: Import) -> str | None:
         return None
     if head == COMPILER:
         return None if room(found.importer) == "codegen" else "only codegen may import llvmlite"
-    if head in sys.stdlib_module_names or head in DEPENDENCIES:
+    if head in sys.stdlib_module_names or head in OF_OTHER_PYTHONS or head in DEPENDENCIES:
         return None
     return "the package stands on the standard library, NumPy and (in codegen) llvmlite"
 

@@ -103,20 +103,31 @@ class Generator:
     Kernels draw through `state_address` (`struct {uint32 key[624]; int32 position}`) and say so by `touched`; the waiting
     normal is at `spare_address` (its value, then 1 if it is there)."""
 
+    _bits: Any
+    _legacy: Any
+    state_address: int
+
     def __init__(self, seed: int = DEFAULT_SEED) -> None:
-        self._bits = np.random.MT19937()
         self.spare = (ctypes.c_double * 2)()
         self.spare_address = ctypes.addressof(self.spare)
-        self.state_address = int(self._bits.ctypes.state_address)
-        self._legacy = np.random.RandomState(self._bits)  # the same state: it seeds the classic way and draws in bulk
-        self._seed = 0
         self._start(seed)
+
+    def __getattr__(self, name: str) -> Any:
+        """The twister, made when it is first needed: loading numpy.random takes longer than all of this package's base."""
+        if name not in ("_bits", "_legacy", "state_address"):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        self._bits = np.random.MT19937()
+        self._legacy = np.random.RandomState(self._bits)  # the same state: it seeds the classic way and draws in bulk
+        self._legacy.seed(self._seed & 0xFFFFFFFF)
+        self.state_address = int(self._bits.ctypes.state_address)
+        return self.__dict__[name]
 
     # ---- seeds and states -------------------------------------------------------------------------------------------
 
     def _start(self, seed: int) -> None:
         self._seed = seed & 0xFFFFFFFFFFFFFFFF
-        self._legacy.seed(self._seed & 0xFFFFFFFF)
+        if "_legacy" in self.__dict__:
+            self._legacy.seed(self._seed & 0xFFFFFFFF)
         # PyTorch tells "seeded, nothing drawn" from "624 words drawn"; for NumPy both are position 624.
         self._next_at_end = 0
         self.spare[1] = 0.0

@@ -8,7 +8,7 @@ Used by codegen.scalar.
 
 from __future__ import annotations
 
-import hashlib
+from flambeau.codegen.digest import sha256
 
 _PURE = "noinline nounwind willreturn memory(none)"
 _SMALL = f"{_PURE} minsize optsize"     # entered often, left at once
@@ -94,7 +94,7 @@ def rare_function(kind: str, limit: str, operands: int, body: str, result: str, 
 
 
 def _digest(text: str) -> str:
-    return hashlib.blake2b(text.encode(), digest_size=6).hexdigest()
+    return sha256(text.encode()).hexdigest()[:12]
 
 
 def _for_vectors(name: str, kind: str, limit: str, inputs: list[str], width: int) -> set[str]:

@@ -7,7 +7,6 @@ goes to `general`. Stands on core.op; the decorators here are what flambeau.ops 
 
 from __future__ import annotations
 
-import hashlib
 import inspect
 import linecache
 import marshal
@@ -20,6 +19,7 @@ from flambeau.base import geometry, memory_order
 from flambeau.base.dtype import bfloat16, float16
 from flambeau.base.layout import register_cache
 from flambeau.codegen import cache
+from flambeau.codegen.digest import sha256
 from flambeau.core import arguments, modes, overrides
 from flambeau.core import inplace as rewiring
 from flambeau.core.autocast import autocasting, cast_arguments
@@ -39,7 +39,7 @@ _NUMBERS_OUT = ("add", "sub", "mul", "div", "floor_divide")   # take a number fo
 def compile_source(filename: str, source: str, namespace: dict[str, Any]) -> None:
     """Run generated source; it can be read and stepped through under `filename`. Bytecode is kept in the disk cache."""
     linecache.cache[filename] = (len(source), None, source.splitlines(True), filename)
-    key = "code-" + hashlib.sha256((filename + source).encode()).hexdigest()[:32] + ".bin"
+    key = "code-" + sha256((filename + source).encode()).hexdigest()[:32] + ".bin"
     stored = _code.get(key)
     if stored is None:
         stored = compile(source, filename, "exec")
