@@ -2,14 +2,14 @@
 
 Columns are factorized `depth` at a time, those a vector's lanes at a time, and taken off the lower triangle behind them, which is
 all that is read. An upper factor is the transposed one of the transposed matrix. Info is LAPACK's (potrf): the order of the first
-leading minor that is not positive-definite. Stands on columns.py.
+leading minor that is not positive-definite. Stands on columns.py and blocked.py.
 """
 
 from __future__ import annotations
 
 from functools import cache
 
-from flambeau.codegen import state
+from flambeau.codegen.blocked import block_phases, grain_of, is_whole, over_matrices, over_tiles, tiles
 from flambeau.codegen.builder import Value, module
 from flambeau.codegen.columns import (
     FIELDS,
@@ -136,9 +136,7 @@ class _Matrix:
 
 
 def _whole(field: Field) -> Kernel:
-    """Whole matrices, one after the other."""
-    f = Kernel("whole")
-    with f.loop(f["begin"], f["end"]) as batch:
+    def matrix(f: Kernel, batch: Value) -> None:
         x = _Matrix(f, field, batch, f["thread"])
         n = x.c["n"]
         f.store(f.value(0, "i32"), x.info)
@@ -150,56 +148,50 @@ def _whole(field: Field) -> Kernel:
                 with f.when(x.sound):
                     x.advance(k, count, k + count, n)
         x.give(0, n)
-    return f
+    return over_matrices("whole", matrix)
 
 
-def _tiles(f: Kernel, n: Value, index: Value) -> tuple[Value, Value, Value]:
-    """(matrix, first column, behind the last one) of a piece of work."""
-    tiles = f.ceiling_division(n, TILE_COLUMNS)
-    first = index.unsigned_rem(tiles) * TILE_COLUMNS
-    return index.unsigned_div(tiles), first, f.minimum(first + TILE_COLUMNS, n)
+def _columns(f: Kernel) -> Value:
+    return f.constants(SHAPE)["n"]
 
 
 def _take(field: Field) -> Kernel:
-    f = Kernel("take")
-    with f.loop(f["begin"], f["end"]) as index:
-        batch, first, last = _tiles(f, f.constants(SHAPE)["n"], index)
+    def tile(f: Kernel, batch: Value, first: Value, last: Value) -> None:
         x = _Matrix(f, field, batch, batch)
         with f.when(first.equals(0)):
             f.store(f.value(0, "i32"), x.info)
         x.take(first, last)
-    return f
+    return over_tiles("take", TILE_COLUMNS, _columns, tile)
 
 
 def _give(field: Field) -> Kernel:
-    f = Kernel("give")
-    with f.loop(f["begin"], f["end"]) as index:
-        batch, first, last = _tiles(f, f.constants(SHAPE)["n"], index)
+    def tile(f: Kernel, batch: Value, first: Value, last: Value) -> None:
         _Matrix(f, field, batch, batch).give(first, last)
-    return f
+    return over_tiles("give", TILE_COLUMNS, _columns, tile)
 
 
 def _leading(field: Field) -> Kernel:
     """The block of columns that the constants tell."""
-    f = Kernel("leading")
-    with f.loop(f["begin"], f["end"]) as batch:
+    def matrix(f: Kernel, batch: Value) -> None:
         x = _Matrix(f, field, batch, batch)
         with f.when(x.sound):
             x.factor(x.c["first"], x.c["count"])
-    return f
+    return over_matrices("leading", matrix)
+
+
+def _behind(f: Kernel) -> Value:
+    c = f.constants(SHAPE)
+    return c["n"] - c["first"] - c["count"]
 
 
 def _following(field: Field) -> Kernel:
     """The columns behind a block."""
-    f = Kernel("following")
-    c = f.constants(SHAPE)
-    start = c["first"] + c["count"]
-    with f.loop(f["begin"], f["end"]) as index:
-        batch, first, last = _tiles(f, c["n"] - start, index)
+    def tile(f: Kernel, batch: Value, first: Value, last: Value) -> None:
         x = _Matrix(f, field, batch, batch)
+        start = x.c["first"] + x.c["count"]
         with f.when(x.sound):
-            x.advance(c["first"], c["count"], start + first, start + last)
-    return f
+            x.advance(x.c["first"], x.c["count"], start + first, start + last)
+    return over_tiles("following", TILE_COLUMNS, _behind, tile)
 
 
 @cache
@@ -215,24 +207,16 @@ def cholesky_phases(dtype: str, batch: int, n: int, source: tuple[int, int, int,
 
     source: the input's slot and its strides (batch, row, column). Buffers 0 and 1 are the factors (in columns) and the infos.
     """
-    field, threads = FIELDS[dtype], state.words[state.THREADS]
+    field = FIELDS[dtype]
     slot, stride, row, column = source
     ld = padded(n, field)
     shape = (n, ld, slot, stride, *((column, row, n, 1) if upper else (row, column, 1, n)))
     size = ld * n * field.bytes
-    if n < SERIAL_ROWS or batch >= 4 * threads:
-        work = max(1, 2 * n ** 3)
-        grain = max(1, min(-(-60000 // work), -(-batch // threads)) if batch * work > 60000 else batch)
+    if is_whole(batch, n, SERIAL_ROWS):
+        grain = grain_of(batch, 2 * n ** 3)
         return [Phase(cholesky_kernels(field, False)["whole"], batch, grain, (*shape, 0, 0))], size * places(batch, grain)
     kernels = cholesky_kernels(field, True)
-    tiles = batch * -(-n // TILE_COLUMNS)
-    phases = [Phase(kernels["take"], tiles, 1, (*shape, 0, 0))]
-    depth = depth_of(field)
-    for first in range(0, n, depth):
-        count = min(depth, n - first)
-        phases.append(Phase(kernels["leading"], batch, 1, (*shape, first, count)))
-        rest = -(-(n - first - count) // TILE_COLUMNS)
-        if rest:
-            phases.append(Phase(kernels["following"], batch * rest, 1, (*shape, first, count)))
-    phases.append(Phase(kernels["give"], tiles, 1, (*shape, 0, 0)))
-    return phases, size * batch
+    pieces = batch * tiles(n, TILE_COLUMNS)
+    blocks = block_phases(kernels, shape, batch, n, depth_of(field), TILE_COLUMNS, lambda after: n - after)
+    return [Phase(kernels["take"], pieces, 1, (*shape, 0, 0)), *blocks, Phase(kernels["give"], pieces, 1, (*shape, 0, 0))], \
+        size * batch

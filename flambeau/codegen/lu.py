@@ -1,16 +1,15 @@
 """LU factorization with row exchanges: blocked and right-looking (Golub and Van Loan, Matrix Computations, 3.2 and 3.4).
 
 Columns are factorized `depth` at a time, those a vector's lanes at a time; then the rows' exchanges, the triangular system with
-the unit lower factor and the update C -= L U reach the other columns. A small matrix, or one of many, is one unit of work; a
-large one takes a phase for every block of columns and one, on all threads, for the columns that follow. Pivots and info are
-LAPACK's (getrf), which scales by the pivot's reciprocal. Stands on columns.py.
+the unit lower factor and the update C -= L U reach the other columns. Pivots and info are LAPACK's (getrf), which scales by the
+pivot's reciprocal. Stands on columns.py and blocked.py.
 """
 
 from __future__ import annotations
 
 from functools import cache
 
-from flambeau.codegen import state
+from flambeau.codegen.blocked import block_phases, grain_of, is_whole, over_matrices, over_tiles, tiles
 from flambeau.codegen.builder import Value, module
 from flambeau.codegen.columns import (
     FIELDS,
@@ -215,21 +214,18 @@ class _Matrix:
 
 
 def _small(field: Field) -> Kernel:
-    """Whole matrices of few columns, one after the other, without blocks: less to compile."""
-    f = Kernel("small")
-    with f.loop(f["begin"], f["end"]) as batch:
+    """Whole matrices of few columns, without blocks: less to compile."""
+    def matrix(f: Kernel, batch: Value) -> None:
         x = _Matrix(f, field, batch, f["thread"])
         f.store(f.value(0, "i32"), x.info)
         x.take(0, x.c["columns"])
         call(f, "panel", x.matrix, x.c["ld"], x.rows, 0, x.least, x.c["columns"], x.pivots, x.info, x.c["pivot"])
         x.give(0, x.c["columns"])
-    return f
+    return over_matrices("small", matrix)
 
 
 def _whole(field: Field) -> Kernel:
-    """Whole matrices, one after the other."""
-    f = Kernel("whole")
-    with f.loop(f["begin"], f["end"]) as batch:
+    def matrix(f: Kernel, batch: Value) -> None:
         x = _Matrix(f, field, batch, f["thread"])
         f.store(f.value(0, "i32"), x.info)
         x.take(0, x.c["columns"])
@@ -239,55 +235,44 @@ def _whole(field: Field) -> Kernel:
             x.swap(k, count, 0, k)
             x.advance(k, count, k + count, x.c["columns"])
         x.give(0, x.c["columns"])
-    return f
+    return over_matrices("whole", matrix)
 
 
-def _tiles(f: Kernel, columns: Value, index: Value) -> tuple[Value, Value, Value]:
-    """(matrix, first column, behind the last one) of a piece of work."""
-    tiles = f.ceiling_division(columns, TILE_COLUMNS)
-    first = index.unsigned_rem(tiles) * TILE_COLUMNS
-    return index.unsigned_div(tiles), first, f.minimum(first + TILE_COLUMNS, columns)
+def _columns(f: Kernel) -> Value:
+    return f.constants(SHAPE)["columns"]
 
 
 def _take(field: Field) -> Kernel:
-    f = Kernel("take")
-    with f.loop(f["begin"], f["end"]) as index:
-        batch, first, last = _tiles(f, f.constants(SHAPE)["columns"], index)
+    def tile(f: Kernel, batch: Value, first: Value, last: Value) -> None:
         x = _Matrix(f, field, batch, batch)
         with f.when(first.equals(0)):
             f.store(f.value(0, "i32"), x.info)
         x.take(first, last - first)
-    return f
+    return over_tiles("take", TILE_COLUMNS, _columns, tile)
 
 
 def _give(field: Field) -> Kernel:
-    f = Kernel("give")
-    with f.loop(f["begin"], f["end"]) as index:
-        batch, first, last = _tiles(f, f.constants(SHAPE)["columns"], index)
+    def tile(f: Kernel, batch: Value, first: Value, last: Value) -> None:
         _Matrix(f, field, batch, batch).give(first, last - first)
-    return f
+    return over_tiles("give", TILE_COLUMNS, _columns, tile)
 
 
 def _leading(field: Field) -> Kernel:
     """The block of columns that the constants tell."""
-    f = Kernel("leading")
-    with f.loop(f["begin"], f["end"]) as batch:
+    def matrix(f: Kernel, batch: Value) -> None:
         x = _Matrix(f, field, batch, batch)
         x.factor(x.c["first"], x.c["count"])
-    return f
+    return over_matrices("leading", matrix)
 
 
 def _following(field: Field) -> Kernel:
     """The other columns after a block: those in front of it only exchange rows."""
-    f = Kernel("following")
-    c = f.constants(SHAPE)
-    with f.loop(f["begin"], f["end"]) as index:
-        batch, first, last = _tiles(f, c["columns"], index)
+    def tile(f: Kernel, batch: Value, first: Value, last: Value) -> None:
         x = _Matrix(f, field, batch, batch)
-        x.swap(c["first"], c["count"], f.minimum(first, c["first"]), f.minimum(last, c["first"]))
-        after = c["first"] + c["count"]
-        x.advance(c["first"], c["count"], f.maximum(first, after), f.maximum(last, after))
-    return f
+        start, count = x.c["first"], x.c["count"]
+        x.swap(start, count, f.minimum(first, start), f.minimum(last, start))
+        x.advance(start, count, f.maximum(first, start + count), f.maximum(last, start + count))
+    return over_tiles("following", TILE_COLUMNS, _columns, tile)
 
 
 @cache
@@ -306,24 +291,18 @@ def lu_phases(dtype: str, batch: int, m: int, n: int, source: tuple[int, int, in
 
     source: the input's slot and its strides (batch, row, column). Buffer 0 is LU (in columns), 1 the pivots, 2 the info.
     """
-    field, threads = FIELDS[dtype], state.words[state.THREADS]
+    field = FIELDS[dtype]
     k = min(m, n)
     slot, *strides = source
     ld = padded(m, field)
     shape = (m, n, ld, int(pivot), slot, offset, *strides)
     size = ld * n * field.bytes
-    if k < SERIAL_ROWS or batch >= 4 * threads:
-        work = max(1, 4 * k * k * max(m, n))
-        grain = max(1, min(-(-60000 // work), -(-batch // threads)) if batch * work > 60000 else batch)
+    if is_whole(batch, k, SERIAL_ROWS):
+        grain = grain_of(batch, 4 * k * k * max(m, n))
         kind = "small" if n <= FEW_COLUMNS else "whole"
         return [Phase(lu_kernels(field, kind)[kind], batch, grain, (*shape, 0, 0))], size * places(batch, grain)
     kernels = lu_kernels(field, "large")
-    tiles = batch * -(-n // TILE_COLUMNS)
-    phases = [Phase(kernels["take"], tiles, 1, (*shape, 0, 0))]
-    depth = depth_of(field)
-    for first in range(0, k, depth):
-        count = min(depth, k - first)
-        phases.append(Phase(kernels["leading"], batch, 1, (*shape, first, count)))
-        phases.append(Phase(kernels["following"], tiles, 1, (*shape, first, count)))
-    phases.append(Phase(kernels["give"], tiles, 1, (*shape, 0, 0)))
-    return phases, size * batch
+    pieces = batch * tiles(n, TILE_COLUMNS)
+    blocks = block_phases(kernels, shape, batch, k, depth_of(field), TILE_COLUMNS, lambda after: n)
+    return [Phase(kernels["take"], pieces, 1, (*shape, 0, 0)), *blocks, Phase(kernels["give"], pieces, 1, (*shape, 0, 0))], \
+        size * batch

@@ -2,8 +2,7 @@
 Computations, 5.2).
 
 A panel of columns is made triangular reflector by reflector, its block of reflectors applied to the columns behind; Q is the
-blocks applied to the identity, the last one first. A small matrix, or one of many, is one unit of work; a large one takes a
-phase for every panel and one, on all threads, for the other columns. Stands on householder.py.
+blocks applied to the identity, the last one first. Stands on householder.py and blocked.py.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from __future__ import annotations
 from functools import cache
 from typing import NamedTuple
 
-from flambeau.codegen import state
+from flambeau.codegen.blocked import block_phases, grain_of, is_whole, over_matrices, over_tiles, tiles
 from flambeau.codegen.builder import Value, module
 from flambeau.codegen.columns import FIELDS, Field, call, clear_text, copy_text, floor_to, padded, places, update_text
 from flambeau.codegen.gemm_micro import Kernel
@@ -188,9 +187,8 @@ class _Matrix:
 
 
 def _small(field: Field) -> Kernel:
-    """Whole matrices with few reflectors, one after the other, without blocks: less to compile."""
-    f = Kernel("small")
-    with f.loop(f["begin"], f["end"]) as batch:
+    """Whole matrices with few reflectors, without blocks: less to compile."""
+    def matrix(f: Kernel, batch: Value) -> None:
         x = _Matrix(f, field, batch, f["thread"])
         c = x.c
         x.take(0, c["columns"])
@@ -200,83 +198,67 @@ def _small(field: Field) -> Kernel:
             x.begin(0, c["q_columns"])
             x.accumulate_singly()
             x.give_q(0, c["q_columns"])
-    return f
+    return over_matrices("small", matrix)
 
 
 def _whole(field: Field) -> Kernel:
-    """Whole matrices, one after the other."""
-    f = Kernel("whole")
-    no, yes = f.value(0, "i1"), f.value(1, "i1")
-    with f.loop(f["begin"], f["end"]) as batch:
+    def matrix(f: Kernel, batch: Value) -> None:
         x = _Matrix(f, field, batch, f["thread"])
         c = x.c
         x.take(0, c["columns"])
         with f.loop(0, c["reflectors"], x.block) as k:
             count = f.minimum(c["reflectors"] - k, x.block)
             x.block_factor(k, count)
-            with f.when(f.select(c["factors"] < 0, k + count < c["columns"], no)):
-                x.reflect(x.matrix, k, count, k + count, c["columns"], yes)
+            with f.when(f.select(c["factors"] < 0, k + count < c["columns"], f.value(0, "i1"))):
+                x.reflect(x.matrix, k, count, k + count, c["columns"], f.value(1, "i1"))
         x.give()
         with f.when(c["q"] >= 0):
             x.begin(0, c["q_columns"])
             x.accumulate(0, c["q_columns"])
             x.give_q(0, c["q_columns"])
-    return f
-
-
-def _tiles(f: Kernel, columns: Value, index: Value) -> tuple[Value, Value, Value]:
-    """(matrix, first column, behind the last one) of a piece of work."""
-    tiles = f.ceiling_division(columns, TILE_COLUMNS)
-    first = index.unsigned_rem(tiles) * TILE_COLUMNS
-    return index.unsigned_div(tiles), first, f.minimum(first + TILE_COLUMNS, columns)
+    return over_matrices("whole", matrix)
 
 
 def _take(field: Field) -> Kernel:
-    f = Kernel("take")
-    with f.loop(f["begin"], f["end"]) as index:
-        batch, first, last = _tiles(f, f.constants(SHAPE)["columns"], index)
+    def tile(f: Kernel, batch: Value, first: Value, last: Value) -> None:
         _Matrix(f, field, batch, batch).take(first, last - first)
-    return f
+    return over_tiles("take", TILE_COLUMNS, lambda f: f.constants(SHAPE)["columns"], tile)
 
 
 def _leading(field: Field) -> Kernel:
     """The panel that the constants tell."""
-    f = Kernel("leading")
-    with f.loop(f["begin"], f["end"]) as batch:
+    def matrix(f: Kernel, batch: Value) -> None:
         x = _Matrix(f, field, batch, batch)
         x.block_factor(x.c["first"], x.c["count"])
-    return f
+    return over_matrices("leading", matrix)
+
+
+def _behind(f: Kernel) -> Value:
+    c = f.constants(SHAPE)
+    return c["columns"] - c["first"] - c["count"]
 
 
 def _following(field: Field) -> Kernel:
     """The columns behind a panel."""
-    f = Kernel("following")
-    c = f.constants(SHAPE)
-    start = c["first"] + c["count"]
-    with f.loop(f["begin"], f["end"]) as index:
-        batch, first, last = _tiles(f, c["columns"] - start, index)
+    def tile(f: Kernel, batch: Value, first: Value, last: Value) -> None:
         x = _Matrix(f, field, batch, batch)
-        x.reflect(x.matrix, c["first"], c["count"], start + first, start + last, f.value(1, "i1"))
-    return f
+        start = x.c["first"] + x.c["count"]
+        x.reflect(x.matrix, x.c["first"], x.c["count"], start + first, start + last, f.value(1, "i1"))
+    return over_tiles("following", TILE_COLUMNS, _behind, tile)
 
 
 def _give(field: Field) -> Kernel:
-    f = Kernel("give")
-    with f.loop(f["begin"], f["end"]) as batch:
-        _Matrix(f, field, batch, batch).give()
-    return f
+    return over_matrices("give", lambda f, batch: _Matrix(f, field, batch, batch).give())
 
 
 def _apply(field: Field) -> Kernel:
     """Q, a tile of columns at a time."""
-    f = Kernel("apply")
-    with f.loop(f["begin"], f["end"]) as index:
-        batch, first, last = _tiles(f, f.constants(SHAPE)["q_columns"], index)
+    def tile(f: Kernel, batch: Value, first: Value, last: Value) -> None:
         x = _Matrix(f, field, batch, batch)
         x.begin(first, last)
         x.accumulate(first, last)
         x.give_q(first, last)
-    return f
+    return over_tiles("apply", TILE_COLUMNS, lambda f: f.constants(SHAPE)["q_columns"], tile)
 
 
 @cache
@@ -290,30 +272,22 @@ def qr_kernels(field: Field, kind: str) -> dict[str, int]:
 
 def qr_phases(dtype: str, batch: int, work: Work) -> tuple[list[Phase], int]:
     """Phases that do the work on a batch of matrices, and the scratch bytes they take."""
-    field, threads = FIELDS[dtype], state.words[state.THREADS]
+    field = FIELDS[dtype]
     ld = padded(work.rows, field)
     size = work.size(field, ld)
     words = work.words(ld, size)
     k = work.reflectors
-    if k < SERIAL_ROWS or batch >= 4 * threads:
-        cost = max(1, 4 * work.rows * k * max(work.columns, work.q_columns))
-        grain = max(1, min(-(-60000 // cost), -(-batch // threads)) if batch * cost > 60000 else batch)
+    if is_whole(batch, k, SERIAL_ROWS):
+        grain = grain_of(batch, 4 * work.rows * k * max(work.columns, work.q_columns))
         kind = "small" if k <= FEW_REFLECTORS else "whole"
         phase = Phase(qr_kernels(field, kind)[kind], batch, grain, (*words, 0, 0))
         return [phase], size * field.bytes * places(batch, grain)
     kernels = qr_kernels(field, "large")
-
-    def tiles(columns: int) -> int:
-        return batch * -(-columns // TILE_COLUMNS)
-    phases = [Phase(kernels["take"], tiles(work.columns), 1, (*words, 0, 0))]
-    block = block_of(field)
-    for first in range(0, k, block):
-        count = min(block, k - first)
-        phases.append(Phase(kernels["leading"], batch, 1, (*words, first, count)))
-        if work.factors[0] == NONE and first + count < work.columns:
-            phases.append(Phase(kernels["following"], tiles(work.columns - first - count), 1, (*words, first, count)))
+    behind = work.columns if work.factors[0] == NONE else 0     # given reflectors have been applied to the columns
+    phases = [Phase(kernels["take"], batch * tiles(work.columns, TILE_COLUMNS), 1, (*words, 0, 0))]
+    phases += block_phases(kernels, words, batch, k, block_of(field), TILE_COLUMNS, lambda after: behind - after)
     if work.r != NONE or work.tau != NONE:
         phases.append(Phase(kernels["give"], batch, 1, (*words, 0, 0)))
     if work.q != NONE:
-        phases.append(Phase(kernels["apply"], tiles(work.q_columns), 1, (*words, 0, 0)))
+        phases.append(Phase(kernels["apply"], batch * tiles(work.q_columns, TILE_COLUMNS), 1, (*words, 0, 0)))
     return phases, size * field.bytes * batch
