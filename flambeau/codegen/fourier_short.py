@@ -17,6 +17,7 @@ from flambeau.codegen.gemm_micro import BYTES
 
 SHORT = 32              # vectors' points up to which it pays
 COMPLEX, REAL, HERMITIAN = "complex", "real", "hermitian"
+_RESULT = Place(OUTPUT)
 
 
 def short_rows(work: Work, kind: str, axes: Sequence[Axis], x: Start, y: Start, source: Source, n: int, direction: int,
@@ -72,7 +73,7 @@ def _columns(p: Program, x: Place, x_row: int, count: int) -> Place:
     return p.step(steps.transposed, x, p.room(count * lanes), count, x_row, lanes, 1, lanes)
 
 
-def _rows(p: Program, columns: Place, y_row: int, count: int, y: Place = Place(OUTPUT)) -> None:  # noqa: B008
+def _rows(p: Program, columns: Place, y_row: int, count: int, y: Place = _RESULT) -> None:
     """Columns of `count` numbers as rows, y_row bytes apart."""
     lanes = complex_lanes(p.item)
     p.step(steps.transposed, columns, y, count, lanes, y_row // p.size, lanes, 1)

@@ -34,12 +34,10 @@ def sometimes_function(types: list[str], body: str, result: str, width: int) -> 
     name = f"flambeau.sometimes.{_digest(', '.join(types) + body + result)}"
     names = ["%common", "%needed", *(f"%x{i}" for i in range(len(types) - 2))]
     parameters = ", ".join(f"{type} {x}" for type, x in zip(types, names))
-    reduction = f"llvm.vector.reduce.or.v{width}i1"
-    any = f"  %any = call i1 @{reduction}({mask} %needed)\n" if width else ""
-    declarations = {f"declare i1 @{reduction}({mask})"} if width else set()
+    any, wanted, declarations = _any_of("%needed", width)
     return name, declarations | {
         f"define internal {kind} @{name}({parameters}) {_PURE} {{\n"
-        f"{any}  br i1 {'%any' if width else '%needed'}, label %other, label %done\n"
+        f"{any}  br i1 {wanted}, label %other, label %done\n"
         f"other:\n{body}  %chosen = select {mask} %needed, {kind} {result}, {kind} %common\n  ret {kind} %chosen\n"
         f"done:\n  ret {kind} %common\n}}"}
 
@@ -56,15 +54,13 @@ def repeat_function(types: list[str], test: tuple[str, str], step: tuple[str, li
     names = [f"%start{i}" if i < count else f"%x{i}" for i in range(len(types))]
     heads = "".join(f"  %x{i} = phi {types[i]} [%start{i}, %entry], [%kept{i}, %body]\n" for i in range(count))
     kept = "".join(f"  %kept{i} = select {mask} {test[1]}, {types[i]} {following[i]}, {types[i]} %x{i}\n" for i in range(count))
-    reduction = f"llvm.vector.reduce.or.v{width}i1"
-    any = f"  %any = call i1 @{reduction}({mask} {test[1]})\n" if width else ""
-    declarations = {f"declare i1 @{reduction}({mask})"} if width else set()
+    any, wanted, declarations = _any_of(test[1], width)
     return name, declarations | {
         f"define internal {types[0]} @{name}({', '.join(f'{type} {x}' for type, x in zip(types, names))}) {_PURE} {{\n"
         f"entry:\n  br label %head\n"
         f"head:\n  %steps = phi i64 [0, %entry], [%next, %body]\n{heads}{test[0]}{any}"
         f"  %left = icmp ult i64 %steps, {limit}\n"
-        f"  %goes = and i1 {'%any' if width else test[1]}, %left\n  br i1 %goes, label %body, label %done\n"
+        f"  %goes = and i1 {wanted}, %left\n  br i1 %goes, label %body, label %done\n"
         f"body:\n{body}{kept}  %next = add i64 %steps, 1\n  br label %head\n"
         f"done:\n  ret {types[0]} %x0\n}}"}
 
@@ -93,22 +89,29 @@ def rare_function(kind: str, limit: str, operands: int, body: str, result: str, 
     return f"{name}.v{width}", declarations | _for_vectors(name, kind, limit, inputs, width)
 
 
+def _any_of(mask: str, width: int) -> tuple[str, str, set[str]]:
+    """(instructions, register, declarations) of whether any of a mask's elements is set; width 0: the mask is one bit."""
+    if not width:
+        return "", mask, set()
+    call = f"i1 @llvm.vector.reduce.or.v{width}i1(<{width} x i1>"
+    return f"  %any = call {call} {mask})\n", "%any", {f"declare {call})"}
+
+
 def _digest(text: str) -> str:
     return sha256(text.encode()).hexdigest()[:12]
 
 
 def _for_vectors(name: str, kind: str, limit: str, inputs: list[str], width: int) -> set[str]:
     """The same function for `width` elements."""
-    vector, mask, suffix = f"<{width} x {kind}>", f"<{width} x i1>", f"v{width}{_SUFFIX[kind]}"
+    vector, suffix = f"<{width} x {kind}>", f"v{width}{_SUFFIX[kind]}"
+    any, wanted, declarations = _any_of("%rare", width)
     elements = "".join(f"  {x}.i = extractelement {vector} {x}, i32 %i\n" for x in inputs)
-    return {
+    return declarations | {
         f"declare {vector} @llvm.fabs.{suffix}({vector})",
-        f"declare i1 @llvm.vector.reduce.or.v{width}i1({mask})",
         f"define internal {vector} @{name}.v{width}({', '.join(f'{vector} {x}' for x in ('%common', *inputs))}) {_SMALL} {{\n"
         f"entry:\n  %magnitude = call {vector} @llvm.fabs.{suffix}({vector} %size)\n"
         f"  %rare = fcmp oge {vector} %magnitude, splat ({kind} {limit})\n"
-        f"  %any = call i1 @llvm.vector.reduce.or.v{width}i1({mask} %rare)\n"
-        "  br i1 %any, label %lane, label %done\n"
+        f"{any}  br i1 {wanted}, label %lane, label %done\n"
         "lane:\n  %i = phi i32 [0, %entry], [%next, %lane]\n"
         f"  %kept = phi {vector} [%common, %entry], [%placed, %lane]\n"
         f"{elements}  %old = extractelement {vector} %kept, i32 %i\n"

@@ -401,11 +401,11 @@ def _flat_tensors(declared: Operator, given: Sequence[Any], named: dict[str, Any
 
 
 def _any_node(tensors: Any) -> bool:
-    return tensors is not None and any([x is not None and x._node is not None for x in tensors])  # noqa: C419 - faster
+    return tensors is not None and any([x is not None and x._node is not None for x in tensors])
 
 
 def _unusual_list(tensors: Any) -> bool:
-    return tensors is not None and (isinstance(tensors, Tensor) or any([x.__class__ not in overrides.PLAIN for x in tensors]))  # noqa: C419 - faster
+    return tensors is not None and (isinstance(tensors, Tensor) or any([x.__class__ not in overrides.PLAIN for x in tensors]))
 
 
 def _publish(made: Callable, public: str, method: bool, function: bool, dunder: str | None) -> None:

@@ -503,7 +503,7 @@ def record(operator: Pointwise, out: Tensor, operands: Sequence[Any], numbers: t
 
 
 def needs_graph(operands: Sequence[Any]) -> bool:
-    return modes.local.grad and any([x.__class__ not in NUMBERS and x._node is not None for x in operands])  # noqa: C419 - faster
+    return modes.local.grad and any([x.__class__ not in NUMBERS and x._node is not None for x in operands])
 
 
 def call(operator: Pointwise, operands: Sequence[Any], numbers: tuple = (), statics: tuple = ()) -> Tensor:

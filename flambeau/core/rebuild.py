@@ -26,6 +26,16 @@ reading = threading.local()
 # ---------------------------------------------------------------- taking apart
 
 
+def refuse_graph(tensor: Tensor) -> None:
+    """RuntimeError for a result of the graph, which can't leave its process."""
+    if tensor.requires_grad and not tensor.is_leaf:
+        raise RuntimeError(
+            "Cowardly refusing to serialize non-leaf tensor which requires_grad, since autograd does not support crossing "
+            "process boundaries.  If you just want to transfer the data, call detach() on the tensor before serializing "
+            "(e.g., putting it on the queue)."
+        )
+
+
 def reduce_tensor(tensor: Tensor, protocol: int = 2) -> tuple[Any, ...]:
     """The (function, arguments) by which pickle writes a tensor; the same for plain pickle and torch.save.
 

@@ -14,7 +14,7 @@ import threading
 from multiprocessing import reduction
 from typing import Any
 
-from flambeau.core import storage
+from flambeau.core import rebuild, storage
 from flambeau.core.storage import Storage
 from flambeau.core.tensor import Tensor
 
@@ -86,12 +86,7 @@ def _reduce_storage(held: Any) -> tuple[Any, ...]:
 
 def reduce_tensor(tensor: Tensor) -> tuple[Any, ...]:
     """How a tensor is taken apart for another process, which will see the same memory. RuntimeError for a result of the graph."""
-    if tensor.requires_grad and not tensor.is_leaf:
-        raise RuntimeError(
-            "Cowardly refusing to serialize non-leaf tensor which requires_grad, since autograd does not support crossing "
-            "process boundaries.  If you just want to transfer the data, call detach() on the tensor before serializing "
-            "(e.g., putting it on the queue)."
-        )
+    rebuild.refuse_graph(tensor)
     return tensor.__reduce_ex__(2)
 
 

@@ -13,9 +13,9 @@ from flambeau.core import absent, overrides
 from flambeau.core.autocast import LISTED
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.tensor import Tensor
-from flambeau.nn.functional_activation import *  # noqa: F403
+from flambeau.nn.functional_activation import *
 from flambeau.ops import dropout as _dropout
-from flambeau.ops.adaptive_pool import (  # noqa: F401
+from flambeau.ops.adaptive_pool import (
     adaptive_avg_pool1d,
     adaptive_avg_pool2d,
     adaptive_avg_pool3d,
@@ -26,11 +26,11 @@ from flambeau.ops.adaptive_pool import (  # noqa: F401
     adaptive_max_pool3d,
     adaptive_max_pool3d_with_indices,
 )
-from flambeau.ops.attention import multi_head_attention_forward, scaled_dot_product_attention  # noqa: F401
-from flambeau.ops.average_pool import avg_pool1d, avg_pool2d, avg_pool3d  # noqa: F401
-from flambeau.ops.bags import embedding_bag  # noqa: F401
-from flambeau.ops.batch_norm import batch_norm, instance_norm  # noqa: F401
-from flambeau.ops.conv import (  # noqa: F401
+from flambeau.ops.attention import multi_head_attention_forward, scaled_dot_product_attention
+from flambeau.ops.average_pool import avg_pool1d, avg_pool2d, avg_pool3d
+from flambeau.ops.bags import embedding_bag
+from flambeau.ops.batch_norm import batch_norm, instance_norm
+from flambeau.ops.conv import (
     conv1d,
     conv2d,
     conv3d,
@@ -38,16 +38,16 @@ from flambeau.ops.conv import (  # noqa: F401
     conv_transpose2d,
     conv_transpose3d,
 )
-from flambeau.ops.cross_entropy import cross_entropy, nll_loss  # noqa: F401
-from flambeau.ops.ctc import ctc_loss  # noqa: F401
-from flambeau.ops.dispatched import conv_tbc  # noqa: F401
-from flambeau.ops.distance import cosine_similarity, pairwise_distance, pdist  # noqa: F401
-from flambeau.ops.einsum import bilinear  # noqa: F401
-from flambeau.ops.embedding import embedding, one_hot  # noqa: F401
-from flambeau.ops.fold import channel_shuffle, fold, pixel_shuffle, pixel_unshuffle, unfold  # noqa: F401
-from flambeau.ops.grid import affine_grid, grid_sample  # noqa: F401
-from flambeau.ops.interpolate import interpolate, upsample, upsample_bilinear, upsample_nearest  # noqa: F401
-from flambeau.ops.irregular_pool import (  # noqa: F401
+from flambeau.ops.cross_entropy import cross_entropy, nll_loss
+from flambeau.ops.ctc import ctc_loss
+from flambeau.ops.dispatched import conv_tbc
+from flambeau.ops.distance import cosine_similarity, pairwise_distance, pdist
+from flambeau.ops.einsum import bilinear
+from flambeau.ops.embedding import embedding, one_hot
+from flambeau.ops.fold import channel_shuffle, fold, pixel_shuffle, pixel_unshuffle, unfold
+from flambeau.ops.grid import affine_grid, grid_sample
+from flambeau.ops.interpolate import interpolate, upsample, upsample_bilinear, upsample_nearest
+from flambeau.ops.irregular_pool import (
     fractional_max_pool2d,
     fractional_max_pool2d_with_indices,
     fractional_max_pool3d,
@@ -59,7 +59,7 @@ from flambeau.ops.irregular_pool import (  # noqa: F401
     max_unpool2d,
     max_unpool3d,
 )
-from flambeau.ops.loss import (  # noqa: F401
+from flambeau.ops.loss import (
     binary_cross_entropy,
     binary_cross_entropy_with_logits,
     cosine_embedding_loss,
@@ -77,12 +77,12 @@ from flambeau.ops.loss import (  # noqa: F401
     triplet_margin_loss,
     triplet_margin_with_distance_loss,
 )
-from flambeau.ops.margin_loss import multi_margin_loss, multilabel_margin_loss  # noqa: F401
+from flambeau.ops.margin_loss import multi_margin_loss, multilabel_margin_loss
 from flambeau.ops.matmul import linear
-from flambeau.ops.norm import functional_group_norm as group_norm  # noqa: F401
-from flambeau.ops.norm import layer_norm, local_response_norm, rms_norm  # noqa: F401
-from flambeau.ops.pad import pad  # noqa: F401
-from flambeau.ops.pool import (  # noqa: F401
+from flambeau.ops.norm import functional_group_norm as group_norm
+from flambeau.ops.norm import layer_norm, local_response_norm, rms_norm
+from flambeau.ops.pad import pad
+from flambeau.ops.pool import (
     max_pool1d,
     max_pool1d_with_indices,
     max_pool2d,
@@ -90,9 +90,9 @@ from flambeau.ops.pool import (  # noqa: F401
     max_pool3d,
     max_pool3d_with_indices,
 )
-from flambeau.ops.softmax import functional_log_softmax as log_softmax  # noqa: F401
+from flambeau.ops.softmax import functional_log_softmax as log_softmax
 from flambeau.ops.softmax import functional_softmax as softmax
-from flambeau.ops.softmax import softmin  # noqa: F401
+from flambeau.ops.softmax import softmin
 
 # ---------------------------------------------------------------- dropout
 

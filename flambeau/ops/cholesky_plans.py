@@ -7,10 +7,11 @@ No function here checks arguments or records. Stands on ops.matrix_plans; used b
 from __future__ import annotations
 
 from flambeau.base import geometry
+from flambeau.base.layout import Layout
 from flambeau.codegen.cholesky import cholesky_phases
 from flambeau.codegen.triangular import Block, Triangle, solve_phase
 from flambeau.core.tensor import Tensor
-from flambeau.ops.matrix_plans import batch_of, batches, evenly, expanded, in_columns, infos, keep, plans
+from flambeau.ops.matrix_plans import batches, even_batch, evenly, expanded, in_columns, infos, keep, plans
 
 
 def factor(A: Tensor, upper: bool) -> tuple[Tensor, Tensor]:
@@ -19,12 +20,16 @@ def factor(A: Tensor, upper: bool) -> tuple[Tensor, Tensor]:
     if launch is None:
         A = evenly(A)
         a = A._layout
-        even = batch_of(a)
-        assert even is not None
         n = a.shape[-1]
-        phases, scratch = cholesky_phases(a.dtype.name, even[0], n, (2, even[1], *a.strides[-2:]), upper)
-        launch = keep(("cholesky", a, upper), phases, [in_columns(a.shape, a), infos(a)], [a], scratch, even[0] * n ** 3 / 3)
+        count, stride = even_batch(a)
+        phases, scratch = cholesky_phases(a.dtype.name, count, n, (2, stride, *a.strides[-2:]), upper)
+        launch = keep(("cholesky", a, upper), phases, [in_columns(a.shape, a), infos(a)], [a], scratch, count * n ** 3 / 3)
     return launch(None, None, A)
+
+
+def _block(slot: int, layout: Layout) -> Block:
+    """The matrices of the tensor in buffer `slot`."""
+    return Block(slot, even_batch(layout)[1], *layout.strides[-2:])
 
 
 def _factors(factor: Block, upper: bool) -> list[Triangle]:
@@ -42,13 +47,9 @@ def solve(B: Tensor, factor: Tensor, upper: bool) -> Tensor:
     factor, B = expanded(factor, batch), expanded(B, batch)
     a, b = factor._layout, B._layout
     out = in_columns((*batch, *b.shape[-2:]), b)
-    sides = []
-    for slot, layout in ((2, a), (1, b), (0, out)):
-        even = batch_of(layout)
-        assert even is not None
-        sides.append(Block(slot, even[1], *layout.strides[-2:]))
+    factors, given, found = (_block(slot, layout) for slot, layout in ((2, a), (1, b), (0, out)))
     n, columns = b.shape[-2:]
-    phases, scratch = solve_phase(a.dtype.name, batches(b.shape), n, columns, sides[1], sides[2], _factors(sides[0], upper))
+    phases, scratch = solve_phase(a.dtype.name, batches(b.shape), n, columns, given, found, _factors(factors, upper))
     keep(("cholesky solve", b, a, upper), phases, [out], [b, a], scratch, batches(b.shape) * n * n * columns)
     return solve(B, factor, upper)
 
@@ -59,10 +60,7 @@ def inverse(factor: Tensor, upper: bool) -> Tensor:
     if launch is None:
         factor = evenly(factor)
         a = factor._layout
-        even = batch_of(a)
-        assert even is not None
         n, out = a.shape[-1], in_columns(a.shape, a)
-        phases, scratch = solve_phase(a.dtype.name, even[0], n, n, None, Block(0, n * n, 1, n),
-                                      _factors(Block(1, even[1], *a.strides[-2:]), upper))
-        launch = keep(("cholesky inverse", a, upper), phases, [out], [a], scratch, even[0] * n ** 3)
+        phases, scratch = solve_phase(a.dtype.name, batches(a.shape), n, n, None, _block(0, out), _factors(_block(1, a), upper))
+        launch = keep(("cholesky inverse", a, upper), phases, [out], [a], scratch, batches(a.shape) * n ** 3)
     return launch(None, factor)

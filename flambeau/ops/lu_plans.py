@@ -14,7 +14,7 @@ from flambeau.codegen.lu import lu_phases
 from flambeau.codegen.lu_factors import factors_phases, permutation_phases
 from flambeau.codegen.triangular import BEFORE, BEHIND, Block, Triangle, solve_phase
 from flambeau.core.tensor import Tensor
-from flambeau.ops.matrix_plans import batch_of, batches, evenly, expanded, in_columns, infos, keep, plain, plans
+from flambeau.ops.matrix_plans import batches, even_batch, evenly, expanded, in_columns, infos, keep, plain, plans
 
 
 def _factor_layouts(a: Layout) -> list[Layout]:
@@ -25,9 +25,7 @@ def _factor_layouts(a: Layout) -> list[Layout]:
 def _factor_phases(a: Layout, slot: int, pivot: bool = True) -> tuple[list, int, int]:
     """(phases, scratch bytes, multiplications) of LU factorizations of the input in buffer `slot`."""
     m, n = a.shape[-2:]
-    even = batch_of(a)
-    assert even is not None
-    count, stride = even
+    count, stride = even_batch(a)
     phases, scratch = lu_phases(a.dtype.name, count, m, n, (slot, stride, *a.strides[-2:]), pivot)
     return phases, scratch, count * m * n * min(m, n)
 
@@ -62,10 +60,8 @@ def _solution(batch: tuple[int, ...], b: Layout, left: bool) -> Layout:
 
 def _sides(slot: int, layout: Layout, left: bool) -> Block:
     """The right-hand sides or solutions in a buffer; X A = B is A^T X^T = B^T."""
-    even = batch_of(layout)
-    assert even is not None
     row, column = layout.strides[-2:]
-    return Block(slot, even[1], *((row, column) if left else (column, row)))
+    return Block(slot, even_batch(layout)[1], *((row, column) if left else (column, row)))
 
 
 def solve(A: Tensor, B: Tensor, left: bool = True) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -104,22 +100,15 @@ def lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, left: bool = True, adjoint: 
     n, columns = lu.shape[-1], b.shape[-1 if left else -2]
     # X A = B is A^T X^T = B^T, and X A^H = B is conj(A) X^T = B^T
     plain_order = left != adjoint
-    passes = _factors(lu, 1, adjoint and left, not left and not adjoint, _stride(lu))
+    passes = _factors(lu, 1, adjoint and left, not left and not adjoint, even_batch(lu)[1])
     if adjoint and not left:
         passes = [triangle._replace(conjugated=True) for triangle in passes]
-    order = batch_of(Layout.of((*batch, *pivots._layout.shape[-1:], 1), (*pivots._layout.strides, 1), int32, lu.device))
-    assert order is not None
+    order = even_batch(Layout.of((*batch, *pivots._layout.shape[-1:], 1), (*pivots._layout.strides, 1), int32, lu.device))
     phases, scratch = solve_phase(lu.dtype.name, batches(b.shape), n, columns, _sides(3, b, left), _sides(0, out, left), passes,
                                   BEFORE if plain_order else BEHIND, (2, order[1]))
     keep(("lu solve", lu, pivots._layout, b, left, adjoint), phases, [out], [lu, pivots._layout, b], scratch,
          batches(b.shape) * n * n * columns)
     return lu_solve(LU, pivots, B, left, adjoint)
-
-
-def _stride(layout: Layout) -> int:
-    even = batch_of(layout)
-    assert even is not None
-    return even[1]
 
 
 def inverse(A: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -173,7 +162,7 @@ def triangular(A: Tensor, B: Tensor, upper: bool, left: bool = True, unit: bool 
     a, b = A._layout, B._layout
     out = in_columns((*batch, *b.shape[-2:]), b)
     n, columns = a.shape[-1], b.shape[-1 if left else -2]
-    triangle = Triangle(1, _stride(a), a.strides[-2], a.strides[-1], upper, unit)
+    triangle = Triangle(1, even_batch(a)[1], a.strides[-2], a.strides[-1], upper, unit)
     phases, scratch = solve_phase(a.dtype.name, batches(b.shape), n, columns, _sides(2, b, left), _sides(0, out, left),
                                   [triangle if left else triangle.adjoint(False)])
     keep(("triangular", a, b, upper, left, unit), phases, [out], [a, b], scratch, batches(b.shape) * n * n * columns)
@@ -192,7 +181,7 @@ def factors(LU: Tensor) -> tuple[Tensor, Tensor]:
         *batch, m, n = lu.shape
         k = min(m, n)
         outputs = [plain((*batch, m, k), lu), plain((*batch, k, n), lu)]
-        phases = factors_phases(lu.dtype.name, batches(lu.shape), m, n, (2, _stride(lu), *lu.strides[-2:]))
+        phases = factors_phases(lu.dtype.name, batches(lu.shape), m, n, (2, even_batch(lu)[1], *lu.strides[-2:]))
         launch = keep(("factors", lu), phases, outputs, [lu], 0, lu.numel)
     return launch(None, None, LU)
 

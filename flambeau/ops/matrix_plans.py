@@ -45,6 +45,13 @@ def batch_of(layout: Layout) -> tuple[int, int] | None:
     return count, stride
 
 
+def even_batch(layout: Layout) -> tuple[int, int]:
+    """(number, stride) of matrices that are known to lie evenly: `evenly` gave them, or they are a fresh result's."""
+    even = batch_of(layout)
+    assert even is not None
+    return even
+
+
 def evenly(x: Tensor) -> Tensor:
     """x, or a copy of it whose matrices lie evenly."""
     return x if batch_of(checked(x)) is not None else NAMESPACE["clone"](x, memory_format=contiguous_format)

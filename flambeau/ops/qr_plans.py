@@ -8,14 +8,13 @@ from __future__ import annotations
 from flambeau.base.layout import Layout
 from flambeau.codegen.qr import Matrices, Work, qr_phases
 from flambeau.core.tensor import Tensor
-from flambeau.ops.matrix_plans import batch_of, evenly, in_columns, keep, plain, plans
+from flambeau.ops.matrix_plans import even_batch, evenly, in_columns, keep, plain, plans
 
 
 def _matrices(slot: int, layout: Layout) -> tuple[int, Matrices]:
     """(how many, where) the matrices of the tensor in buffer `slot` are."""
-    even = batch_of(layout)
-    assert even is not None
-    return even[0], Matrices(slot, even[1], *layout.strides[-2:])
+    count, stride = even_batch(layout)
+    return count, Matrices(slot, stride, *layout.strides[-2:])
 
 
 def factor(A: Tensor, complete: bool) -> tuple[Tensor, Tensor]:

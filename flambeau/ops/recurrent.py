@@ -325,7 +325,7 @@ def recurrent_layer(mode: str, projected: Tensor, state: Sequence[Tensor], weigh
     """The outputs (T, batch, size) of a layer and its last state, by the one operator."""
     cell = state[1] if len(state) > 1 else None
     bias = bias if bias is None else bias.contiguous()
-    keep = modes.local.grad and any([x is not None and x._node is not None for x in (projected, *state, weight, bias)])  # noqa: C419 - faster
+    keep = modes.local.grad and any([x is not None and x._node is not None for x in (projected, *state, weight, bias)])
     out, last_cell, _, _ = _recurrent_layer(mode, projected, state[0], cell, weight, bias, reverse, keep)
     last = out[0] if reverse else out[-1]
     return out, (last,) if cell is None else (last, last_cell)

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 import flambeau
+from flambeau.core.rebuild import refuse_graph
 from flambeau.core.tensor import Tensor
 
 #: Memory below this many bytes goes through the socket.
@@ -26,12 +27,7 @@ ALIGNMENT = 64
 
 def tensor_parts(tensor: Tensor) -> tuple[Any, ...]:
     """(function, arguments) that rebuild a plain tensor from a NumPy array over its memory; strides are kept if dense."""
-    if tensor.requires_grad and not tensor.is_leaf:
-        raise RuntimeError(
-            "Cowardly refusing to serialize non-leaf tensor which requires_grad, since autograd does not support crossing "
-            "process boundaries.  If you just want to transfer the data, call detach() on the tensor before serializing "
-            "(e.g., putting it on the queue)."
-        )
+    refuse_graph(tensor)
     values = tensor.detach()
     order = sorted(range(values.dim()), key=lambda axis: -values.stride(axis))
     dtype = values.dtype
