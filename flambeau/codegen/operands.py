@@ -13,7 +13,7 @@ from flambeau.codegen.frame import Frame, Span
 from flambeau.codegen.scalar import LINE, Lowering, joined, llvm_type, memory_type, parts_of
 from flambeau.ir.functions import expand
 from flambeau.ir.loops import Fold, Loop
-from flambeau.ir.scalar import Expr, cast, compute_dtype, leaves_of, part_dtype, topological
+from flambeau.ir.scalar import Expr, cast, compute_dtype, leaves_of, outlined, part_dtype, topological
 
 VECTOR = 64        # bytes of a machine vector; LLVM splits them where the machine's are shorter
 LONG = 200         # instructions of a body that is not worth writing twice
@@ -28,6 +28,12 @@ SHORT_OPS = frozenset("leaf constant add sub mul cast where neg abs minimum maxi
 def is_short(expressions) -> bool:
     """Whether an element takes but a few instructions."""
     return all(node.op in SHORT_OPS for node in topological(*expressions))
+
+
+def length_of(expressions) -> int:
+    """How many instructions an element takes, those of the functions that stand outside the loop among them."""
+    nodes = set(topological(*(expand(e) for e in expressions)))
+    return len(nodes) + sum(length_of(outlined(node)) for node in nodes)
 
 
 @dataclass
@@ -60,7 +66,7 @@ class Operands(Frame):
             return width, 0
         if is_short(expressions):
             return blocks * width, width
-        length = len(set(topological(*(expand(e) for e in expressions))))
+        length = length_of(expressions)
         if together and length < TOGETHER:
             return blocks * width, width
         return (width if length < (LONG if outputs else 0) or self.form.large else 0), width

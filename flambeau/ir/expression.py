@@ -507,6 +507,16 @@ def topological(*roots: Expr) -> Iterator[Expr]:
             stack.extend((arg, False) for arg in reversed(node.args) if id(arg) not in seen)
 
 
+def outlined(node: Expr) -> tuple[Expr, ...]:
+    """What the function of an `apart`, `sometimes` or `repeat` computes, on leaves x0, x1 ...; () for other nodes."""
+    if node.op in ("apart", "sometimes"):
+        return (node.value,)
+    if node.op == "repeat":
+        steps, wanted, _ = node.value
+        return (*steps, wanted)
+    return ()
+
+
 def describe(*roots: Expr) -> str:
     """All that expressions are, a line per node: equal texts mean equal expressions."""
     numbers: dict[Expr, int] = {}

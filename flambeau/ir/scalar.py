@@ -41,6 +41,7 @@ from flambeau.ir.expression import (  # noqa: F401
     library,
     make,
     number_dtype,
+    outlined,
     part_dtype,
     pow,
     promote,
