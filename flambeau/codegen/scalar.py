@@ -252,6 +252,8 @@ class Lowering:
         if op == "bitcast":
             source = llvm_type(node.args[0].dtype)
             return args[0] if source == kind else self._line(f"bitcast {self.type(source)} {args[0]} to {self.type(kind)}")
+        if op in _OUTLINED:
+            return _OUTLINED[op](self, node, kind, args)
         if dtype.is_floating_point:
             return self._lower_float(node, kind, args)
         return self._lower_integer(node, kind, args)
@@ -270,14 +272,6 @@ class Lowering:
             types = ", ".join(["double"] * len(args))
             self.declarations.add(f"declare double @{node.value}({types}) nounwind willreturn memory(none)")
             return self._each("double", f"@{node.value}", args)
-        if op == "rarely":
-            return self._rarely(node, kind, args)
-        if op == "sometimes":
-            return self._sometimes(node, kind, args)
-        if op == "repeat":
-            return self._repeat(node, args)
-        if op == "apart":
-            return self._apart(node, kind, args)
         if op in ("minimum", "maximum"):
             # Picks the second operand if that is NaN; then puts back a NaN in the first.
             better = self._line(f"fcmp {'olt' if op == 'minimum' else 'ogt'} {type} {args[0]}, {args[1]}")
@@ -306,7 +300,7 @@ class Lowering:
         self.declarations |= needed | declarations
         return self._line(f"call {types[0]} @{name}({', '.join(f'{type} {arg}' for type, arg in zip(types, args))})")
 
-    def _repeat(self, node: Expr, args: list[str]) -> str:
+    def _repeat(self, node: Expr, kind: str, args: list[str]) -> str:
         steps, wanted, limit = node.value
         test, (holds,), needed = _text_of((wanted,), self.width, "%w")
         body, following, more = _text_of(steps, self.width)
@@ -608,3 +602,7 @@ def _text_of(results: Sequence[Expr], width: int, prefix: str = "%r") -> tuple[s
     environment: dict[Expr, Value] = {x: f"%{x.value}" for x in leaves_of(*results)}
     registers = [str(inside.value(result, environment)) for result in results]
     return "".join(lines), registers, frozenset(inside.declarations)
+
+
+#: How ops are written that stand in a function of their own, by op.
+_OUTLINED = {"rarely": Lowering._rarely, "sometimes": Lowering._sometimes, "repeat": Lowering._repeat, "apart": Lowering._apart}

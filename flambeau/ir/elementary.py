@@ -471,13 +471,11 @@ def pow(node: Expr, x: Expr, y: Expr) -> Expr:
 
 
 def _integer_pow(x: Expr, y: Expr) -> Expr:
-    """Repeated squaring over all bits of y; below zero 1 and -1 keep their parity and other bases give 0."""
-    width = 8 * x.dtype.itemsize
-    result, square = constant(1, x.dtype), x
-    for bit in range(width - x.dtype.is_signed):
-        result = where(((y >> bit) & 1) != 0, result * square, result)
-        if bit + 1 < width - x.dtype.is_signed:
-            square = square * square
+    """Repeated squaring while y has bits; below zero 1 and -1 keep their parity and other bases give 0."""
+    def step(result: Expr, square: Expr, rest: Expr) -> tuple[Expr, ...]:
+        return where((rest & 1) != 0, result * square, result), square * square, rest >> 1
+    rest = where(y < 0, 0, y) if x.dtype.is_signed else y
+    result = s.repeat(step, lambda result, square, rest: rest != 0, (0 * x + 1, x, rest), limit=8 * x.dtype.itemsize)
     if not x.dtype.is_signed:
         return result
     negative = where(x == 1, 1, where(x == -1, where((y & 1) != 0, -1, constant(1, x.dtype)), 0))

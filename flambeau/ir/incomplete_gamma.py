@@ -98,11 +98,11 @@ def regularised(a: Expr, x: Expr, upper: bool) -> Expr:
     a, x = cast(a, float64), cast(x, float64)
 
     def below(a: Expr, x: Expr) -> Expr:
-        part = _density(a, x) * _series(a, x, precision)
+        part = s.apart(_density, a, x) * _series(a, x, precision)
         return 1 - part if upper else part
 
     def above(a: Expr, x: Expr) -> Expr:
-        part = _density(a, x) * a * _fraction(a, x, precision)
+        part = s.apart(_density, a, x) * a * _fraction(a, x, precision)
         return part if upper else 1 - part
     fine = (a >= 0) & (x >= 0)
     inner = fine & (a > 0) & (x > 0) & (a < INFINITY) & (x < INFINITY)
