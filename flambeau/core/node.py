@@ -181,6 +181,11 @@ class Node:
         run = running.run
         return run is None or run.needed is None or target in run.needed
 
+    def needs_all(self) -> bool:
+        """Whether the gradients of all inputs that have an edge are wanted in the run under way."""
+        run = running.run
+        return run is None or run.needed is None or all([target is None or target in run.needed for target, _ in self.edges])
+
     # The public face.
 
     def name(self) -> str:
