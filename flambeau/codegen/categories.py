@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import cache
 
 from flambeau.codegen.builder import Value, kernel, module
-from flambeau.codegen.jit import compile_kernel
+from flambeau.codegen.jit import COMBINED, compile_kernel
 
 
 @cache
@@ -29,7 +29,7 @@ def shares_kernel(type: str) -> int:
         with f.loop(0, categories - 1) as i:
             f.store(f.load(type, out, i) / sum, out, i)
         f.store(f.value(1, type), out, categories - 1)
-    return compile_kernel(module(f))
+    return compile_kernel(module(f), pipeline=COMBINED)
 
 
 @cache
@@ -55,4 +55,4 @@ def choice_kernel(type: str) -> int:
             left.set(f.select(below, middle + 1, left.get()))
             right.set(f.select(below, right.get(), middle))
         f.store(left.get(), out, i)
-    return compile_kernel(module(f))
+    return compile_kernel(module(f), pipeline=COMBINED)

@@ -17,7 +17,7 @@ from flambeau.codegen import launch as launching
 from flambeau.codegen import state
 from flambeau.codegen.builder import Function, Value, Variable, kernel, module
 from flambeau.codegen.compact import element_type
-from flambeau.codegen.jit import LIGHT, compile_kernel
+from flambeau.codegen.jit import INDEXED, LIGHT, compile_kernel
 from flambeau.codegen.launch import Phase
 
 INSERTION = 48          # rows up to this length are sorted by insertion
@@ -241,7 +241,7 @@ def _rows_kernel(dtype: DType, descending: bool) -> int:
         result = words.sorted(mine, spare, rows.length)
         with f.loop(0, rows.length) as i:
             rows.put(row, i, words.load(result, i), descending)
-    return compile_kernel(module(f, _sort_function(dtype)))
+    return compile_kernel(module(f, _sort_function(dtype)), pipeline=INDEXED)
 
 
 @cache
@@ -264,7 +264,7 @@ def _chunk_kernel(dtype: DType, descending: bool) -> int:
             with f.when(f.address(result).differs(f.address(mine))):
                 with f.loop(0, count) as i:
                     words.store(words.load(result, i), mine, i)
-    return compile_kernel(module(f, _sort_function(dtype)))
+    return compile_kernel(module(f, _sort_function(dtype)), pipeline=INDEXED)
 
 
 @cache
@@ -443,7 +443,7 @@ def _best_kernel(dtype: DType, descending: bool, few: bool) -> int:
             best_first()
         with f.loop(0, k) as i:
             rows.put(row, i, words.load(buffer, i), descending)
-    return compile_kernel(module(f) if few else module(f, _sort_function(dtype)))
+    return compile_kernel(module(f) if few else module(f, _sort_function(dtype)), pipeline=INDEXED)
 
 
 def _block_keys(
