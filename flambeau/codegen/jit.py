@@ -32,19 +32,20 @@ class Pipeline(NamedTuple):
     addresses: bool = True      # look for cheaper ways to find addresses in loops: a third of the time
     vectorise: bool = False     # turn scalar loops into vectors: more than doubles the time
     order: bool = True          # move instructions between blocks and within them: a tenth of the time
+    direct: bool = False        # translate instructions one by one, and keep their order: a quarter less time
 
 
 EXPLICIT = Pipeline()                                           # the text states its vectors
 INDEXED = Pipeline(addresses=False)                             # and its addresses are a base and an index
 VECTORISED = Pipeline(addresses=False, vectorise=True)
-LIGHT = Pipeline(simplify=False, addresses=False)               # the text states what its loops keep in registers as well
+LIGHT = Pipeline(simplify=False, addresses=False, direct=True)  # the text states what its loops keep in registers as well
 QUICK = Pipeline(simplify=False, addresses=False, order=False)  # and is so short that their order makes no difference
 COMBINED = Pipeline(simplify=False, combine=True, addresses=False)
 
 
 @remembered
-def _machine() -> Any:
-    """LLVM's code generator for this CPU."""
+def _machine(direct: bool) -> Any:
+    """LLVM's code generator for this CPU; one that has once translated directly goes on in part."""
     import llvmlite.binding as llvm
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
@@ -54,19 +55,20 @@ def _machine() -> Any:
 
 
 @lru_cache(maxsize=1)       # parsing options takes as long as parsing a small kernel, and most kernels want the same
-def _set_options(addresses: bool, order: bool) -> None:
+def _set_options(addresses: bool, order: bool, direct: bool) -> None:
     import llvmlite.binding as llvm
-    for option, spared in (("disable-lsr", not addresses), ("disable-cgp", not order), ("disable-post-ra", not order)):
-        llvm.set_option("flambeau", f"--{option}={str(spared).lower()}")
+    for option, chosen in (("disable-lsr", not addresses), ("disable-cgp", not order), ("disable-post-ra", not order),
+                           ("fast-isel", direct), ("enable-misched", not direct)):
+        llvm.set_option("flambeau", f"--{option}={str(chosen).lower()}")
 
 
 def compile_object(text: str, pipeline: Pipeline = EXPLICIT) -> bytes:
     """LLVM IR text to an object file for this machine."""
     import llvmlite.binding as llvm
-    machine = _machine()
+    machine = _machine(pipeline.direct)
     module = llvm.parse_assembly(text)
     module.triple, module.data_layout = machine.triple, str(machine.target_data)
-    _set_options(pipeline.addresses, pipeline.order)
+    _set_options(pipeline.addresses, pipeline.order, pipeline.direct)
     tuning = llvm.create_pipeline_tuning_options(speed_level=2 if pipeline.vectorise else 1)
     tuning.loop_vectorization = tuning.loop_unrolling = pipeline.vectorise
     builder = llvm.create_pass_builder(machine, tuning)
