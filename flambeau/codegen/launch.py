@@ -447,8 +447,9 @@ def _definition(name: str, address: int, flags: int = METH_FASTCALL) -> int:
 
 def _compile_runtime() -> dict[str, int]:
     return compile_module(module(*memory.functions(), *threads.functions(), _Launcher().function(), launch_rows_function(),
-                                 tensor_from_function(), view_of_function(), new_storage_function(), wrap_storage_function(), wrap_buffer_function(),
-                                 empty_cache_call_function(), *map(reader_function, _READ)), pipeline=EXPLICIT)
+                                 tensor_from_function(), view_of_function(), new_storage_function(), wrap_storage_function(),
+                                 wrap_buffer_function(), empty_cache_call_function(), *map(reader_function, _READ)),
+                          pipeline=EXPLICIT)
 
 
 _address = _compile_runtime()
