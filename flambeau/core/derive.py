@@ -242,7 +242,7 @@ def {name}({signature}):
         launch = inplace_plans[{key}]
     except (KeyError, AttributeError, TypeError):
         launch = None
-    if launch is None or active.count{unusual} or not ({plain}) or {shared}:
+    if launch is None or active.count{unusual} or not ({plain}) and local.grad or {shared}:
         return {otherwise}
     return launch({first}, {operands}{trailing})
 '''
@@ -264,7 +264,7 @@ def {name}_with_numbers_in_place({operands}, {every}):
         launch = inplace_plans[{key}]
     except (KeyError, AttributeError, TypeError):
         launch = None
-    if launch is None or active.count or not ({plain}) or {shared}:
+    if launch is None or active.count or not ({plain}) and local.grad or {shared}:
         return learn_inplace({operands}, ({numbers}), ({statics}))
     return launch({first}, {operands}{trailing})
 '''

@@ -72,7 +72,7 @@ def _grad_fn(self: Any) -> Node | None:
 
 def _grad(self: Any) -> Any:
     """The gradient accumulated by `backward`, or None."""
-    held = held_gradient(self)
+    held = getattr(self, "_grad", None)
     if held is None and self._node is not None and type(self._node) is not AccumulateGrad and not _retains_grad(self):
         warnings.warn(
             "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute won't be "
