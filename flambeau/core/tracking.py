@@ -15,7 +15,7 @@ from flambeau.core import captured, engine, hooks, inplace, storage
 from flambeau.core import tensor as tensors
 from flambeau.core.arguments import refused
 from flambeau.core.modes import local
-from flambeau.core.node import AccumulateGrad, Node, held_gradient
+from flambeau.core.node import AccumulateGrad, Node
 from flambeau.core.tensor import Tensor
 
 __all__ = ["attach"]

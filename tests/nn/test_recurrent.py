@@ -134,3 +134,18 @@ def test_a_cell_of_strided_operands_and_under_vmap(kind):
     dense = call(x.contiguous(), *[s.contiguous() for s in states])
     torch.testing.assert_close(call(x, *states), dense)
     torch.testing.assert_close(torch.vmap(call)(x, *states), dense)
+
+
+@pytest.mark.parametrize("batch_first", [True, False])
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_padding_with_and_without_gradients(side, batch_first):
+    sequences = [torch.randn(n, 3).t().contiguous().t() for n in (3, 0, 5, 2)]
+    given = {"batch_first": batch_first, "padding_value": 7.0, "padding_side": side}
+    plain = rnn.pad_sequence(sequences, **given)
+    recorded = rnn.pad_sequence([x.clone().requires_grad_() for x in sequences], **given)
+    assert torch.equal(plain, recorded) and plain.stride() == recorded.stride() and recorded.requires_grad
+    rows = plain if batch_first else plain.transpose(0, 1)
+    for row, x in zip(rows, sequences):
+        kept = row[5 - len(x):] if side == "left" else row[:len(x)]
+        assert torch.equal(kept, x) and (row == 7).sum() == 3 * (5 - len(x))
+    assert rnn.pad_sequence([torch.arange(3), torch.rand(2)]).dtype is torch.int64     # the first one's
