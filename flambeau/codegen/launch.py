@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from flambeau.base.errors import CapturedWrite
-from flambeau.base.layout import Layout
+from flambeau.base.layout import Layout, entered
 from flambeau.base.memory_order import extent
 from flambeau.codegen import memory, state, threads
 from flambeau.codegen.builder import Function, Value, module
@@ -505,6 +505,7 @@ def plan(phases: Sequence[Phase], outputs: Sequence[Layout] = (), inputs: Sequen
     as long as the plan, because constants are addresses in it.
     Results on the meta device get no memory and nothing is run.
     """
+    entered()
     meta = any(layout.device.type == "meta" for layout in outputs)
     if meta:
         phases, scratch = (), 0
@@ -542,6 +543,7 @@ def rows_plan(launches: Sequence[Callable], written: int, read: int, numbers: in
     """
     if 2 * written + read + numbers > ROWS_OPERANDS:
         raise NotImplementedError(f"a row with {written} + {read} tensors and {numbers} numbers")
+    entered()
     plans = [launch.__self__ for launch in launches]
     words = struct.pack(f"{5 + len(plans)}q", state.ADDRESS, len(plans), written, read, numbers, *map(id, plans))
     return _new_function(_rows_launcher, words, tuple(launches))
