@@ -79,7 +79,7 @@ def pickler_class(pickle_module: Any) -> type:
                 self.write(pickle.GLOBAL + f"{module}\n{foreign}\n".encode())
             self.memoize(thing)
 
-        if hasattr(base, "dispatch"):
+        if issubclass(base, getattr(pickle, "_Pickler")):       # noqa: B009 - written in Python, it looks at `dispatch`
             dispatch = {**base.dispatch, FunctionType: save_global, StorageType: save_global, Tensor: _save_tensor,
                         OrderedDict: _save_ordered, Storage: _save_storage, StorageReference: _save_storage, layout: _save_layout}
         else:
