@@ -11,7 +11,7 @@ import numpy as np
 from flambeau.base.device import device as Device
 from flambeau.base.rng import Generator as _Stream
 from flambeau.base.rng import default_generator as _stream
-from flambeau.core.create import array_of, copy_array
+from flambeau.core.create import array_of, from_array
 from flambeau.core.tensor import Tensor
 
 
@@ -26,7 +26,7 @@ class Generator(_Stream):
 
     def get_state(self) -> Tensor:
         """The state as a tensor of bytes, in PyTorch's format."""
-        return copy_array(super().get_state())
+        return from_array(super().get_state())
 
     def set_state(self, state: Any) -> Generator:
         """Go on from a state of `get_state`."""
@@ -35,6 +35,7 @@ class Generator(_Stream):
 
 
 default_generator = _stream
+_stream.__class__, _stream.device = Generator, Device("cpu")    # the base made it, which knows no tensors
 
 
 def manual_seed(seed: Any) -> Any:
@@ -54,14 +55,14 @@ def initial_seed() -> int:
 
 def get_rng_state() -> Tensor:
     """The state of the default generator, a tensor of bytes."""
-    return copy_array(_stream.get_state())
+    return _stream.get_state()
 
 
 def set_rng_state(new_state: Tensor) -> None:
     """Put the default generator into a state of `get_rng_state`."""
     if not isinstance(new_state, Tensor) or new_state.dtype.name != "uint8":
         raise TypeError("RNG state must be a torch.ByteTensor")
-    _stream.set_state(np.ascontiguousarray(array_of(new_state)))
+    _stream.set_state(new_state)
 
 
 @contextlib.contextmanager

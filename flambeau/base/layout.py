@@ -10,6 +10,7 @@ import math
 import sys
 import threading
 from collections.abc import Iterable, Sequence
+from itertools import count
 from typing import Any, SupportsIndex, TypeVar, overload
 
 from flambeau.base.device import device as Device
@@ -17,7 +18,7 @@ from flambeau.base.dtype import dtype as DType
 from flambeau.base.dtype import when_default_changes
 
 __all__ = ["Layout", "Size", "channels_last", "channels_last_3d", "contiguous_format", "layout", "memory_format",
-           "preserve_format", "register_cache", "strided"]
+           "entered", "preserve_format", "register_cache", "strided"]
 
 
 class Size(tuple[int, ...]):
@@ -183,6 +184,20 @@ def register_cache(cache: Cache) -> Cache:
     """Have `cache`, which may be emptied at any time, emptied when the table of layouts is full. Returns it."""
     _caches.append(cache)
     return cache
+
+
+_EVERY, _LONGEST = 1 << 12, 1 << 13
+_entries = count(1)
+
+
+def entered() -> None:
+    """Called for what is entered into a registered cache. Its keys may be of no end: the places of slices in a long tensor, the
+    lengths of sequences that are joined. So now and then the caches that have become long are emptied.
+    """
+    if not next(_entries) % _EVERY:
+        for cache in _caches:
+            if len(cache) > _LONGEST:
+                cache.clear()
 
 
 def clear_caches() -> None:

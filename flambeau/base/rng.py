@@ -74,12 +74,11 @@ WIDE_RANGE = 1 << 28
 RANGES = {"float64": (1 << 53) + 1, "float32": (1 << 24) + 1, "float16": (1 << 11) + 1, "bfloat16": (1 << 8) + 1,
           "int64": 1 << 63, "int32": 1 << 31, "int16": 1 << 15, "int8": 1 << 7, "uint8": 1 << 8, "bool": 2}
 
-# PyTorch's legacy layout of the state, with C padding.
-_STATE = np.dtype([
-    ("seed", "<u8"), ("left", "<i4"), ("seeded", "<i4"), ("next", "<u8"), ("words", "<u8", (_WORDS,)),
-    ("normal_x", "<f8"), ("normal_y", "<f8"), ("normal_rho", "<f8"), ("normal_valid", "<i4"), ("pad", "<i4"),
-    ("float_normal", "<f4"), ("float_normal_valid", "<i4"),
-])  # fmt: skip
+# PyTorch's layout of the state, in words of 64 bits: the seed; how many words are left, and in the upper half 1; the next; 624
+# words of the twister; x, y and rho of its normal samples, of which y may wait, and whether it does; those of another kind.
+_KEY, _NORMAL, _NORMAL_WAITS = slice(3, 3 + _WORDS), 4 + _WORDS, 6 + _WORDS
+#: The position of a state that was seeded and from which nothing was drawn, for PyTorch another one than behind all its words.
+UNDRAWN = _WORDS + 1
 
 
 def drawing_order(shape: Sequence[int], strides: Sequence[int]) -> tuple[int, ...]:
@@ -100,11 +99,14 @@ def _restored(kind: type[Generator], state: np.ndarray) -> Generator:
 class Generator:
     """A stream of random numbers: MT19937, and the normal sample that waits for the next serial one.
 
-    Kernels draw through `state_address` (`struct {uint32 key[624]; int32 position}`) and say so by `touched`; the waiting
-    normal is at `spare_address` (its value, then 1 if it is there)."""
+    Kernels draw through `state_address` (`struct {uint32 key[624]; int32 position}`); a position behind the last word says that
+    the next draw twists, and one of UNDRAWN + i that PyTorch's state would then be at i. The waiting normal is at `spare_address`
+    (its value, then 1 if it is there)."""
 
     _bits: Any
     _legacy: Any
+    _key: np.ndarray
+    _place: Any
     state_address: int
 
     def __init__(self, seed: int = DEFAULT_SEED) -> None:
@@ -114,12 +116,15 @@ class Generator:
 
     def __getattr__(self, name: str) -> Any:
         """The twister, made when it is first needed: loading numpy.random takes longer than all of this package's base."""
-        if name not in ("_bits", "_legacy", "state_address"):
+        if name not in ("_bits", "_legacy", "_key", "_place", "state_address"):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         self._bits = np.random.MT19937()
         self._legacy = np.random.RandomState(self._bits)  # the same state: it seeds the classic way and draws in bulk
-        self._legacy.seed(self._seed & 0xFFFFFFFF)
         self.state_address = int(self._bits.ctypes.state_address)
+        self._key = np.frombuffer((ctypes.c_uint32 * _WORDS).from_address(self.state_address), np.uint32)
+        self._place = ctypes.c_int32.from_address(self.state_address + 4 * _WORDS)
+        self._legacy.seed(self._seed & 0xFFFFFFFF)
+        self._place.value = UNDRAWN
         return self.__dict__[name]
 
     # ---- seeds and states -------------------------------------------------------------------------------------------
@@ -128,8 +133,7 @@ class Generator:
         self._seed = seed & 0xFFFFFFFFFFFFFFFF
         if "_legacy" in self.__dict__:
             self._legacy.seed(self._seed & 0xFFFFFFFF)
-        # PyTorch tells "seeded, nothing drawn" from "624 words drawn"; for NumPy both are position 624.
-        self._next_at_end = 0
+            self._place.value = UNDRAWN
         self.spare[1] = 0.0
 
     def manual_seed(self, seed: int) -> Generator:
@@ -156,18 +160,15 @@ class Generator:
 
     def get_state(self) -> np.ndarray:
         """The state as uint8 of shape (5056,), in PyTorch's layout."""
-        inner = self._bits.state["state"]
-        position = int(inner["pos"])
-        state = np.zeros((), _STATE)
-        state["seed"] = self._seed
-        state["seeded"] = 1
-        state["left"] = 1 if position == _WORDS else _WORDS + 1 - position
-        state["next"] = self._next_at_end if position == _WORDS else position
-        state["words"] = inner["key"]
+        position = self._place.value
+        left, following = (1, max(position - UNDRAWN, 0)) if position > _WORDS else (_WORDS + 1 - position, position)
+        state = np.zeros(STATE_BYTES // 8, np.uint64)
+        state[:3] = self._seed, left | 1 << 32, following
+        state[_KEY] = self._key
         if self.spare[1]:
-            state["normal_y"] = self.spare[0]
-            state["normal_valid"] = 1
-        return np.frombuffer(state.tobytes(), np.uint8).copy()
+            state.view(np.float64)[_NORMAL] = self.spare[0]
+            state[_NORMAL_WAITS] = 1
+        return state.view(np.uint8)
 
     def set_state(self, state: np.ndarray) -> None:
         """Continue from `state`, which `get_state` (or PyTorch's) returned.
@@ -180,17 +181,17 @@ class Generator:
                 f"Expected a CPUGeneratorImplState of size {STATE_BYTES} "
                 f"but found the input RNG state size to be {state.size}"
             )
-        fields = np.frombuffer(np.ascontiguousarray(state).tobytes(), _STATE)[0]
-        left, following = int(fields["left"]), int(fields["next"])
-        valid = fields["seeded"] and 0 < left <= _WORDS and following <= _WORDS
+        words = np.ascontiguousarray(state).view(np.uint64)
+        seed, counts, following = words[:3].tolist()
+        left, seeded = counts & 0xFFFFFFFF, counts >> 32
+        valid = seeded and 0 < left <= _WORDS and following <= _WORDS
         if not valid or (left > 1 and following + left != _WORDS + 1):
             raise RuntimeError("Invalid mt19937 state")
-        position = _WORDS if left == 1 else following
-        key = fields["words"].astype(np.uint32)
-        self._bits.state = {"bit_generator": "MT19937", "state": {"key": key, "pos": position}}
-        self._seed = int(fields["seed"])
-        self._next_at_end = following if left == 1 else _WORDS
-        self.spare[:] = [float(fields["normal_y"]), 1.0] if fields["normal_valid"] else [0.0, 0.0]
+        self._key[:] = words[_KEY]
+        self._place.value = following if left > 1 or following == _WORDS else UNDRAWN + following
+        self._seed = seed
+        waits = int(words[_NORMAL_WAITS]) & 0xFFFFFFFF
+        self.spare[:] = [float(words.view(np.float64)[_NORMAL]), 1.0] if waits else [0.0, 0.0]
 
     def clone_state(self) -> Generator:
         """A new generator that continues from the same state, independently."""
@@ -201,17 +202,13 @@ class Generator:
     def __reduce__(self) -> tuple[Any, ...]:
         return _restored, (type(self), self.get_state())
 
-    def touched(self) -> None:
-        """Say that words were drawn through `state_address`."""
-        self._next_at_end = _WORDS
-
     # ---- the raw stream ---------------------------------------------------------------------------------------------
 
     def draw32(self, n: int) -> np.ndarray:
         """The next n words, uint32 of shape (n,)."""
         if not n:
             return np.empty(0, np.uint32)
-        self._next_at_end = _WORDS
+        self._place.value = min(self._place.value, _WORDS)     # NumPy knows no others
         if n <= 512:  # `randint` costs 3 us per call, `random_raw` half a microsecond but twice the time per word
             return self._bits.random_raw(n).astype(np.uint32)
         return self._legacy.randint(0, 1 << 32, size=n, dtype=np.uint32)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from flambeau.base.errors import CapturedWrite
-from flambeau.base.layout import Layout
+from flambeau.base.layout import Layout, entered
 from flambeau.base.memory_order import extent
 from flambeau.codegen import memory, state, threads
 from flambeau.codegen.builder import Function, Value, module
@@ -311,6 +311,33 @@ class _Launcher:
         f.ret(items)
 
 
+ROWS_OPERANDS = 32      # that a row of `rows_plan` may have, numbers included
+
+
+def launch_rows_function() -> Function:
+    """launch_rows(tensors, numbers...): a plan for each row of a tuple of tensors, one after the other; see `rows_plan`."""
+    f = Function("fb_launch_rows", [("self", "ptr"), ("args", "ptr"), ("nargs", "i64")], "ptr")
+    words = f.at("i8", f["self"], BYTES_DATA)
+    s, count, written, read, numbers = (f.load("i64", words, i) for i in range(5))
+    plans, tensors = f.at("i64", words, 5), f.load("ptr", f["args"], 0)
+    row = f.stack("ptr", ROWS_OPERANDS)
+    behind = f.at("ptr", row, written * 2 + read)
+    with f.loop(0, numbers) as j:
+        f.store(f.load("ptr", f.at("ptr", f["args"], j + 1)), behind, j)
+    with f.loop(0, count) as i:
+        first = i * (written + read)
+        with f.loop(0, written) as j:
+            f.store(f.call("ptr", "PyTuple_GetItem", tensors, first + j), row, j)
+        with f.loop(0, written + read) as j:
+            f.store(f.call("ptr", "PyTuple_GetItem", tensors, first + j), row, written + j)
+        made = f.call("ptr", "fb_launch", f.pointer(f.load("i64", plans, i)), row, written * 2 + read + numbers, declare=False)
+        with f.when(f.address(made).equals(0)):
+            f.ret(f.pointer(f.i64(0)))
+        f.call("void", "Py_DecRef", made)
+    f.ret(_incref(f, f.load("ptr", f.pointer(s), state.NONE)))
+    return f
+
+
 def tensor_from_function() -> Function:
     """tensor_from(storage, offset, layout) -> Tensor over existing memory, without a graph."""
     f = Function("fb_tensor_from", [("self", "ptr"), ("args", "ptr"), ("nargs", "i64")], "ptr")
@@ -419,9 +446,10 @@ def _definition(name: str, address: int, flags: int = METH_FASTCALL) -> int:
 
 
 def _compile_runtime() -> dict[str, int]:
-    return compile_module(module(*memory.functions(), *threads.functions(), _Launcher().function(), tensor_from_function(),
-                                 view_of_function(), new_storage_function(), wrap_storage_function(), wrap_buffer_function(),
-                                 empty_cache_call_function(), *map(reader_function, _READ)), pipeline=EXPLICIT)
+    return compile_module(module(*memory.functions(), *threads.functions(), _Launcher().function(), launch_rows_function(),
+                                 tensor_from_function(), view_of_function(), new_storage_function(), wrap_storage_function(),
+                                 wrap_buffer_function(), empty_cache_call_function(), *map(reader_function, _READ)),
+                          pipeline=EXPLICIT)
 
 
 _address = _compile_runtime()
@@ -429,6 +457,7 @@ Block = memory.make_block_type(_address["fb_dealloc"], _address["fb_version"], _
 memory.set_limits()
 pool = threads.Pool(_address["fb_worker"])
 _launcher = _definition("launch", _address["fb_launch"])
+_rows_launcher = _definition("launch_rows", _address["fb_launch_rows"])
 tensor_from: Callable = _new_function(_definition("tensor_from", _address["fb_tensor_from"]), state.ADDRESS, None)
 view_of: Callable = _new_function(_definition("view_of", _address["fb_view_of"]), state.ADDRESS, None)
 new_storage: Callable = _new_function(_definition("new_storage", _address["fb_new_storage"], METH_O), state.ADDRESS, None)
@@ -476,6 +505,7 @@ def plan(phases: Sequence[Phase], outputs: Sequence[Layout] = (), inputs: Sequen
     as long as the plan, because constants are addresses in it.
     Results on the meta device get no memory and nothing is run.
     """
+    entered()
     meta = any(layout.device.type == "meta" for layout in outputs)
     if meta:
         phases, scratch = (), 0
@@ -503,6 +533,20 @@ def plan(phases: Sequence[Phase], outputs: Sequence[Layout] = (), inputs: Sequen
     except struct.error:
         raise RuntimeError("numel: integer multiplication overflow") from None
     return _new_function(_launcher, words, (*outputs, *keep))
+
+
+def rows_plan(launches: Sequence[Callable], written: int, read: int, numbers: int) -> Callable:
+    """A callable `launch(tensors, numbers...)` that runs a plan for each row of a tuple of tensors.
+
+    A row is `written` tensors and `read` ones; its plan, one of `launches`, takes the written ones as results, all of the row as
+    inputs, then the numbers.
+    """
+    if 2 * written + read + numbers > ROWS_OPERANDS:
+        raise NotImplementedError(f"a row with {written} + {read} tensors and {numbers} numbers")
+    entered()
+    plans = [launch.__self__ for launch in launches]
+    words = struct.pack(f"{5 + len(plans)}q", state.ADDRESS, len(plans), written, read, numbers, *map(id, plans))
+    return _new_function(_rows_launcher, words, tuple(launches))
 
 
 def set_threads(n: int) -> None:

@@ -232,10 +232,11 @@ def _slope(type: str) -> list[Function]:
     return [f]
 
 
-def _over(type: str, operands: int, functions: list[Function], numbers: int = 0) -> int:
+def _over(type: str, operands: int, functions: list[Function], numbers: int = 0, refused: bool = False) -> int:
     """Kernel over one unit: constants (n); sample(operands, numbers, ...) of slots 1 ... into slot 0, all of `type`.
 
-    Scalars: addresses of the state and of the waiting normal, then the numbers.
+    Scalars: addresses of the state and of the waiting normal, then the numbers. refused: it stops with an error where the first
+    operand is less than zero or no number.
     """
     f = kernel()
     n = f.load("i64", f.pointer(f.parameter(0)), 0)
@@ -245,6 +246,10 @@ def _over(type: str, operands: int, functions: list[Function], numbers: int = 0)
     with f.loop(0, n) as i:
         own = [f.load(type, x, i) for x in given]
         wide = own if type == "double" else [f.convert(x, "double", "fpext") for x in own]
+        if refused:
+            with f.when(f.select(wide[0] >= 0.0, f.i64(0), f.i64(1)).differs(0)):
+                f.store(f.i64(1), f["p"], 2)
+                f.ret()
         sample = _own(f, "sample", *wide, *fixed, key, spare)
         f.store(sample if type == "double" else f.convert(sample, type, "fptrunc"), out, i)
     text = module(*_unit(), *functions, f)
@@ -253,8 +258,8 @@ def _over(type: str, operands: int, functions: list[Function], numbers: int = 0)
 
 @cache
 def poisson_kernel(type: str) -> int:
-    """Counts of the rates in slot 1 (see `_over`)."""
-    return _over(type, 1, _poisson())
+    """Counts of the rates in slot 1 (see `_over`), which are refused if negative."""
+    return _over(type, 1, _poisson(), refused=True)
 
 
 @cache

@@ -85,8 +85,8 @@ def twister_kernel() -> int:
 
 
 @cache
-def permutation_kernel() -> int:
-    """Kernel over one unit: constants (n); 0 ... n - 1 into slot 0 in the order that n - 1 words in scratch give it.
+def permutation_kernel(type: str) -> int:
+    """Kernel over one unit: constants (n); 0 ... n - 1 (i64 or i32) into slot 0 in the order that n - 1 words in scratch give it.
 
     Source: R. Durstenfeld, "Algorithm 235: Random permutation", CACM 7 (1964), from the front.
     """
@@ -94,11 +94,11 @@ def permutation_kernel() -> int:
     n = f.load("i64", f.pointer(f.parameter(0)), 0)
     words, out = f.pointer(f.parameter(1)), f.pointer(f.parameter(4))
     with f.loop(0, n) as i:
-        f.store(i, out, i)
+        f.store(i if type == "i64" else f.convert(i, type, "trunc"), out, i)
     with f.loop(0, n - 1) as i:
         word = f.convert(f.load("i32", words, i), "i64", "zext")
         other = i + word.unsigned_rem(n - i)
-        mine, theirs = f.load("i64", out, i), f.load("i64", out, other)
+        mine, theirs = f.load(type, out, i), f.load(type, out, other)
         f.store(theirs, out, i)
         f.store(mine, out, other)
     return compile_kernel(module(f))

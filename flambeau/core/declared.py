@@ -13,15 +13,19 @@ from flambeau.core.node import NO_EDGE, MultiNode, Node, anomaly, pack
 from flambeau.core.op import signature_of
 from flambeau.core.operator_recording import (
     PASSED,
+    alias_of,
     applier_of,
     list_applier_of,
     list_recorder_of,
     recorder_of,
+    several_applier_of,
+    several_recorder_of,
     single_output,
     straight,
     straight_list,
+    straight_several,
 )
-from flambeau.core.tensor import Tensor, tensor_from
+from flambeau.core.tensor import Tensor
 
 TENSOR, TENSORS, OTHER = "tensor", "tensors", "other"
 
@@ -54,7 +58,8 @@ class Operator:
         title = "".join(part[:1].upper() + part[1:] for part in name.split("_")) + "Backward0"
         self.choose_node = node if callable(node) else None
         self.node_classes: dict[Any, type] = {}
-        self.recorders: dict[str, Callable] = {}    # by node name; generated where the operator allows it
+        # by node name, and whether of several results; generated where the operator allows it
+        self.recorders: dict[tuple[str, bool], Callable] = {}
         self.node_name = title if node is None or callable(node) else node if "Backward" in node else node + "Backward0"
 
     def __repr__(self) -> str:
@@ -67,7 +72,9 @@ class Operator:
         if found is None:
             base = MultiOperatorNode if several else OperatorNode
             body: dict[str, Any] = {"__slots__": (), "operator": self}
-            if not several and straight(self):
+            if several and straight_several(self):
+                body |= {"counts": (-1,) * len(self.tensors), "apply": several_applier_of(self)}
+            elif not several and straight(self):
                 body |= {"counts": (-1,) * len(self.tensors), "apply": applier_of(self)}
             elif not several and straight_list(self):
                 body |= {"apply": list_applier_of(self)}
@@ -78,13 +85,10 @@ class Operator:
         """The node of a computed call; `arguments` in order of the signature."""
         local = modes.local
         simple = not (local.saved_tensors_hooks or local.saved_tensors_disabled or anomaly.enabled)
-        if simple and (not isinstance(result, tuple) or self.differentiable == 1):
+        if simple:
             name = self.node_name if self.choose_node is None else self.choose_node(arguments)
-            recorder = self.recorders.get(name)
-            if recorder is None and straight(self):
-                recorder = self.recorders[name] = recorder_of(self, self.node_class(arguments, False))
-            elif recorder is None and straight_list(self) and not isinstance(result, tuple):
-                recorder = self.recorders[name] = list_recorder_of(self, self.node_class(arguments, False))
+            several = isinstance(result, tuple) and self.differentiable != 1
+            recorder = self.recorders.get((name, several)) or self._recorder(name, several, arguments, result)
             if recorder is not None:
                 return recorder(*arguments, result)
         edges, inputs = self._edges(arguments)
@@ -103,6 +107,19 @@ class Operator:
             if isinstance(y, Tensor) and (y._layout.dtype.is_floating_point or y._layout.dtype.is_complex):
                 y._node, y._index = node, i
         return node
+
+    def _recorder(self, name: str, several: bool, arguments: Sequence[Any], result: Any) -> Callable | None:
+        """Generate what records calls like this one, and keep it; None where the operator doesn't allow it."""
+        if several:
+            make = several_recorder_of if straight_several(self) else None
+        elif straight(self):
+            make = recorder_of
+        else:
+            make = list_recorder_of if straight_list(self) and not isinstance(result, tuple) else None
+        if make is None:
+            return None
+        made = self.recorders[name, several] = make(self, self.node_class(arguments, several))
+        return made
 
     def _edges(self, arguments: Sequence[Any]) -> tuple[tuple, tuple]:
         """The edges of a call's node, one for each tensor among the arguments, and the layouts of those that have one."""
@@ -126,7 +143,7 @@ class Operator:
                 continue
             if name in ("out", "outs") or single_output(name):
                 chosen = range(len(results)) if name == "outs" else (0,) if name == "out" else (int(name[3:]),)
-                saved += [_alias(results[i], i) for i in chosen]
+                saved += [alias_of(results[i], i) for i in chosen]
                 versions += [results[i]._storage.version for i in chosen]
                 continue
             x = arguments[self.parameters.index(name)]
@@ -137,13 +154,6 @@ class Operator:
                 saved.append(x)
                 versions.append(x._storage.version if isinstance(x, Tensor) else None)
         return tuple(saved), tuple(versions)
-
-
-def _alias(output: Tensor, index: int) -> Tensor:
-    """A result as its own node may save it: the result itself would be a cycle. The index is for error messages."""
-    made = tensor_from(output._storage, output._offset, output._layout)
-    made._index = index
-    return made
 
 
 def _edge(x: Any, edges: list, inputs: list) -> None:

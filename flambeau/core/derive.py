@@ -242,7 +242,7 @@ def {name}({signature}):
         launch = inplace_plans[{key}]
     except (KeyError, AttributeError, TypeError):
         launch = None
-    if launch is None or active.count{unusual} or not ({plain}) or {shared}:
+    if launch is None or active.count{unusual} or not ({plain}) and local.grad or {shared}:
         return {otherwise}
     return launch({first}, {operands}{trailing})
 '''
@@ -264,7 +264,7 @@ def {name}_with_numbers_in_place({operands}, {every}):
         launch = inplace_plans[{key}]
     except (KeyError, AttributeError, TypeError):
         launch = None
-    if launch is None or active.count or not ({plain}) or {shared}:
+    if launch is None or active.count or not ({plain}) and local.grad or {shared}:
         return learn_inplace({operands}, ({numbers}), ({statics}))
     return launch({first}, {operands}{trailing})
 '''
@@ -460,7 +460,7 @@ def publish(name: str, made: Callable, method: bool = True, function: bool = Tru
 
 _EXPLAINED = '''
 def {name}({signature}):
-    """{doc}"""
+    """{doc}"""{first}
     try:
         return implementation({call})
     except caught as error:
@@ -469,10 +469,13 @@ def {name}({signature}):
 '''
 
 
-def explained(function: Callable) -> Callable:
-    """A form of a plain function whose failures are explained by its arguments; costs a call, so not for the quickest ones."""
+def explained(function: Callable, first: str = "", names: dict[str, Any] | None = None) -> Callable:
+    """A form of a plain function whose failures are explained by its arguments; costs a call, so not for the quickest ones.
+
+    first: statements, with `names`, that may return the result without that call.
+    """
     name, signature = function.__name__, signature_of(function)
-    parts, call, scope, star = [], [], {}, False
+    parts, call, scope, star = [], [], dict(names or ()), False
     for parameter in signature.parameters.values():
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             text = ("*" if parameter.kind is parameter.VAR_POSITIONAL else "**") + parameter.name
@@ -491,7 +494,7 @@ def explained(function: Callable) -> Callable:
             scope[f"default_{parameter.name}"] = parameter.default
             parts.append(f"{parameter.name}=default_{parameter.name}")
     doc = (inspect.getdoc(function) or "").replace("\\", "\\\\").replace('"""', "'''")
-    source = _EXPLAINED.format(name=name, signature=", ".join(parts), doc=doc, call=", ".join(call),
+    source = _EXPLAINED.format(name=name, signature=", ".join(parts), doc=doc, call=", ".join(call), first=first,
                                values=_tuple(signature.parameters))
 
     def explain(error: BaseException, values: Sequence[Any]) -> Any:

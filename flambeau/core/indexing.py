@@ -17,7 +17,7 @@ import numpy as np
 
 from flambeau.base import elements, memory_order
 from flambeau.base.dtype import bool_, int32, int64, uint8
-from flambeau.base.layout import Layout, register_cache
+from flambeau.base.layout import Layout, entered, register_cache
 from flambeau.core import create, modes, overrides, views
 from flambeau.core.inplace import AsStridedBackward0, base_of
 from flambeau.core.modes import active, local
@@ -139,6 +139,7 @@ def _general(self: Any, index: Any) -> Any:
             view = views.alias(self)
         key = _basic_key(items)
         if key is not None and self._node is None and self._layout.flavor is None:
+            entered()
             _views[self._layout, key] = (view._layout, view._offset - self._offset)
         return view
     if _gather is None:

@@ -252,14 +252,14 @@ class AccumulateGrad(Node):
     """
 
     __slots__ = ("reference",)
-    _after_all = 18446744073709551615  # runs before everything else that is ready
+    # of every leaf, and so of the class: many are made
+    edges = ()
+    inputs = ()
+    saved = ()
+    versions = ()
+    sequence = 18446744073709551615  # runs before everything else that is ready
 
     def __init__(self, variable: Any) -> None:
-        self.edges = ()
-        self.inputs = ()
-        self.saved = ()
-        self.versions = ()
-        self.sequence = self._after_all
         self.extras = None
         self.reference = weakref.ref(variable)
 

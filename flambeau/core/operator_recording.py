@@ -30,20 +30,6 @@ def record({parameters}, result):
     return node
 '''
 
-_APPLY = '''
-def apply(self, gradients):
-    g = gradients[0]
-    if g is None:
-        return {nothing}
-    {saved} = self.unpack()
-    made = rule({arguments})
-    if made.__class__ is tuple and len(made) == {count}:
-        return made
-    made = made if made.__class__ is tuple else (made,)
-    return made + (None,) * ({count} - len(made))
-'''
-
-
 def straight(operator: Any) -> bool:
     """Whether calls of this operator (with one result in the graph) can be recorded by generated code."""
     parameters = operator.signature.parameters
@@ -62,15 +48,70 @@ def _saved_names(operator: Any) -> list[str]:
     return [n for n in operator.rule_names if n not in PASSED]
 
 
-def recorder_of(operator: Any, kind: type) -> Callable:
-    """record(arguments in order of the signature..., result) -> the node of a call with one result."""
-    def plain(name: str) -> bool:
-        return str(operator.signature.parameters[name].annotation) == "Tensor"
-    edges, inputs, saved, versions = [], [], [], []
+_RECORD_SEVERAL = '''
+def record({parameters}, results):
+    node = new(kind)
+    node.output_count = len(results)
+    node.edges = ({edges})
+    node.inputs = ({inputs})
+    node.saved = ({saved})
+    node.versions = ({versions})
+    node.sequence = next_sequence()
+    node.extras = None
+    for i, result in enumerate(results{differentiable}):
+        if isinstance(result, Tensor) and ((dtype := result._layout.dtype).is_floating_point or dtype.is_complex):
+            result._node, result._index = node, i
+    return node
+'''
+
+
+def straight_several(operator: Any) -> bool:
+    """Whether calls of this operator that have several results in the graph can be recorded by generated code."""
+    return (operator.rule is not None and "tensors" not in operator.kinds.values() and operator.differentiable != 1
+            and not any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in operator.signature.parameters.values()))
+
+
+def alias_of(output: Tensor, index: int) -> Tensor:
+    """A result as its own node may save it: the result itself would be a cycle. The index is for error messages."""
+    made = tensor_from(output._storage, output._offset, output._layout)
+    made._index = index
+    return made
+
+
+def _plain(operator: Any, name: str) -> bool:
+    return str(operator.signature.parameters[name].annotation) == "Tensor"
+
+
+def _edges(operator: Any) -> tuple[str, str]:
+    """The texts of a node's edges and of the layouts of its inputs."""
+    edges, inputs = [], []
     for name in operator.tensors:
-        has = f"{name}._node is not None" if plain(name) else f"isinstance({name}, Tensor) and {name}._node is not None"
+        wanted = f"{name}._node is not None"
+        has = wanted if _plain(operator, name) else f"isinstance({name}, Tensor) and {wanted}"
         edges.append(f"({name}._node, {name}._index) if {has} else NO_EDGE")
         inputs.append(f"{name}._layout if {has} else None")
+    return _tuple(edges), _tuple(inputs)
+
+
+def _version(operator: Any, name: str) -> str:
+    """The text of the version of a saved argument."""
+    if name in operator.tensors and _plain(operator, name):
+        return f"{name}._storage.version"
+    return f"{name}._storage.version if isinstance({name}, Tensor) else None"
+
+
+def _record(operator: Any, kind: type, template: str, saved: list[str], versions: list[str], **more: str) -> Callable:
+    edges, inputs = _edges(operator)
+    source = template.format(parameters=", ".join(operator.parameters), edges=edges, inputs=inputs, saved=_tuple(saved),
+                             versions=_tuple(versions), **more)
+    return _compiled(source, f"<flambeau record {operator.name}>", "record", {
+        "new": object.__new__, "kind": kind, "NO_EDGE": NO_EDGE, "next_sequence": next_sequence, "Tensor": Tensor,
+        "tensor_from": tensor_from, "alias": alias_of})
+
+
+def recorder_of(operator: Any, kind: type) -> Callable:
+    """record(arguments in order of the signature..., result) -> the node of a call with one result."""
+    saved, versions = [], []
     for name in _saved_names(operator):
         if name == "outs":      # the first may not be saved itself (a cycle); the others are in no graph
             saved += ["tensor_from(result[0]._storage, result[0]._offset, result[0]._layout)", "result[1:]"]
@@ -84,14 +125,27 @@ def recorder_of(operator: Any, kind: type) -> Callable:
             versions.append(f"{first}._storage.version")
         else:
             saved.append(name)
-            versions.append(f"{name}._storage.version" if name in operator.tensors and plain(name) else
-                            f"{name}._storage.version if isinstance({name}, Tensor) else None")
-    source = _RECORD.format(parameters=", ".join(operator.parameters), edges=_tuple(edges), inputs=_tuple(inputs),
-                            saved=_tuple(saved), versions=_tuple(versions),
-                            first="result = result[0]\n    " if operator.differentiable == 1 else "")
-    return _compiled(source, f"<flambeau record {operator.name}>", "record", {
-        "new": object.__new__, "kind": kind, "NO_EDGE": NO_EDGE, "next_sequence": next_sequence, "Tensor": Tensor,
-        "tensor_from": tensor_from})
+            versions.append(_version(operator, name))
+    return _record(operator, kind, _RECORD, saved, versions,
+                   first="result = result[0]\n    " if operator.differentiable == 1 else "")
+
+
+def several_recorder_of(operator: Any, kind: type) -> Callable:
+    """record(arguments in order of the signature..., results) -> the node of a call with several results in the graph."""
+    saved, versions = [], []
+    for name in _saved_names(operator):
+        if name == "outs":
+            saved.append("*[alias(x, i) for i, x in enumerate(results)]")
+            versions.append("*[x._storage.version for x in results]")
+        elif name == "out" or single_output(name):
+            at = name[3:] or "0"
+            saved.append(f"alias(results[{at}], {at})")
+            versions.append(f"results[{at}]._storage.version")
+        else:
+            saved.append(name)
+            versions.append(_version(operator, name))
+    return _record(operator, kind, _RECORD_SEVERAL, saved, versions,
+                   differentiable="" if operator.differentiable is None else f"[:{operator.differentiable}]")
 
 
 _RECORD_LIST = '''
@@ -152,29 +206,51 @@ def list_applier_of(operator: Any) -> Callable:
     return _compiled(source, f"<flambeau gradient of {operator.name}>", "apply", {"rule": operator.rule})
 
 
-def applier_of(operator: Any) -> Callable:
-    """apply(self, gradients) of the nodes of this operator."""
-    names = _saved_names(operator)
-    count = len(operator.tensors)
-    arguments = []
+_APPLY = '''
+def apply(self, gradients):
+    if {none}:
+        return {nothing}
+    {saved} = self.unpack()
+    made = rule({arguments})
+    if made.__class__ is tuple and len(made) == {count}:
+        return made
+    made = made if made.__class__ is tuple else (made,)
+    return made + (None,) * ({count} - len(made))
+'''
+
+
+def _apply(operator: Any, none: str, attached: Callable[[str], str | None], saved: list[str]) -> Callable:
+    """none: the text that asks whether there is no gradient; attached: that of an argument of the rule that is a result; saved:
+    what the saved values are unpacked to.
+    """
+    count, arguments = len(operator.tensors), []
     for name in operator.rule_names:
         if name == "need":
             flags = ", ".join(f"{n!r}: self.needs({i})" for i, n in enumerate(operator.tensors))
-            arguments.append(f"need={{{flags}}}")
-        elif name == "layouts":
-            arguments.append("layouts=self.inputs")
-        elif name == "outs":
-            arguments.append("outs=(self.attach(saved_outs), *saved_other_outs)")
-        elif name == "out":
-            arguments.append("out=self.attach(saved_out)")
-        elif name == "g":
-            arguments.append("g=g")
+            text: str | None = f"{{{flags}}}"
         else:
-            arguments.append(f"{name}=saved_{name}")
-    targets = ["saved_outs, saved_other_outs" if n == "outs" else f"saved_{n}" for n in names]
-    source = _APPLY.format(nothing="(" + "None, " * count + ")", saved=f"({_tuple(targets)})" if names else "_",
-                           arguments=", ".join(arguments), count=count)
+            text = {"layouts": "self.inputs", "g": "gradients[0]", "gs": "tuple(gradients)"}.get(name) or attached(name)
+        arguments.append(f"{name}={text or 'saved_' + name}")
+    source = _APPLY.format(nothing="(" + "None, " * count + ")", saved=f"({_tuple(saved)})" if saved else "_",
+                           arguments=", ".join(arguments), count=count, none=none)
     return _compiled(source, f"<flambeau gradient of {operator.name}>", "apply", {"rule": operator.rule})
+
+
+def applier_of(operator: Any) -> Callable:
+    """apply(self, gradients) of the nodes of this operator, if they have one result."""
+    attached = {"outs": "(self.attach(saved_outs), *saved_other_outs)", "out": "self.attach(saved_out)"}
+    return _apply(operator, "gradients[0] is None", attached.get,
+                  ["saved_outs, saved_other_outs" if n == "outs" else f"saved_{n}" for n in _saved_names(operator)])
+
+
+def several_applier_of(operator: Any) -> Callable:
+    """The same for nodes with several results."""
+    def attached(name: str) -> str | None:
+        if name == "outs":
+            return "tuple([self.attach(x, i) for i, x in enumerate(saved_outs)])"
+        return f"self.attach(saved_{name}, {name[3:] or 0})" if name == "out" or single_output(name) else None
+    return _apply(operator, "all([g is None for g in gradients])", attached,
+                  [f"*saved_{n}" if n == "outs" else f"saved_{n}" for n in _saved_names(operator)])
 
 
 def _tuple(parts: list[str]) -> str:

@@ -17,7 +17,7 @@ import numpy as np
 from flambeau.base.dtype import bfloat16, float16, float32, float64, int32, int64, uint32, uint64
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import Layout, register_cache
-from flambeau.base.rng import Generator
+from flambeau.base.rng import RANGES, Generator
 from flambeau.codegen import launch as launching
 from flambeau.codegen import rejection, schedule
 from flambeau.codegen.categories import choice_kernel, shares_kernel
@@ -32,6 +32,7 @@ from flambeau.ir.scalar import Expr, bitcast, cast, constant, exact_mul, fma, wh
 
 BLOCK = 16              # elements of a block of Box and Muller
 EXACT = 1 << 52         # all integers up to it are float64 numbers
+ORDERED = {int64: "i64", int32: "i32"}      # dtypes in which permutations are made
 
 _plans: dict[Any, Callable] = register_cache({})
 
@@ -73,16 +74,14 @@ def _each(name: str, layout: Layout, words: int, body: Callable[..., Expr], scal
     return words * layout.numel, _lay(nest, (layout.numel,), [((1,), 0)], [((words,), 4 * i) for i in range(words)])
 
 
-def _run(generator: Generator, phases: Callable, layout: Layout, out: Tensor | None, *numbers: float) -> Tensor:
-    """A tensor, or `out`, by phases(layout) over so many words, which it gives first."""
+def _plan(phases: Callable, layout: Layout, numbers: int) -> Callable:
+    """launch(out or None, address of the state, so many numbers) by phases(layout) over so many words, which it gives first."""
     launch = _plans.get((phases, layout))
     if launch is None:
         words, made = phases(layout)
-        launch = launching.plan([_words(words), *made], [layout], (), "i" + "f" * len(numbers), 4 * words)
+        launch = launching.plan([_words(words), *made], [layout], (), "i" + "f" * numbers, 4 * words)
         _plans[phases, layout] = launch
-    result = launch(out, generator.state_address, *numbers)
-    generator.touched()
-    return result
+    return launch
 
 
 def _rounded(x: Expr, dtype: DType) -> Expr:
@@ -112,18 +111,28 @@ def _uniform_phases(layout: Layout) -> tuple[int, list[Phase]]:
     return _each("uniform", layout, 1, narrow, (("f", float32),) * 2)
 
 
+def uniform_plan(layout: Layout) -> Callable:
+    """What `uniform` launches: (out or None, address of the state, low, high)."""
+    return _plan(_uniform_phases, layout, 2)
+
+
 def uniform(generator: Generator, layout: Layout, out: Tensor | None, low: float, high: float) -> Tensor:
     """Uniform samples of [low, high), of a real floating dtype."""
-    return _run(generator, _uniform_phases, layout, out, low, high)
+    return uniform_plan(layout)(out, generator.state_address, low, high)
 
 
 def _bernoulli_phases(layout: Layout) -> tuple[int, list[Phase]]:
     return _each("bernoulli", layout, 2, lambda high, low: _double_unit(high, low) < number(0, float64), (("f", float64),))
 
 
+def bernoulli_plan(layout: Layout) -> Callable:
+    """What `bernoulli` launches: (out or None, address of the state, chance)."""
+    return _plan(_bernoulli_phases, layout, 1)
+
+
 def bernoulli(generator: Generator, layout: Layout, out: Tensor | None, chance: float) -> Tensor:
     """1 with probability `chance`, else 0, of any real dtype."""
-    return _run(generator, _bernoulli_phases, layout, out, chance)
+    return bernoulli_plan(layout)(out, generator.state_address, chance)
 
 
 # ---------------------------------------------------------------- functions of one uniform number
@@ -139,9 +148,14 @@ def _exponential_phases(layout: Layout) -> tuple[int, list[Phase]]:
         number(0, float64), _function("log1p", -_double_unit(high, low), layout.dtype)), (("f", float64),))
 
 
+def exponential_plan(layout: Layout) -> Callable:
+    """What `exponential` launches: (out or None, address of the state, -1 / rate)."""
+    return _plan(_exponential_phases, layout, 1)
+
+
 def exponential(generator: Generator, layout: Layout, out: Tensor | None, rate: float) -> Tensor:
     """Samples of the exponential distribution, of a real floating dtype."""
-    return _run(generator, _exponential_phases, layout, out, -1.0 / rate)
+    return exponential_plan(layout)(out, generator.state_address, -1.0 / rate)
 
 
 def _geometric_phases(layout: Layout) -> tuple[int, list[Phase]]:
@@ -151,9 +165,14 @@ def _geometric_phases(layout: Layout) -> tuple[int, list[Phase]]:
     return _each("geometric", layout, 2, body, (("f", float64),))
 
 
+def geometric_plan(layout: Layout) -> Callable:
+    """What `geometric` launches: (out or None, address of the state, log1p(-chance))."""
+    return _plan(_geometric_phases, layout, 1)
+
+
 def geometric(generator: Generator, layout: Layout, out: Tensor | None, chance: float) -> Tensor:
     """How many trials it took to the first success; integers wrap."""
-    return _run(generator, _geometric_phases, layout, out, math.log1p(-chance))
+    return geometric_plan(layout)(out, generator.state_address, math.log1p(-chance))
 
 
 def _cauchy_phases(layout: Layout) -> tuple[int, list[Phase]]:
@@ -163,9 +182,14 @@ def _cauchy_phases(layout: Layout) -> tuple[int, list[Phase]]:
     return _each("cauchy", layout, 2, body, (("f", float64),) * 2)
 
 
+def cauchy_plan(layout: Layout) -> Callable:
+    """What `cauchy` launches: (out or None, address of the state, median, sigma)."""
+    return _plan(_cauchy_phases, layout, 2)
+
+
 def cauchy(generator: Generator, layout: Layout, out: Tensor | None, median: float, sigma: float) -> Tensor:
     """Samples of the Cauchy distribution, of a real floating dtype."""
-    return _run(generator, _cauchy_phases, layout, out, median, sigma)
+    return cauchy_plan(layout)(out, generator.state_address, median, sigma)
 
 
 # ---------------------------------------------------------------- integers
@@ -188,34 +212,49 @@ def _signed(word: int) -> int:
     return (word + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
+def integers_plan(layout: Layout) -> Callable:
+    """What `integers` launches for few numbers up to EXACT: (out or None, address of the state, low, span, 1 / span)."""
+    return _plan(_integers_phases, layout, 3)
+
+
 def integers(generator: Generator, layout: Layout, out: Tensor | None, low: int, span: int, wide: bool = False) -> Tensor:
     """Integers of [low, low + span) in any real dtype, of one word each or of two (wide); 2**64 is all there are."""
     if not wide and abs(low) <= EXACT:
-        return _run(generator, _integers_phases, layout, out, float(low), float(span), 1.0 / span)
-    words = 2 if wide else 1
-    power = not span & (span - 1)
+        return integers_plan(layout)(out, generator.state_address, float(low), float(span), 1.0 / span)
+    launch = _wide_integers_plan(layout, 2 if wide else 1, not span & (span - 1))
+    return launch(out, generator.state_address, 0 if span == 1 << 64 else _signed(low), _signed(span))
+
+
+def _wide_integers_plan(layout: Layout, words: int, power: bool) -> Callable:
+    """What `integers` launches for other numbers, of so many words each; power: the span is a power of 2."""
     key = ("integers", power, words, layout)
     launch = _plans.get(key)
     if launch is None:
         first, size = (bitcast(number(i, int64), uint64) for i in (0, 1))
 
         def body(*drawn: Expr) -> Expr:
-            word = _word(*drawn) if wide else cast(drawn[0], uint64)
+            word = _word(*drawn) if words == 2 else cast(drawn[0], uint64)
             return bitcast(first + (word & (size - 1) if power else s.remainder(word, size)), int64)
         count, phases = _each("wide_integers", layout, words, body, (("i", int64),) * 2)
         launch = _plans[key] = launching.plan([_words(count), *phases], [layout], (), "iii", 4 * count)
-    made = launch(out, generator.state_address, 0 if span == 1 << 64 else _signed(low), _signed(span))
-    generator.touched()
-    return made
+    return launch
+
+
+def all_integers(layout: Layout) -> tuple[Callable, tuple]:
+    """What overwrites a tensor with any integers of its dtype, and the numbers behind the address of the state."""
+    span, name = RANGES[layout.dtype.name], layout.dtype.name
+    if name in ("int64", "float64"):
+        return _wide_integers_plan(layout, 2, not span & (span - 1)), (0, _signed(span))
+    return integers_plan(layout), (0.0, float(span), 1.0 / span)
 
 
 def _permutation_phases(layout: Layout) -> tuple[int, list[Phase]]:
-    return layout.numel - 1, [Phase(permutation_kernel(), 1, 1, [layout.numel])]
+    return layout.numel - 1, [Phase(permutation_kernel(ORDERED[layout.dtype]), 1, 1, [layout.numel])]
 
 
-def permutation(generator: Generator, layout: Layout) -> Tensor:
-    """A random order of 0 ... n - 1 in an int64 tensor of n elements, n > 1."""
-    return _run(generator, _permutation_phases, layout, None)
+def permutation_plan(layout: Layout) -> Callable:
+    """What makes a random order of 0 ... n - 1 in n elements of a dtype in ORDERED, n > 1: (None, address of the state)."""
+    return _plan(_permutation_phases, layout, 0)
 
 
 # ---------------------------------------------------------------- normal samples
@@ -298,7 +337,7 @@ def _normal_words(layout: Layout) -> tuple[int, int]:
     return 2 if layout.dtype is float64 else 1, n + (BLOCK - (tail if layout.dtype in (float16, bfloat16) else 0) if tail else 0)
 
 
-def _normal_phases(layout: Layout, plain: bool = False) -> tuple[int, list[Phase]]:
+def _normal_phases(layout: Layout, plain: bool) -> tuple[int, list[Phase]]:
     wide, n = layout.dtype is float64, layout.numel
     words, drawn = _normal_words(layout)
     samples = _double_blocks() if wide else _single_blocks()
@@ -312,20 +351,29 @@ def _normal_phases(layout: Layout, plain: bool = False) -> tuple[int, list[Phase
     def blocks(count: int, target: int, source: int) -> list[Phase]:
         inputs = [4 * words * (source + half) + 4 * i for half in (0, BLOCK // 2) for i in range(words)]
         return _lay(nest, (count, BLOCK // 2), [((BLOCK, 1), size * (target + half)) for half in (0, BLOCK // 2)],
-                    [((BLOCK * words, words), at) for at in inputs])
+                    [((BLOCK * words, words), at) for at in inputs], scalar_slot=3)
     made = blocks(n // BLOCK, 0, 0)
     return words * drawn, made + blocks(1, n - BLOCK, drawn - BLOCK) if n % BLOCK else made
 
 
-def _standard_phases(layout: Layout) -> tuple[int, list[Phase]]:
-    return _normal_phases(layout, True)
+def normal_plan(layout: Layout, waiting: float, plain: bool) -> Callable:
+    """What `normal` launches: (out or None, addresses of the state and of the spare normal, mean, deviation); waiting: whether
+    there is a spare one; plain: mean and deviation are 0 and 1.
+    """
+    if layout.numel < BLOCK:
+        return _serial_plan(layout, waiting, False)
+    key = ("normal", layout, plain)
+    launch = _plans.get(key)
+    if launch is None:
+        words, phases = _normal_phases(layout, plain)
+        launch = _plans[key] = launching.plan([_words(words), *phases], [layout], (), "iiff", 4 * words)
+    return launch
 
 
 def normal(generator: Generator, layout: Layout, out: Tensor | None, mean: float, std: float) -> Tensor:
     """Normal samples of a real floating dtype, in blocks of 16: radii, then angles; few are serial."""
-    if layout.numel < BLOCK:
-        return serial_normal(generator, layout, out, mean, std)
-    return _run(generator, _standard_phases if mean == 0.0 and std == 1.0 else _normal_phases, layout, out, mean, std)
+    launch = normal_plan(layout, generator.spare[1], mean == 0 and std == 1)
+    return launch(out, generator.state_address, generator.spare_address, mean, std)
 
 
 def _serial_phases(layout: Layout, waiting: int, exponential: bool) -> tuple[list[Phase], int]:
@@ -354,24 +402,29 @@ def _serial_phases(layout: Layout, waiting: int, exponential: bool) -> tuple[lis
     return phases, first + 8 * (n + 1)
 
 
-def serial_normal(generator: Generator, layout: Layout, out: Tensor | None, mean: float, std: float,
-                  exponential: bool = False) -> Tensor:
-    """Normal samples of a real floating dtype, or their exponentials, in pairs that begin with one left over."""
-    waiting = int(generator.spare[1])
+def _serial_plan(layout: Layout, waiting: float, exponential: bool) -> Callable:
     key = ("serial_normal", layout, waiting, exponential)
     launch = _plans.get(key)
     if launch is None:
-        phases, scratch = _serial_phases(layout, waiting, exponential)
+        phases, scratch = _serial_phases(layout, int(waiting), exponential)
         launch = _plans[key] = launching.plan(phases, [layout], (), "iiff", scratch)
-    made = launch(out, generator.state_address, generator.spare_address, mean, std)
-    if layout.numel > waiting:
-        generator.touched()
-    return made
+    return launch
+
+
+def serial_normal(generator: Generator, layout: Layout, out: Tensor | None, mean: float, std: float) -> Tensor:
+    """Normal samples of a real floating dtype, in pairs that begin with one left over."""
+    launch = _serial_plan(layout, generator.spare[1], False)
+    return launch(out, generator.state_address, generator.spare_address, mean, std)
+
+
+def log_normal_plan(layout: Layout, waiting: float) -> Callable:
+    """What `log_normal` launches: (out or None, addresses of the state and of the spare normal, mean, deviation)."""
+    return _serial_plan(layout, waiting, True)
 
 
 def log_normal(generator: Generator, layout: Layout, out: Tensor | None, mean: float, std: float) -> Tensor:
     """Exponentials of normal samples, which are serial however many they are."""
-    return serial_normal(generator, layout, out, mean, std, True)
+    return log_normal_plan(layout, generator.spare[1])(out, generator.state_address, generator.spare_address, mean, std)
 
 
 # ---------------------------------------------------------------- samples that take as many words as they need
@@ -387,13 +440,11 @@ def _one_by_one(generator: Generator, kernel: Callable[[str], int], given: tuple
         fresh = Layout.contiguous(layout.shape, layout.dtype, layout.device)
         launch = _plans[key] = launching.plan([Phase(address, 1, 1, [layout.numel])], [fresh], [x._layout for x in given],
                                               "ii" + "f" * len(numbers))
-    made = launch(None, *given, generator.state_address, generator.spare_address, *numbers)
-    generator.touched()
-    return made
+    return launch(None, *given, generator.state_address, generator.spare_address, *numbers)
 
 
 def poisson(generator: Generator, rates: Tensor) -> Tensor:
-    """Counts of the rates."""
+    """Counts of the rates. KernelCheck if one is negative or NaN."""
     return _one_by_one(generator, rejection.poisson_kernel, (rates,))
 
 
@@ -416,16 +467,14 @@ def slopes(generator: Generator, x: Tensor, low: float, high: float) -> Tensor:
 
 
 def _draw(generator: Generator, key: tuple, layout: Layout, given: Tensor, words: int, phases: Callable,
-          scratch: int = 0) -> Tensor:
-    """A fresh tensor by kernels over words and a contiguous tensor (slot 1)."""
+          scratch: int = 0, out: Tensor | None = None) -> Tensor:
+    """A tensor, or `out`, by kernels over words and a contiguous tensor (slot 1)."""
     own = given._layout
     launch = _plans.get((key, own))
     if launch is None:
         launch = launching.plan([_words(words, 2), *phases()], [layout], [own], "i", 4 * words + scratch)
         _plans[key, own] = launch
-    made = launch(None, given, generator.state_address)
-    generator.touched()
-    return made
+    return launch(out, given, generator.state_address)
 
 
 def _over(name: str, layout: Layout, given: Layout, wide: bool, body: Callable) -> list[Phase]:
@@ -441,12 +490,17 @@ def _over(name: str, layout: Layout, given: Layout, wide: bool, body: Callable) 
                         offsets={1 + i: 4 * i for i in range(step)}, scalar_slot=2).phases
 
 
-def trials(generator: Generator, layout: Layout, chances: Tensor) -> Tensor:
-    """1 with the probability that `chances` (contiguous) holds for each element, else 0, of a contiguous layout."""
+def trials(generator: Generator, layout: Layout, out: Tensor | None, chances: Tensor) -> Tensor:
+    """1 with the probability that `chances` (contiguous) holds for each element, else 0, of a contiguous layout. KernelCheck
+    unless all of them are numbers of [0, 1].
+    """
     given = chances._layout
     wide, own = given.dtype is float64, s.compute_dtype(layout.dtype)
+
+    def body(unit: Expr, chance: Expr) -> Expr:
+        return s.guard(cast(unit < chance, own), ~((chance >= 0) & (chance <= 1)))
     return _draw(generator, ("trials", layout), layout, chances, given.numel * (2 if wide else 1),
-                 lambda: _over("trials", layout, given, wide, lambda unit, chance: cast(unit < chance, own)))
+                 lambda: _over("trials", layout, given, wide, body), out=out)
 
 
 def race(generator: Generator, weights: Tensor) -> Tensor:
@@ -479,20 +533,20 @@ def choices(generator: Generator, weights: Tensor, samples: int) -> Tensor:
     return _draw(generator, ("choices", samples), made, weights, 2 * count, phases, layout.nbytes)
 
 
-def _chances_stages(elements: tuple, numbers: tuple, dtype: DType, weights: bool) -> tuple:
-    """The sum of each row; elements that are no chances, and sums of weights that aren't positive, are reported."""
+def _weights_stages(elements: tuple, numbers: tuple, dtype: DType) -> tuple:
+    """The sum of each row; elements that are no weights, and sums that aren't positive, are reported."""
     x = elements[0]
     total = float64 if x.dtype is float64 else float32
-    good = (x >= 0) & (x < math.inf if weights else x <= 1)
+    good = (x >= 0) & (x < math.inf)
     fold = Fold(("total",), (constant(0, total),), (s.guard(cast(x, total), ~good),), lambda a, b: (a[0] + b[0],))
     sum = folded("total", total)
-    return Loop((fold,)), Row(((0, s.guard(sum, ~(sum > 0)) if weights else sum),))
+    return Loop((fold,)), Row(((0, s.guard(sum, ~(sum > 0))),))
 
 
-_CHANCES = Rows("chances", _chances_stages, lambda dtypes, dtype, weights: [(float32, KEPT)])
+_WEIGHTS = Rows("weights", _weights_stages, lambda dtypes, dtype: [(float32, KEPT)])
 
 
-def check_chances(chances: Tensor, weights: bool) -> None:
-    """Raise KernelCheck unless all are numbers of [0, 1]; or weights: finite, not negative, and more than 0 in each row."""
-    layout = chances._layout
-    _CHANCES((chances,), (layout.ndim - 1,) if layout.ndim else (), (), (layout.dtype, weights))
+def check_weights(weights: Tensor) -> None:
+    """Raise KernelCheck unless all are finite and not negative, and more than 0 in each row."""
+    layout = weights._layout
+    _WEIGHTS((weights,), (layout.ndim - 1,) if layout.ndim else (), (), (layout.dtype,))

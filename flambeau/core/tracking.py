@@ -15,7 +15,7 @@ from flambeau.core import captured, engine, hooks, inplace, storage
 from flambeau.core import tensor as tensors
 from flambeau.core.arguments import refused
 from flambeau.core.modes import local
-from flambeau.core.node import AccumulateGrad, Node, held_gradient
+from flambeau.core.node import AccumulateGrad, Node
 from flambeau.core.tensor import Tensor
 
 __all__ = ["attach"]
@@ -72,7 +72,7 @@ def _grad_fn(self: Any) -> Node | None:
 
 def _grad(self: Any) -> Any:
     """The gradient accumulated by `backward`, or None."""
-    held = held_gradient(self)
+    held = getattr(self, "_grad", None)
     if held is None and self._node is not None and type(self._node) is not AccumulateGrad and not _retains_grad(self):
         warnings.warn(
             "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute won't be "

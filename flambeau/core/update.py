@@ -18,6 +18,7 @@ from flambeau.ir.loops import Loop, Nest, element, number
 from flambeau.ir.scalar import as_expr, cast, compute_dtype
 
 _plans: dict[Any, Callable] = register_cache({})
+_row_plans: dict[Any, Callable] = register_cache({})
 
 
 def pointwise_update(formula: Callable, in_out: Sequence[Tensor], inputs: Sequence[Tensor], scalars: Mapping[str, Any],
@@ -27,12 +28,32 @@ def pointwise_update(formula: Callable, in_out: Sequence[Tensor], inputs: Sequen
     All tensors have one shape (inputs may broadcast to it). Scalars are run-time numbers computed with in the dtype of the
     first tensor; flags shape the formula and are part of the kernel.
     """
+    _plan_of(formula, in_out, inputs, scalars, flags)(*in_out, *in_out, *inputs, *scalars.values())
+
+
+def _plan_of(formula, in_out, inputs, scalars, flags) -> Callable:
     key = (formula, *[t._layout for t in in_out], *[t._layout for t in inputs], *[v.__class__ for v in scalars.values()],
            *flags.values())
     launch = _plans.get(key)
     if launch is None:
         launch = _plans[key] = _plan(formula, in_out, inputs, scalars, flags)
-    launch(*in_out, *in_out, *inputs, *scalars.values())
+    return launch
+
+
+def pointwise_updates(formula: Callable, rows: Sequence[tuple[Sequence[Tensor], Sequence[Tensor]]], scalars: Mapping[str, Any],
+                      flags: Mapping[str, Any]) -> None:
+    """`pointwise_update` for each (in_out, inputs) of `rows`, one after the other, in one native call.
+
+    Every row has as many tensors as the first one, and so many numbers that `launching.rows_plan` takes them.
+    """
+    tensors = tuple([t for in_out, inputs in rows for t in (*in_out, *inputs)])
+    key = (formula, *[t._layout for t in tensors], *[v.__class__ for v in scalars.values()], *flags.values())
+    launch = _row_plans.get(key)
+    if launch is None:
+        launches = [_plan_of(formula, in_out, inputs, scalars, flags) for in_out, inputs in rows]
+        in_out, inputs = rows[0]
+        launch = _row_plans[key] = launching.rows_plan(launches, len(in_out), len(inputs), len(scalars))
+    launch(tensors, *scalars.values())
 
 
 def _check_shapes(layouts: Sequence[Layout], written: int) -> Size:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from flambeau.base import geometry
-from flambeau.base.layout import Layout, register_cache
+from flambeau.base.layout import Layout, entered, register_cache
 from flambeau.core import arguments as wrong
 from flambeau.core import modes, overrides
 from flambeau.core.inplace import INFERENCE_VIEW, NO_GRAD_VIEW
@@ -87,6 +87,7 @@ def declare(name: str, node_name: str, geometry_of: Callable[..., geometry.Geome
             raise
         made = Layout.of(shape, strides, layout.dtype, layout.device)
         if layout.flavor is None:
+            entered()
             known[layout, given] = (made, offset)
         view = view_of(input, input._offset + offset, made)
         if input._node is not None:

@@ -66,6 +66,7 @@ from flambeau.ops import (
     pointwise,
     pool,
     random,
+    random_factories,
     rearrange,
     reduce,
     scan,

@@ -100,7 +100,7 @@ def attention_by_products(
     return one_step("UnsafeViewBackward0")(matmul)(weights, value)
 
 
-@operator(method=False, function=False, node="ScaledDotProductFlashAttentionForCpuBackward0")
+@operator(method=False, function=False, node="ScaledDotProductFlashAttentionForCpuBackward0", differentiable=1)
 def fused_attention(
     query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None, is_causal: bool, scale: float
 ) -> Any:
@@ -166,10 +166,7 @@ def _fused_plan(q: Layout, k: Layout, v: Layout, mask: Layout | None, is_causal:
 
 
 @fused_attention.vjp
-def _(gs, outs, query, key, value, attn_mask, is_causal, scale, need):
-    g = gs[0]
-    if g is None:
-        return None, None, None, None
+def _(g, outs, query, key, value, attn_mask, is_causal, scale):
     if modes.local.grad:
         return _gradients_by_products(g, *outs, query, key, value, attn_mask, is_causal, scale)
     return *_fused_gradients(g, *outs, query, key, value, attn_mask, is_causal, scale), None

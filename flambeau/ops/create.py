@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ import numpy as np
 from flambeau.base import elements
 from flambeau.base.device import device as Device
 from flambeau.base.device import get_default_device, require
-from flambeau.base.dtype import bool_, float32, float64, get_default_dtype, int64
+from flambeau.base.dtype import bool_, finfo, float32, float64, get_default_dtype, int64
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import Layout, contiguous_format, preserve_format, register_cache, strided
 from flambeau.base.notices import warn
@@ -25,6 +24,7 @@ from flambeau.codegen.triangle import triangle_indices_plan
 from flambeau.core import arguments, create
 from flambeau.core.create import from_array, make_tensor
 from flambeau.core.derive import public, publish
+from flambeau.core.node import AccumulateGrad
 from flambeau.core.op import RELEASE_FROM, scalar_kind, zeros_plan
 from flambeau.core.tensor import Tensor, empty_layout, empty_plan
 from flambeau.ir import scalar as s
@@ -48,7 +48,7 @@ def leaf(made: Tensor) -> Tensor:
     dtype = made._layout.dtype
     if not (dtype.is_floating_point or dtype.is_complex):
         raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")
-    made.requires_grad = True
+    made._node = AccumulateGrad(made)
     return made
 
 
@@ -223,10 +223,11 @@ def empty(
     names: Any = None,
 ) -> Tensor:
     """Uninitialised memory of this shape."""
-    plain = layout is None and device is None and out is None and not requires_grad and memory_format is contiguous_format
+    plain = layout is None and device is None and out is None and memory_format is contiguous_format
     if plain:
         try:
-            return _fresh_zeros["empty", size, dtype, get_default_dtype(), get_default_device()](None)
+            made = _fresh["empty", size, dtype, get_default_device()](None)
+            return leaf(made) if requires_grad else made
         except (KeyError, TypeError):
             pass
     check_layout(layout)
@@ -238,7 +239,7 @@ def empty(
         return out
     made = blank(shape, dtype, device)
     if plain and shape == size:
-        _fresh_zeros["empty", size, dtype, get_default_dtype(), get_default_device()] = empty_plan(made._layout)
+        _fresh["empty", size, dtype, get_default_device()] = empty_plan(made._layout)
     if memory_format is not contiguous_format and memory_format is not preserve_format and memory_format is not None:
         made = empty_layout(layout_in_format(made._layout, memory_format))
     return leaf(made) if requires_grad else made
@@ -264,18 +265,19 @@ def full(size: Any, fill_value: Any, *, dtype: DType | None = None, layout: Any 
          requires_grad: bool = False, pin_memory: bool = False, out: Tensor | None = None, names: Any = None) -> Tensor:
     """`fill_value` in every element; the dtype follows the value."""
     known = dtype is None or dtype.__class__ is DType
-    if known and layout is None and device is None and out is None and not requires_grad and size.__class__ is tuple:
-        key = ("full", size, fill_value.__class__, dtype, get_default_dtype(), get_default_device())
-        launch = _fresh_zeros.get(key)
+    if known and layout is None and device is None and out is None and size.__class__ is tuple:
+        key = ("full", size, fill_value.__class__, dtype, get_default_device())
+        launch = _fresh.get(key)
         if launch is not None:
-            return launch(None, fill_value)
+            made = launch(None, fill_value)
+            return leaf(made) if requires_grad else made
         if fill_value.__class__ in (float, int, bool) and get_default_device().type == "cpu" and all(
                 n.__class__ is int and n > 0 for n in size):
             wanted = dtype or {bool: bool_, int: int64}.get(fill_value.__class__) or get_default_dtype()
             if wanted.is_floating_point or (wanted is int64 and fill_value.__class__ is int) or wanted is bool_:
                 made = filled(fresh_layout(size, wanted, None), fill_value)
-                _fresh_zeros[key] = learn_fill(made._layout, fill_value)
-                return made
+                _fresh[key] = learn_fill(made._layout, fill_value)
+                return leaf(made) if requires_grad else made
     check_layout(layout)
     value = fill_value.item() if hasattr(fill_value, "item") else fill_value
     dtype = dtype_asked(dtype, out) or {bool: bool_, int: int64, complex: get_default_dtype().to_complex()}.get(
@@ -284,23 +286,23 @@ def full(size: Any, fill_value: Any, *, dtype: DType | None = None, layout: Any 
     return finish(made, requires_grad, out)
 
 
-_fresh_zeros: dict[Any, Callable] = register_cache({})
+_fresh: dict[Any, Callable] = register_cache({})      # plans by the size and what else a call says
 
 
 @public(method=False)
 def zeros(*size: Any, dtype: DType | None = None, layout: Any = None, device: Any = None, requires_grad: bool = False,
           pin_memory: bool = False, out: Tensor | None = None, names: Any = None) -> Tensor:
     """Zeros of this shape."""
-    if dtype is None and device is None and out is None and layout is None and not requires_grad:
+    if device is None and out is None and layout is None:
         try:
-            return _fresh_zeros[size, get_default_dtype(), get_default_device()](None)
+            made = _fresh[size, dtype, get_default_device()](None)
         except (KeyError, TypeError):
             if len(size) == 1 and size[0].__class__ is list:
-                return zeros(tuple(size[0]))
-            made = filled(fresh_layout(sizes_of("zeros", size), None, None), 0)
+                return zeros(tuple(size[0]), dtype=dtype, requires_grad=requires_grad)
+            made = filled(fresh_layout(sizes_of("zeros", size), dtype, None), 0)
             if made._layout.device.type == "cpu" and not any(isinstance(n, list) for n in size):
-                _fresh_zeros[size, get_default_dtype(), get_default_device()] = zeros_plan(made._layout)
-            return made
+                _fresh[size, dtype, get_default_device()] = zeros_plan(made._layout)
+        return leaf(made) if requires_grad else made
     if not (layout is None or layout is strided):
         check_layout(layout)
     made = filled(fresh_layout(sizes_of("zeros", size), dtype_asked(dtype, out), device), 0)
@@ -313,6 +315,15 @@ def zeros(*size: Any, dtype: DType | None = None, layout: Any = None, device: An
 def ones(*size: Any, dtype: DType | None = None, layout: Any = None, device: Any = None, requires_grad: bool = False,
          pin_memory: bool = False, out: Tensor | None = None, names: Any = None) -> Tensor:
     """Ones of this shape."""
+    if device is None and out is None and layout is None:
+        try:
+            made = _fresh["ones", size, dtype, get_default_device()](None, 1)
+            return leaf(made) if requires_grad else made
+        except (KeyError, TypeError):
+            made = filled(fresh_layout(sizes_of("ones", size), dtype, None), 1)
+            if made._layout.device.type == "cpu" and not any(isinstance(n, list) for n in size):
+                _fresh["ones", size, dtype, get_default_device()] = learn_fill(made._layout, 1)
+            return leaf(made) if requires_grad else made
     check_layout(layout)
     made = filled(fresh_layout(sizes_of("ones", size), dtype_asked(dtype, out), device), 1)
     if requires_grad or out is not None:
@@ -366,6 +377,8 @@ def full_like(input: Tensor, fill_value: Any, *, dtype: DType | None = None, lay
 
 
 _steps: dict[Any, Callable] = register_cache({})
+_lines: dict[Any, tuple[Callable, float, float, float]] = register_cache({})    # (plan, largest end, last, half) of calls
+_REAL = {float, int}
 
 
 def along(name: str, layout: Layout, numbers: tuple, body: Callable, work: DType) -> Tensor:
@@ -466,19 +479,14 @@ def range_closed(
 publish("range", range_closed, method=False)
 
 
-def _interpolated(i, a, b, step, last, half):
+def _interpolated(i, a, b, last, half):
     """PyTorch's symmetric formula: from the start in the first half, from the end in the second."""
-    x = cast(i, a.dtype)
+    x, step = cast(i, a.dtype), s.where(last < 1, 0, (b - a) / last)
     return s.where(x < half, a + step * x, b - step * (last - x))
 
 
-@lru_cache(256)
-def _line(start: float, end: float, steps: int, single: bool) -> tuple[float, ...]:
-    """(start, end, step, last, half) of a linspace; single: the step is a float32."""
-    step = (end - start) / (steps - 1) if steps > 1 else 0.0
-    if single:
-        step = float((np.float32(end) - np.float32(start)) / np.float32(max(steps - 1, 1)))
-    return start, end, step, float(steps - 1), float(steps // 2)
+def _power(i, a, b, last, half, base):
+    return s.pow(base, _interpolated(i, a, b, last, half))
 
 
 def _ends(name: str, start: Any, end: Any, steps: int, dtype: DType) -> tuple[Any, Any]:
@@ -497,6 +505,16 @@ def _ends(name: str, start: Any, end: Any, steps: int, dtype: DType) -> tuple[An
 def linspace(start: Any, end: Any, steps: int, *, dtype: DType | None = None, layout: Any = None, device: Any = None,
              requires_grad: bool = False, pin_memory: bool = False, out: Tensor | None = None) -> Tensor:
     """`steps` values from start to end, both included."""
+    key = ("linspace", steps, dtype, layout, device, get_default_device())
+    plain = out is None and start.__class__ in _REAL and end.__class__ in _REAL
+    if plain:
+        try:
+            launch, limit, last, half = _lines[key]
+            if -limit <= start <= limit and -limit <= end <= limit:
+                made = launch(None, start, end, last, half)
+                return leaf(made) if requires_grad else made
+        except (KeyError, TypeError, OverflowError):
+            pass
     start, end = _number(start), _number(end)
     if steps < 0:
         raise RuntimeError("number of steps must be non-negative")
@@ -508,8 +526,11 @@ def linspace(start: Any, end: Any, steps: int, *, dtype: DType | None = None, la
         made = create.copy_array(np.linspace(start, end, steps, dtype=dtype.numpy))
     else:
         work = float32 if dtype.is_floating_point and dtype is not float64 else float64
-        made = along("linspace", layout_made, _line(float(start), float(end), steps, work is float32), _interpolated, work) \
+        line = float(steps - 1), float(steps // 2)
+        made = along("linspace", layout_made, (float(start), float(end), *line), _interpolated, work) \
             if steps != 1 else filled(layout_made, float(start))
+        if plain and steps != 1 and dtype.is_floating_point and dtype.itemsize > 2:
+            _lines[key] = _steps["linspace", layout_made, float, float, float, float], finfo(dtype).max, *line
     return finish(made, requires_grad, out, line=True)
 
 
@@ -517,16 +538,26 @@ def linspace(start: Any, end: Any, steps: int, *, dtype: DType | None = None, la
 def logspace(start: Any, end: Any, steps: int, base: float = 10.0, *, dtype: DType | None = None, layout: Any = None,
              device: Any = None, requires_grad: bool = False, out: Tensor | None = None) -> Tensor:
     """base to the powers of `linspace(start, end, steps)`; integers of an integer dtype's powers."""
+    key = ("logspace", steps, dtype, layout, device, get_default_device())
+    plain = out is None and start.__class__ in _REAL and end.__class__ in _REAL and base.__class__ in _REAL
+    if plain:
+        try:
+            launch, limit, last, half = _lines[key]
+            if -limit <= start <= limit and -limit <= end <= limit:
+                made = launch(None, start, end, last, half, base)
+                return leaf(made) if requires_grad else made
+        except (KeyError, TypeError, OverflowError):
+            pass
     start, end = _number(start), _number(end)
     if steps < 0:
         raise RuntimeError("number of steps must be non-negative")
     dtype = dtype_asked(dtype, out) or get_default_dtype()
     start, end = _ends("logspace", start, end, steps, dtype)
-    start, end = float(start), float(end)
-    step = (end - start) / (steps - 1) if steps > 1 else 0.0
     layout_made = Layout.contiguous((steps,), dtype, home(device))
-    made = along("logspace", layout_made, (start, end, step, float(steps - 1), float(max(steps // 2, 1)), float(base)),
-                  lambda i, a, b, d, last, half, base: s.pow(base, _interpolated(i, a, b, d, last, half)), float64)
+    line = float(steps - 1), float(max(steps // 2, 1))
+    made = along("logspace", layout_made, (float(start), float(end), *line, float(base)), _power, float64)
+    if plain and dtype.is_floating_point and dtype.itemsize > 2:
+        _lines[key] = _steps["logspace", layout_made, float, float, float, float, float], finfo(dtype).max, *line
     return finish(made, requires_grad, out, line=True)
 
 

@@ -14,7 +14,7 @@ from flambeau.core.derive import public
 from flambeau.core.op import zeros_plan
 from flambeau.core.tensor import Tensor, empty_plan
 from flambeau.ops.copy import learn_fill, to
-from flambeau.ops.create import empty, empty_strided, full, ones, tensor, zeros
+from flambeau.ops.create import empty, empty_strided, full, leaf, ones, tensor, zeros
 
 
 def _new(self: Tensor, dtype: DType | None, device: Any) -> dict[str, Any]:
@@ -24,7 +24,7 @@ def _new(self: Tensor, dtype: DType | None, device: Any) -> dict[str, Any]:
 _fresh: dict[Any, Callable] = register_cache({})     # plans by kind, size, dtype and device
 
 
-def _plan(kind: str, plan_of: Callable[[Layout], Callable], own: Layout, size: tuple[Any, ...]) -> Callable | None:
+def _plan(kind: Any, plan_of: Callable[[Layout], Callable], own: Layout, size: tuple[Any, ...]) -> Callable | None:
     """The plan that makes a tensor of sizes given as ints or as one tuple, like one of a layout; None for other calls."""
     key = (kind, size, own.dtype, own.device)
     try:
@@ -40,6 +40,9 @@ def _plan(kind: str, plan_of: Callable[[Layout], Callable], own: Layout, size: t
 
 def _ones_plan(layout: Layout) -> Callable:
     return learn_fill(layout, 1)
+
+
+_filling_plan: dict[Any, Callable[[Layout], Callable]] = {int: _ones_plan, float: lambda layout: learn_fill(layout, 1.0)}
 
 
 @public(namespace=False)
@@ -79,6 +82,11 @@ def new_ones(self: Tensor, *size: Any, dtype: DType | None = None, device: Any =
 def new_full(self: Tensor, size: Any, fill_value: Any, *, dtype: DType | None = None, device: Any = None,
              requires_grad: bool = False, layout: Any = None, pin_memory: bool = False) -> Tensor:
     """`fill_value` everywhere, of the dtype and device of this tensor."""
+    kind = fill_value.__class__
+    if dtype is None and device is None and not requires_grad and (kind is float or kind is int):
+        launch = _plan(kind, _filling_plan[kind], self._layout, (size,))
+        if launch is not None:
+            return launch(None, fill_value)
     return full(size, fill_value, **_new(self, dtype, device), requires_grad=requires_grad)
 
 
@@ -101,6 +109,9 @@ def new_tensor(self: Tensor, data: Any, *, dtype: DType | None = None, device: A
         made = to(make_tensor(data, dtype), device=device)
         made.requires_grad = requires_grad
         return made
+    if device is None and self._layout.device.type == "cpu":
+        made = make_tensor(data, dtype or self._layout.dtype)
+        return leaf(made) if requires_grad else made
     return tensor(data, **_new(self, dtype, device), requires_grad=requires_grad)
 
 

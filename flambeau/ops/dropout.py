@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import cache
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -48,7 +48,7 @@ def _in_dtype(dtype: DType, value: float) -> float:
     return float(dtype.numpy.type(value))
 
 
-@cache
+@lru_cache(256)
 def _scale(dtype: DType, p: float) -> float:
     """1 / (1 - p) with the rounding of a division in the dtype."""
     if p == 1:

@@ -85,15 +85,15 @@ CELLS = {
     "RNN_RELU": Cell(1, 1, True, False, _relu_forward, _relu_backward),
 }
 
-class _Spot(NamedTuple):
+class Spot(NamedTuple):
     """Where a (batch, size) operand of a cell's kernel lies: parameter slot, first element, strides."""
 
     slot: int
     start: int
     strides: tuple[int, int]
 
-def _cell_phases(
-    name: str, dtype: Any, shape: tuple[int, int], outputs: Sequence[tuple[_Spot, Expr]], inputs: Sequence[_Spot]
+def cell_phases(
+    name: str, dtype: Any, shape: tuple[int, int], outputs: Sequence[tuple[Spot, Expr]], inputs: Sequence[Spot]
 ) -> list:
     nest = Nest(name, (dtype,) * len(outputs), (dtype,) * len(inputs), (Loop((), tuple(
         (i, expression) for i, (_, expression) in enumerate(outputs))),), ())
@@ -123,7 +123,7 @@ def _forward_plan(mode: str, dtype: Any, device: Any, steps: int, batch: int, si
     results = [Layout.contiguous(x, dtype, device) for x in ((steps, batch, size), (held, batch, wide), (held, batch, size))]
     phases: list = []
     scratch = 0
-    previous, previous_cell = _Spot(4, 0, start), _Spot(5, 0, first_cell)
+    previous, previous_cell = Spot(4, 0, start), Spot(5, 0, first_cell)
     order = range(steps - 1, -1, -1) if reverse else range(steps)
     row = (size, 1)
     for t in order:
@@ -138,23 +138,23 @@ def _forward_plan(mode: str, dtype: Any, device: Any, steps: int, batch: int, si
                               Matrix(6, (0, 0, weight[1], weight[0])), Matrix(1, (0, 0, wide, 1), kept_at + skip), addend)
         phases += more
         scratch = max(scratch, need)
-        inputs = [_Spot(1, kept_at + c * size, (wide, 1)) for c in range(cell.columns)]
+        inputs = [Spot(1, kept_at + c * size, (wide, 1)) for c in range(cell.columns)]
         kept = list(inputs)
         if not cell.adds:
-            inputs += [_Spot(3, t * projected[0] + c * size * projected[2], projected[1:]) for c in range(cell.gates)]
+            inputs += [Spot(3, t * projected[0] + c * size * projected[2], projected[1:]) for c in range(cell.gates)]
         values = [element(i, dtype) for i in range(len(inputs))]
         extra = [previous] + ([previous_cell] if cell.has_cell else [])
         states = [element(len(inputs) + i, dtype) for i in range(len(extra))] + [None]
         made, hidden, new_cell = cell.forward(values[:cell.columns], values[cell.columns:], states[0], states[1])
-        here = _Spot(0, t * batch * size, row)
+        here = Spot(0, t * batch * size, row)
         outputs = [(here, hidden)]
         if keep:
             outputs += [(spot, e) for spot, e in zip(kept, made) if e is not None]
         if cell.has_cell:
-            here_cell = _Spot(2, t * batch * size if keep else 0, row)
+            here_cell = Spot(2, t * batch * size if keep else 0, row)
             outputs.append((here_cell, new_cell))
             previous_cell = here_cell
-        phases += _cell_phases(f"{mode.lower()}_step", dtype, (batch, size), outputs, [*inputs, *extra])
+        phases += cell_phases(f"{mode.lower()}_step", dtype, (batch, size), outputs, [*inputs, *extra])
         previous = here
     return launching.plan(phases, results, given, "", scratch,
                           release=steps * batch * size * gates >= RELEASE_FROM)
@@ -175,26 +175,26 @@ def _backward_plan(mode: str, dtype: Any, device: Any, steps: int, batch: int, s
     for t in range(steps) if reverse else range(steps - 1, -1, -1):
         before = t + 1 if reverse else t - 1
         inside = 0 <= before < steps
-        inputs = [_Spot(5, t * g[0], g[1:]), _Spot(2, 0, row)]
-        inputs += [_Spot(7, t * batch * wide + c * size, (wide, 1)) for c in range(cell.columns)]
-        inputs += [_Spot(6, before * plane, row) if inside else _Spot(9, 0, start), _Spot(6, t * plane, row)]
+        inputs = [Spot(5, t * g[0], g[1:]), Spot(2, 0, row)]
+        inputs += [Spot(7, t * batch * wide + c * size, (wide, 1)) for c in range(cell.columns)]
+        inputs += [Spot(6, before * plane, row) if inside else Spot(9, 0, start), Spot(6, t * plane, row)]
         if cell.has_cell:
             inputs += [
-                _Spot(8, before * plane, row) if inside else _Spot(10, 0, first_cell),
-                _Spot(8, t * plane, row),
-                _Spot(3, 0, row),
+                Spot(8, before * plane, row) if inside else Spot(10, 0, first_cell),
+                Spot(8, t * plane, row),
+                Spot(3, 0, row),
             ]
         e = [element(i, dtype) for i in range(len(inputs))]
         rest = [*e[2 + cell.columns:], None, None, None]
         made, product, of_cell, direct = cell.backward(e[0] + e[1], e[2:2 + cell.columns], *rest[:5])
-        outputs = [(_Spot(0, t * batch * gates + c * size, (gates, 1)), x) for c, x in enumerate(made)]
+        outputs = [(Spot(0, t * batch * gates + c * size, (gates, 1)), x) for c, x in enumerate(made)]
         if product is not None:
-            outputs += [(_Spot(1, t * batch * gates + c * size, (gates, 1)), x) for c, x in enumerate(product)]
+            outputs += [(Spot(1, t * batch * gates + c * size, (gates, 1)), x) for c, x in enumerate(product)]
         if of_cell is not None:
-            outputs.append((_Spot(3, 0, row), of_cell))
+            outputs.append((Spot(3, 0, row), of_cell))
         if direct is not None:
-            outputs.append((_Spot(4, 0, row), direct))
-        phases += _cell_phases(f"{mode.lower()}_step_backward", dtype, (batch, size), outputs, inputs)
+            outputs.append((Spot(4, 0, row), direct))
+        phases += cell_phases(f"{mode.lower()}_step_backward", dtype, (batch, size), outputs, inputs)
         more, need = _product(dtype, batch, size, gates, Matrix(0 if product is None else 1, (0, 0, gates, 1), t * batch * gates),
                               Matrix(11, (0, 0, *weight)), Matrix(2, (0, 0, size, 1)),
                               None if direct is None else Matrix(4, (0, 0, size, 1)))

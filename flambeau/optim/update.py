@@ -20,7 +20,7 @@ from typing import Any, TypeAlias
 
 import flambeau
 from flambeau.core.tensor import Tensor
-from flambeau.core.update import pointwise_update
+from flambeau.core.update import pointwise_update, pointwise_updates
 from flambeau.ir import scalar
 
 Row: TypeAlias = tuple[Sequence[Tensor], Sequence[Tensor]]
@@ -87,6 +87,11 @@ def lerp(start: Any, end: Any, weight: Any) -> Any:
 
 
 # ---------------------------------------------------------------- applying a formula
+def _whole_tensors(scalars: Mapping[str, Any]) -> bool:
+    """Whether formulas run on whole tensors and are recorded: with gradients enabled, or for scalars that are tensors."""
+    return flambeau.is_grad_enabled() or any(isinstance(value, Tensor) for value in scalars.values())
+
+
 def apply_update(
     formula: Formula,
     in_out: Sequence[Tensor],
@@ -99,7 +104,7 @@ def apply_update(
     One kernel, unless gradients are enabled, which is what differentiable=True of an optimizer asks for: then the formula runs
     on whole tensors and is recorded. So do hyperparameters that are tensors.
     """
-    if not flambeau.is_grad_enabled() and not any(isinstance(value, Tensor) for value in scalars.values()):
+    if not _whole_tensors(scalars):
         pointwise_update(formula, in_out, inputs, scalars, flags)
         return
     for tensor, value in zip(in_out, formula(*in_out, *inputs, **scalars, **flags), strict=True):
@@ -110,7 +115,10 @@ def apply_updates(
     formula: Formula, rows: Iterable[Row], scalars: Mapping[str, Any], flags: Mapping[str, bool] | None = None
 ) -> None:
     """`apply_update` for each (in_out, inputs) of `rows`. Complex tensors are updated as pairs of real numbers."""
-    flags = flags or {}
+    flags, rows = flags or {}, list(rows)
+    if len(rows) > 1 and not _whole_tensors(scalars) and not any(in_out[0].is_complex() for in_out, _ in rows):
+        pointwise_updates(formula, rows, scalars, flags)
+        return
     for in_out, inputs in rows:
         if in_out[0].is_complex():
             in_out = tuple(flambeau.view_as_real(tensor) for tensor in in_out)
@@ -127,11 +135,13 @@ def new_counter(value: float = 0.0) -> Tensor:
 
 def advance(counters: Iterable[Tensor]) -> list[float]:
     """Add one to each zero-dimensional counter; their new values."""
-    values = []
-    for counter in counters:
-        counter += 1
-        values.append(counter.item())
-    return values
+    counters = list(counters)
+    apply_updates(_one_more, [((counter,), ()) for counter in counters], {})
+    return [counter.item() for counter in counters]
+
+
+def _one_more(count):
+    return (count + 1.0,)
 
 
 def by_step(

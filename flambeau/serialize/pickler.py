@@ -7,6 +7,7 @@ object's own. Used by the zip and the legacy writer.
 from __future__ import annotations
 
 import pickle
+from collections import OrderedDict
 from collections.abc import Callable
 from types import FunctionType
 from typing import Any
@@ -16,6 +17,7 @@ from flambeau.core import storage_io
 from flambeau.core.rebuild import get_layout
 from flambeau.core.storage import Storage
 from flambeau.core.storage_types import BY_DTYPE, UNTYPED, StorageReference, StorageType
+from flambeau.core.tensor import Tensor
 from flambeau.serialize import names
 
 
@@ -32,10 +34,10 @@ class Storages:
 
         Raises RuntimeError if one memory was met as two types, which the format can't express.
         """
-        if isinstance(thing, Storage):
-            thing = StorageReference(thing)
         if not isinstance(thing, StorageReference):
-            return None
+            if not isinstance(thing, Storage):
+                return None
+            thing = StorageReference(thing)
         storage, dtype = thing.storage, thing.dtype
         if self.dtypes.setdefault(id(storage), dtype) is not dtype:
             raise RuntimeError(
@@ -59,14 +61,6 @@ def pickler_class(pickle_module: Any) -> type:
             super().__init__(file, protocol=protocol)
             self.identity = identity
 
-        def persistent_id(self, thing: Any) -> Any:
-            return self.identity(thing)
-
-        def reducer_override(self, thing: Any) -> Any:
-            if isinstance(thing, layout):
-                return get_layout, (repr(thing),)
-            return NotImplemented
-
         def save_global(self, thing: Any, name: str | None = None) -> None:
             if isinstance(thing, StorageType):
                 module, foreign = thing.module, thing.name
@@ -85,7 +79,45 @@ def pickler_class(pickle_module: Any) -> type:
                 self.write(pickle.GLOBAL + f"{module}\n{foreign}\n".encode())
             self.memoize(thing)
 
-        if hasattr(base, "dispatch"):
-            dispatch = {**base.dispatch, FunctionType: save_global, StorageType: save_global}
+        if issubclass(base, getattr(pickle, "_Pickler")):       # noqa: B009 - written in Python, it looks at `dispatch`
+            dispatch = {**base.dispatch, FunctionType: save_global, StorageType: save_global, Tensor: _save_tensor,
+                        OrderedDict: _save_ordered, Storage: _save_storage, StorageReference: _save_storage, layout: _save_layout}
+        else:
+            def persistent_id(self, thing: Any) -> Any:
+                return self.identity(thing)
+
+            def reducer_override(self, thing: Any) -> Any:
+                return (get_layout, (repr(thing),)) if isinstance(thing, layout) else NotImplemented
 
     return SavePickler
+
+
+# What files of many tensors are made of, by fewer calls than any object takes; what is written is the same.
+
+
+def _save_storage(pickler: Any, storage: Storage | StorageReference) -> None:
+    pickler.save_pers(pickler.identity(storage))
+
+
+def _save_layout(pickler: Any, marker: layout) -> None:
+    pickler.save_reduce(get_layout, (repr(marker),), obj=marker)
+
+
+def _save_tensor(pickler: Any, tensor: Tensor) -> None:
+    function, arguments, *rest = tensor.__reduce_ex__(pickler.proto)
+    if rest:
+        pickler.save_reduce(function, arguments, *rest, obj=tensor)
+        return
+    pickler.save(function)
+    pickler.save(arguments)
+    pickler.write(pickle.REDUCE)
+    pickler.memoize(tensor)
+
+
+def _save_ordered(pickler: Any, mapping: OrderedDict) -> None:
+    if mapping or mapping.__dict__:
+        pickler.save_reduce(*mapping.__reduce_ex__(pickler.proto), obj=mapping)
+        return
+    pickler.save(OrderedDict)
+    pickler.write(pickle.EMPTY_TUPLE + pickle.REDUCE)
+    pickler.memoize(mapping)

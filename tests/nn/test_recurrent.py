@@ -80,3 +80,72 @@ def test_packing_what_there_is_of_shorter_sequences():
     for use in (nn.utils.rnn.pad_packed_sequence, nn.LSTM(1, 2), nn.GRU(1, 2, bidirectional=True)):
         with pytest.raises(RuntimeError):
             use(packed)
+
+
+CELLS = {"lstm": (torch.nn.LSTMCell, 2), "gru": (torch.nn.GRUCell, 1), "tanh": (torch.nn.RNNCell, 1),
+         "relu": (lambda *sizes: torch.nn.RNNCell(*sizes, nonlinearity="relu"), 1)}
+
+
+def _step_by_hand(kind, cell, x, states):
+    gates, product = x @ cell.weight_ih.t() + cell.bias_ih, states[0] @ cell.weight_hh.t() + cell.bias_hh
+    if kind in ("tanh", "relu"):
+        return [getattr(torch, kind)(gates + product)]
+    if kind == "gru":
+        (a, b, c), (d, e, f) = gates.chunk(3, -1), product.chunk(3, -1)
+        update, new = torch.sigmoid(b + e), torch.tanh(c + torch.sigmoid(a + d) * f)
+        return [new + update * (states[0] - new)]
+    i, f, g, o = (gates + product).chunk(4, -1)
+    new = torch.sigmoid(f) * states[1] + torch.sigmoid(i) * torch.tanh(g)
+    return [torch.sigmoid(o) * torch.tanh(new), new]
+
+
+@pytest.mark.parametrize("kind", CELLS)
+def test_a_cell_is_its_formula_to_the_second_derivative(kind):
+    make, count = CELLS[kind]
+    torch.manual_seed(0)
+    cell = make(3, 2).double()
+    x = torch.randn(4, 3, dtype=torch.float64, requires_grad=True)
+    states = [torch.randn(4, 2, dtype=torch.float64, requires_grad=True) for _ in range(count)]
+    leaves = [x, *states, *cell.parameters()]
+    call = lambda x, *states: cell(x, states[0] if count == 1 else states)
+    for chosen in ([0], [count - 1], range(count)):      # gradients of one result, and of all
+        derivatives = []
+        found, expected = call(x, *states), _step_by_hand(kind, cell, x, states)
+        found = [found] if count == 1 else list(found)
+        torch.testing.assert_close(found, expected)
+        for results in (found, expected):
+            loss = sum((results[i] ** 3).sum() for i in chosen)
+            first = torch.autograd.grad(loss, leaves, create_graph=True, allow_unused=True)
+            first = [torch.zeros_like(x) if g is None else g for g, x in zip(first, leaves)]
+            derivatives.append((first, torch.autograd.grad(sum((g * g).sum() for g in first), leaves, allow_unused=True)))
+        torch.testing.assert_close(derivatives[0][0], derivatives[1][0])
+        torch.testing.assert_close(derivatives[0][1], derivatives[1][1])
+    assert torch.autograd.gradcheck(call, (x, *states))
+    assert torch.autograd.gradgradcheck(call, (x, *states))
+
+
+@pytest.mark.parametrize("kind", CELLS)
+def test_a_cell_of_strided_operands_and_under_vmap(kind):
+    make, count = CELLS[kind]
+    torch.manual_seed(0)
+    cell = make(3, 2)
+    x, states = torch.randn(3, 5).t(), [torch.randn(2, 5).t() for _ in range(count)]
+    call = lambda x, *states: cell(x, states[0] if count == 1 else states)
+    dense = call(x.contiguous(), *[s.contiguous() for s in states])
+    torch.testing.assert_close(call(x, *states), dense)
+    torch.testing.assert_close(torch.vmap(call)(x, *states), dense)
+
+
+@pytest.mark.parametrize("batch_first", [True, False])
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_padding_with_and_without_gradients(side, batch_first):
+    sequences = [torch.randn(n, 3).t().contiguous().t() for n in (3, 0, 5, 2)]
+    given = {"batch_first": batch_first, "padding_value": 7.0, "padding_side": side}
+    plain = rnn.pad_sequence(sequences, **given)
+    recorded = rnn.pad_sequence([x.clone().requires_grad_() for x in sequences], **given)
+    assert torch.equal(plain, recorded) and plain.stride() == recorded.stride() and recorded.requires_grad
+    rows = plain if batch_first else plain.transpose(0, 1)
+    for row, x in zip(rows, sequences):
+        kept = row[5 - len(x):] if side == "left" else row[:len(x)]
+        assert torch.equal(kept, x) and (row == 7).sum() == 3 * (5 - len(x))
+    assert rnn.pad_sequence([torch.arange(3), torch.rand(2)]).dtype is torch.int64     # the first one's

@@ -19,23 +19,40 @@ from flambeau.core.overrides import PLAIN
 from flambeau.core.tensor import Tensor
 from flambeau.nn import functional as F
 from flambeau.ops.recurrent import fits, recurrent_layer, register_composed
+from flambeau.ops.recurrent_cells import gru_cell_step, lstm_cell_step, relu_cell_step, tanh_cell_step
 
 # A state is (hidden,) or, for LSTM, (hidden, cell). Each hidden: (batch, hidden_size or proj_size).
 State = tuple[Tensor, ...]
 
 
 def _tanh_step(projected: Tensor, state: State, weight_hh: Tensor, bias_hh: Tensor | None, _: Any) -> State:
-    return (flambeau.tanh(projected + F.linear(state[0], weight_hh, bias_hh)),)
+    product = F.linear(state[0], weight_hh, bias_hh)
+    if product.dtype.itemsize < 4:      # the sum is rounded
+        return (flambeau.tanh(projected + product),)
+    return (tanh_cell_step(projected, product),)
 
 
 def _relu_step(projected: Tensor, state: State, weight_hh: Tensor, bias_hh: Tensor | None, _: Any) -> State:
-    return (flambeau.relu(projected + F.linear(state[0], weight_hh, bias_hh)),)
+    product = F.linear(state[0], weight_hh, bias_hh)
+    if product.dtype.itemsize < 4:
+        return (flambeau.relu(projected + product),)
+    return (relu_cell_step(projected, product),)
+
+
+def _one_kernel(projected: Tensor, product: Tensor, state: Tensor, gates: int) -> bool:
+    """Whether a step's arithmetic on these can be one operator (flambeau.ops.recurrent_cells)."""
+    shape = product._layout.shape
+    return (len(shape) == 2 and projected._layout.shape == shape and fits((projected, product, state), PLAIN)
+            and state._layout.shape == (shape[0], shape[1] // gates) and shape[1] % gates == 0)
 
 
 def _gru_step(projected: Tensor, state: State, weight_hh: Tensor, bias_hh: Tensor | None, _: Any) -> State:
     hidden = state[0]
+    product = F.linear(hidden, weight_hh, bias_hh)
+    if _one_kernel(projected, product, hidden, 3):
+        return gru_cell_step(projected, product, hidden)[:1]
     reset_input, update_input, new_input = projected.chunk(3, -1)
-    reset_hidden, update_hidden, new_hidden = F.linear(hidden, weight_hh, bias_hh).chunk(3, -1)
+    reset_hidden, update_hidden, new_hidden = product.chunk(3, -1)
     reset = flambeau.sigmoid(reset_input + reset_hidden)
     update = flambeau.sigmoid(update_input + update_hidden)
     new = flambeau.tanh(new_input + reset * new_hidden)
@@ -46,10 +63,13 @@ def _lstm_step(
     projected: Tensor, state: State, weight_hh: Tensor, bias_hh: Tensor | None, weight_hr: Tensor | None
 ) -> State:
     hidden, cell = state
-    gates = projected + F.linear(hidden, weight_hh, bias_hh)
-    input_gate, forget_gate, candidate, output_gate = gates.chunk(4, -1)
-    cell = flambeau.sigmoid(forget_gate) * cell + flambeau.sigmoid(input_gate) * flambeau.tanh(candidate)
-    hidden = flambeau.sigmoid(output_gate) * flambeau.tanh(cell)
+    product = F.linear(hidden, weight_hh, bias_hh)
+    if _one_kernel(projected, product, cell, 4):
+        hidden, cell, _ = lstm_cell_step(projected, product, cell)
+    else:
+        input_gate, forget_gate, candidate, output_gate = (projected + product).chunk(4, -1)
+        cell = flambeau.sigmoid(forget_gate) * cell + flambeau.sigmoid(input_gate) * flambeau.tanh(candidate)
+        hidden = flambeau.sigmoid(output_gate) * flambeau.tanh(cell)
     if weight_hr is not None:
         hidden = F.linear(hidden, weight_hr)
     return hidden, cell

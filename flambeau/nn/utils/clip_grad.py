@@ -7,6 +7,8 @@ from collections.abc import Iterable
 
 import flambeau
 from flambeau.core.tensor import Tensor
+from flambeau.core.update import pointwise_updates
+from flambeau.ir import scalar
 
 
 def _as_list(tensors: Tensor | Iterable[Tensor]) -> list[Tensor]:
@@ -15,6 +17,19 @@ def _as_list(tensors: Tensor | Iterable[Tensor]) -> list[Tensor]:
 
 def _gradients(parameters: list[Tensor]) -> list[Tensor]:
     return [parameter.grad for parameter in parameters if parameter.grad is not None]
+
+
+def _plain(gradients: list[Tensor]) -> bool:
+    """Whether these are tensors of real numbers, several and of no class that answers itself: one call changes all."""
+    return len(gradients) > 1 and all(x.__class__ is Tensor and x._layout.dtype.is_floating_point for x in gradients)
+
+
+def _scaled(gradient, coefficient):
+    return (gradient * coefficient,)
+
+
+def _clamped(gradient, low, high):
+    return (scalar.clamp(gradient, low, high),)
 
 
 def get_total_norm(
@@ -52,6 +67,9 @@ def clip_grads_with_norm_(
             return
         # Multiplying by a clamped coefficient of 1 avoids a look at the value (which would wait for a device).
         coefficient = flambeau.clamp(float(max_norm) / (total_norm + 1e-6), max=1.0)
+        if _plain(gradients) and {gradient.dtype for gradient in gradients} == {coefficient.dtype}:
+            pointwise_updates(_scaled, [((gradient,), (coefficient,)) for gradient in gradients], {}, {})
+            return
         for gradient in gradients:
             gradient.mul_(coefficient.to(gradient.device))
 
@@ -96,5 +114,10 @@ def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float, f
     """Clamp every gradient in place to [-clip_value, clip_value]."""
     clip_value = float(clip_value)
     with flambeau.no_grad():
-        for gradient in _gradients(_as_list(parameters)):
+        gradients = _gradients(_as_list(parameters))
+        if _plain(gradients):
+            bounds = {"low": -clip_value, "high": clip_value}
+            pointwise_updates(_clamped, [((gradient,), ()) for gradient in gradients], bounds, {})
+            return
+        for gradient in gradients:
             gradient.clamp_(min=-clip_value, max=clip_value)

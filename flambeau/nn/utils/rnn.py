@@ -10,7 +10,10 @@ from collections import namedtuple
 from typing import Any
 
 import flambeau
-from flambeau.core.tensor import Tensor
+from flambeau.base.layout import Layout
+from flambeau.core.modes import active, local
+from flambeau.core.tensor import Tensor, tensor_from
+from flambeau.ops.copy import copy_raw
 
 PackedSequence_ = namedtuple("PackedSequence_", ["data", "batch_sizes", "sorted_indices", "unsorted_indices"])
 PackedSequence_.__annotations__ = {
@@ -236,7 +239,11 @@ def pad_sequence(
         raise RuntimeError("received an empty list of sequences")
     if padding_side not in ("left", "right"):
         raise RuntimeError(f"Expected padding_side to be one of left or right, but got {padding_side}.")
-    longest = max(sequence.size(0) for sequence in sequences)
+    longest = max([sequence.size(0) for sequence in sequences])
+    rest = sequences[0].shape[1:]
+    plain = [x.__class__ is Tensor and x._layout.shape[1:] == rest and (x._node is None or not local.grad) for x in sequences]
+    if not active.count and all(plain):
+        return _padded(sequences, longest, batch_first, padding_value, padding_side == "left")
     rows = []
     for sequence in sequences:
         missing = longest - sequence.size(0)
@@ -245,6 +252,19 @@ def pad_sequence(
             sequence = flambeau.cat([sequence, filler] if padding_side == "right" else [filler, sequence])
         rows.append(sequence)
     return flambeau.stack(rows, 0 if batch_first else 1)
+
+
+def _padded(sequences: tuple[Tensor, ...], longest: int, batch_first: bool, value: float, left: bool) -> Tensor:
+    """The sequences copied to their places in a tensor of the padding's value."""
+    count, rest = len(sequences), sequences[0].shape[1:]
+    made = sequences[0].new_full((count, longest, *rest) if batch_first else (longest, count, *rest), value)
+    along, step, *inner = made._layout.strides if not batch_first else (*made._layout.strides[1::-1], *made._layout.strides[2:])
+    dtype, device = made._layout.dtype, made._layout.device
+    for i, sequence in enumerate(sequences):
+        shape = sequence._layout.shape
+        place = Layout.of(shape, (along, *inner), dtype, device)
+        copy_raw(tensor_from(made._storage, i * step + (longest - shape[0]) * along * left, place), sequence)
+    return made
 
 
 def unpad_sequence(padded_sequences: Tensor, lengths: Tensor, batch_first: bool = False) -> list[Tensor]:

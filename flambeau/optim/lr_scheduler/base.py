@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import functools
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 from flambeau.core.tensor import Tensor
@@ -36,12 +35,12 @@ def copied(value: Any) -> Any:
 
 def option_of_groups(optimizer: Optimizer, key: str) -> list[Any]:
     """Copies of an option of every parameter group."""
-    return [copied(group[key]) for group in optimizer.param_groups]
+    return [value if (value := group[key]).__class__ is float else copied(value) for group in optimizer.param_groups]
 
 
 def set_option(group: dict[str, Any], key: str, value: Any) -> None:
     """Set an option of a group; a tensor stays the same object, because others may hold it."""
-    if isinstance(group[key], Tensor):
+    if group[key].__class__ is not float and isinstance(group[key], Tensor):
         group[key].fill_(value.item() if isinstance(value, Tensor) else value)
     else:
         group[key] = value
@@ -191,16 +190,9 @@ class LRScheduler:
                 stacklevel=3,
             )
 
-    @contextmanager
-    def _calling_get_lr(self) -> Iterator[None]:
+    def _update_lr(self, epoch: int | None = None) -> None:
         self._get_lr_called_within_step = True
         try:
-            yield
-        finally:
-            self._get_lr_called_within_step = False
-
-    def _update_lr(self, epoch: int | None = None) -> None:
-        with self._calling_get_lr():
             if epoch is None:
                 self.last_epoch += 1
                 rates = self.get_lr()
@@ -208,6 +200,8 @@ class LRScheduler:
                 self.last_epoch = epoch
                 closed_form: Callable[[], list[Any]] = getattr(self, "_get_closed_form_lr", self.get_lr)
                 rates = closed_form()
+        finally:
+            self._get_lr_called_within_step = False
         self._write(rates)
 
     def _write(self, rates: list[Any]) -> None:

@@ -89,8 +89,11 @@ class CosineAnnealingWarmRestarts(LRScheduler):
                 raise ValueError(f"Expected non-negative epoch, but got {epoch}")
             self.T_cur, self.T_i = self._position(epoch)
         self.last_epoch = math.floor(epoch)
-        with self._calling_get_lr():
+        self._get_lr_called_within_step = True
+        try:
             rates = self.get_lr()
+        finally:
+            self._get_lr_called_within_step = False
         self._write(rates)
 
     def _position(self, epoch: float) -> tuple[float, int]:
