@@ -1,7 +1,8 @@
 """Singular values and eigenvalues of (batches of) matrices with their gradients.
 
-Values come from numpy.linalg; the rules are written in differentiable operators, so every order works. They follow
-Giles (2008), "An extended collection of matrix derivative results". Used by ops.linalg, torch.linalg.
+Those of Hermitian matrices come from ops.eigen_plans, the others from numpy.linalg; the rules are written in differentiable
+operators, so every order works. They follow Giles (2008), "An extended collection of matrix derivative results". Used by
+ops.linalg, torch.linalg.
 """
 
 from __future__ import annotations
@@ -15,10 +16,11 @@ from flambeau.core.create import copy_array, copy_columns
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.tensor import Tensor
+from flambeau.ops import eigen_plans
 from flambeau.ops.linalg_arguments import eye_like, floating, matrices, square, values_of
 from flambeau.ops.linalg_systems import linalg_solve
 from flambeau.ops.matmul import adjoint, matmul
-from flambeau.ops.matrix_plans import refused
+from flambeau.ops.matrix_plans import failed, refused
 
 # ---------------------------------------------------------------- singular values
 
@@ -144,23 +146,28 @@ def svd(input: Tensor, some: bool = True, compute_uv: bool = True):
 # ---------------------------------------------------------------- eigenvalues
 
 
-def _hermitian_array(name: str, x: Tensor, triangle: Any, vectors: bool) -> Any:
-    if triangle.upper() not in ("L", "U"):
-        raise RuntimeError(f"Expected UPLO argument to be 'L' or 'U', but got {triangle}")
-    array = values_of(x)
-    try:
-        return np.linalg.eigh(array, triangle.upper()) if vectors else np.linalg.eigvalsh(array, triangle.upper())
-    except np.linalg.LinAlgError:
-        raise _unconverged(name, array, "eigenvalues") from None
+def _read_above(UPLO: Any) -> bool:
+    """Whether the upper triangle is the one to read."""
+    if UPLO.upper() not in ("L", "U"):
+        raise RuntimeError(f"Expected UPLO argument to be 'L' or 'U', but got {UPLO}")
+    return UPLO.upper() == "U"
+
+
+def _check_eigenvalues(info: Tensor) -> None:
+    if failed(info):
+        raise refused("linalg.eigh", info, "The algorithm failed to converge because the input matrix is ill-conditioned or has "
+                      "too many repeated eigenvalues (error code: {}).")
 
 
 @operator(method=False, function=False, out=True, node="LinalgEighBackward0")
 def linalg_eigh(input: Tensor, UPLO: str = "L"):
-    """(eigenvalues ascending, eigenvectors in columns) of Hermitian matrices; only the triangle UPLO is read."""
+    """(eigenvalues ascending, eigenvectors in columns) of Hermitian matrices; only the triangle UPLO is read. NaN for a matrix
+    that holds NaN or infinities."""
     floating("linalg.eigh", input)
     square("linalg.eigh", input)
-    values, vectors = _hermitian_array("linalg.eigh", input, UPLO, True)
-    return returns.linalg_eigh((copy_array(values), copy_columns(vectors)))
+    *found, info = eigen_plans.factor(input, _read_above(UPLO))
+    _check_eigenvalues(info)
+    return returns.linalg_eigh(tuple(found))
 
 
 @linalg_eigh.vjp
@@ -186,7 +193,9 @@ def _(gs, outs):
 
 @operator(method=False, function=False)
 def _hermitian_values(A: Tensor, UPLO: str = "L"):
-    return copy_array(_hermitian_array("linalg.eigh", A, UPLO, False))
+    values, info = eigen_plans.values(A, _read_above(UPLO))
+    _check_eigenvalues(info)
+    return values
 
 
 @composite(method=False, function=False, out=True)
