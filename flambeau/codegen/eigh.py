@@ -26,15 +26,19 @@ from flambeau.codegen.tridiagonal import STATE, iterate_text, tridiagonal_texts,
 from flambeau.codegen.tridiagonal_blocks import LEFT, PIECE, block_texts
 
 FEW = 16                # rows up to which reflectors are multiplied out one by one
-SERIAL_ROWS = 128       # a matrix with fewer rows is one unit of work
+SERIAL_ROWS = 96        # a matrix with fewer rows is one unit of work
 TILE_COLUMNS = 48
-SWEEPS = 64             # full sweeps that a log has room for
 MILD = 60               # the exponent from which a matrix is scaled
 WORDS = (*STATE, "scale", "made", "made_before")
 
 PARTS = ("matrix", "v", "tau", "triangles", "d", "e", "order", "state", "w", "y", "log", "heads", "log_size", "heads_size")
 SHAPE = ("n", "ld", "size", "room", "source", "source_batch", "source_row", "source_column", "vectors", *PARTS, "first", "count",
          "turn")
+
+
+def _sweeps(n: int) -> int:
+    """Full sweeps that a log has room for."""
+    return min(64, max(8, n // 8))
 
 
 class Work(NamedTuple):
@@ -51,7 +55,7 @@ class Work(NamedTuple):
         n, ld = self.n, padded(self.n, field)
         block = block_of(field)
         panels = -(-n // block)
-        room = (SWEEPS if self.phases else min(SWEEPS, n)) * n if self.vectors else 0
+        room = _sweeps(n) * n if self.vectors else 0
         log = room * 2 * field.bytes // field.parts
         heads = 8 * HEAD * max(room, 1)
         logs = 2 if self.phases else 1
@@ -408,7 +412,7 @@ def eigh_phases(dtype: str, batch: int, n: int, source: tuple[int, int, int, int
     phases.append(Phase(kernels["triangles"], batch * tiles(n, block_of(field)), 1, plain))
     phases.append(Phase(kernels["multiply"], pieces, 1, plain))
     items = batch * (1 + tiles(-(-n // field.lanes) * field.width, TOGETHER * field.width))
-    rounds = 2 * tiles(2 * n, 2 * SWEEPS)       # an even number, for twice the usual number of sweeps
+    rounds = 2 * tiles(n, _sweeps(n))       # an even number, for twice the usual number of sweeps
     phases += [Phase(kernels["round"], items, 1, (*words, 0, 0, turn)) for turn in range(rounds)]
     phases.append(Phase(kernels["rest"], batch, 1, plain))
     phases.append(Phase(kernels["give"], pieces, 1, plain))

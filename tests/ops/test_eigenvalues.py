@@ -11,7 +11,7 @@ import flambeau as torch
 from flambeau import linalg
 
 DTYPES = ("float32", "float64", "complex64", "complex128")
-SIZES = (1, 2, 3, 5, 8, 17, 33, 65, 130, 310)   # up to 16: reflectors one by one; from 128 on: in phases, 256 in blocks
+SIZES = (1, 2, 3, 5, 8, 17, 33, 65, 130, 310)   # up to 16: reflectors one by one; from 96 on: in phases, 256 in blocks
 generator = np.random.default_rng(5)
 
 
