@@ -3,7 +3,7 @@ implicit QL iteration applied to their product (Golub and Van Loan, Matrix Compu
 
 Only the lower triangle is read. A matrix whose largest element is far from one is scaled by a power of two; one that holds NaN
 or infinities has NaN for eigenvalues. On a large matrix one thread goes on with the iteration while the others apply the
-rotations that it logged before. Stands on tridiagonal.py, tridiagonal_blocks.py and blocked.py.
+rotations that it logged before. Stands on tridiagonal.py, tridiagonal_blocks.py, tridiagonal_ql.py, spectrum.py and blocked.py.
 """
 
 from __future__ import annotations
@@ -17,28 +17,22 @@ from flambeau.codegen.blocked import grain_of, is_whole, over_matrices, over_til
 from flambeau.codegen.builder import Value, module
 from flambeau.codegen.columns import FIELDS, Field, call, clear_text, copy_text, floor_to, padded, places, update_text
 from flambeau.codegen.gemm_micro import Kernel
-from flambeau.codegen.householder import block_of, dots_text, one_text, reflector_texts, vector_text
+from flambeau.codegen.householder import block_of, dots_text, one_text, reflector_text, reflector_texts, vector_text
 from flambeau.codegen.jit import LIGHT, compile_module
 from flambeau.codegen.launch import Phase
-from flambeau.codegen.parts import laid_out
-from flambeau.codegen.rotations import HEAD, TOGETHER, insert_in_order, rotate_text
-from flambeau.codegen.tridiagonal import STATE, iterate_text, tridiagonal_texts, values_text
+from flambeau.codegen.rotations import HEAD, TOGETHER, rotate_text
+from flambeau.codegen.spectrum import WORDS, Spectral, full_sweeps, laid_out, largest_text
+from flambeau.codegen.tridiagonal import tridiagonal_texts
 from flambeau.codegen.tridiagonal_blocks import LEFT, PIECE, block_texts
+from flambeau.codegen.tridiagonal_ql import iterate_text, values_text
 
 FEW = 16                # rows up to which reflectors are multiplied out one by one
 SERIAL_ROWS = 96        # a matrix with fewer rows is one unit of work
 TILE_COLUMNS = 48
-MILD = 60               # the exponent from which a matrix is scaled
-WORDS = (*STATE, "scale", "made", "made_before")
 
 PARTS = ("matrix", "v", "tau", "triangles", "d", "e", "order", "state", "w", "y", "log", "heads", "log_size", "heads_size")
 SHAPE = ("n", "ld", "size", "room", "source", "source_batch", "source_row", "source_column", "vectors", *PARTS, "first", "count",
          "turn")
-
-
-def _sweeps(n: int) -> int:
-    """Full sweeps that a log has room for."""
-    return min(64, max(8, n // 8))
 
 
 class Work(NamedTuple):
@@ -55,7 +49,7 @@ class Work(NamedTuple):
         n, ld = self.n, padded(self.n, field)
         block = block_of(field)
         panels = -(-n // block)
-        room = _sweeps(n) * n if self.vectors else 0
+        room = full_sweeps(n) * n if self.vectors else 0
         log = room * 2 * field.bytes // field.parts
         heads = 8 * HEAD * max(room, 1)
         logs = 2 if self.phases else 1
@@ -69,60 +63,22 @@ class Work(NamedTuple):
         return (n, ld, size, room, *self.source, int(self.vectors), *at.values(), log, heads), size
 
 
-class _Matrix:
+class _Matrix(Spectral):
     """One matrix of a kernel's range and the parts of its scratch memory."""
 
     def __init__(self, f: Kernel, field: Field, batch: Value, place: Value):
-        self.f, self.field, self.batch = f, field, batch
-        self.c = c = f.constants(SHAPE)
-        self.n, self.ld = c["n"], c["ld"]
-        self.rows = floor_to(f, c["n"] + (field.lanes - 1), field.lanes)
-        base = f.at("i8", f.pointer(f.parameter(1)), place * c["size"])
-        self.parts = {name: f.at("i8", base, c[name]) for name in PARTS[:-2]}
-
-    def __getitem__(self, name: str) -> Value:
-        return self.parts[name]
-
-    def word(self, name: str) -> Value:
-        return self.f.at("i64", self["state"], WORDS.index(name))
-
-    def log(self, turn: Value | int) -> tuple[Value, Value]:
-        """One of the two logs, and its heads."""
-        f, odd = self.f, self.f.i64(turn) & 1
-        return f.at("i8", self["log"], odd * self.c["log_size"]), f.at("i8", self["heads"], odd * self.c["heads_size"])
-
-    def take(self, first: Value | int, columns: Value) -> None:
-        """Copy columns from the source."""
-        f, c, field = self.f, self.c, self.field
-        source = field.at(f, f.slot(c["source"]), self.batch * c["source_batch"] + f.i64(first) * c["source_column"])
-        target = field.at(f, self["matrix"], f.i64(first) * self.ld)
-        call(f, "copy", source, c["source_row"], c["source_column"], target, 1, self.ld, self.n, columns)
-        call(f, "clear", target, self.ld, self.n, self.rows, columns)
+        super().__init__(f, field, batch, place, SHAPE, PARTS[:-2])
+        self.n, self.ld = self.c["n"], self.c["ld"]
+        self.rows = self.whole(self.n)
 
     def begin(self) -> None:
-        """Scale the matrix if it has to be, and begin the iteration's state."""
+        """Scale the matrix if it has to be; what is imaginary on its diagonal is cleared."""
         f, field = self.f, self.field
-        most = f.call("double", "prepare", self["matrix"], self.ld, self.rows, self.n, declare=False)
-        exponent = ((f.convert(most, "i64", "bitcast") >> 52) & 2047) - 1023
-        limit = 120 if field.real == "float" else 1000
-        exponent = f.maximum(f.minimum(exponent, limit), -limit)
-        exponent = f.select((exponent > MILD) | (exponent < -MILD), exponent, f.i64(0))
-        factor = f.convert((1023 - exponent) << 52, "double", "bitcast")
-        factor = f.select(most.equals(most), factor, most)      # NaN everywhere
-        with f.when(factor.differs(1)):
-            scale = factor if field.real == "double" else f.convert(factor, "float", "fptrunc")
-            wide = f.splat(scale, field.width)
+        if field.complex:
             with f.loop(0, self.n) as j:
-                column = field.at(f, self["matrix"], j * self.ld)
-                with f.loop(floor_to(f, j, field.lanes), self.rows, field.lanes) as i:
-                    field.store(f, field.load(f, column, i) * wide, column, i)
+                f.store(f.value(0, field.real), field.at(f, self["matrix"], j * self.ld + j), 1)
         epsilon = 2.0 ** -24 if field.real == "float" else 2.0 ** -53
-        cutoff = most * factor * (epsilon * epsilon)
-        values = {"first": 0, "end": -1, "step": -1, "sweeps": 0, "failed": 0, "made": 0, "made_before": 0}
-        for name, value in values.items():
-            f.store(f.i64(value), self.word(name))
-        f.store(cutoff, self.word("cutoff"))
-        f.store((exponent + 1023) << 52, self.word("scale"))
+        self.begin_scaled(self.rows, self.n, 1, epsilon * epsilon)
 
     def reduce(self, first: Value | int) -> None:
         """Make columns from `first` on tridiagonal."""
@@ -130,43 +86,6 @@ class _Matrix:
         call(f, "mirror", self["matrix"], self.ld, first, self.n)
         call(f, "reduce", self["matrix"], self.ld, self["v"], self["tau"], self["d"], self["e"], self["w"], self["y"], self.rows,
              first, self.n)
-
-    def identity(self, first: Value | int, last: Value) -> None:
-        """Begin columns of the product of the reflectors, in the matrix's place."""
-        f, field = self.f, self.field
-        call(f, "clear", field.at(f, self["matrix"], f.i64(first) * self.ld), self.ld, 0, self.rows, last - first)
-        one = field.number(f, 1)
-        with f.loop(first, last) as j:
-            field.put(f, one, self["matrix"], j * self.ld + j)
-
-    def multiply_singly(self) -> None:
-        """The reflectors, one by one; the one of column k begins in row k + 1."""
-        f, field, last = self.f, self.field, self.n - 1
-        with f.loop(0, last) as k:
-            call(f, "one", self["matrix"], self.ld, field.at(f, self["v"], -self.ld), field.at(f, self["tau"], -1), self.rows,
-                 last - k, last - k, self.n, 1)
-
-    def triangle(self, first: Value) -> Value:
-        """-T of the block of reflectors that begins at `first`."""
-        size = block_of(self.field)
-        return self.field.at(self.f, self["triangles"], first.unsigned_div(self.f.i64(size)) * (2 * size * size))
-
-    def make_triangle(self, first: Value) -> None:
-        f, last = self.f, self.n - 1
-        with f.when(first < last):
-            call(f, "triangle", self.triangle(first), self["v"], self.ld, self["tau"], self.rows, first,
-                 f.minimum(last - first, block_of(self.field)))
-
-    def multiply(self, first: Value | int, last: Value) -> None:
-        """The reflectors' product in columns [first, last), from the last block to the first."""
-        f, field, ld = self.f, self.field, self.ld
-        block, total = block_of(field), self.n - 1
-        panels = f.ceiling_division(total, block)
-        with f.loop(0, panels) as step:
-            k = (panels - 1 - step) * block
-            start = f.minimum(f.maximum(f.i64(first), k), last)     # columns in front have zeros in those rows
-            call(f, "reflect", field.at(f, self["matrix"], start * ld + k), ld, field.at(f, self["v"], k * ld + k), ld,
-                 self.triangle(k), self.rows - k, f.minimum(total - k, block), last - start)
 
     def square(self) -> None:
         """The squares of the couplings."""
@@ -177,34 +96,19 @@ class _Matrix:
 
     def iterate(self, turn: Value | int) -> Value:
         """Sweeps into a log: how many."""
-        log, heads = self.log(turn)
-        made = self.f.call("i64", "iterate", self["d"], self["e"], self.n, self["state"], log, heads, self.c["room"],
-                           declare=False)
+        made = self.f.call("i64", "iterate", self["d"], self["e"], self.n, self["state"], self.turn("log", turn),
+                           self.turn("heads", turn), self.c["room"], declare=False)
         assert made is not None
         return made
-
-    def rotate(self, turn: Value | int, sweeps: Value, first: Value | int, last: Value) -> None:
-        """Apply sweeps to rows [first, last), counted in parts."""
-        log, heads = self.log(turn)
-        call(self.f, "rotate", self["matrix"], self.ld * self.field.parts, first, last, log, heads, sweeps)
 
     def converge(self) -> None:
         """Sweeps, and their rotations, until all eigenvalues are found."""
         f = self.f
         with f.repeat(lambda: f.load("i64", self.word("first")) < self.n):
-            self.rotate(0, self.iterate(0), 0, self.rows * self.field.parts)
+            self.rotate("matrix", self.ld, "log", 0, self.iterate(0), 0, self.rows * self.field.parts)
 
     def give_values(self) -> None:
-        """Sort, and give the eigenvalues; NaN if they failed to converge."""
-        f, field = self.f, self.field
-        insert_in_order(f, self["d"], self["order"], self.n, descending=False)
-        target = f.at(field.real, f.buffer(0), self.batch * self.n)
-        scale = f.load("double", self.word("scale"))
-        with f.loop(0, self.n) as k:
-            x = f.load("double", self["d"], k) * scale
-            f.store(x if field.real == "double" else f.convert(x, "float", "fptrunc"), target, k)
-        failed = f.load("i64", self.word("failed"))
-        f.store(f.convert(failed, "i32", "trunc"), f.at("i32", f.slot(self.c["vectors"] + 1), self.batch))
+        self.give_in_order(0, self.n, False, self.c["vectors"] + 1)
 
     def give_vectors(self, first: Value | int, last: Value) -> None:
         f, field = self.f, self.field
@@ -221,7 +125,7 @@ def _one_unit(field: Field, vectors: bool, blocks: bool) -> Kernel:
     """Whole matrices."""
     def matrix(f: Kernel, batch: Value) -> None:
         x = _Matrix(f, field, batch, f["thread"])
-        x.take(0, x.n)
+        x.copy_in(0, x.n, x.n)
         x.begin()
         x.reduce(0)
         if not vectors:
@@ -229,13 +133,13 @@ def _one_unit(field: Field, vectors: bool, blocks: bool) -> Kernel:
             call(f, "values", x["d"], x["e"], x.n, x["state"])
             x.give_values()
             return
-        x.identity(0, x.n)
+        x.identity("matrix", x.ld, x.rows, 0, x.n)
         if blocks:
             with f.loop(0, x.n, block_of(field)) as k:
-                x.make_triangle(k)
-            x.multiply(0, x.n)
+                x.make_triangle("triangles", "v", "tau", x.ld, x.rows, k, x.n - 1)
+            x.multiply("matrix", "triangles", "v", x.ld, x.rows, x.n - 1, 0, x.n)
         else:
-            x.multiply_singly()
+            x.multiply_singly("matrix", "v", "tau", x.ld, x.rows, x.n - 1, x.n, 1)
         x.converge()
         x.give_values()
         x.give_vectors(0, x.n)
@@ -244,7 +148,8 @@ def _one_unit(field: Field, vectors: bool, blocks: bool) -> Kernel:
 
 def _take(field: Field) -> Kernel:
     def tile(f: Kernel, batch: Value, first: Value, last: Value) -> None:
-        _Matrix(f, field, batch, batch).take(first, last - first)
+        x = _Matrix(f, field, batch, batch)
+        x.copy_in(first, last - first, x.n)
     return over_tiles("take", TILE_COLUMNS, _columns, tile)
 
 
@@ -307,15 +212,17 @@ def _values(field: Field) -> Kernel:
 
 
 def _triangles(field: Field) -> Kernel:
-    return over_tiles("triangles", block_of(field), _columns,
-                      lambda f, batch, first, last: _Matrix(f, field, batch, batch).make_triangle(first))
+    def block(f: Kernel, batch: Value, first: Value, last: Value) -> None:
+        x = _Matrix(f, field, batch, batch)
+        x.make_triangle("triangles", "v", "tau", x.ld, x.rows, first, x.n - 1)
+    return over_tiles("triangles", block_of(field), _columns, block)
 
 
 def _multiply(field: Field) -> Kernel:
     def tile(f: Kernel, batch: Value, first: Value, last: Value) -> None:
         x = _Matrix(f, field, batch, batch)
-        x.identity(first, last)
-        x.multiply(first, last)
+        x.identity("matrix", x.ld, x.rows, first, last)
+        x.multiply("matrix", "triangles", "v", x.ld, x.rows, x.n - 1, first, last)
     return over_tiles("multiply", TILE_COLUMNS, _columns, tile)
 
 
@@ -335,8 +242,8 @@ def _round(field: Field) -> Kernel:
             f.store(x.iterate(c["turn"]), f.select(odd.equals(0), *made))
             otherwise()
             first = (item - 1) * height
-            x.rotate(c["turn"] + 1, f.load("i64", f.select(odd.equals(0), made[1], made[0])), first,
-                     f.minimum(first + height, parts))
+            sweeps = f.load("i64", f.select(odd.equals(0), made[1], made[0]))
+            x.rotate("matrix", x.ld, "log", c["turn"] + 1, sweeps, first, f.minimum(first + height, parts))
     return f
 
 
@@ -344,7 +251,7 @@ def _rest(field: Field) -> Kernel:
     """The rotations of the last log, and what is not converged yet."""
     def matrix(f: Kernel, batch: Value) -> None:
         x = _Matrix(f, field, batch, batch)
-        x.rotate(1, f.load("i64", x.word("made_before")), 0, x.rows * field.parts)
+        x.rotate("matrix", x.ld, "log", 1, f.load("i64", x.word("made_before")), 0, x.rows * field.parts)
         x.converge()
         x.give_values()
     return over_matrices("rest", matrix)
@@ -362,7 +269,9 @@ def eigh_kernels(field: Field, kind: str) -> dict[str, int]:
     one unit, "reduction" of a large one, and "vectors" or "found" for what follows on it."""
     copies = [copy_text(field), clear_text(field)]
     blocks = [*reflector_texts(field, True), update_text(field)]
-    reduce, turn = tridiagonal_texts(field), [iterate_text(field), rotate_text(field)]
+    few = kind == "few"
+    reduce = [largest_text(field), reflector_text(field), *tridiagonal_texts(field, few)]
+    turn = [iterate_text(field), rotate_text(field, few)]
     texts = {
         "few": lambda: [*copies, vector_text(field), one_text(field), *reduce, *turn, _one_unit(field, True, False)],
         "many": lambda: [*copies, *blocks, *reduce, *turn, _one_unit(field, True, True)],
@@ -412,7 +321,7 @@ def eigh_phases(dtype: str, batch: int, n: int, source: tuple[int, int, int, int
     phases.append(Phase(kernels["triangles"], batch * tiles(n, block_of(field)), 1, plain))
     phases.append(Phase(kernels["multiply"], pieces, 1, plain))
     items = batch * (1 + tiles(-(-n // field.lanes) * field.width, TOGETHER * field.width))
-    rounds = 2 * tiles(n, _sweeps(n))       # an even number, for twice the usual number of sweeps
+    rounds = 2 * tiles(n, full_sweeps(n))       # an even number, for twice the usual number of sweeps
     phases += [Phase(kernels["round"], items, 1, (*words, 0, 0, turn)) for turn in range(rounds)]
     phases.append(Phase(kernels["rest"], batch, 1, plain))
     phases.append(Phase(kernels["give"], pieces, 1, plain))

@@ -17,6 +17,7 @@ from flambeau.codegen.gemm_micro import Kernel, suffix, vector
 
 TILE_COLUMNS = 48       # columns that a block of reflectors is applied to together
 TOGETHER = 4            # columns that one reflector is applied to together
+LEAST, LIFT = 2.0 ** 60, 2.0 ** 90      # a column of a norm below LEAST times the least number is multiplied by LIFT before
 IN_RANGE = 1e-280       # sums of squares from this to its reciprocal are neither inaccurate nor infinite
 
 
@@ -159,18 +160,58 @@ def vector_text(field: Field) -> Kernel:
 
 def reflector(f: Kernel, field: Field, column: Value, k: Value, rows: Value) -> tuple[Scalar, Value]:
     """(tau, the real number left in row k) of the reflector of rows [k, rows) of a column, whose vector is left behind row k."""
+    norm, moves, lift = f.variable(field.real), f.variable("i1"), f.variable(field.real, 0)
+
+    def unfit() -> Value:
+        return lift.get().equals(0) | (moves.get() & lift.get().equals(1) & (norm.get() < field.smallest * LEAST))
+    with f.repeat(unfit):
+        with f.branches(lift.get().equals(0)) as again:
+            lift.set(1)
+            again()
+            _lift(f, field, column, k, rows)        # few of its digits may be left
+            lift.set(LIFT)
+        size, some = _norm(f, field, column, k, rows)
+        norm.set(size)
+        moves.set(some | field.element(f, column, k)[1].differs(0) if field.complex else some)
     alpha = field.element(f, column, k)
-    norm, some = _norm(f, field, column, k, rows)
-    moves = some | alpha[1].differs(0) if field.complex else some
-    beta = f.select(alpha[0] < 0, norm, -norm)      # of the opposite sign; -0.0 counts as positive
+    beta = f.select(alpha[0] < 0, norm.get(), -norm.get())      # of the opposite sign; -0.0 counts as positive
     tau = [f.variable(field.real, 0) for _ in range(field.parts)]
-    with f.when(moves):
+    left = f.variable(field.real, alpha[0])
+    with f.when(moves.get()):
         tau[0].set((beta - alpha[0]) / beta)
         if field.complex:
             tau[1].set(-alpha[1] / beta)
         divide(f, field, column, k + 1, rows, (alpha[0] - beta, *alpha[1:]))
-        field.put(f, (beta, *field.number(f, 0)[1:]), column, k)
-    return tuple(x.get() for x in tau), f.select(moves, beta, alpha[0])
+        left.set(beta / lift.get())
+        field.put(f, (left.get(), *field.number(f, 0)[1:]), column, k)
+    return tuple(x.get() for x in tau), left.get()
+
+
+@cache
+def reflector_text(field: Field) -> Kernel:
+    """real reflector(column, k, rows, tau): the same as a function, which gives what is left in row k and stores tau."""
+    f = helper("reflector", ("column", "k", "rows", "tau"), ("column", "tau"))
+    f.result = field.real
+    tau, left = reflector(f, field, f["column"], f["k"], f["rows"])
+    field.put(f, tau, f["tau"])
+    f.ret(left)
+    return f
+
+
+def call_reflector(f: Kernel, field: Field, column: Value, k: Value, rows: Value, tau: Value) -> Value:
+    """Call it: what is left in row k, in double precision."""
+    left = f.call(field.real, "reflector", column, k, rows, tau, declare=False)
+    assert left is not None
+    return left if field.real == "double" else f.convert(left, "double", "fpext")
+
+
+def _lift(f: Kernel, field: Field, column: Value, k: Value, rows: Value) -> None:
+    """Multiply rows [k, rows) of a column by LIFT."""
+    start, wide = floor_to(f, k, field.lanes), f.splat(f.value(LIFT, field.real), field.width)
+    x = field.load(f, column, start)
+    field.store(f, f.select(field.rows(f, "sge", k - start), x * wide, x), column, start)
+    with f.loop(start + field.lanes, rows, field.lanes) as i:
+        field.store(f, field.load(f, column, i) * wide, column, i)
 
 
 def _panel_text(field: Field) -> Kernel:

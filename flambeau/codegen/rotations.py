@@ -23,9 +23,9 @@ ROTATE = ("z", "ld", "from", "to", "log", "heads", "sweeps")
 
 
 @cache
-def rotate_text(field: Field) -> Kernel:
+def rotate_text(field: Field, few: bool = False) -> Kernel:
     """void rotate(z, ld, from, to, log, heads, sweeps): sweeps of a log applied to rows [from, to) of a matrix, all counted in
-    real parts; from, to: multiples of a vector."""
+    real parts; from, to: multiples of a vector. few: for few rows, less to compile."""
     f = helper("rotate", ROTATE, ("z", "log", "heads"))
     width = field.width
 
@@ -47,6 +47,10 @@ def rotate_text(field: Field) -> Kernel:
                     x.set(f.fma(c, y, -(s * held)))
             for v, x in enumerate(carried):
                 _store(f, field, x.get(), f["z"], first + count * step + v * width)
+    if few:
+        with f.loop(f["from"], f["to"], width) as i:
+            tile(i, 1)
+        return f
     whole = f["from"] + (f["to"] - f["from"]).unsigned_div(f.i64(TOGETHER * width)) * (TOGETHER * width)
     with f.loop(f["from"], whole, TOGETHER * width) as i:
         tile(i, TOGETHER)

@@ -23,7 +23,7 @@ PIECE = 16              # columns to a thread's piece of a product
 
 
 @cache
-def _collected_text(field: Field) -> Kernel:
+def collected_text(field: Field) -> Kernel:
     """void collected(y, x, x_column, factors, start, rows, count): y -= X f, rows from `start` on."""
     f = helper("collected", ("y", "x", "x_column", "factors", "start", "rows", "count"), ("y", "x", "factors"))
 
@@ -135,4 +135,4 @@ def _trailing_text(field: Field) -> Kernel:
 @cache
 def block_texts(field: Field) -> tuple[Kernel, ...]:
     """The functions of this file; they call `vector` and `dots` of householder.py and `update` of columns.py."""
-    return _collected_text(field), _lead_text(field), _product_text(field), _trailing_text(field)
+    return collected_text(field), _lead_text(field), _product_text(field), _trailing_text(field)
