@@ -80,10 +80,11 @@ def log_head(f: Kernel, heads: Value, sweep: Value, start: Value, step: Value, c
 
 
 class Rotation:
-    """The plane rotation that takes (g, h) to (r, 0): c, s and r are variables, in double precision."""
+    """The plane rotation that takes (g, h) to (r, 0): c, s and r are variables, in double precision. exact: so that vectors which
+    many of them are applied to stay orthonormal; otherwise sooner."""
 
-    def __init__(self, f: Kernel):
-        self.f = f
+    def __init__(self, f: Kernel, exact: bool = True):
+        self.f, self.exact = f, exact
         self.c, self.s, self.r = (f.variable("double") for _ in range(3))
 
     def find(self, g: Value, h: Value) -> None:
@@ -91,8 +92,13 @@ class Rotation:
         square = f.fma(g, g, h * h)
         size = root(f, square)
         self.r.set(size)
-        self.c.set(g / size)
-        self.s.set(h / size)
+        if self.exact:
+            self.c.set(g / size)
+            self.s.set(h / size)
+        else:       # sqrt(x) / x, of which root and quotient are found at the same time, is 1 / sqrt(x)
+            inverse = size * (f.value(1, "double") / square)
+            self.c.set(g * inverse)
+            self.s.set(h * inverse)
         with f.when(square < TINY):
             g, h = g * LIFT, h * LIFT
             square = f.fma(g, g, h * h)

@@ -15,19 +15,20 @@ from typing import Any
 
 import numpy as np
 
-from flambeau.base.dtype import finfo
+from flambeau.base.dtype import finfo, int64
 from flambeau.core import returns
 from flambeau.core.create import copy_array
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE, explained
 from flambeau.core.tensor import Tensor
 from flambeau.core.variants import deliver
-from flambeau.ops import eigen_plans, lapack, lu_plans
-from flambeau.ops.linalg_arguments import constant_zero, floating, matrices, square, values_of
+from flambeau.ops import eigen_plans, lapack, lu_plans, qr_plans, svd_plans
+from flambeau.ops.linalg_arguments import constant_zero, eye_like, floating, matrices, square, values_of
 from flambeau.ops.linalg_decompositions import linalg_eigvalsh, linalg_svd, linalg_svdvals, singular
-from flambeau.ops.linalg_systems import is_vector, linalg_inv, linalg_inv_ex, linalg_solve
+from flambeau.ops.linalg_systems import is_vector, linalg_inv, linalg_inv_ex, linalg_solve, linalg_solve_triangular
+from flambeau.ops.magnitude import vector_norm
 from flambeau.ops.matmul import adjoint, matmul
-from flambeau.ops.matrix_plans import in_columns
+from flambeau.ops.matrix_plans import laid_in_columns
 
 # ---------------------------------------------------------------- pseudo-inverses
 
@@ -118,18 +119,34 @@ def linalg_matrix_rank(A: Tensor, tol: Any = None, hermitian: bool = False, *, a
 
 @operator(method=False, function=False, node="LinalgLstsqBackward0")
 def _least_squares(A: Tensor, B: Tensor, rcond: float, with_residuals: bool):
-    """(X, squared residuals, which are empty if some matrix lacks full rank), ranks, singular values."""
+    """(X, squared residuals, which are empty if some matrix lacks full rank, ranks)."""
+    solved = _full_rank_solution(A, B, rcond) if min(A._layout.shape[-2:]) >= svd_plans.LONG_FROM else None
+    if solved is not None:
+        rank = NAMESPACE["full"](A._layout.shape[:-2], min(A._layout.shape[-2:]), dtype=int64)
+        residuals = (matmul(A, solved) - B).abs().square().sum(-2) if with_residuals else solved.abs().new_empty([0])
+        return laid_in_columns(solved), residuals, rank
     U, values, Vh = singular(A, False)
     largest = values.amax(-1, True) if values._layout.shape[-1] else values
     keep = values > rcond * largest
     inverse = NAMESPACE["where"](keep, 1 / values, 0.0)
     found = matmul(adjoint(Vh), inverse.unsqueeze(-1) * matmul(adjoint(U), B))
-    layout = in_columns(found._layout.shape, found._layout)
-    made = NAMESPACE["empty_strided"](layout.shape, layout.strides, dtype=found.dtype).copy_(found)
     residuals = values.new_empty([0])
     if with_residuals and keep.all():
         residuals = (matmul(A, found) - B).abs().square().sum(-2)
-    return made, residuals, keep.sum(-1)
+    return laid_in_columns(found), residuals, keep.sum(-1)
+
+
+def _full_rank_solution(A: Tensor, B: Tensor, rcond: float) -> Tensor | None:
+    """X from the triangle of A or of its adjoint; None unless the Frobenius norms of the triangle and of its inverse show that no
+    singular value is as small as rcond times the largest."""
+    m, n = A._layout.shape[-2:]
+    Q, R = qr_plans.factor(A if m >= n else adjoint(A), False)
+    inverse = linalg_solve_triangular(R, eye_like(R), upper=True)
+    if not (vector_norm(R, 2, (-2, -1)) * vector_norm(inverse, 2, (-2, -1)) * rcond < 1).all():
+        return None
+    if m >= n:
+        return linalg_solve_triangular(R, matmul(adjoint(Q), B), upper=True)
+    return matmul(Q, linalg_solve_triangular(adjoint(R), B, upper=False))
 
 
 @_least_squares.vjp

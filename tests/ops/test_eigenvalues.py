@@ -51,14 +51,14 @@ def layouts(values):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("n", SIZES)
 def test_hermitian_matrices(dtype, n):
-    for batch in ((), (3,), (2, 5)) if n <= 33 else ((), (2,)):
+    for batch in ((), (3,), (2, 5)) if n <= 33 else ((), (2,)) if n <= 130 else ((),):
         A = hermitian(dtype, *batch, n, n)
         for triangle in "LU":
             half = (np.tril if triangle == "L" else np.triu)(A)
             half[..., ~(np.tril if triangle == "L" else np.triu)(np.ones((n, n), bool))] = np.nan
             if dtype[0] == "c":
                 half[..., range(n), range(n)] += 5j         # nobody reads it
-            for given in layouts(half):
+            for given in layouts(half) if n <= 130 else [torch.from_numpy(half)]:
                 values, vectors = linalg.eigh(given, triangle)
                 assert is_decomposition(A, values.numpy(), vectors.numpy())
                 alone = linalg.eigvalsh(given, UPLO=triangle).numpy()
