@@ -136,6 +136,11 @@ class Field(NamedTuple):
         y = f.fma(-x, a[0], y)
         return f.fma(-self.turned(f, x), a[1], y) if self.complex else y
 
+    def more(self, f: Kernel, y: Value, x: Value, a: Scalar) -> Value:
+        """y + x a, where a is spread."""
+        y = f.fma(x, a[0], y)
+        return f.fma(self.turned(f, x), a[1], y) if self.complex else y
+
     def rows(self, f: Kernel, condition: str, bound: Value) -> Value:
         """A mask of the elements whose place in the vector is `condition` ("sgt", "sge", "slt") `bound`."""
         steps = ", ".join(f"i32 {i // self.parts}" for i in range(self.width))

@@ -17,6 +17,7 @@ from flambeau.codegen.gemm_micro import Kernel, suffix, vector
 
 TILE_COLUMNS = 48       # columns that a block of reflectors is applied to together
 TOGETHER = 4            # columns that one reflector is applied to together
+LEAST, LIFT = 2.0 ** 60, 2.0 ** 90      # a column of a norm below LEAST times the least number is multiplied by LIFT before
 IN_RANGE = 1e-280       # sums of squares from this to its reciprocal are neither inaccurate nor infinite
 
 
@@ -28,23 +29,23 @@ def block_of(field: Field) -> int:
 # ---------------------------------------------------------------- products V^H C
 
 
-def _sums(f: Kernel, field: Field) -> list:
+def sums_of(f: Kernel, field: Field) -> list:
     """Variables for a sum of conj(v) c: of the products of parts, and of those of opposite parts."""
     return [f.variable(field.vector, 0) for _ in range(field.parts)]
 
 
-def _collect(f: Kernel, field: Field, sums: list, v: Value, c: Value, crossed: Value | None) -> None:
+def collect(f: Kernel, field: Field, sums: list, v: Value, c: Value, crossed: Value | None) -> None:
     sums[0].set(f.fma(v, c, sums[0].get()))
     if crossed is not None:
         sums[1].set(f.fma(v, crossed, sums[1].get()))
 
 
-def _crossed(f: Kernel, field: Field, c: Value) -> Value | None:
+def crossed(f: Kernel, field: Field, c: Value) -> Value | None:
     """A vector with its parts exchanged; a real one has none."""
     return f.shuffle(c, c, [i ^ 1 for i in range(field.width)]) if field.complex else None
 
 
-def _summed(f: Kernel, field: Field, sums: list) -> Scalar:
+def summed(f: Kernel, field: Field, sums: list) -> Scalar:
     real = total(f, sums[0].get())
     if not field.complex:
         return (real,)
@@ -52,7 +53,8 @@ def _summed(f: Kernel, field: Field, sums: list) -> Scalar:
     return real, total(f, sums[1].get() * Value(f, field.vector, f"<{signs}>"))
 
 
-def _dots_text(field: Field) -> Kernel:
+@cache
+def dots_text(field: Field) -> Kernel:
     """void dots(w, w_column, v, v_column, c, c_column, rows, vectors, columns): W = V^H C; tiles past the edges repeat its last
     rows and columns."""
     f = helper("dots", ("w", "w_column", "v", "v_column", "c", "c_column", "rows", "vectors", "columns"), "wvc")
@@ -62,17 +64,17 @@ def _dots_text(field: Field) -> Kernel:
         across = [f.minimum(j + s, f["columns"] - 1) for s in range(wide)]
         left = [field.at(f, f["v"], r * f["v_column"]) for r in down]
         right = [field.at(f, f["c"], s * f["c_column"]) for s in across]
-        sums = [[_sums(f, field) for _ in across] for _ in down]
+        sums = [[sums_of(f, field) for _ in across] for _ in down]
         with f.loop(0, f["rows"], field.lanes) as k:
             vs = [field.load(f, x, k) for x in left]
             for s, x in enumerate(right):
                 c = field.load(f, x, k)
-                crossed = _crossed(f, field, c)
+                turned = crossed(f, field, c)
                 for r, v in enumerate(vs):
-                    _collect(f, field, sums[r][s], v, c, crossed)
+                    collect(f, field, sums[r][s], v, c, turned)
         for r, cells in zip(down, sums):
             for s, cell in zip(across, cells):
-                field.put(f, _summed(f, field, cell), f["w"], s * f["w_column"] + r)
+                field.put(f, summed(f, field, cell), f["w"], s * f["w_column"] + r)
     return f
 
 
@@ -140,7 +142,8 @@ def _norm(f: Kernel, field: Field, column: Value, k: Value, rows: Value) -> tupl
     return (made if field.real == "double" else f.convert(made, "float", "fptrunc")), some.get()
 
 
-def _vector_text(field: Field) -> Kernel:
+@cache
+def vector_text(field: Field) -> Kernel:
     """void vector(matrix, ld, v, rows, first, k): column k of V from what is below the diagonal; rows from `first` on."""
     f = helper("vector", ("matrix", "ld", "v", "rows", "first", "k"), ("matrix", "v"))
     k, lanes = f["k"], field.lanes
@@ -155,32 +158,77 @@ def _vector_text(field: Field) -> Kernel:
     return f
 
 
+def reflector(f: Kernel, field: Field, column: Value, k: Value, rows: Value) -> tuple[Scalar, Value]:
+    """(tau, the real number left in row k) of the reflector of rows [k, rows) of a column, whose vector is left behind row k."""
+    norm, moves, lift = f.variable(field.real), f.variable("i1"), f.variable(field.real, 0)
+
+    def unfit() -> Value:
+        return lift.get().equals(0) | (moves.get() & lift.get().equals(1) & (norm.get() < field.smallest * LEAST))
+    with f.repeat(unfit):
+        with f.branches(lift.get().equals(0)) as again:
+            lift.set(1)
+            again()
+            _lift(f, field, column, k, rows)        # few of its digits may be left
+            lift.set(LIFT)
+        size, some = _norm(f, field, column, k, rows)
+        norm.set(size)
+        moves.set(some | field.element(f, column, k)[1].differs(0) if field.complex else some)
+    alpha = field.element(f, column, k)
+    beta = f.select(alpha[0] < 0, norm.get(), -norm.get())      # of the opposite sign; -0.0 counts as positive
+    tau = [f.variable(field.real, 0) for _ in range(field.parts)]
+    left = f.variable(field.real, alpha[0])
+    with f.when(moves.get()):
+        tau[0].set((beta - alpha[0]) / beta)
+        if field.complex:
+            tau[1].set(-alpha[1] / beta)
+        divide(f, field, column, k + 1, rows, (alpha[0] - beta, *alpha[1:]))
+        left.set(beta / lift.get())
+        field.put(f, (left.get(), *field.number(f, 0)[1:]), column, k)
+    return tuple(x.get() for x in tau), left.get()
+
+
+@cache
+def reflector_text(field: Field) -> Kernel:
+    """real reflector(column, k, rows, tau): the same as a function, which gives what is left in row k and stores tau."""
+    f = helper("reflector", ("column", "k", "rows", "tau"), ("column", "tau"))
+    f.result = field.real
+    tau, left = reflector(f, field, f["column"], f["k"], f["rows"])
+    field.put(f, tau, f["tau"])
+    f.ret(left)
+    return f
+
+
+def call_reflector(f: Kernel, field: Field, column: Value, k: Value, rows: Value, tau: Value) -> Value:
+    """Call it: what is left in row k, in double precision."""
+    left = f.call(field.real, "reflector", column, k, rows, tau, declare=False)
+    assert left is not None
+    return left if field.real == "double" else f.convert(left, "double", "fpext")
+
+
+def _lift(f: Kernel, field: Field, column: Value, k: Value, rows: Value) -> None:
+    """Multiply rows [k, rows) of a column by LIFT."""
+    start, wide = floor_to(f, k, field.lanes), f.splat(f.value(LIFT, field.real), field.width)
+    x = field.load(f, column, start)
+    field.store(f, f.select(field.rows(f, "sge", k - start), x * wide, x), column, start)
+    with f.loop(start + field.lanes, rows, field.lanes) as i:
+        field.store(f, field.load(f, column, i) * wide, column, i)
+
+
 def _panel_text(field: Field) -> Kernel:
     """void panel(matrix, ld, v, tau, rows, first, count, end): reflectors of columns [first, first + count), a column at a time,
     applied to those up to `end`; first: a multiple of a vector."""
     f = helper("panel", ("matrix", "ld", "v", "tau", "rows", "first", "count", "end"), ("matrix", "v", "tau"))
     rows = f["rows"]
     with f.loop(f["first"], f["first"] + f["count"]) as k:
-        column = field.at(f, f["matrix"], k * f["ld"])
-        alpha = field.element(f, column, k)
-        norm, some = _norm(f, field, column, k, rows)
-        moves = some | alpha[1].differs(0) if field.complex else some
-        beta = f.select(alpha[0] < 0, norm, -norm)      # of the opposite sign; -0.0 counts as positive
-        tau = [f.variable(field.real, 0) for _ in range(field.parts)]
-        with f.when(moves):
-            tau[0].set((beta - alpha[0]) / beta)
-            if field.complex:
-                tau[1].set(-alpha[1] / beta)
-            divide(f, field, column, k + 1, rows, (alpha[0] - beta, *alpha[1:]))
-            field.put(f, (beta, *field.number(f, 0)[1:]), column, k)
-        scale = tuple(x.get() for x in tau)
+        scale = reflector(f, field, field.at(f, f["matrix"], k * f["ld"]), k, rows)[0]
         field.put(f, scale, f["tau"], k)
         call(f, "vector", f["matrix"], f["ld"], f["v"], rows, f["first"], k)
         call(f, "one", f["matrix"], f["ld"], f["v"], f["tau"], rows, k, k + 1, f["end"], -1)
     return f
 
 
-def _one_text(field: Field) -> Kernel:
+@cache
+def one_text(field: Field) -> Kernel:
     """void one(matrix, ld, v, tau, rows, k, from, to, sign): reflector k (sign 1) or its adjoint (-1) applied to columns
     [from, to), a few together; those past the edge repeat the last one."""
     f = helper("one", ("matrix", "ld", "v", "tau", "rows", "k", "from", "to", "sign"), ("matrix", "v", "tau"))
@@ -191,13 +239,13 @@ def _one_text(field: Field) -> Kernel:
     start, rows = floor_to(f, f["k"], field.lanes), f["rows"]
     with f.loop(f["from"], f["to"], TOGETHER) as j:
         columns = [field.at(f, f["matrix"], f.minimum(j + c, f["to"] - 1) * f["ld"]) for c in range(TOGETHER)]
-        sums = [_sums(f, field) for _ in columns]
+        sums = [sums_of(f, field) for _ in columns]
         with f.loop(start, rows, field.lanes) as i:
             x = field.load(f, v, i)
             for column, cell in zip(columns, sums):
                 c = field.load(f, column, i)
-                _collect(f, field, cell, x, c, _crossed(f, field, c))
-        factors = [field.spread(f, field.product(f, tau, _summed(f, field, cell))) for cell in sums]
+                collect(f, field, cell, x, c, crossed(f, field, c))
+        factors = [field.spread(f, field.product(f, tau, summed(f, field, cell))) for cell in sums]
         with f.loop(start, rows, field.lanes) as i:
             x = field.load(f, v, i)
             made = [field.less(f, field.load(f, column, i), x, factor) for column, factor in zip(columns, factors)]
@@ -260,5 +308,5 @@ def _reflect_text(field: Field) -> Kernel:
 @cache
 def reflector_texts(field: Field, blocks: bool) -> tuple[Kernel, ...]:
     """The functions of this file; those for blocks call `update`."""
-    single = _vector_text(field), _one_text(field), _panel_text(field)
-    return (*single, _dots_text(field), _factor_text(field), _reflect_text(field)) if blocks else single
+    single = vector_text(field), one_text(field), _panel_text(field)
+    return (*single, dots_text(field), _factor_text(field), _reflect_text(field)) if blocks else single

@@ -2,7 +2,8 @@
 (ops.linalg_lu, ops.linalg_qr, ops.linalg_cholesky, ops.linalg_decompositions), no system (ops.linalg_systems) and no norm
 (ops.matrix_norm).
 
-Determinants come from ops.lu_plans, the rest from numpy.linalg and ops.lapack; the rules are in differentiable operators.
+Determinants come from ops.lu_plans, exponentials from ops.lapack, the rest from singular values; the rules are in
+differentiable operators.
 """
 
 from __future__ import annotations
@@ -14,18 +15,20 @@ from typing import Any
 
 import numpy as np
 
-from flambeau.base.dtype import finfo
+from flambeau.base.dtype import finfo, int64
 from flambeau.core import returns
-from flambeau.core.create import copy_array, copy_columns
+from flambeau.core.create import copy_array
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE, explained
 from flambeau.core.tensor import Tensor
 from flambeau.core.variants import deliver
-from flambeau.ops import lapack, lu_plans
-from flambeau.ops.linalg_arguments import constant_zero, floating, matrices, square, values_of
-from flambeau.ops.linalg_decompositions import linalg_eigvalsh, linalg_svd, linalg_svdvals
-from flambeau.ops.linalg_systems import is_vector, linalg_inv, linalg_inv_ex, linalg_solve
+from flambeau.ops import eigen_plans, lapack, lu_plans, qr_plans, svd_plans
+from flambeau.ops.linalg_arguments import constant_zero, eye_like, floating, matrices, square, values_of
+from flambeau.ops.linalg_decompositions import linalg_eigvalsh, linalg_svd, linalg_svdvals, singular
+from flambeau.ops.linalg_systems import is_vector, linalg_inv, linalg_inv_ex, linalg_solve, linalg_solve_triangular
+from flambeau.ops.magnitude import vector_norm
 from flambeau.ops.matmul import adjoint, matmul
+from flambeau.ops.matrix_plans import laid_in_columns
 
 # ---------------------------------------------------------------- pseudo-inverses
 
@@ -33,18 +36,16 @@ from flambeau.ops.matmul import adjoint, matmul
 @operator(method=False, function=False, node="LinalgPinvBackward0")
 def _pinv(A: Tensor, atol: Any, rtol: Any, hermitian: bool):
     """Singular values up to the tolerance count as none (see _tolerances)."""
-    a = values_of(A)
     if hermitian:
-        values, U = np.linalg.eigh(a)
-        left, right = U, np.swapaxes(U, -2, -1).conj()
+        values, left, _ = eigen_plans.factor(A)
+        right = adjoint(left)
     else:
-        U, values, right = np.linalg.svd(a, full_matrices=False)
-        left, right = np.swapaxes(right, -2, -1).conj(), np.swapaxes(U, -2, -1).conj()
-    sizes = np.abs(values) if hermitian else values
-    largest = sizes.max(-1) if hermitian else sizes[..., 0]
-    keep = sizes > np.asarray(_tolerances(A, atol, rtol, largest))[..., None]
-    inverse = np.where(keep, 1 / np.where(keep, values, 1), 0).astype(values.dtype)
-    return copy_array((left * inverse[..., None, :] @ right).astype(a.dtype))
+        U, values, Vh = singular(A, False)
+        left, right = adjoint(Vh), adjoint(U)
+    sizes = values.abs() if hermitian else values
+    limit = _tolerances(A, atol, rtol, sizes.amax(-1) if hermitian else sizes[..., 0])
+    inverse = NAMESPACE["where"](sizes > limit.unsqueeze(-1), 1 / values, 0.0)
+    return matmul(left * inverse.unsqueeze(-2), right)
 
 
 @_pinv.vjp
@@ -62,15 +63,15 @@ def _pinv_gradient(g: Tensor, P: Tensor, A: Tensor) -> Tensor:
     return made + second - matmul(matmul(second, P), A)
 
 
-def _tolerances(A: Tensor, atol: Any, rtol: Any, largest: Any) -> np.ndarray:
+def _tolerances(A: Tensor, atol: Any, rtol: Any, largest: Tensor) -> Tensor:
     """max(atol, rtol * largest); rtol is max(m, n) * eps unless one of them is given."""
-    def array(x: Any) -> Any:
-        return values_of(x) if isinstance(x, Tensor) else x
-    dtype = A._layout.dtype
+    as_tensor = NAMESPACE["as_tensor"]
     if rtol is None:
-        default = finfo(dtype).eps * max(A._layout.shape[-2:])
-        rtol = default if atol is None else np.where(np.asarray(array(atol)) > 0, 0.0, default)
-    return np.maximum(0.0 if atol is None else array(atol), array(rtol) * largest)
+        rtol = finfo(A._layout.dtype).eps * max(A._layout.shape[-2:])
+        if atol is not None:
+            rtol = NAMESPACE["where"](as_tensor(atol) > 0, 0.0, rtol)
+    made = largest * rtol
+    return made if atol is None else NAMESPACE["maximum"](as_tensor(atol, dtype=made.dtype), made)
 
 
 def linalg_pinv(A: Tensor, rcond: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None,
@@ -106,12 +107,10 @@ def linalg_matrix_rank(A: Tensor, tol: Any = None, hermitian: bool = False, *, a
     matrices("torch.linalg.matrix_rank", A, "input")
     A = A.detach()
     values = linalg_eigvalsh(A).abs() if hermitian else linalg_svdvals(A)
-    array = values_of(values)
     if tol is not None:
         atol, rtol = tol, 0.0
-    largest = array.max(-1) if array.shape[-1] else np.zeros(array.shape[:-1])
-    limit = _tolerances(A, atol, rtol, largest)
-    made = copy_array(np.asarray((array > np.asarray(limit)[..., None]).sum(-1), np.int64))
+    limit = _tolerances(A, atol, rtol, values.amax(-1) if values._layout.shape[-1] else values.sum(-1))
+    made = (values > limit.unsqueeze(-1)).sum(-1)
     return made if out is None else deliver(out, made, "linalg_matrix_rank")
 
 
@@ -120,16 +119,34 @@ def linalg_matrix_rank(A: Tensor, tol: Any = None, hermitian: bool = False, *, a
 
 @operator(method=False, function=False, node="LinalgLstsqBackward0")
 def _least_squares(A: Tensor, B: Tensor, rcond: float, with_residuals: bool):
-    """(X, squared residuals, which are empty if some matrix lacks full rank), ranks, singular values."""
-    a, b = values_of(A), values_of(B)
-    U, values, Vh = np.linalg.svd(a, full_matrices=False)
-    keep = values > rcond * values.max(-1, keepdims=True, initial=0)
-    inverse = np.where(keep, 1 / np.where(keep, values, 1), 0).astype(values.dtype)
-    made = np.swapaxes(Vh, -2, -1).conj() @ (inverse[..., None] * (np.swapaxes(U, -2, -1).conj() @ b))
-    residuals = np.empty(0, values.dtype)
+    """(X, squared residuals, which are empty if some matrix lacks full rank, ranks)."""
+    solved = _full_rank_solution(A, B, rcond) if min(A._layout.shape[-2:]) >= svd_plans.LONG_FROM else None
+    if solved is not None:
+        rank = NAMESPACE["full"](A._layout.shape[:-2], min(A._layout.shape[-2:]), dtype=int64)
+        residuals = (matmul(A, solved) - B).abs().square().sum(-2) if with_residuals else solved.abs().new_empty([0])
+        return laid_in_columns(solved), residuals, rank
+    U, values, Vh = singular(A, False)
+    largest = values.amax(-1, True) if values._layout.shape[-1] else values
+    keep = values > rcond * largest
+    inverse = NAMESPACE["where"](keep, 1 / values, 0.0)
+    found = matmul(adjoint(Vh), inverse.unsqueeze(-1) * matmul(adjoint(U), B))
+    residuals = values.new_empty([0])
     if with_residuals and keep.all():
-        residuals = np.square(np.abs(a @ made - b)).sum(-2)
-    return copy_columns(made), copy_array(residuals), copy_array(np.asarray(keep.sum(-1), np.int64))
+        residuals = (matmul(A, found) - B).abs().square().sum(-2)
+    return laid_in_columns(found), residuals, keep.sum(-1)
+
+
+def _full_rank_solution(A: Tensor, B: Tensor, rcond: float) -> Tensor | None:
+    """X from the triangle of A or of its adjoint; None unless the Frobenius norms of the triangle and of its inverse show that no
+    singular value is as small as rcond times the largest."""
+    m, n = A._layout.shape[-2:]
+    Q, R = qr_plans.factor(A if m >= n else adjoint(A), False)
+    inverse = linalg_solve_triangular(R, eye_like(R), upper=True)
+    if not (vector_norm(R, 2, (-2, -1)) * vector_norm(inverse, 2, (-2, -1)) * rcond < 1).all():
+        return None
+    if m >= n:
+        return linalg_solve_triangular(R, matmul(adjoint(Q), B), upper=True)
+    return matmul(Q, linalg_solve_triangular(adjoint(R), B, upper=False))
 
 
 @_least_squares.vjp

@@ -1,7 +1,8 @@
 """Singular values and eigenvalues of (batches of) matrices with their gradients.
 
-Values come from numpy.linalg; the rules are written in differentiable operators, so every order works. They follow
-Giles (2008), "An extended collection of matrix derivative results". Used by ops.linalg, torch.linalg.
+Singular values and Hermitian matrices' eigenvalues come from ops.svd_plans and ops.eigen_plans, other eigenvalues from
+numpy.linalg; the rules are written in differentiable operators, so every order works. They follow Giles (2008), "An extended
+collection of matrix derivative results". Used by ops.linalg, torch.linalg.
 """
 
 from __future__ import annotations
@@ -11,40 +12,45 @@ from typing import Any
 import numpy as np
 
 from flambeau.core import returns
-from flambeau.core.create import copy_array, copy_columns
+from flambeau.core.create import array_of, copy_array, copy_columns
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.tensor import Tensor
+from flambeau.ops import eigen_plans, svd_plans
 from flambeau.ops.linalg_arguments import eye_like, floating, matrices, square, values_of
 from flambeau.ops.linalg_systems import linalg_solve
 from flambeau.ops.matmul import adjoint, matmul
-from flambeau.ops.matrix_plans import refused
+from flambeau.ops.matrix_plans import checked, failed, refused
 
 # ---------------------------------------------------------------- singular values
 
 
-def _unconverged(name: str, array: np.ndarray, found: str) -> Exception:
-    """The error for matrices whose `found` were not found."""
-    finite = np.isfinite(array).all(axis=(-2, -1))
-    if not finite.all():
-        return refused(name, copy_array(np.asarray(~finite)),
-                       "The algorithm failed to converge because the input matrix contained non-finite values.")
-    return refused(name, copy_array(np.ones(array.shape[:-2], int)), "The algorithm failed to converge because the input "
-                   f"matrix is ill-conditioned or has too many repeated {found} (error code: {{}}).")
+def _check(name: str, info: Tensor, found: str) -> None:
+    """LinAlgError for the first matrix whose `found` were not found."""
+    if failed(info):
+        words = "The algorithm failed to converge because the input matrix " + (
+            "contained non-finite values." if array_of(info).min() < 0 else
+            f"is ill-conditioned or has too many repeated {found} (error code: {{}}).")
+        raise refused(name, info, words)
 
 
-def _svd_array(name: str, x: Tensor, full: bool, vectors: Any) -> Any:
-    array = values_of(x)
-    try:
-        return np.linalg.svd(array, full, vectors)
-    except np.linalg.LinAlgError:
-        raise _unconverged(name, array, "singular values") from None
+def singular(A: Tensor, full: bool) -> tuple[Tensor, Tensor, Tensor]:
+    """(U, S, Vh) of (*, m, n), without a graph: all columns of U and V, or their first min(m, n)."""
+    if checked(A).numel:
+        U, S, Vh, info = svd_plans.factor(A, full)
+        _check("linalg.svd", info, "singular values")
+        return U, S, Vh
+    *batch, m, n = A._layout.shape
+    k = min(m, n)
+    eye = NAMESPACE["eye"]
+    left, right = (eye(rows, columns, dtype=A.dtype).expand(*batch, rows, columns).clone()
+                   for rows, columns in ((m, m if full else k), (n if full else k, n)))
+    return left, svd_plans.values(A)[0], right
 
 
 @operator(method=False, function=False, node="LinalgSvdBackward0")
 def _svd(A: Tensor, full_matrices: bool = True):
-    U, S, Vh = _svd_array("linalg.svd", A, full_matrices, True)
-    return returns.linalg_svd((copy_columns(U), copy_array(S), copy_columns(Vh)))
+    return returns.linalg_svd(singular(A, full_matrices))
 
 
 @_svd.vjp
@@ -107,7 +113,7 @@ def _check_phase(rotation_u: Tensor | None, rotation_v: Tensor | None) -> None:
 
 @composite(method=False, function=False, out=True)
 def linalg_svd(A: Tensor, full_matrices: bool = True, *, driver: str | None = None):
-    """(U, S, Vh) with A = U diag(S) Vh, S descending; U and Vh square with `full_matrices`. LinAlgError without convergence."""
+    """(U, S, Vh) with A = U diag(S) Vh, S descending; U and Vh square with `full_matrices`. LinAlgError if A holds NaN."""
     floating("linalg.svd", A)
     matrices("linalg.svd", A)
     if driver is not None:
@@ -117,7 +123,9 @@ def linalg_svd(A: Tensor, full_matrices: bool = True, *, driver: str | None = No
 
 @operator(method=False, function=False)
 def _singular_values(A: Tensor):
-    return copy_array(_svd_array("linalg.svd", A, False, False))
+    values, info = svd_plans.values(A)
+    _check("linalg.svd", info, "singular values")
+    return values
 
 
 @composite(method=False, function=False, out=True)
@@ -144,23 +152,22 @@ def svd(input: Tensor, some: bool = True, compute_uv: bool = True):
 # ---------------------------------------------------------------- eigenvalues
 
 
-def _hermitian_array(name: str, x: Tensor, triangle: Any, vectors: bool) -> Any:
-    if triangle.upper() not in ("L", "U"):
-        raise RuntimeError(f"Expected UPLO argument to be 'L' or 'U', but got {triangle}")
-    array = values_of(x)
-    try:
-        return np.linalg.eigh(array, triangle.upper()) if vectors else np.linalg.eigvalsh(array, triangle.upper())
-    except np.linalg.LinAlgError:
-        raise _unconverged(name, array, "eigenvalues") from None
+def _read_above(UPLO: Any) -> bool:
+    """Whether the upper triangle is the one to read."""
+    if UPLO.upper() not in ("L", "U"):
+        raise RuntimeError(f"Expected UPLO argument to be 'L' or 'U', but got {UPLO}")
+    return UPLO.upper() == "U"
 
 
 @operator(method=False, function=False, out=True, node="LinalgEighBackward0")
 def linalg_eigh(input: Tensor, UPLO: str = "L"):
-    """(eigenvalues ascending, eigenvectors in columns) of Hermitian matrices; only the triangle UPLO is read."""
+    """(eigenvalues ascending, eigenvectors in columns) of Hermitian matrices; only the triangle UPLO is read. NaN for a matrix
+    that holds NaN or infinities."""
     floating("linalg.eigh", input)
     square("linalg.eigh", input)
-    values, vectors = _hermitian_array("linalg.eigh", input, UPLO, True)
-    return returns.linalg_eigh((copy_array(values), copy_columns(vectors)))
+    *found, info = eigen_plans.factor(input, _read_above(UPLO))
+    _check("linalg.eigh", info, "eigenvalues")
+    return returns.linalg_eigh(tuple(found))
 
 
 @linalg_eigh.vjp
@@ -186,7 +193,9 @@ def _(gs, outs):
 
 @operator(method=False, function=False)
 def _hermitian_values(A: Tensor, UPLO: str = "L"):
-    return copy_array(_hermitian_array("linalg.eigh", A, UPLO, False))
+    values, info = eigen_plans.values(A, _read_above(UPLO))
+    _check("linalg.eigh", info, "eigenvalues")
+    return values
 
 
 @composite(method=False, function=False, out=True)

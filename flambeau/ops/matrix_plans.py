@@ -73,6 +73,12 @@ def in_columns(shape: tuple[int, ...], like: Layout) -> Layout:
     return Layout.of(tuple(shape), (*reversed(strides), 1, max(m, 1)), like.dtype, like.device)
 
 
+def laid_in_columns(x: Tensor) -> Tensor:
+    """A copy of x each of whose matrices' columns is in one piece."""
+    layout = in_columns(x._layout.shape, x._layout)
+    return NAMESPACE["empty_strided"](layout.shape, layout.strides, dtype=layout.dtype).copy_(x)
+
+
 def plain(shape: tuple[int, ...], like: Layout, dtype: DType | None = None) -> Layout:
     """The layout of a fresh contiguous tensor."""
     return Layout.contiguous(tuple(shape), dtype or like.dtype, like.device)
