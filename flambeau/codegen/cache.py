@@ -55,12 +55,15 @@ def sources() -> str:
     """The state of the sources that write kernels, as Python tells whether its own caches are stale: by size and time."""
     package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     found = []
-    for room in ("base", "ir", "codegen"):
-        with os.scandir(os.path.join(package, room)) as entries:
+    rooms = [os.path.join(package, room) for room in ("base", "ir", "codegen")]
+    for room in rooms:      # rooms in a room are entered as they are found
+        with os.scandir(room) as entries:
             for entry in entries:
                 if entry.name.endswith(".py"):
                     status = entry.stat()
-                    found.append(f"{room}/{entry.name} {status.st_size} {int(status.st_mtime)}")
+                    found.append(f"{entry.path[len(package):]} {status.st_size} {int(status.st_mtime)}")
+                elif entry.is_dir() and entry.name != "__pycache__":
+                    rooms.append(entry.path)
     return "\n".join(sorted(found))
 
 

@@ -18,12 +18,34 @@ import numpy as np
 from flambeau.base.dtype import get_default_dtype
 from flambeau.base.geometry import wrap_real_dim
 from flambeau.base.layout import Layout, register_cache
-from flambeau.codegen.fourier import Plans, fourier_plan
+from flambeau.codegen import fourier
 from flambeau.core.create import copy_array
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.modes import local
 from flambeau.core.tensor import Tensor
+
+KEPT = 64 << 20         # bytes of tables of the plans that are kept
+
+
+class Plans(dict):
+    """Launchers by key; all are dropped when the tables of those entered take too much memory."""
+
+    nbytes = 0
+
+    def keep(self, key: tuple, planned: tuple[Callable, int]) -> Callable:
+        """Enter (a launcher, bytes of its tables); returns the launcher."""
+        if self.nbytes + planned[1] > KEPT:
+            self.clear()
+        self.nbytes += planned[1]
+        self[key] = planned[0]
+        return planned[0]
+
+    def clear(self) -> None:
+        """Drop all."""
+        self.nbytes = 0
+        super().clear()
+
 
 _plans: Any = register_cache(Plans())
 
@@ -32,7 +54,7 @@ _plans: Any = register_cache(Plans())
 
 def _launcher(kind: str, x: Layout, dims: tuple[int, ...], n: int, forward: builtins.bool, scale: float) -> Callable:
     key = (kind, x, dims, n, forward, scale)
-    return _plans.get(key) or _plans.keep(key, fourier_plan(kind, x, dims, n, 1 if forward else -1, scale))
+    return _plans.get(key) or _plans.keep(key, fourier.plans.fourier_plan(kind, x, dims, n, 1 if forward else -1, scale))
 
 
 @operator(method=False, function=False, node="FftC2CBackward0")
@@ -266,7 +288,7 @@ def windowed(frames: Tensor, window: Tensor, norm: str | None) -> Tensor:
     launch = _plans.get(key)
     if launch is None:
         size = x.shape[-1]
-        planned = fourier_plan("real", x, (x.ndim - 1,), size, 1, _scale(norm, True, size), w)
+        planned = fourier.plans.fourier_plan("real", x, (x.ndim - 1,), size, 1, _scale(norm, True, size), w)
         launch = _plans.keep(key, planned)
     return launch(None, frames, window)
 

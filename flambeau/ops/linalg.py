@@ -2,7 +2,7 @@
 (ops.linalg_lu, ops.linalg_qr, ops.linalg_cholesky, ops.linalg_decompositions), no system (ops.linalg_systems) and no norm
 (ops.matrix_norm).
 
-Determinants come from ops.lu_plans, exponentials from ops.lapack, the rest from singular values; the rules are in
+Determinants come from ops.factored.lu, exponentials from ops.lapack, the rest from singular values; the rules are in
 differentiable operators.
 """
 
@@ -22,7 +22,7 @@ from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE, explained
 from flambeau.core.tensor import Tensor
 from flambeau.core.variants import deliver
-from flambeau.ops import eigen_plans, lapack, lu_plans, qr_plans, svd_plans
+from flambeau.ops import factored, lapack
 from flambeau.ops.linalg_arguments import constant_zero, eye_like, floating, matrices, square, values_of
 from flambeau.ops.linalg_decompositions import linalg_eigvalsh, linalg_svd, linalg_svdvals, singular
 from flambeau.ops.linalg_systems import is_vector, linalg_inv, linalg_inv_ex, linalg_solve, linalg_solve_triangular
@@ -37,7 +37,7 @@ from flambeau.ops.matrix_plans import laid_in_columns
 def _pinv(A: Tensor, atol: Any, rtol: Any, hermitian: bool):
     """Singular values up to the tolerance count as none (see _tolerances)."""
     if hermitian:
-        values, left, _ = eigen_plans.factor(A)
+        values, left, _ = factored.eigen.factor(A)
         right = adjoint(left)
     else:
         U, values, Vh = singular(A, False)
@@ -120,7 +120,7 @@ def linalg_matrix_rank(A: Tensor, tol: Any = None, hermitian: bool = False, *, a
 @operator(method=False, function=False, node="LinalgLstsqBackward0")
 def _least_squares(A: Tensor, B: Tensor, rcond: float, with_residuals: bool):
     """(X, squared residuals, which are empty if some matrix lacks full rank, ranks)."""
-    solved = _full_rank_solution(A, B, rcond) if min(A._layout.shape[-2:]) >= svd_plans.LONG_FROM else None
+    solved = _full_rank_solution(A, B, rcond) if min(A._layout.shape[-2:]) >= factored.svd.LONG_FROM else None
     if solved is not None:
         rank = NAMESPACE["full"](A._layout.shape[:-2], min(A._layout.shape[-2:]), dtype=int64)
         residuals = (matmul(A, solved) - B).abs().square().sum(-2) if with_residuals else solved.abs().new_empty([0])
@@ -140,7 +140,7 @@ def _full_rank_solution(A: Tensor, B: Tensor, rcond: float) -> Tensor | None:
     """X from the triangle of A or of its adjoint; None unless the Frobenius norms of the triangle and of its inverse show that no
     singular value is as small as rcond times the largest."""
     m, n = A._layout.shape[-2:]
-    Q, R = qr_plans.factor(A if m >= n else adjoint(A), False)
+    Q, R = factored.qr.factor(A if m >= n else adjoint(A), False)
     inverse = linalg_solve_triangular(R, eye_like(R), upper=True)
     if not (vector_norm(R, 2, (-2, -1)) * vector_norm(inverse, 2, (-2, -1)) * rcond < 1).all():
         return None
@@ -207,7 +207,7 @@ def linalg_det(A: Tensor):
     """The determinants of square matrices: (*, n, n) gives (*)."""
     floating("linalg.det", A)
     square("linalg.det", A)
-    return lu_plans.determinant(A)[3]
+    return factored.lu.determinant(A)[3]
 
 
 @linalg_det.vjp
@@ -242,7 +242,7 @@ def linalg_slogdet(A: Tensor):
     """(sign, logabsdet): the determinant's sign (or phase) and the logarithm of its size."""
     floating("linalg.slogdet", A)
     square("linalg.slogdet", A)
-    return returns.linalg_slogdet(lu_plans.logarithm(A)[3:])
+    return returns.linalg_slogdet(factored.lu.logarithm(A)[3:])
 
 
 @linalg_slogdet.vjp

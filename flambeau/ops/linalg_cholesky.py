@@ -1,6 +1,6 @@
 """Cholesky factorization, and systems and inverses from its factor.
 
-Values come from ops.cholesky_plans; the rule of the factorization is that of Murray (2016), "Differentiation of the Cholesky
+Values come from ops.factored.cholesky; the rule of the factorization is that of Murray (2016), "Differentiation of the Cholesky
 decomposition", in differentiable operators. Used by torch.linalg.
 """
 
@@ -11,7 +11,7 @@ from flambeau.base.notices import warn_once
 from flambeau.core import returns
 from flambeau.core.declare import composite, operator
 from flambeau.core.tensor import Tensor
-from flambeau.ops import cholesky_plans
+from flambeau.ops import factored
 from flambeau.ops.linalg_arguments import computed, floating, square
 from flambeau.ops.linalg_systems import linalg_solve_triangular
 from flambeau.ops.matmul import adjoint, matmul
@@ -30,7 +30,7 @@ def linalg_cholesky_ex(input: Tensor, *, upper: bool = False, check_errors: bool
     """(L, info) with L L^H = A for Hermitian positive-definite A (U^H U with `upper`); info tells where it is not."""
     floating("linalg.cholesky", input)
     square("linalg.cholesky", input)
-    made, info = cholesky_plans.factor(input, bool(upper))
+    made, info = factored.cholesky.factor(input, bool(upper))
     if check_errors and failed(info):
         raise refused("linalg.cholesky_ex", info, _INDEFINITE)
     return returns.linalg_cholesky_ex((made, info))
@@ -93,7 +93,7 @@ def cholesky_solve(B: Tensor, L: Tensor, upper: bool = False):
                            f"is {b.shape[-2]} by {b.shape[-1]}")
     geometry.broadcast(b.shape[:-2], a.shape[:-2])
     computed("cholesky_solve_cpu", B)
-    return cholesky_plans.solve(B, L, bool(upper))
+    return factored.cholesky.solve(B, L, bool(upper))
 
 
 @cholesky_solve.vjp
@@ -112,7 +112,7 @@ def cholesky_inverse(L: Tensor, upper: bool = False):
     """The inverse of A from its Cholesky factor."""
     square("cholesky_inverse", L)
     computed("cholesky_inverse_out_cpu", L)
-    return cholesky_plans.inverse(L, bool(upper))
+    return factored.cholesky.inverse(L, bool(upper))
 
 
 @cholesky_inverse.vjp

@@ -1,6 +1,6 @@
 """Singular values and eigenvalues of (batches of) matrices with their gradients.
 
-Singular values and Hermitian matrices' eigenvalues come from ops.svd_plans and ops.eigen_plans, other eigenvalues from
+Singular values and Hermitian matrices' eigenvalues come from ops.factored.svd and ops.factored.eigen, other eigenvalues from
 numpy.linalg; the rules are written in differentiable operators, so every order works. They follow Giles (2008), "An extended
 collection of matrix derivative results". Used by ops.linalg, torch.linalg.
 """
@@ -16,7 +16,7 @@ from flambeau.core.create import array_of, copy_array, copy_columns
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.tensor import Tensor
-from flambeau.ops import eigen_plans, svd_plans
+from flambeau.ops import factored
 from flambeau.ops.linalg_arguments import eye_like, floating, matrices, square, values_of
 from flambeau.ops.linalg_systems import linalg_solve
 from flambeau.ops.matmul import adjoint, matmul
@@ -37,7 +37,7 @@ def _check(name: str, info: Tensor, found: str) -> None:
 def singular(A: Tensor, full: bool) -> tuple[Tensor, Tensor, Tensor]:
     """(U, S, Vh) of (*, m, n), without a graph: all columns of U and V, or their first min(m, n)."""
     if checked(A).numel:
-        U, S, Vh, info = svd_plans.factor(A, full)
+        U, S, Vh, info = factored.svd.factor(A, full)
         _check("linalg.svd", info, "singular values")
         return U, S, Vh
     *batch, m, n = A._layout.shape
@@ -45,7 +45,7 @@ def singular(A: Tensor, full: bool) -> tuple[Tensor, Tensor, Tensor]:
     eye = NAMESPACE["eye"]
     left, right = (eye(rows, columns, dtype=A.dtype).expand(*batch, rows, columns).clone()
                    for rows, columns in ((m, m if full else k), (n if full else k, n)))
-    return left, svd_plans.values(A)[0], right
+    return left, factored.svd.values(A)[0], right
 
 
 @operator(method=False, function=False, node="LinalgSvdBackward0")
@@ -123,7 +123,7 @@ def linalg_svd(A: Tensor, full_matrices: bool = True, *, driver: str | None = No
 
 @operator(method=False, function=False)
 def _singular_values(A: Tensor):
-    values, info = svd_plans.values(A)
+    values, info = factored.svd.values(A)
     _check("linalg.svd", info, "singular values")
     return values
 
@@ -165,7 +165,7 @@ def linalg_eigh(input: Tensor, UPLO: str = "L"):
     that holds NaN or infinities."""
     floating("linalg.eigh", input)
     square("linalg.eigh", input)
-    *found, info = eigen_plans.factor(input, _read_above(UPLO))
+    *found, info = factored.eigen.factor(input, _read_above(UPLO))
     _check("linalg.eigh", info, "eigenvalues")
     return returns.linalg_eigh(tuple(found))
 
@@ -193,7 +193,7 @@ def _(gs, outs):
 
 @operator(method=False, function=False)
 def _hermitian_values(A: Tensor, UPLO: str = "L"):
-    values, info = eigen_plans.values(A, _read_above(UPLO))
+    values, info = factored.eigen.values(A, _read_above(UPLO))
     _check("linalg.eigh", info, "eigenvalues")
     return values
 

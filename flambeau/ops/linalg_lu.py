@@ -1,6 +1,6 @@
 """LU and LDL factorizations of (batches of) matrices, with the gradients of LU.
 
-Values come from ops.lu_plans, of LDL from ops.lapack. Used by torch.linalg.
+Values come from ops.factored.lu, of LDL from ops.lapack. Used by torch.linalg.
 """
 
 from __future__ import annotations
@@ -17,10 +17,9 @@ from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.tensor import Tensor
 from flambeau.core.variants import deliver
-from flambeau.ops import lapack, lu_plans
+from flambeau.ops import factored, lapack
 from flambeau.ops.linalg_arguments import COMPUTED, floating, matrices, square, values_of
 from flambeau.ops.linalg_systems import linalg_solve_triangular
-from flambeau.ops.lu_plans import permutation_matrix
 from flambeau.ops.matmul import adjoint, matmul
 from flambeau.ops.matrix_plans import failed, refused
 
@@ -32,7 +31,7 @@ def linalg_lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = F
     """(LU, pivots, info): both factors in one matrix, row swaps counted from one, the first zero pivot or 0."""
     matrices("torch.lu_factor", A)
     floating("torch.lu_factor", A)
-    made, pivots, info = lu_plans.factor(A, bool(pivot))
+    made, pivots, info = factored.lu.factor(A, bool(pivot))
     if check_errors and failed(info):
         raise refused("torch.linalg.lu_factor_ex", info, _SINGULAR, RuntimeError)
     return returns.linalg_lu_factor_ex((made, pivots, info))
@@ -46,7 +45,8 @@ _SINGULAR = "U[{0},{0}] is zero and using it on lu_solve would result in a divis
 def _(g, out, out1, pivot):
     k = min(out._layout.shape[-2:])
     L, U = _factors(out)
-    return _lu_gradient(g[..., :k].tril(-1), g[..., :k, :].triu(), permutation_matrix(out1, out) if pivot else None, L, U)
+    P = factored.lu.permutation_matrix(out1, out) if pivot else None
+    return _lu_gradient(g[..., :k].tril(-1), g[..., :k, :].triu(), P, L, U)
 
 
 def _lu_gradient(gL: Tensor, gU: Tensor, P: Tensor | None, L: Tensor, U: Tensor) -> Tensor:
@@ -82,7 +82,7 @@ def linalg_lu_factor(A: Tensor, *, pivot: bool = True):
 @operator(method=False, function=False, node="LuUnpackBackward0")
 def _factors(LU: Tensor):
     """(L, U) of the two factors in one matrix."""
-    return lu_plans.factors(LU)
+    return factored.lu.factors(LU)
 
 
 @_factors.vjp
@@ -109,7 +109,7 @@ def linalg_lu(A: Tensor, *, pivot: bool = True):
     matrices("linalg.lu", A)
     floating("linalg.lu", A)
     made, pivots, _ = linalg_lu_factor_ex(A, pivot=pivot)
-    P = permutation_matrix(pivots, made) if pivot else made.new_empty([0])
+    P = factored.lu.permutation_matrix(pivots, made) if pivot else made.new_empty([0])
     return returns.linalg_lu((P, *_factors(made)))
 
 
@@ -124,8 +124,8 @@ def _factors_of_any(LU: Tensor) -> tuple[Tensor, Tensor]:
 
 def _permutation(pivots: Tensor, LU: Tensor) -> Tensor:
     if LU._layout.dtype.name in COMPUTED:
-        return permutation_matrix(pivots, LU)
-    return permutation_matrix(pivots, LU.new_empty(LU._layout.shape, dtype=float32)).to(LU.dtype)
+        return factored.lu.permutation_matrix(pivots, LU)
+    return factored.lu.permutation_matrix(pivots, LU.new_empty(LU._layout.shape, dtype=float32)).to(LU.dtype)
 
 
 @composite(method=False, out=True)

@@ -14,7 +14,7 @@ from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.overrides import PLAIN
 from flambeau.core.tensor import Tensor
-from flambeau.ops import qr_plans
+from flambeau.ops import factored
 from flambeau.ops.linalg_arguments import computed, constant_zero, floating, half_diagonal, matrices
 from flambeau.ops.linalg_systems import linalg_solve_triangular
 from flambeau.ops.matmul import adjoint, matmul
@@ -30,8 +30,8 @@ def linalg_qr(A: Tensor, mode: Any = "reduced"):
     if mode not in ("reduced", "complete", "r"):
         raise RuntimeError(f"qr received unrecognized mode '{mode}' but expected one of 'reduced' (default), 'r', or 'complete'")
     if mode == "r":
-        return returns.linalg_qr((A.new_empty([0]), qr_plans.triangle(A)))
-    return returns.linalg_qr(qr_plans.factor(A, mode == "complete"))
+        return returns.linalg_qr((A.new_empty([0]), factored.qr.triangle(A)))
+    return returns.linalg_qr(factored.qr.factor(A, mode == "complete"))
 
 
 @linalg_qr.vjp
@@ -94,19 +94,19 @@ def geqrf(input: Tensor):
     if input._layout.ndim < 2:
         raise RuntimeError("torch.geqrf: input must have at least 2 dimensions.")
     computed("geqrf_cpu", input)
-    return returns.geqrf(qr_plans.reflectors(input))
+    return returns.geqrf(factored.qr.reflectors(input))
 
 
 @operator(method=False, function=False)
 def _reflectors_product(input: Tensor, tau: Tensor):
     """linalg.householder_product without a graph."""
-    return qr_plans.orthogonal(input, tau)
+    return factored.qr.orthogonal(input, tau)
 
 
 @operator(method=False, function=False)
 def _reflectors_times(input: Tensor, tau: Tensor, other: Tensor, adjoint_too: bool):
     """ormqr from the left without a graph; adjoint_too: with the adjoint of Q."""
-    return qr_plans.multiply(input, tau, other, adjoint_too)
+    return factored.qr.multiply(input, tau, other, adjoint_too)
 
 
 def _without_graph(*tensors: Tensor) -> bool:

@@ -1,6 +1,6 @@
 """Linear systems and inverses: triangular ones, general ones by LU factorization, and systems whose factors are given.
 
-Values come from ops.lu_plans; the rules are in differentiable operators. Used by ops.linalg, its siblings and torch.linalg.
+Values come from ops.factored.lu; the rules are in differentiable operators. Used by ops.linalg, its siblings and torch.linalg.
 """
 
 from __future__ import annotations
@@ -12,9 +12,8 @@ from flambeau.base.notices import warn_once
 from flambeau.core import returns
 from flambeau.core.declare import composite, operator
 from flambeau.core.tensor import Tensor
-from flambeau.ops import lu_plans
+from flambeau.ops import factored
 from flambeau.ops.linalg_arguments import eye_like, floating, matrices, square
-from flambeau.ops.lu_plans import permutation_matrix
 from flambeau.ops.matmul import adjoint, matmul
 from flambeau.ops.matrix_plans import failed, refused
 
@@ -36,7 +35,7 @@ def linalg_solve_triangular(input: Tensor, B: Tensor, *, upper: Any, left: Any =
         shapes = f"({n}x{n} and {rows}x{columns})" if left else f"({rows}x{columns} and {n}x{n})"
         raise RuntimeError(f"linalg.solve_triangular: Incompatible shapes of A and B for the equation "
                            f"{'AX = B' if left else 'XA = B'} {shapes}")
-    return lu_plans.triangular(input, B, bool(upper), bool(left), bool(unitriangular))
+    return factored.lu.triangular(input, B, bool(upper), bool(left), bool(unitriangular))
 
 
 @linalg_solve_triangular.vjp
@@ -56,7 +55,7 @@ def _(g, out, input, upper, left, unitriangular, need):
 @operator(method=False, function=False, node="LinalgSolveExBackward0", differentiable=1)
 def _solve(A: Tensor, B: Tensor, left: bool):
     """A and B are batches of matrices."""
-    _, _, info, made = lu_plans.solve(A, B, left)
+    _, _, info, made = factored.lu.solve(A, B, left)
     return made, info
 
 
@@ -158,7 +157,7 @@ def linalg_lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True,
         shapes = f"({n}x{n} and {rows}x{columns})" if left else f"({rows}x{columns} and {n}x{n})"
         raise RuntimeError("linalg.lu_solve: Incompatible shapes of A and B for the equation "
                            f"{'AX = B' if left else 'XA = B'} {shapes}")
-    return lu_plans.lu_solve(LU, pivots, B, bool(left), bool(adjoint))
+    return factored.lu.lu_solve(LU, pivots, B, bool(left), bool(adjoint))
 
 
 @linalg_lu_solve.vjp
@@ -168,7 +167,7 @@ def _(g, out, LU, pivots, left, adjoint, need):
         return None, None, gB
     # the gradient of A itself, then of its factors: A = P L U
     turned = matmul(gB, _adjoint(out)) if left else matmul(_adjoint(out), gB)
-    gA = matmul(permutation_matrix(pivots, LU).mT, -(_adjoint(turned) if adjoint else turned))
+    gA = matmul(factored.lu.permutation_matrix(pivots, LU).mT, -(_adjoint(turned) if adjoint else turned))
     L, U = LU.tril(-1) + eye_like(LU), LU.triu()
     return matmul(gA, _adjoint(U)).tril(-1) + matmul(_adjoint(L), gA).triu(), None, gB
 
@@ -194,7 +193,7 @@ def linalg_inv_ex(A: Tensor, *, check_errors: bool = False):
     """(inverse, info); info is not 0 where there is none."""
     floating("linalg.inv", A)
     square("linalg.inv", A)
-    _, _, info, made = lu_plans.inverse(A)
+    _, _, info, made = factored.lu.inverse(A)
     if check_errors and failed(info):
         raise refused("linalg.inv_ex", info, _NO_INVERSE)
     return returns.linalg_inv_ex((made, info))

@@ -1,6 +1,6 @@
 """Batches of matrices as the kernels of factorizations take them, and the plans kept for each signature.
 
-Stands on codegen.launch; ops.lu_plans, ops.cholesky_plans and ops.qr_plans make the plans.
+Stands on codegen.launch; ops.factored makes the plans.
 """
 
 from __future__ import annotations
