@@ -854,7 +854,7 @@ def pairwise_distance(x1: Tensor, x2: Tensor, p: Any = 2.0, eps: Any = 1e-06, ke
     """The p-norm of x1 - x2 + eps over the last dimension; the shapes broadcast."""
 def pca_lowrank(A: Tensor, q: _int | None = None, center: _bool = True, niter: _int = 2) -> Any:
     """(U, S, V): the principal directions of the rows of A are the columns of V; the columns' means are taken off if `center`."""
-def pdist(input: Tensor, p: Any = 2.0) -> Any:
+def pdist(input: Tensor, p: _float = 2.0) -> Tensor:
     """The p-norm distances of all pairs of rows i < j of an (N, M) matrix: (N (N - 1) / 2,)."""
 def permute(input: Any, dims: Any) -> Any:
     """The dimensions in the order `dims`."""

@@ -41,7 +41,7 @@ from flambeau.ops.conv import (  # noqa: F401
 from flambeau.ops.cross_entropy import cross_entropy, nll_loss  # noqa: F401
 from flambeau.ops.ctc import ctc_loss  # noqa: F401
 from flambeau.ops.dispatched import conv_tbc  # noqa: F401
-from flambeau.ops.distance import cosine_similarity, pairwise_distance, pdist  # noqa: F401
+from flambeau.ops.distance import cosine_similarity, pairwise_distance  # noqa: F401
 from flambeau.ops.einsum import bilinear  # noqa: F401
 from flambeau.ops.embedding import embedding, one_hot  # noqa: F401
 from flambeau.ops.fold import channel_shuffle, fold, pixel_shuffle, pixel_unshuffle, unfold  # noqa: F401
@@ -82,6 +82,7 @@ from flambeau.ops.matmul import linear
 from flambeau.ops.norm import functional_group_norm as group_norm  # noqa: F401
 from flambeau.ops.norm import layer_norm, local_response_norm, rms_norm  # noqa: F401
 from flambeau.ops.pad import pad  # noqa: F401
+from flambeau.ops.pair_distances import pdist  # noqa: F401
 from flambeau.ops.pool import (  # noqa: F401
     max_pool1d,
     max_pool1d_with_indices,

@@ -63,6 +63,7 @@ from flambeau.ops import (
     order,
     orthogonal_polynomials,
     pad,
+    pair_distances,
     pointwise,
     pool,
     random,
