@@ -262,7 +262,7 @@ def bucketize(input: Tensor | _complex, boundaries: Tensor, *, out_int32: _bool 
 def can_cast(from_: Any, to: Any) -> _bool:
     """Whether promotion may turn `from_` into `to`: never towards a lower category (complex, float, integer, bool)."""
 def cartesian_prod(*tensors: Any) -> Tensor:
-    """All combinations of one element of each vector, one per row."""
+    """All combinations of one element of each vector, one per row. Raises RuntimeError for other shapes or several dtypes."""
 def cat(tensors: Sequence[Tensor], dim: _int = 0, *, out: Tensor | None = None) -> Tensor:
     """The tensors one after the other along `dim`; they must agree in the other dimensions. dtypes are promoted."""
 def cdist(x1: Tensor, x2: Tensor, p: _float = 2.0, compute_mode: Any = ...) -> Tensor:

@@ -13,6 +13,7 @@ from flambeau.ops import (
     bags,
     batch_norm,
     bessel,
+    choices,
     combine,
     compare,
     complex_numbers,
