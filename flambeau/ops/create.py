@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -370,6 +369,11 @@ _steps: dict[Any, Callable] = register_cache({})
 
 def along(name: str, layout: Layout, numbers: tuple, body: Callable, work: DType) -> Tensor:
     """A 1-d tensor whose element i is body(i, *numbers), computed in `work`."""
+    return _along_plan(name, layout, numbers, body, work)(None, *numbers)
+
+
+def _along_plan(name: str, layout: Layout, numbers: tuple, body: Callable, work: DType) -> Callable:
+    """launch(None, *numbers) for `along`."""
     key = (name, layout, *[v.__class__ for v in numbers])
     launch = _steps.get(key)
     if launch is None:
@@ -379,7 +383,7 @@ def along(name: str, layout: Layout, numbers: tuple, body: Callable, work: DType
         laid = schedule.lay(nest, (), [()], layout.shape, [layout.strides], ordered=True)
         launch = launching.plan(laid.phases, [layout], (), "".join(k for k, _ in scalars), release=layout.numel >= RELEASE_FROM)
         _steps[key] = launch
-    return launch(None, *numbers)
+    return launch
 
 
 def _counted(i, start, step):
@@ -472,7 +476,6 @@ def _interpolated(i, a, b, step, last, half):
     return s.where(x < half, a + step * x, b - step * (last - x))
 
 
-@lru_cache(256)
 def _line(start: float, end: float, steps: int, single: bool) -> tuple[float, ...]:
     """(start, end, step, last, half) of a linspace; single: the step is a float32."""
     step = (end - start) / (steps - 1) if steps > 1 else 0.0
@@ -493,10 +496,37 @@ def _ends(name: str, start: Any, end: Any, steps: int, dtype: DType) -> tuple[An
     return start, end
 
 
+_lines: dict[Any, tuple[Callable, tuple]] = register_cache({})      # what linspace and logspace were asked for lately
+LINES = 256
+_PLAIN_NUMBERS = (int, float)
+
+
+def _line_key(name: str, start: Any, end: Any, steps: Any, dtype: DType | None, device: Any, out: Tensor | None,
+              base: Any = 0) -> Any:
+    """What the launcher of a plain call is kept under; None for other calls."""
+    if (start.__class__ in _PLAIN_NUMBERS and end.__class__ in _PLAIN_NUMBERS and base.__class__ in _PLAIN_NUMBERS
+            and steps.__class__ is int and steps != 1 and device is None and out is None):
+        return name, start, end, steps, dtype or get_default_dtype(), get_default_device(), base
+    return None
+
+
+def _keep_line(key: Any, launch: Callable, numbers: tuple) -> Tensor:
+    if key is not None:
+        if len(_lines) >= LINES:
+            _lines.clear()
+        _lines[key] = launch, numbers
+    return launch(None, *numbers)
+
+
 @public(method=False)
 def linspace(start: Any, end: Any, steps: int, *, dtype: DType | None = None, layout: Any = None, device: Any = None,
              requires_grad: bool = False, pin_memory: bool = False, out: Tensor | None = None) -> Tensor:
     """`steps` values from start to end, both included."""
+    key = _line_key("linspace", start, end, steps, dtype, device, out)
+    known = _lines.get(key)
+    if known is not None:
+        made = known[0](None, *known[1])
+        return leaf(made) if requires_grad else made
     start, end = _number(start), _number(end)
     if steps < 0:
         raise RuntimeError("number of steps must be non-negative")
@@ -508,8 +538,11 @@ def linspace(start: Any, end: Any, steps: int, *, dtype: DType | None = None, la
         made = create.copy_array(np.linspace(start, end, steps, dtype=dtype.numpy))
     else:
         work = float32 if dtype.is_floating_point and dtype is not float64 else float64
-        made = along("linspace", layout_made, _line(float(start), float(end), steps, work is float32), _interpolated, work) \
-            if steps != 1 else filled(layout_made, float(start))
+        if steps == 1:
+            made = filled(layout_made, float(start))
+        else:
+            numbers = _line(float(start), float(end), steps, work is float32)
+            made = _keep_line(key, _along_plan("linspace", layout_made, numbers, _interpolated, work), numbers)
     return finish(made, requires_grad, out, line=True)
 
 
@@ -517,6 +550,11 @@ def linspace(start: Any, end: Any, steps: int, *, dtype: DType | None = None, la
 def logspace(start: Any, end: Any, steps: int, base: float = 10.0, *, dtype: DType | None = None, layout: Any = None,
              device: Any = None, requires_grad: bool = False, out: Tensor | None = None) -> Tensor:
     """base to the powers of `linspace(start, end, steps)`; integers of an integer dtype's powers."""
+    key = _line_key("logspace", start, end, steps, dtype, device, out, base)
+    known = _lines.get(key)
+    if known is not None:
+        made = known[0](None, *known[1])
+        return leaf(made) if requires_grad else made
     start, end = _number(start), _number(end)
     if steps < 0:
         raise RuntimeError("number of steps must be non-negative")
@@ -525,8 +563,10 @@ def logspace(start: Any, end: Any, steps: int, base: float = 10.0, *, dtype: DTy
     start, end = float(start), float(end)
     step = (end - start) / (steps - 1) if steps > 1 else 0.0
     layout_made = Layout.contiguous((steps,), dtype, home(device))
-    made = along("logspace", layout_made, (start, end, step, float(steps - 1), float(max(steps // 2, 1)), float(base)),
-                  lambda i, a, b, d, last, half, base: s.pow(base, _interpolated(i, a, b, d, last, half)), float64)
+    numbers = (start, end, step, float(steps - 1), float(max(steps // 2, 1)), float(base))
+    made = _keep_line(key, _along_plan(
+        "logspace", layout_made, numbers, lambda i, a, b, d, last, half, base: s.pow(base, _interpolated(i, a, b, d, last, half)),
+        float64), numbers)
     return finish(made, requires_grad, out, line=True)
 
 

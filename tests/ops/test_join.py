@@ -168,3 +168,22 @@ def test_gradients_of_choices():
     rows = torch.arange(6.0).reshape(2, 3)
     made = torch.func.vmap(lambda t: torch.combinations(t))(rows)
     assert made.tolist() == [torch.combinations(t).tolist() for t in rows]
+
+
+def test_triangles_in_place():
+    for shape in ((4, 5), (5, 4), (2, 3, 4, 4), (0, 3)):
+        for turn in (False, True):
+            for diagonal in (-1, 0, 2):
+                for lower in (True, False):
+                    x = torch.arange(1.0, 1 + np.prod(shape)).reshape(shape)
+                    x = x.mT if turn else x
+                    wanted = (np.tril if lower else np.triu)(x.numpy(), diagonal)
+                    assert (x.tril_(diagonal) if lower else x.triu_(diagonal=diagonal)) is x and x._version == 1
+                    assert np.array_equal(x.numpy(), wanted)
+    row = torch.ones(3).expand(3, 3)
+    with pytest.raises(RuntimeError):
+        row.tril_()
+    x = leaf(3, 3)
+    assert gradcheck(lambda t: (t * 1).tril_() ** 2 + (t * 1).triu_(1), x)
+    with pytest.raises(RuntimeError, match="leaf"):
+        x.tril_()
