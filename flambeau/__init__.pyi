@@ -485,8 +485,8 @@ def fliplr(input: Tensor) -> Tensor:
     """`input` with its second dimension reversed."""
 def flipud(input: Tensor) -> Tensor:
     """`input` with its first dimension reversed."""
-def float_power(input: Tensor, exponent: Tensor | _complex, *, out: Tensor | None = None) -> Tensor:
-    """input ** exponent, computed and returned as float64 (complex128 for complex numbers)."""
+def float_power(input: Tensor | _complex, exponent: Tensor | _complex, *, out: Tensor | None = None) -> Tensor:
+    """input ** exponent, computed and returned as float64 (complex128 for complex numbers); either may be a number."""
 def floor(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The largest integer that is not above input."""
 def floor_(input: Tensor) -> Tensor:

@@ -58,5 +58,6 @@ def tables_plan(samples: Layout, sizes: Sequence[int], counts: Sequence[int], ta
     constants = [words]
     for axis in zip(order, sizes, counts, taps):
         constants += axis
-    phases = [Phase(_tables_kernel(kind_of(samples.dtype), dims), planes, max(1, WORK // words), constants)] if planes else []
+    kernel, grain = _tables_kernel(kind_of(samples.dtype), dims), max(1, WORK // max(words, 1))
+    phases = [Phase(kernel, planes, grain, constants)] if planes else []
     return launching.plan(phases, [Layout.contiguous((planes, words), int64, samples.device)], [samples])

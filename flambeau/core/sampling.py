@@ -75,8 +75,9 @@ def _each(name: str, layout: Layout, words: int, body: Callable[..., Expr], scal
 
 def _run(generator: Generator, phases: Callable, layout: Layout, out: Tensor | None, *numbers: float) -> Tensor:
     """A tensor, or `out`, by phases(layout) over so many words, which it gives first."""
-    launch = _plans.get((phases, layout))
-    if launch is None:
+    try:
+        launch = _plans[phases, layout]
+    except KeyError:
         words, made = phases(layout)
         launch = launching.plan([_words(words), *made], [layout], (), "i" + "f" * len(numbers), 4 * words)
         _plans[phases, layout] = launch

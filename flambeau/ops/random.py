@@ -159,6 +159,8 @@ def _range(low: int, high: int, dtype: DType) -> tuple[int, int]:
     if low >= high:
         raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
     least, greatest, digits = _limits(dtype)
+    if digits is None and least <= low and high - 1 <= greatest:
+        return low, high
     if digits is not None and (low < -1 << digits or high > 1 << digits):     # a bound that rounds to outside the range moves in
         if _rounded(low + 1, dtype) < low:
             low += 1 << abs(low + 1).bit_length() - digits
@@ -306,7 +308,7 @@ def made_by(sample: Sampler, generator: Any, shape: tuple[int, ...], dtype: DTyp
         made = sample(default_generator, own, None, *parameters)
     else:
         made = draw(sample, own, generator, *parameters)
-    return finish(made, requires_grad, out) if requires_grad or out is not None else made
+    return made if out is None and not requires_grad else finish(made, requires_grad, out)
 
 
 def made_like(sample: Sampler | Callable[[Layout], Sampler], generator: Any, input: Tensor, dtype: DType | None, device: Any,
@@ -332,10 +334,11 @@ def _normal_parameters(dtype: DType | None) -> tuple[float, float]:
 def rand(*size: Any, generator: Any = None, dtype: DType | None = None, layout: Any = None, device: Any = None,
          requires_grad: bool = False, pin_memory: bool = False, out: Tensor | None = None, names: Any = None) -> Tensor:
     """Uniform samples of [0, 1)."""
-    check_layout(layout)
-    dtype = dtype_asked(dtype, out)
-    if dtype is not None:
-        _need_float("check_uniform_bounds", dtype)
+    if layout is not None:
+        check_layout(layout)
+    if dtype is not None or out is not None:
+        dtype = dtype_asked(dtype, out)
+        _need_float("check_uniform_bounds", dtype)      # type: ignore[arg-type]
     return made_by(sampling.uniform, generator, sizes_of("rand", size), dtype, device, requires_grad, out, 0.0, 1.0)
 
 
@@ -343,9 +346,12 @@ def rand(*size: Any, generator: Any = None, dtype: DType | None = None, layout: 
 def randn(*size: Any, generator: Any = None, dtype: DType | None = None, layout: Any = None, device: Any = None,
           requires_grad: bool = False, pin_memory: bool = False, out: Tensor | None = None, names: Any = None) -> Tensor:
     """Samples of the standard normal distribution."""
-    check_layout(layout)
-    dtype = dtype_asked(dtype, out)
-    mean, std = _normal_parameters(dtype)
+    if layout is not None:
+        check_layout(layout)
+    mean, std = 0.0, 1.0
+    if dtype is not None or out is not None:
+        dtype = dtype_asked(dtype, out)
+        mean, std = _normal_parameters(dtype)
     return made_by(sampling.normal, generator, sizes_of("randn", size), dtype, device, requires_grad, out, mean, std)
 
 
@@ -369,9 +375,10 @@ def randint(
     elif high is None:
         low, high = 0, low
     low, high = int(low), int(high)
-    dtype = dtype_asked(dtype, out) or int64
+    dtype = int64 if dtype is None and out is None else dtype_asked(dtype, out) or int64
     low, high = _range(low, high, dtype)
-    return made_by(sampling.integers, generator, sizes_of("randint", (size,)), dtype, device, requires_grad, out, low, high - low,
+    shape = sizes_of("randint", size if size.__class__ is tuple else (size,))
+    return made_by(sampling.integers, generator, shape, dtype, device, requires_grad, out, low, high - low,
                    high - low >= WIDE_RANGE)
 
 
