@@ -513,8 +513,8 @@ def _line_key(name: str, start: Any, end: Any, steps: Any, dtype: DType | None, 
               base: Any = 0) -> Any:
     """What the launcher of a plain call is kept under; None for other calls."""
     if (start.__class__ in _PLAIN_NUMBERS and end.__class__ in _PLAIN_NUMBERS and base.__class__ in _PLAIN_NUMBERS
-            and steps.__class__ is int and steps != 1 and device is None and out is None):
-        return name, start, end, steps, dtype or get_default_dtype(), get_default_device(), base
+            and steps.__class__ is int and steps != 1 and (device is None or device.__class__ is Device) and out is None):
+        return name, start, end, steps, dtype or get_default_dtype(), device or get_default_device(), base
     return None
 
 
