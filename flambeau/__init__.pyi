@@ -262,7 +262,7 @@ def bucketize(input: Tensor | _complex, boundaries: Tensor, *, out_int32: _bool 
 def can_cast(from_: Any, to: Any) -> _bool:
     """Whether promotion may turn `from_` into `to`: never towards a lower category (complex, float, integer, bool)."""
 def cartesian_prod(*tensors: Any) -> Tensor:
-    """All combinations of one element of each vector, one per row."""
+    """All combinations of one element of each vector, one per row. Raises RuntimeError for other shapes or several dtypes."""
 def cat(tensors: Sequence[Tensor], dim: _int = 0, *, out: Tensor | None = None) -> Tensor:
     """The tensors one after the other along `dim`; they must agree in the other dimensions. dtypes are promoted."""
 def cdist(x1: Tensor, x2: Tensor, p: _float = 2.0, compute_mode: Any = ...) -> Tensor:
@@ -485,8 +485,8 @@ def fliplr(input: Tensor) -> Tensor:
     """`input` with its second dimension reversed."""
 def flipud(input: Tensor) -> Tensor:
     """`input` with its first dimension reversed."""
-def float_power(input: Tensor, exponent: Tensor | _complex, *, out: Tensor | None = None) -> Tensor:
-    """input ** exponent, computed and returned as float64 (complex128 for complex numbers)."""
+def float_power(input: Tensor | _complex, exponent: Tensor | _complex, *, out: Tensor | None = None) -> Tensor:
+    """input ** exponent, computed and returned as float64 (complex128 for complex numbers); either may be a number."""
 def floor(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The largest integer that is not above input."""
 def floor_(input: Tensor) -> Tensor:
@@ -854,7 +854,7 @@ def pairwise_distance(x1: Tensor, x2: Tensor, p: Any = 2.0, eps: Any = 1e-06, ke
     """The p-norm of x1 - x2 + eps over the last dimension; the shapes broadcast."""
 def pca_lowrank(A: Tensor, q: _int | None = None, center: _bool = True, niter: _int = 2) -> Any:
     """(U, S, V): the principal directions of the rows of A are the columns of V; the columns' means are taken off if `center`."""
-def pdist(input: Tensor, p: Any = 2.0) -> Any:
+def pdist(input: Tensor, p: _float = 2.0) -> Tensor:
     """The p-norm distances of all pairs of rows i < j of an (N, M) matrix: (N (N - 1) / 2,)."""
 def permute(input: Any, dims: Any) -> Any:
     """The dimensions in the order `dims`."""

@@ -11,6 +11,7 @@ from flambeau.base.layout import Layout
 from flambeau.codegen import launch as launching
 from flambeau.codegen.builder import Function, Value, kernel, module
 from flambeau.codegen.compact import CHUNK
+from flambeau.codegen.cpu import features, vector_bytes
 from flambeau.codegen.jit import compile_kernel
 from flambeau.codegen.launch import Phase
 
@@ -56,6 +57,11 @@ def _selecting(size: int) -> int:
     return compile_kernel(module(f))
 
 
+def _expands(size: int) -> bool:
+    """Whether an instruction spreads consecutive elements over the chosen lanes of a vector."""
+    return vector_bytes() == REGISTER and (size >= 4 or "avx512_vbmi2" in features())
+
+
 @cache
 def _filling(size: int) -> int:
     """Over chunks: slots out, values, mask, source, starts: the values, but the chosen ones from the source."""
@@ -64,7 +70,18 @@ def _filling(size: int) -> int:
     out, x, mask, source, starts = (f.buffer(i) for i in range(5))
     with f.loop(f["begin"], f["end"]) as c:
         chunk = _Chunk(f, c, starts)
-        with f.loop(chunk.first, chunk.last) as i:
+        begin = f.variable("i64", chunk.first)
+        if _expands(size):
+            lanes = min(32, REGISTER // size)
+            vector, bits = f"<{lanes} x {kind}>", f"i{lanes}"
+            with f.repeat(lambda: (begin.get() + lanes <= chunk.last) & (chunk.at.get() + lanes <= chunk.end)):
+                chosen = f.load(f"<{lanes} x i8>", mask, begin.get(), align=1).differs(0)
+                own = f.load(vector, x, begin.get(), align=size)
+                made = f.call(vector, f"llvm.masked.expandload.v{lanes}{kind}", f.at(kind, source, chunk.at.get()), chosen, own)
+                f.store(made, out, begin.get(), align=size)
+                chunk.at.add(f.convert(f.call(bits, f"llvm.ctpop.{bits}", f.convert(chosen, bits, "bitcast")), "i64", "zext"))
+                begin.add(lanes)
+        with f.loop(begin.get(), chunk.last) as i:
             chosen = f.load("i8", mask, i).differs(0) & (chunk.at.get() < chunk.end)
             # read always, from within the row: no branch to mispredict
             given = f.load(kind, source, f.maximum(f.minimum(chunk.at.get(), chunk.end - 1), 0))

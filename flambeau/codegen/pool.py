@@ -8,9 +8,10 @@ ops/pool.py plans the phases.
 
 from __future__ import annotations
 
+import itertools
 from functools import cache
 
-from flambeau.codegen.builder import Value, module
+from flambeau.codegen.builder import Value, Variable, module
 from flambeau.codegen.gemm_micro import Kernel, Kind, narrow, widen
 from flambeau.codegen.jit import compile_kernel
 
@@ -57,8 +58,11 @@ def planes(f: Kernel, c: dict[str, Value], plane: Value, prefix: str = "") -> Va
 
 
 @cache
-def forward_kernel(kind: Kind, reduce: str, index: str | None, buffered: bool) -> int:
-    """Maximum or mean of every window; the range is rows of the output. Slots: out, [index], input, [tables]."""
+def forward_kernel(kind: Kind, reduce: str, index: str | None, buffered: bool, taps: tuple[int, ...] | None = None) -> int:
+    """Maximum or mean of every window; the range is rows of the output. Slots: out, [index], input, [tables].
+
+    taps: how many all windows have along the three axes, if few and alike: they are then written out.
+    """
     f = Kernel()
     c = f.constants(GEOMETRY)
     out, source = f.buffer(0), f.buffer(2 if index else 1)
@@ -78,19 +82,32 @@ def forward_kernel(kind: Kind, reduce: str, index: str | None, buffered: bool) -
             start = 0 if reduce == "mean" else float("-inf") if kind.floating else LOWEST[kind.name]
             best = f.variable(kind.compute, start)
             where = f.variable("i64", (first_z * c["size_y"] + first_y) * c["size_x"] + first_x) if index else None
-            with f.loop(0, count_z) as kz, f.loop(0, count_y) as ky:
+
+            def line_of(kz: Value, ky: Value) -> tuple[Value, Value]:
                 z, y = first_z + kz * c["step_z"], first_y + ky * c["step_y"]
-                line = f.at(kind.storage, image, z * c["z"] + y * c["y"])
-                with f.loop(0, count_x) as kx:
-                    x = first_x + kx * c["step_x"]
-                    value = widen(f, kind, f.load(kind.storage, line, x * c["x"]))
-                    if reduce == "mean":
-                        best.add(value)
-                    else:
-                        taken = replaces(f, kind, value, best.get())
-                        best.set(f.select(taken, value, best.get()))
-                        if where is not None:
-                            where.set(f.select(taken, (z * c["size_y"] + y) * c["size_x"] + x, where.get()))
+                return f.at(kind.storage, image, z * c["z"] + y * c["y"]), (z * c["size_y"] + y) * c["size_x"]
+
+            def meet(line: Value, start: Value, kx: Value, first_x: Value = first_x, best: Variable = best,
+                     where: Variable | None = where) -> None:
+                x = first_x + kx * c["step_x"]
+                value = widen(f, kind, f.load(kind.storage, line, x * c["x"]))
+                if reduce == "mean":
+                    best.add(value)
+                    return
+                taken = replaces(f, kind, value, best.get())
+                best.set(f.select(taken, value, best.get()))
+                if where is not None:
+                    where.set(f.select(taken, start + x, where.get()))
+            if taps is not None:
+                for kz, ky in itertools.product(range(taps[0]), range(taps[1])):
+                    line = line_of(f.i64(kz), f.i64(ky))
+                    for kx in range(taps[2]):
+                        meet(*line, f.i64(kx))
+            else:
+                with f.loop(0, count_z) as kz, f.loop(0, count_y) as ky:
+                    line = line_of(kz, ky)
+                    with f.loop(0, count_x) as kx:
+                        meet(*line, kx)
             place = target + ox * c["o_x"]
             result = best.get()
             if reduce == "mean":

@@ -14,7 +14,7 @@ from typing import Any
 
 from flambeau.codegen.builder import Function, Value, kernel, module
 from flambeau.codegen.jit import compile_kernel
-from flambeau.codegen.twister import WORDS, temper, twist
+from flambeau.codegen.twister import WORDS, draw, temper, twist
 
 SMALLEST = {"float": 2.0**-126, "double": 2.0**-1022}
 # PyTorch's third is a float32 in every dtype.
@@ -223,15 +223,6 @@ def _gamma(type: str) -> list[Function]:
     return [_normal(), f, g]
 
 
-def _slope(type: str) -> list[Function]:
-    """sample(x, low, high): one of [low, high) where x isn't positive, else 1."""
-    f = _part("sample", [("x", "double"), ("low", "double"), ("high", "double"), KEY, SPARE])
-    with f.when(f["x"] <= 0.0):
-        f.ret(_own(f, "unit", f["key"]) * (f["high"] - f["low"]) + f["low"])
-    _give(f, 1)
-    return [f]
-
-
 def _over(type: str, operands: int, functions: list[Function], numbers: int = 0, refused: bool = False) -> int:
     """Kernel over one unit: constants (n); sample(operands, numbers, ...) of slots 1 ... into slot 0, all of `type`.
 
@@ -274,10 +265,53 @@ def gamma_kernel(type: str) -> int:
     return _over(type, 1, _gamma(type))
 
 
+BLOCK, TOGETHER = 512, 8       # elements whose words are drawn at once, and those that get slopes at once
+
+
 @cache
 def slopes_kernel(type: str) -> int:
-    """Slopes for the elements in slot 1; numbers: the ends of their range."""
-    return _over(type, 1, _slope(type), 2)
+    """Slopes for the elements in slot 1: one of a range where they aren't positive, else 1; numbers: the ends of the range.
+
+    Kernel over one unit like those of `_over`. A block's words are drawn together and spread over the elements that take some.
+    """
+    f = kernel()
+    n = f.load("i64", f.pointer(f.parameter(0)), 0)
+    out, x, key = f.buffer(0), f.buffer(1), f.pointer(f.parameter(6))
+    low, high = (f.load("double", f["p"], 8 + i) for i in range(2))
+    words = f.stack("i64", BLOCK + TOGETHER, 64)
+    place, count = f.variable("i64"), f.variable("i64")
+    lows, span = f.splat(low, TOGETHER), f.splat(high - low, TOGETHER)
+    pairs, wide, bits = f"<{TOGETHER} x i64>", f"<{TOGETHER} x double>", f"i{TOGETHER}"
+
+    def chosen(i: Value, last: Value) -> tuple[Value, Value]:
+        """(those of the elements from i on that take words, those that exist), as masks."""
+        steps = ", ".join(f"i64 {k}" for k in range(TOGETHER))
+        exists = f.emit(f"<{TOGETHER} x i1>", f"icmp sgt {pairs} {f.splat(last - i, TOGETHER).name}, <{steps}>")
+        own = f.call(f"<{TOGETHER} x {type}>", f"llvm.masked.load.v{TOGETHER}{'f64' if type == 'double' else 'f32'}.p0",
+                     f.at(type, x, i), f.value(1, "i32"), exists, f.value(1.0, f"<{TOGETHER} x {type}>"))
+        return (own <= 0.0) & exists, exists
+
+    def number(mask: Value) -> Value:
+        return f.convert(f.call(bits, f"llvm.ctpop.{bits}", f.convert(mask, bits, "bitcast")), "i64", "zext")
+    with f.loop(0, n, BLOCK) as first:
+        last = f.minimum(first + BLOCK, n)
+        count.set(0)
+        with f.loop(first, last, TOGETHER) as i:
+            count.add(number(chosen(i, last)[0]))
+        draw(f, key, words, count.get() * 2)
+        place.set(0)
+        with f.loop(first, last, TOGETHER) as i:
+            takes, exists = chosen(i, last)
+            own = f.call(pairs, f"llvm.masked.expandload.v{TOGETHER}i64", f.at("i64", words, place.get()), takes,
+                         f.value(0, pairs))
+            unit = f.convert(((own << 32) | (own >> 32)) & ((1 << 53) - 1), wide, "uitofp") * 2.0**-53
+            sample = f.select(takes, unit * span + lows, f.value(1.0, wide))
+            if type == "float":
+                sample = f.convert(sample, f"<{TOGETHER} x float>", "fptrunc")
+            f.call("void", f"llvm.masked.store.v{TOGETHER}{'f64' if type == 'double' else 'f32'}.p0", sample,
+                   f.at(type, out, i), f.value(1, "i32"), exists)
+            place.add(number(takes))
+    return compile_kernel(module(f).replace(" contract ", " "))
 
 
 @cache

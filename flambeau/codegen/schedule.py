@@ -17,8 +17,9 @@ from flambeau.codegen.launch import Phase
 from flambeau.codegen.nest import kernel_address
 from flambeau.codegen.operands import SHORT_OPS
 from flambeau.codegen.staging import Place, Stager, can_stage
+from flambeau.ir import special, zeta
 from flambeau.ir.loops import Fold, Loop, Nest, Row, element, folded
-from flambeau.ir.scalar import topological
+from flambeau.ir.scalar import Expr, topological
 
 UNIT = 32768            # cheap elements worth waking a second thread for
 SPLIT = 1 << 16         # elements of one reduction above which it is cut into chunks
@@ -28,6 +29,8 @@ LANE_ROWS = 512           # longest run of rows that one lane adds up, for accur
 LEAST_LANES = 32          # rows side by side that threads are not to share
 TILE = 16               # edge of a tile of a transposition
 _COSTLY = 12            # what a named function (exp, ...) weighs against an addition
+_LONG = 60              # and one of long polynomials or loops
+_LONG_OPS = (special.BODIES.keys() | zeta.BODIES.keys() | {"repeat", "apart"}) - {"erf", "gelu", "normal_cdf"}
 _costs: dict[tuple, int] = {}
 
 Strides = tuple[int, ...]
@@ -49,8 +52,12 @@ def cost(nest: Nest) -> int:
         expressions = [e for s in nest.stages for _, e in s.stores]
         expressions += [e for s in nest.stages if isinstance(s, Loop) for fold in s.folds for e in fold.lift]
         nodes = set(topological(*expressions))
-        found = _costs[key] = max(1, sum(1 if n.op in SHORT_OPS else _COSTLY for n in nodes) // 4)
+        found = _costs[key] = max(1, sum(map(_weight, nodes)) // 4)
     return found
+
+
+def _weight(node: Expr) -> int:
+    return 1 if node.op in SHORT_OPS else _LONG if node.op in _LONG_OPS else _COSTLY
 
 
 def lay(

@@ -2,7 +2,8 @@
 
 Elements become keys, unsigned integers of the same order (codegen.sorting); each round counts those below and above a pivot and
 keeps one side, which a processor's compressing instruction makes dense. Of equal elements the position is that of a stable sort.
-Stands on builder, launch and jit; used by ops.selection.
+The most frequent element of a short row is found likewise on keys, each compared with all. Stands on builder, launch and jit;
+used by ops.selection.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from flambeau.codegen.launch import Phase
 from flambeau.codegen.sorting import sort_key
 
 MULTIPLIER, INCREMENT = 6364136223846793005, 1442695040888963407    # Knuth's linear congruential generator
+TOGETHER = 4        # elements whose number of equal ones is counted at once
 
 
 class _Keys:
@@ -49,6 +51,12 @@ class _Keys:
         f = self.f
         bits = f.convert(f.convert(mask, f"i{self.lanes}", "bitcast"), "i64", "zext")
         return f.call("i64", "llvm.ctpop.i64", bits)
+
+    def before(self, count: Value) -> Value:
+        """The first elements of a mask, so many."""
+        narrow = self.f.splat(self.f.convert(count, "i32", "trunc"), self.lanes)
+        steps = ", ".join(f"i32 {i}" for i in range(self.lanes))
+        return self.f.emit(f"<{self.lanes} x i1>", f"icmp sgt {narrow.type} {narrow.name}, <{steps}>")
 
     def pad(self, keys: Value, count: Value) -> None:
         """Largest keys behind the last one, so that whole vectors can be read."""
@@ -81,6 +89,16 @@ def _build(f: Function, own: _Keys, x: Value, step: Value, length: Value, keys: 
             if floating:
                 missing.add(own.number(key.equals(own.largest)))
         begin.set(whole)
+    if own.dtype.itemsize == own.bytes:     # of what lies apart the bits are collected first
+        with f.when(step.differs(1)):
+            with f.loop(0, length) as i:
+                f.store(f.load(own.element, x, i * step), keys, i)
+            with f.loop(0, length, own.lanes) as i:
+                key = own.read(keys, i)
+                f.store(key, keys, i, align=own.bytes)
+                if floating:
+                    missing.add(own.number(key.equals(own.largest) & own.before(length - i)))
+            begin.set(length)
     with f.loop(begin.get(), length) as i:
         key = own.of(f.load(own.element, x, i * step))
         f.store(key, keys, i)
@@ -156,11 +174,36 @@ def _position(f: Function, own: _Keys, x: Value, step: Value, length: Value, key
     return at.get()
 
 
+def _most_frequent(f: Function, own: _Keys, x: Value, step: Value, keys: Value, length: Value) -> Value:
+    """Where the last of the elements is that are most frequent, the smallest of equally frequent ones; no two NaNs are equal."""
+    best, most = f.variable(own.type), f.variable("i64", 0)
+    counts = [f.variable("i64") for _ in range(TOGETHER)]
+    best.set(-1)
+    padding = ((length + (own.lanes - 1)) & -own.lanes) - length        # of largest keys, compared as well
+    with f.loop(0, length, TOGETHER) as i:
+        some = [f.load(own.type, keys, f.minimum(i + n, length - 1)) for n in range(TOGETHER)]
+        alike = [f.splat(key, own.lanes) for key in some]
+        for count in counts:
+            count.set(0)
+        with f.loop(i & -own.lanes, length, own.lanes) as j:        # those before have been counted with an equal one there
+            others = own.load(keys, j)
+            for count, key in zip(counts, alike):
+                count.add(own.number(others.equals(key)))
+        for count, key in zip(counts, some):
+            number = count.get() - f.select(key.equals(-1), padding, f.i64(0))
+            if own.dtype.is_floating_point:
+                number = f.select(key.equals(own.largest), f.i64(1), number)
+            with f.when((number > most.get()) | (number.equals(most.get()) & key.unsigned_below(best.get()))):
+                best.set(key)
+                most.set(number)
+    return _position(f, own, x, step, length, best.get(), most.get() - 1)
+
+
 @cache
 def _kernel(dtype: DType, which: str) -> int:
     """Over rows: constants (length, inner rows, outer, inner and element strides, place). Slots: values, positions, input.
 
-    which: "place" (of the sorted row), "median" (NaN if there is one) or "nanmedian".
+    which: "place" (of the sorted row), "median" (NaN if there is one), "nanmedian" or "mode".
     """
     f = kernel()
     own = _Keys(f, dtype)
@@ -171,13 +214,16 @@ def _kernel(dtype: DType, which: str) -> int:
     with f.loop(f["begin"], f["end"]) as r:
         x = f.at(own.element, source, r.unsigned_div(inner_rows) * outer + r.unsigned_rem(inner_rows) * inner)
         missing = _build(f, own, x, step, length, keys)
-        if which == "place":
+        if which in ("place", "mode"):
             rank = place
         elif which == "median":
             rank = f.select(missing > 0, length - missing, (length - 1) >> 1)
         else:
             rank = f.maximum(length - missing - 1, 0) >> 1
-        position = _position(f, own, x, step, length, *_find(f, own, keys, length, rank))
+        if which == "mode":
+            position = _most_frequent(f, own, x, step, keys, length)
+        else:
+            position = _position(f, own, x, step, length, *_find(f, own, keys, length, rank))
         f.store(f.load(own.element, x, position * step), values, r)
         f.store(position, positions, r)
     return compile_kernel(module(f))
@@ -193,6 +239,7 @@ def selection_plan(layout: Layout, outputs: tuple[Layout, Layout], geometry: tup
     if not rows:
         return launching.plan([], outputs, [layout])
     size = 8 if dtype.itemsize == 8 else 4
+    work = length * (length // 32 + 1) if which == "mode" else length
     threads = min(state.words[state.THREADS], rows)
-    return launching.plan([Phase(_kernel(dtype, which), rows, max(1, 16384 // length), [*geometry, place])], outputs, [layout],
+    return launching.plan([Phase(_kernel(dtype, which), rows, max(1, 16384 // work), [*geometry, place])], outputs, [layout],
                           scratch=(length + 32) * size * max(threads, 1), release=rows * length > 1 << 17)

@@ -58,13 +58,8 @@ def temper(y: Value) -> Value:
     return y ^ (y >> 18)
 
 
-@cache
-def twister_kernel() -> int:
-    """Kernel over one unit: constants (count, slot); scalar `slot` holds the address of the state; words go to scratch."""
-    f = kernel()
-    constants = f.pointer(f.parameter(0))
-    count, slot = f.load("i64", constants, 0), f.load("i64", constants, 1)
-    out, key = f.pointer(f.parameter(1)), f.pointer(f.load("i64", f["p"], slot + 4))
+def draw(f: Function, key: Value, out: Value, count: Value) -> None:
+    """The next `count` words of the stream."""
     place = f.at("i32", key, WORDS)
     position = f.variable("i64", f.convert(f.load("i32", place), "i64", "sext"))
     done = f.variable("i64", 0)
@@ -81,6 +76,16 @@ def twister_kernel() -> int:
         position.set(start + size)
         done.set(first + size)
     f.store(f.convert(position.get(), "i32", "trunc"), place)
+
+
+@cache
+def twister_kernel() -> int:
+    """Kernel over one unit: constants (count, slot); scalar `slot` holds the address of the state; words go to scratch."""
+    f = kernel()
+    constants = f.pointer(f.parameter(0))
+    count, slot = f.load("i64", constants, 0), f.load("i64", constants, 1)
+    out, key = f.pointer(f.parameter(1)), f.pointer(f.load("i64", f["p"], slot + 4))
+    draw(f, key, out, count)
     return compile_kernel(module(f), pipeline=LIGHT)
 
 

@@ -156,7 +156,7 @@ def _default(value: Any) -> str:
 def operator(
     method: bool = True,
     function: bool = True,
-    inplace: bool = False,
+    inplace: bool | Callable = False,
     out: bool = False,
     node: str | None = None,
     name: str | None = None,
@@ -166,7 +166,8 @@ def operator(
 ) -> Callable[[Callable], Callable]:
     """Declare an operator by its implementation, which runs without recording and returns fresh tensors.
 
-    method, function: where it appears; inplace: also `name_`, which writes the result into the first argument; out: accept `out=`
+    method, function: where it appears; inplace: also `name_`, which writes the result into the first argument (a function of the
+    arguments does that directly, or returns False where it can't); out: accept `out=`
     (a tensor, or a tuple of them for several results); node: the name of its graph node, or a function of the arguments
     that gives it;
     dunder: the Python operator's method; differentiable: how many of several results, from the first, take part in the graph.
@@ -183,7 +184,8 @@ def operator(
         made = _generate(declared, out, method, function)
         _publish(made, public, method, function, dunder)
         if inplace:
-            _publish(_inplace_variant(declared, public), public + "_", method, function, None)
+            writer = inplace if callable(inplace) else None
+            _publish(_inplace_variant(declared, public, writer), public + "_", method, function, None)
 
         def vjp(rule: Callable) -> Callable:
             declared.rule, declared.rule_names = rule, tuple(signature_of(rule).parameters)
@@ -417,12 +419,24 @@ def _publish(made: Callable, public: str, method: bool, function: bool, dunder: 
         setattr(Tensor, dunder, made)
 
 
-def _inplace_variant(declared: Operator, public: str) -> Callable:
-    """`name_`: compute, then write into the first argument, which takes the place of the result in the graph."""
+def _inplace_variant(declared: Operator, public: str, writer: Callable | None) -> Callable:
+    """`name_`: compute, then write into the first argument, which takes the place of the result in the graph.
+
+    writer(*arguments): writes the result there directly; or does not, and says so by False.
+    """
+    parameters = declared.signature.parameters.values()
+    defaults = [p.default for p in parameters]
+    required = sum(default is inspect.Parameter.empty for default in defaults)
+    named = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY]
+    positions = len(defaults) - len(named)
+
     def inplace(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        bound = declared.signature.bind(self, *args, **kwargs)
-        bound.apply_defaults()
-        arguments = list(bound.arguments.values())
+        if kwargs or not required <= len(args) + 1 <= positions:
+            bound = declared.signature.bind(self, *args, **kwargs)
+            bound.apply_defaults()
+            arguments = list(bound.arguments.values())
+        else:
+            arguments = [self, *args, *defaults[len(args) + 1:]]
         tensors = list(_flat_tensors(declared, arguments, {}))
         if modes.active.count and modes.local.modes:
             return modes.dispatch(inplace, inplace, (self, *args), kwargs)
@@ -438,11 +452,12 @@ def _inplace_variant(declared: Operator, public: str) -> Callable:
             if recording and declared.parameters[0] in declared.rule_names:
                 saved_self = self.clone()
                 saved_self._node, saved_self._index = self._node, self._index
-            result = declared.implementation(*bound.args, **bound.kwargs)
-            if tuple(result._layout.shape) != tuple(self._layout.shape):
-                raise RuntimeError(f"Bad in-place call: input tensor size {list(self._layout.shape)} and output tensor size "
-                                   f"{list(result._layout.shape)} should match")
-            copy_into(self, result)
+            if writer is None or not writer(*arguments):
+                result = declared.implementation(*arguments[:positions], **dict(zip(named, arguments[positions:])))
+                if tuple(result._layout.shape) != tuple(self._layout.shape):
+                    raise RuntimeError(f"Bad in-place call: input tensor size {list(self._layout.shape)} and output tensor size "
+                                       f"{list(result._layout.shape)} should match")
+                copy_into(self, result)
         finally:
             modes.local.grad = before
         if recording:

@@ -547,8 +547,8 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """`input` with its first dimension reversed."""
     def float(self, memory_format: Any = ...) -> Tensor:
         """to(torch.float32)."""
-    def float_power(self, exponent: Tensor | _complex, *, out: Tensor | None = None) -> Tensor:
-        """input ** exponent, computed and returned as float64 (complex128 for complex numbers)."""
+    def float_power(self, exponent: Tensor | _complex, *, out: Tensor | None = None) -> Any:
+        """input ** exponent, computed and returned as float64 (complex128 for complex numbers); either may be a number."""
     def float_power_(self, exponent: Any) -> Any:
         """In-place version of float_power()."""
     def floor(self, *, out: Tensor | None = None) -> Tensor:

@@ -179,6 +179,7 @@ RULES: dict[str, Callable[..., tuple[Expr | None, ...]]] = {
     "normal_cdf": lambda g, out, x: (g * (s.exp(-0.5 * (x * x)) * ONE_OVER_ROOT_TWO_PI),),
     "gelu": lambda g, out, x: (g * (s.normal_cdf(x) + x * (s.exp(-0.5 * (x * x)) * ONE_OVER_ROOT_TWO_PI)),),
     "erfcx": lambda g, out, x: (g * (2 * x * out - TWO_OVER_ROOT_PI),),
+    "normal_quantile": lambda g, out, x: (g * s.exp(out * out * 0.5) / ONE_OVER_ROOT_TWO_PI,),
     "erfinv": lambda g, out, x: (g * (s.exp(out * out) / TWO_OVER_ROOT_PI),),
     "lgamma": lambda g, out, x: (g * s.digamma(x),),
     "digamma": lambda g, out, x: (g * s.trigamma(x),),

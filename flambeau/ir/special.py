@@ -15,6 +15,7 @@ from flambeau.ir.elementary import (
     EXP2,
     EXP_RANGE,
     INFINITY,
+    LOG2_E,
     NAN,
     bounded,
     exp_reduced,
@@ -35,6 +36,10 @@ ERF = {
               1.6460998528776505e-06, -1.6350286721480898e-07, 1.465956639672153e-08, -1.1371914115633335e-09,
               5.955387219592772e-11),
 }  # fmt: skip
+# exp(x**2) erfc(x) = P(u - 1/2) with u = 1 / (1 + 0.4 x) for 1 <= x <= 6, where erf reaches 1.
+ERF_TAIL_64 = (0.21080636406114797, 0.7434734678985949, 1.0068527728171104, 1.0002644198106658, 0.6387606412920994,
+               0.1277978386041466, -0.16910511449170743, -0.11212604876196332, 0.05808130096427305, 0.06982884572957629,
+               -0.05215769841952712)
 # -log(erfc(x)) for 0.95 <= x <= 4, where float32's erf reaches 1.
 ERF_TAIL = (-0.00018344268, 1.12955678, 0.633262575, 0.108372517, -0.0251790062, 0.00419363007, -0.000439111231,
             2.14966149e-05)  # fmt: skip
@@ -68,7 +73,11 @@ def erf(node: Expr, x: Expr) -> Expr:
     if dtype is float32:
         outer = 1 - s.exp(-polynomial(bounded(a, 0.0, 4.0), ERF_TAIL))
     else:
-        outer = 1 - erfc_positive(a)
+        bound = bounded(a, 0.5, 6.0)
+        down = fma(bound, 0.4, 1.0)
+        u = 1 / down
+        z = fma(u, fma(-u, down, 1.0), u - 0.5)         # with what the division rounded off
+        outer = fma(-s.exp(-(bound * bound)), polynomial(z, ERF_TAIL_64), 1.0)
     return where(a < 1, inner, s.copysign(outer, x))
 
 
@@ -138,9 +147,28 @@ def erfc_positive(a: Expr) -> Expr:
     return scale_by_power(quotient + fma(quotient, fraction, low), k)
 
 
+# exp(a**2) erfc(a) = u P(u) with u = 1 / (1 + 0.3 a) for 0 <= a <= 10.6, and 2**f for |f| <= 1 / 2: enough for float32.
+ERFC_32 = (0.16927799928990814, 0.1687548669627547, 0.16693046692698785, 0.11380741374485523, 0.25491151876928086,
+           -0.2556403429763268, 0.7323351594569313, -0.799793742529201, 0.7186127012080613, -0.32338542191303987,
+           0.054189380482583635)
+POWER_32 = (1.0000000005543046, 0.6931472057367984, 0.2402264688960848, 0.05550328777720233, 0.009618489068086355,
+            0.0013399930976656753, 0.00015345782153244327)
+
+
+def _erfc_32(x: Expr) -> Expr:
+    """erfc(x) in float64, as good as float32 can tell."""
+    a = bounded(abs(x), 0.0, 10.6)
+    u = 1 / fma(a, 0.3, 1.0)
+    power = (a * a) * -LOG2_E
+    rounded, whole = rounded_power(power, 1.0)
+    tail = polynomial(u, ERFC_32) * u * (polynomial(power - rounded, POWER_32) * whole)
+    return where(x < 0, 2 - tail, tail)
+
+
 @body("erfc")
-@wide
-def erfc(x: Expr) -> Expr:
+def erfc(node: Expr, x: Expr) -> Expr:
+    if x.dtype is float32:
+        return cast(_erfc_32(cast(x, float64)), float32)
     tail = erfc_positive(abs(x))
     central = 1 - fma(x, polynomial(x * x, ERF[float64]), x)
     return where(abs(x) < 0.5, central, where(x < 0, 2 - tail, tail))
@@ -158,25 +186,77 @@ def erfcx(node: Expr, x: Expr) -> Expr:
     return cast(where(wide_x < 0, 2 * growth - inside, inside), node.dtype)
 
 
-# erfinv(x) / x as polynomials of w - 2.5 for w = -log(1 - x**2) < 5, and of sqrt(w) - 4 beyond: good to 1e-6, which
-# one Halley step turns into full precision.
+# The quantile of the normal distribution by quotients of polynomials (M. Wichura, "Algorithm AS 241: the percentage points of
+# the normal distribution", 1988): of 0.425**2 - q**2 for |q| <= 0.425 beside 1/2; of r - 1.6 and, beyond 5, r - 5 for r =
+# sqrt(-log(p)). Numerators are here those of what is to be added to 3 q, or r; and of the same for erfinv.
+QUANTILE_CENTRE = (
+    0.38713287279636655, 6.201675786981646, -89.97007216962231, -2450.8942987647924, -17719.42897320992, -50657.91647326942,
+    -52756.6816235777, -13170.40490782844,
+)
 ERFINV_CENTRE = (
-    1.5014093681211218, 0.24664074904576302, -0.004177430566781696, -0.0012537365843609696, 0.0002183791632910289,
-    -4.3874963866786396e-06, -3.471546330069568e-06, 3.428782111144526e-07, 2.393735577053114e-08,
+    0.19753231156709122, 4.759357410783068, 9.875657851838062, -539.3091320403626, -4977.931786419022, -15525.85441797832,
+    -16909.59238865965, -4339.4012092274,
+)
+CENTRE_BELOW = (
+    1.0, 42.31333070160091, 687.187007492058, 5394.196021424751, 21213.794301586597, 39307.89580009271, 28729.085735721943,
+    5226.495278852855,
+)
+QUANTILE_TAIL = (
+    -0.17656288925031652, 0.3452312435361312, 1.0340898665288458, 0.8678357586032407, 0.3437245551833003, 0.0693588822481842,
+    0.006649028332053472, 0.0002269495245786922, -1.0507500716444169e-09,
 )
 ERFINV_TAIL = (
-    3.8397788742396766, 1.0095066405557267, 0.0013171880741826146, -0.0009277279121090246, 0.0002209770729001661,
-    -3.844587357161696e-05, 0.00010701520389773509, -7.675668250875872e-05, 1.5394125746529717e-05,
+    -0.5934779663963121, -1.010963312418408, -0.6557567456000464, -0.2005942789799146, -0.028384051745587696,
+    -0.001457052596090057, -6.631770671522954e-06, 9.05422307972923e-08, -1.0507500716444169e-09,
+)
+TAIL_BELOW = (
+    1.0, 2.053191626637759, 1.6763848301838038, 0.6897673349851, 0.14810397642748008, 0.015198666563616457,
+    0.0005475938084995345, 1.0507500716444169e-09,
+)
+QUANTILE_FAR = (
+    1.6579046435011033, 1.4646238783846743, 0.5003449287477243, 0.085253884451516, 0.007722482579997443,
+    0.00036347590036696234, 7.941616633176104e-06, 5.88822538762687e-08, -2.0442631033899397e-15,
+)
+ERFINV_FAR = (
+    -0.29215047808696665, -0.1356816711505565, -0.022418661552328162, -0.0016066960044928773, -4.8615812610009665e-05,
+    -4.910644073062413e-07, -3.457520321139598e-10, 9.225662560335049e-13, -2.0442631033899397e-15,
+)
+FAR_BELOW = (
+    1.0, 0.599832206555888, 0.1369298809227358, 0.014875361290850615, 0.0007868691311456133, 1.8463183175100548e-05,
+    1.421511758316446e-07, 2.0442631033899397e-15,
 )
 
 
-# The same for w < 5, and of w - 10.85 beyond, good to 6e-9: enough for float32.
-ERFINV_CENTRE_32 = (
+def _quotient(x: Expr, above: tuple[float, ...], below: tuple[float, ...]) -> Expr:
+    return polynomial(x, above) / polynomial(x, below)
+
+
+def _quantile_tail(near: Expr, y: Expr, tail: tuple[float, ...], far: tuple[float, ...]) -> Expr:
+    """The size of a quantile whose probability is y, where that is not `near` 1/2 (float64)."""
+    r = s.sqrt(-s.log(where(near, 0.05, y)))
+
+    def beyond(r: Expr) -> Expr:
+        return where(r < INFINITY, r + _quotient(bounded(r, 5.0, 28.0) - 5, far, FAR_BELOW), r)
+    return s.rarely(r + _quotient(bounded(r, 1.0, 5.0) - 1.6, tail, TAIL_BELOW), r, 5.0, beyond)
+
+
+@body("normal_quantile")
+@wide
+def normal_quantile(p: Expr) -> Expr:
+    q = p - 0.5
+    near = abs(q) <= 0.425
+    tail = _quantile_tail(near, where(q < 0, p, 1 - p), QUANTILE_TAIL, QUANTILE_FAR)
+    return where(near, q * (_quotient(fma(-q, q, 0.180625), QUANTILE_CENTRE, CENTRE_BELOW) + 3), where(q < 0, -tail, tail))
+
+
+# erfinv(x) / x as polynomials of w - 2.5 for w = -log(1 - x**2) < 5, and of w - 10.85 beyond, good to 6e-9: enough for
+# float32.
+ERFINV_NEAR_32 = (
     1.5014093591486015, 0.24664028640904764, -0.004177386724049947, -0.0012527422187213822, 0.0002183444055453669,
     -4.963193691922283e-06, -3.462695078060296e-06, 4.6614273880533214e-07, 2.3231707890758457e-08,
     -8.789334982051145e-09,
 )
-ERFINV_TAIL_32 = (
+ERFINV_FAR_32 = (
     3.128060535077235, 0.1526609012744257, -0.0034045435240379206, 0.00014521129115999218, -7.087104516540479e-06,
     3.0201491425228657e-07, -4.221473186397399e-09, -1.116399112830466e-09, 2.376258209299542e-10,
     -3.274240687606289e-11, 1.923072812104465e-12,
@@ -186,7 +266,7 @@ ERFINV_TAIL_32 = (
 def _erfinv_32(x: Expr) -> Expr:
     a = abs(x)
     w = cast(-s.log((1 - a) * (1 + a)), float64)
-    factor = s.rarely(polynomial(w - 2.5, ERFINV_CENTRE_32), w, 5.0, lambda w: polynomial(w - 10.85, ERFINV_TAIL_32))
+    factor = s.rarely(polynomial(w - 2.5, ERFINV_NEAR_32), w, 5.0, lambda w: polynomial(w - 10.85, ERFINV_FAR_32))
     y = cast(cast(a, float64) * factor, float32)
     return s.copysign(where(a < 1, y, where(a == 1, INFINITY, NAN * constant(1, float32))), x)
 
@@ -195,17 +275,10 @@ def _erfinv_32(x: Expr) -> Expr:
 def erfinv(node: Expr, x: Expr) -> Expr:
     if x.dtype is float32:
         return _erfinv_32(x)
-    wide_x = cast(x, float64)
-    a = abs(wide_x)
-    w = -s.log((1 - a) * (1 + a))
-    near = w < 5
-    root = s.sqrt(where(near, 5.0, w))
-    y = a * where(near, polynomial(w - 2.5, ERFINV_CENTRE), polynomial(bounded(root, 2.0, 6.2) - 4, ERFINV_TAIL))
-    residual = where(a < 0.5, fma(y, polynomial(y * y, ERF[float64]), y) - a, (1 - a) - erfc_positive(y))
-    step = residual * s.exp(y * y) * 0.8862269254527579
-    y = y - step / fma(y, step, 1.0)
-    y = where(a < 1, where(a == 0, a, y), where(a == 1, INFINITY, NAN * constant(1, float64)))
-    return cast(s.copysign(y, wide_x), node.dtype)
+    a = abs(x)
+    near = a <= 0.85
+    centre = fma(a, _quotient(fma(a * -0.25, a, 0.180625), ERFINV_CENTRE, CENTRE_BELOW), a)
+    return s.copysign(where(near, centre, _quantile_tail(near, (1 - a) * 0.5, ERFINV_TAIL, ERFINV_FAR)), x)
 
 
 # ------------------------------------------------------------------------------------------------------------ gamma
@@ -226,24 +299,15 @@ TRIGAMMA = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 /
             43867 / 798)  # fmt: skip
 
 
-def _lgamma_positive(x: Expr) -> Expr:
-    """log(Gamma(x)) for x >= 0: by recurrence into [1.5, 2.5], where it is (u - 2) P(u - 2); Stirling from 8 on."""
-    one = constant(1, float64)
-    up = where(x < 0.5, x * (x + 1), where(x < 1.5, x, one))
-    u = where(x < 0.5, x, where(x < 1.5, x - 1, x - 2))
-    down = one
-    for _ in range(6):
-        larger = u > 0.5
-        down = where(larger, down * (u + 1), down)
-        u = where(larger, u - 1, u)
-    large = x >= 8
-    logarithm = s.log(where(large, x, where(x < 1.5, up, down)))
-    u = where(large, 0.0, u)
-    small = fma(u, polynomial(u, LGAMMA), where(x < 1.5, -logarithm, logarithm))
-    inverse = 1 / where(large, x, 8.0)
-    series = fma(inverse, polynomial(inverse * inverse, STIRLING), HALF_LOG_TWO_PI)
-    stirling = where(x < INFINITY, fma(x - 0.5, logarithm, -x) + series, x)
-    return where(large, stirling, small)
+# sin(pi r) = r P(r**2) for |r| <= 1/2.
+SINE_PI = (3.141592653589793, -5.167712780049969, 2.550164039877294, -0.5992645293187383, 0.0821458865698928,
+           -0.007370430478762053, 0.00046629968876507827, -2.190318539135527e-05, 7.694726975697107e-07)
+
+
+def _distance_sine(x: Expr) -> Expr:
+    """|sin(pi x)| without loss near integers."""
+    rest = x - s.round(x)
+    return abs(rest * polynomial(rest * rest, SINE_PI))
 
 
 def _sine_pi(x: Expr) -> tuple[Expr, Expr]:
@@ -255,12 +319,33 @@ def _sine_pi(x: Expr) -> tuple[Expr, Expr]:
 @body("lgamma")
 @wide
 def lgamma(x: Expr) -> Expr:
-    a = abs(x)
-    result = _lgamma_positive(a)
-    sine, _ = _sine_pi(x)
-    reflected = s.log(PI / abs(a * sine)) - result
-    reflected = where(s.trunc(x) == x, INFINITY, where(a < 1e-17, -s.log(a), reflected))
-    return where(x > 0, result, where(s.isnan(x), x, reflected))
+    """By recurrence into [1.5, 2.5], where it is u P(u), u = |x| - 2; Stirling's series from 8 on; reflected below zero."""
+    one = constant(1, float64)
+    a, negative = abs(x), x < 0
+    tiny, small, large = a < 0.5, a < 1.5, a >= 8
+    u = where(tiny, a, where(small, a - 1, a - 2))
+    down = one
+    for _ in range(6):
+        larger = u > 0.5
+        down = where(larger, down * (u + 1), down)
+        u = where(larger, u - 1, u)
+
+    def reflected(x: Expr, a: Expr, down: Expr) -> Expr:
+        """What the recurrence and the reflection divide by."""
+        return _distance_sine(x) * where(a < 1.5, one, a * down) / where(a < 0.5, fma(a, PI, PI), PI)
+    factor = where(large, a, where(tiny, fma(a, a, a), where(small, a, down)))
+    factor = s.sometimes(factor, negative & ~large, reflected, x, a, down)
+    logarithm = s.log(factor)
+    term = where(large, 0.0, u) * polynomial(where(large, 0.0, u), LGAMMA)
+    near = where(negative, -term, term) + where(negative | small, -logarithm, logarithm)
+    inverse = 1 / where(large, a, 8.0)
+    series = fma(inverse, polynomial(inverse * inverse, STIRLING), HALF_LOG_TWO_PI)
+    far = where(a < INFINITY, fma(a - 0.5, logarithm, -a) + series, a)
+    result = where(large, far, near)
+
+    def far_below(size: Expr, x: Expr, far: Expr) -> Expr:
+        return where(s.trunc(x) == x, INFINITY, -s.log(_distance_sine(x) * size * (1 / PI)) - far)
+    return s.rarely(result, where(negative, a, 0.0), 8.0, far_below, x, result)
 
 
 @body("digamma")

@@ -41,7 +41,7 @@ from flambeau.ops.conv import (
 from flambeau.ops.cross_entropy import cross_entropy, nll_loss
 from flambeau.ops.ctc import ctc_loss
 from flambeau.ops.dispatched import conv_tbc
-from flambeau.ops.distance import cosine_similarity, pairwise_distance, pdist
+from flambeau.ops.distance import cosine_similarity, pairwise_distance
 from flambeau.ops.einsum import bilinear
 from flambeau.ops.embedding import embedding, one_hot
 from flambeau.ops.fold import channel_shuffle, fold, pixel_shuffle, pixel_unshuffle, unfold
@@ -82,6 +82,7 @@ from flambeau.ops.matmul import linear
 from flambeau.ops.norm import functional_group_norm as group_norm
 from flambeau.ops.norm import layer_norm, local_response_norm, rms_norm
 from flambeau.ops.pad import pad
+from flambeau.ops.pair_distances import pdist
 from flambeau.ops.pool import (
     max_pool1d,
     max_pool1d_with_indices,

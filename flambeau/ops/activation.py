@@ -435,7 +435,8 @@ def rrelu(input: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: b
     _check_bounds(lower, upper)
     if not training:
         return leaky_relu(input, (lower + upper) / 2)
-    return _rrelu_with_noise(input.contiguous(), rrelu_slopes(input.detach(), lower, upper))
+    slopes = rrelu_slopes(input if input._node is None else input.detach(), lower, upper)
+    return _rrelu_with_noise(input if input._layout.is_contiguous else input.contiguous(), slopes)
 
 
 @composite(method=False)

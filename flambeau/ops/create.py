@@ -76,8 +76,16 @@ def dtype_asked(dtype: DType | None, out: Tensor | None) -> DType | None:
     return own
 
 
+MOST = 1 << 63      # what 64 bits don't hold
+
+
 def sizes_of(function: str, size: tuple[Any, ...]) -> tuple[int, ...]:
     """A shape given as numbers or as one sequence; RuntimeError for negative sizes."""
+    for n in size:
+        if n.__class__ is not int or not 0 <= n < MOST:
+            break
+    else:
+        return size
     given = size
     if len(size) == 1 and not isinstance(size[0], int):
         if isinstance(size[0], (tuple, list)):
@@ -89,7 +97,7 @@ def sizes_of(function: str, size: tuple[Any, ...]) -> tuple[int, ...]:
     except (AttributeError, TypeError):
         shape = arguments.ints(function, "size", size, size is given)
     for n in shape:
-        if not 0 <= n < 1 << 63:
+        if not 0 <= n < MOST:
             arguments.ints(function, "size", size)      # raises for what 64 bits don't hold
             raise RuntimeError(f"Trying to create tensor with negative dimension {n}: {list(shape)}")
     return shape

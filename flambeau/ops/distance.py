@@ -1,8 +1,8 @@
-"""Similarity and distance of vectors: cosine_similarity, pairwise_distance, pdist.
+"""Similarity and distance of vectors: cosine_similarity, pairwise_distance.
 
 What compares two tensors row by row is one kernel, both gradients are another; where gradients of gradients are wanted, and under
-transforms, it is written in operators. Stands on core.rows and ops.magnitude; used by ops.loss and nn.functional. cdist is in
-ops.matmul's neighbourhood.
+transforms, it is written in operators. Stands on core.rows and ops.magnitude; used by ops.loss and nn.functional. Those of all
+pairs are in ops.pair_distances.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from flambeau.base import geometry
 from flambeau.core import engine, modes
 from flambeau.core.annotations import Number
 from flambeau.core.declare import composite, operator
-from flambeau.core.derive import NAMESPACE, pointwise
+from flambeau.core.derive import pointwise
 from flambeau.core.rows import FULL, Rows
 from flambeau.core.tensor import Tensor, tensor_from
 from flambeau.ir import scalar as s
@@ -167,15 +167,3 @@ def pairwise_distance(x1: Tensor, x2: Tensor, p=2.0, eps=1e-6, keepdim=False):
             x1, x2 = x1.expand(shape), x2.expand(shape)
         return _distance(x1, x2, dim, eps, keepdim)
     return vector_norm(x1 - x2 + eps, float(p), dim, keepdim)
-
-
-@composite(method=False, node="PdistBackward0")
-def pdist(input: Tensor, p=2.0):
-    """The p-norm distances of all pairs of rows i < j of an (N, M) matrix: (N (N - 1) / 2,)."""
-    if input.dim() != 2:
-        raise RuntimeError(f"pdist only supports 2D tensors, got: {input.dim()}D")
-    if p < 0:
-        raise RuntimeError("pdist only supports non-negative p values")
-    n = input.size(0)
-    pairs = NAMESPACE["triu_indices"](n, n, 1)
-    return vector_norm(input.index_select(0, pairs[0]) - input.index_select(0, pairs[1]), float(p), 1)

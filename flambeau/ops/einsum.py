@@ -32,8 +32,7 @@ from flambeau.core.variants import deliver
 from flambeau.ir.loops import Loop, Nest, element
 from flambeau.ir.scalar import cast, compute_dtype
 from flambeau.ops.contraction import Label, contraction, kept, of_two, pair, reduce_labels
-from flambeau.ops.magnitude import vector_norm
-from flambeau.ops.matmul import bmm, matmul, mm
+from flambeau.ops.matmul import bmm, mm
 
 ELLIPSIS = "..."
 _LETTERS = string.ascii_uppercase + string.ascii_lowercase
@@ -528,36 +527,3 @@ def cumulative_trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = None, 
     _real_spacing("cumulative_trapezoid", dx)
     areas = _pieces("cumulative_trapezoid", y, x, dim)
     return (areas if x is not None or dx is None else areas * dx).cumsum(dim) / 2
-
-
-# ---------------------------------------------------------------- distances
-
-
-@composite(method=False, node="CdistBackward0")
-def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str | None = "use_mm_for_euclid_dist_if_necessary") -> Tensor:
-    """Distances in the p-norm between the rows of two (batches of) matrices: (*, p, m) and (*, r, m) give (*, p, r).
-
-    Above 25 rows the Euclidean distance is worked out by a matrix product unless `compute_mode` forbids it.
-    """
-    a, b = x1._layout, x2._layout
-    for n, x in ((1, a), (2, b)):
-        if x.ndim < 2:
-            raise RuntimeError(f"cdist only supports at least 2D tensors, X{n} got: {x.ndim}D")
-    if a.shape[-1] != b.shape[-1]:
-        raise RuntimeError(f"X1 and X2 must have the same number of columns. X1: {a.shape[-1]} X2: {b.shape[-1]}")
-    if p < 0:
-        raise RuntimeError("cdist only supports non-negative p values")
-    by_product = {"use_mm_for_euclid_dist_if_necessary": a.shape[-2] > 25 or b.shape[-2] > 25, "use_mm_for_euclid_dist": True,
-                  "donot_use_mm_for_euclid_dist": False, None: a.shape[-2] > 25 or b.shape[-2] > 25}
-    if compute_mode not in by_product:
-        raise ValueError(f"{compute_mode} is not a valid value for compute_mode")
-    if p == 2 and by_product[compute_mode] and a.shape[-1]:
-        return _euclidean(x1, x2)
-    return vector_norm(x1.unsqueeze(-2) - x2.unsqueeze(-3), p, -1)
-
-
-def _euclidean(x1: Tensor, x2: Tensor) -> Tensor:
-    """|a - b| from |a|^2 + |b|^2 - 2 a.b; the root's slope at zero is taken as zero."""
-    squares = x1.square().sum(-1, keepdim=True) + x2.square().sum(-1).unsqueeze(-2) - 2 * matmul(x1, x2.transpose(-2, -1))
-    apart = squares > 0
-    return NAMESPACE["where"](apart, NAMESPACE["where"](apart, squares, 1).sqrt(), 0)

@@ -17,7 +17,7 @@ from flambeau.core import returns
 from flambeau.core.arguments import no_combination
 from flambeau.core.declare import composite
 from flambeau.core.derive import NAMESPACE
-from flambeau.core.tensor import Tensor
+from flambeau.core.tensor import Tensor, tensor_from
 from flambeau.core.variants import deliver
 from flambeau.ops.copy import contiguous
 from flambeau.ops.gathering import plans
@@ -137,37 +137,40 @@ def _given_edges(edges: Tensor, dtype: DType, dim: int) -> Tensor:
     return contiguous(edges.detach())
 
 
-def _histogram(points: Tensor, bins: Sequence[Any], ends: Sequence[float] | None, weight: Tensor | None,
+def _histogram(points: Tensor, shape: tuple[int, ...], bins: Sequence[Any], ends: Sequence[float] | None, weight: Tensor | None,
                density: bool) -> tuple[Tensor, tuple[Tensor, ...]]:
-    """(counts, edges) of points (*, dims); bins: numbers of equal bins, or edges, for each coordinate."""
+    """(counts, edges) of points of `shape`, (*, dims); bins: numbers of equal bins, or edges, for each coordinate."""
     layout = points._layout
-    dtype, dims = layout.dtype, layout.shape[-1]
+    dtype, dims = layout.dtype, shape[-1]
     if dtype not in (float32, float64):
         raise NotImplementedError(f"\"histogramdd\" not implemented for '{dtype.scalar_name}'")
     if ends is not None and len(ends) != 2 * dims:
         raise RuntimeError(f"torch.histogramdd: for a {dims}-dimensional histogram range should have {2 * dims} elements, but "
                            f"got {len(ends)}")
-    rows = contiguous(points.detach()).reshape(math.prod(layout.shape[:-1]), dims)
+    plain = contiguous(tensor_from(points._storage, points._offset, layout))
+    rows = tensor_from(plain._storage, plain._offset, Layout.contiguous((math.prod(shape[:-1]), dims), dtype, layout.device))
     way = "searched" if any(isinstance(b, Tensor) for b in bins) else "near"
     if way == "searched":
         edges = tuple(_given_edges(b, dtype, d) for d, b in enumerate(bins))
     else:
-        edges = tuple(_edges(rows.select(1, d) if layout.numel else None, int(b), None if ends is None else ends[2 * d:2 * d + 2],
-                             dtype, d) for d, b in enumerate(bins))
+        columns = [None] * dims if not layout.numel else [plain] if dims == 1 else rows.unbind(1)
+        edges = tuple([_edges(columns[d], int(b), None if ends is None else ends[2 * d:2 * d + 2], dtype, d)
+                       for d, b in enumerate(bins)])
     if weight is not None:
         if weight._layout.dtype is not dtype:
             raise RuntimeError("torch.histogramdd: if weight tensor is provided, input tensor and weight tensor should have the "
                                f"same dtype, but got input({dtype.c_name}), and weight({weight._layout.dtype.c_name})")
-        if tuple(weight._layout.shape) != tuple(layout.shape[:-1]):
+        if tuple(weight._layout.shape) != shape[:-1]:
             raise RuntimeError("torch.histogramdd: if weight tensor is provided it should have the same shape as the input "
-                               f"tensor excluding its innermost dimension, but got input with shape {list(layout.shape)} and "
+                               f"tensor excluding its innermost dimension, but got input with shape {list(shape)} and "
                                f"weight with shape {list(weight._layout.shape)}")
         weight = contiguous(weight.detach()).reshape(-1)
-    shape = tuple(e._layout.numel - 1 for e in edges)
-    if not dims or not all(shape):
-        counts = NAMESPACE["zeros"](shape, dtype=dtype)
+    sizes = tuple([e._layout.numel - 1 for e in edges])
+    if not dims or not all(sizes):
+        counts = NAMESPACE["zeros"](sizes, dtype=dtype)
     else:
-        counts = _count(rows, shape, way, edges, weight).reshape(shape)
+        counts = _count(rows, sizes, way, edges, weight)
+        counts = counts if dims == 1 else counts.reshape(sizes)
     if density:
         counts = counts / counts.sum().item()
         for d, e in enumerate(edges):
@@ -193,7 +196,7 @@ def histogram(
     """
     if not isinstance(bins, (Tensor, int)) or isinstance(bins, bool) or (isinstance(bins, Tensor) and range is not None):
         raise no_combination("histogram", (input, bins), {} if range is None else {"range": range})
-    counts, edges = _histogram(input.detach().unsqueeze(-1), [bins], range, weight, density)
+    counts, edges = _histogram(input, (*input._layout.shape, 1), [bins], range, weight, density)
     made = returns.histogram((counts, edges[0]))
     if out is None:
         return made
@@ -228,4 +231,4 @@ def histogramdd(input: Tensor, bins: Any, *, range: Sequence[float] | None = Non
         raise RuntimeError("histogramdd: The size of bins must be equal to the innermost dimension of the input.")
     if ndim < 2:
         raise RuntimeError("torch.histogramdd: input tensor should have at least 2 dimensions")
-    return returns.histogramdd(_histogram(input, given, range, weight, density))
+    return returns.histogramdd(_histogram(input, tuple(input._layout.shape), given, range, weight, density))

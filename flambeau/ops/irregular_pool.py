@@ -6,16 +6,13 @@ Stands on ops/pool.py; offered by flambeau.nn.functional.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
-
-import numpy as np
 
 from flambeau.base.dtype import int64
 from flambeau.base.layout import Layout, register_cache
 from flambeau.codegen import pool as kernels
+from flambeau.codegen.fractional import tables_plan
 from flambeau.codegen.launch import KernelCheck
-from flambeau.core import create
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.tensor import Tensor
@@ -33,57 +30,39 @@ from flambeau.ops.pool import (
     scatter_planes,
 )
 
-_plans: dict[Any, Callable] = register_cache({})
+_plans: dict[Any, Any] = register_cache({})
+_settled: dict[Any, tuple] = register_cache({})     # sizes and taps of fractional pooling, by its arguments
+UNROLLED = 27       # taps of a window that are written out
 AXES = {2: ("height", "width"), 3: ("time", "height", "width")}
 
 
 # ---------------------------------------------------------------- fractional
 
 
-def _fractional_tables(
-    samples: Tensor, sizes: tuple[int, ...], counts: tuple[int, ...], kernel: tuple[int, ...]
-) -> Tensor:
-    """The windows' tables of every plane: random but evenly spread first positions. Shape (planes, words)."""
-    values = create.array_of(samples).reshape(-1, len(sizes))
-    if samples._layout.dtype.itemsize == 2:
-        values = create.from_bfloat16(values) if samples._layout.dtype.name == "bfloat16" else values.astype(np.float32)
-    order = [1, 0] if len(sizes) == 2 else [0, 1, 2]  # PyTorch's first sample of two is the width's
-    words: list[np.ndarray] = [np.tile(np.array([[0, 1, 1]], np.int64), (len(values), 3 - len(sizes)))]
-    for axis, (size, count, taps) in enumerate(zip(sizes, counts, kernel)):
-        sample = values[:, order[axis], None]
-        number = sample.dtype.type
-        begin = np.empty((len(values), count), np.int64)
-        if count > 1:
-            alpha = number(size - taps) / number(count - 1)
-            steps = np.arange(count - 1).astype(sample.dtype)[None]
-            with np.errstate(invalid="ignore"):
-                begin[:, :-1] = ((steps + sample) * alpha).astype(np.int64) - (sample * alpha).astype(np.int64)
-        begin[:, -1:] = size - taps
-        words += [begin, np.full_like(begin, taps), np.full_like(begin, taps)]
-    return create.copy_array(np.concatenate(words, axis=1))
-
-
 def _fractional_forward(
     input: Tensor, counts: tuple[int, ...], kernel: tuple[int, ...], samples: Tensor
 ) -> tuple[Tensor, Tensor]:
     layout, dims = input._layout, len(kernel)
-    tables = _fractional_tables(samples.contiguous(), layout.shape[-dims:], counts, kernel)
-    key = layout, tables._layout, counts, kernel
-    launch = _plans.get(key)
-    if launch is None:
+    samples = samples.contiguous()
+    key = layout, samples._layout, counts, kernel
+    launches = _plans.get(key)
+    if launches is None:
         kind = kind_for(f"fractional_max_pool{dims}d_out_frame", layout.dtype, False)
         out = Layout.contiguous((*layout.shape[:-dims], *counts), layout.dtype, layout.device)
         rows = windows.planes(out, dims) * math.prod(counts[:-1])
-        words = windows.constants(layout, out, dims, (), (), 0, tables._layout.shape[1])
-        launch = _plans[key] = launcher(
-            kernels.forward_kernel(kind, "max", INDEX[int64], True),
+        taps = (1,) * (3 - dims) + kernel
+        tables = tables_plan(samples._layout, layout.shape[-dims:], counts, kernel)
+        made = Layout.contiguous((samples._layout.numel // dims, 3 * (3 - dims) + 3 * sum(counts)), int64, layout.device)
+        words = windows.constants(layout, out, dims, (), (), 0, made.shape[1])
+        launches = _plans[key] = tables, launcher(
+            kernels.forward_kernel(kind, "max", INDEX[int64], True, taps if math.prod(taps) <= UNROLLED else None),
             rows,
             out.numel * math.prod(kernel),
             words,
             [out, out.with_dtype(int64)],
-            [layout, tables._layout],
+            [layout, made],
         )
-    return launch(None, None, input, tables)
+    return launches[1](None, None, input, launches[0](None, samples))
 
 
 def _spatial(name: str, argument: str, value: Any, dims: int) -> tuple[int, ...]:
@@ -122,17 +101,10 @@ def _check_samples(dims: int, images: Layout, samples: Layout) -> None:
         raise RuntimeError(f"Expect _random_samples.size(2) equals to {dims}; got {samples.shape[2]}.")
 
 
-def _fractional(
-    dims: int,
-    input: Tensor,
-    kernel_size: Any,
-    output_size: Any,
-    output_ratio: Any,
-    return_indices: bool,
-    samples: Tensor | None,
-) -> Any:
+def _fractional_sizes(dims: int, layout: Layout, kernel_size: Any, output_size: Any, output_ratio: Any,
+                      samples: Layout | None) -> tuple:
+    """(output size, taps, shape of the samples) as numbers for each dimension, all of which fit together."""
     name = f"fractional_max_pool{dims}d"
-    layout = input._layout
     if output_size is None and output_ratio is None:
         raise ValueError(f"{name} requires specifying either an output_size or an output_ratio")
     if samples is None and layout.ndim < dims + 1:
@@ -145,18 +117,44 @@ def _fractional(
         output_size = [int(n * ratio) for n, ratio in zip(layout.shape[-dims:], output_ratio, strict=True)]
     if samples is None:
         images = 1 if layout.ndim == dims + 1 else layout.shape[0]
-        samples = NAMESPACE["rand"](images, layout.shape[-dims - 1], dims, dtype=layout.dtype, device=layout.device)
+        samples = Layout.contiguous((images, layout.shape[-dims - 1], dims), layout.dtype, layout.device)
     kernel = _spatial(name, "kernel_size", kernel_size, dims)
     counts = _spatial(name, "output_size", output_size, dims)
     underneath = f"{name}{'_out' if dims == 3 else ''}()"
     _check_images(underneath, dims, layout.shape)
-    _check_samples(dims, layout, samples._layout)
+    _check_samples(dims, layout, samples)
     for axis, count, taps, size in zip(AXES[dims], counts, kernel, layout.shape[-dims:]):
-        if count + taps - 1 > size:
+        if count + taps - 1 > size - (dims == 3):       # PyTorch refuses windows in three dimensions that just fit
             raise RuntimeError(f"{underneath}: pool {axis} {taps} too large relative to input {axis} {size}")
     if min(counts) < 0:
         sizes = [*layout.shape[:-dims], *counts]
         raise RuntimeError(f"Trying to create tensor with negative dimension {min(counts)}: {sizes}")
+    return counts, kernel, samples.shape
+
+
+def _fractional(
+    dims: int,
+    input: Tensor,
+    kernel_size: Any,
+    output_size: Any,
+    output_ratio: Any,
+    return_indices: bool,
+    samples: Tensor | None,
+) -> Any:
+    layout = input._layout
+    given = None if samples is None else samples._layout
+    try:
+        key = dims, layout, kernel_size, output_size, output_ratio, given
+        settled = _settled.get(key)
+    except TypeError:       # lists
+        key = settled = None
+    if settled is None:
+        settled = _fractional_sizes(dims, layout, kernel_size, output_size, output_ratio, given)
+        if key is not None:
+            _settled[key] = settled
+    counts, kernel, shape = settled
+    if samples is None:
+        samples = NAMESPACE["rand"](shape, dtype=layout.dtype, device=layout.device)
     return recorded(
         input, _fractional_forward(input, counts, kernel, samples), return_indices, "FractionalMaxPool", dims
     )

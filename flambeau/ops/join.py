@@ -5,11 +5,8 @@ Each is a handful of strided moves in one launch. Stands on codegen.move and cor
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
-
-import numpy as np
 
 from flambeau.base import memory_order
 from flambeau.base.dtype import dtype as DType
@@ -20,7 +17,6 @@ from flambeau.codegen.move import Buffer, Move
 from flambeau.core import overrides
 from flambeau.core.annotations import Tensors
 from flambeau.core.arguments import is_int, refused
-from flambeau.core.create import from_array
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.modes import active, local
@@ -398,34 +394,6 @@ def _(g, shapes, need):
         made.append(g.narrow(0, row, m).narrow(1, column, n) if wanted else None)
         row, column = row + m, column + n
     return (made,)
-
-
-@composite()
-def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:
-    """All combinations of r elements of a vector, one per row."""
-    if input._layout.ndim != 1:
-        raise RuntimeError(f"Expect a 1D vector, but got shape {list(input._layout.shape)}")
-    if r < 0:
-        raise RuntimeError(f"Expect a non-negative number, but got {r}")
-    if r == 0:
-        return NAMESPACE["empty"]((0,), dtype=input._layout.dtype)
-    n = input._layout.numel
-    chosen = (itertools.combinations_with_replacement if with_replacement else itertools.combinations)(range(n), r)
-    rows = np.array(list(chosen), np.int64).reshape(-1, r)
-    return input.index_select(0, from_array(rows.reshape(-1))).reshape((len(rows), r))
-
-
-@composite(method=False)
-def cartesian_prod(*tensors: Any) -> Tensor:
-    """All combinations of one element of each vector, one per row."""
-    given = list(tensors[0]) if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)) else list(tensors)
-    for x in given:
-        if x._layout.ndim != 1:
-            raise RuntimeError(f"Expect a 1D vector, but got shape {list(x._layout.shape)}")
-    if len(given) == 1:
-        return given[0]
-    grids = NAMESPACE["meshgrid"](*given, indexing="ij")
-    return stack([x.reshape(-1) for x in grids], 1)
 
 
 @composite(out=True)

@@ -90,7 +90,7 @@ def vector_norm(x: Tensor, ord=2, dim=None, keepdim=False, *, dtype=None):
 
 
 @pointwise(method=False, function=False, inplace=False, name="_norm_share")
-def _share(g: Tensor, norm: Tensor):
+def share(g: Tensor, norm: Tensor):
     """The part of a gradient per unit of a norm; none at 0."""
     return s.where(norm == 0, 0, g / norm)
 
@@ -109,7 +109,7 @@ def _(g, out, x, ord, dim, keepdim, dtype):
     if order == 1:
         return x.sgn() * g
     if order == 2:
-        return x * _share(g, norm)
+        return x * share(g, norm)
     magnitude = x.abs()
     if math.isinf(order):
         mask = magnitude.detach() == norm.detach()

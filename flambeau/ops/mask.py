@@ -232,9 +232,9 @@ def _(g, mask, need, layouts):
     theirs = None
     if need["source"]:
         shape = layouts[2].shape
-        chosen = g.masked_select(mask.expand(g._layout.shape))
+        chosen = g.masked_select(mask if mask._layout.shape == g._layout.shape else mask.expand(g._layout.shape))
         missing = layouts[2].numel - chosen._layout.numel
         if missing:
             chosen = NAMESPACE["cat"]((chosen, NAMESPACE["zeros"]((missing,), dtype=g._layout.dtype)))
-        theirs = chosen.reshape(shape)
+        theirs = chosen if len(shape) == 1 else chosen.reshape(shape)
     return g.masked_fill(mask, 0) if need["input"] else None, None, theirs

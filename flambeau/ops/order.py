@@ -97,6 +97,7 @@ def nanmedian(input: Tensor, dim=None, keepdim=False):
 
 
 _mode_plans: dict[Layout, Callable] = register_cache({})
+SHORT = 256     # rows up to this length have each element compared with all; longer ones are sorted
 
 
 @operator(out=True, differentiable=1)
@@ -107,6 +108,8 @@ def mode(input: Tensor, dim=-1, keepdim=False):
     _check("mode", layout, d)
     if not layout.ndim:
         return returns.mode((input.clone(), NAMESPACE["zeros"]((), dtype=int64)))
+    if layout.shape[d] <= SHORT:
+        return returns.mode(select(input, d, keepdim, "mode"))
     values, order = map(contiguous, NAMESPACE["sort"](input.movedim(d, -1), -1, stable=True))
     launch = _mode_plans.get(values._layout)
     if launch is None:

@@ -471,15 +471,29 @@ def _double_kind(common: DType) -> tuple[DType, DType]:
     return (complex128, complex128) if common.is_complex else (float64, float64)
 
 
-@pointwise(kind=_double_kind, node=_pow_node, inplace=False)
-def float_power(input: Tensor, exponent: Operand):
+@pointwise(kind=_double_kind, node=_pow_node, inplace=False, name="float_power")
+def _general_float_power(input: Operand, exponent: Operand):
     """input ** exponent, computed and returned as float64 (complex128 for complex numbers)."""
     return s.pow(input, exponent)
 
 
+def float_power(input: Operand, exponent: Operand, *, out: Tensor | None = None) -> Tensor:
+    """input ** exponent, computed and returned as float64 (complex128 for complex numbers); either may be a number."""
+    if ((exponent.__class__ is int or exponent.__class__ is float) and isinstance(input, Tensor) and input.__class__ in PLAIN
+            and out is None and not modes.active.count):
+        chosen = _FLOAT_POWERS.get(exponent)
+        if chosen is not None:
+            return chosen(input.to(complex128 if input._layout.dtype.is_complex else float64))
+    return _general_float_power(input, exponent, out=out)
+
+
+_general_float_power.operator.public = float_power
+publish("float_power", float_power)
+
+
 def float_power_(self: Tensor, exponent: Any) -> Tensor:
     """In-place version of float_power()."""
-    wanted = float_power.operator.dtypes([self, exponent])[1]
+    wanted = _general_float_power.operator.dtypes([self, exponent])[1]
     if self._layout.dtype is not wanted:
         raise RuntimeError(f"the base given to float_power_ has dtype {self._layout.dtype.scalar_name} but the operation's "
                            f"result requires dtype {wanted.scalar_name}")

@@ -1,4 +1,4 @@
-"""One element of each row of a sorted tensor: medians and the k-th value, with its position, without sorting.
+"""One element of each row, with its position, without sorting: medians, the k-th value, modes of short rows.
 
 Stands on codegen.selection; used by ops.order and ops.sort, which also takes from here where rows lie.
 """
@@ -39,7 +39,9 @@ def rows_along(layout: Layout, out: Layout, dim: int) -> tuple[tuple[int, ...], 
 
 
 def select(input: Tensor, dim: int | None, keepdim: bool, which: str, place: int = 0) -> tuple[Tensor, Tensor]:
-    """Raw (values, positions) of what `which` says ("place", "median" or "nanmedian") along `dim`, or of all elements (None)."""
+    """Raw (values, positions) of what `which` says ("place", "median", "nanmedian" or "mode") along `dim`, or of all elements
+    (None).
+    """
     layout = input._layout
     key = (layout, dim, keepdim, which, place)
     launch = _plans.get(key)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from flambeau.base import geometry
+from flambeau.base import geometry, memory_order
 from flambeau.base.geometry import wrap_dim
 from flambeau.base.layout import Layout, register_cache
 from flambeau.base.layout import contiguous_format as _C_ORDER
@@ -25,6 +25,13 @@ _plans: dict[Any, Callable] = register_cache({})
 # ---------------------------------------------------------------- triangles and diagonals
 
 
+def _batch(layout: Layout) -> tuple[int, int] | None:
+    """How many matrices there are and how far apart, if they lie evenly."""
+    count = math.prod(layout.shape[:-2])
+    step = geometry.reshape_strides(layout.shape[:-2], layout.strides[:-2], (count,)) if count else (0,)
+    return None if step is None else (count, step[0])
+
+
 def _triangle(input: Tensor, diagonal: int, lower: bool) -> Tensor:
     layout = input._layout
     key = ("triangle", layout, diagonal, lower)
@@ -32,20 +39,34 @@ def _triangle(input: Tensor, diagonal: int, lower: bool) -> Tensor:
     if launch is None:
         if layout.ndim < 2:
             raise RuntimeError(f"{'tril' if lower else 'triu'}: input tensor must have at least 2 dimensions")
-        count = math.prod(layout.shape[:-2])
-        step = geometry.reshape_strides(layout.shape[:-2], layout.strides[:-2], (count,)) if count else (0,)
-        if step is None:
+        batch = _batch(layout)
+        if batch is None:
             return _triangle(contiguous(tensor_from(input._storage, input._offset, layout)), diagonal, lower)
         if layout.device.type == "meta":
             return Tensor.new_empty(input, layout.shape)
         out = Layout.contiguous(layout.shape, layout.dtype, layout.device)
-        launch = _plans[key] = triangle_plan(
-            layout, out, (count, layout.shape[-2] * layout.shape[-1], step[0]), lower, int(diagonal)
-        )
+        steps = batch[0], layout.shape[-2] * layout.shape[-1], batch[1]
+        launch = _plans[key] = triangle_plan(layout, out, steps, lower, int(diagonal))
     return launch(None, input)
 
 
-@operator(inplace=True, out=True)
+def _into(lower: bool) -> Callable[[Tensor, int], bool]:
+    """What writes a triangle in place."""
+    def write(input: Tensor, diagonal: int) -> bool:
+        layout = input._layout
+        key = ("in place", layout, diagonal, lower)
+        launch = _plans.get(key)
+        if launch is None:
+            batch = _batch(layout) if layout.ndim > 1 and layout.device.type != "meta" else None
+            if batch is None or layout.flavor is not None or memory_order.overlaps_itself(layout.shape, layout.strides):
+                return False
+            launch = _plans[key] = triangle_plan(layout, layout, (*batch, batch[1]), lower, int(diagonal))
+        launch(input, input)
+        return True
+    return write
+
+
+@operator(inplace=_into(True), out=True)
 def tril(input: Tensor, diagonal: int = 0) -> Tensor:
     """The lower triangle of a matrix (or batch of them): zeros above the given diagonal."""
     return _triangle(input, diagonal, True)
@@ -56,7 +77,7 @@ def _(g, diagonal):
     return (g.tril(diagonal),)
 
 
-@operator(inplace=True, out=True)
+@operator(inplace=_into(False), out=True)
 def triu(input: Tensor, diagonal: int = 0) -> Tensor:
     """The upper triangle of a matrix (or batch of them): zeros below the given diagonal."""
     return _triangle(input, diagonal, False)

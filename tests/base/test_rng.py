@@ -374,6 +374,23 @@ def test_rrelu_slopes() -> None:
     assert made.tolist() == [-0.2940106003613106, 2.0, -0.2415639728799576, -0.19187658862549017, 2.0, -0.28414953682439203]
 
 
+@pytest.mark.parametrize("n", [1, 7, 8, 9, 511, 512, 513, 2000])
+def test_slopes_take_the_words_of_uniform_numbers_in_turn(n: int) -> None:
+    torch.manual_seed(n)
+    x = torch.randn(n, dtype=torch.float64)
+    x[n // 2], x[n // 3] = float("nan"), -0.0
+    torch.manual_seed(5)
+    units = torch.rand(int((x <= 0).sum()), dtype=torch.float64)
+    following = torch.rand(1)
+    for dtype in (torch.float64, torch.float32):
+        torch.manual_seed(5)
+        made = torch.nn.functional.rrelu(x.to(dtype), 0.25, 0.5, training=True)
+        taken = x <= 0
+        assert made[taken].equal(x.to(dtype)[taken] * (units * 0.25 + 0.25).to(dtype))
+        assert made[x > 0].equal(x.to(dtype)[x > 0]) and made.isnan().equal(x.isnan())
+        assert torch.rand(1).equal(following)
+
+
 def test_what_samplers_refuse() -> None:
     with pytest.raises(RuntimeError, match=r"Exponential distribution is a continuous .* but you specified Long"):
         torch.empty(2, dtype=torch.int64).exponential_()

@@ -112,6 +112,7 @@ SPECIAL = {
     "erf": (1, (-6, 6)),
     "erfc": (1, (-6, 10)),
     "erfinv": (1, (-1, 1)),
+    "normal_quantile": (1, (0, 1)),
     "erfcx": (1, (-5, 25)),
     "lgamma": (1, (0, 60)),
     "trigamma": (1, (0, 60)),
@@ -125,7 +126,7 @@ SPECIAL = {
 @pytest.mark.parametrize("name", [*SPECIAL, "digamma"])
 def test_special_functions(name):
     special = pytest.importorskip("scipy.special")
-    reference = {"lgamma": special.gammaln, "trigamma": lambda x: special.polygamma(1, x)}.get(
+    reference = {"lgamma": special.gammaln, "normal_quantile": special.ndtri, "trigamma": lambda x: special.polygamma(1, x)}.get(
         name, getattr(special, name, None)
     )
     rng = np.random.default_rng(1)

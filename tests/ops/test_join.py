@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -135,3 +137,50 @@ def test_blocks():
     assert gradcheck(lambda t: torch.pixel_unshuffle(t, 2), leaf(1, 1, 4, 6)) and gradcheck(
         lambda t: torch.channel_shuffle(t, 2), leaf(1, 6, 1, 2)
     )
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int16", "uint8", "complex64", "complex128", "bfloat16"])
+def test_choices_follow_itertools(dtype):
+    x = torch.arange(18).to(getattr(torch, dtype))[::2]
+    values = x.tolist()
+    for n in (0, 1, 2, 9):
+        for r in (1, 2, 3, 9):
+            for again, choices in ((False, itertools.combinations), (True, itertools.combinations_with_replacement)):
+                if r < 9 or n < 9 or not again:
+                    made = torch.combinations(x[:n], r, again)
+                    assert made.tolist() == [list(row) for row in choices(values[:n], r)] and made.shape[1] == r
+                    assert made.dtype is x.dtype
+    wanted = itertools.product(values, values[:2], values[:3])
+    assert torch.cartesian_prod(x, x[:2], x[:3]).tolist() == [list(row) for row in wanted]
+    assert torch.cartesian_prod(x, x[:0]).shape == (0, 2) and torch.cartesian_prod(x) is x
+    many = torch.combinations(torch.arange(300), 2)     # by several threads
+    assert many.t().equal(torch.triu_indices(300, 300, 1))
+
+
+def test_gradients_of_choices():
+    x, y = leaf(4), leaf(3)
+    for function in (lambda t: torch.combinations(t, 3, True) ** 2, lambda t: torch.combinations(t, 1) ** 2):
+        assert gradcheck(function, x) and gradgradcheck(function, x)
+    assert gradcheck(lambda a, b: torch.cartesian_prod(a, b, a) ** 2, (x, y))
+    assert gradgradcheck(lambda a, b: torch.cartesian_prod(a, b, a) ** 2, (x, y))
+    torch.cartesian_prod(y.detach(), x).sum().backward()
+    assert x.grad.tolist() == [3.0] * 4
+    rows = torch.arange(6.0).reshape(2, 3)
+    made = torch.func.vmap(lambda t: torch.combinations(t))(rows)
+    assert made.tolist() == [torch.combinations(t).tolist() for t in rows]
+
+
+def test_triangles_in_place():
+    for shape in ((4, 5), (5, 4), (2, 3, 4, 4), (0, 3)):
+        for turn in (False, True):
+            for diagonal in (-1, 0, 2):
+                for lower in (True, False):
+                    x = torch.arange(1.0, 1 + np.prod(shape)).reshape(shape)
+                    x = x.mT if turn else x
+                    wanted = (np.tril if lower else np.triu)(x.numpy(), diagonal)
+                    assert (x.tril_(diagonal) if lower else x.triu_(diagonal=diagonal)) is x and x._version == 1
+                    assert np.array_equal(x.numpy(), wanted)
+    x = leaf(3, 3)
+    assert gradcheck(lambda t: (t * 1).tril_() ** 2 + (t * 1).triu_(1), x)
+    with pytest.raises(RuntimeError, match="leaf"):
+        x.tril_()

@@ -53,3 +53,26 @@ def test_results_are_no_views_and_have_gradients():
     assert x.grad.sum() == 5 and torch.equal(x.grad.nonzero()[:, 1], at)
     assert torch.autograd.gradcheck(lambda y: y.kthvalue(3, 0)[0], (x,))
     assert torch.autograd.gradcheck(lambda y: y.nanmedian(), (x,))
+
+
+@pytest.mark.parametrize("n", [1, 2, 15, 33, 100, 256, 257])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16", "int64", "int32", "int16", "int8", "uint8"])
+def test_modes_are_the_smallest_of_the_most_frequent(dtype, n):
+    kind = getattr(torch, dtype)
+    random = np.random.default_rng(n)
+    for most in (2, 9, 120):
+        x = torch.tensor(random.integers(0, most, (5, n))).to(kind)
+        if kind.is_floating_point:
+            x[0], x[1, n // 2] = float("nan"), float("nan")
+        elif kind is not torch.uint8:
+            x[0], x[1] = x[0] - 60, torch.iinfo(kind).max
+        else:
+            x[0] = 255
+        for given, dim in ((x, 1), (x.t().contiguous(), 0), (x.t().contiguous().t(), 1)):
+            values, places = given.mode(dim)
+            for row, value, place in zip(x.double().numpy(), values.double().tolist(), places.tolist()):
+                if np.isnan(row).all():
+                    assert np.isnan(value) and place == 0
+                    continue
+                found, counts = np.unique(row[~np.isnan(row)], return_counts=True)
+                assert value == found[counts.argmax()] and place == np.flatnonzero(row == value)[-1]
