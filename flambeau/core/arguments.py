@@ -11,7 +11,7 @@ import dis
 import inspect
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import FrameType
 from typing import Any, NamedTuple
 
@@ -258,6 +258,33 @@ def kind_of(parameter: inspect.Parameter) -> Kind | None:
     return found
 
 
+_INT_TEXTS, _BOOL_TEXTS = ("int", "int|None"), ("bool",)
+_SIZES_TEXTS = ("tuple[int,...]", "Sequence[int]", "int|Sequence[int]", "tuple[int,...]|None", "Sequence[int]|None",
+                "int|Sequence[int]|None")
+
+
+def suiting(name: str, parameters: Mapping[str, inspect.Parameter]) -> tuple[dict[str, Any], list[str]]:
+    """Texts that ask of the ints and bools among an operator's parameters whether they are such, and the names used in these.
+
+    A kept plan is found by equality, and 1.0 and True equal 1.
+    """
+    scope: dict[str, Any] = {}
+    tests = []
+    for parameter in parameters.values() if not name.startswith("_") else ():
+        n, text = parameter.name, str(parameter.annotation).replace(" ", "").replace("builtins.", "")
+        quick = ""
+        if text in _INT_TEXTS or text in _SIZES_TEXTS:
+            quick = f"{n} is None or " * (parameter.default is None) + f"{n}.__class__ is int"
+        elif text in _BOOL_TEXTS:
+            first = parameter.default is True
+            quick = f"{n} is {first} or {n} is {not first}"
+        kind = kind_of(parameter)
+        if quick and kind is not None:
+            scope[f"suits_{n}"] = kind.fits
+            tests.append(f"({quick} or suits_{n}({n}))")
+    return scope, tests
+
+
 # ---------------------------------------------------------------- how the call was written
 
 _MAKERS = tuple(f"flambeau.core.{name}" for name in ("arguments", "declare", "derive", "overrides"))
@@ -341,6 +368,14 @@ def blame(error: BaseException) -> None:
         while caller is not None and caller.f_globals.get("__name__") in _MAKERS:
             caller = caller.f_back
         _judge(error, name, signature(), [frame.f_locals.get(n) for n in signature().parameters], method, function, caller)
+
+
+def only_ints(*values: Any) -> None:
+    """TypeError in the words of the public function in progress where one of its arguments is no int, but a float or bool."""
+    if not all(map(is_int, values)):
+        error = TypeError("an argument must be an int")
+        blame(error)
+        raise error
 
 
 geometry.explanations.append(blame)

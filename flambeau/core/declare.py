@@ -31,7 +31,7 @@ def {name}({signature}):
     try:
 {aliases}{kept}        if active.count or {surplus}{special}:
             {refuse}return general({arguments_tuple}, {{{keyword_dict}}}{out_argument})
-{out_code}        if {wanted} and local.grad:
+{unsuited}{out_code}        if {wanted} and local.grad:
             local.grad = False
             try:
                 result = implementation({arguments})
@@ -49,21 +49,22 @@ def {name}({signature}):
 
 # A call whose plan is kept, in the public function; and the implementation that makes plans and keeps them.
 _KEPT = '''        try:
-            launch = kept.get(({key},))
-        except (AttributeError, TypeError):
-            launch = None
-        if launch is not None and not active.count{plain}:
-            if {wanted} and local.grad:
-                result = launch(None, {tensors})
-                record(({arguments_tuple_values},), result)
-                return result
-            return launch(None, {tensors})
+            launch = kept[{key},]
+        except (KeyError, AttributeError, TypeError):
+            pass
+        else:
+            if not active.count{plain}{suited}:
+                if {wanted} and local.grad:
+                    result = launch(None, {tensors})
+                    record(({arguments_tuple_values},), result)
+                    return result
+                return launch(None, {tensors})
 '''
 _KEPT_COMPOSITE = '''        try:
-            launch = kept.get(({key},))
-        except (AttributeError, TypeError):
+            launch = kept[{key},]
+        except (KeyError, AttributeError, TypeError):
             launch = None
-        if launch is not None and not active.count{plain} and not ({wanted} and local.grad):
+        if launch is not None and not active.count{plain} and not ({wanted} and local.grad){suited}:
             return launch(None, {tensors})
 '''
 COMPLAINT = '''    except KernelCheck:
@@ -111,10 +112,6 @@ def _aliases(function: Callable) -> tuple[dict[str, str], str]:
     if required and any(p.default is p.empty for p in after if p.kind is p.POSITIONAL_OR_KEYWORD):
         return {}, ""
     code = "        if axis is not None:\n            dim = axis\n"
-    if required:
-        code += (f"        elif dim is None:\n            raise TypeError(\"{function.__name__}() missing 1 required "
-                 "positional arguments: "
-                 "\\\"dim\\\"\")\n")
     if "keepdim" in parameters:
         names["keepdims"] = "keepdim"
         code += "        if keepdims is not None:\n            keepdim = keepdims\n"
@@ -125,8 +122,6 @@ def _signature(function: Callable, out: bool, aliases: dict[str, str]) -> tuple[
     """(parameters text, call text, positional names, keyword-only names) of a function."""
     parts, call, positional, keywords, star = [], [], [], [], False
     for name, p in signature_of(function).parameters.items():
-        if name == "dim" and aliases and p.default is p.empty:
-            p = p.replace(default=None)
         if p.kind is p.VAR_POSITIONAL:
             parts.append(f"*{name}")
             call.append(f"*{name}")
@@ -266,7 +261,8 @@ class Texts:
         signature, self.call, self.positional, self.keywords = _signature(implementation, out, aliases)
         self.tensors = [n for n in declared.tensors if declared.kinds[n] == TENSOR]
         self.lists = lists = [n for n in declared.tensors if declared.kinds[n] == TENSORS]
-        checks = [f"({n}.__class__ not in plain)" for n in self.tensors] + [f"unusual_list({n})" for n in lists]
+        checks = [f"({n}.__class__ is not Tensor and {n}.__class__ not in plain)" for n in self.tensors]
+        checks += [f"unusual_list({n})" for n in lists]
         self.wanted = [_wanted(n, parameters[n]) for n in self.tensors] + [f"any_node({n})" for n in lists]
         doc = (inspect.getdoc(implementation) or "").replace('"""', "'''").replace("\\", "\\\\")
         self.fields = {
@@ -276,6 +272,9 @@ class Texts:
             "keyword_dict": ", ".join(f"{k!r}: {k}" for k in self.keywords), "out_argument": ", out" if out else ", None",
             "in_order": ", ".join(declared.parameters)}
         star = "*surplus" in signature
+        self.suits, tests = arguments.suiting(declared.name, parameters)
+        self.suited = "".join(f" and {test}" for test in tests)
+        self.fields["unsuited"] = (f"        if not ({' and '.join(tests)}):\n            raise TypeError\n" if tests else "")
         self.plain = " and out is None" * out + " and not surplus" * star     # what a kept plan serves
         self.fields |= {"surplus": "surplus or " if star else "", "refuse": "" if not star else
                         f"if surplus:\n                refuse_surplus(({self.fields['in_order']},), surplus)\n            "}
@@ -284,6 +283,7 @@ class Texts:
              **more: str) -> Callable:
         """The public function that a template gives with these texts and `more`, in `scope`; `writing`: what serves `out=`."""
         name, signature = declared.name, declared.signature
+        scope |= {**self.suits, "Tensor": Tensor}
         scope |= {"active": modes.active, "plain": overrides.PLAIN, "implementation": declared.implementation,
                   "unusual_list": _unusual_list, "MISSING": arguments.MISSING, "caught": arguments.CAUGHT,
                   "refuse_surplus": lambda values, surplus: arguments.raise_surplus(
@@ -362,7 +362,7 @@ def _generate(declared: Operator, out: bool, method: bool, function: bool) -> Ca
     kept = complaint = ""
     if declared.kept is not None:
         key, tensors = kept_key(declared)
-        kept = _KEPT.format(key=key, plain=texts.plain, tensors=tensors, wanted=wanted,
+        kept = _KEPT.format(key=key, plain=texts.plain, suited=texts.suited, tensors=tensors, wanted=wanted,
                             arguments_tuple_values=in_order)
         complaint = COMPLAINT.format(in_order=in_order)
         scope |= {"kept": declared.kept, "KernelCheck": KernelCheck, "declared": declared}
@@ -466,7 +466,7 @@ def {name}({signature}):
     try:
 {aliases}{kept}        if active.count or {surplus}{special}:
             {refuse}return general({arguments_tuple}, {{{keyword_dict}}}{out_argument})
-{out_code}        return implementation({arguments})
+{unsuited}{out_code}        return implementation({arguments})
     except caught as error:
         answer = explain(error, ({in_order},))
         if answer is None:
@@ -514,7 +514,7 @@ def composite(method: bool = True, function: bool = True, inplace: bool | str = 
         kept = ""
         if declared.kept is not None:
             key, tensors = kept_key(declared)
-            kept = _KEPT_COMPOSITE.format(key=key, plain=texts.plain, tensors=tensors,
+            kept = _KEPT_COMPOSITE.format(key=key, plain=texts.plain, suited=texts.suited, tensors=tensors,
                                           wanted="(" + " or ".join(texts.wanted) + ")")
             scope |= {"kept": declared.kept, "local": modes.local, "any_node": _any_node}
         made = texts.made(declared, _COMPOSITE, scope, method, function, writing, kept=kept)

@@ -101,7 +101,7 @@ def flipud(input: Tensor) -> Tensor:
 
 
 @operator()
-def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
+def roll(input: Tensor, shifts: int | Sequence[int], dims: int | Sequence[int] | None = None) -> Tensor:
     """`input` moved by `shifts` along `dims`, what falls out coming in again; without dims the flattened tensor is
     moved."""
     steps = geometry.int_tuple(shifts)

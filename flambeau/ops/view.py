@@ -187,6 +187,8 @@ _flattened: dict[Any, tuple[int, ...] | None] = register_cache({})
 def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
     """The dimensions start_dim to end_dim as one; a zero-dim tensor gets one dimension."""
     layout = input._layout
+    if start_dim.__class__ is not int or end_dim.__class__ is not int:
+        wrong.only_ints(start_dim, end_dim)
     try:
         shape = _flattened[layout, start_dim, end_dim]
     except (KeyError, TypeError):
@@ -226,8 +228,13 @@ def unflatten(input: Any, dim: int, sizes: Sequence[int]) -> Any:
 
 _squeeze_all = declare("squeeze", "SqueezeBackward0", lambda shape, strides: geometry.squeeze_geometry(shape, strides, None),
                        lambda gradient, layout: gradient.reshape(layout.shape))
-_squeeze_one = declare("squeeze", "SqueezeBackward1",
-                       lambda shape, strides, dim: geometry.squeeze_geometry(shape, strides, (dim,)),
+
+
+def _squeeze_one_geometry(shape: geometry.Shape, strides: geometry.Shape, dim: int) -> geometry.Geometry:
+    return geometry.squeeze_geometry(shape, strides, (dim,))
+
+
+_squeeze_one = declare("squeeze", "SqueezeBackward1", _squeeze_one_geometry,
                        lambda gradient, layout, dim: gradient.reshape(layout.shape), ("dim",))
 _squeeze_some = declare("squeeze", "SqueezeBackward2", geometry.squeeze_geometry,
                         lambda gradient, layout, dims: gradient.reshape(layout.shape), ("dim",))
@@ -304,6 +311,7 @@ def movedim(input: Any, source: int | Sequence[int], destination: int | Sequence
     """Dimensions moved from `source` to `destination`; the others keep their order."""
     if source.__class__ is int and destination.__class__ is int:
         return _permute(input, _one_moved(input._layout.ndim, source, destination))
+    wrong.only_ints(*(given for given in (source, destination) if not isinstance(given, (tuple, list))))
     return _permute(input, geometry.movedim_order(input._layout.ndim, geometry.int_tuple(source),
                                                   geometry.int_tuple(destination)))
 
@@ -378,9 +386,11 @@ def select(input: Any, dim: int, index: int) -> Any:
 
 
 @public
-def narrow(input: Any, dim: int, start: Any, length: int) -> Any:
+def narrow(input: Any, dim: int, start: int | Tensor, length: int) -> Any:
     """Positions start to start + length of a dimension; start may be an integer tensor of one element."""
-    start = operator.index(start)
+    if dim.__class__ is not int or start.__class__ is not int or length.__class__ is not int:
+        wrong.only_ints(dim, start, length)
+        start = operator.index(start)
     place, first = geometry.narrow_bounds(input._layout.shape, dim, start, length)
     return views.slice_(input, place, first, first + length, 1)
 
@@ -427,6 +437,8 @@ def as_strided(input: Any, size: Sequence[int], stride: Sequence[int], storage_o
         else:
             if input._offset * layout.dtype.itemsize + extent <= input._storage.capacity:
                 return view_of(input, input._offset, made)
+    if storage_offset is not None and storage_offset.__class__ is not int:
+        wrong.only_ints(storage_offset)
     offset = input._offset if storage_offset is None else storage_offset
     shape, strides, start = geometry.as_strided_geometry(plain(tuple(size)), plain(tuple(stride)), offset,
                                                          layout.dtype.itemsize, input._storage.capacity)

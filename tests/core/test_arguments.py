@@ -94,3 +94,25 @@ def test_calls_with_too_few_or_too_many_arguments(call, words):
     with pytest.raises(TypeError) as caught:
         call()
     assert str(caught.value).split("\n")[0] == words
+
+
+@pytest.mark.parametrize(("call", "word"), [
+    (lambda one: X.sum(one), "sum"), (lambda one: X.cumsum(one), "dim"), (lambda one: X.topk(one), "k"),
+    (lambda one: X.gather(one, torch.zeros(1, 1, dtype=torch.int64)), "dim"), (lambda one: X.transpose(0, one), "dim1"),
+    (lambda one: X.unsqueeze(one), "dim"), (lambda one: X.select(one, 0), "dim"), (lambda one: X.chunk(one), "chunks"),
+    (lambda one: X.unbind(one), "dim"), (lambda one: X.diagonal(one), "offset"), (lambda one: X.flatten(0, one), "end_dim"),
+    (lambda one: X.narrow(one, 0, 1), "narrow"), (lambda one: X.split(one), "split"),
+    (lambda one: torch.nn.functional.glu(X, one), "dim")])
+def test_floats_and_bools_are_no_ints_though_a_plan_is_kept_for_the_int_that_they_equal(call, word):
+    for _ in range(3):
+        call(1)
+    for wrong in (1.0, True):
+        with pytest.raises(TypeError, match=word):
+            call(wrong)
+
+
+def test_ints_are_no_bools():
+    X.amax(0, True), X.amax(0, False)
+    for wrong in (0, 1, None):
+        with pytest.raises(TypeError, match="argument 'keepdim'"):
+            X.amax(0, wrong)
