@@ -31,7 +31,7 @@ CAUGHT = (TypeError, AttributeError, ValueError, OverflowError, MemoryError, Sys
 
 # What the public API has several signatures of: its refusals name no argument.
 _SEVERAL = frozenset("""
-    all any arange argsort bartlett_window bernoulli bernoulli_ bitwise_and bitwise_left_shift bitwise_or
+    addcdiv addcmul all any arange argsort bartlett_window bernoulli bernoulli_ bitwise_and bitwise_left_shift bitwise_or
     bitwise_right_shift bitwise_xor blackman_window bucketize clamp clamp_max clamp_min clip conv1d conv2d conv3d copysign
     count_nonzero ctc_loss cumulative_trapezoid div divide dsplit embedding_bag eq eye fill fill_ float_power floor_divide fmod ge
     gradient greater greater_equal gru gt hamming_window hann_window histogram histogramdd hsplit index_fill isin kaiser_window le

@@ -552,7 +552,7 @@ def pointwise(kind: Any = "promote", operator: str | None = None, method: bool =
         declared = Pointwise(public, body, operands, numbers, statics, kind, undecided, check, node, differentiable,
                              types, kernel, guarded, undefined)
         only = [p.name for p in signature_of(body).parameters.values() if str(p.annotation) == "Tensor"]
-        declared.tensors_only = frozenset(only if len(only) == len(operands) else only[1:])
+        declared.tensors_only = frozenset(only)
         made = generate(declared, inspect.getdoc(body) or "", public, method, function, inplace, operator, reflected)
 
         def vjp(rule: Callable) -> Callable:

@@ -64,13 +64,13 @@ def operate({parameters}):
     if active.count and local.modes:
         return dispatch(operate, operate, ({parameters},), {{}})
     try:
-        layout, offset = known[input._layout, {given}]
+        _made, _from = known[input._layout, {given}]
     except (KeyError, AttributeError, TypeError):
         return learn(input, ({given}))
-{unlike}    view = view_of(input, input._offset + offset, layout)
+{unlike}    _view = view_of(input, input._offset + _from, _made)
     if input._node is not None:
-        remember(view, input, kind, ({given}))
-    return view
+        remember(_view, input, kind, ({given}))
+    return _view
 '''
 _UNLIKE = """    if {unlike}:    # 1.0 and True equal 1, and so are found too
         return learn(input, ({given}))
@@ -124,7 +124,7 @@ def declare(name: str, node_name: str, geometry_of: Callable[..., geometry.Geome
     given = "".join(f"{n}, " for n in names)
     scope: dict[str, Any] = {"__name__": __name__, "active": active, "local": local, "dispatch": modes.dispatch, "known": known,
                              "learn": learn, "view_of": view_of, "remember": remember, "kind": kind}
-    unlike = " or ".join(f"type({n}) is not int" for n in numbers)
+    unlike = " or ".join(f"{n}.__class__ is not int" for n in numbers)
     derive.compile_source(f"<flambeau view {node_name}>", _SOURCE.format(
         parameters=", ".join(["input", *names]), given=given,
         unlike=_UNLIKE.format(unlike=unlike, given=given) if unlike else ""), scope)

@@ -493,13 +493,24 @@ def _ends(name: str, start: Any, end: Any, steps: int, dtype: DType) -> tuple[An
     return start, end
 
 
+def _bounds(name: str, start: Any, end: Any, steps: int) -> tuple[Any, Any]:
+    """The ends of a range as numbers. Raises TypeError and RuntimeError for what are no ends and no number of steps."""
+    if steps.__class__ is not int and not arguments.is_int(steps):
+        raise arguments.no_combination(name, (start, end, steps))
+    if steps < 0:
+        raise RuntimeError("number of steps must be non-negative")
+    dims = [x._layout.ndim if isinstance(x, Tensor) else 0 for x in (start, end)]
+    if any(dims):
+        raise RuntimeError(f"{name} only supports 0-dimensional start and end tensors, but got start with {dims[0]} "
+                           f"dimension(s) and end with {dims[1]} dimension(s).")
+    return _number(start), _number(end)
+
+
 @public(method=False)
 def linspace(start: Any, end: Any, steps: int, *, dtype: DType | None = None, layout: Any = None, device: Any = None,
              requires_grad: bool = False, pin_memory: bool = False, out: Tensor | None = None) -> Tensor:
     """`steps` values from start to end, both included."""
-    start, end = _number(start), _number(end)
-    if steps < 0:
-        raise RuntimeError("number of steps must be non-negative")
+    start, end = _bounds("linspace", start, end, steps)
     dtype = dtype_asked(dtype, out) or (
         get_default_dtype().to_complex() if complex in (type(start), type(end)) else get_default_dtype())
     start, end = _ends("linspace", start, end, steps, dtype)
@@ -517,9 +528,7 @@ def linspace(start: Any, end: Any, steps: int, *, dtype: DType | None = None, la
 def logspace(start: Any, end: Any, steps: int, base: float = 10.0, *, dtype: DType | None = None, layout: Any = None,
              device: Any = None, requires_grad: bool = False, out: Tensor | None = None) -> Tensor:
     """base to the powers of `linspace(start, end, steps)`; integers of an integer dtype's powers."""
-    start, end = _number(start), _number(end)
-    if steps < 0:
-        raise RuntimeError("number of steps must be non-negative")
+    start, end = _bounds("logspace", start, end, steps)
     dtype = dtype_asked(dtype, out) or get_default_dtype()
     start, end = _ends("logspace", start, end, steps, dtype)
     start, end = float(start), float(end)
@@ -549,6 +558,8 @@ def eye(n: int, m: int | None = None, *, dtype: DType | None = None, layout: Any
         requires_grad: bool = False, pin_memory: bool = False, out: Tensor | None = None) -> Tensor:
     """n x m with ones on the diagonal."""
     m = n if m is None else m
+    if n.__class__ is not int or m.__class__ is not int:
+        arguments.only_ints(n, m)
     if n < 0 or m < 0:
         raise RuntimeError(f"n must be greater or equal to 0, got {n}" if n < 0 else f"m must be greater or equal to 0, got {m}")
     own = fresh_layout((n, m), dtype_asked(dtype, out), device)
@@ -560,6 +571,8 @@ _triangles: dict[Any, Callable] = register_cache({})
 
 
 def _triangle_indices(row: int, col: int, offset: int, lower: bool, dtype: DType | None, device: Any) -> Tensor:
+    if not (row.__class__ is col.__class__ is offset.__class__ is int):
+        arguments.only_ints(row, col, offset)
     for name, count in (("row", row), ("col", col)):
         if count < 0:
             raise RuntimeError(f"{name} must be non-negative, got{count}")

@@ -234,8 +234,6 @@ def tensor_split(input: Any, indices_or_sections: Any, dim: int = 0) -> tuple[An
         if places is not None:
             return tuple([view_of(input, input._offset + offset, made) for made, offset in places])
     wrong.only_ints(dim)
-    if not isinstance(indices_or_sections, (Tensor, tuple, list)):
-        wrong.only_ints(indices_or_sections)
     if not layout.ndim:
         raise RuntimeError("tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims")
     place = geometry.wrap_dim(dim, layout.ndim)
@@ -249,6 +247,8 @@ def tensor_split(input: Any, indices_or_sections: Any, dim: int = 0) -> tuple[An
     if isinstance(given, (tuple, list)):
         cuts = [0, *plain(tuple(given)), length]
     else:
+        if not wrong.is_int(given):
+            raise wrong.no_combination("tensor_split", (input, given))
         if given <= 0:
             raise RuntimeError(f"number of sections must be larger than 0, got {given}")
         storage.empty(8 * given)    # room for their addresses; raises where there is none
@@ -266,6 +266,8 @@ def _named_split(name: str, least: int, dim_of: Callable[[int], int]) -> Callabl
         if ndim < least:
             raise RuntimeError(f"torch.{name} requires a tensor with at least {least} dimension, but got a tensor with "
                                f"{ndim} dimensions!")
+        if not isinstance(indices_or_sections, (tuple, list)) and not wrong.is_int(indices_or_sections):
+            raise wrong.no_combination(name, (input, indices_or_sections))
         dim = dim_of(ndim)
         if isinstance(indices_or_sections, int):
             size = input._layout.shape[dim]

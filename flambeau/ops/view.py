@@ -389,6 +389,8 @@ def select(input: Any, dim: int, index: int) -> Any:
 def narrow(input: Any, dim: int, start: int | Tensor, length: int) -> Any:
     """Positions start to start + length of a dimension; start may be an integer tensor of one element."""
     if dim.__class__ is not int or start.__class__ is not int or length.__class__ is not int:
+        if isinstance(start, Tensor) and not wrong.is_int(start):
+            raise RuntimeError("start must be an 0-dim integral Tensor.")
         wrong.only_ints(dim, start, length)
         start = operator.index(start)
     place, first = geometry.narrow_bounds(input._layout.shape, dim, start, length)
