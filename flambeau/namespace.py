@@ -50,7 +50,7 @@ from flambeau.core.settings import (
 )
 from flambeau.core.storage import Storage as UntypedStorage
 from flambeau.core.tensor import Tensor
-from flambeau.core.variants import copy_into
+from flambeau.core.variants import deliver as _deliver
 from flambeau.ops.storages import KINDS as _TYPED_STORAGES
 from flambeau.ops.storages import TypedStorage
 
@@ -124,11 +124,12 @@ def _copy_of(name: str, of: str) -> Any:
         copies = copied if isinstance(made, tuple) else copied[0]
         if out is None:
             return copies
-        if isinstance(copies, tuple):
-            for target, part in zip(out, copies):
-                copy_into(target, part)
-            return None
-        return copy_into(out, copies)
+        several = isinstance(copies, tuple)
+        if several and isinstance(out, (tuple, list)) and len(out) != len(copies):
+            full = {"split_copy": "split_copy_Tensor", "unbind_copy": "unbind_copy_int"}.get(name, name)
+            raise RuntimeError(f"{full}_out expected an out= argument of size {len(copies)}, got size {len(out)}")
+        _deliver(out, copies, name, (input,))
+        return None if several else out
 
     of_view.__name__ = of_view.__qualname__ = name
     of_view.__doc__ = f"What {of}() shows, in memory of its own."

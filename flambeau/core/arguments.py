@@ -43,7 +43,11 @@ _SEVERAL = frozenset("""
 # The names that functions of torch.nn.functional have underneath.
 _UNDERNEATH = {"cross_entropy": "cross_entropy_loss", "nll_loss": "nll_loss_nd", "grid_sample": "grid_sampler",
                "unfold": "im2col", "fold": "col2im", "unique": "_unique2",
-               "native_layer_norm": "layer_norm", "native_batch_norm": "batch_norm"}
+               "native_layer_norm": "layer_norm", "native_batch_norm": "batch_norm",
+               **{name: "special_" + name for name in "zeta xlog1py erfcx ndtri log_ndtr entr i0e i1e".split()}}
+# Whose `out` is refused as by the others, and in other words than theirs.
+_SEVERAL_BUT_OUT = frozenset("addcdiv addcmul bucketize floor_divide mean true_divide".split())
+_ONE_BUT_OUT = frozenset("mm bmm addmm addmv addbmm baddbmm addr isin linalg_cond linalg_norm".split())
 # Functions written in Python, and what they ask a tensor for first.
 _ASKED = {"mse_loss": "size", "l1_loss": "size", "smooth_l1_loss": "size", "huber_loss": "size", "interpolate": "dim",
           "binary_cross_entropy": "size", "binary_cross_entropy_with_logits": "size", "gaussian_nll_loss": "size",
@@ -109,7 +113,9 @@ def no_combination(function: str, given: Sequence[Any], named: dict[str, Any] | 
 
 def refused_out(function: str, given: Sequence[Any], out: Any, wanted: str = "Tensor") -> TypeError:
     """The exception for an `out` that is not what is wanted, beside these operands."""
-    return no_combination(function, given, {"out": out}) if function in _SEVERAL else refused(function, "out", wanted, out)
+    title = _UNDERNEATH.get(function, function)
+    several = function in (_SEVERAL - _SEVERAL_BUT_OUT) | _ONE_BUT_OUT or "_polynomial_" in function
+    return no_combination(title, given, {"out": out}) if several else refused(title, "out", wanted, out)
 
 
 def tensor_out(out: Any) -> Any:

@@ -23,7 +23,7 @@ from flambeau.core.derive import NAMESPACE, OPERATORS, compile_source
 from flambeau.core.node import one_step
 from flambeau.core.op import signature_of
 from flambeau.core.tensor import Tensor, tensor_from
-from flambeau.core.variants import convertible, copy_into, deliver, refuse_graph
+from flambeau.core.variants import convertible, copy_into, deliver
 
 _SOURCE = '''
 def {name}({signature}):
@@ -344,17 +344,8 @@ def _generate(declared: Operator, out: bool, method: bool, function: bool) -> Ca
 
     def write_out(*given: Any, out: Any) -> Any:
         values, named = list(given[:len(positional)]), dict(zip(keywords, given[len(positional):]))
-        outs = out if isinstance(out, (tuple, list)) else (out,)
-        for each in outs:
-            if not isinstance(each, Tensor):
-                raise arguments.refused(public, "out", "Tensor", each)
-        refuse_graph(public, [*_flat_tensors(declared, values, named), *outs])
-        result = implementation(*values, **named)
-        if isinstance(result, tuple) and isinstance(out, Tensor):
-            raise arguments.refused_out(public, values, out, "tuple of Tensors")
-        if outs is out and not isinstance(result, tuple):
-            raise arguments.refused_out(public, values, out)
-        return deliver(outs if isinstance(result, tuple) else outs[0], result, public, _flat_tensors(declared, values, named))
+        inputs = [*_flat_tensors(declared, values, named)]
+        return deliver(out, implementation(*values, **named), public, inputs)
 
     in_order = ", ".join([*positional, *keywords])
     wanted = "(" + (" or ".join(texts.wanted) or "False") + ")"
@@ -505,7 +496,6 @@ def composite(method: bool = True, function: bool = True, inplace: bool | str = 
             return result if out_tensor is None else write_out(result, out_tensor, [*_flat_tensors(declared, given, named)])
 
         def write_out(result: Any, out_tensor: Any, inputs: list) -> Any:
-            refuse_graph(public, [*inputs, *(out_tensor if isinstance(out_tensor, (tuple, list)) else (out_tensor,))])
             return deliver(out_tensor, result, public, inputs)
 
         scope: dict[str, Any] = {"general": general, "write_out": write_out}

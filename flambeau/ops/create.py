@@ -57,8 +57,9 @@ def finish(made: Tensor, requires_grad: bool, out: Tensor | None = None, line: b
     `line` of numbers, any shape of as many elements will do.
     """
     if out is not None:
+        from flambeau.core.out_rules import check_device
         from flambeau.core.variants import copy_into, resize
-        arguments.tensor_out(out)
+        check_device("full", arguments.tensor_out(out), made._layout.device)
         if line and out._layout.numel == made._layout.numel:
             return copy_into(out, made.view(out._layout.shape))
         resize(out, made._layout.shape)
