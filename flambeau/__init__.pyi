@@ -107,7 +107,7 @@ def adaptive_avg_pool1d(input: Tensor, output_size: Any) -> Tensor:
     """Means of (N, C, L) or (C, L) over windows that give a length of `output_size`."""
 def adaptive_max_pool1d(input: Tensor, output_size: Any, return_indices: _bool = False) -> Any:
     """`adaptive_max_pool1d` that returns (maxima, positions)."""
-def add(input: Tensor, other: Tensor | _complex, *, alpha: _complex = 1, out: Tensor | None = None) -> Tensor:
+def add(input: Tensor | _complex, other: Tensor | _complex, *, alpha: _complex = 1, out: Tensor | None = None) -> Tensor:
     """input + alpha * other, with broadcasting and type promotion."""
 def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1, out: Tensor | None = None) -> Tensor:
     """beta * input + alpha * the sum over the batch of bmm(batch1, batch2)."""
@@ -233,17 +233,17 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: _int = 0, 
     """How often each of 0, 1, 2, ... occurs in a vector of non-negative integers; with `weights`, the sum of theirs."""
 def binomial(count: Tensor, prob: Tensor, generator: Any = None) -> Tensor:
     """Binomial samples of as many trials and such probabilities, two tensors of one floating dtype that broadcast."""
-def bitwise_and(input: Tensor, other: Tensor | _complex, *, out: Tensor | None = None) -> Tensor:
+def bitwise_and(input: Tensor | _complex, other: Tensor | _complex, *, out: Tensor | None = None) -> Tensor:
     """The bits that both have. Raises NotImplementedError unless bool or integer."""
-def bitwise_left_shift(input: Tensor, other: Tensor | _complex, *, out: Tensor | None = None) -> Tensor:
+def bitwise_left_shift(input: Tensor | _complex, other: Tensor | _complex, *, out: Tensor | None = None) -> Tensor:
     """input shifted to the left by `other` bits; 0 beyond the width. Raises NotImplementedError unless integer."""
 def bitwise_not(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The other bits. Raises NotImplementedError unless bool or integer."""
-def bitwise_or(input: Tensor, other: Tensor | _complex, *, out: Tensor | None = None) -> Tensor:
+def bitwise_or(input: Tensor | _complex, other: Tensor | _complex, *, out: Tensor | None = None) -> Tensor:
     """The bits that either has. Raises NotImplementedError unless bool or integer."""
-def bitwise_right_shift(input: Tensor, other: Tensor | _complex, *, out: Tensor | None = None) -> Tensor:
+def bitwise_right_shift(input: Tensor | _complex, other: Tensor | _complex, *, out: Tensor | None = None) -> Tensor:
     """input shifted to the right by `other` bits, keeping the sign. Raises NotImplementedError unless integer."""
-def bitwise_xor(input: Tensor, other: Tensor | _complex, *, out: Tensor | None = None) -> Tensor:
+def bitwise_xor(input: Tensor | _complex, other: Tensor | _complex, *, out: Tensor | None = None) -> Tensor:
     """The bits that exactly one has. Raises NotImplementedError unless bool or integer."""
 def blackman_window(window_length: _int, periodic: _bool = True, *, dtype: Any = None, layout: Any = None, device: Any = None, pin_memory: _bool = False, requires_grad: _bool = False) -> Tensor:
     """The Blackman window, (window_length,)."""
@@ -399,9 +399,9 @@ def digamma(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The derivative of lgamma."""
 def dist(input: Tensor, other: Tensor, p: Any = 2) -> Any:
     """The p-norm of input - other (broadcast)."""
-def div(input: Tensor, other: Tensor | _complex, *, rounding_mode: Any = None, out: Tensor | None = None) -> Tensor:
+def div(input: Tensor | _complex, other: Tensor | _complex, *, rounding_mode: Any = None, out: Tensor | None = None) -> Tensor:
     """input / other; rounding_mode "trunc" rounds the quotient towards zero, "floor" down, and both keep integers."""
-def divide(input: Tensor, other: Tensor | _complex, *, rounding_mode: Any = None, out: Tensor | None = None) -> Tensor:
+def divide(input: Tensor | _complex, other: Tensor | _complex, *, rounding_mode: Any = None, out: Tensor | None = None) -> Tensor:
     """input / other; rounding_mode "trunc" rounds the quotient towards zero, "floor" down, and both keep integers."""
 def dot(input: Tensor, tensor: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The sum of the products of two vectors' elements; zero-dim."""
@@ -485,13 +485,13 @@ def fliplr(input: Tensor) -> Tensor:
     """`input` with its second dimension reversed."""
 def flipud(input: Tensor) -> Tensor:
     """`input` with its first dimension reversed."""
-def float_power(input: Tensor, exponent: Tensor | _complex, *, out: Tensor | None = None) -> Tensor:
+def float_power(input: Tensor | _complex, exponent: Tensor | _complex, *, out: Tensor | None = None) -> Tensor:
     """input ** exponent, computed and returned as float64 (complex128 for complex numbers)."""
 def floor(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The largest integer that is not above input."""
 def floor_(input: Tensor) -> Tensor:
     """In-place version of floor()."""
-def floor_divide(input: Tensor, other: Tensor | _complex, *, out: Tensor | None = None) -> Tensor:
+def floor_divide(input: Tensor | _complex, other: Tensor | _complex, *, out: Tensor | None = None) -> Tensor:
     """floor(input / other). Raises RuntimeError (ZeroDivisionError) when an integer is divided by zero."""
 def fmax(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The larger of two elements; a NaN gives way to a number."""
@@ -777,11 +777,11 @@ def movedim(input: Any, source: Any, destination: Any) -> Any:
     """Dimensions moved from `source` to `destination`; the others keep their order."""
 def msort(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The elements in order along the first dimension."""
-def mul(input: Tensor, other: Tensor | _complex, *, out: Tensor | None = None) -> Tensor:
+def mul(input: Tensor | _complex, other: Tensor | _complex, *, out: Tensor | None = None) -> Tensor:
     """input * other."""
 def multinomial(input: Tensor, num_samples: _int, replacement: _bool = False, *, generator: Any = None, out: Tensor | None = None) -> Tensor:
     """Indices drawn with the probabilities (weights) in each row of `input`. Shape (num_samples,) or (rows, num_samples)."""
-def multiply(input: Tensor, other: Tensor | _complex, *, out: Tensor | None = None) -> Tensor:
+def multiply(input: Tensor | _complex, other: Tensor | _complex, *, out: Tensor | None = None) -> Tensor:
     """input * other."""
 def mv(input: Tensor, vec: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The product of a matrix and a vector, (m, k) by (k,)."""
@@ -920,7 +920,7 @@ def relu(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The larger of input and 0."""
 def relu_(input: Tensor) -> Tensor:
     """In-place version of relu()."""
-def remainder(input: Tensor, other: Tensor | _complex, *, out: Tensor | None = None) -> Tensor:
+def remainder(input: Tensor | _complex, other: Tensor | _complex, *, out: Tensor | None = None) -> Tensor:
     """input - floor(input / other) * other: the sign is the divisor's, as in Python."""
 def renorm(input: Tensor, p: Any, dim: _int, maxnorm: Any, *, out: Tensor | None = None) -> Any:
     """input with each slice along `dim` scaled down to the p-norm `maxnorm` where it is larger."""
@@ -1051,9 +1051,9 @@ def std_mean(input: Tensor, dim: Any = None, unbiased: Any = None, keepdim: Any 
 def stft(input: Tensor, n_fft: _int, hop_length: _int | None = None, win_length: _int | None = None, window: Tensor | None = None, center: Any = True, pad_mode: str = 'reflect', normalized: Any = False, onesided: Any = None, return_complex: Any = None, align_to_window: Any = None) -> Tensor:
     """Fourier transforms of windowed frames, `hop_length` (n_fft // 4) apart: (*, time) gives (*, n_fft // 2 + 1 or
     n_fft, frames)."""
-def sub(input: Tensor, other: Tensor | _complex, *, alpha: _complex = 1, out: Tensor | None = None) -> Tensor:
+def sub(input: Tensor | _complex, other: Tensor | _complex, *, alpha: _complex = 1, out: Tensor | None = None) -> Tensor:
     """input - alpha * other. Raises RuntimeError for bool."""
-def subtract(input: Tensor, other: Tensor | _complex, *, alpha: _complex = 1, out: Tensor | None = None) -> Tensor:
+def subtract(input: Tensor | _complex, other: Tensor | _complex, *, alpha: _complex = 1, out: Tensor | None = None) -> Tensor:
     """input - alpha * other. Raises RuntimeError for bool."""
 def sum(input: Tensor, dim: Any = None, keepdim: _bool = False, *, dtype: Any = None, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
     """The sum over `dim` (an integer, several, or None for all)."""
@@ -1118,7 +1118,7 @@ def triu_(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     """In-place version of triu()."""
 def triu_indices(row: _int, col: _int, offset: _int = 0, *, dtype: _dtype | None = ..., device: Any = None, layout: Any = None) -> Tensor:
     """Indices (2, n) of the upper triangle, row by row."""
-def true_divide(input: Tensor, other: Tensor | _complex, *, rounding_mode: Any = None, out: Tensor | None = None) -> Tensor:
+def true_divide(input: Tensor | _complex, other: Tensor | _complex, *, rounding_mode: Any = None, out: Tensor | None = None) -> Tensor:
     """input / other; rounding_mode "trunc" rounds the quotient towards zero, "floor" down, and both keep integers."""
 def trunc(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """input without its fraction."""
@@ -1163,9 +1163,9 @@ def vstack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
     """cat along the first dimension, vectors as rows."""
 def where(condition: Tensor, input: Tensor | _complex | None = None, other: Tensor | _complex | None = None, *, out: Tensor | None = None) -> Any:
     """input where condition (bool) holds, else other; both may be numbers. Without them: condition.nonzero(as_tuple=True)."""
-def xlogy(input: Tensor, other: Tensor | _complex, *, out: Tensor | None = None) -> Tensor:
+def xlogy(input: Tensor | _complex, other: Tensor | _complex, *, out: Tensor | None = None) -> Tensor:
     """input * log(other), 0 where input is 0, NaN where other is."""
-def xlogy_(input: Tensor, other: Tensor | _complex) -> Tensor:
+def xlogy_(input: Tensor | _complex, other: Tensor | _complex) -> Tensor:
     """In-place version of xlogy()."""
 def zero_(self: Tensor) -> Tensor:
     """Write zeros. Returns the tensor."""

@@ -35,6 +35,7 @@ from flambeau.core.modes import (
     set_autocast_enabled,
 )
 from flambeau.core.node import anomaly as _anomaly
+from flambeau.core.node import rename as _rename
 from flambeau.core.overrides import DisableTorchFunction, DisableTorchFunctionSubclass
 from flambeau.core.settings import (
     are_deterministic_algorithms_enabled,
@@ -121,6 +122,10 @@ def _copy_of(name: str, of: str) -> Any:
         made = _method(of)(input, *args, **kwargs)
         parts = made if isinstance(made, tuple) else (made,)
         copied = tuple(part.clone(memory_format=_C_ORDER) for part in parts)
+        if parts[0]._node is not None and parts[0]._node is not getattr(input, "_node", None):
+            step = "NarrowCopyBackward0" if of == "narrow" else type(parts[0]._node).__name__ + "_copy"
+            for part in copied:
+                _rename(part._node, step)
         copies = copied if isinstance(made, tuple) else copied[0]
         if out is None:
             return copies

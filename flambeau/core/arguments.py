@@ -46,7 +46,7 @@ _UNDERNEATH = {"cross_entropy": "cross_entropy_loss", "nll_loss": "nll_loss_nd",
                "native_layer_norm": "layer_norm", "native_batch_norm": "batch_norm",
                **{name: "special_" + name for name in "zeta xlog1py erfcx ndtri log_ndtr entr i0e i1e".split()}}
 # Whose `out` is refused as by the others, and in other words than theirs.
-_SEVERAL_BUT_OUT = frozenset("addcdiv addcmul bucketize floor_divide mean true_divide".split())
+_SEVERAL_BUT_OUT = frozenset("addcdiv addcmul bucketize floor_divide mean prod sum true_divide".split())
 _ONE_BUT_OUT = frozenset("mm bmm addmm addmv addbmm baddbmm addr isin linalg_cond linalg_norm".split())
 # Functions written in Python, and what they ask a tensor for first.
 _ASKED = {"mse_loss": "size", "l1_loss": "size", "smooth_l1_loss": "size", "huber_loss": "size", "interpolate": "dim",

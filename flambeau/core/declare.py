@@ -20,7 +20,7 @@ from flambeau.core import inplace as rewiring
 from flambeau.core.autocast import autocasting, cast_arguments
 from flambeau.core.declared import TENSOR, TENSORS, Operator
 from flambeau.core.derive import NAMESPACE, OPERATORS, compile_source
-from flambeau.core.node import one_step
+from flambeau.core.node import one_step, rename
 from flambeau.core.op import signature_of
 from flambeau.core.tensor import Tensor, tensor_from
 from flambeau.core.variants import convertible, copy_into, deliver
@@ -514,7 +514,10 @@ def composite(method: bool = True, function: bool = True, inplace: bool | str = 
                 source = self.clone() if self._node is not None and modes.local.grad else self     # the rules may save it
                 result = made(source, *args, **kwargs)
                 convertible(result._layout.dtype, self._layout.dtype)
-                return self.copy_(result)
+                self.copy_(result)
+                if result._node is not None and type(self._node).__name__ == "CopyBackwards":
+                    rename(self._node, type(result._node).__name__)
+                return self
             in_place.__name__ = in_place.__qualname__ = public + "_"
             in_place.__module__ = "flambeau"
             in_place.__doc__ = f"In-place version of {public}()."

@@ -400,7 +400,7 @@ def _(g, shapes, need):
     return (made,)
 
 
-@composite()
+@composite(node="StackBackward0")
 def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:
     """All combinations of r elements of a vector, one per row."""
     if input._layout.ndim != 1:

@@ -30,7 +30,7 @@ from flambeau.core import indexing, views
 from flambeau.core.derive import NAMESPACE, OPERATORS, public
 from flambeau.core.inplace import AsStridedBackward0, base_of, check, refuse_write
 from flambeau.core.modes import local
-from flambeau.core.node import AccumulateGrad
+from flambeau.core.node import AccumulateGrad, rename
 from flambeau.core.tensor import Tensor, tensor_from, view_of
 from flambeau.core.views import declare, embed, node_class, plain, remember
 from flambeau.ops import parts as _parts  # noqa: F401 - registers the splits, which belong to this family
@@ -519,12 +519,21 @@ Tensor.__setitem__ = indexing.setitem  # type: ignore[attr-defined]
 # ---------------------------------------------------------------- in place: the tensor becomes its own view
 
 
+# What the steps are called that a tensor takes in place.
+_IN_PLACE = {f"{name}Backward{k}": f"{name}Backward{k + count}" for name, count in (
+    ("Squeeze", 3), ("Unsqueeze", 1), ("Transpose", 1), ("T", 1), ("AsStrided", 1)) for k in range(count)}
+
+
 def _become(operate: Callable[..., Any], public: str) -> None:
     def in_place(self: Any, *arguments: Any, **keywords: Any) -> Any:
         refuse_write(self)
         _check_reshaped(self)
         made = operate(self, *arguments, **keywords)
+        moved = made._node is not self._node
         self._layout, self._offset, self._node, self._index = made._layout, made._offset, made._node, made._index
+        if moved:
+            rename(self._node, _IN_PLACE[type(self._node).__name__])
+        self._storage.writes += 1
         return self
 
     in_place.__name__ = in_place.__qualname__ = public

@@ -116,3 +116,19 @@ def test_ints_are_no_bools():
     for wrong in (0, 1, None):
         with pytest.raises(TypeError, match="argument 'keepdim'"):
             X.amax(0, wrong)
+
+
+def test_writes_count_once_and_ints_are_checked_in_place_too():
+    x, index = torch.zeros(3), torch.tensor([0, 0, 1])
+    for reduce in ("sum", "mean", "amax"):
+        before = x._version
+        x.scatter_reduce_(0, index, torch.ones(3), reduce)
+        assert x._version == before + 1
+    for _ in range(2):
+        x.scatter_add_(0, index, torch.ones(3))
+    for wrong in (0.0, False):
+        with pytest.raises(TypeError, match="'dim'"):
+            x.scatter_add_(wrong, index, torch.ones(3))
+    before = x._version
+    x.unsqueeze_(0)
+    assert x._version == before + 1 and x.shape == (1, 3)
