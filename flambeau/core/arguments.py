@@ -441,12 +441,12 @@ def _lacking(name: str, parameters: list[inspect.Parameter], values: Sequence[An
              call: Call) -> TypeError:
     """The exception for a call that lacks required arguments."""
     names = [parameter.name.rstrip("_") for parameter, value in zip(parameters, values, strict=False) if value is MISSING]
-    if name in _IN_PYTHON or not (method or function or name in _COMPILED):
+    if name in _IN_PYTHON or not (method or function or name in _COMPILED or name in _UNDERNEATH):
         quoted = [f"'{n}'" for n in names]
         several = "s" if len(names) > 1 else ""
         text = " and ".join(quoted) if len(names) < 3 else ", ".join(quoted[:-1]) + ", and " + quoted[-1]
         return TypeError(f"{name}() missing {len(names)} required positional argument{several}: {text}")
-    if name in _SEVERAL:
+    if name.rstrip("_") in _SEVERAL or name.rstrip("_") in ("add", "sub", "lerp"):
         arrived = [(parameter, value) for parameter, value in zip(parameters, values, strict=False) if value is not MISSING]
         bound = method and (not function or _missing([p for p, _ in arrived], [v for _, v in arrived], call))
         named = {p.name: v for p, v in arrived if p.name in call.names}

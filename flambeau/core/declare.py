@@ -23,7 +23,7 @@ from flambeau.core.derive import NAMESPACE, OPERATORS, compile_source
 from flambeau.core.node import one_step, rename
 from flambeau.core.op import signature_of
 from flambeau.core.tensor import Tensor, tensor_from
-from flambeau.core.variants import convertible, copy_into, deliver
+from flambeau.core.variants import convertible, copy_into, deliver, resize
 
 _SOURCE = '''
 def {name}({signature}):
@@ -468,9 +468,10 @@ def {name}({signature}):
 
 def composite(method: bool = True, function: bool = True, inplace: bool | str = False, out: bool = False,
               name: str | None = None, dunder: str | None = None, node: str | None = None,
-              planned: Callable | None = None) -> Callable[[Callable], Callable]:
+              planned: Callable | None = None, resizes: bool = False) -> Callable[[Callable], Callable]:
     """Declare an operator whose body is written in other operators; its derivative is theirs. inplace: also as a method
-    `name_` ("function": in the namespace too); node: the name of its last step, where PyTorch takes but one.
+    `name_` ("function": in the namespace too), which gives the tensor the result's shape if it `resizes`; node: the name of
+    its last step, where PyTorch takes but one.
 
     planned(*arguments of a call that has gone well): a launcher that does the same in one, `launch(None, *tensors)`, or None.
     It is kept and serves calls like this one while no gradient is wanted.
@@ -514,6 +515,8 @@ def composite(method: bool = True, function: bool = True, inplace: bool | str = 
                 source = self.clone() if self._node is not None and modes.local.grad else self     # the rules may save it
                 result = made(source, *args, **kwargs)
                 convertible(result._layout.dtype, self._layout.dtype)
+                if resizes:
+                    resize(self, result._layout.shape)
                 self.copy_(result)
                 if result._node is not None and type(self._node).__name__ == "CopyBackwards":
                     rename(self._node, type(result._node).__name__)

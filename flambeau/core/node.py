@@ -25,7 +25,8 @@ from flambeau.base.memory_order import is_dense
 from flambeau.core import hooks, modes
 from flambeau.core import tensor as tensors
 
-__all__ = ["NO_EDGE", "AccumulateGrad", "Extras", "MultiNode", "Node", "Packed", "one_step", "pack", "rename"]
+__all__ = ["NO_EDGE", "AccumulateGrad", "Extras", "MultiNode", "Node", "Packed", "one_step", "pack", "refuse_gradient",
+           "rename"]
 
 FREED = ("Trying to backward through the graph a second time (or directly access saved tensors after they have already "
          "been freed). Saved intermediate values of the graph are freed when you call .backward() or autograd.grad(). "
@@ -317,6 +318,15 @@ def rename(node: Node, name: str) -> None:
         if (kind, name) not in _renamed:
             _renamed[kind, name] = type(name, (kind,), {"__slots__": ()})
         node.__class__ = _renamed[kind, name]
+
+
+def refuse_gradient(step: str, **constants: Any) -> None:
+    """RuntimeError where one of these arguments of a step, which has no derivative for them, requires grad."""
+    if modes.local.grad:
+        for argument, tensor in constants.items():
+            if tensor is not None and getattr(tensor, "_node", None) is not None:
+                raise RuntimeError(f"The function '{step}' is not differentiable with respect to argument '{argument}'. This "
+                                   "input cannot have requires_grad True.")
 
 
 def held_gradient(tensor: Any) -> Any:

@@ -167,3 +167,9 @@ def test_a_resized_out_lies_as_the_result_of_a_factorization():
     x = torch.tensor(MATRIX)
     assert torch.linalg.inv(x, out=torch.empty(0)).stride() == torch.linalg.inv(x).stride()
     assert torch.linalg.inv(x, out=torch.empty(3, 3)).stride() == (3, 1)
+
+
+def test_addbmm_in_place_takes_the_results_shape():
+    x, a = torch.ones(()), torch.ones(2, 3, 4)
+    x.addbmm_(a, torch.ones(2, 4, 5))
+    assert x.shape == (3, 5) and x.eq(9).all()
