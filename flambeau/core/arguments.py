@@ -241,6 +241,7 @@ _NAMED = {
     "size": Kind("tuple of ints", lambda value: value is None or _are_ints(value)),
     "dim": Kind("tuple of ints", lambda value: value is None or _are_ints(value)),
     "keepdim": _KINDS["bool"],
+    "device": Kind("torch.device", lambda value: value is None or isinstance(value, (Device, str)) or is_int(value)),
     "stride": INTS,
     "dilation": INTS,
     "padding": _KINDS["Padding"],

@@ -132,7 +132,7 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """floor(other / input)."""
     def __rlshift__(self, other: Any) -> Tensor:
         """other << self."""
-    def __rmatmul__(self, other: Any) -> Tensor: ...
+    def __rmatmul__(self, other: Any) -> Any: ...
     def __rmod__(self, other: Any) -> Any:
         """other % self."""
     def __rmul__(self, other: Tensor | _complex) -> Tensor:

@@ -37,7 +37,12 @@ def home(device: Any) -> Device:
     """The device of a new tensor."""
     if device is None:
         return get_default_device()
-    device = device if isinstance(device, Device) else Device(device)
+    if not isinstance(device, Device):
+        try:
+            device = Device(device)
+        except TypeError as error:
+            arguments.blame(error)
+            raise
     if device.type != "cpu":
         require(device)
     return device
@@ -64,6 +69,10 @@ def finish(made: Tensor, requires_grad: bool, out: Tensor | None = None, line: b
             return copy_into(out, made.view(out._layout.shape))
         resize(out, made._layout.shape)
         return copy_into(out, made)
+    if requires_grad.__class__ is not bool:
+        error = TypeError("requires_grad must be a bool")
+        arguments.blame(error)
+        raise error
     return leaf(made) if requires_grad else made
 
 
@@ -92,7 +101,8 @@ def sizes_of(function: str, size: tuple[Any, ...]) -> tuple[int, ...]:
     for n in shape:
         if not 0 <= n < 1 << 63:
             arguments.ints(function, "size", size)      # raises for what 64 bits don't hold
-            raise RuntimeError(f"Trying to create tensor with negative dimension {n}: {list(shape)}")
+            raise RuntimeError("zeros: Dimension size must be non-negative." if function == "zeros" else
+                               f"Trying to create tensor with negative dimension {n}: {list(shape)}")
     return shape
 
 

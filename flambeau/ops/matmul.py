@@ -284,8 +284,8 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
     return bmm(left, right).view(*lead, a.shape[-2], b.shape[-1])
 
 
-def __rmatmul__(self: Tensor, other: Any) -> Tensor:
-    return matmul(other, self)
+def __rmatmul__(self: Tensor, other: Any) -> Any:
+    return matmul(other, self) if isinstance(other, Tensor) else NotImplemented
 
 
 Tensor.__rmatmul__ = __rmatmul__

@@ -86,9 +86,9 @@ def view(self: Any, *size: Any, dtype: DType | None = None, **keywords: Any) -> 
     elif not size:
         if "size" in keywords:
             return view_to(self, tuple(keywords["size"]))
-        if dtype is not None:
+        if isinstance(dtype, DType):
             return view_dtype(self, dtype)
-        raise _no_overload("view", size)
+        raise _no_overload("view", size) if dtype is None else wrong.no_combination("view", (), {"dtype": dtype})
     return view_to(self, size)
 
 

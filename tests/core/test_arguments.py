@@ -132,3 +132,23 @@ def test_writes_count_once_and_ints_are_checked_in_place_too():
     before = x._version
     x.unsqueeze_(0)
     assert x._version == before + 1 and x.shape == (1, 3)
+
+
+@pytest.mark.parametrize(("call", "kind", "words"), [
+    (lambda: torch.zeros(2, -3), RuntimeError, "zeros: Dimension size must be non-negative."),
+    (lambda: X.new_zeros(-1), RuntimeError, "Trying to create tensor with negative dimension -1: [-1]"),
+    (lambda: torch.empty(2, device=1.5), TypeError, "empty(): argument 'device' must be torch.device, not float"),
+    (lambda: torch.zeros(2, requires_grad="a"), TypeError, "zeros(): argument 'requires_grad' must be bool, not str"),
+    (lambda: setattr(torch.ones(2), "requires_grad", 1), RuntimeError, "requires_grad must be a bool"),
+    (lambda: torch.nn.Parameter(torch.tensor([1])), RuntimeError,
+     "Only Tensors of floating point and complex dtype can require gradients"),
+    (lambda: 5 @ X, TypeError, "unsupported operand type(s) for @: 'int' and 'Tensor'"),
+    (lambda: torch.eq(1, X), TypeError,
+     "eq() received an invalid combination of arguments - got (int, Tensor), but expected one of:"),
+    (lambda: torch.narrow(X, 0, torch.tensor([0.0]), 1), RuntimeError, "start must be an 0-dim integral Tensor."),
+    (lambda: torch.linspace(X, X, 3), RuntimeError, "linspace only supports 0-dimensional start and end tensors, but got start "
+                                                    "with 2 dimension(s) and end with 2 dimension(s).")])
+def test_refusals_of_factories_and_operators(call, kind, words):
+    with pytest.raises(kind) as caught:
+        call()
+    assert str(caught.value).split("\n")[0] == words
