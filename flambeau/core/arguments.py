@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dis
 import inspect
+import operator
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -203,7 +204,9 @@ def is_int(value: Any) -> bool:
 
 
 def _are_ints(value: Any) -> bool:
-    return is_int(value) or (isinstance(value, (list, tuple)) and all(map(is_int, value)))
+    if not isinstance(value, (list, tuple)):
+        return is_int(value)
+    return all(map(is_int, value)) or (is_int(value[0]) and all(is_int(n) or n.__class__ is bool for n in value))
 
 
 def _are_sizes(value: Any) -> bool:
@@ -270,26 +273,41 @@ _SIZES_TEXTS = ("tuple[int,...]", "Sequence[int]", "int|Sequence[int]", "tuple[i
                 "int|Sequence[int]|None")
 
 
-def suiting(name: str, parameters: Mapping[str, inspect.Parameter]) -> tuple[dict[str, Any], list[str]]:
-    """Texts that ask of the ints and bools among an operator's parameters whether they are such, and the names used in these.
+def suiting(name: str, parameters: Mapping[str, inspect.Parameter]) -> tuple[dict[str, Any], list[str], str]:
+    """Of the ints and bools among an operator's parameters: texts that ask whether they are such, statements that refuse what
+    is none and make Python's ints of others, and the names used in both.
 
     A kept plan is found by equality, and 1.0 and True equal 1.
     """
     scope: dict[str, Any] = {}
-    tests = []
+    tests, statements = [], []
     for parameter in parameters.values() if not name.startswith("_") else ():
         n, text = parameter.name, str(parameter.annotation).replace(" ", "").replace("builtins.", "")
-        quick = ""
-        if text in _INT_TEXTS or text in _SIZES_TEXTS:
-            quick = f"{n} is None or " * (parameter.default is None) + f"{n}.__class__ is int"
-        elif text in _BOOL_TEXTS:
-            first = parameter.default is True
-            quick = f"{n} is {first} or {n} is {not first}"
         kind = kind_of(parameter)
-        if quick and kind is not None:
-            scope[f"suits_{n}"] = kind.fits
-            tests.append(f"({quick} or suits_{n}({n}))")
-    return scope, tests
+        if kind is None or text not in (*_INT_TEXTS, *_SIZES_TEXTS, *_BOOL_TEXTS):
+            continue
+        scope[f"suits_{n}"] = kind.fits
+        if text in _BOOL_TEXTS:
+            first = parameter.default is True
+            tests.append(f"({n} is {first} or {n} is {not first} or suits_{n}({n}))")
+            statements.append(f"        if not {tests[-1]}:\n            raise TypeError\n")
+        else:
+            optional = f"{n} is None or " * (parameter.default is None)
+            tests.append(f"({optional}{n}.__class__ is int or suits_{n}({n}))")
+            statements.append(f"        if not ({optional}{n}.__class__ is int):\n            {n} = plain_{n}({n})\n")
+            scope[f"plain_{n}"] = _made_plain(kind)
+    return scope, tests, "".join(statements)
+
+
+def _made_plain(kind: Kind) -> Callable[[Any], Any]:
+    """A function that gives an argument of this kind as Python's ints, and raises TypeError for any other."""
+    def plain(value: Any) -> Any:
+        if not kind.fits(value):
+            raise TypeError
+        if isinstance(value, (tuple, list)):
+            return tuple([operator.index(item) for item in value])
+        return value if value is None else operator.index(value)
+    return plain
 
 
 # ---------------------------------------------------------------- how the call was written

@@ -92,7 +92,7 @@ def implementation({signature}):
 def _keepable(key: tuple) -> bool:
     """Whether a plan may be found again under a key: layouts with a flavor belong to classes that answer calls themselves."""
     for part in key:
-        if part.__class__ is Layout and part.flavor is not None:
+        if (part.__class__ is Layout and part.flavor is not None) or isinstance(part, Tensor):    # a tensor as an int may change
             return False
         try:
             hash(part)
@@ -272,9 +272,9 @@ class Texts:
             "keyword_dict": ", ".join(f"{k!r}: {k}" for k in self.keywords), "out_argument": ", out" if out else ", None",
             "in_order": ", ".join(declared.parameters)}
         star = "*surplus" in signature
-        self.suits, tests = arguments.suiting(declared.name, parameters)
+        self.suits, tests, unsuited = arguments.suiting(declared.name, parameters)
         self.suited = "".join(f" and {test}" for test in tests)
-        self.fields["unsuited"] = (f"        if not ({' and '.join(tests)}):\n            raise TypeError\n" if tests else "")
+        self.fields["unsuited"] = unsuited
         self.plain = " and out is None" * out + " and not surplus" * star     # what a kept plan serves
         self.fields |= {"surplus": "surplus or " if star else "", "refuse": "" if not star else
                         f"if surplus:\n                refuse_surplus(({self.fields['in_order']},), surplus)\n            "}

@@ -151,7 +151,7 @@ _extreme_plans = _extremes.plans
 
 
 @operator(out=True)
-def amax(input: Tensor, dim: int | Sequence[int] = (), keepdim: bool = False):
+def amax(input: Tensor, dim: int | Sequence[int] | None = (), keepdim: bool = False):
     """The largest value over `dim` (an integer, several, or () for all); NaN if there is one.
 
     The gradient is shared evenly among equal largest values. Raises IndexError where a reduced dimension has size 0.
@@ -164,7 +164,7 @@ def amax(input: Tensor, dim: int | Sequence[int] = (), keepdim: bool = False):
 
 
 @operator(out=True)
-def amin(input: Tensor, dim: int | Sequence[int] = (), keepdim: bool = False):
+def amin(input: Tensor, dim: int | Sequence[int] | None = (), keepdim: bool = False):
     """The smallest value over `dim` (an integer, several, or () for all); NaN if there is one. See amax."""
     try:
         launch = _extreme_plans[input._layout, dim, keepdim, "amin"]

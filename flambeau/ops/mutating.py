@@ -127,9 +127,11 @@ def _others(args: tuple, declared: Any) -> tuple[list[Layout], bool]:
     """
     own, found, number = args[0]._layout, [], False
     for name, x in zip(declared.parameters[1:], args[1:]):
+        if declared.kinds[name] != TENSOR:
+            continue
         if isinstance(x, Tensor):
             found.append(x._layout)
-        elif declared.kinds[name] == TENSOR:
+        else:
             found.append(Layout.of((), (), own.dtype, own.device))
             number = True
     return found, number
@@ -166,7 +168,8 @@ def _planned_writes(made: Any, write: Callable, moved: Callable) -> Callable:
             launch = make_plan(moves, [layout], others)
             if number:
                 launch = _filling_last(launch, layout)
-            kept_in_place[key] = launch
+            if not any(isinstance(part, Tensor) for part in key):    # given for an int, it may change
+                kept_in_place[key] = launch
         launch(*given)
         return None
     return planned
@@ -242,7 +245,7 @@ def _in_place(made: Callable, write: Callable, parameters: list[inspect.Paramete
                              "refuse_shared": rewiring.refuse_shared,
                              "caught": wrong.CAUGHT, "explain": lambda error, values: wrong.explain(
                                  error, public + "_", declared.signature, values, True, False)}
-    suits, tests = wrong.suiting(public, declared.signature.parameters)
+    suits, tests, unsuited = wrong.suiting(public, declared.signature.parameters)
     scope |= suits
     wanted = " or ".join(f"getattr({n}, '_node', None) is not None" for n in tensors)
     kept = complaint = ""
@@ -256,7 +259,7 @@ def _in_place(made: Callable, write: Callable, parameters: list[inspect.Paramete
         scope |= {"kept": declared.kept_in_place, "declared": declared, "KernelCheck": KernelCheck}
     source = _SOURCE.format(
         kept=kept, complaint=complaint, wanted=wanted,
-        unsuited=f"        if not ({' and '.join(tests)}):\n            raise TypeError\n" if tests else "",
+        unsuited=unsuited,
         name=public + "_", public=public, signature=", ".join(parts), first=parameters[0].name,
         arguments=", ".join(p.name for p in parameters),
         call=", ".join(f"{p.name}={p.name}" if p.kind is p.KEYWORD_ONLY else p.name for p in parameters),

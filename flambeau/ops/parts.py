@@ -110,7 +110,7 @@ def split(tensor: Any, split_size_or_sections: int | Sequence[int], dim: int = 0
     elif isinstance(split_size_or_sections, (tuple, list)):
         return split_with_sizes(tensor, split_size_or_sections, dim)
     wrong.only_ints(split_size_or_sections, dim)
-    layout, size = tensor._layout, operator.index(split_size_or_sections)
+    layout, size, dim = tensor._layout, operator.index(split_size_or_sections), operator.index(dim)
     if not layout.ndim:
         raise RuntimeError("split expects at least a 1-dimensional tensor")
     if size < 0:
@@ -154,6 +154,7 @@ def chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Any, ...]:
         if places is not None:
             return _parts(input, places)
     wrong.only_ints(chunks, dim)
+    chunks, dim = operator.index(chunks), operator.index(dim)
     if not layout.ndim:
         raise RuntimeError("chunk expects at least a 1-dimensional tensor")
     if chunks <= 0:
@@ -214,6 +215,7 @@ def unbind(input: Any, dim: int = 0) -> tuple[Any, ...]:
     if places is not None and dim.__class__ is int:
         return _parts(input, places)
     wrong.only_ints(dim)
+    dim = operator.index(dim)
     if not layout.ndim:
         raise IndexError("Dimension specified as 0 but tensor has no dimensions")
     place = geometry.wrap_dim(dim, layout.ndim)
@@ -234,6 +236,7 @@ def tensor_split(input: Any, indices_or_sections: Any, dim: int = 0) -> tuple[An
         if places is not None:
             return tuple([view_of(input, input._offset + offset, made) for made, offset in places])
     wrong.only_ints(dim)
+    dim = operator.index(dim)
     if not layout.ndim:
         raise RuntimeError("tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims")
     place = geometry.wrap_dim(dim, layout.ndim)

@@ -189,6 +189,7 @@ def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
     layout = input._layout
     if start_dim.__class__ is not int or end_dim.__class__ is not int:
         wrong.only_ints(start_dim, end_dim)
+        start_dim, end_dim = plain((start_dim, end_dim))
     try:
         shape = _flattened[layout, start_dim, end_dim]
     except (KeyError, TypeError):

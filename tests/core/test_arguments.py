@@ -152,3 +152,17 @@ def test_refusals_of_factories_and_operators(call, kind, words):
     with pytest.raises(kind) as caught:
         call()
     assert str(caught.value).split("\n")[0] == words
+
+
+def test_a_tensor_given_for_an_int_is_read_at_every_call():
+    x, dim, index = torch.arange(12.0).reshape(3, 4), torch.tensor(0), torch.zeros(1, 1, dtype=torch.int64)
+    calls = (lambda d: x.sum(d), lambda d: x.amax(d), lambda d: x.cumsum(d), lambda d: x.gather(d, index),
+             lambda d: x.unbind(d)[0], lambda d: x.scatter(d, index, 1.0),
+             lambda d: x.clone().scatter_(d, index, 1.0), lambda d: x.chunk(2, d)[0],
+             lambda d: x.flatten(d, 1), lambda d: x.argmax(d))
+    for call in calls:
+        for place in (0, 1, 0):
+            dim.fill_(place)
+            for _ in range(2):
+                assert call(dim).equal(call(place))
+    assert x.sum([0, True]).item() == 66 and x.amax(None).item() == 11
