@@ -107,7 +107,7 @@ def adaptive_avg_pool1d(input: Tensor, output_size: Any) -> Tensor:
     """Means of (N, C, L) or (C, L) over windows that give a length of `output_size`."""
 def adaptive_max_pool1d(input: Tensor, output_size: Any, return_indices: _bool = False) -> Any:
     """`adaptive_max_pool1d` that returns (maxima, positions)."""
-def add(input: Tensor, other: Tensor | _complex, *, alpha: _complex = 1, out: Tensor | None = None) -> Tensor:
+def add(input: Tensor | _complex, other: Tensor | _complex, *, alpha: _complex = 1, out: Tensor | None = None) -> Tensor:
     """input + alpha * other, with broadcasting and type promotion."""
 def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1, out: Tensor | None = None) -> Tensor:
     """beta * input + alpha * the sum over the batch of bmm(batch1, batch2)."""
@@ -129,7 +129,7 @@ def adjoint(input: Any) -> Any:
     """The last two dimensions swapped, conjugated if complex."""
 def affine_grid_generator(theta: Tensor, size: Any, align_corners: _bool) -> Tensor:
     """Places of pixels under affine maps theta (N, 2, 3) or (N, 3, 4); size (N, C, [D,] H, W)."""
-def all(input: Tensor, dim: Any = None, keepdim: Any = False, *, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
+def all(input: Tensor, dim: Any = None, keepdim: _bool = False, *, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
     """Whether all elements (along `dim`) are nonzero: _bool, or uint8 for a uint8 tensor."""
 def allclose(input: Tensor, other: Tensor, rtol: _float = 1e-05, atol: _float = 1e-08, equal_nan: _bool = False) -> Any:
     """Whether isclose holds for every element."""
@@ -137,15 +137,15 @@ def alpha_dropout(input: Tensor, p: _float, train: _bool) -> Tensor:
     """Dropout to the negative limit of SELU, then an affine map that keeps mean 0 and variance 1."""
 def alpha_dropout_(input: Tensor, p: _float, train: _bool) -> Tensor:
     """In-place `alpha_dropout`."""
-def amax(input: Tensor, dim: Any = (), keepdim: Any = False, *, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
+def amax(input: Tensor, dim: Any = (), keepdim: _bool = False, *, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
     """The largest value over `dim` (an integer, several, or () for all); NaN if there is one."""
-def amin(input: Tensor, dim: Any = (), keepdim: Any = False, *, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
+def amin(input: Tensor, dim: Any = (), keepdim: _bool = False, *, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
     """The smallest value over `dim` (an integer, several, or () for all); NaN if there is one. See amax."""
-def aminmax(input: Tensor, *, dim: Any = None, keepdim: Any = False, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
+def aminmax(input: Tensor, *, dim: _int | None = None, keepdim: _bool = False, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
     """(min, max) of everything, or along `dim`."""
 def angle(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The argument of complex numbers; of real ones 0, or pi below 0, or NaN."""
-def any(input: Tensor, dim: Any = None, keepdim: Any = False, *, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
+def any(input: Tensor, dim: Any = None, keepdim: _bool = False, *, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
     """Whether any element (along `dim`) is nonzero: _bool, or uint8 for a uint8 tensor."""
 def arange(start: Any, end: Any = None, step: Any = 1, *, dtype: _dtype | None = None, layout: Any = None, device: Any = None, requires_grad: _bool = False, pin_memory: _bool = False, out: Tensor | None = None) -> Tensor:
     """start, start + step, ... below `end`. Integers give int64, floats the default dtype."""
@@ -175,9 +175,9 @@ def arctanh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The inverse hyperbolic tangent."""
 def arctanh_(input: Tensor) -> Tensor:
     """In-place version of atanh()."""
-def argmax(input: Tensor, dim: Any = None, keepdim: Any = False, *, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
+def argmax(input: Tensor, dim: _int | None = None, keepdim: _bool = False, *, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
     """Where the largest value over `dim` is (int64; the first of equals, or the first NaN); None: in the flattened tensor."""
-def argmin(input: Tensor, dim: Any = None, keepdim: Any = False, *, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
+def argmin(input: Tensor, dim: _int | None = None, keepdim: _bool = False, *, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
     """Where the smallest value over `dim` is (int64; the first of equals, or the first NaN); None: in the flattened tensor."""
 def argsort(input: Tensor, dim: _int = -1, descending: _bool = False, stable: _bool = False, *, axis: Any = None) -> Tensor:
     """The positions that sort `input` along `dim`."""
@@ -233,17 +233,17 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: _int = 0, 
     """How often each of 0, 1, 2, ... occurs in a vector of non-negative integers; with `weights`, the sum of theirs."""
 def binomial(count: Tensor, prob: Tensor, generator: Any = None) -> Tensor:
     """Binomial samples of as many trials and such probabilities, two tensors of one floating dtype that broadcast."""
-def bitwise_and(input: Tensor, other: Tensor | _complex, *, out: Tensor | None = None) -> Tensor:
+def bitwise_and(input: Tensor | _complex, other: Tensor | _complex, *, out: Tensor | None = None) -> Tensor:
     """The bits that both have. Raises NotImplementedError unless bool or integer."""
-def bitwise_left_shift(input: Tensor, other: Tensor | _complex, *, out: Tensor | None = None) -> Tensor:
+def bitwise_left_shift(input: Tensor | _complex, other: Tensor | _complex, *, out: Tensor | None = None) -> Tensor:
     """input shifted to the left by `other` bits; 0 beyond the width. Raises NotImplementedError unless integer."""
 def bitwise_not(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The other bits. Raises NotImplementedError unless bool or integer."""
-def bitwise_or(input: Tensor, other: Tensor | _complex, *, out: Tensor | None = None) -> Tensor:
+def bitwise_or(input: Tensor | _complex, other: Tensor | _complex, *, out: Tensor | None = None) -> Tensor:
     """The bits that either has. Raises NotImplementedError unless bool or integer."""
-def bitwise_right_shift(input: Tensor, other: Tensor | _complex, *, out: Tensor | None = None) -> Tensor:
+def bitwise_right_shift(input: Tensor | _complex, other: Tensor | _complex, *, out: Tensor | None = None) -> Tensor:
     """input shifted to the right by `other` bits, keeping the sign. Raises NotImplementedError unless integer."""
-def bitwise_xor(input: Tensor, other: Tensor | _complex, *, out: Tensor | None = None) -> Tensor:
+def bitwise_xor(input: Tensor | _complex, other: Tensor | _complex, *, out: Tensor | None = None) -> Tensor:
     """The bits that exactly one has. Raises NotImplementedError unless bool or integer."""
 def blackman_window(window_length: _int, periodic: _bool = True, *, dtype: Any = None, layout: Any = None, device: Any = None, pin_memory: _bool = False, requires_grad: _bool = False) -> Tensor:
     """The Blackman window, (window_length,)."""
@@ -352,7 +352,7 @@ def cosh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The hyperbolic cosine."""
 def cosh_(input: Tensor) -> Tensor:
     """In-place version of cosh()."""
-def cosine_similarity(x1: Tensor, x2: Tensor, dim: Any = 1, eps: Any = 1e-08, *, axis: Any = None) -> Any:
+def cosine_similarity(x1: Tensor, x2: Tensor, dim: _int = 1, eps: Any = 1e-08, *, axis: Any = None) -> Any:
     """x1 . x2 / (max(|x1|, eps) max(|x2|, eps)) along `dim`; the shapes broadcast. Returns them without `dim`."""
 def count_nonzero(input: Tensor, dim: Any = None, *, axis: Any = None) -> Any:
     """The number of nonzero elements over `dim` (an integer, several, or None for all), int64."""
@@ -362,15 +362,15 @@ def cross(input: Tensor, other: Tensor, dim: _int | None = None, *, axis: Any = 
     """Cross products along `dim`; without it along the first dimension of size 3."""
 def ctc_loss(log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any, blank: Any = 0, reduction: Any = 1, zero_infinity: Any = False) -> Any:
     """torch.ctc_loss: see nn.functional.ctc_loss; reduction: 0, 1, 2 for none, mean, sum."""
-def cummax(input: Tensor, dim: Any = None, *, axis: Any = None, out: Tensor | None = None) -> Any:
+def cummax(input: Tensor, dim: _int, *, axis: Any = None, out: Tensor | None = None) -> Any:
     """(values, indices): the largest element so far along `dim`, and where it is (the last of equals, int64)."""
-def cummin(input: Tensor, dim: Any = None, *, axis: Any = None, out: Tensor | None = None) -> Any:
+def cummin(input: Tensor, dim: _int, *, axis: Any = None, out: Tensor | None = None) -> Any:
     """(values, indices): the smallest element so far along `dim`, and where it is (the last of equals, int64)."""
-def cumprod(input: Tensor, dim: Any = None, *, dtype: Any = None, axis: Any = None, out: Tensor | None = None) -> Any:
+def cumprod(input: Tensor, dim: _int, *, dtype: Any = None, axis: Any = None, out: Tensor | None = None) -> Any:
     """Running products along `dim`, of input's shape. Integers and bools multiply in int64; `dtype` converts before."""
 def cumprod_(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     """In-place version of cumprod()."""
-def cumsum(input: Tensor, dim: Any = None, *, dtype: Any = None, axis: Any = None, out: Tensor | None = None) -> Any:
+def cumsum(input: Tensor, dim: _int, *, dtype: Any = None, axis: Any = None, out: Tensor | None = None) -> Any:
     """Running sums along `dim`, of input's shape. Integers and bools sum to int64; `dtype` converts before."""
 def cumsum_(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     """In-place version of cumsum()."""
@@ -392,16 +392,16 @@ def diagonal(input: Any, offset: _int = 0, dim1: _int = 0, dim2: _int = 1) -> An
     """The diagonal of two dimensions, `offset` above (or below) the main one, as the last dimension."""
 def diagonal_scatter(input: Tensor, src: Tensor, offset: _int = 0, dim1: _int = 0, dim2: _int = 1, *, out: Tensor | None = None) -> Tensor:
     """A copy of `input` with `src` on a diagonal of the dimensions dim1 and dim2."""
-def diff(input: Tensor, n: Any = 1, dim: Any = -1, prepend: Tensor | None = None, append: Tensor | None = None, *, axis: Any = None, out: Tensor | None = None) -> Any:
+def diff(input: Tensor, n: _int = 1, dim: _int = -1, prepend: Tensor | None = None, append: Tensor | None = None, *, axis: Any = None, out: Tensor | None = None) -> Any:
     """Differences of neighbours along `dim`, taken n times; prepend and append are joined on first. Bools: whether they
     differ."""
 def digamma(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The derivative of lgamma."""
 def dist(input: Tensor, other: Tensor, p: Any = 2) -> Any:
     """The p-norm of input - other (broadcast)."""
-def div(input: Tensor, other: Tensor | _complex, *, rounding_mode: Any = None, out: Tensor | None = None) -> Tensor:
+def div(input: Tensor | _complex, other: Tensor | _complex, *, rounding_mode: Any = None, out: Tensor | None = None) -> Tensor:
     """input / other; rounding_mode "trunc" rounds the quotient towards zero, "floor" down, and both keep integers."""
-def divide(input: Tensor, other: Tensor | _complex, *, rounding_mode: Any = None, out: Tensor | None = None) -> Tensor:
+def divide(input: Tensor | _complex, other: Tensor | _complex, *, rounding_mode: Any = None, out: Tensor | None = None) -> Tensor:
     """input / other; rounding_mode "trunc" rounds the quotient towards zero, "floor" down, and both keep integers."""
 def dot(input: Tensor, tensor: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The sum of the products of two vectors' elements; zero-dim."""
@@ -491,7 +491,7 @@ def floor(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The largest integer that is not above input."""
 def floor_(input: Tensor) -> Tensor:
     """In-place version of floor()."""
-def floor_divide(input: Tensor, other: Tensor | _complex, *, out: Tensor | None = None) -> Tensor:
+def floor_divide(input: Tensor | _complex, other: Tensor | _complex, *, out: Tensor | None = None) -> Tensor:
     """floor(input / other). Raises RuntimeError (ZeroDivisionError) when an integer is divided by zero."""
 def fmax(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The larger of two elements; a NaN gives way to a number."""
@@ -548,7 +548,7 @@ def grid_sampler_2d(input: Tensor, grid: Tensor, interpolation_mode: _int, paddi
     """`grid_sampler` of (N, C, H, W)."""
 def grid_sampler_3d(input: Tensor, grid: Tensor, interpolation_mode: _int, padding_mode: _int, align_corners: _bool) -> Tensor:
     """`grid_sampler` of (N, C, D, H, W)."""
-def group_norm(input: Tensor, num_groups: Any, weight: Tensor | None = None, bias: Tensor | None = None, eps: Any = 1e-05, cudnn_enabled: Any = True) -> Any:
+def group_norm(input: Tensor, num_groups: _int, weight: Tensor | None = None, bias: Tensor | None = None, eps: Any = 1e-05, cudnn_enabled: Any = True) -> Any:
     """Normalise each group of channels of each sample, then scale and shift per channel."""
 def gt(input: Tensor, other: Tensor | _complex, *, out: Tensor | None = None) -> Tensor:
     """input > other."""
@@ -558,7 +558,7 @@ def hann_window(window_length: _int, periodic: _bool = True, *, dtype: Any = Non
     """The Hann window, (window_length,)."""
 def hardshrink(input: Tensor, lambd: _complex = 0.5, *, out: Tensor | None = None) -> Tensor:
     """input, but 0 within [-lambd, lambd]."""
-def hash_tensor(input: Tensor, dim: Any = (), *, keepdim: Any = False, mode: Any = 0, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
+def hash_tensor(input: Tensor, dim: Any = (), *, keepdim: _bool = False, mode: Any = 0, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
     """The exclusive or over `dim` (all by default) of the elements as 64-bit patterns (of double or int64), as uint64."""
 def heaviside(input: Tensor, values: Tensor, *, out: Tensor | None = None) -> Tensor:
     """0 below 0, 1 above, and `values` at 0."""
@@ -693,13 +693,13 @@ def log2_(input: Tensor) -> Tensor:
     """In-place version of log2()."""
 def log_(input: Tensor) -> Tensor:
     """In-place version of log()."""
-def log_softmax(input: Tensor, dim: Any = None, dtype: Any = None, *, axis: Any = None, out: Tensor | None = None) -> Any:
+def log_softmax(input: Tensor, dim: _int, dtype: Any = None, *, axis: Any = None, out: Tensor | None = None) -> Any:
     """The logarithm of softmax along `dim`, computed so that it neither overflows nor loses small probabilities."""
 def logaddexp(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """log(exp(input) + exp(other)) without overflow."""
 def logaddexp2(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """log2(2^input + 2^other) without overflow."""
-def logcumsumexp(input: Tensor, dim: Any = None, *, axis: Any = None, out: Tensor | None = None) -> Any:
+def logcumsumexp(input: Tensor, dim: _int, *, axis: Any = None, out: Tensor | None = None) -> Any:
     """log(cumsum(exp(input))) along `dim`, without overflow."""
 def logdet(input: Tensor) -> Tensor:
     """The logarithm of the determinant; NaN for a negative one, -inf for a singular matrix."""
@@ -717,7 +717,7 @@ def logit_(input: Tensor, eps: _float | None = None) -> Tensor:
     """In-place version of logit()."""
 def logspace(start: Any, end: Any, steps: _int, base: _float = 10.0, *, dtype: _dtype | None = None, layout: Any = None, device: Any = None, requires_grad: _bool = False, out: Tensor | None = None) -> Tensor:
     """base to the powers of `linspace(start, end, steps)`; integers of an integer dtype's powers."""
-def logsumexp(input: Tensor, dim: Any = None, keepdim: Any = False, *, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
+def logsumexp(input: Tensor, dim: Any, keepdim: _bool = False, *, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
     """log(sum(exp(input))) over `dim` (an integer or several), without overflow. Integers give the default dtype."""
 def lt(input: Tensor, other: Tensor | _complex, *, out: Tensor | None = None) -> Tensor:
     """input < other."""
@@ -756,9 +756,9 @@ def max_pool3d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any
     """Maxima of windows of (N, C, D, H, W) or (C, D, H, W); with return_indices also their places (int64, flat in the volume)."""
 def maximum(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The larger of two elements; NaN if either is."""
-def mean(input: Tensor, dim: Any = None, keepdim: Any = False, *, dtype: Any = None, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
+def mean(input: Tensor, dim: Any = None, keepdim: _bool = False, *, dtype: Any = None, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
     """The mean over `dim` (an integer, several, or None for all) of floating point or complex numbers."""
-def median(input: Tensor, dim: Any = None, keepdim: Any = False, *, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
+def median(input: Tensor, dim: _int | None = None, keepdim: _bool = False, *, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
     """The median (the lower one of two), NaN if there is one; with `dim`: (values, indices) along it."""
 def meshgrid(*tensors: Any, indexing: Any = None) -> Any:
     """Coordinates of a grid: each vector expanded along its own dimension. indexing: "ij", or "xy" (the first two swap)."""
@@ -769,7 +769,7 @@ def minimum(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tenso
     """The smaller of two elements; NaN if either is."""
 def mm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The product of two matrices, (m, k) by (k, n). Both of one dtype; RuntimeError if shapes or dtypes don't fit."""
-def mode(input: Tensor, dim: Any = -1, keepdim: Any = False, *, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
+def mode(input: Tensor, dim: _int = -1, keepdim: _bool = False, *, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
     """(values, indices): the most frequent element along `dim` (the smallest of equally frequent ones), and where it last is."""
 def moveaxis(input: Any, source: Any, destination: Any) -> Any:
     """Dimensions moved from `source` to `destination`; the others keep their order."""
@@ -777,11 +777,11 @@ def movedim(input: Any, source: Any, destination: Any) -> Any:
     """Dimensions moved from `source` to `destination`; the others keep their order."""
 def msort(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The elements in order along the first dimension."""
-def mul(input: Tensor, other: Tensor | _complex, *, out: Tensor | None = None) -> Tensor:
+def mul(input: Tensor | _complex, other: Tensor | _complex, *, out: Tensor | None = None) -> Tensor:
     """input * other."""
 def multinomial(input: Tensor, num_samples: _int, replacement: _bool = False, *, generator: Any = None, out: Tensor | None = None) -> Tensor:
     """Indices drawn with the probabilities (weights) in each row of `input`. Shape (num_samples,) or (rows, num_samples)."""
-def multiply(input: Tensor, other: Tensor | _complex, *, out: Tensor | None = None) -> Tensor:
+def multiply(input: Tensor | _complex, other: Tensor | _complex, *, out: Tensor | None = None) -> Tensor:
     """input * other."""
 def mv(input: Tensor, vec: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The product of a matrix and a vector, (m, k) by (k,)."""
@@ -791,13 +791,13 @@ def nan_to_num(input: Tensor, nan: _float | None = None, posinf: _float | None =
     """input with NaN replaced by `nan` (0), and infinities by `posinf` and `neginf` (the dtype's largest numbers)."""
 def nan_to_num_(input: Tensor, nan: _float | None = None, posinf: _float | None = None, neginf: _float | None = None) -> Tensor:
     """In-place version of nan_to_num()."""
-def nanmean(input: Tensor, dim: Any = None, keepdim: Any = False, *, dtype: Any = None, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
+def nanmean(input: Tensor, dim: Any = None, keepdim: _bool = False, *, dtype: Any = None, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
     """The mean over `dim` of the elements that are not NaN."""
-def nanmedian(input: Tensor, dim: Any = None, keepdim: Any = False, *, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
+def nanmedian(input: Tensor, dim: _int | None = None, keepdim: _bool = False, *, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
     """The median of the elements that are not NaN; with `dim`: (values, indices) along it."""
-def nanquantile(input: Tensor, q: Any, dim: Any = None, keepdim: Any = False, *, interpolation: Any = 'linear', axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
+def nanquantile(input: Tensor, q: Any, dim: _int | None = None, keepdim: _bool = False, *, interpolation: Any = 'linear', axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
     """quantile of the elements that are not NaN."""
-def nansum(input: Tensor, dim: Any = None, keepdim: Any = False, *, dtype: Any = None, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
+def nansum(input: Tensor, dim: Any = None, keepdim: _bool = False, *, dtype: Any = None, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
     """The sum over `dim` with NaN counted as zero. Shapes and dtypes as of sum; complex numbers are not supported."""
 def narrow(input: Any, dim: _int, start: Any, length: _int) -> Any:
     """Positions start to start + length of a dimension; start may be an integer tensor of one element."""
@@ -850,7 +850,7 @@ def ormqr(input: Tensor, tau: Tensor, other: Tensor, left: _bool = True, transpo
     """Q other (or other Q, or with the adjoint of Q), Q being the full product of the reflectors in `input` and `tau`."""
 def outer(input: Tensor, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The products of each element of one vector with each of the other, (n, m)."""
-def pairwise_distance(x1: Tensor, x2: Tensor, p: Any = 2.0, eps: Any = 1e-06, keepdim: Any = False) -> Any:
+def pairwise_distance(x1: Tensor, x2: Tensor, p: Any = 2.0, eps: Any = 1e-06, keepdim: _bool = False) -> Any:
     """The p-norm of x1 - x2 + eps over the last dimension; the shapes broadcast."""
 def pca_lowrank(A: Tensor, q: _int | None = None, center: _bool = True, niter: _int = 2) -> Any:
     """(U, S, V): the principal directions of the rows of A are the columns of V; the columns' means are taken off if `center`."""
@@ -876,7 +876,7 @@ def pow(input: Tensor | _complex, exponent: Tensor | _complex, *, out: Tensor | 
     """input ** exponent, with broadcasting and type promotion; either may be a number."""
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
     """input above 0, weight * input below; weight has one element, or one per channel (dimension 1)."""
-def prod(input: Tensor, dim: Any = None, keepdim: Any = False, *, dtype: Any = None, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
+def prod(input: Tensor, dim: _int | None = None, keepdim: _bool = False, *, dtype: Any = None, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
     """The product over `dim` (one integer, or None for all). Integers and bools multiply in int64; `dtype` converts before."""
 def promote_types(type1: Any, type2: Any) -> Any:
     """The smallest type that holds the values of both. Raises RuntimeError where PyTorch defines none."""
@@ -886,7 +886,7 @@ def put_(input: Any, index: Any, source: Any, accumulate: Any = False) -> Any:
     """In-place version of put()."""
 def qr(input: Tensor, some: _bool = True, *, out: Tensor | None = None) -> Any:
     """(Q, R); the full square Q unless `some`. See linalg.qr."""
-def quantile(input: Tensor, q: Any, dim: Any = None, keepdim: Any = False, *, interpolation: Any = 'linear', axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
+def quantile(input: Tensor, q: Any, dim: _int | None = None, keepdim: _bool = False, *, interpolation: Any = 'linear', axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
     """The quantiles q (a number or a 1-D tensor, in [0, 1]) of everything or along `dim`; NaN where there is one."""
 def rad2deg(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Radians to degrees."""
@@ -920,9 +920,9 @@ def relu(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The larger of input and 0."""
 def relu_(input: Tensor) -> Tensor:
     """In-place version of relu()."""
-def remainder(input: Tensor, other: Tensor | _complex, *, out: Tensor | None = None) -> Tensor:
+def remainder(input: Tensor | _complex, other: Tensor | _complex, *, out: Tensor | None = None) -> Tensor:
     """input - floor(input / other) * other: the sign is the divisor's, as in Python."""
-def renorm(input: Tensor, p: Any, dim: Any, maxnorm: Any, *, out: Tensor | None = None) -> Any:
+def renorm(input: Tensor, p: Any, dim: _int, maxnorm: Any, *, out: Tensor | None = None) -> Any:
     """input with each slice along `dim` scaled down to the p-norm `maxnorm` where it is larger."""
 def repeat_interleave(input: Tensor, repeats: Any = None, dim: _int | None = None, *, output_size: _int | None = None, axis: Any = None) -> Tensor:
     """Each element (slice along `dim`) repeated `repeats` times (a number, or a tensor with a count for each); without
@@ -977,7 +977,7 @@ def scatter_reduce_(input: Any, dim: Any, index: Any, src: Any, reduce: Any, *, 
 def searchsorted(sorted_sequence: Tensor, input: Tensor | _complex, *, out_int32: _bool = False, right: _bool = False, side: Any = None, sorter: Tensor | None = None, out: Tensor | None = None) -> Tensor:
     """Where each value would be put into its sorted row: before equal elements, or with `right` behind them. int64
     (or int32)."""
-def segment_reduce(data: Tensor, reduce: Any, *, lengths: Any = None, indices: Any = None, offsets: Any = None, axis: Any = 0, unsafe: Any = False, initial: Any = None) -> Any:
+def segment_reduce(data: Tensor, reduce: Any, *, lengths: Any = None, indices: Any = None, offsets: Any = None, axis: _int = 0, unsafe: Any = False, initial: Any = None) -> Any:
     """Reduce consecutive segments of dimension `axis` to one element each."""
 def select(input: Any, dim: _int, index: _int) -> Any:
     """Without dimension `dim`, at position `index` of it."""
@@ -1023,7 +1023,7 @@ def slice_scatter(input: Tensor, src: Tensor, dim: _int = 0, start: _int | None 
     """A copy of `input` with `src` at the slice start:end:step of dimension `dim`."""
 def slogdet(input: Tensor, *, out: Tensor | None = None) -> Any:
     """See linalg.slogdet."""
-def softmax(input: Tensor, dim: Any = None, dtype: Any = None, *, axis: Any = None, out: Tensor | None = None) -> Any:
+def softmax(input: Tensor, dim: _int, dtype: Any = None, *, axis: Any = None, out: Tensor | None = None) -> Any:
     """Exponentials along `dim`, scaled to sum to one; of the shape of `input`."""
 def sort(input: Tensor, dim: _int = -1, descending: _bool = False, stable: _bool = False, *, out: Tensor | None = None, axis: Any = None) -> Any:
     """The elements in order along `dim` and their positions: a named tuple (values, indices). NaN is the largest.
@@ -1051,11 +1051,11 @@ def std_mean(input: Tensor, dim: Any = None, unbiased: Any = None, keepdim: Any 
 def stft(input: Tensor, n_fft: _int, hop_length: _int | None = None, win_length: _int | None = None, window: Tensor | None = None, center: Any = True, pad_mode: str = 'reflect', normalized: Any = False, onesided: Any = None, return_complex: Any = None, align_to_window: Any = None) -> Tensor:
     """Fourier transforms of windowed frames, `hop_length` (n_fft // 4) apart: (*, time) gives (*, n_fft // 2 + 1 or
     n_fft, frames)."""
-def sub(input: Tensor, other: Tensor | _complex, *, alpha: _complex = 1, out: Tensor | None = None) -> Tensor:
+def sub(input: Tensor | _complex, other: Tensor | _complex, *, alpha: _complex = 1, out: Tensor | None = None) -> Tensor:
     """input - alpha * other. Raises RuntimeError for bool."""
-def subtract(input: Tensor, other: Tensor | _complex, *, alpha: _complex = 1, out: Tensor | None = None) -> Tensor:
+def subtract(input: Tensor | _complex, other: Tensor | _complex, *, alpha: _complex = 1, out: Tensor | None = None) -> Tensor:
     """input - alpha * other. Raises RuntimeError for bool."""
-def sum(input: Tensor, dim: Any = None, keepdim: Any = False, *, dtype: Any = None, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
+def sum(input: Tensor, dim: Any = None, keepdim: _bool = False, *, dtype: Any = None, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
     """The sum over `dim` (an integer, several, or None for all)."""
 def svd(input: Tensor, some: _bool = True, compute_uv: _bool = True, *, out: Tensor | None = None) -> Any:
     """(U, S, V) with A = U diag(S) V^H. See linalg.svd; without `compute_uv` U and V are zeros."""
@@ -1118,7 +1118,7 @@ def triu_(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     """In-place version of triu()."""
 def triu_indices(row: _int, col: _int, offset: _int = 0, *, dtype: _dtype | None = ..., device: Any = None, layout: Any = None) -> Tensor:
     """Indices (2, n) of the upper triangle, row by row."""
-def true_divide(input: Tensor, other: Tensor | _complex, *, rounding_mode: Any = None, out: Tensor | None = None) -> Tensor:
+def true_divide(input: Tensor | _complex, other: Tensor | _complex, *, rounding_mode: Any = None, out: Tensor | None = None) -> Tensor:
     """input / other; rounding_mode "trunc" rounds the quotient towards zero, "floor" down, and both keep integers."""
 def trunc(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """input without its fraction."""
@@ -1163,9 +1163,9 @@ def vstack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
     """cat along the first dimension, vectors as rows."""
 def where(condition: Tensor, input: Tensor | _complex | None = None, other: Tensor | _complex | None = None, *, out: Tensor | None = None) -> Any:
     """input where condition (bool) holds, else other; both may be numbers. Without them: condition.nonzero(as_tuple=True)."""
-def xlogy(input: Tensor, other: Tensor | _complex, *, out: Tensor | None = None) -> Tensor:
+def xlogy(input: Tensor | _complex, other: Tensor | _complex, *, out: Tensor | None = None) -> Tensor:
     """input * log(other), 0 where input is 0, NaN where other is."""
-def xlogy_(input: Tensor, other: Tensor | _complex) -> Tensor:
+def xlogy_(input: Tensor | _complex, other: Tensor | _complex) -> Tensor:
     """In-place version of xlogy()."""
 def zero_(self: Tensor) -> Tensor:
     """Write zeros. Returns the tensor."""

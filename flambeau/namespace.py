@@ -35,6 +35,7 @@ from flambeau.core.modes import (
     set_autocast_enabled,
 )
 from flambeau.core.node import anomaly as _anomaly
+from flambeau.core.node import rename as _rename
 from flambeau.core.overrides import DisableTorchFunction, DisableTorchFunctionSubclass
 from flambeau.core.settings import (
     are_deterministic_algorithms_enabled,
@@ -50,7 +51,7 @@ from flambeau.core.settings import (
 )
 from flambeau.core.storage import Storage as UntypedStorage
 from flambeau.core.tensor import Tensor
-from flambeau.core.variants import copy_into
+from flambeau.core.variants import deliver as _deliver
 from flambeau.ops.storages import KINDS as _TYPED_STORAGES
 from flambeau.ops.storages import TypedStorage
 
@@ -121,14 +122,19 @@ def _copy_of(name: str, of: str) -> Any:
         made = _method(of)(input, *args, **kwargs)
         parts = made if isinstance(made, tuple) else (made,)
         copied = tuple(part.clone(memory_format=_C_ORDER) for part in parts)
+        if parts[0]._node is not None and parts[0]._node is not getattr(input, "_node", None):
+            step = "NarrowCopyBackward0" if of == "narrow" else type(parts[0]._node).__name__ + "_copy"
+            for part in copied:
+                _rename(part._node, step)
         copies = copied if isinstance(made, tuple) else copied[0]
         if out is None:
             return copies
-        if isinstance(copies, tuple):
-            for target, part in zip(out, copies):
-                copy_into(target, part)
-            return None
-        return copy_into(out, copies)
+        several = isinstance(copies, tuple)
+        if several and isinstance(out, (tuple, list)) and len(out) != len(copies):
+            full = {"split_copy": "split_copy_Tensor", "unbind_copy": "unbind_copy_int"}.get(name, name)
+            raise RuntimeError(f"{full}_out expected an out= argument of size {len(copies)}, got size {len(out)}")
+        _deliver(out, copies, name, (input,))
+        return None if several else out
 
     of_view.__name__ = of_view.__qualname__ = name
     of_view.__doc__ = f"What {of}() shows, in memory of its own."

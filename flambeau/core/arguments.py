@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import dis
 import inspect
+import operator
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import FrameType
 from typing import Any, NamedTuple
 
@@ -31,7 +32,7 @@ CAUGHT = (TypeError, AttributeError, ValueError, OverflowError, MemoryError, Sys
 
 # What the public API has several signatures of: its refusals name no argument.
 _SEVERAL = frozenset("""
-    all any arange argsort bartlett_window bernoulli bernoulli_ bitwise_and bitwise_left_shift bitwise_or
+    addcdiv addcmul all any arange argsort bartlett_window bernoulli bernoulli_ bitwise_and bitwise_left_shift bitwise_or
     bitwise_right_shift bitwise_xor blackman_window bucketize clamp clamp_max clamp_min clip conv1d conv2d conv3d copysign
     count_nonzero ctc_loss cumulative_trapezoid div divide dsplit embedding_bag eq eye fill fill_ float_power floor_divide fmod ge
     gradient greater greater_equal gru gt hamming_window hann_window histogram histogramdd hsplit index_fill isin kaiser_window le
@@ -43,7 +44,11 @@ _SEVERAL = frozenset("""
 # The names that functions of torch.nn.functional have underneath.
 _UNDERNEATH = {"cross_entropy": "cross_entropy_loss", "nll_loss": "nll_loss_nd", "grid_sample": "grid_sampler",
                "unfold": "im2col", "fold": "col2im", "unique": "_unique2",
-               "native_layer_norm": "layer_norm", "native_batch_norm": "batch_norm"}
+               "native_layer_norm": "layer_norm", "native_batch_norm": "batch_norm",
+               **{name: "special_" + name for name in "zeta xlog1py erfcx ndtri log_ndtr entr i0e i1e".split()}}
+# Whose `out` is refused as by the others, and in other words than theirs.
+_SEVERAL_BUT_OUT = frozenset("addcdiv addcmul bucketize floor_divide mean prod sum true_divide".split())
+_ONE_BUT_OUT = frozenset("mm bmm addmm addmv addbmm baddbmm addr isin linalg_cond linalg_norm".split())
 # Functions written in Python, and what they ask a tensor for first.
 _ASKED = {"mse_loss": "size", "l1_loss": "size", "smooth_l1_loss": "size", "huber_loss": "size", "interpolate": "dim",
           "binary_cross_entropy": "size", "binary_cross_entropy_with_logits": "size", "gaussian_nll_loss": "size",
@@ -109,7 +114,9 @@ def no_combination(function: str, given: Sequence[Any], named: dict[str, Any] | 
 
 def refused_out(function: str, given: Sequence[Any], out: Any, wanted: str = "Tensor") -> TypeError:
     """The exception for an `out` that is not what is wanted, beside these operands."""
-    return no_combination(function, given, {"out": out}) if function in _SEVERAL else refused(function, "out", wanted, out)
+    title = _UNDERNEATH.get(function, function)
+    several = function in (_SEVERAL - _SEVERAL_BUT_OUT) | _ONE_BUT_OUT or "_polynomial_" in function
+    return no_combination(title, given, {"out": out}) if several else refused(title, "out", wanted, out)
 
 
 def tensor_out(out: Any) -> Any:
@@ -197,7 +204,9 @@ def is_int(value: Any) -> bool:
 
 
 def _are_ints(value: Any) -> bool:
-    return is_int(value) or (isinstance(value, (list, tuple)) and all(map(is_int, value)))
+    if not isinstance(value, (list, tuple)):
+        return is_int(value)
+    return all(map(is_int, value)) or (is_int(value[0]) and all(is_int(n) or n.__class__ is bool for n in value))
 
 
 def _are_sizes(value: Any) -> bool:
@@ -235,6 +244,7 @@ _NAMED = {
     "size": Kind("tuple of ints", lambda value: value is None or _are_ints(value)),
     "dim": Kind("tuple of ints", lambda value: value is None or _are_ints(value)),
     "keepdim": _KINDS["bool"],
+    "device": Kind("torch.device", lambda value: value is None or isinstance(value, (Device, str)) or is_int(value)),
     "stride": INTS,
     "dilation": INTS,
     "padding": _KINDS["Padding"],
@@ -256,6 +266,48 @@ def kind_of(parameter: inspect.Parameter) -> Kind | None:
     if text.endswith("|None") or parameter.default is None:
         return Kind(found.wanted, lambda value: value is None or found.fits(value))
     return found
+
+
+_INT_TEXTS, _BOOL_TEXTS = ("int", "int|None"), ("bool",)
+_SIZES_TEXTS = ("tuple[int,...]", "Sequence[int]", "int|Sequence[int]", "tuple[int,...]|None", "Sequence[int]|None",
+                "int|Sequence[int]|None")
+
+
+def suiting(name: str, parameters: Mapping[str, inspect.Parameter]) -> tuple[dict[str, Any], list[str], str]:
+    """Of the ints and bools among an operator's parameters: texts that ask whether they are such, statements that refuse what
+    is none and make Python's ints of others, and the names used in both.
+
+    A kept plan is found by equality, and 1.0 and True equal 1.
+    """
+    scope: dict[str, Any] = {}
+    tests, statements = [], []
+    for parameter in parameters.values() if not name.startswith("_") else ():
+        n, text = parameter.name, str(parameter.annotation).replace(" ", "").replace("builtins.", "")
+        kind = kind_of(parameter)
+        if kind is None or text not in (*_INT_TEXTS, *_SIZES_TEXTS, *_BOOL_TEXTS):
+            continue
+        scope[f"suits_{n}"] = kind.fits
+        if text in _BOOL_TEXTS:
+            first = parameter.default is True
+            tests.append(f"({n} is {first} or {n} is {not first} or suits_{n}({n}))")
+            statements.append(f"        if not {tests[-1]}:\n            raise TypeError\n")
+        else:
+            optional = f"{n} is None or " * (parameter.default is None)
+            tests.append(f"({optional}{n}.__class__ is int or suits_{n}({n}))")
+            statements.append(f"        if not ({optional}{n}.__class__ is int):\n            {n} = plain_{n}({n})\n")
+            scope[f"plain_{n}"] = _made_plain(kind)
+    return scope, tests, "".join(statements)
+
+
+def _made_plain(kind: Kind) -> Callable[[Any], Any]:
+    """A function that gives an argument of this kind as Python's ints, and raises TypeError for any other."""
+    def plain(value: Any) -> Any:
+        if not kind.fits(value):
+            raise TypeError
+        if isinstance(value, (tuple, list)):
+            return tuple([operator.index(item) for item in value])
+        return value if value is None else operator.index(value)
+    return plain
 
 
 # ---------------------------------------------------------------- how the call was written
@@ -343,6 +395,14 @@ def blame(error: BaseException) -> None:
         _judge(error, name, signature(), [frame.f_locals.get(n) for n in signature().parameters], method, function, caller)
 
 
+def only_ints(*values: Any) -> None:
+    """TypeError in the words of the public function in progress where one of its arguments is no int, but a float or bool."""
+    if not all(map(is_int, values)):
+        error = TypeError("an argument must be an int")
+        blame(error)
+        raise error
+
+
 geometry.explanations.append(blame)
 
 PUBLIC: dict[Any, tuple[str, Callable[[], inspect.Signature], bool, bool]] = {}
@@ -400,12 +460,12 @@ def _lacking(name: str, parameters: list[inspect.Parameter], values: Sequence[An
              call: Call) -> TypeError:
     """The exception for a call that lacks required arguments."""
     names = [parameter.name.rstrip("_") for parameter, value in zip(parameters, values, strict=False) if value is MISSING]
-    if name in _IN_PYTHON or not (method or function or name in _COMPILED):
+    if name in _IN_PYTHON or not (method or function or name in _COMPILED or name in _UNDERNEATH):
         quoted = [f"'{n}'" for n in names]
         several = "s" if len(names) > 1 else ""
         text = " and ".join(quoted) if len(names) < 3 else ", ".join(quoted[:-1]) + ", and " + quoted[-1]
         return TypeError(f"{name}() missing {len(names)} required positional argument{several}: {text}")
-    if name in _SEVERAL:
+    if name.rstrip("_") in _SEVERAL or name.rstrip("_") in ("add", "sub", "lerp"):
         arrived = [(parameter, value) for parameter, value in zip(parameters, values, strict=False) if value is not MISSING]
         bound = method and (not function or _missing([p for p, _ in arrived], [v for _, v in arrived], call))
         named = {p.name: v for p, v in arrived if p.name in call.names}

@@ -20,10 +20,10 @@ from flambeau.core import inplace as rewiring
 from flambeau.core.autocast import autocasting, cast_arguments
 from flambeau.core.declared import TENSOR, TENSORS, Operator
 from flambeau.core.derive import NAMESPACE, OPERATORS, compile_source
-from flambeau.core.node import one_step
+from flambeau.core.node import one_step, rename
 from flambeau.core.op import signature_of
 from flambeau.core.tensor import Tensor, tensor_from
-from flambeau.core.variants import convertible, copy_into, deliver, refuse_graph
+from flambeau.core.variants import convertible, copy_into, deliver, resize
 
 _SOURCE = '''
 def {name}({signature}):
@@ -31,7 +31,7 @@ def {name}({signature}):
     try:
 {aliases}{kept}        if active.count or {surplus}{special}:
             {refuse}return general({arguments_tuple}, {{{keyword_dict}}}{out_argument})
-{out_code}        if {wanted} and local.grad:
+{unsuited}{out_code}        if {wanted} and local.grad:
             local.grad = False
             try:
                 result = implementation({arguments})
@@ -49,21 +49,22 @@ def {name}({signature}):
 
 # A call whose plan is kept, in the public function; and the implementation that makes plans and keeps them.
 _KEPT = '''        try:
-            launch = kept.get(({key},))
-        except (AttributeError, TypeError):
-            launch = None
-        if launch is not None and not active.count{plain}:
-            if {wanted} and local.grad:
-                result = launch(None, {tensors})
-                record(({arguments_tuple_values},), result)
-                return result
-            return launch(None, {tensors})
+            launch = kept[{key},]
+        except (KeyError, AttributeError, TypeError):
+            pass
+        else:
+            if not active.count{plain}{suited}:
+                if {wanted} and local.grad:
+                    result = launch(None, {tensors})
+                    record(({arguments_tuple_values},), result)
+                    return result
+                return launch(None, {tensors})
 '''
 _KEPT_COMPOSITE = '''        try:
-            launch = kept.get(({key},))
-        except (AttributeError, TypeError):
+            launch = kept[{key},]
+        except (KeyError, AttributeError, TypeError):
             launch = None
-        if launch is not None and not active.count{plain} and not ({wanted} and local.grad):
+        if launch is not None and not active.count{plain} and not ({wanted} and local.grad){suited}:
             return launch(None, {tensors})
 '''
 COMPLAINT = '''    except KernelCheck:
@@ -91,7 +92,7 @@ def implementation({signature}):
 def _keepable(key: tuple) -> bool:
     """Whether a plan may be found again under a key: layouts with a flavor belong to classes that answer calls themselves."""
     for part in key:
-        if part.__class__ is Layout and part.flavor is not None:
+        if (part.__class__ is Layout and part.flavor is not None) or isinstance(part, Tensor):    # a tensor as an int may change
             return False
         try:
             hash(part)
@@ -111,10 +112,6 @@ def _aliases(function: Callable) -> tuple[dict[str, str], str]:
     if required and any(p.default is p.empty for p in after if p.kind is p.POSITIONAL_OR_KEYWORD):
         return {}, ""
     code = "        if axis is not None:\n            dim = axis\n"
-    if required:
-        code += (f"        elif dim is None:\n            raise TypeError(\"{function.__name__}() missing 1 required "
-                 "positional arguments: "
-                 "\\\"dim\\\"\")\n")
     if "keepdim" in parameters:
         names["keepdims"] = "keepdim"
         code += "        if keepdims is not None:\n            keepdim = keepdims\n"
@@ -125,8 +122,6 @@ def _signature(function: Callable, out: bool, aliases: dict[str, str]) -> tuple[
     """(parameters text, call text, positional names, keyword-only names) of a function."""
     parts, call, positional, keywords, star = [], [], [], [], False
     for name, p in signature_of(function).parameters.items():
-        if name == "dim" and aliases and p.default is p.empty:
-            p = p.replace(default=None)
         if p.kind is p.VAR_POSITIONAL:
             parts.append(f"*{name}")
             call.append(f"*{name}")
@@ -268,7 +263,8 @@ class Texts:
         signature, self.call, self.positional, self.keywords = _signature(implementation, out, aliases)
         self.tensors = [n for n in declared.tensors if declared.kinds[n] == TENSOR]
         self.lists = lists = [n for n in declared.tensors if declared.kinds[n] == TENSORS]
-        checks = [f"({n}.__class__ not in plain)" for n in self.tensors] + [f"unusual_list({n})" for n in lists]
+        checks = [f"({n}.__class__ is not Tensor and {n}.__class__ not in plain)" for n in self.tensors]
+        checks += [f"unusual_list({n})" for n in lists]
         self.wanted = [_wanted(n, parameters[n]) for n in self.tensors] + [f"any_node({n})" for n in lists]
         doc = (inspect.getdoc(implementation) or "").replace('"""', "'''").replace("\\", "\\\\")
         self.fields = {
@@ -278,6 +274,9 @@ class Texts:
             "keyword_dict": ", ".join(f"{k!r}: {k}" for k in self.keywords), "out_argument": ", out" if out else ", None",
             "in_order": ", ".join(declared.parameters)}
         star = "*surplus" in signature
+        self.suits, tests, unsuited = arguments.suiting(declared.name, parameters)
+        self.suited = "".join(f" and {test}" for test in tests)
+        self.fields["unsuited"] = unsuited
         self.plain = " and out is None" * out + " and not surplus" * star     # what a kept plan serves
         self.fields |= {"surplus": "surplus or " if star else "", "refuse": "" if not star else
                         f"if surplus:\n                refuse_surplus(({self.fields['in_order']},), surplus)\n            "}
@@ -286,6 +285,7 @@ class Texts:
              **more: str) -> Callable:
         """The public function that a template gives with these texts and `more`, in `scope`; `writing`: what serves `out=`."""
         name, signature = declared.name, declared.signature
+        scope |= {**self.suits, "Tensor": Tensor}
         scope |= {"active": modes.active, "plain": overrides.PLAIN, "implementation": declared.implementation,
                   "unusual_list": _unusual_list, "MISSING": arguments.MISSING, "caught": arguments.CAUGHT,
                   "refuse_surplus": lambda values, surplus: arguments.raise_surplus(
@@ -346,17 +346,8 @@ def _generate(declared: Operator, out: bool, method: bool, function: bool) -> Ca
 
     def write_out(*given: Any, out: Any) -> Any:
         values, named = list(given[:len(positional)]), dict(zip(keywords, given[len(positional):]))
-        outs = out if isinstance(out, (tuple, list)) else (out,)
-        for each in outs:
-            if not isinstance(each, Tensor):
-                raise arguments.refused(public, "out", "Tensor", each)
-        refuse_graph(public, [*_flat_tensors(declared, values, named), *outs])
-        result = implementation(*values, **named)
-        if isinstance(result, tuple) and isinstance(out, Tensor):
-            raise arguments.refused_out(public, values, out, "tuple of Tensors")
-        if outs is out and not isinstance(result, tuple):
-            raise arguments.refused_out(public, values, out)
-        return deliver(outs if isinstance(result, tuple) else outs[0], result, public, _flat_tensors(declared, values, named))
+        inputs = [*_flat_tensors(declared, values, named)]
+        return deliver(out, implementation(*values, **named), public, inputs)
 
     in_order = ", ".join([*positional, *keywords])
     wanted = "(" + (" or ".join(texts.wanted) or "False") + ")"
@@ -364,7 +355,7 @@ def _generate(declared: Operator, out: bool, method: bool, function: bool) -> Ca
     kept = complaint = ""
     if declared.kept is not None:
         key, tensors = kept_key(declared)
-        kept = _KEPT.format(key=key, plain=texts.plain, tensors=tensors, wanted=wanted,
+        kept = _KEPT.format(key=key, plain=texts.plain, suited=texts.suited, tensors=tensors, wanted=wanted,
                             arguments_tuple_values=in_order)
         complaint = COMPLAINT.format(in_order=in_order)
         scope |= {"kept": declared.kept, "KernelCheck": KernelCheck, "declared": declared}
@@ -481,7 +472,7 @@ def {name}({signature}):
     try:
 {aliases}{kept}        if active.count or {surplus}{special}:
             {refuse}return general({arguments_tuple}, {{{keyword_dict}}}{out_argument})
-{out_code}        return implementation({arguments})
+{unsuited}{out_code}        return implementation({arguments})
     except caught as error:
         answer = explain(error, ({in_order},))
         if answer is None:
@@ -492,9 +483,10 @@ def {name}({signature}):
 
 def composite(method: bool = True, function: bool = True, inplace: bool | str = False, out: bool = False,
               name: str | None = None, dunder: str | None = None, node: str | None = None,
-              planned: Callable | None = None) -> Callable[[Callable], Callable]:
+              planned: Callable | None = None, resizes: bool = False) -> Callable[[Callable], Callable]:
     """Declare an operator whose body is written in other operators; its derivative is theirs. inplace: also as a method
-    `name_` ("function": in the namespace too); node: the name of its last step, where PyTorch takes but one.
+    `name_` ("function": in the namespace too), which gives the tensor the result's shape if it `resizes`; node: the name of
+    its last step, where PyTorch takes but one.
 
     planned(*arguments of a call that has gone well): a launcher that does the same in one, `launch(None, *tensors)`, or None.
     It is kept and serves calls like this one while no gradient is wanted.
@@ -520,7 +512,6 @@ def composite(method: bool = True, function: bool = True, inplace: bool | str = 
             return result if out_tensor is None else write_out(result, out_tensor, [*_flat_tensors(declared, given, named)])
 
         def write_out(result: Any, out_tensor: Any, inputs: list) -> Any:
-            refuse_graph(public, [*inputs, *(out_tensor if isinstance(out_tensor, (tuple, list)) else (out_tensor,))])
             return deliver(out_tensor, result, public, inputs)
 
         scope: dict[str, Any] = {"general": general, "write_out": write_out}
@@ -529,7 +520,7 @@ def composite(method: bool = True, function: bool = True, inplace: bool | str = 
         kept = ""
         if declared.kept is not None:
             key, tensors = kept_key(declared)
-            kept = _KEPT_COMPOSITE.format(key=key, plain=texts.plain, tensors=tensors,
+            kept = _KEPT_COMPOSITE.format(key=key, plain=texts.plain, suited=texts.suited, tensors=tensors,
                                           wanted="(" + " or ".join(texts.wanted) + ")")
             scope |= {"kept": declared.kept, "local": modes.local, "any_node": _any_node}
         made = texts.made(declared, _COMPOSITE, scope, method, function, writing, kept=kept)
@@ -539,7 +530,12 @@ def composite(method: bool = True, function: bool = True, inplace: bool | str = 
                 source = self.clone() if self._node is not None and modes.local.grad else self     # the rules may save it
                 result = made(source, *args, **kwargs)
                 convertible(result._layout.dtype, self._layout.dtype)
-                return self.copy_(result)
+                if resizes:
+                    resize(self, result._layout.shape)
+                self.copy_(result)
+                if result._node is not None and type(self._node).__name__ == "CopyBackwards":
+                    rename(self._node, type(result._node).__name__)
+                return self
             in_place.__name__ = in_place.__qualname__ = public + "_"
             in_place.__module__ = "flambeau"
             in_place.__doc__ = f"In-place version of {public}()."

@@ -25,9 +25,10 @@ from flambeau.core import inplace as rewiring
 from flambeau.core.autocast import autocasting, cast_arguments
 from flambeau.core.create import make_tensor
 from flambeau.core.op import NUMBERS, REAL, Folded, Pointwise, as_operand, needs_graph, record, signature_of
+from flambeau.core.out_rules import check_device, check_dtype, refuse_graph
 from flambeau.core.recording import recorder_of
 from flambeau.core.tensor import Tensor
-from flambeau.core.variants import copy_into, refuse_graph, resize_out, same_device
+from flambeau.core.variants import convertible, copy_into, resize_out
 
 NAMESPACE: dict[str, Callable] = {}     # public functions by name: what `import flambeau` offers
 OPERATORS: dict[str, Any] = {}          # declarations by name
@@ -116,13 +117,18 @@ def general(operator: Pointwise, public: Callable, operands: list[Any], numbers:
             if operator.name not in _NUMBERS_OUT or out.__class__ not in NUMBERS:
                 raise arguments.refused_out(operator.name, operands, out)
             out = make_tensor(out)
-        same_device(out, next(x for x in operands if isinstance(x, Tensor))._layout.device)
-        refuse_graph(operator.name, [*(operands if operator.differentiable else ()), out])
+        check_device(operator.name, out, next(x for x in operands if isinstance(x, Tensor))._layout.device)
+        refuse_graph(operator.name, operands if operator.differentiable else (), (out,))
         shape = geometry.broadcast(*[x._layout.shape for x in operands if isinstance(x, Tensor)])
         computation, result_dtype = operator.dtypes(operands, statics)
         other = out._layout.dtype is not result_dtype
         if other and operator.name in _UNCONVERTED and not computation.is_complex:
             raise RuntimeError(f"Found dtype {out._layout.dtype.scalar_name} but expected {result_dtype.scalar_name}")
+        check_dtype(operator.name, out, result_dtype)
+        if not operator.converts:
+            convertible(result_dtype, out._layout.dtype)
+        if out._layout.shape != shape and any(x is out for x in operands):
+            raise RuntimeError(f"output with shape {list(out._layout.shape)} doesn't match the broadcast shape {list(shape)}")
         resize_out(out, shape)
         if overlapping(out, operands) or (other and result_dtype in (bfloat16, float16)):   # rounded before it is converted
             return copy_into(out, operator.compute(operands, numbers, statics))
@@ -555,7 +561,7 @@ def pointwise(kind: Any = "promote", operator: str | None = None, method: bool =
         declared = Pointwise(public, body, operands, numbers, statics, kind, undecided, check, node, differentiable,
                              types, kernel, guarded, undefined)
         only = [p.name for p in signature_of(body).parameters.values() if str(p.annotation) == "Tensor"]
-        declared.tensors_only = frozenset(only if len(only) == len(operands) else only[1:])
+        declared.tensors_only = frozenset(only)
         made = generate(declared, inspect.getdoc(body) or "", public, method, function, inplace, operator, reflected)
 
         def vjp(rule: Callable) -> Callable:

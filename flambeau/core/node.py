@@ -25,7 +25,8 @@ from flambeau.base.memory_order import is_dense
 from flambeau.core import hooks, modes
 from flambeau.core import tensor as tensors
 
-__all__ = ["NO_EDGE", "AccumulateGrad", "Extras", "MultiNode", "Node", "Packed", "one_step", "pack"]
+__all__ = ["NO_EDGE", "AccumulateGrad", "Extras", "MultiNode", "Node", "Packed", "one_step", "pack", "refuse_gradient",
+           "rename"]
 
 FREED = ("Trying to backward through the graph a second time (or directly access saved tensors after they have already "
          "been freed). Saved intermediate values of the graph are freed when you call .backward() or autograd.grad(). "
@@ -300,21 +301,37 @@ _renamed: dict[tuple[type, str], type] = {}
 
 
 def one_step(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Decorate a function of several steps that is one in PyTorch: the step of its (first) result gets that one's name."""
+    """Decorate a function of several steps that is one in PyTorch: the steps of its results get that one's name."""
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(function)
         def named(*args: Any, **kwargs: Any) -> Any:
             first = next_sequence()
             result = function(*args, **kwargs)
-            node = getattr(result[0] if isinstance(result, tuple) else result, "_node", None)
-            if node is not None and type(node) is not AccumulateGrad and node.sequence > first:
-                kind = type(node)
-                if (kind, name) not in _renamed:
-                    _renamed[kind, name] = type(name, (kind,), {"__slots__": ()})
-                node.__class__ = _renamed[kind, name]
+            for made in result if isinstance(result, tuple) else (result,):
+                node = getattr(made, "_node", None)
+                if node is not None and type(node) is not AccumulateGrad and node.sequence > first:
+                    rename(node, name)
             return result
         return named
     return decorate
+
+
+def rename(node: Node, name: str) -> None:
+    """Give a step the name that it has in PyTorch."""
+    kind = type(node)
+    if kind.__name__ != name:
+        if (kind, name) not in _renamed:
+            _renamed[kind, name] = type(name, (kind,), {"__slots__": ()})
+        node.__class__ = _renamed[kind, name]
+
+
+def refuse_gradient(step: str, **constants: Any) -> None:
+    """RuntimeError where one of these arguments of a step, which has no derivative for them, requires grad."""
+    if modes.local.grad:
+        for argument, tensor in constants.items():
+            if tensor is not None and getattr(tensor, "_node", None) is not None:
+                raise RuntimeError(f"The function '{step}' is not differentiable with respect to argument '{argument}'. This "
+                                   "input cannot have requires_grad True.")
 
 
 def held_gradient(tensor: Any) -> Any:

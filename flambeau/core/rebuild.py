@@ -183,7 +183,7 @@ def with_grad(tensor: Tensor, requires_grad: bool) -> Tensor:
     """The tensor, requiring grad if the file says so. Raises RuntimeError for integers and bools."""
     if requires_grad:
         if not (tensor.dtype.is_floating_point or tensor.dtype.is_complex):
-            raise RuntimeError("only Tensors of floating point and complex dtype can require gradients")
+            raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")
         tensor.requires_grad = True
     return tensor
 

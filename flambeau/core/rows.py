@@ -86,7 +86,7 @@ class Rows:
             given = list(arguments)
             for i, layout in moved.items():
                 x = given[count + i]
-                given[count + i] = empty_layout(layout).copy_(tensor_from(x._storage, x._offset, x._layout))
+                given[count + i] = empty_layout(layout).copy_(tensor_from(x._storage, x._offset, layouts[i]))
             return run(*given)
         return launch, count
 

@@ -132,7 +132,7 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """floor(other / input)."""
     def __rlshift__(self, other: Any) -> Tensor:
         """other << self."""
-    def __rmatmul__(self, other: Any) -> Tensor: ...
+    def __rmatmul__(self, other: Any) -> Any: ...
     def __rmod__(self, other: Any) -> Any:
         """other % self."""
     def __rmul__(self, other: Tensor | _complex) -> Tensor:
@@ -207,19 +207,19 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """The last two dimensions swapped, conjugated if complex."""
     def alias(self) -> Any:
         """A view of everything."""
-    def all(self, dim: Any = None, keepdim: Any = False, *, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
+    def all(self, dim: Any = None, keepdim: _bool = False, *, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
         """Whether all elements (along `dim`) are nonzero: _bool, or uint8 for a uint8 tensor."""
     def allclose(self, other: Tensor, rtol: _float = 1e-05, atol: _float = 1e-08, equal_nan: _bool = False) -> Any:
         """Whether isclose holds for every element."""
-    def amax(self, dim: Any = (), keepdim: Any = False, *, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
+    def amax(self, dim: Any = (), keepdim: _bool = False, *, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
         """The largest value over `dim` (an integer, several, or () for all); NaN if there is one."""
-    def amin(self, dim: Any = (), keepdim: Any = False, *, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
+    def amin(self, dim: Any = (), keepdim: _bool = False, *, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
         """The smallest value over `dim` (an integer, several, or () for all); NaN if there is one. See amax."""
-    def aminmax(self, *, dim: Any = None, keepdim: Any = False, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
+    def aminmax(self, *, dim: _int | None = None, keepdim: _bool = False, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
         """(min, max) of everything, or along `dim`."""
     def angle(self, *, out: Tensor | None = None) -> Tensor:
         """The argument of complex numbers; of real ones 0, or pi below 0, or NaN."""
-    def any(self, dim: Any = None, keepdim: Any = False, *, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
+    def any(self, dim: Any = None, keepdim: _bool = False, *, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
         """Whether any element (along `dim`) is nonzero: _bool, or uint8 for a uint8 tensor."""
     def apply_(self, callable: Any) -> Tensor:
         """Replace each element by callable(element), one by one in Python."""
@@ -251,9 +251,9 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """The inverse hyperbolic tangent."""
     def arctanh_(self) -> Tensor:
         """In-place version of atanh()."""
-    def argmax(self, dim: Any = None, keepdim: Any = False, *, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
+    def argmax(self, dim: _int | None = None, keepdim: _bool = False, *, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
         """Where the largest value over `dim` is (int64; the first of equals, or the first NaN); None: in the flattened tensor."""
-    def argmin(self, dim: Any = None, keepdim: Any = False, *, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
+    def argmin(self, dim: _int | None = None, keepdim: _bool = False, *, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
         """Where the smallest value over `dim` is (int64; the first of equals, or the first NaN); None: in the flattened tensor."""
     def argsort(self, dim: _int = -1, descending: _bool = False, stable: _bool = False, *, axis: Any = None) -> Tensor:
         """The positions that sort `input` along `dim`."""
@@ -422,15 +422,15 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """Not implemented: flambeau has no sparse tensors; use dense ones, with index_add or scatter_add to build them"""
     def cuda(self, device: Any = None, non_blocking: _bool = False, memory_format: Any = ...) -> Tensor:
         """to("cuda"), which this build does not have: AssertionError."""
-    def cummax(self, dim: Any = None, *, axis: Any = None, out: Tensor | None = None) -> Any:
+    def cummax(self, dim: _int, *, axis: Any = None, out: Tensor | None = None) -> Any:
         """(values, indices): the largest element so far along `dim`, and where it is (the last of equals, int64)."""
-    def cummin(self, dim: Any = None, *, axis: Any = None, out: Tensor | None = None) -> Any:
+    def cummin(self, dim: _int, *, axis: Any = None, out: Tensor | None = None) -> Any:
         """(values, indices): the smallest element so far along `dim`, and where it is (the last of equals, int64)."""
-    def cumprod(self, dim: Any = None, *, dtype: Any = None, axis: Any = None, out: Tensor | None = None) -> Any:
+    def cumprod(self, dim: _int, *, dtype: Any = None, axis: Any = None, out: Tensor | None = None) -> Any:
         """Running products along `dim`, of input's shape. Integers and bools multiply in int64; `dtype` converts before."""
     def cumprod_(self, *args: Any, **kwargs: Any) -> Any:
         """In-place version of cumprod()."""
-    def cumsum(self, dim: Any = None, *, dtype: Any = None, axis: Any = None, out: Tensor | None = None) -> Any:
+    def cumsum(self, dim: _int, *, dtype: Any = None, axis: Any = None, out: Tensor | None = None) -> Any:
         """Running sums along `dim`, of input's shape. Integers and bools sum to int64; `dtype` converts before."""
     def cumsum_(self, *args: Any, **kwargs: Any) -> Any:
         """In-place version of cumsum()."""
@@ -460,7 +460,7 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """The diagonal of two dimensions, `offset` above (or below) the main one, as the last dimension."""
     def diagonal_scatter(self, src: Tensor, offset: _int = 0, dim1: _int = 0, dim2: _int = 1, *, out: Tensor | None = None) -> Tensor:
         """A copy of `input` with `src` on a diagonal of the dimensions dim1 and dim2."""
-    def diff(self, n: Any = 1, dim: Any = -1, prepend: Tensor | None = None, append: Tensor | None = None, *, axis: Any = None, out: Tensor | None = None) -> Any:
+    def diff(self, n: _int = 1, dim: _int = -1, prepend: Tensor | None = None, append: Tensor | None = None, *, axis: Any = None, out: Tensor | None = None) -> Any:
         """Differences of neighbours along `dim`, taken n times; prepend and append are joined on first. Bools: whether they
         differ."""
     def digamma(self, *, out: Tensor | None = None) -> Tensor:
@@ -608,7 +608,7 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """to(torch.float16)."""
     def hardshrink(self, lambd: _complex = 0.5, *, out: Tensor | None = None) -> Tensor:
         """input, but 0 within [-lambd, lambd]."""
-    def hash_tensor(self, dim: Any = (), *, keepdim: Any = False, mode: Any = 0, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
+    def hash_tensor(self, dim: Any = (), *, keepdim: _bool = False, mode: Any = 0, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
         """The exclusive or over `dim` (all by default) of the elements as 64-bit patterns (of double or int64), as uint64."""
     def heaviside(self, values: Tensor, *, out: Tensor | None = None) -> Tensor:
         """0 below 0, 1 above, and `values` at 0."""
@@ -768,13 +768,13 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """In-place version of log()."""
     def log_normal_(self, mean: _float = 1, std: _float = 2, *, generator: Any = None) -> Tensor:
         """Fill with exponentials of normal samples. Raises RuntimeError unless std is positive."""
-    def log_softmax(self, dim: Any = None, dtype: Any = None, *, axis: Any = None, out: Tensor | None = None) -> Any:
+    def log_softmax(self, dim: _int, dtype: Any = None, *, axis: Any = None, out: Tensor | None = None) -> Any:
         """The logarithm of softmax along `dim`, computed so that it neither overflows nor loses small probabilities."""
     def logaddexp(self, other: Tensor, *, out: Tensor | None = None) -> Tensor:
         """log(exp(input) + exp(other)) without overflow."""
     def logaddexp2(self, other: Tensor, *, out: Tensor | None = None) -> Tensor:
         """log2(2^input + 2^other) without overflow."""
-    def logcumsumexp(self, dim: Any = None, *, axis: Any = None, out: Tensor | None = None) -> Any:
+    def logcumsumexp(self, dim: _int, *, axis: Any = None, out: Tensor | None = None) -> Any:
         """log(cumsum(exp(input))) along `dim`, without overflow."""
     def logdet(self) -> Tensor:
         """The logarithm of the determinant; NaN for a negative one, -inf for a singular matrix."""
@@ -798,7 +798,7 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """log(x / (1 - x)), the inverse of sigmoid; x is input, clamped to [eps, 1 - eps] if eps is given."""
     def logit_(self, eps: _float | None = None) -> Tensor:
         """In-place version of logit()."""
-    def logsumexp(self, dim: Any = None, keepdim: Any = False, *, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
+    def logsumexp(self, dim: Any, keepdim: _bool = False, *, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
         """log(sum(exp(input))) over `dim` (an integer or several), without overflow. Integers give the default dtype."""
     def long(self, memory_format: Any = ...) -> Tensor:
         """to(torch.int64)."""
@@ -837,9 +837,9 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         max(input, other): the elementwise maximum."""
     def maximum(self, other: Tensor, *, out: Tensor | None = None) -> Tensor:
         """The larger of two elements; NaN if either is."""
-    def mean(self, dim: Any = None, keepdim: Any = False, *, dtype: Any = None, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
+    def mean(self, dim: Any = None, keepdim: _bool = False, *, dtype: Any = None, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
         """The mean over `dim` (an integer, several, or None for all) of floating point or complex numbers."""
-    def median(self, dim: Any = None, keepdim: Any = False, *, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
+    def median(self, dim: _int | None = None, keepdim: _bool = False, *, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
         """The median (the lower one of two), NaN if there is one; with `dim`: (values, indices) along it."""
     def min(self, dim: Any = None, keepdim: Any = False, *, other: Any = None, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
         """min(input): the smallest value. min(input, dim, keepdim): (values, indices) along a dimension; the first of equals.
@@ -848,7 +848,7 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """The smaller of two elements; NaN if either is."""
     def mm(self, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
         """The product of two matrices, (m, k) by (k, n). Both of one dtype; RuntimeError if shapes or dtypes don't fit."""
-    def mode(self, dim: Any = -1, keepdim: Any = False, *, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
+    def mode(self, dim: _int = -1, keepdim: _bool = False, *, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
         """(values, indices): the most frequent element along `dim` (the smallest of equally frequent ones), and where it last is."""
     def module_load(self, other: Tensor, assign: _bool = False) -> Tensor:
         """What load_state_dict puts in the place of this parameter: other itself if it is assigned, else a copy of it."""
@@ -880,13 +880,13 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """input with NaN replaced by `nan` (0), and infinities by `posinf` and `neginf` (the dtype's largest numbers)."""
     def nan_to_num_(self, nan: _float | None = None, posinf: _float | None = None, neginf: _float | None = None) -> Tensor:
         """In-place version of nan_to_num()."""
-    def nanmean(self, dim: Any = None, keepdim: Any = False, *, dtype: Any = None, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
+    def nanmean(self, dim: Any = None, keepdim: _bool = False, *, dtype: Any = None, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
         """The mean over `dim` of the elements that are not NaN."""
-    def nanmedian(self, dim: Any = None, keepdim: Any = False, *, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
+    def nanmedian(self, dim: _int | None = None, keepdim: _bool = False, *, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
         """The median of the elements that are not NaN; with `dim`: (values, indices) along it."""
-    def nanquantile(self, q: Any, dim: Any = None, keepdim: Any = False, *, interpolation: Any = 'linear', axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
+    def nanquantile(self, q: Any, dim: _int | None = None, keepdim: _bool = False, *, interpolation: Any = 'linear', axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
         """quantile of the elements that are not NaN."""
-    def nansum(self, dim: Any = None, keepdim: Any = False, *, dtype: Any = None, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
+    def nansum(self, dim: Any = None, keepdim: _bool = False, *, dtype: Any = None, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
         """The sum over `dim` with NaN counted as zero. Shapes and dtypes as of sum; complex numbers are not supported."""
     def narrow(self, dim: _int, start: Any, length: _int) -> Any:
         """Positions start to start + length of a dimension; start may be an integer tensor of one element."""
@@ -965,7 +965,7 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """In-place version of pow()."""
     def prelu(self, weight: Tensor) -> Tensor:
         """input above 0, weight * input below; weight has one element, or one per channel (dimension 1)."""
-    def prod(self, dim: Any = None, keepdim: Any = False, *, dtype: Any = None, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
+    def prod(self, dim: _int | None = None, keepdim: _bool = False, *, dtype: Any = None, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
         """The product over `dim` (one integer, or None for all). Integers and bools multiply in int64; `dtype` converts before."""
     def put(self, index: Tensor, source: Tensor, accumulate: _bool = False) -> Any:
         """input, seen as one row, with `source` written (accumulate: added) at the positions `index`."""
@@ -985,7 +985,7 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """(Q, R); the full square Q unless `some`. See linalg.qr."""
     def qscheme(self, *args: Any, **kwargs: Any) -> Any:
         """Not implemented: flambeau has no quantized tensors; use float32, bfloat16 or float16"""
-    def quantile(self, q: Any, dim: Any = None, keepdim: Any = False, *, interpolation: Any = 'linear', axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
+    def quantile(self, q: Any, dim: _int | None = None, keepdim: _bool = False, *, interpolation: Any = 'linear', axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
         """The quantiles q (a number or a 1-D tensor, in [0, 1]) of everything or along `dim`; NaN where there is one."""
     def rad2deg(self, *, out: Tensor | None = None) -> Tensor:
         """Radians to degrees."""
@@ -1016,7 +1016,7 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """input - floor(input / other) * other: the sign is the divisor's, as in Python."""
     def remainder_(self, other: Tensor | _complex) -> Tensor:
         """In-place version of remainder()."""
-    def renorm(self, p: Any, dim: Any, maxnorm: Any, *, out: Tensor | None = None) -> Any:
+    def renorm(self, p: Any, dim: _int, maxnorm: Any, *, out: Tensor | None = None) -> Any:
         """input with each slice along `dim` scaled down to the p-norm `maxnorm` where it is larger."""
     def renorm_(self, *args: Any, **kwargs: Any) -> Any:
         """In-place version of renorm()."""
@@ -1124,7 +1124,7 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """See linalg.slogdet."""
     def smm(self, *args: Any, **kwargs: Any) -> Any:
         """Not implemented: flambeau has no sparse tensors; use dense ones, with index_add or scatter_add to build them"""
-    def softmax(self, dim: Any = None, dtype: Any = None, *, axis: Any = None, out: Tensor | None = None) -> Any:
+    def softmax(self, dim: _int, dtype: Any = None, *, axis: Any = None, out: Tensor | None = None) -> Any:
         """Exponentials along `dim`, scaled to sum to one; of the shape of `input`."""
     def solve(self, *args: Any, **kwargs: Any) -> Any:
         """Not implemented: it was removed from PyTorch; use torch.linalg"""
@@ -1179,7 +1179,7 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """input - alpha * other. Raises RuntimeError for bool."""
     def subtract_(self, other: Tensor | _complex, *, alpha: _complex = 1) -> Tensor:
         """In-place version of sub()."""
-    def sum(self, dim: Any = None, keepdim: Any = False, *, dtype: Any = None, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
+    def sum(self, dim: Any = None, keepdim: _bool = False, *, dtype: Any = None, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
         """The sum over `dim` (an integer, several, or None for all)."""
     def sum_to_size(self, *size: Any) -> Any:
         """The inverse of `expand`: the sum over all that was repeated to get from `size` to this shape."""

@@ -27,6 +27,8 @@ def _requires_grad(self: Any) -> bool:
 
 
 def _set_requires_grad(self: Any, wanted: bool) -> None:
+    if wanted.__class__ is not bool:
+        raise RuntimeError("requires_grad must be a bool")
     node = self._node
     if wanted:
         if node is None:

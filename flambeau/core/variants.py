@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from flambeau.base import memory_order
 from flambeau.base.dtype import can_cast
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import Layout
 from flambeau.base.notices import warn
-from flambeau.core import modes, returns, storage
-from flambeau.core.arguments import refused
+from flambeau.core import out_rules, returns, storage
 from flambeau.core.inplace import refuse_shared, refuse_write
 from flambeau.core.tensor import Tensor
 
@@ -48,36 +48,11 @@ def resize_out(out: Tensor, shape: tuple[int, ...]) -> None:
     resize(out, shape)
 
 
-_EXACT = frozenset("""
-    mm bmm addmm matmul mv baddbmm max min sort topk aminmax argmax argmin softmax log_softmax gather tril triu norm diag
-    linalg_inv linalg_svd linalg_qr linalg_solve linalg_det linalg_eigh linalg_cholesky inverse scatter scatter_add scatter_reduce
-    renorm cross linalg_cross addbmm addmv index_add index_copy index_reduce isin msort slice_scatter take_along_dim
-    alias_copy as_strided_copy diagonal_copy expand_copy permute_copy split_with_sizes_copy squeeze_copy t_copy transpose_copy
-    unbind_copy unfold_copy unsqueeze_copy view_copy qr svd lu_solve lu_unpack triangular_solve linalg_cholesky_ex linalg_eigvalsh
-    linalg_inv_ex linalg_ldl_factor linalg_ldl_factor_ex linalg_ldl_solve linalg_lu linalg_lu_factor linalg_lu_factor_ex
-    linalg_lu_solve linalg_matrix_power linalg_slogdet linalg_solve_ex linalg_svdvals linalg_vector_norm""".split())
-_EXACT_TOO = {
-    "amax": "Expected the dtype for input and out to match, but got {have} for input's dtype and {got} for out's dtype.",
-    "kthvalue": "output indices must be of scalar type {have}",
-    "median": "Expected tensor for argument #1 'indices' to have scalar type {have}; but got torch.{got}Tensor instead (while "
-              "checking arguments for median)",
-    "mode": "expected scalar type '{have}' but got '{got}' for indices output",
-    "cummax": "expected scalar_type {have} but found {got}",
-    "nonzero": "nonzero: Expected out tensor to have scalar type {have} but got scalar type{got}",
-    "index_select": "index_select(): self and result must have the same scalar type",
-    "take": "take(): self and out expected to have the same dtype, but got self.dtype = {have} and out.dtype = {got}",
-    "where": "Expected out type to be {have} but got {got}",
-    "masked_select": "masked_select(): self and result must have the same scalar type",
-    "dot": "result dtype {got} does not match input dtype {have}",
-    "searchsorted": "torch.searchsorted(): output tensor's dtype is wrong, it can only be Int(int32) or Long(int64) depending on "
-                    "whether out_int32 flag is True, but we got output tensor's dtype {got} and out_int32 flag is False",
-}
-_EXACT_TOO |= {"amin": _EXACT_TOO["amax"], "nanmedian": _EXACT_TOO["median"], "cummin": _EXACT_TOO["cummax"],
-               "vdot": _EXACT_TOO["dot"], "bucketize": _EXACT_TOO["searchsorted"]}
 _SILENT = frozenset(("addbmm", "bernoulli", "multinomial", "narrow_copy", "log_sigmoid"))    # these resize `out` unasked
 _ANY = frozenset(("sum", "nansum", "prod", "cumsum", "cumprod"))    # these compute in the dtype of `out`, whatever it is
 _APART = frozenset("gather take cat stack index_select masked_select max min mode kthvalue nonzero cross linalg_cross".split())
 _ELEMENTWISE = frozenset(("where", "clamp"))
+_AS_MADE = frozenset("cholesky_inverse geqrf ormqr triangular_solve qr svd lu_solve".split())   # lie as the result where resized
 
 
 def _check_apart(name: str, out: Tensor, inputs: Iterable[Any]) -> None:
@@ -85,37 +60,6 @@ def _check_apart(name: str, out: Tensor, inputs: Iterable[Any]) -> None:
     if name in _APART or name in _ELEMENTWISE:
         for read in inputs:
             refuse_shared(out, read, name in _APART)
-
-
-def check_out(name: str, out: Any, result: Tensor) -> None:
-    """Raise as PyTorch does if the operator can't write this result to that tensor; most convert no dtypes."""
-    if not isinstance(out, Tensor):
-        raise refused(name, "out", "Tensor", out)
-    have, got = result._layout.dtype, out._layout.dtype
-    if have is not got:
-        words = {"have": have.scalar_name, "got": got.scalar_name}
-        if name in _EXACT:
-            raise RuntimeError(f"Expected out tensor to have dtype {have.c_name}, but got {got.c_name} instead")
-        if name in _EXACT_TOO and not (name == "searchsorted" and got.name == "int32"):
-            raise RuntimeError(_EXACT_TOO[name].format(**words))
-        if name in ("all", "any") and got.name != "uint8":
-            raise RuntimeError(f"{name} only supports bool tensor for result, got: {got.scalar_name}")
-        if name in ("cat", "stack") and not can_cast(have, got):
-            raise TypeError(f"torch.cat(): input types can't be cast to the desired output type {got.scalar_name}")
-
-
-def refuse_graph(name: str, tensors: Iterable[Any]) -> None:
-    """RuntimeError if one of the operands and results of a call with `out=` requires grad, and that is being recorded."""
-    if modes.local.grad and any(isinstance(x, Tensor) and x._node is not None for x in tensors):
-        raise RuntimeError(f"{name}(): functions with out=... arguments don't support automatic differentiation, but one of the "
-                           "arguments requires grad.")
-
-
-def same_device(out: Tensor, device: Any) -> None:
-    """RuntimeError unless the tensor given as `out=` is where the result is."""
-    if out._layout.device.type != device.type:
-        raise RuntimeError(f"Attempting to copy from device {device} to device {out._layout.device}, but cross-device copies are "
-                           "not allowed!")
 
 
 def convertible(dtype: DType, target: DType) -> None:
@@ -128,11 +72,15 @@ def copy_into(out: Tensor, result: Any, name: str = "") -> Tensor:
     """Move a computed result into the tensor given as `out=` of the operator `name`."""
     dtype = result._layout.dtype
     if name:
-        check_out(name, out, result)
-    same_device(out, result._layout.device)
+        out_rules.check_dtype(name, out, dtype)
+    out_rules.check_device(name, out, result._layout.device)
     if name not in _ANY:
         convertible(dtype, out._layout.dtype)
+    other = out._layout.shape != result._layout.shape
     (resize if name in _SILENT else resize_out)(out, result._layout.shape)
+    if other and (name.startswith("linalg_") or name in _AS_MADE) and out._layout.dtype is dtype and memory_order.is_dense(
+            result._layout.shape, result._layout.strides):
+        out._layout = result._layout
     out.copy_(result)
     return out
 
@@ -141,14 +89,16 @@ def deliver(out: Any, result: Any, name: str, inputs: Iterable[Any] = ()) -> Any
     """Move what the operator `name` computed from `inputs`, a tensor or a tuple of them, into what was given as `out=`, and
     return that.
     """
+    inputs = list(inputs)
+    recorded = [*inputs, *(result if isinstance(result, tuple) else (result,))]
+    out_rules.refuse_graph(name, recorded, out if isinstance(out, (tuple, list)) else (out,))
+    out_rules.check_types(name, out, result, inputs)
     if not isinstance(result, tuple):
-        check_out(name, out, result)
         _check_apart(name, out, inputs)
         return copy_into(out, result.detach(), name)
-    inputs = list(inputs)
     for target, value in zip(out, result):
-        check_out(name, target, value)
+        out_rules.check_dtype(name, target, value._layout.dtype)
         _check_apart(name, target, inputs)
     for target, value in zip(out, result):
-        copy_into(target, value.detach())
+        copy_into(target, value.detach(), name)
     return returns.of_out(type(result))(out)

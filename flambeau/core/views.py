@@ -7,6 +7,7 @@ and node.
 
 from __future__ import annotations
 
+import inspect
 import operator
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -14,7 +15,7 @@ from typing import Any
 from flambeau.base import geometry
 from flambeau.base.layout import Layout, entered, register_cache
 from flambeau.core import arguments as wrong
-from flambeau.core import modes, overrides
+from flambeau.core import derive, modes, overrides
 from flambeau.core.inplace import INFERENCE_VIEW, NO_GRAD_VIEW
 from flambeau.core.modes import active, local
 from flambeau.core.node import Node
@@ -58,6 +59,30 @@ def plain(argument: Any) -> Any:
     return operator.index(argument)
 
 
+_SOURCE = '''
+def operate({parameters}):
+    if active.count and local.modes:
+        return dispatch(operate, operate, ({parameters},), {{}})
+    try:
+        _made, _from = known[input._layout, {given}]
+    except (KeyError, AttributeError, TypeError):
+        return learn(input, ({given}))
+{unlike}    _view = view_of(input, input._offset + _from, _made)
+    if input._node is not None:
+        remember(_view, input, kind, ({given}))
+    return _view
+'''
+_UNLIKE = """    if {unlike}:    # 1.0 and True equal 1, and so are found too
+        return learn(input, ({given}))
+"""
+
+
+def _parameters(geometry_of: Callable) -> tuple[list[str], list[str]]:
+    """The names of a view's arguments, which have no defaults, and of those that are ints."""
+    own = [p for p in list(inspect.signature(geometry_of).parameters.values())[2:] if p.default is p.empty]
+    return [p.name for p in own], [p.name for p in own if p.annotation == "int"]
+
+
 def declare(name: str, node_name: str, geometry_of: Callable[..., geometry.Geometry],
             gradient: Callable[..., Any], saved_names: tuple[str, ...] = ()) -> Callable[..., Any]:
     """A view operator `operate(input, *arguments)`.
@@ -74,6 +99,8 @@ def declare(name: str, node_name: str, geometry_of: Callable[..., geometry.Geome
         if not isinstance(input, Tensor):
             raise TypeError(f"{name}(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
         try:
+            if any(x.__class__ is bool for x, n in zip(arguments, names) if n in numbers):
+                raise TypeError("a bool is no int")
             given = plain(arguments)
         except TypeError as error:
             wrong.blame(error)
@@ -88,24 +115,21 @@ def declare(name: str, node_name: str, geometry_of: Callable[..., geometry.Geome
         made = Layout.of(shape, strides, layout.dtype, layout.device)
         if layout.flavor is None:
             entered()
-            known[layout, given] = (made, offset)
+            known[(layout, *given)] = (made, offset)
         view = view_of(input, input._offset + offset, made)
         if input._node is not None:
             remember(view, input, kind, given)
         return view
 
-    def operate(input: Any, *arguments: Any) -> Any:
-        if active.count and local.modes:
-            return modes.dispatch(operate, operate, (input, *arguments), {})
-        try:
-            layout, offset = known[input._layout, arguments]
-        except (KeyError, AttributeError, TypeError):
-            return learn(input, arguments)
-        view = view_of(input, input._offset + offset, layout)
-        if input._node is not None:
-            remember(view, input, kind, arguments)
-        return view
-
+    names, numbers = _parameters(geometry_of)
+    given = "".join(f"{n}, " for n in names)
+    scope: dict[str, Any] = {"__name__": __name__, "active": active, "local": local, "dispatch": modes.dispatch, "known": known,
+                             "learn": learn, "view_of": view_of, "remember": remember, "kind": kind}
+    unlike = " or ".join(f"{n}.__class__ is not int" for n in numbers)
+    derive.compile_source(f"<flambeau view {node_name}>", _SOURCE.format(
+        parameters=", ".join(["input", *names]), given=given,
+        unlike=_UNLIKE.format(unlike=unlike, given=given) if unlike else ""), scope)
+    operate = scope["operate"]
     operate.__name__ = operate.__qualname__ = name
     operate.kind = kind  # type: ignore[attr-defined]
     return operate

@@ -38,7 +38,7 @@ def _mask_of(input: Tensor, mask: Tensor | None) -> Tensor | None:
     """The mask as booleans of the shape of input."""
     if mask is None:
         return None
-    if mask.ndim > input.ndim:
+    if len(mask.shape) > input.ndim:
         raise IndexError("_input_mask expected broadcastable mask (got mask dimensionality higher than of the input)")
     if mask.shape != input.shape:
         mask = mask.expand(input.shape)

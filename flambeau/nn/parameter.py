@@ -36,12 +36,12 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
     def __new__(cls, data: Tensor | None = None, requires_grad: bool = True) -> Parameter:
         if data is None:
             data = flambeau.empty(0)
+        if requires_grad and isinstance(data, Tensor) and not (data.dtype.is_floating_point or data.dtype.is_complex):
+            raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")
         if type(data) is Tensor or type(data) is Parameter:
             return Tensor._make_subclass(cls, data, requires_grad)
         # A custom Tensor subclass keeps its own type and is only marked.
         parameter = data.detach()
-        if requires_grad and not (data.dtype.is_floating_point or data.dtype.is_complex):
-            raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")
         parameter.requires_grad = requires_grad
         if type(parameter) is not type(data):
             raise RuntimeError(

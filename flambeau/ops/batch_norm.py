@@ -13,6 +13,7 @@ from flambeau.base.layout import Layout, register_cache
 from flambeau.core import modes
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import explained
+from flambeau.core.node import refuse_gradient
 from flambeau.core.op import Folded, Pointwise
 from flambeau.core.tensor import Tensor, empty_layout, tensor_from
 from flambeau.ir import scalar as s
@@ -212,6 +213,8 @@ def batch_norm(input, running_mean, running_var, weight=None, bias=None, trainin
             raise ValueError(f"batch_norm eps must be positive during training, but got {eps}")
     elif eps < 0.0:
         raise ValueError(f"batch_norm eps must be non-negative, but got {eps}")
+    if running_mean is not None:
+        refuse_gradient("native_batch_norm", running_mean=running_mean, running_var=running_var)
     return native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)[0]
 
 
@@ -227,6 +230,7 @@ def instance_norm(input, running_mean=None, running_var=None, weight=None, bias=
         size = input.size()
         if math.prod(size[2:]) == 1:
             raise ValueError(f"Expected more than 1 spatial element when training, got input size {size}")
+    refuse_gradient("native_batch_norm", running_mean=running_mean, running_var=running_var)
     n, c = input.shape[:2]
 
     def repeated(vector: Any) -> Any:

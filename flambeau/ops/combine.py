@@ -295,7 +295,7 @@ def _overload(title: str) -> Any:
 
 
 @pointwise(kind="float", inplace="function", types="f", node=_overload("Xlogy"))
-def xlogy(input: Tensor, other: Operand):
+def xlogy(input: Operand, other: Operand):
     """input * log(other), 0 where input is 0, NaN where other is."""
     other = s.as_expr(other)
     return product_with_log(input, s.log(other), other)
@@ -307,7 +307,7 @@ def _(g, input, other):
 
 
 @pointwise(kind="float", inplace=False, types="f", function=False, method=False, node=_overload("SpecialXlog1Py"))
-def xlog1py(input: Tensor, other: Operand):
+def xlog1py(input: Operand, other: Operand):
     """input * log1p(other), 0 where input is 0, NaN where other is."""
     return product_with_log(input, s.log1p(other), other)
 

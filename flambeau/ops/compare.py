@@ -127,19 +127,19 @@ def logical_not(input: Tensor):
 
 
 @pointwise(operator="__and__", reflected="__rand__", types="bi", differentiable=False)
-def bitwise_and(input: Tensor, other: Operand):
+def bitwise_and(input: Operand, other: Operand):
     """The bits that both have. Raises NotImplementedError unless bool or integer."""
     return input & other
 
 
 @pointwise(operator="__or__", reflected="__ror__", types="bi", differentiable=False)
-def bitwise_or(input: Tensor, other: Operand):
+def bitwise_or(input: Operand, other: Operand):
     """The bits that either has. Raises NotImplementedError unless bool or integer."""
     return input | other
 
 
 @pointwise(operator="__xor__", reflected="__rxor__", types="bi", differentiable=False)
-def bitwise_xor(input: Tensor, other: Operand):
+def bitwise_xor(input: Operand, other: Operand):
     """The bits that exactly one has. Raises NotImplementedError unless bool or integer."""
     return input ^ other
 
@@ -151,13 +151,13 @@ def bitwise_not(input: Tensor):
 
 
 @pointwise(operator="__lshift__", types="i", kernel="lshift_cpu", differentiable=False)
-def bitwise_left_shift(input: Tensor, other: Operand):
+def bitwise_left_shift(input: Operand, other: Operand):
     """input shifted to the left by `other` bits; 0 beyond the width. Raises NotImplementedError unless integer."""
     return input << other
 
 
 @pointwise(operator="__rshift__", types="i", kernel="rshift_cpu", differentiable=False)
-def bitwise_right_shift(input: Tensor, other: Operand):
+def bitwise_right_shift(input: Operand, other: Operand):
     """input shifted to the right by `other` bits, keeping the sign. Raises NotImplementedError unless integer."""
     return input >> other
 

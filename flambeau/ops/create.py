@@ -37,7 +37,12 @@ def home(device: Any) -> Device:
     """The device of a new tensor."""
     if device is None:
         return get_default_device()
-    device = device if isinstance(device, Device) else Device(device)
+    if not isinstance(device, Device):
+        try:
+            device = Device(device)
+        except TypeError as error:
+            arguments.blame(error)
+            raise
     if device.type != "cpu":
         require(device)
     return device
@@ -57,12 +62,17 @@ def finish(made: Tensor, requires_grad: bool, out: Tensor | None = None, line: b
     `line` of numbers, any shape of as many elements will do.
     """
     if out is not None:
+        from flambeau.core.out_rules import check_device
         from flambeau.core.variants import copy_into, resize
-        arguments.tensor_out(out)
+        check_device("full", arguments.tensor_out(out), made._layout.device)
         if line and out._layout.numel == made._layout.numel:
             return copy_into(out, made.view(out._layout.shape))
         resize(out, made._layout.shape)
         return copy_into(out, made)
+    if requires_grad.__class__ is not bool:
+        error = TypeError("requires_grad must be a bool")
+        arguments.blame(error)
+        raise error
     return leaf(made) if requires_grad else made
 
 
@@ -99,7 +109,8 @@ def sizes_of(function: str, size: tuple[Any, ...]) -> tuple[int, ...]:
     for n in shape:
         if not 0 <= n < MOST:
             arguments.ints(function, "size", size)      # raises for what 64 bits don't hold
-            raise RuntimeError(f"Trying to create tensor with negative dimension {n}: {list(shape)}")
+            raise RuntimeError("zeros: Dimension size must be non-negative." if function == "zeros" else
+                               f"Trying to create tensor with negative dimension {n}: {list(shape)}")
     return shape
 
 
@@ -509,6 +520,19 @@ def _ends(name: str, start: Any, end: Any, steps: int, dtype: DType) -> tuple[An
     return start, end
 
 
+def _bounds(name: str, start: Any, end: Any, steps: int) -> tuple[Any, Any]:
+    """The ends of a range as numbers. Raises TypeError and RuntimeError for what are no ends and no number of steps."""
+    if steps.__class__ is not int and not arguments.is_int(steps):
+        raise arguments.no_combination(name, (start, end, steps))
+    if steps < 0:
+        raise RuntimeError("number of steps must be non-negative")
+    dims = [x._layout.ndim if isinstance(x, Tensor) else 0 for x in (start, end)]
+    if any(dims):
+        raise RuntimeError(f"{name} only supports 0-dimensional start and end tensors, but got start with {dims[0]} "
+                           f"dimension(s) and end with {dims[1]} dimension(s).")
+    return _number(start), _number(end)
+
+
 @public(method=False)
 def linspace(start: Any, end: Any, steps: int, *, dtype: DType | None = None, layout: Any = None, device: Any = None,
              requires_grad: bool = False, pin_memory: bool = False, out: Tensor | None = None) -> Tensor:
@@ -523,9 +547,7 @@ def linspace(start: Any, end: Any, steps: int, *, dtype: DType | None = None, la
                 return leaf(made) if requires_grad else made
         except (KeyError, TypeError, OverflowError):
             pass
-    start, end = _number(start), _number(end)
-    if steps < 0:
-        raise RuntimeError("number of steps must be non-negative")
+    start, end = _bounds("linspace", start, end, steps)
     dtype = dtype_asked(dtype, out) or (
         get_default_dtype().to_complex() if complex in (type(start), type(end)) else get_default_dtype())
     start, end = _ends("linspace", start, end, steps, dtype)
@@ -556,9 +578,7 @@ def logspace(start: Any, end: Any, steps: int, base: float = 10.0, *, dtype: DTy
                 return leaf(made) if requires_grad else made
         except (KeyError, TypeError, OverflowError):
             pass
-    start, end = _number(start), _number(end)
-    if steps < 0:
-        raise RuntimeError("number of steps must be non-negative")
+    start, end = _bounds("logspace", start, end, steps)
     dtype = dtype_asked(dtype, out) or get_default_dtype()
     start, end = _ends("logspace", start, end, steps, dtype)
     layout_made = Layout.contiguous((steps,), dtype, home(device))
@@ -588,6 +608,8 @@ def eye(n: int, m: int | None = None, *, dtype: DType | None = None, layout: Any
         requires_grad: bool = False, pin_memory: bool = False, out: Tensor | None = None) -> Tensor:
     """n x m with ones on the diagonal."""
     m = n if m is None else m
+    if n.__class__ is not int or m.__class__ is not int:
+        arguments.only_ints(n, m)
     if n < 0 or m < 0:
         raise RuntimeError(f"n must be greater or equal to 0, got {n}" if n < 0 else f"m must be greater or equal to 0, got {m}")
     own = fresh_layout((n, m), dtype_asked(dtype, out), device)
@@ -599,6 +621,8 @@ _triangles: dict[Any, Callable] = register_cache({})
 
 
 def _triangle_indices(row: int, col: int, offset: int, lower: bool, dtype: DType | None, device: Any) -> Tensor:
+    if not (row.__class__ is col.__class__ is offset.__class__ is int):
+        arguments.only_ints(row, col, offset)
     for name, count in (("row", row), ("col", col)):
         if count < 0:
             raise RuntimeError(f"{name} must be non-negative, got{count}")

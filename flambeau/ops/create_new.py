@@ -14,7 +14,7 @@ from flambeau.core.derive import public
 from flambeau.core.op import zeros_plan
 from flambeau.core.tensor import Tensor, empty_plan
 from flambeau.ops.copy import learn_fill, to
-from flambeau.ops.create import empty, empty_strided, full, leaf, ones, tensor, zeros
+from flambeau.ops.create import empty, empty_strided, full, leaf, ones, sizes_of, tensor, zeros
 
 
 def _new(self: Tensor, dtype: DType | None, device: Any) -> dict[str, Any]:
@@ -64,7 +64,7 @@ def new_zeros(self: Tensor, *size: Any, dtype: DType | None = None, device: Any 
         launch = _plan("zeros", zeros_plan, self._layout, size)
         if launch is not None:
             return launch(None)
-    return zeros(*size, **_new(self, dtype, device), requires_grad=requires_grad)
+    return zeros(sizes_of("new_zeros", size), **_new(self, dtype, device), requires_grad=requires_grad)
 
 
 @public(namespace=False)

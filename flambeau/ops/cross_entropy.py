@@ -20,7 +20,7 @@ from flambeau.core import engine, modes
 from flambeau.core.create import array_of
 from flambeau.core.declare import operator
 from flambeau.core.derive import explained
-from flambeau.core.node import one_step
+from flambeau.core.node import one_step, refuse_gradient
 from flambeau.core.rows import FULL, KEPT, Rows
 from flambeau.core.tensor import Tensor, tensor_from
 from flambeau.ir import scalar as s
@@ -409,6 +409,8 @@ def nll_loss(input, target, weight=None, size_average=None, ignore_index=-100, r
     """
     if size_average is not None or reduce is not None or reduction not in REDUCTIONS:
         reduction = reduction_of(reduction, size_average, reduce)
+    if weight is not None:
+        _refuse_weight(input, weight)
     return fused_nll_loss(input, target, weight, reduction, ignore_index)[0]
 
 
@@ -427,7 +429,13 @@ def cross_entropy(input, target, weight=None, size_average=None, ignore_index=-1
         raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing:g}")
     if target._layout.shape == input._layout.shape:
         return _of_probabilities(input, target, weight, reduction, ignore_index, label_smoothing)
+    if weight is not None:
+        _refuse_weight(input, weight)
     return fused_cross_entropy(input, target, weight, reduction, ignore_index, label_smoothing)[0]
+
+
+def _refuse_weight(input: Tensor, weight: Tensor) -> None:
+    refuse_gradient("nll_loss2d_forward" if input._layout.ndim > 2 else "nll_loss_forward", weight=weight)
 
 
 def _of_probabilities(input: Tensor, target: Tensor, weight: Tensor | None, reduction: str, ignore_index: int,

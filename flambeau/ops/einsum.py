@@ -330,7 +330,7 @@ def chain_matmul(*matrices: Any, out: Tensor | None = None) -> Tensor:
     if not chain:
         raise RuntimeError("chain_matmul(): Expected one or more matrices")
     made = chain[0] if len(chain) == 1 else multi_dot(chain)
-    return made if out is None else deliver(out, made, "chain_matmul")
+    return made if out is None else deliver(out, made, "chain_matmul", chain)
 
 
 NAMESPACE["chain_matmul"] = chain_matmul

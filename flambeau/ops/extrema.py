@@ -151,7 +151,7 @@ _extreme_plans = _extremes.plans
 
 
 @operator(out=True)
-def amax(input: Tensor, dim=(), keepdim=False):
+def amax(input: Tensor, dim: int | Sequence[int] | None = (), keepdim: bool = False):
     """The largest value over `dim` (an integer, several, or () for all); NaN if there is one.
 
     The gradient is shared evenly among equal largest values. Raises IndexError where a reduced dimension has size 0.
@@ -164,7 +164,7 @@ def amax(input: Tensor, dim=(), keepdim=False):
 
 
 @operator(out=True)
-def amin(input: Tensor, dim=(), keepdim=False):
+def amin(input: Tensor, dim: int | Sequence[int] | None = (), keepdim: bool = False):
     """The smallest value over `dim` (an integer, several, or () for all); NaN if there is one. See amax."""
     try:
         launch = _extreme_plans[input._layout, dim, keepdim, "amin"]
@@ -233,7 +233,7 @@ _place_plans = _places.plans
 
 
 @operator(out=True)
-def argmax(input: Tensor, dim=None, keepdim=False):
+def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False):
     """Where the largest value over `dim` is (int64; the first of equals, or the first NaN); None: in the flattened tensor."""
     try:
         run = _place_plans[input._layout, dim, keepdim, "argmax"]
@@ -243,7 +243,7 @@ def argmax(input: Tensor, dim=None, keepdim=False):
 
 
 @operator(out=True)
-def argmin(input: Tensor, dim=None, keepdim=False):
+def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False):
     """Where the smallest value over `dim` is (int64; the first of equals, or the first NaN); None: in the flattened tensor."""
     try:
         run = _place_plans[input._layout, dim, keepdim, "argmin"]
@@ -287,7 +287,7 @@ _smallest.vjp(whole_gradient)
 
 
 @operator(out=True, function=False, method=False, name="max", differentiable=1)
-def _max(input: Tensor, dim, keepdim=False):
+def _max(input: Tensor, dim: int, keepdim: bool = False):
     try:
         run = _place_plans[input._layout, dim, keepdim, "max"]
     except (KeyError, TypeError):
@@ -296,7 +296,7 @@ def _max(input: Tensor, dim, keepdim=False):
 
 
 @operator(out=True, function=False, method=False, name="min", differentiable=1)
-def _min(input: Tensor, dim, keepdim=False):
+def _min(input: Tensor, dim: int, keepdim: bool = False):
     try:
         run = _place_plans[input._layout, dim, keepdim, "min"]
     except (KeyError, TypeError):
@@ -345,7 +345,7 @@ for _public, _generated in ((max, _max), (max, _largest), (min, _min), (min, _sm
 
 
 @operator(out=True, planned=True)
-def aminmax(input: Tensor, *, dim=None, keepdim=False):
+def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False):
     """(min, max) of everything, or along `dim`."""
     layout = input._layout
     _check_real("aminmax", "aminmax_cpu", layout)

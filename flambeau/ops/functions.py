@@ -158,7 +158,7 @@ def _which_number(operands: Any) -> str:
 
 @pointwise(kind="float", types="f", kernel="zeta", function=False, method=False, inplace=False,
            node=lambda operands, statics: "SpecialZetaBackward" + _which_number(operands))
-def zeta(input: Tensor, other: Operand):
+def zeta(input: Operand, other: Operand):
     """The Hurwitz zeta function: the sum over k >= 0 of (k + other) ** -input."""
     return s.zeta(input, other)
 

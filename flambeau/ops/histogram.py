@@ -200,8 +200,8 @@ def histogram(
     made = returns.histogram((counts, edges[0]))
     if out is None:
         return made
-    for name, tensor in zip(("hist", "bin_edges"), out):
-        if tensor._layout.dtype is not input._layout.dtype:
+    for name, tensor in zip(("hist", "bin_edges"), out if isinstance(out, (tuple, list)) else ()):
+        if isinstance(tensor, Tensor) and tensor._layout.dtype is not input._layout.dtype:
             raise RuntimeError(f"torch.histogram: input tensor and {name} tensor should have the same dtype, but got input "
                                f"{input._layout.dtype.c_name} and {name} {tensor._layout.dtype.c_name}")
     return deliver(out, made, "histogram")

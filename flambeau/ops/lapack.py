@@ -6,6 +6,7 @@ Arrays have shape (*, m, n). Used by ops.linalg and ops.linalg_lu, which keep th
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -133,7 +134,7 @@ def _swap(a: np.ndarray, k: int, first: int, other: int, step: int, hermitian: b
 def ldl_solve(factor: np.ndarray, pivots: np.ndarray, b: np.ndarray, hermitian: bool) -> np.ndarray:
     """X with A X = B from the results of `ldl`; batch dimensions are equal."""
     made = batched(b)
-    flat, swaps = batched(factor), pivots.reshape(-1, pivots.shape[-1])
+    flat, swaps = batched(factor), pivots.reshape(math.prod(pivots.shape[:-1]), pivots.shape[-1])
     hermitian = hermitian and factor.dtype.kind == "c"
     for x, a, p in zip(made, flat, swaps):
         _ldl_solve(x, a, p, hermitian)

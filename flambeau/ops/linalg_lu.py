@@ -103,7 +103,7 @@ def _(gs, layouts):
     return made
 
 
-@composite(method=False, function=False, out=True)
+@composite(method=False, function=False, out=True, node="LinalgLuBackward0")
 def linalg_lu(A: Tensor, *, pivot: bool = True):
     """(P, L, U) with A = P L U: a permutation (empty without `pivot`), unit lower and upper triangular factors."""
     matrices("linalg.lu", A)

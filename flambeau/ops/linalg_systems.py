@@ -95,7 +95,7 @@ def _solution(name: str, A: Tensor, B: Tensor, left: bool) -> tuple[Tensor, Tens
     return (made.squeeze(-1) if vector else made), info
 
 
-@composite(method=False, function=False, out=True)
+@composite(method=False, function=False, out=True, node="LinalgSolveExBackward0")
 def linalg_solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False):
     """(X, info) with A X = B (X A = B if not `left`); info is not 0 where A has no inverse."""
     made, info = _solution("linalg.solve", A, B, left)
@@ -109,7 +109,7 @@ def _check_solved(name: str, info: Tensor) -> None:
         raise refused(name, info, "The solver failed because the input matrix is singular.")
 
 
-@composite(method=False, function=False, out=True)
+@composite(method=False, function=False, out=True, node="LinalgSolveExBackward0")
 def linalg_solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
     """X with A X = B: (*, n, n) by (*, n, k), or by vectors (*, n); LinAlgError if a matrix has no inverse."""
     made, info = _solution("linalg.solve", A, B, left)

@@ -20,7 +20,7 @@ from flambeau.base.notices import warn
 from flambeau.core.annotations import Number
 from flambeau.core.declare import operator
 from flambeau.core.derive import NAMESPACE, explained, pointwise
-from flambeau.core.node import one_step
+from flambeau.core.node import one_step, refuse_gradient
 from flambeau.core.op import IDENTITY, ZERO, Pointwise, call
 from flambeau.core.rows import KEPT, Rows
 from flambeau.core.tensor import Tensor
@@ -287,6 +287,8 @@ def binary_cross_entropy(input, target, weight=None, size_average=None, reduce=N
         low, high = aminmax(input.detach())
         if not (low.item() >= 0 and high.item() <= 1):
             raise RuntimeError("all elements of input should be between 0 and 1")
+    if weight is not None:
+        refuse_gradient("binary_cross_entropy", weight=weight)
     return _weighted(BINARY, input, target, weight, reduction)
 
 
@@ -306,6 +308,8 @@ def binary_cross_entropy_with_logits(input, target, weight=None, size_average=No
             raise NotImplementedError(f"\"log_sigmoid_cpu\" not implemented for '{input._layout.dtype.scalar_name}'")
         _check_written(target._layout.dtype, input, target)
         input = input.to(target._layout.dtype)
+    if weight is not None or pos_weight is not None:
+        refuse_gradient("binary_cross_entropy_with_logits", weight=weight, pos_weight=pos_weight)
     if pos_weight is None:
         return _weighted(LOGITS, input, target, weight, reduction)
     log_weight = (pos_weight - 1) * target + 1
@@ -448,6 +452,7 @@ def soft_margin_loss(input, target, size_average=None, reduce=None, reduction="m
         raise RuntimeError(f"output with shape {list(shape)} doesn't match the broadcast shape {broadcast}")
     if input._layout.dtype is not target._layout.dtype:
         _check_written(input._layout.dtype, input, target)
+    refuse_gradient("soft_margin_loss", target=target)
     return SOFT_MARGIN(input, target, reduction)
 
 

@@ -6,7 +6,7 @@ Stands on ops.reduce; norms are one pass over memory. linalg offers vector_norm;
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from flambeau.base import geometry
@@ -81,7 +81,7 @@ _norms = Reducer(_prepare_norm)
 
 
 @operator(out=True, function=False, method=False, node="LinalgVectorNormBackward0", name="linalg_vector_norm")
-def vector_norm(x: Tensor, ord=2, dim=None, keepdim=False, *, dtype=None):
+def vector_norm(x: Tensor, ord=2, dim: int | Sequence[int] | None = None, keepdim: bool = False, *, dtype=None):
     """The vector norm of order `ord` (a number, inf or -inf) over `dim` (an integer, several, or None for all).
 
     0 counts the nonzero elements. Raises RuntimeError for integers.
@@ -153,7 +153,7 @@ def dist(input: Tensor, other: Tensor, p=2):
 
 
 @composite(inplace=True, out=True, node="RenormBackward0")
-def renorm(input: Tensor, p, dim, maxnorm):
+def renorm(input: Tensor, p, dim: int, maxnorm):
     """input with each slice along `dim` scaled down to the p-norm `maxnorm` where it is larger."""
     layout = input._layout
     if layout.ndim < 2:
@@ -194,7 +194,7 @@ _logsumexps = Reducer(_prepare_logsumexp)
 
 
 @operator(out=True)
-def logsumexp(input: Tensor, dim, keepdim=False):
+def logsumexp(input: Tensor, dim: int | Sequence[int], keepdim: bool = False):
     """log(sum(exp(input))) over `dim` (an integer or several), without overflow. Integers give the default dtype."""
     if input._layout.dtype.is_complex:
         base = input.real.amax(dim, True)

@@ -284,8 +284,8 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
     return bmm(left, right).view(*lead, a.shape[-2], b.shape[-1])
 
 
-def __rmatmul__(self: Tensor, other: Any) -> Tensor:
-    return matmul(other, self)
+def __rmatmul__(self: Tensor, other: Any) -> Any:
+    return matmul(other, self) if isinstance(other, Tensor) else NotImplemented
 
 
 Tensor.__rmatmul__ = __rmatmul__
@@ -471,7 +471,7 @@ def _combined(input: Tensor, product: Tensor, beta: Any, alpha: Any) -> Tensor:
     return product if beta == 0 else product + (input if beta == 1 else input * beta)
 
 
-@composite(out=True, inplace=True, node="AddbmmBackward0")
+@composite(out=True, inplace=True, node="AddbmmBackward0", resizes=True)
 def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     """beta * input + alpha * the sum over the batch of bmm(batch1, batch2)."""
     a, b = batch1._layout, batch2._layout

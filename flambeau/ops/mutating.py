@@ -30,7 +30,7 @@ def {name}({signature}):
     try:
 {kept}        if active.count or {special}:
             return general(({arguments},))
-        if not {first}._layout.is_contiguous:
+{unsuited}        if not {first}._layout.is_contiguous:
             refuse_overlap({first})
 {apart}        if ({wanted}) and local.grad:
             return recorded(({arguments},))
@@ -45,7 +45,7 @@ _KEPT = '''        try:
             launch = kept.get(({key},))
         except (AttributeError, TypeError):
             launch = None
-        if launch is not None and not active.count and not ({shared}) and not (({wanted}) and local.grad):
+        if launch is not None and not active.count and not ({shared}) and not (({wanted}) and local.grad){suited}:
             launch({tensors})
             return {first}
 '''
@@ -127,9 +127,11 @@ def _others(args: tuple, declared: Any) -> tuple[list[Layout], bool]:
     """
     own, found, number = args[0]._layout, [], False
     for name, x in zip(declared.parameters[1:], args[1:]):
+        if declared.kinds[name] != TENSOR:
+            continue
         if isinstance(x, Tensor):
             found.append(x._layout)
-        elif declared.kinds[name] == TENSOR:
+        else:
             found.append(Layout.of((), (), own.dtype, own.device))
             number = True
     return found, number
@@ -166,7 +168,8 @@ def _planned_writes(made: Any, write: Callable, moved: Callable) -> Callable:
             launch = make_plan(moves, [layout], others)
             if number:
                 launch = _filling_last(launch, layout)
-            kept_in_place[key] = launch
+            if not any(isinstance(part, Tensor) for part in key):    # given for an int, it may change
+                kept_in_place[key] = launch
         launch(*given)
         return None
     return planned
@@ -193,8 +196,14 @@ def _in_place(made: Callable, write: Callable, parameters: list[inspect.Paramete
             warn_once(f"Use of {public}_ on expanded tensors is deprecated. Please clone() the tensor before performing this "
                       f"operation. This also applies to advanced indexing e.g. {expanded}")
 
+    def once(*args: Any, **kwargs: Any) -> None:
+        storage = args[0]._storage
+        before = storage.writes
+        write(*args, **kwargs)
+        storage.writes = before + 1     # however many steps the write took
+
     def call(values: tuple) -> None:
-        write(*[v for n, v in zip(declared.parameters, values) if n not in keywords],
+        once(*[v for n, v in zip(declared.parameters, values) if n not in keywords],
               **{n: v for n, v in zip(declared.parameters, values) if n in keywords})
 
     def general(values: tuple) -> Any:
@@ -232,21 +241,25 @@ def _in_place(made: Callable, write: Callable, parameters: list[inspect.Paramete
         rewiring.rebase(self, node)
         return self
     scope: dict[str, Any] = {"active": modes.active, "local": modes.local, "plain": overrides.PLAIN, "general": general,
-                             "recorded": recorded, "write": write, "refuse_overlap": check_repeats,
+                             "recorded": recorded, "write": once, "refuse_overlap": check_repeats,
                              "refuse_shared": rewiring.refuse_shared,
                              "caught": wrong.CAUGHT, "explain": lambda error, values: wrong.explain(
                                  error, public + "_", declared.signature, values, True, False)}
+    suits, tests, unsuited = wrong.suiting(public, declared.signature.parameters)
+    scope |= suits
     wanted = " or ".join(f"getattr({n}, '_node', None) is not None" for n in tensors)
     kept = complaint = ""
     if by_moves:
         key, given = kept_key(declared)
         first = parameters[0].name
-        kept = _KEPT.format(key=key, wanted=wanted, tensors=given, first=first, shared=" or ".join(
-            f"getattr({n}, '_storage', None) is {first}._storage" for n in tensors[1:]))
+        shared = " or ".join(f"getattr({n}, '_storage', None) is {first}._storage" for n in tensors[1:])
+        kept = _KEPT.format(key=key, wanted=wanted, tensors=given, first=first, shared=shared,
+                            suited="".join(f" and {test}" for test in tests))
         complaint = COMPLAINT.format(in_order=", ".join(p.name for p in parameters))
         scope |= {"kept": declared.kept_in_place, "declared": declared, "KernelCheck": KernelCheck}
     source = _SOURCE.format(
         kept=kept, complaint=complaint, wanted=wanted,
+        unsuited=unsuited,
         name=public + "_", public=public, signature=", ".join(parts), first=parameters[0].name,
         arguments=", ".join(p.name for p in parameters),
         call=", ".join(f"{p.name}={p.name}" if p.kind is p.KEYWORD_ONLY else p.name for p in parameters),

@@ -477,7 +477,8 @@ def _check_group_norm(input: Tensor, groups: int, weight: Tensor | None, bias: T
 
 
 @composite(method=False)
-def group_norm(input: Tensor, num_groups, weight: Tensor | None = None, bias: Tensor | None = None, eps=1e-5, cudnn_enabled=True):
+def group_norm(input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps=1e-5,
+               cudnn_enabled=True):
     """Normalise each group of channels of each sample, then scale and shift per channel.
 
     input: (N, C, ...); weight, bias: (C,) or None. Raises RuntimeError unless num_groups divides C.

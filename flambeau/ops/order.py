@@ -82,13 +82,13 @@ _whole_nanmedian, _nanmedian_along = _declare("nanmedian")
 
 
 @composite(out=True)
-def median(input: Tensor, dim=None, keepdim=False):
+def median(input: Tensor, dim: int | None = None, keepdim: bool = False):
     """The median (the lower one of two), NaN if there is one; with `dim`: (values, indices) along it."""
     return _whole_median(input) if dim is None else _median_along(input, dim, keepdim)
 
 
 @composite(out=True)
-def nanmedian(input: Tensor, dim=None, keepdim=False):
+def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False):
     """The median of the elements that are not NaN; with `dim`: (values, indices) along it."""
     return _whole_nanmedian(input) if dim is None else _nanmedian_along(input, dim, keepdim)
 
@@ -101,7 +101,7 @@ SHORT = 256     # rows up to this length have each element compared with all; lo
 
 
 @operator(out=True, differentiable=1)
-def mode(input: Tensor, dim=-1, keepdim=False):
+def mode(input: Tensor, dim: int = -1, keepdim: bool = False):
     """(values, indices): the most frequent element along `dim` (the smallest of equally frequent ones), and where it last is."""
     layout = input._layout
     d = one_dim("mode", dim, layout.ndim)
@@ -220,7 +220,7 @@ def _share(rank: s.Expr, midpoint: bool) -> s.Expr:
 
 
 @composite(out=True)
-def quantile(input: Tensor, q, dim=None, keepdim=False, *, interpolation="linear"):
+def quantile(input: Tensor, q, dim: int | None = None, keepdim: bool = False, *, interpolation="linear"):
     """The quantiles q (a number or a 1-D tensor, in [0, 1]) of everything or along `dim`; NaN where there is one.
 
     A tensor q adds a first dimension. interpolation: linear, lower, higher, midpoint or nearest. Raises RuntimeError
@@ -230,6 +230,6 @@ def quantile(input: Tensor, q, dim=None, keepdim=False, *, interpolation="linear
 
 
 @composite(out=True)
-def nanquantile(input: Tensor, q, dim=None, keepdim=False, *, interpolation="linear"):
+def nanquantile(input: Tensor, q, dim: int | None = None, keepdim: bool = False, *, interpolation="linear"):
     """quantile of the elements that are not NaN."""
     return _quantile("nanquantile", input, q, dim, keepdim, interpolation, True)

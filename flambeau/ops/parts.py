@@ -12,6 +12,7 @@ from typing import Any
 
 from flambeau.base import geometry
 from flambeau.base.layout import Layout, register_cache
+from flambeau.core import arguments as wrong
 from flambeau.core import storage, views
 from flambeau.core.derive import NAMESPACE, public
 from flambeau.core.inplace import MULTI_VIEW
@@ -102,13 +103,14 @@ def _parts(input: Any, places: tuple) -> tuple[Any, ...]:
 @public
 def split(tensor: Any, split_size_or_sections: int | Sequence[int], dim: int = 0) -> tuple[Any, ...]:
     """Parts of one size (the last may be smaller), or of the given sizes, along a dimension."""
-    if split_size_or_sections.__class__ is int:
+    if split_size_or_sections.__class__ is int and dim.__class__ is int:
         places = _places.get((tensor._layout, "split", split_size_or_sections, dim))
         if places is not None:
             return _parts(tensor, places)
     elif isinstance(split_size_or_sections, (tuple, list)):
         return split_with_sizes(tensor, split_size_or_sections, dim)
-    layout, size = tensor._layout, operator.index(split_size_or_sections)
+    wrong.only_ints(split_size_or_sections, dim)
+    layout, size, dim = tensor._layout, operator.index(split_size_or_sections), operator.index(dim)
     if not layout.ndim:
         raise RuntimeError("split expects at least a 1-dimensional tensor")
     if size < 0:
@@ -127,6 +129,8 @@ def split(tensor: Any, split_size_or_sections: int | Sequence[int], dim: int = 0
 @public
 def split_with_sizes(input: Any, split_sizes: Sequence[int], dim: int = 0) -> tuple[Any, ...]:
     """Parts of the given sizes along a dimension, which they must fill."""
+    if dim.__class__ is not int:
+        wrong.only_ints(dim)
     layout = input._layout
     if not layout.ndim:
         raise RuntimeError("split_with_sizes expects at least a 1-dimensional tensor")
@@ -145,10 +149,12 @@ def split_with_sizes(input: Any, split_sizes: Sequence[int], dim: int = 0) -> tu
 def chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Any, ...]:
     """At most `chunks` parts of equal size (the last may be smaller) along a dimension."""
     layout = input._layout
-    if chunks.__class__ is int:
+    if chunks.__class__ is int and dim.__class__ is int:
         places = _places.get((layout, "chunk", chunks, dim))
         if places is not None:
             return _parts(input, places)
+    wrong.only_ints(chunks, dim)
+    chunks, dim = operator.index(chunks), operator.index(dim)
     if not layout.ndim:
         raise RuntimeError("chunk expects at least a 1-dimensional tensor")
     if chunks <= 0:
@@ -206,8 +212,10 @@ def unbind(input: Any, dim: int = 0) -> tuple[Any, ...]:
     """The positions of a dimension, one tensor each, without that dimension."""
     layout = input._layout
     places = _places.get((layout, "unbind", dim))
-    if places is not None:
+    if places is not None and dim.__class__ is int:
         return _parts(input, places)
+    wrong.only_ints(dim)
+    dim = operator.index(dim)
     if not layout.ndim:
         raise IndexError("Dimension specified as 0 but tensor has no dimensions")
     place = geometry.wrap_dim(dim, layout.ndim)
@@ -223,10 +231,12 @@ def unbind(input: Any, dim: int = 0) -> tuple[Any, ...]:
 def tensor_split(input: Any, indices_or_sections: Any, dim: int = 0) -> tuple[Any, ...]:
     """Parts along a dimension: as equal as can be, if a number of them is given, or cut at the given positions."""
     layout = input._layout
-    if indices_or_sections.__class__ is int and input._node is None and not active.count:
+    if indices_or_sections.__class__ is int and dim.__class__ is int and input._node is None and not active.count:
         places = _places.get((layout, "tensor_split", indices_or_sections, dim))
         if places is not None:
             return tuple([view_of(input, input._offset + offset, made) for made, offset in places])
+    wrong.only_ints(dim)
+    dim = operator.index(dim)
     if not layout.ndim:
         raise RuntimeError("tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims")
     place = geometry.wrap_dim(dim, layout.ndim)
@@ -240,6 +250,8 @@ def tensor_split(input: Any, indices_or_sections: Any, dim: int = 0) -> tuple[An
     if isinstance(given, (tuple, list)):
         cuts = [0, *plain(tuple(given)), length]
     else:
+        if not wrong.is_int(given):
+            raise wrong.no_combination("tensor_split", (input, given))
         if given <= 0:
             raise RuntimeError(f"number of sections must be larger than 0, got {given}")
         storage.empty(8 * given)    # room for their addresses; raises where there is none
@@ -257,6 +269,8 @@ def _named_split(name: str, least: int, dim_of: Callable[[int], int]) -> Callabl
         if ndim < least:
             raise RuntimeError(f"torch.{name} requires a tensor with at least {least} dimension, but got a tensor with "
                                f"{ndim} dimensions!")
+        if not isinstance(indices_or_sections, (tuple, list)) and not wrong.is_int(indices_or_sections):
+            raise wrong.no_combination(name, (input, indices_or_sections))
         dim = dim_of(ndim)
         if isinstance(indices_or_sections, int):
             size = input._layout.shape[dim]

@@ -72,13 +72,13 @@ def _overload(title: str, tensors: str, number: str) -> Any:
 
 
 @pointwise(operator="__add__", reflected="__radd__", check=check_alpha)
-def add(input: Tensor, other: Operand, *, alpha: Number = 1):
+def add(input: Operand, other: Operand, *, alpha: Number = 1):
     """input + alpha * other, with broadcasting and type promotion."""
     return input + scaled(alpha, other)
 
 
 @pointwise(operator="__sub__", check=_check_sub)
-def sub(input: Tensor, other: Operand, *, alpha: Number = 1):
+def sub(input: Operand, other: Operand, *, alpha: Number = 1):
     """input - alpha * other. Raises RuntimeError for bool."""
     return input - scaled(alpha, other)
 
@@ -90,7 +90,7 @@ def rsub(input: Tensor, other: Operand, *, alpha: Number = 1):
 
 
 @pointwise(operator="__mul__", reflected="__rmul__")
-def mul(input: Tensor, other: Operand):
+def mul(input: Operand, other: Operand):
     """input * other."""
     return input * other
 
@@ -117,7 +117,7 @@ def nonzero_divisor(value: Expr, divisor: Expr) -> Expr:
 
 @pointwise(kind=_rounding_kind, operator="__truediv__", check=_check_division, guarded=True,
            node=lambda operands, statics: "Div" if statics[0] is None else "DivBackward2")
-def div(input: Tensor, other: Operand, *, rounding_mode=None):
+def div(input: Operand, other: Operand, *, rounding_mode=None):
     """input / other; rounding_mode "trunc" rounds the quotient towards zero, "floor" down, and both keep integers.
 
     Raises RuntimeError (ZeroDivisionError) when an integer is divided by zero with a rounding mode.
@@ -135,7 +135,7 @@ def _rdiv(input: Tensor, other: Operand):
 
 
 @pointwise(operator="__floordiv__", types="if", kernel="div_floor_cpu", guarded=True, undefined="aten::floor_divide")
-def floor_divide(input: Tensor, other: Operand):
+def floor_divide(input: Operand, other: Operand):
     """floor(input / other). Raises RuntimeError (ZeroDivisionError) when an integer is divided by zero."""
     return nonzero_divisor(s.floor_divide(input, other), s.as_expr(other))
 
@@ -148,7 +148,7 @@ def _rfloordiv(input: Tensor, other: Operand):
 
 
 @pointwise(operator="__mod__", types="if", guarded=True, node=_overload("Remainder", "Backward1", "Backward0"))
-def remainder(input: Tensor, other: Operand):
+def remainder(input: Operand, other: Operand):
     """input - floor(input / other) * other: the sign is the divisor's, as in Python."""
     return nonzero_divisor(s.remainder(input, other), s.as_expr(other))
 

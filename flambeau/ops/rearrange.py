@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from flambeau.base import geometry, memory_order
 from flambeau.base.dtype import int64
 from flambeau.base.geometry import wrap_dim
@@ -101,7 +99,7 @@ def flipud(input: Tensor) -> Tensor:
 
 
 @operator()
-def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
+def roll(input: Tensor, shifts: int | Sequence[int], dims: int | Sequence[int] | None = None) -> Tensor:
     """`input` moved by `shifts` along `dims`, what falls out coming in again; without dims the flattened tensor is
     moved."""
     steps = geometry.int_tuple(shifts)
@@ -240,7 +238,7 @@ def repeat_interleave(
         input, dim = input.reshape(-1), 0
     at = wrap_dim(dim, input._layout.ndim)
     n = input._layout.shape[at] if input._layout.ndim else 1
-    if repeats.__class__ is not int and not isinstance(repeats, (Tensor, np.integer)):
+    if not isinstance(repeats, Tensor) and not is_int(repeats):
         raise no_combination("repeat_interleave", (repeats,), {"dim": dim})
     if isinstance(repeats, Tensor) and repeats._layout.numel == 1:
         _check_counts(repeats)

@@ -168,7 +168,7 @@ _sum_plans = _sums.plans
 
 
 @operator(out=True, node=overloads("Sum"))
-def sum(input: Tensor, dim=None, keepdim=False, *, dtype=None):
+def sum(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False, *, dtype=None):
     """The sum over `dim` (an integer, several, or None for all).
 
     Shapes: `keepdim` keeps the dimensions with size 1. Integers and bools sum to int64; `dtype` converts before summing.
@@ -187,7 +187,7 @@ def _(g, layouts, dim, keepdim):
 
 
 @operator(out=True)
-def nansum(input: Tensor, dim=None, keepdim=False, *, dtype=None):
+def nansum(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False, *, dtype=None):
     """The sum over `dim` with NaN counted as zero. Shapes and dtypes as of sum; complex numbers are not supported."""
     if input._layout.dtype.is_complex:
         raise RuntimeError("nansum does not support complex inputs")
@@ -217,7 +217,7 @@ _mean_plans = _means.plans
 
 
 @operator(out=True, node=overloads("Mean"))
-def mean(input: Tensor, dim=None, keepdim=False, *, dtype=None):
+def mean(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False, *, dtype=None):
     """The mean over `dim` (an integer, several, or None for all) of floating point or complex numbers.
 
     Shapes: `keepdim` keeps the dimensions with size 1. Raises RuntimeError for integers (give `dtype`).
@@ -237,7 +237,7 @@ def _(g, layouts, dim, keepdim):
 
 
 @composite(out=True)
-def nanmean(input: Tensor, dim=None, keepdim=False, *, dtype=None):
+def nanmean(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False, *, dtype=None):
     """The mean over `dim` of the elements that are not NaN."""
     if not (input._layout.dtype.is_floating_point or input._layout.dtype.is_complex):
         raise RuntimeError("nanmean(): expected input to have floating point or complex dtype but got "
@@ -272,7 +272,7 @@ _products = Reducer(_prepare_product)
 
 
 @operator(out=True, node=overloads("Prod"), planned=True)
-def prod(input: Tensor, dim=None, keepdim=False, *, dtype=None):
+def prod(input: Tensor, dim: int | None = None, keepdim: bool = False, *, dtype=None):
     """The product over `dim` (one integer, or None for all). Integers and bools multiply in int64; `dtype` converts before."""
     return _products.learn(input, dim, keepdim, dtype)
 
@@ -330,18 +330,18 @@ _truths = Reducer(_prepare_truth)
 
 
 @operator(out=True, planned=True)
-def all(input: Tensor, dim=None, keepdim=False):
+def all(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False):
     """Whether all elements (along `dim`) are nonzero: bool, or uint8 for a uint8 tensor."""
     return _truths.learn(input, dim, keepdim, "all")
 
 
 @operator(out=True, planned=True)
-def any(input: Tensor, dim=None, keepdim=False):
+def any(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False):
     """Whether any element (along `dim`) is nonzero: bool, or uint8 for a uint8 tensor."""
     return _truths.learn(input, dim, keepdim, "any")
 
 
 @operator(planned=True)
-def count_nonzero(input: Tensor, dim=None):
+def count_nonzero(input: Tensor, dim: int | Sequence[int] | None = None):
     """The number of nonzero elements over `dim` (an integer, several, or None for all), int64."""
     return _truths.learn(input, dim, False, "count")

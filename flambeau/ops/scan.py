@@ -90,7 +90,7 @@ def _scan(kind: str, input: Tensor, dim: Any, dtype: DType | None) -> Tensor:
 
 
 @operator(out=True, inplace=True)
-def cumsum(input: Tensor, dim, *, dtype=None):
+def cumsum(input: Tensor, dim: int, *, dtype=None):
     """Running sums along `dim`, of input's shape. Integers and bools sum to int64; `dtype` converts before."""
     return _scan("sum", input, dim, dtype)
 
@@ -105,7 +105,7 @@ def _(g, dim):
 
 
 @operator(out=True, inplace=True)
-def cumprod(input: Tensor, dim, *, dtype=None):
+def cumprod(input: Tensor, dim: int, *, dtype=None):
     """Running products along `dim`, of input's shape. Integers and bools multiply in int64; `dtype` converts before."""
     return _scan("prod", input, dim, dtype)
 
@@ -154,7 +154,7 @@ def _recurrence_by_operators(g: Tensor, following: Tensor, dim: int, size: int) 
 
 
 @operator(out=True)
-def logcumsumexp(input: Tensor, dim):
+def logcumsumexp(input: Tensor, dim: int):
     """log(cumsum(exp(input))) along `dim`, without overflow."""
     return _scan("logsumexp", input, dim, None)
 
@@ -222,13 +222,13 @@ def _running_extreme(name: str, input: Tensor, dim: Any) -> Any:
 
 
 @operator(out=True, differentiable=1)
-def cummax(input: Tensor, dim):
+def cummax(input: Tensor, dim: int):
     """(values, indices): the largest element so far along `dim`, and where it is (the last of equals, int64)."""
     return _running_extreme("cummax", input, dim)
 
 
 @operator(out=True, differentiable=1)
-def cummin(input: Tensor, dim):
+def cummin(input: Tensor, dim: int):
     """(values, indices): the smallest element so far along `dim`, and where it is (the last of equals, int64)."""
     return _running_extreme("cummin", input, dim)
 
@@ -247,7 +247,7 @@ cummin.vjp(_running_gradient)
 
 
 @composite(out=True)
-def diff(input: Tensor, n=1, dim=-1, prepend: Tensor | None = None, append: Tensor | None = None):
+def diff(input: Tensor, n: int = 1, dim: int = -1, prepend: Tensor | None = None, append: Tensor | None = None):
     """Differences of neighbours along `dim`, taken n times; prepend and append are joined on first. Bools: whether they
     differ.
     """

@@ -67,7 +67,7 @@ def _rows_of(data: Tensor, axis: int) -> Tensor:
 
 
 @operator(method=False)
-def segment_reduce(data: Tensor, reduce, *, lengths=None, indices=None, offsets=None, axis=0, unsafe=False, initial=None):
+def segment_reduce(data: Tensor, reduce, *, lengths=None, indices=None, offsets=None, axis: int = 0, unsafe=False, initial=None):
     """Reduce consecutive segments of dimension `axis` to one element each.
 
     reduce: sum, prod, mean, max or min; lengths: (..., segments) with the dimensions of data up to `axis`, or offsets:

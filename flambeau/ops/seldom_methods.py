@@ -6,7 +6,7 @@ Stands on core; attached to Tensor only (`as_strided_scatter`, `narrow_copy` and
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from flambeau.base.dtype import float64, int64, uint64
@@ -119,7 +119,7 @@ _HASH = Rows("hash_tensor", _hash_stages, lambda dtypes, keepdim: [(uint64, form
 
 
 @composite(out=True)
-def hash_tensor(input: Tensor, dim=(), *, keepdim=False, mode=0):
+def hash_tensor(input: Tensor, dim: int | Sequence[int] | None = (), *, keepdim: bool = False, mode=0):
     """The exclusive or over `dim` (all by default) of the elements as 64-bit patterns (of double or int64), as uint64.
 
     Raises RuntimeError for modes other than 0, and, like IndexError, where there is nothing to take it of.

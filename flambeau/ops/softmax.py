@@ -72,7 +72,7 @@ def _softmax(name: str, input: Tensor, dim: int, dtype: DType | None) -> Tensor:
 
 
 @operator(out=True)
-def softmax(input: Tensor, dim, dtype=None):
+def softmax(input: Tensor, dim: int, dtype=None):
     """Exponentials along `dim`, scaled to sum to one; of the shape of `input`.
 
     `dtype` converts first. Raises NotImplementedError for integers, IndexError for a dimension out of range.
@@ -81,7 +81,7 @@ def softmax(input: Tensor, dim, dtype=None):
 
 
 @operator(out=True)
-def log_softmax(input: Tensor, dim, dtype=None):
+def log_softmax(input: Tensor, dim: int, dtype=None):
     """The logarithm of softmax along `dim`, computed so that it neither overflows nor loses small probabilities."""
     return _softmax("log_softmax", input, dim, dtype)
 

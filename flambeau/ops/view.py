@@ -30,7 +30,7 @@ from flambeau.core import indexing, views
 from flambeau.core.derive import NAMESPACE, OPERATORS, public
 from flambeau.core.inplace import AsStridedBackward0, base_of, check, refuse_write
 from flambeau.core.modes import local
-from flambeau.core.node import AccumulateGrad
+from flambeau.core.node import AccumulateGrad, rename
 from flambeau.core.tensor import Tensor, tensor_from, view_of
 from flambeau.core.views import declare, embed, node_class, plain, remember
 from flambeau.ops import parts as _parts  # noqa: F401 - registers the splits, which belong to this family
@@ -86,9 +86,9 @@ def view(self: Any, *size: Any, dtype: DType | None = None, **keywords: Any) -> 
     elif not size:
         if "size" in keywords:
             return view_to(self, tuple(keywords["size"]))
-        if dtype is not None:
+        if isinstance(dtype, DType):
             return view_dtype(self, dtype)
-        raise _no_overload("view", size)
+        raise _no_overload("view", size) if dtype is None else wrong.no_combination("view", (), {"dtype": dtype})
     return view_to(self, size)
 
 
@@ -187,6 +187,9 @@ _flattened: dict[Any, tuple[int, ...] | None] = register_cache({})
 def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
     """The dimensions start_dim to end_dim as one; a zero-dim tensor gets one dimension."""
     layout = input._layout
+    if start_dim.__class__ is not int or end_dim.__class__ is not int:
+        wrong.only_ints(start_dim, end_dim)
+        start_dim, end_dim = plain((start_dim, end_dim))
     try:
         shape = _flattened[layout, start_dim, end_dim]
     except (KeyError, TypeError):
@@ -226,8 +229,13 @@ def unflatten(input: Any, dim: int, sizes: Sequence[int]) -> Any:
 
 _squeeze_all = declare("squeeze", "SqueezeBackward0", lambda shape, strides: geometry.squeeze_geometry(shape, strides, None),
                        lambda gradient, layout: gradient.reshape(layout.shape))
-_squeeze_one = declare("squeeze", "SqueezeBackward1",
-                       lambda shape, strides, dim: geometry.squeeze_geometry(shape, strides, (dim,)),
+
+
+def _squeeze_one_geometry(shape: geometry.Shape, strides: geometry.Shape, dim: int) -> geometry.Geometry:
+    return geometry.squeeze_geometry(shape, strides, (dim,))
+
+
+_squeeze_one = declare("squeeze", "SqueezeBackward1", _squeeze_one_geometry,
                        lambda gradient, layout, dim: gradient.reshape(layout.shape), ("dim",))
 _squeeze_some = declare("squeeze", "SqueezeBackward2", geometry.squeeze_geometry,
                         lambda gradient, layout, dims: gradient.reshape(layout.shape), ("dim",))
@@ -304,6 +312,7 @@ def movedim(input: Any, source: int | Sequence[int], destination: int | Sequence
     """Dimensions moved from `source` to `destination`; the others keep their order."""
     if source.__class__ is int and destination.__class__ is int:
         return _permute(input, _one_moved(input._layout.ndim, source, destination))
+    wrong.only_ints(*(given for given in (source, destination) if not isinstance(given, (tuple, list))))
     return _permute(input, geometry.movedim_order(input._layout.ndim, geometry.int_tuple(source),
                                                   geometry.int_tuple(destination)))
 
@@ -378,9 +387,13 @@ def select(input: Any, dim: int, index: int) -> Any:
 
 
 @public
-def narrow(input: Any, dim: int, start: Any, length: int) -> Any:
+def narrow(input: Any, dim: int, start: int | Tensor, length: int) -> Any:
     """Positions start to start + length of a dimension; start may be an integer tensor of one element."""
-    start = operator.index(start)
+    if dim.__class__ is not int or start.__class__ is not int or length.__class__ is not int:
+        if isinstance(start, Tensor) and not wrong.is_int(start):
+            raise RuntimeError("start must be an 0-dim integral Tensor.")
+        wrong.only_ints(dim, start, length)
+        start = operator.index(start)
     place, first = geometry.narrow_bounds(input._layout.shape, dim, start, length)
     return views.slice_(input, place, first, first + length, 1)
 
@@ -427,6 +440,8 @@ def as_strided(input: Any, size: Sequence[int], stride: Sequence[int], storage_o
         else:
             if input._offset * layout.dtype.itemsize + extent <= input._storage.capacity:
                 return view_of(input, input._offset, made)
+    if storage_offset is not None and storage_offset.__class__ is not int:
+        wrong.only_ints(storage_offset)
     offset = input._offset if storage_offset is None else storage_offset
     shape, strides, start = geometry.as_strided_geometry(plain(tuple(size)), plain(tuple(stride)), offset,
                                                          layout.dtype.itemsize, input._storage.capacity)
@@ -505,12 +520,21 @@ Tensor.__setitem__ = indexing.setitem  # type: ignore[attr-defined]
 # ---------------------------------------------------------------- in place: the tensor becomes its own view
 
 
+# What the steps are called that a tensor takes in place.
+_IN_PLACE = {f"{name}Backward{k}": f"{name}Backward{k + count}" for name, count in (
+    ("Squeeze", 3), ("Unsqueeze", 1), ("Transpose", 1), ("T", 1), ("AsStrided", 1)) for k in range(count)}
+
+
 def _become(operate: Callable[..., Any], public: str) -> None:
     def in_place(self: Any, *arguments: Any, **keywords: Any) -> Any:
         refuse_write(self)
         _check_reshaped(self)
         made = operate(self, *arguments, **keywords)
+        moved = made._node is not self._node
         self._layout, self._offset, self._node, self._index = made._layout, made._offset, made._node, made._index
+        if moved:
+            rename(self._node, _IN_PLACE[type(self._node).__name__])
+        self._storage.writes += 1
         return self
 
     in_place.__name__ = in_place.__qualname__ = public

@@ -124,7 +124,7 @@ def _signal(name: str, M: int, formula: Formula, dtype: Any, layout: Any, device
             requires_grad: bool) -> Tensor:
     if M < 0:
         raise ValueError(f"{name} requires non-negative window length, got M={M}")
-    if dtype is not None and dtype.name not in ("float32", "float64"):
+    if dtype is not None and getattr(dtype, "name", None) not in ("float32", "float64"):
         raise ValueError(f"{name} expects float32 or float64 dtypes, got: {dtype}")
     if layout is not None and str(layout) != "torch.strided":
         raise ValueError(f"{name} is implemented for strided tensors only, got: {layout}")

@@ -94,3 +94,75 @@ def test_calls_with_too_few_or_too_many_arguments(call, words):
     with pytest.raises(TypeError) as caught:
         call()
     assert str(caught.value).split("\n")[0] == words
+
+
+@pytest.mark.parametrize(("call", "word"), [
+    (lambda one: X.sum(one), "sum"), (lambda one: X.cumsum(one), "dim"), (lambda one: X.topk(one), "k"),
+    (lambda one: X.gather(one, torch.zeros(1, 1, dtype=torch.int64)), "dim"), (lambda one: X.transpose(0, one), "dim1"),
+    (lambda one: X.unsqueeze(one), "dim"), (lambda one: X.select(one, 0), "dim"), (lambda one: X.chunk(one), "chunks"),
+    (lambda one: X.unbind(one), "dim"), (lambda one: X.diagonal(one), "offset"), (lambda one: X.flatten(0, one), "end_dim"),
+    (lambda one: X.narrow(one, 0, 1), "narrow"), (lambda one: X.split(one), "split"),
+    (lambda one: torch.nn.functional.glu(X, one), "dim")])
+def test_floats_and_bools_are_no_ints_though_a_plan_is_kept_for_the_int_that_they_equal(call, word):
+    for _ in range(3):
+        call(1)
+    for wrong in (1.0, True):
+        with pytest.raises(TypeError, match=word):
+            call(wrong)
+
+
+def test_ints_are_no_bools():
+    X.amax(0, True), X.amax(0, False)
+    for wrong in (0, 1, None):
+        with pytest.raises(TypeError, match="argument 'keepdim'"):
+            X.amax(0, wrong)
+
+
+def test_writes_count_once_and_ints_are_checked_in_place_too():
+    x, index = torch.zeros(3), torch.tensor([0, 0, 1])
+    for reduce in ("sum", "mean", "amax"):
+        before = x._version
+        x.scatter_reduce_(0, index, torch.ones(3), reduce)
+        assert x._version == before + 1
+    for _ in range(2):
+        x.scatter_add_(0, index, torch.ones(3))
+    for wrong in (0.0, False):
+        with pytest.raises(TypeError, match="'dim'"):
+            x.scatter_add_(wrong, index, torch.ones(3))
+    before = x._version
+    x.unsqueeze_(0)
+    assert x._version == before + 1 and x.shape == (1, 3)
+
+
+@pytest.mark.parametrize(("call", "kind", "words"), [
+    (lambda: torch.zeros(2, -3), RuntimeError, "zeros: Dimension size must be non-negative."),
+    (lambda: X.new_zeros(-1), RuntimeError, "Trying to create tensor with negative dimension -1: [-1]"),
+    (lambda: torch.empty(2, device=1.5), TypeError, "empty(): argument 'device' must be torch.device, not float"),
+    (lambda: torch.zeros(2, requires_grad="a"), TypeError, "zeros(): argument 'requires_grad' must be bool, not str"),
+    (lambda: setattr(torch.ones(2), "requires_grad", 1), RuntimeError, "requires_grad must be a bool"),
+    (lambda: torch.nn.Parameter(torch.tensor([1])), RuntimeError,
+     "Only Tensors of floating point and complex dtype can require gradients"),
+    (lambda: 5 @ X, TypeError, "unsupported operand type(s) for @: 'int' and 'Tensor'"),
+    (lambda: torch.eq(1, X), TypeError,
+     "eq() received an invalid combination of arguments - got (int, Tensor), but expected one of:"),
+    (lambda: torch.narrow(X, 0, torch.tensor([0.0]), 1), RuntimeError, "start must be an 0-dim integral Tensor."),
+    (lambda: torch.linspace(X, X, 3), RuntimeError, "linspace only supports 0-dimensional start and end tensors, but got start "
+                                                    "with 2 dimension(s) and end with 2 dimension(s).")])
+def test_refusals_of_factories_and_operators(call, kind, words):
+    with pytest.raises(kind) as caught:
+        call()
+    assert str(caught.value).split("\n")[0] == words
+
+
+def test_a_tensor_given_for_an_int_is_read_at_every_call():
+    x, dim, index = torch.arange(12.0).reshape(3, 4), torch.tensor(0), torch.zeros(1, 1, dtype=torch.int64)
+    calls = (lambda d: x.sum(d), lambda d: x.amax(d), lambda d: x.cumsum(d), lambda d: x.gather(d, index),
+             lambda d: x.unbind(d)[0], lambda d: x.scatter(d, index, 1.0),
+             lambda d: x.clone().scatter_(d, index, 1.0), lambda d: x.chunk(2, d)[0],
+             lambda d: x.flatten(d, 1), lambda d: x.argmax(d))
+    for call in calls:
+        for place in (0, 1, 0):
+            dim.fill_(place)
+            for _ in range(2):
+                assert call(dim).equal(call(place))
+    assert x.sum([0, True]).item() == 66 and x.amax(None).item() == 11

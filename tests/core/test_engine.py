@@ -547,3 +547,18 @@ def test_grad_of_chosen_inputs_through_a_write_to_a_view():
     table[:, 1].mul_(x)             # table[0, 1] is 2 x1 x0
     (grad,) = torch.autograd.grad(table[0, 1], x)
     assert grad.tolist() == [4.0, 2.0, 0.0]
+
+
+@pytest.mark.parametrize(("call", "name"), [
+    (lambda x: torch.diagonal_copy(x), "DiagonalBackward0_copy"),
+    (lambda x: torch.narrow_copy(x, 0, 0, 1), "NarrowCopyBackward0"),
+    (lambda x: torch.unbind_copy(x)[1], "UnbindBackward0_copy"), (lambda x: x.clone().transpose_(0, 1), "TransposeBackward1"),
+    (lambda x: x.clone().unsqueeze_(0), "UnsqueezeBackward1"), (lambda x: x[:1].clone().squeeze_(0), "SqueezeBackward4"),
+    (lambda x: x.clone().renorm_(1, 0, 1.0), "RenormBackward0"), (lambda x: torch.linalg.lu(x)[2], "LinalgLuBackward0"),
+    (lambda x: torch.linalg.solve(x, x[0]), "LinalgSolveExBackward0")])
+def test_names_of_copies_of_views_and_of_steps_in_place(call, name):
+    x = torch.tensor([[2.0, 1.0], [1.0, 3.0]], requires_grad=True)
+    made = call(x)
+    assert made.grad_fn.name() == name
+    made.sum().backward()
+    assert x.grad.isfinite().all()

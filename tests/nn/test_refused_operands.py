@@ -122,3 +122,31 @@ def test_warnings_point_at_the_program():
             warnings.simplefilter("always")
             call()
         assert [warning.filename for warning in given] == [__file__]
+
+
+@pytest.mark.parametrize(("call", "step", "argument"), [
+    (lambda x, w: F.nll_loss(x, torch.tensor([0, 1]), w), "nll_loss_forward", "weight"),
+    (lambda x, w: F.cross_entropy(x, torch.tensor([0, 1]), w), "nll_loss_forward", "weight"),
+    (lambda x, w: F.binary_cross_entropy(x, x.detach(), w), "binary_cross_entropy", "weight"),
+    (lambda x, w: F.binary_cross_entropy_with_logits(x, x.detach(), pos_weight=w), "binary_cross_entropy_with_logits",
+     "pos_weight"),
+    (lambda x, w: F.soft_margin_loss(x.detach(), w.expand(2, 2)), "soft_margin_loss", "target"),
+    (lambda x, w: F.batch_norm(x, w, w.detach() + 1, training=True), "native_batch_norm", "running_mean")])
+def test_arguments_without_a_derivative_may_not_require_grad(call, step, argument):
+    x, w = torch.full((2, 2), 0.5, requires_grad=True), torch.ones(2, requires_grad=True)
+    with pytest.raises(RuntimeError) as caught:
+        call(x, w)
+    assert str(caught.value) == (f"The function '{step}' is not differentiable with respect to argument '{argument}'. This input "
+                                 "cannot have requires_grad True.")
+    with torch.no_grad():
+        call(x, w)
+
+
+def test_losses_without_reduction_of_planes_that_lie_transposed():
+    x = torch.arange(24.0).reshape(2, 3, 2, 2)
+    target = torch.tensor([[[0, 1], [2, 0]], [[1, 1], [2, 0]]])
+    turned = x.permute(3, 2, 1, 0).contiguous().permute(3, 2, 1, 0)
+    flipped = target.permute(2, 1, 0).contiguous().permute(2, 1, 0)
+    for reduction in ("none", "sum"):
+        expected = F.nll_loss(x, target, reduction=reduction)
+        assert F.nll_loss(turned, flipped, reduction=reduction).equal(expected)

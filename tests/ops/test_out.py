@@ -119,3 +119,57 @@ def test_out_takes_no_part_in_a_graph(call, which):
     x, out = torch.ones(2, requires_grad=which[0]), torch.zeros(2, requires_grad=which[1])
     with pytest.raises(RuntimeError, match=r"functions with out=\.\.\. arguments don't support automatic differentiation"):
         call(x, out)
+
+
+@pytest.mark.parametrize(("call", "words"), [
+    (lambda x: torch.add(x, x, out=torch.ones(5, dtype=torch.int32)),
+     "result type Float can't be cast to the desired output type Int"),
+    (lambda x: torch.topk(x, 1, out=(torch.empty(0), torch.empty(0, dtype=torch.int64), x)),
+     "expected tuple of 2 elements but got 3"),
+    (lambda x: torch.topk(x, 1, out=1), "topk(): argument 'out' must be tuple of Tensors, not int"),
+    (lambda x: torch.t_copy(x, out=(x,)), "t_copy(): argument 'out' must be Tensor, not tuple"),
+    (lambda x: torch.fft.fft(x, out=torch.empty(0)), "fft expects a complex output tensor, but got Float"),
+    (lambda x: torch.hstack([x, x], out=torch.empty(0, dtype=torch.int64)),
+     "torch.cat(): input types can't be cast to the desired output type Long"),
+    (lambda x: torch.signbit(x, out=torch.empty(2, 2)), "signbit does not support non-boolean outputs."),
+    (lambda x: torch.square(x.requires_grad_(), out=torch.empty(2, 2)),
+     "pow(): functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad."),
+    (lambda x: torch.softmax(x, 0, out=torch.empty(2, 2).requires_grad_()),
+     "aten::softmax(): functions with out=... arguments don't support automatic differentiation, but one of the arguments "
+     "requires grad."),
+    (lambda x: torch.gather(x, 0, torch.zeros(1, 1, dtype=torch.int64), out=torch.empty(1, 1, device="meta")),
+     "Expected out tensor to have device cpu, but got meta instead"),
+])
+def test_an_out_that_is_refused_stays_as_it_was(call, words):
+    x = torch.ones(2, 2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises((RuntimeError, TypeError)) as caught:
+            call(x)
+    assert str(caught.value).split("\n")[0] == words
+    assert x.shape == (2, 2) and x.detach().eq(1).all()
+
+
+def test_an_operand_given_as_out_is_not_resized():
+    x = torch.ones(2, 1)
+    with pytest.raises(RuntimeError, match=r"output with shape \[2, 1\] doesn't match the broadcast shape \[2, 3\]"):
+        torch.add(x, torch.ones(2, 3), out=x)
+    assert x.shape == (2, 1)
+
+
+def test_operators_without_a_derivative_write_to_out_whatever_their_operands_want():
+    x = torch.tensor([1.0, 3.0, 2.0], requires_grad=True)
+    assert torch.argmax(x, out=torch.empty((), dtype=torch.int64)).item() == 1
+    assert torch.softmax(x, 0, out=torch.empty(3)).sum().item() == pytest.approx(1)
+
+
+def test_a_resized_out_lies_as_the_result_of_a_factorization():
+    x = torch.tensor(MATRIX)
+    assert torch.linalg.inv(x, out=torch.empty(0)).stride() == torch.linalg.inv(x).stride()
+    assert torch.linalg.inv(x, out=torch.empty(3, 3)).stride() == (3, 1)
+
+
+def test_addbmm_in_place_takes_the_results_shape():
+    x, a = torch.ones(()), torch.ones(2, 3, 4)
+    x.addbmm_(a, torch.ones(2, 4, 5))
+    assert x.shape == (3, 5) and x.eq(9).all()
