@@ -48,8 +48,14 @@ def home(device: Any) -> Device:
     return device
 
 
-def leaf(made: Tensor) -> Tensor:
-    """A fresh tensor that requires grad."""
+def leaf(made: Tensor, requires_grad: bool = True) -> Tensor:
+    """A fresh tensor that requires grad, if it is to; TypeError where that is no bool."""
+    if requires_grad.__class__ is not bool:
+        error = TypeError("requires_grad must be a bool")
+        arguments.blame(error)
+        raise error
+    if not requires_grad:
+        return made
     dtype = made._layout.dtype
     if not (dtype.is_floating_point or dtype.is_complex):
         raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")
@@ -69,11 +75,7 @@ def finish(made: Tensor, requires_grad: bool, out: Tensor | None = None, line: b
             return copy_into(out, made.view(out._layout.shape))
         resize(out, made._layout.shape)
         return copy_into(out, made)
-    if requires_grad.__class__ is not bool:
-        error = TypeError("requires_grad must be a bool")
-        arguments.blame(error)
-        raise error
-    return leaf(made) if requires_grad else made
+    return made if requires_grad is False else leaf(made, requires_grad)
 
 
 def dtype_asked(dtype: DType | None, out: Tensor | None) -> DType | None:
@@ -144,7 +146,7 @@ def tensor(data: Any, *, dtype: DType | None = None, device: Any = None, require
     if launch is not None and device is None and (data.__class__ is float or -1 << 63 <= data < 1 << 63) \
             and get_default_device().type == "cpu":
         made = launch(None, data)
-        return leaf(made) if requires_grad else made
+        return made if requires_grad is False else leaf(made, requires_grad)
     if isinstance(data, Tensor):
         warn("To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or "
              "sourceTensor.detach().clone().requires_grad_(True), rather than torch.tensor(sourceTensor).")
@@ -157,7 +159,7 @@ def tensor(data: Any, *, dtype: DType | None = None, device: Any = None, require
         made = to(made, home(device))
     elif data.__class__ is _OF_NUMBERS.get(made._layout.dtype):
         _of_numbers[data.__class__, dtype] = learn_fill(made._layout, data)
-    return leaf(made) if requires_grad else made
+    return made if requires_grad is False else leaf(made, requires_grad)
 
 
 _of_numbers: dict[Any, Callable] = register_cache({})     # what makes a zero-dim tensor, by the class of the number and the dtype
@@ -226,7 +228,7 @@ def frombuffer(buffer: Any, *, dtype: DType, count: int = -1, offset: int = 0, r
         raise ValueError(f"requested buffer length ({count} * {dtype.itemsize} bytes) after offset ({offset} bytes) must not be "
                          f"greater than actual buffer length ({size} bytes)")
     made = from_array(np.frombuffer(buffer, dtype.numpy, count, offset), dtype)
-    return leaf(made) if requires_grad else made
+    return made if requires_grad is False else leaf(made, requires_grad)
 
 
 @public(method=False)
@@ -246,7 +248,7 @@ def empty(
     if plain:
         try:
             made = _fresh["empty", size, dtype, get_default_device()](None)
-            return leaf(made) if requires_grad else made
+            return made if requires_grad is False else leaf(made, requires_grad)
         except (KeyError, TypeError):
             pass
     check_layout(layout)
@@ -261,7 +263,7 @@ def empty(
         _fresh["empty", size, dtype, get_default_device()] = empty_plan(made._layout)
     if memory_format is not contiguous_format and memory_format is not preserve_format and memory_format is not None:
         made = empty_layout(layout_in_format(made._layout, memory_format))
-    return leaf(made) if requires_grad else made
+    return made if requires_grad is False else leaf(made, requires_grad)
 
 
 @public(method=False)
@@ -276,7 +278,7 @@ def empty_strided(size: Sequence[int], stride: Sequence[int], *, dtype: DType | 
         raise RuntimeError(f"Storage size calculation overflowed with sizes={list(shape)} and strides={list(strides)}")
     extent = memory_order.extent(shape, strides)
     made = blank((extent,), dtype, device).as_strided(shape, strides).detach()
-    return leaf(made) if requires_grad else made
+    return made if requires_grad is False else leaf(made, requires_grad)
 
 
 @public(method=False)
@@ -289,14 +291,14 @@ def full(size: Any, fill_value: Any, *, dtype: DType | None = None, layout: Any 
         launch = _fresh.get(key)
         if launch is not None:
             made = launch(None, fill_value)
-            return leaf(made) if requires_grad else made
+            return made if requires_grad is False else leaf(made, requires_grad)
         if fill_value.__class__ in (float, int, bool) and get_default_device().type == "cpu" and all(
                 n.__class__ is int and n > 0 for n in size):
             wanted = dtype or {bool: bool_, int: int64}.get(fill_value.__class__) or get_default_dtype()
             if wanted.is_floating_point or (wanted is int64 and fill_value.__class__ is int) or wanted is bool_:
                 made = filled(fresh_layout(size, wanted, None), fill_value)
                 _fresh[key] = learn_fill(made._layout, fill_value)
-                return leaf(made) if requires_grad else made
+                return made if requires_grad is False else leaf(made, requires_grad)
     check_layout(layout)
     value = fill_value.item() if hasattr(fill_value, "item") else fill_value
     dtype = dtype_asked(dtype, out) or {bool: bool_, int: int64, complex: get_default_dtype().to_complex()}.get(
@@ -321,7 +323,7 @@ def zeros(*size: Any, dtype: DType | None = None, layout: Any = None, device: An
             made = filled(fresh_layout(sizes_of("zeros", size), dtype, None), 0)
             if made._layout.device.type == "cpu" and not any(isinstance(n, list) for n in size):
                 _fresh[size, dtype, get_default_device()] = zeros_plan(made._layout)
-        return leaf(made) if requires_grad else made
+        return made if requires_grad is False else leaf(made, requires_grad)
     if not (layout is None or layout is strided):
         check_layout(layout)
     made = filled(fresh_layout(sizes_of("zeros", size), dtype_asked(dtype, out), device), 0)
@@ -337,12 +339,12 @@ def ones(*size: Any, dtype: DType | None = None, layout: Any = None, device: Any
     if device is None and out is None and layout is None:
         try:
             made = _fresh["ones", size, dtype, get_default_device()](None, 1)
-            return leaf(made) if requires_grad else made
+            return made if requires_grad is False else leaf(made, requires_grad)
         except (KeyError, TypeError):
             made = filled(fresh_layout(sizes_of("ones", size), dtype, None), 1)
             if made._layout.device.type == "cpu" and not any(isinstance(n, list) for n in size):
                 _fresh["ones", size, dtype, get_default_device()] = learn_fill(made._layout, 1)
-            return leaf(made) if requires_grad else made
+            return made if requires_grad is False else leaf(made, requires_grad)
     check_layout(layout)
     made = filled(fresh_layout(sizes_of("ones", size), dtype_asked(dtype, out), device), 1)
     if requires_grad or out is not None:
@@ -375,7 +377,7 @@ def zeros_like(input: Tensor, *, dtype: DType | None = None, layout: Any = None,
                pin_memory: bool = False, memory_format: Any = preserve_format) -> Tensor:
     """Zeros like `input`."""
     made = filled(layout_like(input, dtype, device, memory_format), 0)
-    return leaf(made) if requires_grad else made
+    return made if requires_grad is False else leaf(made, requires_grad)
 
 
 @public(method=False)
@@ -383,7 +385,7 @@ def ones_like(input: Tensor, *, dtype: DType | None = None, layout: Any = None, 
               pin_memory: bool = False, memory_format: Any = preserve_format) -> Tensor:
     """Ones like `input`."""
     made = filled(layout_like(input, dtype, device, memory_format), 1)
-    return leaf(made) if requires_grad else made
+    return made if requires_grad is False else leaf(made, requires_grad)
 
 
 @public(method=False)
@@ -392,7 +394,7 @@ def full_like(input: Tensor, fill_value: Any, *, dtype: DType | None = None, lay
     """`fill_value` in every element, like `input`."""
     value = fill_value.item() if hasattr(fill_value, "item") else fill_value
     made = filled(layout_like(input, dtype, device, memory_format), value)
-    return leaf(made) if requires_grad else made
+    return made if requires_grad is False else leaf(made, requires_grad)
 
 
 _steps: dict[Any, Callable] = register_cache({})
@@ -544,7 +546,7 @@ def linspace(start: Any, end: Any, steps: int, *, dtype: DType | None = None, la
             launch, limit, last, half = _lines[key]
             if -limit <= start <= limit and -limit <= end <= limit:
                 made = launch(None, start, end, last, half)
-                return leaf(made) if requires_grad else made
+                return made if requires_grad is False else leaf(made, requires_grad)
         except (KeyError, TypeError, OverflowError):
             pass
     start, end = _bounds("linspace", start, end, steps)
@@ -575,7 +577,7 @@ def logspace(start: Any, end: Any, steps: int, base: float = 10.0, *, dtype: DTy
             launch, limit, last, half = _lines[key]
             if -limit <= start <= limit and -limit <= end <= limit:
                 made = launch(None, start, end, last, half, base)
-                return leaf(made) if requires_grad else made
+                return made if requires_grad is False else leaf(made, requires_grad)
         except (KeyError, TypeError, OverflowError):
             pass
     start, end = _bounds("logspace", start, end, steps)

@@ -111,7 +111,7 @@ def new_tensor(self: Tensor, data: Any, *, dtype: DType | None = None, device: A
         return made
     if device is None and self._layout.device.type == "cpu":
         made = make_tensor(data, dtype or self._layout.dtype)
-        return leaf(made) if requires_grad else made
+        return made if requires_grad is False else leaf(made, requires_grad)
     return tensor(data, **_new(self, dtype, device), requires_grad=requires_grad)
 
 

@@ -207,7 +207,7 @@ def normal(mean: Any = 0.0, std: Any = 1.0, size: Any = None, *, generator: Any 
             launch = _normals[size, dtype, layout, device, get_default_device(), kept]
             if std >= 0:
                 made = launch(None, source.state_address, source.spare_address, mean, std)
-                return leaf(made) if requires_grad else made
+                return made if requires_grad is False else leaf(made, requires_grad)
         except (KeyError, TypeError):
             pass
     if size is not None:

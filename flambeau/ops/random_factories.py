@@ -86,7 +86,7 @@ def rand(*size: Any, generator: Any = None, dtype: DType | None = None, layout: 
         try:
             launch = _uniform[key]
             made = launch(None, (default_generator if generator is None else stream(generator)).state_address, 0.0, 1.0)
-            return leaf(made) if requires_grad else made
+            return made if requires_grad is False else leaf(made, requires_grad)
         except (KeyError, TypeError):
             pass
     check_layout(layout)
@@ -108,7 +108,7 @@ def randn(*size: Any, generator: Any = None, dtype: DType | None = None, layout:
         key = (size, dtype, layout, device, get_default_device(), waiting)
         try:
             made = _normal[key](None, source.state_address, source.spare_address, 0.0, 1.0)
-            return leaf(made) if requires_grad else made
+            return made if requires_grad is False else leaf(made, requires_grad)
         except (KeyError, TypeError):
             pass
     check_layout(layout)
@@ -145,7 +145,7 @@ def randint(
             if least <= low and high <= greatest:
                 source = default_generator if generator is None else stream(generator)
                 made = launch(None, source.state_address, low, high - low, 1.0 / (high - low))
-                return leaf(made) if requires_grad else made
+                return made if requires_grad is False else leaf(made, requires_grad)
         except (KeyError, TypeError):
             pass
     low, high = int(low), int(high)
@@ -165,7 +165,7 @@ def randperm(n: int, *, generator: Any = None, dtype: DType | None = int64, layo
     if plain:
         try:
             made = _orders[key](None, (default_generator if generator is None else stream(generator)).state_address)
-            return leaf(made) if requires_grad else made
+            return made if requires_grad is False else leaf(made, requires_grad)
         except (KeyError, TypeError):
             pass
     if n < 0:
@@ -197,7 +197,7 @@ def rand_like(input: Tensor, *, generator: Any = None, dtype: DType | None = Non
     launch = _uniform.get(key)
     if launch is not None and local.draws is None:
         made = launch(None, (default_generator if generator is None else stream(generator)).state_address, 0.0, 1.0)
-        return leaf(made) if requires_grad else made
+        return made if requires_grad is False else leaf(made, requires_grad)
     need_float("check_uniform_bounds", dtype or input._layout.dtype)
     made = made_like(sampling.uniform, generator, input, dtype, device, memory_format, requires_grad, 0.0, 1.0)
     return _keep(_uniform, key, made, sampling.uniform_plan)
@@ -213,7 +213,7 @@ def randn_like(input: Tensor, *, generator: Any = None, dtype: DType | None = No
     launch = _normal.get(key)
     if launch is not None and local.draws is None:
         made = launch(None, source.state_address, source.spare_address, 0.0, 1.0)
-        return leaf(made) if requires_grad else made
+        return made if requires_grad is False else leaf(made, requires_grad)
     numbers = _normal_parameters(dtype or input._layout.dtype)
     made = made_like(normal_of, generator, input, dtype, device, memory_format, requires_grad, *numbers)
     return _keep(_normal, key, made, sampling.normal_plan, waiting, True)
@@ -242,7 +242,7 @@ def randint_like(
     if least <= low < high <= greatest and high - low < WIDE_RANGE and local.draws is None:
         source = default_generator if generator is None else stream(generator)
         made = launch(None, source.state_address, low, high - low, 1.0 / (high - low))
-        return leaf(made) if requires_grad else made
+        return made if requires_grad is False else leaf(made, requires_grad)
     low, high = integer_range(low, high, dtype or input._layout.dtype)
     made = made_like(sampling.integers, generator, input, dtype, device, memory_format, requires_grad, low, high - low,
                      high - low >= WIDE_RANGE)
