@@ -56,7 +56,7 @@ def _log(f: Kernel, field: Field, s: _Sweep, t: Value, own: Rotation, other: Rot
 
 def _shifted(f: Kernel, field: Field, x: Iteration, shift: Value, s: _Sweep) -> None:
     d, e = f["d"], f["e"]
-    own, other = (Rotation(f, exact=s.logs is not None) for _ in range(2))
+    own, other = Rotation(f, field), Rotation(f, field)
     head = f.load("double", d, s.start)
     size = absolute(f, head)
     unit = f.select(head < 0, f.value(-1, "double"), f.value(1, "double"))
@@ -84,7 +84,7 @@ def _shifted(f: Kernel, field: Field, x: Iteration, shift: Value, s: _Sweep) -> 
 
 def _unshifted(f: Kernel, field: Field, x: Iteration, s: _Sweep) -> None:
     d, e = f["d"], f["e"]
-    own, other = (Rotation(f, exact=s.logs is not None) for _ in range(2))
+    own, other = Rotation(f, field), Rotation(f, field)
     c, c_before, s_before = (f.variable("double", value) for value in (1, 1, 0))
     with f.loop(0, s.count) as t:
         here = s.start + t * s.step

@@ -12,7 +12,7 @@ from functools import cache
 
 from flambeau.codegen.builder import Value, Variable
 from flambeau.codegen.factorization.columns import Field, helper, root
-from flambeau.codegen.gemm_micro import Kernel
+from flambeau.codegen.gemm_micro import BYTES, Kernel
 
 HEAD = 4                # words that tell of a sweep: its first column, its step, its rotations, where they are in the log
 TOGETHER = 4            # vectors of rows that are rotated together
@@ -28,43 +28,101 @@ def rotate_text(field: Field, few: bool = False) -> Kernel:
     real parts; from, to: multiples of a vector. few: for few rows, less to compile."""
     f = helper("rotate", ROTATE, ("z", "log", "heads"))
     width = field.width
-
-    def tile(i: Value, vectors: int) -> None:
-        carried = [f.variable(field.vector) for _ in range(vectors)]
-        with f.loop(0, f["sweeps"]) as k:
-            start, step, count, offset = (f.load("i64", f["heads"], k * HEAD + word) for word in range(HEAD))
-            step = step * f["ld"]
-            first = start * f["ld"] + i
-            for v, x in enumerate(carried):
-                x.set(_load(f, field, f["z"], first + v * width))
-            with f.loop(0, count) as t:
-                pair = f.at(field.real, f["log"], (offset + t) * 2)
-                c, s = (f.splat(f.load(field.real, pair, part), width) for part in range(2))
-                here = first + t * step
-                for v, x in enumerate(carried):
-                    y, held = _load(f, field, f["z"], here + step + v * width), x.get()
-                    _store(f, field, f.fma(s, y, c * held), f["z"], here + v * width)
-                    x.set(f.fma(c, y, -(s * held)))
-            for v, x in enumerate(carried):
-                _store(f, field, x.get(), f["z"], first + count * step + v * width)
     if few:
         with f.loop(f["from"], f["to"], width) as i:
-            tile(i, 1)
+            _tile(f, field, i, 1)
         return f
     whole = f["from"] + (f["to"] - f["from"]).unsigned_div(f.i64(TOGETHER * width)) * (TOGETHER * width)
     with f.loop(f["from"], whole, TOGETHER * width) as i:
-        tile(i, TOGETHER)
+        _paired_tile(f, field, i)
     with f.loop(whole, f["to"], width) as i:
-        tile(i, 1)
+        _tile(f, field, i, 1)
     return f
 
 
-def _load(f: Kernel, field: Field, pointer: Value, index: Value) -> Value:
-    return f.load(field.vector, f.at(field.real, pointer, index), align=field.bytes // field.parts)
+class _Sweep:
+    """A sweep of the log, applied to `vectors` vectors of rows from row i on, which hold the column that it has come to."""
+
+    def __init__(self, f: Kernel, field: Field, k: Value, i: Value, vectors: int):
+        self.f, self.field = f, field
+        self.start, self.step, self.count, self.offset = (f.load("i64", f["heads"], k * HEAD + word) for word in range(HEAD))
+        self.stride = self.step * f["ld"]
+        self.first = self.start * f["ld"] + i
+        self.carried = [f.variable(field.vector) for _ in range(vectors)]
+
+    def place(self, t: Value | int, v: int) -> Value:
+        """Where vector v is of the column that rotation t begins with."""
+        f = self.f
+        return f.at(self.field.real, f["z"], self.first + f.i64(t) * self.stride + v * self.field.width)
+
+    def load(self, t: Value | int, v: int) -> Value:
+        return self.f.load(self.field.vector, self.place(t, v), align=BYTES[self.field.real])
+
+    def store(self, value: Value, t: Value | int, v: int) -> None:
+        self.f.store(value, self.place(t, v), align=BYTES[self.field.real])
+
+    def begin(self, values: list[Value] | None = None) -> None:
+        for v, x in enumerate(self.carried):
+            x.set(self.load(0, v) if values is None else values[v])
+
+    def rotate(self, t: Value | int, following: list[Value] | None = None) -> list[Value]:
+        """Rotation t: carry the following column's part on, and give this one's."""
+        f, field = self.f, self.field
+        pair = f.at(field.real, f["log"], (self.offset + t) * 2)
+        c, s = (f.splat(f.load(field.real, pair, part), field.width) for part in range(2))
+        made = []
+        for v, x in enumerate(self.carried):
+            y, held = self.load(f.i64(t) + 1, v) if following is None else following[v], x.get()
+            made.append(f.fma(s, y, c * held))
+            x.set(f.fma(c, y, -(s * held)))
+        return made
+
+    def put(self, values: list[Value], t: Value | int) -> None:
+        for v, x in enumerate(values):
+            self.store(x, t, v)
+
+    def go_on(self, first: Value | int) -> None:
+        """Rotations from `first` on, and the end."""
+        with self.f.loop(first, self.count) as t:
+            self.put(self.rotate(t), t)
+        self.put(self.held(), self.count)
+
+    def held(self) -> list[Value]:
+        return [x.get() for x in self.carried]
 
 
-def _store(f: Kernel, field: Field, value: Value, pointer: Value, index: Value) -> None:
-    f.store(value, f.at(field.real, pointer, index), align=field.bytes // field.parts)
+def _tile(f: Kernel, field: Field, i: Value, vectors: int) -> None:
+    """All sweeps, one after another."""
+    with f.loop(0, f["sweeps"]) as k:
+        sweep = _Sweep(f, field, k, i, vectors)
+        sweep.begin()
+        sweep.go_on(0)
+
+
+def _paired_tile(f: Kernel, field: Field, i: Value) -> None:
+    """All sweeps, two at a time where the second begins where the first does and is not longer: it follows a column behind, so
+    that the columns are read and written once for both."""
+    k = f.variable("i64", 0)
+    with f.repeat(lambda: k.get() < f["sweeps"]):
+        one = _Sweep(f, field, k.get(), i, TOGETHER)
+        two = _Sweep(f, field, f.minimum(k.get() + 1, f["sweeps"] - 1), i, TOGETHER)
+        fits = (k.get() + 1 < f["sweeps"]) & one.start.equals(two.start) & one.step.equals(two.step)
+        one.begin()
+        with f.branches(fits & (two.count <= one.count)) as otherwise:
+            two.begin(one.rotate(0))
+            together = f.minimum(two.count, one.count - 1)
+            with f.loop(1, together + 1) as t:
+                two.put(two.rotate(t - 1, one.rotate(t)), t - 1)
+            with f.branches(two.count < one.count) as same:
+                two.put(two.held(), two.count)
+                one.go_on(together + 1)
+                same()
+                two.put(two.rotate(together, one.held()), together)
+                two.put(two.held(), two.count)
+            k.add(2)
+            otherwise()
+            one.go_on(0)
+            k.add(1)
 
 
 def log_rotation(f: Kernel, field: Field, log: Value, index: Value, c: Value, s: Value) -> None:
@@ -80,11 +138,11 @@ def log_head(f: Kernel, heads: Value, sweep: Value, start: Value, step: Value, c
 
 
 class Rotation:
-    """The plane rotation that takes (g, h) to (r, 0): c, s and r are variables, in double precision. exact: so that vectors which
-    many of them are applied to stay orthonormal; otherwise sooner."""
+    """The plane rotation that takes (g, h) to (r, 0): c, s and r are variables, in double precision. It is found sooner
+    where the last of its digits don't matter, for a field of single precision."""
 
-    def __init__(self, f: Kernel, exact: bool = True):
-        self.f, self.exact = f, exact
+    def __init__(self, f: Kernel, field: Field):
+        self.f, self.exact = f, field.real == "double"
         self.c, self.s, self.r = (f.variable("double") for _ in range(3))
 
     def find(self, g: Value, h: Value) -> None:

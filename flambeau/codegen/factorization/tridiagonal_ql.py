@@ -63,7 +63,7 @@ def _sweep(f: Kernel, field: Field, x: _Iteration, start: Value, step: Value, go
     """One sweep, which writes its rotations from `offset` on in the log."""
     d, e = f["d"], f["e"]
     shift = x.shift(goal, step, f.load("double", e, x.coupling(goal, -step)))
-    rotation = Rotation(f)
+    rotation = Rotation(f, field)
     c, s, p = (f.variable("double", value) for value in (1, 1, 0))
     g = f.variable("double", f.load("double", d, start) - shift)
     with f.loop(0, count) as t:
