@@ -10,11 +10,15 @@ import gc as _gc
 import importlib as _importlib
 from typing import Any as _Any
 
-# Thousands of functions are made here, and none of them is garbage that would have to be looked for.
+# Thousands of functions are made here, and none of them is garbage that would have to be looked for: what there is becomes the
+# oldest generation, which freezing and unfreezing does without looking.
 _collects = _gc.isenabled()
 _gc.disable()
 try:
     from flambeau import ops as _ops
+    if not _gc.get_freeze_count():
+        _gc.freeze()
+        _gc.unfreeze()
 finally:
     if _collects:
         _gc.enable()
