@@ -25,6 +25,7 @@ from flambeau.ir.scalar import Expr, cast, compute_dtype, leaf, substitute
 
 BLOCK = 4          # vectors of a block, if an element takes but a few instructions
 FOLD_BLOCK = 8     # the same where elements are only folded: each vector waits for its own last partial result
+HELD = 1536        # bytes of partial results that registers can hold
 LANE_STEP = 8      # elements of each row of lane mode that are combined before they reach the partial results in memory
 
 
@@ -67,6 +68,9 @@ class _Emitter(Operands):
         blocks = BLOCK if stage.stores else FOLD_BLOCK
         block, step = self.steps(expressions, [j for j, _ in stage.stores], blocks, not stage.folds)
         streamed = self.streamed(stage)
+        held = sum(start.dtype.itemsize for fold in stage.folds for start in fold.start)
+        while block > step and block * held > HELD:
+            block //= 2
         partials = [(fold, Partials(self, fold, block or step, step)) for fold in stage.folds]
 
         def innermost(indices: list[Value]) -> None:
