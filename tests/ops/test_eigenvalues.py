@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from matrices import layouts
 
 import flambeau as torch
 from flambeau import linalg
@@ -37,15 +38,6 @@ def is_decomposition(A, values, vectors):
     residual = np.abs(A @ vectors - vectors * values[..., None, :]).max(initial=0)
     angles = np.abs(adjoint(vectors.astype(np.complex128)) @ vectors - np.eye(n)).max(initial=0)
     return residual <= 10 * (n + 2) * epsilon and angles <= 5 * (n + 2) * epsilon and np.all(np.diff(values) >= 0)
-
-
-def layouts(values):
-    """The same matrices in rows, in columns, and with gaps."""
-    yield torch.from_numpy(values)
-    yield torch.from_numpy(np.ascontiguousarray(values.swapaxes(-2, -1))).mT
-    wide = np.zeros((*values.shape[:-2], 2 * values.shape[-2], 3 * values.shape[-1]), values.dtype)
-    wide[..., ::2, ::3] = values
-    yield torch.from_numpy(wide)[..., ::2, ::3]
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from matrices import layouts
 
 import flambeau as torch
 from flambeau import linalg
@@ -19,15 +20,6 @@ generator = np.random.default_rng(3)
 def array(dtype, *shape):
     made = generator.standard_normal(shape)
     return (made + 1j * generator.standard_normal(shape) if dtype[0] == "c" else made).astype(dtype)
-
-
-def layouts(values):
-    """The same matrices in rows, in columns, and with gaps."""
-    yield torch.from_numpy(values)
-    yield torch.from_numpy(np.ascontiguousarray(values.swapaxes(-2, -1))).mT
-    wide = np.zeros((*values.shape[:-2], 2 * values.shape[-2], 3 * values.shape[-1]), values.dtype)
-    wide[..., ::2, ::3] = values
-    yield torch.from_numpy(wide)[..., ::2, ::3]
 
 
 def small(difference, scale, dtype, n):

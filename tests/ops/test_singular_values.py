@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from matrices import layouts
 
 import flambeau as torch
 from flambeau import linalg
@@ -42,15 +43,6 @@ def is_decomposition(A, U, S, Vh):
     residual = np.abs((U[..., :k] * S[..., None, :]) @ Vh[..., :k, :] - A).max(initial=0)
     return residual <= 10 * size * epsilon * (1 + k ** 0.5) and all(is_orthonormal(x, epsilon) for x in (U, adjoint(Vh))) \
         and np.all(np.diff(S) <= 0) and np.all(S >= 0)
-
-
-def layouts(values):
-    """The same matrices in rows, in columns, and with gaps."""
-    yield torch.from_numpy(values)
-    yield torch.from_numpy(np.ascontiguousarray(values.swapaxes(-2, -1))).mT
-    wide = np.zeros((*values.shape[:-2], 2 * values.shape[-2], 3 * values.shape[-1]), values.dtype)
-    wide[..., ::2, ::3] = values
-    yield torch.from_numpy(wide)[..., ::2, ::3]
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -7,7 +7,7 @@ cholesky.py and qr.py share; stands on gemm_micro's kernels.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from flambeau.codegen import state
 from flambeau.codegen.builder import Value
@@ -35,6 +35,19 @@ def over_tiles(name: str, width: int, columns: Callable[[Kernel], Value],
         first = index.unsigned_rem(tiles) * width
         body(f, index.unsigned_div(tiles), first, f.minimum(first + width, total))
     return f
+
+
+def extent(shape: Sequence[str], name: str) -> Callable[[Kernel], Value]:
+    """The columns that a kernel's constants, called as in `shape`, tell by that name."""
+    return lambda f: f.constants(shape)[name]
+
+
+def behind(shape: Sequence[str], name: str) -> Callable[[Kernel], Value]:
+    """Those of them behind the block, which the constants first and count tell."""
+    def columns(f: Kernel) -> Value:
+        c = f.constants(shape)
+        return c[name] - c["first"] - c["count"]
+    return columns
 
 
 def tiles(columns: int, width: int) -> int:

@@ -10,7 +10,16 @@ from __future__ import annotations
 from functools import cache
 
 from flambeau.codegen.builder import Value, module
-from flambeau.codegen.factorization.blocked import block_phases, grain_of, is_whole, over_matrices, over_tiles, tiles
+from flambeau.codegen.factorization.blocked import (
+    behind,
+    block_phases,
+    extent,
+    grain_of,
+    is_whole,
+    over_matrices,
+    over_tiles,
+    tiles,
+)
 from flambeau.codegen.factorization.columns import (
     FIELDS,
     Field,
@@ -34,6 +43,8 @@ TILE_COLUMNS = 24       # columns that are updated together, from the row of the
 SERIAL_ROWS = 160       # a matrix with fewer rows is one unit of work
 
 SHAPE = ("n", "ld", "source", "source_batch", "source_row", "source_column", "result_row", "result_column", "first", "count")
+_columns = extent(SHAPE, "n")
+_behind = behind(SHAPE, "n")
 
 
 def _panel_text(field: Field) -> Kernel:
@@ -151,10 +162,6 @@ def _whole(field: Field) -> Kernel:
     return over_matrices("whole", matrix)
 
 
-def _columns(f: Kernel) -> Value:
-    return f.constants(SHAPE)["n"]
-
-
 def _take(field: Field) -> Kernel:
     def tile(f: Kernel, batch: Value, first: Value, last: Value) -> None:
         x = _Matrix(f, field, batch, batch)
@@ -177,11 +184,6 @@ def _leading(field: Field) -> Kernel:
         with f.when(x.sound):
             x.factor(x.c["first"], x.c["count"])
     return over_matrices("leading", matrix)
-
-
-def _behind(f: Kernel) -> Value:
-    c = f.constants(SHAPE)
-    return c["n"] - c["first"] - c["count"]
 
 
 def _following(field: Field) -> Kernel:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from flambeau.codegen import state
 from flambeau.codegen.builder import Value, module
-from flambeau.codegen.factorization.blocked import grain_of, is_whole, over_matrices, over_tiles, tiles
+from flambeau.codegen.factorization.blocked import behind, extent, grain_of, is_whole, over_matrices, over_tiles, tiles
 from flambeau.codegen.factorization.columns import (
     FIELDS,
     Field,
@@ -50,6 +50,8 @@ TILE_COLUMNS = 48
 PARTS = ("matrix", "v", "tau", "triangles", "d", "e", "order", "state", "w", "y", "log", "heads", "log_size", "heads_size")
 SHAPE = ("n", "ld", "size", "room", "source", "source_batch", "source_row", "source_column", "vectors", *PARTS, "first", "count",
          "turn")
+_columns = extent(SHAPE, "n")
+_behind = behind(SHAPE, "n")
 
 
 class Work(NamedTuple):
@@ -170,10 +172,6 @@ def _take(field: Field) -> Kernel:
     return over_tiles("take", TILE_COLUMNS, _columns, tile)
 
 
-def _columns(f: Kernel) -> Value:
-    return f.constants(SHAPE)["n"]
-
-
 def _begin(field: Field) -> Kernel:
     return over_matrices("begin", lambda f, batch: _Matrix(f, field, batch, batch).begin())
 
@@ -193,11 +191,6 @@ def _lead(field: Field) -> Kernel:
         call(f, "lead", x["matrix"], x.ld, x["v"], x["tau"], x["d"], x["e"], x["w"], x["y"], f.parameter(3), x.rows, x.c["first"],
              x.c["count"], x.c["turn"])
     return over_matrices("leading", matrix)
-
-
-def _behind(f: Kernel) -> Value:
-    c = f.constants(SHAPE)
-    return c["n"] - c["first"] - c["count"]
 
 
 def _product(field: Field) -> Kernel:

@@ -10,7 +10,15 @@ from __future__ import annotations
 from functools import cache
 
 from flambeau.codegen.builder import Value, module
-from flambeau.codegen.factorization.blocked import block_phases, grain_of, is_whole, over_matrices, over_tiles, tiles
+from flambeau.codegen.factorization.blocked import (
+    block_phases,
+    extent,
+    grain_of,
+    is_whole,
+    over_matrices,
+    over_tiles,
+    tiles,
+)
 from flambeau.codegen.factorization.columns import (
     FIELDS,
     Field,
@@ -36,6 +44,7 @@ TILE_COLUMNS = 48       # columns to a piece of work on a large matrix
 SERIAL_ROWS = 128       # a matrix with fewer rows or columns is one unit of work
 
 SHAPE = ("rows", "columns", "ld", "pivot", "source", "offset", "source_batch", "source_row", "source_column", "first", "count")
+_columns = extent(SHAPE, "columns")
 
 
 def _swap_text(field: Field) -> Kernel:
@@ -236,10 +245,6 @@ def _whole(field: Field) -> Kernel:
             x.advance(k, count, k + count, x.c["columns"])
         x.give(0, x.c["columns"])
     return over_matrices("whole", matrix)
-
-
-def _columns(f: Kernel) -> Value:
-    return f.constants(SHAPE)["columns"]
 
 
 def _take(field: Field) -> Kernel:

@@ -11,7 +11,16 @@ from functools import cache
 from typing import NamedTuple
 
 from flambeau.codegen.builder import Value, module
-from flambeau.codegen.factorization.blocked import block_phases, grain_of, is_whole, over_matrices, over_tiles, tiles
+from flambeau.codegen.factorization.blocked import (
+    behind,
+    block_phases,
+    extent,
+    grain_of,
+    is_whole,
+    over_matrices,
+    over_tiles,
+    tiles,
+)
 from flambeau.codegen.factorization.columns import (
     FIELDS,
     Field,
@@ -35,6 +44,7 @@ NONE = -1               # the slot of what is not there
 SHAPE = ("rows", "columns", "reflectors", "ld", "size", "source", "source_batch", "source_row", "source_column", "factors",
          "factors_batch", "r", "r_rows", "r_raw", "tau", "q", "q_columns", "start", "start_batch", "start_row", "start_column",
          "forward", "first", "count")
+_behind = behind(SHAPE, "columns")
 
 
 class Matrices(NamedTuple):
@@ -232,7 +242,7 @@ def _whole(field: Field) -> Kernel:
 def _take(field: Field) -> Kernel:
     def tile(f: Kernel, batch: Value, first: Value, last: Value) -> None:
         _Matrix(f, field, batch, batch).take(first, last - first)
-    return over_tiles("take", TILE_COLUMNS, lambda f: f.constants(SHAPE)["columns"], tile)
+    return over_tiles("take", TILE_COLUMNS, extent(SHAPE, "columns"), tile)
 
 
 def _leading(field: Field) -> Kernel:
@@ -241,11 +251,6 @@ def _leading(field: Field) -> Kernel:
         x = _Matrix(f, field, batch, batch)
         x.block_factor(x.c["first"], x.c["count"])
     return over_matrices("leading", matrix)
-
-
-def _behind(f: Kernel) -> Value:
-    c = f.constants(SHAPE)
-    return c["columns"] - c["first"] - c["count"]
 
 
 def _following(field: Field) -> Kernel:
@@ -268,7 +273,7 @@ def _apply(field: Field) -> Kernel:
         x.begin(first, last)
         x.accumulate(first, last)
         x.give_q(first, last)
-    return over_tiles("apply", TILE_COLUMNS, lambda f: f.constants(SHAPE)["q_columns"], tile)
+    return over_tiles("apply", TILE_COLUMNS, extent(SHAPE, "q_columns"), tile)
 
 
 @cache

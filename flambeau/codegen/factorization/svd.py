@@ -18,7 +18,7 @@ from flambeau.codegen.builder import Value, module
 from flambeau.codegen.factorization.bidiagonal import bidiagonal_texts
 from flambeau.codegen.factorization.bidiagonal_blocks import bidiagonal_block_texts
 from flambeau.codegen.factorization.bidiagonal_qr import chase_text
-from flambeau.codegen.factorization.blocked import grain_of, is_whole, over_matrices, over_tiles, tiles
+from flambeau.codegen.factorization.blocked import behind, extent, grain_of, is_whole, over_matrices, over_tiles, tiles
 from flambeau.codegen.factorization.columns import (
     FIELDS,
     Field,
@@ -57,6 +57,8 @@ PARTS = ("matrix", "v", "tau", "u", "u_tau", "q", "p", "triangles", "u_triangles
          "negative", "right", "left", "heads", "log_size", "heads_size")
 SHAPE = ("rows", "n", "ld", "u_ld", "size", "room", "source", "source_batch", "source_row", "source_column", "turned",
          "q_columns", *PARTS, "first", "count", "turn")
+_columns = extent(SHAPE, "n")
+_behind = behind(SHAPE, "n")
 
 
 class Work(NamedTuple):
@@ -218,18 +220,9 @@ def _triangles_of(x: _Matrix, first: Value) -> None:
     x.make_triangle("u_triangles", "u", "u_tau", x.u_ld, x.u_rows, first, x.n - 1)
 
 
-def _columns(f: Kernel) -> Value:
-    return f.constants(SHAPE)["n"]
-
-
 def _vectors(f: Kernel) -> Value:
     c = f.constants(SHAPE)
     return f.maximum(c["q_columns"], c["n"])
-
-
-def _behind(f: Kernel) -> Value:
-    c = f.constants(SHAPE)
-    return c["n"] - c["first"] - c["count"]
 
 
 def _take(field: Field) -> Kernel:
