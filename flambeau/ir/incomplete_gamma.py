@@ -38,7 +38,8 @@ def _density(a: Expr, x: Expr) -> Expr:
     large = a >= 10
     inverse = 1 / where(large, a, 10.0)
     stirling = inverse * polynomial(inverse * inverse, STIRLING)
-    about = where(large, -a * _gap((x - a) / a) - stirling, a * s.log(x) - x - _log_gamma_above(where(large, 1.0, a)))
+    below = a * s.log(x) - x - s.apart(_log_gamma_above, where(large, 1.0, a))
+    about = where(large, -a * s.apart(_gap, (x - a) / a) - stirling, below)
     return s.exp(about) * where(large, s.sqrt(inverse * (0.5 / math.pi)), 1.0)
 
 
@@ -74,7 +75,7 @@ def _fraction(a: Expr, x: Expr, precision: float) -> Expr:
 def _uniform(a: Expr, x: Expr, upper: bool) -> Expr:
     """P or Q for a so large that the first correction of Temme's expansion about the Gaussian distribution suffices."""
     mu = (x - a) / a
-    eta = s.copysign(s.sqrt(2 * _gap(mu)), mu)
+    eta = s.copysign(s.sqrt(2 * s.apart(_gap, mu)), mu)
     correction = where(abs(mu) < 0.01, polynomial(eta, (-1 / 3, 1 / 12, -2 / 135)), 1 / mu - 1 / eta)
     rest = s.exp(-0.5 * a * eta * eta) / s.sqrt(2 * math.pi * a) * correction
     half = eta * s.sqrt(a / 2)
@@ -83,7 +84,7 @@ def _uniform(a: Expr, x: Expr, upper: bool) -> Expr:
 
 def _small_upper(a: Expr, x: Expr) -> Expr:
     """Q(a, x) for a, x below 1, where 1 - P(a, x) would lose it: both terms of P without the 1."""
-    growth = s.expm1(a * s.log(x) - _log_gamma_above(a))
+    growth = s.expm1(a * s.log(x) - s.apart(_log_gamma_above, a))
     rest, power = 0 * a, 1 + 0 * a
     for k in range(1, 25):
         power = power * (x * (-1 / k))
