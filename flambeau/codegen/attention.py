@@ -30,7 +30,7 @@ from flambeau.codegen.gemm_micro import (
     suffix,
     vector,
 )
-from flambeau.codegen.jit import LIGHT, compile_kernel
+from flambeau.codegen.jit import DIRECT, compile_kernel
 from flambeau.codegen.launch import Phase
 from flambeau.codegen.pack import pack_kernel, stride_class
 from flambeau.codegen.scalar import Lowering
@@ -250,7 +250,7 @@ class Forward:
 @cache
 def attention_kernel(kind: Kind, masked: str | None, causal: bool) -> int:
     """The range is batches x heads x blocks of rows. Slots: out, logarithms of the rows' sums, q, k, v, [mask]."""
-    return compile_kernel(module(Forward(kind, masked, causal).f), pipeline=LIGHT)
+    return compile_kernel(module(Forward(kind, masked, causal).f), pipeline=DIRECT)
 
 
 def panels_of(extent: int, width: int) -> int:

@@ -39,7 +39,7 @@ from flambeau.codegen.gemm_micro import (
     vector,
     widen,
 )
-from flambeau.codegen.jit import LIGHT, compile_kernel
+from flambeau.codegen.jit import DIRECT, compile_kernel
 from flambeau.codegen.launch import Phase
 from flambeau.codegen.strips import Strip, strips
 
@@ -182,7 +182,7 @@ def backward_kernel(kind: Kind, masked: str | None, causal: bool) -> int:
         ):
             target = f.at(kind.storage, f.buffer(out), plane * c["columns"] * c[extent])
             _store(f, kind, sums, stride, c["columns"], c[extent], target, c[extent], size)
-    return compile_kernel(module(f), pipeline=LIGHT)
+    return compile_kernel(module(f), pipeline=DIRECT)
 
 
 def _store(

@@ -23,7 +23,7 @@ from flambeau.codegen.gemm_micro import (
     vector,
     widen,
 )
-from flambeau.codegen.jit import LIGHT, compile_kernel
+from flambeau.codegen.jit import DIRECT, compile_kernel
 
 BLOCK_STEPS = 288  # steps along (channel, tap) per block: a panel of patches then stays in the first-level cache
 TILE_SLOTS = 192  # register tiles that a task may hold unfinished between blocks of channels
@@ -312,9 +312,9 @@ def weights_text(kind: Kind) -> str:
 
 @cache
 def forward_kernel(kind: Kind, finish: Epilogue, row_order: str, in_place: bool) -> int:
-    return compile_kernel(forward_text(kind, finish, row_order, in_place), pipeline=LIGHT)
+    return compile_kernel(forward_text(kind, finish, row_order, in_place), pipeline=DIRECT)
 
 
 @cache
 def weights_kernel(kind: Kind) -> int:
-    return compile_kernel(weights_text(kind), pipeline=LIGHT)
+    return compile_kernel(weights_text(kind), pipeline=DIRECT)

@@ -14,7 +14,7 @@ from flambeau.codegen.builder import Value, module
 from flambeau.codegen.conv_band import GEOMETRY, BandCopy, Box, box_of, fill_functions, runs_of
 from flambeau.codegen.cpu import register_rows, vector_bytes
 from flambeau.codegen.gemm_micro import BYTES, Kernel, Kind, call_tile, multiply_add, narrow, table_of, transpose_tile
-from flambeau.codegen.jit import LIGHT, compile_kernel
+from flambeau.codegen.jit import DIRECT, compile_kernel
 from flambeau.codegen.pack import pack_panel
 
 PIXEL_STEPS = 256  # pixels per pass over a panel of the output's gradient, which then stays in the first-level cache
@@ -231,14 +231,14 @@ def reduce_text(kind: Kind, transposed: bool) -> str:
 
 @cache
 def pack_gradient_kernel(kind: Kind, order: str) -> int:
-    return compile_kernel(pack_gradient_text(kind, order), pipeline=LIGHT)
+    return compile_kernel(pack_gradient_text(kind, order), pipeline=DIRECT)
 
 
 @cache
 def weight_kernel(kind: Kind, row_order: str, order: str | None) -> int:
-    return compile_kernel(weight_text(kind, row_order, order), pipeline=LIGHT)
+    return compile_kernel(weight_text(kind, row_order, order), pipeline=DIRECT)
 
 
 @cache
 def reduce_kernel(kind: Kind, transposed: bool) -> int:
-    return compile_kernel(reduce_text(kind, transposed), pipeline=LIGHT)
+    return compile_kernel(reduce_text(kind, transposed), pipeline=DIRECT)

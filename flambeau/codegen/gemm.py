@@ -31,7 +31,7 @@ from flambeau.codegen.gemm_micro import (
     row_counts,
 )
 from flambeau.codegen.gemm_slices import sliced
-from flambeau.codegen.jit import LIGHT, compile_kernel
+from flambeau.codegen.jit import DIRECT, compile_kernel
 from flambeau.codegen.launch import Phase
 from flambeau.codegen.matrix import OPERANDS, Matrix, Product, base_address, finish_tile
 from flambeau.codegen.pack import pack_kernel, stride_class
@@ -127,7 +127,7 @@ def tile_text(v: Variant) -> str:
 
 @cache
 def tile_kernel(v: Variant) -> int:
-    return compile_kernel(tile_text(v), pipeline=LIGHT)
+    return compile_kernel(tile_text(v), pipeline=DIRECT)
 
 
 def _share(tasks_wanted: int, panels: int, most: int) -> int:

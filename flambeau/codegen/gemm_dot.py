@@ -21,7 +21,7 @@ from flambeau.codegen.gemm_micro import (
     vector,
     widen,
 )
-from flambeau.codegen.jit import LIGHT, compile_kernel
+from flambeau.codegen.jit import DIRECT, compile_kernel
 from flambeau.codegen.launch import Phase
 from flambeau.codegen.matrix import OPERANDS, Product, base_address, finish_tile
 
@@ -109,7 +109,7 @@ def dot_text(kind: Kind, out: Kind, finish: Epilogue) -> str:
 
 @cache
 def dot_kernel(kind: Kind, out: Kind, finish: Epilogue) -> int:
-    return compile_kernel(dot_text(kind, out, finish), pipeline=LIGHT)
+    return compile_kernel(dot_text(kind, out, finish), pipeline=DIRECT)
 
 
 def dot_phases(p: Product, threads: int) -> tuple[list[Phase], int]:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from flambeau.codegen.builder import KERNEL_PARAMETERS, Function, Value, module, scalar_type
 from flambeau.codegen.cpu import features, vector_bytes
-from flambeau.codegen.jit import LIGHT, compile_kernel
+from flambeau.codegen.jit import DIRECT, compile_kernel
 
 MOST_ROWS = 14  # of any register tile
 BYTES = {"float": 4, "double": 8, "half": 2, "i8": 1, "i16": 2, "i32": 4, "i64": 8}
@@ -262,7 +262,7 @@ def table_of(key: tuple, function: Callable[[int], Kernel], rows: Iterable[int])
     for r in rows:
         if not table[r]:
             made = function(r)
-            table[r] = compile_kernel(module(made), made.name, LIGHT)
+            table[r] = compile_kernel(module(made), made.name, DIRECT)
     return ctypes.addressof(table)
 
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from flambeau.codegen.builder import module
 from flambeau.codegen.cpu import register_rows
 from flambeau.codegen.gemm_micro import BYTES, Epilogue, Kernel, Kind, epilogue, kind_of
-from flambeau.codegen.jit import LIGHT, compile_kernel
+from flambeau.codegen.jit import DIRECT, compile_kernel
 from flambeau.codegen.launch import Phase
 from flambeau.codegen.matrix import OPERANDS, SCRATCH, Matrix, Product, base_address, finish_tile
 
@@ -55,7 +55,7 @@ def sum_text(kind: Kind, out: Kind, finish: Epilogue) -> str:
 
 @cache
 def sum_kernel(kind: Kind, out: Kind, finish: Epilogue) -> int:
-    return compile_kernel(sum_text(kind, out, finish), pipeline=LIGHT)
+    return compile_kernel(sum_text(kind, out, finish), pipeline=DIRECT)
 
 
 def sliced(p: Product) -> Sliced | None:

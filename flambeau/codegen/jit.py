@@ -38,7 +38,8 @@ class Pipeline(NamedTuple):
 EXPLICIT = Pipeline()                                           # the text states its vectors
 INDEXED = Pipeline(addresses=False)                             # and its addresses are a base and an index
 VECTORISED = Pipeline(addresses=False, vectorise=True)
-LIGHT = Pipeline(simplify=False, addresses=False, direct=True)  # the text states what its loops keep in registers as well
+LIGHT = Pipeline(simplify=False, addresses=False)               # the text states what its loops keep in registers as well
+DIRECT = LIGHT._replace(direct=True)                            # and no choice stands in an inner loop: it would be a branch
 QUICK = Pipeline(simplify=False, addresses=False, order=False)  # and is so short that their order makes no difference
 COMBINED = Pipeline(simplify=False, combine=True, addresses=False)
 

@@ -11,7 +11,7 @@ from functools import cache
 from flambeau.codegen.builder import Value, module
 from flambeau.codegen.cpu import vector_bytes
 from flambeau.codegen.gemm_micro import BYTES, Kernel, Kind, transpose_tile, vector, widen
-from flambeau.codegen.jit import LIGHT, compile_kernel
+from flambeau.codegen.jit import DIRECT, compile_kernel
 
 # `lanes` rows or columns in panels of `step` (at most `width`); `k` steps in blocks of `block`
 CONSTANTS = (
@@ -144,4 +144,4 @@ def pack_text(kind: Kind, width: int, order: str) -> str:
 
 @cache
 def pack_kernel(kind: Kind, width: int, order: str) -> int:
-    return compile_kernel(pack_text(kind, width, order), pipeline=LIGHT)
+    return compile_kernel(pack_text(kind, width, order), pipeline=DIRECT)

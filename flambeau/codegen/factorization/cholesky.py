@@ -36,7 +36,7 @@ from flambeau.codegen.factorization.columns import (
     update_text,
 )
 from flambeau.codegen.gemm_micro import Kernel
-from flambeau.codegen.jit import LIGHT, compile_module
+from flambeau.codegen.jit import DIRECT, compile_module
 from flambeau.codegen.launch import Phase
 
 TILE_COLUMNS = 24       # columns that are updated together, from the row of the first one on
@@ -201,7 +201,7 @@ def cholesky_kernels(field: Field, large: bool) -> dict[str, int]:
     """Addresses of the kernels by name."""
     entries = [_take, _leading, _following, _give] if large else [_whole]
     helpers = (update_text, copy_text, clear_text, _panel_text, _advance_text, _columns_text)
-    return compile_module(module(*(text(field) for text in (*helpers, *entries))), LIGHT)
+    return compile_module(module(*(text(field) for text in (*helpers, *entries))), DIRECT)
 
 
 def cholesky_phases(dtype: str, batch: int, n: int, source: tuple[int, int, int, int], upper: bool) -> tuple[list[Phase], int]:

@@ -35,7 +35,7 @@ from flambeau.codegen.factorization.columns import (
     update_text,
 )
 from flambeau.codegen.gemm_micro import Kernel, suffix
-from flambeau.codegen.jit import LIGHT, compile_module
+from flambeau.codegen.jit import DIRECT, compile_module
 from flambeau.codegen.launch import Phase
 
 TOGETHER = 4            # columns whose triangular systems are solved together
@@ -287,7 +287,7 @@ def lu_kernels(field: Field, kind: str) -> dict[str, int]:
     if kind != "small":
         helpers += [update_text, _block_text, _advance_text, _columns_text]
     entries = {"small": [_small], "whole": [_whole], "large": [_take, _leading, _following, _give]}[kind]
-    return compile_module(module(*(text(field) for text in (*helpers, *entries))), LIGHT)
+    return compile_module(module(*(text(field) for text in (*helpers, *entries))), DIRECT)
 
 
 def lu_phases(dtype: str, batch: int, m: int, n: int, source: tuple[int, int, int, int], pivot: bool = True,

@@ -34,7 +34,7 @@ from flambeau.codegen.factorization.columns import (
 )
 from flambeau.codegen.factorization.householder import TILE_COLUMNS, block_of, reflector_texts
 from flambeau.codegen.gemm_micro import Kernel
-from flambeau.codegen.jit import LIGHT, compile_module
+from flambeau.codegen.jit import DIRECT, compile_module
 from flambeau.codegen.launch import Phase
 
 SERIAL_ROWS = 96        # a matrix with fewer reflectors is one unit of work
@@ -282,7 +282,7 @@ def qr_kernels(field: Field, kind: str) -> dict[str, int]:
     blocks = kind != "small"
     entries = {"small": [_small], "whole": [_whole], "large": [_take, _leading, _following, _give, _apply]}[kind]
     helpers = [copy_text(field), clear_text(field), *reflector_texts(field, blocks), *([update_text(field)] if blocks else [])]
-    return compile_module(module(*helpers, *(entry(field) for entry in entries)), LIGHT)
+    return compile_module(module(*helpers, *(entry(field) for entry in entries)), DIRECT)
 
 
 def qr_phases(dtype: str, batch: int, work: Work) -> tuple[list[Phase], int]:

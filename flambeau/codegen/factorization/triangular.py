@@ -15,7 +15,7 @@ from flambeau.codegen import state
 from flambeau.codegen.builder import Value, module
 from flambeau.codegen.factorization.columns import FIELDS, Field, Scalar, call, clear_text, copy_text, helper, places
 from flambeau.codegen.gemm_micro import Kernel, vector_bytes
-from flambeau.codegen.jit import LIGHT, compile_kernel
+from flambeau.codegen.jit import DIRECT, compile_kernel
 from flambeau.codegen.launch import Phase
 
 VECTORS = 2             # of a tile's rows
@@ -182,7 +182,7 @@ def solve_kernel(field: Field, small: bool) -> int:
         target = field.at(f, f.slot(c["x_slot"]), batch * c["x_batch"] + first * c["x_column"])
         call(f, "copy", tile, 1, wide, target, c["x_column"], c["x_row"], count, n)
     helpers = [copy_text, clear_text, _exchange_text, _finish_text, *([] if small else [_substitute_text])]
-    return compile_kernel(module(*(text(field) for text in helpers), f), pipeline=LIGHT)
+    return compile_kernel(module(*(text(field) for text in helpers), f), pipeline=DIRECT)
 
 
 def solve_phase(dtype: str, batch: int, n: int, columns: int, b: Block | None, x: Block, passes: list[Triangle],

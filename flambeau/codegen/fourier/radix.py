@@ -24,7 +24,7 @@ import numpy as np
 from flambeau.codegen.builder import Value, module
 from flambeau.codegen.fourier.roots import roots
 from flambeau.codegen.gemm_micro import BYTES, Kernel, vector, vector_bytes
-from flambeau.codegen.jit import LIGHT, compile_kernel
+from flambeau.codegen.jit import DIRECT, compile_kernel
 
 #: Parameters of every step of a transform: where it reads, where it writes, its table, its numbers, which part of the work it is.
 STEP = (("x", "ptr"), ("y", "ptr"), ("table", "ptr"), ("numbers", "ptr"), ("part", "i64"))
@@ -279,4 +279,4 @@ def radix_pass(item: str, radix: int, form: str, last: bool) -> int:
         _first_pass(f, radix, last)
     else:
         _later_pass(f, radix, last, form == NARROW)
-    return compile_kernel(module(f), "step", LIGHT)
+    return compile_kernel(module(f), "step", DIRECT)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from flambeau.codegen.builder import KERNEL_PARAMETERS, Odometer, Value, module
 from flambeau.codegen.fourier.radix import Step, _interleaved
 from flambeau.codegen.gemm_micro import BYTES, Kernel, vector
-from flambeau.codegen.jit import LIGHT, compile_kernel
+from flambeau.codegen.jit import DIRECT, compile_kernel
 
 #: What an operand's place is counted from: this row of the input, this row of the output, the thread's memory, address 0, the
 #: window, and 0 moved on by the phase's `table_step` for each part.
@@ -96,7 +96,7 @@ def steps_kernel() -> int:
                       for at in (1, 3, 5)]
             f.call_pointer("void", f.load("ptr", words), *places, f.at("i64", words, 7), row[2])
         odometer.advance()
-    return compile_kernel(module(f), pipeline=LIGHT)
+    return compile_kernel(module(f), pipeline=DIRECT)
 
 
 def _step(write: Callable[[Step], None]) -> Callable[[str], int]:
@@ -105,7 +105,7 @@ def _step(write: Callable[[Step], None]) -> Callable[[str], int]:
     def address(item: str) -> int:
         f = Step("step", item)
         write(f)
-        return compile_kernel(module(f), "step", LIGHT)
+        return compile_kernel(module(f), "step", DIRECT)
     address.__doc__ = write.__doc__
     return address
 
