@@ -50,3 +50,15 @@ def vector_bytes() -> int:
 def register_rows() -> int:
     """Rows of a register tile two vectors wide: as many as the register file holds (32 vectors, or 16)."""
     return 14 if vector_bytes() == 64 else 6
+
+
+@cache
+def second_level_bytes() -> int:
+    """Size of a core's second-level cache; 1 MiB where the system doesn't tell."""
+    try:
+        with open("/sys/devices/system/cpu/cpu0/cache/index2/size") as f:
+            text = f.read().strip()
+    except OSError:
+        return 1 << 20
+    number, unit = text[:-1], {"K": 1 << 10, "M": 1 << 20}.get(text[-1:])
+    return int(number) * unit if unit and number.isdigit() else 1 << 20

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from flambeau.codegen import state
 from flambeau.codegen.builder import module
-from flambeau.codegen.cpu import register_rows, vector_bytes
+from flambeau.codegen.cpu import register_rows, second_level_bytes, vector_bytes
 from flambeau.codegen.gemm_dot import dot_phases
 from flambeau.codegen.gemm_micro import (
     BYTES,
@@ -39,9 +39,8 @@ from flambeau.codegen.pack import pack_kernel, stride_class
 BLOCK_STEPS = 256  # steps along k of a packed block: a panel of B (32 columns) then stays in the first-level cache
 TILE_PANELS = 16  # panels of rows per task: with the block above a quarter of the second-level cache
 TILE_SLOTS = 128  # register tiles that a task may hold unfinished between blocks of k (on its stack)
-IN_PLACE_BYTES = 192 << 10
 PACK_BYTES = 256 << 20  # packed operands of one product; larger ones are done in parts
-DOT_MOST = 64  # rows up to which dot products beat packing B
+DOT_MOST, DOT_STEPS, DOT_BYTES = 40, 128, 192 << 10  # rows, and bytes of A, up to which dot products beat packing B
 SMALL_DOT = 8192  # multiply-adds up to which packing costs more than the sums at the end of dot products
 
 CONSTANTS = ("m", "n", "k", "tiles_m", "tiles_n", "tile_rows", "tile_columns", "row_step", "block", *OPERANDS,
@@ -113,9 +112,12 @@ def tile_text(v: Variant) -> str:
                     direct = None
                     if plain:
                         direct = columns.equals(width)
+                        if v.a_packed:
+                            direct = direct & rows.equals(v.rows)
                         tile, stride = f.select(direct, goal, tile), f.select(direct, c["c_row"], stride)
                     strides = (c["a_row"], c["a_step"], c["b_step"])
-                    call_tile(f, c["micros"], rows, depth, a, b, tile, stride, first, *strides, columns)
+                    used = c["row_step"] if v.a_packed else rows
+                    call_tile(f, c["micros"], used, depth, a, b, tile, stride, first, *strides, columns)
                     finish = last if direct is None else f.select(direct, f.value(0, "i1"), last)
                     with f.when(finish):
                         d = tile
@@ -155,6 +157,12 @@ def gemm_phases(dtype: object, m: int, n: int, k: int, a: Matrix, b: Matrix, c: 
                            relu if activation == "relu" else apply))
 
 
+@cache
+def in_place_bytes() -> int:
+    """Size up to which B is not packed: what other reads leave in the second-level cache."""
+    return second_level_bytes() // 2
+
+
 def _phases(p: Product) -> tuple[list[Phase], int]:
     """The quickest form of a product that is not empty."""
     if (p.n == 1 and p.m > 1) or (p.c.strides[3] != 1 and p.c.strides[2] == 1 and p.n > 1):
@@ -165,13 +173,15 @@ def _phases(p: Product) -> tuple[list[Phase], int]:
         return [*(phase for phases, _ in made for phase in phases), slices.sum], max(slices.scratch, *(size for _, size in made))
     threads = state.words[state.THREADS]
     most = register_rows()
-    a_stays, b_stays = (count * p.k * BYTES[p.kind.storage] <= IN_PLACE_BYTES for count in (p.m, p.n))
+    a_bytes, b_bytes = (count * p.k * BYTES[p.kind.storage] for count in (p.m, p.n))
     b_unit = p.b.strides[3] == 1 or p.n == 1
     if p.b.strides[2] == 1 and (p.n == 1 or not b_unit) and p.a.strides[3] == 1 and p.k >= 16:
-        plain = p.kind.storage == p.kind.compute
-        if p.m <= most or p.m * p.n * p.k <= SMALL_DOT or (p.m <= DOT_MOST and a_stays and plain):
+        # sums across the vectors at the end of each dot product cost as much as DOT_STEPS along k
+        few_rows = p.m * (p.k + DOT_STEPS) <= DOT_MOST * p.k or p.n <= p.kind.lanes
+        few_rows = few_rows and a_bytes <= DOT_BYTES and p.kind.storage == p.kind.compute
+        if p.m <= most or p.m * p.n * p.k <= SMALL_DOT or few_rows:
             return dot_phases(p, threads)
-    if b_unit and (p.m <= 2 * most or b_stays or p.k == 0) and not p.kind.pair:
+    if b_unit and (p.m <= 2 * most or b_bytes <= in_place_bytes() or p.k == 0) and not p.kind.pair:
         return _in_place_phases(p, threads)
     parts = _halves(p)
     if not parts:
@@ -217,21 +227,27 @@ def _tile_shares(wanted: int, panels_m: int, panels_n: int) -> tuple[int, int]:
     return share_m, share_n
 
 
+def _packed_tile(n: int, lanes: int) -> tuple[int, int]:
+    """Rows and vectors of a packed register tile: few loads to each multiplication, and few columns past the edge."""
+    if n <= 2 * lanes or vector_bytes() < 64:
+        return register_rows(), min(2, -(-n // lanes))
+    four, three = (-(-n // (v * lanes)) * v for v in (4, 3))
+    return (8, 3) if 10 * three <= 9 * four else (6, 4)
+
+
 def _packed_phases(p: Product, threads: int) -> tuple[list[Phase], int]:
     """Phases that pack A and B into panels, and one that multiplies the panels."""
-    kind, lanes, rows_most = p.kind, p.kind.lanes, register_rows()
+    kind = p.kind
+    rows, vectors = _packed_tile(p.n, kind.lanes)
     steps = -(-p.k // 2) if kind.pair else p.k
-    vectors = 1 if p.n <= lanes else 2
-    width = lanes * vectors
-    panels_m = -(-p.m // rows_most)
-    row_step = -(-p.m // panels_m)
-    panels_m, panels_n = -(-p.m // row_step), -(-p.n // width)
+    width = kind.lanes * vectors
+    panels_m, panels_n = -(-p.m // rows), -(-p.n // width)
     blocks = max(1, -(-steps // (BLOCK_STEPS * 3 // 2)))
     block = max(1, -(-steps // blocks))
     phases: list[Phase] = []
     scratch = p.reserved
     places, packed = [], []
-    for matrix, lane, step, size in ((p.a, p.a.strides[2], p.a.strides[3], _Panels(p.m, row_step, rows_most, panels_m)),
+    for matrix, lane, step, size in ((p.a, p.a.strides[2], p.a.strides[3], _Panels(p.m, rows, rows, panels_m)),
                                      (p.b, p.b.strides[3], p.b.strides[2], _Panels(p.n, width, width, panels_n))):
         phase, outer, inner = _pack_phase(p, matrix, lane, step, size, (p.k, steps, block, blocks), scratch, threads)
         phases.append(phase)
@@ -241,11 +257,11 @@ def _packed_phases(p: Product, threads: int) -> tuple[list[Phase], int]:
         scratch += (elements * outer * inner * BYTES[kind.item] + 127) // 64 * 64
     share_m, share_n = _tile_shares(-(-4 * threads // p.batches), panels_m, panels_n)
     tasks_m, tasks_n = -(-panels_m // share_m), -(-panels_n // share_n)
-    micros = micro_table(kind, vectors, rows_most, True, True, row_counts(p.m, row_step))
-    constants = (p.m, p.n, steps, tasks_m, tasks_n, share_m * row_step, share_n * width, row_step, block, *p.operands(*packed),
+    micros = micro_table(kind, vectors, rows, True, True, (rows,))
+    constants = (p.m, p.n, steps, tasks_m, tasks_n, share_m * rows, share_n * width, rows, block, *p.operands(*packed),
                  panels_m, panels_n, *places, micros)
     total = p.batches * tasks_m * tasks_n
-    kernel = tile_kernel(Variant(kind, p.result, rows_most, vectors, True, True, p.finish))
+    kernel = tile_kernel(Variant(kind, p.result, rows, vectors, True, True, p.finish))
     phases.append(Phase(kernel, total, p.grain(total, threads), constants))
     return phases, scratch
 

@@ -1,7 +1,8 @@
 """The inner pieces of the contraction template: element kinds, register tiles, epilogues and vector helpers, as LLVM IR.
 
 A register tile is `rows` x `vectors` accumulators; for each step along k it loads the vectors of B and broadcasts one element of
-A per row. Stands on builder.py; gemm.py, pack.py and conv.py put loops around it.
+A per row, several steps to a turn of the loop where both are packed. Stands on builder.py; gemm.py, pack.py and conv.py put loops
+around it.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from flambeau.codegen.cpu import features, vector_bytes
 from flambeau.codegen.jit import DIRECT, compile_kernel
 
 MOST_ROWS = 14  # of any register tile
+STEPS_TOGETHER = 4  # steps along k to a turn of a packed tile's loop
 BYTES = {"float": 4, "double": 8, "half": 2, "i8": 1, "i16": 2, "i32": 4, "i64": 8}
 _SUFFIX = {"float": "f32", "double": "f64", "half": "f16"}
 
@@ -207,39 +209,49 @@ def micro(kind: Kind, rows: int, vectors: int, height: int, a_packed: bool, b_pa
     lanes, accumulator, compute = kind.lanes, kind.accumulator, kind.compute
     a_item = kind.item if a_packed else kind.storage
     b_item = kind.item if b_packed else kind.storage
-    tile = [[f.variable(accumulator) for _ in range(vectors)] for _ in range(rows)]
-    c_rows = [f.at(compute, f["c"], f["c_stride"] * i) for i in range(rows)]
-    with f.branches(f["first"].differs(0)) as otherwise:
-        for row in tile:
-            for cell in row:
-                cell.set(0)
-        otherwise()
-        for i, row in enumerate(tile):
-            for j, cell in enumerate(row):
-                cell.set(f.load(accumulator, c_rows[i], j * lanes, align=BYTES[compute]))
+    tile = [[f.variable(accumulator, 0) for _ in range(vectors)] for _ in range(rows)]
     masks = [] if b_packed else [f.mask(f["columns"] - j * lanes, lanes) for j in range(vectors)]
     # pointers three rows apart: the two rows between are reached by scaled addressing, which keeps registers free
     bases = [] if a_packed else [f.at(a_item, f["a"], f["a_row"] * i) for i in range(0, rows, 3)]
-    with f.loop(0, f["k"]) as p:
-        b = f.at(b_item, f["b"], p * (vectors * lanes if b_packed else f["b_step"]))
+
+    def steps(begin: Value | int, end: Value, together: int) -> None:
+        with f.loop(begin, end, together) as p:
+            a = f.at(a_item, f["a"], p * height) if a_packed else None
+            b = f.at(b_item, f["b"], p * (vectors * lanes if b_packed else f["b_step"]))
+            for turn in range(together):
+                step(p, turn, a, b)
+
+    def step(p: Value, turn: int, a: Value | None, b: Value) -> None:
         columns = []
         for j in range(vectors):
             if b_packed:
-                columns.append(f.load(vector(b_item, lanes), b, j * lanes, align=vector_bytes()))
+                columns.append(f.load(vector(b_item, lanes), b, (turn * vectors + j) * lanes, align=vector_bytes()))
             else:
                 loaded = f.masked_load(vector(b_item, lanes), f.at(b_item, b, j * lanes), masks[j], BYTES[b_item])
                 columns.append(widen(f, kind, loaded))
-        step = None if a_packed else p * f["a_step"]
+        offset = None if a_packed else p * f["a_step"]
         for i, row in enumerate(tile):
-            if a_packed:
-                one = f.load(a_item, f.at(a_item, f["a"], p * height), i)
+            if a is not None:
+                one = f.load(a_item, a, turn * height + i)
             else:
                 one = widen(
-                    f, kind, f.load(a_item, f.at(a_item, f.at(a_item, bases[i // 3], step), f["a_row"] * (i % 3)))
+                    f, kind, f.load(a_item, f.at(a_item, f.at(a_item, bases[i // 3], offset), f["a_row"] * (i % 3)))
                 )
             broadcast = f.splat(one, lanes)
             for j, cell in enumerate(row):
                 cell.set(multiply_add(f, kind, broadcast, columns[j], cell.get()))
+
+    together = STEPS_TOGETHER if a_packed and b_packed else 1
+    whole = f["k"] & -together if together > 1 else f.i64(0)
+    if together > 1:
+        steps(0, whole, together)
+    steps(whole, f["k"], 1)
+    # what C holds is added at the end, so that the first steps need not wait for it
+    c_rows = [f.at(compute, f["c"], f["c_stride"] * i) for i in range(rows)]
+    with f.when(f["first"].equals(0)):
+        for i, row in enumerate(tile):
+            for j, cell in enumerate(row):
+                cell.add(f.load(accumulator, c_rows[i], j * lanes, align=BYTES[compute]))
     for i, row in enumerate(tile):
         for j, cell in enumerate(row):
             f.store(cell.get(), c_rows[i], j * lanes, align=BYTES[compute])

@@ -6,6 +6,7 @@ are widened on the way; bfloat16 pairs two steps of k per lane for the CPU's dot
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 
 from flambeau.codegen.builder import Value, module
@@ -20,10 +21,46 @@ CONSTANTS = (
 )  # fmt: skip
 
 
+NARROW = 8  # lanes of a panel up to which rows are interleaved in registers
+
+
 def stride_class(lane_stride: int, k_stride: int, lanes: int, depth: int) -> str:
     if lane_stride == 1 or lanes == 1:
         return "lane"
     return "depth" if k_stride == 1 or depth == 1 else "any"
+
+
+def interleaved(f: Kernel, rows: list[Value], lanes: int) -> list[Value]:
+    """The elements of vectors taken in turn, one of each: as many vectors.
+
+    Streams of elements are merged a few at a time; `size` elements of each lie together already.
+    """
+    streams, size = [[row] for row in rows], 1
+    while len(streams) > 1:
+        ways = next(n for n in range(2, len(streams) + 1) if len(streams) % n == 0)
+        groups = [streams[first : first + ways] for first in range(0, len(streams), ways)]
+        streams = [_merged(f, group, size, lanes) for group in groups]
+        size *= ways
+    return streams[0]
+
+
+def _merged(f: Kernel, streams: list[list[Value]], size: int, lanes: int) -> list[Value]:
+    """The vectors of a stream that takes `size` elements of each of the streams in turn."""
+    made = []
+    for start in range(0, len(streams) * len(streams[0]) * lanes, lanes):
+        wanted = []  # of each lane: the vector that has it, and which of its lanes it is
+        for at in range(start, start + lanes):
+            turn, within = divmod(at, size)
+            number, lane = divmod(turn // len(streams) * size + within, lanes)
+            wanted.append(((turn % len(streams), number), lane))
+        first, *others = sorted({source for source, _ in wanted})
+        whole, order = streams[first[0]][first[1]], [lane for _, lane in wanted]
+        for stream, number in others:
+            order = [lanes + lane if source == (stream, number) else at
+                     for (source, lane), at in zip(wanted, order, strict=True)]
+            whole, order = f.shuffle(whole, streams[stream][number], order), list(range(lanes))
+        made.append(whole)
+    return made
 
 
 def pair(f: Kernel, low: Value, high: Value) -> Value:
@@ -52,15 +89,15 @@ def pack_panel(kind: Kind, width: int, order: str, name: str = "pack") -> Kernel
     def element(lane: Value, k: Value) -> Value:
         return f.load(storage, f.at(storage, source, lane * f["lane_stride"] + k * f["k_stride"]))
 
-    def scalar_steps(first: Value, last: Value, low: int = 0, high: Value | None = None) -> None:
-        """Steps [first, last) of lanes [low, high) one element at a time."""
-        with f.loop(first, last) as step:
-            with f.loop(low, high if high is not None else f["lanes"]) as lane:
-                if kind.pair:
-                    value = pair(f, element(lane, step * 2), element(lane, step * 2 + 1))
-                else:
-                    value = widen(f, kind, element(lane, step))
-                f.store(value, target, step * width + lane)
+    def scalar_steps(first: Value, last: Value) -> None:
+        """Steps [first, last) one element at a time; past the edge the last lane again."""
+        with f.loop(first, last) as step, f.loop(0, width) as place:
+            lane = f.minimum(place, f["lanes"] - 1)
+            if kind.pair:
+                value = pair(f, element(lane, step * 2), element(lane, step * 2 + 1))
+            else:
+                value = widen(f, kind, element(lane, step))
+            f.store(value, target, step * width + place)
 
     if order == "lane":
         masks = [f.mask(f["lanes"] - start, min(chunk, width - start)) for start in starts]
@@ -79,14 +116,31 @@ def pack_panel(kind: Kind, width: int, order: str, name: str = "pack") -> Kernel
                 else:
                     value = widen(f, kind, rows[0])
                 f.store(value, target, step * width + start, align=4 if width % chunk else vector_bytes())
+    elif order == "depth" and not kind.pair and width <= NARROW:
+        last = f["lanes"] - 1
+        rows = [f.at(storage, source, f.minimum(last, row) * f["lane_stride"]) for row in range(width)]
+
+        def together(step: Value, load: Callable[[Value], Value], store: Callable[[Value, Value], None]) -> None:
+            taken = [widen(f, kind, load(f.at(storage, row, step))) for row in rows]
+            for i, value in enumerate(interleaved(f, taken, chunk)):
+                store(value, f.at(item, target, step * width + i * chunk))
+
+        size = BYTES[storage]
+        whole = full & -chunk
+        with f.loop(0, whole, chunk) as step:
+            together(step, lambda at: f.load(vector(storage, chunk), at, align=size),
+                     lambda value, at: f.store(value, at, align=BYTES[item]))
+        scalar_steps(whole, full)
     elif order == "depth":
         tile = f.stack(item, chunk * chunk, align=64)
         count = 16 // BYTES[item]
-        with f.loop(0, f.minimum(f["lanes"], width), chunk) as start, f.loop(0, full, chunk) as step:
+        with f.loop(0, width, chunk) as start, f.loop(0, full, chunk) as step:
             left = full - step
             inside = f.mask(left, chunk)
-            with f.loop(0, f.minimum(f["lanes"] - start, chunk)) as row:
-                place = f.at(storage, source, (start + row) * f["lane_stride"] + step * per)
+            # what lies past the edge is multiplied as well: the last lane again, for rubbish may take a processor far longer
+            with f.loop(0, chunk) as row:
+                lane = f.minimum(start + row, f["lanes"] - 1)
+                place = f.at(storage, source, lane * f["lane_stride"] + step * per)
                 if kind.pair:
                     loaded = f.masked_load(vector("i32", chunk), place, inside, BYTES[storage])
                 else:
@@ -94,7 +148,6 @@ def pack_panel(kind: Kind, width: int, order: str, name: str = "pack") -> Kernel
                 f.store(loaded, tile, row * chunk, align=vector_bytes())
             used = f.mask(width - start, chunk)
             with f.loop(0, f.minimum(left, chunk), count) as column:
-                # lanes past the edge are copied as they happen to lie in the tile: nothing reads what is made of them
                 for i, value in enumerate(transpose_tile(f, item, tile, chunk, column)):
                     with f.when(column + i < left):
                         goal = f.at(item, target, (step + column + i) * width + start)
@@ -105,8 +158,9 @@ def pack_panel(kind: Kind, width: int, order: str, name: str = "pack") -> Kernel
     else:
         scalar_steps(f.i64(0), full)
     if kind.pair:  # an odd last element is paired with zero
-        with f.when((f["depth"] % 2).differs(0)), f.loop(0, f["lanes"]) as lane:
-            f.store(f.convert(element(lane, full * 2), "i32", "zext"), target, full * width + lane)
+        with f.when((f["depth"] % 2).differs(0)), f.loop(0, width) as place:
+            value = element(f.minimum(place, f["lanes"] - 1), full * 2)
+            f.store(f.convert(value, "i32", "zext"), target, full * width + place)
     return f
 
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from flambeau.base.layout import Layout, register_cache
 from flambeau.codegen import launch as launching
 from flambeau.codegen import schedule
-from flambeau.codegen.gemm import IN_PLACE_BYTES, Matrix, gemm_phases
+from flambeau.codegen.gemm import Matrix, gemm_phases, in_place_bytes
 from flambeau.core import modes
 from flambeau.core.declare import operator
 from flambeau.core.op import RELEASE_FROM
@@ -103,7 +103,7 @@ def cell_phases(
 
 def _product(dtype: Any, m: int, n: int, k: int, a: Matrix, b: Matrix, c: Matrix, addend: Matrix | None) -> tuple[list, int]:
     """A product in parts of columns that are read in place, not packed anew in each step."""
-    parts = -(-k * n * dtype.itemsize // IN_PLACE_BYTES)
+    parts = -(-k * n * dtype.itemsize // in_place_bytes())
     if parts == 1 or parts > 4 or b.strides[3] != 1:
         return gemm_phases(dtype, m, n, k, a, b, c, addend=addend)
     phases, scratch, width = [], 0, -(-n // (parts * 64)) * 64

@@ -327,6 +327,6 @@ def test_nan_and_infinity_pass_through_relu():
 )
 def test_large_products_are_done_in_parts(m, n, k, batch, monkeypatch):
     monkeypatch.setattr(gemm, "PACK_BYTES", 20 << 10)
-    monkeypatch.setattr(gemm, "IN_PLACE_BYTES", 0)
+    monkeypatch.setattr(gemm, "in_place_bytes", lambda: 0)
     check(m, n, k, "float64", batch=batch, a_order="m", b_order="k")
     check(m, n, k, "float32", batch=batch, bias="c", alpha=0.5, beta=2.0)
