@@ -36,15 +36,16 @@ from flambeau.codegen.launch import Phase
 from flambeau.codegen.matrix import OPERANDS, Matrix, Product, base_address, finish_tile
 from flambeau.codegen.pack import pack_kernel, stride_class
 
-BLOCK_STEPS = 256  # steps along k of a packed block: a panel of B (32 columns) then stays in the first-level cache
-TILE_PANELS = 16  # panels of rows per task: with the block above a quarter of the second-level cache
-TILE_SLOTS = 128  # register tiles that a task may hold unfinished between blocks of k (on its stack)
+BLOCK_STEPS = 384  # steps along k of a packed block: a panel of B (32 columns) then stays in the first-level cache
+TILE_PANELS = 64  # panels of rows per task: with the block above a quarter of the second-level cache
+TILE_SLOTS = 512  # register tiles that a task may hold unfinished between blocks of k
+IN_PLACE_BYTES, IN_PLACE_ROWS = 192 << 10, 256  # size up to which B is not packed for many rows; what few rows are
 PACK_BYTES = 256 << 20  # packed operands of one product; larger ones are done in parts
 DOT_MOST, DOT_STEPS, DOT_BYTES = 40, 128, 192 << 10  # rows, and bytes of A, up to which dot products beat packing B
 SMALL_DOT = 8192  # multiply-adds up to which packing costs more than the sums at the end of dot products
 
 CONSTANTS = ("m", "n", "k", "tiles_m", "tiles_n", "tile_rows", "tile_columns", "row_step", "block", *OPERANDS,
-             "a_panels", "b_panels", "a_place", "b_place", "micros")
+             "a_panels", "b_panels", "a_place", "b_place", "slots", "micros")
 
 
 class Variant(NamedTuple):
@@ -68,7 +69,10 @@ def tile_text(v: Variant) -> str:
     plain = v.finish.plain and v.out.storage == compute
     f = Kernel()
     c = f.constants(CONSTANTS)
-    slots = f.stack(compute, TILE_SLOTS * cell if v.a_packed or v.b_packed else cell, align=64)
+    if v.a_packed:
+        slots = f.at(compute, f.scratch(c["slots"]), f["thread"] * (TILE_SLOTS * cell))
+    else:
+        slots = f.stack(compute, cell, align=64)
     blocks = f.maximum(f.ceiling_division(c["k"], c["block"]), 1)
     with f.loop(f["begin"], f["end"]) as index:
         tile_n, rest = index.unsigned_rem(c["tiles_n"]), index.unsigned_div(c["tiles_n"])
@@ -159,7 +163,7 @@ def gemm_phases(dtype: object, m: int, n: int, k: int, a: Matrix, b: Matrix, c: 
 
 @cache
 def in_place_bytes() -> int:
-    """Size up to which B is not packed: what other reads leave in the second-level cache."""
+    """Size up to which B is not packed for few rows: what other reads leave in the second-level cache."""
     return second_level_bytes() // 2
 
 
@@ -181,7 +185,8 @@ def _phases(p: Product) -> tuple[list[Phase], int]:
         few_rows = few_rows and a_bytes <= DOT_BYTES and p.kind.storage == p.kind.compute
         if p.m <= most or p.m * p.n * p.k <= SMALL_DOT or few_rows:
             return dot_phases(p, threads)
-    if b_unit and (p.m <= 2 * most or b_bytes <= in_place_bytes() or p.k == 0) and not p.kind.pair:
+    stays = b_bytes <= (in_place_bytes() if p.m <= IN_PLACE_ROWS else IN_PLACE_BYTES)
+    if b_unit and (p.m <= 2 * most or stays or p.k == 0) and not p.kind.pair:
         return _in_place_phases(p, threads)
     parts = _halves(p)
     if not parts:
@@ -227,22 +232,14 @@ def _tile_shares(wanted: int, panels_m: int, panels_n: int) -> tuple[int, int]:
     return share_m, share_n
 
 
-def _packed_tile(n: int, lanes: int) -> tuple[int, int]:
-    """Rows and vectors of a packed register tile: few loads to each multiplication, and few columns past the edge."""
-    if n <= 2 * lanes or vector_bytes() < 64:
-        return register_rows(), min(2, -(-n // lanes))
-    four, three = (-(-n // (v * lanes)) * v for v in (4, 3))
-    return (8, 3) if 10 * three <= 9 * four else (6, 4)
-
-
 def _packed_phases(p: Product, threads: int) -> tuple[list[Phase], int]:
     """Phases that pack A and B into panels, and one that multiplies the panels."""
     kind = p.kind
-    rows, vectors = _packed_tile(p.n, kind.lanes)
+    rows, vectors = _register_tile(p.m, p.n, kind.lanes, False)
     steps = -(-p.k // 2) if kind.pair else p.k
     width = kind.lanes * vectors
     panels_m, panels_n = -(-p.m // rows), -(-p.n // width)
-    blocks = max(1, -(-steps // (BLOCK_STEPS * 3 // 2)))
+    blocks = max(1, -(-steps // BLOCK_STEPS))
     block = max(1, -(-steps // blocks))
     phases: list[Phase] = []
     scratch = p.reserved
@@ -259,11 +256,11 @@ def _packed_phases(p: Product, threads: int) -> tuple[list[Phase], int]:
     tasks_m, tasks_n = -(-panels_m // share_m), -(-panels_n // share_n)
     micros = micro_table(kind, vectors, rows, True, True, (rows,))
     constants = (p.m, p.n, steps, tasks_m, tasks_n, share_m * rows, share_n * width, rows, block, *p.operands(*packed),
-                 panels_m, panels_n, *places, micros)
+                 panels_m, panels_n, *places, scratch, micros)
     total = p.batches * tasks_m * tasks_n
     kernel = tile_kernel(Variant(kind, p.result, rows, vectors, True, True, p.finish))
     phases.append(Phase(kernel, total, p.grain(total, threads), constants))
-    return phases, scratch
+    return phases, scratch + threads * TILE_SLOTS * rows * width * BYTES[kind.compute]
 
 
 def _halves(p: Product) -> list[Product]:
@@ -326,18 +323,26 @@ def _complex_phases(part: str, sizes: tuple[int, int, int], operands: tuple[Matr
     return phases, scratch
 
 
-def _register_tile(m: int, n: int, lanes: int) -> tuple[int, int]:
-    """Rows and vectors of an in-place register tile: few rows leave room for wide ones, which read B in longer runs."""
-    shapes = ((2, 8), (4, 6), (6, 4), (14, 2)) if vector_bytes() == 64 else ((2, 4), (6, 2))
-    rows, vectors = next(((r, v) for r, v in shapes if m <= r), shapes[-1])
-    if n <= lanes:
-        return register_rows(), 1
-    return (rows, vectors) if n > lanes * (vectors - 1) else (register_rows(), 2)
+def _register_tile(m: int, n: int, lanes: int, far: bool) -> tuple[int, int]:
+    """Rows and vectors of a register tile: few loads to each multiplication, and few rows and columns past the edge.
+
+    far: B comes from beyond the caches of a core, so that reading it once matters most.
+    """
+    if vector_bytes() < 64 or n <= 2 * lanes:
+        return (2, 4) if m <= 2 and n > 2 * lanes else (register_rows(), min(2, -(-n // lanes)))
+    for rows, vectors in ((2, 8), (4, 6), (6, 4), (8, 3)):
+        if m <= rows and n > lanes * (vectors - 1):
+            return rows, vectors
+    if far and m <= 2 * register_rows():
+        return register_rows(), 2
+    four, three = (-(-n // (v * lanes)) * v for v in (4, 3))
+    return (8, 3) if 10 * three <= 9 * four else (6, 4)
 
 
 def _in_place_phases(p: Product, threads: int) -> tuple[list[Phase], int]:
     """One phase that reads A anywhere and B with unit stride along n where they lie."""
-    rows, vectors = _register_tile(p.m, p.n, p.kind.lanes)
+    far = p.n * p.k * BYTES[p.kind.storage] > in_place_bytes()
+    rows, vectors = _register_tile(p.m, p.n, p.kind.lanes, far)
     width = vectors * p.kind.lanes
     panels_m = -(-p.m // rows)
     row_step = -(-p.m // panels_m)
@@ -349,7 +354,7 @@ def _in_place_phases(p: Product, threads: int) -> tuple[list[Phase], int]:
     tasks_n = -(-panels_n // share_n)
     micros = micro_table(p.kind, vectors, rows, False, False, row_counts(p.m, row_step))
     constants = (p.m, p.n, p.k, tasks_m, tasks_n, share_m * row_step, share_n * width, row_step, max(p.k, 1), *p.operands(),
-                 0, 0, 0, 0, micros)
+                 0, 0, 0, 0, 0, micros)
     total = p.batches * tasks_m * tasks_n
     kernel = tile_kernel(Variant(p.kind, p.result, rows, vectors, False, False, p.finish))
     return [Phase(kernel, total, p.grain(total, threads), constants)], 0

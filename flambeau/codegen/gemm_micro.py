@@ -16,6 +16,7 @@ from flambeau.codegen.cpu import features, vector_bytes
 from flambeau.codegen.jit import DIRECT, compile_kernel
 
 MOST_ROWS = 14  # of any register tile
+IPT = 2
 STEPS_TOGETHER = 4  # steps along k to a turn of a packed tile's loop
 BYTES = {"float": 4, "double": 8, "half": 2, "i8": 1, "i16": 2, "i32": 4, "i64": 8}
 _SUFFIX = {"float": "f32", "double": "f64", "half": "f16"}
@@ -217,19 +218,21 @@ def micro(kind: Kind, rows: int, vectors: int, height: int, a_packed: bool, b_pa
     def steps(begin: Value | int, end: Value, together: int) -> None:
         with f.loop(begin, end, together) as p:
             a = f.at(a_item, f["a"], p * height) if a_packed else None
-            b = f.at(b_item, f["b"], p * (vectors * lanes if b_packed else f["b_step"]))
+            b = f.at(b_item, f["b"], p * (vectors * lanes)) if b_packed else None
             for turn in range(together):
                 step(p, turn, a, b)
 
-    def step(p: Value, turn: int, a: Value | None, b: Value) -> None:
+    def step(p: Value, turn: int, a: Value | None, b: Value | None) -> None:
         columns = []
+        if b is None:
+            b = f.at(b_item, f['b'], (p + turn) * f['b_step'])
         for j in range(vectors):
             if b_packed:
                 columns.append(f.load(vector(b_item, lanes), b, (turn * vectors + j) * lanes, align=vector_bytes()))
             else:
                 loaded = f.masked_load(vector(b_item, lanes), f.at(b_item, b, j * lanes), masks[j], BYTES[b_item])
                 columns.append(widen(f, kind, loaded))
-        offset = None if a_packed else p * f["a_step"]
+        offset = None if a_packed else (p + turn) * f["a_step"]
         for i, row in enumerate(tile):
             if a is not None:
                 one = f.load(a_item, a, turn * height + i)
@@ -241,7 +244,7 @@ def micro(kind: Kind, rows: int, vectors: int, height: int, a_packed: bool, b_pa
             for j, cell in enumerate(row):
                 cell.set(multiply_add(f, kind, broadcast, columns[j], cell.get()))
 
-    together = STEPS_TOGETHER if a_packed and b_packed else 1
+    together = STEPS_TOGETHER if a_packed and b_packed else IPT
     whole = f["k"] & -together if together > 1 else f.i64(0)
     if together > 1:
         steps(0, whole, together)

@@ -17,6 +17,7 @@ from flambeau.codegen.launch import Phase
 from flambeau.codegen.matrix import OPERANDS, SCRATCH, Matrix, Product, base_address, finish_tile
 
 ENOUGH_TILES = 8  # register tiles of C from which its tiles alone keep the threads busy
+LONG = 16  # steps to a row or column from which each tile's operands would be read again and again
 SLICE_WORK, SLICE_STEPS, MOST_SLICES = 16384, 1024, 64  # multiply-adds and steps of a slice, at least; slices, at most
 
 CONSTANTS = ("m", "n", "slices", *OPERANDS)
@@ -61,7 +62,8 @@ def sum_kernel(kind: Kind, out: Kind, finish: Epilogue) -> int:
 def sliced(p: Product) -> Sliced | None:
     """The product in slices along k; None where that isn't quicker. The slices don't depend on the number of threads."""
     tiles = -(-p.m // register_rows()) * -(-p.n // (2 * p.kind.lanes))
-    if p.batches > 1 or tiles >= ENOUGH_TILES or p.kind.compute not in _COMPUTED:
+    long = p.k >= LONG * max(p.m, p.n)
+    if p.batches > 1 or (tiles >= ENOUGH_TILES and not long) or p.kind.compute not in _COMPUTED:
         return None
     steps = max(SLICE_STEPS, SLICE_WORK // (p.m * p.n), -(-p.k // MOST_SLICES))
     steps = -(-steps // 64) * 64
