@@ -6,6 +6,7 @@ than this processor's, as they are on others. Stands on base.flags.
 
 from __future__ import annotations
 
+import ctypes
 import os
 from functools import cache
 
@@ -62,3 +63,12 @@ def second_level_bytes() -> int:
         return 1 << 20
     number, unit = text[:-1], {"K": 1 << 10, "M": 1 << 20}.get(text[-1:])
     return int(number) * unit if unit and number.isdigit() else 1 << 20
+
+
+@cache
+def matrix_unit() -> bool:
+    """Whether this process may use the processor's tiles of bfloat16 (Intel's AMX), for which Linux has to be asked."""
+    if "amx_bf16" not in features():
+        return False
+    arch_prctl, request_permission, tile_data = 158, 0x1023, 18
+    return ctypes.CDLL(None).syscall(arch_prctl, request_permission, tile_data) == 0

@@ -13,12 +13,13 @@ from collections.abc import Callable
 from functools import cache
 from typing import NamedTuple
 
-from flambeau.codegen import state
+from flambeau.codegen import gemm_tiles, state
 from flambeau.codegen.builder import module
 from flambeau.codegen.cpu import register_rows, second_level_bytes, vector_bytes
 from flambeau.codegen.gemm_dot import dot_phases
 from flambeau.codegen.gemm_micro import (
     BYTES,
+    TILE_SIDE,
     Epilogue,
     Kernel,
     Kind,
@@ -74,6 +75,8 @@ def tile_text(v: Variant) -> str:
     else:
         slots = f.stack(compute, cell, align=64)
     blocks = f.maximum(f.ceiling_division(c["k"], c["block"]), 1)
+    if kind.tiles:
+        gemm_tiles.configure(f)
     with f.loop(f["begin"], f["end"]) as index:
         tile_n, rest = index.unsigned_rem(c["tiles_n"]), index.unsigned_div(c["tiles_n"])
         tile_m, batch = rest.unsigned_rem(c["tiles_m"]), rest.unsigned_div(c["tiles_m"])
@@ -120,14 +123,19 @@ def tile_text(v: Variant) -> str:
                             direct = direct & rows.equals(v.rows)
                         tile, stride = f.select(direct, goal, tile), f.select(direct, c["c_row"], stride)
                     strides = (c["a_row"], c["a_step"], c["b_step"])
-                    used = c["row_step"] if v.a_packed else rows
-                    call_tile(f, c["micros"], used, depth, a, b, tile, stride, first, *strides, columns)
+                    if kind.tiles:
+                        call_tile(f, c["micros"], f.i64(0), depth, a, b, tile, stride, first)
+                    else:
+                        used = c["row_step"] if v.a_packed else rows
+                        call_tile(f, c["micros"], used, depth, a, b, tile, stride, first, *strides, columns)
                     finish = last if direct is None else f.select(direct, f.value(0, "i1"), last)
                     with f.when(finish):
                         d = tile
                         if v.finish.addend is not None:
                             d = f.at(v.out.storage, addend, i * c["d_row"] + j * c["d_column"])
                         finish_tile(f, c, tile, rows, columns, goal, d)
+    if kind.tiles:
+        gemm_tiles.release(f)
     return module(epilogue(kind, v.out, v.finish, width), f)
 
 
@@ -186,7 +194,7 @@ def _phases(p: Product) -> tuple[list[Phase], int]:
         if p.m <= most or p.m * p.n * p.k <= SMALL_DOT or few_rows:
             return dot_phases(p, threads)
     stays = b_bytes <= (in_place_bytes() if p.m <= IN_PLACE_ROWS else IN_PLACE_BYTES)
-    if b_unit and (p.m <= 2 * most or stays or p.k == 0) and not p.kind.pair:
+    if b_unit and (p.m <= most or p.k == 0 or ((p.m <= 2 * most or stays) and not paired(p.kind).tiles)):
         return _in_place_phases(p, threads)
     parts = _halves(p)
     if not parts:
@@ -217,7 +225,9 @@ def _pack_phase(p: Product, matrix: Matrix, lane: int, step: int, panels: _Panel
                  k, steps, block, place)
     total = outer * inner * panels.count * blocks
     grain = total if p.serial else max(1, min(total // (4 * threads), 65536 // (panels.height * block) + 1))
-    kernel = pack_kernel(p.kind, panels.height, stride_class(lane, step, panels.lanes, k))
+    order = stride_class(lane, step, panels.lanes, k)
+    in_rows = p.kind.tiles and matrix is p.a
+    kernel = gemm_tiles.pack_rows_kernel(p.kind, order) if in_rows else pack_kernel(p.kind, panels.height, order)
     return Phase(kernel, total, grain, constants), outer, inner
 
 
@@ -235,12 +245,18 @@ def _tile_shares(wanted: int, panels_m: int, panels_n: int) -> tuple[int, int]:
 def _packed_phases(p: Product, threads: int) -> tuple[list[Phase], int]:
     """Phases that pack A and B into panels, and one that multiplies the panels."""
     kind = p.kind
-    rows, vectors = _register_tile(p.m, p.n, kind.lanes, False)
     steps = -(-p.k // 2) if kind.pair else p.k
+    if kind.tiles:
+        rows, vectors, most, unit = gemm_tiles.ROWS, gemm_tiles.VECTORS, gemm_tiles.BLOCK_STEPS, TILE_SIDE
+        micros = gemm_tiles.tiles_table()
+    else:
+        (rows, vectors), most, unit = _register_tile(p.m, p.n, kind.lanes, False), BLOCK_STEPS, 1
+        micros = micro_table(kind, vectors, rows, True, True, (rows,))
     width = kind.lanes * vectors
     panels_m, panels_n = -(-p.m // rows), -(-p.n // width)
-    blocks = max(1, -(-steps // BLOCK_STEPS))
-    block = max(1, -(-steps // blocks))
+    blocks = max(1, -(-steps // most))
+    block = max(1, -(-steps // (blocks * unit))) * unit
+    steps = -(-steps // unit) * unit
     phases: list[Phase] = []
     scratch = p.reserved
     places, packed = [], []
@@ -254,7 +270,6 @@ def _packed_phases(p: Product, threads: int) -> tuple[list[Phase], int]:
         scratch += (elements * outer * inner * BYTES[kind.item] + 127) // 64 * 64
     share_m, share_n = _tile_shares(-(-4 * threads // p.batches), panels_m, panels_n)
     tasks_m, tasks_n = -(-panels_m // share_m), -(-panels_n // share_n)
-    micros = micro_table(kind, vectors, rows, True, True, (rows,))
     constants = (p.m, p.n, steps, tasks_m, tasks_n, share_m * rows, share_n * width, rows, block, *p.operands(*packed),
                  panels_m, panels_n, *places, scratch, micros)
     total = p.batches * tasks_m * tasks_n

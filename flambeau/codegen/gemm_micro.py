@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from flambeau.codegen.builder import KERNEL_PARAMETERS, Function, Value, module, scalar_type
-from flambeau.codegen.cpu import features, vector_bytes
+from flambeau.codegen.cpu import features, matrix_unit, vector_bytes
 from flambeau.codegen.jit import DIRECT, compile_kernel
 
 MOST_ROWS = 14  # of any register tile
-IPT = 2
-STEPS_TOGETHER = 4  # steps along k to a turn of a packed tile's loop
+STEPS_TOGETHER, STEPS_IN_PLACE = 4, 2  # steps along k to a turn of a tile's loop, where both operands are packed or not
+TILE_SIDE = 16  # rows of a matrix unit's tile, and pairs of bfloat16 in each
 BYTES = {"float": 4, "double": 8, "half": 2, "i8": 1, "i16": 2, "i32": 4, "i64": 8}
 _SUFFIX = {"float": "f32", "double": "f64", "half": "f16"}
 
@@ -100,6 +100,7 @@ class Kind(NamedTuple):
     storage: str
     compute: str
     pair: bool = False  # two k steps per lane (bfloat16 dot products)
+    tiles: bool = False  # pairs multiplied by the processor's matrix unit, 16 rows and columns at a time
 
     @property
     def lanes(self) -> int:
@@ -141,9 +142,11 @@ def kind_of(dtype: object) -> Kind:
 
 
 def paired(kind: Kind) -> Kind:
-    """The same kind, packed for the CPU's bfloat16 dot products where it has them."""
-    available = kind.name == "bfloat16" and "avx512_bf16" in features() and vector_bytes() == 64
-    return kind._replace(pair=True) if available else kind
+    """The same kind, packed for the CPU's matrix unit or bfloat16 dot products where it has them."""
+    if kind.name != "bfloat16" or vector_bytes() < 64:
+        return kind
+    tiles = matrix_unit()
+    return kind._replace(pair=tiles or "avx512_bf16" in features(), tiles=tiles)
 
 
 def widen(f: Kernel, kind: Kind, value: Value) -> Value:
@@ -215,39 +218,35 @@ def micro(kind: Kind, rows: int, vectors: int, height: int, a_packed: bool, b_pa
     # pointers three rows apart: the two rows between are reached by scaled addressing, which keeps registers free
     bases = [] if a_packed else [f.at(a_item, f["a"], f["a_row"] * i) for i in range(0, rows, 3)]
 
+    def columns_of(p: Value, turn: int, panel: Value | None) -> list[Value]:
+        if panel is not None:
+            places = [(turn * vectors + j) * lanes for j in range(vectors)]
+            return [f.load(vector(b_item, lanes), panel, place, align=vector_bytes()) for place in places]
+        row = f.at(b_item, f["b"], (p + turn) * f["b_step"])
+        loaded = (f.masked_load(vector(b_item, lanes), f.at(b_item, row, j * lanes), masks[j], BYTES[b_item])
+                  for j in range(vectors))
+        return [widen(f, kind, x) for x in loaded]
+
     def steps(begin: Value | int, end: Value, together: int) -> None:
         with f.loop(begin, end, together) as p:
-            a = f.at(a_item, f["a"], p * height) if a_packed else None
-            b = f.at(b_item, f["b"], p * (vectors * lanes)) if b_packed else None
+            a_panel = f.at(a_item, f["a"], p * height) if a_packed else None
+            b_panel = f.at(b_item, f["b"], p * (vectors * lanes)) if b_packed else None
             for turn in range(together):
-                step(p, turn, a, b)
+                columns = columns_of(p, turn, b_panel)
+                offset = (p + turn) * f["a_step"] if a_panel is None else p
+                for i, row in enumerate(tile):
+                    if a_panel is not None:
+                        one = f.load(a_item, a_panel, turn * height + i)
+                    else:
+                        place = f.at(a_item, f.at(a_item, bases[i // 3], offset), f["a_row"] * (i % 3))
+                        one = widen(f, kind, f.load(a_item, place))
+                    broadcast = f.splat(one, lanes)
+                    for j, cell in enumerate(row):
+                        cell.set(multiply_add(f, kind, broadcast, columns[j], cell.get()))
 
-    def step(p: Value, turn: int, a: Value | None, b: Value | None) -> None:
-        columns = []
-        if b is None:
-            b = f.at(b_item, f['b'], (p + turn) * f['b_step'])
-        for j in range(vectors):
-            if b_packed:
-                columns.append(f.load(vector(b_item, lanes), b, (turn * vectors + j) * lanes, align=vector_bytes()))
-            else:
-                loaded = f.masked_load(vector(b_item, lanes), f.at(b_item, b, j * lanes), masks[j], BYTES[b_item])
-                columns.append(widen(f, kind, loaded))
-        offset = None if a_packed else (p + turn) * f["a_step"]
-        for i, row in enumerate(tile):
-            if a is not None:
-                one = f.load(a_item, a, turn * height + i)
-            else:
-                one = widen(
-                    f, kind, f.load(a_item, f.at(a_item, f.at(a_item, bases[i // 3], offset), f["a_row"] * (i % 3)))
-                )
-            broadcast = f.splat(one, lanes)
-            for j, cell in enumerate(row):
-                cell.set(multiply_add(f, kind, broadcast, columns[j], cell.get()))
-
-    together = STEPS_TOGETHER if a_packed and b_packed else IPT
-    whole = f["k"] & -together if together > 1 else f.i64(0)
-    if together > 1:
-        steps(0, whole, together)
+    together = STEPS_TOGETHER if a_packed and b_packed else STEPS_IN_PLACE
+    whole = f["k"] & -together
+    steps(0, whole, together)
     steps(whole, f["k"], 1)
     # what C holds is added at the end, so that the first steps need not wait for it
     c_rows = [f.at(compute, f["c"], f["c_stride"] * i) for i in range(rows)]

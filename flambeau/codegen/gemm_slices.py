@@ -18,7 +18,7 @@ from flambeau.codegen.matrix import OPERANDS, SCRATCH, Matrix, Product, base_add
 
 ENOUGH_TILES = 8  # register tiles of C from which its tiles alone keep the threads busy
 LONG = 16  # steps to a row or column from which each tile's operands would be read again and again
-SLICE_WORK, SLICE_STEPS, MOST_SLICES = 16384, 1024, 64  # multiply-adds and steps of a slice, at least; slices, at most
+SLICE_WORK, SLICE_STEPS, MOST_SLICES = 16384, 512, 64  # multiply-adds and steps of a slice, at least; slices, at most
 
 CONSTANTS = ("m", "n", "slices", *OPERANDS)
 _COMPUTED = {"float": "float32", "double": "float64"}

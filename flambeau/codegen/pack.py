@@ -11,7 +11,7 @@ from functools import cache
 
 from flambeau.codegen.builder import Value, module
 from flambeau.codegen.cpu import vector_bytes
-from flambeau.codegen.gemm_micro import BYTES, Kernel, Kind, transpose_tile, vector, widen
+from flambeau.codegen.gemm_micro import BYTES, TILE_SIDE, Kernel, Kind, transpose_tile, vector, widen
 from flambeau.codegen.jit import DIRECT, compile_kernel
 
 # `lanes` rows or columns in panels of `step` (at most `width`); `k` steps in blocks of `block`
@@ -161,12 +161,15 @@ def pack_panel(kind: Kind, width: int, order: str, name: str = "pack") -> Kernel
         with f.when((f["depth"] % 2).differs(0)), f.loop(0, width) as place:
             value = element(f.minimum(place, f["lanes"] - 1), full * 2)
             f.store(f.convert(value, "i32", "zext"), target, full * width + place)
+    if kind.tiles:  # and steps up to the edge of a tile with zeros
+        steps, end = f.ceiling_division(f["depth"], 2), f.ceiling_division(f["depth"], 2 * TILE_SIDE) * TILE_SIDE
+        with f.loop(steps * width, end * width, chunk) as place:
+            f.store(f.value(0, vector(item, chunk)), target, place, align=vector_bytes())
     return f
 
 
-@cache
-def pack_text(kind: Kind, width: int, order: str) -> str:
-    """The packing kernel of a phase; its range is batches x blocks of k x panels."""
+def packed_of(pack: Kernel, kind: Kind, width: int) -> str:
+    """The packing kernel of a phase, which calls `pack` for each panel; its range is batches x blocks of k x panels."""
     f = Kernel()
     c = f.constants(CONSTANTS)
     source, target = f.slot(c["slot"]), f.scratch(c["destination"])
@@ -193,9 +196,9 @@ def pack_text(kind: Kind, width: int, order: str) -> str:
             f.at(kind.item, target, goal),
             declare=False,
         )
-    return module(pack_panel(kind, width, order), f)
+    return module(pack, f)
 
 
 @cache
 def pack_kernel(kind: Kind, width: int, order: str) -> int:
-    return compile_kernel(pack_text(kind, width, order), pipeline=DIRECT)
+    return compile_kernel(packed_of(pack_panel(kind, width, order), kind, width), pipeline=DIRECT)
