@@ -40,13 +40,14 @@ from flambeau.codegen.pack import pack_kernel, stride_class
 BLOCK_STEPS = 384  # steps along k of a packed block: a panel of B (32 columns) then stays in the first-level cache
 TILE_PANELS = 64  # panels of rows per task: with the block above a quarter of the second-level cache
 TILE_SLOTS = 512  # register tiles that a task may hold unfinished between blocks of k
-IN_PLACE_BYTES, IN_PLACE_ROWS = 192 << 10, 256  # size up to which B is not packed for many rows; what few rows are
+IN_PLACE_STEPS = 128  # steps along k after which the next panel of B is read where B is not packed
+IN_PLACE_ROWS, IN_PLACE_BYTES = 128, 192 << 10  # rows, and bytes of B, up to which packing B costs more than it saves
 PACK_BYTES = 256 << 20  # packed operands of one product; larger ones are done in parts
 DOT_MOST, DOT_STEPS, DOT_BYTES = 40, 128, 192 << 10  # rows, and bytes of A, up to which dot products beat packing B
 SMALL_DOT = 8192  # multiply-adds up to which packing costs more than the sums at the end of dot products
 
 CONSTANTS = ("m", "n", "k", "tiles_m", "tiles_n", "tile_rows", "tile_columns", "row_step", "block", *OPERANDS,
-             "a_panels", "b_panels", "a_place", "b_place", "slots", "micros")
+             "a_panels", "b_panels", "a_place", "b_place", "slots", "slot_elements", "micros")
 
 
 class Variant(NamedTuple):
@@ -70,10 +71,7 @@ def tile_text(v: Variant) -> str:
     plain = v.finish.plain and v.out.storage == compute
     f = Kernel()
     c = f.constants(CONSTANTS)
-    if v.a_packed:
-        slots = f.at(compute, f.scratch(c["slots"]), f["thread"] * (TILE_SLOTS * cell))
-    else:
-        slots = f.stack(compute, cell, align=64)
+    slots = f.at(compute, f.scratch(c["slots"]), f["thread"] * c["slot_elements"])
     blocks = f.maximum(f.ceiling_division(c["k"], c["block"]), 1)
     if kind.tiles:
         gemm_tiles.configure(f)
@@ -127,7 +125,10 @@ def tile_text(v: Variant) -> str:
                         call_tile(f, c["micros"], f.i64(0), depth, a, b, tile, stride, first)
                     else:
                         used = c["row_step"] if v.a_packed else rows
-                        call_tile(f, c["micros"], used, depth, a, b, tile, stride, first, *strides, columns)
+                        # each of the first calls asks for a line of each row of the next panel
+                        lane = f.select(row < v.vectors, row * kind.lanes + width, f.i64(0))
+                        ahead = [] if v.b_packed else [f.at(kind.storage, b, lane)]
+                        call_tile(f, c["micros"], used, depth, a, b, tile, stride, first, *strides, columns, *ahead)
                     finish = last if direct is None else f.select(direct, f.value(0, "i1"), last)
                     with f.when(finish):
                         d = tile
@@ -171,7 +172,7 @@ def gemm_phases(dtype: object, m: int, n: int, k: int, a: Matrix, b: Matrix, c: 
 
 @cache
 def in_place_bytes() -> int:
-    """Size up to which B is not packed for few rows: what other reads leave in the second-level cache."""
+    """Size of what other reads leave in the second-level cache."""
     return second_level_bytes() // 2
 
 
@@ -193,8 +194,8 @@ def _phases(p: Product) -> tuple[list[Phase], int]:
         few_rows = few_rows and a_bytes <= DOT_BYTES and p.kind.storage == p.kind.compute
         if p.m <= most or p.m * p.n * p.k <= SMALL_DOT or few_rows:
             return dot_phases(p, threads)
-    stays = b_bytes <= (in_place_bytes() if p.m <= IN_PLACE_ROWS else IN_PLACE_BYTES)
-    if b_unit and (p.m <= most or p.k == 0 or ((p.m <= 2 * most or stays) and not paired(p.kind).tiles)):
+    few = p.m <= IN_PLACE_ROWS or (p.m <= 2 * IN_PLACE_ROWS and b_bytes <= in_place_bytes()) or b_bytes <= IN_PLACE_BYTES
+    if b_unit and (p.m <= most or p.k == 0 or (few and not paired(p.kind).tiles)):
         return _in_place_phases(p, threads)
     parts = _halves(p)
     if not parts:
@@ -271,7 +272,7 @@ def _packed_phases(p: Product, threads: int) -> tuple[list[Phase], int]:
     share_m, share_n = _tile_shares(-(-4 * threads // p.batches), panels_m, panels_n)
     tasks_m, tasks_n = -(-panels_m // share_m), -(-panels_n // share_n)
     constants = (p.m, p.n, steps, tasks_m, tasks_n, share_m * rows, share_n * width, rows, block, *p.operands(*packed),
-                 panels_m, panels_n, *places, scratch, micros)
+                 panels_m, panels_n, *places, scratch, TILE_SLOTS * rows * width, micros)
     total = p.batches * tasks_m * tasks_n
     kernel = tile_kernel(Variant(kind, p.result, rows, vectors, True, True, p.finish))
     phases.append(Phase(kernel, total, p.grain(total, threads), constants))
@@ -368,8 +369,12 @@ def _in_place_phases(p: Product, threads: int) -> tuple[list[Phase], int]:
     share_n = _share(-(-wanted // tasks_m), panels_n, 1 << 20)
     tasks_n = -(-panels_n // share_n)
     micros = micro_table(p.kind, vectors, rows, False, False, row_counts(p.m, row_step))
-    constants = (p.m, p.n, p.k, tasks_m, tasks_n, share_m * row_step, share_n * width, row_step, max(p.k, 1), *p.operands(),
-                 0, 0, 0, 0, 0, micros)
+    blocks = max(1, -(-p.k // IN_PLACE_STEPS))
+    slots = (share_m * share_n if blocks > 1 else 1) * rows * width
+    block = max(1, -(-p.k // blocks))
+    constants = (p.m, p.n, p.k, tasks_m, tasks_n, share_m * row_step, share_n * width, row_step, block, *p.operands(),
+                 0, 0, 0, 0, p.reserved, slots, micros)
     total = p.batches * tasks_m * tasks_n
     kernel = tile_kernel(Variant(p.kind, p.result, rows, vectors, False, False, p.finish))
-    return [Phase(kernel, total, p.grain(total, threads), constants)], 0
+    scratch = p.reserved + threads * slots * BYTES[p.kind.compute]
+    return [Phase(kernel, total, p.grain(total, threads), constants)], scratch

@@ -76,6 +76,11 @@ class Kernel(Function):
             f"call void @{name}({value.type} {value.name}, ptr {pointer.name}, i32 {align}, {mask.type} {mask.name})"
         )
 
+    def fetch(self, place: Value) -> None:
+        """Ask for a cache line that will be read soon; it may lie outside of all memory."""
+        self.declarations.add("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
+        self.line(f"call void @llvm.prefetch.p0(ptr {place.name}, i32 0, i32 3, i32 1)")
+
     def ceiling_division(self, a: Value, b: Value | int) -> Value:
         b = self.i64(b)
         return (a + b - 1).unsigned_div(b)
@@ -208,6 +213,7 @@ def micro(kind: Kind, rows: int, vectors: int, height: int, a_packed: bool, b_pa
             ("a_step", "i64"),
             ("b_step", "i64"),
             ("columns", "i64"),
+            *(() if b_packed else (("ahead", "ptr"),)),
         ],
     )
     lanes, accumulator, compute = kind.lanes, kind.accumulator, kind.compute
@@ -222,7 +228,9 @@ def micro(kind: Kind, rows: int, vectors: int, height: int, a_packed: bool, b_pa
         if panel is not None:
             places = [(turn * vectors + j) * lanes for j in range(vectors)]
             return [f.load(vector(b_item, lanes), panel, place, align=vector_bytes()) for place in places]
-        row = f.at(b_item, f["b"], (p + turn) * f["b_step"])
+        offset = (p + turn) * f["b_step"]
+        row = f.at(b_item, f["b"], offset)
+        f.fetch(f.at(b_item, f["ahead"], offset))
         loaded = (f.masked_load(vector(b_item, lanes), f.at(b_item, row, j * lanes), masks[j], BYTES[b_item])
                   for j in range(vectors))
         return [widen(f, kind, x) for x in loaded]
