@@ -16,7 +16,7 @@ from flambeau.codegen.jit import DIRECT, compile_kernel
 from flambeau.codegen.pack import interleaved, packed_of
 
 ROWS, VECTORS = 2 * SIDE, 2  # of four tiles
-BLOCK_STEPS = 256  # pairs of steps of a block: a panel of B then stays in the first-level cache
+BLOCK_STEPS = 512  # pairs of steps of a block: panels of A and B then stay in the second-level cache
 
 _CONFIGURATION = (1, 0, *[0x0040_0040_0040_0040] * 2, 0, 0, 0x1010_1010_1010_1010, 0)  # eight tiles of 16 rows of 64 bytes
 
