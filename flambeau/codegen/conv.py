@@ -29,7 +29,7 @@ from flambeau.codegen.gemm_micro import BYTES, Epilogue, Kind, kind_of, micro_ta
 from flambeau.codegen.launch import Phase
 from flambeau.codegen.pack import pack_kernel, stride_class
 
-IN_PLACE_PIXELS = 4096  # up to so many, packing the weights costs more than it saves
+IN_PLACE_PIXELS = 64  # up to so many, packing the weights costs more than it saves
 PAGE = 4096  # bytes; addresses a multiple of it apart share a set of the first-level cache
 PARTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)  # tried numbers of parts of the rows, and of boxes of pixels
 MOST_PANELS = 48  # panels of rows of a task
