@@ -23,13 +23,11 @@ from flambeau.codegen.gemm_micro import (
     Epilogue,
     Kernel,
     Kind,
-    call_tile,
     epilogue,
     kind_of,
-    micro_table,
+    micro_address,
     paired,
     relu,
-    row_counts,
 )
 from flambeau.codegen.gemm_slices import sliced
 from flambeau.codegen.jit import DIRECT, compile_kernel
@@ -46,8 +44,8 @@ PACK_BYTES = 256 << 20  # packed operands of one product; larger ones are done i
 DOT_MOST, DOT_STEPS, DOT_BYTES = 40, 128, 192 << 10  # rows, and bytes of A, up to which dot products beat packing B
 SMALL_DOT = 8192  # multiply-adds up to which packing costs more than the sums at the end of dot products
 
-CONSTANTS = ("m", "n", "k", "tiles_m", "tiles_n", "tile_rows", "tile_columns", "row_step", "block", *OPERANDS,
-             "a_panels", "b_panels", "a_place", "b_place", "slots", "slot_elements", "micros")
+CONSTANTS = ("m", "n", "k", "tiles_m", "tiles_n", "tile_rows", "tile_columns", "height", "block", *OPERANDS,
+             "a_panels", "b_panels", "a_place", "b_place", "slots", "slot_elements", "micro")
 
 
 class Variant(NamedTuple):
@@ -55,10 +53,8 @@ class Variant(NamedTuple):
 
     kind: Kind
     out: Kind
-    rows: int
     vectors: int
-    a_packed: bool
-    b_packed: bool
+    packed: bool
     finish: Epilogue
 
 
@@ -67,10 +63,11 @@ def tile_text(v: Variant) -> str:
     """The compute kernel: its range is batches x tiles of rows x tiles of columns."""
     kind, compute = v.kind, v.kind.compute
     width = v.vectors * kind.lanes
-    cell = v.rows * width
     plain = v.finish.plain and v.out.storage == compute
     f = Kernel()
     c = f.constants(CONSTANTS)
+    height = c["height"]
+    cell = height * width
     slots = f.at(compute, f.scratch(c["slots"]), f["thread"] * c["slot_elements"])
     blocks = f.maximum(f.ceiling_division(c["k"], c["block"]), 1)
     if kind.tiles:
@@ -83,13 +80,11 @@ def tile_text(v: Variant) -> str:
         i1, j1 = f.minimum(i0 + c["tile_rows"], c["m"]), f.minimum(j0 + c["tile_columns"], c["n"])
         target = base_address(f, c, "c", v.out.storage, outer, inner)
         addend = base_address(f, c, "d", v.out.storage, outer, inner) if v.finish.addend else target
-        if v.a_packed:
+        if v.packed:
             a_base = f.at(kind.item, f.scratch(c["a_place"]), outer * c["a0"] + inner * c["a1"])
-        else:
-            a_base = base_address(f, c, "a", kind.storage, outer, inner)
-        if v.b_packed:
             b_base = f.at(kind.item, f.scratch(c["b_place"]), outer * c["b0"] + inner * c["b1"])
         else:
+            a_base = base_address(f, c, "a", kind.storage, outer, inner)
             b_base = base_address(f, c, "b", kind.storage, outer, inner)
         with f.loop(0, blocks) as block:
             k0 = block * c["block"]
@@ -98,38 +93,32 @@ def tile_text(v: Variant) -> str:
             last = (block + 1).equals(blocks)
             with f.loop(j0, j1, width) as j:
                 columns = f.minimum(j1 - j, width)
-                if v.b_packed:
+                if v.packed:
                     b = f.at(kind.item, b_base, k0 * c["b_panels"] * width + j * depth)
                 else:
                     b = f.at(kind.storage, b_base, k0 * c["b_step"] + j)
-                with f.loop(i0, i1, c["row_step"]) as i:
-                    rows = f.minimum(i1 - i, c["row_step"])
-                    panel = i.unsigned_div(c["row_step"])
-                    if v.a_packed:
-                        a = f.at(kind.item, a_base, k0 * c["a_panels"] * v.rows + panel * depth * v.rows)
+                with f.loop(i0, i1, height) as i:
+                    rows, row = f.minimum(i1 - i, height), (i - i0).unsigned_div(height)
+                    if v.packed:
+                        a = f.at(kind.item, a_base, k0 * c["a_panels"] * height + i * depth)
                     else:
                         a = f.at(kind.storage, a_base, i * c["a_row"] + k0 * c["a_step"])
                     goal = f.at(v.out.storage, target, i * c["c_row"] + j * c["c_column"])
-                    row = (i - i0).unsigned_div(c["row_step"])
                     place = row * f.ceiling_division(c["tile_columns"], width) + (j - j0).unsigned_div(f.i64(width))
                     tile = f.at(compute, slots, f.select(blocks.equals(1), f.i64(0), place) * cell)
-                    stride = f.i64(width)
-                    direct = None
-                    if plain:
-                        direct = columns.equals(width)
-                        if v.a_packed:
-                            direct = direct & rows.equals(v.rows)
+                    stride, finish = f.i64(width), last
+                    if plain:  # whole tiles are added up where they belong
+                        direct = columns.equals(width) & rows.equals(height)
                         tile, stride = f.select(direct, goal, tile), f.select(direct, c["c_row"], stride)
-                    strides = (c["a_row"], c["a_step"], c["b_step"])
-                    if kind.tiles:
-                        call_tile(f, c["micros"], f.i64(0), depth, a, b, tile, stride, first)
-                    else:
-                        used = c["row_step"] if v.a_packed else rows
+                        finish = f.select(direct, f.value(0, "i1"), last)
+                    arguments = [depth, a, b, tile, stride, first]
+                    if not kind.tiles:
+                        arguments += [c["a_row"], c["a_step"], c["b_step"], columns]
+                    if not v.packed:
                         # each of the first calls asks for a line of each row of the next panel
                         lane = f.select(row < v.vectors, row * kind.lanes + width, f.i64(0))
-                        ahead = [] if v.b_packed else [f.at(kind.storage, b, lane)]
-                        call_tile(f, c["micros"], used, depth, a, b, tile, stride, first, *strides, columns, *ahead)
-                    finish = last if direct is None else f.select(direct, f.value(0, "i1"), last)
+                        arguments += [rows, f.at(kind.storage, b, lane)]
+                    f.call_pointer("void", f.pointer(c["micro"]), *arguments)
                     with f.when(finish):
                         d = tile
                         if v.finish.addend is not None:
@@ -249,10 +238,10 @@ def _packed_phases(p: Product, threads: int) -> tuple[list[Phase], int]:
     steps = -(-p.k // 2) if kind.pair else p.k
     if kind.tiles:
         rows, vectors, most, unit = gemm_tiles.ROWS, gemm_tiles.VECTORS, gemm_tiles.BLOCK_STEPS, TILE_SIDE
-        micros = gemm_tiles.tiles_table()
+        micro = gemm_tiles.micro()
     else:
-        (rows, vectors), most, unit = _register_tile(p.m, p.n, kind.lanes, False), BLOCK_STEPS, 1
-        micros = micro_table(kind, vectors, rows, True, True, (rows,))
+        (rows, vectors), most, unit = _register_tile(p.m, p.n, kind.lanes), BLOCK_STEPS, 1
+        micro = micro_address(kind, rows, vectors, True)
     width = kind.lanes * vectors
     panels_m, panels_n = -(-p.m // rows), -(-p.n // width)
     blocks = max(1, -(-steps // most))
@@ -272,9 +261,9 @@ def _packed_phases(p: Product, threads: int) -> tuple[list[Phase], int]:
     share_m, share_n = _tile_shares(-(-4 * threads // p.batches), panels_m, panels_n)
     tasks_m, tasks_n = -(-panels_m // share_m), -(-panels_n // share_n)
     constants = (p.m, p.n, steps, tasks_m, tasks_n, share_m * rows, share_n * width, rows, block, *p.operands(*packed),
-                 panels_m, panels_n, *places, scratch, TILE_SLOTS * rows * width, micros)
+                 panels_m, panels_n, *places, scratch, TILE_SLOTS * rows * width, micro)
     total = p.batches * tasks_m * tasks_n
-    kernel = tile_kernel(Variant(kind, p.result, rows, vectors, True, True, p.finish))
+    kernel = tile_kernel(Variant(kind, p.result, vectors, True, p.finish))
     phases.append(Phase(kernel, total, p.grain(total, threads), constants))
     return phases, scratch + threads * TILE_SLOTS * rows * width * BYTES[kind.compute]
 
@@ -339,42 +328,37 @@ def _complex_phases(part: str, sizes: tuple[int, int, int], operands: tuple[Matr
     return phases, scratch
 
 
-def _register_tile(m: int, n: int, lanes: int, far: bool) -> tuple[int, int]:
-    """Rows and vectors of a register tile: few loads to each multiplication, and few rows and columns past the edge.
-
-    far: B comes from beyond the caches of a core, so that reading it once matters most.
-    """
-    if vector_bytes() < 64 or n <= 2 * lanes:
+def _register_tile(m: int, n: int, lanes: int) -> tuple[int, int]:
+    """Rows and vectors of a register tile: few loads to each multiplication, and few rows and columns past the edge."""
+    if vector_bytes() < 64:
         return (2, 4) if m <= 2 and n > 2 * lanes else (register_rows(), min(2, -(-n // lanes)))
+    if n <= 2 * lanes:
+        return 8, -(-n // lanes)
     for rows, vectors in ((2, 8), (4, 6), (6, 4), (8, 3)):
         if m <= rows and n > lanes * (vectors - 1):
             return rows, vectors
-    if far and m <= 2 * register_rows():
-        return register_rows(), 2
     four, three = (-(-n // (v * lanes)) * v for v in (4, 3))
     return (8, 3) if 10 * three <= 9 * four else (6, 4)
 
 
 def _in_place_phases(p: Product, threads: int) -> tuple[list[Phase], int]:
     """One phase that reads A anywhere and B with unit stride along n where they lie."""
-    far = p.n * p.k * BYTES[p.kind.storage] > in_place_bytes()
-    rows, vectors = _register_tile(p.m, p.n, p.kind.lanes, far)
+    most, vectors = _register_tile(p.m, p.n, p.kind.lanes)
     width = vectors * p.kind.lanes
-    panels_m = -(-p.m // rows)
-    row_step = -(-p.m // panels_m)
-    panels_m, panels_n = -(-p.m // row_step), -(-p.n // width)
+    rows = -(-p.m // -(-p.m // most))
+    panels_m, panels_n = -(-p.m // rows), -(-p.n // width)
     wanted = 1 if p.serial else -(-4 * threads // p.batches)
     share_m = _share(wanted, panels_m, TILE_PANELS)
     tasks_m = -(-panels_m // share_m)
     share_n = _share(-(-wanted // tasks_m), panels_n, 1 << 20)
     tasks_n = -(-panels_n // share_n)
-    micros = micro_table(p.kind, vectors, rows, False, False, row_counts(p.m, row_step))
+    micro = micro_address(p.kind, rows, vectors, False)
     blocks = max(1, -(-p.k // IN_PLACE_STEPS))
     slots = (share_m * share_n if blocks > 1 else 1) * rows * width
     block = max(1, -(-p.k // blocks))
-    constants = (p.m, p.n, p.k, tasks_m, tasks_n, share_m * row_step, share_n * width, row_step, block, *p.operands(),
-                 0, 0, 0, 0, p.reserved, slots, micros)
+    constants = (p.m, p.n, p.k, tasks_m, tasks_n, share_m * rows, share_n * width, rows, block, *p.operands(),
+                 0, 0, 0, 0, p.reserved, slots, micro)
     total = p.batches * tasks_m * tasks_n
-    kernel = tile_kernel(Variant(p.kind, p.result, rows, vectors, False, False, p.finish))
+    kernel = tile_kernel(Variant(p.kind, p.result, vectors, False, p.finish))
     scratch = p.reserved + threads * slots * BYTES[p.kind.compute]
     return [Phase(kernel, total, p.grain(total, threads), constants)], scratch

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from typing import NamedTuple
 
 from flambeau.codegen.builder import KERNEL_PARAMETERS, Function, Value, module, scalar_type
@@ -197,8 +198,9 @@ def multiply_add(f: Kernel, kind: Kind, a: Value, b: Value, c: Value) -> Value:
 def micro(kind: Kind, rows: int, vectors: int, height: int, a_packed: bool, b_packed: bool) -> Kernel:
     """void micro_rows(k, a, b, c, c_stride, first, a_row, a_step, b_step, columns): C tile (+)= A rows * B columns.
 
-    Packed A has `height` elements per step, packed B one full tile row; otherwise strides (in stored elements) are arguments
-    and B is read under a mask of `columns` lanes. C is of the compute type, complete vectors.
+    Packed A has `height` elements per step, packed B one full tile row; otherwise strides (in stored elements) are arguments.
+    C is of the compute type, complete vectors. Where B is not packed, it is read under a mask of `columns` lanes, only the first
+    `count` rows are there, and memory `ahead` is asked for, which is as B is; two more arguments tell these.
     """
     f = Kernel(
         f"micro_{rows}",
@@ -213,7 +215,7 @@ def micro(kind: Kind, rows: int, vectors: int, height: int, a_packed: bool, b_pa
             ("a_step", "i64"),
             ("b_step", "i64"),
             ("columns", "i64"),
-            *(() if b_packed else (("ahead", "ptr"),)),
+            *(() if b_packed else (("count", "i64"), ("ahead", "ptr"))),
         ],
     )
     lanes, accumulator, compute = kind.lanes, kind.accumulator, kind.compute
@@ -221,8 +223,18 @@ def micro(kind: Kind, rows: int, vectors: int, height: int, a_packed: bool, b_pa
     b_item = kind.item if b_packed else kind.storage
     tile = [[f.variable(accumulator, 0) for _ in range(vectors)] for _ in range(rows)]
     masks = [] if b_packed else [f.mask(f["columns"] - j * lanes, lanes) for j in range(vectors)]
-    # pointers three rows apart: the two rows between are reached by scaled addressing, which keeps registers free
-    bases = [] if a_packed else [f.at(a_item, f["a"], f["a_row"] * i) for i in range(0, rows, 3)]
+    if b_packed:
+        # pointers three rows apart: the two rows between are reached by scaled addressing, which keeps registers free
+        bases = [] if a_packed else [f.at(a_item, f["a"], f["a_row"] * i) for i in range(0, rows, 3)]
+    else:
+        # past the last row the last one again
+        bases = [f.at(a_item, f["a"], f["a_row"] * f.minimum(f["count"] - 1, i)) for i in range(rows)]
+
+    def element(i: int, offset: Value) -> Value:
+        """What A has in row i, `offset` on."""
+        if b_packed:
+            return widen(f, kind, f.load(a_item, f.at(a_item, f.at(a_item, bases[i // 3], offset), f["a_row"] * (i % 3))))
+        return widen(f, kind, f.load(a_item, f.at(a_item, bases[i], offset)))
 
     def columns_of(p: Value, turn: int, panel: Value | None) -> list[Value]:
         if panel is not None:
@@ -243,11 +255,7 @@ def micro(kind: Kind, rows: int, vectors: int, height: int, a_packed: bool, b_pa
                 columns = columns_of(p, turn, b_panel)
                 offset = (p + turn) * f["a_step"] if a_panel is None else p
                 for i, row in enumerate(tile):
-                    if a_panel is not None:
-                        one = f.load(a_item, a_panel, turn * height + i)
-                    else:
-                        place = f.at(a_item, f.at(a_item, bases[i // 3], offset), f["a_row"] * (i % 3))
-                        one = widen(f, kind, f.load(a_item, place))
+                    one = element(i, offset) if a_panel is None else f.load(a_item, a_panel, turn * height + i)
                     broadcast = f.splat(one, lanes)
                     for j, cell in enumerate(row):
                         cell.set(multiply_add(f, kind, broadcast, columns[j], cell.get()))
@@ -266,6 +274,13 @@ def micro(kind: Kind, rows: int, vectors: int, height: int, a_packed: bool, b_pa
         for j, cell in enumerate(row):
             f.store(cell.get(), c_rows[i], j * lanes, align=BYTES[compute])
     return f
+
+
+@cache
+def micro_address(kind: Kind, rows: int, vectors: int, packed: bool) -> int:
+    """Address of the register tile for operands that are both packed, or both in place."""
+    made = micro(kind, rows, vectors, rows, packed, packed)
+    return compile_kernel(module(made), made.name, DIRECT)
 
 
 _tables: dict[tuple, ctypes.Array] = {}

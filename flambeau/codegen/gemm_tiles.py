@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from functools import cache
 
-from flambeau.codegen.builder import Value
+from flambeau.codegen.builder import Value, module
 from flambeau.codegen.gemm_micro import TILE_SIDE as SIDE
-from flambeau.codegen.gemm_micro import Kernel, Kind, table_of, vector
+from flambeau.codegen.gemm_micro import Kernel, Kind, vector
 from flambeau.codegen.jit import DIRECT, compile_kernel
 from flambeau.codegen.pack import interleaved, packed_of
 
@@ -61,9 +61,10 @@ def _micro() -> Kernel:
     return f
 
 
-def tiles_table() -> int:
-    """The one register tile, as a table for `call_tile`."""
-    return table_of(("tiles",), lambda _: _micro(), (0,))
+@cache
+def micro() -> int:
+    """Address of the register tile."""
+    return compile_kernel(module(_micro()), "tiles", DIRECT)
 
 
 def _pack_rows(kind: Kind, order: str) -> Kernel:
