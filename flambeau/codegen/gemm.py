@@ -35,8 +35,7 @@ from flambeau.codegen.launch import Phase
 from flambeau.codegen.matrix import OPERANDS, Matrix, Product, base_address, finish_tile
 from flambeau.codegen.pack import pack_kernel, stride_class
 
-BLOCK_STEPS = 384  # steps along k of a packed block: a panel of B (32 columns) then stays in the first-level cache
-TILE_PANELS = 64  # panels of rows per task: with the block above a quarter of the second-level cache
+TILE_PANELS = 64  # panels of rows per task
 TILE_SLOTS = 512  # register tiles that a task may hold unfinished between blocks of k
 IN_PLACE_STEPS = 128  # steps along k after which the next panel of B is read where B is not packed
 IN_PLACE_ROWS, IN_PLACE_BYTES = 128, 192 << 10  # rows, and bytes of B, up to which packing B costs more than it saves
@@ -160,6 +159,12 @@ def gemm_phases(dtype: object, m: int, n: int, k: int, a: Matrix, b: Matrix, c: 
 
 
 @cache
+def block_steps() -> int:
+    """Steps along k of a packed block: a panel of B, 64 columns of float32, then takes an eighth of the second-level cache."""
+    return second_level_bytes() // (8 * 64 * 4)
+
+
+@cache
 def in_place_bytes() -> int:
     """Size of what other reads leave in the second-level cache."""
     return second_level_bytes() // 2
@@ -240,7 +245,7 @@ def _packed_phases(p: Product, threads: int) -> tuple[list[Phase], int]:
         rows, vectors, most, unit = gemm_tiles.ROWS, gemm_tiles.VECTORS, gemm_tiles.BLOCK_STEPS, TILE_SIDE
         micro = gemm_tiles.micro()
     else:
-        (rows, vectors), most, unit = _register_tile(p.m, p.n, kind.lanes), BLOCK_STEPS, 1
+        (rows, vectors), most, unit = _register_tile(p.m, p.n, kind.lanes), block_steps(), 1
         micro = micro_address(kind, rows, vectors, True)
     width = kind.lanes * vectors
     panels_m, panels_n = -(-p.m // rows), -(-p.n // width)
