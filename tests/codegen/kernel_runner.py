@@ -49,8 +49,8 @@ def guarded(values: np.ndarray, front: bool = False) -> Guarded:
     return buffer
 
 
-def run(phases: list, scratch: int, buffers: list[Guarded]) -> None:
-    """Run the phases in chunks of their grain, the thread number changing from chunk to chunk."""
+def run(phases: list, scratch: int, buffers: list[Guarded]) -> np.ndarray:
+    """Run the phases in chunks of their grain, the thread number changing from chunk to chunk; a copy of the scratch memory."""
     threads = state.words[state.THREADS]
     work = Guarded(scratch + 64, np.uint8)
     work.array[:] = 0xFF  # NaN in every float type
@@ -66,3 +66,4 @@ def run(phases: list, scratch: int, buffers: list[Guarded]) -> None:
     assert p[2] == 0
     for buffer in buffers:
         assert buffer.untouched()
+    return work.array[-work.address % 64 :][:scratch].copy()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from kernel_runner import Guarded, guarded, run
 
-from flambeau.codegen import gemm
+from flambeau.codegen import cpu, gemm
 from flambeau.codegen.gemm import Matrix, gemm_phases
 
 TYPES = {
@@ -208,9 +208,47 @@ def test_dtypes(dtype):
         check(*size, dtype, *orders)
 
 
+def as_dots(kind):
+    if "avx512_bf16" not in cpu.features() or cpu.vector_bytes() < 64:
+        pytest.skip("no products of pairs of bfloat16 on this processor")
+    return kind._replace(pair=True)
+
+
+def as_tiles(kind):
+    if not cpu.matrix_unit() or cpu.vector_bytes() < 64:
+        pytest.skip("no matrix unit in this processor")
+    return kind._replace(pair=True, tiles=True)
+
+
+@pytest.mark.parametrize("form", [lambda kind: kind, as_dots, as_tiles], ids=["widened", "dots", "tiles"])
+@pytest.mark.parametrize("orders", ["kn", "kk", "mn", "mk"])
+def test_bfloat16_in_each_form(form, orders, monkeypatch):
+    monkeypatch.setattr(gemm, "paired", form)
+    for size in ((33, 70, 61), (300, 90, 1), (64, 64, 64), (40, 300, 1100)):
+        check(*size, "bfloat16", *orders, padding=size[0] % 3)
+        check(*size, "bfloat16", *orders, bias="n", activation="relu")
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
+@pytest.mark.parametrize("orders", ["kn", "kk", "mn", "mk", "xx"])
+def test_panels_hold_no_rubbish(dtype, orders):
+    """What lies past the edges of panels is multiplied too, and some processors take a hundred times longer for tiny numbers."""
+    m, n, k = 299, 1802, 61
+    a = {"k": (k, 1), "m": (1, m), "x": (3 * k, 2)}[orders[0]]
+    b = {"n": (n, 1), "k": (1, k), "x": (3 * n, 2)}[orders[1]]
+    phases, scratch = gemm_phases(dtype, m, n, k, Matrix(1, (0, 0, *a)), Matrix(2, (0, 0, *b)), Matrix(0, (0, 0, n, 1)))
+    pack_a, pack_b, multiply = phases
+    buffers = [guarded(np.ones(size, TYPES[dtype])) for size in (m * n, 3 * m * k, 3 * k * n)]
+    memory = run([pack_a, pack_b], scratch, buffers)
+    ends = pack_b.constants[-1], dict(zip(gemm.CONSTANTS, multiply.constants, strict=True))["slots"]
+    for start, end in ((0, ends[0]), ends):
+        panels = memory[start:end].view(np.int32)
+        assert (panels[:-32] != -1).all()  # -1 is what the memory was filled with; the last lines may be of no panel
+
+
 @pytest.mark.parametrize("bias", ["n", "m", "c"])
 def test_epilogues(bias):
-    for size, orders in (((4, 21, 50), "kk"), ((20, 50, 30), "kn"), ((50, 40, 620), "kk")):
+    for size, orders in (((4, 21, 50), "kk"), ((20, 50, 30), "kn"), ((50, 40, 620), "kk"), ((50, 140, 300), "kn")):
         check(*size, a_order=orders[0], b_order=orders[1], bias=bias)
         check(*size, a_order=orders[0], b_order=orders[1], bias=bias, alpha=0.5, beta=-2, activation="relu", padding=1)
     check(30, 40, 20, "bfloat16", bias=bias)
