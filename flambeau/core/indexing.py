@@ -1,8 +1,8 @@
 """`tensor[index]` and `tensor[index] = value`: from an index of any kind to views and gathers.
 
-Ints, slices, None and Ellipsis make a view, found by (layout, index) when seen before. Booleans, tensors, lists, ranges
-and arrays then go, one per dimension, to the operators `index` and `index_put_`, which ops.index registers here.
-Stands on core.views and core.create.
+Ints, slices, None and Ellipsis make a view, found by (layout, kind of index): where ints and slices begin makes no other kind.
+Booleans, tensors, lists, ranges and arrays then go, one per dimension, to the operators `index` and `index_put_`, which
+ops.index registers here. Stands on core.views and core.create.
 """
 
 from __future__ import annotations
@@ -50,24 +50,32 @@ def register_fill(compute: Callable[..., Any]) -> None:
     _fill_masked = compute
 
 
-# ---------------------------------------------------------------- views by (layout, index)
+# ---------------------------------------------------------------- views by (layout, kind of index)
 
-_views: dict[Any, tuple[Layout, int] | None] = register_cache({})
+#: The view's layout, where it begins if the index begins at 0 everywhere, and for each item of the index that may begin elsewhere
+#: its place, the end of where it may, and the stride.
+_views: dict[Any, tuple[Layout, int, tuple[tuple[int, int, int], ...]]] = register_cache({})
+_INT = 0            # stands for any int in the key of an index
+_ONE_INT = (_INT,)
 
 
-def _basic_key(index: Any) -> Any:
+def _basic_key(index: Sequence[Any], exact: bool = False) -> Any:
     """A hashable stand-in for an index made of ints, slices, None and Ellipsis; None for any other index.
 
-    Ints stand for themselves, a slice is a triple, Ellipsis itself, and None is the empty tuple.
+    Ints are all the same, and slices of one length from anywhere on are, unless it is to be `exact`; other slices are triples.
     """
     key: list[Any] = []
     for item in index:
         kind = item.__class__
-        if kind is int or item is Ellipsis:
+        if kind is int:
+            key.append(_INT)
+        elif item is Ellipsis:
             key.append(item)
         elif kind is slice:
             start, stop, step = item.start, item.stop, item.step
-            if ((start is None or start.__class__ is int) and (stop is None or stop.__class__ is int)
+            if start.__class__ is stop.__class__ is int and step is None and 0 <= start <= stop and not exact:
+                key.append((stop - start,))
+            elif ((start is None or start.__class__ is int) and (stop is None or stop.__class__ is int)
                     and (step is None or step.__class__ is int)):
                 key.append((start, stop, step))
             else:
@@ -79,6 +87,60 @@ def _basic_key(index: Any) -> Any:
     return tuple(key)
 
 
+def _known_view(self: Any, key: Any, index: Sequence[Any]) -> Any:
+    """The view that an index makes of a tensor without history; None if its kind is new, or it reaches outside."""
+    if self._node is not None:
+        return None
+    found = _views.get((self._layout, key))
+    if found is not None:
+        layout, offset, begins = found
+        for place, end, stride in begins:
+            at = index[place]
+            if at.__class__ is slice:
+                at = at.start
+            elif at < 0:
+                at += end
+            if not 0 <= at < end:
+                break
+            offset += at * stride
+        else:
+            return view_of(self, self._offset + offset, layout)
+    exact = _basic_key(index, exact=True)
+    return None if exact == key else _known_view(self, exact, index)
+
+
+def _keep(self: Any, index: Sequence[Any], view: Any) -> None:
+    """Remember the view that an index made, if it is of ints, slices, None and Ellipsis."""
+    if self._node is None and self._layout.flavor is None:
+        for exact in (False, True):
+            key = _basic_key(index, exact)
+            if key is not None and (self._layout, key) not in _views:
+                _keep_view(self, key, index, view)
+
+
+def _keep_view(self: Any, key: Any, index: Sequence[Any], view: Any) -> None:
+    layout, dim, begins = self._layout, 0, []
+    offset = view._offset - self._offset
+    for place, item in enumerate(index):
+        if item is None:
+            continue
+        if item is Ellipsis:
+            dim += layout.ndim - sum([_consumed(other) for other in index])
+            continue
+        size, stride = layout.shape[dim], layout.strides[dim]
+        if item.__class__ is int:
+            begins.append((place, size, stride))
+            offset -= (item + size if item < 0 else item) * stride
+        elif len(key[place]) == 1:
+            if item.stop > size:
+                return      # cut off: it is found by its exact key
+            begins.append((place, size - key[place][0] + 1, stride))
+            offset -= item.start * stride
+        dim += 1
+    entered()
+    _views[layout, key] = (view._layout, offset, tuple(begins))
+
+
 def getitem(self: Any, index: Any) -> Any:
     """self[index]: a view for ints, slices, None and Ellipsis, a copy where tensors, lists or booleans take part."""
     if index.__class__ is Tensor and not active.count and _gather is not None:
@@ -86,24 +148,25 @@ def getitem(self: Any, index: Any) -> Any:
         if chosen.ndim and own.flavor is None and chosen.flavor is None and (
                 (chosen.dtype is int64 and own.ndim) or (chosen.dtype is bool_ and own.shape[:chosen.ndim] == chosen.shape)):
             return _gather(self, (index,))
-    if index.__class__ is int:
-        if self._node is not None and not active.count:
+    if index.__class__ is int and not active.count:
+        if self._node is not None:
             shape = self._layout.shape
             if shape and -shape[0] <= index < shape[0]:
                 return views.select(self, 0, index)
-        key: Any = (index,)
-    else:
-        key = _basic_key(index if index.__class__ is tuple else (index,))
+        elif (found := _views.get((self._layout, _ONE_INT))) is not None:
+            layout, offset, ((_, size, stride),) = found
+            if -size <= index < size:
+                return view_of(self, self._offset + offset + (index + size if index < 0 else index) * stride, layout)
+    items = index if index.__class__ is tuple else (index,)
+    key = _basic_key(items)
     if key is None or active.count:
         if self._node is None and not active.count:
             tensors = _only_tensors(self, index)
             if tensors is not None:
                 return _gather(self, tensors)   # type: ignore[misc]
         return _general(self, index)
-    found = _views.get((self._layout, key))
-    if found is None or self._node is not None:
-        return _general(self, index)
-    return view_of(self, self._offset + found[1], found[0])
+    view = _known_view(self, key, items)
+    return _general(self, index) if view is None else view
 
 
 def _only_tensors(self: Any, index: Any) -> list[Any] | None:
@@ -137,10 +200,7 @@ def _general(self: Any, index: Any) -> Any:
     if not tensors:
         if view is self:
             view = views.alias(self)
-        key = _basic_key(items)
-        if key is not None and self._node is None and self._layout.flavor is None:
-            entered()
-            _views[self._layout, key] = (view._layout, view._offset - self._offset)
+        _keep(self, items, view)
         return view
     if _gather is None:
         raise NotImplementedError("indexing with tensors needs the operator `index`: import flambeau.ops")
@@ -315,7 +375,13 @@ def setitem(self: Any, index: Any, value: Any) -> None:
         value = value.item()
     if index.__class__ is bool and not index:
         return
-    view, tensors = _apply(self, _items(index))
+    items = _items(index)
+    key = _basic_key(items) if self._node is None and not active.count else None
+    view, tensors = None if key is None else _known_view(self, key, items), []
+    if view is None:
+        view, tensors = _apply(self, items)
+        if key is not None and not tensors:
+            _keep(self, items, view)
     if not tensors:
         if number:
             if not view._layout.is_contiguous and memory_order.overlaps_itself(view._layout.shape, view._layout.strides):

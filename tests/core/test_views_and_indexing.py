@@ -117,3 +117,26 @@ def test_tensors_of_numbers_that_do_not_fit():
         torch.tensor([2 ** 63])
     with pytest.raises(ValueError, match="expected sequence of length 1 at dim 1"):
         torch.tensor([[1], [2, 3]])
+
+
+def test_an_index_of_a_known_kind_begins_anywhere():
+    """Views are remembered by the kind of their index, so each is asked for again with other ints and slices."""
+    values = np.arange(4 * 5 * 6).reshape(4, 5, 6)
+    for array in (values, values[:, ::2], values.transpose(2, 0, 1), values[1:, 1:, 1:]):
+        x = torch.from_numpy(array)
+        for seed in range(40):
+            i, j, start, length = (int(n) for n in np.random.default_rng(seed).integers(0, 3, 4))
+            piece, rest, thin = slice(start, start + length), slice(start, None), slice(start, start + 4, 2)
+            none, more = slice(start + 1, start), slice(start, start + 9)
+            for index in (i, -1 - i, (i, j), (i, -1 - j), (slice(None), j), (Ellipsis, -1 - i), (i, None, j), piece, (piece, j),
+                          (j, piece), more, rest, (thin, i), (none, j), (None, i, Ellipsis, piece)):
+                got = x[index]
+                assert got.shape == array[index].shape and np.array_equal(got.numpy(), array[index])
+                one, other = array.copy(), torch.tensor(array)
+                one[index], other[index] = -seed, -seed
+                assert np.array_equal(other.numpy(), one)
+        for index in (array.shape[0], -array.shape[0] - 1, (0, array.shape[1]), (Ellipsis, array.shape[2])):
+            with pytest.raises(IndexError, match="out of bounds"):
+                x[index]
+            with pytest.raises(IndexError, match="out of bounds"):
+                x[index] = 0
