@@ -371,7 +371,7 @@ def _pipeline(nest: Nest) -> Pipeline:
 
 def kernel_address(nest: Nest, form: Form) -> int:
     """Machine code of `nest` in this form (compiled once)."""
-    key = (nest.key(), form)
+    key = (nest.key, form)
     found = _kernels.get(key)
     if found is None:
         if flags.debug >= 3:

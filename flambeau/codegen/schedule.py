@@ -46,7 +46,7 @@ class Schedule:
 
 def cost(nest: Nest) -> int:
     """Rough work per element, in additions."""
-    key = nest.key()
+    key = nest.key
     found = _costs.get(key)
     if found is None:
         expressions = [e for s in nest.stages for _, e in s.stores]

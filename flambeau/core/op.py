@@ -101,6 +101,7 @@ class Pointwise:
         self.plans: dict[Any, Callable] = register_cache({})
         self.other_plans: dict[Any, Callable] = register_cache({})
         self.out_plans: dict[Any, Callable] = register_cache({})    # those of calls whose `out` was found to fit
+        self.nests: dict[Any, Nest] = register_cache({})
         self.recipes: dict[Any, Recipe] = register_cache({})
         self.node = node
         self.node_classes: dict[str, type] = {}
@@ -200,6 +201,24 @@ class Pointwise:
             if not self.converts and not can_cast(result, out_layout.dtype):
                 raise RuntimeError(f"result type {result.scalar_name} can't be cast to the desired output type "
                                    f"{out_layout.dtype.scalar_name}")
+        nest = self._nest(operands, numbers, statics, computation, result, out_layout.dtype)
+        strides = [out_layout.strides]
+        strides += [memory_order.broadcast_strides(layout.shape, layout.strides, shape) for layout in layouts]
+        laid = schedule.lay(nest, (), [()] * len(strides), shape, strides)
+        launch = launching.plan(laid.phases, [out_layout], layouts,
+                                "".join([kind for kind, _ in nest.scalars]), laid.scratch,
+                                release=out_layout.numel * schedule.cost(nest) >= RELEASE_FROM)
+        return refusing_zero(launch) if self.guarded and not computation.is_floating_point else launch
+
+    def _nest(self, operands: Sequence[Any], numbers: Sequence[Any], statics: Sequence[Any], computation: DType, result: DType,
+              stored: DType) -> Nest:
+        """The loop nest of such a call, whatever the shapes; `stored` is the dtype of the tensor that takes the result."""
+        kinds = self.number_kinds(numbers)
+        key = (*[x.__class__ if x.__class__ in NUMBERS else x._layout.dtype for x in operands], *kinds, *statics,
+               computation, result, stored)
+        nest = self.nests.get(key)
+        if nest is not None:
+            return nest
         scalars: list[tuple[str, DType]] = []
         leaves: list[Expr] = []
         position = 0
@@ -213,7 +232,7 @@ class Pointwise:
                 leaves.append(cast(e, target) if target else e)
                 position += 1
         values: list[Any] = []
-        for value, kind in zip(numbers, self.number_kinds(numbers)):
+        for value, kind in zip(numbers, kinds):
             if kind is Folded:
                 values.append(value)
                 continue
@@ -222,16 +241,10 @@ class Pointwise:
             values.append(number(len(scalars), dtype))
             scalars.append((scalar_kind(value), dtype))
         expression = simplify(self.expression(leaves, values, statics))
-        expression = cast(cast(expression, compute_dtype(result)), compute_dtype(out_layout.dtype))
-        nest = Nest(self.name, (out_layout.dtype,), tuple(layout.dtype for layout in layouts), (Loop((), ((0, expression),)),),
-                    tuple(scalars))
-        strides = [out_layout.strides]
-        strides += [memory_order.broadcast_strides(layout.shape, layout.strides, shape) for layout in layouts]
-        laid = schedule.lay(nest, (), [()] * len(strides), shape, strides)
-        launch = launching.plan(laid.phases, [out_layout], layouts,
-                                "".join(kind for kind, _ in scalars), laid.scratch,
-                                release=out_layout.numel * schedule.cost(nest) >= RELEASE_FROM)
-        return refusing_zero(launch) if self.guarded and not computation.is_floating_point else launch
+        expression = cast(cast(expression, compute_dtype(result)), compute_dtype(stored))
+        inputs = tuple([x._layout.dtype for x in operands if x.__class__ not in NUMBERS])
+        nest = self.nests[key] = Nest(self.name, (stored,), inputs, (Loop((), ((0, expression),)),), tuple(scalars))
+        return nest
 
     def number_kinds(self, numbers: Sequence[Any]) -> list[Any]:
         """What a plan depends on of each number: its class, or Folded for a keyword that was left alone."""

@@ -39,6 +39,7 @@ class Rows:
         self.ordered, self.channels_last = ordered, channels_last
         self.number_dtype = number_dtype or (lambda dtypes: compute_dtype(dtypes[0]))
         self.plans: dict[Any, Callable] = register_cache({})
+        self.nests: dict[Any, Nest] = register_cache({})
 
     def __call__(self, inputs: Sequence[Tensor], dims: tuple[int, ...], numbers: Sequence[Any] = (), statics: tuple = (),
                  out: Sequence[Tensor | None] | None = None, picks: tuple[tuple[int, int], ...] = ()) -> Any:
@@ -122,18 +123,25 @@ class Rows:
                     tuple(1 if d == axis else n for d, n in enumerate(layout.shape)), strides, shape))
             else:
                 in_strides.append(memory_order.broadcast_strides(layout.shape, layout.strides, shape))
-        elements = tuple(element(i, d) for i, d in enumerate(dtypes))
-        number_dtype = self.number_dtype(dtypes)
-        scalars = tuple((scalar_kind(v), number_dtype) for v in numbers)
-        stages = self.stages(elements, tuple(number(i, number_dtype) for i in range(len(numbers))), *statics)
-        nest = Nest(self.name, tuple(layout.dtype for layout in out_layouts), dtypes, tuple(stages), scalars)
+        kinds = "".join([scalar_kind(v) for v in numbers])
+        nest = self._nest(dtypes, tuple(layout.dtype for layout in out_layouts), kinds, statics)
         strides = out_strides + in_strides
         if device.type == "meta":
-            return launching.plan([], out_layouts, layouts,
-                                  "".join(kind for kind, _ in scalars)), len(described)
+            return launching.plan([], out_layouts, layouts, kinds), len(described)
         laid = schedule.lay(nest, [shape[d] for d in kept], [tuple(s[d] for d in kept) for s in strides],
                             [shape[d] for d in dims], [tuple(s[d] for d in dims) for s in strides], pick_axes, self.ordered)
         work = layouts[0].numel * schedule.cost(nest)
-        launch = launching.plan(laid.phases, out_layouts, layouts,
-                                "".join(kind for kind, _ in scalars), laid.scratch, release=work >= RELEASE_FROM)
+        launch = launching.plan(laid.phases, out_layouts, layouts, kinds, laid.scratch, release=work >= RELEASE_FROM)
         return launch, len(described)
+
+    def _nest(self, dtypes: tuple[DType, ...], results: tuple[DType, ...], kinds: str, statics: tuple) -> Nest:
+        """The loop nest for operands of these dtypes and numbers of these kinds, whatever their shapes."""
+        key = dtypes, results, kinds, statics
+        nest = self.nests.get(key)
+        if nest is None:
+            elements = tuple(element(i, d) for i, d in enumerate(dtypes))
+            number_dtype = self.number_dtype(dtypes)
+            stages = self.stages(elements, tuple(number(i, number_dtype) for i in range(len(kinds))), *statics)
+            nest = Nest(self.name, results, dtypes, tuple(stages), tuple((kind, number_dtype) for kind in kinds))
+            self.nests[key] = nest
+        return nest

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.dtype import int64
@@ -99,6 +100,7 @@ class Nest:
     stages: tuple[Loop | Row, ...]
     scalars: tuple[tuple[str, DType], ...] = ()
 
+    @cached_property
     def key(self) -> tuple:
         """Content without the functions in it: folds are identified by their combined expressions."""
         stages = []
