@@ -127,6 +127,8 @@ def _strides_in_order(shape: Shape, order: Sequence[int]) -> Shape:
 
 def broadcast_strides(shape: Shape, strides: Shape, target: Shape) -> Shape:
     """Strides that walk an operand of `shape` over the shape `target` it broadcasts to. RuntimeError if it doesn't."""
+    if shape == target:
+        return strides
     lead = len(target) - len(shape)
     if lead < 0 or any(size not in (1, target[dim + lead]) for dim, size in enumerate(shape)):
         raise RuntimeError(f"an operand of shape {list(shape)} doesn't broadcast to {list(target)}")
@@ -183,6 +185,10 @@ def collapse(shape: Shape, operands: Sequence[Shape]) -> tuple[Shape, list[Shape
     """
     if 0 in shape:
         return (0,), [(1,)] * len(operands)
+    first = operands[0]
+    if is_contiguous(shape, first) and all(strides == first for strides in operands):
+        numel = math.prod(shape)
+        return ((numel,), [(1,)] * len(operands)) if numel != 1 else ((), [()] * len(operands))
     dims = [dim for dim in range(len(shape)) if shape[dim] != 1]
     if len(dims) > 1:
         dims.sort(key=lambda dim: [-abs(strides[dim]) for strides in operands])

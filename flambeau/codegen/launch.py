@@ -492,6 +492,8 @@ def _span(layout: Layout) -> int:
     """Bytes from the first element to behind the last one in memory; wherever a layout without elements begins, it fits."""
     if not layout.numel:
         return -1 << 62
+    if layout.is_contiguous:
+        return layout.nbytes
     return extent(layout.shape, layout.strides) * layout.dtype.itemsize
 
 
