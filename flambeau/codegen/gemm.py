@@ -43,8 +43,8 @@ PACK_BYTES = 256 << 20  # packed operands of one product; larger ones are done i
 DOT_MOST, DOT_STEPS, DOT_BYTES = 40, 128, 192 << 10  # rows, and bytes of A, up to which dot products beat packing B
 SMALL_DOT = 8192  # multiply-adds up to which packing costs more than the sums at the end of dot products
 
-CONSTANTS = ("m", "n", "k", "tiles_m", "tiles_n", "tile_rows", "tile_columns", "height", "block", *OPERANDS,
-             "a_panels", "b_panels", "a_place", "b_place", "slots", "slot_elements", "micro")
+CONSTANTS = ("m", "n", "k", "tiles_m", "tiles_n", "before_m", "before_n", "tile_rows", "tile_columns", "height", "block",
+             *OPERANDS, "a_panels", "b_panels", "a_place", "b_place", "slots", "slot_elements", "micro")
 
 
 class Variant(NamedTuple):
@@ -72,8 +72,9 @@ def tile_text(v: Variant) -> str:
     if kind.tiles:
         gemm_tiles.configure(f)
     with f.loop(f["begin"], f["end"]) as index:
-        tile_n, rest = index.unsigned_rem(c["tiles_n"]), index.unsigned_div(c["tiles_n"])
-        tile_m, batch = rest.unsigned_rem(c["tiles_m"]), rest.unsigned_div(c["tiles_m"])
+        tile_n = index.unsigned_div(c["before_n"]).unsigned_rem(c["tiles_n"])
+        tile_m = index.unsigned_div(c["before_m"]).unsigned_rem(c["tiles_m"])
+        batch = index.unsigned_div(c["tiles_m"] * c["tiles_n"])
         outer, inner = batch.unsigned_div(c["batch1"]), batch.unsigned_rem(c["batch1"])
         i0, j0 = tile_m * c["tile_rows"], tile_n * c["tile_columns"]
         i1, j1 = f.minimum(i0 + c["tile_rows"], c["m"]), f.minimum(j0 + c["tile_columns"], c["n"])
@@ -237,6 +238,14 @@ def _tile_shares(wanted: int, panels_m: int, panels_n: int) -> tuple[int, int]:
     return share_m, share_n
 
 
+def _order(p: Product, tiles_m: int, tiles_n: int) -> tuple[int, int, int, int]:
+    """Numbers of tiles, and how many tiles come before the next one down, and before the next one to the right.
+
+    A thread's share of them is a stretch of the longer side: it then reads a part of the larger operand, the one it packed.
+    """
+    return (tiles_m, tiles_n, 1, tiles_m) if p.n > p.m else (tiles_m, tiles_n, tiles_n, 1)
+
+
 def _packed_phases(p: Product, threads: int) -> tuple[list[Phase], int]:
     """Phases that pack A and B into panels, and one that multiplies the panels."""
     kind = p.kind
@@ -265,8 +274,8 @@ def _packed_phases(p: Product, threads: int) -> tuple[list[Phase], int]:
         scratch += (elements * outer * inner * BYTES[kind.item] + 127) // 64 * 64
     share_m, share_n = _tile_shares(-(-4 * threads // p.batches), panels_m, panels_n)
     tasks_m, tasks_n = -(-panels_m // share_m), -(-panels_n // share_n)
-    constants = (p.m, p.n, steps, tasks_m, tasks_n, share_m * rows, share_n * width, rows, block, *p.operands(*packed),
-                 panels_m, panels_n, *places, scratch, TILE_SLOTS * rows * width, micro)
+    constants = (p.m, p.n, steps, *_order(p, tasks_m, tasks_n), share_m * rows, share_n * width, rows, block,
+                 *p.operands(*packed), panels_m, panels_n, *places, scratch, TILE_SLOTS * rows * width, micro)
     total = p.batches * tasks_m * tasks_n
     kernel = tile_kernel(Variant(kind, p.result, vectors, True, p.finish))
     phases.append(Phase(kernel, total, p.grain(total, threads), constants))
@@ -361,8 +370,8 @@ def _in_place_phases(p: Product, threads: int) -> tuple[list[Phase], int]:
     blocks = max(1, -(-p.k // IN_PLACE_STEPS))
     slots = (share_m * share_n if blocks > 1 else 1) * rows * width
     block = max(1, -(-p.k // blocks))
-    constants = (p.m, p.n, p.k, tasks_m, tasks_n, share_m * rows, share_n * width, rows, block, *p.operands(),
-                 0, 0, 0, 0, p.reserved, slots, micro)
+    constants = (p.m, p.n, p.k, *_order(p, tasks_m, tasks_n), share_m * rows, share_n * width, rows, block,
+                 *p.operands(), 0, 0, 0, 0, p.reserved, slots, micro)
     total = p.batches * tasks_m * tasks_n
     kernel = tile_kernel(Variant(p.kind, p.result, vectors, False, p.finish))
     scratch = p.reserved + threads * slots * BYTES[p.kind.compute]
