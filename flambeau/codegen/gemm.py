@@ -37,7 +37,7 @@ from flambeau.codegen.pack import pack_kernel, stride_class
 
 TILE_PANELS = 64  # panels of rows per task
 TILE_SLOTS = 512  # register tiles that a task may hold unfinished between blocks of k
-IN_PLACE_STEPS = 128  # steps along k after which the next panel of B is read where B is not packed
+IN_PLACE_STEPS, ONCE_STEPS = 128, 64  # steps along k after which the next panel of B is read in place, and if each is read once
 IN_PLACE_ROWS, IN_PLACE_BYTES = 128, 192 << 10  # rows, and bytes of B, up to which packing B costs more than it saves
 PACK_BYTES = 256 << 20  # packed operands of one product; larger ones are done in parts
 DOT_MOST, DOT_STEPS, DOT_BYTES = 40, 128, 192 << 10  # rows, and bytes of A, up to which dot products beat packing B
@@ -367,7 +367,7 @@ def _in_place_phases(p: Product, threads: int) -> tuple[list[Phase], int]:
     share_n = _share(-(-wanted // tasks_m), panels_n, 1 << 20)
     tasks_n = -(-panels_n // share_n)
     micro = micro_address(p.kind, rows, vectors, False)
-    blocks = max(1, -(-p.k // IN_PLACE_STEPS))
+    blocks = max(1, -(-p.k // (IN_PLACE_STEPS if panels_m > 1 else ONCE_STEPS)))
     slots = (share_m * share_n if blocks > 1 else 1) * rows * width
     block = max(1, -(-p.k // blocks))
     constants = (p.m, p.n, p.k, *_order(p, tasks_m, tasks_n), share_m * rows, share_n * width, rows, block,
