@@ -185,12 +185,12 @@ def _phases(p: Product) -> tuple[list[Phase], int]:
     b_unit = p.b.strides[3] == 1 or p.n == 1
     if p.b.strides[2] == 1 and (p.n == 1 or not b_unit) and p.a.strides[3] == 1 and p.k >= 16:
         # sums across the vectors at the end of each dot product cost as much as DOT_STEPS along k
-        few_rows = p.m * (p.k + DOT_STEPS) <= DOT_MOST * p.k or p.n <= p.kind.lanes
-        few_rows = few_rows and a_bytes <= DOT_BYTES and p.kind.storage == p.kind.compute
-        if p.m <= most or p.m * p.n * p.k <= SMALL_DOT or few_rows:
+        few = p.m * (p.k + DOT_STEPS) <= DOT_MOST * p.k or p.n <= p.kind.lanes
+        plain = p.kind.storage == p.kind.compute
+        if p.m <= most or p.m * p.n * p.k <= SMALL_DOT or (few and plain and a_bytes <= DOT_BYTES):
             return dot_phases(p, threads)
-    few = p.m <= IN_PLACE_ROWS or (p.m <= 2 * IN_PLACE_ROWS and b_bytes <= in_place_bytes()) or b_bytes <= IN_PLACE_BYTES
-    if b_unit and (p.m <= most or p.k == 0 or (few and not paired(p.kind).tiles)):
+    unpacked = p.m <= IN_PLACE_ROWS or (p.m <= 2 * IN_PLACE_ROWS and b_bytes <= in_place_bytes()) or b_bytes <= IN_PLACE_BYTES
+    if b_unit and (p.m <= most or p.k == 0 or (unpacked and not paired(p.kind).tiles)):
         return _in_place_phases(p, threads)
     parts = _halves(p)
     if not parts:
@@ -200,12 +200,12 @@ def _phases(p: Product) -> tuple[list[Phase], int]:
 
 
 class _Panels(NamedTuple):
-    """How an operand is packed: `lanes` of it in `count` panels of `step` lanes, each with room for `height`."""
+    """How an operand is packed: `lanes` of it in `count` panels of `height`; by_rows: as a matrix unit takes A."""
 
     lanes: int
-    step: int
     height: int
     count: int
+    by_rows: bool = False
 
 
 def _pack_phase(p: Product, matrix: Matrix, lane: int, step: int, panels: _Panels, depth: tuple[int, int, int, int], place: int,
@@ -217,13 +217,12 @@ def _pack_phase(p: Product, matrix: Matrix, lane: int, step: int, panels: _Panel
     k, steps, block, blocks = depth
     o, i = matrix.strides[:2]
     outer, inner = (p.batch[0] if o else 1), (p.batch[1] if i else 1)
-    constants = (matrix.slot, matrix.offset, inner, o, i, lane, step, panels.lanes, panels.step, panels.count,
+    constants = (matrix.slot, matrix.offset, inner, o, i, lane, step, panels.lanes, panels.height, panels.count,
                  k, steps, block, place)
     total = outer * inner * panels.count * blocks
     grain = total if p.serial else max(1, min(total // (4 * threads), 65536 // (panels.height * block) + 1))
     order = stride_class(lane, step, panels.lanes, k)
-    in_rows = p.kind.tiles and matrix is p.a
-    kernel = gemm_tiles.pack_rows_kernel(p.kind, order) if in_rows else pack_kernel(p.kind, panels.height, order)
+    kernel = gemm_tiles.pack_rows_kernel(p.kind, order) if panels.by_rows else pack_kernel(p.kind, panels.height, order)
     return Phase(kernel, total, grain, constants), outer, inner
 
 
@@ -264,8 +263,8 @@ def _packed_phases(p: Product, threads: int) -> tuple[list[Phase], int]:
     phases: list[Phase] = []
     scratch = p.reserved
     places, packed = [], []
-    for matrix, lane, step, size in ((p.a, p.a.strides[2], p.a.strides[3], _Panels(p.m, rows, rows, panels_m)),
-                                     (p.b, p.b.strides[3], p.b.strides[2], _Panels(p.n, width, width, panels_n))):
+    for matrix, lane, step, size in ((p.a, p.a.strides[2], p.a.strides[3], _Panels(p.m, rows, panels_m, kind.tiles)),
+                                     (p.b, p.b.strides[3], p.b.strides[2], _Panels(p.n, width, panels_n))):
         phase, outer, inner = _pack_phase(p, matrix, lane, step, size, (p.k, steps, block, blocks), scratch, threads)
         phases.append(phase)
         places.append(scratch)
