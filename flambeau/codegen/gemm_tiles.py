@@ -13,7 +13,7 @@ from flambeau.codegen.builder import Value, module
 from flambeau.codegen.gemm_micro import TILE_SIDE as SIDE
 from flambeau.codegen.gemm_micro import Kernel, Kind, vector
 from flambeau.codegen.jit import DIRECT, compile_kernel
-from flambeau.codegen.pack import interleaved, packed_of
+from flambeau.codegen.pack import interleaved, pack_function, packed_of
 
 ROWS, VECTORS = 2 * SIDE, 2  # of four tiles
 BLOCK_STEPS = 512  # pairs of steps of a block: panels of A and B then stay in the second-level cache
@@ -68,9 +68,8 @@ def micro() -> int:
 
 
 def _pack_rows(kind: Kind, order: str) -> Kernel:
-    """void pack(source, lane_stride, k_stride, lanes, depth, destination): a panel of A; past its edges are zeros."""
-    f = Kernel("pack", [("source", "ptr"), ("lane_stride", "i64"), ("k_stride", "i64"), ("lanes", "i64"), ("depth", "i64"),
-                        ("destination", "ptr")], internal=True)
+    """The `pack_function` of panels of A; past its edges are zeros."""
+    f = pack_function()
     storage, pairs = kind.storage, vector(kind.item, SIDE)
 
     def elements(lane: Value, k: Value, count: Value, wanted: int) -> Value:

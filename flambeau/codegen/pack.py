@@ -6,7 +6,6 @@ are widened on the way; bfloat16 pairs two steps of k per lane for the CPU's dot
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cache
 
 from flambeau.codegen.builder import Value, module
@@ -63,109 +62,113 @@ def _merged(f: Kernel, streams: list[list[Value]], size: int, lanes: int) -> lis
     return made
 
 
-def pair(f: Kernel, low: Value, high: Value) -> Value:
-    return f.convert(low, "i32", "zext") | (f.convert(high, "i32", "zext") << 16)
-
-
-def pack_panel(kind: Kind, width: int, order: str, name: str = "pack") -> Kernel:
+def pack_function(name: str = "pack") -> Kernel:
     """void pack(source, lane_stride, k_stride, lanes, depth, destination): one panel; depth counts elements along k."""
-    f = Kernel(
-        name,
-        [
-            ("source", "ptr"),
-            ("lane_stride", "i64"),
-            ("k_stride", "i64"),
-            ("lanes", "i64"),
-            ("depth", "i64"),
-            ("destination", "ptr"),
-        ],
-        internal=True,
-    )
-    source, target, storage, item, chunk = f["source"], f["destination"], kind.storage, kind.item, kind.lanes
-    per = 2 if kind.pair else 1
-    full = f["depth"] // per
-    starts = list(range(0, width, chunk))
+    words = ("lane_stride", "k_stride", "lanes", "depth")
+    return Kernel(name, [("source", "ptr"), *((word, "i64") for word in words), ("destination", "ptr")], internal=True)
 
-    def element(lane: Value, k: Value) -> Value:
-        return f.load(storage, f.at(storage, source, lane * f["lane_stride"] + k * f["k_stride"]))
 
-    def scalar_steps(first: Value, last: Value) -> None:
-        """Steps [first, last) one element at a time; past the edge the last lane again."""
-        with f.loop(first, last) as step, f.loop(0, width) as place:
-            lane = f.minimum(place, f["lanes"] - 1)
-            if kind.pair:
-                value = pair(f, element(lane, step * 2), element(lane, step * 2 + 1))
-            else:
-                value = widen(f, kind, element(lane, step))
-            f.store(value, target, step * width + place)
+class _Panel:
+    """Emits the packing of a panel: `full` whole steps of `width` lanes. Past the edge the last lane is packed again, or zeros:
+    that is multiplied as well, and rubbish may take a processor far longer.
+    """
 
-    if order == "lane":
-        masks = [f.mask(f["lanes"] - start, min(chunk, width - start)) for start in starts]
-        with f.loop(0, full) as step:
-            for start, mask in zip(starts, masks, strict=True):
-                count = min(chunk, width - start)
-                rows = [
-                    f.masked_load(
-                        vector(storage, count), f.at(storage, source, (step * per + h) * f["k_stride"] + start), mask
-                    )
-                    for h in range(per)
-                ]
+    def __init__(self, kind: Kind, width: int, name: str) -> None:
+        f = self.f = pack_function(name)
+        self.kind, self.width, self.chunk, self.per = kind, width, kind.lanes, 2 if kind.pair else 1
+        self.source, self.target, self.full = f["source"], f["destination"], f["depth"] // self.per
+
+    def at(self, lane: Value, k: Value | int) -> Value:
+        """Where an element lies."""
+        f = self.f
+        return f.at(self.kind.storage, self.source, f.minimum(lane, f["lanes"] - 1) * f["lane_stride"] + k * f["k_stride"])
+
+    def from_lanes(self) -> None:
+        """Lanes lie side by side: copy vectors of them."""
+        f, kind, width, per = self.f, self.kind, self.width, self.per
+        counts = {start: min(self.chunk, width - start) for start in range(0, width, self.chunk)}
+        masks = {start: f.mask(f["lanes"] - start, count) for start, count in counts.items()}
+        with f.loop(0, self.full) as step:
+            for start, count in counts.items():
+                places = [f.at(kind.storage, self.source, (step * per + h) * f["k_stride"] + start) for h in range(per)]
+                rows = [f.masked_load(vector(kind.storage, count), place, masks[start]) for place in places]
                 if kind.pair:
                     merged = f.shuffle(rows[0], rows[1], [h * count + i for i in range(count) for h in (0, 1)])
                     value = f.convert(merged, vector("i32", count), "bitcast")
                 else:
                     value = widen(f, kind, rows[0])
-                f.store(value, target, step * width + start, align=4 if width % chunk else vector_bytes())
-    elif order == "depth" and not kind.pair and width <= NARROW:
-        last = f["lanes"] - 1
-        rows = [f.at(storage, source, f.minimum(last, row) * f["lane_stride"]) for row in range(width)]
+                f.store(value, self.target, step * width + start, align=4 if width % self.chunk else vector_bytes())
 
-        def together(step: Value, load: Callable[[Value], Value], store: Callable[[Value, Value], None]) -> None:
-            taken = [widen(f, kind, load(f.at(storage, row, step))) for row in rows]
-            for i, value in enumerate(interleaved(f, taken, chunk)):
-                store(value, f.at(item, target, step * width + i * chunk))
-
-        size = BYTES[storage]
-        whole = full & -chunk
+    def interleave(self) -> None:
+        """Steps lie side by side, of few lanes: a vector of each lane at a time."""
+        f, kind, width, chunk = self.f, self.kind, self.width, self.chunk
+        rows = [self.at(f.i64(lane), 0) for lane in range(width)]
+        whole = self.full & -chunk
         with f.loop(0, whole, chunk) as step:
-            together(step, lambda at: f.load(vector(storage, chunk), at, align=size),
-                     lambda value, at: f.store(value, at, align=BYTES[item]))
-        scalar_steps(whole, full)
-    elif order == "depth":
+            taken = [widen(f, kind, f.load(vector(kind.storage, chunk), row, step, align=BYTES[kind.storage])) for row in rows]
+            for i, value in enumerate(interleaved(f, taken, chunk)):
+                f.store(value, self.target, step * width + i * chunk, align=BYTES[kind.item])
+        self.one_by_one(whole)
+
+    def transpose(self) -> None:
+        """Steps lie side by side, of many lanes: a square tile at a time."""
+        f, kind, width, chunk, item = self.f, self.kind, self.width, self.chunk, self.kind.item
         tile = f.stack(item, chunk * chunk, align=64)
-        count = 16 // BYTES[item]
-        with f.loop(0, width, chunk) as start, f.loop(0, full, chunk) as step:
-            left = full - step
+        with f.loop(0, width, chunk) as start, f.loop(0, self.full, chunk) as step:
+            left = self.full - step
             inside = f.mask(left, chunk)
-            # what lies past the edge is multiplied as well: the last lane again, for rubbish may take a processor far longer
             with f.loop(0, chunk) as row:
-                lane = f.minimum(start + row, f["lanes"] - 1)
-                place = f.at(storage, source, lane * f["lane_stride"] + step * per)
-                if kind.pair:
-                    loaded = f.masked_load(vector("i32", chunk), place, inside, BYTES[storage])
-                else:
-                    loaded = widen(f, kind, f.masked_load(vector(storage, chunk), place, inside, BYTES[storage]))
-                f.store(loaded, tile, row * chunk, align=vector_bytes())
+                place = f.at(kind.storage, self.at(start + row, 0), step * self.per)
+                loaded = f.masked_load(vector("i32" if kind.pair else kind.storage, chunk), place, inside, BYTES[kind.storage])
+                f.store(loaded if kind.pair else widen(f, kind, loaded), tile, row * chunk, align=vector_bytes())
             used = f.mask(width - start, chunk)
-            with f.loop(0, f.minimum(left, chunk), count) as column:
+            with f.loop(0, f.minimum(left, chunk), 16 // BYTES[item]) as column:
                 for i, value in enumerate(transpose_tile(f, item, tile, chunk, column)):
                     with f.when(column + i < left):
-                        goal = f.at(item, target, (step + column + i) * width + start)
+                        goal = f.at(item, self.target, (step + column + i) * width + start)
                         if width % chunk:
                             f.masked_store(value, goal, used, BYTES[item])
                         else:
                             f.store(value, goal, align=vector_bytes())
+
+    def one_by_one(self, first: Value) -> None:
+        """Steps from `first` on, an element at a time."""
+        f, kind = self.f, self.kind
+        with f.loop(first, self.full) as step, f.loop(0, self.width) as lane:
+            elements = [f.load(kind.storage, self.at(lane, step * self.per + h)) for h in range(self.per)]
+            if kind.pair:
+                low, high = (f.convert(x, "i32", "zext") for x in elements)
+                value = low | (high << 16)
+            else:
+                value = widen(f, kind, elements[0])
+            f.store(value, self.target, step * self.width + lane)
+
+    def end_pairs(self) -> None:
+        """An odd last element is paired with zero, and tiles are filled up with zeros."""
+        f, width = self.f, self.width
+        with f.when((f["depth"] % 2).differs(0)), f.loop(0, width) as lane:
+            value = f.load(self.kind.storage, self.at(lane, self.full * 2))
+            f.store(f.convert(value, "i32", "zext"), self.target, self.full * width + lane)
+        if self.kind.tiles:
+            steps, end = f.ceiling_division(f["depth"], 2), f.ceiling_division(f["depth"], 2 * TILE_SIDE) * TILE_SIDE
+            with f.loop(steps * width, end * width, self.chunk) as place:
+                f.store(f.value(0, vector(self.kind.item, self.chunk)), self.target, place, align=vector_bytes())
+
+
+def pack_panel(kind: Kind, width: int, order: str, name: str = "pack") -> Kernel:
+    """The `pack_function` of panels `width` wide from an operand of that stride class."""
+    panel = _Panel(kind, width, name)
+    if order == "lane":
+        panel.from_lanes()
+    elif order == "depth" and width <= NARROW and not kind.pair:
+        panel.interleave()
+    elif order == "depth":
+        panel.transpose()
     else:
-        scalar_steps(f.i64(0), full)
-    if kind.pair:  # an odd last element is paired with zero
-        with f.when((f["depth"] % 2).differs(0)), f.loop(0, width) as place:
-            value = element(f.minimum(place, f["lanes"] - 1), full * 2)
-            f.store(f.convert(value, "i32", "zext"), target, full * width + place)
-    if kind.tiles:  # and steps up to the edge of a tile with zeros
-        steps, end = f.ceiling_division(f["depth"], 2), f.ceiling_division(f["depth"], 2 * TILE_SIDE) * TILE_SIDE
-        with f.loop(steps * width, end * width, chunk) as place:
-            f.store(f.value(0, vector(item, chunk)), target, place, align=vector_bytes())
-    return f
+        panel.one_by_one(panel.f.i64(0))
+    if kind.pair:
+        panel.end_pairs()
+    return panel.f
 
 
 def packed_of(pack: Kernel, kind: Kind, width: int) -> str:
