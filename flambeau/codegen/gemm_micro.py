@@ -1,8 +1,7 @@
 """The inner pieces of the contraction template: element kinds, register tiles, epilogues and vector helpers, as LLVM IR.
 
 A register tile is `rows` x `vectors` accumulators; for each step along k it loads the vectors of B and broadcasts one element of
-A per row, several steps to a turn of the loop where both are packed. Stands on builder.py; gemm.py, pack.py and conv.py put loops
-around it.
+A per row, several steps to a turn of the loop. Stands on builder.py; gemm.py, pack.py and conv.py put loops around it.
 """
 
 from __future__ import annotations
@@ -76,11 +75,6 @@ class Kernel(Function):
         self.line(
             f"call void @{name}({value.type} {value.name}, ptr {pointer.name}, i32 {align}, {mask.type} {mask.name})"
         )
-
-    def fetch(self, place: Value) -> None:
-        """Ask for a cache line that will be read soon; it may lie outside of all memory."""
-        self.declarations.add("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
-        self.line(f"call void @llvm.prefetch.p0(ptr {place.name}, i32 0, i32 3, i32 1)")
 
     def ceiling_division(self, a: Value, b: Value | int) -> Value:
         b = self.i64(b)
@@ -376,6 +370,13 @@ def epilogue(kind: Kind, out: Kind, spec: Epilogue, width: int, name: str = "fin
     )
     alpha, beta = (scalar_constant(f, kind, f[word]) for word in ("alpha", "beta"))
 
+    # the processor's own rounding takes tiny numbers for zeros; its products of pairs have left none
+    exact = kind.pair and out.name == "bfloat16" and spec.addend is None and not spec.scaled and spec.activation in (None, "relu")
+
+    def quickly(value: Value) -> Value:
+        rounded = f.call(vector("bfloat", kind.lanes), "llvm.x86.avx512bf16.cvtneps2bf16.512", value)
+        return f.convert(rounded, vector(out.storage, kind.lanes), "bitcast")
+
     def finish(value: Value, addend: Value | None) -> Value:
         if spec.scaled:
             value = value * (f.splat(alpha, kind.lanes) if value.type[0] == "<" else alpha)
@@ -387,13 +388,6 @@ def epilogue(kind: Kind, out: Kind, spec: Epilogue, width: int, name: str = "fin
         if spec.apply is not None:
             value = spec.apply(f, value)
         return quickly(value) if exact and value.type[0] == "<" else narrow(f, out, value)
-
-    # the processor's own rounding takes tiny numbers for zeros; its products of pairs have left none
-    exact = kind.pair and out.name == "bfloat16" and spec.addend is None and not spec.scaled and spec.activation in (None, "relu")
-
-    def quickly(value: Value) -> Value:
-        rounded = f.call(vector("bfloat", kind.lanes), "llvm.x86.avx512bf16.cvtneps2bf16.512", value)
-        return f.convert(rounded, vector(out.storage, kind.lanes), "bitcast")
 
     by_vector = spec.columns == "unit" and spec.addend != "any"
     if by_vector:

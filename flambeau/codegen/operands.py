@@ -255,13 +255,12 @@ class Operands(Frame):
     def fetch_ahead(self, ready: Prepared, span: Span) -> None:
         """Ask for the cache lines that a later block reads: the processor's own prefetching ends at every page."""
         f = self.f
-        self.declarations.add("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
         for node, base in ready.bases.items():
             j = self._operand_of(node)
             if self.form.classes[j] == "1":
                 first = self.address(j, base, span.index)
                 for line in range(0, span.width * self.dtypes[j].itemsize, LINE):
-                    f.line(f"call void @llvm.prefetch.p0(ptr {f.at('i8', first, AHEAD + line).name}, i32 0, i32 3, i32 1)")
+                    f.fetch(f.at("i8", first, AHEAD + line))
 
     def store_elements(self, low: Lowering, stores, env: dict, indices: list[Value], i: Value, streamed=frozenset()) -> None:
         for j, expression in stores:

@@ -232,7 +232,7 @@ def test_bfloat16_in_each_form(form, orders, monkeypatch):
 @pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
 @pytest.mark.parametrize("orders", ["kn", "kk", "mn", "mk", "xx"])
 def test_panels_hold_no_rubbish(dtype, orders):
-    """What lies past the edges of panels is multiplied too, and some processors take a hundred times longer for tiny numbers."""
+    """What lies past the edges of panels is multiplied too, and some processors take far longer for tiny numbers."""
     m, n, k = 299, 1802, 61
     a = {"k": (k, 1), "m": (1, m), "x": (3 * k, 2)}[orders[0]]
     b = {"n": (n, 1), "k": (1, k), "x": (3 * n, 2)}[orders[1]]
