@@ -5,28 +5,40 @@ Stands on the storage markers; used by both readers.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from flambeau.core import storage_io
 from flambeau.core.storage_types import StorageType
-from flambeau.serialize.safe import Refused
 
 
-def storage_identity(identity: Any, length: int) -> tuple[StorageType, str, str, int]:
-    """(marker, key, location, number of elements) of a persistent id; anything malformed is an UnpicklingError."""
+class StorageIdentity(NamedTuple):
+    """A storage as a file names it."""
+
+    marker: StorageType
+    key: str
+    location: str
+    numel: int
+
+
+def parts(identity: Any) -> tuple[Any, ...]:
+    """What follows the word "storage" in a persistent id. Raises AssertionError in PyTorch's words for anything else."""
     assert isinstance(identity, tuple), f"saved_id must be a tuple, got {type(identity).__name__}"
-    kind = _text(identity[0]) if identity else None
+    kind = _text(identity[0])
     assert kind == "storage", f"Unknown typename for persistent_load, expected 'storage' but got '{kind}'"
-    if len(identity) != length:
-        raise Refused(f"the persistent id of a storage has {length} parts, not {len(identity)}", "malformed")
-    marker, key, location, numel = identity[1], _text(identity[2]), _text(identity[3]), identity[4]
+    return identity[1:]
+
+
+def storage_identity(marker: Any, key: Any, location: Any, numel: Any) -> StorageIdentity:
+    """These parts, checked. Raises AttributeError, TypeError or RuntimeError for what can't describe a storage."""
     if not isinstance(marker, StorageType):
-        raise Refused(f"expected the type of a storage, not {marker!r}", "malformed")
-    if not isinstance(key, str) or not isinstance(location, str):
-        raise Refused("key and location of a storage must be text", "malformed")
-    if type(numel) is not int or not 0 <= numel * marker.itemsize <= storage_io.LARGEST:
-        raise Refused(f"a storage can't have {numel!r} elements", "malformed")
-    return marker, key, location, numel
+        raise AttributeError(f"'{type(marker).__name__}' object has no attribute 'dtype': the type of a storage was expected")
+    if type(numel) is not int or numel < 0:
+        raise TypeError(f"a storage can't have {numel!r} elements")
+    if numel * marker.itemsize > storage_io.LARGEST:
+        raise RuntimeError(f"a storage can't have {numel} elements: that is more memory than there can be")
+    if not isinstance(location := _text(location), str):
+        raise TypeError(f"expected string or bytes-like object, got '{type(location).__name__}'")
+    return StorageIdentity(marker, str(_text(key)), location, numel)
 
 
 def _text(value: Any) -> Any:

@@ -13,7 +13,7 @@ from typing import IO, Any
 
 from flambeau.core import rebuild, storage_io
 from flambeau.core.storage_types import StorageReference, StorageType
-from flambeau.serialize.identity import storage_identity
+from flambeau.serialize.identity import parts, storage_identity
 from flambeau.serialize.locations import META, restorer
 
 MAGIC_NUMBER = 0x1950A86A20F9469CFC6C
@@ -62,19 +62,20 @@ class LegacyLoad:
         finally:
             rebuild.reading.values_follow = False
         keys = self.plain()
-        if not isinstance(keys, list) or set(map(str, keys)) != set(self.filled):
+        for key in keys:
+            assert key in self.filled, f"storage key '{key}' not found in deserialized_objects"
+        if set(keys) != set(self.filled):
             raise RuntimeError("Invalid list of storages; corrupt file?")
         for key in keys:
-            self.fill(str(key))
+            self.fill(key)
         return result
 
     def persistent_load(self, identity: Any) -> Any:
         """The storage that a persistent id means; ("module", class, source...) means the class."""
         if isinstance(identity, tuple) and len(identity) > 1 and identity[0] in ("module", b"module"):
             return identity[1]
-        view = identity[5] if isinstance(identity, tuple) and len(identity) > 5 else None
-        length = len(identity) if isinstance(identity, tuple) and len(identity) in (5, 6) else 6
-        marker, key, location, numel = storage_identity(identity, length)
+        of_type, key, place, count, view = parts(identity)
+        marker, key, location, numel = storage_identity(of_type, key, place, count)
         reference = self.references.get(key)
         if reference is None:
             nbytes = numel * marker.itemsize

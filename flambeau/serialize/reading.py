@@ -23,7 +23,7 @@ from flambeau.core.storage import Storage
 from flambeau.core.storage_types import BY_NAME, StorageReference, StorageType
 from flambeau.serialize import legacy, names, options, safe
 from flambeau.serialize.archive import ArchiveReader, is_archive
-from flambeau.serialize.identity import storage_identity
+from flambeau.serialize.identity import parts, storage_identity
 from flambeau.serialize.locations import META, restorer, wants_no_data
 
 
@@ -59,6 +59,8 @@ def load(
         unknown = set(pickle_load_args) - {"encoding"}
         if unknown:
             raise TypeError(f"Unpickler.__init__() got an unexpected keyword argument '{unknown.pop()}'")
+    # Files that Python 2 wrote have texts of bytes.
+    pickle_load_args.setdefault("encoding", "utf-8")
     if mmap and not isinstance(f, str | os.PathLike):
         raise ValueError("f must be a file path in order to use the mmap argument")
     unpickle = unpickler(pickle_module or pickle, weights_only, pickle_load_args)
@@ -119,7 +121,7 @@ def unpickler(pickle_module: Any, weights_only: bool, arguments: dict[str, Any])
             return super().find_class(module, name)
 
     def read_trusting(file: IO[bytes], persistent_load: Callable[[Any], Any]) -> Any:
-        reader = Unpickler(file, **{"encoding": "utf-8", **arguments})
+        reader = Unpickler(file, **arguments)
         reader.persistent_load = persistent_load
         return reader.load()
 
@@ -134,7 +136,6 @@ class ZipLoad:
         self.restore = restorer(map_location)
         self.without_data = wants_no_data(map_location)
         self.loaded: dict[str, StorageReference] = {}
-        reader.check_version()
         self.swap = self.byteorder() != sys.byteorder
         self.mapped: mapping.mmap | None = None
         if mmap:
@@ -151,10 +152,10 @@ class ZipLoad:
         if "byteorder" not in self.reader:
             assumed = options.get_default_load_endianness()
             return sys.byteorder if assumed in (None, options.LoadEndianness.NATIVE) else assumed.name.lower()
-        order = self.reader.read("byteorder")[:64]
-        if order not in (b"little", b"big"):
-            raise ValueError("Unknown endianness type: " + order.decode("latin-1"))
-        return order.decode()
+        order = self.reader.read("byteorder")[:64].decode()
+        if order not in ("little", "big"):
+            raise ValueError("Unknown endianness type: " + order)
+        return order
 
     def load(self, unpickle: Unpickle) -> Any:
         """The object in the file."""
@@ -162,7 +163,8 @@ class ZipLoad:
 
     def persistent_load(self, identity: tuple[Any, ...]) -> StorageReference | Storage:
         """The storage that a persistent id of the pickle means: itself, if it is of bytes and there is memory behind it."""
-        marker, key, location, numel = storage_identity(identity, 5)
+        of_type, key, place, count = parts(identity)
+        marker, key, location, numel = storage_identity(of_type, key, place, count)
         found = self.loaded.get(key)
         if found is None:
             storage = self.restore(self.storage(f"data/{key}", marker, numel), location)

@@ -2,7 +2,8 @@
 
 An interpreter for the few pickle instructions that checkpoints need. Names are looked up in a fixed list (allowed.py),
 nothing is imported on a file's word; calls go only to functions of that list, new objects are made only of its classes.
-Everything else, and every malformed file, ends in an UnpicklingError. Used by torch.load.
+What a file isn't allowed to do ends in an UnpicklingError; a file that is no whole pickle ends in the exception in which
+PyTorch's reader ends there (of a list that is empty, a text that is none). Used by torch.load.
 """
 
 from __future__ import annotations
@@ -28,113 +29,93 @@ CONTAINERS = (OrderedDict, Counter, set)
 
 
 class Refused(UnpicklingError):
-    """What the file wants isn't allowed; kind "global" (a program may allow it), "blocked", "unsupported" or "malformed"."""
+    """What the file wants isn't allowed; kind is "global" (a program may allow it), "blocked" or "unsupported"."""
 
     def __init__(self, message: str, kind: str = "unsupported"):
         super().__init__(message)
         self.kind = kind
 
 
-class Mark:
-    """Where on the stack a group of items begins."""
-
-
 class SafeUnpickler:
     """Reads one pickle from a binary file. persistent_load gets the persistent ids (storages) of the file."""
 
-    def __init__(self, file: IO[bytes], persistent_load: Callable[[Any], Any], encoding: str = "bytes"):
+    def __init__(self, file: IO[bytes], persistent_load: Callable[[Any], Any], encoding: str):
         self.file, self.persistent_load, self.encoding = file, persistent_load, encoding
         self.stack: list[Any] = []
+        self.outer: list[list[Any]] = []  # the stacks below each open mark
         self.memo: dict[int, Any] = {}
         self.named: dict[int, Any] = {}  # by id, kept alive by the value
 
     # ---- reading
 
     def read(self, size: int) -> bytes:
-        """Exactly `size` bytes. Raises EOFError; a false size costs no memory."""
+        """The next `size` bytes, or what is left of the file; a false size costs no memory."""
         if size <= PIECE:
-            content = self.file.read(size)
-        else:
-            pieces, left = [], size
-            while left:
-                piece = self.file.read(min(left, PIECE))
-                if not piece:
-                    break
-                pieces.append(piece)
-                left -= len(piece)
-            content = b"".join(pieces)
-        if len(content) != size:
-            raise EOFError("Ran out of input")
-        return content
+            return self.file.read(size)
+        pieces = []
+        while size > 0 and (piece := self.file.read(min(size, PIECE))):
+            pieces.append(piece)
+            size -= len(piece)
+        return b"".join(pieces)
+
+    def byte(self) -> int:
+        """One byte as a number. Raises IndexError at the end of the file."""
+        return self.file.read(1)[0]
 
     def number(self, form: str) -> Any:
-        """One number in a struct format."""
-        return struct.unpack(form, self.read(struct.calcsize(form)))[0]
+        """One number in a struct format. Raises struct.error at the end of the file."""
+        return struct.unpack(form, self.file.read(struct.calcsize(form)))[0]
 
     def line(self) -> str:
         """The text up to the end of the line."""
-        content = self.file.readline(PIECE)
-        if not content.endswith(b"\n"):
-            raise EOFError("Ran out of input")
-        return self.text(content[:-1])
-
-    @staticmethod
-    def text(content: bytes) -> str:
-        """UTF-8 text."""
-        try:
-            return content.decode("utf-8", "surrogatepass")
-        except UnicodeDecodeError as error:
-            raise Refused(str(error), "malformed") from None
+        return self.file.readline(PIECE)[:-1].decode()
 
     def load(self) -> Any:
         """The object in the file.
 
-        Raises UnpicklingError for anything that isn't allowed or well formed, EOFError at the end of the file; errors in the
-        data of a storage or the geometry of a tensor come as the RuntimeError of the function that found them.
+        Raises UnpicklingError for anything that isn't allowed, EOFError at the end of the file, and for a damaged one what
+        its instructions raise, with a note that says where.
         """
-        instructions = self.INSTRUCTIONS
-        while True:
-            code = self.file.read(1)
-            if not code:
-                raise EOFError
-            if code == b".":
-                return self.pop()
-            instruction = instructions.get(code)
-            if instruction is None:
-                raise Refused(f"Unsupported operand {code[0]}")
-            instruction(self)
+        instructions, code = self.INSTRUCTIONS, b""
+        try:
+            while True:
+                code = self.file.read(1)
+                if not code:
+                    raise EOFError
+                if code == b".":
+                    return self.stack.pop()
+                instruction = instructions.get(code)
+                if instruction is None:
+                    raise Refused(f"Unsupported operand {code[0]}")
+                instruction(self)
+        except (LookupError, TypeError, ValueError, AttributeError, AssertionError, EOFError, struct.error) as error:
+            where = f" (instruction {code!r} before byte {self.file.tell()})" if code else ""
+            error.add_note(f"The file is damaged or is no checkpoint: its pickle can't be read{where}.")
+            raise
 
     # ---- the stack
 
-    def pop(self) -> Any:
-        """The top of the stack."""
-        if not self.stack or self.stack[-1] is Mark:
-            raise Refused("unpickling stack underflow", "malformed")
-        return self.stack.pop()
-
-    def top(self) -> Any:
-        """The top of the stack, which stays there."""
-        if not self.stack or self.stack[-1] is Mark:
-            raise Refused("unpickling stack underflow", "malformed")
-        return self.stack[-1]
+    def mark(self) -> None:
+        self.outer.append(self.stack)
+        self.stack = []
 
     def pop_group(self) -> list[Any]:
         """The items above the last mark."""
-        for index in range(len(self.stack) - 1, -1, -1):
-            if self.stack[index] is Mark:
-                items = self.stack[index + 1 :]
-                del self.stack[index:]
-                return items
-        raise Refused("unpickling stack underflow", "malformed")
+        items, self.stack = self.stack, self.outer.pop()
+        return items
+
+    def group(self) -> None:
+        items = tuple(self.pop_group())
+        self.stack.append(items)
 
     def pop_tuple(self, count: int) -> tuple[Any, ...]:
         """The last `count` items."""
-        return tuple([self.pop() for _ in range(count)][::-1])
+        return tuple([self.stack.pop() for _ in range(count)][::-1])
 
     # ---- instructions: names, calls, objects
 
     def protocol(self) -> None:
-        version = self.number("<B")
+        version = self.byte()
         if version != 2:
             warnings.warn(
                 f"Detected pickle protocol {version} in the checkpoint, which was not the default pickle protocol used by "
@@ -162,14 +143,14 @@ class SafeUnpickler:
         self.stack.append(found)
 
     def reduce(self) -> None:
-        arguments, function = self.pop(), self.pop()
+        arguments, function = self.stack.pop(), self.stack.pop()
         if id(function) not in self.named or isinstance(function, StorageType | dtypes.dtype):
             raise Refused(f"Trying to call reduce for unrecognized function {function}")
-        if type(arguments) is not tuple:
-            raise Refused(f"arguments of {function} must be a tuple, not {type(arguments).__name__}", "malformed")
-        self.stack.append(self.call(function, arguments))
+        if function is Tensor:
+            raise Refused(f"Trying to call reduce for unrecognized function {function}")
+        self.stack.append(self.call(function, *arguments))
 
-    def call(self, function: Any, arguments: tuple[Any, ...]) -> Any:
+    def call(self, function: Any, *arguments: Any) -> Any:
         """Call a function of the list; those that aren't ours are kept from being used as a memory bomb."""
         if function is codecs.encode:
             if not (len(arguments) == 2 and isinstance(arguments[0], str) and arguments[1] == "latin1"):
@@ -178,18 +159,12 @@ class SafeUnpickler:
             raise Refused("bytearray is allowed for bytes only")
         elif function is rebuild_from_type_v2:
             self.check_from_type(arguments)
-        elif function is Tensor:
-            raise Refused(f"Trying to call reduce for unrecognized function {function}")
-        try:
-            return function(*arguments)
-        except (TypeError, ValueError, AttributeError, LookupError, OverflowError) as error:
-            name = getattr(function, "__name__", function)
-            raise Refused(f"{name} got arguments it can't take: {error}", "malformed") from error
+        return function(*arguments)
 
     def check_from_type(self, arguments: tuple[Any, ...]) -> None:
         """The nested call of _rebuild_from_type_v2 must itself be one that the file was allowed to name."""
         if len(arguments) != 4 or type(arguments[2]) is not tuple:
-            raise Refused("_rebuild_from_type_v2 takes a function, a class, a tuple and a state", "malformed")
+            raise TypeError("_rebuild_from_type_v2 takes a function, a class, a tuple and a state")
         function, cls, inner, _ = arguments
         for thing in (function, cls):
             if id(thing) not in self.named:
@@ -198,15 +173,13 @@ class SafeUnpickler:
             self.check_from_type(inner)
 
     def new_object(self) -> None:
-        arguments, cls = self.pop(), self.pop()
-        if type(arguments) is not tuple:
-            raise Refused(f"arguments of {cls} must be a tuple, not {type(arguments).__name__}", "malformed")
+        arguments, cls = self.stack.pop(), self.stack.pop()
         if not (isinstance(cls, type) and (cls in CONTAINERS or allowed.is_allowed(cls))):
             raise Refused(f"Trying to create new object for unrecognized class {cls}")
         self.stack.append(cls.__new__(cls, *arguments))
 
     def build(self) -> None:
-        state, target = self.pop(), self.top()
+        state, target = self.stack.pop(), self.stack[-1]
         kind = type(target)
         if kind is OrderedDict and isinstance(state, dict):
             target.__dict__.update(state)
@@ -233,24 +206,21 @@ class SafeUnpickler:
             setattr(target, name, value)
 
     def persistent(self) -> None:
-        identity = self.pop()
-        if type(identity) is not tuple:
-            raise Refused(f"saved_id must be a tuple, got {type(identity).__name__}", "malformed")
-        if not identity or identity[0] not in ("storage", b"storage"):
-            kind = identity[0] if identity else None
-            raise Refused(f"Only persistent_load of storage is allowed, but got {type(kind)}")
+        identity = self.stack.pop()
+        if type(identity) is tuple and identity[0] not in ("storage", b"storage"):
+            raise Refused(f"Only persistent_load of storage is allowed, but got {type(identity[0])}")
         self.stack.append(self.persistent_load(identity))
 
     # ---- instructions: containers
 
     def append(self) -> None:
-        item, target = self.pop(), self.top()
+        item, target = self.stack.pop(), self.stack[-1]
         if type(target) is not list:
             raise Refused(f"Can only append to lists, but got {type(target)}")
         target.append(item)
 
     def appends(self) -> None:
-        items, target = self.pop_group(), self.top()
+        items, target = self.pop_group(), self.stack[-1]
         if type(target) is not list:
             raise Refused(f"Can only extend lists, but got {type(target)}")
         target.extend(items)
@@ -261,46 +231,32 @@ class SafeUnpickler:
             raise Refused(
                 f"Can only {instruction} for dict, collections.OrderedDict, collections.Counter, but got {type(target)}"
             )
-        if len(items) % 2:
-            raise Refused("odd number of items for SETITEMS", "malformed")
-        try:
-            for key, value in zip(items[::2], items[1::2], strict=True):
-                target[key] = value
-        except TypeError as error:  # an unhashable key
-            raise Refused(str(error), "malformed") from error
+        for place in range(0, len(items), 2):
+            target[items[place]] = items[place + 1]
 
     def set_item(self) -> None:
-        value, key = self.pop(), self.pop()
-        self.put(self.top(), [key, value], "SETITEM")
+        value, key = self.stack.pop(), self.stack.pop()
+        self.put(self.stack[-1], [key, value], "SETITEM")
 
     def set_items(self) -> None:
         items = self.pop_group()
-        self.put(self.top(), items, "SETITEMS")
+        self.put(self.stack[-1], items, "SETITEMS")
 
     # ---- instructions: values
 
     def short_string(self) -> None:
-        content = self.read(self.number("<B"))
+        content = self.read(self.byte())
         # Python 2 wrote its str by this instruction: bytes or text, as the caller of torch.load says.
-        try:
-            self.stack.append(content if self.encoding == "bytes" else content.decode(self.encoding, "strict"))
-        except UnicodeDecodeError as error:
-            raise Refused(str(error), "malformed") from None
+        self.stack.append(content if self.encoding == "bytes" else content.decode(self.encoding, "strict"))
 
     def unicode(self) -> None:
-        self.stack.append(self.text(self.read(self.number("<I"))))
+        self.stack.append(self.read(self.number("<I")).decode("utf-8", "surrogatepass"))
 
     def long(self) -> None:
-        self.stack.append(int.from_bytes(self.read(self.number("<B")), "little", signed=True))
+        self.stack.append(int.from_bytes(self.read(self.byte()), "little", signed=True))
 
-    def get(self, form: str) -> None:
-        index = self.number(form)
-        if index not in self.memo:
-            raise Refused(f"Memo value not found at index {index}", "malformed")
-        self.stack.append(self.memo[index])
-
-    def remember(self, form: str) -> None:
-        self.memo[self.number(form)] = self.top()
+    def remember(self, index: int) -> None:
+        self.memo[index] = self.stack[-1]
 
     INSTRUCTIONS: dict[bytes, Callable[[SafeUnpickler], Any]] = {
         b"\x80": protocol,
@@ -313,12 +269,12 @@ class SafeUnpickler:
         b"e": appends,
         b"s": set_item,
         b"u": set_items,
-        b"(": lambda self: self.stack.append(Mark),
+        b"(": mark,
         b")": lambda self: self.stack.append(()),
         b"]": lambda self: self.stack.append([]),
         b"}": lambda self: self.stack.append({}),
         b"\x8f": lambda self: self.stack.append(set()),
-        b"t": lambda self: self.stack.append(tuple(self.pop_group())),
+        b"t": group,
         b"\x85": lambda self: self.stack.append(self.pop_tuple(1)),
         b"\x86": lambda self: self.stack.append(self.pop_tuple(2)),
         b"\x87": lambda self: self.stack.append(self.pop_tuple(3)),
@@ -326,16 +282,16 @@ class SafeUnpickler:
         b"\x88": lambda self: self.stack.append(True),
         b"\x89": lambda self: self.stack.append(False),
         b"J": lambda self: self.stack.append(self.number("<i")),
-        b"K": lambda self: self.stack.append(self.number("<B")),
+        b"K": lambda self: self.stack.append(self.byte()),
         b"M": lambda self: self.stack.append(self.number("<H")),
         b"G": lambda self: self.stack.append(self.number(">d")),
         b"U": short_string,
         b"X": unicode,
         b"\x8a": long,
-        b"h": lambda self: self.get("<B"),
-        b"j": lambda self: self.get("<I"),
-        b"q": lambda self: self.remember("<B"),
-        b"r": lambda self: self.remember("<I"),
+        b"h": lambda self: self.stack.append(self.memo[self.byte()]),
+        b"j": lambda self: self.stack.append(self.memo[self.number("<I")]),
+        b"q": lambda self: self.remember(self.byte()),
+        b"r": lambda self: self.remember(self.number("<I")),
     }
 
 
@@ -362,8 +318,6 @@ def explained(error: UnpicklingError) -> UnpicklingError:
             "with `weights_only=True` please check the recommended steps in the following error message.\n\t"
             f"WeightsUnpickler error: {error}"
         )
-    elif kind == "malformed":
-        text = f"Weights only load failed. The file is damaged or is no checkpoint.\n\n{error}"
     else:
         text = f"Weights only load failed. {VERSION_NOTE}\n"
         if kind != "blocked":
