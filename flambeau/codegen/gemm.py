@@ -1,10 +1,10 @@
 """The contraction template: C = activation(alpha * A B + beta * D) for batches of strided matrices, as phases of a plan.
 
 Sizes and strides are run-time constants; a kernel is specialised on dtype, register tile, where its operands are read (packed
-panels or in place) and its epilogue. Large products pack both operands into panels once, shared by all threads, and then run
-over tiles of C; small and skinny ones read their operands in place; products with few rows whose operands are both contiguous
-along k run as vectorised dot products (gemm_dot.py). Stands on gemm_micro.py, matrix.py and pack.py; matmul, linear and attention
-use `gemm_phases`.
+panels or in place) and its epilogue. Large products pack B into panels once, shared by all threads, and A unless its rows are
+contiguous, and then run over tiles of C; small and skinny ones read their operands in place; products with few rows whose
+operands are both contiguous along k run as vectorised dot products (gemm_dot.py). Stands on gemm_micro.py, matrix.py and pack.py;
+matmul, linear and attention use `gemm_phases`.
 """
 
 from __future__ import annotations
@@ -53,7 +53,8 @@ class Variant(NamedTuple):
     kind: Kind
     out: Kind
     vectors: int
-    packed: bool
+    a_packed: bool
+    b_packed: bool
     finish: Epilogue
 
 
@@ -80,11 +81,13 @@ def tile_text(v: Variant) -> str:
         i1, j1 = f.minimum(i0 + c["tile_rows"], c["m"]), f.minimum(j0 + c["tile_columns"], c["n"])
         target = base_address(f, c, "c", v.out.storage, outer, inner)
         addend = base_address(f, c, "d", v.out.storage, outer, inner) if v.finish.addend else target
-        if v.packed:
+        if v.a_packed:
             a_base = f.at(kind.item, f.scratch(c["a_place"]), outer * c["a0"] + inner * c["a1"])
-            b_base = f.at(kind.item, f.scratch(c["b_place"]), outer * c["b0"] + inner * c["b1"])
         else:
             a_base = base_address(f, c, "a", kind.storage, outer, inner)
+        if v.b_packed:
+            b_base = f.at(kind.item, f.scratch(c["b_place"]), outer * c["b0"] + inner * c["b1"])
+        else:
             b_base = base_address(f, c, "b", kind.storage, outer, inner)
         with f.loop(0, blocks) as block:
             k0 = block * c["block"]
@@ -93,13 +96,13 @@ def tile_text(v: Variant) -> str:
             last = (block + 1).equals(blocks)
             with f.loop(j0, j1, width) as j:
                 columns = f.minimum(j1 - j, width)
-                if v.packed:
+                if v.b_packed:
                     b = f.at(kind.item, b_base, k0 * c["b_panels"] * width + j * depth)
                 else:
                     b = f.at(kind.storage, b_base, k0 * c["b_step"] + j)
                 with f.loop(i0, i1, height) as i:
                     rows, row = f.minimum(i1 - i, height), (i - i0).unsigned_div(height)
-                    if v.packed:
+                    if v.a_packed:
                         a = f.at(kind.item, a_base, k0 * c["a_panels"] * height + i * depth)
                     else:
                         a = f.at(kind.storage, a_base, i * c["a_row"] + k0 * c["a_step"])
@@ -114,10 +117,12 @@ def tile_text(v: Variant) -> str:
                     arguments = [depth, a, b, tile, stride, first]
                     if not kind.tiles:
                         arguments += [c["a_row"], c["a_step"], c["b_step"], columns]
-                    if not v.packed:
+                    if not v.a_packed:
+                        arguments.append(rows)
+                    if not v.b_packed:
                         # each of the first calls asks for a line of each row of the next panel
                         lane = f.select(row < v.vectors, row * kind.lanes + width, f.i64(0))
-                        arguments += [rows, f.at(kind.storage, b, lane)]
+                        arguments.append(f.at(kind.storage, b, lane))
                     f.call_pointer("void", f.pointer(c["micro"]), *arguments)
                     with f.when(finish):
                         d = tile
@@ -245,16 +250,21 @@ def _order(p: Product, tiles_m: int, tiles_n: int) -> tuple[int, int, int, int]:
     return (tiles_m, tiles_n, 1, tiles_m) if p.n > p.m else (tiles_m, tiles_n, tiles_n, 1)
 
 
+def _reads_rows(p: Product) -> bool:
+    """Whether a register tile can read the rows of A where they lie as fast as a panel of them."""
+    return p.a.strides[3] == 1 and p.kind.storage == p.kind.compute and not p.kind.pair
+
+
 def _packed_phases(p: Product, threads: int) -> tuple[list[Phase], int]:
-    """Phases that pack A and B into panels, and one that multiplies the panels."""
-    kind = p.kind
+    """Phases that pack B, and A where its rows aren't contiguous, into panels, and one that multiplies them."""
+    kind, rows_read = p.kind, _reads_rows(p)
     steps = -(-p.k // 2) if kind.pair else p.k
     if kind.tiles:
         rows, vectors, most, unit = gemm_tiles.ROWS, gemm_tiles.VECTORS, gemm_tiles.BLOCK_STEPS, TILE_SIDE
         micro = gemm_tiles.micro()
     else:
         (rows, vectors), most, unit = _register_tile(p.m, p.n, kind.lanes), block_steps(), 1
-        micro = micro_address(kind, rows, vectors, True)
+        micro = micro_address(kind, rows, vectors, not rows_read, True)
     width = kind.lanes * vectors
     panels_m, panels_n = -(-p.m // rows), -(-p.n // width)
     blocks = max(1, -(-steps // most))
@@ -262,9 +272,12 @@ def _packed_phases(p: Product, threads: int) -> tuple[list[Phase], int]:
     steps = -(-steps // unit) * unit
     phases: list[Phase] = []
     scratch = p.reserved
-    places, packed = [], []
-    for matrix, lane, step, size in ((p.a, p.a.strides[2], p.a.strides[3], _Panels(p.m, rows, panels_m, kind.tiles)),
-                                     (p.b, p.b.strides[3], p.b.strides[2], _Panels(p.n, width, panels_n))):
+    places: list[int] = []
+    packed: list[tuple[int, ...]] = []
+    operands = [(p.b, p.b.strides[3], p.b.strides[2], _Panels(p.n, width, panels_n))]
+    if not rows_read:
+        operands.append((p.a, p.a.strides[2], p.a.strides[3], _Panels(p.m, rows, panels_m, kind.tiles)))
+    for matrix, lane, step, size in operands:
         phase, outer, inner = _pack_phase(p, matrix, lane, step, size, (p.k, steps, block, blocks), scratch, threads)
         phases.append(phase)
         places.append(scratch)
@@ -274,9 +287,10 @@ def _packed_phases(p: Product, threads: int) -> tuple[list[Phase], int]:
     share_m, share_n = _tile_shares(-(-4 * threads // p.batches), panels_m, panels_n)
     tasks_m, tasks_n = -(-panels_m // share_m), -(-panels_n // share_n)
     constants = (p.m, p.n, steps, *_order(p, tasks_m, tasks_n), share_m * rows, share_n * width, rows, block,
-                 *p.operands(*packed), panels_m, panels_n, *places, scratch, TILE_SLOTS * rows * width, micro)
+                 *p.operands(*packed), panels_m, panels_n, places[-1], places[0], scratch, TILE_SLOTS * rows * width,
+                 micro)
     total = p.batches * tasks_m * tasks_n
-    kernel = tile_kernel(Variant(kind, p.result, vectors, True, p.finish))
+    kernel = tile_kernel(Variant(kind, p.result, vectors, not rows_read, True, p.finish))
     phases.append(Phase(kernel, total, p.grain(total, threads), constants))
     return phases, scratch + threads * TILE_SLOTS * rows * width * BYTES[kind.compute]
 
@@ -286,10 +300,10 @@ def _halves(p: Product) -> list[Product]:
 
     A part along k adds to what the other has left in C.
     """
-    size_of = BYTES[paired(p.kind).item]
-    sizes = [rows * p.k * size_of * (p.batch[0] if x.strides[0] else 1) * (p.batch[1] if x.strides[1] else 1)
-             for x, rows in ((p.a, p.m), (p.b, p.n))]
-    if sum(sizes) <= PACK_BYTES:
+    packed = [(p.b, p.n)] if _reads_rows(p) else [(p.a, p.m), (p.b, p.n)]
+    size_of = p.k * BYTES[paired(p.kind).item]
+    lanes = sum(count * (p.batch[0] if x.strides[0] else 1) * (p.batch[1] if x.strides[1] else 1) for x, count in packed)
+    if lanes * size_of <= PACK_BYTES:
         return []
 
     def addend(axis: int, half: int) -> Matrix | None:
@@ -365,13 +379,13 @@ def _in_place_phases(p: Product, threads: int) -> tuple[list[Phase], int]:
     tasks_m = -(-panels_m // share_m)
     share_n = _share(-(-wanted // tasks_m), panels_n, 1 << 20)
     tasks_n = -(-panels_n // share_n)
-    micro = micro_address(p.kind, rows, vectors, False)
+    micro = micro_address(p.kind, rows, vectors, False, False)
     blocks = max(1, -(-p.k // (IN_PLACE_STEPS if panels_m > 1 else ONCE_STEPS)))
     slots = (share_m * share_n if blocks > 1 else 1) * rows * width
     block = max(1, -(-p.k // blocks))
     constants = (p.m, p.n, p.k, *_order(p, tasks_m, tasks_n), share_m * rows, share_n * width, rows, block,
                  *p.operands(), 0, 0, 0, 0, p.reserved, slots, micro)
     total = p.batches * tasks_m * tasks_n
-    kernel = tile_kernel(Variant(p.kind, p.result, vectors, False, p.finish))
+    kernel = tile_kernel(Variant(p.kind, p.result, vectors, False, False, p.finish))
     scratch = p.reserved + threads * slots * BYTES[p.kind.compute]
     return [Phase(kernel, total, p.grain(total, threads), constants)], scratch

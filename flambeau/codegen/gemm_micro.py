@@ -189,12 +189,13 @@ def multiply_add(f: Kernel, kind: Kind, a: Value, b: Value, c: Value) -> Value:
     return f.fma(a, b, c) if kind.floating else a * b + c
 
 
-def micro(kind: Kind, rows: int, vectors: int, height: int, a_packed: bool, b_packed: bool) -> Kernel:
+def micro(kind: Kind, rows: int, vectors: int, height: int, a_packed: bool, b_packed: bool, counted: bool = False) -> Kernel:
     """void micro_rows(k, a, b, c, c_stride, first, a_row, a_step, b_step, columns): C tile (+)= A rows * B columns.
 
     Packed A has `height` elements per step, packed B one full tile row; otherwise strides (in stored elements) are arguments.
-    C is of the compute type, complete vectors. Where B is not packed, it is read under a mask of `columns` lanes, only the first
-    `count` rows are there, and memory `ahead` is asked for, which is as B is; two more arguments tell these.
+    C is of the compute type, complete vectors. counted: one more argument says how many of A's rows are there; beside packed B
+    these have unit stride. Where B is not packed, it is read under a mask of `columns` lanes, and memory `ahead` is asked for,
+    which is as B is: the last argument.
     """
     f = Kernel(
         f"micro_{rows}",
@@ -209,26 +210,28 @@ def micro(kind: Kind, rows: int, vectors: int, height: int, a_packed: bool, b_pa
             ("a_step", "i64"),
             ("b_step", "i64"),
             ("columns", "i64"),
-            *(() if b_packed else (("count", "i64"), ("ahead", "ptr"))),
+            *((("count", "i64"),) if counted else ()),
+            *(() if b_packed else (("ahead", "ptr"),)),
         ],
     )
     lanes, accumulator, compute = kind.lanes, kind.accumulator, kind.compute
     a_item = kind.item if a_packed else kind.storage
     b_item = kind.item if b_packed else kind.storage
+    unit = counted and b_packed
     tile = [[f.variable(accumulator, 0) for _ in range(vectors)] for _ in range(rows)]
     masks = [] if b_packed else [f.mask(f["columns"] - j * lanes, lanes) for j in range(vectors)]
-    if b_packed:
-        # pointers three rows apart: the two rows between are reached by scaled addressing, which keeps registers free
-        bases = [] if a_packed else [f.at(a_item, f["a"], f["a_row"] * i) for i in range(0, rows, 3)]
-    else:
+    if counted:
         # past the last row the last one again
         bases = [f.at(a_item, f["a"], f["a_row"] * f.minimum(f["count"] - 1, i)) for i in range(rows)]
+    else:
+        # pointers three rows apart: the two rows between are reached by scaled addressing, which keeps registers free
+        bases = [] if a_packed else [f.at(a_item, f["a"], f["a_row"] * i) for i in range(0, rows, 3)]
 
     def element(i: int, offset: Value) -> Value:
         """What A has in row i, `offset` on."""
-        if b_packed:
-            return widen(f, kind, f.load(a_item, f.at(a_item, f.at(a_item, bases[i // 3], offset), f["a_row"] * (i % 3))))
-        return widen(f, kind, f.load(a_item, f.at(a_item, bases[i], offset)))
+        if counted:
+            return widen(f, kind, f.load(a_item, f.at(a_item, bases[i], offset)))
+        return widen(f, kind, f.load(a_item, f.at(a_item, f.at(a_item, bases[i // 3], offset), f["a_row"] * (i % 3))))
 
     def columns_of(p: Value, turn: int, panel: Value | None) -> list[Value]:
         if panel is not None:
@@ -247,14 +250,14 @@ def micro(kind: Kind, rows: int, vectors: int, height: int, a_packed: bool, b_pa
             b_panel = f.at(b_item, f["b"], p * (vectors * lanes)) if b_packed else None
             for turn in range(together):
                 columns = columns_of(p, turn, b_panel)
-                offset = (p + turn) * f["a_step"] if a_panel is None else p
+                offset = p + turn if unit else (p + turn) * f["a_step"]
                 for i, row in enumerate(tile):
                     one = element(i, offset) if a_panel is None else f.load(a_item, a_panel, turn * height + i)
                     broadcast = f.splat(one, lanes)
                     for j, cell in enumerate(row):
                         cell.set(multiply_add(f, kind, broadcast, columns[j], cell.get()))
 
-    together = STEPS_TOGETHER if a_packed and b_packed else STEPS_IN_PLACE
+    together = STEPS_TOGETHER if b_packed and (a_packed or unit) else STEPS_IN_PLACE
     whole = f["k"] & -together
     steps(0, whole, together)
     steps(whole, f["k"], 1)
@@ -271,9 +274,9 @@ def micro(kind: Kind, rows: int, vectors: int, height: int, a_packed: bool, b_pa
 
 
 @cache
-def micro_address(kind: Kind, rows: int, vectors: int, packed: bool) -> int:
-    """Address of the register tile for operands that are both packed, or both in place."""
-    made = micro(kind, rows, vectors, rows, packed, packed)
+def micro_address(kind: Kind, rows: int, vectors: int, a_packed: bool, b_packed: bool) -> int:
+    """Address of the register tile of all heights up to `rows`."""
+    made = micro(kind, rows, vectors, rows, a_packed, b_packed, not a_packed)
     return compile_kernel(module(made), made.name, DIRECT)
 
 

@@ -89,8 +89,8 @@ class Product(NamedTuple):
         """Units of work to a piece."""
         return total if self.serial else max(1, total // (8 * threads))
 
-    def operands(self, a: tuple[int, ...] | None = None, b: tuple[int, ...] | None = None) -> tuple[int, ...]:
-        """Values of OPERANDS; a, b: the words of the operands, if they were packed."""
+    def operands(self, b: tuple[int, ...] | None = None, a: tuple[int, ...] | None = None) -> tuple[int, ...]:
+        """Values of OPERANDS; b, a: the words of the operands, if they were packed."""
         d = Matrix(self.c.slot, (0, 0, 0, 0)) if self.addend is None else self.addend
         outer, inner, row, column = self.c.strides
         c = (self.c.slot, self.c.offset, outer, inner, row, 1 if self.finish.columns == "unit" else column)
