@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import flambeau
@@ -31,6 +32,12 @@ def _fresh_random_state(request: pytest.FixtureRequest) -> None:
         module = sys.modules.get(name)
         if hasattr(module, "manual_seed"):
             module.manual_seed(0)
+    for value in vars(request.module).values() if request.module else ():
+        if isinstance(value, np.random.Generator):
+            value.bit_generator.state = _states.setdefault(id(value), value.bit_generator.state)
+
+
+_states: dict[int, dict] = {}      # of the generators of test modules, as they were after the import
 
 
 @pytest.fixture
