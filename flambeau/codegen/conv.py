@@ -14,7 +14,14 @@ from typing import NamedTuple
 from flambeau.codegen import state
 from flambeau.codegen.conv_band import Geometry, Tensor5, Triple, Window, geometry, row_order
 from flambeau.codegen.conv_depthwise import depthwise_kernel, depthwise_weight_kernel
-from flambeau.codegen.conv_gather import BLOCK_STEPS, BOX_PIXELS, TILE_SLOTS, forward_kernel, weights_kernel
+from flambeau.codegen.conv_gather import (
+    BOX_PIXELS,
+    PANEL_BYTES,
+    TILE_VECTORS,
+    forward_kernel,
+    register_tile,
+    weights_kernel,
+)
 from flambeau.codegen.conv_weight import (
     PIXEL_STEPS,
     ROW_VECTORS,
@@ -25,14 +32,14 @@ from flambeau.codegen.conv_weight import (
 )
 from flambeau.codegen.cpu import register_rows
 from flambeau.codegen.gemm import Matrix, gemm_phases
-from flambeau.codegen.gemm_micro import BYTES, Epilogue, Kind, kind_of, micro_table, relu, row_counts
+from flambeau.codegen.gemm_micro import BYTES, Epilogue, Kind, kind_of, micro_address, relu, row_counts
 from flambeau.codegen.launch import Phase
 from flambeau.codegen.pack import pack_kernel, stride_class
 
 IN_PLACE_PIXELS = 64  # up to so many, packing the weights costs more than it saves
 PAGE = 4096  # bytes; addresses a multiple of it apart share a set of the first-level cache
 PARTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)  # tried numbers of parts of the rows, and of boxes of pixels
-MOST_PANELS = 48  # panels of rows of a task
+MOST_ROWS = 672  # of a task
 FILL_ROWS = 16  # what filling a panel of patches costs, in rows of multiplying it
 STREAM_PANELS = 0.5  # what reading the weights costs, in panels of patches
 LATE = 0.125  # how late a thread is, in tasks
@@ -158,38 +165,42 @@ def _depthwise_phases(kind: Kind, window: Window, groups: int, w: Weights, targe
     return [Phase(kernel, total, _grain(total, 16), constants)], share * _threads()
 
 
-def _pack_weights(kind: Kind, w: Weights, groups: int, rows: int, row_step: int, panels: int, channels: int, block: int) -> Phase:
+def _pack_weights(kind: Kind, w: Weights, groups: int, rows: int, height: int, panels: int, channels: int, block: int) -> Phase:
     """The phase that packs weights into panels of rows at the start of the scratch memory."""
-    total = groups * panels * -(-channels // block)
-    taps = len(w.taps)
+    blocks, taps = -(-channels // block), len(w.taps)
+    total = groups * panels * blocks
     if w.area == 1:
         # one tap: (row, channel) is a matrix
-        kernel = pack_kernel(kind, register_rows(), stride_class(w.strides[1], w.strides[2], rows, channels))
+        kernel = pack_kernel(kind, height, stride_class(w.strides[1], w.strides[2], rows, channels))
         strides = (w.strides[0], 0, *w.strides[1:])
-        constants = (w.slot, 0, 1, *strides, rows, row_step, panels, channels, channels, block, 0)
+        constants = (w.slot, 0, 1, *strides, rows, height, panels, channels, channels, block, 0)
     else:
-        kernel = weights_kernel(kind)
+        kernel = weights_kernel(kind, height)
+        # units of work follow each other in memory
+        before = (blocks, 1) if w.strides[2] < w.strides[1] else (1, panels)
         places = [-1] * w.area
         for place, tap in enumerate(w.taps):
             places[tap] = place
-        constants = (w.slot, 0, *w.strides, rows, row_step, panels, channels, taps, w.area, block, 0, *places)
+        constants = (w.slot, 0, *w.strides, rows, panels, channels, taps, w.area, block, *before, 0, *places)
     return Phase(kernel, total, _grain(total, 8), constants)
 
 
-def _tasks(kind: Kind, window: Window, channels: int, groups: int, panels: int, row_step: int) -> tuple[Geometry, int]:
+def _tasks(kind: Kind, window: Window, channels: int, groups: int, panels: int, tile: tuple[int, int]) -> tuple[Geometry, int]:
     """Boxes of pixels and panels of rows for each task, so that all tasks together take least time: each fills its panels of
     patches and reads its weights, the last panel of a box may be mostly empty, and threads wait for the last task.
     """
-    width, threads = 2 * kind.lanes, _threads()
+    (height, vectors), threads = tile, _threads()
+    width = vectors * kind.lanes
+    steps, slots = PANEL_BYTES // (width * BYTES[kind.compute]), TILE_VECTORS // (height * vectors)
     best: tuple[float, Geometry, int] | None = None
     for parts in PARTS:
         tile_panels = -(-panels // parts)
-        if tile_panels > MOST_PANELS or (best and parts > panels):
+        if tile_panels * height > MOST_ROWS or (best and parts > panels):
             continue
         for wanted in PARTS:
-            box_pixels = min(BOX_PIXELS, TILE_SLOTS // tile_panels * width)
-            g = geometry(kind, window, channels, groups, BLOCK_STEPS, box_pixels, wanted, width // gcd(width, window.out[2]))
-            rows, columns = tile_panels * row_step, -(-g.pixels // width)
+            box_pixels = min(BOX_PIXELS, slots // tile_panels * width)
+            g = geometry(kind, window, channels, groups, steps, box_pixels, wanted, width // gcd(width, window.out[2]))
+            rows, columns = tile_panels * height, -(-g.pixels // width)
             task = columns * (rows + FILL_ROWS) + STREAM_PANELS * rows
             tasks = groups * -(-panels // tile_panels) * g.boxes
             time = task * (-(-tasks // threads) + LATE)
@@ -210,25 +221,23 @@ def _gather_phases(kind: Kind, window: Window, channels: int, rows: int, groups:
         taps = channels = 0
     if channels == rows == 1:
         return _depthwise_phases(kind, window, groups, w, target, place, finish, bias_slot)
-    height, width = register_rows(), 2 * kind.lanes
-    panels = -(-rows // height)
-    row_step = -(-rows // panels)
-    panels = -(-rows // row_step)
-    g, tile_panels = _tasks(kind, window, channels, groups, panels, row_step)
+    height, vectors = register_tile(rows)
+    width, panels = vectors * kind.lanes, -(-rows // height)
+    g, tile_panels = _tasks(kind, window, channels, groups, panels, (height, vectors))
     count_m = -(-panels // tile_panels)
     heights = window.reach[1] if len(window.reach[0]) == 1 and taps and window.size[0] == window.out[0] == 1 else ()
     in_place = w.in_place(kind, window)
     phases: list[Phase] = []
     scratch = 0
     if taps and not in_place:
-        phases.append(_pack_weights(kind, w, groups, rows, row_step, panels, channels, g.block))
+        phases.append(_pack_weights(kind, w, groups, rows, height, panels, channels, g.block))
         scratch = _rounded(groups * panels * height * channels * taps * size_of)
     share = ((g.band + 2 * width) * size_of + 63) // 64 * 64 + _rounded((g.block * taps + 2) * width * size_of)
-    micros = micro_table(kind, 2, height, not in_place, True, row_counts(rows, row_step))
-    constants = (*g.constants, scratch, share, rows, row_step, panels, tile_panels, count_m, target.slot, place, *target.strides,
-                 bias_slot, w.slot if in_place else 0, 0, 0, micros, len(heights), len(window.reach[2]), *heights, *g.taps)
+    micro = micro_address(kind, height, vectors, not in_place, True)
+    constants = (*g.constants, scratch, share, rows, height, panels, tile_panels, count_m, target.slot, place, *target.strides,
+                 bias_slot, w.slot if in_place else 0, 0, 0, micro, len(heights), len(window.reach[2]), *heights, *g.taps)
     total = groups * count_m * g.boxes
-    kernel = forward_kernel(kind, finish, row_order(window), in_place)
+    kernel = forward_kernel(kind, finish, row_order(window), vectors, in_place)
     phases.append(Phase(kernel, total, _grain(total, 16), constants))
     return phases, scratch + share * _threads()
 

@@ -17,26 +17,34 @@ from flambeau.codegen.gemm_micro import (
     Epilogue,
     Kernel,
     Kind,
-    call_tile,
     epilogue,
-    transpose_tile,
     vector,
     widen,
 )
 from flambeau.codegen.jit import DIRECT, compile_kernel
+from flambeau.codegen.pack import interleaved
 
-BLOCK_STEPS = 288  # steps along (channel, tap) per block: a panel of patches then stays in the first-level cache
-TILE_SLOTS = 192  # register tiles that a task may hold unfinished between blocks of channels
+PANEL_BYTES = 36 << 10  # of patches: a panel then stays in the first-level cache
+TILE_VECTORS = 5376  # of register tiles that a task may hold unfinished between blocks of channels
 BOX_PIXELS = 1024
 
 FORWARD = (
-    *GEOMETRY, "rows", "row_step", "panels", "tile_panels", "count_m", "c_slot", "c_place", "c_n", "c_o", "c_z", "c_y",
-    "c_x", "d_slot", "weights", "alpha", "beta", "micros", "heights", "height_taps",
+    *GEOMETRY, "rows", "height", "panels", "tile_panels", "count_m", "c_slot", "c_place", "c_n", "c_o", "c_z", "c_y",
+    "c_x", "d_slot", "weights", "alpha", "beta", "micro", "heights", "height_taps",
 )  # fmt: skip
 HEIGHTS_AT = len(FORWARD)  # then the offsets of the rows of taps along y, then those of the taps in the band
 
 
-def patches_function(kind: Kind, width: int, by_channel: bool) -> Kernel:
+def register_tile(rows: int) -> tuple[int, int]:
+    """Rows and vectors of the register tile for so many output channels, whose number mostly divides by 8."""
+    if vector_bytes() < 64:
+        most, vectors = register_rows(), 2
+    else:
+        most, vectors = (4, 6) if rows <= 4 else (8, 3)
+    return -(-rows // -(-rows // most)), vectors
+
+
+def patches_function(kind: Kind, vectors: int, by_channel: bool) -> Kernel:
     """void patches(band, channels, band_channel, taps, tap_table, runs, run_table, panel): a panel of patches.
 
     Its steps are ordered by tap, then channel, or the other way round.
@@ -55,7 +63,7 @@ def patches_function(kind: Kind, width: int, by_channel: bool) -> Kernel:
         ],
         internal=True,
     )
-    compute, whole = kind.compute, kind.accumulator
+    compute, whole, width = kind.compute, kind.accumulator, vectors * kind.lanes
     align = BYTES[compute]
 
     def steps(body) -> None:
@@ -66,14 +74,14 @@ def patches_function(kind: Kind, width: int, by_channel: bool) -> Kernel:
             body(f.at(compute, plane, channel * f["band_channel"]), f.at(compute, f["panel"], (i * f[inner] + j) * width))
 
     # a run is copied as one full vector: what it writes too much is overwritten by the next run or the next step
-    with f.branches(f["runs"].equals(2)) as otherwise:
-        places = [(f.load("i64", f["run_table"], r * 4), f.load("i64", f["run_table"], r * 4 + 2)) for r in range(2)]
+    with f.branches(f["runs"].equals(vectors)) as otherwise:
+        places = [(f.load("i64", f["run_table"], r * 4), f.load("i64", f["run_table"], r * 4 + 2)) for r in range(vectors)]
 
-        def two(source: Value, target: Value) -> None:
+        def as_many(source: Value, target: Value) -> None:
             for lane, offset in places:
                 f.store(f.load(whole, source, offset, align=align), target, lane, align=align)
 
-        steps(two)
+        steps(as_many)
         otherwise()
 
         def any_number(source: Value, target: Value) -> None:
@@ -154,15 +162,15 @@ class Gather:
     scratch memory.
     """
 
-    def __init__(self, kind: Kind, finish: Epilogue, row_order: str, in_place: bool) -> None:
+    def __init__(self, kind: Kind, finish: Epilogue, row_order: str, vectors: int, in_place: bool) -> None:
         self.kind, self.row_order, self.in_place = kind, row_order, in_place
-        self.height, self.width = register_rows(), 2 * kind.lanes
+        self.width = vectors * kind.lanes
         self.plain = finish.plain and kind.storage == kind.compute
         f = self.f = Kernel()
         c = self.c = f.constants(FORWARD)
         self.heights = f.at("i64", f.load("ptr", f["p"]), HEIGHTS_AT)
         self.taps = f.at("i64", self.heights, c["heights"])
-        self.tiles = f.stack(kind.compute, TILE_SLOTS * self.height * self.width + 2 * self.width, align=64)
+        self.tiles = f.stack(kind.compute, TILE_VECTORS * kind.lanes, align=64)
         self.runs = f.stack("i64", 4 * self.width)
         self.band = f.scratch(c["work"] + f["thread"] * c["slice"])
         band_bytes = (c["band_image"] * c["tile_n"] + 2 * self.width) * BYTES[kind.compute]
@@ -178,13 +186,13 @@ class Gather:
         box = box_of(f, c, index.unsigned_rem(boxes))
         rest = index.unsigned_div(boxes)
         tile_m, group = rest.unsigned_rem(c["count_m"]), rest.unsigned_div(c["count_m"])
-        first_row = tile_m * c["tile_panels"] * c["row_step"]
-        end_row = f.minimum(first_row + c["tile_panels"] * c["row_step"], c["rows"])
+        first_row = tile_m * c["tile_panels"] * c["height"]
+        end_row = f.minimum(first_row + c["tile_panels"] * c["height"], c["rows"])
         source = f.at(kind.storage, f.slot(c["in_slot"]), group * c["channels"] * c["in_c"])
         if self.in_place:
             weights = f.at(kind.compute, f.slot(c["weights"]), group * c["rows"] * self.depth)
         else:
-            weights = f.at(kind.compute, f.scratch(c["weights"]), group * c["panels"] * self.height * self.depth)
+            weights = f.at(kind.compute, f.scratch(c["weights"]), group * c["panels"] * c["height"] * self.depth)
         target = f.at(kind.storage, f.slot(c["c_slot"]), group * c["rows"] * c["c_o"] + c["c_place"])
         bias = f.at(kind.storage, f.slot(c["d_slot"]), group * c["rows"])
         return Unit(box, box.pixels(), first_row, end_row, source, weights, target, bias)
@@ -201,7 +209,7 @@ class Gather:
                 BandCopy(f, c, self.kind, self.row_order, unit.box).copy(unit.source, first, count, self.band)
             with f.loop(0, unit.pixels, self.width) as start:
                 panel = self.gather_panel(unit, block, start)
-                with f.loop(unit.first_row, unit.end_row, c["row_step"]) as row:
+                with f.loop(unit.first_row, unit.end_row, c["height"]) as row:
                     self.multiply(unit, block, panel, row)
 
     def gather_panel(self, unit: Unit, block: ChannelBlock, start: Value) -> Panel:
@@ -226,95 +234,94 @@ class Gather:
     def multiply(self, unit: Unit, block: ChannelBlock, panel: Panel, row: Value) -> None:
         """One register tile of rows from `row` on: add the product, and in the last pass store what the epilogue makes of it."""
         f, c, kind = self.f, self.c, self.kind
-        rows = f.minimum(unit.end_row - row, c["row_step"])
+        height, rows = c["height"], f.minimum(unit.end_row - row, c["height"])
         if self.in_place:
             start = row * self.depth + block.first * c["taps"]
         else:
-            panel_start = (row.unsigned_div(c["row_step"]) * c["taps"] + panel.low) * block.count
-            start = (block.first * c["taps"] * c["panels"] + panel_start) * self.height
+            panel_start = (row.unsigned_div(height) * c["taps"] + panel.low) * block.count
+            start = (block.first * c["taps"] * c["panels"] + panel_start) * height
         weights = f.at(kind.compute, unit.weights, start)
-        row_of_tiles = (row - unit.first_row).unsigned_div(c["row_step"])
+        row_of_tiles = (row - unit.first_row).unsigned_div(height)
         place = row_of_tiles * f.ceiling_division(unit.pixels, self.width) + panel.start.unsigned_div(f.i64(self.width))
-        cell = self.height * self.width
-        tile = f.at(kind.compute, self.tiles, f.select(self.blocks.equals(1), f.i64(0), place) * cell)
-        stride = f.i64(self.width)
+        tile = f.at(kind.compute, self.tiles, f.select(self.blocks.equals(1), f.i64(0), place) * height * self.width)
+        stride, together = f.i64(self.width), panel.together & rows.equals(height)
         base = f.at(kind.storage, unit.target, row * c["c_o"])
         if self.plain:
-            tile = f.select(panel.together, f.at(kind.compute, base, panel.goal), tile)
-            stride = f.select(panel.together, c["c_o"], stride)
+            tile = f.select(together, f.at(kind.compute, base, panel.goal), tile)
+            stride = f.select(together, c["c_o"], stride)
         one, zero = f.i64(1), f.i64(0)
-        call_tile(f, c["micros"], rows, panel.depth, weights, self.panel, tile, stride, block.fresh, self.depth, one, zero,
-                  panel.columns)
-        with f.when(f.select(panel.together, f.value(0, "i1"), block.last)), f.loop(0, panel.runs) as r:
+        f.call_pointer("void", f.pointer(c["micro"]), panel.depth, weights, self.panel, tile, stride, block.fresh, self.depth,
+                       one, zero, panel.columns, *([rows] if self.in_place else []))
+        with f.when(f.select(together, f.value(0, "i1"), block.last)), f.loop(0, panel.runs) as r:
             lane, length, goal = (f.load("i64", self.runs, r * 4 + word) for word in (0, 1, 3))
             f.call("void", "finish", f.at(kind.compute, tile, lane), rows, length, f.at(kind.storage, base, goal), c["c_o"],
                    c["c_x"], f.at(kind.storage, unit.bias, row), one, zero, c["alpha"], c["beta"], declare=False)
 
 
 @cache
-def forward_text(kind: Kind, finish: Epilogue, row_order: str, in_place: bool) -> str:
+def forward_text(kind: Kind, finish: Epilogue, row_order: str, vectors: int, in_place: bool) -> str:
     """The text of the compute kernel and its helpers."""
-    gather = Gather(kind, finish, row_order, in_place)
-    width = gather.width
-    helpers = [epilogue(kind, kind, finish, width), patches_function(kind, width, in_place), *fill_functions(kind, row_order)]
+    gather = Gather(kind, finish, row_order, vectors, in_place)
+    helpers = [epilogue(kind, kind, finish, gather.width), patches_function(kind, vectors, in_place),
+               *fill_functions(kind, row_order)]
     return module(*helpers, gather.f)
 
 
 WEIGHTS = (
-    "slot", "place", "group_stride", "row_stride", "channel_stride", "rows", "row_step", "panels", "channels", "taps",
-    "area", "block", "destination",
+    "slot", "place", "group_stride", "row_stride", "channel_stride", "rows", "panels", "channels", "taps", "area", "block",
+    "before_panel", "before_block", "destination",
 )  # fmt: skip
 WEIGHT_TAPS_AT = len(WEIGHTS)
 
 
 @cache
-def weights_text(kind: Kind) -> str:
-    """Pack weights into panels of rows; the range is groups x panels x blocks of channels.
+def weights_text(kind: Kind, height: int) -> str:
+    """Pack weights into panels of `height` rows; the range is groups x panels x blocks of channels.
 
-    The constants end with the place of each of the kernel's taps among the chosen ones, or -1. Within a block of channels steps
-    are ordered by tap, then channel. The rows of one channel are loaded tap by tap and transposed.
+    before_panel, before_block: units before the next panel, and the next block. The constants end with the place of each of the
+    kernel's taps among the chosen ones, or -1. Within a block of channels steps are ordered by tap, then channel. A vector of
+    taps of each row is loaded and their elements are taken in turn; past the last row it is packed again.
     """
     f = Kernel()
     c = f.constants(WEIGHTS)
     places = f.at("i64", f.load("ptr", f["p"]), WEIGHT_TAPS_AT)
-    height, lanes = register_rows(), kind.lanes
-    tile = f.stack(kind.compute, lanes * lanes, align=64)
+    lanes, size = kind.lanes, BYTES[kind.compute]
+    tile = f.stack(kind.compute, lanes * height, align=64)
     blocks = f.ceiling_division(c["channels"], c["block"])
     with f.loop(f["begin"], f["end"]) as index:
-        block, rest = index.unsigned_rem(blocks), index.unsigned_div(blocks)
-        panel, group = rest.unsigned_rem(c["panels"]), rest.unsigned_div(c["panels"])
-        row = panel * c["row_step"]
-        rows = f.minimum(c["row_step"], c["rows"] - row)
-        first = block * c["block"]
+        block, panel = index.unsigned_div(c["before_block"]), index.unsigned_div(c["before_panel"])
+        block, panel = block.unsigned_rem(blocks), panel.unsigned_rem(c["panels"])
+        group = index.unsigned_div(blocks * c["panels"])
+        row, first = panel * height, block * c["block"]
         count = f.minimum(c["block"], c["channels"] - first)
-        source = f.at(kind.storage, f.slot(c["slot"]), c["place"] + group * c["group_stride"] + row * c["row_stride"])
+        place = c["place"] + group * c["group_stride"] + row * c["row_stride"] + first * c["channel_stride"]
+        source = f.at(kind.storage, f.slot(c["slot"]), place)
+        rows = [f.at(kind.storage, source, f.minimum(c["rows"] - 1 - row, i) * c["row_stride"]) for i in range(height)]
         start = (group * c["panels"] * c["channels"] + first * c["panels"] + panel * count) * c["taps"] * height
         target = f.at(kind.compute, f.scratch(c["destination"]), start)
         with f.loop(0, c["area"], lanes) as raw:
-            mask = f.mask(c["area"] - raw, lanes)
+            left = f.minimum(c["area"] - raw, lanes)
+            mask = f.mask(left, lanes)
             with f.loop(0, count) as channel:
-                here = f.at(kind.storage, source, (first + channel) * c["channel_stride"] + raw)
-                with f.loop(0, rows, lanes) as begin:
-                    with f.loop(0, f.minimum(rows - begin, lanes)) as r:
-                        place = f.at(kind.storage, here, (begin + r) * c["row_stride"])
-                        loaded = f.masked_load(vector(kind.storage, lanes), place, mask, BYTES[kind.storage])
-                        f.store(widen(f, kind, loaded), tile, r * lanes, align=vector_bytes())
-                    used = f.mask(height - begin, lanes)
-                    with f.loop(0, f.minimum(c["area"] - raw, lanes), 16 // BYTES[kind.compute]) as column:
-                        for i, value in enumerate(transpose_tile(f, kind.compute, tile, lanes, column)):
-                            with f.when(raw + column + i < c["area"]):
-                                place = f.load("i64", places, raw + column + i)
-                                with f.when(place >= 0):
-                                    goal = f.at(kind.compute, target, (place * count + channel) * height + begin)
-                                    f.masked_store(value, goal, used, BYTES[kind.compute])
+                offset = channel * c["channel_stride"] + raw
+                taken = [f.masked_load(vector(kind.storage, lanes), f.at(kind.storage, row, offset), mask, BYTES[kind.storage])
+                         for row in rows]
+                for i, value in enumerate(interleaved(f, [widen(f, kind, x) for x in taken], lanes)):
+                    f.store(value, tile, i * lanes, align=vector_bytes())
+                with f.loop(0, left) as tap:
+                    place = f.load("i64", places, raw + tap)
+                    with f.when(place >= 0):
+                        goal = f.at(kind.compute, target, (place * count + channel) * height)
+                        step = vector(kind.compute, height)
+                        f.store(f.load(step, f.at(kind.compute, tile, tap * height), align=size), goal, align=size)
     return module(f)
 
 
 @cache
-def forward_kernel(kind: Kind, finish: Epilogue, row_order: str, in_place: bool) -> int:
-    return compile_kernel(forward_text(kind, finish, row_order, in_place), pipeline=DIRECT)
+def forward_kernel(kind: Kind, finish: Epilogue, row_order: str, vectors: int, in_place: bool) -> int:
+    return compile_kernel(forward_text(kind, finish, row_order, vectors, in_place), pipeline=DIRECT)
 
 
 @cache
-def weights_kernel(kind: Kind) -> int:
-    return compile_kernel(weights_text(kind), pipeline=DIRECT)
+def weights_kernel(kind: Kind, height: int) -> int:
+    return compile_kernel(weights_text(kind, height), pipeline=DIRECT)
