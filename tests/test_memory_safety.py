@@ -418,9 +418,9 @@ def test_written_memory_swapped_by_another_thread():
 
 def test_a_tensor_given_less_memory_between_the_choice_of_a_plan_and_its_call():
     """What another thread may do there, done by hand: the plan for a large tensor meets the memory of a small one."""
-    from flambeau.codegen import launch
     from flambeau.codegen.builder import kernel, module
     from flambeau.codegen.jit import compile_kernel
+    from flambeau.codegen.runtime import launch
 
     def work():
         large, small = torch.ones(1 << 20), torch.ones(4)

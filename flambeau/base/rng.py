@@ -1,7 +1,7 @@
 """The random generator: MT19937, its seeds and states, and the rules by which PyTorch's CPU generator makes samples of it.
 
 Stands on NumPy only (its MT19937 keeps the raw 32-bit stream, seeded the classic way). The samples are made by kernels
-that draw from the same state: core.sampling and codegen.rejection, which follow the rules below.
+that draw from the same state: core.sampling and codegen.sampling.rejection, which follow the rules below.
 They were worked out from the outputs of PyTorch 2.13 on x86-64.
 
 Words. `draw32` is the next 32-bit word; `draw64` is two words, the first one high. `u24` is (draw32 mod 2^24) 2^-24

@@ -14,9 +14,9 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from flambeau.base.flags import flags
-from flambeau.codegen import cache
-from flambeau.codegen.image import Image, map_image
-from flambeau.codegen.link import link
+from flambeau.codegen.images import cache
+from flambeau.codegen.images.image import Image, map_image
+from flambeau.codegen.images.link import link
 
 _loaded: dict[str, dict[str, int]] = {}         # by what stands for a text: itself, or its description
 _writers: list[Callable[[], str]] = []

@@ -3,7 +3,7 @@
 `Lowering` turns an `Expr` into straight-line instructions, one SSA value per shared subexpression. They work on single
 numbers or, with a `width`, on that many elements at once: the same text with vector types, which LLVM splits into the
 machine's own. Named functions (exp, sin, ...) are first expanded to their bodies. Stands on ir.scalar, ir.functions and
-codegen.outline. Used by the nest compiler and by attention.
+codegen.loops.outline. Used by the nest compiler and by attention.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from flambeau.base.dtype import (
 from flambeau.base.dtype import (
     dtype as DType,
 )
-from flambeau.codegen.outline import apart_function, rare_function, repeat_function, sometimes_function
+from flambeau.codegen.loops.outline import apart_function, rare_function, repeat_function, sometimes_function
 from flambeau.ir.functions import expand
 from flambeau.ir.scalar import Expr, compute_dtype, is_integral, leaf, leaves_of, part_dtype, substitute, topological
 

@@ -1,6 +1,6 @@
 """Strips: the elements of a row, as many at a time as a vector has lanes, fewer at its end; and gathers into a vector.
 
-Stands on gemm_micro.py; used by the kernels of pooling, resampling, attention, weighted taps and CTC.
+Stands on kernel.py; used by the kernels of pooling, resampling, attention, weighted taps and CTC.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from flambeau.codegen.builder import Value
-from flambeau.codegen.gemm_micro import BYTES, Kernel, suffix, vector
+from flambeau.codegen.kernel import BYTES, Kernel, suffix, vector
 
 
 @dataclass

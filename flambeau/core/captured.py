@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from flambeau.base.errors import CapturedWrite
-from flambeau.codegen import state
+from flambeau.codegen.runtime import state
 from flambeau.core.modes import local
 
 __all__ = ["MORE", "NO_BACKWARD", "NO_REQUIRES_GRAD", "NO_RETAIN_GRAD", "NO_SETUP_CONTEXT", "guarded", "transformed"]

@@ -19,7 +19,7 @@ from flambeau.base.device import device as Device
 from flambeau.base.dtype import bfloat16, bool_, float32, float64, get_default_dtype, int64
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import Layout, register_cache
-from flambeau.codegen import launch
+from flambeau.codegen.runtime import launch
 from flambeau.core import storage
 from flambeau.core.modes import local
 from flambeau.core.tensor import Tensor, empty_layout, tensor_from

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from flambeau.base.layout import Layout, register_cache
-from flambeau.codegen.launch import KernelCheck
+from flambeau.codegen.runtime.launch import KernelCheck
 from flambeau.core import arguments, modes, overrides
 from flambeau.core import inplace as rewiring
 from flambeau.core.autocast import autocasting, cast_arguments

@@ -18,8 +18,8 @@ import numpy as np
 from flambeau.base import geometry, memory_order
 from flambeau.base.dtype import bfloat16, float16
 from flambeau.base.layout import register_cache
-from flambeau.codegen import cache
-from flambeau.codegen.digest import sha256
+from flambeau.codegen.images import cache
+from flambeau.codegen.images.digest import sha256
 from flambeau.core import arguments, modes, overrides
 from flambeau.core import inplace as rewiring
 from flambeau.core.autocast import autocasting, cast_arguments

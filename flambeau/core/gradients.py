@@ -1,7 +1,7 @@
 """The gradients of pointwise operators: an operator per operand, and one kernel for those of all operands.
 
 `core.op` derives a `Recipe` per set of operands that need gradients; a node of the graph keeps it with what it says to save.
-Stands on core.modes and codegen.schedule.
+Stands on core.modes and codegen.loops.schedule.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from flambeau.base import memory_order
 from flambeau.base.dtype import bool_, complex128, float64, int64
 from flambeau.base.layout import Layout, register_cache
-from flambeau.codegen import launch as launching
-from flambeau.codegen import schedule
+from flambeau.codegen.loops import schedule
+from flambeau.codegen.runtime import launch as launching
 from flambeau.core import modes
 from flambeau.core.overrides import any_override
 from flambeau.core.tensor import Tensor

@@ -16,7 +16,7 @@ from typing import Any
 
 from flambeau.base import memory_order
 from flambeau.base.errors import CapturedWrite
-from flambeau.codegen.launch import INFERENCE_WRITE
+from flambeau.codegen.runtime.launch import INFERENCE_WRITE
 from flambeau.core import tensor as tensors
 from flambeau.core.modes import local
 from flambeau.core.node import NO_EDGE, AccumulateGrad, Node, running

@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 
 from flambeau.base import device as devices
 from flambeau.base.dtype import bfloat16, dtype, float16, float32
-from flambeau.codegen import state
+from flambeau.codegen.runtime import state
 
 __all__ = [
     "Mode", "active", "autocast", "dispatch", "enable_grad", "inference_mode", "is_grad_enabled",

@@ -2,7 +2,7 @@
 
 A `Rows` is declared once with a function that writes the stages (ir.loops) from the elements of its inputs; called with tensors
 and the dimensions that make a row, it lays them out, compiles once per form and runs. It records nothing: operators in
-flambeau.ops wrap it with their rules. Stands on codegen.schedule and core.tensor.
+flambeau.ops wrap it with their rules. Stands on codegen.loops.schedule and core.tensor.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Any
 from flambeau.base import memory_order
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import Layout, contiguous_strides, register_cache
-from flambeau.codegen import launch as launching
-from flambeau.codegen import schedule
+from flambeau.codegen.loops import schedule
+from flambeau.codegen.runtime import launch as launching
 from flambeau.core.op import RELEASE_FROM, scalar_kind
 from flambeau.core.tensor import Tensor, empty_layout, tensor_from
 from flambeau.ir.loops import Nest, element, number

@@ -3,7 +3,8 @@
 PyTorch's streams (base.rng has the rules), for contiguous tensors; ops.random lays the samples of others. Numbers that end up in
 float64 are made by the C library's functions, bit for bit; the others by our own in float64, then rounded. A sampler
 (generator, layout, out, parameters ...) makes a tensor of a contiguous layout of real numbers, or overwrites `out`, which has
-that layout and counts one more version. Stands on codegen.twister, codegen.rejection and codegen.schedule.
+that layout and counts one more version. Stands on codegen.sampling.twister, codegen.sampling.rejection and
+codegen.loops.schedule.
 """
 
 from __future__ import annotations
@@ -18,12 +19,13 @@ from flambeau.base.dtype import bfloat16, float16, float32, float64, int32, int6
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import Layout, register_cache
 from flambeau.base.rng import RANGES, Generator
-from flambeau.codegen import launch as launching
-from flambeau.codegen import rejection, schedule
-from flambeau.codegen.categories import choice_kernel, shares_kernel
-from flambeau.codegen.frame import SCRATCH
-from flambeau.codegen.launch import Phase
-from flambeau.codegen.twister import permutation_kernel, twister_kernel
+from flambeau.codegen.loops import schedule
+from flambeau.codegen.loops.frame import SCRATCH
+from flambeau.codegen.runtime import launch as launching
+from flambeau.codegen.runtime.launch import Phase
+from flambeau.codegen.sampling import rejection
+from flambeau.codegen.sampling.categories import choice_kernel, shares_kernel
+from flambeau.codegen.sampling.twister import permutation_kernel, twister_kernel
 from flambeau.core.rows import KEPT, Rows
 from flambeau.core.tensor import Tensor
 from flambeau.ir import scalar as s
@@ -431,7 +433,7 @@ def log_normal(generator: Generator, layout: Layout, out: Tensor | None, mean: f
 
 
 def _one_by_one(generator: Generator, kernel: Callable[[str], int], given: tuple[Tensor, ...], *numbers: float) -> Tensor:
-    """A fresh tensor like the given ones (contiguous, of one layout, float32 or float64) by a kernel of codegen.rejection."""
+    """A fresh tensor like the given ones (contiguous, of one layout, float32 or float64) by a kernel of sampling.rejection."""
     layout = given[0]._layout
     key = (kernel, *[x._layout for x in given])
     launch = _plans.get(key)

@@ -1,6 +1,7 @@
 """Storage: the memory that tensors share, with the counter of in-place writes.
 
-Stands on the native Block (codegen.memory). One Storage may be seen through many tensors; it is freed with the last of them.
+Stands on the native Block (codegen.runtime.memory). One Storage may be seen through many tensors; it is freed with the last of
+them.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import ctypes
 from typing import TYPE_CHECKING, Any
 
-from flambeau.codegen import launch, memory, state
+from flambeau.codegen.runtime import launch, memory, state
 
 if TYPE_CHECKING:
     class Storage:

@@ -13,7 +13,7 @@ from typing import Any
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.geometry import wrap_dim
 from flambeau.base.layout import Layout, Size, register_cache
-from flambeau.codegen import launch
+from flambeau.codegen.runtime import launch
 from flambeau.core.storage import Storage
 
 _get_shape = attrgetter("_layout.shape")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from flambeau.base.layout import clear_caches
-from flambeau.codegen import launch
+from flambeau.codegen.runtime import launch
 
 _interop = [1]
 

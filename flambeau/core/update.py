@@ -1,6 +1,6 @@
 """Several tensors overwritten by one pointwise formula in one kernel: what an optimizer's step is.
 
-Stands on codegen.schedule and ir; used by flambeau.optim.update.
+Stands on codegen.loops.schedule and ir; used by flambeau.optim.update.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from typing import Any
 
 from flambeau.base import geometry, memory_order
 from flambeau.base.layout import Layout, Size, register_cache
-from flambeau.codegen import launch as launching
-from flambeau.codegen import schedule
+from flambeau.codegen.loops import schedule
+from flambeau.codegen.runtime import launch as launching
 from flambeau.core.op import RELEASE_FROM, scalar_kind
 from flambeau.core.tensor import Tensor
 from flambeau.ir.loops import Loop, Nest, element, number

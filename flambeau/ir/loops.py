@@ -3,8 +3,8 @@
 A nest has operands (outputs first, then inputs), run-time scalars, and stages over one row: a `Loop` runs along the inner axes
 (the reduced ones, or simply the innermost), folding values into reductions and storing elements; a `Row` stores one value per
 row from what the loops before it found. Pointwise operators, reductions, softmax, norms and scans are all of this form; each
-row stays in cache between its stages. Stands on ir.scalar; codegen.nest turns a nest into a kernel, codegen.schedule lays it
-over the axes of concrete tensors.
+row stays in cache between its stages. Stands on ir.scalar; codegen.loops.nest turns a nest into a kernel, codegen.loops.schedule
+lays it over the axes of concrete tensors.
 
 Leaves of the expressions: `element(k)` (input k at the current index), `stored(k)` (output k there, written by an earlier stage),
 `number(k)` (scalar k), `folded(name)` (result of a

@@ -15,9 +15,9 @@ from typing import Any
 from flambeau.base import geometry, memory_order
 from flambeau.base.dtype import bfloat16, bool_, float16, float32, float64
 from flambeau.base.layout import Layout, register_cache
-from flambeau.codegen import launch as launching
-from flambeau.codegen.attention import Attention, attention_phases
-from flambeau.codegen.attention_backward import backward_phases
+from flambeau.codegen.attention.backward import backward_phases
+from flambeau.codegen.attention.forward import Attention, attention_phases
+from flambeau.codegen.runtime import launch as launching
 from flambeau.core import modes
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE

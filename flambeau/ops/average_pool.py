@@ -1,6 +1,6 @@
 """Average pooling in one to three dimensions, with fixed windows, and the machinery of means that adaptive pooling shares.
 
-Stands on codegen.pool and ops/pool.py; offered by flambeau.nn.functional and the namespace.
+Stands on codegen.pooling.windows and ops/pool.py; offered by flambeau.nn.functional and the namespace.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ from typing import Any
 
 from flambeau.base.dtype import int64
 from flambeau.base.layout import Layout, register_cache
-from flambeau.codegen import pool as kernels
-from flambeau.codegen import pool_pairs, pool_rows
+from flambeau.codegen.pooling import pairs as pool_pairs
+from flambeau.codegen.pooling import rows as pool_rows
+from flambeau.codegen.pooling import windows as kernels
 from flambeau.core.declare import composite, operator
 from flambeau.core.tensor import Tensor
 from flambeau.ops import windows

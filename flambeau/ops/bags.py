@@ -1,6 +1,6 @@
 """embedding_bag: sums, means and maxima of a table's rows over bags of indices.
 
-Each is one kernel (codegen.bags) and so is the gradient of the table, which is the sum's adjoint, so that it can be
+Each is one kernel (codegen.rows.bags) and so is the gradient of the table, which is the sum's adjoint, so that it can be
 differentiated as often as one likes.
 """
 
@@ -10,11 +10,11 @@ from typing import Any
 
 from flambeau.base.dtype import bfloat16, float16, float32, float64, int64, promote_types
 from flambeau.base.layout import Layout
-from flambeau.codegen import bags as kernels
-from flambeau.codegen import launch as launching
-from flambeau.codegen import state
-from flambeau.codegen.gemm_micro import kind_of
-from flambeau.codegen.launch import KernelCheck, Phase
+from flambeau.codegen.kinds import kind_of
+from flambeau.codegen.rows import bags as kernels
+from flambeau.codegen.runtime import launch as launching
+from flambeau.codegen.runtime import state
+from flambeau.codegen.runtime.launch import KernelCheck, Phase
 from flambeau.core.declare import operator
 from flambeau.core.derive import NAMESPACE, explained
 from flambeau.core.op import RELEASE_FROM
@@ -29,7 +29,7 @@ NOTHING = -1        # a padding index that no index is
 
 def _launch(kind: str, target: Tensor | None, matrix: Tensor, indices: Tensor, offsets: Tensor, factors: Tensor | None,
             mode: str, padding: int, rows: int) -> Any:
-    """Run a kernel of codegen.bags; `matrix`: the table ("forward"), or the gradient of the result ("gradient", in `target`)."""
+    """Run a kernel of rows.bags; `matrix`: the table ("forward"), or the gradient of the result ("gradient", in `target`)."""
     if matrix._layout.strides[1] != 1:
         matrix = contiguous(matrix)
     indices, offsets = contiguous(indices), contiguous(offsets)

@@ -1,6 +1,6 @@
 """All choices of elements, one per row: combinations of one vector's, cartesian_prod of several vectors'.
 
-Stands on codegen.choices and on ops.join.
+Stands on codegen.ordering.choices and on ops.join.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ import math
 from typing import Any
 
 from flambeau.base.layout import Layout
-from flambeau.codegen.choices import combinations_plan
-from flambeau.codegen.move import Buffer, Move
+from flambeau.codegen.elements.move import Buffer, Move
+from flambeau.codegen.ordering.choices import combinations_plan
 from flambeau.core.annotations import Tensors
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from flambeau.base.layout import Layout, contiguous_strides, register_cache
-from flambeau.codegen import launch as launching
-from flambeau.codegen.gemm import Matrix, gemm_phases
+from flambeau.codegen.products.gemm import Matrix, gemm_phases
+from flambeau.codegen.runtime import launch as launching
 from flambeau.core.declare import operator
 from flambeau.core.modes import active
 from flambeau.core.op import RELEASE_FROM

@@ -1,8 +1,8 @@
 """Convolutions in one to three dimensions, and transposed ones, with gradients of every order.
 
-Stands on codegen.conv. Three linear operators are closed under differentiation: the convolution, the gradient of its input (which
-is the transposed convolution) and the gradient of its weight; each is the derivative of the others. conv1d, conv2d ... check and
-complete their arguments and call `convolution`.
+Stands on codegen.convolution.conv. Three linear operators are closed under differentiation: the convolution, the gradient of its
+input (which is the transposed convolution) and the gradient of its weight; each is the derivative of the others. conv1d, conv2d
+... check and complete their arguments and call `convolution`.
 """
 
 from __future__ import annotations
@@ -13,9 +13,14 @@ from typing import Any
 from flambeau.base import geometry, memory_order
 from flambeau.base.layout import Layout, register_cache
 from flambeau.base.notices import warn_once
-from flambeau.codegen import launch as launching
-from flambeau.codegen.conv import Convolution, conv_forward_phases, conv_grad_input_phases, conv_grad_weight_phases
-from flambeau.codegen.conv_band import Tensor5
+from flambeau.codegen.convolution.band import Tensor5
+from flambeau.codegen.convolution.conv import (
+    Convolution,
+    conv_forward_phases,
+    conv_grad_input_phases,
+    conv_grad_weight_phases,
+)
+from flambeau.codegen.runtime import launch as launching
 from flambeau.core.declare import composite, operator
 from flambeau.core.op import RELEASE_FROM
 from flambeau.core.tensor import Tensor

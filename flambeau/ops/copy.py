@@ -22,8 +22,8 @@ from flambeau.base.layout import (
     register_cache,
 )
 from flambeau.base.notices import warn_once
-from flambeau.codegen import launch as launching
-from flambeau.codegen import schedule
+from flambeau.codegen.loops import schedule
+from flambeau.codegen.runtime import launch as launching
 from flambeau.core import inplace, modes, overrides
 from flambeau.core.arguments import no_combination, refused
 from flambeau.core.create import CPU, make_tensor

@@ -18,9 +18,9 @@ from flambeau.base.dtype import bool_, finfo, float32, float64, get_default_dtyp
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import Layout, contiguous_format, preserve_format, register_cache, strided
 from flambeau.base.notices import warn
-from flambeau.codegen import launch as launching
-from flambeau.codegen import schedule
-from flambeau.codegen.triangle import triangle_indices_plan
+from flambeau.codegen.elements.triangle import triangle_indices_plan
+from flambeau.codegen.loops import schedule
+from flambeau.codegen.runtime import launch as launching
 from flambeau.core import arguments, create
 from flambeau.core.create import from_array, make_tensor
 from flambeau.core.derive import public, publish

@@ -15,7 +15,7 @@ from flambeau.base.dtype import dtype as DType
 from flambeau.base.dtype import float64, int64, uint8
 from flambeau.base.layout import Layout, register_cache
 from flambeau.base.notices import warn
-from flambeau.codegen.launch import KernelCheck
+from flambeau.codegen.runtime.launch import KernelCheck
 from flambeau.core import engine, modes
 from flambeau.core.create import array_of
 from flambeau.core.declare import operator

@@ -1,6 +1,6 @@
 """ctc_loss: connectionist temporal classification.
 
-The recursions over the label sequence with blanks between are kernels (codegen.ctc), parallel over the samples. Used by
+The recursions over the label sequence with blanks between are kernels (codegen.losses.ctc), parallel over the samples. Used by
 nn.functional.
 """
 
@@ -12,10 +12,10 @@ from typing import Any
 
 from flambeau.base.dtype import bool_, float32, float64, int64
 from flambeau.base.layout import Layout
-from flambeau.codegen import ctc as kernels
-from flambeau.codegen import launch as launching
-from flambeau.codegen.gemm_micro import kind_of
-from flambeau.codegen.launch import KernelCheck, Phase
+from flambeau.codegen.kinds import kind_of
+from flambeau.codegen.losses import ctc as kernels
+from flambeau.codegen.runtime import launch as launching
+from flambeau.codegen.runtime.launch import KernelCheck, Phase
 from flambeau.core.arguments import no_combination
 from flambeau.core.declare import operator
 from flambeau.core.derive import NAMESPACE, explained
@@ -38,7 +38,7 @@ def _lengths(name: str, given: Any) -> list[int]:
 
 
 class _Problem:
-    """What both kernels are given: contiguous tensors, lengths as a tensor, and the constants of codegen.ctc."""
+    """What both kernels are given: contiguous tensors, lengths as a tensor, and the constants of codegen.losses.ctc."""
 
     def __init__(self, log_probs: Tensor, targets: Tensor, input_lengths: list[int], target_lengths: list[int], blank: int,
                  zero_infinity: bool):

@@ -20,8 +20,8 @@ from flambeau.base.dtype import bool_
 from flambeau.base.geometry import wrap_dim
 from flambeau.base.layout import Layout
 from flambeau.base.notices import warn_once
-from flambeau.codegen import launch as launching
-from flambeau.codegen import schedule
+from flambeau.codegen.loops import schedule
+from flambeau.codegen.runtime import launch as launching
 from flambeau.core.annotations import Tensors
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE

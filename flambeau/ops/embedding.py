@@ -9,7 +9,7 @@ from typing import Any
 
 from flambeau.base.dtype import int64
 from flambeau.base.layout import Layout
-from flambeau.codegen.move import Buffer, Index, Move
+from flambeau.codegen.elements.move import Buffer, Index, Move
 from flambeau.core import modes
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE

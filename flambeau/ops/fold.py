@@ -1,6 +1,6 @@
 """Blocks of images: unfold (im2col), fold (col2im), pixel_shuffle, pixel_unshuffle, channel_shuffle.
 
-Stands on codegen.move. Faces: flambeau.nn.functional; the first two are torch.nn.functional's, not the tensor method
+Stands on codegen.elements.move. Faces: flambeau.nn.functional; the first two are torch.nn.functional's, not the tensor method
 `unfold`.
 """
 
@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from flambeau.base.layout import Layout, contiguous_format, register_cache
-from flambeau.codegen.move import Buffer, Move
+from flambeau.codegen.elements.move import Buffer, Move
 from flambeau.core.declare import operator
 from flambeau.core.derive import NAMESPACE, explained
 from flambeau.core.tensor import Tensor, tensor_from

@@ -4,7 +4,7 @@ A sample z of a distribution with the cumulative function F(z; a) moves with its
 (dF/dz) (implicit reparameterisation, Figurnov, Mohamed and Mnih, 2018). Both derivatives here are one integral of
 exp(-a s) h(s) over s > 0, taken in double precision by exp-sinh quadrature (Takahasi and Mori, 1974), which finds
 integrands of any width; of the two tails the one is integrated in which nothing cancels. Samples are kernels of
-codegen.rejection; derivatives run on NumPy. float32 and float64 only.
+codegen.sampling.rejection; derivatives run on NumPy. float32 and float64 only.
 """
 
 from __future__ import annotations

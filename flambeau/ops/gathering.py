@@ -1,8 +1,8 @@
 """Plans that gather and scatter through index tensors: the common ground of indexing, embedding and scatter operators.
 
-Turns layouts into codegen.move's geometry, keeps the plans, and puts a kernel's complaint about an index into
+Turns layouts into codegen.elements.move's geometry, keeps the plans, and puts a kernel's complaint about an index into
 PyTorch's words.
-Stands on codegen.move and core.tensor; used by ops.index, ops.scatter, ops.embedding and ops.join.
+Stands on codegen.elements.move and core.tensor; used by ops.index, ops.scatter, ops.embedding and ops.join.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ from typing import Any
 from flambeau.base import elements
 from flambeau.base.dtype import int32, int64
 from flambeau.base.layout import Layout, register_cache
-from flambeau.codegen import launch as launching
-from flambeau.codegen import move, schedule
-from flambeau.codegen.launch import KernelCheck
-from flambeau.codegen.move import Buffer, Index, Move
+from flambeau.codegen.elements import move
+from flambeau.codegen.elements.move import Buffer, Index, Move
+from flambeau.codegen.loops import schedule
+from flambeau.codegen.runtime import launch as launching
+from flambeau.codegen.runtime.launch import KernelCheck
 from flambeau.core.create import array_of, make_tensor
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.op import RELEASE_FROM

@@ -1,9 +1,9 @@
 """grid_sample and affine_grid: images looked up at given places.
 
 Indices and weights of the pixels that a place takes part in are expressions of its coordinates. A lookup is one kernel made of
-them, its gradient another (codegen.lookups). Where gradients of gradients are wanted, under transforms and for half precision,
-they are pointwise operators, and the weighted sums of the image's elements, and their gradients of every order, kernels
-(codegen.taps). Offered by the namespace and flambeau.nn.functional.
+them, its gradient another (codegen.resampling.lookups). Where gradients of gradients are wanted, under transforms and for half
+precision, they are pointwise operators, and the weighted sums of the image's elements, and their gradients of every order,
+kernels (codegen.resampling.taps). Offered by the namespace and flambeau.nn.functional.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from flambeau.base.dtype import bfloat16, float16, float32, float64, int32
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import Layout
 from flambeau.base.notices import warn
-from flambeau.codegen import launch as launching
-from flambeau.codegen import lookups
-from flambeau.codegen import taps as kernels
-from flambeau.codegen.gemm_micro import Kind, kind_of
-from flambeau.codegen.launch import Phase
+from flambeau.codegen.kinds import Kind, kind_of
+from flambeau.codegen.resampling import lookups
+from flambeau.codegen.resampling import taps as kernels
+from flambeau.codegen.runtime import launch as launching
+from flambeau.codegen.runtime.launch import Phase
 from flambeau.core import create, engine, modes
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE
@@ -184,7 +184,7 @@ def look_up(input: Tensor, grid: Tensor, mode: str, padding: str, align: bool) -
     return found.to(own) if half else found
 
 
-# ---------------------------------------------------------------- the lookup in one kernel: see codegen.lookups
+# ---------------------------------------------------------------- the lookup in one kernel: see codegen.resampling.lookups
 
 
 @functools.cache
@@ -260,12 +260,12 @@ def _(g, input, grid, mode, padding, align, need):
     return of_input, of_grid
 
 
-# ---------------------------------------------------------------- weighted taps: see codegen.taps
+# ---------------------------------------------------------------- weighted taps: see codegen.resampling.taps
 
 
 def _run(form: str, first: Tensor, second: Tensor, indices: Tensor, sizes: tuple[int, ...],
          target: tuple[int, ...] = ()) -> Tensor:
-    """One of the kernels of codegen.taps; sizes: of (K, N, C, S, P); target: the shape that P places of a sum get."""
+    """One of the kernels of codegen.resampling.taps; sizes: of (K, N, C, S, P); target: the shape that P places of a sum get."""
     first, second, indices = contiguous(first), contiguous(second), contiguous(indices)
     layout = first._layout
     key = ("taps", form, layout, second._layout, indices._layout, sizes, target)

@@ -1,6 +1,6 @@
 """Counts in bins: histc, histogram, histogramdd and bincount.
 
-All are one kernel (codegen.counting) over points and the edges of their bins.
+All are one kernel (codegen.ordering.counting) over points and the edges of their bins.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from typing import Any
 from flambeau.base.dtype import bool_, float32, float64, int64
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import Layout
-from flambeau.codegen import counting, state
+from flambeau.codegen.ordering import counting
+from flambeau.codegen.runtime import state
 from flambeau.core import returns
 from flambeau.core.arguments import no_combination
 from flambeau.core.declare import composite

@@ -12,7 +12,7 @@ from typing import Any
 from flambeau.base import memory_order
 from flambeau.base.dtype import bool_, int32, int64, uint8
 from flambeau.base.layout import Layout, register_cache
-from flambeau.codegen.move import Buffer, Index, Move
+from flambeau.codegen.elements.move import Buffer, Index, Move
 from flambeau.core import indexing, overrides
 from flambeau.core.declare import operator
 from flambeau.core.derive import NAMESPACE, explained

@@ -1,7 +1,7 @@
 """Interpolation: nearest, linear, cubic, area and antialiased resizing of images of one to three dimensions.
 
 Each axis is resampled by tables of positions and weights, computed in PyTorch's precision so that the same elements are taken.
-Stands on codegen.interpolate; offered by flambeau.nn.functional.
+Stands on codegen.resampling.interpolate; offered by flambeau.nn.functional.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from flambeau.base.dtype import dtype as DType
 from flambeau.base.dtype import float64, uint8
 from flambeau.base.layout import Layout, channels_last, channels_last_3d, register_cache
 from flambeau.base.notices import warn
-from flambeau.codegen import interpolate as kernels
-from flambeau.codegen import launch as launching
-from flambeau.codegen.gemm_micro import kind_of
+from flambeau.codegen.kinds import kind_of
+from flambeau.codegen.resampling import interpolate as kernels
+from flambeau.codegen.runtime import launch as launching
 from flambeau.core import create
 from flambeau.core.declare import composite, operator
 from flambeau.core.op import RELEASE_FROM

@@ -10,9 +10,9 @@ from typing import Any
 
 from flambeau.base.dtype import int64
 from flambeau.base.layout import Layout, register_cache
-from flambeau.codegen import pool as kernels
-from flambeau.codegen.fractional import tables_plan
-from flambeau.codegen.launch import KernelCheck
+from flambeau.codegen.pooling import windows as kernels
+from flambeau.codegen.pooling.fractional import tables_plan
+from flambeau.codegen.runtime.launch import KernelCheck
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.tensor import Tensor

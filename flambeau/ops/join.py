@@ -1,6 +1,6 @@
 """Joining and rearranging tensors: cat, stack, repeat, tile, flip, roll, tril, triu, diag and their relatives.
 
-Each is a handful of strided moves in one launch. Stands on codegen.move and core.declare.
+Each is a handful of strided moves in one launch. Stands on codegen.elements.move and core.declare.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from flambeau.base.dtype import dtype as DType
 from flambeau.base.dtype import promote_types
 from flambeau.base.geometry import wrap_dim
 from flambeau.base.layout import Layout, contiguous_strides, register_cache
-from flambeau.codegen.move import Buffer, Move
+from flambeau.codegen.elements.move import Buffer, Move
 from flambeau.core import overrides
 from flambeau.core.annotations import Tensors
 from flambeau.core.arguments import is_int, refused

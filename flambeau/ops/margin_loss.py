@@ -1,7 +1,7 @@
 """multi_margin_loss and multilabel_margin_loss: margins between the scores of target classes and the other classes.
 
-Each loss is one kernel over the rows and a sum, its gradient another kernel (codegen.margins). What a call's layouts decide is
-checked once, when its plan is made; targets are checked by the kernels. Used by nn.functional.
+Each loss is one kernel over the rows and a sum, its gradient another kernel (codegen.losses.margins). What a call's layouts
+decide is checked once, when its plan is made; targets are checked by the kernels. Used by nn.functional.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from typing import Any
 
 from flambeau.base.dtype import float32, float64
 from flambeau.base.layout import Layout, register_cache
-from flambeau.codegen import launch as launching
-from flambeau.codegen import margins as kernels
-from flambeau.codegen.launch import KernelCheck, Phase
+from flambeau.codegen.losses import margins as kernels
+from flambeau.codegen.runtime import launch as launching
+from flambeau.codegen.runtime.launch import KernelCheck, Phase
 from flambeau.core import modes
 from flambeau.core.declare import operator
 from flambeau.core.derive import explained

@@ -1,7 +1,7 @@
 """Matrix products: mm, bmm, mv, dot, matmul, linear, addmm and its relatives.
 
-Stands on codegen.gemm: each call is one plan, kept by the layouts of its operands. Transposed and broadcast operands are read
-where they lie; a bias is added in the product's epilogue.
+Stands on codegen.products.gemm: each call is one plan, kept by the layouts of its operands. Transposed and broadcast operands
+are read where they lie; a bias is added in the product's epilogue.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from flambeau.base import geometry, memory_order
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.dtype import promote_types
 from flambeau.base.layout import Layout, register_cache
-from flambeau.codegen import launch as launching
-from flambeau.codegen.gemm import Matrix, gemm_phases
+from flambeau.codegen.products.gemm import Matrix, gemm_phases
+from flambeau.codegen.runtime import launch as launching
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import OPERATORS
 from flambeau.core.op import RELEASE_FROM

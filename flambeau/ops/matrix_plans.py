@@ -1,6 +1,6 @@
 """Batches of matrices as the kernels of factorizations take them, and the plans kept for each signature.
 
-Stands on codegen.launch; ops.factored makes the plans.
+Stands on codegen.runtime.launch; ops.factored makes the plans.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from flambeau.base.dtype import dtype as DType
 from flambeau.base.dtype import int32
 from flambeau.base.errors import LinAlgError
 from flambeau.base.layout import Layout, contiguous_format, register_cache
-from flambeau.codegen import launch
+from flambeau.codegen.runtime import launch
 from flambeau.core.create import array_of
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.tensor import Tensor

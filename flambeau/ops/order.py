@@ -11,7 +11,7 @@ from typing import Any
 
 from flambeau.base.dtype import float32, float64, int64
 from flambeau.base.layout import Layout, register_cache
-from flambeau.codegen.runs import longest_run_plan
+from flambeau.codegen.ordering.runs import longest_run_plan
 from flambeau.core import returns
 from flambeau.core.annotations import Number
 from flambeau.core.declare import composite, operator

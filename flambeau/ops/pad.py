@@ -1,6 +1,6 @@
 """Padding: constant (negative pads crop), reflect, replicate and circular.
 
-A padded tensor is a few strided copies of parts of its input in one launch. Stands on codegen.move; the faces are
+A padded tensor is a few strided copies of parts of its input in one launch. Stands on codegen.elements.move; the faces are
 flambeau.nn.functional.pad and torch.constant_pad_nd.
 """
 
@@ -12,7 +12,7 @@ from typing import Any
 
 from flambeau.base import memory_order
 from flambeau.base.layout import Layout, register_cache
-from flambeau.codegen.move import Buffer, Move
+from flambeau.codegen.elements.move import Buffer, Move
 from flambeau.core.arguments import ints
 from flambeau.core.declare import operator
 from flambeau.core.derive import explained

@@ -1,7 +1,8 @@
 """Distances between all pairs of rows of two matrices, or of one: cdist, pdist.
 
 One kernel makes the distances, one the gradient of each operand. The Euclidean distances of many rows are worked out by a matrix
-product, and those under transforms or to be differentiated twice in operators. Stands on codegen.distances and ops.magnitude.
+product, and those under transforms or to be differentiated twice in operators. Stands on codegen.rows.distances and
+ops.magnitude.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any
 
 from flambeau.base import geometry
 from flambeau.base.layout import Layout, register_cache
-from flambeau.codegen.distances import distance_gradient_plan, distances_plan
+from flambeau.codegen.rows.distances import distance_gradient_plan, distances_plan
 from flambeau.core import engine, modes
 from flambeau.core.annotations import Number
 from flambeau.core.declare import composite, operator

@@ -1,8 +1,8 @@
 """Maximum pooling in one to three dimensions, with fixed windows.
 
 The maximum keeps where it found each value: as a byte for 2 x 2 windows that don't overlap, as the flat position in the plane
-otherwise; gradients scatter to these places, gradients of gradients gather from them. Stands on codegen.pool and ops/windows.py;
-offered by flambeau.nn.functional and the namespace.
+otherwise; gradients scatter to these places, gradients of gradients gather from them. Stands on codegen.pooling.windows and
+ops/windows.py; offered by flambeau.nn.functional and the namespace.
 """
 
 from __future__ import annotations
@@ -15,10 +15,12 @@ from flambeau.base import memory_order
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.dtype import int32, int64, uint8
 from flambeau.base.layout import Layout, register_cache
-from flambeau.codegen import launch as launching
-from flambeau.codegen import pool as kernels
-from flambeau.codegen import pool_lines, pool_pairs, pool_rows
-from flambeau.codegen.gemm_micro import Kind, kind_of
+from flambeau.codegen.kinds import Kind, kind_of
+from flambeau.codegen.pooling import lines as pool_lines
+from flambeau.codegen.pooling import pairs as pool_pairs
+from flambeau.codegen.pooling import rows as pool_rows
+from flambeau.codegen.pooling import windows as kernels
+from flambeau.codegen.runtime import launch as launching
 from flambeau.core import modes
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE

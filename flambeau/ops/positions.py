@@ -1,6 +1,6 @@
 """Where the elements are that are not zero, or that begin a run of equal ones: the kernels behind nonzero, masks and unique.
 
-Also what a mask chooses, and filling it. Stands on codegen.compact and codegen.masking.
+Also what a mask chooses, and filling it. Stands on codegen.ordering.compact and codegen.elements.masking.
 """
 
 from __future__ import annotations
@@ -9,8 +9,9 @@ from typing import Any
 
 from flambeau.base.dtype import int64
 from flambeau.base.layout import Layout, register_cache
-from flambeau.codegen import compact, masking
-from flambeau.codegen.launch import readers
+from flambeau.codegen.elements import masking
+from flambeau.codegen.ordering import compact
+from flambeau.codegen.runtime.launch import readers
 from flambeau.core.create import CPU
 from flambeau.core.tensor import Tensor, empty_layout, tensor_from
 from flambeau.ops.copy import contiguous

@@ -16,7 +16,7 @@ from flambeau.base.dtype import bfloat16, bool_, float16, float32, float64, int6
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import Layout, contiguous_format, register_cache
 from flambeau.base.rng import RANGES, WIDE_RANGE, default_generator, drawing_order
-from flambeau.codegen.launch import KernelCheck
+from flambeau.codegen.runtime.launch import KernelCheck
 from flambeau.core import modes, sampling
 from flambeau.core.create import array_of, from_bfloat16
 from flambeau.core.declare import operator

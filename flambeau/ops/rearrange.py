@@ -1,6 +1,6 @@
 """One tensor's elements in another order or number: flip, roll, repeat, tile, repeat_interleave, rot90.
 
-Each is a handful of strided moves in one launch. Stands on codegen.move and core.declare.
+Each is a handful of strided moves in one launch. Stands on codegen.elements.move and core.declare.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from flambeau.base.dtype import int64
 from flambeau.base.geometry import wrap_dim
 from flambeau.base.layout import Layout, contiguous_strides, register_cache
 from flambeau.base.layout import contiguous_format as _C_ORDER
-from flambeau.codegen.move import Buffer, Move
+from flambeau.codegen.elements.move import Buffer, Move
 from flambeau.core.arguments import ints, is_int, no_combination, refused
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE

@@ -1,7 +1,7 @@
 """A recurrent layer over all its time steps as one operator: the products with the hidden state and the cells' arithmetic.
 
 Each block of time steps is one plan, whose phases alternate between a product and a fused pointwise kernel of the cell.
-Stands on codegen.gemm and codegen.schedule; used by flambeau.nn.modules.recurrence.
+Stands on codegen.products.gemm and codegen.loops.schedule; used by flambeau.nn.modules.recurrence.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from flambeau.base.layout import Layout, register_cache
-from flambeau.codegen import launch as launching
-from flambeau.codegen import schedule
-from flambeau.codegen.gemm import Matrix, gemm_phases, in_place_bytes
+from flambeau.codegen.loops import schedule
+from flambeau.codegen.products.gemm import Matrix, gemm_phases, in_place_bytes
+from flambeau.codegen.runtime import launch as launching
 from flambeau.core import modes
 from flambeau.core.declare import operator
 from flambeau.core.op import RELEASE_FROM

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from flambeau.base.layout import Layout, register_cache
-from flambeau.codegen import launch as launching
+from flambeau.codegen.runtime import launch as launching
 from flambeau.core import modes
 from flambeau.core.declare import operator
 from flambeau.core.derive import NAMESPACE, pointwise

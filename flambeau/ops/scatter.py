@@ -11,7 +11,7 @@ from typing import Any
 from flambeau.base.geometry import wrap_dim
 from flambeau.base.layout import Layout
 from flambeau.base.notices import warn_once
-from flambeau.codegen.move import Move
+from flambeau.codegen.elements.move import Move
 from flambeau.core.annotations import Operand
 from flambeau.core.declare import operator
 from flambeau.core.derive import NAMESPACE

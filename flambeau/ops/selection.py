@@ -1,6 +1,6 @@
 """One element of each row, with its position, without sorting: medians, the k-th value, modes of short rows.
 
-Stands on codegen.selection; used by ops.order and ops.sort, which also takes from here where rows lie.
+Stands on codegen.ordering.selection; used by ops.order and ops.sort, which also takes from here where rows lie.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 from flambeau.base import geometry
 from flambeau.base.dtype import int64
 from flambeau.base.layout import Layout, register_cache
-from flambeau.codegen.selection import selection_plan
+from flambeau.codegen.ordering.selection import selection_plan
 from flambeau.core.tensor import Tensor
 from flambeau.ops.copy import contiguous
 
@@ -20,7 +20,7 @@ _plans: dict[Any, Callable] = register_cache({})
 
 
 def rows_along(layout: Layout, out: Layout, dim: int) -> tuple[tuple[int, ...], int] | None:
-    """(geometry for codegen.sorting, rows) of the rows along `dim`; None if the other dimensions don't collapse."""
+    """(geometry for codegen.ordering.sorting, rows) of the rows along `dim`; None if the other dimensions don't collapse."""
     if not layout.ndim:
         return (1, 1, 0, 0, 1, 0, 0, 1), 1
     shape = layout.shape

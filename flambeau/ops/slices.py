@@ -13,7 +13,7 @@ from flambeau.base.dtype import bfloat16, bool_, float16, float32, iinfo, int32,
 from flambeau.base.geometry import wrap_dim
 from flambeau.base.layout import Layout
 from flambeau.base.notices import warn_once
-from flambeau.codegen.move import Buffer, Index, Move
+from flambeau.codegen.elements.move import Buffer, Index, Move
 from flambeau.core.annotations import Operand
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE

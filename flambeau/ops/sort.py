@@ -1,6 +1,6 @@
 """Order: sort, argsort, msort, topk, kthvalue, searchsorted, bucketize, isin.
 
-Stands on codegen.sorting. Sorts are always stable; NaN counts as larger than everything.
+Stands on codegen.ordering.sorting. Sorts are always stable; NaN counts as larger than everything.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from flambeau.base.dtype import bool_, int32, int64, promote_types
 from flambeau.base.geometry import wrap_dim
 from flambeau.base.layout import Layout, register_cache
 from flambeau.base.notices import warn_once
-from flambeau.codegen import sorting
+from flambeau.codegen.ordering import sorting
 from flambeau.core import create, returns
 from flambeau.core.annotations import Operand
 from flambeau.core.declare import composite, operator

@@ -1,4 +1,4 @@
-"""Triangles and diagonals: tril, triu, diag, diag_embed, diagflat, fill_diagonal_. Stands on codegen.triangle."""
+"""Triangles and diagonals: tril, triu, diag, diag_embed, diagflat, fill_diagonal_. Stands on codegen.elements.triangle."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from flambeau.base import geometry, memory_order
 from flambeau.base.geometry import wrap_dim
 from flambeau.base.layout import Layout, register_cache
 from flambeau.base.layout import contiguous_format as _C_ORDER
-from flambeau.codegen.move import Buffer, Move
-from flambeau.codegen.triangle import triangle_plan
+from flambeau.codegen.elements.move import Buffer, Move
+from flambeau.codegen.elements.triangle import triangle_plan
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.tensor import Tensor, empty_layout, tensor_from

@@ -1,6 +1,6 @@
 """Distinct values: unique and unique_consecutive; and unravel_index.
 
-unique sorts (codegen.sorting) and looks where neighbours differ. Written in other operators.
+unique sorts (codegen.ordering.sorting) and looks where neighbours differ. Written in other operators.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Windows of pooling: arguments checked as PyTorch checks them, output sizes, and the tables that the kernels walk.
 
-Stands on base.layout and core.arguments; used, with the kernels of codegen.pool, by ops/pool.py and its siblings.
+Stands on base.layout and core.arguments; used, with the kernels of codegen.pooling.windows, by ops/pool.py and its siblings.
 """
 
 from __future__ import annotations
@@ -209,7 +209,7 @@ def constants(
     table_plane: int = 0,
     slice: int = 0,
 ) -> list[int]:
-    """The constants of a phase (codegen.pool.GEOMETRY and the tables): image strides and size, result strides and size."""
+    """The constants of a phase (pooling.windows.GEOMETRY and the tables): image strides and size, result strides and size."""
 
     def strides(layout: Layout) -> tuple[int, ...]:
         own = layout.strides

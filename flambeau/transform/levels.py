@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from flambeau.base.layout import Size
-from flambeau.codegen import launch
+from flambeau.codegen.runtime import launch
 from flambeau.core.derive import OPERATORS
 from flambeau.core.node import Node
 from flambeau.core.storage import without_memory

@@ -6,7 +6,7 @@ import ctypes
 
 import numpy as np
 
-from flambeau.codegen import state
+from flambeau.codegen.runtime import state
 
 PAGE = 4096
 _library = ctypes.CDLL(None, use_errno=True)

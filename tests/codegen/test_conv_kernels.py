@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from kernel_runner import Guarded, guarded, run
 
-from flambeau.codegen.conv import (
+from flambeau.codegen.convolution.conv import (
     Convolution,
     Tensor5,
     conv_forward_phases,

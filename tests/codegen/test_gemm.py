@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from kernel_runner import Guarded, guarded, run
 
-from flambeau.codegen import cpu, gemm
-from flambeau.codegen.gemm import Matrix, gemm_phases
+from flambeau.codegen import cpu
+from flambeau.codegen.products import gemm
+from flambeau.codegen.products.gemm import Matrix, gemm_phases
 
 TYPES = {
     "float32": np.float32,

@@ -9,7 +9,7 @@ import pytest
 
 import flambeau as torch
 from flambeau.base.dtype import float32, float64
-from flambeau.codegen import schedule
+from flambeau.codegen.loops import schedule
 from flambeau.codegen.scalar import Lowering
 from flambeau.ir import scalar as s
 from flambeau.ir.expression import describe
@@ -122,7 +122,8 @@ def test_partial_results_that_hold_nothing_change_nothing(one_thread):
 PROGRAM = """
 import sys
 import flambeau as torch
-from flambeau.codegen import cache, jit, nest
+from flambeau.codegen.images import cache
+from flambeau.codegen.loops import nest
 if "stale" in sys.argv:
     cache.sources = lambda: "other sources"
 written = []

@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 
 import flambeau as torch
-from flambeau.codegen import cache, jit, launch, link, state
+from flambeau.codegen import jit
 from flambeau.codegen.builder import kernel, module
+from flambeau.codegen.images import cache, link
+from flambeau.codegen.runtime import launch, state
 from flambeau.core import storage
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import flambeau as torch
-from flambeau.codegen import compact
+from flambeau.codegen.ordering import compact
 
 
 def test_histograms():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import flambeau as torch
-from flambeau.codegen import launch
+from flambeau.codegen.runtime import launch
 from flambeau.core import inplace
 
 F = torch.nn.functional

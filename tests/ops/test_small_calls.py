@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import flambeau as torch
-from flambeau.codegen import launch
+from flambeau.codegen.runtime import launch
 
 I = torch.tensor([[0, 1, 0, 2], [1, 1, 0, 0]])
 ROW = torch.tensor([2, 0])

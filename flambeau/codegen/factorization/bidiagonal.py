@@ -13,7 +13,7 @@ from flambeau.codegen.builder import Value
 from flambeau.codegen.factorization.columns import Field, Scalar, call, floor_to, helper
 from flambeau.codegen.factorization.householder import block_of, call_reflector, collect, crossed, summed, sums_of
 from flambeau.codegen.factorization.tridiagonal import by_columns, clear_column, columns_together
-from flambeau.codegen.gemm_micro import Kernel
+from flambeau.codegen.kernel import Kernel
 
 LEFT = ("matrix", "ld", "from", "to", "v", "tau", "x", "before", "g", "row", "k", "rows")
 

@@ -15,7 +15,7 @@ from flambeau.codegen.factorization.columns import MOST_DEPTH, Field, call, call
 from flambeau.codegen.factorization.householder import block_of
 from flambeau.codegen.factorization.tridiagonal import clear_column
 from flambeau.codegen.factorization.tridiagonal_blocks import collected_text
-from flambeau.codegen.gemm_micro import Kernel
+from flambeau.codegen.kernel import Kernel
 
 STATE = ("matrix", "ld", "v", "tau", "u", "u_ld", "u_tau", "d", "e", "x", "y", "sums", "negative", "threads", "rows", "u_rows",
          "first", "count", "more")

@@ -14,7 +14,7 @@ from flambeau.codegen.builder import Value, Variable
 from flambeau.codegen.factorization.columns import Field, absolute, helper, root
 from flambeau.codegen.factorization.iteration import Iteration
 from flambeau.codegen.factorization.rotations import Rotation, log_head, log_rotation
-from flambeau.codegen.gemm_micro import Kernel
+from flambeau.codegen.kernel import Kernel
 
 
 class _Sweep(NamedTuple):

@@ -2,17 +2,17 @@
 
 A small matrix, or one of many, is one unit of work. A large one is taken to scratch memory, factorized a block of columns at a
 time (`leading`) with a phase on all threads for the columns that this reaches (`following`), and given back. What lu.py,
-cholesky.py and qr.py share; stands on gemm_micro's kernels.
+cholesky.py and qr.py share; stands on kernel.py.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from flambeau.codegen import state
 from flambeau.codegen.builder import Value
-from flambeau.codegen.gemm_micro import Kernel
-from flambeau.codegen.launch import Phase
+from flambeau.codegen.kernel import Kernel
+from flambeau.codegen.runtime import state
+from flambeau.codegen.runtime.launch import Phase
 
 PIECE = 60000       # multiplications worth another thread's while
 

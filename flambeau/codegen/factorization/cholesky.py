@@ -35,9 +35,9 @@ from flambeau.codegen.factorization.columns import (
     root,
     update_text,
 )
-from flambeau.codegen.gemm_micro import Kernel
 from flambeau.codegen.jit import DIRECT, compile_module
-from flambeau.codegen.launch import Phase
+from flambeau.codegen.kernel import Kernel
+from flambeau.codegen.runtime.launch import Phase
 
 TILE_COLUMNS = 24       # columns that are updated together, from the row of the first one on
 SERIAL_ROWS = 160       # a matrix with fewer rows is one unit of work

@@ -4,7 +4,7 @@ C -= A B that blocked factorizations spend their time in.
 A complex element lies as its two parts, so that a vector holds half as many; times a complex scalar it takes two fused products,
 of the vector and of the vector turned by i. Factorizations (lu.py, cholesky.py, householder.py) work on a copy in scratch memory
 whose columns are padded with zeros to whole vectors: no access is masked, and rows that must stay are put back by `kept`.
-Stands on gemm_micro.py.
+Stands on kernel.py.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import NamedTuple
 
-from flambeau.codegen import state
 from flambeau.codegen.builder import Value
-from flambeau.codegen.gemm_micro import BYTES, Kernel, suffix, vector, vector_bytes
+from flambeau.codegen.cpu import vector_bytes
+from flambeau.codegen.kernel import BYTES, Kernel, suffix, vector
+from flambeau.codegen.runtime import state
 
 MOST_DEPTH = 64         # columns of A in one update: what of it is copied together stays in the first-level cache
 Scalar = tuple[Value, ...]      # the parts of one element

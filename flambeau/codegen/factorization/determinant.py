@@ -10,9 +10,9 @@ from functools import cache
 from flambeau.base.dtype import float64
 from flambeau.codegen.builder import Value, module
 from flambeau.codegen.factorization.columns import FIELDS, Field, Scalar, absolute, root
-from flambeau.codegen.gemm_micro import Kernel
 from flambeau.codegen.jit import LIGHT, compile_kernel
-from flambeau.codegen.launch import Phase
+from flambeau.codegen.kernel import Kernel
+from flambeau.codegen.runtime.launch import Phase
 from flambeau.codegen.scalar import Lowering
 from flambeau.ir import scalar
 

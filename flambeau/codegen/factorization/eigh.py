@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from functools import cache
 from typing import NamedTuple
 
-from flambeau.codegen import state
 from flambeau.codegen.builder import Value, module
 from flambeau.codegen.factorization.blocked import behind, extent, grain_of, is_whole, over_matrices, over_tiles, tiles
 from flambeau.codegen.factorization.columns import (
@@ -39,9 +38,10 @@ from flambeau.codegen.factorization.spectrum import WORDS, Spectral, full_sweeps
 from flambeau.codegen.factorization.tridiagonal import tridiagonal_texts
 from flambeau.codegen.factorization.tridiagonal_blocks import LEFT, PIECE, block_texts
 from flambeau.codegen.factorization.tridiagonal_ql import iterate_text, values_text
-from flambeau.codegen.gemm_micro import Kernel
 from flambeau.codegen.jit import LIGHT, compile_module
-from flambeau.codegen.launch import Phase
+from flambeau.codegen.kernel import Kernel
+from flambeau.codegen.runtime import state
+from flambeau.codegen.runtime.launch import Phase
 
 FEW = 16                # rows up to which reflectors are multiplied out one by one
 SERIAL_ROWS = 96        # a matrix with fewer rows is one unit of work

@@ -24,7 +24,7 @@ from flambeau.codegen.factorization.columns import (
     root,
     total,
 )
-from flambeau.codegen.gemm_micro import Kernel, suffix, vector
+from flambeau.codegen.kernel import Kernel, suffix, vector
 
 TILE_COLUMNS = 48       # columns that a block of reflectors is applied to together
 TOGETHER = 4            # columns that one reflector is applied to together

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from flambeau.codegen.builder import Value
 from flambeau.codegen.factorization.columns import Field, absolute
-from flambeau.codegen.gemm_micro import Kernel
+from flambeau.codegen.kernel import Kernel
 
 MOST_SWEEPS = 30        # to an eigenvalue, on the average
 

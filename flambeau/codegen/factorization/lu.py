@@ -34,9 +34,9 @@ from flambeau.codegen.factorization.columns import (
     places,
     update_text,
 )
-from flambeau.codegen.gemm_micro import Kernel, suffix
 from flambeau.codegen.jit import DIRECT, compile_module
-from flambeau.codegen.launch import Phase
+from flambeau.codegen.kernel import Kernel, suffix
+from flambeau.codegen.runtime.launch import Phase
 
 TOGETHER = 4            # columns whose triangular systems are solved together
 FEW_COLUMNS = 16        # up to so many are factorized without blocks

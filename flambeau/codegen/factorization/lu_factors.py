@@ -9,9 +9,9 @@ from functools import cache
 
 from flambeau.codegen.builder import Value, module
 from flambeau.codegen.factorization.columns import FIELDS, Field, places
-from flambeau.codegen.gemm_micro import Kernel
 from flambeau.codegen.jit import LIGHT, compile_kernel
-from flambeau.codegen.launch import Phase
+from flambeau.codegen.kernel import Kernel
+from flambeau.codegen.runtime.launch import Phase
 
 FACTORS = ("rows", "columns", "slot", "batch", "row", "column")
 

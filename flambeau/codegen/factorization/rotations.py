@@ -12,7 +12,7 @@ from functools import cache
 
 from flambeau.codegen.builder import Value, Variable
 from flambeau.codegen.factorization.columns import Field, helper, root
-from flambeau.codegen.gemm_micro import BYTES, Kernel
+from flambeau.codegen.kernel import BYTES, Kernel
 
 HEAD = 4                # words that tell of a sweep: its first column, its step, its rotations, where they are in the log
 TOGETHER = 4            # vectors of rows that are rotated together

@@ -12,7 +12,7 @@ from flambeau.codegen.factorization.columns import Field, absolute, call, floor_
 from flambeau.codegen.factorization.householder import block_of
 from flambeau.codegen.factorization.iteration import STATE
 from flambeau.codegen.factorization.rotations import insert_in_order
-from flambeau.codegen.gemm_micro import Kernel, suffix
+from flambeau.codegen.kernel import Kernel, suffix
 
 MILD = 60               # the exponent from which a matrix is scaled
 LINE = 64

@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from functools import cache
 from typing import NamedTuple
 
-from flambeau.codegen import state
 from flambeau.codegen.builder import Value, module
 from flambeau.codegen.factorization.bidiagonal import bidiagonal_texts
 from flambeau.codegen.factorization.bidiagonal_blocks import bidiagonal_block_texts
@@ -41,9 +40,10 @@ from flambeau.codegen.factorization.householder import (
 )
 from flambeau.codegen.factorization.rotations import HEAD, TOGETHER, rotate_text
 from flambeau.codegen.factorization.spectrum import WORDS, Spectral, full_sweeps, laid_out, largest_text
-from flambeau.codegen.gemm_micro import Kernel
 from flambeau.codegen.jit import LIGHT, compile_module
-from flambeau.codegen.launch import Phase
+from flambeau.codegen.kernel import Kernel
+from flambeau.codegen.runtime import state
+from flambeau.codegen.runtime.launch import Phase
 
 FEW = 16                # rows up to which reflectors are multiplied out one by one
 SERIAL_COLUMNS = 96     # a matrix with fewer is one unit of work

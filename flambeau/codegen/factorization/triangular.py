@@ -11,12 +11,13 @@ from __future__ import annotations
 from functools import cache
 from typing import NamedTuple
 
-from flambeau.codegen import state
 from flambeau.codegen.builder import Value, module
+from flambeau.codegen.cpu import vector_bytes
 from flambeau.codegen.factorization.columns import FIELDS, Field, Scalar, call, clear_text, copy_text, helper, places
-from flambeau.codegen.gemm_micro import Kernel, vector_bytes
 from flambeau.codegen.jit import DIRECT, compile_kernel
-from flambeau.codegen.launch import Phase
+from flambeau.codegen.kernel import Kernel
+from flambeau.codegen.runtime import state
+from flambeau.codegen.runtime.launch import Phase
 
 VECTORS = 2             # of a tile's rows
 FEW_ROWS = 16           # up to so many are solved for from row to row

@@ -13,7 +13,7 @@ from flambeau.codegen.builder import Value
 from flambeau.codegen.factorization.columns import Field, call, floor_to, helper, total
 from flambeau.codegen.factorization.householder import block_of, call_reflector
 from flambeau.codegen.factorization.spectrum import as_double
-from flambeau.codegen.gemm_micro import Kernel
+from flambeau.codegen.kernel import Kernel
 
 STRIP = 16              # columns whose mirror images are written together
 

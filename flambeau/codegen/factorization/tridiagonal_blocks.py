@@ -14,7 +14,7 @@ from flambeau.codegen.builder import Value
 from flambeau.codegen.factorization.columns import MOST_DEPTH, Field, call, call_update, floor_to, helper
 from flambeau.codegen.factorization.householder import block_of, collect, crossed, summed, sums_of
 from flambeau.codegen.factorization.tridiagonal import clear_column, column_reflector, half_product
-from flambeau.codegen.gemm_micro import Kernel
+from flambeau.codegen.kernel import Kernel
 
 LEFT = 256              # columns that are left to be made tridiagonal one by one
 TOGETHER = 4            # columns whose products are found together

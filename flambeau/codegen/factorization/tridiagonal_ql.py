@@ -13,7 +13,7 @@ from flambeau.codegen.builder import Value
 from flambeau.codegen.factorization.columns import Field, helper, root
 from flambeau.codegen.factorization.iteration import Iteration
 from flambeau.codegen.factorization.rotations import Rotation, log_head, log_rotation
-from flambeau.codegen.gemm_micro import Kernel
+from flambeau.codegen.kernel import Kernel
 
 
 class _Iteration(Iteration):

@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import Layout, contiguous_strides
-from flambeau.codegen import launch as launching
 from flambeau.codegen.fourier.program import Axis, Source, Work
 from flambeau.codegen.fourier.rows import columns, complex_rows, hermitian_rows, real_rows
+from flambeau.codegen.runtime import launch as launching
 
 _FIRST_OUT = 4          # slot of the output; the input's is the next
 

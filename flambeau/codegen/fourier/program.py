@@ -14,13 +14,13 @@ from typing import NamedTuple
 import numpy as np
 
 from flambeau.base.layout import Layout
-from flambeau.codegen import launch as launching
-from flambeau.codegen import state
 from flambeau.codegen.fourier import steps, tables
 from flambeau.codegen.fourier.radix import NARROW, WIDE, complex_lanes, radix_pass
 from flambeau.codegen.fourier.steps import ABSOLUTE, OWN, SHARED, Call, Place, Rows
-from flambeau.codegen.gemm_micro import BYTES
-from flambeau.codegen.launch import Phase
+from flambeau.codegen.kernel import BYTES
+from flambeau.codegen.runtime import launch as launching
+from flambeau.codegen.runtime import state
+from flambeau.codegen.runtime.launch import Phase
 
 NOWHERE = Place(ABSOLUTE)
 GRAIN = 1 << 16         # points times binary logarithms of lengths that are worth another thread

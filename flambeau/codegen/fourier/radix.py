@@ -9,7 +9,7 @@ one, r this one, m of those after:
     y[p r + j][t][q] = w^(p j) sum over k of x[p + m k][t][q] exp(-2 pi i j k / r),      w = exp(-2 pi i / (r m))
 
 for p < m and positions (t, q), s times the number of transforms that are done side by side. Vectors are along q, or along p
-where s is 1. The sign of i is a number at run time. Stands on builder and gemm_micro's vectors; used by rows and plans.
+where s is 1. The sign of i is a number at run time. Stands on builder and kernel; used by rows and plans.
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ from typing import Any
 import numpy as np
 
 from flambeau.codegen.builder import Value, module
+from flambeau.codegen.cpu import vector_bytes
 from flambeau.codegen.fourier.roots import roots
-from flambeau.codegen.gemm_micro import BYTES, Kernel, vector, vector_bytes
 from flambeau.codegen.jit import DIRECT, compile_kernel
+from flambeau.codegen.kernel import BYTES, Kernel, vector
 
 #: Parameters of every step of a transform: where it reads, where it writes, its table, its numbers, which part of the work it is.
 STEP = (("x", "ptr"), ("y", "ptr"), ("table", "ptr"), ("numbers", "ptr"), ("part", "i64"))

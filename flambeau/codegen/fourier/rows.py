@@ -24,7 +24,7 @@ from flambeau.codegen.fourier.program import Axis, Program, Source, Start, Work
 from flambeau.codegen.fourier.radix import complex_lanes
 from flambeau.codegen.fourier.short import COMPLEX, HERMITIAN, REAL, short_rows
 from flambeau.codegen.fourier.steps import INPUT, MOVING, OUTPUT, SHARED, WINDOW, Place
-from flambeau.codegen.gemm_micro import BYTES
+from flambeau.codegen.kernel import BYTES
 
 LONG = 1 << 15          # points from which a row is worked on by all threads
 COLUMNS = 256           # bytes of a row of a block of columns

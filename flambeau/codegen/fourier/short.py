@@ -12,7 +12,7 @@ from flambeau.codegen.fourier import steps, tables
 from flambeau.codegen.fourier.program import Axis, Program, Source, Start, Work
 from flambeau.codegen.fourier.radix import NARROW, complex_lanes
 from flambeau.codegen.fourier.steps import INPUT, OUTPUT, Place
-from flambeau.codegen.gemm_micro import BYTES
+from flambeau.codegen.kernel import BYTES
 
 SHORT = 32              # vectors' points up to which it pays
 COMPLEX, REAL, HERMITIAN = "complex", "real", "hermitian"

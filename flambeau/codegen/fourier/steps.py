@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 from flambeau.codegen.builder import KERNEL_PARAMETERS, Odometer, Value, module
 from flambeau.codegen.fourier.radix import Step, _interleaved
-from flambeau.codegen.gemm_micro import BYTES, Kernel, vector
 from flambeau.codegen.jit import DIRECT, compile_kernel
+from flambeau.codegen.kernel import BYTES, Kernel, vector
 
 #: What an operand's place is counted from: this row of the input, this row of the output, the thread's memory, address 0, the
 #: window, and 0 moved on by the phase's `table_step` for each part.

@@ -1,0 +1,1 @@
+"""Attention whose scores never leave the cache, and its gradient."""

@@ -1,0 +1,320 @@
+"""The gradient of the attention kernel: a head at a time, its scores computed again block by block of rows.
+
+With P the exponentials scaled by their rows' sums: dV = P^T dO, dP = dO V^T, dS = P (dP - rowsum(dO O)) scale, dQ = dS K and
+dK = dS^T Q. The gradients of keys and values gather up in the thread's scratch. Stands on codegen/attention.py and its tiles.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, NamedTuple
+
+from flambeau.base.dtype import dtype as DType
+from flambeau.base.dtype import float32, float64
+from flambeau.codegen.attention.forward import (
+    LOWEST,
+    Attention,
+    apply_function,
+    kept,
+    load_existing,
+    masked_scores,
+    packed_bytes,
+    packing,
+    panels_of,
+    total_of,
+)
+from flambeau.codegen.builder import Value, module
+from flambeau.codegen.cpu import register_rows
+from flambeau.codegen.jit import DIRECT, compile_kernel
+from flambeau.codegen.kernel import BYTES, Kernel, vector
+from flambeau.codegen.kinds import Kind, kind_of, narrow, widen
+from flambeau.codegen.products.epilogue import bits_of, scalar_constant
+from flambeau.codegen.products.micro import call_tile, micro_table, row_counts
+from flambeau.codegen.runtime.launch import Phase
+from flambeau.codegen.strips import Strip, strips
+
+CONSTANTS = (
+    "heads", "rows", "columns", "depth", "width", "block", "row_step", "padded", "q_n", "q_h", "q_row", "q_step", "g_n",
+    "g_h", "g_row", "g_step", "m_n", "m_h", "m_row", "m_step", "scale", "scratch_place", "slice", "d_panels",
+    "w_panels", "c_panels", "keys", "values", "keys_by_depth", "gradients", "queries", "own_tiles", "wide_tiles",
+)  # fmt: skip
+BLOCK_BYTES = 128 << 10
+OUT_Q, OUT_K, OUT_V, GRADIENT, QUERY, KEY, VALUE, RESULT, LOGARITHM, MASK = range(10)
+
+
+class _Left(NamedTuple):
+    """The left factor of a product: where it begins, its type, and how far its rows and columns are apart."""
+
+    data: Value
+    type: str
+    row: Value
+    step: Value
+
+
+def _product(
+    f: Kernel,
+    kind: Kind,
+    c: Any,
+    table: str,
+    sizes: tuple[Value, Value, Value],
+    a: _Left,
+    b: Value,
+    goal: tuple[Value, Value],
+    first: Value,
+    b_panel: Value | None = None,
+) -> None:
+    """goal (+)= A B for (rows, columns, depth) `sizes`, by the register tiles of `table`.
+
+    b: packed in panels, `b_panel` elements a column (its depth, if not given); goal: (address, row stride).
+    """
+    rows, columns, depth = sizes
+    compute, panel = kind.compute, 2 * kind.lanes
+    with f.loop(0, columns, panel) as j, f.loop(0, rows, c["row_step"]) as i:
+        call_tile(
+            f,
+            c[table],
+            f.minimum(rows - i, c["row_step"]),
+            depth,
+            f.at(a.type, a.data, i * a.row),
+            f.at(compute, b, j * (depth if b_panel is None else b_panel)),
+            f.at(compute, goal[0], i * goal[1] + j),
+            goal[1],
+            first,
+            a.row,
+            a.step,
+            f.i64(0),
+            f.i64(panel),
+        )
+
+
+@cache
+def backward_kernel(kind: Kind, masked: str | None, causal: bool) -> int:
+    """The range is batches x heads. Slots: dq, dk, dv, g, q, k, v, out, logarithms, [mask]."""
+    f = Kernel()
+    c = f.constants(CONSTANTS)
+    compute, size, lanes = kind.compute, BYTES[kind.compute], kind.lanes
+    panel = 2 * lanes
+    dtype = float64 if compute == "double" else float32
+    scale = scalar_constant(f, kind, c["scale"])
+    weights = f.scratch(c["scratch_place"] + f["thread"] * c["slice"])
+    changes = f.at(compute, weights, c["block"] * c["padded"])
+    tiles = f.at(compute, changes, c["block"] * c["padded"])
+    sum_keys = f.at(compute, tiles, c["block"] * panel)
+    depth_padded, width_padded = c["d_panels"] * panel, c["w_panels"] * panel
+    sum_values = f.at(compute, sum_keys, c["padded"] * depth_padded)
+    blocks = f.ceiling_division(c["rows"], c["block"])
+
+    def packed(name: str, plane: Value, panels: str, steps: str) -> Value:
+        return f.at(compute, f.scratch(c[name]), plane * c[panels] * c[steps] * panel)
+
+    with f.loop(f["begin"], f["end"]) as plane:
+        n, h = plane.unsigned_div(c["heads"]), plane.unsigned_rem(c["heads"])
+        keys, values = packed("keys", plane, "c_panels", "depth"), packed("values", plane, "c_panels", "width")
+        keys_by_depth = packed("keys_by_depth", plane, "d_panels", "columns")
+        gradients, queries = (
+            packed("gradients", plane, "w_panels", "rows"),
+            packed("queries", plane, "d_panels", "rows"),
+        )
+        one = f.i64(1)
+        with f.loop(0, blocks) as number:
+            # from the last block on: with a triangle it alone has all columns, and sets the sums that the others add to
+            fresh = f.convert(number.equals(0), "i64", "zext")
+            first = (blocks - 1 - number) * c["block"]
+            count = f.minimum(c["block"], c["rows"] - first)
+            columns = f.minimum(c["columns"], first + count) if causal else c["columns"]
+            if causal:
+                columns = f.select(number.equals(0), c["columns"], columns)
+            query = f.at(kind.storage, f.buffer(QUERY), n * c["q_n"] + h * c["q_h"] + first * c["q_row"])
+            gradient = f.at(kind.storage, f.buffer(GRADIENT), n * c["g_n"] + h * c["g_h"] + first * c["g_row"])
+            own = _Left(query, kind.storage, c["q_row"], c["q_step"])
+            _product(f, kind, c, "own_tiles", (count, columns, c["depth"]), own, keys, (weights, c["padded"]), one)
+            own = _Left(gradient, kind.storage, c["g_row"], c["g_step"])
+            _product(f, kind, c, "own_tiles", (count, columns, c["width"]), own, values, (changes, c["padded"]), one)
+            with f.loop(0, count) as i:
+                row = plane * c["rows"] + first + i
+                _row(
+                    f,
+                    c,
+                    kind,
+                    dtype,
+                    masked,
+                    causal,
+                    f.at(compute, weights, i * c["padded"]),
+                    f.at(compute, changes, i * c["padded"]),
+                    scale,
+                    (n, h, first + i),
+                    columns,
+                    f.at(kind.storage, gradient, i * c["g_row"]),
+                    f.at(kind.storage, f.buffer(RESULT), row * c["width"]),
+                    f.load(compute, f.buffer(LOGARITHM), row),
+                )
+            for left, right, extent, sums, stride in (
+                (weights, gradients, "width", sum_values, width_padded),
+                (changes, queries, "depth", sum_keys, depth_padded),
+            ):
+                turned = _Left(left, compute, one, c["padded"])
+                right = f.at(compute, right, first * panel)
+                sizes = (columns, c[extent], count)
+                _product(f, kind, c, "wide_tiles", sizes, turned, right, (sums, stride), fresh, c["rows"])
+            with f.loop(0, c["depth"], panel) as j:
+                with f.loop(0, count, c["row_step"]) as i:
+                    rows = f.minimum(count - i, c["row_step"])
+                    a = f.at(compute, changes, i * c["padded"])
+                    b = f.at(compute, keys_by_depth, j * c["columns"])
+                    goal = f.at(compute, tiles, i * panel)
+                    steps = (f.i64(panel), one, c["padded"], one, f.i64(0), f.i64(panel))
+                    call_tile(f, c["wide_tiles"], rows, columns, a, b, goal, *steps)
+                target = f.at(kind.storage, f.buffer(OUT_Q), (plane * c["rows"] + first) * c["depth"] + j)
+                _store(f, kind, tiles, f.i64(panel), count, f.minimum(c["depth"] - j, panel), target, c["depth"], size)
+        for out, sums, extent, stride in (
+            (OUT_K, sum_keys, "depth", depth_padded),
+            (OUT_V, sum_values, "width", width_padded),
+        ):
+            target = f.at(kind.storage, f.buffer(out), plane * c["columns"] * c[extent])
+            _store(f, kind, sums, stride, c["columns"], c[extent], target, c[extent], size)
+    return compile_kernel(module(f), pipeline=DIRECT)
+
+
+def _store(
+    f: Kernel,
+    kind: Kind,
+    source: Value,
+    stride: Value,
+    rows: Value,
+    columns: Value,
+    target: Value,
+    row: Value,
+    size: int,
+) -> None:
+    """Rows of sums to their place, in the stored type."""
+    lanes = kind.lanes
+    with f.loop(0, rows) as i, f.loop(0, columns, lanes) as j:
+        value = f.load(vector(kind.compute, lanes), f.at(kind.compute, source, i * stride + j), align=size)
+        f.masked_store(
+            narrow(f, kind, value),
+            f.at(kind.storage, target, i * row + j),
+            f.mask(columns - j, lanes),
+            BYTES[kind.storage],
+        )
+
+
+def _row(
+    f: Kernel,
+    c: dict[str, Value],
+    kind: Kind,
+    dtype: DType,
+    masked: str | None,
+    causal: bool,
+    weights: Value,
+    changes: Value,
+    scale: Value,
+    place: tuple[Value, Value, Value],
+    columns: Value,
+    gradient: Value,
+    result: Value,
+    logarithm: Value,
+) -> None:
+    """Scores to weights, and the gradients of weights to those of scores, both in place."""
+    compute, lanes, size = kind.compute, kind.lanes, BYTES[kind.compute]
+    wide = vector(compute, lanes)
+    n, h, i = place
+    total = f.splat(_inner_product(f, kind, gradient, c["g_step"], result, c["width"]), lanes)
+    # a row in which nothing counts has weights exp(-inf - inf) = 0
+    logarithm = f.select(logarithm.equals(f.value(LOWEST, compute)), f.value(float("inf"), compute), logarithm)
+    end = f.minimum(columns, i + 1) if causal else columns
+    factor, base, zero = f.splat(scale, lanes), f.splat(logarithm, lanes), f.value(0, wide)
+    if masked is not None:
+        boolean = masked == "bool"
+        mask = f.at("i8" if boolean else compute, f.buffer(MASK), n * c["m_n"] + h * c["m_h"] + i * c["m_row"])
+        masked_scores(f, kind, boolean, weights, end, mask, c["m_step"], scale)
+
+    def weigh(strip: Strip) -> None:
+        x, exists = strip.x, strip.mask()
+        own, other = f.at(compute, weights, x), f.at(compute, changes, x)
+        value = f.load(wide, own, align=size)
+        value = value if masked is not None else value * factor
+        weight = kept(f, exists, apply_function(f, "exp", dtype, value - base), zero)
+        change = weight * (f.load(wide, other, align=size) - total) * factor
+        f.store(weight, own, align=size)
+        f.store(kept(f, exists, change, zero), other, align=size)
+    strips(f, end, lanes, weigh)
+    with f.loop((end + (lanes - 1)) & -lanes, columns, lanes) as x:
+        f.store(zero, f.at(compute, weights, x), align=size)
+        f.store(zero, f.at(compute, changes, x), align=size)
+
+
+def _inner_product(f: Kernel, kind: Kind, gradient: Value, step: Value, result: Value, width: Value) -> Value:
+    """The sum over a row of gradient times result; both in the stored type, the gradient's elements `step` apart."""
+    storage, compute, lanes = kind.storage, kind.compute, kind.lanes
+    total = f.variable(compute, 0)
+
+    def several(strip: Strip) -> None:
+        x, exists = strip.x, strip.mask()
+        own, other = (load_existing(f, vector(storage, lanes), f.at(storage, at, x), exists) for at in (gradient, result))
+        sums.set(sums.get() + widen(f, kind, own) * widen(f, kind, other))
+    with f.branches(step.equals(1)) as otherwise:
+        sums = f.variable(vector(compute, lanes), 0)
+        strips(f, width, lanes, several)
+        total.set(total_of(f, sums.get()))
+        otherwise()
+        with f.loop(0, width) as x:
+            total.add(widen(f, kind, f.load(storage, gradient, x * step)) * widen(f, kind, f.load(storage, result, x)))
+    return total.get()
+
+
+def backward_phases(
+    dtype: DType, a: Attention, gradient: tuple[int, int, int, int], scale: float, threads: int
+) -> tuple[list[Phase], int]:
+    """Phases for slots (dq, dk, dv, g, q, k, v, out, logarithms, [mask]) and the scratch bytes they need."""
+    kind = kind_of(dtype)
+    whole = kind_of("float64" if kind.compute == "double" else "float32")
+    panel, size, most = 2 * kind.lanes, BYTES[kind.compute], register_rows()
+    planes = a.batch * a.heads
+    phases: list[Phase] = []
+    scratch, places = 0, []
+    for slot, strides, lane, step, lanes, steps in (
+        (KEY, a.key, a.key[2], a.key[3], a.columns, a.depth),
+        (VALUE, a.value, a.value[2], a.value[3], a.columns, a.width),
+        (KEY, a.key, a.key[3], a.key[2], a.depth, a.columns),
+        (GRADIENT, gradient, gradient[3], gradient[2], a.width, a.rows),
+        (QUERY, a.query, a.query[3], a.query[2], a.depth, a.rows),
+    ):
+        phases.append(packing(kind, slot, strides, a.heads, planes, lane, step, lanes, steps, scratch))
+        places.append(scratch)
+        scratch += packed_bytes(kind, planes, lanes, steps)
+    column_panels, depth_panels, width_panels = (panels_of(n, panel) for n in (a.columns, a.depth, a.width))
+    padded = column_panels * panel
+    tiles = max(1, min(8, BLOCK_BYTES // (padded * size * most), -(-a.rows // most)))
+    block = tiles * most
+    slice_bytes = (
+        ((2 * block * padded + block * panel + padded * (depth_panels + width_panels) * panel) * size + 127) // 64 * 64
+    )
+    # blocks begin at multiples of `most`, and so do the columns that a triangle leaves out
+    own_rows = row_counts(min(block, a.rows), most) | row_counts(a.rows % block, most)
+    words = (
+        a.heads,
+        a.rows,
+        a.columns,
+        a.depth,
+        a.width,
+        block,
+        most,
+        padded,
+        *a.query,
+        *gradient,
+        *(a.mask or (0, 0, 0, 0)),
+        bits_of(scale, kind),
+        scratch,
+        slice_bytes,
+        depth_panels,
+        width_panels,
+        column_panels,
+        *places,
+        micro_table(kind, 2, most, False, True, own_rows),
+        micro_table(whole, 2, most, False, True, own_rows | row_counts(a.columns, most)),
+    )
+    masked = None if a.mask is None else "bool" if a.boolean else "number"
+    phases.append(
+        Phase(backward_kernel(kind, masked, a.causal), planes, max(1, 100_000 // (a.rows * a.columns * a.depth)), words)
+    )
+    return phases, scratch + slice_bytes * max(threads, 1)

@@ -1,0 +1,324 @@
+"""The attention kernel: blocks of rows of softmax(Q K^T * scale + mask) V, which never leave the cache.
+
+Keys and values are packed into panels once, shared by all rows of a head. A task is a block of rows of one head: the register
+tiles of the contraction template make its scores, each row is masked and turned into exponentials in place, and tiles over the
+values' panels make the result, divided by the row's sum as it is stored. Stands on products.micro and
+products.pack; ops/attention.py runs it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import NamedTuple
+
+from flambeau.base.dtype import dtype as DType
+from flambeau.base.dtype import float32, float64
+from flambeau.codegen.builder import Value, module, scalar_type
+from flambeau.codegen.cpu import register_rows
+from flambeau.codegen.jit import DIRECT, compile_kernel
+from flambeau.codegen.kernel import BYTES, Kernel, suffix, vector
+from flambeau.codegen.kinds import Kind, kind_of, narrow
+from flambeau.codegen.products.epilogue import bits_of, scalar_constant
+from flambeau.codegen.products.micro import call_tile, micro_table, row_counts
+from flambeau.codegen.products.pack import pack_kernel, stride_class
+from flambeau.codegen.runtime.launch import Phase
+from flambeau.codegen.scalar import Lowering
+from flambeau.codegen.strips import Strip, strips
+from flambeau.ir import scalar
+
+CONSTANTS = (
+    "heads", "rows", "columns", "depth", "width", "block", "row_step", "padded", "q_n", "q_h", "q_row", "q_step", "m_n",
+    "m_h", "m_row", "m_step", "k_panels", "k_place", "v_panels", "v_place", "scores_place", "slice", "scale",
+    "score_tiles", "value_tiles",
+)  # fmt: skip
+BLOCK_BYTES = 192 << 10  # scores of a block of rows
+DEPTH = 512  # steps along the keys of one tile of the result
+LOWEST = float("-inf")
+
+
+class Attention(NamedTuple):
+    """Sizes and strides (batch, head, row, column) of an attention."""
+
+    batch: int
+    heads: int
+    rows: int
+    columns: int
+    depth: int
+    width: int
+    query: tuple[int, int, int, int]
+    key: tuple[int, int, int, int]
+    value: tuple[int, int, int, int]
+    mask: tuple[int, int, int, int] | None
+    boolean: bool
+    causal: bool
+
+
+def apply_function(f: Kernel, name: str, dtype: DType, value: Value) -> Value:
+    """A function of the scalar language applied to a value, or to each element of a vector."""
+    low = Lowering(f.line, f.fresh, lanes_of(value))
+    x = scalar.leaf("x", dtype)
+    result = low.value(getattr(scalar, name)(x), {x: value.name})
+    f.declarations |= low.declarations
+    return Value(f, value.type, result)
+
+
+def lanes_of(value: Value) -> int:
+    """How many elements a vector has; 0 for a single number."""
+    return int(value.type[1:value.type.index("x")]) if value.type[0] == "<" else 0
+
+
+def kept(f: Kernel, exists: Value | None, value: Value, otherwise: Value) -> Value:
+    """The elements of a vector that exist."""
+    return value if exists is None else f.select(exists, value, otherwise)
+
+
+def load_existing(f: Kernel, type: str, pointer: Value, exists: Value | None) -> Value:
+    """The elements of a caller's vector that exist, zero for the others."""
+    return f.load(type, pointer, align=1) if exists is None else f.masked_load(type, pointer, exists)
+
+
+def masked_scores(f: Kernel, kind: Kind, boolean: bool, row: Value, end: Value, mask: Value, step: Value, scale: Value) -> None:
+    """Scale a row of scores and apply the caller's mask, in place."""
+    compute, lanes = kind.compute, kind.lanes
+    stored = "i8" if boolean else compute
+    lowest = f.value(LOWEST, compute)
+
+    def masked(value: Value, own: Value, lowest: Value) -> Value:
+        return f.select(own.differs(0), value, lowest) if boolean else value + own
+
+    def several(strip: Strip) -> None:
+        x, exists = strip.x, strip.mask()
+        at = f.at(compute, row, x)
+        value = f.load(vector(compute, lanes), at, align=BYTES[compute]) * f.splat(scale, lanes)
+        own = load_existing(f, vector(stored, lanes), f.at(stored, mask, x), exists)
+        f.store(masked(value, own, f.splat(lowest, lanes)), at, align=BYTES[compute])
+    with f.branches(step.equals(1)) as otherwise:
+        strips(f, end, lanes, several)
+        otherwise()
+        with f.loop(0, end) as x:
+            f.store(masked(f.load(compute, row, x) * scale, f.load(stored, mask, x * step), lowest), row, x)
+
+
+def total_of(f: Kernel, value: Value) -> Value:
+    """The sum of a vector's elements."""
+    kind = scalar_type(value.type)
+    return f.call(kind, f"llvm.vector.reduce.fadd.{suffix(value.type)}", f.value(0, kind), value, fast="reassoc")
+
+
+@dataclass
+class Block:
+    """A unit of work: rows [first, first + count) of the queries of one head of one sample, and how many keys they see."""
+
+    plane: Value
+    sample: Value
+    head: Value
+    first: Value
+    count: Value
+    columns: Value
+
+
+class Forward:
+    """The kernel of attention: for each block of rows the scores, their exponentials, and the sums of values these weigh."""
+
+    def __init__(self, kind: Kind, masked: str | None, causal: bool) -> None:
+        self.kind, self.masked, self.causal = kind, masked, causal
+        self.dtype = float64 if kind.compute == "double" else float32
+        self.panel = 2 * kind.lanes
+        f = self.f = Kernel()
+        c = self.c = f.constants(CONSTANTS)
+        self.scale = scalar_constant(f, kind, c["scale"])
+        self.scores = f.scratch(c["scores_place"] + f["thread"] * c["slice"])
+        self.sums = f.at(kind.compute, self.scores, c["block"] * c["padded"])
+        self.result = f.at(kind.compute, self.sums, (c["block"] + 15) & -16)
+        self.blocks = f.ceiling_division(c["rows"], c["block"])
+        with f.loop(f["begin"], f["end"]) as index:
+            self.block(index)
+
+    def block(self, index: Value) -> None:
+        f, c, kind = self.f, self.c, self.kind
+        plane = index.unsigned_div(self.blocks)
+        # a triangle's long rows first: the threads then finish together
+        number = index.unsigned_rem(self.blocks) if not self.causal else self.blocks - 1 - index.unsigned_rem(self.blocks)
+        first = number * c["block"]
+        count = f.minimum(c["block"], c["rows"] - first)
+        n, h = plane.unsigned_div(c["heads"]), plane.unsigned_rem(c["heads"])
+        query = f.at(kind.storage, f.buffer(2), n * c["q_n"] + h * c["q_h"] + first * c["q_row"])
+        keys = f.at(kind.compute, f.scratch(c["k_place"]), plane * c["k_panels"] * c["depth"] * self.panel)
+        values = f.at(kind.compute, f.scratch(c["v_place"]), plane * c["v_panels"] * c["columns"] * self.panel)
+        columns = f.minimum(c["columns"], first + count) if self.causal else c["columns"]
+        block = Block(plane, n, h, first, count, columns)
+        self.score(block, query, keys)
+        with f.loop(0, count) as i:
+            self.exponentials(block, i)
+        target = f.at(kind.storage, f.buffer(0), (plane * c["rows"] + first) * c["width"])
+        with f.loop(0, c["width"], self.panel) as j:
+            self.weigh(block, values, j)
+            self.store(block, target, j)
+
+    def score(self, block: Block, query: Value, keys: Value) -> None:
+        """The products of queries and keys."""
+        f, c, compute = self.f, self.c, self.kind.compute
+        with f.loop(0, block.columns, self.panel) as j, f.loop(0, block.count, c["row_step"]) as i:
+            call_tile(f, c["score_tiles"], f.minimum(block.count - i, c["row_step"]), c["depth"],
+                      f.at(self.kind.storage, query, i * c["q_row"]), f.at(compute, keys, j * c["depth"]),
+                      f.at(compute, self.scores, i * c["padded"] + j), c["padded"], f.i64(1), c["q_row"], c["q_step"], f.i64(0),
+                      f.i64(self.panel))
+
+    def exponentials(self, block: Block, i: Value) -> None:
+        """A row's scores to exponentials in place; stores the reciprocal and the logarithm of their sum."""
+        f, c, compute = self.f, self.c, self.kind.compute
+        row = f.at(compute, self.scores, i * c["padded"])
+        position = block.first + i
+        sum_at = f.at(compute, self.sums, i)
+        log_at = f.at(compute, f.buffer(1), block.plane * c["rows"] + block.first + i)
+        lanes, size = self.kind.lanes, BYTES[compute]
+        wide = vector(compute, lanes)
+        end = f.minimum(block.columns, position + 1) if self.causal else block.columns
+        lowest = f.value(LOWEST, compute)
+        factor = self.factor(block, position, row, end)
+        largest = f.variable(wide, f.splat(lowest, lanes))
+
+        def find(strip: Strip) -> None:
+            x, exists = strip.x, strip.mask()
+            value = kept(f, exists, f.load(wide, f.at(compute, row, x), align=size) * factor, f.splat(lowest, lanes))
+            largest.set(f.maximum(value, largest.get()))
+        strips(f, end, lanes, find)
+        best = f.call(compute, f"llvm.vector.reduce.fmax.{suffix(wide)}", largest.get(), fast="nnan nsz")
+        best = f.select(best.equals(lowest), f.value(0, compute), best)
+        base, zero, total = f.splat(best, lanes), f.value(0, wide), f.variable(wide, 0)
+
+        def exponential(strip: Strip) -> None:
+            x, exists = strip.x, strip.mask()
+            at = f.at(compute, row, x)
+            value = apply_function(f, "exp", self.dtype, f.load(wide, at, align=size) * factor - base)
+            value = kept(f, exists, value, zero)
+            f.store(value, at, align=size)
+            total.add(value)
+        strips(f, end, lanes, exponential)
+        with f.loop((end + (lanes - 1)) & -lanes, block.columns, lanes) as x:
+            f.store(zero, f.at(compute, row, x), align=size)
+        found = total_of(f, total.get())
+        empty = found.equals(0.0)
+        f.store(f.select(empty, f.value(0, compute), f.value(1, compute) / found), sum_at)
+        f.store(f.select(empty, lowest, best + apply_function(f, "log", self.dtype, found)), log_at)
+
+    def factor(self, block: Block, position: Value, row: Value, end: Value) -> Value:
+        """What the scores of a row are still to be multiplied by: 1 once the mask, which goes on scaled ones, is applied."""
+        f, c, kind = self.f, self.c, self.kind
+        if self.masked is None:
+            return f.splat(self.scale, kind.lanes)
+        boolean = self.masked == "bool"
+        mask = f.at("i8" if boolean else kind.compute, f.buffer(5),
+                    block.sample * c["m_n"] + block.head * c["m_h"] + position * c["m_row"])
+        masked_scores(f, kind, boolean, row, end, mask, c["m_step"], self.scale)
+        return f.value(1, vector(kind.compute, kind.lanes))
+
+    def weigh(self, block: Block, values: Value, j: Value) -> None:
+        """The products of exponentials and a panel of values."""
+        f, c, compute, panel = self.f, self.c, self.kind.compute, self.panel
+        with f.loop(0, block.columns, DEPTH) as k, f.loop(0, block.count, c["row_step"]) as i:
+            call_tile(f, c["value_tiles"], f.minimum(block.count - i, c["row_step"]), f.minimum(block.columns - k, DEPTH),
+                      f.at(compute, self.scores, i * c["padded"] + k), f.at(compute, values, j * c["columns"] + k * panel),
+                      f.at(compute, self.result, i * panel), f.i64(panel), f.convert(k.equals(0), "i64", "zext"), c["padded"],
+                      f.i64(1), f.i64(0), f.i64(panel))
+
+    def store(self, block: Block, target: Value, j: Value) -> None:
+        """A panel of results, divided by the sums of their rows."""
+        f, c, kind, lanes = self.f, self.c, self.kind, self.kind.lanes
+        with f.loop(0, block.count) as i:
+            factor = f.splat(f.load(kind.compute, self.sums, i), lanes)
+            for part in (0, lanes):
+                left = c["width"] - j - part
+                with f.when(left > 0):
+                    place = f.at(kind.compute, self.result, i * self.panel + part)
+                    value = narrow(f, kind, f.load(vector(kind.compute, lanes), place, align=BYTES[kind.compute]) * factor)
+                    goal = f.at(kind.storage, target, i * c["width"] + j + part)
+                    f.masked_store(value, goal, f.mask(left, lanes), BYTES[kind.storage])
+
+
+@cache
+def attention_kernel(kind: Kind, masked: str | None, causal: bool) -> int:
+    """The range is batches x heads x blocks of rows. Slots: out, logarithms of the rows' sums, q, k, v, [mask]."""
+    return compile_kernel(module(Forward(kind, masked, causal).f), pipeline=DIRECT)
+
+
+def panels_of(extent: int, width: int) -> int:
+    """How many panels `width` wide cover an extent."""
+    return -(-extent // width)
+
+
+def packing(
+    kind: Kind,
+    slot: int,
+    strides: tuple[int, int, int, int],
+    heads: int,
+    planes: int,
+    lane: int,
+    step: int,
+    lanes: int,
+    steps: int,
+    place: int,
+) -> Phase:
+    """The phase that packs an operand's heads into panels at byte `place` of the scratch: `lanes` rows or columns `lane` apart
+    side by side, their `steps` elements `step` apart one after the other.
+    """
+    panel = 2 * kind.lanes
+    panels = panels_of(lanes, panel)
+    words = (slot, 0, heads, strides[0], strides[1], lane, step, lanes, panel, panels, steps, steps, steps, place)
+    total = planes * panels
+    kernel = pack_kernel(kind, panel, stride_class(lane, step, lanes, steps))
+    return Phase(kernel, total, max(1, min(total, 65536 // (panel * steps) + 1)), words)
+
+
+def packed_bytes(kind: Kind, planes: int, lanes: int, steps: int) -> int:
+    """The scratch that `packing` fills."""
+    panel = 2 * kind.lanes
+    return (planes * panels_of(lanes, panel) * panel * steps * BYTES[kind.compute] + 127) // 64 * 64
+
+
+def attention_phases(dtype: DType, a: Attention, scale: float, threads: int) -> tuple[list[Phase], int]:
+    """Phases for slots (out, logarithms, query, key, value, [mask]) and the scratch bytes they need."""
+    kind = kind_of(dtype)
+    whole = kind_of("float64" if kind.compute == "double" else "float32")
+    panel, size, most = 2 * kind.lanes, BYTES[kind.compute], register_rows()
+    phases: list[Phase] = []
+    scratch, places = 0, []
+    planes = a.batch * a.heads
+    for slot, strides, lane, step, lanes, steps in (
+        (3, a.key, a.key[2], a.key[3], a.columns, a.depth),
+        (4, a.value, a.value[3], a.value[2], a.width, a.columns),
+    ):
+        phases.append(packing(kind, slot, strides, a.heads, planes, lane, step, lanes, steps, scratch))
+        places.append((panels_of(lanes, panel), scratch))
+        scratch += packed_bytes(kind, planes, lanes, steps)
+    padded = panels_of(a.columns, panel) * panel
+    tiles = max(1, min(8, BLOCK_BYTES // (padded * size * most), -(-a.rows // most)))
+    block = min(tiles * most, -(-a.rows // most) * most)
+    step = min(most, a.rows)
+    slice_bytes = ((block * padded + block + 32 + block * panel) * size + 127) // 64 * 64
+    counts = row_counts(min(block, a.rows), step) | row_counts(a.rows % block, step)
+    words = (
+        a.heads,
+        a.rows,
+        a.columns,
+        a.depth,
+        a.width,
+        block,
+        step,
+        padded,
+        *a.query,
+        *(a.mask or (0, 0, 0, 0)),
+        *places[0],
+        *places[1],
+        scratch,
+        slice_bytes,
+        bits_of(scale, kind),
+        micro_table(kind, 2, most, False, True, counts),
+        micro_table(whole, 2, most, False, True, counts),
+    )
+    masked = None if a.mask is None else "bool" if a.boolean else "number"
+    tasks = planes * panels_of(a.rows, block)
+    work = block * a.columns * a.depth
+    phases.append(Phase(attention_kernel(kind, masked, a.causal), tasks, max(1, 200_000 // max(work, 1)), words))
+    return phases, scratch + slice_bytes * max(threads, 1)

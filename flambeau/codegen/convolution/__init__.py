@@ -1,0 +1,1 @@
+"""Convolutions and their gradients, on the register tiles of matrix products."""

@@ -1,0 +1,414 @@
+"""Convolution on the contraction template: forward, gradient of the input, gradient of the weight, in one to three dimensions.
+
+This module plans: it turns sizes and strides into phases of the gather, depthwise and weight-gradient kernels, or into plain
+matrix products where a convolution is one. One- and two-dimensional convolutions are three-dimensional ones with leading
+extents of 1. Stands on the other files of this room and products.gemm; ops/conv uses it.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+from math import gcd, prod
+from typing import NamedTuple
+
+from flambeau.codegen.convolution.band import Geometry, Tensor5, Triple, Window, geometry, row_order
+from flambeau.codegen.convolution.depthwise import depthwise_kernel, depthwise_weight_kernel
+from flambeau.codegen.convolution.gather import (
+    BOX_PIXELS,
+    PANEL_BYTES,
+    TILE_VECTORS,
+    forward_kernel,
+    register_tile,
+    weights_kernel,
+)
+from flambeau.codegen.convolution.weight import (
+    PIXEL_STEPS,
+    ROW_VECTORS,
+    pack_gradient_kernel,
+    patch_table,
+    reduce_kernel,
+    weight_kernel,
+)
+from flambeau.codegen.cpu import register_rows
+from flambeau.codegen.kernel import BYTES
+from flambeau.codegen.kinds import Kind, kind_of
+from flambeau.codegen.products.epilogue import Epilogue, relu
+from flambeau.codegen.products.gemm import Matrix, gemm_phases
+from flambeau.codegen.products.micro import micro_address, row_counts
+from flambeau.codegen.products.pack import pack_kernel, stride_class
+from flambeau.codegen.runtime import state
+from flambeau.codegen.runtime.launch import Phase
+
+IN_PLACE_PIXELS = 64  # up to so many, packing the weights costs more than it saves
+PAGE = 4096  # bytes; addresses a multiple of it apart share a set of the first-level cache
+PARTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)  # tried numbers of parts of the rows, and of boxes of pixels
+MOST_ROWS = 672  # of a task
+FILL_ROWS = 16  # what filling a panel of patches costs, in rows of multiplying it
+STREAM_PANELS = 0.5  # what reading the weights costs, in panels of patches
+LATE = 0.125  # how late a thread is, in tasks
+WEIGHT_ROWS = 126  # (channel, tap) rows per task of the weight gradient
+WEIGHT_ROWS_ALONE = 320
+WEIGHT_PIXELS = 4096
+PATCH_PRODUCTS = 256  # images x channels up to which a product each is planned
+
+Phases = tuple[list[Phase], int]  # and the bytes of scratch memory that they share
+
+
+class Convolution(NamedTuple):
+    """The extents of a forward convolution: images of `channels` and `size` to images of `outputs` and `out`.
+
+    Its weights are (outputs, channels / groups, *kernel), contiguous.
+    """
+
+    images: int
+    channels: int
+    outputs: int
+    size: Triple
+    kernel: Triple
+    stride: Triple
+    pad: Triple
+    dilation: Triple
+    groups: int
+    out: Triple
+
+    @property
+    def inputs(self) -> int:
+        """Input channels of a group."""
+        return self.channels // self.groups
+
+    @property
+    def rows(self) -> int:
+        """Output channels of a group."""
+        return self.outputs // self.groups
+
+    @property
+    def taps(self) -> int:
+        return prod(self.kernel)
+
+    @property
+    def pixels(self) -> int:
+        """Of an image of the result."""
+        return prod(self.out)
+
+    def window(self, source: Tensor5) -> Window:
+        """What the result's pixels see of `source`. Along an axis with a single tap that is every stride-th element alone."""
+        z, y, x = (tuple(range(0, n * d, d)) for n, d in zip(self.kernel, self.dilation, strict=True))
+        size, stride, strides = list(self.size), list(self.stride), list(source.strides)
+        for axis in range(3):
+            if self.kernel[axis] == 1 and self.pad[axis] == 0:
+                size[axis], stride[axis] = self.out[axis], 1
+                strides[axis + 2] *= self.stride[axis]
+        moved = Tensor5(source.slot, tuple(strides))
+        return Window(self.images, tuple(size), (z, y, x), tuple(stride), self.pad, self.out, moved)
+
+    def is_product(self, x: Tensor5, y: Tensor5) -> bool:
+        """Whether it is a plain matrix product per image."""
+        return (self.kernel == self.stride == (1, 1, 1) and self.pad == (0, 0, 0) and self.groups == 1
+                and _flat(x.strides, self.size) == _flat(y.strides, self.size) == 1)
+
+
+class Weights(NamedTuple):
+    """Where weights lie: slot, strides per group, row and channel, taps of the kernel, and which of them are used."""
+
+    slot: int
+    strides: Triple
+    area: int
+    taps: tuple[int, ...]
+
+    def in_place(self, kind: Kind, window: Window) -> bool:
+        """Whether register tiles read them where they lie: few pixels use each, a row is one run of numbers, and neighbouring
+        rows don't compete for the same lines of the cache.
+        """
+        return (kind.storage == kind.compute and window.images * prod(window.out) <= IN_PLACE_PIXELS
+                and self.strides[2] == self.area and self.taps == tuple(range(self.area))
+                and self.strides[1] * BYTES[kind.storage] % PAGE != 0)
+
+
+def _threads() -> int:
+    return max(1, state.words[state.THREADS])
+
+
+def _grain(total: int, tasks: int) -> int:
+    """Units of work to a piece, so that every thread gets `tasks` pieces."""
+    return max(1, total // (tasks * _threads()))
+
+
+def _rounded(size: int) -> int:
+    """Bytes of scratch memory for `size` of them, and the next cache line free."""
+    return (size + 127) // 64 * 64
+
+
+def _finish(stride: int, extent: int, bias_slot: int | None, activation: str | None) -> Epilogue:
+    return Epilogue("unit" if stride == 1 or extent == 1 else "any", None if bias_slot is None else "zero", False, activation,
+                    relu if activation == "relu" else None)
+
+
+def _flat(strides: tuple[int, ...], out: Triple) -> int | None:
+    """The one stride along (z, y, x) as a single axis of pixels, or None if there is none."""
+    if prod(out) == 1:
+        return 1
+    step = strides[4] if out[2] > 1 else strides[3] if out[1] > 1 else strides[2]
+    rows = out[1] == 1 or strides[3] == out[2] * step
+    planes = out[0] == 1 or strides[2] == out[1] * out[2] * step
+    return step if rows and planes else None
+
+
+# ---------------------------------------------------------------- sums over channels and taps
+
+
+def _depthwise_phases(kind: Kind, window: Window, groups: int, w: Weights, target: Tensor5, place: int, finish: Epilogue,
+                      bias_slot: int) -> Phases:
+    taps = len(w.taps)
+    g = geometry(kind, window, groups, 1, 1, 1 << 30, window.images)
+    share = ((g.band + kind.lanes) * BYTES[kind.compute] + 8 * taps + 255) // 64 * 64
+    constants = (*g.constants, 0, share, target.slot, place, *target.strides, bias_slot, w.slot, 0, w.strides[0],
+                 *g.taps, *w.taps)
+    kernel = depthwise_kernel(kind, finish, row_order(window), taps)
+    total = g.boxes * groups
+    return [Phase(kernel, total, _grain(total, 16), constants)], share * _threads()
+
+
+def _pack_weights(kind: Kind, w: Weights, groups: int, rows: int, height: int, panels: int, channels: int, block: int) -> Phase:
+    """The phase that packs weights into panels of rows at the start of the scratch memory."""
+    blocks, taps = -(-channels // block), len(w.taps)
+    total = groups * panels * blocks
+    if w.area == 1:
+        # one tap: (row, channel) is a matrix
+        kernel = pack_kernel(kind, height, stride_class(w.strides[1], w.strides[2], rows, channels))
+        strides = (w.strides[0], 0, *w.strides[1:])
+        constants = (w.slot, 0, 1, *strides, rows, height, panels, channels, channels, block, 0)
+    else:
+        kernel = weights_kernel(kind, height)
+        # units of work follow each other in memory
+        before = (blocks, 1) if w.strides[2] < w.strides[1] else (1, panels)
+        places = [-1] * w.area
+        for place, tap in enumerate(w.taps):
+            places[tap] = place
+        constants = (w.slot, 0, *w.strides, rows, panels, channels, taps, w.area, block, *before, 0, *places)
+    return Phase(kernel, total, _grain(total, 8), constants)
+
+
+def _tasks(kind: Kind, window: Window, channels: int, groups: int, panels: int, tile: tuple[int, int]) -> tuple[Geometry, int]:
+    """Boxes of pixels and panels of rows for each task, so that all tasks together take least time: each fills its panels of
+    patches and reads its weights, the last panel of a box may be mostly empty, and threads wait for the last task.
+    """
+    (height, vectors), threads = tile, _threads()
+    width = vectors * kind.lanes
+    steps, slots = PANEL_BYTES // (width * BYTES[kind.compute]), TILE_VECTORS // (height * vectors)
+    best: tuple[float, Geometry, int] | None = None
+    for parts in PARTS:
+        tile_panels = -(-panels // parts)
+        if tile_panels * height > MOST_ROWS or (best and parts > panels):
+            continue
+        for wanted in PARTS:
+            box_pixels = min(BOX_PIXELS, slots // tile_panels * width)
+            g = geometry(kind, window, channels, groups, steps, box_pixels, wanted, width // gcd(width, window.out[2]))
+            rows, columns = tile_panels * height, -(-g.pixels // width)
+            task = columns * (rows + FILL_ROWS) + STREAM_PANELS * rows
+            tasks = groups * -(-panels // tile_panels) * g.boxes
+            time = task * (-(-tasks // threads) + LATE)
+            if best is None or time < best[0]:
+                best = time, g, tile_panels
+    assert best is not None
+    return best[1:]
+
+
+def _gather_phases(kind: Kind, window: Window, channels: int, rows: int, groups: int, w: Weights, target: Tensor5, place: int,
+                   finish: Epilogue, bias_slot: int) -> Phases:
+    """The general form: `rows` output channels per group from `channels` input channels through the listed taps.
+
+    `place` is the element offset of the first output.
+    """
+    taps, size_of = len(w.taps), BYTES[kind.compute]
+    if not taps or not channels:
+        taps = channels = 0
+    if channels == rows == 1:
+        return _depthwise_phases(kind, window, groups, w, target, place, finish, bias_slot)
+    height, vectors = register_tile(rows)
+    width, panels = vectors * kind.lanes, -(-rows // height)
+    g, tile_panels = _tasks(kind, window, channels, groups, panels, (height, vectors))
+    count_m = -(-panels // tile_panels)
+    heights = window.reach[1] if len(window.reach[0]) == 1 and taps and window.size[0] == window.out[0] == 1 else ()
+    in_place = w.in_place(kind, window)
+    phases: list[Phase] = []
+    scratch = 0
+    if taps and not in_place:
+        phases.append(_pack_weights(kind, w, groups, rows, height, panels, channels, g.block))
+        scratch = _rounded(groups * panels * height * channels * taps * size_of)
+    share = ((g.band + 2 * width) * size_of + 63) // 64 * 64 + _rounded((g.block * taps + 2) * width * size_of)
+    micro = micro_address(kind, height, vectors, not in_place, True)
+    constants = (*g.constants, scratch, share, rows, height, panels, tile_panels, count_m, target.slot, place, *target.strides,
+                 bias_slot, w.slot if in_place else 0, 0, 0, micro, len(heights), len(window.reach[2]), *heights, *g.taps)
+    total = groups * count_m * g.boxes
+    kernel = forward_kernel(kind, finish, row_order(window), vectors, in_place)
+    phases.append(Phase(kernel, total, _grain(total, 16), constants))
+    return phases, scratch + share * _threads()
+
+
+def conv_forward_phases(dtype: object, conv: Convolution, x: Tensor5, weight_slot: int, y: Tensor5, bias_slot: int | None = None,
+                        activation: str | None = None) -> Phases:
+    """Phases for y = activation(conv(x, weight) + bias), and the scratch bytes they need.
+
+    x is (images, channels, *size), y (images, outputs, *out), both with any strides; bias (outputs,). activation: None or
+    "relu".
+    """
+    if not conv.images * conv.outputs * conv.pixels:
+        return [], 0
+    if conv.is_product(x, y):
+        return _product_phases(dtype, conv.outputs, conv.channels, conv, Matrix(weight_slot, (0, 0, conv.channels, 1)), x, y,
+                               bias_slot, activation)
+    taps = conv.taps
+    w = Weights(weight_slot, (conv.rows * conv.inputs * taps, conv.inputs * taps, taps), taps, tuple(range(taps)))
+    finish = _finish(y.strides[4], conv.out[2], bias_slot, activation)
+    return _gather_phases(kind_of(dtype), conv.window(x), conv.inputs, conv.rows, conv.groups, w, y, 0, finish, bias_slot or 0)
+
+
+def conv_grad_input_phases(dtype: object, conv: Convolution, dy: Tensor5, weight_slot: int, dx: Tensor5,
+                           bias_slot: int | None = None, activation: str | None = None) -> Phases:
+    """Phases for dx = conv_transpose(dy, weight) (+ bias, as the forward of a transposed convolution), and the scratch bytes.
+
+    dx is (images, channels, *size), dy (images, outputs, *out), both with any strides; bias, if any, is (channels,). `size` may
+    be larger than what `out` reaches (output_padding).
+    """
+    if not conv.images * conv.channels * prod(conv.size):
+        return [], 0
+    if conv.is_product(dy, dx):
+        return _product_phases(dtype, conv.channels, conv.outputs, conv, Matrix(weight_slot, (0, 0, 1, conv.channels)), dy, dx,
+                               bias_slot, activation)
+    if bias_slot is None and activation is None and _tiles_image(conv):
+        return _patch_phases(dtype, conv, dy, weight_slot, dx)
+    taps = conv.taps
+    phases: list[Phase] = []
+    scratch = 0
+    for start in product(*(range(min(s, n)) for s, n in zip(conv.stride, conv.size, strict=True))):
+        # positions start + stride * q receive from output q + reach[tap] - pad, for the taps that hit a whole output
+        axes = [_taps_of_phase(conv, axis, start[axis]) for axis in range(3)]
+        extent = tuple(-(-(n - first) // s) for n, first, s in zip(conv.size, start, conv.stride, strict=True))
+        strides = (*dx.strides[:2], *(step * s for step, s in zip(dx.strides[2:], conv.stride, strict=True)))
+        place = sum(first * step for first, step in zip(start, dx.strides[2:], strict=True))
+        chosen = tuple((z * conv.kernel[1] + y) * conv.kernel[2] + x for z, y, x in product(*(taken for taken, _, _ in axes)))
+        w = Weights(weight_slot, (conv.rows * conv.inputs * taps, taps, conv.inputs * taps), taps, chosen)
+        reach, back = (tuple(axis[i] for axis in axes) for i in (1, 2))
+        window = Window(conv.images, conv.out, reach, (1, 1, 1), back, extent, dy)
+        finish = _finish(strides[4], extent[2], bias_slot, activation)
+        more, end = _gather_phases(kind_of(dtype), window, conv.rows, conv.inputs, conv.groups, w, Tensor5(dx.slot, strides),
+                                   place, finish, bias_slot or 0)
+        phases += more
+        scratch = max(scratch, end)
+    return phases, scratch
+
+
+def _taps_of_phase(conv: Convolution, axis: int, start: int) -> tuple[tuple[int, ...], tuple[int, ...], int]:
+    """Along an axis: the taps through which positions start + stride * q receive, the offsets of their sources from the first
+    one, and how far that lies before q.
+    """
+    stride, dilation = conv.stride[axis], conv.dilation[axis]
+    distances = [(start + conv.pad[axis] - tap * dilation, tap) for tap in range(conv.kernel[axis])]
+    found = sorted((distance // stride, tap) for distance, tap in distances if distance % stride == 0)
+    low = found[0][0] if found else 0
+    return tuple(tap for _, tap in found), tuple(place - low for place, _ in found), -low
+
+
+# ---------------------------------------------------------------- matrix products
+
+
+def _product_phases(dtype: object, m: int, k: int, conv: Convolution, weights: Matrix, source: Tensor5, target: Tensor5,
+                    bias_slot: int | None, activation: str | None) -> Phases:
+    """target[m, pixels] = weights[m, k] source[k, pixels] for each image."""
+    b, c = (Matrix(t.slot, (t.strides[0], 0, t.strides[1], 1)) for t in (source, target))
+    bias = None if bias_slot is None else Matrix(bias_slot, (0, 0, 1, 0))
+    return gemm_phases(dtype, m, prod(conv.size), k, weights, b, c, (conv.images, 1), bias, activation=activation)
+
+
+def _tiles_image(conv: Convolution) -> bool:
+    """Whether the patches tile the image, in rows worth a product each."""
+    return (conv.kernel == conv.stride and conv.kernel[0] == conv.groups == 1 and conv.pad == (0, 0, 0)
+            and conv.size == (1, conv.out[1] * conv.kernel[1], conv.out[2] * conv.kernel[2])
+            and conv.kernel[2] >= 8 and conv.images * conv.channels <= PATCH_PRODUCTS)
+
+
+def _patch_phases(dtype: object, conv: Convolution, dy: Tensor5, weight_slot: int, dx: Tensor5) -> Phases:
+    """Gradient of the input of a convolution whose patches tile the image: a product per image and channel, in place.
+
+    For each row of outputs and each row of the kernel, dx[x, tap] = sum over o of dy[o, x] * weight[o, tap].
+    """
+    phases: list[Phase] = []
+    _, height, width = conv.kernel
+    area = height * width
+    for image, channel in product(range(conv.images), range(conv.channels)):
+        a = Matrix(dy.slot, (0, dy.strides[3], dy.strides[4], dy.strides[1]), image * dy.strides[0])
+        b = Matrix(weight_slot, (width, 0, conv.channels * area, 1), channel * area)
+        c = Matrix(dx.slot, (dx.strides[3], height * dx.strides[3], width * dx.strides[4], dx.strides[4]),
+                   image * dx.strides[0] + channel * dx.strides[1])
+        phases += gemm_phases(dtype, conv.out[2], width, conv.outputs, a, b, c, (height, conv.out[1]))[0]
+    return phases, 0
+
+
+# ---------------------------------------------------------------- gradient of the weight
+
+
+def conv_grad_weight_phases(dtype: object, conv: Convolution, x: Tensor5, dy: Tensor5, weight_slot: int) -> Phases:
+    """Phases for the gradient of the weight, contiguous, from x and the output's gradient; and the scratch bytes.
+
+    x with any strides; the pixels of dy must be one axis (a single stride along z, y, x), or NotImplementedError is raised.
+    """
+    if not conv.outputs * conv.channels * conv.taps:
+        return [], 0
+    step = _flat(dy.strides, conv.out)
+    if step is None:
+        raise NotImplementedError("conv weight gradient: make the output's gradient contiguous first")
+    kind = kind_of(dtype)
+    if conv.inputs == conv.rows == 1 and (step == 1 or conv.out[2] == 1):
+        return _depthwise_weight_phases(kind, conv, x, dy, weight_slot)
+    if conv.outputs > conv.channels and conv.is_product(x, dy):
+        # the operand that is transposed while it is packed should be the smaller one
+        swapped = conv._replace(channels=conv.outputs, outputs=conv.channels)
+        return _weight_phases(kind, swapped, dy, x, 1, weight_slot, transposed=True)
+    return _weight_phases(kind, conv, x, dy, step, weight_slot)
+
+
+def _depthwise_weight_phases(kind: Kind, conv: Convolution, x: Tensor5, dy: Tensor5, weight_slot: int) -> Phases:
+    window = conv.window(x)
+    g = geometry(kind, window, conv.groups, 1, 1, 1 << 30, conv.images)
+    share = ((g.band * BYTES[kind.compute] + 255) // 64 + conv.taps) * 64 + 128
+    constants = (*g.constants, 0, share, dy.slot, *dy.strides, weight_slot, *g.taps)
+    kernel = depthwise_weight_kernel(kind, row_order(window))
+    return [Phase(kernel, conv.groups, _grain(conv.groups, 16), constants)], share * _threads()
+
+
+def _weight_phases(kind: Kind, conv: Convolution, x: Tensor5, dy: Tensor5, step: int, weight_slot: int,
+                   transposed: bool = False) -> Phases:
+    """Partial sums over slices of the boxes, and a phase that adds them up; step: the stride along dy's pixels."""
+    taps, inputs, pixels, window = conv.taps, conv.inputs, conv.pixels, conv.window(x)
+    size_of, width, height = BYTES[kind.compute], 2 * kind.lanes, register_rows()
+    panels = -(-conv.rows // width)
+    order = "lane" if dy.strides[1] == 1 or conv.rows == 1 else "depth" if step == 1 or pixels == 1 else "any"
+    alone = inputs * taps <= WEIGHT_ROWS_ALONE
+    g = geometry(kind, window, inputs, conv.groups, WEIGHT_ROWS_ALONE if alone else WEIGHT_ROWS, WEIGHT_PIXELS)
+    blocks = -(-inputs // g.block)
+    # with one block of channels each pixel of the gradient is used once: its task packs it; otherwise a phase packs it for all
+    fused = blocks == 1 and g.images == 1
+    packed = 0 if fused else _rounded(conv.groups * panels * conv.images * pixels * width * size_of)
+    phases: list[Phase] = []
+    if packed and conv.images * pixels:
+        total = conv.groups * panels * conv.images
+        constants = (dy.slot, dy.strides[0], dy.strides[1], step, conv.images, conv.groups, conv.rows, panels, pixels, 0)
+        phases.append(Phase(pack_gradient_kernel(kind, order), total, _grain(total, 16), constants))
+    rows = g.block * taps
+    row_step = -(-rows // -(-rows // height))
+    slices = max(1, min(g.boxes, -(-12 * _threads() // (conv.groups * blocks))))
+    partial = packed
+    gradient = fused * panels * PIXEL_STEPS * width * size_of
+    share = (((g.band + width) * size_of + 63) // 64 + (rows * 8 + 63) // 64 + 2) * 64 + gradient
+    work = partial + _rounded(slices * conv.groups * inputs * taps * panels * width * size_of)
+    table = patch_table(kind, row_counts(rows, row_step) | row_counts(inputs % g.block * taps, row_step))
+    constants = (*g.constants, work, share, conv.rows, panels, slices, blocks, row_step, 0, partial, dy.slot, *dy.strides[:2],
+                 step, table, *g.taps)
+    kernel = weight_kernel(kind, row_order(window), order if fused else None)
+    phases.append(Phase(kernel, slices * conv.groups * blocks, 1, constants))
+    row_tiles = -(-inputs * taps // (kind.lanes * ROW_VECTORS))
+    total = conv.groups * row_tiles
+    slices = slices if conv.images * pixels else 0
+    constants = (inputs * taps, conv.rows, panels, conv.groups, slices, partial, weight_slot, row_tiles)
+    phases.append(Phase(reduce_kernel(kind, transposed), total, _grain(total, 8), constants))
+    return phases, work + share * _threads()

@@ -1,0 +1,1 @@
+"""Elements moved: copies, gathers, scatters, masks and triangles."""

@@ -1,0 +1,1 @@
+"""Losses that are no loop nests."""

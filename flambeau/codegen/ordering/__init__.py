@@ -1,0 +1,1 @@
+"""Kernels that sort, select, count and enumerate."""

@@ -1,0 +1,1 @@
+"""Pooling over windows of images, in the forms that shapes allow."""

@@ -1,0 +1,1 @@
+"""Matrix products: one template for all shapes, layouts and dtypes."""

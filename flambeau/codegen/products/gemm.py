@@ -1,0 +1,384 @@
+"""The contraction template: C = activation(alpha * A B + beta * D) for batches of strided matrices, as phases of a plan.
+
+Sizes and strides are run-time constants; a kernel is specialised on dtype, register tile, where its operands are read (packed
+panels or in place) and its epilogue. Large products pack B into panels once, shared by all threads, and A unless its rows are
+contiguous, and then run over tiles of C; small and skinny ones read their operands in place; products with few rows whose
+operands are both contiguous along k run as vectorised dot products (dots.py). Stands on micro.py, matrix.py and pack.py;
+matmul, linear and attention use `gemm_phases`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import NamedTuple
+
+from flambeau.codegen.builder import module
+from flambeau.codegen.cpu import register_rows, second_level_bytes, vector_bytes
+from flambeau.codegen.jit import DIRECT, compile_kernel
+from flambeau.codegen.kernel import BYTES, Kernel
+from flambeau.codegen.kinds import TILE_SIDE, Kind, kind_of, paired
+from flambeau.codegen.products import matrix_unit as matrix_unit
+from flambeau.codegen.products.dots import dot_phases
+from flambeau.codegen.products.epilogue import Epilogue, epilogue, relu
+from flambeau.codegen.products.matrix import OPERANDS, Matrix, Product, base_address, finish_tile
+from flambeau.codegen.products.micro import micro_address
+from flambeau.codegen.products.pack import pack_kernel, stride_class
+from flambeau.codegen.products.slices import sliced
+from flambeau.codegen.runtime import state
+from flambeau.codegen.runtime.launch import Phase
+
+TILE_PANELS = 64  # panels of rows per task
+TILE_SLOTS = 512  # register tiles that a task may hold unfinished between blocks of k
+IN_PLACE_STEPS, ONCE_STEPS = 128, 64  # steps along k after which the next panel of B is read in place, and if each is read once
+IN_PLACE_ROWS, IN_PLACE_BYTES = 128, 192 << 10  # rows, and bytes of B, up to which packing B costs more than it saves
+PACK_BYTES = 256 << 20  # packed operands of one product; larger ones are done in parts
+DOT_MOST, DOT_STEPS, DOT_BYTES = 40, 128, 192 << 10  # rows, and bytes of A, up to which dot products beat packing B
+SMALL_DOT = 8192  # multiply-adds up to which packing costs more than the sums at the end of dot products
+
+CONSTANTS = ("m", "n", "k", "tiles_m", "tiles_n", "before_m", "before_n", "tile_rows", "tile_columns", "height", "block",
+             *OPERANDS, "a_panels", "b_panels", "a_place", "b_place", "slots", "slot_elements", "micro")
+
+
+class Variant(NamedTuple):
+    """What a compute kernel is specialised on."""
+
+    kind: Kind
+    out: Kind
+    vectors: int
+    a_packed: bool
+    b_packed: bool
+    finish: Epilogue
+
+
+@cache
+def tile_text(v: Variant) -> str:
+    """The compute kernel: its range is batches x tiles of rows x tiles of columns."""
+    kind, compute = v.kind, v.kind.compute
+    width = v.vectors * kind.lanes
+    plain = v.finish.plain and v.out.storage == compute
+    f = Kernel()
+    c = f.constants(CONSTANTS)
+    height = c["height"]
+    cell = height * width
+    slots = f.at(compute, f.scratch(c["slots"]), f["thread"] * c["slot_elements"])
+    blocks = f.maximum(f.ceiling_division(c["k"], c["block"]), 1)
+    if kind.tiles:
+        matrix_unit.configure(f)
+    with f.loop(f["begin"], f["end"]) as index:
+        tile_n = index.unsigned_div(c["before_n"]).unsigned_rem(c["tiles_n"])
+        tile_m = index.unsigned_div(c["before_m"]).unsigned_rem(c["tiles_m"])
+        batch = index.unsigned_div(c["tiles_m"] * c["tiles_n"])
+        outer, inner = batch.unsigned_div(c["batch1"]), batch.unsigned_rem(c["batch1"])
+        i0, j0 = tile_m * c["tile_rows"], tile_n * c["tile_columns"]
+        i1, j1 = f.minimum(i0 + c["tile_rows"], c["m"]), f.minimum(j0 + c["tile_columns"], c["n"])
+        target = base_address(f, c, "c", v.out.storage, outer, inner)
+        addend = base_address(f, c, "d", v.out.storage, outer, inner) if v.finish.addend else target
+        if v.a_packed:
+            a_base = f.at(kind.item, f.scratch(c["a_place"]), outer * c["a0"] + inner * c["a1"])
+        else:
+            a_base = base_address(f, c, "a", kind.storage, outer, inner)
+        if v.b_packed:
+            b_base = f.at(kind.item, f.scratch(c["b_place"]), outer * c["b0"] + inner * c["b1"])
+        else:
+            b_base = base_address(f, c, "b", kind.storage, outer, inner)
+        with f.loop(0, blocks) as block:
+            k0 = block * c["block"]
+            depth = f.minimum(c["block"], c["k"] - k0)
+            first = f.convert(block.equals(0), "i64", "zext")
+            last = (block + 1).equals(blocks)
+            with f.loop(j0, j1, width) as j:
+                columns = f.minimum(j1 - j, width)
+                if v.b_packed:
+                    b = f.at(kind.item, b_base, k0 * c["b_panels"] * width + j * depth)
+                else:
+                    b = f.at(kind.storage, b_base, k0 * c["b_step"] + j)
+                with f.loop(i0, i1, height) as i:
+                    rows, row = f.minimum(i1 - i, height), (i - i0).unsigned_div(height)
+                    if v.a_packed:
+                        a = f.at(kind.item, a_base, k0 * c["a_panels"] * height + i * depth)
+                    else:
+                        a = f.at(kind.storage, a_base, i * c["a_row"] + k0 * c["a_step"])
+                    goal = f.at(v.out.storage, target, i * c["c_row"] + j * c["c_column"])
+                    place = row * f.ceiling_division(c["tile_columns"], width) + (j - j0).unsigned_div(f.i64(width))
+                    tile = f.at(compute, slots, f.select(blocks.equals(1), f.i64(0), place) * cell)
+                    stride, finish = f.i64(width), last
+                    if plain:  # whole tiles are added up where they belong
+                        direct = columns.equals(width) & rows.equals(height)
+                        tile, stride = f.select(direct, goal, tile), f.select(direct, c["c_row"], stride)
+                        finish = f.select(direct, f.value(0, "i1"), last)
+                    arguments = [depth, a, b, tile, stride, first]
+                    if not kind.tiles:
+                        arguments += [c["a_row"], c["a_step"], c["b_step"], columns]
+                    if not v.a_packed:
+                        arguments.append(rows)
+                    if not v.b_packed:
+                        # each of the first calls asks for a line of each row of the next panel
+                        lane = f.select(row < v.vectors, row * kind.lanes + width, f.i64(0))
+                        arguments.append(f.at(kind.storage, b, lane))
+                    f.call_pointer("void", f.pointer(c["micro"]), *arguments)
+                    with f.when(finish):
+                        d = tile
+                        if v.finish.addend is not None:
+                            d = f.at(v.out.storage, addend, i * c["d_row"] + j * c["d_column"])
+                        finish_tile(f, c, tile, rows, columns, goal, d)
+    if kind.tiles:
+        matrix_unit.release(f)
+    return module(epilogue(kind, v.out, v.finish, width), f)
+
+
+@cache
+def tile_kernel(v: Variant) -> int:
+    return compile_kernel(tile_text(v), pipeline=DIRECT)
+
+
+def _share(tasks_wanted: int, panels: int, most: int) -> int:
+    """Panels per task: at most `most`, split evenly, and finer if that gives every thread work."""
+    tasks = max(-(-panels // most), min(tasks_wanted, panels))
+    return -(-panels // tasks)
+
+
+def gemm_phases(dtype: object, m: int, n: int, k: int, a: Matrix, b: Matrix, c: Matrix, batch: tuple[int, int] = (1, 1),
+                addend: Matrix | None = None, alpha: float = 1, beta: float = 1, activation: str | None = None,
+                apply: Callable | None = None, out: object = None) -> tuple[list[Phase], int]:
+    """Phases for C[.., m, n] = activation(alpha * A[.., m, k] B[.., k, n] + beta * addend), and the scratch bytes they need.
+
+    `addend` has the output's dtype and any strides (0 broadcasts a bias; C itself accumulates). activation: "relu", or any
+    other name together with `apply(f, value) -> value`, which emits it. out: another dtype for C. No phases if C is empty.
+    """
+    if not (m and n and batch[0] * batch[1]):
+        return [], 0
+    name = getattr(dtype, "name", dtype)
+    if name in _COMPLEX:
+        if activation is not None or out is not None or complex(alpha).imag or complex(beta).imag:
+            raise NotImplementedError(f"a product of {name} takes no activation, no other output dtype and real factors only")
+        return _complex_phases(_COMPLEX[name], (m, n, k), (a, b, c), batch, addend, complex(alpha).real, complex(beta).real)
+    return _phases(Product(kind_of(dtype), kind_of(out or dtype), m, n, k, a, b, c, batch, addend, alpha, beta, activation,
+                           relu if activation == "relu" else apply))
+
+
+@cache
+def block_steps() -> int:
+    """Steps along k of a packed block: a panel of B, 64 columns of float32, then takes an eighth of the second-level cache."""
+    return second_level_bytes() // (8 * 64 * 4)
+
+
+@cache
+def in_place_bytes() -> int:
+    """Size of what other reads leave in the second-level cache."""
+    return second_level_bytes() // 2
+
+
+def _phases(p: Product) -> tuple[list[Phase], int]:
+    """The quickest form of a product that is not empty."""
+    if (p.n == 1 and p.m > 1) or (p.c.strides[3] != 1 and p.c.strides[2] == 1 and p.n > 1):
+        p = p.transposed  # C is contiguous along m, or has one column
+    slices = sliced(p)
+    if slices is not None:
+        made = [_phases(part) for part in slices.products]
+        return [*(phase for phases, _ in made for phase in phases), slices.sum], max(slices.scratch, *(size for _, size in made))
+    threads = state.words[state.THREADS]
+    most = register_rows()
+    a_bytes, b_bytes = (count * p.k * BYTES[p.kind.storage] for count in (p.m, p.n))
+    b_unit = p.b.strides[3] == 1 or p.n == 1
+    if p.b.strides[2] == 1 and (p.n == 1 or not b_unit) and p.a.strides[3] == 1 and p.k >= 16:
+        # sums across the vectors at the end of each dot product cost as much as DOT_STEPS along k
+        few = p.m * (p.k + DOT_STEPS) <= DOT_MOST * p.k or p.n <= p.kind.lanes
+        plain = p.kind.storage == p.kind.compute
+        if p.m <= most or p.m * p.n * p.k <= SMALL_DOT or (few and plain and a_bytes <= DOT_BYTES):
+            return dot_phases(p, threads)
+    unpacked = p.m <= IN_PLACE_ROWS or (p.m <= 2 * IN_PLACE_ROWS and b_bytes <= in_place_bytes()) or b_bytes <= IN_PLACE_BYTES
+    if b_unit and (p.m <= most or p.k == 0 or (unpacked and not paired(p.kind).tiles)):
+        return _in_place_phases(p, threads)
+    parts = _halves(p)
+    if not parts:
+        return _packed_phases(p._replace(kind=paired(p.kind)), threads)
+    made = [_phases(part) for part in parts]
+    return [phase for phases, _ in made for phase in phases], max(scratch for _, scratch in made)
+
+
+class _Panels(NamedTuple):
+    """How an operand is packed: `lanes` of it in `count` panels of `height`; by_rows: as a matrix unit takes A."""
+
+    lanes: int
+    height: int
+    count: int
+    by_rows: bool = False
+
+
+def _pack_phase(p: Product, matrix: Matrix, lane: int, step: int, panels: _Panels, depth: tuple[int, int, int, int], place: int,
+                threads: int) -> tuple[Phase, int, int]:
+    """(the phase that packs one operand at `place` of the scratch memory, its outer and inner batches).
+
+    lane, step: strides across and along the depth (k, steps, steps of a block, blocks).
+    """
+    k, steps, block, blocks = depth
+    o, i = matrix.strides[:2]
+    outer, inner = (p.batch[0] if o else 1), (p.batch[1] if i else 1)
+    constants = (matrix.slot, matrix.offset, inner, o, i, lane, step, panels.lanes, panels.height, panels.count,
+                 k, steps, block, place)
+    total = outer * inner * panels.count * blocks
+    grain = total if p.serial else max(1, min(total // (4 * threads), 65536 // (panels.height * block) + 1))
+    order = stride_class(lane, step, panels.lanes, k)
+    kernel = matrix_unit.pack_rows_kernel(p.kind, order) if panels.by_rows else pack_kernel(p.kind, panels.height, order)
+    return Phase(kernel, total, grain, constants), outer, inner
+
+
+def _tile_shares(wanted: int, panels_m: int, panels_n: int) -> tuple[int, int]:
+    """Panels of rows and of columns per task, so that there are `wanted` tasks to each product if it has as many."""
+    share_m = _share(1, panels_m, TILE_PANELS)
+    tasks_m = -(-panels_m // share_m)
+    share_n = _share(-(-wanted // tasks_m), panels_n, TILE_SLOTS // TILE_PANELS)
+    tasks_n = -(-panels_n // share_n)
+    if tasks_m * tasks_n < wanted:
+        share_m = _share(-(-wanted // tasks_n), panels_m, TILE_PANELS)
+    return share_m, share_n
+
+
+def _order(p: Product, tiles_m: int, tiles_n: int) -> tuple[int, int, int, int]:
+    """Numbers of tiles, and how many tiles come before the next one down, and before the next one to the right.
+
+    A thread's share of them is a stretch of the longer side: it then reads a part of the larger operand, the one it packed.
+    """
+    return (tiles_m, tiles_n, 1, tiles_m) if p.n > p.m else (tiles_m, tiles_n, tiles_n, 1)
+
+
+def _reads_rows(p: Product) -> bool:
+    """Whether a register tile can read the rows of A where they lie as fast as a panel of them."""
+    return p.a.strides[3] == 1 and p.kind.storage == p.kind.compute and not p.kind.pair
+
+
+def _packed_phases(p: Product, threads: int) -> tuple[list[Phase], int]:
+    """Phases that pack B, and A where its rows aren't contiguous, into panels, and one that multiplies them."""
+    kind, rows_read = p.kind, _reads_rows(p)
+    steps = -(-p.k // 2) if kind.pair else p.k
+    if kind.tiles:
+        rows, vectors, most, unit = matrix_unit.ROWS, matrix_unit.VECTORS, matrix_unit.BLOCK_STEPS, TILE_SIDE
+        micro = matrix_unit.micro()
+    else:
+        (rows, vectors), most, unit = _register_tile(p.m, p.n, kind.lanes), block_steps(), 1
+        micro = micro_address(kind, rows, vectors, not rows_read, True)
+    width = kind.lanes * vectors
+    panels_m, panels_n = -(-p.m // rows), -(-p.n // width)
+    blocks = max(1, -(-steps // most))
+    block = max(1, -(-steps // (blocks * unit))) * unit
+    steps = -(-steps // unit) * unit
+    phases: list[Phase] = []
+    scratch = p.reserved
+    places: list[int] = []
+    packed: list[tuple[int, ...]] = []
+    operands = [(p.b, p.b.strides[3], p.b.strides[2], _Panels(p.n, width, panels_n))]
+    if not rows_read:
+        operands.append((p.a, p.a.strides[2], p.a.strides[3], _Panels(p.m, rows, panels_m, kind.tiles)))
+    for matrix, lane, step, size in operands:
+        phase, outer, inner = _pack_phase(p, matrix, lane, step, size, (p.k, steps, block, blocks), scratch, threads)
+        phases.append(phase)
+        places.append(scratch)
+        elements = size.count * size.height * steps
+        packed.append((matrix.slot, 0, elements * inner if matrix.strides[0] else 0, elements if matrix.strides[1] else 0, 0, 0))
+        scratch += (elements * outer * inner * BYTES[kind.item] + 127) // 64 * 64
+    share_m, share_n = _tile_shares(-(-4 * threads // p.batches), panels_m, panels_n)
+    tasks_m, tasks_n = -(-panels_m // share_m), -(-panels_n // share_n)
+    constants = (p.m, p.n, steps, *_order(p, tasks_m, tasks_n), share_m * rows, share_n * width, rows, block,
+                 *p.operands(*packed), panels_m, panels_n, places[-1], places[0], scratch, TILE_SLOTS * rows * width,
+                 micro)
+    total = p.batches * tasks_m * tasks_n
+    kernel = tile_kernel(Variant(kind, p.result, vectors, not rows_read, True, p.finish))
+    phases.append(Phase(kernel, total, p.grain(total, threads), constants))
+    return phases, scratch + threads * TILE_SLOTS * rows * width * BYTES[kind.compute]
+
+
+def _halves(p: Product) -> list[Product]:
+    """Two smaller products that one is made of, where its packed operands would take too much memory; or nothing.
+
+    A part along k adds to what the other has left in C.
+    """
+    packed = [(p.b, p.n)] if _reads_rows(p) else [(p.a, p.m), (p.b, p.n)]
+    size_of = p.k * BYTES[paired(p.kind).item]
+    lanes = sum(count * (p.batch[0] if x.strides[0] else 1) * (p.batch[1] if x.strides[1] else 1) for x, count in packed)
+    if lanes * size_of <= PACK_BYTES:
+        return []
+
+    def addend(axis: int, half: int) -> Matrix | None:
+        return None if p.addend is None else p.addend.moved(axis, half)
+
+    for axis, extent in enumerate(p.batch):
+        if extent > 1:
+            half = extent // 2
+            first, second = (tuple(count if i == axis else other for i, other in enumerate(p.batch))
+                             for count in (half, extent - half))
+            a, b, c = (x.moved(axis, half) for x in (p.a, p.b, p.c))
+            return [p._replace(batch=first), p._replace(a=a, b=b, c=c, addend=addend(axis, half), batch=second)]
+    if max(p.m, p.n) >= 4 * TILE_PANELS * register_rows():
+        if p.m >= p.n:
+            half = p.m // 2
+            rest = p._replace(m=p.m - half, a=p.a.moved(2, half), c=p.c.moved(2, half), addend=addend(2, half))
+            return [p._replace(m=half), rest]
+        half = p.n // 2
+        rest = p._replace(n=p.n - half, b=p.b.moved(3, half), c=p.c.moved(3, half), addend=addend(3, half))
+        return [p._replace(n=half), rest]
+    if p.result.storage == p.kind.compute and p.activation is None and p.k > 1:
+        half = p.k // 2
+        rest = p._replace(k=p.k - half, a=p.a.moved(3, half), b=p.b.moved(2, half), addend=p.c, beta=1)
+        return [p._replace(k=half), rest]
+    return []
+
+
+_COMPLEX = {"complex64": "float32", "complex128": "float64"}
+
+
+def _complex_phases(part: str, sizes: tuple[int, int, int], operands: tuple[Matrix, Matrix, Matrix], batch: tuple[int, int],
+                    addend: Matrix | None, alpha: float, beta: float) -> tuple[list[Phase], int]:
+    """Four products of real and imaginary parts, which are matrices with doubled strides."""
+    a, b, c = operands
+
+    def half(x: Matrix, imaginary: int) -> Matrix:
+        return Matrix(x.slot, tuple(2 * s for s in x.strides), 2 * x.offset + imaginary)
+
+    phases: list[Phase] = []
+    scratch = 0
+    for imaginary in (0, 1):
+        target = half(c, imaginary)
+        first = None if addend is None else half(addend, imaginary)
+        for step, (left, right, sign) in enumerate(((0, imaginary, 1), (1, 1 - imaginary, 1 if imaginary else -1))):
+            more, need = gemm_phases(part, *sizes, half(a, left), half(b, right), target, batch, target if step else first,
+                                     sign * alpha, 1 if step else beta)
+            phases += more
+            scratch = max(scratch, need)
+    return phases, scratch
+
+
+def _register_tile(m: int, n: int, lanes: int) -> tuple[int, int]:
+    """Rows and vectors of a register tile: few loads to each multiplication, and few rows and columns past the edge."""
+    if vector_bytes() < 64:
+        return (2, 4) if m <= 2 and n > 2 * lanes else (register_rows(), min(2, -(-n // lanes)))
+    if n <= 2 * lanes:
+        return 8, -(-n // lanes)
+    for rows, vectors in ((2, 8), (4, 6), (6, 4), (8, 3)):
+        if m <= rows and n > lanes * (vectors - 1):
+            return rows, vectors
+    four, three = (-(-n // (v * lanes)) * v for v in (4, 3))
+    return (8, 3) if 10 * three <= 9 * four else (6, 4)
+
+
+def _in_place_phases(p: Product, threads: int) -> tuple[list[Phase], int]:
+    """One phase that reads A anywhere and B with unit stride along n where they lie."""
+    most, vectors = _register_tile(p.m, p.n, p.kind.lanes)
+    width = vectors * p.kind.lanes
+    rows = -(-p.m // -(-p.m // most))
+    panels_m, panels_n = -(-p.m // rows), -(-p.n // width)
+    wanted = 1 if p.serial else -(-4 * threads // p.batches)
+    share_m = _share(wanted, panels_m, TILE_PANELS)
+    tasks_m = -(-panels_m // share_m)
+    share_n = _share(-(-wanted // tasks_m), panels_n, 1 << 20)
+    tasks_n = -(-panels_n // share_n)
+    micro = micro_address(p.kind, rows, vectors, False, False)
+    blocks = max(1, -(-p.k // (IN_PLACE_STEPS if panels_m > 1 else ONCE_STEPS)))
+    slots = (share_m * share_n if blocks > 1 else 1) * rows * width
+    block = max(1, -(-p.k // blocks))
+    constants = (p.m, p.n, p.k, *_order(p, tasks_m, tasks_n), share_m * rows, share_n * width, rows, block,
+                 *p.operands(), 0, 0, 0, 0, p.reserved, slots, micro)
+    total = p.batches * tasks_m * tasks_n
+    kernel = tile_kernel(Variant(p.kind, p.result, vectors, False, False, p.finish))
+    scratch = p.reserved + threads * slots * BYTES[p.kind.compute]
+    return [Phase(kernel, total, p.grain(total, threads), constants)], scratch

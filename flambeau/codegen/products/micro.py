@@ -1,0 +1,160 @@
+"""Register tiles: the inner loops of matrix products, as LLVM IR.
+
+A register tile is `rows` x `vectors` accumulators; for each step along k it loads the vectors of B and broadcasts one element of
+A per row, several steps to a turn of the loop. Stands on kernel.py and kinds.py; gemm.py, convolutions and attention put loops
+around it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Iterable
+from functools import cache
+
+from flambeau.codegen.builder import Value, module
+from flambeau.codegen.cpu import vector_bytes
+from flambeau.codegen.jit import DIRECT, compile_kernel
+from flambeau.codegen.kernel import BYTES, Kernel, vector
+from flambeau.codegen.kinds import Kind, widen
+
+MOST_ROWS = 14  # of any register tile
+STEPS_TOGETHER, STEPS_IN_PLACE = 4, 2  # steps along k to a turn of a tile's loop, where both operands are packed or not
+
+
+def multiply_add(f: Kernel, kind: Kind, a: Value, b: Value, c: Value) -> Value:
+    """c + a * b in the accumulator's type."""
+    if kind.pair:
+        halves = vector("bfloat", 2 * kind.lanes)
+        return f.call(
+            kind.accumulator,
+            "llvm.x86.avx512bf16.dpbf16ps.512",
+            c,
+            f.convert(a, halves, "bitcast"),
+            f.convert(b, halves, "bitcast"),
+        )
+    return f.fma(a, b, c) if kind.floating else a * b + c
+
+
+def micro(kind: Kind, rows: int, vectors: int, height: int, a_packed: bool, b_packed: bool, counted: bool = False) -> Kernel:
+    """void micro_rows(k, a, b, c, c_stride, first, a_row, a_step, b_step, columns): C tile (+)= A rows * B columns.
+
+    Packed A has `height` elements per step, packed B one full tile row; otherwise strides (in stored elements) are arguments.
+    C is of the compute type, complete vectors. counted: one more argument says how many of A's rows are there; beside packed B
+    these have unit stride. Where B is not packed, it is read under a mask of `columns` lanes, and memory `ahead` is asked for,
+    which is as B is: the last argument.
+    """
+    f = Kernel(
+        f"micro_{rows}",
+        [
+            ("k", "i64"),
+            ("a", "ptr"),
+            ("b", "ptr"),
+            ("c", "ptr"),
+            ("c_stride", "i64"),
+            ("first", "i64"),
+            ("a_row", "i64"),
+            ("a_step", "i64"),
+            ("b_step", "i64"),
+            ("columns", "i64"),
+            *((("count", "i64"),) if counted else ()),
+            *(() if b_packed else (("ahead", "ptr"),)),
+        ],
+    )
+    lanes, accumulator, compute = kind.lanes, kind.accumulator, kind.compute
+    a_item = kind.item if a_packed else kind.storage
+    b_item = kind.item if b_packed else kind.storage
+    unit = counted and b_packed
+    tile = [[f.variable(accumulator, 0) for _ in range(vectors)] for _ in range(rows)]
+    masks = [] if b_packed else [f.mask(f["columns"] - j * lanes, lanes) for j in range(vectors)]
+    if counted:
+        # past the last row the last one again
+        bases = [f.at(a_item, f["a"], f["a_row"] * f.minimum(f["count"] - 1, i)) for i in range(rows)]
+    else:
+        # pointers three rows apart: the two rows between are reached by scaled addressing, which keeps registers free
+        bases = [] if a_packed else [f.at(a_item, f["a"], f["a_row"] * i) for i in range(0, rows, 3)]
+
+    def element(i: int, offset: Value) -> Value:
+        """What A has in row i, `offset` on."""
+        if counted:
+            return widen(f, kind, f.load(a_item, f.at(a_item, bases[i], offset)))
+        return widen(f, kind, f.load(a_item, f.at(a_item, f.at(a_item, bases[i // 3], offset), f["a_row"] * (i % 3))))
+
+    def columns_of(p: Value, turn: int, panel: Value | None) -> list[Value]:
+        if panel is not None:
+            places = [(turn * vectors + j) * lanes for j in range(vectors)]
+            return [f.load(vector(b_item, lanes), panel, place, align=vector_bytes()) for place in places]
+        offset = (p + turn) * f["b_step"]
+        row = f.at(b_item, f["b"], offset)
+        f.fetch(f.at(b_item, f["ahead"], offset))
+        loaded = (f.masked_load(vector(b_item, lanes), f.at(b_item, row, j * lanes), masks[j], BYTES[b_item])
+                  for j in range(vectors))
+        return [widen(f, kind, x) for x in loaded]
+
+    def steps(begin: Value | int, end: Value, together: int) -> None:
+        with f.loop(begin, end, together) as p:
+            a_panel = f.at(a_item, f["a"], p * height) if a_packed else None
+            b_panel = f.at(b_item, f["b"], p * (vectors * lanes)) if b_packed else None
+            for turn in range(together):
+                columns = columns_of(p, turn, b_panel)
+                offset = p + turn if unit else (p + turn) * f["a_step"]
+                for i, row in enumerate(tile):
+                    one = element(i, offset) if a_panel is None else f.load(a_item, a_panel, turn * height + i)
+                    broadcast = f.splat(one, lanes)
+                    for j, cell in enumerate(row):
+                        cell.set(multiply_add(f, kind, broadcast, columns[j], cell.get()))
+
+    together = STEPS_TOGETHER if b_packed and (a_packed or unit) else STEPS_IN_PLACE
+    whole = f["k"] & -together
+    steps(0, whole, together)
+    steps(whole, f["k"], 1)
+    # what C holds is added at the end, so that the first steps need not wait for it
+    c_rows = [f.at(compute, f["c"], f["c_stride"] * i) for i in range(rows)]
+    with f.when(f["first"].equals(0)):
+        for i, row in enumerate(tile):
+            for j, cell in enumerate(row):
+                cell.add(f.load(accumulator, c_rows[i], j * lanes, align=BYTES[compute]))
+    for i, row in enumerate(tile):
+        for j, cell in enumerate(row):
+            f.store(cell.get(), c_rows[i], j * lanes, align=BYTES[compute])
+    return f
+
+
+@cache
+def micro_address(kind: Kind, rows: int, vectors: int, a_packed: bool, b_packed: bool) -> int:
+    """Address of the register tile of all heights up to `rows`."""
+    made = micro(kind, rows, vectors, rows, a_packed, b_packed, not a_packed)
+    return compile_kernel(module(made), made.name, DIRECT)
+
+
+_tables: dict[tuple, ctypes.Array] = {}
+
+
+def row_counts(rows: int, step: int) -> set[int]:
+    """The heights of register tiles that cover `rows` rows in steps of `step`."""
+    return {min(rows, step), rows % step or step} if rows else set()
+
+
+def table_of(key: tuple, function: Callable[[int], Kernel], rows: Iterable[int]) -> int:
+    """Address of an array, one per key, whose element r is the address of function(r); those of `rows` are there."""
+    table = _tables.get(key)
+    if table is None:
+        table = _tables[key] = (ctypes.c_int64 * (MOST_ROWS + 1))()
+    for r in rows:
+        if not table[r]:
+            made = function(r)
+            table[r] = compile_kernel(module(made), made.name, DIRECT)
+    return ctypes.addressof(table)
+
+
+def micro_table(kind: Kind, vectors: int, height: int, a_packed: bool, b_packed: bool, rows: Iterable[int]) -> int:
+    """The register tiles of the numbers of rows in `rows`, at most `height`, as a table for `call_tile`."""
+    return table_of(
+        ("micro", kind, vectors, height, a_packed, b_packed),
+        lambda r: micro(kind, r, vectors, height, a_packed, b_packed),
+        rows,
+    )
+
+
+def call_tile(f: Kernel, table: Value, rows: Value, *arguments: Value) -> None:
+    """Call the register tile for `rows` rows."""
+    f.call_pointer("void", f.load("ptr", f.pointer(table + rows * 8)), *arguments)

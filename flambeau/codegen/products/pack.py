@@ -1,0 +1,208 @@
+"""Packing matrices into panels: `width` lanes side by side per step along k, so that register tiles read memory in order.
+
+Three kernels by stride class: lanes contiguous (masked vector copies), k contiguous (square transposes), neither. Narrow dtypes
+are widened on the way; bfloat16 pairs two steps of k per lane for the CPU's dot products. Stands on kernel.py.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from flambeau.codegen.builder import Value, module
+from flambeau.codegen.cpu import vector_bytes
+from flambeau.codegen.jit import DIRECT, compile_kernel
+from flambeau.codegen.kernel import BYTES, Kernel, transpose_tile, vector
+from flambeau.codegen.kinds import TILE_SIDE, Kind, widen
+
+# `lanes` rows or columns in panels of `step` (at most `width`); `k` steps in blocks of `block`
+CONSTANTS = (
+    "slot", "offset", "batch1", "batch0_stride", "batch1_stride", "lane_stride", "k_stride", "lanes", "step", "panels",
+    "depth", "k", "block", "destination",
+)  # fmt: skip
+
+
+NARROW = 8  # lanes of a panel up to which rows are interleaved in registers
+
+
+def stride_class(lane_stride: int, k_stride: int, lanes: int, depth: int) -> str:
+    if lane_stride == 1 or lanes == 1:
+        return "lane"
+    return "depth" if k_stride == 1 or depth == 1 else "any"
+
+
+def interleaved(f: Kernel, rows: list[Value], lanes: int) -> list[Value]:
+    """The elements of vectors taken in turn, one of each: as many vectors.
+
+    Streams of elements are merged a few at a time; `size` elements of each lie together already.
+    """
+    streams, size = [[row] for row in rows], 1
+    while len(streams) > 1:
+        ways = next(n for n in range(2, len(streams) + 1) if len(streams) % n == 0)
+        groups = [streams[first : first + ways] for first in range(0, len(streams), ways)]
+        streams = [_merged(f, group, size, lanes) for group in groups]
+        size *= ways
+    return streams[0]
+
+
+def _merged(f: Kernel, streams: list[list[Value]], size: int, lanes: int) -> list[Value]:
+    """The vectors of a stream that takes `size` elements of each of the streams in turn."""
+    made = []
+    for start in range(0, len(streams) * len(streams[0]) * lanes, lanes):
+        wanted = []  # of each lane: the vector that has it, and which of its lanes it is
+        for at in range(start, start + lanes):
+            turn, within = divmod(at, size)
+            number, lane = divmod(turn // len(streams) * size + within, lanes)
+            wanted.append(((turn % len(streams), number), lane))
+        first, *others = sorted({source for source, _ in wanted})
+        whole, order = streams[first[0]][first[1]], [lane for _, lane in wanted]
+        for stream, number in others:
+            order = [lanes + lane if source == (stream, number) else at
+                     for (source, lane), at in zip(wanted, order, strict=True)]
+            whole, order = f.shuffle(whole, streams[stream][number], order), list(range(lanes))
+        made.append(whole)
+    return made
+
+
+def pack_function(name: str = "pack") -> Kernel:
+    """void pack(source, lane_stride, k_stride, lanes, depth, destination): one panel; depth counts elements along k."""
+    words = ("lane_stride", "k_stride", "lanes", "depth")
+    return Kernel(name, [("source", "ptr"), *((word, "i64") for word in words), ("destination", "ptr")], internal=True)
+
+
+class _Panel:
+    """Emits the packing of a panel: `full` whole steps of `width` lanes. Past the edge the last lane is packed again, or zeros:
+    that is multiplied as well, and rubbish may take a processor far longer.
+    """
+
+    def __init__(self, kind: Kind, width: int, name: str) -> None:
+        f = self.f = pack_function(name)
+        self.kind, self.width, self.chunk, self.per = kind, width, kind.lanes, 2 if kind.pair else 1
+        self.source, self.target, self.full = f["source"], f["destination"], f["depth"] // self.per
+
+    def at(self, lane: Value, k: Value | int) -> Value:
+        """Where an element lies."""
+        f = self.f
+        return f.at(self.kind.storage, self.source, f.minimum(lane, f["lanes"] - 1) * f["lane_stride"] + k * f["k_stride"])
+
+    def from_lanes(self) -> None:
+        """Lanes lie side by side: copy vectors of them."""
+        f, kind, width, per = self.f, self.kind, self.width, self.per
+        counts = {start: min(self.chunk, width - start) for start in range(0, width, self.chunk)}
+        masks = {start: f.mask(f["lanes"] - start, count) for start, count in counts.items()}
+        with f.loop(0, self.full) as step:
+            for start, count in counts.items():
+                places = [f.at(kind.storage, self.source, (step * per + h) * f["k_stride"] + start) for h in range(per)]
+                rows = [f.masked_load(vector(kind.storage, count), place, masks[start]) for place in places]
+                if kind.pair:
+                    merged = f.shuffle(rows[0], rows[1], [h * count + i for i in range(count) for h in (0, 1)])
+                    value = f.convert(merged, vector("i32", count), "bitcast")
+                else:
+                    value = widen(f, kind, rows[0])
+                f.store(value, self.target, step * width + start, align=4 if width % self.chunk else vector_bytes())
+
+    def interleave(self) -> None:
+        """Steps lie side by side, of few lanes: a vector of each lane at a time."""
+        f, kind, width, chunk = self.f, self.kind, self.width, self.chunk
+        rows = [self.at(f.i64(lane), 0) for lane in range(width)]
+        whole = self.full & -chunk
+        with f.loop(0, whole, chunk) as step:
+            taken = [widen(f, kind, f.load(vector(kind.storage, chunk), row, step, align=BYTES[kind.storage])) for row in rows]
+            for i, value in enumerate(interleaved(f, taken, chunk)):
+                f.store(value, self.target, step * width + i * chunk, align=BYTES[kind.item])
+        self.one_by_one(whole)
+
+    def transpose(self) -> None:
+        """Steps lie side by side, of many lanes: a square tile at a time."""
+        f, kind, width, chunk, item = self.f, self.kind, self.width, self.chunk, self.kind.item
+        tile = f.stack(item, chunk * chunk, align=64)
+        with f.loop(0, width, chunk) as start, f.loop(0, self.full, chunk) as step:
+            left = self.full - step
+            inside = f.mask(left, chunk)
+            with f.loop(0, chunk) as row:
+                place = f.at(kind.storage, self.at(start + row, 0), step * self.per)
+                loaded = f.masked_load(vector("i32" if kind.pair else kind.storage, chunk), place, inside, BYTES[kind.storage])
+                f.store(loaded if kind.pair else widen(f, kind, loaded), tile, row * chunk, align=vector_bytes())
+            used = f.mask(width - start, chunk)
+            with f.loop(0, f.minimum(left, chunk), 16 // BYTES[item]) as column:
+                for i, value in enumerate(transpose_tile(f, item, tile, chunk, column)):
+                    with f.when(column + i < left):
+                        goal = f.at(item, self.target, (step + column + i) * width + start)
+                        if width % chunk:
+                            f.masked_store(value, goal, used, BYTES[item])
+                        else:
+                            f.store(value, goal, align=vector_bytes())
+
+    def one_by_one(self, first: Value) -> None:
+        """Steps from `first` on, an element at a time."""
+        f, kind = self.f, self.kind
+        with f.loop(first, self.full) as step, f.loop(0, self.width) as lane:
+            elements = [f.load(kind.storage, self.at(lane, step * self.per + h)) for h in range(self.per)]
+            if kind.pair:
+                low, high = (f.convert(x, "i32", "zext") for x in elements)
+                value = low | (high << 16)
+            else:
+                value = widen(f, kind, elements[0])
+            f.store(value, self.target, step * self.width + lane)
+
+    def end_pairs(self) -> None:
+        """An odd last element is paired with zero, and tiles are filled up with zeros."""
+        f, width = self.f, self.width
+        with f.when((f["depth"] % 2).differs(0)), f.loop(0, width) as lane:
+            value = f.load(self.kind.storage, self.at(lane, self.full * 2))
+            f.store(f.convert(value, "i32", "zext"), self.target, self.full * width + lane)
+        if self.kind.tiles:
+            steps, end = f.ceiling_division(f["depth"], 2), f.ceiling_division(f["depth"], 2 * TILE_SIDE) * TILE_SIDE
+            with f.loop(steps * width, end * width, self.chunk) as place:
+                f.store(f.value(0, vector(self.kind.item, self.chunk)), self.target, place, align=vector_bytes())
+
+
+def pack_panel(kind: Kind, width: int, order: str, name: str = "pack") -> Kernel:
+    """The `pack_function` of panels `width` wide from an operand of that stride class."""
+    panel = _Panel(kind, width, name)
+    if order == "lane":
+        panel.from_lanes()
+    elif order == "depth" and width <= NARROW and not kind.pair:
+        panel.interleave()
+    elif order == "depth":
+        panel.transpose()
+    else:
+        panel.one_by_one(panel.f.i64(0))
+    if kind.pair:
+        panel.end_pairs()
+    return panel.f
+
+
+def packed_of(pack: Kernel, kind: Kind, width: int) -> str:
+    """The packing kernel of a phase, which calls `pack` for each panel; its range is batches x blocks of k x panels."""
+    f = Kernel()
+    c = f.constants(CONSTANTS)
+    source, target = f.slot(c["slot"]), f.scratch(c["destination"])
+    blocks = f.maximum(f.ceiling_division(c["k"], c["block"]), 1)
+    per = 2 if kind.pair else 1
+    with f.loop(f["begin"], f["end"]) as index:
+        panel, rest = index.unsigned_rem(c["panels"]), index.unsigned_div(c["panels"])
+        block, batch = rest.unsigned_rem(blocks), rest.unsigned_div(blocks)
+        first, lane = block * c["block"], panel * c["step"]
+        steps = f.minimum(c["block"], c["k"] - first)
+        place = (
+            batch.unsigned_div(c["batch1"]) * c["batch0_stride"] + batch.unsigned_rem(c["batch1"]) * c["batch1_stride"]
+        )
+        place = place + c["offset"] + lane * c["lane_stride"] + first * per * c["k_stride"]
+        goal = batch * c["panels"] * c["k"] * width + first * c["panels"] * width + panel * steps * width
+        f.call(
+            "void",
+            "pack",
+            f.at(kind.storage, source, place),
+            c["lane_stride"],
+            c["k_stride"],
+            f.minimum(c["step"], c["lanes"] - lane),
+            f.minimum(c["block"] * per, c["depth"] - first * per),
+            f.at(kind.item, target, goal),
+            declare=False,
+        )
+    return module(pack, f)
+
+
+@cache
+def pack_kernel(kind: Kind, width: int, order: str) -> int:
+    return compile_kernel(packed_of(pack_panel(kind, width, order), kind, width), pipeline=DIRECT)

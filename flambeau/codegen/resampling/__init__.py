@@ -1,0 +1,1 @@
+"""Images at other sizes and places: weighted taps and their gradients."""

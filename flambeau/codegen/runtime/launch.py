@@ -1,0 +1,560 @@
+"""Plans: one Python call that allocates results, runs kernels on all threads, and returns Tensors.
+
+`plan(...)` packs kernels, extents, constants and result layouts into a block of words and wraps the native launcher around it
+(METH_FASTCALL: about 0.1 us a call). The launcher reads tensors' slots, allocates what is given as None, converts scalars,
+releases the interpreter's lock for long work and raises what a kernel's error word says. Operators keep plans by input layouts.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from flambeau.base.errors import CapturedWrite
+from flambeau.base.layout import Layout, entered
+from flambeau.base.memory_order import extent
+from flambeau.codegen.builder import Function, Value, module
+from flambeau.codegen.jit import EXPLICIT, compile_module
+from flambeau.codegen.runtime import memory, state, threads
+
+PLAN_WORDS_BEFORE_OPERANDS = 8
+MAX_OPERANDS = 240
+BUFFER_WORDS, BUFFER_STRIDES = 10, 0x18          # the size of a Py_buffer; PyBUF_STRIDES, writable or not
+BYTES_DATA = bytes.__basicsize__ - 1
+assert BYTES_DATA == 32, "plans are read from bytes objects, whose layout is not the expected one"
+SCALAR_FLOAT, SCALAR_INT, SCALAR_COMPLEX = 0, 1, 2
+_KINDS = {"f": SCALAR_FLOAT, "i": SCALAR_INT, "c": SCALAR_COMPLEX}
+
+
+class KernelCheck(Exception):
+    """A kernel found bad data (an index out of range, say); args[0] is the code it left."""
+
+
+class Phase(NamedTuple):
+    """One kernel of a plan: run over [0, total) in chunks of `grain`, with `constants` at p[0]."""
+
+    kernel: int
+    total: int
+    grain: int
+    constants: Sequence[int]
+
+
+_NO_MEMORY = ("[enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: can't allocate memory: you tried to "
+              "allocate %d bytes. Error code 12 (Cannot allocate memory)")
+NO_DATA = "Tensor on device meta is not on the expected device cpu!"
+_OUTSIDE = ("a tensor reaches outside its storage: its memory was taken away or exchanged while it was used. Don't let one "
+            "thread resize or set a tensor that another one computes with")
+INFERENCE_WRITE = ("Inplace update to inference tensor outside InferenceMode is not allowed.You can make a clone to get a normal "
+                   "tensor before doing inplace update.See https://github.com/pytorch/rfcs/pull/17 for more details.")
+_INFERENCE_SAVE = ("Inference tensors cannot be saved for backward. Please do not use Tensors created in inference mode in "
+                   "computation tracked by autograd. To work around this, you can make a clone to get a normal tensor and use "
+                   "it in autograd, or use `torch.no_grad()` instead of `torch.inference_mode()`.")
+
+
+def _object_slot(f: Function, object: Value, s: Value, slot: int) -> Value:
+    return f.at("i8", object, f.load("i64", s, slot))
+
+
+def _incref(f: Function, object: Value) -> Value:
+    f.call("void", "Py_IncRef", object)
+    return object
+
+
+def _new_tensor(f: Function, s: Value, storage: Value, offset: Value, layout: Value) -> Value:
+    """A Tensor that takes over the reference to `storage` and gets its own to the others."""
+    tensor = f.call("ptr", "PyType_GenericAlloc", f.load("ptr", s, state.TENSOR_TYPE), f.i64(0))
+    f.store(storage, _object_slot(f, tensor, s, state.SLOT_STORAGE))
+    f.store(_incref(f, offset), _object_slot(f, tensor, s, state.SLOT_OFFSET))
+    f.store(_incref(f, layout), _object_slot(f, tensor, s, state.SLOT_LAYOUT))
+    f.store(_incref(f, f.load("ptr", s, state.NONE)), _object_slot(f, tensor, s, state.SLOT_NODE))
+    f.store(_incref(f, f.load("ptr", s, state.ZERO)), _object_slot(f, tensor, s, state.SLOT_INDEX))
+    return tensor
+
+
+def _data_address(f: Function, s: Value, tensor: Value, item_size: Value) -> Value:
+    storage = f.load("ptr", _object_slot(f, tensor, s, state.SLOT_STORAGE))
+    return f.load("i64", f.at("i8", storage, memory.PTR)) + _data_offset(f, s, tensor, item_size)
+
+
+def _data_offset(f: Function, s: Value, tensor: Value, item_size: Value) -> Value:
+    """Bytes between the start of a tensor's storage and its first element."""
+    return f.call("i64", "PyLong_AsLongLong", f.load("ptr", _object_slot(f, tensor, s, state.SLOT_OFFSET))) * item_size
+
+
+HEAP_TYPE = 1 << 9      # Py_TPFLAGS_HEAPTYPE: the type was made by a class statement, or might have been
+OUTPUT_WORDS, INPUT_WORDS, PHASE_WORDS = 4, 2, 4        # of a plan's description of each
+
+
+class _Launcher:
+    """Writes fb_launch(self, args, nargs), a call of the plan in `self`, step by step.
+
+    The frame `p` that kernels get holds: constants, scratch, error word, number of threads, then addresses of outputs and inputs,
+    then numbers.
+    """
+
+    def __init__(self) -> None:
+        f = self.f = Function("fb_launch", [("self", "ptr"), ("args", "ptr"), ("nargs", "i64")], "ptr")
+        self.plan = f.at("i8", f["self"], BYTES_DATA)
+        self.s = f.load("ptr", self.plan, 0)
+        self.n_out, self.n_in, self.n_scalar, self.n_phase, self.scratch_bytes, self.flags, self.kinds = (
+            f.load("i64", self.plan, i) for i in range(1, 8))
+        self.frame = f.stack("i64", MAX_OPERANDS + 16, align=64)
+        self.results = f.stack("ptr", 16)
+        self.held = f.stack("ptr", MAX_OPERANDS + 16)             # storages of the outputs and inputs
+        f.store(f.i64(0), self.frame, 2)
+        # not 0 if there is work and an operand is without data; if one reaches outside its storage
+        self.without_data, self.outside = f.variable("i64", 0), f.variable("i64", 0)
+        outputs = f.at("i64", self.plan, PLAN_WORDS_BEFORE_OPERANDS)
+        inputs = f.at("i64", outputs, self.n_out * OUTPUT_WORDS)
+        self.descriptions = outputs, inputs, f.at("i64", inputs, self.n_in * INPUT_WORDS)
+        self.releases = (self.flags & 1).differs(0)
+        self.kept = f.variable("i64", self.flags & 1)             # whether the storages are referred to until the end
+
+    def function(self) -> Function:
+        """The finished function."""
+        f = self.f
+        self._outputs()
+        inputs = f.at("ptr", f["args"], self.n_out)
+        self._inputs(inputs)
+        self._refuse(self.without_data.get().differs(0), state.META_WORDS)
+        self._refuse(self.outside.get().differs(0), state.OUTSIDE_WORDS)
+        with f.when(self.releases):
+            self._keep()        # another thread may meanwhile give these tensors other memory
+        self._numbers(f.at("ptr", inputs, self.n_in))
+        scratch = self._scratch()
+        self._run()
+        self._let_go()
+        with f.when(self.scratch_bytes.differs(0)):
+            f.call("void", "fb_release", self.s, scratch, self.scratch_bytes, declare=False)
+        self._finish()
+        return f
+
+    # ---- leaving early
+    def _fail(self, made: Value | None = None) -> None:
+        """Drop the `made` first results (all) and return NULL: an exception is set."""
+        f = self.f
+        with f.loop(0, self.n_out if made is None else made) as j:
+            f.call("void", "Py_DecRef", f.load("ptr", self.results, j))
+        f.ret(f.pointer(f.i64(0)))
+
+    def _raise(self, error: int, words: Value, made: Value | None = None) -> None:
+        self.f.call("void", "PyErr_SetObject", self.f.load("ptr", self.s, error), words)
+        self._fail(made)
+
+    def _refuse(self, condition: Value, words: int) -> None:
+        """RuntimeError with the text in a word of the state if a condition holds."""
+        with self.f.when(condition):
+            self._raise(state.RUNTIME_ERROR, self.f.load("ptr", self.s, words))
+
+    def _refuse_others(self, given: Value, made: Value) -> None:
+        """TypeError unless `given` is a Tensor, whose slots can be read."""
+        f = self.f
+        kind, tensor = f.load("ptr", given, 1), f.load("ptr", self.s, state.TENSOR_TYPE)
+        with f.when(f.address(kind).differs(f.address(tensor))):
+            with f.when((f.call("i32", "PyType_IsSubtype", kind, tensor) + 0).equals(0)):
+                self._raise(state.TYPE_ERROR, kind, made)
+
+    def _refuse_write(self, storage: Value, made: Value) -> None:
+        """Raise if this thread may not write to a storage: to memory of inference mode, or to what a transform captured."""
+        f, s = self.f, self.s
+        with f.when(f.load("i64", f.at("i8", storage, memory.INFERENCE)).equals(1)):
+            with f.when(f.call("i64", "fb_inference", s, declare=False).equals(0)):
+                self._raise(state.RUNTIME_ERROR, f.load("ptr", s, state.WRITE_WORDS), made)
+        epoch = f.load("i64", f.at("i8", storage, memory.EPOCH))
+        with f.when(epoch < f.load("i64", s, state.GUARD)):
+            with f.when(epoch < f.call("i64", "fb_guard", s, declare=False)):
+                self._raise(state.CAPTURED_ERROR, f.load("ptr", s, state.NONE), made)
+
+    # ---- operands
+    def _outputs(self) -> None:
+        """Allocate the results given as None; count a write to the others."""
+        f, s = self.f, self.s
+        none = f.load("ptr", s, state.NONE)
+        with f.loop(0, self.n_out) as i:
+            given = f.load("ptr", f["args"], i)
+            description = f.at("i64", self.descriptions[0], i * OUTPUT_WORDS)
+            with f.branches(f.address(given).equals(f.address(none))) as otherwise:
+                block = f.call("ptr", "fb_new_block", s, f.load("i64", description, 1), declare=False)
+                with f.when(f.address(block).equals(0)):
+                    self._fail(i)
+                tensor = _new_tensor(f, s, block, f.load("ptr", s, state.ZERO), f.load("ptr", description, 0))
+                f.store(tensor, self.results, i)
+                f.store(f.load("i64", f.at("i8", block, memory.PTR)), self.frame, i + 4)
+                f.store(block, self.held, i)
+                otherwise()
+                self._refuse_others(given, i)
+                storage = f.load("ptr", _object_slot(f, given, s, state.SLOT_STORAGE))
+                self._refuse_write(storage, i)
+                self._place(given, storage, i, f.at("i64", description, 2))
+                version = f.at("i8", storage, memory.VERSION)
+                f.store(_incref(f, given), self.results, i)
+                f.store(f.load("i64", version) + 1, version)
+
+    def _inputs(self, arguments: Value) -> None:
+        f = self.f
+        with f.loop(0, self.n_in) as i:
+            given = f.load("ptr", arguments, i)
+            self._refuse_others(given, self.n_out)
+            storage = f.load("ptr", _object_slot(f, given, self.s, state.SLOT_STORAGE))
+            self._place(given, storage, self.n_out + i, f.at("i64", self.descriptions[1], i * INPUT_WORDS))
+
+    def _place(self, tensor: Value, storage: Value, i: Value, description: Value) -> None:
+        """Put operand i's address into the frame; description: its item size, and the bytes that its layout spans.
+
+        Another thread may have given the tensor less memory since the plan was chosen by its layout.
+        """
+        f = self.f
+        is_meta = f.load("i64", f.at("i8", storage, memory.CLASS)).equals(memory.META)
+        self.without_data.set(f.select(is_meta, self.n_phase, self.without_data.get()))
+        offset = _data_offset(f, self.s, tensor, f.load("i64", description, 0))
+        reaches_out = offset + f.load("i64", description, 1) > f.load("i64", f.at("i8", storage, memory.NBYTES))
+        self.outside.set(f.select(reaches_out, self.n_phase, self.outside.get()))
+        f.store(storage, self.held, i)
+        f.store(f.load("i64", f.at("i8", storage, memory.PTR)) + offset, self.frame, i + 4)
+
+    def _keep(self) -> None:
+        """Take a reference to each of the storages."""
+        with self.f.loop(0, self.n_out + self.n_in) as i:
+            self.f.call("void", "Py_IncRef", self.f.load("ptr", self.held, i))
+
+    def _let_go(self) -> None:
+        """Give back what `_keep` took, if it did."""
+        f = self.f
+        with f.when(self.kept.get().differs(0)):
+            with f.loop(0, self.n_out + self.n_in) as i:
+                f.call("void", "Py_DecRef", f.load("ptr", self.held, i))
+
+    # ---- numbers and working memory
+    def _numbers(self, arguments: Value) -> None:
+        """Convert numbers into the frame, behind the operands."""
+        f = self.f
+        slots = f.variable("ptr", f.at("i64", self.frame, self.n_out + self.n_in + 4))
+        kind = f.variable("i64", self.kinds)
+        with f.loop(0, self.n_scalar) as i:
+            object = f.load("ptr", arguments, i)
+            failed = f.variable("i1", 0)
+            this = kind.get() & 3
+            python = f.call("i64", "PyType_GetFlags", f.load("ptr", object, 1)) & HEAP_TYPE
+            with f.when(f.select(self.kept.get().equals(0), python, f.i64(0)).differs(0)):
+                self._keep()        # its conversion may run Python code, which may give the tensors other memory
+                self.kept.set(f.i64(1))
+            with f.when(this.equals(SCALAR_FLOAT)):
+                value = f.call("double", "PyFloat_AsDouble", object)
+                f.store(value, slots.get())
+                failed.set(value.equals(-1.0))
+            with f.when(this.equals(SCALAR_INT)):
+                value = f.call("i64", "PyLong_AsLongLong", object)
+                f.store(value, slots.get())
+                failed.set(value.equals(-1))
+            with f.when(this.equals(SCALAR_COMPLEX)):
+                pair = f.call("{ double, double }", "PyComplex_AsCComplex", object)
+                f.store(f.emit("double", f"extractvalue {pair.type} {pair.name}, 0"), slots.get())
+                slots.set(f.at("i64", slots.get(), 1))
+                f.store(f.emit("double", f"extractvalue {pair.type} {pair.name}, 1"), slots.get())
+            with f.when(failed.get()):
+                with f.when(f.address(f.call("ptr", "PyErr_Occurred")).differs(0)):
+                    self._let_go()
+                    self._fail()
+            slots.set(f.at("i64", slots.get(), 1))
+            kind.set(kind.get() >> 2)
+
+    def _scratch(self) -> Value:
+        """Allocate working memory, if the plan needs any."""
+        f, s = self.f, self.s
+        scratch = f.variable("ptr", f.pointer(f.i64(0)))
+        with f.when(self.scratch_bytes.differs(0)):
+            scratch.set(f.call("ptr", "fb_allocate", s, self.scratch_bytes, declare=False))
+            with f.when(f.address(scratch.get()).equals(0)):
+                self._let_go()
+                f.call("void", "fb_no_memory", s, self.scratch_bytes, declare=False)
+                self._fail()
+        f.store(scratch.get(), self.frame, 1)
+        return scratch.get()
+
+    # ---- the work
+    def _run(self) -> None:
+        """Run the phases, on all threads where they are long, without the interpreter's lock if the plan says so."""
+        f, s, p = self.f, self.s, self.frame
+        workers = f.load("i64", s, state.THREADS)
+        f.store(workers, p, 3)
+        thread_state = f.variable("ptr", f.pointer(f.i64(0)))
+        with f.when(self.releases):
+            thread_state.set(f.call("ptr", "PyEval_SaveThread"))
+        with f.loop(0, self.n_phase) as i:
+            phase = f.at("i64", self.descriptions[2], i * PHASE_WORDS)
+            kernel, total, grain = f.load("ptr", phase, 0), f.load("i64", phase, 1), f.load("i64", phase, 2)
+            f.store(f.at("i64", self.plan, f.load("i64", phase, 3)), p, 0)
+            with f.branches(f.select(total <= grain, f.value(1, "i1"), workers <= 1)) as otherwise:
+                with f.when(total > 0):
+                    f.call_pointer("void", kernel, p, f.i64(0), total, f.i64(0))
+                otherwise()
+                f.call("void", "fb_parallel", s, kernel, p, total, grain, declare=False)
+        with f.when(self.releases):
+            f.call("void", "PyEval_RestoreThread", thread_state.get())
+
+    def _finish(self) -> None:
+        """Raise what a kernel's error word says, or return the one result or a tuple of them."""
+        f, s = self.f, self.s
+        error = f.load("i64", self.frame, 2)
+        with f.when(error.differs(0)):
+            code = f.call("ptr", "PyLong_FromLongLong", error)
+            f.call("void", "PyErr_SetObject", f.load("ptr", s, state.CHECK_ERROR), code)
+            f.call("void", "Py_DecRef", code)
+            self._fail()
+        with f.when(self.n_out.equals(1)):
+            f.ret(f.load("ptr", self.results, 0))
+        items = f.call("ptr", "PyTuple_New", self.n_out)
+        with f.loop(0, self.n_out) as j:
+            f.call("i32", "PyTuple_SetItem", items, j, f.load("ptr", self.results, j))
+        f.ret(items)
+
+
+ROWS_OPERANDS = 32      # that a row of `rows_plan` may have, numbers included
+
+
+def launch_rows_function() -> Function:
+    """launch_rows(tensors, numbers...): a plan for each row of a tuple of tensors, one after the other; see `rows_plan`."""
+    f = Function("fb_launch_rows", [("self", "ptr"), ("args", "ptr"), ("nargs", "i64")], "ptr")
+    words = f.at("i8", f["self"], BYTES_DATA)
+    s, count, written, read, numbers = (f.load("i64", words, i) for i in range(5))
+    plans, tensors = f.at("i64", words, 5), f.load("ptr", f["args"], 0)
+    row = f.stack("ptr", ROWS_OPERANDS)
+    behind = f.at("ptr", row, written * 2 + read)
+    with f.loop(0, numbers) as j:
+        f.store(f.load("ptr", f.at("ptr", f["args"], j + 1)), behind, j)
+    with f.loop(0, count) as i:
+        first = i * (written + read)
+        with f.loop(0, written) as j:
+            f.store(f.call("ptr", "PyTuple_GetItem", tensors, first + j), row, j)
+        with f.loop(0, written + read) as j:
+            f.store(f.call("ptr", "PyTuple_GetItem", tensors, first + j), row, written + j)
+        made = f.call("ptr", "fb_launch", f.pointer(f.load("i64", plans, i)), row, written * 2 + read + numbers, declare=False)
+        with f.when(f.address(made).equals(0)):
+            f.ret(f.pointer(f.i64(0)))
+        f.call("void", "Py_DecRef", made)
+    f.ret(_incref(f, f.load("ptr", f.pointer(s), state.NONE)))
+    return f
+
+
+def tensor_from_function() -> Function:
+    """tensor_from(storage, offset, layout) -> Tensor over existing memory, without a graph."""
+    f = Function("fb_tensor_from", [("self", "ptr"), ("args", "ptr"), ("nargs", "i64")], "ptr")
+    s = f.pointer(f.call("i64", "PyLong_AsLongLong", f["self"]))
+    storage, offset, layout = (f.load("ptr", f["args"], i) for i in range(3))
+    f.ret(_new_tensor(f, s, _incref(f, storage), offset, layout))
+    return f
+
+
+def view_of_function() -> Function:
+    """view_of(tensor, offset, layout) -> Tensor that shares the storage and remembers its base."""
+    f = Function("fb_view_of", [("self", "ptr"), ("args", "ptr"), ("nargs", "i64")], "ptr")
+    s = f.pointer(f.call("i64", "PyLong_AsLongLong", f["self"]))
+    source, offset, layout = (f.load("ptr", f["args"], i) for i in range(3))
+    storage = f.load("ptr", _object_slot(f, source, s, state.SLOT_STORAGE))
+    view = _new_tensor(f, s, _incref(f, storage), offset, layout)
+    base = f.load("ptr", _object_slot(f, source, s, state.SLOT_BASE))
+    root = f.select(f.address(base).equals(0), source, base)
+    f.store(_incref(f, root), _object_slot(f, view, s, state.SLOT_BASE))
+    f.ret(view)
+    return f
+
+
+def new_storage_function() -> Function:
+    """new_storage(nbytes) -> Storage."""
+    f = Function("fb_new_storage", [("self", "ptr"), ("size", "ptr")], "ptr")
+    s = f.pointer(f.call("i64", "PyLong_AsLongLong", f["self"]))
+    f.ret(f.call("ptr", "fb_new_block", s, f.call("i64", "PyLong_AsLongLong", f["size"]), declare=False))
+    return f
+
+
+def _foreign_block(f: Function, s: Value, address: Value, size: Value, owner: Value) -> Value:
+    """A Storage of `size` (a Python int) bytes at `address`, which `owner` keeps alive."""
+    block = f.call("ptr", "PyType_GenericAlloc", f.load("ptr", s, state.STORAGE_TYPE), f.i64(0))
+    f.store(address, f.at("i8", block, memory.PTR))
+    f.store(f.call("i64", "PyLong_AsLongLong", size), f.at("i8", block, memory.NBYTES))
+    f.store(f.i64(memory.OWNED_ELSEWHERE), f.at("i8", block, memory.CLASS))
+    f.store(s, f.at("i8", block, memory.STATE))
+    f.store(f.load("i64", s, state.EPOCH), f.at("i8", block, memory.EPOCH))
+    f.store(_incref(f, owner), f.at("i8", block, memory.OWNER))
+    return block
+
+
+def wrap_storage_function() -> Function:
+    """wrap_storage(address, nbytes, owner) -> Storage over memory that `owner` keeps alive."""
+    f = Function("fb_wrap_storage", [("self", "ptr"), ("args", "ptr"), ("nargs", "i64")], "ptr")
+    s = f.pointer(f.call("i64", "PyLong_AsLongLong", f["self"]))
+    address, size, owner = (f.load("ptr", f["args"], i) for i in range(3))
+    f.ret(_foreign_block(f, s, f.call("i64", "PyLong_AsLongLong", address), size, owner))
+    return f
+
+
+def wrap_buffer_function() -> Function:
+    """wrap_buffer(owner, nbytes) -> Storage over the memory of an object with the buffer protocol, from its first element."""
+    f = Function("fb_wrap_buffer", [("self", "ptr"), ("args", "ptr"), ("nargs", "i64")], "ptr")
+    s = f.pointer(f.call("i64", "PyLong_AsLongLong", f["self"]))
+    view = f.stack("i64", BUFFER_WORDS)
+    owner = f.load("ptr", f["args"], 0)
+    with f.when((f.call("i32", "PyObject_GetBuffer", owner, view, f.value(BUFFER_STRIDES, "i32")) + 0).differs(0)):
+        f.ret(f.pointer(f.i64(0)))
+    address = f.load("i64", view, 0)
+    f.call("void", "PyBuffer_Release", view)
+    f.ret(_foreign_block(f, s, address, f.load("ptr", f["args"], 1), owner))
+    return f
+
+
+# By dtype name: how the one element of a tensor is loaded, converted, and made an object.
+_READ = {"float32": ("float", "double", "fpext", "PyFloat_FromDouble"), "float64": ("double", None, None, "PyFloat_FromDouble"),
+         "int64": ("i64", None, None, "PyLong_FromLongLong"), "int32": ("i32", "i64", "sext", "PyLong_FromLongLong"),
+         "bool": ("i8", "i64", "zext", "PyBool_FromLong")}
+
+
+def reader_function(name: str) -> Function:
+    """read(tensor) -> the first element of a tensor of this dtype as a Python number; no checks."""
+    f = Function(f"fb_read_{name}", [("self", "ptr"), ("tensor", "ptr")], "ptr")
+    s = f.pointer(f.call("i64", "PyLong_AsLongLong", f["self"]))
+    type, target, how, maker = _READ[name]
+    size = {"float": 4, "double": 8, "i64": 8, "i32": 4, "i8": 1}[type]
+    value = f.load(type, f.pointer(_data_address(f, s, f["tensor"], f.i64(size))), 0)
+    f.ret(f.call("ptr", maker, value if target is None else f.convert(value, target, how)))
+    return f
+
+
+def empty_cache_call_function() -> Function:
+    f = Function("fb_empty_cache_call", [("self", "ptr"), ("nothing", "ptr")], "ptr")
+    s = f.pointer(f.call("i64", "PyLong_AsLongLong", f["self"]))
+    f.call("void", "fb_empty_cache", s, declare=False)
+    f.ret(_incref(f, f.load("ptr", s, state.NONE)))
+    return f
+
+
+class _MethodDef(ctypes.Structure):
+    _fields_ = [("name", ctypes.c_char_p), ("function", ctypes.c_void_p), ("flags", ctypes.c_int), ("doc", ctypes.c_char_p)]
+
+
+METH_NOARGS, METH_O, METH_FASTCALL = 4, 8, 0x80
+_new_function = ctypes.pythonapi.PyCFunction_NewEx
+_new_function.restype, _new_function.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object, ctypes.py_object]
+_definitions: list[_MethodDef] = []
+
+
+def _definition(name: str, address: int, flags: int = METH_FASTCALL) -> int:
+    definition = _MethodDef(name.encode(), address, flags, None)
+    _definitions.append(definition)
+    return ctypes.addressof(definition)
+
+
+def _compile_runtime() -> dict[str, int]:
+    return compile_module(module(*memory.functions(), *threads.functions(), _Launcher().function(), launch_rows_function(),
+                                 tensor_from_function(), view_of_function(), new_storage_function(), wrap_storage_function(),
+                                 wrap_buffer_function(), empty_cache_call_function(), *map(reader_function, _READ)),
+                          pipeline=EXPLICIT)
+
+
+_address = _compile_runtime()
+Block = memory.make_block_type(_address["fb_dealloc"], _address["fb_version"], _address["fb_buffer"])
+memory.set_limits()
+pool = threads.Pool(_address["fb_worker"])
+_launcher = _definition("launch", _address["fb_launch"])
+_rows_launcher = _definition("launch_rows", _address["fb_launch_rows"])
+tensor_from: Callable = _new_function(_definition("tensor_from", _address["fb_tensor_from"]), state.ADDRESS, None)
+view_of: Callable = _new_function(_definition("view_of", _address["fb_view_of"]), state.ADDRESS, None)
+new_storage: Callable = _new_function(_definition("new_storage", _address["fb_new_storage"], METH_O), state.ADDRESS, None)
+wrap_storage: Callable = _new_function(_definition("wrap_storage", _address["fb_wrap_storage"]), state.ADDRESS, None)
+wrap_buffer: Callable = _new_function(_definition("wrap_buffer", _address["fb_wrap_buffer"]), state.ADDRESS, None)
+empty_cache: Callable = _new_function(_definition("empty_cache", _address["fb_empty_cache_call"], METH_NOARGS),
+                                      state.ADDRESS, None)
+
+readers: dict[str, Callable] = {
+    name: _new_function(_definition("read", _address[f"fb_read_{name}"], METH_O), state.ADDRESS, None) for name in _READ}
+
+
+def bind(storage_class: type, tensor_class: type) -> None:
+    """Tell the launcher the classes of its results and where a Tensor's slots lie."""
+    def slot_offset(name: str) -> int:
+        descriptor = next(c.__dict__[name] for c in tensor_class.__mro__ if name in c.__dict__)
+        member = ctypes.c_void_p.from_address(id(descriptor) + 40).value  # PyMemberDescrObject.d_member
+        return ctypes.c_ssize_t.from_address(member + 16).value           # PyMemberDef.offset
+    w = state.words
+    w[state.TENSOR_TYPE], w[state.STORAGE_TYPE] = id(tensor_class), id(storage_class)
+    for word, name in ((state.SLOT_STORAGE, "_storage"), (state.SLOT_OFFSET, "_offset"), (state.SLOT_LAYOUT, "_layout"),
+                       (state.SLOT_NODE, "_node"), (state.SLOT_INDEX, "_index"), (state.SLOT_BASE, "_root")):
+        w[word] = slot_offset(name)
+    w[state.NONE], w[state.ZERO], w[state.CHECK_ERROR] = id(None), id(0), id(KernelCheck)
+    w[state.TYPE_ERROR], w[state.CAPTURED_ERROR] = id(TypeError), id(CapturedWrite)
+    w[state.WRITE_WORDS], w[state.SAVE_WORDS] = id(INFERENCE_WRITE), id(_INFERENCE_SAVE)
+    w[state.RUNTIME_ERROR], w[state.NO_MEMORY_WORDS], w[state.META_WORDS] = id(RuntimeError), id(_NO_MEMORY), id(NO_DATA)
+    w[state.OUTSIDE_WORDS] = id(_OUTSIDE)
+
+
+def _span(layout: Layout) -> int:
+    """Bytes from the first element to behind the last one in memory; wherever a layout without elements begins, it fits."""
+    if not layout.numel:
+        return -1 << 62
+    if layout.is_contiguous:
+        return layout.nbytes
+    return extent(layout.shape, layout.strides) * layout.dtype.itemsize
+
+
+def plan(phases: Sequence[Phase], outputs: Sequence[Layout] = (), inputs: Sequence[Layout] = (), scalars: str = "",
+         scratch: int = 0, release: bool = False, keep: Sequence[object] = ()) -> Callable:
+    """A callable `launch(out_or_None..., inputs..., scalars...)` that runs `phases`.
+
+    outputs: the Layout of each result (allocated when the argument is None, returned in any case); inputs: the Layout of
+    each input tensor; scalars: a letter each, "f" (passed as a double), "i" (int64), "c" (two doubles); scratch: bytes of
+    working memory; release: let other Python threads run meanwhile (worth it from about 100 us of work); keep: what must live
+    as long as the plan, because constants are addresses in it.
+    Results on the meta device get no memory and nothing is run.
+    """
+    entered()
+    meta = any(layout.device.type == "meta" for layout in outputs)
+    if meta:
+        phases, scratch = (), 0
+    operands = len(outputs) + len(inputs) + 2 * len(scalars)
+    if operands > MAX_OPERANDS or len(outputs) > 16 or len(scalars) > 31:
+        raise NotImplementedError(f"a kernel with {operands} operands; at most {MAX_OPERANDS} are supported")
+    kinds = sum(_KINDS[k] << (2 * i) for i, k in enumerate(scalars))
+    head = [state.ADDRESS, len(outputs), len(inputs), len(scalars), len(phases), scratch, int(release), kinds]
+    for layout in outputs:
+        head += (id(layout), -1 if meta else max(layout.nbytes, _span(layout)), layout.dtype.itemsize, _span(layout))
+    for layout in inputs:
+        head += (layout.dtype.itemsize, _span(layout))
+    at = len(head) + PHASE_WORDS * len(phases)
+    tail: list[int] = []
+    parallel = False
+    for kernel, total, grain, constants in phases:
+        head += (kernel, total, grain, at)
+        tail += constants
+        at += len(constants)
+        parallel |= total > grain
+    if parallel and state.words[state.WORKERS] < state.words[state.THREADS] - 1:
+        pool.ensure()
+    try:
+        words = struct.pack(f"{at}q", *head, *tail)
+    except struct.error:
+        raise RuntimeError("numel: integer multiplication overflow") from None
+    return _new_function(_launcher, words, (*outputs, *keep))
+
+
+def rows_plan(launches: Sequence[Callable], written: int, read: int, numbers: int) -> Callable:
+    """A callable `launch(tensors, numbers...)` that runs a plan for each row of a tuple of tensors.
+
+    A row is `written` tensors and `read` ones; its plan, one of `launches`, takes the written ones as results, all of the row as
+    inputs, then the numbers.
+    """
+    if 2 * written + read + numbers > ROWS_OPERANDS:
+        raise NotImplementedError(f"a row with {written} + {read} tensors and {numbers} numbers")
+    entered()
+    plans = [launch.__self__ for launch in launches]
+    words = struct.pack(f"{5 + len(plans)}q", state.ADDRESS, len(plans), written, read, numbers, *map(id, plans))
+    return _new_function(_rows_launcher, words, tuple(launches))
+
+
+def set_threads(n: int) -> None:
+    state.words[state.THREADS] = n
+    pool.ensure()
+
+
+def get_threads() -> int:
+    return state.words[state.THREADS]

@@ -1,0 +1,279 @@
+"""Native storage: a caching allocator and the Python type whose instances own its blocks.
+
+Blocks are 64-byte aligned and come in size classes (multiples of 64 up to 1 KiB, then four per doubling); a freed block goes to
+its class's free list and serves the next request of that class without a page fault. Blocks of 2 MiB and more are aligned to
+huge pages and the kernel is asked for them. Everything here runs under the interpreter's lock, so lists need no locks.
+`Block` is what core.storage calls Storage.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+
+from flambeau.codegen.builder import Function, Value
+from flambeau.codegen.runtime import state
+
+HUGE = 2 << 20
+# fields of a Block, byte offsets: PyObject header 0..15
+PTR, NBYTES, VERSION, CLASS, STATE, OWNER, INFERENCE, EPOCH, SIZE = 16, 24, 32, 40, 48, 56, 64, 72, 80
+OWNED_ELSEWHERE = -1      # size class of memory that `owner` keeps alive
+WRITABLE = 2              # mark of an alias of inference memory (`.data`), which may be written to outside inference mode
+META = -2                 # size class of the storage of a tensor without data; a kernel must not be given it
+
+
+def size_class(f: Function, n: Value) -> tuple[Value, Value]:
+    """(class index, bytes) that a request of n bytes is rounded to."""
+    n = f.maximum(n, 1)
+    small = (n + 63) >> 6
+    last = n - 1
+    zeros = f.call("i64", "llvm.ctlz.i64", last, Value(f, "i1", "false"))
+    shift = f.maximum(f.i64(61) - zeros, 1)           # floor(log2(n - 1)) - 2
+    quarter = last >> shift                           # 4..7
+    large = (shift - 8) * 4 + (quarter - 4) + 17
+    is_small = n <= 1024
+    return f.select(is_small, small, large), f.select(is_small, small << 6, (quarter + 1) << shift)
+
+
+def allocate_function() -> Function:
+    """ptr allocate(state, nbytes): a block, or null when there is no memory."""
+    f = Function("fb_allocate", [("state", "ptr"), ("nbytes", "i64")], "ptr")
+    s = f["state"]
+    index, size = size_class(f, f["nbytes"])
+    head = f.at("i64", s, index + state.FREE_LISTS)
+    first = f.load("i64", head)
+    result = f.variable("i64", 0)
+    with f.branches(first.differs(0)) as otherwise:
+        f.store(f.load("i64", f.pointer(first)), head)
+        result.set(first)
+        f.store(f.load("i64", s, state.CACHED) - size, s, state.CACHED)
+        otherwise()
+        large = size >= HUGE
+        alignment = f.select(large, f.i64(HUGE), f.i64(64))
+        rounded = f.select(large, (size + (HUGE - 1)) & ~(HUGE - 1), size)
+        fresh = f.call("ptr", "aligned_alloc", alignment, rounded)
+        address = f.address(fresh)
+        with f.when(address.equals(0)):
+            f.call("void", "fb_empty_cache", s, declare=False)
+            retry = f.call("ptr", "aligned_alloc", alignment, rounded)
+            result.set(f.address(retry))
+        with f.when(address.differs(0)):
+            result.set(address)
+            with f.when(large):
+                with f.when(f.load("i64", s, state.HUGE_PAGES).differs(0)):
+                    f.call("i32", "madvise", fresh, rounded, f.value(14, "i32"))
+    with f.when(result.get().differs(0)):
+        now = f.load("i64", s, state.ALLOCATED) + size
+        f.store(now, s, state.ALLOCATED)
+        f.store(f.maximum(now, f.load("i64", s, state.ALLOCATED_PEAK)), s, state.ALLOCATED_PEAK)
+        f.store(f.load("i64", s, state.ALLOCATIONS) + 1, s, state.ALLOCATIONS)
+    f.ret(f.pointer(result.get()))
+    return f
+
+
+def release_function() -> Function:
+    """void release(state, pointer, nbytes): give a block back to its free list, or to the system over the cache limit."""
+    f = Function("fb_release", [("state", "ptr"), ("block", "ptr"), ("nbytes", "i64")])
+    s = f["state"]
+    index, size = size_class(f, f["nbytes"])
+    f.store(f.load("i64", s, state.ALLOCATED) - size, s, state.ALLOCATED)
+    cached = f.load("i64", s, state.CACHED) + size
+    with f.branches(cached > f.load("i64", s, state.CACHE_LIMIT)) as otherwise:
+        f.call("void", "free", f["block"])
+        otherwise()
+        head = f.at("i64", s, index + state.FREE_LISTS)
+        f.store(f.load("i64", head), f["block"])
+        f.store(f.address(f["block"]), head)
+        f.store(cached, s, state.CACHED)
+    return f
+
+
+def empty_cache_function() -> Function:
+    f = Function("fb_empty_cache", [("state", "ptr")])
+    with f.loop(0, 256) as i:
+        head = f.at("i64", f["state"], i + state.FREE_LISTS)
+        with f.repeat(lambda: f.load("i64", head).differs(0)):
+            block = f.pointer(f.load("i64", head))
+            f.store(f.load("i64", block), head)
+            f.call("void", "free", block)
+    f.store(f.i64(0), f["state"], state.CACHED)
+    return f
+
+
+def dealloc_function() -> Function:
+    """tp_dealloc of Block."""
+    f = Function("fb_dealloc", [("self", "ptr")])
+    owner = f.load("i64", f.at("i8", f["self"], OWNER))
+    with f.when(owner.differs(0)):
+        f.call("void", "Py_DecRef", f.pointer(owner))
+    pointer = f.load("i64", f.at("i8", f["self"], PTR))
+    owned = f.load("i64", f.at("i8", f["self"], CLASS)).differs(OWNED_ELSEWHERE)
+    with f.when(f.select(owned, pointer.differs(0), f.value(0, "i1"))):
+        f.call("void", "fb_release", f.pointer(f.load("i64", f.at("i8", f["self"], STATE))), f.pointer(pointer),
+               f.load("i64", f.at("i8", f["self"], NBYTES)), declare=False)
+    type = f.load("ptr", f["self"], 1)
+    f.call("void", "PyObject_Free", f["self"])
+    f.call("void", "Py_DecRef", type)
+    return f
+
+
+def no_memory_function() -> Function:
+    """void no_memory(state, nbytes): raise RuntimeError, as PyTorch does, with the number of bytes in its words."""
+    f = Function("fb_no_memory", [("state", "ptr"), ("nbytes", "i64")])
+    s = f["state"]
+    count = f.call("ptr", "PyLong_FromLongLong", f["nbytes"])
+    words = f.call("ptr", "PyUnicode_Format", f.load("ptr", s, state.NO_MEMORY_WORDS), count)
+    f.call("void", "Py_DecRef", count)
+    with f.when(f.address(words).differs(0)):
+        f.call("void", "PyErr_SetObject", f.load("ptr", s, state.RUNTIME_ERROR), words)
+        f.call("void", "Py_DecRef", words)
+    return f
+
+
+def new_block_function() -> Function:
+    """ptr new_block(state, nbytes): a Block of fresh memory; negative nbytes make one for a tensor without data."""
+    f = Function("fb_new_block", [("state", "ptr"), ("nbytes", "i64")], "ptr")
+    s = f["state"]
+    nbytes = f.maximum(f["nbytes"], 0)
+    memory = f.call("ptr", "fb_allocate", s, nbytes, declare=False)
+    with f.when(f.address(memory).equals(0)):
+        f.call("void", "fb_no_memory", s, nbytes, declare=False)
+        f.ret(f.pointer(f.i64(0)))
+    block = f.call("ptr", "PyType_GenericAlloc", f.load("ptr", s, state.STORAGE_TYPE), f.i64(0))
+    f.store(memory, f.at("i8", block, PTR))
+    f.store(nbytes, f.at("i8", block, NBYTES))
+    f.store(f.select(f["nbytes"] < 0, f.i64(META), f.i64(0)), f.at("i8", block, CLASS))
+    f.store(s, f.at("i8", block, STATE))
+    f.store(f.load("i64", s, state.EPOCH), f.at("i8", block, EPOCH))
+    with f.when(f.load("i64", s, state.INFERENCE).differs(0)):
+        f.store(f.call("i64", "fb_inference", s, declare=False), f.at("i8", block, INFERENCE))
+    f.ret(block)
+    return f
+
+
+def inference_function() -> Function:
+    """i64 inference(state): 1 if the calling thread is in inference mode."""
+    f = Function("fb_inference", [("state", "ptr")], "i64")
+    s = f["state"]
+    mine = f.address(f.call("ptr", "PyThreadState_Get"))
+    with f.loop(0, f.load("i64", s, state.INFERENCE)) as i:
+        with f.when(f.load("i64", s, i + state.INFERENCE_THREADS).equals(mine)):
+            f.ret(f.i64(1))
+    f.ret(f.i64(0))
+    return f
+
+
+def guard_function() -> Function:
+    """i64 guard(state): the oldest epoch of memory that the calling thread may write to.
+
+    A block remembers the epoch in which it was allocated. A function that is differentiated must not write to what it
+    captured: its transform begins an epoch and refuses this thread all memory of earlier ones (core.captured).
+    """
+    f = Function("fb_guard", [("state", "ptr")], "i64")
+    s = f["state"]
+    mine = f.address(f.call("ptr", "PyThreadState_Get"))
+    with f.loop(0, f.load("i64", s, state.GUARDED)) as i:
+        with f.when(f.load("i64", s, i * 2 + state.GUARDS).equals(mine)):
+            f.ret(f.load("i64", s, i * 2 + (state.GUARDS + 1)))
+    f.ret(f.i64(0))
+    return f
+
+
+def version_function() -> Function:
+    """Getter of Block.version, which a graph reads of what it saves: RuntimeError for memory of inference mode."""
+    f = Function("fb_version", [("self", "ptr"), ("nothing", "ptr")], "ptr")
+    with f.when(f.load("i64", f.at("i8", f["self"], INFERENCE)).differs(0)):
+        s = f.pointer(f.load("i64", f.at("i8", f["self"], STATE)))
+        f.call("void", "PyErr_SetObject", f.load("ptr", s, state.RUNTIME_ERROR), f.load("ptr", s, state.SAVE_WORDS))
+        f.ret(f.pointer(f.i64(0)))
+    f.ret(f.call("ptr", "PyLong_FromLongLong", f.load("i64", f.at("i8", f["self"], VERSION))))
+    return f
+
+
+def buffer_function() -> Function:
+    """The buffer protocol of a Block: its bytes, writable. RuntimeError if there is no memory behind it."""
+    f = Function("fb_buffer", [("self", "ptr"), ("view", "ptr"), ("flags", "i32")], "i32")
+    with f.when(f.load("i64", f.at("i8", f["self"], CLASS)).equals(META)):
+        s = f.pointer(f.load("i64", f.at("i8", f["self"], STATE)))
+        f.call("void", "PyErr_SetObject", f.load("ptr", s, state.RUNTIME_ERROR), f.load("ptr", s, state.META_WORDS))
+        f.store(f.i64(0), f["view"], 1)     # its owner: nobody
+        f.ret(f.value(-1, "i32"))
+    size = f.load("i64", f.at("i8", f["self"], NBYTES))
+    f.ret(f.call("i32", "PyBuffer_FillInfo", f["view"], f["self"], f.load("ptr", f.at("i8", f["self"], PTR)), size,
+                 f.value(0, "i32"), f["flags"]))
+    return f
+
+
+def functions() -> list[Function]:
+    return [allocate_function(), release_function(), empty_cache_function(), dealloc_function(), no_memory_function(),
+            new_block_function(), inference_function(), guard_function(), version_function(), buffer_function()]
+
+
+class _MemberDef(ctypes.Structure):
+    _fields_ = [("name", ctypes.c_char_p), ("type", ctypes.c_int), ("offset", ctypes.c_ssize_t), ("flags", ctypes.c_int),
+                ("doc", ctypes.c_char_p)]
+
+
+class _GetSetDef(ctypes.Structure):
+    _fields_ = [("name", ctypes.c_char_p), ("get", ctypes.c_void_p), ("set", ctypes.c_void_p), ("doc", ctypes.c_char_p),
+                ("closure", ctypes.c_void_p)]
+
+
+class _Slot(ctypes.Structure):
+    _fields_ = [("slot", ctypes.c_int), ("function", ctypes.c_void_p)]
+
+
+class _Spec(ctypes.Structure):
+    _fields_ = [("name", ctypes.c_char_p), ("basicsize", ctypes.c_int), ("itemsize", ctypes.c_int), ("flags", ctypes.c_uint),
+                ("slots", ctypes.POINTER(_Slot))]
+
+
+_T_LONGLONG, _T_OBJECT, _READONLY = 17, 6, 1
+_BF_GETBUFFER, _TP_DEALLOC, _TP_MEMBERS, _TP_GETSET, _TP_DOC = 1, 52, 72, 73, 56
+_keep: list = []
+
+
+def make_block_type(dealloc: int, version: int, buffer: int) -> type:
+    """The type of storages: a heap type with raw fields, a native destructor and the buffer protocol."""
+    members = (_MemberDef * 8)(
+        _MemberDef(b"ptr", _T_LONGLONG, PTR, _READONLY, b"address of the first byte"),
+        _MemberDef(b"capacity", _T_LONGLONG, NBYTES, _READONLY, b"size in bytes"),
+        _MemberDef(b"writes", _T_LONGLONG, VERSION, 0, b"counts in-place writes"),
+        _MemberDef(b"inference", _T_LONGLONG, INFERENCE, 0, b"1: allocated in inference mode; 2: an alias of such memory"),
+        _MemberDef(b"epoch", _T_LONGLONG, EPOCH, 0, b"when it was allocated, counted in transforms that differentiate"),
+        _MemberDef(b"size_class", _T_LONGLONG, CLASS, _READONLY, b"-1: the memory belongs to another object"),
+        _MemberDef(b"owner", _T_OBJECT, OWNER, _READONLY, b"that object, or None"),
+        _MemberDef())
+    getters = (_GetSetDef * 2)(
+        _GetSetDef(b"version", version, None, b"the number of in-place writes; RuntimeError for memory of inference mode"),
+        _GetSetDef())
+    doc = ctypes.c_char_p(b"A block of memory that the caching allocator owns, or that `owner` keeps alive.")
+    slots = (_Slot * 6)(_Slot(_BF_GETBUFFER, buffer), _Slot(_TP_DEALLOC, dealloc), _Slot(_TP_MEMBERS, ctypes.addressof(members)),
+                        _Slot(_TP_GETSET, ctypes.addressof(getters)),
+                        _Slot(_TP_DOC, ctypes.cast(doc, ctypes.c_void_p).value), _Slot(0, None))
+    default, no_instantiation = 1 << 18, 1 << 7
+    spec = _Spec(b"torch.storage.UntypedStorage", SIZE, 0, default | no_instantiation, slots)
+    _keep.extend((members, getters, slots, spec, doc))
+    create = ctypes.pythonapi.PyType_FromSpec
+    create.restype, create.argtypes = ctypes.py_object, [ctypes.c_void_p]
+    return create(ctypes.addressof(spec))
+
+
+def exchange(one: object, other: object) -> None:
+    """Swap the memory of two Blocks of the same size, so that whoever looks at one meanwhile sees one memory or the other."""
+    for offset in (OWNER, CLASS, PTR):
+        first, second = (ctypes.c_int64.from_address(id(block) + offset) for block in (one, other))
+        first.value, second.value = second.value, first.value
+
+
+def set_limits() -> None:
+    """Cache at most half of the machine's memory; ask for huge pages unless the system says never."""
+    physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    state.words[state.CACHE_LIMIT] = physical // 2
+    try:
+        with open("/sys/kernel/mm/transparent_hugepage/enabled") as f:
+            state.words[state.HUGE_PAGES] = int("[never]" not in f.read())
+    except OSError:
+        state.words[state.HUGE_PAGES] = 0
+
+
