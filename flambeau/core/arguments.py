@@ -112,6 +112,13 @@ def no_combination(function: str, given: Sequence[Any], named: dict[str, Any] | 
                      f" * see the documentation of torch.{function}")
 
 
+def without_sizes(function: str, argument: str) -> TypeError:
+    """The exception for a call that says nothing of sizes, which may come as several numbers or as one sequence."""
+    if function in ("rand", "randn"):
+        return no_combination(function, ())
+    return TypeError(f'{function}() missing 1 required positional arguments: "{argument}"')
+
+
 def refused_out(function: str, given: Sequence[Any], out: Any, wanted: str = "Tensor") -> TypeError:
     """The exception for an `out` that is not what is wanted, beside these operands."""
     title = _UNDERNEATH.get(function, function)
@@ -425,7 +432,7 @@ def _judge(error: BaseException, name: str, signature: inspect.Signature, values
                 alone = len(given_here) == 1 and isinstance(given_here[0], (list, tuple))
                 _refuse_element(given_here[0] if alone else given_here, place)
             elif parameter.name == "indices" and method:
-                _refuse_element(given_here, place - 1)
+                _refuse_element(given_here, place - 1, (Tensor, type(None)))
         return None
     at, kind = unfit
     call = written(frame)
@@ -448,11 +455,11 @@ def _judge(error: BaseException, name: str, signature: inspect.Signature, values
     raise refused(shown, title, wanted, values[at], None if by_name else at + 1 - bound) from None
 
 
-def _refuse_element(given: Any, place: int) -> None:
+def _refuse_element(given: Any, place: int, wanted: tuple[type, ...] = (Tensor,)) -> None:
     """TypeError for the first element of a sequence that is no tensor."""
     if isinstance(given, (list, tuple)):
         for position, item in enumerate(given):
-            if not isinstance(item, Tensor):
+            if not isinstance(item, wanted):
                 raise TypeError(f"expected Tensor as element {position} in argument {place}, but got {typename(item)}") from None
 
 

@@ -420,15 +420,36 @@ def _inplace_variant(declared: Operator, public: str, writer: Callable | None) -
     required = sum(default is inspect.Parameter.empty for default in defaults)
     named = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY]
     positions = len(defaults) - len(named)
+    name = public + "_"
 
     def inplace(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         if kwargs or not required <= len(args) + 1 <= positions:
-            bound = declared.signature.bind(self, *args, **kwargs)
-            bound.apply_defaults()
-            arguments = list(bound.arguments.values())
+            given = bound(args, kwargs, self)
         else:
-            arguments = [self, *args, *defaults[len(args) + 1:]]
-        tensors = list(_flat_tensors(declared, arguments, {}))
+            given = [self, *args, *defaults[len(args) + 1:]]
+        try:
+            return written(given, args, kwargs)
+        except arguments.CAUGHT as error:
+            arguments.explain(error, name, declared.signature, given, True, False)
+            raise
+
+    def bound(args: tuple, kwargs: dict[str, Any], self: Tensor) -> list[Any]:
+        """The arguments of a call that gives some by name, or leaves some out; TypeError if it doesn't fit."""
+        try:
+            found = declared.signature.bind(self, *args, **kwargs)
+        except TypeError as error:
+            given = [self, *args, *[arguments.MISSING if x is inspect.Parameter.empty else x for x in defaults[len(args) + 1:]]]
+            if not kwargs and len(given) > len(defaults):
+                arguments.raise_surplus(name, declared.signature, given[:positions], given[positions:], True, False)
+            if not kwargs:
+                arguments.explain(error, name, declared.signature, given, True, False)
+            raise
+        found.apply_defaults()
+        return list(found.arguments.values())
+
+    def written(given: list[Any], args: tuple, kwargs: dict[str, Any]) -> Tensor:
+        self = given[0]
+        tensors = list(_flat_tensors(declared, given, {}))
         if modes.active.count and modes.local.modes:
             return modes.dispatch(inplace, inplace, (self, *args), kwargs)
         if overrides.any_override(tensors):
@@ -443,8 +464,8 @@ def _inplace_variant(declared: Operator, public: str, writer: Callable | None) -
             if recording and declared.parameters[0] in declared.rule_names:
                 saved_self = self.clone()
                 saved_self._node, saved_self._index = self._node, self._index
-            if writer is None or not writer(*arguments):
-                result = declared.implementation(*arguments[:positions], **dict(zip(named, arguments[positions:])))
+            if writer is None or not writer(*given):
+                result = declared.implementation(*given[:positions], **dict(zip(named, given[positions:])))
                 if tuple(result._layout.shape) != tuple(self._layout.shape):
                     raise RuntimeError(f"Bad in-place call: input tensor size {list(self._layout.shape)} and output tensor size "
                                        f"{list(result._layout.shape)} should match")
@@ -453,14 +474,13 @@ def _inplace_variant(declared: Operator, public: str, writer: Callable | None) -
             modes.local.grad = before
         if recording:
             edge_self = (self._node, self._index)
-            arguments[0] = saved_self
             saved_self._node, saved_self._index = edge_self
             alias = tensor_from(self._storage, self._offset, self._layout)
-            node = declared.record(arguments, alias)
-            del alias, arguments, saved_self    # a live alias has `rebase` look for views
+            node = declared.record([saved_self, *given[1:]], alias)
+            del alias, saved_self    # a live alias has `rebase` look for views
             rewiring.rebase(self, node)
         return self
-    inplace.__name__ = inplace.__qualname__ = public + "_"
+    inplace.__name__ = inplace.__qualname__ = name
     inplace.__module__ = "flambeau"
     inplace.__doc__ = f"In-place version of {public}()."
     return inplace

@@ -403,6 +403,8 @@ def setitem(self: Any, index: Any, value: Any) -> None:
         raise NotImplementedError("assigning through tensors needs the operator `index_put_`: import flambeau.ops")
     check_masks(view, tensors)
     if number:
+        if isinstance(value, complex):
+            elements.check(value, view._layout.dtype)
         value = create.make_tensor(value, view._layout.dtype)
     else:
         value = _without_leading_ones(value)

@@ -159,10 +159,8 @@ class Pointwise:
             return common, common.to_real() if common.is_complex else common
         return common, common
 
-    def verify(self, computation: DType, operands: Sequence[Any], numbers: Sequence[Any], statics: Sequence[Any]) -> None:
-        """Raise as PyTorch does if the operator has no meaning for these dtypes."""
-        if self.check is not None:
-            self.check(computation, operands, numbers, statics)
+    def verify(self, computation: DType) -> None:
+        """Raise as PyTorch does if the operator has no meaning for this dtype."""
         category = "b" if computation is bool_ else "i"
         if computation.is_floating_point or computation.is_complex:
             category = "c" if computation.is_complex else "f"
@@ -186,7 +184,8 @@ class Pointwise:
     def plan(self, operands: Sequence[Any], numbers: Sequence[Any], statics: Sequence[Any], out: Tensor | None) -> Callable:
         """A launcher for these operands; `operands` that are tensors come first, then numbers, in order of declaration."""
         computation, result = self.dtypes(operands, statics)
-        self.verify(computation, operands, numbers, statics)
+        if self.check is not None:
+            self.check(computation, operands, numbers, statics)
         tensors = [x for x in operands if x.__class__ not in NUMBERS]
         layouts = [x._layout for x in tensors]
         shape = geometry.broadcast(*[layout.shape for layout in layouts])
@@ -201,6 +200,7 @@ class Pointwise:
             if not self.converts and not can_cast(result, out_layout.dtype):
                 raise RuntimeError(f"result type {result.scalar_name} can't be cast to the desired output type "
                                    f"{out_layout.dtype.scalar_name}")
+        self.verify(computation)
         nest = self._nest(operands, numbers, statics, computation, result, out_layout.dtype)
         strides = [out_layout.strides]
         strides += [memory_order.broadcast_strides(layout.shape, layout.strides, shape) for layout in layouts]

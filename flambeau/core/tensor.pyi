@@ -297,7 +297,7 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """Zeros and ones; `input` holds the probabilities of the ones (or `p` is the one for all)."""
     def bernoulli_(self, p: Any = 0.5, *, generator: Any = None) -> Any:
         """Fill with ones of probability p (a number or a tensor), zeros otherwise."""
-    def bfloat16(self, memory_format: Any = ...) -> Tensor:
+    def bfloat16(self, *, memory_format: Any = ...) -> Tensor:
         """to(torch.bfloat16)."""
     def bincount(self, weights: Tensor | None = None, minlength: _int = 0, *, out: Tensor | None = None) -> Tensor:
         """How often each of 0, 1, 2, ... occurs in a vector of non-negative integers; with `weights`, the sum of theirs."""
@@ -327,27 +327,27 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """In-place version of bitwise_xor()."""
     def bmm(self, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
         """Products of matrices in batches, (b, m, k) by (b, k, n)."""
-    def bool(self, memory_format: Any = ...) -> Tensor:
+    def bool(self, *, memory_format: Any = ...) -> Tensor:
         """to(torch.bool)."""
     def broadcast_to(self, size: Any) -> Any:
         """`expand` to a shape."""
-    def byte(self, memory_format: Any = ...) -> Tensor:
+    def byte(self, *, memory_format: Any = ...) -> Tensor:
         """to(torch.uint8)."""
     def cauchy_(self, median: _float = 0, sigma: _float = 1, *, generator: Any = None) -> Tensor:
         """Fill with Cauchy samples. Raises RuntimeError unless sigma is positive, and for other than floating dtypes."""
     def ccol_indices(self, *args: Any, **kwargs: Any) -> Any:
         """Not implemented: flambeau has no sparse tensors; use dense ones, with index_add or scatter_add to build them"""
-    def cdouble(self, memory_format: Any = ...) -> Tensor:
+    def cdouble(self, *, memory_format: Any = ...) -> Tensor:
         """to(torch.complex128)."""
     def ceil(self, *, out: Tensor | None = None) -> Tensor:
         """The smallest integer that is not below input."""
     def ceil_(self) -> Tensor:
         """In-place version of ceil()."""
-    def cfloat(self, memory_format: Any = ...) -> Tensor:
+    def cfloat(self, *, memory_format: Any = ...) -> Tensor:
         """to(torch.complex64)."""
-    def chalf(self, memory_format: Any = ...) -> Tensor:
+    def chalf(self, *, memory_format: Any = ...) -> Tensor:
         """to(torch.complex32)."""
-    def char(self, memory_format: Any = ...) -> Tensor:
+    def char(self, *, memory_format: Any = ...) -> Tensor:
         """to(torch.int8)."""
     def cholesky(self, upper: _bool = False, *, out: Tensor | None = None) -> Tensor:
         """The Cholesky factor, lower or `upper`; see linalg.cholesky."""
@@ -392,8 +392,8 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
     def constant_pad_nd(self, pad: Any, value: Any = 0) -> Tensor:
         """`input` with `value` put before and after its last dimensions: pad = (before last, after last, before second
         last, ...)."""
-    def contiguous(self, memory_format: Any = ...) -> Any:
-        """The tensor itself if its elements lie in this order without gaps, otherwise a copy that does."""
+    def contiguous(self, *, memory_format: Any = ...) -> Tensor:
+        """This tensor if its elements lie in C order (or in `memory_format`), else a copy in that order."""
     def copy_(self, src: Any, non_blocking: _bool = False) -> Tensor:
         """Write the elements of `src` (broadcast, converted) into this tensor. Returns the tensor."""
     def copysign(self, other: Tensor | _complex, *, out: Tensor | None = None) -> Tensor:
@@ -414,7 +414,7 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """The number of nonzero elements over `dim` (an integer, several, or None for all), int64."""
     def cov(self, *, correction: Any = 1, fweights: Tensor | None = None, aweights: Tensor | None = None) -> Any:
         """The covariances of the rows of input over its columns: (rows, rows), or a number for fewer than two dimensions."""
-    def cpu(self, memory_format: Any = ...) -> Tensor:
+    def cpu(self, *, memory_format: Any = ...) -> Tensor:
         """to("cpu")."""
     def cross(self, other: Tensor, dim: _int | None = None, *, axis: Any = None, out: Tensor | None = None) -> Tensor:
         """Cross products along `dim`; without it along the first dimension of size 3."""
@@ -482,7 +482,7 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """In-place version of div()."""
     def dot(self, tensor: Tensor, *, out: Tensor | None = None) -> Tensor:
         """The sum of the products of two vectors' elements; zero-dim."""
-    def double(self, memory_format: Any = ...) -> Tensor:
+    def double(self, *, memory_format: Any = ...) -> Tensor:
         """to(torch.float64)."""
     def dsplit(self, indices_or_sections: Any) -> Any:
         """`tensor_split` along the depth dimension."""
@@ -545,7 +545,7 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """`input` with its second dimension reversed."""
     def flipud(self) -> Tensor:
         """`input` with its first dimension reversed."""
-    def float(self, memory_format: Any = ...) -> Tensor:
+    def float(self, *, memory_format: Any = ...) -> Tensor:
         """to(torch.float32)."""
     def float_power(self, exponent: Tensor | _complex, *, out: Tensor | None = None) -> Any:
         """input ** exponent, computed and returned as float64 (complex128 for complex numbers); either may be a number."""
@@ -604,7 +604,7 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """input > other."""
     def gt_(self, other: Tensor | _complex) -> Tensor:
         """In-place version of gt()."""
-    def half(self, memory_format: Any = ...) -> Tensor:
+    def half(self, *, memory_format: Any = ...) -> Tensor:
         """to(torch.float16)."""
     def hardshrink(self, lambd: _complex = 0.5, *, out: Tensor | None = None) -> Tensor:
         """input, but 0 within [-lambd, lambd]."""
@@ -668,7 +668,7 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """Not implemented: flambeau has no sparse tensors; use dense ones, with index_add or scatter_add to build them"""
     def inner(self, other: Tensor, *, out: Tensor | None = None) -> Tensor:
         """Sums of products over the last dimensions of both."""
-    def int(self, memory_format: Any = ...) -> Tensor:
+    def int(self, *, memory_format: Any = ...) -> Tensor:
         """to(torch.int32)."""
     def int_repr(self, *args: Any, **kwargs: Any) -> Any:
         """Not implemented: flambeau has no quantized tensors; use float32, bfloat16 or float16"""
@@ -681,8 +681,8 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
     def is_complex(self) -> _bool: ...
     def is_conj(self) -> Any:
         """False: conjugates are computed, not marked."""
-    def is_contiguous(self, memory_format: Any = ...) -> _bool:
-        """Whether the elements lie in this order without gaps."""
+    def is_contiguous(self, *, memory_format: Any = ...) -> _bool:
+        """Whether the elements lie in the order of `memory_format` without gaps."""
     def is_distributed(self) -> _bool:
         """False."""
     def is_floating_point(self) -> _bool: ...
@@ -800,7 +800,7 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """In-place version of logit()."""
     def logsumexp(self, dim: Any, keepdim: _bool = False, *, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
         """log(sum(exp(input))) over `dim` (an integer or several), without overflow. Integers give the default dtype."""
-    def long(self, memory_format: Any = ...) -> Tensor:
+    def long(self, *, memory_format: Any = ...) -> Tensor:
         """to(torch.int64)."""
     def lstsq(self, *args: Any, **kwargs: Any) -> Any:
         """Not implemented: it was removed from PyTorch; use torch.linalg"""
@@ -1090,7 +1090,7 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """In-place version of sgn()."""
     def share_memory_(self) -> Tensor:
         """Move the memory to pages that forked children see, and processes to which the tensor is sent. RuntimeError on meta."""
-    def short(self, memory_format: Any = ...) -> Tensor:
+    def short(self, *, memory_format: Any = ...) -> Tensor:
         """to(torch.int16)."""
     def sigmoid(self, *, out: Tensor | None = None) -> Tensor:
         """1 / (1 + exp(-input)), the logistic function."""

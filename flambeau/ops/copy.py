@@ -27,7 +27,7 @@ from flambeau.codegen.runtime import launch as launching
 from flambeau.core import inplace, modes, overrides
 from flambeau.core.arguments import no_combination, refused
 from flambeau.core.create import CPU, make_tensor
-from flambeau.core.derive import NAMESPACE
+from flambeau.core.derive import NAMESPACE, public
 from flambeau.core.op import NUMBERS, RELEASE_FROM, Pointwise, call, needs_graph, record
 from flambeau.core.tensor import Tensor, empty_layout, tensor_from
 from flambeau.ir.loops import Loop, Nest, number
@@ -75,6 +75,8 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
     if self.__class__ not in overrides.PLAIN or src.__class__ not in overrides.PLAIN:
         if overrides.any_override([self, src]):
             return overrides.dispatch(copy_, [self, src], {})
+    if non_blocking.__class__ is not bool:
+        raise refused("copy_", "non_blocking", "bool", non_blocking, 2)
     if not isinstance(src, Tensor):
         if not isinstance(src, (bool, int, float, complex)):
             raise refused("copy_", "other", "Tensor", src, 1)
@@ -173,21 +175,25 @@ def layout_in_format(layout: Layout, wanted: memory_format) -> Layout:
     return Layout.of(layout.shape, memory_order.channels_last_strides(layout.shape), layout.dtype, layout.device)
 
 
-def contiguous(self: Tensor, memory_format: memory_format = contiguous_format) -> Tensor:
+@public(namespace=False)
+def contiguous(self: Tensor, *, memory_format: memory_format = contiguous_format) -> Tensor:
     """This tensor if its elements lie in C order (or in `memory_format`), else a copy in that order."""
     layout = self._layout
     if memory_format is contiguous_format:
         return self if layout.is_contiguous else clone(self, memory_format=contiguous_format)
     if memory_format is preserve_format:
         raise RuntimeError("preserve memory format is unsupported by the contiguous operator")
-    return self if is_contiguous(self, memory_format) else clone(self, memory_format=memory_format)
+    return self if is_contiguous(self, memory_format=memory_format) else clone(self, memory_format=memory_format)
 
 
-def is_contiguous(self: Tensor, memory_format: memory_format = contiguous_format) -> bool:
+@public(namespace=False)
+def is_contiguous(self: Tensor, *, memory_format: memory_format = contiguous_format) -> bool:
     """Whether the elements lie in the order of `memory_format` without gaps."""
     layout = self._layout
     if memory_format is contiguous_format:
         return layout.is_contiguous
+    if memory_format is preserve_format:
+        raise RuntimeError("preserve memory format is unsupported by the contiguous operator")
     ndim = 4 if memory_format is channels_last else 5
     return layout.ndim == ndim and memory_order.is_channels_last(layout.shape, layout.strides)
 
@@ -285,10 +291,7 @@ def to_arguments(args: tuple, kwargs: dict) -> tuple[Device | None, DType | None
         elif first is None:
             dtype = rest.pop(0) if rest and isinstance(rest[0], DType) else None
         else:
-            raise TypeError(f"to() received an invalid combination of arguments - got ({type(first).__name__}), but expected one "
-                            "of:\n * (torch.device device = None, torch.dtype dtype = None, bool non_blocking = False, bool copy "
-                            "= False, *, torch.memory_format memory_format = None)\n * (torch.dtype dtype, ...)\n * (Tensor "
-                            "tensor, ...)")
+            raise no_combination("to", (first,))
     if rest and not isinstance(rest.pop(0), bool):  # non_blocking
         raise no_combination("to", args, kwargs)
     if rest:
@@ -310,7 +313,7 @@ def to_arguments(args: tuple, kwargs: dict) -> tuple[Device | None, DType | None
 
 
 def _short(name: str, dtype: DType) -> Any:
-    def short(self: Tensor, memory_format: memory_format = preserve_format) -> Tensor:
+    def short(self: Tensor, *, memory_format: memory_format = preserve_format) -> Tensor:
         if self._layout.dtype is dtype and memory_format is preserve_format and self.__class__ in overrides.PLAIN:
             return self
         return to(self, dtype, memory_format=memory_format)
@@ -326,7 +329,7 @@ for _name, _dtype in (("float", dtypes.float32), ("double", dtypes.float64), ("h
     setattr(Tensor, _name, _short(_name, _dtype))
 
 
-def cpu(self: Tensor, memory_format: memory_format = preserve_format) -> Tensor:
+def cpu(self: Tensor, *, memory_format: memory_format = preserve_format) -> Tensor:
     """to("cpu")."""
     if self._layout.device is CPU and memory_format is preserve_format and self.__class__ in overrides.PLAIN:
         return self
@@ -355,7 +358,7 @@ def type(self: Tensor, dtype: Any = None, non_blocking: bool = False, **kwargs: 
             raise ValueError(f"invalid type: '{dtype}'")
         dtype = found
     if not isinstance(dtype, DType):
-        dtype = getattr(dtype, "dtype", None)
+        dtype = None if isinstance(dtype, Tensor) else getattr(dtype, "dtype", None)
         if dtype is None:
             raise TypeError("dtype must be a type, str, or dtype object")
     return to(self, dtype)
@@ -450,6 +453,6 @@ def fill(input: Tensor, value: Any) -> Tensor:
     return fill_(clone(input), value)
 
 
-for _function in (copy_, clone, contiguous, is_contiguous, to, cpu, cuda, type_as, type, fill_, zero_, fill):
+for _function in (copy_, clone, to, cpu, cuda, type_as, type, fill_, zero_, fill):
     setattr(Tensor, _function.__name__, _function)
 NAMESPACE.update(clone=clone, fill=fill, fill_=fill_, zero_=zero_)

@@ -92,7 +92,9 @@ MOST = 1 << 63      # what 64 bits don't hold
 
 
 def sizes_of(function: str, size: tuple[Any, ...]) -> tuple[int, ...]:
-    """A shape given as numbers or as one sequence; RuntimeError for negative sizes."""
+    """A shape given as numbers or as one sequence; RuntimeError for negative sizes, TypeError for none at all."""
+    if not size:
+        raise arguments.without_sizes(function, "size")
     for n in size:
         if n.__class__ is not int or not 0 <= n < MOST:
             break
@@ -421,6 +423,9 @@ def _counted(i, start, step):
 
 
 def _number(x: Any) -> Any:
+    """A number of a call of arange; TypeError for a tensor of several."""
+    if isinstance(x, Tensor) and x._layout.numel != 1:
+        raise arguments.refused("arange", "end", "Number", x, 1)
     return x.item() if hasattr(x, "item") else x
 
 

@@ -26,6 +26,8 @@ _fresh: dict[Any, Callable] = register_cache({})     # plans by kind, size, dtyp
 
 def _plan(kind: Any, plan_of: Callable[[Layout], Callable], own: Layout, size: tuple[Any, ...]) -> Callable | None:
     """The plan that makes a tensor of sizes given as ints or as one tuple, like one of a layout; None for other calls."""
+    if not size:
+        return None
     key = (kind, size, own.dtype, own.device)
     try:
         launch = _fresh.get(key)
@@ -53,7 +55,7 @@ def new_empty(self: Tensor, *size: Any, dtype: DType | None = None, device: Any 
         launch = _plan("empty", empty_plan, self._layout, size)
         if launch is not None:
             return launch(None)
-    return empty(*size, **_new(self, dtype, device), requires_grad=requires_grad)
+    return empty(sizes_of("new_empty", size), **_new(self, dtype, device), requires_grad=requires_grad)
 
 
 @public(namespace=False)
@@ -75,7 +77,7 @@ def new_ones(self: Tensor, *size: Any, dtype: DType | None = None, device: Any =
         launch = _plan("ones", _ones_plan, self._layout, size)
         if launch is not None:
             return launch(None, 1)
-    return ones(*size, **_new(self, dtype, device), requires_grad=requires_grad)
+    return ones(sizes_of("new_ones", size), **_new(self, dtype, device), requires_grad=requires_grad)
 
 
 @public(namespace=False)

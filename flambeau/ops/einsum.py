@@ -23,6 +23,7 @@ from flambeau.base.notices import warn_once
 from flambeau.codegen.loops import schedule
 from flambeau.codegen.runtime import launch as launching
 from flambeau.core.annotations import Tensors
+from flambeau.core.arguments import typename
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.modes import active, local
@@ -325,6 +326,8 @@ def chain_matmul(*matrices: Any, out: Tensor | None = None) -> Tensor:
               "instead, which accepts a list of two or more tensors rather than multiple parameters.")
     chain = list(matrices[0]) if len(matrices) == 1 and isinstance(matrices[0], (list, tuple)) else list(matrices)
     for x in chain:
+        if not isinstance(x, Tensor):
+            raise TypeError(f"expected Tensor as element 0 in argument 0, but got {typename(x)}")
         if x._layout.ndim != 2:
             raise RuntimeError(f"Tensor dimension is {x._layout.ndim}, expected 2 instead.")
     if not chain:

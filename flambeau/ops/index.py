@@ -219,7 +219,7 @@ def _index_put(input: Tensor, indices: Sequence[Any], values: Tensor, accumulate
     """Write `values` (broadcast) to the positions that the index tensors name; accumulate: add to what is there."""
     layout, other = input._layout, values._layout
     if other.dtype is not layout.dtype:
-        indexing.broadcast_indices(indices)
+        _put(layout, other, indices, accumulate)    # shapes that don't fit are told first
         raise RuntimeError(
             "Index put requires the source and destination dtypes match, got "
             f"{layout.dtype.scalar_name} for the destination and {other.dtype.scalar_name} for the source."

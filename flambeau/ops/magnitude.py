@@ -12,6 +12,7 @@ from typing import Any
 from flambeau.base import geometry
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.dtype import float64, get_default_dtype
+from flambeau.core.arguments import refused
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE, OPERATORS, pointwise
 from flambeau.core.rows import Rows
@@ -143,12 +144,18 @@ def norm(input: Tensor, p="fro", dim=None, keepdim=False, dtype=None):
         return _nuclear_norm(input, dim, keepdim, dtype)
     if isinstance(p, str) and p != "fro":
         raise RuntimeError(f"only valid string values are 'fro' and 'nuc', found: {p}")
+    if isinstance(p, complex):
+        raise RuntimeError("linalg.vector_norm: Expected a non-complex scalar as the order of norm.")
     return vector_norm(input, 2.0 if p == "fro" or p is None else float(p), dim, keepdim, dtype=dtype)
 
 
 @composite(node="DistBackward0")
 def dist(input: Tensor, other: Tensor, p=2):
     """The p-norm of input - other (broadcast)."""
+    if not isinstance(other, Tensor):
+        raise refused("dist", "other", "Tensor", other, 1)
+    if not isinstance(p, (int, float)):
+        raise refused("dist", "p", "Number", p, 2)
     return vector_norm(input - other, float(p))
 
 

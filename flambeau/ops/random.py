@@ -18,6 +18,7 @@ from flambeau.base.layout import Layout, contiguous_format, register_cache
 from flambeau.base.rng import RANGES, WIDE_RANGE, default_generator, drawing_order
 from flambeau.codegen.runtime.launch import KernelCheck
 from flambeau.core import modes, sampling
+from flambeau.core.arguments import is_int, no_combination
 from flambeau.core.create import array_of, from_bfloat16
 from flambeau.core.declare import operator
 from flambeau.core.derive import NAMESPACE, public
@@ -79,8 +80,8 @@ def random_(self: Tensor, *range: int | None, generator: Any = None, **bounds: A
                 return launch(self, source.state_address, low, high - low, 1.0 / (high - low))
     low, high = (None, *range) if len(range) == 1 else (*range, None, None)[:2]
     low, high = bounds.pop("from", low), bounds.pop("to", high)
-    if bounds or len(range) > 2:
-        raise TypeError(f"random_() received an invalid combination of arguments: {', '.join(map(repr, range))} {bounds}")
+    if bounds or len(range) > 2 or not all(x is None or is_int(x) or x.__class__ in (float, bool) for x in (low, high)):
+        raise no_combination("random_", range, bounds)
     name = self._layout.dtype.name
     if low is None and high is None:
         return overwrite(self, sampling.integers, generator, 0, RANGES[name], name in ("int64", "float64"))

@@ -14,7 +14,7 @@ from flambeau.base.geometry import wrap_dim
 from flambeau.base.layout import Layout, contiguous_strides, register_cache
 from flambeau.base.layout import contiguous_format as _C_ORDER
 from flambeau.codegen.elements.move import Buffer, Move
-from flambeau.core.arguments import ints, is_int, no_combination, refused
+from flambeau.core.arguments import ints, is_int, no_combination, refused, without_sizes
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.tensor import Tensor, tensor_from, within_memory
@@ -183,6 +183,8 @@ def _(g, repeats, layouts):
 
 def repeat(self: Tensor, *repeats: Any) -> Tensor:
     """This tensor repeated so many times along each dimension; more counts than dimensions put new ones in front."""
+    if not repeats:
+        raise without_sizes("repeat", "repeats")
     given = tuple(repeats[0]) if len(repeats) == 1 and isinstance(repeats[0], (tuple, list)) else repeats
     if len(repeats) == 1 and given is repeats and not is_int(given[0]):
         raise refused("repeat", "repeats", "tuple of ints", given[0], 1)

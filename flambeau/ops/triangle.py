@@ -12,6 +12,7 @@ from flambeau.base.layout import Layout, register_cache
 from flambeau.base.layout import contiguous_format as _C_ORDER
 from flambeau.codegen.elements.move import Buffer, Move
 from flambeau.codegen.elements.triangle import triangle_plan
+from flambeau.core.arguments import is_int
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.tensor import Tensor, empty_layout, tensor_from
@@ -54,6 +55,8 @@ def _into(lower: bool) -> Callable[[Tensor, int], bool]:
     """What writes a triangle in place."""
     def write(input: Tensor, diagonal: int) -> bool:
         layout = input._layout
+        if not is_int(diagonal):
+            raise TypeError("the diagonal must be an int")
         key = ("in place", layout, diagonal, lower)
         launch = _plans.get(key)
         if launch is None:

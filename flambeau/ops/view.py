@@ -17,11 +17,7 @@ from flambeau.base.dtype import bool_
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import (
     Layout,
-    channels_last,
-    channels_last_3d,
     contiguous_format,
-    memory_format,
-    preserve_format,
     register_cache,
 )
 from flambeau.base.notices import warn_once
@@ -205,7 +201,7 @@ def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
 @public
 def ravel(input: Any) -> Any:
     """All elements in one dimension."""
-    return contiguous(input).view(-1)
+    return input.contiguous().view(-1)
 
 
 @public
@@ -460,38 +456,6 @@ def as_strided(input: Any, size: Sequence[int], stride: Sequence[int], storage_o
 def alias(self: Any) -> Any:
     """A view of everything."""
     return views.alias(self)
-
-
-@public(namespace=False)
-def contiguous(self: Any, memory_format: memory_format = contiguous_format) -> Any:
-    """The tensor itself if its elements lie in this order without gaps, otherwise a copy that does."""
-    layout = self._layout
-    if memory_format is contiguous_format:
-        return self if layout.is_contiguous else self.clone(memory_format=contiguous_format)
-    if memory_format is preserve_format:
-        raise RuntimeError("preserve memory format is unsupported by the contiguous operator")
-    check_memory_format(layout.ndim, memory_format)
-    return self if memory_order.is_channels_last(layout.shape, layout.strides) else self.clone(memory_format=memory_format)
-
-
-@public(namespace=False)
-def is_contiguous(self: Any, memory_format: memory_format = contiguous_format) -> bool:
-    """Whether the elements lie in this order without gaps."""
-    layout = self._layout
-    if memory_format is contiguous_format:
-        return layout.is_contiguous
-    if memory_format is preserve_format:
-        raise RuntimeError("preserve memory format is unsupported by the contiguous operator")
-    wanted = 4 if memory_format is channels_last else 5
-    return layout.ndim == wanted and memory_order.is_channels_last(layout.shape, layout.strides)
-
-
-def check_memory_format(ndim: int, wanted: memory_format) -> None:
-    """Raise RuntimeError unless a tensor of so many dimensions can have this memory format."""
-    if wanted is channels_last and ndim != 4:
-        raise RuntimeError("required rank 4 tensor to use channels_last format")
-    if wanted is channels_last_3d and ndim != 5:
-        raise RuntimeError("required rank 5 tensor to use channels_last_3d format")
 
 
 @public(namespace=False)
