@@ -1269,7 +1269,7 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
     def type(self, dtype: Any = None, non_blocking: _bool = False, **kwargs: Any) -> Any:
         """The name of the old tensor type ("torch.FloatTensor"), or a conversion to `dtype` (a dtype or such a name)."""
     def type_as(self, other: Tensor) -> Tensor:
-        """This tensor with the dtype of `other`."""
+        """This tensor with the dtype of `other`, where `other` is."""
     def unbind(self, dim: _int = 0) -> Any:
         """The positions of a dimension, one tensor each, without that dimension."""
     def unflatten(self, dim: _int, sizes: Any) -> Any:

@@ -342,10 +342,11 @@ def cuda(self: Tensor, device: Any = None, non_blocking: bool = False, memory_fo
 
 
 def type_as(self: Tensor, other: Tensor) -> Tensor:
-    """This tensor with the dtype of `other`."""
+    """This tensor with the dtype of `other`, where `other` is."""
     if not isinstance(other, Tensor):
         raise refused("type_as", "other", "Tensor", other, 1)
-    return to(self, other._layout.dtype)
+    layout = other._layout
+    return to(self, layout.dtype) if layout.device is self._layout.device else to(self, layout.device, layout.dtype)
 
 
 def type(self: Tensor, dtype: Any = None, non_blocking: bool = False, **kwargs: Any) -> Any:

@@ -108,7 +108,7 @@ def new_tensor(self: Tensor, data: Any, *, dtype: DType | None = None, device: A
     if isinstance(data, Tensor):
         warn("To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or "
              "sourceTensor.detach().clone().requires_grad_(True), rather than tensor.new_tensor(sourceTensor).")
-        made = to(make_tensor(data, dtype), device=device)
+        made = to(make_tensor(data, dtype or self._layout.dtype), device=device or self._layout.device)
         made.requires_grad = requires_grad
         return made
     if device is None and self._layout.device.type == "cpu":

@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from flambeau.base.dtype import float32, float64, int64
+from flambeau.base.dtype import bool_, float32, float64, int64
 from flambeau.base.layout import Layout, register_cache
 from flambeau.codegen.ordering.runs import longest_run_plan
 from flambeau.core import returns
@@ -26,9 +26,9 @@ from flambeau.ops.selection import select
 # ---------------------------------------------------------------- medians
 
 
-def _check(name: str, layout: Layout, d: int) -> None:
-    if layout.dtype.is_complex:
-        raise NotImplementedError(f'"{name}_cpu" not implemented for \'{layout.dtype.scalar_name}\'')
+def _check(name: str, layout: Layout, d: int, kernel: str, booleans: bool = False) -> None:
+    if layout.dtype.is_complex or (layout.dtype is bool_ and not booleans):
+        raise NotImplementedError(f'"{kernel}" not implemented for \'{layout.dtype.scalar_name}\'')
     if layout.ndim and layout.shape[d] == 0:
         raise IndexError(f"{name}(): Expected reduction dim {d} to have non-zero size.")
 
@@ -44,10 +44,10 @@ def _median(name: str, input: Tensor, dim: Any, keepdim: bool) -> Any:
     if dim is None:
         if not layout.numel:
             return NAMESPACE["full"]((), math.nan if layout.dtype.is_floating_point else 0, dtype=layout.dtype)
-        _check(name, layout, 0)
+        _check(name, layout, 0, "median_cpu")
         return select(input, None, False, name)[0]
     d = one_dim(name, dim, layout.ndim)
-    _check(name, layout, d)
+    _check(name, layout, d, "median_out")
     made = getattr(returns, name)
     if not layout.ndim:
         return made((input.clone(), NAMESPACE["zeros"]((), dtype=int64)))
@@ -105,7 +105,7 @@ def mode(input: Tensor, dim: int = -1, keepdim: bool = False):
     """(values, indices): the most frequent element along `dim` (the smallest of equally frequent ones), and where it last is."""
     layout = input._layout
     d = one_dim("mode", dim, layout.ndim)
-    _check("mode", layout, d)
+    _check("mode", layout, d, "mode_cpu", booleans=True)
     if not layout.ndim:
         return returns.mode((input.clone(), NAMESPACE["zeros"]((), dtype=int64)))
     if layout.shape[d] <= SHORT:

@@ -82,7 +82,11 @@ def random_(self: Tensor, *range: int | None, generator: Any = None, **bounds: A
     low, high = bounds.pop("from", low), bounds.pop("to", high)
     if bounds or len(range) > 2 or not all(x is None or is_int(x) or x.__class__ in (float, bool) for x in (low, high)):
         raise no_combination("random_", range, bounds)
-    name = self._layout.dtype.name
+    name, scalar = self._layout.dtype.name, self._layout.dtype.scalar_name
+    if name not in RANGES:
+        if low is None and high is None:
+            raise NotImplementedError(f'"random_kernel_cpu" not implemented for \'{scalar}\'')
+        raise RuntimeError("check_random_bounds handles only integral, floating-point and boolean types")
     if low is None and high is None:
         return overwrite(self, sampling.integers, generator, 0, RANGES[name], name in ("int64", "float64"))
     low = 0 if low is None else low

@@ -53,11 +53,11 @@ _gradient_plans: dict[Any, Any] = register_cache({})
 def _learn(name: str, input: Tensor, dim: int, dtype: DType | None) -> Any:
     layout = input._layout
     result = dtype or layout.dtype
+    d = one_dim(name, dim, layout.ndim)
     if not result.is_floating_point:
         last = dim in (-1, layout.ndim - 1)
         kernel = f"{name}_lastdim_kernel_impl" if last else f"{name}_kernel_impl"
         raise NotImplementedError(f'"{kernel}" not implemented for \'{result.scalar_name}\'')
-    d = one_dim(name, dim, layout.ndim)
     launch = _SOFTMAX.launcher((input,), (d,) if layout.ndim else (), (), (name == "log_softmax", result))
     _plans[layout, dim, dtype, name] = launch
     return launch

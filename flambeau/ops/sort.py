@@ -156,6 +156,8 @@ def _kthvalue(input: Tensor, k: int, dim: int, keepdim: bool) -> tuple[Tensor, T
     size = layout.shape[at] if layout.ndim else 1
     if layout.ndim and not size:
         raise IndexError(f"kthvalue(): Expected reduction dim {at} to have non-zero size.")
+    if layout.dtype.is_complex or layout.dtype is bool_:
+        raise NotImplementedError(f'"kthvalue_cpu" not implemented for \'{layout.dtype.scalar_name}\'')
     if not 1 <= k <= size:
         raise RuntimeError(f"kthvalue(): selected number k out of range for dimension {at}")
     return select(input, at, keepdim, "place", k - 1)

@@ -10,7 +10,7 @@ from typing import Any
 
 from flambeau.base.dtype import bool_, int64
 from flambeau.base.geometry import wrap_dim
-from flambeau.core.declare import composite
+from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.tensor import Tensor
 from flambeau.ops.copy import contiguous
@@ -44,6 +44,24 @@ def _numbered(counts: Tensor) -> Tensor:
     return NAMESPACE["repeat_interleave"](counts)
 
 
+@operator(method=False, function=False, name="_unique2", node="Unique2Backward0")
+def _of_sorted(input: Tensor, values: Tensor) -> Tensor:
+    """The values found in a tensor, whose gradient they don't have."""
+    return values
+
+
+@operator(method=False, function=False, name="unique_consecutive", node="UniqueConsecutiveBackward0")
+def _of_runs(input: Tensor, values: Tensor) -> Tensor:
+    """The values found in a tensor, whose gradient they don't have."""
+    return values
+
+
+@operator(method=False, function=False, name="unique_dim", node="UniqueDimBackward0")
+def _of_slices(input: Tensor, values: Tensor) -> Tensor:
+    """The slices found in a tensor, whose gradient they don't have."""
+    return values
+
+
 def _answer(values: Tensor, inverse: Tensor | None, counts: Tensor | None) -> Any:
     found = (values, *[x for x in (inverse, counts) if x is not None])
     return found if len(found) > 1 else values
@@ -72,7 +90,7 @@ def unique(
             .scatter_(0, order, _numbered(counts))
             .reshape(input._layout.shape)
         )
-    return _answer(ordered.index_select(0, starts), inverse, counts if return_counts else None)
+    return _answer(_of_sorted(input, ordered.index_select(0, starts)), inverse, counts if return_counts else None)
 
 
 def _unique_method(self: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False,
@@ -99,7 +117,7 @@ def _unique_slices(input: Tensor, dim: int, return_inverse: bool, return_counts:
     for column in reversed(range(rows._layout.shape[1])):  # sorts are stable, so the first column decides in the end
         order = order.index_select(0, sort_along(rows.select(1, column).index_select(0, order), 0, False)[1])
     starts, counts = _runs(rows.index_select(0, order), return_inverse or return_counts)
-    values = input.detach().index_select(at, order.index_select(0, starts))
+    values = _of_slices(input, input.detach().index_select(at, order.index_select(0, starts)))
     inverse = None
     if counts is not None and return_inverse:
         inverse = NAMESPACE["empty_like"](order).scatter_(0, order, _numbered(counts))
@@ -116,10 +134,10 @@ def unique_consecutive(
         row = _row(input)
         starts, counts = _runs(row, return_inverse or return_counts)
         inverse = _numbered(counts).reshape(input._layout.shape) if counts is not None and return_inverse else None
-        return _answer(row.index_select(0, starts), inverse, counts if return_counts else None)
+        return _answer(_of_runs(input, row.index_select(0, starts)), inverse, counts if return_counts else None)
     at = wrap_dim(dim, input._layout.ndim)
     starts, counts = _runs(_slices(input, at), return_inverse or return_counts)
-    values = input.detach().index_select(at, starts)
+    values = _of_runs(input, input.detach().index_select(at, starts))
     inverse = _numbered(counts) if counts is not None and return_inverse else None
     return _answer(values, inverse, counts if return_counts else None)
 

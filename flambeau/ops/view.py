@@ -345,6 +345,9 @@ def _reversed(self: Any) -> Any:
 
 def _matrix_transpose(self: Any) -> Any:
     """The last two dimensions swapped."""
+    if not self._layout.ndim:
+        warn_once("Tensor.mT is deprecated on 0-D tensors. This function is the identity in these cases.")
+        return views.alias(self)
     if self._layout.ndim < 2:
         raise RuntimeError("tensor.mT is only supported on matrices or batches of matrices. Got "
                            f"{self._layout.ndim}-D tensor.")
@@ -353,6 +356,9 @@ def _matrix_transpose(self: Any) -> Any:
 
 def _matrix_adjoint(self: Any) -> Any:
     """The last two dimensions swapped and conjugated."""
+    if not self._layout.ndim:
+        warn_once("Tensor.mH is deprecated on 0-D tensors. Consider using x.conj().")
+        return _conjugated(self)
     if self._layout.ndim < 2:
         raise RuntimeError("tensor.mH is only supported on matrices or batches of matrices. Got "
                            f"{self._layout.ndim}-D tensor.")
@@ -363,6 +369,7 @@ def _hermitian(self: Any) -> Any:
     """A matrix transposed and conjugated."""
     ndim = self._layout.ndim
     if ndim == 0:
+        warn_once("Tensor.H is deprecated on 0-D tensors. Consider using x.conj().")
         return _conjugated(self)
     if ndim != 2:
         more = " For batches of matrices, consider using tensor.mH" if ndim > 2 else ""

@@ -91,3 +91,19 @@ def test_windows(periodic, dtype):
     places = np.arange(5) - (5 if periodic else 4) / 2
     np.testing.assert_allclose(got, np.exp(-((places / 2) ** 2) / 2), rtol=1e-6)
     assert torch.hann_window(4, requires_grad=True).requires_grad
+
+
+def test_values_found_in_a_tensor_that_requires_grad_say_so():
+    x = torch.tensor([1.0, 1.0, 2.0], requires_grad=True)
+    assert [type(made.grad_fn).__name__ for made in (torch.unique(x), torch.unique_consecutive(x), torch.unique(x, dim=0))] == [
+        "Unique2Backward0", "UniqueConsecutiveBackward0", "UniqueDimBackward0"]  # fmt: skip
+    values, inverse, counts = torch.unique(x, return_inverse=True, return_counts=True)
+    assert values.requires_grad and not inverse.requires_grad and not counts.requires_grad
+    with torch.no_grad():
+        assert not torch.unique(x).requires_grad
+
+
+def test_a_new_tensor_of_another_has_the_dtype_of_the_first():
+    with pytest.warns(UserWarning, match="copy construct"):
+        assert torch.ones(2).double().new_tensor(torch.tensor([1, 2])).dtype is torch.float64
+    assert torch.ones(2).int().type_as(torch.ones(1, device="meta")).device.type == "meta"
