@@ -259,8 +259,7 @@ def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
             return empty_layout(layout.with_dtype(dtype or layout.dtype).with_device(device))
         require(device)
         if layout.device.type == "meta":
-            raise NotImplementedError("Cannot copy out of meta tensor; no data! Please use torch.nn.Module.to_empty() instead of "
-                                      "torch.nn.Module.to() when moving module from meta to a different device.")
+            raise NotImplementedError("Cannot copy out of meta tensor; no data!")
     if dtype is not None and dtype is not layout.dtype:
         return convert(self, dtype, wanted)
     if copy or (wanted is not preserve_format and wanted is not suggested_format(layout)):
