@@ -109,8 +109,8 @@ class Conversion:
             if new_dtype is tensor.dtype and new_device == tensor.device:
                 return tensor
             if tensor.device.type == "meta" and new_device != tensor.device:
-                raise NotImplementedError("Cannot copy out of meta tensor; no data! Please use torch.nn.Module.to_empty() instead "
-                                          "of torch.nn.Module.to() when moving module from meta to a different device.")
+                raise NotImplementedError("Cannot copy out of meta tensor; no data! Please use torch.nn.Module.to_empty() "
+                                          "instead of torch.nn.Module.to() when moving module from meta to a different device.")
             return tensor.to(new_device, new_dtype, non_blocking)
 
         return self._apply(convert)
