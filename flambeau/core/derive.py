@@ -194,7 +194,7 @@ def inplace(operator: Pointwise, public: Callable, operands: list[Any], numbers:
         raise RuntimeError(f"In-place {operator.name} is not supported for complex tensors.")
     operands = [target, *[as_operand(operator, x, i, "_") for i, x in enumerate(operands) if i]]
     numbers = tuple([x.item() if isinstance(x, (np.generic, Tensor)) else x for x in numbers])
-    recording = needs_graph(operands)
+    recording = operator.tracked and needs_graph(operands)
     if recording or not operator.idempotent:
         rewiring.check(target, recording)
     originals = None

@@ -98,6 +98,7 @@ class Pointwise:
         self.tensors_only: frozenset[str] = frozenset()     # operands that may not be numbers
         self.public: Callable | None = None     # the function a caller sees, where that only chooses this operator
         self.differentiable = differentiable and kind != BOOL
+        self.tracked = differentiable       # whether overwriting a tensor is a step of the graph; comparisons' is one
         self.plans: dict[Any, Callable] = register_cache({})
         self.other_plans: dict[Any, Callable] = register_cache({})
         self.out_plans: dict[Any, Callable] = register_cache({})    # those of calls whose `out` was found to fit
@@ -362,6 +363,13 @@ def common_device(layouts: Sequence[Layout]) -> Device:
             raise RuntimeError(f"Expected all tensors to be on the same device, but found at least two devices, {device} and "
                                f"{layout.device}!")
     return device
+
+
+def overload(title: str, tensors: str, number: str) -> Callable[[Sequence[Any], Sequence[Any]], str]:
+    """Node names of an operator whose second operand may be a number."""
+    def name(operands: Sequence[Any], statics: Sequence[Any]) -> str:
+        return title + (number if any(x.__class__ in NUMBERS for x in operands) else tensors)
+    return name
 
 
 class PointwiseNode(Node):

@@ -17,6 +17,7 @@ from flambeau.core.create import item
 from flambeau.core.declare import composite
 from flambeau.core.derive import NAMESPACE, alias, pointwise
 from flambeau.core.modes import active
+from flambeau.core.op import overload
 from flambeau.core.rows import KEPT, Rows
 from flambeau.core.tensor import Tensor
 from flambeau.ir import scalar as s
@@ -24,37 +25,37 @@ from flambeau.ir.loops import Fold, Loop, Row, folded
 from flambeau.ir.scalar import cast, compute_dtype
 
 
-@pointwise(kind="bool", operator="__eq__", name="eq")
+@pointwise(kind="bool", operator="__eq__", name="eq", node=overload("Eq", "Backward1", "Backward0"))
 def eq(input: Tensor, other: Operand):
     """input == other."""
     return input == other
 
 
-@pointwise(kind="bool", operator="__ne__", name="ne")
+@pointwise(kind="bool", operator="__ne__", name="ne", node=overload("Ne", "Backward1", "Backward0"))
 def ne(input: Tensor, other: Operand):
     """input != other."""
     return input != other
 
 
-@pointwise(kind="bool", operator="__lt__", types="bif")
+@pointwise(kind="bool", operator="__lt__", types="bif", node=overload("Lt", "Backward1", "Backward0"))
 def lt(input: Tensor, other: Operand):
     """input < other."""
     return input < other
 
 
-@pointwise(kind="bool", operator="__le__", types="bif")
+@pointwise(kind="bool", operator="__le__", types="bif", node=overload("Le", "Backward1", "Backward0"))
 def le(input: Tensor, other: Operand):
     """input <= other."""
     return input <= other
 
 
-@pointwise(kind="bool", operator="__gt__", types="bif")
+@pointwise(kind="bool", operator="__gt__", types="bif", node=overload("Gt", "Backward1", "Backward0"))
 def gt(input: Tensor, other: Operand):
     """input > other."""
     return input > other
 
 
-@pointwise(kind="bool", operator="__ge__", types="bif")
+@pointwise(kind="bool", operator="__ge__", types="bif", node=overload("Ge", "Backward1", "Backward0"))
 def ge(input: Tensor, other: Operand):
     """input >= other."""
     return input >= other
@@ -102,25 +103,25 @@ _equal.operator.public = NAMESPACE["equal"] = Tensor.equal = equal
 # ---------------------------------------------------------------- logic and bits
 
 
-@pointwise(kind="bool")
+@pointwise(kind="bool", differentiable=False)
 def logical_and(input: Tensor, other: Tensor):
     """Whether both are nonzero."""
     return s.logical_and(input, other)
 
 
-@pointwise(kind="bool")
+@pointwise(kind="bool", differentiable=False)
 def logical_or(input: Tensor, other: Tensor):
     """Whether either is nonzero."""
     return s.logical_or(input, other)
 
 
-@pointwise(kind="bool")
+@pointwise(kind="bool", differentiable=False)
 def logical_xor(input: Tensor, other: Tensor):
     """Whether exactly one is nonzero."""
     return s.logical_xor(input, other)
 
 
-@pointwise(kind="bool")
+@pointwise(kind="bool", differentiable=False)
 def logical_not(input: Tensor):
     """Whether input is zero."""
     return s.logical_not(input)

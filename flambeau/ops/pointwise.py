@@ -17,7 +17,7 @@ from flambeau.core import modes
 from flambeau.core.annotations import Number, Operand
 from flambeau.core.declare import composite
 from flambeau.core.derive import alias, pointwise, publish
-from flambeau.core.op import NUMBERS
+from flambeau.core.op import NUMBERS, overload
 from flambeau.core.overrides import PLAIN
 from flambeau.core.tensor import Tensor
 from flambeau.ir import scalar as s
@@ -61,13 +61,6 @@ def scaled(factor: Any, x: Expr) -> Expr:
     return x if factor.__class__ is int else factor * x
 
 
-def _overload(title: str, tensors: str, number: str) -> Any:
-    """Node names of an operator whose second operand may be a number."""
-    def name(operands: Sequence[Any], statics: Sequence[Any]) -> str:
-        return title + (number if any(x.__class__ in NUMBERS for x in operands) else tensors)
-    return name
-
-
 # ---------------------------------------------------------------- the four operations
 
 
@@ -83,7 +76,7 @@ def sub(input: Operand, other: Operand, *, alpha: Number = 1):
     return input - scaled(alpha, other)
 
 
-@pointwise(operator="__rsub__", inplace=False, check=_check_sub, node=_overload("Rsub", "Backward0", "Backward1"))
+@pointwise(operator="__rsub__", inplace=False, check=_check_sub, node=overload("Rsub", "Backward0", "Backward1"))
 def rsub(input: Tensor, other: Operand, *, alpha: Number = 1):
     """other - alpha * input. Raises RuntimeError for bool."""
     return other - scaled(alpha, input)
@@ -147,7 +140,7 @@ def _rfloordiv(input: Tensor, other: Operand):
     return nonzero_divisor(s.floor_divide(other, input), input)
 
 
-@pointwise(operator="__mod__", types="if", guarded=True, node=_overload("Remainder", "Backward1", "Backward0"))
+@pointwise(operator="__mod__", types="if", guarded=True, node=overload("Remainder", "Backward1", "Backward0"))
 def remainder(input: Operand, other: Operand):
     """input - floor(input / other) * other: the sign is the divisor's, as in Python."""
     return nonzero_divisor(s.remainder(input, other), s.as_expr(other))
@@ -168,7 +161,7 @@ def _rmod_operator(self: Tensor, other: Any) -> Any:
 Tensor.__rmod__ = _rmod_operator
 
 
-@pointwise(types="if", guarded=True, node=_overload("Fmod", "Backward1", "Backward0"))
+@pointwise(types="if", guarded=True, node=overload("Fmod", "Backward1", "Backward0"))
 def fmod(input: Tensor, other: Operand):
     """input - trunc(input / other) * other: the sign is the dividend's, as in C."""
     return nonzero_divisor(s.fmod(input, other), s.as_expr(other))

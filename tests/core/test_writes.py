@@ -243,3 +243,15 @@ def test_views_of_a_leaf_that_is_a_view_are_not_written_to(view, write):
     assert leaf.is_leaf
     with torch.no_grad():
         write(leaf)
+
+
+def test_comparisons_in_place_are_steps_of_the_graph_and_logic_is_not():
+    grad = torch.ones(3, requires_grad=True)
+    assert type(torch.ones(3).eq_(grad).grad_fn).__name__ == "EqBackward1"
+    assert type((grad * 2).lt_(1).grad_fn).__name__ == "LtBackward0"
+    assert not torch.ones(3).logical_and_(grad).requires_grad
+    made = grad * 2
+    assert type(made.logical_not_().grad_fn).__name__ == "MulBackward0" and made._version == 1
+    with pytest.raises(RuntimeError, match="a leaf Variable that requires grad is being used in an in-place operation"):
+        grad.eq_(1)
+    assert grad.logical_or_(torch.ones(3)).is_leaf
