@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from flambeau.base.layout import Layout, register_cache
 from flambeau.codegen.loops import schedule
-from flambeau.codegen.products.gemm import Matrix, gemm_phases, in_place_bytes
+from flambeau.codegen.products.gemm import Matrix, gemm_phases
 from flambeau.codegen.runtime import launch as launching
 from flambeau.core import modes
 from flambeau.core.declare import operator
@@ -101,19 +101,6 @@ def cell_phases(
     return schedule.lay(nest, (), [()] * len(spots), shape, [spot.strides for spot in spots], slots=tuple(x.slot for x in spots),
                         offsets={j: x.start * dtype.itemsize for j, x in enumerate(spots)}).phases
 
-def _product(dtype: Any, m: int, n: int, k: int, a: Matrix, b: Matrix, c: Matrix, addend: Matrix | None) -> tuple[list, int]:
-    """A product in parts of columns that are read in place, not packed anew in each step."""
-    parts = -(-k * n * dtype.itemsize // in_place_bytes())
-    if parts == 1 or parts > 4 or b.strides[3] != 1:
-        return gemm_phases(dtype, m, n, k, a, b, c, addend=addend)
-    phases, scratch, width = [], 0, -(-n // (parts * 64)) * 64
-    for start in range(0, n, width):
-        more, need = gemm_phases(dtype, m, min(width, n - start), k, a, b.moved(3, start), c.moved(3, start),
-                                 addend=None if addend is None else addend.moved(3, start))
-        phases += more
-        scratch = max(scratch, need)
-    return phases, scratch
-
 def _forward_plan(mode: str, dtype: Any, device: Any, steps: int, batch: int, size: int, projected: tuple, weight: tuple,
                   start: tuple, first_cell: tuple, biased: bool, reverse: bool, keep: bool, given: Sequence[Layout]) -> Callable:
     """launch(outputs, kept, cells, projected, hidden, cell or hidden, weight, [bias]) for a block of steps."""
@@ -134,8 +121,9 @@ def _forward_plan(mode: str, dtype: Any, device: Any, steps: int, batch: int, si
             addend = Matrix(3, (0, 0, projected[1], projected[2]), t * projected[0])
         elif biased:
             addend = Matrix(7, (0, 0, 0, 1))
-        more, need = _product(dtype, batch, gates, size, Matrix(previous.slot, (0, 0, *previous.strides), previous.start),
-                              Matrix(6, (0, 0, weight[1], weight[0])), Matrix(1, (0, 0, wide, 1), kept_at + skip), addend)
+        more, need = gemm_phases(dtype, batch, gates, size, Matrix(previous.slot, (0, 0, *previous.strides), previous.start),
+                                 Matrix(6, (0, 0, weight[1], weight[0])), Matrix(1, (0, 0, wide, 1), kept_at + skip),
+                                 addend=addend)
         phases += more
         scratch = max(scratch, need)
         inputs = [Spot(1, kept_at + c * size, (wide, 1)) for c in range(cell.columns)]
@@ -195,9 +183,9 @@ def _backward_plan(mode: str, dtype: Any, device: Any, steps: int, batch: int, s
         if direct is not None:
             outputs.append((Spot(4, 0, row), direct))
         phases += cell_phases(f"{mode.lower()}_step_backward", dtype, (batch, size), outputs, inputs)
-        more, need = _product(dtype, batch, size, gates, Matrix(0 if product is None else 1, (0, 0, gates, 1), t * batch * gates),
-                              Matrix(11, (0, 0, *weight)), Matrix(2, (0, 0, size, 1)),
-                              None if direct is None else Matrix(4, (0, 0, size, 1)))
+        gradient = Matrix(0 if product is None else 1, (0, 0, gates, 1), t * batch * gates)
+        more, need = gemm_phases(dtype, batch, size, gates, gradient, Matrix(11, (0, 0, *weight)), Matrix(2, (0, 0, size, 1)),
+                                 addend=None if direct is None else Matrix(4, (0, 0, size, 1)))
         phases += more
         scratch = max(scratch, need)
     return launching.plan(

@@ -26,6 +26,13 @@ TYPES = {
 TOLERANCE = {"float32": 4e-6, "float64": 1e-14, "float16": 1e-3, "bfloat16": 8e-3}
 
 
+@pytest.fixture(autouse=True, params=["as it comes", "packed"])
+def form(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Most products of these tests are so small that they would never be packed."""
+    if request.param == "packed":
+        monkeypatch.setattr(gemm, "IN_PLACE_WORK", 0)
+
+
 def to_bfloat16(x: np.ndarray) -> np.ndarray:
     bits = np.ascontiguousarray(x, np.float32).view(np.uint32)
     return ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16)
@@ -369,6 +376,6 @@ def test_nan_and_infinity_pass_through_relu():
 )
 def test_large_products_are_done_in_parts(m, n, k, batch, monkeypatch):
     monkeypatch.setattr(gemm, "PACK_BYTES", 20 << 10)
-    monkeypatch.setattr(gemm, "in_place_bytes", lambda: 0)
+    monkeypatch.setattr(gemm, "IN_PLACE_WORK", 0)
     check(m, n, k, "float64", batch=batch, a_order="m", b_order="k")
     check(m, n, k, "float32", batch=batch, bias="c", alpha=0.5, beta=2.0)

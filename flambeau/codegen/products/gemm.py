@@ -31,7 +31,7 @@ from flambeau.codegen.runtime.launch import Phase
 TILE_PANELS = 64  # panels of rows per task
 TILE_SLOTS = 512  # register tiles that a task may hold unfinished between blocks of k
 IN_PLACE_STEPS, ONCE_STEPS = 128, 64  # steps along k after which the next panel of B is read in place, and if each is read once
-IN_PLACE_ROWS, IN_PLACE_BYTES = 128, 192 << 10  # rows, and bytes of B, up to which packing B costs more than it saves
+IN_PLACE_WORK = 4 << 20  # multiply-adds up to which packing B costs more than it saves
 PACK_BYTES = 256 << 20  # packed operands of one product; larger ones are done in parts
 DOT_MOST, DOT_STEPS, DOT_BYTES = 40, 128, 192 << 10  # rows, and bytes of A, up to which dot products beat packing B
 SMALL_DOT = 8192  # multiply-adds up to which packing costs more than the sums at the end of dot products
@@ -163,12 +163,6 @@ def block_steps() -> int:
     return second_level_bytes() // (8 * 64 * 4)
 
 
-@cache
-def in_place_bytes() -> int:
-    """Size of what other reads leave in the second-level cache."""
-    return second_level_bytes() // 2
-
-
 def _phases(p: Product) -> tuple[list[Phase], int]:
     """The quickest form of a product that is not empty."""
     if (p.n == 1 and p.m > 1) or (p.c.strides[3] != 1 and p.c.strides[2] == 1 and p.n > 1):
@@ -179,16 +173,15 @@ def _phases(p: Product) -> tuple[list[Phase], int]:
         return [*(phase for phases, _ in made for phase in phases), slices.sum], max(slices.scratch, *(size for _, size in made))
     threads = state.words[state.THREADS]
     most = register_rows()
-    a_bytes, b_bytes = (count * p.k * BYTES[p.kind.storage] for count in (p.m, p.n))
     b_unit = p.b.strides[3] == 1 or p.n == 1
     if p.b.strides[2] == 1 and (p.n == 1 or not b_unit) and p.a.strides[3] == 1 and p.k >= 16:
         # sums across the vectors at the end of each dot product cost as much as DOT_STEPS along k
         few = p.m * (p.k + DOT_STEPS) <= DOT_MOST * p.k or p.n <= p.kind.lanes
         plain = p.kind.storage == p.kind.compute
-        if p.m <= most or p.m * p.n * p.k <= SMALL_DOT or (few and plain and a_bytes <= DOT_BYTES):
+        if p.m <= most or p.m * p.n * p.k <= SMALL_DOT or (few and plain and p.m * p.k * BYTES[p.kind.storage] <= DOT_BYTES):
             return dot_phases(p, threads)
-    unpacked = p.m <= IN_PLACE_ROWS or (p.m <= 2 * IN_PLACE_ROWS and b_bytes <= in_place_bytes()) or b_bytes <= IN_PLACE_BYTES
-    if b_unit and (p.m <= most or p.k == 0 or (unpacked and not paired(p.kind).tiles)):
+    unpacked = p.batches * p.m * p.n * p.k <= IN_PLACE_WORK and not paired(p.kind).tiles
+    if b_unit and (p.m <= most or p.k == 0 or unpacked):
         return _in_place_phases(p, threads)
     parts = _halves(p)
     if not parts:
