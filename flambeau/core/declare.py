@@ -424,7 +424,7 @@ def _inplace_variant(declared: Operator, public: str, writer: Callable | None) -
 
     def inplace(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         if kwargs or not required <= len(args) + 1 <= positions:
-            given = bound(args, kwargs, self)
+            given = bound(self, args, kwargs)
         else:
             given = [self, *args, *defaults[len(args) + 1:]]
         try:
@@ -433,7 +433,7 @@ def _inplace_variant(declared: Operator, public: str, writer: Callable | None) -
             arguments.explain(error, name, declared.signature, given, True, False)
             raise
 
-    def bound(args: tuple, kwargs: dict[str, Any], self: Tensor) -> list[Any]:
+    def bound(self: Tensor, args: tuple, kwargs: dict[str, Any]) -> list[Any]:
         """The arguments of a call that gives some by name, or leaves some out; TypeError if it doesn't fit."""
         try:
             found = declared.signature.bind(self, *args, **kwargs)

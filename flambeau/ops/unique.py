@@ -44,22 +44,17 @@ def _numbered(counts: Tensor) -> Tensor:
     return NAMESPACE["repeat_interleave"](counts)
 
 
-@operator(method=False, function=False, name="_unique2", node="Unique2Backward0")
-def _of_sorted(input: Tensor, values: Tensor) -> Tensor:
-    """The values found in a tensor, whose gradient they don't have."""
-    return values
+def _found_by(name: str, node: str) -> Any:
+    """The operator that stands in the graph for a search: it hands on the values found in a tensor, and has no gradient."""
+    @operator(method=False, function=False, name=name, node=node)
+    def found(input: Tensor, values: Tensor) -> Tensor:
+        return values
+    return found
 
 
-@operator(method=False, function=False, name="unique_consecutive", node="UniqueConsecutiveBackward0")
-def _of_runs(input: Tensor, values: Tensor) -> Tensor:
-    """The values found in a tensor, whose gradient they don't have."""
-    return values
-
-
-@operator(method=False, function=False, name="unique_dim", node="UniqueDimBackward0")
-def _of_slices(input: Tensor, values: Tensor) -> Tensor:
-    """The slices found in a tensor, whose gradient they don't have."""
-    return values
+_of_sorted = _found_by("_unique2", "Unique2Backward0")
+_of_runs = _found_by("unique_consecutive", "UniqueConsecutiveBackward0")
+_of_slices = _found_by("unique_dim", "UniqueDimBackward0")
 
 
 def _answer(values: Tensor, inverse: Tensor | None, counts: Tensor | None) -> Any:

@@ -19,10 +19,9 @@ from typing import IO, Any
 
 from flambeau.serialize import options
 from flambeau.serialize.archive import ALIGNMENT, ArchiveWriter
+from flambeau.serialize.legacy import MAGIC_NUMBER, PROTOCOL_VERSION
 from flambeau.serialize.pickler import Storages, pickler_class
 
-MAGIC_NUMBER = 0x1950A86A20F9469CFC6C
-PROTOCOL_VERSION = 1001
 DEFAULT_PROTOCOL = 2
 
 

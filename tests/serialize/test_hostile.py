@@ -162,7 +162,7 @@ def test_legacy_files_that_end_early():
     content = (FILES / "legacy_pytorch_2_13.pt").read_bytes()
     with pytest.raises(RuntimeError, match=r"unexpected EOF, expected 5 more bytes\. The file might be corrupted"):
         load(content[:-5])
-    with pytest.raises((EOFError, IndexError, struct.error)):
+    with pytest.raises(EOFError):
         load(content[:60])
     with pytest.raises(EOFError):
         load(b"")
