@@ -48,6 +48,7 @@ def _found_by(name: str, node: str) -> Any:
     """The operator that stands in the graph for a search: it hands on the values found in a tensor, and has no gradient."""
     @operator(method=False, function=False, name=name, node=node)
     def found(input: Tensor, values: Tensor) -> Tensor:
+        """These values, as found in `input`."""
         return values
     return found
 
