@@ -233,7 +233,7 @@ def _order(p: Product, tiles_m: int, tiles_n: int) -> tuple[int, int, int, int]:
 
     A thread's share of them is a stretch of the longer side: it then reads a part of the larger operand, the one it packed.
     """
-    return (tiles_m, tiles_n, 1, tiles_m) if p.n > p.m else (tiles_m, tiles_n, tiles_n, 1)
+    return (tiles_m, tiles_n, 1, tiles_m) if 2 * p.n > p.m else (tiles_m, tiles_n, tiles_n, 1)
 
 
 def _reads_rows(p: Product) -> bool:

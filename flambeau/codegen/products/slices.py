@@ -20,7 +20,8 @@ from flambeau.codegen.runtime.launch import Phase
 
 ENOUGH_TILES = 8  # register tiles of C from which its tiles alone keep the threads busy
 LONG = 16  # steps to a row or column from which each tile's operands would be read again and again
-SLICE_WORK, SLICE_STEPS, MOST_SLICES = 16384, 512, 64  # multiply-adds and steps of a slice, at least; slices, at most
+SLICE_WORK, MOST_SLICES = 16384, 64  # multiply-adds of a slice, at least; slices, at most
+SLICE_STEPS = (512, 1024)  # of a slice: fewer where there would be less than four slices
 
 CONSTANTS = ("m", "n", "slices", *OPERANDS)
 _COMPUTED = {"float": "float32", "double": "float64"}
@@ -67,7 +68,8 @@ def sliced(p: Product) -> Sliced | None:
     long = p.k >= LONG * max(p.m, p.n)
     if p.batches > 1 or (tiles >= ENOUGH_TILES and not long) or p.kind.compute not in _COMPUTED:
         return None
-    steps = max(SLICE_STEPS, SLICE_WORK // (p.m * p.n), -(-p.k // MOST_SLICES))
+    least, most = SLICE_STEPS
+    steps = max(least, min(most, p.k // 256 * 64), SLICE_WORK // (p.m * p.n), -(-p.k // MOST_SLICES))
     steps = -(-steps // 64) * 64
     count, rest = divmod(p.k, steps)
     if count < 4:
