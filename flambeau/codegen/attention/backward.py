@@ -25,7 +25,7 @@ from flambeau.codegen.attention.forward import (
 )
 from flambeau.codegen.builder import Value, module
 from flambeau.codegen.cpu import register_rows
-from flambeau.codegen.jit import DIRECT, compile_kernel
+from flambeau.codegen.jit import BRIEF, compile_kernel
 from flambeau.codegen.kernel import BYTES, Kernel, vector
 from flambeau.codegen.kinds import Kind, kind_of, narrow, widen
 from flambeau.codegen.products.epilogue import bits_of, scalar_constant
@@ -172,7 +172,7 @@ def backward_kernel(kind: Kind, masked: str | None, causal: bool) -> int:
         ):
             target = f.at(kind.storage, f.buffer(out), plane * c["columns"] * c[extent])
             _store(f, kind, sums, stride, c["columns"], c[extent], target, c[extent], size)
-    return compile_kernel(module(f), pipeline=DIRECT)
+    return compile_kernel(module(f), pipeline=BRIEF)
 
 
 def _store(

@@ -16,7 +16,7 @@ from flambeau.base.dtype import dtype as DType
 from flambeau.base.dtype import float32, float64
 from flambeau.codegen.builder import Value, module, scalar_type
 from flambeau.codegen.cpu import register_rows
-from flambeau.codegen.jit import DIRECT, compile_kernel
+from flambeau.codegen.jit import BRIEF, compile_kernel
 from flambeau.codegen.kernel import BYTES, Kernel, suffix, vector
 from flambeau.codegen.kinds import Kind, kind_of, narrow
 from flambeau.codegen.products.epilogue import bits_of, scalar_constant
@@ -240,7 +240,7 @@ class Forward:
 @cache
 def attention_kernel(kind: Kind, masked: str | None, causal: bool) -> int:
     """The range is batches x heads x blocks of rows. Slots: out, logarithms of the rows' sums, q, k, v, [mask]."""
-    return compile_kernel(module(Forward(kind, masked, causal).f), pipeline=DIRECT)
+    return compile_kernel(module(Forward(kind, masked, causal).f), pipeline=BRIEF)
 
 
 def panels_of(extent: int, width: int) -> int:

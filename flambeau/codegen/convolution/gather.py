@@ -12,7 +12,7 @@ from functools import cache
 from flambeau.codegen.builder import Value, module
 from flambeau.codegen.convolution.band import GEOMETRY, BandCopy, Box, box_of, fill_functions, runs_of
 from flambeau.codegen.cpu import register_rows, vector_bytes
-from flambeau.codegen.jit import DIRECT, compile_kernel
+from flambeau.codegen.jit import BRIEF, compile_kernel
 from flambeau.codegen.kernel import BYTES, Kernel, vector
 from flambeau.codegen.kinds import Kind, widen
 from flambeau.codegen.products.epilogue import Epilogue, epilogue
@@ -313,9 +313,9 @@ def weights_text(kind: Kind, height: int) -> str:
 
 @cache
 def forward_kernel(kind: Kind, finish: Epilogue, row_order: str, vectors: int, in_place: bool) -> int:
-    return compile_kernel(forward_text(kind, finish, row_order, vectors, in_place), pipeline=DIRECT)
+    return compile_kernel(forward_text(kind, finish, row_order, vectors, in_place), pipeline=BRIEF)
 
 
 @cache
 def weights_kernel(kind: Kind, height: int) -> int:
-    return compile_kernel(weights_text(kind, height), pipeline=DIRECT)
+    return compile_kernel(weights_text(kind, height), pipeline=BRIEF)

@@ -13,7 +13,7 @@ from functools import cache
 from flambeau.codegen.builder import Value, module
 from flambeau.codegen.convolution.band import GEOMETRY, BandCopy, Box, box_of, fill_functions, runs_of
 from flambeau.codegen.cpu import register_rows, vector_bytes
-from flambeau.codegen.jit import DIRECT, compile_kernel
+from flambeau.codegen.jit import BRIEF, compile_kernel
 from flambeau.codegen.kernel import BYTES, Kernel, transpose_tile
 from flambeau.codegen.kinds import Kind, narrow
 from flambeau.codegen.products.micro import call_tile, multiply_add, table_of
@@ -233,14 +233,14 @@ def reduce_text(kind: Kind, transposed: bool) -> str:
 
 @cache
 def pack_gradient_kernel(kind: Kind, order: str) -> int:
-    return compile_kernel(pack_gradient_text(kind, order), pipeline=DIRECT)
+    return compile_kernel(pack_gradient_text(kind, order), pipeline=BRIEF)
 
 
 @cache
 def weight_kernel(kind: Kind, row_order: str, order: str | None) -> int:
-    return compile_kernel(weight_text(kind, row_order, order), pipeline=DIRECT)
+    return compile_kernel(weight_text(kind, row_order, order), pipeline=BRIEF)
 
 
 @cache
 def reduce_kernel(kind: Kind, transposed: bool) -> int:
-    return compile_kernel(reduce_text(kind, transposed), pipeline=DIRECT)
+    return compile_kernel(reduce_text(kind, transposed), pipeline=BRIEF)

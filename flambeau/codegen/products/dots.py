@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import cache
 
 from flambeau.codegen.builder import Value, module
-from flambeau.codegen.jit import DIRECT, compile_kernel
+from flambeau.codegen.jit import BRIEF, compile_kernel
 from flambeau.codegen.kernel import BYTES, Kernel, vector
 from flambeau.codegen.kinds import Kind, widen
 from flambeau.codegen.products.epilogue import Epilogue, epilogue
@@ -100,7 +100,7 @@ def dot_text(kind: Kind, out: Kind, finish: Epilogue) -> str:
 
 @cache
 def dot_kernel(kind: Kind, out: Kind, finish: Epilogue) -> int:
-    return compile_kernel(dot_text(kind, out, finish), pipeline=DIRECT)
+    return compile_kernel(dot_text(kind, out, finish), pipeline=BRIEF)
 
 
 def dot_phases(p: Product, threads: int) -> tuple[list[Phase], int]:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from flambeau.codegen.builder import module
 from flambeau.codegen.cpu import register_rows, second_level_bytes, vector_bytes
-from flambeau.codegen.jit import DIRECT, compile_kernel
+from flambeau.codegen.jit import BRIEF, compile_kernel
 from flambeau.codegen.kernel import BYTES, Kernel
 from flambeau.codegen.kinds import TILE_SIDE, Kind, kind_of, paired
 from flambeau.codegen.products import matrix_unit as matrix_unit
@@ -129,7 +129,7 @@ def tile_text(v: Variant) -> str:
 
 @cache
 def tile_kernel(v: Variant) -> int:
-    return compile_kernel(tile_text(v), pipeline=DIRECT)
+    return compile_kernel(tile_text(v), pipeline=BRIEF)
 
 
 def _share(tasks_wanted: int, panels: int, most: int) -> int:

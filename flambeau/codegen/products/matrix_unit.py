@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import cache
 
 from flambeau.codegen.builder import Value, module
-from flambeau.codegen.jit import DIRECT, compile_kernel
+from flambeau.codegen.jit import BRIEF, DIRECT, compile_kernel
 from flambeau.codegen.kernel import Kernel, vector
 from flambeau.codegen.kinds import TILE_SIDE as SIDE
 from flambeau.codegen.kinds import Kind
@@ -106,4 +106,4 @@ def _pack_rows(kind: Kind, order: str) -> Kernel:
 @cache
 def pack_rows_kernel(kind: Kind, order: str) -> int:
     """Packs A; its constants and its range are those of pack.py."""
-    return compile_kernel(packed_of(_pack_rows(kind, order), kind, ROWS), pipeline=DIRECT)
+    return compile_kernel(packed_of(_pack_rows(kind, order), kind, ROWS), pipeline=BRIEF)

@@ -10,7 +10,7 @@ from functools import cache
 
 from flambeau.codegen.builder import Value, module
 from flambeau.codegen.cpu import vector_bytes
-from flambeau.codegen.jit import DIRECT, compile_kernel
+from flambeau.codegen.jit import BRIEF, compile_kernel
 from flambeau.codegen.kernel import BYTES, Kernel, transpose_tile, vector
 from flambeau.codegen.kinds import TILE_SIDE, Kind, widen
 
@@ -205,4 +205,4 @@ def packed_of(pack: Kernel, kind: Kind, width: int) -> str:
 
 @cache
 def pack_kernel(kind: Kind, width: int, order: str) -> int:
-    return compile_kernel(packed_of(pack_panel(kind, width, order), kind, width), pipeline=DIRECT)
+    return compile_kernel(packed_of(pack_panel(kind, width, order), kind, width), pipeline=BRIEF)

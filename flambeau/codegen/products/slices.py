@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from flambeau.codegen.builder import module
 from flambeau.codegen.cpu import register_rows
-from flambeau.codegen.jit import DIRECT, compile_kernel
+from flambeau.codegen.jit import BRIEF, compile_kernel
 from flambeau.codegen.kernel import BYTES, Kernel
 from flambeau.codegen.kinds import Kind, kind_of
 from flambeau.codegen.products.epilogue import Epilogue, epilogue
@@ -59,7 +59,7 @@ def sum_text(kind: Kind, out: Kind, finish: Epilogue) -> str:
 
 @cache
 def sum_kernel(kind: Kind, out: Kind, finish: Epilogue) -> int:
-    return compile_kernel(sum_text(kind, out, finish), pipeline=DIRECT)
+    return compile_kernel(sum_text(kind, out, finish), pipeline=BRIEF)
 
 
 def sliced(p: Product) -> Sliced | None:
