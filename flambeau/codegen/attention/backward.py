@@ -21,24 +21,24 @@ from flambeau.codegen.attention.forward import (
     packed_bytes,
     packing,
     panels_of,
+    tile_of,
     total_of,
 )
 from flambeau.codegen.builder import Value, module
-from flambeau.codegen.cpu import register_rows
-from flambeau.codegen.jit import BRIEF, compile_kernel
+from flambeau.codegen.jit import DIRECT, compile_kernel
 from flambeau.codegen.kernel import BYTES, Kernel, vector
 from flambeau.codegen.kinds import Kind, kind_of, narrow, widen
 from flambeau.codegen.products.epilogue import bits_of, scalar_constant
-from flambeau.codegen.products.micro import call_tile, micro_table, row_counts
+from flambeau.codegen.products.micro import micro_address
 from flambeau.codegen.runtime.launch import Phase
 from flambeau.codegen.strips import Strip, strips
 
 CONSTANTS = (
     "heads", "rows", "columns", "depth", "width", "block", "row_step", "padded", "q_n", "q_h", "q_row", "q_step", "g_n",
     "g_h", "g_row", "g_step", "m_n", "m_h", "m_row", "m_step", "scale", "scratch_place", "slice", "d_panels",
-    "w_panels", "c_panels", "keys", "values", "keys_by_depth", "gradients", "queries", "own_tiles", "wide_tiles",
+    "w_panels", "c_panels", "keys", "values", "keys_by_depth", "gradients", "queries", "own_tile", "row_tile", "column_tile",
 )  # fmt: skip
-BLOCK_BYTES = 128 << 10
+BLOCK_BYTES, BLOCK_ROWS = 128 << 10, 112  # scores of a block of rows, and its rows, at most
 OUT_Q, OUT_K, OUT_V, GRADIENT, QUERY, KEY, VALUE, RESULT, LOGARITHM, MASK = range(10)
 
 
@@ -55,7 +55,8 @@ def _product(
     f: Kernel,
     kind: Kind,
     c: Any,
-    table: str,
+    tile: str,
+    panel: int,
     sizes: tuple[Value, Value, Value],
     a: _Left,
     b: Value,
@@ -63,17 +64,16 @@ def _product(
     first: Value,
     b_panel: Value | None = None,
 ) -> None:
-    """goal (+)= A B for (rows, columns, depth) `sizes`, by the register tiles of `table`.
+    """goal (+)= A B for (rows, columns, depth) `sizes`, by the register tile `tile`.
 
     b: packed in panels, `b_panel` elements a column (its depth, if not given); goal: (address, row stride).
     """
     rows, columns, depth = sizes
-    compute, panel = kind.compute, 2 * kind.lanes
+    compute = kind.compute
     with f.loop(0, columns, panel) as j, f.loop(0, rows, c["row_step"]) as i:
-        call_tile(
-            f,
-            c[table],
-            f.minimum(rows - i, c["row_step"]),
+        f.call_pointer(
+            "void",
+            f.pointer(c[tile]),
             depth,
             f.at(a.type, a.data, i * a.row),
             f.at(compute, b, j * (depth if b_panel is None else b_panel)),
@@ -84,16 +84,17 @@ def _product(
             a.step,
             f.i64(0),
             f.i64(panel),
+            rows - i,
         )
 
 
 @cache
-def backward_kernel(kind: Kind, masked: str | None, causal: bool) -> int:
+def backward_kernel(kind: Kind, vectors: int, masked: str | None, causal: bool) -> int:
     """The range is batches x heads. Slots: dq, dk, dv, g, q, k, v, out, logarithms, [mask]."""
     f = Kernel()
     c = f.constants(CONSTANTS)
     compute, size, lanes = kind.compute, BYTES[kind.compute], kind.lanes
-    panel = 2 * lanes
+    panel = vectors * lanes
     dtype = float64 if compute == "double" else float32
     scale = scalar_constant(f, kind, c["scale"])
     weights = f.scratch(c["scratch_place"] + f["thread"] * c["slice"])
@@ -101,7 +102,7 @@ def backward_kernel(kind: Kind, masked: str | None, causal: bool) -> int:
     tiles = f.at(compute, changes, c["block"] * c["padded"])
     sum_keys = f.at(compute, tiles, c["block"] * panel)
     depth_padded, width_padded = c["d_panels"] * panel, c["w_panels"] * panel
-    sum_values = f.at(compute, sum_keys, c["padded"] * depth_padded)
+    sum_values = f.at(compute, sum_keys, (c["padded"] + c["row_step"]) * depth_padded)
     blocks = f.ceiling_division(c["rows"], c["block"])
 
     def packed(name: str, plane: Value, panels: str, steps: str) -> Value:
@@ -121,15 +122,16 @@ def backward_kernel(kind: Kind, masked: str | None, causal: bool) -> int:
             fresh = f.convert(number.equals(0), "i64", "zext")
             first = (blocks - 1 - number) * c["block"]
             count = f.minimum(c["block"], c["rows"] - first)
+            # a whole number of tiles, but for the last: their rows past it are sums that nobody reads
             columns = f.minimum(c["columns"], first + count) if causal else c["columns"]
             if causal:
                 columns = f.select(number.equals(0), c["columns"], columns)
             query = f.at(kind.storage, f.buffer(QUERY), n * c["q_n"] + h * c["q_h"] + first * c["q_row"])
             gradient = f.at(kind.storage, f.buffer(GRADIENT), n * c["g_n"] + h * c["g_h"] + first * c["g_row"])
             own = _Left(query, kind.storage, c["q_row"], c["q_step"])
-            _product(f, kind, c, "own_tiles", (count, columns, c["depth"]), own, keys, (weights, c["padded"]), one)
+            _product(f, kind, c, "own_tile", panel, (count, columns, c["depth"]), own, keys, (weights, c["padded"]), one)
             own = _Left(gradient, kind.storage, c["g_row"], c["g_step"])
-            _product(f, kind, c, "own_tiles", (count, columns, c["width"]), own, values, (changes, c["padded"]), one)
+            _product(f, kind, c, "own_tile", panel, (count, columns, c["width"]), own, values, (changes, c["padded"]), one)
             with f.loop(0, count) as i:
                 row = plane * c["rows"] + first + i
                 _row(
@@ -155,15 +157,14 @@ def backward_kernel(kind: Kind, masked: str | None, causal: bool) -> int:
                 turned = _Left(left, compute, one, c["padded"])
                 right = f.at(compute, right, first * panel)
                 sizes = (columns, c[extent], count)
-                _product(f, kind, c, "wide_tiles", sizes, turned, right, (sums, stride), fresh, c["rows"])
+                _product(f, kind, c, "column_tile", panel, sizes, turned, right, (sums, stride), fresh, c["rows"])
             with f.loop(0, c["depth"], panel) as j:
                 with f.loop(0, count, c["row_step"]) as i:
-                    rows = f.minimum(count - i, c["row_step"])
                     a = f.at(compute, changes, i * c["padded"])
                     b = f.at(compute, keys_by_depth, j * c["columns"])
                     goal = f.at(compute, tiles, i * panel)
                     steps = (f.i64(panel), one, c["padded"], one, f.i64(0), f.i64(panel))
-                    call_tile(f, c["wide_tiles"], rows, columns, a, b, goal, *steps)
+                    f.call_pointer("void", f.pointer(c["row_tile"]), columns, a, b, goal, *steps, count - i)
                 target = f.at(kind.storage, f.buffer(OUT_Q), (plane * c["rows"] + first) * c["depth"] + j)
                 _store(f, kind, tiles, f.i64(panel), count, f.minimum(c["depth"] - j, panel), target, c["depth"], size)
         for out, sums, extent, stride in (
@@ -172,7 +173,7 @@ def backward_kernel(kind: Kind, masked: str | None, causal: bool) -> int:
         ):
             target = f.at(kind.storage, f.buffer(out), plane * c["columns"] * c[extent])
             _store(f, kind, sums, stride, c["columns"], c[extent], target, c[extent], size)
-    return compile_kernel(module(f), pipeline=BRIEF)
+    return compile_kernel(module(f), pipeline=DIRECT)
 
 
 def _store(
@@ -268,7 +269,9 @@ def backward_phases(
     """Phases for slots (dq, dk, dv, g, q, k, v, out, logarithms, [mask]) and the scratch bytes they need."""
     kind = kind_of(dtype)
     whole = kind_of("float64" if kind.compute == "double" else "float32")
-    panel, size, most = 2 * kind.lanes, BYTES[kind.compute], register_rows()
+    size = BYTES[kind.compute]
+    most, vectors = tile_of(a, kind)
+    panel = vectors * kind.lanes
     planes = a.batch * a.heads
     phases: list[Phase] = []
     scratch, places = 0, []
@@ -279,18 +282,15 @@ def backward_phases(
         (GRADIENT, gradient, gradient[3], gradient[2], a.width, a.rows),
         (QUERY, a.query, a.query[3], a.query[2], a.depth, a.rows),
     ):
-        phases.append(packing(kind, slot, strides, a.heads, planes, lane, step, lanes, steps, scratch))
+        phases.append(packing(kind, panel, slot, strides, a.heads, planes, lane, step, lanes, steps, scratch))
         places.append(scratch)
-        scratch += packed_bytes(kind, planes, lanes, steps)
+        scratch += packed_bytes(kind, panel, planes, lanes, steps)
     column_panels, depth_panels, width_panels = (panels_of(n, panel) for n in (a.columns, a.depth, a.width))
     padded = column_panels * panel
-    tiles = max(1, min(8, BLOCK_BYTES // (padded * size * most), -(-a.rows // most)))
-    block = tiles * most
+    block = max(1, min(BLOCK_ROWS // most, BLOCK_BYTES // (padded * size * most), -(-a.rows // most))) * most
     slice_bytes = (
-        ((2 * block * padded + block * panel + padded * (depth_panels + width_panels) * panel) * size + 127) // 64 * 64
+        ((2 * block * padded + block * panel + (padded + most) * (depth_panels + width_panels) * panel) * size + 127) // 64 * 64
     )
-    # blocks begin at multiples of `most`, and so do the columns that a triangle leaves out
-    own_rows = row_counts(min(block, a.rows), most) | row_counts(a.rows % block, most)
     words = (
         a.heads,
         a.rows,
@@ -310,11 +310,12 @@ def backward_phases(
         width_panels,
         column_panels,
         *places,
-        micro_table(kind, 2, most, False, True, own_rows),
-        micro_table(whole, 2, most, False, True, own_rows | row_counts(a.columns, most)),
+        micro_address(kind, most, vectors, "rows" if a.query[3] == gradient[3] == 1 else "strided", True),
+        micro_address(whole, most, vectors, "rows", True),
+        micro_address(whole, most, vectors, "strided", True),
     )
     masked = None if a.mask is None else "bool" if a.boolean else "number"
     phases.append(
-        Phase(backward_kernel(kind, masked, a.causal), planes, max(1, 100_000 // (a.rows * a.columns * a.depth)), words)
+        Phase(backward_kernel(kind, vectors, masked, a.causal), planes, max(1, 100_000 // (a.rows * a.columns * a.depth)), words)
     )
     return phases, scratch + slice_bytes * max(threads, 1)

@@ -15,12 +15,11 @@ from typing import NamedTuple
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.dtype import float32, float64
 from flambeau.codegen.builder import Value, module, scalar_type
-from flambeau.codegen.cpu import register_rows
-from flambeau.codegen.jit import BRIEF, compile_kernel
+from flambeau.codegen.jit import DIRECT, compile_kernel
 from flambeau.codegen.kernel import BYTES, Kernel, suffix, vector
 from flambeau.codegen.kinds import Kind, kind_of, narrow
 from flambeau.codegen.products.epilogue import bits_of, scalar_constant
-from flambeau.codegen.products.micro import call_tile, micro_table, row_counts
+from flambeau.codegen.products.micro import micro_address, register_tile
 from flambeau.codegen.products.pack import pack_kernel, stride_class
 from flambeau.codegen.runtime.launch import Phase
 from flambeau.codegen.scalar import Lowering
@@ -30,9 +29,9 @@ from flambeau.ir import scalar
 CONSTANTS = (
     "heads", "rows", "columns", "depth", "width", "block", "row_step", "padded", "q_n", "q_h", "q_row", "q_step", "m_n",
     "m_h", "m_row", "m_step", "k_panels", "k_place", "v_panels", "v_place", "scores_place", "slice", "scale",
-    "score_tiles", "value_tiles",
+    "score_tile", "value_tile",
 )  # fmt: skip
-BLOCK_BYTES = 192 << 10  # scores of a block of rows
+BLOCK_BYTES, BLOCK_ROWS = 192 << 10, 112  # scores of a block of rows, and its rows, at most
 DEPTH = 512  # steps along the keys of one tile of the result
 LOWEST = float("-inf")
 
@@ -121,10 +120,10 @@ class Block:
 class Forward:
     """The kernel of attention: for each block of rows the scores, their exponentials, and the sums of values these weigh."""
 
-    def __init__(self, kind: Kind, masked: str | None, causal: bool) -> None:
+    def __init__(self, kind: Kind, vectors: int, masked: str | None, causal: bool) -> None:
         self.kind, self.masked, self.causal = kind, masked, causal
         self.dtype = float64 if kind.compute == "double" else float32
-        self.panel = 2 * kind.lanes
+        self.panel = vectors * kind.lanes
         f = self.f = Kernel()
         c = self.c = f.constants(CONSTANTS)
         self.scale = scalar_constant(f, kind, c["scale"])
@@ -160,10 +159,9 @@ class Forward:
         """The products of queries and keys."""
         f, c, compute = self.f, self.c, self.kind.compute
         with f.loop(0, block.columns, self.panel) as j, f.loop(0, block.count, c["row_step"]) as i:
-            call_tile(f, c["score_tiles"], f.minimum(block.count - i, c["row_step"]), c["depth"],
-                      f.at(self.kind.storage, query, i * c["q_row"]), f.at(compute, keys, j * c["depth"]),
-                      f.at(compute, self.scores, i * c["padded"] + j), c["padded"], f.i64(1), c["q_row"], c["q_step"], f.i64(0),
-                      f.i64(self.panel))
+            f.call_pointer("void", f.pointer(c["score_tile"]), c["depth"], f.at(self.kind.storage, query, i * c["q_row"]),
+                           f.at(compute, keys, j * c["depth"]), f.at(compute, self.scores, i * c["padded"] + j), c["padded"],
+                           f.i64(1), c["q_row"], c["q_step"], f.i64(0), f.i64(self.panel), block.count - i)
 
     def exponentials(self, block: Block, i: Value) -> None:
         """A row's scores to exponentials in place; stores the reciprocal and the logarithm of their sum."""
@@ -218,17 +216,17 @@ class Forward:
         """The products of exponentials and a panel of values."""
         f, c, compute, panel = self.f, self.c, self.kind.compute, self.panel
         with f.loop(0, block.columns, DEPTH) as k, f.loop(0, block.count, c["row_step"]) as i:
-            call_tile(f, c["value_tiles"], f.minimum(block.count - i, c["row_step"]), f.minimum(block.columns - k, DEPTH),
-                      f.at(compute, self.scores, i * c["padded"] + k), f.at(compute, values, j * c["columns"] + k * panel),
-                      f.at(compute, self.result, i * panel), f.i64(panel), f.convert(k.equals(0), "i64", "zext"), c["padded"],
-                      f.i64(1), f.i64(0), f.i64(panel))
+            f.call_pointer("void", f.pointer(c["value_tile"]), f.minimum(block.columns - k, DEPTH),
+                           f.at(compute, self.scores, i * c["padded"] + k), f.at(compute, values, j * c["columns"] + k * panel),
+                           f.at(compute, self.result, i * panel), f.i64(panel), f.convert(k.equals(0), "i64", "zext"),
+                           c["padded"], f.i64(1), f.i64(0), f.i64(panel), block.count - i)
 
     def store(self, block: Block, target: Value, j: Value) -> None:
         """A panel of results, divided by the sums of their rows."""
         f, c, kind, lanes = self.f, self.c, self.kind, self.kind.lanes
         with f.loop(0, block.count) as i:
             factor = f.splat(f.load(kind.compute, self.sums, i), lanes)
-            for part in (0, lanes):
+            for part in range(0, self.panel, lanes):
                 left = c["width"] - j - part
                 with f.when(left > 0):
                     place = f.at(kind.compute, self.result, i * self.panel + part)
@@ -238,9 +236,14 @@ class Forward:
 
 
 @cache
-def attention_kernel(kind: Kind, masked: str | None, causal: bool) -> int:
+def attention_kernel(kind: Kind, vectors: int, masked: str | None, causal: bool) -> int:
     """The range is batches x heads x blocks of rows. Slots: out, logarithms of the rows' sums, q, k, v, [mask]."""
-    return compile_kernel(module(Forward(kind, masked, causal).f), pipeline=BRIEF)
+    return compile_kernel(module(Forward(kind, vectors, masked, causal).f), pipeline=DIRECT)
+
+
+def tile_of(a: Attention, kind: Kind) -> tuple[int, int]:
+    """Rows and vectors of the register tile of all products of an attention."""
+    return register_tile(a.rows, min(a.width, a.columns), kind.lanes)
 
 
 def panels_of(extent: int, width: int) -> int:
@@ -250,6 +253,7 @@ def panels_of(extent: int, width: int) -> int:
 
 def packing(
     kind: Kind,
+    panel: int,
     slot: int,
     strides: tuple[int, int, int, int],
     heads: int,
@@ -263,7 +267,6 @@ def packing(
     """The phase that packs an operand's heads into panels at byte `place` of the scratch: `lanes` rows or columns `lane` apart
     side by side, their `steps` elements `step` apart one after the other.
     """
-    panel = 2 * kind.lanes
     panels = panels_of(lanes, panel)
     words = (slot, 0, heads, strides[0], strides[1], lane, step, lanes, panel, panels, steps, steps, steps, place)
     total = planes * panels
@@ -271,9 +274,8 @@ def packing(
     return Phase(kernel, total, max(1, min(total, 65536 // (panel * steps) + 1)), words)
 
 
-def packed_bytes(kind: Kind, planes: int, lanes: int, steps: int) -> int:
+def packed_bytes(kind: Kind, panel: int, planes: int, lanes: int, steps: int) -> int:
     """The scratch that `packing` fills."""
-    panel = 2 * kind.lanes
     return (planes * panels_of(lanes, panel) * panel * steps * BYTES[kind.compute] + 127) // 64 * 64
 
 
@@ -281,7 +283,9 @@ def attention_phases(dtype: DType, a: Attention, scale: float, threads: int) -> 
     """Phases for slots (out, logarithms, query, key, value, [mask]) and the scratch bytes they need."""
     kind = kind_of(dtype)
     whole = kind_of("float64" if kind.compute == "double" else "float32")
-    panel, size, most = 2 * kind.lanes, BYTES[kind.compute], register_rows()
+    size = BYTES[kind.compute]
+    most, vectors = tile_of(a, kind)
+    panel = vectors * kind.lanes
     phases: list[Phase] = []
     scratch, places = 0, []
     planes = a.batch * a.heads
@@ -289,15 +293,12 @@ def attention_phases(dtype: DType, a: Attention, scale: float, threads: int) -> 
         (3, a.key, a.key[2], a.key[3], a.columns, a.depth),
         (4, a.value, a.value[3], a.value[2], a.width, a.columns),
     ):
-        phases.append(packing(kind, slot, strides, a.heads, planes, lane, step, lanes, steps, scratch))
+        phases.append(packing(kind, panel, slot, strides, a.heads, planes, lane, step, lanes, steps, scratch))
         places.append((panels_of(lanes, panel), scratch))
-        scratch += packed_bytes(kind, planes, lanes, steps)
+        scratch += packed_bytes(kind, panel, planes, lanes, steps)
     padded = panels_of(a.columns, panel) * panel
-    tiles = max(1, min(8, BLOCK_BYTES // (padded * size * most), -(-a.rows // most)))
-    block = min(tiles * most, -(-a.rows // most) * most)
-    step = min(most, a.rows)
+    block = max(1, min(BLOCK_ROWS // most, BLOCK_BYTES // (padded * size * most), -(-a.rows // most))) * most
     slice_bytes = ((block * padded + block + 32 + block * panel) * size + 127) // 64 * 64
-    counts = row_counts(min(block, a.rows), step) | row_counts(a.rows % block, step)
     words = (
         a.heads,
         a.rows,
@@ -305,7 +306,7 @@ def attention_phases(dtype: DType, a: Attention, scale: float, threads: int) -> 
         a.depth,
         a.width,
         block,
-        step,
+        most,
         padded,
         *a.query,
         *(a.mask or (0, 0, 0, 0)),
@@ -314,11 +315,11 @@ def attention_phases(dtype: DType, a: Attention, scale: float, threads: int) -> 
         scratch,
         slice_bytes,
         bits_of(scale, kind),
-        micro_table(kind, 2, most, False, True, counts),
-        micro_table(whole, 2, most, False, True, counts),
+        micro_address(kind, most, vectors, "rows" if a.query[3] == 1 else "strided", True),
+        micro_address(whole, most, vectors, "rows", True),
     )
     masked = None if a.mask is None else "bool" if a.boolean else "number"
     tasks = planes * panels_of(a.rows, block)
     work = block * a.columns * a.depth
-    phases.append(Phase(attention_kernel(kind, masked, a.causal), tasks, max(1, 200_000 // max(work, 1)), words))
+    phases.append(Phase(attention_kernel(kind, vectors, masked, a.causal), tasks, max(1, 200_000 // max(work, 1)), words))
     return phases, scratch + slice_bytes * max(threads, 1)

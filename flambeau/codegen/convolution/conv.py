@@ -236,7 +236,7 @@ def _gather_phases(kind: Kind, window: Window, channels: int, rows: int, groups:
         phases.append(_pack_weights(kind, w, groups, rows, height, panels, channels, g.block))
         scratch = _rounded(groups * panels * height * channels * taps * size_of)
     share = ((g.band + 2 * width) * size_of + 63) // 64 * 64 + _rounded((g.block * taps + 2) * width * size_of)
-    micro = micro_address(kind, height, vectors, not in_place, True)
+    micro = micro_address(kind, height, vectors, "rows" if in_place else "packed", True)
     constants = (*g.constants, scratch, share, rows, height, panels, tile_panels, count_m, target.slot, place, *target.strides,
                  bias_slot, w.slot if in_place else 0, 0, 0, micro, len(heights), len(window.reach[2]), *heights, *g.taps)
     total = groups * count_m * g.boxes

@@ -14,7 +14,7 @@ from functools import cache
 from typing import NamedTuple
 
 from flambeau.codegen.builder import module
-from flambeau.codegen.cpu import register_rows, second_level_bytes, vector_bytes
+from flambeau.codegen.cpu import register_rows, second_level_bytes
 from flambeau.codegen.jit import BRIEF, compile_kernel
 from flambeau.codegen.kernel import BYTES, Kernel
 from flambeau.codegen.kinds import TILE_SIDE, Kind, kind_of, paired
@@ -22,7 +22,7 @@ from flambeau.codegen.products import matrix_unit as matrix_unit
 from flambeau.codegen.products.dots import dot_phases
 from flambeau.codegen.products.epilogue import Epilogue, epilogue, relu
 from flambeau.codegen.products.matrix import OPERANDS, Matrix, Product, base_address, finish_tile
-from flambeau.codegen.products.micro import micro_address
+from flambeau.codegen.products.micro import micro_address, register_tile
 from flambeau.codegen.products.pack import pack_kernel, stride_class
 from flambeau.codegen.products.slices import sliced
 from flambeau.codegen.runtime import state
@@ -249,8 +249,8 @@ def _packed_phases(p: Product, threads: int) -> tuple[list[Phase], int]:
         rows, vectors, most, unit = matrix_unit.ROWS, matrix_unit.VECTORS, matrix_unit.BLOCK_STEPS, TILE_SIDE
         micro = matrix_unit.micro()
     else:
-        (rows, vectors), most, unit = _register_tile(p.m, p.n, kind.lanes), block_steps(), 1
-        micro = micro_address(kind, rows, vectors, not rows_read, True)
+        (rows, vectors), most, unit = register_tile(p.m, p.n, kind.lanes), block_steps(), 1
+        micro = micro_address(kind, rows, vectors, "rows" if rows_read else "packed", True)
     width = kind.lanes * vectors
     panels_m, panels_n = -(-p.m // rows), -(-p.n // width)
     blocks = max(1, -(-steps // most))
@@ -341,22 +341,9 @@ def _complex_phases(part: str, sizes: tuple[int, int, int], operands: tuple[Matr
     return phases, scratch
 
 
-def _register_tile(m: int, n: int, lanes: int) -> tuple[int, int]:
-    """Rows and vectors of a register tile: few loads to each multiplication, and few rows and columns past the edge."""
-    if vector_bytes() < 64:
-        return (2, 4) if m <= 2 and n > 2 * lanes else (register_rows(), min(2, -(-n // lanes)))
-    if n <= 2 * lanes:
-        return 8, -(-n // lanes)
-    for rows, vectors in ((2, 8), (4, 6), (6, 4), (8, 3)):
-        if m <= rows and n > lanes * (vectors - 1):
-            return rows, vectors
-    four, three = (-(-n // (v * lanes)) * v for v in (4, 3))
-    return (8, 3) if 10 * three <= 9 * four else (6, 4)
-
-
 def _in_place_phases(p: Product, threads: int) -> tuple[list[Phase], int]:
     """One phase that reads A anywhere and B with unit stride along n where they lie."""
-    most, vectors = _register_tile(p.m, p.n, p.kind.lanes)
+    most, vectors = register_tile(p.m, p.n, p.kind.lanes)
     width = vectors * p.kind.lanes
     rows = -(-p.m // -(-p.m // most))
     panels_m, panels_n = -(-p.m // rows), -(-p.n // width)
@@ -365,7 +352,7 @@ def _in_place_phases(p: Product, threads: int) -> tuple[list[Phase], int]:
     tasks_m = -(-panels_m // share_m)
     share_n = _share(-(-wanted // tasks_m), panels_n, 1 << 20)
     tasks_n = -(-panels_n // share_n)
-    micro = micro_address(p.kind, rows, vectors, False, False)
+    micro = micro_address(p.kind, rows, vectors, "strided", False)
     blocks = max(1, -(-p.k // (IN_PLACE_STEPS if panels_m > 1 else ONCE_STEPS)))
     slots = (share_m * share_n if blocks > 1 else 1) * rows * width
     block = max(1, -(-p.k // blocks))

@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterable
 from functools import cache
 
 from flambeau.codegen.builder import Value, module
-from flambeau.codegen.cpu import vector_bytes
+from flambeau.codegen.cpu import register_rows, vector_bytes
 from flambeau.codegen.jit import DIRECT, compile_kernel
 from flambeau.codegen.kernel import BYTES, Kernel, vector
 from flambeau.codegen.kinds import Kind, widen
 
 MOST_ROWS = 14  # of any register tile
-STEPS_TOGETHER, STEPS_IN_PLACE = 4, 2  # steps along k to a turn of a tile's loop, where both operands are packed or not
+STEPS_TOGETHER, STEPS_IN_PLACE = 4, 2  # steps along k to a turn of a tile's loop, where B is packed or not
 
 
 def multiply_add(f: Kernel, kind: Kind, a: Value, b: Value, c: Value) -> Value:
@@ -35,14 +35,28 @@ def multiply_add(f: Kernel, kind: Kind, a: Value, b: Value, c: Value) -> Value:
     return f.fma(a, b, c) if kind.floating else a * b + c
 
 
-def micro(kind: Kind, rows: int, vectors: int, height: int, a_packed: bool, b_packed: bool, counted: bool = False) -> Kernel:
+def register_tile(m: int, n: int, lanes: int) -> tuple[int, int]:
+    """Rows and vectors of a register tile: few loads to each multiplication, and few rows and columns past the edge."""
+    if vector_bytes() < 64:
+        return (2, 4) if m <= 2 and n > 2 * lanes else (register_rows(), min(2, -(-n // lanes)))
+    if n <= 2 * lanes:
+        return 8, -(-n // lanes)
+    for rows, vectors in ((2, 8), (4, 6), (6, 4), (8, 3)):
+        if m <= rows and n > lanes * (vectors - 1):
+            return rows, vectors
+    four, three = (-(-n // (v * lanes)) * v for v in (4, 3))
+    return (8, 3) if 10 * three <= 9 * four else (6, 4)
+
+
+def micro(kind: Kind, rows: int, vectors: int, a: str, b_packed: bool) -> Kernel:
     """void micro_rows(k, a, b, c, c_stride, first, a_row, a_step, b_step, columns): C tile (+)= A rows * B columns.
 
-    Packed A has `height` elements per step, packed B one full tile row; otherwise strides (in stored elements) are arguments.
-    C is of the compute type, complete vectors. counted: one more argument says how many of A's rows are there; beside packed B
-    these have unit stride. Where B is not packed, it is read under a mask of `columns` lanes, and memory `ahead` is asked for,
-    which is as B is: the last argument.
+    a: "packed" A has `rows` elements per step; of "rows", `a_row` apart, the elements lie side by side; "strided" ones are
+    `a_step` apart as well (strides in stored elements). One more argument says how many rows there are, if they are not packed.
+    C is of the compute type, a complete tile. Packed B has one row of the tile per step; otherwise it is read under a mask of
+    `columns` lanes, and memory `ahead` is asked for, which is as B is: the last argument.
     """
+    a_packed, unit = a == "packed", a == "rows"
     f = Kernel(
         f"micro_{rows}",
         [
@@ -56,33 +70,22 @@ def micro(kind: Kind, rows: int, vectors: int, height: int, a_packed: bool, b_pa
             ("a_step", "i64"),
             ("b_step", "i64"),
             ("columns", "i64"),
-            *((("count", "i64"),) if counted else ()),
+            *(() if a_packed else (("count", "i64"),)),
             *(() if b_packed else (("ahead", "ptr"),)),
         ],
     )
     lanes, accumulator, compute = kind.lanes, kind.accumulator, kind.compute
     a_item = kind.item if a_packed else kind.storage
     b_item = kind.item if b_packed else kind.storage
-    unit = counted and b_packed
     tile = [[f.variable(accumulator, 0) for _ in range(vectors)] for _ in range(rows)]
     masks = [] if b_packed else [f.mask(f["columns"] - j * lanes, lanes) for j in range(vectors)]
-    if counted:
-        # past the last row the last one again
-        bases = [f.at(a_item, f["a"], f["a_row"] * f.minimum(f["count"] - 1, i)) for i in range(rows)]
-    else:
-        # pointers three rows apart: the two rows between are reached by scaled addressing, which keeps registers free
-        bases = [] if a_packed else [f.at(a_item, f["a"], f["a_row"] * i) for i in range(0, rows, 3)]
-
-    def element(i: int, offset: Value) -> Value:
-        """What A has in row i, `offset` on."""
-        if counted:
-            return widen(f, kind, f.load(a_item, f.at(a_item, bases[i], offset)))
-        return widen(f, kind, f.load(a_item, f.at(a_item, f.at(a_item, bases[i // 3], offset), f["a_row"] * (i % 3))))
+    # past the last row the last one again
+    places = [] if a_packed else [f.at(a_item, f["a"], f["a_row"] * f.minimum(f["count"] - 1, i)) for i in range(rows)]
 
     def columns_of(p: Value, turn: int, panel: Value | None) -> list[Value]:
         if panel is not None:
-            places = [(turn * vectors + j) * lanes for j in range(vectors)]
-            return [f.load(vector(b_item, lanes), panel, place, align=vector_bytes()) for place in places]
+            firsts = [(turn * vectors + j) * lanes for j in range(vectors)]
+            return [f.load(vector(b_item, lanes), panel, first, align=vector_bytes()) for first in firsts]
         offset = (p + turn) * f["b_step"]
         row = f.at(b_item, f["b"], offset)
         f.fetch(f.at(b_item, f["ahead"], offset))
@@ -92,18 +95,21 @@ def micro(kind: Kind, rows: int, vectors: int, height: int, a_packed: bool, b_pa
 
     def steps(begin: Value | int, end: Value, together: int) -> None:
         with f.loop(begin, end, together) as p:
-            a_panel = f.at(a_item, f["a"], p * height) if a_packed else None
+            a_panel = f.at(a_item, f["a"], p * rows) if a_packed else None
             b_panel = f.at(b_item, f["b"], p * (vectors * lanes)) if b_packed else None
             for turn in range(together):
                 columns = columns_of(p, turn, b_panel)
                 offset = p + turn if unit else (p + turn) * f["a_step"]
                 for i, row in enumerate(tile):
-                    one = element(i, offset) if a_panel is None else f.load(a_item, a_panel, turn * height + i)
+                    if a_panel is None:
+                        one = widen(f, kind, f.load(a_item, f.at(a_item, places[i], offset)))
+                    else:
+                        one = f.load(a_item, a_panel, turn * rows + i)
                     broadcast = f.splat(one, lanes)
                     for j, cell in enumerate(row):
                         cell.set(multiply_add(f, kind, broadcast, columns[j], cell.get()))
 
-    together = STEPS_TOGETHER if b_packed and (a_packed or unit) else STEPS_IN_PLACE
+    together = STEPS_TOGETHER if b_packed else STEPS_IN_PLACE
     whole = f["k"] & -together
     steps(0, whole, together)
     steps(whole, f["k"], 1)
@@ -120,9 +126,9 @@ def micro(kind: Kind, rows: int, vectors: int, height: int, a_packed: bool, b_pa
 
 
 @cache
-def micro_address(kind: Kind, rows: int, vectors: int, a_packed: bool, b_packed: bool) -> int:
+def micro_address(kind: Kind, rows: int, vectors: int, a: str, b_packed: bool) -> int:
     """Address of the register tile of all heights up to `rows`."""
-    made = micro(kind, rows, vectors, rows, a_packed, b_packed, not a_packed)
+    made = micro(kind, rows, vectors, a, b_packed)
     return compile_kernel(module(made), made.name, DIRECT)
 
 
@@ -144,15 +150,6 @@ def table_of(key: tuple, function: Callable[[int], Kernel], rows: Iterable[int])
             made = function(r)
             table[r] = compile_kernel(module(made), made.name, DIRECT)
     return ctypes.addressof(table)
-
-
-def micro_table(kind: Kind, vectors: int, height: int, a_packed: bool, b_packed: bool, rows: Iterable[int]) -> int:
-    """The register tiles of the numbers of rows in `rows`, at most `height`, as a table for `call_tile`."""
-    return table_of(
-        ("micro", kind, vectors, height, a_packed, b_packed),
-        lambda r: micro(kind, r, vectors, height, a_packed, b_packed),
-        rows,
-    )
 
 
 def call_tile(f: Kernel, table: Value, rows: Value, *arguments: Value) -> None:

@@ -243,12 +243,13 @@ def distances_plan(first: Layout, second: Layout | None, out: Layout, order: flo
     if out.numel:
         if depth:
             row, step_along = other.strides[-2:]
-            phases.append(packing(kind, len(inputs), (other_step, 0, 0, 0), 1, count, row, step_along, columns, depth, 0))
+            strides = (other_step, 0, 0, 0)
+            phases.append(packing(kind, 2 * kind.lanes, len(inputs), strides, 1, count, row, step_along, columns, depth, 0))
         words = (rows, columns, depth, step, *first.strides[-2:], panels_of(columns, 2 * kind.lanes), bits_of(order, kind))
         kernel = _forward_kernel(kind, first.dtype, norm_of(order), pairs, 1 if columns <= kind.lanes else 2)
         grain = max(1, WORK // (ROWS * columns * (depth + 1)))
         phases.append(Phase(kernel, count * -(-rows // ROWS), grain, words))
-    scratch = packed_bytes(kind, count, columns, depth)
+    scratch = packed_bytes(kind, 2 * kind.lanes, count, columns, depth)
     return launching.plan(phases, [out], inputs, "", scratch, release=out.numel * depth >= 1 << 20)
 
 
