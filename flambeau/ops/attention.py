@@ -16,7 +16,8 @@ from flambeau.base import geometry, memory_order
 from flambeau.base.dtype import bfloat16, bool_, float16, float32, float64
 from flambeau.base.layout import Layout, register_cache
 from flambeau.codegen.attention.backward import backward_phases
-from flambeau.codegen.attention.forward import Attention, attention_phases
+from flambeau.codegen.attention.forward import attention_phases
+from flambeau.codegen.attention.scores import Attention
 from flambeau.codegen.runtime import launch as launching
 from flambeau.core import modes
 from flambeau.core.declare import composite, operator

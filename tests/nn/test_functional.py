@@ -234,7 +234,10 @@ def plain_attention(q, k, v, mask, causal, scale):
     return scores.softmax(-1).nan_to_num(0.0) @ v
 
 
-@pytest.mark.parametrize(("rows", "columns", "width"), [(1, 1, 4), (5, 7, 8), (40, 40, 16), (17, 70, 33), (70, 17, 8)])
+ATTENTIONS = [(1, 1, 4), (1, 300, 64), (3, 70, 33), (5, 7, 8), (40, 40, 16), (17, 70, 33), (70, 17, 8), (115, 130, 70)]
+
+
+@pytest.mark.parametrize(("rows", "columns", "width"), ATTENTIONS)
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("masked", [None, "bool", "number"])
 def test_attention(rows, columns, width, causal, masked):

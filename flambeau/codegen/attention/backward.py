@@ -1,7 +1,8 @@
 """The gradient of the attention kernel: a head at a time, its scores computed again block by block of rows.
 
 With P the exponentials scaled by their rows' sums: dV = P^T dO, dP = dO V^T, dS = P (dP - rowsum(dO O)) scale, dQ = dS K and
-dK = dS^T Q. The gradients of keys and values gather up in the thread's scratch. Stands on codegen/attention.py and its tiles.
+dK = dS^T Q. The gradients of keys and values gather up in the thread's scratch. Stands on forward.py, scores.py
+and products.micro.
 """
 
 from __future__ import annotations
@@ -11,23 +12,19 @@ from typing import Any, NamedTuple
 
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.dtype import float32, float64
-from flambeau.codegen.attention.forward import (
+from flambeau.codegen.attention.forward import packed_bytes, packing, panels_of, tile_of
+from flambeau.codegen.attention.scores import (
     LOWEST,
     Attention,
-    apply_function,
     kept,
     load_existing,
     masked_scores,
-    packed_bytes,
-    packing,
-    panels_of,
-    tile_of,
-    total_of,
 )
 from flambeau.codegen.builder import Value, module
 from flambeau.codegen.jit import DIRECT, compile_kernel
 from flambeau.codegen.kernel import BYTES, Kernel, vector
 from flambeau.codegen.kinds import Kind, kind_of, narrow, widen
+from flambeau.codegen.lanes import apply_function, total_of
 from flambeau.codegen.products.epilogue import bits_of, scalar_constant
 from flambeau.codegen.products.micro import micro_address
 from flambeau.codegen.runtime.launch import Phase

@@ -10,21 +10,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from typing import NamedTuple
 
 from flambeau.base.dtype import dtype as DType
-from flambeau.base.dtype import float32, float64
-from flambeau.codegen.builder import Value, module, scalar_type
+from flambeau.codegen.attention.few import few_phases, is_few
+from flambeau.codegen.attention.scores import Attention, Row, Softmax
+from flambeau.codegen.builder import Value, module
 from flambeau.codegen.jit import DIRECT, compile_kernel
-from flambeau.codegen.kernel import BYTES, Kernel, suffix, vector
+from flambeau.codegen.kernel import BYTES, Kernel, vector
 from flambeau.codegen.kinds import Kind, kind_of, narrow
-from flambeau.codegen.products.epilogue import bits_of, scalar_constant
+from flambeau.codegen.products.epilogue import bits_of
 from flambeau.codegen.products.micro import micro_address, register_tile
 from flambeau.codegen.products.pack import pack_kernel, stride_class
 from flambeau.codegen.runtime.launch import Phase
-from flambeau.codegen.scalar import Lowering
-from flambeau.codegen.strips import Strip, strips
-from flambeau.ir import scalar
 
 CONSTANTS = (
     "heads", "rows", "columns", "depth", "width", "block", "row_step", "padded", "q_n", "q_h", "q_row", "q_step", "m_n",
@@ -33,76 +30,6 @@ CONSTANTS = (
 )  # fmt: skip
 BLOCK_BYTES, BLOCK_ROWS = 192 << 10, 112  # scores of a block of rows, and its rows, at most
 DEPTH = 512  # steps along the keys of one tile of the result
-LOWEST = float("-inf")
-
-
-class Attention(NamedTuple):
-    """Sizes and strides (batch, head, row, column) of an attention."""
-
-    batch: int
-    heads: int
-    rows: int
-    columns: int
-    depth: int
-    width: int
-    query: tuple[int, int, int, int]
-    key: tuple[int, int, int, int]
-    value: tuple[int, int, int, int]
-    mask: tuple[int, int, int, int] | None
-    boolean: bool
-    causal: bool
-
-
-def apply_function(f: Kernel, name: str, dtype: DType, value: Value) -> Value:
-    """A function of the scalar language applied to a value, or to each element of a vector."""
-    low = Lowering(f.line, f.fresh, lanes_of(value))
-    x = scalar.leaf("x", dtype)
-    result = low.value(getattr(scalar, name)(x), {x: value.name})
-    f.declarations |= low.declarations
-    return Value(f, value.type, result)
-
-
-def lanes_of(value: Value) -> int:
-    """How many elements a vector has; 0 for a single number."""
-    return int(value.type[1:value.type.index("x")]) if value.type[0] == "<" else 0
-
-
-def kept(f: Kernel, exists: Value | None, value: Value, otherwise: Value) -> Value:
-    """The elements of a vector that exist."""
-    return value if exists is None else f.select(exists, value, otherwise)
-
-
-def load_existing(f: Kernel, type: str, pointer: Value, exists: Value | None) -> Value:
-    """The elements of a caller's vector that exist, zero for the others."""
-    return f.load(type, pointer, align=1) if exists is None else f.masked_load(type, pointer, exists)
-
-
-def masked_scores(f: Kernel, kind: Kind, boolean: bool, row: Value, end: Value, mask: Value, step: Value, scale: Value) -> None:
-    """Scale a row of scores and apply the caller's mask, in place."""
-    compute, lanes = kind.compute, kind.lanes
-    stored = "i8" if boolean else compute
-    lowest = f.value(LOWEST, compute)
-
-    def masked(value: Value, own: Value, lowest: Value) -> Value:
-        return f.select(own.differs(0), value, lowest) if boolean else value + own
-
-    def several(strip: Strip) -> None:
-        x, exists = strip.x, strip.mask()
-        at = f.at(compute, row, x)
-        value = f.load(vector(compute, lanes), at, align=BYTES[compute]) * f.splat(scale, lanes)
-        own = load_existing(f, vector(stored, lanes), f.at(stored, mask, x), exists)
-        f.store(masked(value, own, f.splat(lowest, lanes)), at, align=BYTES[compute])
-    with f.branches(step.equals(1)) as otherwise:
-        strips(f, end, lanes, several)
-        otherwise()
-        with f.loop(0, end) as x:
-            f.store(masked(f.load(compute, row, x) * scale, f.load(stored, mask, x * step), lowest), row, x)
-
-
-def total_of(f: Kernel, value: Value) -> Value:
-    """The sum of a vector's elements."""
-    kind = scalar_type(value.type)
-    return f.call(kind, f"llvm.vector.reduce.fadd.{suffix(value.type)}", f.value(0, kind), value, fast="reassoc")
 
 
 @dataclass
@@ -110,8 +37,6 @@ class Block:
     """A unit of work: rows [first, first + count) of the queries of one head of one sample, and how many keys they see."""
 
     plane: Value
-    sample: Value
-    head: Value
     first: Value
     count: Value
     columns: Value
@@ -121,12 +46,11 @@ class Forward:
     """The kernel of attention: for each block of rows the scores, their exponentials, and the sums of values these weigh."""
 
     def __init__(self, kind: Kind, vectors: int, masked: str | None, causal: bool) -> None:
-        self.kind, self.masked, self.causal = kind, masked, causal
-        self.dtype = float64 if kind.compute == "double" else float32
+        self.kind, self.causal = kind, causal
         self.panel = vectors * kind.lanes
         f = self.f = Kernel()
         c = self.c = f.constants(CONSTANTS)
-        self.scale = scalar_constant(f, kind, c["scale"])
+        self.softmax = Softmax(f, c, kind, masked, causal)
         self.scores = f.scratch(c["scores_place"] + f["thread"] * c["slice"])
         self.sums = f.at(kind.compute, self.scores, c["block"] * c["padded"])
         self.result = f.at(kind.compute, self.sums, (c["block"] + 15) & -16)
@@ -146,10 +70,11 @@ class Forward:
         keys = f.at(kind.compute, f.scratch(c["k_place"]), plane * c["k_panels"] * c["depth"] * self.panel)
         values = f.at(kind.compute, f.scratch(c["v_place"]), plane * c["v_panels"] * c["columns"] * self.panel)
         columns = f.minimum(c["columns"], first + count) if self.causal else c["columns"]
-        block = Block(plane, n, h, first, count, columns)
+        block = Block(plane, first, count, columns)
         self.score(block, query, keys)
         with f.loop(0, count) as i:
-            self.exponentials(block, i)
+            row = f.at(kind.compute, self.scores, i * c["padded"])
+            self.softmax.exponentials(Row(plane, n, h, first + i), row, columns, f.at(kind.compute, self.sums, i))
         target = f.at(kind.storage, f.buffer(0), (plane * c["rows"] + first) * c["width"])
         with f.loop(0, c["width"], self.panel) as j:
             self.weigh(block, values, j)
@@ -162,55 +87,6 @@ class Forward:
             f.call_pointer("void", f.pointer(c["score_tile"]), c["depth"], f.at(self.kind.storage, query, i * c["q_row"]),
                            f.at(compute, keys, j * c["depth"]), f.at(compute, self.scores, i * c["padded"] + j), c["padded"],
                            f.i64(1), c["q_row"], c["q_step"], f.i64(0), f.i64(self.panel), block.count - i)
-
-    def exponentials(self, block: Block, i: Value) -> None:
-        """A row's scores to exponentials in place; stores the reciprocal and the logarithm of their sum."""
-        f, c, compute = self.f, self.c, self.kind.compute
-        row = f.at(compute, self.scores, i * c["padded"])
-        position = block.first + i
-        sum_at = f.at(compute, self.sums, i)
-        log_at = f.at(compute, f.buffer(1), block.plane * c["rows"] + block.first + i)
-        lanes, size = self.kind.lanes, BYTES[compute]
-        wide = vector(compute, lanes)
-        end = f.minimum(block.columns, position + 1) if self.causal else block.columns
-        lowest = f.value(LOWEST, compute)
-        factor = self.factor(block, position, row, end)
-        largest = f.variable(wide, f.splat(lowest, lanes))
-
-        def find(strip: Strip) -> None:
-            x, exists = strip.x, strip.mask()
-            value = kept(f, exists, f.load(wide, f.at(compute, row, x), align=size) * factor, f.splat(lowest, lanes))
-            largest.set(f.maximum(value, largest.get()))
-        strips(f, end, lanes, find)
-        best = f.call(compute, f"llvm.vector.reduce.fmax.{suffix(wide)}", largest.get(), fast="nnan nsz")
-        best = f.select(best.equals(lowest), f.value(0, compute), best)
-        base, zero, total = f.splat(best, lanes), f.value(0, wide), f.variable(wide, 0)
-
-        def exponential(strip: Strip) -> None:
-            x, exists = strip.x, strip.mask()
-            at = f.at(compute, row, x)
-            value = apply_function(f, "exp", self.dtype, f.load(wide, at, align=size) * factor - base)
-            value = kept(f, exists, value, zero)
-            f.store(value, at, align=size)
-            total.add(value)
-        strips(f, end, lanes, exponential)
-        with f.loop((end + (lanes - 1)) & -lanes, block.columns, lanes) as x:
-            f.store(zero, f.at(compute, row, x), align=size)
-        found = total_of(f, total.get())
-        empty = found.equals(0.0)
-        f.store(f.select(empty, f.value(0, compute), f.value(1, compute) / found), sum_at)
-        f.store(f.select(empty, lowest, best + apply_function(f, "log", self.dtype, found)), log_at)
-
-    def factor(self, block: Block, position: Value, row: Value, end: Value) -> Value:
-        """What the scores of a row are still to be multiplied by: 1 once the mask, which goes on scaled ones, is applied."""
-        f, c, kind = self.f, self.c, self.kind
-        if self.masked is None:
-            return f.splat(self.scale, kind.lanes)
-        boolean = self.masked == "bool"
-        mask = f.at("i8" if boolean else kind.compute, f.buffer(5),
-                    block.sample * c["m_n"] + block.head * c["m_h"] + position * c["m_row"])
-        masked_scores(f, kind, boolean, row, end, mask, c["m_step"], self.scale)
-        return f.value(1, vector(kind.compute, kind.lanes))
 
     def weigh(self, block: Block, values: Value, j: Value) -> None:
         """The products of exponentials and a panel of values."""
@@ -282,6 +158,8 @@ def packed_bytes(kind: Kind, panel: int, planes: int, lanes: int, steps: int) ->
 def attention_phases(dtype: DType, a: Attention, scale: float, threads: int) -> tuple[list[Phase], int]:
     """Phases for slots (out, logarithms, query, key, value, [mask]) and the scratch bytes they need."""
     kind = kind_of(dtype)
+    if is_few(kind, a):
+        return few_phases(kind, a, scale)
     whole = kind_of("float64" if kind.compute == "double" else "float32")
     size = BYTES[kind.compute]
     most, vectors = tile_of(a, kind)

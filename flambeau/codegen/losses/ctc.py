@@ -12,11 +12,11 @@ from functools import cache
 from typing import Any
 
 from flambeau.base.dtype import float32, float64
-from flambeau.codegen.attention.forward import apply_function
 from flambeau.codegen.builder import Value, Variable, module
 from flambeau.codegen.jit import INDEXED, compile_kernel
 from flambeau.codegen.kernel import BYTES, Kernel, vector
 from flambeau.codegen.kinds import Kind, kind_of
+from flambeau.codegen.lanes import apply_function
 from flambeau.codegen.strips import gather
 
 LABEL_ERROR = 1

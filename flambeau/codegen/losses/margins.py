@@ -11,11 +11,11 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from flambeau.codegen.attention.forward import total_of
 from flambeau.codegen.builder import Value, Variable, module
 from flambeau.codegen.jit import INDEXED, compile_kernel
 from flambeau.codegen.kernel import BYTES, Kernel, vector
 from flambeau.codegen.kinds import Kind, kind_of
+from flambeau.codegen.lanes import total_of
 from flambeau.codegen.strips import Strip, strips
 
 TARGET_ERROR = 1

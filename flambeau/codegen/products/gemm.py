@@ -140,11 +140,12 @@ def _share(tasks_wanted: int, panels: int, most: int) -> int:
 
 def gemm_phases(dtype: object, m: int, n: int, k: int, a: Matrix, b: Matrix, c: Matrix, batch: tuple[int, int] = (1, 1),
                 addend: Matrix | None = None, alpha: float = 1, beta: float = 1, activation: str | None = None,
-                apply: Callable | None = None, out: object = None) -> tuple[list[Phase], int]:
+                apply: Callable | None = None, out: object = None, reserved: int = 0) -> tuple[list[Phase], int]:
     """Phases for C[.., m, n] = activation(alpha * A[.., m, k] B[.., k, n] + beta * addend), and the scratch bytes they need.
 
     `addend` has the output's dtype and any strides (0 broadcasts a bias; C itself accumulates). activation: "relu", or any
-    other name together with `apply(f, value) -> value`, which emits it. out: another dtype for C. No phases if C is empty.
+    other name together with `apply(f, value) -> value`, which emits it. out: another dtype for C. reserved: bytes at the front
+    of the scratch memory that are in use. No phases if C is empty.
     """
     if not (m and n and batch[0] * batch[1]):
         return [], 0
@@ -154,7 +155,7 @@ def gemm_phases(dtype: object, m: int, n: int, k: int, a: Matrix, b: Matrix, c: 
             raise NotImplementedError(f"a product of {name} takes no activation, no other output dtype and real factors only")
         return _complex_phases(_COMPLEX[name], (m, n, k), (a, b, c), batch, addend, complex(alpha).real, complex(beta).real)
     return _phases(Product(kind_of(dtype), kind_of(out or dtype), m, n, k, a, b, c, batch, addend, alpha, beta, activation,
-                           relu if activation == "relu" else apply))
+                           relu if activation == "relu" else apply, reserved))
 
 
 @cache

@@ -66,7 +66,7 @@ def sliced(p: Product) -> Sliced | None:
     """The product in slices along k; None where that isn't quicker. The slices don't depend on the number of threads."""
     tiles = -(-p.m // register_rows()) * -(-p.n // (2 * p.kind.lanes))
     long = p.k >= LONG * max(p.m, p.n)
-    if p.batches > 1 or (tiles >= ENOUGH_TILES and not long) or p.kind.compute not in _COMPUTED:
+    if p.batches > 1 or p.reserved or (tiles >= ENOUGH_TILES and not long) or p.kind.compute not in _COMPUTED:
         return None
     least, most = SLICE_STEPS
     steps = max(least, min(most, p.k // 256 * 64), SLICE_WORK // (p.m * p.n), -(-p.k // MOST_SLICES))
