@@ -1,7 +1,7 @@
 """The gradient of the attention kernel: a head at a time, its scores computed again block by block of rows.
 
 With P the exponentials scaled by their rows' sums: dV = P^T dO, dP = dO V^T, dS = P (dP - rowsum(dO O)) scale, dQ = dS K and
-dK = dS^T Q. The gradients of keys and values gather up in the thread's scratch. Stands on forward.py, scores.py
+dK = dS^T Q. The gradients of keys and values gather up in the thread's scratch. Stands on panels.py, scores.py
 and products.micro.
 """
 
@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.dtype import float32, float64
-from flambeau.codegen.attention.forward import packed_bytes, packing, panels_of, tile_of
+from flambeau.codegen.attention.forward import tile_of
+from flambeau.codegen.attention.panels import Packer, panels_of
 from flambeau.codegen.attention.scores import (
     LOWEST,
     Attention,
@@ -27,13 +28,14 @@ from flambeau.codegen.kinds import Kind, kind_of, narrow, widen
 from flambeau.codegen.lanes import apply_function, total_of
 from flambeau.codegen.products.epilogue import bits_of, scalar_constant
 from flambeau.codegen.products.micro import micro_address
+from flambeau.codegen.products.pack import stride_class
 from flambeau.codegen.runtime.launch import Phase
 from flambeau.codegen.strips import Strip, strips
 
 CONSTANTS = (
     "heads", "rows", "columns", "depth", "width", "block", "row_step", "padded", "q_n", "q_h", "q_row", "q_step", "g_n",
-    "g_h", "g_row", "g_step", "m_n", "m_h", "m_row", "m_step", "scale", "scratch_place", "slice", "d_panels",
-    "w_panels", "c_panels", "keys", "values", "keys_by_depth", "gradients", "queries", "own_tile", "row_tile", "column_tile",
+    "g_h", "g_row", "g_step", "k_n", "k_h", "k_row", "k_step", "v_n", "v_h", "v_row", "v_step", "m_n", "m_h", "m_row", "m_step",
+    "scale", "slice", "d_panels", "w_panels", "c_panels", "own_tile", "row_tile", "column_tile",
 )  # fmt: skip
 BLOCK_BYTES, BLOCK_ROWS = 128 << 10, 112  # scores of a block of rows, and its rows, at most
 OUT_Q, OUT_K, OUT_V, GRADIENT, QUERY, KEY, VALUE, RESULT, LOGARITHM, MASK = range(10)
@@ -86,15 +88,24 @@ def _product(
 
 
 @cache
-def backward_kernel(kind: Kind, vectors: int, masked: str | None, causal: bool) -> int:
-    """The range is batches x heads. Slots: dq, dk, dv, g, q, k, v, out, logarithms, [mask]."""
+def backward_kernel(kind: Kind, vectors: int, masked: str | None, causal: bool, orders: tuple[str, ...]) -> int:
+    """The range is batches x heads. Slots: dq, dk, dv, g, q, k, v, out, logarithms, [mask].
+
+    orders: how keys, values, keys by depth, gradients and queries lie, which are packed in this order.
+    """
     f = Kernel()
     c = f.constants(CONSTANTS)
     compute, size, lanes = kind.compute, BYTES[kind.compute], kind.lanes
     panel = vectors * lanes
     dtype = float64 if compute == "double" else float32
     scale = scalar_constant(f, kind, c["scale"])
-    weights = f.scratch(c["scratch_place"] + f["thread"] * c["slice"])
+    packer = Packer(f, kind, panel)
+    keys = f.scratch(f["thread"] * c["slice"])
+    values = f.at(compute, keys, c["c_panels"] * panel * c["depth"])
+    keys_by_depth = f.at(compute, values, c["c_panels"] * panel * c["width"])
+    gradients = f.at(compute, keys_by_depth, c["d_panels"] * panel * c["columns"])
+    queries = f.at(compute, gradients, c["w_panels"] * panel * c["rows"])
+    weights = f.at(compute, queries, c["d_panels"] * panel * c["rows"])
     changes = f.at(compute, weights, c["block"] * c["padded"])
     tiles = f.at(compute, changes, c["block"] * c["padded"])
     sum_keys = f.at(compute, tiles, c["block"] * panel)
@@ -102,17 +113,18 @@ def backward_kernel(kind: Kind, vectors: int, masked: str | None, causal: bool) 
     sum_values = f.at(compute, sum_keys, (c["padded"] + c["row_step"]) * depth_padded)
     blocks = f.ceiling_division(c["rows"], c["block"])
 
-    def packed(name: str, plane: Value, panels: str, steps: str) -> Value:
-        return f.at(compute, f.scratch(c[name]), plane * c[panels] * c[steps] * panel)
-
     with f.loop(f["begin"], f["end"]) as plane:
         n, h = plane.unsigned_div(c["heads"]), plane.unsigned_rem(c["heads"])
-        keys, values = packed("keys", plane, "c_panels", "depth"), packed("values", plane, "c_panels", "width")
-        keys_by_depth = packed("keys_by_depth", plane, "d_panels", "columns")
-        gradients, queries = (
-            packed("gradients", plane, "w_panels", "rows"),
-            packed("queries", plane, "d_panels", "rows"),
-        )
+        for order, slot, letter, by_rows, lanes_name, steps_name, goal in (
+            (orders[0], KEY, "k", True, "columns", "depth", keys),
+            (orders[1], VALUE, "v", True, "columns", "width", values),
+            (orders[2], KEY, "k", False, "depth", "columns", keys_by_depth),
+            (orders[3], GRADIENT, "g", False, "width", "rows", gradients),
+            (orders[4], QUERY, "q", False, "depth", "rows", queries),
+        ):
+            source = f.at(kind.storage, f.buffer(slot), n * c[f"{letter}_n"] + h * c[f"{letter}_h"])
+            strides = (c[f"{letter}_row"], c[f"{letter}_step"])
+            packer.pack(order, source, strides if by_rows else strides[::-1], c[lanes_name], c[steps_name], goal)
         one = f.i64(1)
         with f.loop(0, blocks) as number:
             # from the last block on: with a triangle it alone has all columns, and sets the sums that the others add to
@@ -170,7 +182,7 @@ def backward_kernel(kind: Kind, vectors: int, masked: str | None, causal: bool) 
         ):
             target = f.at(kind.storage, f.buffer(out), plane * c["columns"] * c[extent])
             _store(f, kind, sums, stride, c["columns"], c[extent], target, c[extent], size)
-    return compile_kernel(module(f), pipeline=DIRECT)
+    return compile_kernel(module(*packer.functions, f), pipeline=DIRECT)
 
 
 def _store(
@@ -270,24 +282,22 @@ def backward_phases(
     most, vectors = tile_of(a, kind)
     panel = vectors * kind.lanes
     planes = a.batch * a.heads
-    phases: list[Phase] = []
-    scratch, places = 0, []
-    for slot, strides, lane, step, lanes, steps in (
-        (KEY, a.key, a.key[2], a.key[3], a.columns, a.depth),
-        (VALUE, a.value, a.value[2], a.value[3], a.columns, a.width),
-        (KEY, a.key, a.key[3], a.key[2], a.depth, a.columns),
-        (GRADIENT, gradient, gradient[3], gradient[2], a.width, a.rows),
-        (QUERY, a.query, a.query[3], a.query[2], a.depth, a.rows),
-    ):
-        phases.append(packing(kind, panel, slot, strides, a.heads, planes, lane, step, lanes, steps, scratch))
-        places.append(scratch)
-        scratch += packed_bytes(kind, panel, planes, lanes, steps)
+    orders = tuple(
+        stride_class(lane, step, lanes, steps)
+        for lane, step, lanes, steps in (
+            (*a.key[2:], a.columns, a.depth),
+            (*a.value[2:], a.columns, a.width),
+            (*a.key[:1:-1], a.depth, a.columns),
+            (*gradient[:1:-1], a.width, a.rows),
+            (*a.query[:1:-1], a.depth, a.rows),
+        )
+    )
     column_panels, depth_panels, width_panels = (panels_of(n, panel) for n in (a.columns, a.depth, a.width))
     padded = column_panels * panel
     block = max(1, min(BLOCK_ROWS // most, BLOCK_BYTES // (padded * size * most), -(-a.rows // most))) * most
-    slice_bytes = (
-        ((2 * block * padded + block * panel + (padded + most) * (depth_panels + width_panels) * panel) * size + 127) // 64 * 64
-    )
+    packed = padded * (a.depth + a.width) + panel * (depth_panels * (a.columns + a.rows) + width_panels * a.rows)
+    sums = (padded + most) * (depth_panels + width_panels) * panel
+    slice_bytes = ((packed + 2 * block * padded + block * panel + sums) * size + 127) // 64 * 64
     words = (
         a.heads,
         a.rows,
@@ -299,20 +309,19 @@ def backward_phases(
         padded,
         *a.query,
         *gradient,
+        *a.key,
+        *a.value,
         *(a.mask or (0, 0, 0, 0)),
         bits_of(scale, kind),
-        scratch,
         slice_bytes,
         depth_panels,
         width_panels,
         column_panels,
-        *places,
         micro_address(kind, most, vectors, "rows" if a.query[3] == gradient[3] == 1 else "strided", True),
         micro_address(whole, most, vectors, "rows", True),
         micro_address(whole, most, vectors, "strided", True),
     )
     masked = None if a.mask is None else "bool" if a.boolean else "number"
-    phases.append(
-        Phase(backward_kernel(kind, vectors, masked, a.causal), planes, max(1, 100_000 // (a.rows * a.columns * a.depth)), words)
-    )
-    return phases, scratch + slice_bytes * max(threads, 1)
+    kernel = backward_kernel(kind, vectors, masked, a.causal, orders)
+    phase = Phase(kernel, planes, max(1, 100_000 // (a.rows * a.columns * a.depth)), words)
+    return [phase], slice_bytes * max(threads, 1)

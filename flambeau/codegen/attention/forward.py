@@ -1,9 +1,9 @@
 """The attention kernel: blocks of rows of softmax(Q K^T * scale + mask) V, which never leave the cache.
 
-Keys and values are packed into panels once, shared by all rows of a head. A task is a block of rows of one head: the register
-tiles of the contraction template make its scores, each row is masked and turned into exponentials in place, and tiles over the
-values' panels make the result, divided by the row's sum as it is stored. Stands on products.micro and
-products.pack; ops/attention.py runs it.
+Keys and values are packed into panels once, shared by all rows of a head. A task is a head, or a block of its rows where there
+are few heads: the register tiles of the contraction template make its scores, each row is masked and turned into exponentials
+in place, and tiles over the values' panels make the result, divided by the row's sum as it is stored. Stands on products.micro,
+panels.py and scores.py; ops/attention.py runs it.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from functools import cache
 
 from flambeau.base.dtype import dtype as DType
 from flambeau.codegen.attention.few import few_phases, is_few
+from flambeau.codegen.attention.panels import Packer, panels_of
 from flambeau.codegen.attention.scores import Attention, Row, Softmax
 from flambeau.codegen.builder import Value, module
 from flambeau.codegen.jit import DIRECT, compile_kernel
@@ -25,10 +26,11 @@ from flambeau.codegen.runtime.launch import Phase
 
 CONSTANTS = (
     "heads", "rows", "columns", "depth", "width", "block", "row_step", "padded", "q_n", "q_h", "q_row", "q_step", "m_n",
-    "m_h", "m_row", "m_step", "k_panels", "k_place", "v_panels", "v_place", "scores_place", "slice", "scale",
-    "score_tile", "value_tile",
+    "m_h", "m_row", "m_step", "k_panels", "k_place", "v_panels", "v_place", "own_place", "slice", "scale",
+    "score_tile", "value_tile", "k_n", "k_h", "k_row", "k_step", "v_n", "v_h", "v_row", "v_step",
 )  # fmt: skip
 BLOCK_BYTES, BLOCK_ROWS = 192 << 10, 112  # scores of a block of rows, and its rows, at most
+HEADS = 4  # to each thread, from which a head's rows are one task
 DEPTH = 512  # steps along the keys of one tile of the result
 
 
@@ -43,32 +45,54 @@ class Block:
 
 
 class Forward:
-    """The kernel of attention: for each block of rows the scores, their exponentials, and the sums of values these weigh."""
+    """The kernel of attention: for each block of rows the scores, their exponentials, and the sums of values these weigh.
 
-    def __init__(self, kind: Kind, vectors: int, masked: str | None, causal: bool) -> None:
+    orders: how keys and values lie, if a task takes a head's rows and packs both; else they are packed already, and it takes a
+    block of rows.
+    """
+
+    def __init__(self, kind: Kind, vectors: int, masked: str | None, causal: bool, orders: tuple[str, str] | None) -> None:
         self.kind, self.causal = kind, causal
         self.panel = vectors * kind.lanes
         f = self.f = Kernel()
         c = self.c = f.constants(CONSTANTS)
         self.softmax = Softmax(f, c, kind, masked, causal)
-        self.scores = f.scratch(c["scores_place"] + f["thread"] * c["slice"])
+        self.packer = Packer(f, kind, self.panel)
+        own = f.scratch(c["own_place"] + f["thread"] * c["slice"])
+        keys, values = c["k_panels"] * c["depth"] * self.panel, c["v_panels"] * c["columns"] * self.panel
+        own_values = f.at(kind.compute, own, keys)
+        self.scores = own if orders is None else f.at(kind.compute, own_values, values)
         self.sums = f.at(kind.compute, self.scores, c["block"] * c["padded"])
         self.result = f.at(kind.compute, self.sums, (c["block"] + 15) & -16)
         self.blocks = f.ceiling_division(c["rows"], c["block"])
         with f.loop(f["begin"], f["end"]) as index:
-            self.block(index)
+            if orders is None:
+                plane, number = index.unsigned_div(self.blocks), index.unsigned_rem(self.blocks)
+                # a triangle's long rows first: the threads then finish together
+                number = self.blocks - 1 - number if causal else number
+                all_keys = f.at(kind.compute, f.scratch(c["k_place"]), plane * keys)
+                all_values = f.at(kind.compute, f.scratch(c["v_place"]), plane * values)
+                self.block(plane, number, all_keys, all_values)
+            else:
+                self.pack(index, orders, own, own_values)
+                with f.loop(0, self.blocks) as number:
+                    self.block(index, number, own, own_values)
 
-    def block(self, index: Value) -> None:
+    def pack(self, plane: Value, orders: tuple[str, str], keys: Value, values: Value) -> None:
+        """The keys and values of a head into panels."""
+        f, c = self.f, self.c
+        n, h = plane.unsigned_div(c["heads"]), plane.unsigned_rem(c["heads"])
+        source = f.at(self.kind.storage, f.buffer(3), n * c["k_n"] + h * c["k_h"])
+        self.packer.pack(orders[0], source, (c["k_row"], c["k_step"]), c["columns"], c["depth"], keys)
+        source = f.at(self.kind.storage, f.buffer(4), n * c["v_n"] + h * c["v_h"])
+        self.packer.pack(orders[1], source, (c["v_step"], c["v_row"]), c["width"], c["columns"], values)
+
+    def block(self, plane: Value, number: Value, keys: Value, values: Value) -> None:
         f, c, kind = self.f, self.c, self.kind
-        plane = index.unsigned_div(self.blocks)
-        # a triangle's long rows first: the threads then finish together
-        number = index.unsigned_rem(self.blocks) if not self.causal else self.blocks - 1 - index.unsigned_rem(self.blocks)
         first = number * c["block"]
         count = f.minimum(c["block"], c["rows"] - first)
         n, h = plane.unsigned_div(c["heads"]), plane.unsigned_rem(c["heads"])
         query = f.at(kind.storage, f.buffer(2), n * c["q_n"] + h * c["q_h"] + first * c["q_row"])
-        keys = f.at(kind.compute, f.scratch(c["k_place"]), plane * c["k_panels"] * c["depth"] * self.panel)
-        values = f.at(kind.compute, f.scratch(c["v_place"]), plane * c["v_panels"] * c["columns"] * self.panel)
         columns = f.minimum(c["columns"], first + count) if self.causal else c["columns"]
         block = Block(plane, first, count, columns)
         self.score(block, query, keys)
@@ -112,19 +136,17 @@ class Forward:
 
 
 @cache
-def attention_kernel(kind: Kind, vectors: int, masked: str | None, causal: bool) -> int:
-    """The range is batches x heads x blocks of rows. Slots: out, logarithms of the rows' sums, q, k, v, [mask]."""
-    return compile_kernel(module(Forward(kind, vectors, masked, causal).f), pipeline=DIRECT)
+def attention_kernel(kind: Kind, vectors: int, masked: str | None, causal: bool, orders: tuple[str, str] | None) -> int:
+    """The range is batches x heads, and x blocks of rows without `orders`. Slots: out, logarithms of the rows' sums, q, k, v,
+    [mask].
+    """
+    made = Forward(kind, vectors, masked, causal, orders)
+    return compile_kernel(module(*made.packer.functions, made.f), pipeline=DIRECT)
 
 
 def tile_of(a: Attention, kind: Kind) -> tuple[int, int]:
     """Rows and vectors of the register tile of all products of an attention."""
     return register_tile(a.rows, min(a.width, a.columns), kind.lanes)
-
-
-def panels_of(extent: int, width: int) -> int:
-    """How many panels `width` wide cover an extent."""
-    return -(-extent // width)
 
 
 def packing(
@@ -164,19 +186,23 @@ def attention_phases(dtype: DType, a: Attention, scale: float, threads: int) -> 
     size = BYTES[kind.compute]
     most, vectors = tile_of(a, kind)
     panel = vectors * kind.lanes
+    padded = panels_of(a.columns, panel) * panel
+    block = max(1, min(BLOCK_ROWS // most, BLOCK_BYTES // (padded * size * most), -(-a.rows // most))) * most
+    planes, blocks = a.batch * a.heads, panels_of(a.rows, block)
+    by_head = blocks == 1 or planes >= HEADS * threads
     phases: list[Phase] = []
-    scratch, places = 0, []
-    planes = a.batch * a.heads
+    scratch, places, orders = 0, [], []
     for slot, strides, lane, step, lanes, steps in (
         (3, a.key, a.key[2], a.key[3], a.columns, a.depth),
         (4, a.value, a.value[3], a.value[2], a.width, a.columns),
     ):
-        phases.append(packing(kind, panel, slot, strides, a.heads, planes, lane, step, lanes, steps, scratch))
         places.append((panels_of(lanes, panel), scratch))
-        scratch += packed_bytes(kind, panel, planes, lanes, steps)
-    padded = panels_of(a.columns, panel) * panel
-    block = max(1, min(BLOCK_ROWS // most, BLOCK_BYTES // (padded * size * most), -(-a.rows // most))) * most
-    slice_bytes = ((block * padded + block + 32 + block * panel) * size + 127) // 64 * 64
+        orders.append(stride_class(lane, step, lanes, steps))
+        if not by_head:
+            phases.append(packing(kind, panel, slot, strides, a.heads, planes, lane, step, lanes, steps, scratch))
+            scratch += packed_bytes(kind, panel, planes, lanes, steps)
+    packed = (padded * a.depth + panels_of(a.width, panel) * panel * a.columns) if by_head else 0
+    slice_bytes = ((packed + block * padded + block + 32 + block * panel) * size + 127) // 64 * 64
     words = (
         a.heads,
         a.rows,
@@ -195,9 +221,11 @@ def attention_phases(dtype: DType, a: Attention, scale: float, threads: int) -> 
         bits_of(scale, kind),
         micro_address(kind, most, vectors, "rows" if a.query[3] == 1 else "strided", True),
         micro_address(whole, most, vectors, "rows", True),
+        *a.key,
+        *a.value,
     )
     masked = None if a.mask is None else "bool" if a.boolean else "number"
-    tasks = planes * panels_of(a.rows, block)
-    work = block * a.columns * a.depth
-    phases.append(Phase(attention_kernel(kind, vectors, masked, a.causal), tasks, max(1, 200_000 // max(work, 1)), words))
+    tasks, rows = (planes, a.rows) if by_head else (planes * blocks, block)
+    kernel = attention_kernel(kind, vectors, masked, a.causal, (orders[0], orders[1]) if by_head else None)
+    phases.append(Phase(kernel, tasks, max(1, 200_000 // max(rows * a.columns * a.depth, 1)), words))
     return phases, scratch + slice_bytes * max(threads, 1)
