@@ -31,6 +31,7 @@ def form(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Non
     """Most products of these tests are so small that they would never be packed."""
     if request.param == "packed":
         monkeypatch.setattr(gemm, "IN_PLACE_WORK", 0)
+        monkeypatch.setattr(gemm, "IN_PLACE_EACH", 0)
 
 
 def to_bfloat16(x: np.ndarray) -> np.ndarray:
@@ -377,5 +378,6 @@ def test_nan_and_infinity_pass_through_relu():
 def test_large_products_are_done_in_parts(m, n, k, batch, monkeypatch):
     monkeypatch.setattr(gemm, "PACK_BYTES", 20 << 10)
     monkeypatch.setattr(gemm, "IN_PLACE_WORK", 0)
+    monkeypatch.setattr(gemm, "IN_PLACE_EACH", 0)
     check(m, n, k, "float64", batch=batch, a_order="m", b_order="k")
     check(m, n, k, "float32", batch=batch, bias="c", alpha=0.5, beta=2.0)

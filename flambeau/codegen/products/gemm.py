@@ -31,7 +31,8 @@ from flambeau.codegen.runtime.launch import Phase
 TILE_PANELS = 64  # panels of rows per task
 TILE_SLOTS = 512  # register tiles that a task may hold unfinished between blocks of k
 IN_PLACE_STEPS, ONCE_STEPS = 128, 64  # steps along k after which the next panel of B is read in place, and if each is read once
-IN_PLACE_WORK = 4 << 20  # multiply-adds up to which packing B costs more than it saves
+IN_PLACE_WORK = 4 << 20  # multiply-adds up to which packing B costs more than it saves,
+IN_PLACE_EACH = 256 << 10  # and those of each of many products, whose operands stay in the first-level cache
 PACK_BYTES = 256 << 20  # packed operands of one product; larger ones are done in parts
 DOT_MOST, DOT_STEPS, DOT_BYTES = 40, 128, 192 << 10  # rows, and bytes of A, up to which dot products beat packing B
 SMALL_DOT = 8192  # multiply-adds up to which packing costs more than the sums at the end of dot products
@@ -181,7 +182,8 @@ def _phases(p: Product) -> tuple[list[Phase], int]:
         plain = p.kind.storage == p.kind.compute
         if p.m <= most or p.m * p.n * p.k <= SMALL_DOT or (few and plain and p.m * p.k * BYTES[p.kind.storage] <= DOT_BYTES):
             return dot_phases(p, threads)
-    unpacked = p.batches * p.m * p.n * p.k <= IN_PLACE_WORK and not paired(p.kind).tiles
+    each = p.m * p.n * p.k
+    unpacked = (each <= IN_PLACE_EACH or p.batches * each <= IN_PLACE_WORK) and not paired(p.kind).tiles
     if b_unit and (p.m <= most or p.k == 0 or unpacked):
         return _in_place_phases(p, threads)
     parts = _halves(p)
