@@ -220,15 +220,24 @@ def _pack_phase(p: Product, matrix: Matrix, lane: int, step: int, panels: _Panel
     return Phase(kernel, total, grain, constants), outer, inner
 
 
-def _tile_shares(wanted: int, panels_m: int, panels_n: int) -> tuple[int, int]:
-    """Panels of rows and of columns per task, so that there are `wanted` tasks to each product if it has as many."""
+def _tile_shares(p: Product, threads: int, panels_m: int, panels_n: int) -> tuple[int, int]:
+    """Panels of rows and of columns per task, so that every thread has four tasks or more, if there are as many, and is done
+    when the others are.
+    """
+    wanted = -(-4 * threads // p.batches)
     share_m = _share(1, panels_m, TILE_PANELS)
     tasks_m = -(-panels_m // share_m)
     share_n = _share(-(-wanted // tasks_m), panels_n, TILE_SLOTS // TILE_PANELS)
     tasks_n = -(-panels_n // share_n)
     if tasks_m * tasks_n < wanted:
         share_m = _share(-(-wanted // tasks_n), panels_m, TILE_PANELS)
-    return share_m, share_n
+        tasks_m = -(-panels_m // share_m)
+
+    def longest(share: int) -> int:
+        """Panels of columns that the busiest thread multiplies, if a task has `share` of them."""
+        return -(-p.batches * tasks_m * -(-panels_n // share) // threads) * share
+
+    return share_m, min(range(share_n, share_n // 2, -1), key=longest)
 
 
 def _order(p: Product, tiles_m: int, tiles_n: int) -> tuple[int, int, int, int]:
@@ -273,7 +282,7 @@ def _packed_phases(p: Product, threads: int) -> tuple[list[Phase], int]:
         elements = size.count * size.height * steps
         packed.append((matrix.slot, 0, elements * inner if matrix.strides[0] else 0, elements if matrix.strides[1] else 0, 0, 0))
         scratch += (elements * outer * inner * BYTES[kind.item] + 127) // 64 * 64
-    share_m, share_n = _tile_shares(-(-4 * threads // p.batches), panels_m, panels_n)
+    share_m, share_n = _tile_shares(p, threads, panels_m, panels_n)
     tasks_m, tasks_n = -(-panels_m // share_m), -(-panels_n // share_n)
     constants = (p.m, p.n, steps, *_order(p, tasks_m, tasks_n), share_m * rows, share_n * width, rows, block,
                  *p.operands(*packed), panels_m, panels_n, places[-1], places[0], scratch, TILE_SLOTS * rows * width,
