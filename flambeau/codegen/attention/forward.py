@@ -21,7 +21,7 @@ from flambeau.codegen.kernel import BYTES, Kernel, vector
 from flambeau.codegen.kinds import Kind, kind_of, narrow
 from flambeau.codegen.products.epilogue import bits_of
 from flambeau.codegen.products.micro import micro_address, register_tile
-from flambeau.codegen.products.pack import pack_kernel, stride_class
+from flambeau.codegen.products.pack import pack_kernel, pack_units, stride_class
 from flambeau.codegen.runtime.launch import Phase
 
 CONSTANTS = (
@@ -167,8 +167,9 @@ def packing(
     """
     panels = panels_of(lanes, panel)
     words = (slot, 0, heads, strides[0], strides[1], lane, step, lanes, panel, panels, steps, steps, steps, place)
-    total = planes * panels
-    kernel = pack_kernel(kind, panel, stride_class(lane, step, lanes, steps))
+    order = stride_class(lane, step, lanes, steps)
+    total = planes * pack_units(kind, panel, order, panels)
+    kernel = pack_kernel(kind, panel, order)
     return Phase(kernel, total, max(1, min(total, 65536 // (panel * steps) + 1)), words)
 
 

@@ -35,7 +35,7 @@ from flambeau.codegen.kinds import Kind, kind_of
 from flambeau.codegen.products.epilogue import Epilogue, relu
 from flambeau.codegen.products.gemm import Matrix, gemm_phases
 from flambeau.codegen.products.micro import micro_address, row_counts
-from flambeau.codegen.products.pack import pack_kernel, stride_class
+from flambeau.codegen.products.pack import pack_kernel, pack_units, stride_class
 from flambeau.codegen.runtime import state
 from flambeau.codegen.runtime.launch import Phase
 
@@ -174,7 +174,8 @@ def _pack_weights(kind: Kind, w: Weights, groups: int, rows: int, height: int, p
     total = groups * panels * blocks
     if w.area == 1:
         # one tap: (row, channel) is a matrix
-        kernel = pack_kernel(kind, height, stride_class(w.strides[1], w.strides[2], rows, channels))
+        order = stride_class(w.strides[1], w.strides[2], rows, channels)
+        kernel, total = pack_kernel(kind, height, order), groups * blocks * pack_units(kind, height, order, panels)
         strides = (w.strides[0], 0, *w.strides[1:])
         constants = (w.slot, 0, 1, *strides, rows, height, panels, channels, channels, block, 0)
     else:

@@ -23,7 +23,7 @@ from flambeau.codegen.products.dots import dot_phases
 from flambeau.codegen.products.epilogue import Epilogue, epilogue, relu
 from flambeau.codegen.products.matrix import OPERANDS, Matrix, Product, base_address, finish_tile
 from flambeau.codegen.products.micro import micro_address, register_tile
-from flambeau.codegen.products.pack import pack_kernel, stride_class
+from flambeau.codegen.products.pack import pack_kernel, pack_units, stride_class
 from flambeau.codegen.products.slices import sliced
 from flambeau.codegen.runtime import state
 from flambeau.codegen.runtime.launch import Phase
@@ -213,9 +213,11 @@ def _pack_phase(p: Product, matrix: Matrix, lane: int, step: int, panels: _Panel
     outer, inner = (p.batch[0] if o else 1), (p.batch[1] if i else 1)
     constants = (matrix.slot, matrix.offset, inner, o, i, lane, step, panels.lanes, panels.height, panels.count,
                  k, steps, block, place)
-    total = outer * inner * panels.count * blocks
-    grain = total if p.serial else max(1, min(total // (4 * threads), 65536 // (panels.height * block) + 1))
     order = stride_class(lane, step, panels.lanes, k)
+    units = panels.count if panels.by_rows else pack_units(p.kind, panels.height, order, panels.count)
+    total = outer * inner * units * blocks
+    size = max(1, panels.count * panels.height * block // units)
+    grain = total if p.serial else max(1, min(total // (4 * threads), 65536 // size + 1))
     kernel = matrix_unit.pack_rows_kernel(p.kind, order) if panels.by_rows else pack_kernel(p.kind, panels.height, order)
     return Phase(kernel, total, grain, constants), outer, inner
 

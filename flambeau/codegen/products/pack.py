@@ -22,12 +22,23 @@ CONSTANTS = (
 
 
 NARROW = 8  # lanes of a panel up to which rows are interleaved in registers
+TOGETHER = 8  # narrow panels that are packed together from lanes side by side: a step of them is several cache lines
 
 
 def stride_class(lane_stride: int, k_stride: int, lanes: int, depth: int) -> str:
     if lane_stride == 1 or lanes == 1:
         return "lane"
     return "depth" if k_stride == 1 or depth == 1 else "any"
+
+
+def panels_together(kind: Kind, width: int, order: str) -> int:
+    """How many panels one unit of work of `pack_kernel` packs."""
+    return TOGETHER if order == "lane" and width < kind.lanes and not kind.pair else 1
+
+
+def pack_units(kind: Kind, width: int, order: str, panels: int) -> int:
+    """Units of work of `pack_kernel` for so many panels."""
+    return -(-panels // panels_together(kind, width, order))
 
 
 def interleaved(f: Kernel, rows: list[Value], lanes: int) -> list[Value]:
@@ -64,7 +75,7 @@ def _merged(f: Kernel, streams: list[list[Value]], size: int, lanes: int) -> lis
 
 
 def pack_function(name: str = "pack") -> Kernel:
-    """void pack(source, lane_stride, k_stride, lanes, depth, destination): one panel; depth counts elements along k."""
+    """void pack(source, lane_stride, k_stride, lanes, depth, destination): a panel, or several; depth counts elements along k."""
     words = ("lane_stride", "k_stride", "lanes", "depth")
     return Kernel(name, [("source", "ptr"), *((word, "i64") for word in words), ("destination", "ptr")], internal=True)
 
@@ -99,6 +110,24 @@ class _Panel:
                 else:
                     value = widen(f, kind, rows[0])
                 f.store(value, self.target, step * width + start, align=4 if width % self.chunk else vector_bytes())
+
+    def together(self, panels: int) -> None:
+        """Lanes lie side by side, a few to each of the panels: step by step through all of them, if all are there."""
+        f, kind, width = self.f, self.kind, self.width
+        few, size = vector(kind.storage, width), BYTES[kind.storage]
+        with f.branches(f["lanes"].equals(panels * width)) as otherwise:
+            with f.loop(0, self.full) as step:
+                row = f.at(kind.storage, self.source, step * f["k_stride"])
+                for i in range(panels):
+                    value = widen(f, kind, f.load(few, row, i * width, align=size))
+                    f.store(value, self.target, (self.full * i + step) * width, align=BYTES[kind.item])
+            otherwise()
+            with f.loop(0, f["lanes"], width) as first:
+                left = f.mask(f["lanes"] - first, width)
+                with f.loop(0, self.full) as step:
+                    row = f.at(kind.storage, self.source, step * f["k_stride"] + first)
+                    value = widen(f, kind, f.masked_load(few, row, left, size))
+                    f.store(value, self.target, first * self.full + step * width, align=BYTES[kind.item])
 
     def interleave(self) -> None:
         """Steps lie side by side, of few lanes: a vector of each lane at a time."""
@@ -156,10 +185,12 @@ class _Panel:
                 f.store(f.value(0, vector(self.kind.item, self.chunk)), self.target, place, align=vector_bytes())
 
 
-def pack_panel(kind: Kind, width: int, order: str, name: str = "pack") -> Kernel:
-    """The `pack_function` of panels `width` wide from an operand of that stride class."""
+def pack_panel(kind: Kind, width: int, order: str, name: str = "pack", together: int = 1) -> Kernel:
+    """The `pack_function` of so many panels `width` wide from an operand of that stride class."""
     panel = _Panel(kind, width, name)
-    if order == "lane":
+    if together > 1:
+        panel.together(together)
+    elif order == "lane":
         panel.from_lanes()
     elif order == "depth" and width <= NARROW and not kind.pair:
         panel.interleave()
@@ -172,15 +203,16 @@ def pack_panel(kind: Kind, width: int, order: str, name: str = "pack") -> Kernel
     return panel.f
 
 
-def packed_of(pack: Kernel, kind: Kind, width: int) -> str:
-    """The packing kernel of a phase, which calls `pack` for each panel; its range is batches x blocks of k x panels."""
+def packed_of(pack: Kernel, kind: Kind, width: int, together: int = 1) -> str:
+    """The packing kernel of a phase: its range is batches x blocks of k x panels, of which a call of `pack` takes `together`."""
     f = Kernel()
     c = f.constants(CONSTANTS)
     source, target = f.slot(c["slot"]), f.scratch(c["destination"])
     blocks = f.maximum(f.ceiling_division(c["k"], c["block"]), 1)
     per = 2 if kind.pair else 1
     with f.loop(f["begin"], f["end"]) as index:
-        panel, rest = index.unsigned_rem(c["panels"]), index.unsigned_div(c["panels"])
+        units = f.ceiling_division(c["panels"], together) if together > 1 else c["panels"]
+        panel, rest = index.unsigned_rem(units) * together, index.unsigned_div(units)
         block, batch = rest.unsigned_rem(blocks), rest.unsigned_div(blocks)
         first, lane = block * c["block"], panel * c["step"]
         steps = f.minimum(c["block"], c["k"] - first)
@@ -195,7 +227,7 @@ def packed_of(pack: Kernel, kind: Kind, width: int) -> str:
             f.at(kind.storage, source, place),
             c["lane_stride"],
             c["k_stride"],
-            f.minimum(c["step"], c["lanes"] - lane),
+            f.minimum(c["step"] * together, c["lanes"] - lane),
             f.minimum(c["block"] * per, c["depth"] - first * per),
             f.at(kind.item, target, goal),
             declare=False,
@@ -205,4 +237,6 @@ def packed_of(pack: Kernel, kind: Kind, width: int) -> str:
 
 @cache
 def pack_kernel(kind: Kind, width: int, order: str) -> int:
-    return compile_kernel(packed_of(pack_panel(kind, width, order), kind, width), pipeline=BRIEF)
+    together = panels_together(kind, width, order)
+    text = packed_of(pack_panel(kind, width, order, together=together), kind, width, together)
+    return compile_kernel(text, pipeline=BRIEF)
