@@ -33,12 +33,13 @@ TILE_SLOTS = 512  # register tiles that a task may hold unfinished between block
 IN_PLACE_STEPS, ONCE_STEPS = 128, 64  # steps along k after which the next panel of B is read in place, and if each is read once
 IN_PLACE_WORK = 4 << 20  # multiply-adds up to which packing B costs more than it saves,
 IN_PLACE_EACH = 256 << 10  # and those of each of many products, whose operands stay in the first-level cache
+EDGE = 10  # columns are multiplied in vain if they are less than one in so many
 PACK_BYTES = 256 << 20  # packed operands of one product; larger ones are done in parts
 DOT_MOST, DOT_STEPS, DOT_BYTES = 40, 128, 192 << 10  # rows, and bytes of A, up to which dot products beat packing B
 SMALL_DOT = 8192  # multiply-adds up to which packing costs more than the sums at the end of dot products
 
 CONSTANTS = ("m", "n", "k", "tiles_m", "tiles_n", "before_m", "before_n", "tile_rows", "tile_columns", "height", "block",
-             *OPERANDS, "a_panels", "b_panels", "a_place", "b_place", "slots", "slot_elements", "micro")
+             *OPERANDS, "a_panels", "b_panels", "a_place", "b_place", "slots", "slot_elements", "micro", "edge", "edge_columns")
 
 
 class Variant(NamedTuple):
@@ -117,7 +118,8 @@ def tile_text(v: Variant) -> str:
                         # each of the first calls asks for a line of each row of the next panel
                         lane = f.select(row < v.vectors, row * kind.lanes + width, f.i64(0))
                         arguments.append(f.at(kind.storage, b, lane))
-                    f.call_pointer("void", f.pointer(c["micro"]), *arguments)
+                    micro = f.select(columns <= c["edge_columns"], c["edge"], c["micro"]) if v.b_packed else c["micro"]
+                    f.call_pointer("void", f.pointer(micro), *arguments)
                     with f.when(finish):
                         d = tile
                         if v.finish.addend is not None:
@@ -255,16 +257,28 @@ def _reads_rows(p: Product) -> bool:
     return p.a.strides[3] == 1 and p.kind.storage == p.kind.compute and not p.kind.pair
 
 
+def _tiles(p: Product, rows: int, vectors: int, a: str) -> tuple[int, int, int]:
+    """Addresses of the register tile and of a narrower one for the last panel of B, and the most columns of that; the narrower
+    one is compiled if the panel's empty vectors are a part worth mentioning of all.
+    """
+    micro = micro_address(p.kind, rows, vectors, a, True)
+    used = -(-p.n // p.kind.lanes)
+    empty = -used % vectors
+    if empty * EDGE <= used:
+        return micro, 0, 0
+    return micro, micro_address(p.kind, rows, vectors - empty, a, True, vectors), (vectors - empty) * p.kind.lanes
+
+
 def _packed_phases(p: Product, threads: int) -> tuple[list[Phase], int]:
     """Phases that pack B, and A where its rows aren't contiguous, into panels, and one that multiplies them."""
     kind, rows_read = p.kind, _reads_rows(p)
     steps = -(-p.k // 2) if kind.pair else p.k
     if kind.tiles:
         rows, vectors, most, unit = matrix_unit.ROWS, matrix_unit.VECTORS, matrix_unit.BLOCK_STEPS, TILE_SIDE
-        micro = matrix_unit.micro()
+        tiles = (matrix_unit.micro(), 0, 0)
     else:
         (rows, vectors), most, unit = register_tile(p.m, p.n, kind.lanes), block_steps(), 1
-        micro = micro_address(kind, rows, vectors, "rows" if rows_read else "packed", True)
+        tiles = _tiles(p, rows, vectors, "rows" if rows_read else "packed")
     width = kind.lanes * vectors
     panels_m, panels_n = -(-p.m // rows), -(-p.n // width)
     blocks = max(1, -(-steps // most))
@@ -288,7 +302,7 @@ def _packed_phases(p: Product, threads: int) -> tuple[list[Phase], int]:
     tasks_m, tasks_n = -(-panels_m // share_m), -(-panels_n // share_n)
     constants = (p.m, p.n, steps, *_order(p, tasks_m, tasks_n), share_m * rows, share_n * width, rows, block,
                  *p.operands(*packed), panels_m, panels_n, places[-1], places[0], scratch, TILE_SLOTS * rows * width,
-                 micro)
+                 *tiles)
     total = p.batches * tasks_m * tasks_n
     kernel = tile_kernel(Variant(kind, p.result, vectors, not rows_read, True, p.finish))
     phases.append(Phase(kernel, total, p.grain(total, threads), constants))
@@ -371,7 +385,7 @@ def _in_place_phases(p: Product, threads: int) -> tuple[list[Phase], int]:
     slots = (share_m * share_n if blocks > 1 else 1) * rows * width
     block = max(1, -(-p.k // blocks))
     constants = (p.m, p.n, p.k, *_order(p, tasks_m, tasks_n), share_m * rows, share_n * width, rows, block,
-                 *p.operands(), 0, 0, 0, 0, p.reserved, slots, micro)
+                 *p.operands(), 0, 0, 0, 0, p.reserved, slots, micro, 0, 0)
     total = p.batches * tasks_m * tasks_n
     kernel = tile_kernel(Variant(p.kind, p.result, vectors, False, False, p.finish))
     scratch = p.reserved + threads * slots * BYTES[p.kind.compute]

@@ -48,13 +48,13 @@ def register_tile(m: int, n: int, lanes: int) -> tuple[int, int]:
     return (8, 3) if 10 * three <= 9 * four else (6, 4)
 
 
-def micro(kind: Kind, rows: int, vectors: int, a: str, b_packed: bool) -> Kernel:
+def micro(kind: Kind, rows: int, vectors: int, a: str, b_packed: bool, panel: int = 0) -> Kernel:
     """void micro_rows(k, a, b, c, c_stride, first, a_row, a_step, b_step, columns): C tile (+)= A rows * B columns.
 
     a: "packed" A has `rows` elements per step; of "rows", `a_row` apart, the elements lie side by side; "strided" ones are
     `a_step` apart as well (strides in stored elements). One more argument says how many rows there are, if they are not packed.
-    C is of the compute type, a complete tile. Packed B has one row of the tile per step; otherwise it is read under a mask of
-    `columns` lanes, and memory `ahead` is asked for, which is as B is: the last argument.
+    C is of the compute type, a complete tile. Packed B has one row of the tile per step, or `panel` vectors, if that is more;
+    otherwise it is read under a mask of `columns` lanes, and memory `ahead` is asked for, which is as B is: the last argument.
     """
     a_packed, unit = a == "packed", a == "rows"
     f = Kernel(
@@ -82,9 +82,11 @@ def micro(kind: Kind, rows: int, vectors: int, a: str, b_packed: bool) -> Kernel
     # past the last row the last one again
     places = [] if a_packed else [f.at(a_item, f["a"], f["a_row"] * f.minimum(f["count"] - 1, i)) for i in range(rows)]
 
+    stride = (panel or vectors) * lanes
+
     def columns_of(p: Value, turn: int, panel: Value | None) -> list[Value]:
         if panel is not None:
-            firsts = [(turn * vectors + j) * lanes for j in range(vectors)]
+            firsts = [turn * stride + j * lanes for j in range(vectors)]
             return [f.load(vector(b_item, lanes), panel, first, align=vector_bytes()) for first in firsts]
         offset = (p + turn) * f["b_step"]
         row = f.at(b_item, f["b"], offset)
@@ -96,7 +98,7 @@ def micro(kind: Kind, rows: int, vectors: int, a: str, b_packed: bool) -> Kernel
     def steps(begin: Value | int, end: Value, together: int) -> None:
         with f.loop(begin, end, together) as p:
             a_panel = f.at(a_item, f["a"], p * rows) if a_packed else None
-            b_panel = f.at(b_item, f["b"], p * (vectors * lanes)) if b_packed else None
+            b_panel = f.at(b_item, f["b"], p * stride) if b_packed else None
             for turn in range(together):
                 columns = columns_of(p, turn, b_panel)
                 offset = p + turn if unit else (p + turn) * f["a_step"]
@@ -126,9 +128,9 @@ def micro(kind: Kind, rows: int, vectors: int, a: str, b_packed: bool) -> Kernel
 
 
 @cache
-def micro_address(kind: Kind, rows: int, vectors: int, a: str, b_packed: bool) -> int:
+def micro_address(kind: Kind, rows: int, vectors: int, a: str, b_packed: bool, panel: int = 0) -> int:
     """Address of the register tile of all heights up to `rows`."""
-    made = micro(kind, rows, vectors, a, b_packed)
+    made = micro(kind, rows, vectors, a, b_packed, panel)
     return compile_kernel(module(made), made.name, DIRECT)
 
 
