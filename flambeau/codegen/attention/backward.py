@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.dtype import float32, float64
-from flambeau.codegen.attention.forward import tile_of
-from flambeau.codegen.attention.panels import Packer, panels_of
+from flambeau.codegen.attention.panels import Packer, block_of, panels_of, tile_of
 from flambeau.codegen.attention.scores import (
     LOWEST,
     Attention,
@@ -37,7 +36,7 @@ CONSTANTS = (
     "g_h", "g_row", "g_step", "k_n", "k_h", "k_row", "k_step", "v_n", "v_h", "v_row", "v_step", "m_n", "m_h", "m_row", "m_step",
     "scale", "slice", "d_panels", "w_panels", "c_panels", "own_tile", "row_tile", "column_tile",
 )  # fmt: skip
-BLOCK_BYTES, BLOCK_ROWS = 128 << 10, 112  # scores of a block of rows, and its rows, at most
+BLOCK_BYTES = 128 << 10  # scores of a block of rows
 OUT_Q, OUT_K, OUT_V, GRADIENT, QUERY, KEY, VALUE, RESULT, LOGARITHM, MASK = range(10)
 
 
@@ -294,7 +293,7 @@ def backward_phases(
     )
     column_panels, depth_panels, width_panels = (panels_of(n, panel) for n in (a.columns, a.depth, a.width))
     padded = column_panels * panel
-    block = max(1, min(BLOCK_ROWS // most, BLOCK_BYTES // (padded * size * most), -(-a.rows // most))) * most
+    block = block_of(a, most, padded * size, BLOCK_BYTES)
     packed = padded * (a.depth + a.width) + panel * (depth_panels * (a.columns + a.rows) + width_panels * a.rows)
     sums = (padded + most) * (depth_panels + width_panels) * panel
     slice_bytes = ((packed + 2 * block * padded + block * panel + sums) * size + 127) // 64 * 64
@@ -321,7 +320,6 @@ def backward_phases(
         micro_address(whole, most, vectors, "rows", True),
         micro_address(whole, most, vectors, "strided", True),
     )
-    masked = None if a.mask is None else "bool" if a.boolean else "number"
-    kernel = backward_kernel(kind, vectors, masked, a.causal, orders)
+    kernel = backward_kernel(kind, vectors, a.masked, a.causal, orders)
     phase = Phase(kernel, planes, max(1, 100_000 // (a.rows * a.columns * a.depth)), words)
     return [phase], slice_bytes * max(threads, 1)

@@ -59,7 +59,6 @@ def few_phases(kind: Kind, a: Attention, scale: float) -> tuple[list[Phase], int
     made, first = gemm_phases(kind, a.rows, a.columns, a.depth, Matrix(2, a.query), Matrix(3, a.key).transposed, scores, batch,
                               reserved=reserved)
     words = (a.heads, a.rows, a.columns, padded, *(a.mask or (0, 0, 0, 0)), bits_of(scale, kind))
-    masked = None if a.mask is None else "bool" if a.boolean else "number"
-    made.append(Phase(weights_kernel(kind, masked, a.causal), planes * a.rows, max(1, WORK // max(a.columns, 1)), words))
+    made.append(Phase(weights_kernel(kind, a.masked, a.causal), planes * a.rows, max(1, WORK // max(a.columns, 1)), words))
     weighed, second = gemm_phases(kind, a.rows, a.width, a.columns, scores, Matrix(4, a.value), out, batch, reserved=reserved)
     return made + weighed, max(first, second, reserved)

@@ -13,15 +13,15 @@ from functools import cache
 
 from flambeau.base.dtype import dtype as DType
 from flambeau.codegen.attention.few import few_phases, is_few
-from flambeau.codegen.attention.panels import Packer, panels_of
+from flambeau.codegen.attention.panels import Packer, block_of, packed_bytes, packing, panels_of, tile_of
 from flambeau.codegen.attention.scores import Attention, Row, Softmax
 from flambeau.codegen.builder import Value, module
 from flambeau.codegen.jit import DIRECT, compile_kernel
 from flambeau.codegen.kernel import BYTES, Kernel, vector
 from flambeau.codegen.kinds import Kind, kind_of, narrow
 from flambeau.codegen.products.epilogue import bits_of
-from flambeau.codegen.products.micro import micro_address, register_tile
-from flambeau.codegen.products.pack import pack_kernel, pack_units, stride_class
+from flambeau.codegen.products.micro import micro_address
+from flambeau.codegen.products.pack import stride_class
 from flambeau.codegen.runtime.launch import Phase
 
 CONSTANTS = (
@@ -29,7 +29,7 @@ CONSTANTS = (
     "m_h", "m_row", "m_step", "k_panels", "k_place", "v_panels", "v_place", "own_place", "slice", "scale",
     "score_tile", "value_tile", "k_n", "k_h", "k_row", "k_step", "v_n", "v_h", "v_row", "v_step",
 )  # fmt: skip
-BLOCK_BYTES, BLOCK_ROWS = 192 << 10, 112  # scores of a block of rows, and its rows, at most
+BLOCK_BYTES = 192 << 10  # scores of a block of rows
 HEADS = 4  # to each thread, from which a head's rows are one task
 DEPTH = 512  # steps along the keys of one tile of the result
 
@@ -144,40 +144,6 @@ def attention_kernel(kind: Kind, vectors: int, masked: str | None, causal: bool,
     return compile_kernel(module(*made.packer.functions, made.f), pipeline=DIRECT)
 
 
-def tile_of(a: Attention, kind: Kind) -> tuple[int, int]:
-    """Rows and vectors of the register tile of all products of an attention."""
-    return register_tile(a.rows, min(a.width, a.columns), kind.lanes)
-
-
-def packing(
-    kind: Kind,
-    panel: int,
-    slot: int,
-    strides: tuple[int, int, int, int],
-    heads: int,
-    planes: int,
-    lane: int,
-    step: int,
-    lanes: int,
-    steps: int,
-    place: int,
-) -> Phase:
-    """The phase that packs an operand's heads into panels at byte `place` of the scratch: `lanes` rows or columns `lane` apart
-    side by side, their `steps` elements `step` apart one after the other.
-    """
-    panels = panels_of(lanes, panel)
-    words = (slot, 0, heads, strides[0], strides[1], lane, step, lanes, panel, panels, steps, steps, steps, place)
-    order = stride_class(lane, step, lanes, steps)
-    total = planes * pack_units(kind, panel, order, panels)
-    kernel = pack_kernel(kind, panel, order)
-    return Phase(kernel, total, max(1, min(total, 65536 // (panel * steps) + 1)), words)
-
-
-def packed_bytes(kind: Kind, panel: int, planes: int, lanes: int, steps: int) -> int:
-    """The scratch that `packing` fills."""
-    return (planes * panels_of(lanes, panel) * panel * steps * BYTES[kind.compute] + 127) // 64 * 64
-
-
 def attention_phases(dtype: DType, a: Attention, scale: float, threads: int) -> tuple[list[Phase], int]:
     """Phases for slots (out, logarithms, query, key, value, [mask]) and the scratch bytes they need."""
     kind = kind_of(dtype)
@@ -188,7 +154,7 @@ def attention_phases(dtype: DType, a: Attention, scale: float, threads: int) -> 
     most, vectors = tile_of(a, kind)
     panel = vectors * kind.lanes
     padded = panels_of(a.columns, panel) * panel
-    block = max(1, min(BLOCK_ROWS // most, BLOCK_BYTES // (padded * size * most), -(-a.rows // most))) * most
+    block = block_of(a, most, padded * size, BLOCK_BYTES)
     planes, blocks = a.batch * a.heads, panels_of(a.rows, block)
     by_head = blocks == 1 or planes >= HEADS * threads
     phases: list[Phase] = []
@@ -225,8 +191,7 @@ def attention_phases(dtype: DType, a: Attention, scale: float, threads: int) -> 
         *a.key,
         *a.value,
     )
-    masked = None if a.mask is None else "bool" if a.boolean else "number"
     tasks, rows = (planes, a.rows) if by_head else (planes * blocks, block)
-    kernel = attention_kernel(kind, vectors, masked, a.causal, (orders[0], orders[1]) if by_head else None)
+    kernel = attention_kernel(kind, vectors, a.masked, a.causal, (orders[0], orders[1]) if by_head else None)
     phases.append(Phase(kernel, tasks, max(1, 200_000 // max(rows * a.columns * a.depth, 1)), words))
     return phases, scratch + slice_bytes * max(threads, 1)

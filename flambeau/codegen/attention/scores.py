@@ -36,6 +36,11 @@ class Attention(NamedTuple):
     boolean: bool
     causal: bool
 
+    @property
+    def masked(self) -> str | None:
+        """What the mask holds, if there is one: "bool" or "number"."""
+        return None if self.mask is None else "bool" if self.boolean else "number"
+
 
 def kept(f: Kernel, exists: Value | None, value: Value, otherwise: Value) -> Value:
     """The elements of a vector that exist."""

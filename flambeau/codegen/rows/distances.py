@@ -13,8 +13,7 @@ from functools import cache
 
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import Layout
-from flambeau.codegen.attention.forward import packed_bytes, packing
-from flambeau.codegen.attention.panels import panels_of
+from flambeau.codegen.attention.panels import packed_bytes, packing, panels_of
 from flambeau.codegen.builder import Value, Variable, module
 from flambeau.codegen.jit import LIGHT, compile_kernel
 from flambeau.codegen.kernel import BYTES, Kernel, vector
