@@ -72,7 +72,13 @@ def _method_with_sizes(name: str, argument: str, function: Callable) -> None:
     """x.name(1, 2) for x.name((1, 2))."""
     def method(self: Tensor, *given: Any, **keywords: Any) -> Tensor:
         if argument in keywords:
-            given = (keywords[argument],)
+            if given:
+                raise TypeError(f"{name}() got multiple values for argument '{argument}'")
+            given = (keywords.pop(argument),)
+        if not given:
+            raise without_sizes(name, argument)
+        if keywords:
+            raise TypeError(f"{name}() got an unexpected keyword argument '{next(iter(keywords))}'")
         return function(self, tuple(given[0]) if len(given) == 1 and isinstance(given[0], (tuple, list)) else given)
     method.__name__ = method.__qualname__ = name
     method.__doc__ = function.__doc__
