@@ -17,8 +17,8 @@ from flambeau.codegen.convolution.gather import (
     BOX_PIXELS,
     PANEL_BYTES,
     TILE_VECTORS,
+    channel_tile,
     forward_kernel,
-    register_tile,
     weights_kernel,
 )
 from flambeau.codegen.convolution.weight import (
@@ -225,7 +225,7 @@ def _gather_phases(kind: Kind, window: Window, channels: int, rows: int, groups:
         taps = channels = 0
     if channels == rows == 1:
         return _depthwise_phases(kind, window, groups, w, target, place, finish, bias_slot)
-    height, vectors = register_tile(rows)
+    height, vectors = channel_tile(rows)
     width, panels = vectors * kind.lanes, -(-rows // height)
     g, tile_panels = _tasks(kind, window, channels, groups, panels, (height, vectors))
     count_m = -(-panels // tile_panels)

@@ -29,7 +29,7 @@ FORWARD = (
 HEIGHTS_AT = len(FORWARD)  # then the offsets of the rows of taps along y, then those of the taps in the band
 
 
-def register_tile(rows: int) -> tuple[int, int]:
+def channel_tile(rows: int) -> tuple[int, int]:
     """Rows and vectors of the register tile for so many output channels, whose number mostly divides by 8."""
     if vector_bytes() < 64:
         most, vectors = register_rows(), 2
