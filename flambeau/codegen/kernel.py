@@ -5,7 +5,7 @@ Stands on builder.py; every kernel that is no loop nest is written with it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from flambeau.codegen.builder import KERNEL_PARAMETERS, Function, Value, scalar_type
 
@@ -71,10 +71,9 @@ class Kernel(Function):
         b = self.i64(b)
         return (a + b - 1).unsigned_div(b)
 
-    def constants(self, names: Sequence[str]) -> dict[str, Value]:
+    def constants(self, names: Sequence[str]) -> Constants:
         """The phase's constants by name, in the order in which the plan lists them."""
-        block = self.load("ptr", self["p"])
-        return {name: self.load("i64", block, i) for i, name in enumerate(names)}
+        return Constants(self, self.load("ptr", self["p"]), names)
 
     def slot(self, index: Value) -> Value:
         """Address of the buffer whose number is a value."""
@@ -82,6 +81,25 @@ class Kernel(Function):
 
     def scratch(self, offset: Value) -> Value:
         return self.at("i8", self.load("ptr", self["p"], 1), offset)
+
+
+class Constants(Mapping[str, Value]):
+    """A phase's constants by name, each loaded where it is used: LLVM takes long to place so many values in registers.
+
+    That they never change is said, so that where code is simplified they are still loaded in front of loops.
+    """
+
+    def __init__(self, f: Kernel, block: Value, names: Sequence[str]) -> None:
+        self._f, self._block, self._places = f, block, {name: i for i, name in enumerate(names)}
+
+    def __getitem__(self, name: str) -> Value:
+        return self._f.load("i64", self._block, self._places[name], suffix=", !invariant.load !{}")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
 
 
 def transpose_tile(f: Kernel, item: str, tile: Value, lanes: int, column: Value) -> list[Value]:
@@ -99,7 +117,16 @@ def transpose_tile(f: Kernel, item: str, tile: Value, lanes: int, column: Value)
             size = 2 * int(parts[0].type[1:].split(" ")[0])
             parts = [f.shuffle(a, b, range(size)) for a, b in zip(parts[::2], parts[1::2], strict=True)]
         pieces.append(parts[0])
-    distance = 1
+    return transpose_pieces(f, pieces)
+
+
+def transpose_pieces(f: Kernel, rows: Sequence[Value]) -> list[Value]:
+    """As many rows as 16 bytes hold items, transposed: the q-th 16 bytes of result i are item q * count + i of each row.
+
+    For each such step a processor has an instruction, and LLVM finds it at once; other orders take it a third of a ms each.
+    """
+    pieces, count = list(rows), len(rows)
+    lanes, distance = int(rows[0].type[1:].split(" ")[0]), 1
     while distance < count:
         low: list[int] = []
         for start in range(0, lanes, count):

@@ -13,10 +13,9 @@ from flambeau.codegen.builder import Value, module
 from flambeau.codegen.convolution.band import GEOMETRY, BandCopy, Box, box_of, fill_functions, runs_of
 from flambeau.codegen.cpu import register_rows, vector_bytes
 from flambeau.codegen.jit import BRIEF, compile_kernel
-from flambeau.codegen.kernel import BYTES, Kernel, vector
+from flambeau.codegen.kernel import BYTES, Kernel, transpose_pieces, vector
 from flambeau.codegen.kinds import Kind, widen
 from flambeau.codegen.products.epilogue import Epilogue, epilogue
-from flambeau.codegen.products.pack import interleaved
 
 PANEL_BYTES = 36 << 10  # of patches: a panel then stays in the first-level cache
 TILE_VECTORS = 5376  # of register tiles that a task may hold unfinished between blocks of channels
@@ -274,13 +273,14 @@ def weights_text(kind: Kind, height: int) -> str:
 
     before_panel, before_block: units before the next panel, and the next block. The constants end with the place of each of the
     kernel's taps among the chosen ones, or -1. Within a block of channels steps are ordered by tap, then channel. A vector of
-    taps of each row is loaded and their elements are taken in turn; past the last row it is packed again.
+    taps of each row is loaded, and a few rows at a time are transposed; past the last row it is packed again.
     """
     f = Kernel()
     c = f.constants(WEIGHTS)
     places = f.at("i64", f.load("ptr", f["p"]), WEIGHT_TAPS_AT)
-    lanes, size = kind.lanes, BYTES[kind.compute]
-    tile = f.stack(kind.compute, lanes * height, align=64)
+    lanes, size, align = kind.lanes, BYTES[kind.compute], BYTES[kind.storage]
+    few = 16 // size
+    tile = f.stack(kind.compute, -(-height // few) * few * lanes, align=64)
     blocks = f.ceiling_division(c["channels"], c["block"])
     with f.loop(f["begin"], f["end"]) as index:
         block, panel = index.unsigned_div(c["before_block"]), index.unsigned_div(c["before_panel"])
@@ -291,23 +291,27 @@ def weights_text(kind: Kind, height: int) -> str:
         place = c["place"] + group * c["group_stride"] + row * c["row_stride"] + first * c["channel_stride"]
         source = f.at(kind.storage, f.slot(c["slot"]), place)
         rows = [f.at(kind.storage, source, f.minimum(c["rows"] - 1 - row, i) * c["row_stride"]) for i in range(height)]
-        start = (group * c["panels"] * c["channels"] + first * c["panels"] + panel * count) * c["taps"] * height
-        target = f.at(kind.compute, f.scratch(c["destination"]), start)
+        begin = (group * c["panels"] * c["channels"] + first * c["panels"] + panel * count) * c["taps"] * height
+        target = f.at(kind.compute, f.scratch(c["destination"]), begin)
         with f.loop(0, c["area"], lanes) as raw:
             left = f.minimum(c["area"] - raw, lanes)
             mask = f.mask(left, lanes)
             with f.loop(0, count) as channel:
                 offset = channel * c["channel_stride"] + raw
-                taken = [f.masked_load(vector(kind.storage, lanes), f.at(kind.storage, row, offset), mask, BYTES[kind.storage])
-                         for row in rows]
-                for i, value in enumerate(interleaved(f, [widen(f, kind, x) for x in taken], lanes)):
-                    f.store(value, tile, i * lanes, align=vector_bytes())
+                taken = [widen(f, kind, f.masked_load(vector(kind.storage, lanes), f.at(kind.storage, row, offset), mask, align))
+                         for row in [*rows, *rows[-1:] * (-height % few)]]
+                for start in range(0, height, few):
+                    for i, value in enumerate(transpose_pieces(f, taken[start : start + few])):
+                        f.store(value, tile, (start + i) * lanes, align=vector_bytes())
                 with f.loop(0, left) as tap:
                     place = f.load("i64", places, raw + tap)
                     with f.when(place >= 0):
                         goal = f.at(kind.compute, target, (place * count + channel) * height)
-                        step = vector(kind.compute, height)
-                        f.store(f.load(step, f.at(kind.compute, tile, tap * height), align=size), goal, align=size)
+                        within = tap & (few - 1)
+                        step = f.at(kind.compute, tile, within * lanes + (tap - within))
+                        for start in range(0, height, few):
+                            piece = vector(kind.compute, min(few, height - start))
+                            f.store(f.load(piece, step, start * lanes, align=size), goal, start, align=size)
     return module(f)
 
 

@@ -18,7 +18,7 @@ from flambeau.codegen.kernel import BYTES, Kernel, vector
 from flambeau.codegen.kinds import Kind, widen
 
 MOST_ROWS = 14  # of any register tile
-STEPS_TOGETHER, STEPS_IN_PLACE = 4, 2  # steps along k to a turn of a tile's loop, where B is packed or not
+STEPS_TOGETHER = 2  # steps along k to a turn of a tile's loop
 
 
 def multiply_add(f: Kernel, kind: Kind, a: Value, b: Value, c: Value) -> Value:
@@ -48,13 +48,16 @@ def register_tile(m: int, n: int, lanes: int) -> tuple[int, int]:
     return (8, 3) if 10 * three <= 9 * four else (6, 4)
 
 
-def micro(kind: Kind, rows: int, vectors: int, a: str, b_packed: bool, panel: int = 0) -> Kernel:
+def micro(
+    kind: Kind, rows: int, vectors: int, a: str, b_packed: bool, panel: int = 0, together: int = STEPS_TOGETHER
+) -> Kernel:
     """void micro_rows(k, a, b, c, c_stride, first, a_row, a_step, b_step, columns): C tile (+)= A rows * B columns.
 
     a: "packed" A has `rows` elements per step; of "rows", `a_row` apart, the elements lie side by side; "strided" ones are
     `a_step` apart as well (strides in stored elements). One more argument says how many rows there are, if they are not packed.
     C is of the compute type, a complete tile. Packed B has one row of the tile per step, or `panel` vectors, if that is more;
     otherwise it is read under a mask of `columns` lanes, and memory `ahead` is asked for, which is as B is: the last argument.
+    together: steps along k to a turn of the loop.
     """
     a_packed, unit = a == "packed", a == "rows"
     f = Kernel(
@@ -111,7 +114,6 @@ def micro(kind: Kind, rows: int, vectors: int, a: str, b_packed: bool, panel: in
                     for j, cell in enumerate(row):
                         cell.set(multiply_add(f, kind, broadcast, columns[j], cell.get()))
 
-    together = STEPS_TOGETHER if b_packed else STEPS_IN_PLACE
     whole = f["k"] & -together
     steps(0, whole, together)
     steps(whole, f["k"], 1)
@@ -128,9 +130,11 @@ def micro(kind: Kind, rows: int, vectors: int, a: str, b_packed: bool, panel: in
 
 
 @cache
-def micro_address(kind: Kind, rows: int, vectors: int, a: str, b_packed: bool, panel: int = 0) -> int:
+def micro_address(
+    kind: Kind, rows: int, vectors: int, a: str, b_packed: bool, panel: int = 0, together: int = STEPS_TOGETHER
+) -> int:
     """Address of the register tile of all heights up to `rows`."""
-    made = micro(kind, rows, vectors, a, b_packed, panel)
+    made = micro(kind, rows, vectors, a, b_packed, panel, together)
     return compile_kernel(module(made), made.name, DIRECT)
 
 
