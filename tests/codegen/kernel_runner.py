@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from operator import index
 
 import numpy as np
 
@@ -58,9 +59,9 @@ def run(phases: list, scratch: int, buffers: list[Guarded]) -> np.ndarray:
         0, (work.address + 63) // 64 * 64, 0, threads, *(b.address for b in buffers)
     )
     for kernel, total, grain, constants in phases:
-        block = (ctypes.c_int64 * len(constants))(*constants)
+        block = (ctypes.c_int64 * len(constants))(*map(index, constants))
         p[0] = ctypes.addressof(block)
-        call = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 4)(kernel)
+        call = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 4)(index(kernel))
         for number, begin in enumerate(range(0, total, grain)):
             call(ctypes.addressof(p), begin, min(begin + grain, total), number % threads)
     assert p[2] == 0

@@ -99,12 +99,12 @@ def test_damaged_cache_entries_are_made_anew(tmp_path, monkeypatch):
         assert files
         for damage in (b"", b"garbage", files[0].read_bytes()[:-3]):
             files[0].write_bytes(damage)
-            jit._loaded.pop(text, None)
+            jit._modules.pop(text, None)
             compiled = jit.statistics["compiled"]
             jit.compile_module(text)
             assert jit.statistics["compiled"] == compiled + 1
             assert len(files[0].read_bytes()) > 100
-        jit._loaded.pop(text)
+        jit._modules.pop(text)
         compiled = jit.statistics["compiled"]
         jit.compile_module(text)
         assert jit.statistics["compiled"] == compiled

@@ -21,10 +21,11 @@ from flambeau.codegen.attention.scores import (
     masked_scores,
 )
 from flambeau.codegen.builder import Value, module
-from flambeau.codegen.jit import DIRECT, compile_kernel
+from flambeau.codegen.jit import Address, compile_kernel
 from flambeau.codegen.kernel import BYTES, Kernel, vector
 from flambeau.codegen.kinds import Kind, kind_of, narrow, widen
 from flambeau.codegen.lanes import apply_function, total_of
+from flambeau.codegen.llvm import DIRECT
 from flambeau.codegen.products.epilogue import bits_of, scalar_constant
 from flambeau.codegen.products.micro import micro_address
 from flambeau.codegen.products.pack import stride_class
@@ -87,7 +88,7 @@ def _product(
 
 
 @cache
-def backward_kernel(kind: Kind, vectors: int, masked: str | None, causal: bool, orders: tuple[str, ...]) -> int:
+def backward_kernel(kind: Kind, vectors: int, masked: str | None, causal: bool, orders: tuple[str, ...]) -> Address:
     """The range is batches x heads. Slots: dq, dk, dv, g, q, k, v, out, logarithms, [mask].
 
     orders: how keys, values, keys by depth, gradients and queries lie, which are packed in this order.

@@ -11,9 +11,10 @@ from functools import cache
 from flambeau.codegen.attention.scores import Attention, Row, Softmax
 from flambeau.codegen.builder import module
 from flambeau.codegen.cpu import register_rows
-from flambeau.codegen.jit import DIRECT, compile_kernel
+from flambeau.codegen.jit import Address, compile_kernel
 from flambeau.codegen.kernel import BYTES, Kernel, vector
 from flambeau.codegen.kinds import Kind
+from flambeau.codegen.llvm import DIRECT
 from flambeau.codegen.products.epilogue import bits_of
 from flambeau.codegen.products.gemm import gemm_phases
 from flambeau.codegen.products.matrix import SCRATCH, Matrix
@@ -29,7 +30,7 @@ def is_few(kind: Kind, a: Attention) -> bool:
 
 
 @cache
-def weights_kernel(kind: Kind, masked: str | None, causal: bool) -> int:
+def weights_kernel(kind: Kind, masked: str | None, causal: bool) -> Address:
     """Rows of scores in the scratch memory to weights; the range is batches x heads x rows. Slots: [1] logarithms, [5] mask."""
     f = Kernel()
     c = f.constants(CONSTANTS)

@@ -16,9 +16,10 @@ from flambeau.codegen.attention.few import few_phases, is_few
 from flambeau.codegen.attention.panels import Packer, block_of, packed_bytes, packing, panels_of, tile_of
 from flambeau.codegen.attention.scores import Attention, Row, Softmax
 from flambeau.codegen.builder import Value, module
-from flambeau.codegen.jit import DIRECT, compile_kernel
+from flambeau.codegen.jit import Address, compile_kernel
 from flambeau.codegen.kernel import BYTES, Kernel, vector
 from flambeau.codegen.kinds import Kind, kind_of, narrow
+from flambeau.codegen.llvm import DIRECT
 from flambeau.codegen.products.epilogue import bits_of
 from flambeau.codegen.products.micro import micro_address
 from flambeau.codegen.products.pack import stride_class
@@ -136,7 +137,7 @@ class Forward:
 
 
 @cache
-def attention_kernel(kind: Kind, vectors: int, masked: str | None, causal: bool, orders: tuple[str, str] | None) -> int:
+def attention_kernel(kind: Kind, vectors: int, masked: str | None, causal: bool, orders: tuple[str, str] | None) -> Address:
     """The range is batches x heads, and x blocks of rows without `orders`. Slots: out, logarithms of the rows' sums, q, k, v,
     [mask].
     """

@@ -12,9 +12,10 @@ from functools import cache
 from flambeau.codegen.builder import Value, module
 from flambeau.codegen.convolution.band import GEOMETRY, BandCopy, Box, box_of, fill_functions, runs_of
 from flambeau.codegen.cpu import register_rows, vector_bytes
-from flambeau.codegen.jit import BRIEF, compile_kernel
+from flambeau.codegen.jit import Address, compile_kernel
 from flambeau.codegen.kernel import BYTES, Kernel, transpose_pieces, vector
 from flambeau.codegen.kinds import Kind, widen
+from flambeau.codegen.llvm import BRIEF
 from flambeau.codegen.products.epilogue import Epilogue, epilogue
 
 PANEL_BYTES = 36 << 10  # of patches: a panel then stays in the first-level cache
@@ -316,10 +317,10 @@ def weights_text(kind: Kind, height: int) -> str:
 
 
 @cache
-def forward_kernel(kind: Kind, finish: Epilogue, row_order: str, vectors: int, in_place: bool) -> int:
+def forward_kernel(kind: Kind, finish: Epilogue, row_order: str, vectors: int, in_place: bool) -> Address:
     return compile_kernel(forward_text(kind, finish, row_order, vectors, in_place), pipeline=BRIEF)
 
 
 @cache
-def weights_kernel(kind: Kind, height: int) -> int:
+def weights_kernel(kind: Kind, height: int) -> Address:
     return compile_kernel(weights_text(kind, height), pipeline=BRIEF)

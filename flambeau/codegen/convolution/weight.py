@@ -13,9 +13,10 @@ from functools import cache
 from flambeau.codegen.builder import Value, module
 from flambeau.codegen.convolution.band import GEOMETRY, BandCopy, Box, box_of, fill_functions, runs_of
 from flambeau.codegen.cpu import register_rows, vector_bytes
-from flambeau.codegen.jit import BRIEF, compile_kernel
+from flambeau.codegen.jit import Address, compile_kernel
 from flambeau.codegen.kernel import BYTES, Kernel, transpose_tile
 from flambeau.codegen.kinds import Kind, narrow
+from flambeau.codegen.llvm import BRIEF
 from flambeau.codegen.products.micro import call_tile, multiply_add, table_of
 from flambeau.codegen.products.pack import pack_panel
 
@@ -232,15 +233,15 @@ def reduce_text(kind: Kind, transposed: bool) -> str:
 
 
 @cache
-def pack_gradient_kernel(kind: Kind, order: str) -> int:
+def pack_gradient_kernel(kind: Kind, order: str) -> Address:
     return compile_kernel(pack_gradient_text(kind, order), pipeline=BRIEF)
 
 
 @cache
-def weight_kernel(kind: Kind, row_order: str, order: str | None) -> int:
+def weight_kernel(kind: Kind, row_order: str, order: str | None) -> Address:
     return compile_kernel(weight_text(kind, row_order, order), pipeline=BRIEF)
 
 
 @cache
-def reduce_kernel(kind: Kind, transposed: bool) -> int:
+def reduce_kernel(kind: Kind, transposed: bool) -> Address:
     return compile_kernel(reduce_text(kind, transposed), pipeline=BRIEF)

@@ -10,7 +10,7 @@ from functools import cache
 from flambeau.base.layout import Layout
 from flambeau.codegen.builder import Function, Value, kernel, module
 from flambeau.codegen.cpu import features, vector_bytes
-from flambeau.codegen.jit import compile_kernel
+from flambeau.codegen.jit import Address, compile_kernel
 from flambeau.codegen.ordering.compact import CHUNK
 from flambeau.codegen.runtime import launch as launching
 from flambeau.codegen.runtime.launch import Phase
@@ -32,7 +32,7 @@ class _Chunk:
 
 
 @cache
-def _selecting(size: int) -> int:
+def _selecting(size: int) -> Address:
     """Over chunks: slots out, values, mask, starts."""
     f = kernel()
     kind, lanes = f"i{8 * size}", min(16, REGISTER // size)
@@ -63,7 +63,7 @@ def _expands(size: int) -> bool:
 
 
 @cache
-def _filling(size: int) -> int:
+def _filling(size: int) -> Address:
     """Over chunks: slots out, values, mask, source, starts: the values, but the chosen ones from the source."""
     f = kernel()
     kind = f"i{8 * size}"
@@ -90,7 +90,7 @@ def _filling(size: int) -> int:
     return compile_kernel(module(f))
 
 
-def _plan(kernel: int, out: Layout, inputs: list[Layout], numel: int):
+def _plan(kernel: Address, out: Layout, inputs: list[Layout], numel: int):
     return launching.plan([Phase(kernel, -(-numel // CHUNK), 4, [numel])], [out], inputs, release=numel > 1 << 20)
 
 

@@ -16,7 +16,8 @@ from functools import cache
 
 from flambeau.base.dtype import dtype as DType
 from flambeau.codegen.builder import Function, Odometer, Value, kernel, module
-from flambeau.codegen.jit import LIGHT, VECTORISED, compile_kernel
+from flambeau.codegen.jit import Address, compile_kernel
+from flambeau.codegen.llvm import LIGHT, VECTORISED
 from flambeau.codegen.runtime import state
 from flambeau.codegen.runtime.launch import Phase
 
@@ -123,7 +124,7 @@ def combined(f: Function, combine: str, a: Value, b: Value, unsigned: bool) -> V
 
 
 @cache
-def _address(form: _Form) -> int:
+def _address(form: _Form) -> Address:
     single = {*form.classes, *(described[-1] for described in form.indices)} == {"0"}     # elements to a row
     return compile_kernel(_Writer(form).text(), pipeline=LIGHT if single or form.in_vectors() else VECTORISED)
 

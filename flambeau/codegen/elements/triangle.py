@@ -12,13 +12,13 @@ from flambeau.base.dtype import int64
 from flambeau.base.layout import Layout
 from flambeau.codegen.builder import kernel, module
 from flambeau.codegen.elements.move import MOVED
-from flambeau.codegen.jit import compile_kernel
+from flambeau.codegen.jit import Address, compile_kernel
 from flambeau.codegen.runtime import launch as launching
 from flambeau.codegen.runtime.launch import Phase
 
 
 @cache
-def _address(type: str, lower: bool, unit_stride: bool) -> int:
+def _address(type: str, lower: bool, unit_stride: bool) -> Address:
     f = kernel()
     constants = f.pointer(f.parameter(0))
     m, n, diagonal, out_batch, out_row, out_column, batch, row, column = (f.load("i64", constants, i) for i in range(9))
@@ -57,7 +57,7 @@ LANES = 8       # indices written at once
 
 
 @cache
-def _indices_address() -> int:
+def _indices_address() -> Address:
     """Row by row, the rows' numbers in the first row of the result and the columns in the second."""
     f = kernel()
     constants = f.pointer(f.parameter(0))

@@ -35,8 +35,9 @@ from flambeau.codegen.factorization.columns import (
     root,
     update_text,
 )
-from flambeau.codegen.jit import DIRECT, compile_module
+from flambeau.codegen.jit import compile_module
 from flambeau.codegen.kernel import Kernel
+from flambeau.codegen.llvm import DIRECT
 from flambeau.codegen.runtime.launch import Phase
 
 TILE_COLUMNS = 24       # columns that are updated together, from the row of the first one on

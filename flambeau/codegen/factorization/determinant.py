@@ -10,8 +10,9 @@ from functools import cache
 from flambeau.base.dtype import float64
 from flambeau.codegen.builder import Value, module
 from flambeau.codegen.factorization.columns import FIELDS, Field, Scalar, absolute, root
-from flambeau.codegen.jit import LIGHT, compile_kernel
+from flambeau.codegen.jit import Address, compile_kernel
 from flambeau.codegen.kernel import Kernel
+from flambeau.codegen.llvm import LIGHT
 from flambeau.codegen.runtime.launch import Phase
 from flambeau.codegen.scalar import Lowering
 from flambeau.ir import scalar
@@ -40,7 +41,7 @@ def _logarithm(f: Kernel, x: Value) -> Value:
 
 
 @cache
-def determinant_kernel(field: Field, logarithm: bool) -> int:
+def determinant_kernel(field: Field, logarithm: bool) -> Address:
     """Its range is the batch."""
     f = Kernel()
     c = f.constants(CONSTANTS)

@@ -38,8 +38,9 @@ from flambeau.codegen.factorization.spectrum import WORDS, Spectral, full_sweeps
 from flambeau.codegen.factorization.tridiagonal import tridiagonal_texts
 from flambeau.codegen.factorization.tridiagonal_blocks import LEFT, PIECE, block_texts
 from flambeau.codegen.factorization.tridiagonal_ql import iterate_text, values_text
-from flambeau.codegen.jit import LIGHT, compile_module
+from flambeau.codegen.jit import compile_module
 from flambeau.codegen.kernel import Kernel
+from flambeau.codegen.llvm import LIGHT
 from flambeau.codegen.runtime import state
 from flambeau.codegen.runtime.launch import Phase
 

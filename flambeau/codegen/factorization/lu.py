@@ -34,8 +34,9 @@ from flambeau.codegen.factorization.columns import (
     places,
     update_text,
 )
-from flambeau.codegen.jit import DIRECT, compile_module
+from flambeau.codegen.jit import compile_module
 from flambeau.codegen.kernel import Kernel, suffix
+from flambeau.codegen.llvm import DIRECT
 from flambeau.codegen.runtime.launch import Phase
 
 TOGETHER = 4            # columns whose triangular systems are solved together

@@ -9,15 +9,16 @@ from functools import cache
 
 from flambeau.codegen.builder import Value, module
 from flambeau.codegen.factorization.columns import FIELDS, Field, places
-from flambeau.codegen.jit import LIGHT, compile_kernel
+from flambeau.codegen.jit import Address, compile_kernel
 from flambeau.codegen.kernel import Kernel
+from flambeau.codegen.llvm import LIGHT
 from flambeau.codegen.runtime.launch import Phase
 
 FACTORS = ("rows", "columns", "slot", "batch", "row", "column")
 
 
 @cache
-def factors_kernel(field: Field) -> int:
+def factors_kernel(field: Field) -> Address:
     """Buffers 0 and 1 are L and U, in rows; its range is batches x rows."""
     f = Kernel()
     c = f.constants(FACTORS)
@@ -54,7 +55,7 @@ def factors_phases(dtype: str, batch: int, m: int, n: int, source: tuple[int, in
 
 
 @cache
-def permutation_kernel(field: Field) -> int:
+def permutation_kernel(field: Field) -> Address:
     """Buffer 0 is P, 1 the pivots; its range is the batch."""
     f = Kernel()
     m, k = f.constants(("rows", "pivots")).values()

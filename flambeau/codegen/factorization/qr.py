@@ -33,8 +33,9 @@ from flambeau.codegen.factorization.columns import (
     update_text,
 )
 from flambeau.codegen.factorization.householder import TILE_COLUMNS, block_of, reflector_texts
-from flambeau.codegen.jit import DIRECT, compile_module
+from flambeau.codegen.jit import compile_module
 from flambeau.codegen.kernel import Kernel
+from flambeau.codegen.llvm import DIRECT
 from flambeau.codegen.runtime.launch import Phase
 
 SERIAL_ROWS = 96        # a matrix with fewer reflectors is one unit of work

@@ -40,8 +40,9 @@ from flambeau.codegen.factorization.householder import (
 )
 from flambeau.codegen.factorization.rotations import HEAD, TOGETHER, rotate_text
 from flambeau.codegen.factorization.spectrum import WORDS, Spectral, full_sweeps, laid_out, largest_text
-from flambeau.codegen.jit import LIGHT, compile_module
+from flambeau.codegen.jit import compile_module
 from flambeau.codegen.kernel import Kernel
+from flambeau.codegen.llvm import LIGHT
 from flambeau.codegen.runtime import state
 from flambeau.codegen.runtime.launch import Phase
 

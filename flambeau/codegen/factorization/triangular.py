@@ -14,8 +14,9 @@ from typing import NamedTuple
 from flambeau.codegen.builder import Value, module
 from flambeau.codegen.cpu import vector_bytes
 from flambeau.codegen.factorization.columns import FIELDS, Field, Scalar, call, clear_text, copy_text, helper, places
-from flambeau.codegen.jit import DIRECT, compile_kernel
+from flambeau.codegen.jit import Address, compile_kernel
 from flambeau.codegen.kernel import Kernel
+from flambeau.codegen.llvm import DIRECT
 from flambeau.codegen.runtime import state
 from flambeau.codegen.runtime.launch import Phase
 
@@ -149,7 +150,7 @@ def _exchange_text(field: Field) -> Kernel:
 
 
 @cache
-def solve_kernel(field: Field, small: bool) -> int:
+def solve_kernel(field: Field, small: bool) -> Address:
     """Its range is batches x tiles of right-hand sides; small: of at most FEW_ROWS rows, which takes less to compile."""
     f = Kernel()
     c = f.constants(HEAD)

@@ -17,6 +17,7 @@ from flambeau.base.layout import Layout
 from flambeau.codegen.fourier import steps, tables
 from flambeau.codegen.fourier.radix import NARROW, WIDE, complex_lanes, radix_pass
 from flambeau.codegen.fourier.steps import ABSOLUTE, OWN, SHARED, Call, Place, Rows
+from flambeau.codegen.jit import Address
 from flambeau.codegen.kernel import BYTES
 from flambeau.codegen.runtime import launch as launching
 from flambeau.codegen.runtime import state
@@ -62,7 +63,7 @@ class Program:
         self.tables.append(array)
         return Place(ABSOLUTE, array.ctypes.data)
 
-    def step(self, function: Callable[[str], int], x: Place, y: Place, *numbers: int, table: Place = NOWHERE) -> Place:
+    def step(self, function: Callable[[str], Address], x: Place, y: Place, *numbers: int, table: Place = NOWHERE) -> Place:
         """Add a step; returns y."""
         self.calls.append(Call(function(self.item), x, y, table, numbers))
         return y

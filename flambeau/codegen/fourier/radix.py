@@ -24,8 +24,9 @@ import numpy as np
 from flambeau.codegen.builder import Value, module
 from flambeau.codegen.cpu import vector_bytes
 from flambeau.codegen.fourier.roots import roots
-from flambeau.codegen.jit import DIRECT, compile_kernel
+from flambeau.codegen.jit import Address, compile_kernel
 from flambeau.codegen.kernel import BYTES, Kernel, vector
+from flambeau.codegen.llvm import DIRECT
 
 #: Parameters of every step of a transform: where it reads, where it writes, its table, its numbers, which part of the work it is.
 STEP = (("x", "ptr"), ("y", "ptr"), ("table", "ptr"), ("numbers", "ptr"), ("part", "i64"))
@@ -272,7 +273,7 @@ def _later_pass(f: Step, radix: int, last: bool, narrow: bool) -> None:
 
 
 @cache
-def radix_pass(item: str, radix: int, form: str, last: bool) -> int:
+def radix_pass(item: str, radix: int, form: str, last: bool) -> Address:
     """Address of a step: a pass by `radix` over numbers of two `item`s. Numbers: m, positions t and q, steps from one t to the
     next in x and y, 1.0 forward or -1.0, the factor of the results (for the last pass)."""
     f = Step("step", item)

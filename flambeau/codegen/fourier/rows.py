@@ -24,6 +24,7 @@ from flambeau.codegen.fourier.program import Axis, Program, Source, Start, Work
 from flambeau.codegen.fourier.radix import complex_lanes
 from flambeau.codegen.fourier.short import COMPLEX, HERMITIAN, REAL, short_rows
 from flambeau.codegen.fourier.steps import INPUT, MOVING, OUTPUT, SHARED, WINDOW, Place
+from flambeau.codegen.jit import Address
 from flambeau.codegen.kernel import BYTES
 
 LONG = 1 << 15          # points from which a row is worked on by all threads
@@ -128,7 +129,7 @@ def _contiguous(work: Work, axes: Sequence[Axis], x: Start, read: Callable[[Prog
     return start, [(a[0], s, a[2]) for a, s in zip(axes, strides)]
 
 
-def _whole(work: Work, step: Callable[[str], int], x: Start, y: Start, total: int, table: np.ndarray, *numbers: int) -> None:
+def _whole(work: Work, step: Callable[[str], Address], x: Start, y: Start, total: int, table: np.ndarray, *numbers: int) -> None:
     """A step with a table on a long row, in parts."""
     p = work.program()
     p.step(step, Place(INPUT), Place(OUTPUT), *numbers, table=p.table(table))

@@ -13,8 +13,9 @@ from typing import NamedTuple
 
 from flambeau.codegen.builder import KERNEL_PARAMETERS, Odometer, Value, module
 from flambeau.codegen.fourier.radix import Step, _interleaved
-from flambeau.codegen.jit import DIRECT, compile_kernel
+from flambeau.codegen.jit import Address, compile_kernel
 from flambeau.codegen.kernel import BYTES, Kernel, vector
+from flambeau.codegen.llvm import DIRECT
 
 #: What an operand's place is counted from: this row of the input, this row of the output, the thread's memory, address 0, the
 #: window, and 0 moved on by the phase's `table_step` for each part.
@@ -40,14 +41,14 @@ class Place(NamedTuple):
 class Call(NamedTuple):
     """A step of a phase."""
 
-    function: int
+    function: Address
     x: Place
     y: Place
     table: Place = Place(ABSOLUTE)
     numbers: Sequence[int] = ()
 
     @property
-    def words(self) -> tuple[int, ...]:
+    def words(self) -> tuple[Address, ...]:
         return (self.function, *self.x, *self.y, *self.table, *self.numbers, *[0] * (MOST_NUMBERS - len(self.numbers)))
 
 
@@ -64,14 +65,14 @@ class Rows(NamedTuple):
 
 
 def phase_words(calls: Sequence[Call], sizes: tuple[int, int, int], x: Rows, y: Rows, shared: int, own: int, window_slot: int,
-                table_step: int) -> list[int]:
+                table_step: int) -> list[Address]:
     """The constants of a phase; shared, own: bytes of working memory of all threads, of each."""
     head = (len(calls), shared, own, *sizes[1:], *x.words, *y.words, window_slot, table_step)
     return [*head, *(word for call in calls for word in call.words)]
 
 
 @cache
-def steps_kernel() -> int:
+def steps_kernel() -> Address:
     """The kernel of every phase: rows begin ... end, the list of steps for each."""
     f = Kernel("kernel", KERNEL_PARAMETERS)
     c = f.constants(_HEAD)
@@ -99,10 +100,10 @@ def steps_kernel() -> int:
     return compile_kernel(module(f), pipeline=DIRECT)
 
 
-def _step(write: Callable[[Step], None]) -> Callable[[str], int]:
+def _step(write: Callable[[Step], None]) -> Callable[[str], Address]:
     """A step for numbers of `item`s (float or double), compiled when it is first asked for."""
     @cache
-    def address(item: str) -> int:
+    def address(item: str) -> Address:
         f = Step("step", item)
         write(f)
         return compile_kernel(module(f), "step", DIRECT)

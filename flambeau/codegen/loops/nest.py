@@ -15,7 +15,8 @@ from dataclasses import replace
 from flambeau.base.dtype import bool_
 from flambeau.base.flags import flags
 from flambeau.codegen.builder import Value
-from flambeau.codegen.jit import COMBINED, QUICK, Pipeline, compile_described
+from flambeau.codegen.jit import Address, compile_described
+from flambeau.codegen.llvm import COMBINED, QUICK, Pipeline
 from flambeau.codegen.loops.frame import LANE_CHUNK, Form, Span
 from flambeau.codegen.loops.operands import VECTOR, Operands, Prepared, is_short
 from flambeau.codegen.loops.partials import Partials, combine, start_of
@@ -356,7 +357,7 @@ def show(nest: Nest, form: Form) -> str:
     return "\n".join(lines)
 
 
-_kernels: dict[tuple, int] = {}
+_kernels: dict[tuple, Address] = {}
 
 
 def _pipeline(nest: Nest) -> Pipeline:
@@ -369,7 +370,7 @@ def _pipeline(nest: Nest) -> Pipeline:
     return QUICK if starts or is_short([e for stage in nest.stages for _, e in stage.stores]) else COMBINED
 
 
-def kernel_address(nest: Nest, form: Form) -> int:
+def kernel_address(nest: Nest, form: Form) -> Address:
     """Machine code of `nest` in this form (compiled once)."""
     key = (nest.key, form)
     found = _kernels.get(key)

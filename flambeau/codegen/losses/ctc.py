@@ -13,10 +13,11 @@ from typing import Any
 
 from flambeau.base.dtype import float32, float64
 from flambeau.codegen.builder import Value, Variable, module
-from flambeau.codegen.jit import INDEXED, compile_kernel
+from flambeau.codegen.jit import Address, compile_kernel
 from flambeau.codegen.kernel import BYTES, Kernel, vector
 from flambeau.codegen.kinds import Kind, kind_of
 from flambeau.codegen.lanes import apply_function
+from flambeau.codegen.llvm import INDEXED
 from flambeau.codegen.strips import gather
 
 LABEL_ERROR = 1
@@ -118,7 +119,7 @@ def _kernel() -> tuple[Kernel, dict[str, Value]]:
 
 
 @cache
-def forward_kernel(dtype: Any) -> int:
+def forward_kernel(dtype: Any) -> Address:
     """The range is samples. Slots: negative log-likelihoods (N,), alpha (N, T, pitch), log_probs, targets, lengths (3, N).
 
     alpha: the log-probability of all beginnings that are in state s at time t. lengths: of the inputs, of the targets, and where
@@ -160,7 +161,7 @@ def forward_kernel(dtype: Any) -> int:
 
 
 @cache
-def gradient_kernel(dtype: Any) -> int:
+def gradient_kernel(dtype: Any) -> Address:
     """The range is samples. Slots: gradient (T, N, C), log_probs, targets, lengths, losses, alpha, gradient of the losses.
 
     What is gone through backwards is the log-probability of all endings that begin in a state; with alpha it gives the share that

@@ -12,10 +12,11 @@ from functools import cache
 from typing import Any
 
 from flambeau.codegen.builder import Value, Variable, module
-from flambeau.codegen.jit import INDEXED, compile_kernel
+from flambeau.codegen.jit import Address, compile_kernel
 from flambeau.codegen.kernel import BYTES, Kernel, vector
 from flambeau.codegen.kinds import Kind, kind_of
 from flambeau.codegen.lanes import total_of
+from flambeau.codegen.llvm import INDEXED
 from flambeau.codegen.strips import Strip, strips
 
 TARGET_ERROR = 1
@@ -70,7 +71,7 @@ def _margin(f: Kernel, kind: Kind, slot: int) -> Value:
 
 
 @cache
-def total_kernel(dtype: Any) -> int:
+def total_kernel(dtype: Any) -> Address:
     """The range is a single number. Slot 0: the sum of as many doubles in scratch memory as the constant says."""
     f, kind = Kernel(), kind_of(dtype)
     (count,) = f.constants(("count",)).values()
@@ -85,7 +86,7 @@ def total_kernel(dtype: Any) -> int:
 
 
 @cache
-def single_kernel(dtype: Any, power: int, weighted: bool, reduced: bool) -> int:
+def single_kernel(dtype: Any, power: int, weighted: bool, reduced: bool) -> Address:
     """The range is rows. Scalar: the margin. Per row: the sum over the other classes of max(0, margin - x[target] + x)^power."""
     f, kind = Kernel(), kind_of(dtype)
     c = f.constants(CONSTANTS)
@@ -113,7 +114,7 @@ def single_kernel(dtype: Any, power: int, weighted: bool, reduced: bool) -> int:
 
 
 @cache
-def single_gradient_kernel(dtype: Any, power: int, weighted: bool) -> int:
+def single_gradient_kernel(dtype: Any, power: int, weighted: bool) -> Address:
     """The gradient of `single_kernel`'s losses."""
     f, kind = Kernel(), kind_of(dtype)
     c = f.constants(CONSTANTS)
@@ -158,7 +159,7 @@ def _count_targets(f: Kernel, c: dict[str, Value], targets: Value) -> Variable:
 
 
 @cache
-def several_kernel(dtype: Any, reduced: bool) -> int:
+def several_kernel(dtype: Any, reduced: bool) -> Address:
     """The range is rows. Per row: the sum over its targets t and the classes c that are none of max(0, 1 - x[t] + x[c])."""
     f, kind = Kernel(), kind_of(dtype)
     c = f.constants(CONSTANTS)
@@ -191,7 +192,7 @@ def several_kernel(dtype: Any, reduced: bool) -> int:
 
 
 @cache
-def several_gradient_kernel(dtype: Any) -> int:
+def several_gradient_kernel(dtype: Any) -> Address:
     """The gradient of `several_kernel`'s losses."""
     f, kind = Kernel(), kind_of(dtype)
     c = f.constants(CONSTANTS)

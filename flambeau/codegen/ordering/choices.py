@@ -11,7 +11,8 @@ from functools import cache
 from flambeau.base.layout import Layout
 from flambeau.codegen.builder import Value, kernel, module
 from flambeau.codegen.elements.move import MOVED
-from flambeau.codegen.jit import INDEXED, compile_kernel
+from flambeau.codegen.jit import Address, compile_kernel
+from flambeau.codegen.llvm import INDEXED
 from flambeau.codegen.runtime import launch as launching
 from flambeau.codegen.runtime.launch import Phase
 
@@ -19,7 +20,7 @@ WORK = 32768        # elements worth waking another thread for
 
 
 @cache
-def _kernel(type: str, r: int, again: bool) -> int:
+def _kernel(type: str, r: int, again: bool) -> Address:
     """The range is places of the first element. Constants: elements of the vector, their stride, the first row of each place."""
     f = kernel()
     constants = f.pointer(f.parameter(0))

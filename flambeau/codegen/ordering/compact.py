@@ -12,7 +12,8 @@ from typing import NamedTuple
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import Layout
 from flambeau.codegen.builder import Function, Value, Variable, kernel, module
-from flambeau.codegen.jit import COMBINED, LIGHT, compile_kernel
+from flambeau.codegen.jit import Address, compile_kernel
+from flambeau.codegen.llvm import COMBINED, LIGHT
 from flambeau.codegen.runtime import launch as launching
 from flambeau.codegen.runtime.launch import Phase
 
@@ -72,7 +73,7 @@ class Wanted(NamedTuple):
 
 
 @cache
-def _counting(wanted: Wanted) -> tuple[int, int]:
+def _counting(wanted: Wanted) -> tuple[Address, Address]:
     f = kernel()
     n = f.load("i64", f.pointer(f.parameter(0)), 0)
     counts, x = f.buffer(0), f.buffer(1)
@@ -118,7 +119,7 @@ def _write_positions(f: Function, wanted: Wanted, x: Value, out: Value, begin: V
 
 
 @cache
-def _writing(wanted: Wanted, ndim: int) -> int:
+def _writing(wanted: Wanted, ndim: int) -> Address:
     f = kernel()
     constants = f.pointer(f.parameter(0))
     n = f.load("i64", constants, 0)

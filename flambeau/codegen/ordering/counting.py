@@ -14,9 +14,10 @@ from typing import NamedTuple
 from flambeau.base.dtype import int64
 from flambeau.base.layout import Layout
 from flambeau.codegen.builder import Value, module
-from flambeau.codegen.jit import LIGHT, compile_kernel
+from flambeau.codegen.jit import Address, compile_kernel
 from flambeau.codegen.kernel import BYTES, Kernel
 from flambeau.codegen.kinds import Kind, kind_of, narrow, widen
+from flambeau.codegen.llvm import LIGHT
 from flambeau.codegen.runtime import launch as launching
 from flambeau.codegen.runtime import state
 from flambeau.codegen.runtime.launch import Phase
@@ -113,7 +114,7 @@ class _Axis:
 
 
 @cache
-def _count_kernel(form: Form) -> int:
+def _count_kernel(form: Form) -> Address:
     """The range is parts. Slots: counts, points, [edges of each coordinate], [weights]; then the ends of "equal" bins."""
     f = Kernel()
     c = f.constants(("points", "parts", "total", *(f"bins{d}" for d in range(form.dims))))
@@ -158,7 +159,7 @@ def _count_kernel(form: Form) -> int:
 
 
 @cache
-def _sum_kernel(kind: Kind | None) -> int:
+def _sum_kernel(kind: Kind | None) -> Address:
     """The range is bins. Slot: counts; the scratch holds a row of them for each part."""
     f = Kernel()
     c = f.constants(("parts", "total"))

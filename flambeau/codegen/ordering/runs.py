@@ -8,7 +8,8 @@ from functools import cache
 from flambeau.base.dtype import int64
 from flambeau.base.layout import Layout
 from flambeau.codegen.builder import kernel, module
-from flambeau.codegen.jit import LIGHT, compile_kernel
+from flambeau.codegen.jit import Address, compile_kernel
+from flambeau.codegen.llvm import LIGHT
 from flambeau.codegen.ordering.compact import element_type
 from flambeau.codegen.runtime import launch as launching
 from flambeau.codegen.runtime.launch import Phase
@@ -17,7 +18,7 @@ WORK = 16384            # elements worth waking another thread for
 
 
 @cache
-def _longest_kernel(type: str) -> int:
+def _longest_kernel(type: str) -> Address:
     """The range is rows. Slots: values and places of the result, sorted values, the places they come from."""
     f = kernel()
     size = f.load("i64", f.pointer(f.parameter(0)), 0)

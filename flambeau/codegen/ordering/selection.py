@@ -13,7 +13,7 @@ from functools import cache
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import Layout
 from flambeau.codegen.builder import Function, Value, kernel, module
-from flambeau.codegen.jit import compile_kernel
+from flambeau.codegen.jit import Address, compile_kernel
 from flambeau.codegen.ordering.sorting import sort_key
 from flambeau.codegen.runtime import launch as launching
 from flambeau.codegen.runtime import state
@@ -200,7 +200,7 @@ def _most_frequent(f: Function, own: _Keys, x: Value, step: Value, keys: Value, 
 
 
 @cache
-def _kernel(dtype: DType, which: str) -> int:
+def _kernel(dtype: DType, which: str) -> Address:
     """Over rows: constants (length, inner rows, outer, inner and element strides, place). Slots: values, positions, input.
 
     which: "place" (of the sorted row), "median" (NaN if there is one), "nanmedian" or "mode".

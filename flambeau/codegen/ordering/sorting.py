@@ -14,7 +14,8 @@ from typing import Any
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import Layout
 from flambeau.codegen.builder import Function, Value, Variable, kernel, module
-from flambeau.codegen.jit import INDEXED, LIGHT, compile_kernel
+from flambeau.codegen.jit import Address, compile_kernel
+from flambeau.codegen.llvm import INDEXED, LIGHT
 from flambeau.codegen.ordering.compact import element_type
 from flambeau.codegen.runtime import launch as launching
 from flambeau.codegen.runtime import state
@@ -230,7 +231,7 @@ def _build(
 
 
 @cache
-def _rows_kernel(dtype: DType, descending: bool) -> int:
+def _rows_kernel(dtype: DType, descending: bool) -> Address:
     f = kernel()
     rows, words = _Rows(f, dtype), _Words(f, dtype)
     mine = f.at("i8", f.pointer(f.parameter(1)), f["thread"] * (rows.length * (2 * word_bytes(dtype))))
@@ -245,7 +246,7 @@ def _rows_kernel(dtype: DType, descending: bool) -> int:
 
 
 @cache
-def _chunk_kernel(dtype: DType, descending: bool) -> int:
+def _chunk_kernel(dtype: DType, descending: bool) -> Address:
     """Sort chunk c of one row (constant: row number, chunk length) within the first half of the scratch."""
     f = kernel()
     rows, words = _Rows(f, dtype), _Words(f, dtype)
@@ -268,7 +269,7 @@ def _chunk_kernel(dtype: DType, descending: bool) -> int:
 
 
 @cache
-def _merge_kernel(dtype: DType, descending: bool, final: bool) -> int:
+def _merge_kernel(dtype: DType, descending: bool, final: bool) -> Address:
     """Piece t of the merges of neighbouring runs (constants: row, run length, pieces per merge, which half is read)."""
     f = kernel()
     rows = _Rows(f, dtype)
@@ -375,7 +376,7 @@ FEW = 16                # best ones that are kept in order by insertion, candida
 
 
 @cache
-def _best_kernel(dtype: DType, descending: bool, few: bool) -> int:
+def _best_kernel(dtype: DType, descending: bool, few: bool) -> Address:
     """The k first of every row in sorted order (constants: k, room for candidates); few: k is at most FEW."""
     f = kernel()
     rows, words = _Rows(f, dtype), _Words(f, dtype)
@@ -518,7 +519,7 @@ def _scan(f: Function, type: str, unsigned: bool, index: str, right: bool, n: Va
 
 
 @cache
-def _search_kernel(type: str, unsigned: bool, index: str, right: bool, sorted_by: bool) -> int:
+def _search_kernel(type: str, unsigned: bool, index: str, right: bool, sorted_by: bool) -> Address:
     """Where each value belongs in its row of boundaries (constants: boundaries and values per row)."""
     f = kernel()
     constants = f.pointer(f.parameter(0))

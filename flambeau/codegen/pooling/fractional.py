@@ -10,9 +10,10 @@ from functools import cache
 from flambeau.base.dtype import int64
 from flambeau.base.layout import Layout
 from flambeau.codegen.builder import Value, module
-from flambeau.codegen.jit import LIGHT, compile_kernel
+from flambeau.codegen.jit import Address, compile_kernel
 from flambeau.codegen.kernel import Kernel
 from flambeau.codegen.kinds import Kind, kind_of, widen
+from flambeau.codegen.llvm import LIGHT
 from flambeau.codegen.runtime import launch as launching
 from flambeau.codegen.runtime.launch import Phase
 
@@ -21,7 +22,7 @@ AXIS = ("sample", "size", "count", "taps")
 
 
 @cache
-def _tables_kernel(kind: Kind, dims: int) -> int:
+def _tables_kernel(kind: Kind, dims: int) -> Address:
     """The range is planes. Slots: tables, samples. A table has, for each of three axes, first positions, taps and taps again."""
     f = Kernel()
     c = f.constants(("words", *(f"{name}{d}" for d in range(dims) for name in AXIS)))

@@ -8,9 +8,10 @@ from __future__ import annotations
 from functools import cache
 
 from flambeau.codegen.builder import Value, Variable, module
-from flambeau.codegen.jit import INDEXED, compile_kernel
+from flambeau.codegen.jit import Address, compile_kernel
 from flambeau.codegen.kernel import BYTES, Kernel, vector
 from flambeau.codegen.kinds import Kind, narrow, widen
+from flambeau.codegen.llvm import INDEXED
 from flambeau.codegen.pooling.rows import row_of
 from flambeau.codegen.pooling.windows import BEGIN, COUNT, GEOMETRY, Windows, planes, replaces, unordered
 from flambeau.codegen.strips import Strip, strips
@@ -28,7 +29,7 @@ def _better(f: Kernel, kind: Kind, b: tuple[Value, Value | None], a: tuple[Value
 
 
 @cache
-def wide_kernel(kind: Kind, index: str | None) -> int:
+def wide_kernel(kind: Kind, index: str | None) -> Address:
     """Maxima of windows of many elements along x, none of them empty; the range is rows of the output.
 
     Of equal elements the first in the window wins, of those that are not numbers the last. Slots: out, [index], input.
@@ -89,7 +90,7 @@ def _of_lanes(f: Kernel, kind: Kind, best: Variable, where: Variable | None) -> 
 
 
 @cache
-def line_kernel(kind: Kind, taps: int, step: int, spread: int) -> int:
+def line_kernel(kind: Kind, taps: int, step: int, spread: int) -> Address:
     """Maxima of windows of `taps` elements, `spread` apart, every `step` elements of contiguous rows, which are the range.
 
     Slots: out, input. Windows that reach out of their row are taken element by element.

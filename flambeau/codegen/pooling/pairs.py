@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import cache
 
 from flambeau.codegen.builder import module
-from flambeau.codegen.jit import compile_kernel
+from flambeau.codegen.jit import Address, compile_kernel
 from flambeau.codegen.kernel import Kernel, vector
 from flambeau.codegen.kinds import Kind, narrow, widen
 from flambeau.codegen.pooling.windows import replaces
@@ -18,7 +18,7 @@ GEOMETRY = ("out_y", "out_x", "size_y", "size_x")
 
 
 @cache
-def forward_kernel(kind: Kind, reduce: str, coded: bool) -> int:
+def forward_kernel(kind: Kind, reduce: str, coded: bool) -> Address:
     """Maximum or mean of 2 x 2 windows of contiguous planes; the range is rows of the output. Slots: out, [code], input.
 
     The code is the number of the window's element (0 to 3) that is the maximum, as a byte.
@@ -59,7 +59,7 @@ def forward_kernel(kind: Kind, reduce: str, coded: bool) -> int:
 
 
 @cache
-def backward_kernel(kind: Kind, reduce: str) -> int:
+def backward_kernel(kind: Kind, reduce: str) -> Address:
     """The gradient of the maximum or mean of 2 x 2 windows; the range is rows of the output. Slots: out, gradient, [code]."""
     f = Kernel()
     c = f.constants(GEOMETRY)
@@ -96,7 +96,7 @@ def backward_kernel(kind: Kind, reduce: str) -> int:
 
 
 @cache
-def gather_kernel(kind: Kind) -> int:
+def gather_kernel(kind: Kind) -> Address:
     """The elements of 2 x 2 windows that their codes name; the range is rows of the output. Slots: out, planes, code."""
     f = Kernel()
     c = f.constants(GEOMETRY)

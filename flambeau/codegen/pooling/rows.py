@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from flambeau.codegen.builder import Value, Variable, module
-from flambeau.codegen.jit import compile_kernel
+from flambeau.codegen.jit import Address, compile_kernel
 from flambeau.codegen.kernel import BYTES, Kernel, vector
 from flambeau.codegen.kinds import Kind, narrow, widen
 from flambeau.codegen.pooling.windows import BEGIN, COUNT, EXTENT, GEOMETRY, Windows, planes, replaces, unordered
@@ -39,7 +39,7 @@ def row_of(c: dict[str, Value], windows: Windows, number: Value) -> Row:
 
 
 @cache
-def mean_kernel(kind: Kind) -> int:
+def mean_kernel(kind: Kind) -> Address:
     """Means of windows of images whose rows are contiguous: the window's rows are added up first, then its columns.
 
     The range is rows of the output. Slots: out, input; scratch: a row of the input per thread.
@@ -168,7 +168,7 @@ class Maxima:
 
 
 @cache
-def maximum_kernel(kind: Kind, index: str | None) -> int:
+def maximum_kernel(kind: Kind, index: str | None) -> Address:
     """Maxima of windows, none of them empty, of images and results whose rows are contiguous; the range is rows of the output.
 
     The maximum of the window's rows is found first, column by column, then that of its columns; of equal elements the first in

@@ -12,7 +12,7 @@ import itertools
 from functools import cache
 
 from flambeau.codegen.builder import Value, Variable, module
-from flambeau.codegen.jit import compile_kernel
+from flambeau.codegen.jit import Address, compile_kernel
 from flambeau.codegen.kernel import Kernel
 from flambeau.codegen.kinds import Kind, narrow, widen
 
@@ -59,7 +59,7 @@ def planes(f: Kernel, c: dict[str, Value], plane: Value, prefix: str = "") -> Va
 
 
 @cache
-def forward_kernel(kind: Kind, reduce: str, index: str | None, buffered: bool, taps: tuple[int, ...] | None = None) -> int:
+def forward_kernel(kind: Kind, reduce: str, index: str | None, buffered: bool, taps: tuple[int, ...] | None = None) -> Address:
     """Maximum or mean of every window; the range is rows of the output. Slots: out, [index], input, [tables].
 
     taps: how many all windows have along the three axes, if few and alike: they are then written out.
@@ -150,7 +150,7 @@ def _position(c: dict[str, Value], flat: Value, dense: bool) -> Value:
 
 
 @cache
-def scatter_kernel(kind: Kind, index: str, dense: bool, adds: bool) -> int:
+def scatter_kernel(kind: Kind, index: str, dense: bool, adds: bool) -> Address:
     """Zeroed planes with values added, or stored, at their indices; the range is planes. Slots: out, values, index.
 
     An index outside its plane is left out, and leaves itself (if not negative, 1 + itself)
@@ -181,7 +181,7 @@ def scatter_kernel(kind: Kind, index: str, dense: bool, adds: bool) -> int:
 
 
 @cache
-def gather_kernel(kind: Kind, index: str, dense: bool) -> int:
+def gather_kernel(kind: Kind, index: str, dense: bool) -> Address:
     """The elements of planes at their indices; the range is planes. Slots: out, planes, index. Errors as of `scatter_kernel`."""
     f = Kernel()
     c = f.constants(GEOMETRY)
@@ -203,7 +203,7 @@ def gather_kernel(kind: Kind, index: str, dense: bool) -> int:
 
 
 @cache
-def spread_kernel(kind: Kind, unit: bool) -> int:
+def spread_kernel(kind: Kind, unit: bool) -> Address:
     """The gradient of the mean: every window gets its share. The range is planes. Slots: out, gradient."""
     f = Kernel()
     c = f.constants(GEOMETRY)

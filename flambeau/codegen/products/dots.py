@@ -8,9 +8,10 @@ from __future__ import annotations
 from functools import cache
 
 from flambeau.codegen.builder import Value, module
-from flambeau.codegen.jit import BRIEF, compile_kernel
+from flambeau.codegen.jit import Address, compile_kernel
 from flambeau.codegen.kernel import BYTES, Kernel, vector
 from flambeau.codegen.kinds import Kind, widen
+from flambeau.codegen.llvm import BRIEF
 from flambeau.codegen.products.epilogue import Epilogue, epilogue
 from flambeau.codegen.products.matrix import OPERANDS, Product, base_address, finish_tile
 from flambeau.codegen.products.micro import call_tile, multiply_add, row_counts, table_of
@@ -99,7 +100,7 @@ def dot_text(kind: Kind, out: Kind, finish: Epilogue) -> str:
 
 
 @cache
-def dot_kernel(kind: Kind, out: Kind, finish: Epilogue) -> int:
+def dot_kernel(kind: Kind, out: Kind, finish: Epilogue) -> Address:
     return compile_kernel(dot_text(kind, out, finish), pipeline=BRIEF)
 
 

@@ -15,9 +15,10 @@ from typing import NamedTuple
 
 from flambeau.codegen.builder import module
 from flambeau.codegen.cpu import register_rows, second_level_bytes
-from flambeau.codegen.jit import BRIEF, compile_kernel
+from flambeau.codegen.jit import Address, compile_kernel
 from flambeau.codegen.kernel import BYTES, Kernel
 from flambeau.codegen.kinds import TILE_SIDE, Kind, kind_of, paired
+from flambeau.codegen.llvm import BRIEF
 from flambeau.codegen.products import matrix_unit as matrix_unit
 from flambeau.codegen.products.dots import dot_phases
 from flambeau.codegen.products.epilogue import Epilogue, epilogue, relu
@@ -132,7 +133,7 @@ def tile_text(v: Variant) -> str:
 
 
 @cache
-def tile_kernel(v: Variant) -> int:
+def tile_kernel(v: Variant) -> Address:
     return compile_kernel(tile_text(v), pipeline=BRIEF)
 
 
@@ -258,7 +259,7 @@ def _reads_rows(p: Product) -> bool:
     return p.a.strides[3] == 1 and p.kind.storage == p.kind.compute and not p.kind.pair
 
 
-def _tiles(p: Product, rows: int, vectors: int, a: str) -> tuple[int, int, int]:
+def _tiles(p: Product, rows: int, vectors: int, a: str) -> tuple[Address, Address, int]:
     """Addresses of the register tile and of a narrower one for the last panel of B, and the most columns of that; the narrower
     one is compiled if the panel's empty vectors are a part worth mentioning of all.
     """
@@ -277,7 +278,7 @@ def _packed_phases(p: Product, threads: int) -> tuple[list[Phase], int]:
     steps = -(-p.k // 2) if kind.pair else p.k
     if kind.tiles:
         rows, vectors, most, unit = matrix_unit.ROWS, matrix_unit.VECTORS, matrix_unit.BLOCK_STEPS, TILE_SIDE
-        tiles = (matrix_unit.micro(), 0, 0)
+        tiles: tuple[Address, Address, int] = (matrix_unit.micro(), 0, 0)
     else:
         (rows, vectors), most, unit = register_tile(p.m, p.n, kind.lanes), block_steps(), 1
         tiles = _tiles(p, rows, vectors, "rows" if rows_read else "packed")

@@ -10,10 +10,11 @@ from __future__ import annotations
 from functools import cache
 
 from flambeau.codegen.builder import Value, module
-from flambeau.codegen.jit import BRIEF, DIRECT, compile_kernel
+from flambeau.codegen.jit import Address, compile_kernel
 from flambeau.codegen.kernel import Kernel, vector
 from flambeau.codegen.kinds import TILE_SIDE as SIDE
 from flambeau.codegen.kinds import Kind
+from flambeau.codegen.llvm import BRIEF, DIRECT
 from flambeau.codegen.products.pack import interleaved, pack_function, packed_of
 
 ROWS, VECTORS = 2 * SIDE, 2  # of four tiles
@@ -63,7 +64,7 @@ def _micro() -> Kernel:
 
 
 @cache
-def micro() -> int:
+def micro() -> Address:
     """Address of the register tile."""
     return compile_kernel(module(_micro()), "tiles", DIRECT)
 
@@ -104,6 +105,6 @@ def _pack_rows(kind: Kind, order: str) -> Kernel:
 
 
 @cache
-def pack_rows_kernel(kind: Kind, order: str) -> int:
+def pack_rows_kernel(kind: Kind, order: str) -> Address:
     """Packs A; its constants and its range are those of pack.py."""
     return compile_kernel(packed_of(_pack_rows(kind, order), kind, ROWS), pipeline=BRIEF)

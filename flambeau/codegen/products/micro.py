@@ -10,12 +10,14 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Iterable
 from functools import cache
+from operator import index
 
 from flambeau.codegen.builder import Value, module
 from flambeau.codegen.cpu import register_rows, vector_bytes
-from flambeau.codegen.jit import DIRECT, compile_kernel
+from flambeau.codegen.jit import Address, compile_kernel
 from flambeau.codegen.kernel import BYTES, Kernel, vector
 from flambeau.codegen.kinds import Kind, widen
+from flambeau.codegen.llvm import DIRECT
 
 MOST_ROWS = 14  # of any register tile
 STEPS_TOGETHER = 2  # steps along k to a turn of a tile's loop
@@ -132,7 +134,7 @@ def micro(
 @cache
 def micro_address(
     kind: Kind, rows: int, vectors: int, a: str, b_packed: bool, panel: int = 0, together: int = STEPS_TOGETHER
-) -> int:
+) -> Address:
     """Address of the register tile of all heights up to `rows`."""
     made = micro(kind, rows, vectors, a, b_packed, panel, together)
     return compile_kernel(module(made), made.name, DIRECT)
@@ -154,7 +156,7 @@ def table_of(key: tuple, function: Callable[[int], Kernel], rows: Iterable[int])
     for r in rows:
         if not table[r]:
             made = function(r)
-            table[r] = compile_kernel(module(made), made.name, DIRECT)
+            table[r] = index(compile_kernel(module(made), made.name, DIRECT))
     return ctypes.addressof(table)
 
 

@@ -10,9 +10,10 @@ from functools import cache
 
 from flambeau.codegen.builder import Value, module
 from flambeau.codegen.cpu import vector_bytes
-from flambeau.codegen.jit import BRIEF, compile_kernel
+from flambeau.codegen.jit import Address, compile_kernel
 from flambeau.codegen.kernel import BYTES, Kernel, transpose_tile, vector
 from flambeau.codegen.kinds import TILE_SIDE, Kind, widen
+from flambeau.codegen.llvm import BRIEF
 
 # `lanes` rows or columns in panels of `step` (at most `width`); `k` steps in blocks of `block`
 CONSTANTS = (
@@ -236,7 +237,7 @@ def packed_of(pack: Kernel, kind: Kind, width: int, together: int = 1) -> str:
 
 
 @cache
-def pack_kernel(kind: Kind, width: int, order: str) -> int:
+def pack_kernel(kind: Kind, width: int, order: str) -> Address:
     together = panels_together(kind, width, order)
     text = packed_of(pack_panel(kind, width, order, together=together), kind, width, together)
     return compile_kernel(text, pipeline=BRIEF)

@@ -11,9 +11,10 @@ from typing import NamedTuple
 
 from flambeau.codegen.builder import module
 from flambeau.codegen.cpu import register_rows
-from flambeau.codegen.jit import BRIEF, compile_kernel
+from flambeau.codegen.jit import Address, compile_kernel
 from flambeau.codegen.kernel import BYTES, Kernel
 from flambeau.codegen.kinds import Kind, kind_of
+from flambeau.codegen.llvm import BRIEF
 from flambeau.codegen.products.epilogue import Epilogue, epilogue
 from flambeau.codegen.products.matrix import OPERANDS, SCRATCH, Matrix, Product, base_address, finish_tile
 from flambeau.codegen.runtime.launch import Phase
@@ -58,7 +59,7 @@ def sum_text(kind: Kind, out: Kind, finish: Epilogue) -> str:
 
 
 @cache
-def sum_kernel(kind: Kind, out: Kind, finish: Epilogue) -> int:
+def sum_kernel(kind: Kind, out: Kind, finish: Epilogue) -> Address:
     return compile_kernel(sum_text(kind, out, finish), pipeline=BRIEF)
 
 

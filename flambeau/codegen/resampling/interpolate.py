@@ -13,7 +13,7 @@ from __future__ import annotations
 from functools import cache
 
 from flambeau.codegen.builder import Value, module
-from flambeau.codegen.jit import compile_kernel
+from flambeau.codegen.jit import Address, compile_kernel
 from flambeau.codegen.kernel import BYTES, Kernel, vector
 from flambeau.codegen.kinds import Kind, narrow, widen
 from flambeau.codegen.strips import Strip, gather, strips
@@ -58,7 +58,7 @@ def _compute(kind: Kind) -> str:
 
 
 @cache
-def forward_kernel(kind: Kind, row_taps: int, taps: int) -> int:
+def forward_kernel(kind: Kind, row_taps: int, taps: int) -> Address:
     """Resampled rows; the range is rows of the output. row_taps, taps: taps along z and y, and along x; 0 for any number.
 
     Slots: out, input, positions, weights; scratch: a row of the input per thread.
@@ -138,7 +138,7 @@ def forward_kernel(kind: Kind, row_taps: int, taps: int) -> int:
 
 
 @cache
-def nearest_kernel(storage: str) -> int:
+def nearest_kernel(storage: str) -> Address:
     """Rows of copied elements; the range is rows of the output. Slots: out, input, positions."""
     f = Kernel()
     c = f.constants(GEOMETRY)

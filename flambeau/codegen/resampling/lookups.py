@@ -12,9 +12,10 @@ from functools import cache
 
 from flambeau.base.dtype import float32, float64
 from flambeau.codegen.builder import Value, module
-from flambeau.codegen.jit import INDEXED, compile_kernel
+from flambeau.codegen.jit import Address, compile_kernel
 from flambeau.codegen.kernel import BYTES, Kernel, vector
 from flambeau.codegen.kinds import Kind
+from flambeau.codegen.llvm import INDEXED
 from flambeau.codegen.scalar import Lowering
 from flambeau.codegen.strips import gather, strips
 from flambeau.ir.derivative import vjp
@@ -100,7 +101,7 @@ def _kernel(taps: Taps) -> tuple[Kernel, dict[str, Value]]:
 
 
 @cache
-def forward_kernel(kind: Kind, taps: Taps) -> int:
+def forward_kernel(kind: Kind, taps: Taps) -> Address:
     """The range is blocks of places of the samples. Slots: out (N, C, P), planes (N, C, S), grid (N, P, dims)."""
     f, c = _kernel(taps)
     out, planes, grid = (f.buffer(i) for i in range(3))
@@ -115,7 +116,7 @@ def forward_kernel(kind: Kind, taps: Taps) -> int:
 
 
 @cache
-def gradient_kernel(kind: Kind, taps: Taps, grid_too: bool, planes_too: bool) -> int:
+def gradient_kernel(kind: Kind, taps: Taps, grid_too: bool, planes_too: bool) -> Address:
     """What a lookup's gradients begin with; the range is that of `forward_kernel`. Slots: [gradient of the grid], [of the
     planes], gradient of out, planes, grid. planes_too: weights, and then indices, of the taps (K, N, P) are left in scratch
     memory.
@@ -167,7 +168,7 @@ def _tap(f: Kernel, kind: Kind, c: dict[str, Value], count: int, tap: Value | in
 
 
 @cache
-def scatter_kernel(kind: Kind, taps: Taps, grid_too: bool) -> int:
+def scatter_kernel(kind: Kind, taps: Taps, grid_too: bool) -> Address:
     """The gradient of the planes, which are the range; slots and scratch memory are those of `gradient_kernel`."""
     f, c = _kernel(taps)
     count = len(taps.weights)

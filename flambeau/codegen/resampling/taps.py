@@ -10,9 +10,10 @@ from __future__ import annotations
 from functools import cache
 
 from flambeau.codegen.builder import Value, module
-from flambeau.codegen.jit import INDEXED, compile_kernel
+from flambeau.codegen.jit import Address, compile_kernel
 from flambeau.codegen.kernel import BYTES, Kernel, vector
 from flambeau.codegen.kinds import Kind
+from flambeau.codegen.llvm import INDEXED
 from flambeau.codegen.strips import gather
 
 CONSTANTS = ("taps", "batch", "channels", "size", "places", "blocks")
@@ -48,7 +49,7 @@ class _Places:
 
 
 @cache
-def sum_kernel(kind: Kind) -> int:
+def sum_kernel(kind: Kind) -> Address:
     """The range is planes. Slots: out (N, C, P), planes (N, C, S), weights and indices (K, N, P; int32)."""
     f = Kernel()
     c = f.constants(CONSTANTS)
@@ -69,7 +70,7 @@ def sum_kernel(kind: Kind) -> int:
 
 
 @cache
-def planes_kernel(kind: Kind) -> int:
+def planes_kernel(kind: Kind) -> Address:
     """The range is planes. Slots: gradient of the planes, gradient of out, weights, indices."""
     f = Kernel()
     c = f.constants(CONSTANTS)
@@ -91,7 +92,7 @@ def planes_kernel(kind: Kind) -> int:
 
 
 @cache
-def weights_kernel(kind: Kind) -> int:
+def weights_kernel(kind: Kind) -> Address:
     """The range is blocks of places of the samples. Slots: gradient of the weights, gradient of out, planes, indices."""
     f = Kernel()
     c = f.constants(CONSTANTS)

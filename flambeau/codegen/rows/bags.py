@@ -11,7 +11,7 @@ from functools import cache
 from typing import NamedTuple
 
 from flambeau.codegen.builder import Value, module
-from flambeau.codegen.jit import compile_kernel
+from flambeau.codegen.jit import Address, compile_kernel
 from flambeau.codegen.kernel import BYTES, Kernel, vector
 from flambeau.codegen.kinds import Kind, narrow, widen
 
@@ -88,7 +88,7 @@ def _store(f: Kernel, value: Value, place: Value, mask: Value | None, size: int)
 
 
 @cache
-def forward_kernel(form: Form) -> int:
+def forward_kernel(form: Form) -> Address:
     """The range is bags. Slots: out, the chosen rows (max only; int64, -1: none), table, indices, offsets, factors (weighted)."""
     f = Kernel()
     c = f.constants(CONSTANTS)
@@ -148,7 +148,7 @@ def forward_kernel(form: Form) -> int:
 
 
 @cache
-def gradient_kernel(form: Form) -> int:
+def gradient_kernel(form: Form) -> Address:
     """Adds the bags' gradients to the rows of a table; the range is parts of the table, each of which one thread fills.
 
     Slots: the table, gradient of the result, indices, offsets, factors (if weighted).

@@ -15,9 +15,10 @@ from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import Layout
 from flambeau.codegen.attention.panels import packed_bytes, packing, panels_of
 from flambeau.codegen.builder import Value, Variable, module
-from flambeau.codegen.jit import LIGHT, compile_kernel
+from flambeau.codegen.jit import Address, compile_kernel
 from flambeau.codegen.kernel import BYTES, Kernel, vector
 from flambeau.codegen.kinds import Kind, kind_of
+from flambeau.codegen.llvm import LIGHT
 from flambeau.codegen.products.epilogue import bits_of, scalar_constant
 from flambeau.codegen.runtime import launch as launching
 from flambeau.codegen.runtime.launch import Phase
@@ -106,7 +107,7 @@ def _pair_base(row: Value, count: Value) -> Value:
 
 
 @cache
-def _forward_kernel(kind: Kind, dtype: DType, norm: str, pairs: bool, vectors: int) -> int:
+def _forward_kernel(kind: Kind, dtype: DType, norm: str, pairs: bool, vectors: int) -> Address:
     """The range is batches x blocks of rows. Slots: distances, the first matrices; the second are packed in scratch memory.
     pairs: only those of a row and a later one, in one vector. vectors: of a panel's two, as many as are needed.
     """
@@ -221,7 +222,7 @@ class _Gradient:
 
 
 @cache
-def _gradient_kernel(kind: Kind, dtype: DType, norm: str, pairs: bool) -> int:
+def _gradient_kernel(kind: Kind, dtype: DType, norm: str, pairs: bool) -> Address:
     return compile_kernel(module(_Gradient(kind, dtype, norm, pairs).f), pipeline=LIGHT)
 
 

@@ -10,13 +10,14 @@ from __future__ import annotations
 import ctypes
 import struct
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, SupportsIndex
 
 from flambeau.base.errors import CapturedWrite
 from flambeau.base.layout import Layout, entered
 from flambeau.base.memory_order import extent
 from flambeau.codegen.builder import Function, Value, module
-from flambeau.codegen.jit import EXPLICIT, compile_module
+from flambeau.codegen.jit import Address, compile_module
+from flambeau.codegen.llvm import EXPLICIT
 from flambeau.codegen.runtime import memory, state, threads
 
 PLAN_WORDS_BEFORE_OPERANDS = 8
@@ -35,10 +36,10 @@ class KernelCheck(Exception):
 class Phase(NamedTuple):
     """One kernel of a plan: run over [0, total) in chunks of `grain`, with `constants` at p[0]."""
 
-    kernel: int
+    kernel: Address
     total: int
     grain: int
-    constants: Sequence[int]
+    constants: Sequence[SupportsIndex]
 
 
 _NO_MEMORY = ("[enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: can't allocate memory: you tried to "
@@ -515,13 +516,14 @@ def plan(phases: Sequence[Phase], outputs: Sequence[Layout] = (), inputs: Sequen
     if operands > MAX_OPERANDS or len(outputs) > 16 or len(scalars) > 31:
         raise NotImplementedError(f"a kernel with {operands} operands; at most {MAX_OPERANDS} are supported")
     kinds = sum(_KINDS[k] << (2 * i) for i, k in enumerate(scalars))
-    head = [state.ADDRESS, len(outputs), len(inputs), len(scalars), len(phases), scratch, int(release), kinds]
+    head: list[SupportsIndex] = [
+        state.ADDRESS, len(outputs), len(inputs), len(scalars), len(phases), scratch, int(release), kinds]
     for layout in outputs:
         head += (id(layout), -1 if meta else max(layout.nbytes, _span(layout)), layout.dtype.itemsize, _span(layout))
     for layout in inputs:
         head += (layout.dtype.itemsize, _span(layout))
     at = len(head) + PHASE_WORDS * len(phases)
-    tail: list[int] = []
+    tail: list[SupportsIndex] = []
     parallel = False
     for kernel, total, grain, constants in phases:
         head += (kernel, total, grain, at)

@@ -8,11 +8,12 @@ from __future__ import annotations
 from functools import cache
 
 from flambeau.codegen.builder import Value, kernel, module
-from flambeau.codegen.jit import COMBINED, compile_kernel
+from flambeau.codegen.jit import Address, compile_kernel
+from flambeau.codegen.llvm import COMBINED
 
 
 @cache
-def shares_kernel(type: str) -> int:
+def shares_kernel(type: str) -> Address:
     """Over rows: constants (categories, first byte); running sums of slot 1 in its own type, divided by the last, which is 1."""
     f = kernel()
     constants = f.pointer(f.parameter(0))
@@ -33,7 +34,7 @@ def shares_kernel(type: str) -> int:
 
 
 @cache
-def choice_kernel(type: str) -> int:
+def choice_kernel(type: str) -> Address:
     """Over samples: constants (categories, first byte of the shares, samples of a row); the categories into slot 0."""
     f = kernel()
     constants = f.pointer(f.parameter(0))

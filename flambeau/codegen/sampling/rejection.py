@@ -13,7 +13,7 @@ from functools import cache
 from typing import Any
 
 from flambeau.codegen.builder import Function, Value, kernel, module
-from flambeau.codegen.jit import compile_kernel
+from flambeau.codegen.jit import Address, compile_kernel
 from flambeau.codegen.sampling.twister import WORDS, draw, temper, twist
 
 SMALLEST = {"float": 2.0**-126, "double": 2.0**-1022}
@@ -223,7 +223,7 @@ def _gamma(type: str) -> list[Function]:
     return [_normal(), f, g]
 
 
-def _over(type: str, operands: int, functions: list[Function], numbers: int = 0, refused: bool = False) -> int:
+def _over(type: str, operands: int, functions: list[Function], numbers: int = 0, refused: bool = False) -> Address:
     """Kernel over one unit: constants (n); sample(operands, numbers, ...) of slots 1 ... into slot 0, all of `type`.
 
     Scalars: addresses of the state and of the waiting normal, then the numbers. refused: it stops with an error where the first
@@ -248,19 +248,19 @@ def _over(type: str, operands: int, functions: list[Function], numbers: int = 0,
 
 
 @cache
-def poisson_kernel(type: str) -> int:
+def poisson_kernel(type: str) -> Address:
     """Counts of the rates in slot 1 (see `_over`), which are refused if negative."""
     return _over(type, 1, _poisson(), refused=True)
 
 
 @cache
-def binomial_kernel(type: str) -> int:
+def binomial_kernel(type: str) -> Address:
     """Successes among the trials in slot 1 with the chances in slot 2."""
     return _over(type, 2, _binomial())
 
 
 @cache
-def gamma_kernel(type: str) -> int:
+def gamma_kernel(type: str) -> Address:
     """Samples of the standard gamma distributions whose shapes are in slot 1."""
     return _over(type, 1, _gamma(type))
 
@@ -269,7 +269,7 @@ BLOCK, TOGETHER = 512, 8       # elements whose words are drawn at once, and tho
 
 
 @cache
-def slopes_kernel(type: str) -> int:
+def slopes_kernel(type: str) -> Address:
     """Slopes for the elements in slot 1: one of a range where they aren't positive, else 1; numbers: the ends of the range.
 
     Kernel over one unit like those of `_over`. A block's words are drawn together and spread over the elements that take some.
@@ -315,7 +315,7 @@ def slopes_kernel(type: str) -> int:
 
 
 @cache
-def spare_kernel(into: bool) -> int:
+def spare_kernel(into: bool) -> Address:
     """Kernel over one unit: constants (place, slot): the waiting normal is written to (into) or taken from that byte of scratch;
     scalar `slot` holds its address.
     """

@@ -11,7 +11,8 @@ from functools import cache
 from typing import Any
 
 from flambeau.codegen.builder import Function, Value, kernel, module
-from flambeau.codegen.jit import LIGHT, compile_kernel
+from flambeau.codegen.jit import Address, compile_kernel
+from flambeau.codegen.llvm import LIGHT
 
 WORDS, SHIFT = 624, 397
 UPPER, LOWER, MATRIX = 0x80000000, 0x7FFFFFFF, 0x9908B0DF
@@ -79,7 +80,7 @@ def draw(f: Function, key: Value, out: Value, count: Value) -> None:
 
 
 @cache
-def twister_kernel() -> int:
+def twister_kernel() -> Address:
     """Kernel over one unit: constants (count, slot); scalar `slot` holds the address of the state; words go to scratch."""
     f = kernel()
     constants = f.pointer(f.parameter(0))
@@ -90,7 +91,7 @@ def twister_kernel() -> int:
 
 
 @cache
-def permutation_kernel(type: str) -> int:
+def permutation_kernel(type: str) -> Address:
     """Kernel over one unit: constants (n); 0 ... n - 1 (i64 or i32) into slot 0 in the order that n - 1 words in scratch give it.
 
     Source: R. Durstenfeld, "Algorithm 235: Random permutation", CACM 7 (1964), from the front.

@@ -1,0 +1,91 @@
+"""Kernels that are compiled at the same time: right whatever their pipelines, once per text, across forks and failures."""
+
+import os
+import random
+import threading
+
+import numpy as np
+import pytest
+from test_runtime import adding_kernel
+
+import flambeau as torch
+from flambeau.codegen import jit, llvm
+from flambeau.codegen.images import cache
+from flambeau.codegen.runtime import launch
+
+PIPELINES = [llvm.EXPLICIT, llvm.VECTORISED, llvm.LIGHT, llvm.DIRECT, llvm.BRIEF, llvm.QUICK, llvm.COMBINED]
+
+
+@pytest.fixture(autouse=True)
+def _nothing_on_disk(monkeypatch):
+    monkeypatch.setenv("FLAMBEAU_CACHE", "0")
+    cache.directory.cache_clear()
+    yield
+    cache.directory.cache_clear()
+
+
+def apply(address: jit.Address, x: torch.Tensor) -> np.ndarray:
+    return launch.plan([launch.Phase(address, x.numel(), 64, [])], [x._layout], [x._layout])(None, x).numpy()
+
+
+def test_each_pipeline_has_its_own_options():
+    x, amounts = torch.arange(1000, dtype=torch.float32), random.sample(range(1 << 20), 4 * len(PIPELINES))
+    before = jit.statistics["compiled"]
+    made = [jit.compile_kernel(adding_kernel(float(amount)), pipeline=PIPELINES[i % len(PIPELINES)])
+            for i, amount in enumerate(amounts)]
+    for amount, address in zip(amounts, made, strict=True):
+        assert np.array_equal(apply(address, x), x.numpy() + np.float32(amount))
+    assert jit.statistics["compiled"] == before + len(amounts)
+
+
+def test_threads_that_want_the_same_kernel_compile_it_once():
+    text, before = adding_kernel(random.random()), jit.statistics["compiled"]
+    found: list[int] = []
+    threads = [threading.Thread(target=lambda: found.append(int(jit.compile_kernel(text).__index__()))) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 6 and len(set(found)) == 1
+    assert jit.statistics["compiled"] == before + 1
+
+
+def test_a_forked_process_can_use_what_was_being_compiled():
+    x, amount = torch.ones(8), random.random()
+    address = jit.compile_kernel(adding_kernel(amount))
+    child = os.fork()
+    if not child:
+        another = jit.compile_kernel(adding_kernel(3.75))
+        os._exit(0 if np.allclose(apply(address, x), 1 + amount) and np.allclose(apply(another, x), 4.75) else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert np.allclose(apply(address, x), 1 + amount)
+
+
+@pytest.mark.parametrize("text", ["define void @kernel( {", "define void @kernel() { ret i32 1 }"])
+def test_a_text_that_is_refused_holds_nothing_up(text):
+    for _ in range(2):
+        with pytest.raises(RuntimeError):
+            jit.compile_kernel(text)
+    good = jit.compile_kernel(adding_kernel(1.5), pipeline=llvm.VECTORISED)
+    assert np.allclose(apply(good, torch.zeros(8)), 1.5)
+
+
+def test_what_fails_in_translation_is_raised_where_the_address_is_asked_for(monkeypatch):
+    def fail(self):
+        with self._held:
+            raise OSError("no memory")
+    text = adding_kernel(random.random())
+    with monkeypatch.context() as m:
+        m.setattr(llvm.Translation, "emit", fail)
+        address = jit.compile_kernel(text)
+        for _ in range(2):
+            with pytest.raises(OSError, match="no memory"):
+                address.__index__()
+    assert jit.compile_kernel(text).__index__()
+
+
+def test_without_threads_kernels_are_compiled_all_the_same(monkeypatch):
+    def refuse(self):
+        raise RuntimeError("can't start new thread")
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    assert np.allclose(apply(jit.compile_kernel(adding_kernel(0.25)), torch.ones(8)), 1.25)
