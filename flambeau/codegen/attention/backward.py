@@ -11,22 +11,26 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from flambeau.base.dtype import dtype as DType
-from flambeau.base.dtype import float32, float64
 from flambeau.codegen.attention.panels import Packer, block_of, panels_of, tile_of
 from flambeau.codegen.attention.scores import (
     LOWEST,
     Attention,
+    Row,
+    Rows,
+    clear,
+    float_type,
     kept,
     load_existing,
-    masked_scores,
+    row_function,
+    scale_and_mask,
 )
 from flambeau.codegen.builder import Value, module
 from flambeau.codegen.jit import Address, compile_kernel
 from flambeau.codegen.kernel import BYTES, Kernel, vector
 from flambeau.codegen.kinds import Kind, kind_of, narrow, widen
 from flambeau.codegen.lanes import apply_function, total_of
-from flambeau.codegen.llvm import DIRECT
-from flambeau.codegen.products.epilogue import bits_of, scalar_constant
+from flambeau.codegen.llvm import BRIEF, DIRECT
+from flambeau.codegen.products.epilogue import bits_of
 from flambeau.codegen.products.micro import micro_address
 from flambeau.codegen.products.pack import stride_class
 from flambeau.codegen.runtime.launch import Phase
@@ -35,7 +39,7 @@ from flambeau.codegen.strips import Strip, strips
 CONSTANTS = (
     "heads", "rows", "columns", "depth", "width", "block", "row_step", "padded", "q_n", "q_h", "q_row", "q_step", "g_n",
     "g_h", "g_row", "g_step", "k_n", "k_h", "k_row", "k_step", "v_n", "v_h", "v_row", "v_step", "m_n", "m_h", "m_row", "m_step",
-    "scale", "slice", "d_panels", "w_panels", "c_panels", "own_tile", "row_tile", "column_tile",
+    "scale", "slice", "d_panels", "w_panels", "c_panels", "own_tile", "row_tile", "column_tile", "gradients",
 )  # fmt: skip
 BLOCK_BYTES = 128 << 10  # scores of a block of rows
 OUT_Q, OUT_K, OUT_V, GRADIENT, QUERY, KEY, VALUE, RESULT, LOGARITHM, MASK = range(10)
@@ -97,8 +101,7 @@ def backward_kernel(kind: Kind, vectors: int, masked: str | None, causal: bool, 
     c = f.constants(CONSTANTS)
     compute, size, lanes = kind.compute, BYTES[kind.compute], kind.lanes
     panel = vectors * lanes
-    dtype = float64 if compute == "double" else float32
-    scale = scalar_constant(f, kind, c["scale"])
+    rows = Rows(f, c, kind, "gradients", masked, MASK, causal)
     packer = Packer(f, kind, panel)
     keys = f.scratch(f["thread"] * c["slice"])
     values = f.at(compute, keys, c["c_panels"] * panel * c["depth"])
@@ -143,21 +146,16 @@ def backward_kernel(kind: Kind, vectors: int, masked: str | None, causal: bool, 
             _product(f, kind, c, "own_tile", panel, (count, columns, c["width"]), own, values, (changes, c["padded"]), one)
             with f.loop(0, count) as i:
                 row = plane * c["rows"] + first + i
-                _row(
-                    f,
-                    c,
-                    kind,
-                    dtype,
-                    masked,
-                    causal,
+                rows.call(
+                    Row(plane, n, h, first + i),
                     f.at(compute, weights, i * c["padded"]),
-                    f.at(compute, changes, i * c["padded"]),
-                    scale,
-                    (n, h, first + i),
                     columns,
-                    f.at(kind.storage, gradient, i * c["g_row"]),
-                    f.at(kind.storage, f.buffer(RESULT), row * c["width"]),
+                    f.at(compute, changes, i * c["padded"]),
                     f.load(compute, f.buffer(LOGARITHM), row),
+                    f.at(kind.storage, gradient, i * c["g_row"]),
+                    c["g_step"],
+                    f.at(kind.storage, f.buffer(RESULT), row * c["width"]),
+                    c["width"],
                 )
             for left, right, extent, sums, stride in (
                 (weights, gradients, "width", sum_values, width_padded),
@@ -182,7 +180,7 @@ def backward_kernel(kind: Kind, vectors: int, masked: str | None, causal: bool, 
         ):
             target = f.at(kind.storage, f.buffer(out), plane * c["columns"] * c[extent])
             _store(f, kind, sums, stride, c["columns"], c[extent], target, c[extent], size)
-    return compile_kernel(module(*packer.functions, f), pipeline=DIRECT)
+    return compile_kernel(module(*packer.functions, f), pipeline=BRIEF)
 
 
 def _store(
@@ -208,49 +206,31 @@ def _store(
         )
 
 
-def _row(
-    f: Kernel,
-    c: dict[str, Value],
-    kind: Kind,
-    dtype: DType,
-    masked: str | None,
-    causal: bool,
-    weights: Value,
-    changes: Value,
-    scale: Value,
-    place: tuple[Value, Value, Value],
-    columns: Value,
-    gradient: Value,
-    result: Value,
-    logarithm: Value,
-) -> None:
-    """Scores to weights, and the gradients of weights to those of scores, both in place."""
+@cache
+def _gradients_address(kind: Kind, masked: str | None) -> Address:
+    """Address of gradients(..., changes, logarithm, gradient, step, result, width): scores to weights, and the gradients of
+    weights to those of scores, both in place. The last four tell where the row's result and its gradient lie.
+    """
     compute, lanes, size = kind.compute, kind.lanes, BYTES[kind.compute]
-    wide = vector(compute, lanes)
-    n, h, i = place
-    total = f.splat(_inner_product(f, kind, gradient, c["g_step"], result, c["width"]), lanes)
+    f = row_function("gradients", kind, ("changes", "ptr"), ("logarithm", compute), ("gradient", "ptr"), ("step", "i64"),
+                     ("result", "ptr"), ("width", "i64"))
+    total = f.splat(_inner_product(f, kind, f["gradient"], f["step"], f["result"], f["width"]), lanes)
     # a row in which nothing counts has weights exp(-inf - inf) = 0
-    logarithm = f.select(logarithm.equals(f.value(LOWEST, compute)), f.value(float("inf"), compute), logarithm)
-    end = f.minimum(columns, i + 1) if causal else columns
-    factor, base, zero = f.splat(scale, lanes), f.splat(logarithm, lanes), f.value(0, wide)
-    if masked is not None:
-        boolean = masked == "bool"
-        mask = f.at("i8" if boolean else compute, f.buffer(MASK), n * c["m_n"] + h * c["m_h"] + i * c["m_row"])
-        masked_scores(f, kind, boolean, weights, end, mask, c["m_step"], scale)
+    empty = f["logarithm"].equals(f.value(LOWEST, compute))
+    base = f.splat(f.select(empty, f.value(float("inf"), compute), f["logarithm"]), lanes)
+    factor, scale, zero = scale_and_mask(f, kind, masked), f.splat(f["scale"], lanes), f.value(0, vector(compute, lanes))
 
     def weigh(strip: Strip) -> None:
         x, exists = strip.x, strip.mask()
-        own, other = f.at(compute, weights, x), f.at(compute, changes, x)
-        value = f.load(wide, own, align=size)
-        value = value if masked is not None else value * factor
-        weight = kept(f, exists, apply_function(f, "exp", dtype, value - base), zero)
-        change = weight * (f.load(wide, other, align=size) - total) * factor
+        own, other = f.at(compute, f["scores"], x), f.at(compute, f["changes"], x)
+        value = f.load(zero.type, own, align=size) * factor
+        weight = kept(f, exists, apply_function(f, "exp", float_type(kind), value - base), zero)
+        change = weight * (f.load(zero.type, other, align=size) - total) * scale
         f.store(weight, own, align=size)
         f.store(kept(f, exists, change, zero), other, align=size)
-    strips(f, end, lanes, weigh)
-    with f.loop((end + (lanes - 1)) & -lanes, columns, lanes) as x:
-        f.store(zero, f.at(compute, weights, x), align=size)
-        f.store(zero, f.at(compute, changes, x), align=size)
+    strips(f, f["end"], lanes, weigh)
+    clear(f, kind, f["scores"], f["changes"])
+    return compile_kernel(module(f), f.name, DIRECT)
 
 
 def _inner_product(f: Kernel, kind: Kind, gradient: Value, step: Value, result: Value, width: Value) -> Value:
@@ -282,6 +262,7 @@ def backward_phases(
     most, vectors = tile_of(a, kind)
     panel = vectors * kind.lanes
     planes = a.batch * a.heads
+    gradients = _gradients_address(kind, a.masked)
     orders = tuple(
         stride_class(lane, step, lanes, steps)
         for lane, step, lanes, steps in (
@@ -320,6 +301,7 @@ def backward_phases(
         micro_address(kind, most, vectors, "rows" if a.query[3] == gradient[3] == 1 else "strided", True),
         micro_address(whole, most, vectors, "rows", True),
         micro_address(whole, most, vectors, "strided", True),
+        gradients,
     )
     kernel = backward_kernel(kind, vectors, a.masked, a.causal, orders)
     phase = Phase(kernel, planes, max(1, 100_000 // (a.rows * a.columns * a.depth)), words)

@@ -8,19 +8,19 @@ from __future__ import annotations
 
 from functools import cache
 
-from flambeau.codegen.attention.scores import Attention, Row, Softmax
+from flambeau.codegen.attention.scores import Attention, Row, Rows, softmax_address
 from flambeau.codegen.builder import module
 from flambeau.codegen.cpu import register_rows
 from flambeau.codegen.jit import Address, compile_kernel
 from flambeau.codegen.kernel import BYTES, Kernel, vector
 from flambeau.codegen.kinds import Kind
-from flambeau.codegen.llvm import DIRECT
+from flambeau.codegen.llvm import BRIEF
 from flambeau.codegen.products.epilogue import bits_of
 from flambeau.codegen.products.gemm import gemm_phases
 from flambeau.codegen.products.matrix import SCRATCH, Matrix
 from flambeau.codegen.runtime.launch import Phase
 
-CONSTANTS = ("heads", "rows", "columns", "padded", "m_n", "m_h", "m_row", "m_step", "scale")
+CONSTANTS = ("heads", "rows", "columns", "padded", "m_n", "m_h", "m_row", "m_step", "scale", "softmax")
 WORK = 8192  # scores of a piece of the rows' kernel
 
 
@@ -34,19 +34,19 @@ def weights_kernel(kind: Kind, masked: str | None, causal: bool) -> Address:
     """Rows of scores in the scratch memory to weights; the range is batches x heads x rows. Slots: [1] logarithms, [5] mask."""
     f = Kernel()
     c = f.constants(CONSTANTS)
-    softmax = Softmax(f, c, kind, masked, causal)
+    rows = Rows(f, c, kind, "softmax", masked, 5, causal)
     wide, size = vector(kind.compute, kind.lanes), BYTES[kind.compute]
     total = f.stack(kind.compute, 1)
     with f.loop(f["begin"], f["end"]) as index:
         plane, position = index.unsigned_div(c["rows"]), index.unsigned_rem(c["rows"])
         place = Row(plane, plane.unsigned_div(c["heads"]), plane.unsigned_rem(c["heads"]), position)
         row = f.at(kind.compute, f.scratch(f.i64(0)), index * c["padded"])
-        softmax.exponentials(place, row, c["columns"], total)
+        rows.call(place, row, c["columns"], total, f.at(kind.compute, f.buffer(1), index))
         factor = f.splat(f.load(kind.compute, total), kind.lanes)
         with f.loop(0, c["columns"], kind.lanes) as x:
             at = f.at(kind.compute, row, x)
             f.store(f.load(wide, at, align=size) * factor, at, align=size)
-    return compile_kernel(module(f), pipeline=DIRECT)
+    return compile_kernel(module(f), pipeline=BRIEF)
 
 
 def few_phases(kind: Kind, a: Attention, scale: float) -> tuple[list[Phase], int]:
@@ -59,7 +59,8 @@ def few_phases(kind: Kind, a: Attention, scale: float) -> tuple[list[Phase], int
     batch = (a.batch, a.heads)
     made, first = gemm_phases(kind, a.rows, a.columns, a.depth, Matrix(2, a.query), Matrix(3, a.key).transposed, scores, batch,
                               reserved=reserved)
-    words = (a.heads, a.rows, a.columns, padded, *(a.mask or (0, 0, 0, 0)), bits_of(scale, kind))
+    softmax = softmax_address(kind, a.masked)
+    words = (a.heads, a.rows, a.columns, padded, *(a.mask or (0, 0, 0, 0)), bits_of(scale, kind), softmax)
     made.append(Phase(weights_kernel(kind, a.masked, a.causal), planes * a.rows, max(1, WORK // max(a.columns, 1)), words))
     weighed, second = gemm_phases(kind, a.rows, a.width, a.columns, scores, Matrix(4, a.value), out, batch, reserved=reserved)
     return made + weighed, max(first, second, reserved)

@@ -14,12 +14,12 @@ from functools import cache
 from flambeau.base.dtype import dtype as DType
 from flambeau.codegen.attention.few import few_phases, is_few
 from flambeau.codegen.attention.panels import Packer, block_of, packed_bytes, packing, panels_of, tile_of
-from flambeau.codegen.attention.scores import Attention, Row, Softmax
+from flambeau.codegen.attention.scores import Attention, Row, Rows, softmax_address
 from flambeau.codegen.builder import Value, module
 from flambeau.codegen.jit import Address, compile_kernel
 from flambeau.codegen.kernel import BYTES, Kernel, vector
 from flambeau.codegen.kinds import Kind, kind_of, narrow
-from flambeau.codegen.llvm import DIRECT
+from flambeau.codegen.llvm import BRIEF
 from flambeau.codegen.products.epilogue import bits_of
 from flambeau.codegen.products.micro import micro_address
 from flambeau.codegen.products.pack import stride_class
@@ -28,7 +28,7 @@ from flambeau.codegen.runtime.launch import Phase
 CONSTANTS = (
     "heads", "rows", "columns", "depth", "width", "block", "row_step", "padded", "q_n", "q_h", "q_row", "q_step", "m_n",
     "m_h", "m_row", "m_step", "k_panels", "k_place", "v_panels", "v_place", "own_place", "slice", "scale",
-    "score_tile", "value_tile", "k_n", "k_h", "k_row", "k_step", "v_n", "v_h", "v_row", "v_step",
+    "score_tile", "value_tile", "softmax", "k_n", "k_h", "k_row", "k_step", "v_n", "v_h", "v_row", "v_step",
 )  # fmt: skip
 BLOCK_BYTES = 192 << 10  # scores of a block of rows
 HEADS = 4  # to each thread, from which a head's rows are one task
@@ -57,7 +57,7 @@ class Forward:
         self.panel = vectors * kind.lanes
         f = self.f = Kernel()
         c = self.c = f.constants(CONSTANTS)
-        self.softmax = Softmax(f, c, kind, masked, causal)
+        self.rows = Rows(f, c, kind, "softmax", masked, 5, causal)
         self.packer = Packer(f, kind, self.panel)
         own = f.scratch(c["own_place"] + f["thread"] * c["slice"])
         keys, values = c["k_panels"] * c["depth"] * self.panel, c["v_panels"] * c["columns"] * self.panel
@@ -99,7 +99,8 @@ class Forward:
         self.score(block, query, keys)
         with f.loop(0, count) as i:
             row = f.at(kind.compute, self.scores, i * c["padded"])
-            self.softmax.exponentials(Row(plane, n, h, first + i), row, columns, f.at(kind.compute, self.sums, i))
+            logarithm = f.at(kind.compute, f.buffer(1), plane * c["rows"] + first + i)
+            self.rows.call(Row(plane, n, h, first + i), row, columns, f.at(kind.compute, self.sums, i), logarithm)
         target = f.at(kind.storage, f.buffer(0), (plane * c["rows"] + first) * c["width"])
         with f.loop(0, c["width"], self.panel) as j:
             self.weigh(block, values, j)
@@ -142,7 +143,7 @@ def attention_kernel(kind: Kind, vectors: int, masked: str | None, causal: bool,
     [mask].
     """
     made = Forward(kind, vectors, masked, causal, orders)
-    return compile_kernel(module(*made.packer.functions, made.f), pipeline=DIRECT)
+    return compile_kernel(module(*made.packer.functions, made.f), pipeline=BRIEF)
 
 
 def attention_phases(dtype: DType, a: Attention, scale: float, threads: int) -> tuple[list[Phase], int]:
@@ -158,6 +159,7 @@ def attention_phases(dtype: DType, a: Attention, scale: float, threads: int) -> 
     block = block_of(a, most, padded * size, BLOCK_BYTES)
     planes, blocks = a.batch * a.heads, panels_of(a.rows, block)
     by_head = blocks == 1 or planes >= HEADS * threads
+    softmax = softmax_address(kind, a.masked)
     phases: list[Phase] = []
     scratch, places, orders = 0, [], []
     for slot, strides, lane, step, lanes, steps in (
@@ -189,6 +191,7 @@ def attention_phases(dtype: DType, a: Attention, scale: float, threads: int) -> 
         bits_of(scale, kind),
         micro_address(kind, most, vectors, "rows" if a.query[3] == 1 else "strided", True),
         micro_address(whole, most, vectors, "rows", True),
+        softmax,
         *a.key,
         *a.value,
     )

@@ -231,6 +231,7 @@ def _gather_phases(kind: Kind, window: Window, channels: int, rows: int, groups:
     count_m = -(-panels // tile_panels)
     heights = window.reach[1] if len(window.reach[0]) == 1 and taps and window.size[0] == window.out[0] == 1 else ()
     in_place = w.in_place(kind, window)
+    kernel = forward_kernel(kind, finish, row_order(window), vectors, in_place)     # first, as it compiles longest
     phases: list[Phase] = []
     scratch = 0
     if taps and not in_place:
@@ -241,7 +242,6 @@ def _gather_phases(kind: Kind, window: Window, channels: int, rows: int, groups:
     constants = (*g.constants, scratch, share, rows, height, panels, tile_panels, count_m, target.slot, place, *target.strides,
                  bias_slot, w.slot if in_place else 0, 0, 0, micro, len(heights), len(window.reach[2]), *heights, *g.taps)
     total = groups * count_m * g.boxes
-    kernel = forward_kernel(kind, finish, row_order(window), vectors, in_place)
     phases.append(Phase(kernel, total, _grain(total, 16), constants))
     return phases, scratch + share * _threads()
 
