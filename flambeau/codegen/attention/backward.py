@@ -15,21 +15,19 @@ from flambeau.codegen.attention.panels import Packer, block_of, panels_of, tile_
 from flambeau.codegen.attention.scores import (
     LOWEST,
     Attention,
-    Row,
+    Place,
     Rows,
-    clear,
+    RowsFunction,
     float_type,
     kept,
     load_existing,
-    row_function,
-    scale_and_mask,
 )
 from flambeau.codegen.builder import Value, module
 from flambeau.codegen.jit import Address, compile_kernel
 from flambeau.codegen.kernel import BYTES, Kernel, vector
 from flambeau.codegen.kinds import Kind, kind_of, narrow, widen
 from flambeau.codegen.lanes import apply_function, total_of
-from flambeau.codegen.llvm import BRIEF, DIRECT
+from flambeau.codegen.llvm import BRIEF
 from flambeau.codegen.products.epilogue import bits_of
 from flambeau.codegen.products.micro import micro_address
 from flambeau.codegen.products.pack import stride_class
@@ -101,7 +99,7 @@ def backward_kernel(kind: Kind, vectors: int, masked: str | None, causal: bool, 
     c = f.constants(CONSTANTS)
     compute, size, lanes = kind.compute, BYTES[kind.compute], kind.lanes
     panel = vectors * lanes
-    rows = Rows(f, c, kind, "gradients", masked, MASK, causal)
+    rows = Rows(f, c, kind, "gradients", masked, MASK)
     packer = Packer(f, kind, panel)
     keys = f.scratch(f["thread"] * c["slice"])
     values = f.at(compute, keys, c["c_panels"] * panel * c["depth"])
@@ -144,19 +142,9 @@ def backward_kernel(kind: Kind, vectors: int, masked: str | None, causal: bool, 
             _product(f, kind, c, "own_tile", panel, (count, columns, c["depth"]), own, keys, (weights, c["padded"]), one)
             own = _Left(gradient, kind.storage, c["g_row"], c["g_step"])
             _product(f, kind, c, "own_tile", panel, (count, columns, c["width"]), own, values, (changes, c["padded"]), one)
-            with f.loop(0, count) as i:
-                row = plane * c["rows"] + first + i
-                rows.call(
-                    Row(plane, n, h, first + i),
-                    f.at(compute, weights, i * c["padded"]),
-                    columns,
-                    f.at(compute, changes, i * c["padded"]),
-                    f.load(compute, f.buffer(LOGARITHM), row),
-                    f.at(kind.storage, gradient, i * c["g_row"]),
-                    c["g_step"],
-                    f.at(kind.storage, f.buffer(RESULT), row * c["width"]),
-                    c["width"],
-                )
+            row = plane * c["rows"] + first
+            rows.call(Place(n, h, first), weights, count, columns, changes, f.at(compute, f.buffer(LOGARITHM), row), gradient,
+                      c["g_row"], c["g_step"], f.at(kind.storage, f.buffer(RESULT), row * c["width"]), c["width"])
             for left, right, extent, sums, stride in (
                 (weights, gradients, "width", sum_values, width_padded),
                 (changes, queries, "depth", sum_keys, depth_padded),
@@ -207,30 +195,38 @@ def _store(
 
 
 @cache
-def _gradients_address(kind: Kind, masked: str | None) -> Address:
-    """Address of gradients(..., changes, logarithm, gradient, step, result, width): scores to weights, and the gradients of
-    weights to those of scores, both in place. The last four tell where the row's result and its gradient lie.
+def _gradients_address(kind: Kind, masked: str | None, causal: bool) -> Address:
+    """Address of gradients(..., changes, logarithms, gradient, g_row, g_step, result, width): scores to weights, and the
+    gradients of weights to those of scores, both in place. The last five tell where the rows' results and their gradients lie.
     """
-    compute, lanes, size = kind.compute, kind.lanes, BYTES[kind.compute]
-    f = row_function("gradients", kind, ("changes", "ptr"), ("logarithm", compute), ("gradient", "ptr"), ("step", "i64"),
-                     ("result", "ptr"), ("width", "i64"))
-    total = f.splat(_inner_product(f, kind, f["gradient"], f["step"], f["result"], f["width"]), lanes)
-    # a row in which nothing counts has weights exp(-inf - inf) = 0
-    empty = f["logarithm"].equals(f.value(LOWEST, compute))
-    base = f.splat(f.select(empty, f.value(float("inf"), compute), f["logarithm"]), lanes)
-    factor, scale, zero = scale_and_mask(f, kind, masked), f.splat(f["scale"], lanes), f.value(0, vector(compute, lanes))
+    made = RowsFunction("gradients", kind, masked, causal, ("changes", "ptr"), ("logarithms", "ptr"), ("gradient", "ptr"),
+                        ("g_row", "i64"), ("g_step", "i64"), ("result", "ptr"), ("width", "i64"))
+    f, compute, lanes, size = made.f, kind.compute, kind.lanes, BYTES[kind.compute]
+    wide = vector(compute, lanes)
+    scale, zero = f.splat(f["scale"], lanes), f.value(0, wide)
 
-    def weigh(strip: Strip) -> None:
-        x, exists = strip.x, strip.mask()
-        own, other = f.at(compute, f["scores"], x), f.at(compute, f["changes"], x)
-        value = f.load(zero.type, own, align=size) * factor
-        weight = kept(f, exists, apply_function(f, "exp", float_type(kind), value - base), zero)
-        change = weight * (f.load(zero.type, other, align=size) - total) * scale
-        f.store(weight, own, align=size)
-        f.store(kept(f, exists, change, zero), other, align=size)
-    strips(f, f["end"], lanes, weigh)
-    clear(f, kind, f["scores"], f["changes"])
-    return compile_kernel(module(f), f.name, DIRECT)
+    def gradients(i: Value, row: Value, end: Value, factor: Value) -> None:
+        changes = f.at(compute, f["changes"], i * f["padded"])
+        gradient = f.at(kind.storage, f["gradient"], i * f["g_row"])
+        result = f.at(kind.storage, f["result"], i * f["width"])
+        total = f.splat(_inner_product(f, kind, gradient, f["g_step"], result, f["width"]), lanes)
+        # a row in which nothing counts has weights exp(-inf - inf) = 0
+        logarithm = f.load(compute, f["logarithms"], i)
+        logarithm = f.select(logarithm.equals(f.value(LOWEST, compute)), f.value(float("inf"), compute), logarithm)
+        base = f.splat(logarithm, lanes)
+
+        def weigh(strip: Strip) -> None:
+            x, exists = strip.x, strip.mask()
+            own, other = f.at(compute, row, x), f.at(compute, changes, x)
+            score = f.load(wide, own, align=size) * factor
+            weight = kept(f, exists, apply_function(f, "exp", float_type(kind), score - base), zero)
+            change = weight * (f.load(wide, other, align=size) - total) * scale
+            f.store(weight, own, align=size)
+            f.store(kept(f, exists, change, zero), other, align=size)
+        strips(f, end, lanes, weigh)
+        made.clear(end, row, changes)
+    made.write(gradients)
+    return made.address()
 
 
 def _inner_product(f: Kernel, kind: Kind, gradient: Value, step: Value, result: Value, width: Value) -> Value:
@@ -262,7 +258,7 @@ def backward_phases(
     most, vectors = tile_of(a, kind)
     panel = vectors * kind.lanes
     planes = a.batch * a.heads
-    gradients = _gradients_address(kind, a.masked)
+    gradients = _gradients_address(kind, a.masked, a.causal)
     orders = tuple(
         stride_class(lane, step, lanes, steps)
         for lane, step, lanes, steps in (

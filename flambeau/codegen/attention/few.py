@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from flambeau.codegen.attention.scores import Attention, Row, Rows, softmax_address
+from flambeau.codegen.attention.scores import Attention, Place, Rows, softmax_address
 from flambeau.codegen.builder import module
 from flambeau.codegen.cpu import register_rows
 from flambeau.codegen.jit import Address, compile_kernel
@@ -30,18 +30,18 @@ def is_few(kind: Kind, a: Attention) -> bool:
 
 
 @cache
-def weights_kernel(kind: Kind, masked: str | None, causal: bool) -> Address:
+def weights_kernel(kind: Kind, masked: str | None) -> Address:
     """Rows of scores in the scratch memory to weights; the range is batches x heads x rows. Slots: [1] logarithms, [5] mask."""
     f = Kernel()
     c = f.constants(CONSTANTS)
-    rows = Rows(f, c, kind, "softmax", masked, 5, causal)
+    rows = Rows(f, c, kind, "softmax", masked, 5)
     wide, size = vector(kind.compute, kind.lanes), BYTES[kind.compute]
     total = f.stack(kind.compute, 1)
     with f.loop(f["begin"], f["end"]) as index:
         plane, position = index.unsigned_div(c["rows"]), index.unsigned_rem(c["rows"])
-        place = Row(plane, plane.unsigned_div(c["heads"]), plane.unsigned_rem(c["heads"]), position)
+        place = Place(plane.unsigned_div(c["heads"]), plane.unsigned_rem(c["heads"]), position)
         row = f.at(kind.compute, f.scratch(f.i64(0)), index * c["padded"])
-        rows.call(place, row, c["columns"], total, f.at(kind.compute, f.buffer(1), index))
+        rows.call(place, row, f.i64(1), c["columns"], total, f.at(kind.compute, f.buffer(1), index))
         factor = f.splat(f.load(kind.compute, total), kind.lanes)
         with f.loop(0, c["columns"], kind.lanes) as x:
             at = f.at(kind.compute, row, x)
@@ -59,8 +59,8 @@ def few_phases(kind: Kind, a: Attention, scale: float) -> tuple[list[Phase], int
     batch = (a.batch, a.heads)
     made, first = gemm_phases(kind, a.rows, a.columns, a.depth, Matrix(2, a.query), Matrix(3, a.key).transposed, scores, batch,
                               reserved=reserved)
-    softmax = softmax_address(kind, a.masked)
+    softmax = softmax_address(kind, a.masked, a.causal)
     words = (a.heads, a.rows, a.columns, padded, *(a.mask or (0, 0, 0, 0)), bits_of(scale, kind), softmax)
-    made.append(Phase(weights_kernel(kind, a.masked, a.causal), planes * a.rows, max(1, WORK // max(a.columns, 1)), words))
+    made.append(Phase(weights_kernel(kind, a.masked), planes * a.rows, max(1, WORK // max(a.columns, 1)), words))
     weighed, second = gemm_phases(kind, a.rows, a.width, a.columns, scores, Matrix(4, a.value), out, batch, reserved=reserved)
     return made + weighed, max(first, second, reserved)

@@ -14,7 +14,7 @@ from functools import cache
 from flambeau.base.dtype import dtype as DType
 from flambeau.codegen.attention.few import few_phases, is_few
 from flambeau.codegen.attention.panels import Packer, block_of, packed_bytes, packing, panels_of, tile_of
-from flambeau.codegen.attention.scores import Attention, Row, Rows, softmax_address
+from flambeau.codegen.attention.scores import Attention, Place, Rows, softmax_address
 from flambeau.codegen.builder import Value, module
 from flambeau.codegen.jit import Address, compile_kernel
 from flambeau.codegen.kernel import BYTES, Kernel, vector
@@ -57,7 +57,7 @@ class Forward:
         self.panel = vectors * kind.lanes
         f = self.f = Kernel()
         c = self.c = f.constants(CONSTANTS)
-        self.rows = Rows(f, c, kind, "softmax", masked, 5, causal)
+        self.rows = Rows(f, c, kind, "softmax", masked, 5)
         self.packer = Packer(f, kind, self.panel)
         own = f.scratch(c["own_place"] + f["thread"] * c["slice"])
         keys, values = c["k_panels"] * c["depth"] * self.panel, c["v_panels"] * c["columns"] * self.panel
@@ -97,10 +97,8 @@ class Forward:
         columns = f.minimum(c["columns"], first + count) if self.causal else c["columns"]
         block = Block(plane, first, count, columns)
         self.score(block, query, keys)
-        with f.loop(0, count) as i:
-            row = f.at(kind.compute, self.scores, i * c["padded"])
-            logarithm = f.at(kind.compute, f.buffer(1), plane * c["rows"] + first + i)
-            self.rows.call(Row(plane, n, h, first + i), row, columns, f.at(kind.compute, self.sums, i), logarithm)
+        logarithms = f.at(kind.compute, f.buffer(1), plane * c["rows"] + first)
+        self.rows.call(Place(n, h, first), self.scores, count, columns, self.sums, logarithms)
         target = f.at(kind.storage, f.buffer(0), (plane * c["rows"] + first) * c["width"])
         with f.loop(0, c["width"], self.panel) as j:
             self.weigh(block, values, j)
@@ -159,7 +157,7 @@ def attention_phases(dtype: DType, a: Attention, scale: float, threads: int) -> 
     block = block_of(a, most, padded * size, BLOCK_BYTES)
     planes, blocks = a.batch * a.heads, panels_of(a.rows, block)
     by_head = blocks == 1 or planes >= HEADS * threads
-    softmax = softmax_address(kind, a.masked)
+    softmax = softmax_address(kind, a.masked, a.causal)
     phases: list[Phase] = []
     scratch, places, orders = 0, [], []
     for slot, strides, lane, step, lanes, steps in (

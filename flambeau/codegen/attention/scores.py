@@ -1,11 +1,12 @@
 """Rows of scores: what attention's kernels do to them between its products.
 
-A row is scaled and masked, turned into exponentials in place, and its sum kept: a function that is compiled by itself, while the
-kernels that call it are. Stands on strips.py and lanes.py; the kernels of this folder call it.
+They are scaled and masked, turned into exponentials in place, and their sums kept: by a function that is compiled by itself,
+while the kernel that calls it is. Stands on strips.py and lanes.py; the kernels of this folder call it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple
@@ -79,58 +80,75 @@ def masked_scores(f: Kernel, kind: Kind, boolean: bool, row: Value, end: Value, 
 
 
 @dataclass
-class Row:
-    """A row of scores: that of a position in one head of one sample."""
+class Place:
+    """Where rows of scores belong: one head of one sample, from a position on."""
 
-    plane: Value
     sample: Value
     head: Value
     position: Value
 
 
 class Rows:
-    """Emits the calls of a kernel to a function of rows, a `row_function`.
+    """Emits the calls of a kernel to a function of rows of scores, a `rows_function`.
 
     The constant `name` is the function's address; others are the scale and the strides of the mask in `mask_slot`.
     """
 
-    def __init__(self, f: Kernel, c: Constants, kind: Kind, name: str, masked: str | None, mask_slot: int, causal: bool) -> None:
-        self.f, self.c, self.kind, self.name, self.masked, self.slot, self.causal = f, c, kind, name, masked, mask_slot, causal
+    def __init__(self, f: Kernel, c: Constants, kind: Kind, name: str, masked: str | None, mask_slot: int) -> None:
+        self.f, self.c, self.kind, self.name, self.masked, self.slot = f, c, kind, name, masked, mask_slot
         self.scale = scalar_constant(f, kind, c["scale"])
 
-    def call(self, place: Row, scores: Value, columns: Value, *more: Value) -> None:
-        """What the function does to a row; more: its own arguments."""
-        f, c = self.f, self.c
-        end = f.minimum(columns, place.position + 1) if self.causal else columns
-        mask, step = scores, f.i64(0)
+    def call(self, place: Place, scores: Value, count: Value, columns: Value, *more: Value) -> None:
+        """What the function does to `count` rows; more: its own arguments."""
+        f, c, mask = self.f, self.c, scores
         if self.masked is not None:
             first = place.sample * c["m_n"] + place.head * c["m_h"] + place.position * c["m_row"]
-            mask, step = f.at("i8" if self.masked == "bool" else self.kind.compute, f.buffer(self.slot), first), c["m_step"]
-        f.call_pointer("void", f.pointer(c[self.name]), scores, end, columns, self.scale, mask, step, *more)
+            mask = f.at(_stored(self.kind, self.masked), f.buffer(self.slot), first)
+        f.call_pointer("void", f.pointer(c[self.name]), scores, c["padded"], count, place.position, columns, self.scale, mask,
+                       c["m_row"], c["m_step"], *more)
 
 
-def row_function(name: str, kind: Kind, *more: tuple[str, str]) -> Kernel:
-    """void name(scores, end, columns, scale, mask, mask_step, ...): a function of a row of scores, of which the first `end`
-    count, the others up to `columns` do not; the elements of its mask are `mask_step` apart.
+class RowsFunction:
+    """void name(scores, padded, count, position, columns, scale, mask, mask_row, mask_step, ...): a function of `count` rows of
+    scores, `padded` apart, with `columns` elements.
+
+    position: the first row's, which in a triangle has that many elements and one more; mask_row, mask_step: strides of the mask.
     """
-    return Kernel(name, [("scores", "ptr"), ("end", "i64"), ("columns", "i64"), ("scale", kind.compute), ("mask", "ptr"),
-                         ("mask_step", "i64"), *more])
+
+    def __init__(self, name: str, kind: Kind, masked: str | None, causal: bool, *more: tuple[str, str]) -> None:
+        self.kind, self.masked, self.causal = kind, masked, causal
+        self.f = Kernel(name, [
+            ("scores", "ptr"), ("padded", "i64"), ("count", "i64"), ("position", "i64"), ("columns", "i64"),
+            ("scale", kind.compute), ("mask", "ptr"), ("mask_row", "i64"), ("mask_step", "i64"), *more])
+
+    def write(self, body: Callable[[Value, Value, Value, Value], None]) -> None:
+        """body(i, row, end, factor) does what is to be done to row i, of which the elements before `end` count; they are still
+        to be multiplied by `factor`, unless a mask is applied, which goes on scaled ones.
+        """
+        f, kind = self.f, self.kind
+        factor = f.splat(f["scale"], kind.lanes) if self.masked is None else f.value(1, vector(kind.compute, kind.lanes))
+        with f.loop(0, f["count"]) as i:
+            row = f.at(kind.compute, f["scores"], i * f["padded"])
+            end = f.minimum(f["columns"], f["position"] + i + 1) if self.causal else f["columns"]
+            if self.masked is not None:
+                mask = f.at(_stored(kind, self.masked), f["mask"], i * f["mask_row"])
+                masked_scores(f, kind, self.masked == "bool", row, end, mask, f["mask_step"], f["scale"])
+            body(i, row, end, factor)
+
+    def clear(self, end: Value, *rows: Value) -> None:
+        """Zeros where a row's elements do not count."""
+        f, lanes, compute = self.f, self.kind.lanes, self.kind.compute
+        with f.loop((end + (lanes - 1)) & -lanes, f["columns"], lanes) as x:
+            for row in rows:
+                f.store(f.value(0, vector(compute, lanes)), f.at(compute, row, x), align=BYTES[compute])
+
+    def address(self) -> Address:
+        return compile_kernel(module(self.f), self.f.name, DIRECT)
 
 
-def scale_and_mask(f: Kernel, kind: Kind, masked: str | None) -> Value:
-    """Apply a `row_function`'s mask, which goes on scaled scores; what they are still to be multiplied by, in each lane."""
-    if masked is None:
-        return f.splat(f["scale"], kind.lanes)
-    masked_scores(f, kind, masked == "bool", f["scores"], f["end"], f["mask"], f["mask_step"], f["scale"])
-    return f.value(1, vector(kind.compute, kind.lanes))
-
-
-def clear(f: Kernel, kind: Kind, *rows: Value) -> None:
-    """Zeros where a `row_function`'s scores do not count."""
-    lanes = kind.lanes
-    with f.loop((f["end"] + (lanes - 1)) & -lanes, f["columns"], lanes) as x:
-        for row in rows:
-            f.store(f.value(0, vector(kind.compute, lanes)), f.at(kind.compute, row, x), align=BYTES[kind.compute])
+def _stored(kind: Kind, masked: str) -> str:
+    """The type of a mask's elements."""
+    return "i8" if masked == "bool" else kind.compute
 
 
 def float_type(kind: Kind) -> DType:
@@ -139,36 +157,38 @@ def float_type(kind: Kind) -> DType:
 
 
 @cache
-def softmax_address(kind: Kind, masked: str | None) -> Address:
-    """Address of softmax(..., sum, logarithm): scores to exponentials in place; stores the reciprocal and the logarithm of their
-    sum.
+def softmax_address(kind: Kind, masked: str | None, causal: bool) -> Address:
+    """Address of softmax(..., sums, logarithms): scores to exponentials in place; stores the reciprocals and the logarithms of
+    the rows' sums.
     """
-    f = row_function("softmax", kind, ("sum", "ptr"), ("logarithm", "ptr"))
-    compute, lanes, size, dtype = kind.compute, kind.lanes, BYTES[kind.compute], float_type(kind)
-    row, end, wide = f["scores"], f["end"], vector(compute, lanes)
-    factor, lowest = scale_and_mask(f, kind, masked), f.value(LOWEST, compute)
-    largest = f.variable(wide, f.splat(lowest, lanes))
+    made = RowsFunction("softmax", kind, masked, causal, ("sums", "ptr"), ("logarithms", "ptr"))
+    f, compute, lanes, size, dtype = made.f, kind.compute, kind.lanes, BYTES[kind.compute], float_type(kind)
+    wide, lowest = vector(compute, lanes), f.value(LOWEST, compute)
 
-    def find(strip: Strip) -> None:
-        x, exists = strip.x, strip.mask()
-        value = kept(f, exists, f.load(wide, f.at(compute, row, x), align=size) * factor, f.splat(lowest, lanes))
-        largest.set(f.maximum(value, largest.get()))
-    strips(f, end, lanes, find)
-    best = f.call(compute, f"llvm.vector.reduce.fmax.{suffix(wide)}", largest.get(), fast="nnan nsz")
-    best = f.select(best.equals(lowest), f.value(0, compute), best)
-    base, total = f.splat(best, lanes), f.variable(wide, 0)
+    def softmax(i: Value, row: Value, end: Value, factor: Value) -> None:
+        largest = f.variable(wide, f.splat(lowest, lanes))
 
-    def exponential(strip: Strip) -> None:
-        x, exists = strip.x, strip.mask()
-        at = f.at(compute, row, x)
-        value = apply_function(f, "exp", dtype, f.load(wide, at, align=size) * factor - base)
-        value = kept(f, exists, value, f.value(0, wide))
-        f.store(value, at, align=size)
-        total.add(value)
-    strips(f, end, lanes, exponential)
-    clear(f, kind, row)
-    found = total_of(f, total.get())
-    empty = found.equals(0.0)
-    f.store(f.select(empty, f.value(0, compute), f.value(1, compute) / found), f["sum"])
-    f.store(f.select(empty, lowest, best + apply_function(f, "log", dtype, found)), f["logarithm"])
-    return compile_kernel(module(f), f.name, DIRECT)
+        def find(strip: Strip) -> None:
+            x, exists = strip.x, strip.mask()
+            value = kept(f, exists, f.load(wide, f.at(compute, row, x), align=size) * factor, f.splat(lowest, lanes))
+            largest.set(f.maximum(value, largest.get()))
+        strips(f, end, lanes, find)
+        best = f.call(compute, f"llvm.vector.reduce.fmax.{suffix(wide)}", largest.get(), fast="nnan nsz")
+        best = f.select(best.equals(lowest), f.value(0, compute), best)
+        base, total = f.splat(best, lanes), f.variable(wide, 0)
+
+        def exponential(strip: Strip) -> None:
+            x, exists = strip.x, strip.mask()
+            at = f.at(compute, row, x)
+            value = apply_function(f, "exp", dtype, f.load(wide, at, align=size) * factor - base)
+            value = kept(f, exists, value, f.value(0, wide))
+            f.store(value, at, align=size)
+            total.add(value)
+        strips(f, end, lanes, exponential)
+        made.clear(end, row)
+        found = total_of(f, total.get())
+        empty = found.equals(0.0)
+        f.store(f.select(empty, f.value(0, compute), f.value(1, compute) / found), f["sums"], i)
+        f.store(f.select(empty, lowest, best + apply_function(f, "log", dtype, found)), f["logarithms"], i)
+    made.write(softmax)
+    return made.address()
