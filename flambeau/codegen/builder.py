@@ -19,6 +19,7 @@ from contextlib import contextmanager
 INTEGERS = {"i1", "i8", "i16", "i32", "i64", "i128"}
 FLOATS = {"half", "bfloat", "float", "double"}
 KERNEL_PARAMETERS = [("p", "ptr"), ("begin", "i64"), ("end", "i64"), ("thread", "i64")]
+SCRATCH_WORD, BUFFER_WORDS = 1, 4   # words of a kernel's parameter block: its working memory, and the first buffer
 
 
 def scalar_type(type: str) -> str:
@@ -246,6 +247,13 @@ class Function:
         self.start(after)
 
     @contextmanager
+    def at_entry(self) -> Iterator[None]:
+        """What is written in this context comes first in the function: it must depend on its parameters alone."""
+        self.lines, inside = self.entry, self.lines
+        yield
+        self.lines = inside
+
+    @contextmanager
     def before_loop(self) -> Iterator[None]:
         """What is written in this context comes in front of the innermost loop being written, if there is one: it must not depend
         on anything in the loop.
@@ -350,7 +358,7 @@ class Function:
 
     def buffer(self, slot: int) -> Value:
         """Base address of buffer `slot` (outputs first, then inputs)."""
-        return self.pointer(self.parameter(4 + slot))
+        return self.pointer(self.parameter(BUFFER_WORDS + slot))
 
     def text(self) -> str:
         listed = ", ".join(f"{t} %{n}" for n, t in self.parameters)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from flambeau.codegen.builder import KERNEL_PARAMETERS, Function, Value, scalar_type
+from flambeau.codegen.builder import BUFFER_WORDS, KERNEL_PARAMETERS, SCRATCH_WORD, Function, Value, scalar_type
 
 BYTES = {"float": 4, "double": 8, "half": 2, "i8": 1, "i16": 2, "i32": 4, "i64": 8}
 _SUFFIX = {"float": "f32", "double": "f64", "half": "f16"}
@@ -77,10 +77,10 @@ class Kernel(Function):
 
     def slot(self, index: Value) -> Value:
         """Address of the buffer whose number is a value."""
-        return self.pointer(self.load("i64", self["p"], index + 4))
+        return self.pointer(self.load("i64", self["p"], index + BUFFER_WORDS))
 
     def scratch(self, offset: Value) -> Value:
-        return self.at("i8", self.load("ptr", self["p"], 1), offset)
+        return self.at("i8", self.load("ptr", self["p"], SCRATCH_WORD), offset)
 
 
 class Constants(Mapping[str, Value]):

@@ -7,8 +7,8 @@ vectors. Stands on builder and scalar (expressions); operands.py and nest.py bui
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 
 from flambeau.base.dtype import float64, int64
 from flambeau.codegen.builder import Odometer, Value, kernel, module
@@ -29,19 +29,66 @@ class Form:
     inner: int
     lanes: bool
     classes: tuple[str, ...]
-    slots: tuple[int, ...]      # parameter slot of each operand; SCRATCH: in the plan's working memory
-    scalar_slot: int            # parameter slot of the first scalar
+    # parameter slots of the operands (SCRATCH: in the plan's working memory) and of the first scalar: a kernel reads from its
+    # constants which they are
+    slots: tuple[int, ...] = field(compare=False, repr=False)
+    scalar_slot: int = field(compare=False, repr=False)
     large: bool = False         # the operands are larger than the caches: results are written past them, inputs fetched ahead
     chunked: bool = True        # a row may be several units; else it is one
     partial: bool = False       # what a unit stores lies apart for every chunk
 
     # ---- constants of the plan, in order
     def operand_constants(self) -> int:
-        """Outer strides, chunk stride, lane stride, inner strides, pick stride, pick extent, byte offset."""
-        return self.outer + self.inner + 5
+        """Outer strides, chunk stride, lane stride, inner strides, pick stride, pick extent, parameter, byte offset."""
+        return self.outer + self.inner + 6
 
     def head(self) -> int:
-        return self.outer + 5 + self.inner
+        """Outer extents, lane chunks, chunks, lane extent, chunk size, lane size, first scalar's parameter, inner extents."""
+        return self.outer + 6 + self.inner
+
+
+class Strides:
+    """How far an operand moves along the axes, and where it lies: its constants, loaded when they are asked for."""
+
+    def __init__(self, constant: Callable[[int], Value], form: Form, operand: int) -> None:
+        self._constant, self._outer, self._inner = constant, form.outer, form.inner
+        self._at = form.head() + operand * form.operand_constants()
+
+    @property
+    def outer(self) -> list[Value]:
+        return [self._constant(self._at + i) for i in range(self._outer)]
+
+    @property
+    def chunk(self) -> Value:
+        return self._constant(self._at + self._outer)
+
+    @property
+    def lane(self) -> Value:
+        return self._constant(self._at + self._outer + 1)
+
+    @property
+    def inner(self) -> list[Value]:
+        return [self._constant(self._at + self._outer + 2 + i) for i in range(self._inner)]
+
+    @property
+    def pick(self) -> Value:
+        """The stride along the axis that picks move along."""
+        return self._constant(self._at + self._outer + self._inner + 2)
+
+    @property
+    def extent(self) -> Value:
+        """That axis' extent."""
+        return self._constant(self._at + self._outer + self._inner + 3)
+
+    @property
+    def parameter(self) -> Value:
+        """The parameter that has the operand's address."""
+        return self._constant(self._at + self._outer + self._inner + 4)
+
+    @property
+    def offset(self) -> Value:
+        """Bytes from there on."""
+        return self._constant(self._at + self._outer + self._inner + 5)
 
 
 @dataclass(frozen=True)
@@ -65,7 +112,9 @@ class Frame:
         self.f = kernel()
         self.declarations: set[str] = set()
         self.dtypes = nest.outputs + nest.inputs
-        self.constants = self.f.pointer(self.f.parameter(0))
+        with self.f.at_entry():
+            self._block = self.f.pointer(self.f.parameter(0))
+        self._constants: dict[int, Value] = {}
         self.env: dict[Expr, str | tuple[str, str]] = {}   # values known for the whole row
         self.error = self.f.variable("i64", 0) if self._may_fail() else None
 
@@ -81,7 +130,11 @@ class Frame:
                     yield from fold.lift
 
     def constant(self, i: int) -> Value:
-        return self.f.load("i64", self.constants, i)
+        """A constant of the plan, loaded at the kernel's entry."""
+        if i not in self._constants:
+            with self.f.at_entry():
+                self._constants[i] = self.f.load("i64", self._block, i)
+        return self._constants[i]
 
     def lowering(self, width: int = 0, mask: str | None = None) -> Lowering:
         low = Lowering(self.f.line, self.f.fresh, width, mask)
@@ -131,20 +184,11 @@ class Frame:
         f, form = self.f, self.form
         k, m = form.outer, form.inner
         extents = [self.constant(i) for i in range(k)]
-        lane_chunks, chunks, self.lane_extent, self.chunk_size = (self.constant(k + i) for i in range(4))
-        self.lane_size = self.constant(k + 4)
-        self.inner_extents = [self.constant(k + 5 + i) for i in range(m)]
-        self.strides: list[dict] = []
-        for j in range(len(self.dtypes)):
-            at = form.head() + j * form.operand_constants()
-            self.strides.append({
-                "outer": [self.constant(at + i) for i in range(k)], "chunk": self.constant(at + k),
-                "lane": self.constant(at + k + 1), "inner": [self.constant(at + k + 2 + i) for i in range(m)],
-                "pick": self.constant(at + k + 2 + m), "extent": self.constant(at + k + 3 + m)})
-        self.bases = [f.pointer(f.parameter(1 if slot == SCRATCH else 4 + slot) + self.constant(
-            form.head() + (j + 1) * form.operand_constants() - 1)) for j, slot in enumerate(form.slots)]
+        self.inner_extents = [self.constant(k + 6 + i) for i in range(m)]
+        self.strides = [Strides(self.constant, form, j) for j in range(len(self.dtypes))]
+        self.bases = [f.pointer(f.load("i64", f["p"], own.parameter) + own.offset) for own in self.strides]
         self._load_scalars()
-        sizes = extents + [lane_chunks] * form.lanes + [chunks] * form.chunked
+        sizes = extents + [self.constant(k)] * form.lanes + [self.constant(k + 1)] * form.chunked
         odometer = Odometer(f, sizes, f["begin"]) if len(sizes) > 1 else None
         with f.loop(f["begin"], f["end"]) as unit:
             place = odometer.read() if odometer else [unit] * len(sizes)
@@ -165,17 +209,19 @@ class Frame:
         return "\n".join(missing) + "\n" + text
 
     def _load_scalars(self) -> None:
-        f = self.f
-        at = 4 + self.form.scalar_slot
+        f, at = self.f, 0
+
+        def word(type: str, number: int) -> str:
+            return f.load(type, f["p"], self.constant(self.form.outer + 5) + number).name
         for i, (kind, dtype) in enumerate(self.nest.scalars):
             low = self.lowering()
             target = leaf(f"s{i}", dtype)
             if kind == "i":
-                raw, source = f.parameter(at).name, int64
+                raw, source = word("i64", at), int64
             else:
-                raw, source = f.load("double", f["p"], at).name, float64
+                raw, source = word("double", at), float64
             if kind == "c":
-                imaginary = f.load("double", f["p"], at + 1).name
+                imaginary = word("double", at + 1)
                 at += 1
                 part = leaf("part", float64)
                 real_dtype = target.dtype.to_real()
@@ -187,22 +233,23 @@ class Frame:
             at += 1
 
     def _unit(self, outer: list[Value], lane_chunk: Value | None, chunk: Value | None) -> None:
-        f = self.f
-        self.low = chunk * self.chunk_size if chunk is not None else f.i64(0)
+        f, k = self.f, self.form.outer
+        self.low = chunk * self.constant(k + 3) if chunk is not None else f.i64(0)
         self.high = self.inner_extents[0] if self.form.inner else self.low
         if self.form.inner and chunk is not None:
-            self.high = f.minimum(self.low + self.chunk_size, self.high)
+            self.high = f.minimum(self.low + self.constant(k + 3), self.high)
         if lane_chunk is not None:
-            self.lane_low = lane_chunk * self.lane_size
-            self.lane_count = f.minimum(self.lane_size, self.lane_extent - self.lane_low)
+            lane_extent, lane_size = self.constant(k + 2), self.constant(k + 4)
+            self.lane_low = lane_chunk * lane_size
+            self.lane_count = f.minimum(lane_size, lane_extent - self.lane_low)
         self.rows = []
         for j, dtype in enumerate(self.dtypes):
-            s = self.strides[j]
-            steps = [index * stride for index, stride in zip(outer, s["outer"])]
+            own = self.strides[j]
+            steps = [index * stride for index, stride in zip(outer, own.outer)]
             if chunk is not None and self.form.partial:
-                steps.append(chunk * s["chunk"])
+                steps.append(chunk * own.chunk)
             if lane_chunk is not None:
-                steps.append(self.lane_low * s["lane"])
+                steps.append(self.lane_low * own.lane)
             self.rows.append(f.at(memory_type(dtype), self.bases[j], sum(steps[1:], steps[0])) if steps else self.bases[j])
         self.unit()
 

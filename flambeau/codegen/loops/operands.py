@@ -82,13 +82,13 @@ class Operands(Frame):
         if not indices:
             return self.rows[j]
         offset = None
-        for index, stride in zip(indices, self.strides[j]["inner"]):
+        for index, stride in zip(indices, self.strides[j].inner):
             part = index * stride
             offset = part if offset is None else offset + part
         return f.at(memory_type(self.dtypes[j]), self.rows[j], offset)
 
     def _innermost_stride(self, j: int) -> Value:
-        return self.strides[j]["lane"] if self.form.lanes else self.strides[j]["inner"][-1]
+        return self.strides[j].lane if self.form.lanes else self.strides[j].inner[-1]
 
     def address(self, j: int, base: Value, index: Value) -> Value:
         kind = self.form.classes[j]
@@ -148,11 +148,11 @@ class Operands(Frame):
 
     def _pick_offset(self, low: Lowering, j: int, index: str) -> Value:
         """How far a pick moves, in elements; an index out of range is reported and moves nothing."""
-        f, s, type = self.f, self.strides[j], low.type("i64")
+        f, own, type = self.f, self.strides[j], low.type("i64")
         position = Value(f, type, index)
-        fits = position.unsigned_below(Value(f, type, low.splat("i64", s["extent"].name)))
+        fits = position.unsigned_below(Value(f, type, low.splat("i64", own.extent.name)))
         self.fail(low.any((fits ^ f.value(1, fits.type)).name), PICK_ERROR)
-        return f.select(fits, position, 0) * Value(f, type, low.splat("i64", s["pick"].name))
+        return f.select(fits, position, 0) * Value(f, type, low.splat("i64", own.pick.name))
 
     def _places(self, low: Lowering, j: int, base: Value, i: Value) -> list[str]:
         """The addresses of operand `j`'s elements from index `i` of the innermost loop on."""

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from flambeau.base.memory_order import collapse
+from flambeau.codegen.builder import BUFFER_WORDS, SCRATCH_WORD
 from flambeau.codegen.loops.frame import LANE_CHUNK, SCRATCH, Form
 from flambeau.codegen.loops.nest import kernel_address
 from flambeau.codegen.loops.operands import SHORT_OPS
@@ -184,11 +185,12 @@ def _phase(nest, form: Form, outer, outer_strides, inner, inner_strides, lane, p
         while lane_size > 32 and rows * -(-lane_extent // lane_size) * chunks < 4 * state.words[state.THREADS]:
             lane_size //= 2
     lane_chunks = -(-lane_extent // lane_size)
-    constants = [*outer, lane_chunks, chunks, lane_extent, chunk, lane_size, *inner]
-    for j in range(len(outer_strides)):
+    constants = [*outer, lane_chunks, chunks, lane_extent, chunk, lane_size, BUFFER_WORDS + form.scalar_slot, *inner]
+    for j, slot in enumerate(form.slots):
         stride, extent = picks.get(j, (0, 0))
         offset = offsets.get(j, 0) if offsets else 0
-        constants += [*outer_strides[j], chunk_strides[j], lane_strides[j], *inner_strides[j], stride, extent, offset]
+        constants += [*outer_strides[j], chunk_strides[j], lane_strides[j], *inner_strides[j], stride, extent,
+                      SCRATCH_WORD if slot == SCRATCH else BUFFER_WORDS + slot, offset]
     widest = max((d.itemsize for d, kind in zip(nest.outputs + nest.inputs, form.classes) if kind == "1"), default=0)
     if not lane and rows * math.prod(inner) * widest >= LARGE:
         form = replace(form, large=True)
