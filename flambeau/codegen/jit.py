@@ -11,6 +11,7 @@ import os
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import SupportsIndex
 
 from flambeau.base.flags import flags
@@ -30,14 +31,12 @@ statistics = {"compiled": 0, "loaded": 0, "compile_seconds": 0.0, "load_seconds"
 
 def compile_module(text: str, pipeline: Pipeline = EXPLICIT) -> Functions:
     """Addresses of the functions that `text` defines (external linkage)."""
-    module = _module(text, lambda: text, pipeline)
-    return module.functions() if isinstance(module, _Compilation) else module
+    return _Awaited(text, lambda: text, pipeline).functions()
 
 
 def compile_kernel(text: str, name: str = "kernel", pipeline: Pipeline = EXPLICIT) -> Address:
     """Address of the kernel `name` that `text` defines."""
-    module = _module(text, lambda: text, pipeline)
-    return _Awaited(module, name) if isinstance(module, _Compilation) else module[name]
+    return _Awaited(text, lambda: text, pipeline, name).if_known()
 
 
 def compile_described(description: str, write: Callable[[], str], pipeline: Pipeline = EXPLICIT) -> Address:
@@ -45,8 +44,29 @@ def compile_described(description: str, write: Callable[[], str], pipeline: Pipe
 
     description: all that the text depends on but the sources of `base`, `ir` and `codegen`.
     """
-    module = _module(f"{cache.sources()}\n{description}", write, pipeline)
-    return _Awaited(module, "kernel") if isinstance(module, _Compilation) else module["kernel"]
+    return _Awaited(f"{cache.sources()}\n{description}", write, pipeline).if_known()
+
+
+class _Awaited:
+    """The address of a function in the text that `write` gives, which somebody may have to wait for.
+
+    If its compilation fails or is interrupted, it is tried again when the address is asked for again.
+    """
+
+    def __init__(self, identity: str, write: Callable[[], str], pipeline: Pipeline, name: str = "kernel") -> None:
+        self._module, self._name = partial(_module, identity, write, pipeline), name
+
+    def if_known(self) -> Address:
+        """The address as a number, if it is there."""
+        module = self._module()
+        return self if isinstance(module, _Compilation) else module[self._name]
+
+    def functions(self) -> Functions:
+        module = self._module()
+        return module.functions() if isinstance(module, _Compilation) else module
+
+    def __index__(self) -> int:
+        return self.functions()[self._name]
 
 
 def _module(identity: str, write: Callable[[], str], pipeline: Pipeline) -> Functions | _Compilation:
@@ -56,7 +76,11 @@ def _module(identity: str, write: Callable[[], str], pipeline: Pipeline) -> Func
         return found
     with _lock:
         if identity not in _modules:
-            _modules[identity] = _from_disk(identity, pipeline) or _Compilation(identity, write(), pipeline)
+            found = _from_disk(identity, pipeline)
+            if found is None:
+                _Compilation.start_idle()
+                found = _Compilation(identity, write(), pipeline)
+            _modules[identity] = found
             _writers.append(write)
         return _modules[identity]
 
@@ -72,48 +96,74 @@ def _from_disk(identity: str, pipeline: Pipeline) -> Functions | None:
 
 
 class _Compilation:
-    """The functions of a text that LLVM translates on a thread of its own, while Python writes the next one."""
+    """The functions of a text that LLVM translates: while the next one is written, on a thread; the last one is translated by who
+    asks for an address.
+    """
+
+    _idle: _Compilation | None = None       # what nobody translates yet
 
     def __init__(self, identity: str, text: str, pipeline: Pipeline) -> None:
         if flags.debug >= 4:
             print(text)
         start = time.perf_counter()
         self._identity, self._pipeline, self._translation = identity, pipeline, Translation(text, pipeline)
-        self._made: bytes | BaseException | None = None
+        self._made: bytes | BaseException = RuntimeError("the compilation of a kernel was interrupted")
         self._functions: Functions = {}
+        self._thread: threading.Thread | None = None
+        self._done = threading.Event()
         self._seconds = time.perf_counter() - start
-        self._thread: threading.Thread | None = threading.Thread(target=self._translate, name="flambeau compiler")
-        try:
-            self._thread.start()
-        except RuntimeError:        # no more threads, or Python is ending
-            self._thread = None
-            self._translate()
+        _Compilation._idle = self
         if flags.debug >= 2:        # what it prints stays in order
             self.functions()
+
+    @classmethod
+    def start_idle(cls) -> None:
+        """Have a thread translate what nobody does yet."""
+        idle = cls._take_idle()
+        if idle is not None:
+            thread = threading.Thread(target=idle._translate, name="flambeau compiler")
+            try:
+                thread.start()
+                idle._thread = thread
+            except RuntimeError:        # no more threads, or Python is ending
+                idle._translate()
+
+    @classmethod
+    def _take_idle(cls) -> _Compilation | None:
+        with _lock:
+            idle, cls._idle = cls._idle, None
+        return idle
 
     def _translate(self) -> None:
         start = time.perf_counter()
         try:
             self._made = self._translation.emit()
+            self._seconds += time.perf_counter() - start
         except BaseException as error:
             self._made = error
-        self._seconds += time.perf_counter() - start
+        finally:
+            self._done.set()
 
-    def join(self) -> None:
-        """Wait for the thread."""
+    def settle(self) -> None:
+        """Wait for who translates this, if somebody does."""
+        if self is not _Compilation._idle:
+            self._done.wait()
         if self._thread is not None:
             self._thread.join()
 
     def functions(self) -> Functions:
         """Their addresses, once they are there."""
-        self.join()
+        idle = self._take_idle()
+        if idle is not None:
+            idle._translate()
+        self._done.wait()
         with _lock:
             if isinstance(self._made, BaseException):
-                _modules.pop(self._identity, None)
+                if _modules.get(self._identity) is self:
+                    del _modules[self._identity]
                 raise self._made
-            if self._made is not None:
+            if not self._functions:
                 self._keep(self._made)
-                self._made = None
             return self._functions
 
     def _keep(self, made: bytes) -> None:
@@ -129,21 +179,11 @@ class _Compilation:
             print(f"compiled {list(image.functions)} by {self._pipeline} in {self._seconds * 1e3:.1f} ms")
 
 
-class _Awaited:
-    """The address of a function whose text is being compiled."""
-
-    def __init__(self, compilation: _Compilation, name: str) -> None:
-        self._compilation, self._name = compilation, name
-
-    def __index__(self) -> int:
-        return self._compilation.functions()[self._name]
-
-
 def _finish() -> None:
     """Wait for what is being compiled: a process forked meanwhile would never see it end."""
     for module in list(_modules.values()):
         if isinstance(module, _Compilation):
-            module.join()
+            module.settle()
 
 
 os.register_at_fork(before=_finish)
