@@ -1,6 +1,6 @@
 """The processor that kernels are written for: its features, and the vectors and registers that follow from them.
 
-LLVM is told of the processor by itself (jit.py). `FLAMBEAU_VECTOR_BYTES=16` (or 32, 64) has kernels written for narrower vectors
+LLVM is told of the processor by itself (llvm.py). `FLAMBEAU_VECTOR_BYTES=16` (or 32, 64) has kernels written for narrower vectors
 than this processor's, as they are on others. Stands on base.flags.
 """
 

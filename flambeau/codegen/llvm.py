@@ -50,7 +50,6 @@ _OMITTED_X86 = ("disable-x86-domain-reassignment", "disable-x86-lea-opt", "x86-c
                 "x86-machine-combiner=false")
 
 
-@remembered
 def _omit(triple: str) -> None:
     """Leave out, once and for all, what isn't worth its time."""
     import llvmlite.binding as llvm
@@ -124,11 +123,6 @@ class _Options:
 
 
 _options = _Options()
-
-
-def compile_object(text: str, pipeline: Pipeline = EXPLICIT) -> bytes:
-    """LLVM IR text to an object file for this machine."""
-    return Translation(text, pipeline).emit()
 
 
 class Translation:

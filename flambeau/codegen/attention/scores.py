@@ -89,7 +89,7 @@ class Place:
 
 
 class Rows:
-    """Emits the calls of a kernel to a function of rows of scores, a `rows_function`.
+    """Emits the calls of a kernel to a function of rows of scores, a `RowsFunction`.
 
     The constant `name` is the function's address; others are the scale and the strides of the mask in `mask_slot`.
     """

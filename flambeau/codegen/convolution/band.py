@@ -12,7 +12,7 @@ from math import prod
 from typing import NamedTuple
 
 from flambeau.codegen.builder import Value
-from flambeau.codegen.kernel import BYTES, Kernel, vector
+from flambeau.codegen.kernel import BYTES, Constants, Kernel, vector
 from flambeau.codegen.kinds import Kind, widen
 
 Triple = tuple[int, int, int]
@@ -66,7 +66,7 @@ class Box(NamedTuple):
         return self.count_n * self.count_z * self.count_y * self.count_x
 
 
-def box_of(f: Kernel, c: dict[str, Value], index: Value) -> Box:
+def box_of(f: Kernel, c: Constants, index: Value) -> Box:
     tile_x, rest = index.unsigned_rem(c["count_x"]), index.unsigned_div(c["count_x"])
     tile_y, rest = rest.unsigned_rem(c["count_y"]), rest.unsigned_div(c["count_y"])
     tile_z, tile_n = rest.unsigned_rem(c["count_z"]), rest.unsigned_div(c["count_z"])
@@ -148,7 +148,7 @@ def fill_functions(kind: Kind, order: str) -> list[Kernel]:
 class BandCopy:
     """Fills bands under one box; what all its rows have in common is computed once, where the object is made."""
 
-    def __init__(self, f: Kernel, c: dict[str, Value], kind: Kind, order: str, box: Box):
+    def __init__(self, f: Kernel, c: Constants, kind: Kind, order: str, box: Box):
         self.f, self.c, self.kind, self.order, self.box = f, c, kind, order, box
         self.x = box.x * c["stride_x"] - c["pad_x"]
         self.y = box.y * c["stride_y"] - c["pad_y"]
@@ -191,7 +191,7 @@ class BandCopy:
 
 def runs_of(
     f: Kernel,
-    c: dict[str, Value],
+    c: Constants,
     box: Box,
     first: Value,
     count: Value,

@@ -13,7 +13,7 @@ from flambeau.codegen.builder import Value, module
 from flambeau.codegen.convolution.band import GEOMETRY, BandCopy, Box, box_of, fill_functions, runs_of
 from flambeau.codegen.cpu import register_rows, vector_bytes
 from flambeau.codegen.jit import Address, compile_kernel
-from flambeau.codegen.kernel import BYTES, Kernel, transpose_pieces, vector
+from flambeau.codegen.kernel import BYTES, Constants, Kernel, transpose_pieces, vector
 from flambeau.codegen.kinds import Kind, widen
 from flambeau.codegen.llvm import BRIEF
 from flambeau.codegen.products.epilogue import Epilogue, epilogue
@@ -88,7 +88,7 @@ def patches_function(kind: Kind, vectors: int, by_channel: bool) -> Kernel:
 
 
 def _rows_hit(
-    f: Kernel, c: dict[str, Value], box: Box, first: Value, count: Value, heights: Value
+    f: Kernel, c: Constants, box: Box, first: Value, count: Value, heights: Value
 ) -> tuple[Value, Value]:
     """The taps [low, high) that reach into the input from any of the panel's pixels; the others would only add padding.
 

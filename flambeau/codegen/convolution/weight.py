@@ -14,7 +14,7 @@ from flambeau.codegen.builder import Value, module
 from flambeau.codegen.convolution.band import GEOMETRY, BandCopy, Box, box_of, fill_functions, runs_of
 from flambeau.codegen.cpu import register_rows, vector_bytes
 from flambeau.codegen.jit import Address, compile_kernel
-from flambeau.codegen.kernel import BYTES, Kernel, transpose_tile
+from flambeau.codegen.kernel import BYTES, Constants, Kernel, transpose_tile
 from flambeau.codegen.kinds import Kind, narrow
 from flambeau.codegen.llvm import BRIEF
 from flambeau.codegen.products.micro import call_tile, multiply_add, table_of
@@ -117,7 +117,7 @@ def _rows(kind: Kind) -> Kernel:
     return f
 
 
-def _pack_gradient(f: Kernel, c: dict[str, Value], kind: Kind, box: Box, group: Value, p: Value, depth: Value,
+def _pack_gradient(f: Kernel, c: Constants, kind: Kind, box: Box, group: Value, p: Value, depth: Value,
                    local: Value) -> None:
     """The output's gradient at `depth` pixels of a box from `p` on, in panels of outputs."""
     width = 2 * kind.lanes

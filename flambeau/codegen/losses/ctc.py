@@ -14,7 +14,7 @@ from typing import Any
 from flambeau.base.dtype import float32, float64
 from flambeau.codegen.builder import Value, Variable, module
 from flambeau.codegen.jit import Address, compile_kernel
-from flambeau.codegen.kernel import BYTES, Kernel, vector
+from flambeau.codegen.kernel import BYTES, Constants, Kernel, vector
 from flambeau.codegen.kinds import Kind, kind_of
 from flambeau.codegen.lanes import apply_function
 from flambeau.codegen.llvm import INDEXED
@@ -39,7 +39,7 @@ def slice_of(pitch: int, kind: Kind) -> int:
 class _Sample:
     """Sample n as the text of a kernel sees it: its lengths, its labels, and its rows in scratch."""
 
-    def __init__(self, f: Kernel, kind: Kind, c: dict[str, Value], log_probs: Value, targets: Value, lengths: Value, n: Value):
+    def __init__(self, f: Kernel, kind: Kind, c: Constants, log_probs: Value, targets: Value, lengths: Value, n: Value):
         self.f, self.kind, self.c = f, kind, c
         self.dtype = float32 if kind.compute == "float" else float64
         self.row, self.lanes, self.size = kind.accumulator, kind.lanes, BYTES[kind.compute]
@@ -113,7 +113,7 @@ class _Sample:
         return apply_function(f, "log", self.dtype, total) + most
 
 
-def _kernel() -> tuple[Kernel, dict[str, Value]]:
+def _kernel() -> tuple[Kernel, Constants]:
     f = Kernel()
     return f, f.constants(CONSTANTS)
 

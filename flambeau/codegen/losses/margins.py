@@ -13,7 +13,7 @@ from typing import Any
 
 from flambeau.codegen.builder import Value, Variable, module
 from flambeau.codegen.jit import Address, compile_kernel
-from flambeau.codegen.kernel import BYTES, Kernel, vector
+from flambeau.codegen.kernel import BYTES, Constants, Kernel, vector
 from flambeau.codegen.kinds import Kind, kind_of
 from flambeau.codegen.lanes import total_of
 from flambeau.codegen.llvm import INDEXED
@@ -51,7 +51,7 @@ def _add_wide(f: Kernel, kind: Kind, total: Variable, value: Value) -> None:
     total.add(value if kind.compute == "double" else f.convert(value, total.type, "fpext"))
 
 
-def _put_loss(f: Kernel, kind: Kind, c: dict[str, Value], row: Value, total: Value, reduced: bool) -> None:
+def _put_loss(f: Kernel, kind: Kind, c: Constants, row: Value, total: Value, reduced: bool) -> None:
     """The loss of a row: its sum, a double, by the divisor."""
     loss = total / f.convert(c["divisor"], "double", "sitofp")
     if reduced:
@@ -60,7 +60,7 @@ def _put_loss(f: Kernel, kind: Kind, c: dict[str, Value], row: Value, total: Val
         f.store(loss if kind.compute == "double" else f.convert(loss, kind.compute, "fptrunc"), f.buffer(0), row)
 
 
-def _scale(f: Kernel, kind: Kind, c: dict[str, Value], row: Value) -> Value:
+def _scale(f: Kernel, kind: Kind, c: Constants, row: Value) -> Value:
     """What a row's gradient is multiplied by."""
     return f.load(kind.compute, f.buffer(1), row * c["pitch"]) / f.convert(c["divisor"], kind.compute, "sitofp")
 
@@ -145,7 +145,7 @@ def single_gradient_kernel(dtype: Any, power: int, weighted: bool) -> Address:
 # ---------------------------------------------------------------- any number of target classes a row
 
 
-def _count_targets(f: Kernel, c: dict[str, Value], targets: Value) -> Variable:
+def _count_targets(f: Kernel, c: Constants, targets: Value) -> Variable:
     """How many targets stand in front of the first -1 of a row; all, if there is none. -1 if one of the row is no class."""
     count = f.variable("i64", c["classes"])
     good = f.variable("i1", 1)

@@ -10,7 +10,7 @@ from functools import cache
 
 from flambeau.codegen.builder import Value, Variable, module
 from flambeau.codegen.jit import Address, compile_kernel
-from flambeau.codegen.kernel import BYTES, Kernel, vector
+from flambeau.codegen.kernel import BYTES, Constants, Kernel, vector
 from flambeau.codegen.kinds import Kind, narrow, widen
 from flambeau.codegen.pooling.windows import BEGIN, COUNT, EXTENT, GEOMETRY, Windows, planes, replaces, unordered
 from flambeau.codegen.strips import Strip, gather, strips
@@ -29,7 +29,7 @@ class Row:
     count_y: Value
 
 
-def row_of(c: dict[str, Value], windows: Windows, number: Value) -> Row:
+def row_of(c: Constants, windows: Windows, number: Value) -> Row:
     y, rest = number.unsigned_rem(c["out_y"]), number.unsigned_div(c["out_y"])
     z, plane = rest.unsigned_rem(c["out_z"]), rest.unsigned_div(c["out_z"])
     windows.of_plane(plane)

@@ -13,7 +13,7 @@ from functools import cache
 
 from flambeau.codegen.builder import Value, Variable, module
 from flambeau.codegen.jit import Address, compile_kernel
-from flambeau.codegen.kernel import Kernel
+from flambeau.codegen.kernel import Constants, Kernel
 from flambeau.codegen.kinds import Kind, narrow, widen
 
 GEOMETRY = (
@@ -28,7 +28,7 @@ LOWEST = {"uint8": 0, "int8": -(1 << 7), "int16": -(1 << 15), "int32": -(1 << 31
 class Windows:
     """The tables of the windows: in the constants, or in a buffer with tables for every plane."""
 
-    def __init__(self, f: Kernel, c: dict[str, Value], slot: int | None):
+    def __init__(self, f: Kernel, c: Constants, slot: int | None):
         self.f, self.c = f, c
         self.base = f.at("i64", f.load("ptr", f["p"]), len(GEOMETRY)) if slot is None else f.buffer(slot)
         self.place: Value | None = None
@@ -53,7 +53,7 @@ def replaces(f: Kernel, kind: Kind, value: Value, best: Value) -> Value:
     return (value > best) | unordered(f, value) if kind.floating else value > best
 
 
-def planes(f: Kernel, c: dict[str, Value], plane: Value, prefix: str = "") -> Value:
+def planes(f: Kernel, c: Constants, plane: Value, prefix: str = "") -> Value:
     channels = c["channels"]
     return plane.unsigned_div(channels) * c[prefix + "n"] + plane.unsigned_rem(channels) * c[prefix + "c"]
 
@@ -128,7 +128,7 @@ def forward_kernel(kind: Kind, reduce: str, index: str | None, buffered: bool, t
     return compile_kernel(module(f))
 
 
-def _clear_plane(f: Kernel, c: dict[str, Value], kind: Kind, image: Value, unit: bool) -> None:
+def _clear_plane(f: Kernel, c: Constants, kind: Kind, image: Value, unit: bool) -> None:
     zero = f.value(0, kind.storage)
     with f.loop(0, c["size_z"]) as z, f.loop(0, c["size_y"]) as y:
         line = f.at(kind.storage, image, z * c["z"] + y * c["y"])
@@ -136,12 +136,12 @@ def _clear_plane(f: Kernel, c: dict[str, Value], kind: Kind, image: Value, unit:
             f.store(zero, line, x if unit else x * c["x"])
 
 
-def _outputs(f: Kernel, c: dict[str, Value]):
+def _outputs(f: Kernel, c: Constants):
     """Loops over the output positions of a plane: contexts to enter in order."""
     return f.loop(0, c["out_z"]), f.loop(0, c["out_y"]), f.loop(0, c["out_x"])
 
 
-def _position(c: dict[str, Value], flat: Value, dense: bool) -> Value:
+def _position(c: Constants, flat: Value, dense: bool) -> Value:
     """Element offset in a plane of a flat position in it."""
     if dense:
         return flat

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from flambeau.codegen.builder import Value
-from flambeau.codegen.kernel import Kernel
+from flambeau.codegen.kernel import Constants, Kernel
 from flambeau.codegen.kinds import Kind
 from flambeau.codegen.products.epilogue import Epilogue, bits_of
 
@@ -104,12 +104,12 @@ def _column_class(stride: int, extent: int) -> str:
     return "unit" if stride == 1 or extent == 1 else "zero" if stride == 0 else "any"
 
 
-def base_address(f: Kernel, c: dict[str, Value], letter: str, item: str, outer: Value, inner: Value) -> Value:
+def base_address(f: Kernel, c: Constants, letter: str, item: str, outer: Value, inner: Value) -> Value:
     """Address of the batch's first element of operand `letter`."""
     return f.at(item, f.slot(c[letter + "_slot"]), c[letter + "_offset"] + outer * c[letter + "0"] + inner * c[letter + "1"])
 
 
-def finish_tile(f: Kernel, c: dict[str, Value], tile: Value, rows: Value, columns: Value, goal: Value, addend: Value) -> None:
+def finish_tile(f: Kernel, c: Constants, tile: Value, rows: Value, columns: Value, goal: Value, addend: Value) -> None:
     """Call the epilogue for a tile, which goes to `goal`."""
     f.call("void", "finish", tile, rows, columns, goal, c["c_row"], c["c_column"], addend, c["d_row"], c["d_column"], c["alpha"],
            c["beta"], declare=False)

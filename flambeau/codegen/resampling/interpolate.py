@@ -14,7 +14,7 @@ from functools import cache
 
 from flambeau.codegen.builder import Value, module
 from flambeau.codegen.jit import Address, compile_kernel
-from flambeau.codegen.kernel import BYTES, Kernel, vector
+from flambeau.codegen.kernel import BYTES, Constants, Kernel, vector
 from flambeau.codegen.kinds import Kind, narrow, widen
 from flambeau.codegen.strips import Strip, gather, strips
 
@@ -22,7 +22,7 @@ GEOMETRY = ("in_z", "in_y", "in_x", "out_z", "out_y", "out_x", "taps_z", "taps_y
 
 
 def _rows(
-    f: Kernel, c: dict[str, Value], tables: tuple[Value, Value], compute: str, oz: Value, oy: Value, tap: Value | int
+    f: Kernel, c: Constants, tables: tuple[Value, Value], compute: str, oz: Value, oy: Value, tap: Value | int
 ):
     """(offset in the input plane, weight) of a row's tap: y taps change fastest."""
     positions, weights = tables

@@ -13,7 +13,7 @@ from functools import cache
 from flambeau.base.dtype import float32, float64
 from flambeau.codegen.builder import Value, module
 from flambeau.codegen.jit import Address, compile_kernel
-from flambeau.codegen.kernel import BYTES, Kernel, vector
+from flambeau.codegen.kernel import BYTES, Constants, Kernel, vector
 from flambeau.codegen.kinds import Kind
 from flambeau.codegen.llvm import INDEXED
 from flambeau.codegen.scalar import Lowering
@@ -46,7 +46,7 @@ def extent(axis: int, kind: Kind) -> Expr:
 class _Block:
     """A vector of places of sample n, from p on; `grid` has the coordinates of each, those along the last axis first."""
 
-    def __init__(self, f: Kernel, kind: Kind, c: dict[str, Value], taps: Taps, grid: Value, unit: Value):
+    def __init__(self, f: Kernel, kind: Kind, c: Constants, taps: Taps, grid: Value, unit: Value):
         self.f, self.kind, self.c, self.taps = f, kind, c, taps
         self.lanes, self.dims = kind.lanes, taps.dims
         self.n, self.p = unit.unsigned_div(c["blocks"]), unit.unsigned_rem(c["blocks"]) * kind.lanes
@@ -95,7 +95,7 @@ class _Block:
         f.masked_store(made, f.at(self.kind.compute, grid, self.place), self.pairs, BYTES[self.kind.compute])
 
 
-def _kernel(taps: Taps) -> tuple[Kernel, dict[str, Value]]:
+def _kernel(taps: Taps) -> tuple[Kernel, Constants]:
     f = Kernel()
     return f, f.constants((*CONSTANTS, *[f"extent{d}" for d in range(taps.dims)]))
 
@@ -161,7 +161,7 @@ def scratch_of(kind: Kind, taps: Taps, batch: int, places: int) -> int:
     return len(taps.weights) * batch * places * (BYTES[kind.compute] + 4)
 
 
-def _tap(f: Kernel, kind: Kind, c: dict[str, Value], count: int, tap: Value | int, at: Value) -> tuple[Value, Value]:
+def _tap(f: Kernel, kind: Kind, c: Constants, count: int, tap: Value | int, at: Value) -> tuple[Value, Value]:
     """Where the weight and the index of a tap of place `at` of all samples are in scratch memory."""
     each, size = c["batch"] * c["places"], BYTES[kind.compute]
     return f.scratch((each * tap + at) * size), f.scratch(each * (count * size) + (each * tap + at) * 4)

@@ -11,7 +11,7 @@ from functools import cache
 
 from flambeau.codegen.builder import Value, module
 from flambeau.codegen.jit import Address, compile_kernel
-from flambeau.codegen.kernel import BYTES, Kernel, vector
+from flambeau.codegen.kernel import BYTES, Constants, Kernel, vector
 from flambeau.codegen.kinds import Kind
 from flambeau.codegen.llvm import INDEXED
 from flambeau.codegen.strips import gather
@@ -19,7 +19,7 @@ from flambeau.codegen.strips import gather
 CONSTANTS = ("taps", "batch", "channels", "size", "places", "blocks")
 
 
-def _start(c: dict[str, Value], tap: Value, n: Value) -> Value:
+def _start(c: Constants, tap: Value, n: Value) -> Value:
     """Where the indices and weights of a tap and a sample begin."""
     return (tap * c["batch"] + n) * c["places"]
 
@@ -27,7 +27,7 @@ def _start(c: dict[str, Value], tap: Value, n: Value) -> Value:
 class _Places:
     """A vector of places: which of them exist, and which indices are elements."""
 
-    def __init__(self, f: Kernel, kind: Kind, c: dict[str, Value], indices: Value, p: Value):
+    def __init__(self, f: Kernel, kind: Kind, c: Constants, indices: Value, p: Value):
         self.f, self.kind, self.c, self.indices, self.p = f, kind, c, indices, p
         self.exist = f.mask(c["places"] - p, kind.lanes)
         self.limit = f.splat(f.convert(c["size"], "i32", "trunc"), kind.lanes)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from flambeau.codegen.builder import Value, module
 from flambeau.codegen.jit import Address, compile_kernel
-from flambeau.codegen.kernel import BYTES, Kernel, vector
+from flambeau.codegen.kernel import BYTES, Constants, Kernel, vector
 from flambeau.codegen.kinds import Kind, narrow, widen
 
 OFFSET_ERROR, INDEX_ERROR = 1, 2
@@ -32,7 +32,7 @@ class Form(NamedTuple):
 class _Bags:
     """The indices of the bags, as the text of a kernel reads them."""
 
-    def __init__(self, f: Kernel, form: Form, c: dict[str, Value], indices: Value, offsets: Value):
+    def __init__(self, f: Kernel, form: Form, c: Constants, indices: Value, offsets: Value):
         self.f, self.form, self.c, self.indices, self.offsets = f, form, c, indices, offsets
 
     def _integer(self, array: Value, at: Value) -> Value:
