@@ -29,7 +29,7 @@ from flambeau.codegen.kinds import Kind, kind_of, narrow, widen
 from flambeau.codegen.lanes import apply_function, total_of
 from flambeau.codegen.llvm import BRIEF
 from flambeau.codegen.products.epilogue import bits_of
-from flambeau.codegen.products.micro import micro_address
+from flambeau.codegen.products.micro import micro_address, steps_together
 from flambeau.codegen.products.pack import stride_class
 from flambeau.codegen.runtime.launch import Phase
 from flambeau.codegen.strips import Strip, strips
@@ -275,6 +275,7 @@ def backward_phases(
     packed = padded * (a.depth + a.width) + panel * (depth_panels * (a.columns + a.rows) + width_panels * a.rows)
     sums = (padded + most) * (depth_panels + width_panels) * panel
     slice_bytes = ((packed + 2 * block * padded + block * panel + sums) * size + 127) // 64 * 64
+    together = steps_together(a.batch * a.heads * a.rows * a.columns * (a.depth + a.width))
     words = (
         a.heads,
         a.rows,
@@ -294,9 +295,9 @@ def backward_phases(
         depth_panels,
         width_panels,
         column_panels,
-        micro_address(kind, most, vectors, "rows" if a.query[3] == gradient[3] == 1 else "strided", True),
-        micro_address(whole, most, vectors, "rows", True),
-        micro_address(whole, most, vectors, "strided", True),
+        micro_address(kind, most, vectors, "rows" if a.query[3] == gradient[3] == 1 else "strided", True, together=together),
+        micro_address(whole, most, vectors, "rows", True, together=together),
+        micro_address(whole, most, vectors, "strided", True, together=together),
         gradients,
     )
     kernel = backward_kernel(kind, vectors, a.masked, a.causal, orders)

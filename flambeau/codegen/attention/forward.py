@@ -21,7 +21,7 @@ from flambeau.codegen.kernel import BYTES, Kernel, vector
 from flambeau.codegen.kinds import Kind, kind_of, narrow
 from flambeau.codegen.llvm import BRIEF
 from flambeau.codegen.products.epilogue import bits_of
-from flambeau.codegen.products.micro import micro_address
+from flambeau.codegen.products.micro import micro_address, steps_together
 from flambeau.codegen.products.pack import stride_class
 from flambeau.codegen.runtime.launch import Phase
 
@@ -171,6 +171,7 @@ def attention_phases(dtype: DType, a: Attention, scale: float, threads: int) -> 
             scratch += packed_bytes(kind, panel, planes, lanes, steps)
     packed = (padded * a.depth + panels_of(a.width, panel) * panel * a.columns) if by_head else 0
     slice_bytes = ((packed + block * padded + block + 32 + block * panel) * size + 127) // 64 * 64
+    together = steps_together(a.batch * a.heads * a.rows * a.columns * (a.depth + a.width))
     words = (
         a.heads,
         a.rows,
@@ -187,8 +188,8 @@ def attention_phases(dtype: DType, a: Attention, scale: float, threads: int) -> 
         scratch,
         slice_bytes,
         bits_of(scale, kind),
-        micro_address(kind, most, vectors, "rows" if a.query[3] == 1 else "strided", True),
-        micro_address(whole, most, vectors, "rows", True),
+        micro_address(kind, most, vectors, "rows" if a.query[3] == 1 else "strided", True, together=together),
+        micro_address(whole, most, vectors, "rows", True, together=together),
         softmax,
         *a.key,
         *a.value,

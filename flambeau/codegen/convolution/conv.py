@@ -34,7 +34,7 @@ from flambeau.codegen.kernel import BYTES
 from flambeau.codegen.kinds import Kind, kind_of
 from flambeau.codegen.products.epilogue import Epilogue, relu
 from flambeau.codegen.products.gemm import Matrix, gemm_phases
-from flambeau.codegen.products.micro import micro_address, row_counts
+from flambeau.codegen.products.micro import micro_address, row_counts, steps_together
 from flambeau.codegen.products.pack import pack_kernel, pack_units, stride_class
 from flambeau.codegen.runtime import state
 from flambeau.codegen.runtime.launch import Phase
@@ -238,7 +238,8 @@ def _gather_phases(kind: Kind, window: Window, channels: int, rows: int, groups:
         phases.append(_pack_weights(kind, w, groups, rows, height, panels, channels, g.block))
         scratch = _rounded(groups * panels * height * channels * taps * size_of)
     share = ((g.band + 2 * width) * size_of + 63) // 64 * 64 + _rounded((g.block * taps + 2) * width * size_of)
-    micro = micro_address(kind, height, vectors, "rows" if in_place else "packed", True)
+    together = steps_together(groups * rows * channels * taps * window.images * prod(window.out))
+    micro = micro_address(kind, height, vectors, "rows" if in_place else "packed", True, together=together)
     constants = (*g.constants, scratch, share, rows, height, panels, tile_panels, count_m, target.slot, place, *target.strides,
                  bias_slot, w.slot if in_place else 0, 0, 0, micro, len(heights), len(window.reach[2]), *heights, *g.taps)
     total = groups * count_m * g.boxes

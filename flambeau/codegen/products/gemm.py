@@ -23,7 +23,7 @@ from flambeau.codegen.products import matrix_unit as matrix_unit
 from flambeau.codegen.products.dots import dot_phases
 from flambeau.codegen.products.epilogue import Epilogue, epilogue, relu
 from flambeau.codegen.products.matrix import OPERANDS, Matrix, Product, base_address, finish_tile
-from flambeau.codegen.products.micro import STEPS_TOGETHER, micro_address, register_tile
+from flambeau.codegen.products.micro import micro_address, register_tile, steps_together
 from flambeau.codegen.products.pack import pack_kernel, pack_units, stride_class
 from flambeau.codegen.products.slices import sliced
 from flambeau.codegen.runtime import state
@@ -34,7 +34,6 @@ TILE_SLOTS = 512  # register tiles that a task may hold unfinished between block
 IN_PLACE_STEPS, ONCE_STEPS = 128, 64  # steps along k after which the next panel of B is read in place, and if each is read once
 IN_PLACE_WORK = 4 << 20  # multiply-adds up to which packing B costs more than it saves,
 IN_PLACE_EACH = 256 << 10  # and those of each of many products, whose operands stay in the first-level cache
-LONG_WORK, LONG_TURN = 8 << 20, 4  # multiply-adds from which a longer turn of the loop, 2 % faster, is worth compiling; steps
 EDGE = 10  # columns are multiplied in vain if they are less than one in so many
 PACK_BYTES = 256 << 20  # packed operands of one product; larger ones are done in parts
 DOT_MOST, DOT_STEPS, DOT_BYTES = 40, 128, 192 << 10  # rows, and bytes of A, up to which dot products beat packing B
@@ -263,7 +262,7 @@ def _tiles(p: Product, rows: int, vectors: int, a: str) -> tuple[Address, Addres
     """Addresses of the register tile and of a narrower one for the last panel of B, and the most columns of that; the narrower
     one is compiled if the panel's empty vectors are a part worth mentioning of all.
     """
-    together = STEPS_TOGETHER if p.m * p.n * p.k < LONG_WORK else LONG_TURN
+    together = steps_together(p.m * p.n * p.k)
     micro = micro_address(p.kind, rows, vectors, a, True, vectors, together)
     used = -(-p.n // p.kind.lanes)
     empty = -used % vectors

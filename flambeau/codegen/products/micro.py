@@ -20,7 +20,8 @@ from flambeau.codegen.kinds import Kind, widen
 from flambeau.codegen.llvm import DIRECT
 
 MOST_ROWS = 14  # of any register tile
-STEPS_TOGETHER = 2  # steps along k to a turn of a tile's loop
+SHORT_TURN, LONG_TURN = 2, 4  # steps along k to a turn of a tile's loop
+LONG_WORK = 8 << 20  # multiply-adds from which the longer one, 3 % faster, is worth compiling
 
 
 def multiply_add(f: Kernel, kind: Kind, a: Value, b: Value, c: Value) -> Value:
@@ -50,8 +51,13 @@ def register_tile(m: int, n: int, lanes: int) -> tuple[int, int]:
     return (8, 3) if 10 * three <= 9 * four else (6, 4)
 
 
+def steps_together(work: int) -> int:
+    """Steps to a turn of the loop of a tile that does `work` multiply-adds."""
+    return SHORT_TURN if work < LONG_WORK else LONG_TURN
+
+
 def micro(
-    kind: Kind, rows: int, vectors: int, a: str, b_packed: bool, panel: int = 0, together: int = STEPS_TOGETHER
+    kind: Kind, rows: int, vectors: int, a: str, b_packed: bool, panel: int = 0, together: int = SHORT_TURN
 ) -> Kernel:
     """void micro_rows(k, a, b, c, c_stride, first, a_row, a_step, b_step, columns): C tile (+)= A rows * B columns.
 
@@ -133,7 +139,7 @@ def micro(
 
 @cache
 def micro_address(
-    kind: Kind, rows: int, vectors: int, a: str, b_packed: bool, panel: int = 0, together: int = STEPS_TOGETHER
+    kind: Kind, rows: int, vectors: int, a: str, b_packed: bool, panel: int = 0, together: int = SHORT_TURN
 ) -> Address:
     """Address of the register tile of all heights up to `rows`."""
     made = micro(kind, rows, vectors, a, b_packed, panel, together)
