@@ -76,18 +76,19 @@ def _module(identity: str, write: Callable[[], str], pipeline: Pipeline) -> Func
         return found
     with _lock:
         if identity not in _modules:
-            found = _from_disk(identity, pipeline)
+            key = cache.key_of(identity, str(pipeline))
+            found = _from_disk(key)
             if found is None:
                 _Compilation.start_idle()
-                found = _Compilation(identity, write(), pipeline)
+                found = _Compilation(identity, key, write(), pipeline)
             _modules[identity] = found
             _writers.append(write)
         return _modules[identity]
 
 
-def _from_disk(identity: str, pipeline: Pipeline) -> Functions | None:
+def _from_disk(key: str) -> Functions | None:
     start = time.perf_counter()
-    image: Image | None = cache.read(cache.key_of(identity, str(pipeline)))
+    image: Image | None = cache.read(key)
     if image is None or flags.debug >= 4:
         return None
     statistics["loaded"] += 1
@@ -102,11 +103,12 @@ class _Compilation:
 
     _idle: _Compilation | None = None       # what nobody translates yet
 
-    def __init__(self, identity: str, text: str, pipeline: Pipeline) -> None:
+    def __init__(self, identity: str, key: str, text: str, pipeline: Pipeline) -> None:
         if flags.debug >= 4:
             print(text)
         start = time.perf_counter()
-        self._identity, self._pipeline, self._translation = identity, pipeline, Translation(text, pipeline)
+        self._identity, self._key, self._pipeline = identity, key, pipeline
+        self._translation = Translation(text, pipeline)
         self._made: bytes | BaseException = RuntimeError("the compilation of a kernel was interrupted")
         self._functions: Functions = {}
         self._thread: threading.Thread | None = None
@@ -170,7 +172,7 @@ class _Compilation:
         """Link an object file and put it into the caches."""
         start = time.perf_counter()
         image = link(made)
-        cache.write(cache.key_of(self._identity, str(self._pipeline)), image)
+        cache.write(self._key, image)
         self._functions = _modules[self._identity] = map_image(image)
         self._seconds += time.perf_counter() - start
         statistics["compiled"] += 1

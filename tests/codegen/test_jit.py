@@ -52,7 +52,8 @@ def test_threads_that_want_the_same_kernel_compile_it_once():
 
 def test_a_forked_process_can_use_what_was_being_compiled():
     x, amount = torch.ones(8), random.random()
-    address = jit.compile_kernel(adding_kernel(amount))
+    address = jit.compile_kernel(adding_kernel(amount))     # on a thread from the next one on
+    jit.compile_kernel(adding_kernel(random.random()))
     child = os.fork()
     if not child:
         another = jit.compile_kernel(adding_kernel(3.75))
@@ -70,7 +71,8 @@ def test_a_text_that_is_refused_holds_nothing_up(text):
     assert np.allclose(apply(good, torch.zeros(8)), 1.5)
 
 
-def test_what_fails_in_translation_is_raised_where_the_address_is_asked_for(monkeypatch):
+@pytest.mark.parametrize("more", [0, 1], ids=["by who asks", "on a thread"])
+def test_what_fails_in_translation_is_raised_where_the_address_is_asked_for(monkeypatch, more):
     def fail(self):
         with self._held:
             raise OSError("no memory")
@@ -78,6 +80,8 @@ def test_what_fails_in_translation_is_raised_where_the_address_is_asked_for(monk
     with monkeypatch.context() as m:
         m.setattr(llvm.Translation, "emit", fail)
         address = jit.compile_kernel(text)
+        for _ in range(more):
+            jit.compile_kernel(adding_kernel(random.random()))
         for _ in range(2):
             with pytest.raises(OSError, match="no memory"):
                 address.__index__()
@@ -88,4 +92,6 @@ def test_without_threads_kernels_are_compiled_all_the_same(monkeypatch):
     def refuse(self):
         raise RuntimeError("can't start new thread")
     monkeypatch.setattr(threading.Thread, "start", refuse)
-    assert np.allclose(apply(jit.compile_kernel(adding_kernel(0.25)), torch.ones(8)), 1.25)
+    amounts = [random.random() for _ in range(3)]
+    for amount, address in zip(amounts, [jit.compile_kernel(adding_kernel(amount)) for amount in amounts], strict=True):
+        assert np.allclose(apply(address, torch.ones(8)), 1 + amount)

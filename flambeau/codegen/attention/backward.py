@@ -275,7 +275,7 @@ def backward_phases(
     packed = padded * (a.depth + a.width) + panel * (depth_panels * (a.columns + a.rows) + width_panels * a.rows)
     sums = (padded + most) * (depth_panels + width_panels) * panel
     slice_bytes = ((packed + 2 * block * padded + block * panel + sums) * size + 127) // 64 * 64
-    together = steps_together(a.batch * a.heads * a.rows * a.columns * (a.depth + a.width))
+    together = steps_together(a.work)
     words = (
         a.heads,
         a.rows,

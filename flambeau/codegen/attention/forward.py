@@ -171,7 +171,7 @@ def attention_phases(dtype: DType, a: Attention, scale: float, threads: int) -> 
             scratch += packed_bytes(kind, panel, planes, lanes, steps)
     packed = (padded * a.depth + panels_of(a.width, panel) * panel * a.columns) if by_head else 0
     slice_bytes = ((packed + block * padded + block + 32 + block * panel) * size + 127) // 64 * 64
-    together = steps_together(a.batch * a.heads * a.rows * a.columns * (a.depth + a.width))
+    together = steps_together(a.work)
     words = (
         a.heads,
         a.rows,

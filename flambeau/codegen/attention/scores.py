@@ -42,6 +42,11 @@ class Attention(NamedTuple):
     causal: bool
 
     @property
+    def work(self) -> int:
+        """Multiply-adds of its two products."""
+        return self.batch * self.heads * self.rows * self.columns * (self.depth + self.width)
+
+    @property
     def masked(self) -> str | None:
         """What the mask holds, if there is one: "bool" or "number"."""
         return None if self.mask is None else "bool" if self.boolean else "number"

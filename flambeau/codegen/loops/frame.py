@@ -19,6 +19,8 @@ from flambeau.ir.scalar import Expr, cast, leaf, topological
 LANE_CHUNK = 4096  # most rows side by side in lane mode
 GUARD_ERROR = 2    # error word: a guard's condition held
 SCRATCH = -1
+# the constants of a plan between its outer and its inner extents
+LANE_CHUNKS, CHUNKS, LANE_EXTENT, CHUNK_SIZE, LANE_SIZE, FIRST_SCALAR, HEAD_WORDS = range(7)
 
 
 @dataclass(frozen=True)
@@ -43,8 +45,8 @@ class Form:
         return self.outer + self.inner + 6
 
     def head(self) -> int:
-        """Outer extents, lane chunks, chunks, lane extent, chunk size, lane size, first scalar's parameter, inner extents."""
-        return self.outer + 6 + self.inner
+        """Outer extents, one word each of LANE_CHUNKS and what follows, inner extents."""
+        return self.outer + HEAD_WORDS + self.inner
 
 
 class Strides:
@@ -136,6 +138,10 @@ class Frame:
                 self._constants[i] = self.f.load("i64", self._block, i)
         return self._constants[i]
 
+    def head_constant(self, word: int) -> Value:
+        """One of the constants LANE_CHUNKS and what follows."""
+        return self.constant(self.form.outer + word)
+
     def lowering(self, width: int = 0, mask: str | None = None) -> Lowering:
         low = Lowering(self.f.line, self.f.fresh, width, mask)
         low.declarations = self.declarations
@@ -184,11 +190,11 @@ class Frame:
         f, form = self.f, self.form
         k, m = form.outer, form.inner
         extents = [self.constant(i) for i in range(k)]
-        self.inner_extents = [self.constant(k + 6 + i) for i in range(m)]
+        self.inner_extents = [self.constant(k + HEAD_WORDS + i) for i in range(m)]
         self.strides = [Strides(self.constant, form, j) for j in range(len(self.dtypes))]
         self.bases = [f.pointer(f.load("i64", f["p"], own.parameter) + own.offset) for own in self.strides]
         self._load_scalars()
-        sizes = extents + [self.constant(k)] * form.lanes + [self.constant(k + 1)] * form.chunked
+        sizes = extents + [self.head_constant(LANE_CHUNKS)] * form.lanes + [self.head_constant(CHUNKS)] * form.chunked
         odometer = Odometer(f, sizes, f["begin"]) if len(sizes) > 1 else None
         with f.loop(f["begin"], f["end"]) as unit:
             place = odometer.read() if odometer else [unit] * len(sizes)
@@ -212,7 +218,7 @@ class Frame:
         f, at = self.f, 0
 
         def word(type: str, number: int) -> str:
-            return f.load(type, f["p"], self.constant(self.form.outer + 5) + number).name
+            return f.load(type, f["p"], self.head_constant(FIRST_SCALAR) + number).name
         for i, (kind, dtype) in enumerate(self.nest.scalars):
             low = self.lowering()
             target = leaf(f"s{i}", dtype)
@@ -233,13 +239,13 @@ class Frame:
             at += 1
 
     def _unit(self, outer: list[Value], lane_chunk: Value | None, chunk: Value | None) -> None:
-        f, k = self.f, self.form.outer
-        self.low = chunk * self.constant(k + 3) if chunk is not None else f.i64(0)
+        f = self.f
+        self.low = chunk * self.head_constant(CHUNK_SIZE) if chunk is not None else f.i64(0)
         self.high = self.inner_extents[0] if self.form.inner else self.low
         if self.form.inner and chunk is not None:
-            self.high = f.minimum(self.low + self.constant(k + 3), self.high)
+            self.high = f.minimum(self.low + self.head_constant(CHUNK_SIZE), self.high)
         if lane_chunk is not None:
-            lane_extent, lane_size = self.constant(k + 2), self.constant(k + 4)
+            lane_extent, lane_size = self.head_constant(LANE_EXTENT), self.head_constant(LANE_SIZE)
             self.lane_low = lane_chunk * lane_size
             self.lane_count = f.minimum(lane_size, lane_extent - self.lane_low)
         self.rows = []
