@@ -2,6 +2,7 @@
 
 import os
 import random
+import signal
 import threading
 
 import numpy as np
@@ -28,7 +29,7 @@ def apply(address: jit.Address, x: torch.Tensor) -> np.ndarray:
     return launch.plan([launch.Phase(address, x.numel(), 64, [])], [x._layout], [x._layout])(None, x).numpy()
 
 
-def test_each_pipeline_has_its_own_options():
+def test_kernels_of_all_pipelines_at_the_same_time():
     x, amounts = torch.arange(1000, dtype=torch.float32), random.sample(range(1 << 20), 4 * len(PIPELINES))
     before = jit.statistics["compiled"]
     made = [jit.compile_kernel(adding_kernel(float(amount)), pipeline=PIPELINES[i % len(PIPELINES)])
@@ -36,6 +37,20 @@ def test_each_pipeline_has_its_own_options():
     for amount, address in zip(amounts, made, strict=True):
         assert np.array_equal(apply(address, x), x.numpy() + np.float32(amount))
     assert jit.statistics["compiled"] == before + len(amounts)
+
+
+def test_kernels_with_other_options_wait_and_those_with_the_same_do_not():
+    jit._Compilation.start_idle()       # what earlier tests never asked for has options, too
+    first = llvm.Translation(adding_kernel(1.0), llvm.DIRECT)
+    assert llvm.Translation(adding_kernel(2.0), llvm.BRIEF).emit()
+    made: list[bytes] = []
+    other = threading.Thread(target=lambda: made.append(llvm.Translation(adding_kernel(3.0), llvm.EXPLICIT).emit()))
+    other.start()
+    other.join(0.2)
+    assert not made
+    first.emit()
+    other.join()
+    assert made
 
 
 def test_threads_that_want_the_same_kernel_compile_it_once():
@@ -56,6 +71,7 @@ def test_a_forked_process_can_use_what_was_being_compiled():
     jit.compile_kernel(adding_kernel(random.random()))
     child = os.fork()
     if not child:
+        signal.alarm(30)    # rather than wait for what will never end
         another = jit.compile_kernel(adding_kernel(3.75))
         os._exit(0 if np.allclose(apply(address, x), 1 + amount) and np.allclose(apply(another, x), 4.75) else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
