@@ -129,7 +129,7 @@ def adjoint(input: Any) -> Any:
     """The last two dimensions swapped, conjugated if complex."""
 def affine_grid_generator(theta: Tensor, size: Any, align_corners: _bool) -> Tensor:
     """Places of pixels under affine maps theta (N, 2, 3) or (N, 3, 4); size (N, C, [D,] H, W)."""
-def all(input: Tensor, dim: Any = None, keepdim: _bool = False, *, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
+def all(input: Tensor, dim: Any = None, keepdim: _bool = False, *, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Tensor:
     """Whether all elements (along `dim`) are nonzero: _bool, or uint8 for a uint8 tensor."""
 def allclose(input: Tensor, other: Tensor, rtol: _float = 1e-05, atol: _float = 1e-08, equal_nan: _bool = False) -> Any:
     """Whether isclose holds for every element."""
@@ -145,7 +145,7 @@ def aminmax(input: Tensor, *, dim: _int | None = None, keepdim: _bool = False, a
     """(min, max) of everything, or along `dim`."""
 def angle(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The argument of complex numbers; of real ones 0, or pi below 0, or NaN."""
-def any(input: Tensor, dim: Any = None, keepdim: _bool = False, *, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
+def any(input: Tensor, dim: Any = None, keepdim: _bool = False, *, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Tensor:
     """Whether any element (along `dim`) is nonzero: _bool, or uint8 for a uint8 tensor."""
 def arange(start: Any, end: Any = None, step: Any = 1, *, dtype: _dtype | None = None, layout: Any = None, device: Any = None, requires_grad: _bool = False, pin_memory: _bool = False, out: Tensor | None = None) -> Tensor:
     """start, start + step, ... below `end`. Integers give int64, floats the default dtype."""
@@ -354,7 +354,7 @@ def cosh_(input: Tensor) -> Tensor:
     """In-place version of cosh()."""
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: _int = 1, eps: Any = 1e-08, *, axis: Any = None) -> Any:
     """x1 . x2 / (max(|x1|, eps) max(|x2|, eps)) along `dim`; the shapes broadcast. Returns them without `dim`."""
-def count_nonzero(input: Tensor, dim: Any = None, *, axis: Any = None) -> Any:
+def count_nonzero(input: Tensor, dim: Any = None, *, axis: Any = None) -> Tensor:
     """The number of nonzero elements over `dim` (an integer, several, or None for all), int64."""
 def cov(input: Tensor, *, correction: Any = 1, fweights: Tensor | None = None, aweights: Tensor | None = None) -> Any:
     """The covariances of the rows of input over its columns: (rows, rows), or a number for fewer than two dimensions."""
@@ -384,7 +384,7 @@ def det(input: Tensor) -> Tensor:
     """See linalg.det."""
 def diag(input: Tensor, diagonal: _int = 0, *, out: Tensor | None = None) -> Tensor:
     """A matrix with the vector on its diagonal, or the diagonal of a matrix."""
-def diag_embed(input: Tensor, offset: _int = 0, dim1: _int = -2, dim2: _int = -1) -> Any:
+def diag_embed(input: Tensor, offset: _int = 0, dim1: _int = -2, dim2: _int = -1) -> Tensor:
     """Zeros with the last dimension of `input` on a diagonal of the new dimensions dim1 and dim2."""
 def diagflat(input: Tensor, offset: _int = 0) -> Tensor:
     """A matrix with all elements of `input` on its diagonal."""
@@ -515,7 +515,7 @@ def full(size: Any, fill_value: Any, *, dtype: _dtype | None = None, layout: Any
     """`fill_value` in every element; the dtype follows the value."""
 def full_like(input: Tensor, fill_value: Any, *, dtype: _dtype | None = None, layout: Any = None, device: Any = None, requires_grad: _bool = False, pin_memory: _bool = False, memory_format: Any = ...) -> Tensor:
     """`fill_value` in every element, like `input`."""
-def gather(input: Tensor, dim: _int, index: Tensor, *, sparse_grad: _bool = False, out: Tensor | None = None) -> Any:
+def gather(input: Tensor, dim: _int, index: Tensor, *, sparse_grad: _bool = False, out: Tensor | None = None) -> Tensor:
     """out[i][j] = input[index[i][j]][j] (for dim 0): elements chosen along `dim`, in the shape of `index` (int64 or
     int32)."""
 def gcd(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -609,7 +609,7 @@ def index_reduce(input: Tensor, dim: _int, index: Tensor, source: Tensor, reduce
     """Slices of `source` along `dim` reduced (prod, mean, amax, amin) into the positions `index` of input."""
 def index_reduce_(input: Any, dim: Any, index: Any, source: Any, reduce: Any, *, include_self: Any = True) -> Any:
     """In-place version of index_reduce()."""
-def index_select(input: Tensor, dim: _int, index: Tensor, *, out: Tensor | None = None) -> Any:
+def index_select(input: Tensor, dim: _int, index: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The slices of `input` along `dim` at the positions `index` (a vector of int64 or int32). IndexError out of
     range."""
 def inner(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -876,7 +876,7 @@ def pow(input: Tensor | _complex, exponent: Tensor | _complex, *, out: Tensor | 
     """input ** exponent, with broadcasting and type promotion; either may be a number."""
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
     """input above 0, weight * input below; weight has one element, or one per channel (dimension 1)."""
-def prod(input: Tensor, dim: _int | None = None, keepdim: _bool = False, *, dtype: Any = None, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
+def prod(input: Tensor, dim: _int | None = None, keepdim: _bool = False, *, dtype: Any = None, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Tensor:
     """The product over `dim` (one integer, or None for all). Integers and bools multiply in int64; `dtype` converts before."""
 def promote_types(type1: Any, type2: Any) -> Any:
     """The smallest type that holds the values of both. Raises RuntimeError where PyTorch defines none."""

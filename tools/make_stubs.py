@@ -193,7 +193,7 @@ def result_of(name: str, function: Any, method: bool) -> str:
     operator = getattr(function, "operator", None)
     if operator is not None or (name.rstrip("_") in flambeau.torch_function_names and method):
         text = getattr(getattr(operator, "signature", None), "return_annotation", None)
-        return "Tensor" if hasattr(operator, "body") or text == "Tensor" else "Any"
+        return "Tensor" if hasattr(operator, "body") or text in ("Tensor", "Planned") else "Any"
     text = getattr(function, "__annotations__", {}).get("return")
     return (
         KNOWN.get(text, "None" if text in ("None", None) and text == "None" else "Any")

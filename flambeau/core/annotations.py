@@ -7,12 +7,13 @@ their values here are for type checkers and readers. Stands on core.tensor; used
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from flambeau.core.tensor import Tensor
 
 Number: TypeAlias = bool | int | float | complex    # a run-time argument of the kernel
 Operand: TypeAlias = Tensor | Number
 Tensors: TypeAlias = Sequence[Tensor]
+Planned: TypeAlias = Any     # what a declaration returns whose plan is kept: a launcher, whose result is a tensor
 
-__all__ = ["Number", "Operand", "Tensors"]
+__all__ = ["Number", "Operand", "Planned", "Tensors"]

@@ -23,7 +23,7 @@ from flambeau.core.derive import NAMESPACE, OPERATORS, compile_source
 from flambeau.core.node import one_step, rename
 from flambeau.core.op import signature_of
 from flambeau.core.tensor import Tensor, tensor_from
-from flambeau.core.variants import convertible, copy_into, deliver, resize
+from flambeau.core.variants import convertible, copy_into, deliver, in_the_way, resize
 
 _SOURCE = '''
 def {name}({signature}):
@@ -73,15 +73,23 @@ COMPLAINT = '''    except KernelCheck:
 _KEY_OF = '''
 def key_of({signature}):
     return ({key},)
+
+def tensors_of({signature}):
+    return ({tensors},)
 '''
 _PLANNER = '''
 def implementation({signature}):
-    launch = plan({call})
-    if launch.__class__ is Tensor:
-        return launch
-    key = ({key},)
-    if keepable(key):
-        kept[key] = launch
+    try:
+        launch = kept[{key},]
+    except (KeyError, AttributeError, TypeError):
+        launch = None
+    if launch is None:
+        launch = plan({call})
+        if launch.__class__ is Tensor:
+            return launch
+        key = ({key},)
+        if keepable(key):
+            kept[key] = launch
     try:
         return launch(None, {tensors})
     except KernelCheck:
@@ -207,14 +215,20 @@ def _plan_and_keep(declared: Operator) -> None:
     declared.implementation = functools.wraps(plan)(scope["implementation"])
 
 
+def _key_functions(declared: Operator) -> tuple[Callable, Callable]:
+    """Two functions of a call's arguments: the key of its plan, and the tensors that the plan takes."""
+    key, tensors = kept_key(declared)
+    scope: dict[str, Any] = {"MISSING": arguments.MISSING}
+    compile_source(f"<flambeau key of {declared.name}>", _KEY_OF.format(
+        signature=_signature(declared.implementation, False, {})[0], key=key, tensors=tensors), scope)
+    return scope["key_of"], scope["tensors_of"]
+
+
 def _plan_afterwards(declared: Operator, planned: Callable) -> Callable:
     """The body of a composite, after which the plan that will serve such calls is made and kept."""
     body, signature = declared.implementation, declared.signature
     kept = declared.kept = register_cache({})
-    scope: dict[str, Any] = {"MISSING": arguments.MISSING}
-    compile_source(f"<flambeau key of {declared.name}>", _KEY_OF.format(
-        signature=_signature(body, False, {})[0], key=kept_key(declared)[0]), scope)
-    key_of = scope["key_of"]
+    key_of, _ = _key_functions(declared)
 
     @functools.wraps(body)
     def implementation(*args: Any, **kwargs: Any) -> Any:
@@ -344,10 +358,10 @@ def _generate(declared: Operator, out: bool, method: bool, function: bool) -> Ca
             return result
         return implementation(*given, **named)
 
+    writing = _writing(declared, implementation, public) if out else None
+
     def write_out(*given: Any, out: Any) -> Any:
-        values, named = list(given[:len(positional)]), dict(zip(keywords, given[len(positional):]))
-        inputs = [*_flat_tensors(declared, values, named)]
-        return deliver(out, implementation(*values, **named), public, inputs)
+        return writing(given[:len(positional)], dict(zip(keywords, given[len(positional):])), out)  # type: ignore[misc]
 
     in_order = ", ".join([*positional, *keywords])
     wanted = "(" + (" or ".join(texts.wanted) or "False") + ")"
@@ -361,6 +375,35 @@ def _generate(declared: Operator, out: bool, method: bool, function: bool) -> Ca
         scope |= {"kept": declared.kept, "KernelCheck": KernelCheck, "declared": declared}
     return texts.made(declared, _SOURCE, scope, method, function, f"write_out({in_order}, out=out)",
                       arguments_tuple_values=in_order, wanted=wanted, kept=kept, complaint=complaint)
+
+
+def _writing(declared: Operator, implementation: Callable, public: str) -> Callable:
+    """What serves calls with `out=`: write(positional arguments, those by name, out). The plans of calls whose `out` was found to
+    be like their result are kept; they write there, and other results are copied.
+    """
+    fitting: dict[Any, Callable] = register_cache({})
+    key_of, tensors_of = (None, None) if declared.kept is None else _key_functions(declared)
+
+    def write(given: Sequence[Any], named: dict[str, Any], out: Any) -> Any:
+        inputs = [*_flat_tensors(declared, given, named)]
+        key = None
+        if key_of is not None and out.__class__ is Tensor and not modes.active.count and not in_the_way(inputs, out):
+            try:
+                key = key_of(*given, **named)
+                launch = fitting.get((*key, out._layout))
+            except (AttributeError, TypeError):
+                launch = None
+            if launch is not None:
+                rewiring.refuse_write(out)
+                return launch(out, *tensors_of(*given, **named))    # type: ignore[misc]
+        result = implementation(*given, **named)
+        written = deliver(out, result, public, inputs)
+        if key is not None and result.__class__ is Tensor and result._layout is out._layout and declared.complaint is None:
+            launch = declared.kept.get(key)     # type: ignore[union-attr]
+            if launch is not None:
+                fitting[(*key, out._layout)] = launch
+        return written
+    return write
 
 
 UNANSWERED = object()
@@ -528,15 +571,11 @@ def composite(method: bool = True, function: bool = True, inplace: bool | str = 
             if modes.active.count and out_tensor is None and autocasting(declared):
                 with cast_arguments(declared, given, named) as (given, named):
                     return implementation(*given, **named)
-            result = implementation(*given, **named)
-            return result if out_tensor is None else write_out(result, out_tensor, [*_flat_tensors(declared, given, named)])
+            return implementation(*given, **named) if out_tensor is None else write_out(given, named, out_tensor)
 
-        def write_out(result: Any, out_tensor: Any, inputs: list) -> Any:
-            return deliver(out_tensor, result, public, inputs)
-
+        write_out = _writing(declared, implementation, public) if out else None
         scope: dict[str, Any] = {"general": general, "write_out": write_out}
-        inputs = [*texts.tensors, *(f"*({n} or ())" for n in texts.lists)]
-        writing = f"write_out(implementation({texts.call}), out, [{', '.join(inputs)}])"
+        writing = f"write_out([{', '.join(texts.positional)}], {{{texts.fields['keyword_dict']}}}, out)"
         kept = ""
         if declared.kept is not None:
             key, tensors = kept_key(declared)

@@ -28,7 +28,7 @@ from flambeau.core.op import NUMBERS, REAL, Folded, Pointwise, as_operand, needs
 from flambeau.core.out_rules import check_device, check_dtype, refuse_graph
 from flambeau.core.recording import recorder_of
 from flambeau.core.tensor import Tensor
-from flambeau.core.variants import convertible, copy_into, resize_out
+from flambeau.core.variants import convertible, copy_into, in_the_way, resize_out
 
 NAMESPACE: dict[str, Callable] = {}     # public functions by name: what `import flambeau` offers
 OPERATORS: dict[str, Any] = {}          # declarations by name
@@ -87,7 +87,7 @@ def general(operator: Pointwise, public: Callable, operands: list[Any], numbers:
     """A pointwise call in full: modes, subclasses, autocast, NumPy scalars, `out=`, the graph."""
     key = None
     if out is not None and out.__class__ is Tensor and not modes.active.count and len(numbers) == len(operator.numbers) \
-            and not _in_the_way(operands, out):
+            and not in_the_way(operands, out):
         kinds = operator.number_kinds(numbers) if numbers else ()
         key = (*[x.__class__ if x.__class__ in NUMBERS else x._layout for x in operands], *kinds, *statics, out._layout)
         launch = operator.out_plans.get(key)
@@ -140,19 +140,6 @@ def general(operator: Pointwise, public: Callable, operands: list[Any], numbers:
     if recording and (result._layout.dtype.is_floating_point or result._layout.dtype.is_complex):
         result._node = record(operator, result, operands, numbers, statics)
     return result
-
-
-def _in_the_way(operands: list[Any], out: Tensor) -> bool:
-    """Whether a tensor among these wants a gradient, or one shares the result's memory, or is neither plain nor a number."""
-    if out._node is not None and modes.local.grad:
-        return True
-    for x in operands:
-        if x.__class__ is Tensor:
-            if x._storage is out._storage or (x._node is not None and modes.local.grad):
-                return True
-        elif x.__class__ not in NUMBERS:
-            return True
-    return False
 
 
 def unusual_keywords(operator: Pointwise, numbers: tuple, statics: tuple) -> dict[str, Any]:

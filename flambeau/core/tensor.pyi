@@ -207,7 +207,7 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """The last two dimensions swapped, conjugated if complex."""
     def alias(self) -> Any:
         """A view of everything."""
-    def all(self, dim: Any = None, keepdim: _bool = False, *, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
+    def all(self, dim: Any = None, keepdim: _bool = False, *, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Tensor:
         """Whether all elements (along `dim`) are nonzero: _bool, or uint8 for a uint8 tensor."""
     def allclose(self, other: Tensor, rtol: _float = 1e-05, atol: _float = 1e-08, equal_nan: _bool = False) -> Any:
         """Whether isclose holds for every element."""
@@ -219,7 +219,7 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """(min, max) of everything, or along `dim`."""
     def angle(self, *, out: Tensor | None = None) -> Tensor:
         """The argument of complex numbers; of real ones 0, or pi below 0, or NaN."""
-    def any(self, dim: Any = None, keepdim: _bool = False, *, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
+    def any(self, dim: Any = None, keepdim: _bool = False, *, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Tensor:
         """Whether any element (along `dim`) is nonzero: _bool, or uint8 for a uint8 tensor."""
     def apply_(self, callable: Any) -> Tensor:
         """Replace each element by callable(element), one by one in Python."""
@@ -410,7 +410,7 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """The hyperbolic cosine."""
     def cosh_(self) -> Tensor:
         """In-place version of cosh()."""
-    def count_nonzero(self, dim: Any = None, *, axis: Any = None) -> Any:
+    def count_nonzero(self, dim: Any = None, *, axis: Any = None) -> Tensor:
         """The number of nonzero elements over `dim` (an integer, several, or None for all), int64."""
     def cov(self, *, correction: Any = 1, fweights: Tensor | None = None, aweights: Tensor | None = None) -> Any:
         """The covariances of the rows of input over its columns: (rows, rows), or a number for fewer than two dimensions."""
@@ -452,7 +452,7 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """Take this tensor out of the graph that made it. Returns the tensor."""
     def diag(self, diagonal: _int = 0, *, out: Tensor | None = None) -> Tensor:
         """A matrix with the vector on its diagonal, or the diagonal of a matrix."""
-    def diag_embed(self, offset: _int = 0, dim1: _int = -2, dim2: _int = -1) -> Any:
+    def diag_embed(self, offset: _int = 0, dim1: _int = -2, dim2: _int = -1) -> Tensor:
         """Zeros with the last dimension of `input` on a diagonal of the new dimensions dim1 and dim2."""
     def diagflat(self, offset: _int = 0) -> Tensor:
         """A matrix with all elements of `input` on its diagonal."""
@@ -573,7 +573,7 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """In-place version of frac()."""
     def frexp(self, *, out: Tensor | None = None) -> Any:
         """(mantissa, exponent): input = mantissa * 2 ** exponent with 0.5 <= |mantissa| < 1; the exponent is int32."""
-    def gather(self, dim: _int, index: Tensor, *, sparse_grad: _bool = False, out: Tensor | None = None) -> Any:
+    def gather(self, dim: _int, index: Tensor, *, sparse_grad: _bool = False, out: Tensor | None = None) -> Tensor:
         """out[i][j] = input[index[i][j]][j] (for dim 0): elements chosen along `dim`, in the shape of `index` (int64 or
         int32)."""
     def gcd(self, other: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -661,7 +661,7 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """Slices of `source` along `dim` reduced (prod, mean, amax, amin) into the positions `index` of input."""
     def index_reduce_(self, dim: Any, index: Any, source: Any, reduce: Any, *, include_self: Any = True) -> Any:
         """In-place version of index_reduce()."""
-    def index_select(self, dim: _int, index: Tensor, *, out: Tensor | None = None) -> Any:
+    def index_select(self, dim: _int, index: Tensor, *, out: Tensor | None = None) -> Tensor:
         """The slices of `input` along `dim` at the positions `index` (a vector of int64 or int32). IndexError out of
         range."""
     def indices(self, *args: Any, **kwargs: Any) -> Any:
@@ -965,7 +965,7 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """In-place version of pow()."""
     def prelu(self, weight: Tensor) -> Tensor:
         """input above 0, weight * input below; weight has one element, or one per channel (dimension 1)."""
-    def prod(self, dim: _int | None = None, keepdim: _bool = False, *, dtype: Any = None, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
+    def prod(self, dim: _int | None = None, keepdim: _bool = False, *, dtype: Any = None, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Tensor:
         """The product over `dim` (one integer, or None for all). Integers and bools multiply in int64; `dtype` converts before."""
     def put(self, index: Tensor, source: Tensor, accumulate: _bool = False) -> Any:
         """input, seen as one row, with `source` written (accumulate: added) at the positions `index`."""

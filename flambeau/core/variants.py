@@ -13,7 +13,8 @@ from flambeau.base.dtype import can_cast
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import Layout
 from flambeau.base.notices import warn
-from flambeau.core import out_rules, returns, storage
+from flambeau.core import modes, out_rules, overrides, returns, storage
+from flambeau.core.gradients import NUMBERS
 from flambeau.core.inplace import refuse_shared, refuse_write
 from flambeau.core.tensor import Tensor
 
@@ -60,6 +61,21 @@ def _check_apart(name: str, out: Tensor, inputs: Iterable[Any]) -> None:
     if name in _APART or name in _ELEMENTWISE:
         for read in inputs:
             refuse_shared(out, read, name in _APART)
+
+
+def in_the_way(operands: Iterable[Any], out: Tensor) -> bool:
+    """Whether a plan may not write to `out` at once: a tensor among these wants a gradient, or one shares the result's memory,
+    or is neither plain nor a number.
+    """
+    if out._node is not None and modes.local.grad:
+        return True
+    for x in operands:
+        if x.__class__ in NUMBERS:
+            continue
+        if not isinstance(x, Tensor) or x.__class__ not in overrides.PLAIN or x._storage is out._storage or (
+                x._node is not None and modes.local.grad):
+            return True
+    return False
 
 
 def convertible(dtype: DType, target: DType) -> None:

@@ -13,9 +13,10 @@ from typing import Any
 from flambeau.base import geometry, memory_order
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.dtype import promote_types
-from flambeau.base.layout import Layout, register_cache
+from flambeau.base.layout import Layout
 from flambeau.codegen.products.gemm import Matrix, gemm_phases
 from flambeau.codegen.runtime import launch as launching
+from flambeau.core.annotations import Planned
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import OPERATORS
 from flambeau.core.op import RELEASE_FROM
@@ -25,25 +26,17 @@ from flambeau.ir.loops import Loop, Row, folded
 from flambeau.ir.scalar import cast, compute_dtype
 from flambeau.ops.reduce import adding, wide
 
-_plans: dict[Any, Callable] = register_cache({})
 
-
-def _multiply(kind: str, a: Tensor, b: Tensor, shape: tuple[int, ...], sizes: tuple[int, int, int], batch: tuple[int, int],
-              a_strides: tuple, b_strides: tuple, addend: Tensor | None = None, addend_strides: tuple = (),
-              alpha: float = 1, beta: float = 1) -> Tensor:
-    """Make, keep and run the plan of a product: sizes (m, n, k), strides (outer batch, inner batch, row, column)."""
+def _product(given: Sequence[Tensor], shape: tuple[int, ...], sizes: tuple[int, int, int], batch: tuple[int, int], a: Matrix,
+             b: Matrix, addend: Matrix | None = None, alpha: float = 1, beta: float = 1) -> Callable:
+    """The plan of a product of contiguous result: sizes (m, n, k), slots count what is given from 1."""
     m, n, k = sizes
-    dtype = a._layout.dtype
-    out = Layout.contiguous(shape, dtype, a._layout.device)
+    own = given[0]._layout
+    out = Layout.contiguous(shape, own.dtype, own.device)
     c = Matrix(0, (batch[1] * m * n, m * n, n, 1))
-    d = None if addend is None else Matrix(3, addend_strides)
-    phases, scratch = gemm_phases(
-        dtype, m, n, k, Matrix(1, a_strides), Matrix(2, b_strides), c, batch, addend=d, alpha=alpha, beta=beta
-    )
-    given = [a._layout, b._layout] if addend is None else [a._layout, b._layout, addend._layout]
-    launch = launching.plan(phases, [out], given, "", scratch, release=m * n * max(k, 1) * batch[0] * batch[1] >= RELEASE_FROM)
-    _plans[kind, a._layout, b._layout, alpha, beta, *given[2:]] = launch
-    return launch(None, a, b) if addend is None else launch(None, a, b, addend)
+    phases, scratch = gemm_phases(own.dtype, m, n, k, a, b, c, batch, addend=addend, alpha=alpha, beta=beta)
+    return launching.plan(phases, [out], [x._layout for x in given], "", scratch,
+                          release=m * n * max(k, 1) * batch[0] * batch[1] >= RELEASE_FROM)
 
 
 _PRODUCTS = frozenset(("float16", "bfloat16", "float32", "float64", "complex64", "complex128", "uint8", "int8", "int16", "int32",
@@ -69,20 +62,17 @@ def same_dtype(name: str, *tensors: Tensor) -> None:
         raise NotImplementedError(f"\"{_REFUSALS.get(name, name)}\" not implemented for '{first.dtype.scalar_name}'")
 
 
-@operator(node="MmBackward0", out=True)
-def mm(input: Tensor, mat2: Tensor) -> Tensor:
+@operator(node="MmBackward0", out=True, planned=True)
+def mm(input: Tensor, mat2: Tensor) -> Planned:
     """The product of two matrices, (m, k) by (k, n). Both of one dtype; RuntimeError if shapes or dtypes don't fit."""
-    launch = _plans.get(("mm", input._layout, mat2._layout, 1, 1))
-    if launch is not None:
-        return launch(None, input, mat2)
     a, b = input._layout, mat2._layout
     if a.ndim != 2 or b.ndim != 2:
         raise RuntimeError("self must be a matrix" if a.ndim != 2 else "mat2 must be a matrix")
     if a.shape[1] != b.shape[0]:
         raise RuntimeError(f"mat1 and mat2 shapes cannot be multiplied ({a.shape[0]}x{a.shape[1]} and {b.shape[0]}x{b.shape[1]})")
     same_dtype("mm", input, mat2)
-    return _multiply("mm", input, mat2, (a.shape[0], b.shape[1]), (a.shape[0], b.shape[1], a.shape[1]), (1, 1),
-                     (0, 0, *a.strides), (0, 0, *b.strides))
+    return _product((input, mat2), (a.shape[0], b.shape[1]), (a.shape[0], b.shape[1], a.shape[1]), (1, 1),
+                    Matrix(1, (0, 0, *a.strides)), Matrix(2, (0, 0, *b.strides)))
 
 
 @mm.vjp
@@ -96,12 +86,9 @@ def adjoint(x: Tensor) -> Tensor:
     return x.conj() if x._layout.dtype.is_complex else x
 
 
-@operator(node="BmmBackward0", out=True)
-def bmm(input: Tensor, mat2: Tensor) -> Tensor:
+@operator(node="BmmBackward0", out=True, planned=True)
+def bmm(input: Tensor, mat2: Tensor) -> Planned:
     """Products of matrices in batches, (b, m, k) by (b, k, n)."""
-    launch = _plans.get(("bmm", input._layout, mat2._layout, 1, 1))
-    if launch is not None:
-        return launch(None, input, mat2)
     a, b = input._layout, mat2._layout
     for position, layout in ((1, a), (2, b)):
         if layout.ndim != 3:
@@ -112,7 +99,8 @@ def bmm(input: Tensor, mat2: Tensor) -> Tensor:
                            f"[{b.shape[0]}, {b.shape[1]}].")
     same_dtype("bmm", input, mat2)
     count, m, k = a.shape
-    return _multiply("bmm", input, mat2, (count, m, b.shape[2]), (m, b.shape[2], k), (1, count), (0, *a.strides), (0, *b.strides))
+    return _product((input, mat2), (count, m, b.shape[2]), (m, b.shape[2], k), (1, count), Matrix(1, (0, *a.strides)),
+                    Matrix(2, (0, *b.strides)))
 
 
 @bmm.vjp
@@ -127,20 +115,17 @@ def _same_dtype_of_vectors(*tensors: Tensor) -> None:
     same_dtype("mv", *tensors)
 
 
-@operator(node="MvBackward0", out=True)
-def mv(input: Tensor, vec: Tensor) -> Tensor:
+@operator(node="MvBackward0", out=True, planned=True)
+def mv(input: Tensor, vec: Tensor) -> Planned:
     """The product of a matrix and a vector, (m, k) by (k,)."""
     a, b = input._layout, vec._layout
     if a.ndim != 2 or b.ndim != 1:
         raise RuntimeError(f"vector + matrix @ vector expected, got 1, {a.ndim}, {b.ndim}")
     if a.shape[1] != b.shape[0]:
         raise RuntimeError(f"size mismatch, got input ({a.shape[0]}), mat ({a.shape[0]}x{a.shape[1]}), vec ({b.shape[0]})")
-    launch = _plans.get(("mv", a, b, 1, 1))
-    if launch is not None:
-        return launch(None, input, vec)
     _same_dtype_of_vectors(vec, input, vec)
-    return _multiply("mv", input, vec, (a.shape[0],), (a.shape[0], 1, a.shape[1]), (1, 1), (0, 0, *a.strides),
-                     (0, 0, b.strides[0], 0))
+    return _product((input, vec), (a.shape[0],), (a.shape[0], 1, a.shape[1]), (1, 1), Matrix(1, (0, 0, *a.strides)),
+                    Matrix(2, (0, 0, b.strides[0], 0)))
 
 
 @mv.vjp
@@ -158,8 +143,8 @@ def _dot_stages(elements: tuple, numbers: tuple, result: DType) -> tuple:
 _DOT = Rows("dot", _dot_stages, lambda dtypes, result: [(result, KEPT)])    # for vectors that aren't rows of a matrix
 
 
-@operator(node="DotBackward0", out=True)
-def dot(input: Tensor, tensor: Tensor) -> Tensor:
+@operator(node="DotBackward0", out=True, planned=True)
+def dot(input: Tensor, tensor: Tensor) -> Planned:
     """The sum of the products of two vectors' elements; zero-dim."""
     a, b = input._layout, tensor._layout
     if a.ndim != 1 or b.ndim != 1:
@@ -171,14 +156,11 @@ def dot(input: Tensor, tensor: Tensor) -> Tensor:
         raise RuntimeError(f"inconsistent tensor size, expected tensor [{a.shape[0]}] and src [{b.shape[0]}] to have "
                            "the same number "
                            f"of elements, but got {a.shape[0]} and {b.shape[0]} elements respectively")
-    launch = _plans.get(("dot", a, b, 1, 1))
-    if launch is not None:
-        return launch(None, input, tensor)
     same_dtype("dot", input, tensor)
     if a.dtype.is_complex or not (a.strides[0] == b.strides[0] == 1):
-        launch = _plans["dot", a, b, 1, 1] = _DOT.launcher((input, tensor), (0,), statics=(a.dtype,))
-        return launch(None, input, tensor)
-    return _multiply("dot", input, tensor, (), (1, 1, a.shape[0]), (1, 1), (0, 0, 0, a.strides[0]), (0, 0, b.strides[0], 0))
+        return _DOT.launcher((input, tensor), (0,), statics=(a.dtype,))
+    return _product((input, tensor), (), (1, 1, a.shape[0]), (1, 1), Matrix(1, (0, 0, 0, a.strides[0])),
+                    Matrix(2, (0, 0, b.strides[0], 0)))
 
 
 @dot.vjp
@@ -242,7 +224,8 @@ def _matmul_plan(input: Tensor, other: Tensor) -> Callable | None:
     """The plan that served a product of two matrices, or of batches of them."""
     a, b = input._layout, other._layout
     if a.ndim <= 2 and b.ndim <= 2:
-        return _plans.get(({(2, 2): "mm", (2, 1): "mv", (1, 1): "dot"}.get((a.ndim, b.ndim)), a, b, 1, 1))
+        served = {(2, 2): mm, (2, 1): mv, (1, 1): dot}.get((a.ndim, b.ndim))
+        return None if served is None else served.operator.kept.get((a, b))
     return _matmul_batched.operator.kept.get((a, b))
 
 
@@ -291,18 +274,17 @@ def __rmatmul__(self: Tensor, other: Any) -> Any:
 Tensor.__rmatmul__ = __rmatmul__
 
 
-def _linear(input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+def _linear(input: Tensor, weight: Tensor, bias: Tensor | None) -> Any:
     a, w = input._layout, weight._layout
-    launch = _plans.get(("linear", a, w, 1, 1) if bias is None else ("linear", a, w, 1, 1, bias._layout))
-    if launch is not None:
-        return launch(None, input, weight) if bias is None else launch(None, input, weight, bias)
     if not a.is_contiguous and a.ndim > 2:
-        return _linear(input.contiguous(), weight, bias)
+        return linear(input.contiguous(), weight, bias)
     rows = a.numel // a.shape[-1] if a.shape[-1] else math.prod(a.shape[:-1])
     n, k = w.shape
     row = (a.strides[-2] if a.ndim == 2 else a.shape[-1]) if a.ndim > 1 else 0
-    return _multiply("linear", input, weight, (*a.shape[:-1], n), (rows, n, k), (1, 1), (0, 0, row, a.strides[-1]),
-                     (0, 0, w.strides[1], w.strides[0]), bias, () if bias is None else (0, 0, 0, bias._layout.strides[0]))
+    given = (input, weight) if bias is None else (input, weight, bias)
+    return _product(given, (*a.shape[:-1], n), (rows, n, k), (1, 1), Matrix(1, (0, 0, row, a.strides[-1])),
+                    Matrix(2, (0, 0, w.strides[1], w.strides[0])),
+                    None if bias is None else Matrix(3, (0, 0, 0, bias._layout.strides[0])))
 
 
 def _linear_vjp(g, input, weight, need):
@@ -319,28 +301,28 @@ def _linear_vjp(g, input, weight, need):
     return gx, gw, gb
 
 
-@operator(node="AddmmBackward0", method=False, function=False)
-def _linear_with_bias(input: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+@operator(node="AddmmBackward0", method=False, function=False, planned=True)
+def _linear_with_bias(input: Tensor, weight: Tensor, bias: Tensor) -> Planned:
     return _linear(input, weight, bias)
 
 
-@operator(node="MmBackward0", method=False, function=False)
-def _linear_plain(input: Tensor, weight: Tensor) -> Tensor:
+@operator(node="MmBackward0", method=False, function=False, planned=True)
+def _linear_plain(input: Tensor, weight: Tensor) -> Planned:
     return _linear(input, weight, None)
 
 
-@operator(node="ViewBackward0", method=False, function=False)
-def _linear_batched(input: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+@operator(node="ViewBackward0", method=False, function=False, planned=True)
+def _linear_batched(input: Tensor, weight: Tensor, bias: Tensor) -> Planned:
     return _linear(input, weight, bias)
 
 
-@operator(node="UnsafeViewBackward0", method=False, function=False)
-def _linear_plain_batched(input: Tensor, weight: Tensor) -> Tensor:
+@operator(node="UnsafeViewBackward0", method=False, function=False, planned=True)
+def _linear_plain_batched(input: Tensor, weight: Tensor) -> Planned:
     return _linear(input, weight, None)
 
 
-@operator(node="SqueezeBackward4", method=False, function=False)
-def _linear_plain_vector(input: Tensor, weight: Tensor) -> Tensor:
+@operator(node="SqueezeBackward4", method=False, function=False, planned=True)
+def _linear_plain_vector(input: Tensor, weight: Tensor) -> Planned:
     return _linear(input, weight, None)
 
 
@@ -377,8 +359,8 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     return matmul(input, weight.t()) + bias
 
 
-@operator(node="AddmmBackward0", out=True, inplace=True)
-def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+@operator(node="AddmmBackward0", out=True, inplace=True, planned=True)
+def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Planned:
     """beta * input + alpha * mat1 @ mat2; input broadcasts to (m, n)."""
     a, b = mat1._layout, mat2._layout
     if a.ndim != 2 or b.ndim != 2:
@@ -392,29 +374,27 @@ def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: An
                                f"{b.dtype.scalar_name}")
     same_dtype("addmm", mat1, mat2)
     shape = (a.shape[0], b.shape[1])
-    launch = _plans.get(("addmm", a, b, alpha, beta, input._layout))
-    if launch is not None:
-        return launch(None, mat1, mat2, input)
-    return _with_addend("addmm", input, mat1, mat2, shape, (*shape, a.shape[1]), (1, 1), (0, 0, *a.strides), (0, 0, *b.strides),
-                        beta, alpha)
+    return _with_addend((input, mat1, mat2), shape, (*shape, a.shape[1]), (1, 1), (0, 0, *a.strides), (0, 0, *b.strides), beta,
+                        alpha, lambda: mm(mat1, mat2))
 
 
-def _with_addend(kind, input, first, second, shape, sizes, batch, a_strides, b_strides, beta, alpha) -> Tensor:
+def _with_addend(given: Sequence[Tensor], shape: tuple[int, ...], sizes: tuple[int, int, int], batch: tuple[int, int],
+                 a_strides: tuple, b_strides: tuple, beta: Any, alpha: Any, product: Callable[[], Tensor]) -> Any:
+    """The plan of beta * input + alpha * product, of what is given as (input, a, b); or the sum itself, for complex factors."""
+    input = given[0]
     own = input._layout
     if own.ndim > len(shape) or any(size not in (1, wanted) for size, wanted in zip(reversed(own.shape), reversed(shape))):
         input.expand(*shape)  # raises, in its own words
     if own.dtype.is_complex and (complex(alpha).imag or complex(beta).imag):
-        product = _multiply(kind, first, second, shape, sizes, batch, a_strides, b_strides) * alpha
-        return product if beta == 0 else product + input * beta
+        return product() * alpha if beta == 0 else product() * alpha + input * beta
     if not (own.dtype.is_floating_point or own.dtype.is_complex):
         alpha, beta = int(alpha), int(beta)
-    if beta == 0:
-        return _multiply(f"{kind} product", first, second, shape, sizes, batch, a_strides, b_strides, None, (), alpha)
-    strides = memory_order.broadcast_strides(own.shape, own.strides, shape)
-    if kind == "addmv":
-        strides = (*strides, 0)
-    return _multiply(kind, first, second, shape, sizes, batch, a_strides, b_strides, input, ((0,) * (4 - len(strides)) + strides),
-                     alpha, beta)
+    addend = None
+    if beta != 0:
+        strides = memory_order.broadcast_strides(own.shape, own.strides, shape)
+        strides = (*strides, 0) if len(shape) == 1 else strides     # a vector is a matrix of one column
+        addend = Matrix(1, (0,) * (4 - len(strides)) + strides)
+    return _product(given, shape, sizes, batch, Matrix(2, a_strides), Matrix(3, b_strides), addend, alpha, beta)
 
 
 @addmm.vjp
@@ -423,13 +403,10 @@ def _(g, mat1, mat2, beta, alpha, need):
             mm(adjoint(mat1), g) * _conjugated(alpha) if need["mat2"] else None)
 
 
-@operator(node="BaddbmmBackward0", out=True, inplace=True)
-def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+@operator(node="BaddbmmBackward0", out=True, inplace=True, planned=True)
+def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Planned:
     """beta * input + alpha * bmm(batch1, batch2)."""
     a, b = batch1._layout, batch2._layout
-    launch = _plans.get(("baddbmm", a, b, alpha, beta, input._layout))
-    if launch is not None:
-        return launch(None, batch1, batch2, input)
     _check_last(b)
     shape = (a.shape[0], a.shape[1], b.shape[2])
     if tuple(input._layout.shape) != shape:
@@ -444,8 +421,8 @@ def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alp
         raise RuntimeError(f"Input dtypes must be the same, got: input {input._layout.dtype.c_name}, batch1: "
                            f"{a.dtype.c_name}, batch2: {b.dtype.c_name}")
     same_dtype("baddbmm", batch1, batch2)
-    return _with_addend("baddbmm", input, batch1, batch2, shape, (a.shape[1], b.shape[2], a.shape[2]), (1, a.shape[0]),
-                        (0, *a.strides), (0, *b.strides), beta, alpha)
+    return _with_addend((input, batch1, batch2), shape, (a.shape[1], b.shape[2], a.shape[2]), (1, a.shape[0]), (0, *a.strides),
+                        (0, *b.strides), beta, alpha, lambda: bmm(batch1, batch2))
 
 
 @baddbmm.vjp
@@ -488,20 +465,17 @@ def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alph
     return _combined(input, bmm(batch1, batch2).sum(0, dtype=a.dtype), beta, alpha)
 
 
-@operator(node="AddmvBackward0", out=True, inplace=True)
-def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+@operator(node="AddmvBackward0", out=True, inplace=True, planned=True)
+def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Planned:
     """beta * input + alpha * mat @ vec; input broadcasts to (m,)."""
     a, b, own = mat._layout, vec._layout, input._layout
-    launch = _plans.get(("addmv", a, b, alpha, beta, own))
-    if launch is not None:
-        return launch(None, mat, vec, input)
     if a.ndim != 2 or b.ndim != 1 or own.ndim > 1:
         raise RuntimeError(f"vector + matrix @ vector expected, got {own.ndim}, {a.ndim}, {b.ndim}")
     if a.shape[1] != b.shape[0] or (own.numel != 1 and own.shape[0] != a.shape[0]):
         raise RuntimeError(f"size mismatch, got input ({own.numel}), mat ({a.shape[0]}x{a.shape[1]}), vec ({b.shape[0]})")
     _same_dtype_of_vectors(input, mat, vec)
-    return _with_addend("addmv", input, mat, vec, (a.shape[0],), (a.shape[0], 1, a.shape[1]), (1, 1), (0, 0, *a.strides),
-                        (0, 0, b.strides[0], 0), beta, alpha)
+    return _with_addend((input, mat, vec), (a.shape[0],), (a.shape[0], 1, a.shape[1]), (1, 1), (0, 0, *a.strides),
+                        (0, 0, b.strides[0], 0), beta, alpha, lambda: mv(mat, vec))
 
 
 @addmv.vjp

@@ -16,6 +16,7 @@ from flambeau.base import geometry
 from flambeau.base.dtype import bool_, float32, float64, int64, uint8
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import Layout, register_cache
+from flambeau.core.annotations import Planned
 from flambeau.core.arguments import is_int
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE
@@ -272,7 +273,7 @@ _products = Reducer(_prepare_product)
 
 
 @operator(out=True, node=overloads("Prod"), planned=True)
-def prod(input: Tensor, dim: int | None = None, keepdim: bool = False, *, dtype=None):
+def prod(input: Tensor, dim: int | None = None, keepdim: bool = False, *, dtype=None) -> Planned:
     """The product over `dim` (one integer, or None for all). Integers and bools multiply in int64; `dtype` converts before."""
     return _products.learn(input, dim, keepdim, dtype)
 
@@ -330,18 +331,18 @@ _truths = Reducer(_prepare_truth)
 
 
 @operator(out=True, planned=True)
-def all(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False):
+def all(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False) -> Planned:
     """Whether all elements (along `dim`) are nonzero: bool, or uint8 for a uint8 tensor."""
     return _truths.learn(input, dim, keepdim, "all")
 
 
 @operator(out=True, planned=True)
-def any(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False):
+def any(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False) -> Planned:
     """Whether any element (along `dim`) is nonzero: bool, or uint8 for a uint8 tensor."""
     return _truths.learn(input, dim, keepdim, "any")
 
 
 @operator(planned=True)
-def count_nonzero(input: Tensor, dim: int | Sequence[int] | None = None):
+def count_nonzero(input: Tensor, dim: int | Sequence[int] | None = None) -> Planned:
     """The number of nonzero elements over `dim` (an integer, several, or None for all), int64."""
     return _truths.learn(input, dim, False, "count")

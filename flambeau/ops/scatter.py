@@ -12,7 +12,7 @@ from flambeau.base.geometry import wrap_dim
 from flambeau.base.layout import Layout
 from flambeau.base.notices import warn_once
 from flambeau.codegen.elements.move import Move
-from flambeau.core.annotations import Operand
+from flambeau.core.annotations import Operand, Planned
 from flambeau.core.declare import operator
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.tensor import Tensor
@@ -34,7 +34,7 @@ def _shape_or_one(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 @operator(out=True, planned=True)
-def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False) -> Any:
+def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False) -> Planned:
     """out[i][j] = input[index[i][j]][j] (for dim 0): elements chosen along `dim`, in the shape of `index` (int64 or
     int32)."""
     layout, chosen = input._layout, index._layout

@@ -14,7 +14,7 @@ from flambeau.base.geometry import wrap_dim
 from flambeau.base.layout import Layout
 from flambeau.base.notices import warn_once
 from flambeau.codegen.elements.move import Buffer, Index, Move
-from flambeau.core.annotations import Operand
+from flambeau.core.annotations import Operand, Planned
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.tensor import Tensor, tensor_from
@@ -34,7 +34,7 @@ def _vector(name: str, index: Tensor, dtypes: Sequence = (int64, int32)) -> None
 
 
 @operator(out=True, planned=True)
-def index_select(input: Tensor, dim: int, index: Tensor) -> Any:
+def index_select(input: Tensor, dim: int, index: Tensor) -> Planned:
     """The slices of `input` along `dim` at the positions `index` (a vector of int64 or int32). IndexError out of
     range."""
     layout = input._layout

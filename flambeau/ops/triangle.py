@@ -12,6 +12,7 @@ from flambeau.base.layout import Layout, register_cache
 from flambeau.base.layout import contiguous_format as _C_ORDER
 from flambeau.codegen.elements.move import Buffer, Move
 from flambeau.codegen.elements.triangle import triangle_plan
+from flambeau.core.annotations import Planned
 from flambeau.core.arguments import is_int
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE
@@ -92,7 +93,7 @@ def _(g, diagonal):
 
 
 @operator(planned=True)
-def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Any:
+def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Planned:
     """Zeros with the last dimension of `input` on a diagonal of the new dimensions dim1 and dim2."""
     layout = input._layout
     a, b = wrap_dim(dim1, layout.ndim + 1), wrap_dim(dim2, layout.ndim + 1)

@@ -1,5 +1,5 @@
-"""In-place writes under autograd: gradients of first and second order, what may be overwritten before the backward pass, and
-what the refusals say."""
+"""In-place writes under autograd: gradients of first and second order, what may be overwritten before the backward pass,
+what the refusals say, and `out=`."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 
 import flambeau as torch
 from flambeau import nn
+from flambeau.core import declare
 
 F = nn.functional
 
@@ -255,3 +256,35 @@ def test_comparisons_in_place_are_steps_of_the_graph_and_logic_is_not():
     with pytest.raises(RuntimeError, match="a leaf Variable that requires grad is being used in an in-place operation"):
         grad.eq_(1)
     assert grad.logical_or_(torch.ones(3)).is_leaf
+
+
+@pytest.mark.parametrize("name", ["mm", "matmul", "bmm", "mv", "addmm"])
+def test_results_are_written_to_out_without_a_copy(name, monkeypatch):
+    def count(*given):
+        copies.append(given)
+        return deliver(*given)
+
+    deliver, copies = declare.deliver, []
+    monkeypatch.setattr(declare, "deliver", count)
+    a, b, c, vector = torch.randn(4, 3), torch.randn(3, 5), torch.randn(5), torch.randn(3)
+    given = {"mm": (a, b), "matmul": (a, b), "bmm": (a[None], b[None]), "mv": (a, vector), "addmm": (c, a, b)}[name]
+    function = getattr(torch, name)
+    expected = function(*given)
+    out = torch.empty_like(expected)
+    for copied in (1, 1, 1):
+        version = out._version
+        assert function(*given, out=out.fill_(7)) is out and torch.equal(out, expected) and out._version > version
+        assert len(copies) == copied
+    # what isn't like the result, or is an operand, or may not be written to, takes the long way again
+    wide = torch.zeros(*expected.shape, 2)[..., 0]
+    assert torch.equal(function(*given, out=wide), expected) and len(copies) == 2
+    assert torch.equal(function(*given, out=torch.empty(0)), expected) and len(copies) == 3
+    with torch.inference_mode():
+        frozen = torch.empty_like(expected)
+    with pytest.raises(RuntimeError, match="Inplace update to inference tensor"):
+        function(*given, out=frozen)
+    wanted = [x.clone().requires_grad_() for x in given]
+    with pytest.raises(RuntimeError, match=r"functions with out=\.\.\. arguments don't support automatic differentiation"):
+        function(*wanted, out=torch.empty_like(expected))
+    with pytest.raises(RuntimeError, match="Expected out tensor to have dtype"):
+        function(*given, out=expected.long())

@@ -134,6 +134,16 @@ def test_in_place_and_out():
     close(c, expected)
 
 
+def test_out_may_be_an_operand():
+    a, b = torch.arange(9.0).view(3, 3), torch.ones(3, 3)
+    expected = a @ b
+    for _ in range(3):
+        assert torch.equal(torch.mm(a, b, out=torch.empty(3, 3)), expected)
+    for given in ((c := a.clone(), b), (b, c)):
+        expected = torch.mm(*given)
+        assert torch.equal(torch.mm(*given, out=c), expected)
+
+
 def test_vectors():
     a, b = tensor(6), tensor(4)
     close(torch.outer(a, b), np.outer(n(a), n(b)))
