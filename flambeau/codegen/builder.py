@@ -199,10 +199,10 @@ class Function:
         index = self.value(index, "i64")
         return self.emit("ptr", f"getelementptr {type}, ptr {pointer.name}, i64 {index.name}")
 
-    def fetch(self, place: Value) -> None:
-        """Ask for a cache line that will be read soon; it may lie outside of all memory."""
+    def fetch(self, place: Value, to_write: bool = False) -> None:
+        """Ask for a cache line that will be read soon, or written; it may lie outside of all memory."""
         self.declarations.add("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
-        self.line(f"call void @llvm.prefetch.p0(ptr {place.name}, i32 0, i32 3, i32 1)")
+        self.line(f"call void @llvm.prefetch.p0(ptr {place.name}, i32 {to_write:d}, i32 3, i32 1)")
 
     def load(self, type: str, pointer: Value, index=None, align: int = 0, suffix: str = "") -> Value:
         if index is not None:

@@ -244,7 +244,7 @@ def test_bfloat16_in_each_form(form, orders, monkeypatch):
 @pytest.mark.parametrize("orders", ["kn", "kk", "mn", "mk", "xx"])
 def test_panels_hold_no_rubbish(dtype, orders):
     """What lies past the edges of panels is multiplied too, and some processors take far longer for tiny numbers."""
-    m, n, k = 299, 1802, 61
+    m, n, k = 799, 1802, 61
     a = {"k": (k, 1), "m": (1, m), "x": (3 * k, 2)}[orders[0]]
     b = {"n": (n, 1), "k": (1, k), "x": (3 * n, 2)}[orders[1]]
     phases, scratch = gemm_phases(dtype, m, n, k, Matrix(1, (0, 0, *a)), Matrix(2, (0, 0, *b)), Matrix(0, (0, 0, n, 1)))
@@ -256,6 +256,24 @@ def test_panels_hold_no_rubbish(dtype, orders):
     for start, end in pairwise(places):
         panels = memory[start:end].view(np.int32)
         assert (panels[:-32] != -1).all()  # -1 is what the memory was filled with; the last lines may be of no panel
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("orders", ["kn", "kk", "mn", "mk", "xx"])
+def test_panels_of_one_task_hold_no_rubbish(dtype, orders):
+    m, n, k, count = 299, 20, 100, 16
+    a = {"k": (k, 1), "m": (1, m), "x": (3 * k, 2)}[orders[0]]
+    b = {"n": (n, 1), "k": (1, k), "x": (3 * n, 2)}[orders[1]]
+    phases, scratch = gemm_phases(
+        dtype, m, n, k, Matrix(1, (0, 0, *a)), Matrix(2, (0, 3 * k * n, *b)), Matrix(0, (0, m * n, n, 1)), (1, count))
+    assert len(phases) == (1 if orders[0] == "k" else 2)
+    constants = dict(zip(gemm.CONSTANTS, phases[-1].constants, strict=True))
+    buffers = [guarded(np.ones(size, TYPES[dtype])) for size in (count * m * n, 3 * m * k, 3 * count * k * n)]
+    memory = run(phases, scratch, buffers)
+    panels = memory[constants["b_place"] : constants["slots"]].view(np.int32)
+    size = k * 32 * np.dtype(dtype).itemsize // 4
+    used = [panels[i : i + size] != -1 for i in range(0, len(panels), size)]
+    assert used[0].any() and all(part.all() == part.any() for part in used)  # each of a thread's, complete or untouched
 
 
 @pytest.mark.parametrize("bias", ["n", "m", "c"])

@@ -2,8 +2,9 @@
 
 Sizes and strides are run-time constants; a kernel is specialised on dtype, register tile, where its operands are read (packed
 panels or in place) and its epilogue. Large products pack B into panels once, shared by all threads, and A unless its rows are
-contiguous, and then run over tiles of C; small and skinny ones read their operands in place; products with few rows whose
-operands are both contiguous along k run as vectorised dot products (dots.py). Stands on micro.py, matrix.py and pack.py;
+contiguous, and then run over tiles of C; where one task has all rows of its columns, it packs their panels itself, one at a
+time. Small and skinny products read their operands in place; those with few rows whose operands are both contiguous along k run
+as vectorised dot products (dots.py). Stands on micro.py, matrix.py and pack.py;
 matmul, linear and attention use `gemm_phases`.
 """
 
@@ -24,12 +25,13 @@ from flambeau.codegen.products.dots import dot_phases
 from flambeau.codegen.products.epilogue import Epilogue, epilogue, relu
 from flambeau.codegen.products.matrix import OPERANDS, Matrix, Product, base_address, finish_tile
 from flambeau.codegen.products.micro import micro_address, register_tile, steps_together
-from flambeau.codegen.products.pack import pack_kernel, pack_units, stride_class
+from flambeau.codegen.products.pack import pack_address, pack_kernel, pack_units, stride_class
 from flambeau.codegen.products.slices import sliced
 from flambeau.codegen.runtime import state
 from flambeau.codegen.runtime.launch import Phase
 
 TILE_PANELS = 64  # panels of rows per task
+OWN_PANELS = 2  # panels of B for each thread from which those that one task reads are packed by it
 TILE_SLOTS = 512  # register tiles that a task may hold unfinished between blocks of k
 IN_PLACE_STEPS, ONCE_STEPS = 128, 64  # steps along k after which the next panel of B is read in place, and if each is read once
 IN_PLACE_WORK = 4 << 20  # multiply-adds up to which packing B costs more than it saves,
@@ -40,7 +42,8 @@ DOT_MOST, DOT_STEPS, DOT_BYTES = 40, 128, 192 << 10  # rows, and bytes of A, up 
 SMALL_DOT = 8192  # multiply-adds up to which packing costs more than the sums at the end of dot products
 
 CONSTANTS = ("m", "n", "k", "tiles_m", "tiles_n", "before_m", "before_n", "tile_rows", "tile_columns", "height", "block",
-             *OPERANDS, "a_panels", "b_panels", "a_place", "b_place", "slots", "slot_elements", "micro", "edge", "edge_columns")
+             *OPERANDS, "a_panels", "b_panels", "a_place", "b_place", "slots", "slot_elements", "micro", "edge", "edge_columns",
+             "pack", "depth")
 
 
 class Variant(NamedTuple):
@@ -50,7 +53,7 @@ class Variant(NamedTuple):
     out: Kind
     vectors: int
     a_packed: bool
-    b_packed: bool
+    b: str  # "panels" that a phase has packed, "own" ones that each task packs, or "place": read where it lies
     finish: Epilogue
 
 
@@ -58,7 +61,7 @@ class Variant(NamedTuple):
 def tile_text(v: Variant) -> str:
     """The compute kernel: its range is batches x tiles of rows x tiles of columns."""
     kind, compute = v.kind, v.kind.compute
-    width = v.vectors * kind.lanes
+    width, per = v.vectors * kind.lanes, 2 if kind.pair else 1
     plain = v.finish.plain and v.out.storage == compute
     f = Kernel()
     c = f.constants(CONSTANTS)
@@ -81,7 +84,7 @@ def tile_text(v: Variant) -> str:
             a_base = f.at(kind.item, f.scratch(c["a_place"]), outer * c["a0"] + inner * c["a1"])
         else:
             a_base = base_address(f, c, "a", kind.storage, outer, inner)
-        if v.b_packed:
+        if v.b == "panels":
             b_base = f.at(kind.item, f.scratch(c["b_place"]), outer * c["b0"] + inner * c["b1"])
         else:
             b_base = base_address(f, c, "b", kind.storage, outer, inner)
@@ -92,8 +95,14 @@ def tile_text(v: Variant) -> str:
             last = (block + 1).equals(blocks)
             with f.loop(j0, j1, width) as j:
                 columns = f.minimum(j1 - j, width)
-                if v.b_packed:
+                if v.b == "panels":
                     b = f.at(kind.item, b_base, k0 * c["b_panels"] * width + j * depth)
+                elif v.b == "own":
+                    b = f.at(kind.item, f.scratch(c["b_place"]), f["thread"] * (c["block"] * width))
+                    first_element = k0 * per
+                    source = f.at(kind.storage, b_base, first_element * c["b_step"] + j * c["b_column"])
+                    elements = f.minimum(c["block"] * per, c["depth"] - first_element)
+                    f.call_pointer("void", f.pointer(c["pack"]), source, c["b_column"], c["b_step"], columns, elements, b)
                 else:
                     b = f.at(kind.storage, b_base, k0 * c["b_step"] + j)
                 with f.loop(i0, i1, height) as i:
@@ -115,11 +124,11 @@ def tile_text(v: Variant) -> str:
                         arguments += [c["a_row"], c["a_step"], c["b_step"], columns]
                     if not v.a_packed:
                         arguments.append(rows)
-                    if not v.b_packed:
+                    if v.b == "place":
                         # each of the first calls asks for a line of each row of the next panel
                         lane = f.select(row < v.vectors, row * kind.lanes + width, f.i64(0))
                         arguments.append(f.at(kind.storage, b, lane))
-                    micro = f.select(columns <= c["edge_columns"], c["edge"], c["micro"]) if v.b_packed else c["micro"]
+                    micro = f.select(columns <= c["edge_columns"], c["edge"], c["micro"]) if v.b != "place" else c["micro"]
                     f.call_pointer("void", f.pointer(micro), *arguments)
                     with f.when(finish):
                         d = tile
@@ -225,16 +234,16 @@ def _pack_phase(p: Product, matrix: Matrix, lane: int, step: int, panels: _Panel
     return Phase(kernel, total, grain, constants), outer, inner
 
 
-def _tile_shares(p: Product, threads: int, panels_m: int, panels_n: int) -> tuple[int, int]:
+def _tile_shares(p: Product, threads: int, panels_m: int, panels_n: int, whole: bool) -> tuple[int, int]:
     """Panels of rows and of columns per task, so that every thread has four tasks or more, if there are as many, and is done
-    when the others are.
+    when the others are; whole: columns are not divided between tasks.
     """
     wanted = -(-4 * threads // p.batches)
     share_m = _share(1, panels_m, TILE_PANELS)
     tasks_m = -(-panels_m // share_m)
     share_n = _share(-(-wanted // tasks_m), panels_n, TILE_SLOTS // TILE_PANELS)
     tasks_n = -(-panels_n // share_n)
-    if tasks_m * tasks_n < wanted:
+    if tasks_m * tasks_n < wanted and not whole:
         share_m = _share(-(-wanted // tasks_n), panels_m, TILE_PANELS)
         tasks_m = -(-panels_m // share_m)
 
@@ -286,27 +295,35 @@ def _packed_phases(p: Product, threads: int) -> tuple[list[Phase], int]:
     blocks = max(1, -(-steps // most))
     block = max(1, -(-steps // (blocks * unit))) * unit
     steps = -(-steps // unit) * unit
+    # a panel of B that only one task reads is packed by it, and is then in its processor's caches
+    shared = any(count > 1 and not stride for count, stride in zip(p.batch, p.b.strides[:2], strict=False))
+    own = not (kind.tiles or shared) and panels_m <= TILE_PANELS and p.batches * panels_n >= OWN_PANELS * threads
     phases: list[Phase] = []
     scratch = p.reserved
-    places: list[int] = []
-    packed: list[tuple[int, ...]] = []
-    operands = [(p.b, p.b.strides[3], p.b.strides[2], _Panels(p.n, width, panels_n))]
+    places = {"a": 0, "b": 0}
+    packed: dict[str, tuple[int, ...]] = {}
+    operands = [] if own else [("b", p.b, p.b.strides[3], p.b.strides[2], _Panels(p.n, width, panels_n))]
     if not rows_read:
-        operands.append((p.a, p.a.strides[2], p.a.strides[3], _Panels(p.m, rows, panels_m, kind.tiles)))
-    for matrix, lane, step, size in operands:
+        operands.append(("a", p.a, p.a.strides[2], p.a.strides[3], _Panels(p.m, rows, panels_m, kind.tiles)))
+    for name, matrix, lane, step, size in operands:
         phase, outer, inner = _pack_phase(p, matrix, lane, step, size, (p.k, steps, block, blocks), scratch, threads)
         phases.append(phase)
-        places.append(scratch)
+        places[name] = scratch
         elements = size.count * size.height * steps
-        packed.append((matrix.slot, 0, elements * inner if matrix.strides[0] else 0, elements if matrix.strides[1] else 0, 0, 0))
+        packed[name] = (matrix.slot, 0, elements * inner if matrix.strides[0] else 0, elements if matrix.strides[1] else 0, 0, 0)
         scratch += (elements * outer * inner * BYTES[kind.item] + 127) // 64 * 64
-    share_m, share_n = _tile_shares(p, threads, panels_m, panels_n)
+    pack: Address = 0
+    if own:
+        pack = pack_address(kind, width, stride_class(p.b.strides[3], p.b.strides[2], p.n, p.k))
+        places["b"] = scratch
+        scratch += threads * block * width * BYTES[kind.item]
+    share_m, share_n = _tile_shares(p, threads, panels_m, panels_n, own)
     tasks_m, tasks_n = -(-panels_m // share_m), -(-panels_n // share_n)
     constants = (p.m, p.n, steps, *_order(p, tasks_m, tasks_n), share_m * rows, share_n * width, rows, block,
-                 *p.operands(*packed), panels_m, panels_n, places[-1], places[0], scratch, TILE_SLOTS * rows * width,
-                 *tiles)
+                 *p.operands(**packed), panels_m, panels_n, *places.values(), scratch, TILE_SLOTS * rows * width,
+                 *tiles, pack, p.k)
     total = p.batches * tasks_m * tasks_n
-    kernel = tile_kernel(Variant(kind, p.result, vectors, not rows_read, True, p.finish))
+    kernel = tile_kernel(Variant(kind, p.result, vectors, not rows_read, "own" if own else "panels", p.finish))
     phases.append(Phase(kernel, total, p.grain(total, threads), constants))
     return phases, scratch + threads * TILE_SLOTS * rows * width * BYTES[kind.compute]
 
@@ -387,8 +404,8 @@ def _in_place_phases(p: Product, threads: int) -> tuple[list[Phase], int]:
     slots = (share_m * share_n if blocks > 1 else 1) * rows * width
     block = max(1, -(-p.k // blocks))
     constants = (p.m, p.n, p.k, *_order(p, tasks_m, tasks_n), share_m * rows, share_n * width, rows, block,
-                 *p.operands(), 0, 0, 0, 0, p.reserved, slots, micro, 0, 0)
+                 *p.operands(), 0, 0, 0, 0, p.reserved, slots, micro, 0, 0, 0, 0)
     total = p.batches * tasks_m * tasks_n
-    kernel = tile_kernel(Variant(p.kind, p.result, vectors, False, False, p.finish))
+    kernel = tile_kernel(Variant(p.kind, p.result, vectors, False, "place", p.finish))
     scratch = p.reserved + threads * slots * BYTES[p.kind.compute]
     return [Phase(kernel, total, p.grain(total, threads), constants)], scratch

@@ -75,10 +75,11 @@ def _merged(f: Kernel, streams: list[list[Value]], size: int, lanes: int) -> lis
     return made
 
 
-def pack_function(name: str = "pack") -> Kernel:
+def pack_function(name: str = "pack", internal: bool = True) -> Kernel:
     """void pack(source, lane_stride, k_stride, lanes, depth, destination): a panel, or several; depth counts elements along k."""
     words = ("lane_stride", "k_stride", "lanes", "depth")
-    return Kernel(name, [("source", "ptr"), *((word, "i64") for word in words), ("destination", "ptr")], internal=True)
+    arguments = [("source", "ptr"), *((word, "i64") for word in words), ("destination", "ptr")]
+    return Kernel(name, arguments, internal=internal)
 
 
 class _Panel:
@@ -86,8 +87,8 @@ class _Panel:
     that is multiplied as well, and rubbish may take a processor far longer.
     """
 
-    def __init__(self, kind: Kind, width: int, name: str) -> None:
-        f = self.f = pack_function(name)
+    def __init__(self, kind: Kind, width: int, name: str, internal: bool = True) -> None:
+        f = self.f = pack_function(name, internal)
         self.kind, self.width, self.chunk, self.per = kind, width, kind.lanes, 2 if kind.pair else 1
         self.source, self.target, self.full = f["source"], f["destination"], f["depth"] // self.per
 
@@ -186,9 +187,9 @@ class _Panel:
                 f.store(f.value(0, vector(self.kind.item, self.chunk)), self.target, place, align=vector_bytes())
 
 
-def pack_panel(kind: Kind, width: int, order: str, name: str = "pack", together: int = 1) -> Kernel:
+def pack_panel(kind: Kind, width: int, order: str, name: str = "pack", together: int = 1, internal: bool = True) -> Kernel:
     """The `pack_function` of so many panels `width` wide from an operand of that stride class."""
-    panel = _Panel(kind, width, name)
+    panel = _Panel(kind, width, name, internal)
     if together > 1:
         panel.together(together)
     elif order == "lane":
@@ -241,3 +242,10 @@ def pack_kernel(kind: Kind, width: int, order: str) -> Address:
     together = panels_together(kind, width, order)
     text = packed_of(pack_panel(kind, width, order, together=together), kind, width, together)
     return compile_kernel(text, pipeline=BRIEF)
+
+
+@cache
+def pack_address(kind: Kind, width: int, order: str) -> Address:
+    """Address of the `pack_panel`, for kernels that pack panels where they need them."""
+    made = pack_panel(kind, width, order, internal=False)
+    return compile_kernel(module(made), made.name, BRIEF)
