@@ -82,12 +82,22 @@ class Loop:
     scan: bool = False
     grouped: bool = False
 
+    @property
+    def expressions(self) -> list[Expr]:
+        """What is computed of an element."""
+        return [e for _, e in self.stores] + [e for fold in self.folds for e in fold.lift]
+
 
 @dataclass(frozen=True)
 class Row:
     """Once per row: store `(output, expression)` pairs."""
 
     stores: tuple[tuple[int, Expr], ...]
+
+    @property
+    def expressions(self) -> list[Expr]:
+        """What is computed of a row."""
+        return [e for _, e in self.stores]
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from flambeau.base.dtype import float64, int64
 from flambeau.codegen.builder import Odometer, Value, kernel, module
 from flambeau.codegen.scalar import STREAMS_METADATA, Lowering, memory_type
-from flambeau.ir.loops import Loop, Nest
+from flambeau.ir.loops import Nest
 from flambeau.ir.scalar import Expr, cast, leaf, topological
 
 LANE_CHUNK = 4096  # most rows side by side in lane mode
@@ -124,12 +124,8 @@ class Frame:
         return any(n.op in ("pick", "guard") for e in self.all_expressions() for n in topological(e))
 
     def all_expressions(self):
-        for s in self.nest.stages:
-            for _, e in s.stores:
-                yield e
-            if isinstance(s, Loop):
-                for fold in s.folds:
-                    yield from fold.lift
+        for stage in self.nest.stages:
+            yield from stage.expressions
 
     def constant(self, i: int) -> Value:
         """A constant of the plan, loaded at the kernel's entry."""

@@ -62,13 +62,13 @@ class _Emitter(Operands):
     def _loop(self, stage: Loop) -> None:
         if self.form.lanes:
             stage = self._with_lanes_prepared(stage)
-        expressions = [e for _, e in stage.stores] + [e for fold in stage.folds for e in fold.lift]
+        expressions = stage.expressions
         if self.form.lanes:
             self._loop_over_lanes(stage, expressions)
             return
         blocks = BLOCK if stage.stores else FOLD_BLOCK
         block, step = self.steps(expressions, [j for j, _ in stage.stores], blocks, not stage.folds)
-        streamed = self.streamed(stage)
+        streamed, fetched = self.streamed(stage), self.fetched(stage) if self.form.large else {}
         held = sum(start.dtype.itemsize for fold in stage.folds for start in fold.start)
         while block > step and block * held > HELD:
             block //= 2
@@ -78,8 +78,8 @@ class _Emitter(Operands):
             prepared = self.prepare(expressions, indices)
             low, high = (self.low, self.high) if self.form.inner == 1 else (self.f.i64(0), self.inner_extents[-1])
             for span in self.spans(low, high, block, step, self.may_stream(streamed, indices, low)):
-                if self.form.large and span.width == block:
-                    self.fetch_ahead(prepared, span)
+                if fetched and span.width == block:
+                    self.fetch_ahead(prepared, span, fetched)
                 lower = self.lowering(span.width, span.mask)
                 env = self.environment(lower, prepared, indices, span.index)
                 for fold, partial in partials:
@@ -96,7 +96,7 @@ class _Emitter(Operands):
         """The stage with what is the same along its rows in an array, like a fold's results: computed once for each row."""
         def known(x: Expr) -> bool:
             return x.op == "leaf" and str(x.value)[:4] == "acc:" and str(x.value)[4:] in self.arrays
-        found = steady([*[e for _, e in stage.stores], *[e for fold in stage.folds for e in fold.lift]], known)
+        found = steady(stage.expressions, known)
         if not found:
             return stage
         arrays = [self.new_array(e, LANE_CHUNK) for e in found]
@@ -185,7 +185,7 @@ class _Emitter(Operands):
         level(0, [])
 
     def _row(self, stage: Row) -> None:
-        expressions = [e for _, e in stage.stores]
+        expressions = stage.expressions
         prepared = self.prepare(expressions, [])
         if self.form.lanes:
             for span in self._lane_spans(stage, expressions):
@@ -205,7 +205,7 @@ class _Emitter(Operands):
         Where a fold takes but a few instructions, it is first seen whether the vector changes what came before at all.
         """
         f = self.f
-        expressions = [e for _, e in stage.stores] + [e for fold in stage.folds for e in fold.lift]
+        expressions = stage.expressions
         width = self.steps(expressions, [j for j, _ in stage.stores])[1]
         if not width:       # elements that lie apart
             self._scan(stage)
@@ -303,7 +303,7 @@ class _Emitter(Operands):
     def _scan(self, stage: Loop) -> None:
         """Running values along the (single) inner axis, stored in order."""
         f, lanes = self.f, self.form.lanes
-        expressions = [e for _, e in stage.stores] + [e for fold in stage.folds for e in fold.lift]
+        expressions = stage.expressions
         accumulators = [(fold, self.new_arrays(fold, LANE_CHUNK if lanes else 1)) for fold in stage.folds]
 
         def element(low: Lowering, prepared: Prepared, indices: list[Value], i: Value, place: Value) -> None:

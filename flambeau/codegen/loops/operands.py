@@ -252,15 +252,34 @@ class Operands(Frame):
                 result = good if result is None else result & good
         return result
 
-    def fetch_ahead(self, ready: Prepared, span: Span) -> None:
-        """Ask for the cache lines that a later block reads: the processor's own prefetching ends at every page."""
+    def fetched(self, stage: Loop) -> dict[int, bool]:
+        """The operands whose cache lines the stage asks for ahead of time: the ones that no stage with a longer body reads, nor a
+        later one as long. Whether another stage has read this row of it: then it is the next row that is to come.
+        """
+        def reads(s: Loop) -> set[int | None]:
+            return {self._operand_of(node) for e in s.expressions for node in topological(e)}
+        loops = [s for s in self.nest.stages if isinstance(s, Loop)]
+        lengths = [length_of(s.expressions) for s in loops]
+        own, found = loops.index(stage), {}
+        for j in reads(stage) - {None}:
+            others = [i for i, s in enumerate(loops) if i != own and j in reads(s)]
+            if all((lengths[i], i) < (lengths[own], own) for i in others):
+                found[j] = bool(others)
+        return found
+
+    def fetch_ahead(self, ready: Prepared, span: Span, fetched: dict[int, bool]) -> None:
+        """Ask for the cache lines that a later block reads: the processor's own prefetching ends at every page, and it has
+        nothing to do while a long body computes.
+        """
         f = self.f
         for node, base in ready.bases.items():
             j = self._operand_of(node)
-            if self.form.classes[j] == "1":
-                first = self.address(j, base, span.index)
-                for line in range(0, span.width * self.dtypes[j].itemsize, LINE):
-                    f.fetch(f.at("i8", first, AHEAD + line))
+            if j in fetched and self.form.classes[j] == "1":
+                first, size = self.address(j, base, span.index), self.dtypes[j].itemsize
+                with f.before_loop():
+                    ahead = f.maximum(self.inner_extents[-1] * size, AHEAD) if fetched[j] else f.i64(AHEAD)
+                for line in range(0, span.width * size, LINE):
+                    f.fetch(f.at("i8", first, ahead + line))
 
     def store_elements(self, low: Lowering, stores, env: dict, indices: list[Value], i: Value, streamed=frozenset()) -> None:
         for j, expression in stores:

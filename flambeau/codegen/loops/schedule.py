@@ -50,9 +50,7 @@ def cost(nest: Nest) -> int:
     key = nest.key
     found = _costs.get(key)
     if found is None:
-        expressions = [e for s in nest.stages for _, e in s.stores]
-        expressions += [e for s in nest.stages if isinstance(s, Loop) for fold in s.folds for e in fold.lift]
-        nodes = set(topological(*expressions))
+        nodes = set(topological(*(e for stage in nest.stages for e in stage.expressions)))
         found = _costs[key] = max(1, sum(map(_weight, nodes)) // 4)
     return found
 

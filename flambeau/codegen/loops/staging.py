@@ -35,15 +35,10 @@ class Place:
 def can_stage(nest: Nest) -> bool:
     """Whether the stages can run one after another over all rows: they don't scan, and pick nothing."""
     loops = [stage for stage in nest.stages if isinstance(stage, Loop)]
-    used = [e for stage in nest.stages for e in expressions_of(stage)]
+    used = [e for stage in nest.stages for e in stage.expressions]
     starts = [e for stage in loops for fold in stage.folds for e in fold.start]
     return (any(stage.folds for stage in loops) and not any(stage.scan for stage in loops) and not leaves_of(*starts)
             and not any(n.op in ("pick", "guard") for n in topological(*used)))
-
-
-def expressions_of(stage: Loop | Row) -> list[Expr]:
-    """What a stage computes for an element."""
-    return [e for _, e in stage.stores] + [e for fold in getattr(stage, "folds", ()) for e in fold.lift]
 
 
 class Stager:
@@ -83,7 +78,7 @@ class Stager:
 
     def _prepare(self, stage: Loop) -> None:
         """Compute what is the same along the rows once for each: in a loop over lanes it would be computed for every element."""
-        found = steady(expressions_of(stage), self.known.__contains__)
+        found = steady(stage.expressions, self.known.__contains__)
         if found:
             places = self._values([node.dtype for node in found], 1)
             first = len(self.outputs)

@@ -78,6 +78,7 @@ def tile_text(v: Variant) -> str:
         outer, inner = batch.unsigned_div(c["batch1"]), batch.unsigned_rem(c["batch1"])
         i0, j0 = tile_m * c["tile_rows"], tile_n * c["tile_columns"]
         i1, j1 = f.minimum(i0 + c["tile_rows"], c["m"]), f.minimum(j0 + c["tile_columns"], c["n"])
+        down, across = f.ceiling_division(i1 - i0, height), f.ceiling_division(j1 - j0, width)
         target = base_address(f, c, "c", v.out.storage, outer, inner)
         addend = base_address(f, c, "d", v.out.storage, outer, inner) if v.finish.addend else target
         if v.a_packed:
@@ -93,7 +94,8 @@ def tile_text(v: Variant) -> str:
             depth = f.minimum(c["block"], c["k"] - k0)
             first = f.convert(block.equals(0), "i64", "zext")
             last = (block + 1).equals(blocks)
-            with f.loop(j0, j1, width) as j:
+            with f.loop(0, across) as column:
+                j = j0 + column * width
                 columns = f.minimum(j1 - j, width)
                 if v.b == "panels":
                     b = f.at(kind.item, b_base, k0 * c["b_panels"] * width + j * depth)
@@ -105,15 +107,15 @@ def tile_text(v: Variant) -> str:
                     f.call_pointer("void", f.pointer(c["pack"]), source, c["b_column"], c["b_step"], columns, elements, b)
                 else:
                     b = f.at(kind.storage, b_base, k0 * c["b_step"] + j)
-                with f.loop(i0, i1, height) as i:
-                    rows, row = f.minimum(i1 - i, height), (i - i0).unsigned_div(height)
+                with f.loop(0, down) as row:
+                    i = i0 + row * height
+                    rows = f.minimum(i1 - i, height)
                     if v.a_packed:
                         a = f.at(kind.item, a_base, k0 * c["a_panels"] * height + i * depth)
                     else:
                         a = f.at(kind.storage, a_base, i * c["a_row"] + k0 * c["a_step"])
                     goal = f.at(v.out.storage, target, i * c["c_row"] + j * c["c_column"])
-                    place = row * f.ceiling_division(c["tile_columns"], width) + (j - j0).unsigned_div(f.i64(width))
-                    tile = f.at(compute, slots, f.select(blocks.equals(1), f.i64(0), place) * cell)
+                    tile = f.at(compute, slots, f.select(blocks.equals(1), f.i64(0), row * across + column) * cell)
                     stride, finish = f.i64(width), last
                     if plain:  # whole tiles are added up where they belong
                         direct = columns.equals(width) & rows.equals(height)
