@@ -122,15 +122,15 @@ def micro(
                     for j, cell in enumerate(row):
                         cell.set(multiply_add(f, kind, broadcast, columns[j], cell.get()))
 
-    # C's lines are asked for first, so that they are there at the end
-    c_rows = [f.at(compute, f["c"], f["c_stride"] * i) for i in range(rows)]
-    for place in c_rows:
+    with f.loop(0, rows) as i:  # C's lines are asked for first, so that they are there at the end
+        row = f.at(compute, f["c"], f["c_stride"] * i)
         for j in range(vectors):
-            f.fetch(f.at(compute, place, j * lanes), to_write=True)
+            f.fetch(f.at(compute, row, j * lanes), to_write=True)
     whole = f["k"] & -together
     steps(0, whole, together)
     steps(whole, f["k"], 1)
     # what C holds is added at the end, so that the first steps need not wait for it
+    c_rows = [f.at(compute, f["c"], f["c_stride"] * i) for i in range(rows)]
     with f.when(f["first"].equals(0)):
         for i, row in enumerate(tile):
             for j, cell in enumerate(row):
