@@ -34,6 +34,10 @@ def float_literal(value: float, type: str = "double") -> str:
     return "0x" + struct.pack(">d", value).hex().upper()
 
 
+#: What an integer operation may have on its right, and those that commute on either side, without changing anything.
+NEUTRAL = {"add": "0", "sub": "0", "mul": "1", "sdiv": "1", "udiv": "1", "or": "0", "xor": "0", "shl": "0", "lshr": "0"}
+
+
 class Value:
     """An SSA value: its LLVM type, its name, and the function that owns it."""
 
@@ -52,6 +56,11 @@ class Value:
         op = integer if kind in INTEGERS else floating
         if op is None:
             raise TypeError(f"no such operation on {self.type}")
+        if kind in INTEGERS:
+            if b.name == NEUTRAL.get(op):
+                return a
+            if a.name == NEUTRAL.get(op) and op in ("add", "mul", "or", "xor"):
+                return b
         return self.f.emit(self.type, f"{op} {self.type} {a.name}, {b.name}")
 
     def __add__(self, other): return self._binary(other, "add", "fadd contract")
@@ -197,6 +206,8 @@ class Function:
     def at(self, type: str, pointer: Value, index) -> Value:
         """Address of element `index` of an array of `type`."""
         index = self.value(index, "i64")
+        if index.name == "0":
+            return pointer
         return self.emit("ptr", f"getelementptr {type}, ptr {pointer.name}, i64 {index.name}")
 
     def fetch(self, place: Value, to_write: bool = False) -> None:

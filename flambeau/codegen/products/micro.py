@@ -21,6 +21,7 @@ from flambeau.codegen.llvm import DIRECT
 
 MOST_ROWS = 14  # of any register tile
 SHORT_TURN, LONG_TURN = 2, 4  # steps along k to a turn of a tile's loop
+ASKING_STEPS = 64  # along k from which asking for C's lines takes less time than waiting for them
 LONG_WORK = 8 << 20  # multiply-adds from which the longer one, 3 % faster, is worth compiling
 
 
@@ -122,10 +123,11 @@ def micro(
                     for j, cell in enumerate(row):
                         cell.set(multiply_add(f, kind, broadcast, columns[j], cell.get()))
 
-    with f.loop(0, rows) as i:  # C's lines are asked for first, so that they are there at the end
-        row = f.at(compute, f["c"], f["c_stride"] * i)
+    # C's lines are asked for first, so that they are there at the end
+    with f.loop(0, f.select(f["k"] < ASKING_STEPS, f.i64(0), f.i64(rows))) as line:
+        place = f.at(compute, f["c"], f["c_stride"] * line)
         for j in range(vectors):
-            f.fetch(f.at(compute, row, j * lanes), to_write=True)
+            f.fetch(f.at(compute, place, j * lanes), to_write=True)
     whole = f["k"] & -together
     steps(0, whole, together)
     steps(whole, f["k"], 1)

@@ -103,15 +103,16 @@ class _Panel:
         counts = {start: min(self.chunk, width - start) for start in range(0, width, self.chunk)}
         masks = {start: f.mask(f["lanes"] - start, count) for start, count in counts.items()}
         with f.loop(0, self.full) as step:
+            taken = [f.at(kind.storage, self.source, (step * per + h) * f["k_stride"]) for h in range(per)]
+            goal = f.at(kind.item, self.target, step * width)
             for start, count in counts.items():
-                places = [f.at(kind.storage, self.source, (step * per + h) * f["k_stride"] + start) for h in range(per)]
-                rows = [f.masked_load(vector(kind.storage, count), place, masks[start]) for place in places]
+                rows = [f.masked_load(vector(kind.storage, count), f.at(kind.storage, row, start), masks[start]) for row in taken]
                 if kind.pair:
                     merged = f.shuffle(rows[0], rows[1], [h * count + i for i in range(count) for h in (0, 1)])
                     value = f.convert(merged, vector("i32", count), "bitcast")
                 else:
                     value = widen(f, kind, rows[0])
-                f.store(value, self.target, step * width + start, align=4 if width % self.chunk else vector_bytes())
+                f.store(value, goal, start, align=4 if width % self.chunk else vector_bytes())
 
     def together(self, panels: int) -> None:
         """Lanes lie side by side, a few to each of the panels: step by step through all of them, if all are there."""
