@@ -9,7 +9,7 @@ import pytest
 from kernel_runner import Guarded, guarded, run
 
 from flambeau.codegen import cpu
-from flambeau.codegen.products import gemm
+from flambeau.codegen.products import gemm, tiles
 from flambeau.codegen.products.gemm import Matrix, gemm_phases
 
 TYPES = {
@@ -252,7 +252,7 @@ def test_panels_hold_no_rubbish(dtype, orders):
     assert len(packs) == (1 if orders[0] == "k" and dtype != "bfloat16" else 2)
     buffers = [guarded(np.ones(size, TYPES[dtype])) for size in (m * n, 3 * m * k, 3 * k * n)]
     memory = run(packs, scratch, buffers)
-    places = [*(pack.constants[-1] for pack in packs), dict(zip(gemm.CONSTANTS, multiply.constants, strict=True))["slots"]]
+    places = [*(pack.constants[-1] for pack in packs), dict(zip(tiles.CONSTANTS, multiply.constants, strict=True))["slots"]]
     for start, end in pairwise(places):
         panels = memory[start:end].view(np.int32)
         assert (panels[:-32] != -1).all()  # -1 is what the memory was filled with; the last lines may be of no panel
@@ -267,7 +267,7 @@ def test_panels_of_one_task_hold_no_rubbish(dtype, orders):
     phases, scratch = gemm_phases(
         dtype, m, n, k, Matrix(1, (0, 0, *a)), Matrix(2, (0, 3 * k * n, *b)), Matrix(0, (0, m * n, n, 1)), (1, count))
     assert len(phases) == (1 if orders[0] == "k" else 2)
-    constants = dict(zip(gemm.CONSTANTS, phases[-1].constants, strict=True))
+    constants = dict(zip(tiles.CONSTANTS, phases[-1].constants, strict=True))
     buffers = [guarded(np.ones(size, TYPES[dtype])) for size in (count * m * n, 3 * m * k, 3 * count * k * n)]
     memory = run(phases, scratch, buffers)
     panels = memory[constants["b_place"] : constants["slots"]].view(np.int32)

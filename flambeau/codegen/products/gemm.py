@@ -4,8 +4,7 @@ Sizes and strides are run-time constants; a kernel is specialised on dtype, regi
 panels or in place) and its epilogue. Large products pack B into panels once, shared by all threads, and A unless its rows are
 contiguous, and then run over tiles of C; where one task has all rows of its columns, it packs their panels itself, one at a
 time. Small and skinny products read their operands in place; those with few rows whose operands are both contiguous along k run
-as vectorised dot products (dots.py). Stands on micro.py, matrix.py and pack.py;
-matmul, linear and attention use `gemm_phases`.
+as vectorised dot products (dots.py). Stands on tiles.py, micro.py and pack.py; matmul, linear and attention use `gemm_phases`.
 """
 
 from __future__ import annotations
@@ -14,24 +13,24 @@ from collections.abc import Callable
 from functools import cache
 from typing import NamedTuple
 
-from flambeau.codegen.builder import module
 from flambeau.codegen.cpu import register_rows, second_level_bytes
-from flambeau.codegen.jit import Address, compile_kernel
-from flambeau.codegen.kernel import BYTES, Kernel
-from flambeau.codegen.kinds import TILE_SIDE, Kind, kind_of, paired
-from flambeau.codegen.llvm import BRIEF
+from flambeau.codegen.jit import Address
+from flambeau.codegen.kernel import BYTES
+from flambeau.codegen.kinds import TILE_SIDE, kind_of, paired
 from flambeau.codegen.products import matrix_unit as matrix_unit
 from flambeau.codegen.products.dots import dot_phases
-from flambeau.codegen.products.epilogue import Epilogue, epilogue, relu
-from flambeau.codegen.products.matrix import OPERANDS, Matrix, Product, base_address, finish_tile
+from flambeau.codegen.products.epilogue import relu
+from flambeau.codegen.products.matrix import Matrix, Product
 from flambeau.codegen.products.micro import micro_address, register_tile, steps_together
 from flambeau.codegen.products.pack import pack_address, pack_kernel, pack_units, stride_class
 from flambeau.codegen.products.slices import sliced
+from flambeau.codegen.products.tiles import ALL, IN_PLACE, ONE, PACKED, Variant, tile_kernel
 from flambeau.codegen.runtime import state
 from flambeau.codegen.runtime.launch import Phase
 
 TILE_PANELS = 64  # panels of rows per task
 OWN_PANELS = 2  # panels of B for each thread from which those that one task reads are packed by it
+OWN_BYTES = 32 << 10  # bytes of all panels of a task up to which they stay in the first-level cache
 TILE_SLOTS = 512  # register tiles that a task may hold unfinished between blocks of k
 IN_PLACE_STEPS, ONCE_STEPS = 128, 64  # steps along k after which the next panel of B is read in place, and if each is read once
 IN_PLACE_WORK = 4 << 20  # multiply-adds up to which packing B costs more than it saves,
@@ -40,111 +39,6 @@ EDGE = 10  # columns are multiplied in vain if they are less than one in so many
 PACK_BYTES = 256 << 20  # packed operands of one product; larger ones are done in parts
 DOT_MOST, DOT_STEPS, DOT_BYTES = 40, 128, 192 << 10  # rows, and bytes of A, up to which dot products beat packing B
 SMALL_DOT = 8192  # multiply-adds up to which packing costs more than the sums at the end of dot products
-
-CONSTANTS = ("m", "n", "k", "tiles_m", "tiles_n", "before_m", "before_n", "tile_rows", "tile_columns", "height", "block",
-             *OPERANDS, "a_panels", "b_panels", "a_place", "b_place", "slots", "slot_elements", "micro", "edge", "edge_columns",
-             "pack", "depth")
-
-
-class Variant(NamedTuple):
-    """What a compute kernel is specialised on."""
-
-    kind: Kind
-    out: Kind
-    vectors: int
-    a_packed: bool
-    b: str  # "panels" that a phase has packed, "own" ones that each task packs, or "place": read where it lies
-    finish: Epilogue
-
-
-@cache
-def tile_text(v: Variant) -> str:
-    """The compute kernel: its range is batches x tiles of rows x tiles of columns."""
-    kind, compute = v.kind, v.kind.compute
-    width, per = v.vectors * kind.lanes, 2 if kind.pair else 1
-    plain = v.finish.plain and v.out.storage == compute
-    f = Kernel()
-    c = f.constants(CONSTANTS)
-    height = c["height"]
-    cell = height * width
-    slots = f.at(compute, f.scratch(c["slots"]), f["thread"] * c["slot_elements"])
-    blocks = f.maximum(f.ceiling_division(c["k"], c["block"]), 1)
-    if kind.tiles:
-        matrix_unit.configure(f)
-    with f.loop(f["begin"], f["end"]) as index:
-        tile_n = index.unsigned_div(c["before_n"]).unsigned_rem(c["tiles_n"])
-        tile_m = index.unsigned_div(c["before_m"]).unsigned_rem(c["tiles_m"])
-        batch = index.unsigned_div(c["tiles_m"] * c["tiles_n"])
-        outer, inner = batch.unsigned_div(c["batch1"]), batch.unsigned_rem(c["batch1"])
-        i0, j0 = tile_m * c["tile_rows"], tile_n * c["tile_columns"]
-        i1, j1 = f.minimum(i0 + c["tile_rows"], c["m"]), f.minimum(j0 + c["tile_columns"], c["n"])
-        down, across = f.ceiling_division(i1 - i0, height), f.ceiling_division(j1 - j0, width)
-        target = base_address(f, c, "c", v.out.storage, outer, inner)
-        addend = base_address(f, c, "d", v.out.storage, outer, inner) if v.finish.addend else target
-        if v.a_packed:
-            a_base = f.at(kind.item, f.scratch(c["a_place"]), outer * c["a0"] + inner * c["a1"])
-        else:
-            a_base = base_address(f, c, "a", kind.storage, outer, inner)
-        if v.b == "panels":
-            b_base = f.at(kind.item, f.scratch(c["b_place"]), outer * c["b0"] + inner * c["b1"])
-        else:
-            b_base = base_address(f, c, "b", kind.storage, outer, inner)
-        with f.loop(0, blocks) as block:
-            k0 = block * c["block"]
-            depth = f.minimum(c["block"], c["k"] - k0)
-            first = f.convert(block.equals(0), "i64", "zext")
-            last = (block + 1).equals(blocks)
-            with f.loop(0, across) as column:
-                j = j0 + column * width
-                columns = f.minimum(j1 - j, width)
-                if v.b == "panels":
-                    b = f.at(kind.item, b_base, k0 * c["b_panels"] * width + j * depth)
-                elif v.b == "own":
-                    b = f.at(kind.item, f.scratch(c["b_place"]), f["thread"] * (c["block"] * width))
-                    first_element = k0 * per
-                    source = f.at(kind.storage, b_base, first_element * c["b_step"] + j * c["b_column"])
-                    elements = f.minimum(c["block"] * per, c["depth"] - first_element)
-                    f.call_pointer("void", f.pointer(c["pack"]), source, c["b_column"], c["b_step"], columns, elements, b)
-                else:
-                    b = f.at(kind.storage, b_base, k0 * c["b_step"] + j)
-                with f.loop(0, down) as row:
-                    i = i0 + row * height
-                    rows = f.minimum(i1 - i, height)
-                    if v.a_packed:
-                        a = f.at(kind.item, a_base, k0 * c["a_panels"] * height + i * depth)
-                    else:
-                        a = f.at(kind.storage, a_base, i * c["a_row"] + k0 * c["a_step"])
-                    goal = f.at(v.out.storage, target, i * c["c_row"] + j * c["c_column"])
-                    tile = f.at(compute, slots, f.select(blocks.equals(1), f.i64(0), row * across + column) * cell)
-                    stride, finish = f.i64(width), last
-                    if plain:  # whole tiles are added up where they belong
-                        direct = columns.equals(width) & rows.equals(height)
-                        tile, stride = f.select(direct, goal, tile), f.select(direct, c["c_row"], stride)
-                        finish = f.select(direct, f.value(0, "i1"), last)
-                    arguments = [depth, a, b, tile, stride, first]
-                    if not kind.tiles:
-                        arguments += [c["a_row"], c["a_step"], c["b_step"], columns]
-                    if not v.a_packed:
-                        arguments.append(rows)
-                    if v.b == "place":
-                        # each of the first calls asks for a line of each row of the next panel
-                        lane = f.select(row < v.vectors, row * kind.lanes + width, f.i64(0))
-                        arguments.append(f.at(kind.storage, b, lane))
-                    micro = f.select(columns <= c["edge_columns"], c["edge"], c["micro"]) if v.b != "place" else c["micro"]
-                    f.call_pointer("void", f.pointer(micro), *arguments)
-                    with f.when(finish):
-                        d = tile
-                        if v.finish.addend is not None:
-                            d = f.at(v.out.storage, addend, i * c["d_row"] + j * c["d_column"])
-                        finish_tile(f, c, tile, rows, columns, goal, d)
-    if kind.tiles:
-        matrix_unit.release(f)
-    return module(epilogue(kind, v.out, v.finish, width), f)
-
-
-@cache
-def tile_kernel(v: Variant) -> Address:
-    return compile_kernel(tile_text(v), pipeline=BRIEF)
 
 
 def _share(tasks_wanted: int, panels: int, most: int) -> int:
@@ -314,18 +208,21 @@ def _packed_phases(p: Product, threads: int) -> tuple[list[Phase], int]:
         elements = size.count * size.height * steps
         packed[name] = (matrix.slot, 0, elements * inner if matrix.strides[0] else 0, elements if matrix.strides[1] else 0, 0, 0)
         scratch += (elements * outer * inner * BYTES[kind.item] + 127) // 64 * 64
+    share_m, share_n = _tile_shares(p, threads, panels_m, panels_n, own)
+    tasks_m, tasks_n = -(-panels_m // share_m), -(-panels_n // share_n)
+    b_panels, source = panels_n, PACKED
     pack: Address = 0
     if own:
         pack = pack_address(kind, width, stride_class(p.b.strides[3], p.b.strides[2], p.n, p.k))
         places["b"] = scratch
-        scratch += threads * block * width * BYTES[kind.item]
-    share_m, share_n = _tile_shares(p, threads, panels_m, panels_n, own)
-    tasks_m, tasks_n = -(-panels_m // share_m), -(-panels_n // share_n)
+        size = block * width * BYTES[kind.item]
+        b_panels, source = (share_n, ALL) if share_n * size <= OWN_BYTES else (1, ONE)
+        scratch += threads * b_panels * size
     constants = (p.m, p.n, steps, *_order(p, tasks_m, tasks_n), share_m * rows, share_n * width, rows, block,
-                 *p.operands(**packed), panels_m, panels_n, *places.values(), scratch, TILE_SLOTS * rows * width,
+                 *p.operands(**packed), panels_m, b_panels, *places.values(), scratch, TILE_SLOTS * rows * width,
                  *tiles, pack, p.k)
     total = p.batches * tasks_m * tasks_n
-    kernel = tile_kernel(Variant(kind, p.result, vectors, not rows_read, "own" if own else "panels", p.finish))
+    kernel = tile_kernel(Variant(kind, p.result, vectors, not rows_read, source, p.finish))
     phases.append(Phase(kernel, total, p.grain(total, threads), constants))
     return phases, scratch + threads * TILE_SLOTS * rows * width * BYTES[kind.compute]
 
@@ -408,6 +305,6 @@ def _in_place_phases(p: Product, threads: int) -> tuple[list[Phase], int]:
     constants = (p.m, p.n, p.k, *_order(p, tasks_m, tasks_n), share_m * rows, share_n * width, rows, block,
                  *p.operands(), 0, 0, 0, 0, p.reserved, slots, micro, 0, 0, 0, 0)
     total = p.batches * tasks_m * tasks_n
-    kernel = tile_kernel(Variant(p.kind, p.result, vectors, False, "place", p.finish))
+    kernel = tile_kernel(Variant(p.kind, p.result, vectors, False, IN_PLACE, p.finish))
     scratch = p.reserved + threads * slots * BYTES[p.kind.compute]
     return [Phase(kernel, total, p.grain(total, threads), constants)], scratch
