@@ -5,7 +5,7 @@ Stands on builder.py; every kernel that is no loop nest is written with it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from flambeau.codegen.builder import BUFFER_WORDS, KERNEL_PARAMETERS, SCRATCH_WORD, Function, Value, scalar_type
 
@@ -103,16 +103,20 @@ class Constants(Mapping[str, Value]):
 
 
 def transpose_tile(f: Kernel, item: str, tile: Value, lanes: int, column: Value) -> list[Value]:
-    """Columns `column`, `column` + 1, ... (as many as 16 bytes hold) of a tile of `lanes` rows of `lanes` items.
+    """Columns `column`, `column` + 1, ... (as many as 16 bytes hold) of a tile of `lanes` rows of `lanes` items."""
+    few = vector(item, 16 // BYTES[item])
+    return transpose_rows(f, item, lanes, lambda r: f.load(few, tile, column + r * lanes, align=BYTES[item]))
 
-    Pieces of rows are loaded side by side, so that all that is left are transpositions within 16 bytes: little code to compile.
+
+def transpose_rows(f: Kernel, item: str, lanes: int, piece: Callable[[int], Value]) -> list[Value]:
+    """Columns of `lanes` rows, of which `piece(row)` gives as many items as 16 bytes hold.
+
+    The pieces are put side by side, so that all that is left are transpositions within 16 bytes: little code to compile.
     """
     count = 16 // BYTES[item]
     pieces = []
     for i in range(count):
-        parts = [
-            f.load(vector(item, count), tile, column + r * lanes, align=BYTES[item]) for r in range(i, lanes, count)
-        ]
+        parts = [piece(r) for r in range(i, lanes, count)]
         while len(parts) > 1:
             size = 2 * int(parts[0].type[1:].split(" ")[0])
             parts = [f.shuffle(a, b, range(size)) for a, b in zip(parts[::2], parts[1::2], strict=True)]

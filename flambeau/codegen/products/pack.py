@@ -11,7 +11,7 @@ from functools import cache
 from flambeau.codegen.builder import Value, module
 from flambeau.codegen.cpu import vector_bytes
 from flambeau.codegen.jit import Address, compile_kernel
-from flambeau.codegen.kernel import BYTES, Kernel, transpose_tile, vector
+from flambeau.codegen.kernel import BYTES, Kernel, transpose_rows, vector
 from flambeau.codegen.kinds import TILE_SIDE, Kind, widen
 from flambeau.codegen.llvm import BRIEF
 
@@ -144,25 +144,29 @@ class _Panel:
         self.one_by_one(whole)
 
     def transpose(self) -> None:
-        """Steps lie side by side, of many lanes: a square tile at a time."""
+        """Steps lie side by side, of many lanes: as many steps of a vector's lanes at a time as 16 bytes hold."""
         f, kind, width, chunk, item = self.f, self.kind, self.width, self.chunk, self.kind.item
-        tile = f.stack(item, chunk * chunk, align=64)
-        with f.loop(0, width, chunk) as start, f.loop(0, self.full, chunk) as step:
-            left = self.full - step
-            inside = f.mask(left, chunk)
+        count = 16 // BYTES[item]
+        whole = self.full & -count
+        rows = f.stack("ptr", chunk)
+
+        def piece(row: int) -> Value:
+            place = f.at(kind.storage, f.load("ptr", rows, row), step * self.per)
+            loaded = f.load(vector("i32" if kind.pair else kind.storage, count), place, align=BYTES[kind.storage])
+            return loaded if kind.pair else widen(f, kind, loaded)
+
+        with f.loop(0, width, chunk) as start:
             with f.loop(0, chunk) as row:
-                place = f.at(kind.storage, self.at(start + row, 0), step * self.per)
-                loaded = f.masked_load(vector("i32" if kind.pair else kind.storage, chunk), place, inside, BYTES[kind.storage])
-                f.store(loaded if kind.pair else widen(f, kind, loaded), tile, row * chunk, align=vector_bytes())
+                f.store(self.at(start + row, 0), rows, row)
             used = f.mask(width - start, chunk)
-            with f.loop(0, f.minimum(left, chunk), 16 // BYTES[item]) as column:
-                for i, value in enumerate(transpose_tile(f, item, tile, chunk, column)):
-                    with f.when(column + i < left):
-                        goal = f.at(item, self.target, (step + column + i) * width + start)
-                        if width % chunk:
-                            f.masked_store(value, goal, used, BYTES[item])
-                        else:
-                            f.store(value, goal, align=vector_bytes())
+            with f.loop(0, whole, count) as step:
+                for i, value in enumerate(transpose_rows(f, item, chunk, piece)):
+                    goal = f.at(item, self.target, (step + i) * width + start)
+                    if width % chunk:
+                        f.masked_store(value, goal, used, BYTES[item])
+                    else:
+                        f.store(value, goal, align=vector_bytes())
+        self.one_by_one(whole)
 
     def one_by_one(self, first: Value) -> None:
         """Steps from `first` on, an element at a time."""
