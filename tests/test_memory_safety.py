@@ -453,8 +453,8 @@ def test_memory_taken_away_by_another_thread():
             for call in (lambda: x + 1, lambda: x.sum(), lambda: x.sort(), lambda: x.mul_(1)):
                 try:
                     call()
-                except RuntimeError as error:
-                    assert "reaches outside its storage" in str(error)
+                except RuntimeError as error:   # the words depend on when the memory went away
+                    assert "reaches outside its storage" in str(error) or "doesn't match the broadcast shape" in str(error)
         done.set()
         other.join()
     survives(work)

@@ -23,7 +23,7 @@ from flambeau.core.derive import NAMESPACE, OPERATORS, compile_source
 from flambeau.core.node import one_step, rename
 from flambeau.core.op import signature_of
 from flambeau.core.tensor import Tensor, tensor_from
-from flambeau.core.variants import convertible, copy_into, deliver, in_the_way, resize
+from flambeau.core.variants import Offer, convertible, copy_into, deliver, in_the_way, resize
 
 _SOURCE = '''
 def {name}({signature}):
@@ -73,9 +73,6 @@ COMPLAINT = '''    except KernelCheck:
 _KEY_OF = '''
 def key_of({signature}):
     return ({key},)
-
-def tensors_of({signature}):
-    return ({tensors},)
 '''
 _PLANNER = '''
 def implementation({signature}):
@@ -215,20 +212,20 @@ def _plan_and_keep(declared: Operator) -> None:
     declared.implementation = functools.wraps(plan)(scope["implementation"])
 
 
-def _key_functions(declared: Operator) -> tuple[Callable, Callable]:
-    """Two functions of a call's arguments: the key of its plan, and the tensors that the plan takes."""
-    key, tensors = kept_key(declared)
+@functools.cache
+def _key_function(declared: Operator) -> Callable:
+    """What a call's plan is kept under, as a function of the call's arguments."""
     scope: dict[str, Any] = {"MISSING": arguments.MISSING}
     compile_source(f"<flambeau key of {declared.name}>", _KEY_OF.format(
-        signature=_signature(declared.implementation, False, {})[0], key=key, tensors=tensors), scope)
-    return scope["key_of"], scope["tensors_of"]
+        signature=_signature(declared.implementation, False, {})[0], key=kept_key(declared)[0]), scope)
+    return scope["key_of"]
 
 
 def _plan_afterwards(declared: Operator, planned: Callable) -> Callable:
     """The body of a composite, after which the plan that will serve such calls is made and kept."""
     body, signature = declared.implementation, declared.signature
     kept = declared.kept = register_cache({})
-    key_of, _ = _key_functions(declared)
+    key_of = _key_function(declared)
 
     @functools.wraps(body)
     def implementation(*args: Any, **kwargs: Any) -> Any:
@@ -378,30 +375,37 @@ def _generate(declared: Operator, out: bool, method: bool, function: bool) -> Ca
 
 
 def _writing(declared: Operator, implementation: Callable, public: str) -> Callable:
-    """What serves calls with `out=`: write(positional arguments, those by name, out). The plans of calls whose `out` was found to
-    be like their result are kept; they write there, and other results are copied.
+    """What serves calls with `out=`: write(positional arguments, those by name, out).
+
+    Once the result of such a call has been found to be like its `out`, that is offered to the launches of calls like it. Kernels
+    that may refuse what they find are left out: they would have written some of it.
     """
-    fitting: dict[Any, Callable] = register_cache({})
-    key_of, tensors_of = (None, None) if declared.kept is None else _key_functions(declared)
+    fitting: dict[Any, bool] = register_cache({})
+    refuses = public.startswith("linalg_")
 
     def write(given: Sequence[Any], named: dict[str, Any], out: Any) -> Any:
         inputs = [*_flat_tensors(declared, given, named)]
         key = None
-        if key_of is not None and out.__class__ is Tensor and not modes.active.count and not in_the_way(inputs, out):
+        if out.__class__ is Tensor and not (modes.active.count or refuses or declared.complaint or in_the_way(inputs, out)):
             try:
-                key = key_of(*given, **named)
-                launch = fitting.get((*key, out._layout))
+                key = (*_key_function(declared)(*given, **named), out._layout)
+                fits = fitting.get(key)
             except (AttributeError, TypeError):
-                launch = None
-            if launch is not None:
-                rewiring.refuse_write(out)
-                return launch(out, *tensors_of(*given, **named))    # type: ignore[misc]
-        result = implementation(*given, **named)
+                key = None
+        if key is None or not fits:
+            result = implementation(*given, **named)
+        else:
+            offer = Offer(out)
+            try:
+                result = implementation(*given, **named)
+            finally:
+                offer.withdraw()
+            if result._storage is out._storage and result._layout is out._layout:
+                return out
+            fitting[key] = False        # something else took it
         written = deliver(out, result, public, inputs)
-        if key is not None and result.__class__ is Tensor and result._layout is out._layout and declared.complaint is None:
-            launch = declared.kept.get(key)     # type: ignore[union-attr]
-            if launch is not None:
-                fitting[(*key, out._layout)] = launch
+        if key is not None and fits is None and result.__class__ is Tensor and result._layout is out._layout and _keepable(key):
+            fitting[key] = True
         return written
     return write
 

@@ -13,6 +13,7 @@ from flambeau.base.dtype import can_cast
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import Layout
 from flambeau.base.notices import warn
+from flambeau.codegen.runtime import state
 from flambeau.core import modes, out_rules, overrides, returns, storage
 from flambeau.core.gradients import NUMBERS
 from flambeau.core.inplace import refuse_shared, refuse_write
@@ -76,6 +77,21 @@ def in_the_way(operands: Iterable[Any], out: Tensor) -> bool:
                 x._node is not None and modes.local.grad):
             return True
     return False
+
+
+class Offer:
+    """A tensor that the next launch of this thread writes to whose result would be a fresh one like it, until `withdraw`."""
+
+    __slots__ = ("_tensor",)
+
+    def __init__(self, tensor: Tensor) -> None:
+        self._tensor = tensor
+        state.words[state.OFFERING_THREAD] = modes.local.thread_state
+        state.words[state.OFFERED] = id(tensor)
+
+    def withdraw(self) -> None:
+        if state.words[state.OFFERED] == id(self._tensor):
+            state.words[state.OFFERED] = 0
 
 
 def convertible(dtype: DType, target: DType) -> None:

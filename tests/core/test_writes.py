@@ -3,6 +3,8 @@ what the refusals say, and `out=`."""
 
 from __future__ import annotations
 
+import sys
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -258,33 +260,108 @@ def test_comparisons_in_place_are_steps_of_the_graph_and_logic_is_not():
     assert grad.logical_or_(torch.ones(3)).is_leaf
 
 
-@pytest.mark.parametrize("name", ["mm", "matmul", "bmm", "mv", "addmm"])
-def test_results_are_written_to_out_without_a_copy(name, monkeypatch):
+OUT_CALLS = {
+    "mm": lambda a, b, **k: torch.mm(a, b, **k),
+    "matmul": lambda a, b, **k: torch.matmul(a, b, **k),
+    "bmm": lambda a, b, **k: torch.bmm(a[None], b[None], **k),
+    "mv": lambda a, b, **k: torch.mv(a, b[:, 0], **k),
+    "addmm": lambda a, b, **k: torch.addmm(b[0], a, b, beta=2, **k),
+    "softmax": lambda a, b, **k: torch.softmax(a, 1, **k),
+    "sum": lambda a, b, **k: torch.sum(b, 0, **k),
+    "mean": lambda a, b, **k: torch.mean(b, 1, keepdim=True, **k),
+    "cat": lambda a, b, **k: torch.cat([a, b.t()[:4]], **k),
+    "stack": lambda a, b, **k: torch.stack([a, a + 1], **k),
+    "cumsum": lambda a, b, **k: torch.cumsum(b, 1, **k),
+    "clamp": lambda a, b, **k: torch.clamp(a, -0.5, 0.5, **k),
+    "triu": lambda a, b, **k: torch.triu(a, **k),
+}
+
+
+@pytest.fixture
+def copies(monkeypatch: pytest.MonkeyPatch) -> list:
+    """What was computed elsewhere and then copied to `out`."""
     def count(*given):
-        copies.append(given)
+        found.append(given)
         return deliver(*given)
 
-    deliver, copies = declare.deliver, []
+    found: list = []
+    deliver = declare.deliver
     monkeypatch.setattr(declare, "deliver", count)
-    a, b, c, vector = torch.randn(4, 3), torch.randn(3, 5), torch.randn(5), torch.randn(3)
-    given = {"mm": (a, b), "matmul": (a, b), "bmm": (a[None], b[None]), "mv": (a, vector), "addmm": (c, a, b)}[name]
-    function = getattr(torch, name)
-    expected = function(*given)
+    return found
+
+
+@pytest.mark.parametrize("name", OUT_CALLS)
+def test_results_are_written_to_out_without_a_copy(name, copies):
+    call = OUT_CALLS[name]
+    a, b = torch.randn(4, 3), torch.randn(3, 5)
+    expected = call(a, b)
     out = torch.empty_like(expected)
-    for copied in (1, 1, 1):
+    for _ in range(3):
         version = out._version
-        assert function(*given, out=out.fill_(7)) is out and torch.equal(out, expected) and out._version > version
-        assert len(copies) == copied
+        assert call(a, b, out=out.fill_(7)) is out and torch.equal(out, expected) and out._version > version
+    assert len(copies) == 1     # it was seen then that `out` is like the result
     # what isn't like the result, or is an operand, or may not be written to, takes the long way again
     wide = torch.zeros(*expected.shape, 2)[..., 0]
-    assert torch.equal(function(*given, out=wide), expected) and len(copies) == 2
-    assert torch.equal(function(*given, out=torch.empty(0)), expected) and len(copies) == 3
+    assert torch.equal(call(a, b, out=wide), expected) and len(copies) == 2
+    assert torch.equal(call(a, b, out=torch.empty(0)), expected) and len(copies) == 3
     with torch.inference_mode():
         frozen = torch.empty_like(expected)
     with pytest.raises(RuntimeError, match="Inplace update to inference tensor"):
-        function(*given, out=frozen)
-    wanted = [x.clone().requires_grad_() for x in given]
+        call(a, b, out=frozen)
     with pytest.raises(RuntimeError, match=r"functions with out=\.\.\. arguments don't support automatic differentiation"):
-        function(*wanted, out=torch.empty_like(expected))
-    with pytest.raises(RuntimeError, match="Expected out tensor to have dtype"):
-        function(*given, out=expected.long())
+        call(a, b, out=torch.empty_like(expected).requires_grad_())
+    if name != "softmax":       # which writes there unrecorded
+        with pytest.raises(RuntimeError, match=r"functions with out=\.\.\. arguments don't support automatic differentiation"):
+            call(a.clone().requires_grad_(), b.clone().requires_grad_(), out=torch.empty_like(expected))
+    if name not in ("sum", "cumsum"):       # which add in the dtype of `out`
+        with pytest.raises((RuntimeError, TypeError), match=r"dtype|cast"):
+            call(a, b, out=torch.empty_like(expected).long())
+    again = call(a, b)
+    assert torch.equal(again, expected) and again.untyped_storage().data_ptr() != out.untyped_storage().data_ptr()
+
+
+@pytest.mark.parametrize("name", ["softmax", "cumsum", "clamp", "triu", "mm"])
+def test_out_may_be_an_operand_of_calls_that_fit(name):
+    call = OUT_CALLS[name]
+    a, b = torch.randn(4, 4), torch.randn(4, 4)
+    expected = call(a, b)
+    for _ in range(3):
+        assert torch.equal(call(a, b, out=torch.empty(4, 4)), expected)
+    first, second = a.clone(), b.clone()
+    assert torch.equal(call(first, b, out=first), expected) and torch.equal(call(a, second, out=second), expected)
+
+
+def test_steps_of_an_operator_may_take_what_is_offered(copies):
+    @declare.composite(method=False, function=False, out=True, name="two_steps")
+    def two_steps(input: torch.Tensor) -> torch.Tensor:
+        return (input + 1) * 2      # the first step's result is like `out` as well
+
+    x, out = torch.arange(6.0), torch.empty(6)
+    for _ in range(4):
+        assert two_steps(x, out=out.fill_(7)) is out and out.tolist() == [2, 4, 6, 8, 10, 12]
+    assert len(copies) == 4
+    assert two_steps(x).data_ptr() != out.data_ptr()
+
+
+def test_only_the_thread_that_offers_out_writes_there():
+    x, out, stop = torch.ones(64, 64), torch.empty(64, 64), threading.Event()
+    expected, wrong = torch.softmax(x, 1), []
+
+    def work():
+        while not stop.is_set():
+            made = x + 1
+            if made is out or made.data_ptr() == out.data_ptr() or not torch.equal(made, x.add(1)):
+                wrong.append(made)
+
+    other, interval = threading.Thread(target=work), sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        other.start()
+        for _ in range(3000):
+            assert torch.softmax(x, 1, out=out) is out
+        stop.set()
+        other.join()
+    finally:
+        stop.set()
+        sys.setswitchinterval(interval)
+    assert not wrong and torch.equal(out, expected)

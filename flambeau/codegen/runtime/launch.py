@@ -15,7 +15,7 @@ from typing import NamedTuple, SupportsIndex
 from flambeau.base.errors import CapturedWrite
 from flambeau.base.layout import Layout, entered
 from flambeau.base.memory_order import extent
-from flambeau.codegen.builder import Function, Value, module
+from flambeau.codegen.builder import Function, Value, Variable, module
 from flambeau.codegen.jit import Address, compile_module
 from flambeau.codegen.llvm import EXPLICIT
 from flambeau.codegen.runtime import memory, state, threads
@@ -170,12 +170,18 @@ class _Launcher:
 
     # ---- operands
     def _outputs(self) -> None:
-        """Allocate the results given as None; count a write to the others."""
+        """Allocate the results given as None, unless this thread offers a tensor that is like one; count a
+        write to the others.
+        """
         f, s = self.f, self.s
         none = f.load("ptr", s, state.NONE)
+        target = f.variable("ptr", none)
         with f.loop(0, self.n_out) as i:
-            given = f.load("ptr", f["args"], i)
+            target.set(f.load("ptr", f["args"], i))
             description = f.at("i64", self.descriptions[0], i * OUTPUT_WORDS)
+            with f.when(f.load("i64", s, state.OFFERED).differs(0)):
+                self._take_offered(target, none, f.load("i64", description, 0))
+            given = target.get()
             with f.branches(f.address(given).equals(f.address(none))) as otherwise:
                 block = f.call("ptr", "fb_new_block", s, f.load("i64", description, 1), declare=False)
                 with f.when(f.address(block).equals(0)):
@@ -192,6 +198,16 @@ class _Launcher:
                 version = f.at("i8", storage, memory.VERSION)
                 f.store(_incref(f, given), self.results, i)
                 f.store(f.load("i64", version) + 1, version)
+
+    def _take_offered(self, target: Variable, none: Value, layout: Value) -> None:
+        """Write to the offered tensor instead of a fresh one, if it has that layout."""
+        f, s = self.f, self.s
+        mine = f.address(f.call("ptr", "PyThreadState_Get")).equals(f.load("i64", s, state.OFFERING_THREAD))
+        with f.when(mine & f.address(target.get()).equals(f.address(none))):
+            offered = f.load("ptr", s, state.OFFERED)
+            with f.when(f.load("i64", _object_slot(f, offered, s, state.SLOT_LAYOUT)).equals(layout)):
+                target.set(offered)
+                f.store(f.i64(0), s, state.OFFERED)
 
     def _inputs(self, arguments: Value) -> None:
         f = self.f
