@@ -15,6 +15,7 @@ from flambeau.codegen.convolution.conv import (
     conv_grad_input_phases,
     conv_grad_weight_phases,
 )
+from flambeau.codegen.products import micro
 
 TOLERANCE = {np.float32: 3e-6, np.float64: 1e-14, np.float16: 2e-3}
 NAMES = {np.float32: "float32", np.float64: "float64", np.float16: "float16"}
@@ -166,7 +167,11 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", list(CASES))
-def test_geometry(name):
+@pytest.mark.parametrize("work", ["little", "much"])
+def test_geometry(name, work, monkeypatch):
+    """Much work has longer loops, and a narrower tile for the last panel of a box."""
+    if work == "much":
+        monkeypatch.setattr(micro, "LONG_WORK", 0)
     Case(*CASES[name]).all()
 
 

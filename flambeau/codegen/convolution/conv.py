@@ -34,7 +34,7 @@ from flambeau.codegen.kernel import BYTES
 from flambeau.codegen.kinds import Kind, kind_of
 from flambeau.codegen.products.epilogue import Epilogue, relu
 from flambeau.codegen.products.gemm import Matrix, gemm_phases
-from flambeau.codegen.products.micro import micro_address, row_counts, steps_together
+from flambeau.codegen.products.micro import LONG_TURN, row_counts, steps_together, tile_addresses
 from flambeau.codegen.products.pack import pack_kernel, pack_units, stride_class
 from flambeau.codegen.runtime import state
 from flambeau.codegen.runtime.launch import Phase
@@ -191,7 +191,7 @@ def _pack_weights(kind: Kind, w: Weights, groups: int, rows: int, height: int, p
 
 def _tasks(kind: Kind, window: Window, channels: int, groups: int, panels: int, tile: tuple[int, int]) -> tuple[Geometry, int]:
     """Boxes of pixels and panels of rows for each task, so that all tasks together take least time: each fills its panels of
-    patches and reads its weights, the last panel of a box may be mostly empty, and threads wait for the last task.
+    patches and reads its weights, the last vector of a box may be mostly empty, and threads wait for the last task.
     """
     (height, vectors), threads = tile, _threads()
     width = vectors * kind.lanes
@@ -204,7 +204,7 @@ def _tasks(kind: Kind, window: Window, channels: int, groups: int, panels: int, 
         for wanted in PARTS:
             box_pixels = min(BOX_PIXELS, slots // tile_panels * width)
             g = geometry(kind, window, channels, groups, steps, box_pixels, wanted, width // gcd(width, window.out[2]))
-            rows, columns = tile_panels * height, -(-g.pixels // width)
+            rows, columns = tile_panels * height, -(-g.pixels // kind.lanes) / vectors
             task = columns * (rows + FILL_ROWS) + STREAM_PANELS * rows
             tasks = groups * -(-panels // tile_panels) * g.boxes
             time = task * (-(-tasks // threads) + LATE)
@@ -239,9 +239,10 @@ def _gather_phases(kind: Kind, window: Window, channels: int, rows: int, groups:
         scratch = _rounded(groups * panels * height * channels * taps * size_of)
     share = ((g.band + 2 * width) * size_of + 63) // 64 * 64 + _rounded((g.block * taps + 2) * width * size_of)
     together = steps_together(groups * rows * channels * taps * window.images * prod(window.out))
-    micro = micro_address(kind, height, vectors, "rows" if in_place else "packed", True, together=together)
+    narrow = together == LONG_TURN      # in others it would take longer to compile than it saves
+    micros = tile_addresses(kind, height, vectors, "rows" if in_place else "packed", g.pixels if narrow else width, together)
     constants = (*g.constants, scratch, share, rows, height, panels, tile_panels, count_m, target.slot, place, *target.strides,
-                 bias_slot, w.slot if in_place else 0, 0, 0, micro, len(heights), len(window.reach[2]), *heights, *g.taps)
+                 bias_slot, w.slot if in_place else 0, 0, 0, *micros, len(heights), len(window.reach[2]), *heights, *g.taps)
     total = groups * count_m * g.boxes
     phases.append(Phase(kernel, total, _grain(total, 16), constants))
     return phases, scratch + share * _threads()

@@ -24,7 +24,7 @@ BOX_PIXELS = 1024
 
 FORWARD = (
     *GEOMETRY, "rows", "height", "panels", "tile_panels", "count_m", "c_slot", "c_place", "c_n", "c_o", "c_z", "c_y",
-    "c_x", "d_slot", "weights", "alpha", "beta", "micro", "heights", "height_taps",
+    "c_x", "d_slot", "weights", "alpha", "beta", "micro", "edge", "edge_columns", "heights", "height_taps",
 )  # fmt: skip
 HEIGHTS_AT = len(FORWARD)  # then the offsets of the rows of taps along y, then those of the taps in the band
 
@@ -244,7 +244,8 @@ class Gather:
             tile = f.select(together, f.at(kind.compute, base, panel.goal), tile)
             stride = f.select(together, c["c_o"], stride)
         one, zero = f.i64(1), f.i64(0)
-        f.call_pointer("void", f.pointer(c["micro"]), panel.depth, weights, self.panel, tile, stride, block.fresh, self.depth,
+        micro = f.select(panel.columns <= c["edge_columns"], c["edge"], c["micro"])
+        f.call_pointer("void", f.pointer(micro), panel.depth, weights, self.panel, tile, stride, block.fresh, self.depth,
                        one, zero, panel.columns, *([rows] if self.in_place else []))
         with f.when(f.select(together, f.value(0, "i1"), block.last)), f.loop(0, panel.runs) as r:
             lane, length, goal = (f.load("i64", self.runs, r * 4 + word) for word in (0, 1, 3))

@@ -21,7 +21,7 @@ from flambeau.codegen.products import matrix_unit as matrix_unit
 from flambeau.codegen.products.dots import dot_phases
 from flambeau.codegen.products.epilogue import relu
 from flambeau.codegen.products.matrix import Matrix, Product
-from flambeau.codegen.products.micro import micro_address, register_tile, steps_together
+from flambeau.codegen.products.micro import micro_address, register_tile, steps_together, tile_addresses
 from flambeau.codegen.products.pack import pack_address, pack_kernel, pack_units, stride_class
 from flambeau.codegen.products.slices import sliced
 from flambeau.codegen.products.tiles import ALL, IN_PLACE, ONE, PACKED, Variant, tile_kernel
@@ -35,7 +35,6 @@ TILE_SLOTS = 512  # register tiles that a task may hold unfinished between block
 IN_PLACE_STEPS, ONCE_STEPS = 128, 64  # steps along k after which the next panel of B is read in place, and if each is read once
 IN_PLACE_WORK = 4 << 20  # multiply-adds up to which packing B costs more than it saves,
 IN_PLACE_EACH = 256 << 10  # and those of each of many products, whose operands stay in the first-level cache
-EDGE = 10  # columns are multiplied in vain if they are less than one in so many
 PACK_BYTES = 256 << 20  # packed operands of one product; larger ones are done in parts
 DOT_MOST, DOT_STEPS, DOT_BYTES = 40, 128, 192 << 10  # rows, and bytes of A, up to which dot products beat packing B
 SMALL_DOT = 8192  # multiply-adds up to which packing costs more than the sums at the end of dot products
@@ -163,19 +162,6 @@ def _reads_rows(p: Product) -> bool:
     return p.a.strides[3] == 1 and p.kind.storage == p.kind.compute and not p.kind.pair
 
 
-def _tiles(p: Product, rows: int, vectors: int, a: str) -> tuple[Address, Address, int]:
-    """Addresses of the register tile and of a narrower one for the last panel of B, and the most columns of that; the narrower
-    one is compiled if the panel's empty vectors are a part worth mentioning of all.
-    """
-    together = steps_together(p.m * p.n * p.k)
-    micro = micro_address(p.kind, rows, vectors, a, True, vectors, together)
-    used = -(-p.n // p.kind.lanes)
-    empty = -used % vectors
-    if empty * EDGE <= used:
-        return micro, 0, 0
-    return micro, micro_address(p.kind, rows, vectors - empty, a, True, vectors, together), (vectors - empty) * p.kind.lanes
-
-
 def _packed_phases(p: Product, threads: int) -> tuple[list[Phase], int]:
     """Phases that pack B, and A where its rows aren't contiguous, into panels, and one that multiplies them."""
     kind, rows_read = p.kind, _reads_rows(p)
@@ -185,7 +171,7 @@ def _packed_phases(p: Product, threads: int) -> tuple[list[Phase], int]:
         tiles: tuple[Address, Address, int] = (matrix_unit.micro(), 0, 0)
     else:
         (rows, vectors), most, unit = register_tile(p.m, p.n, kind.lanes), block_steps(), 1
-        tiles = _tiles(p, rows, vectors, "rows" if rows_read else "packed")
+        tiles = tile_addresses(p.kind, rows, vectors, "rows" if rows_read else "packed", p.n, steps_together(p.m * p.n * p.k))
     width = kind.lanes * vectors
     panels_m, panels_n = -(-p.m // rows), -(-p.n // width)
     blocks = max(1, -(-steps // most))

@@ -20,6 +20,7 @@ from flambeau.codegen.kinds import Kind, widen
 from flambeau.codegen.llvm import DIRECT
 
 MOST_ROWS = 14  # of any register tile
+EDGE = 10  # columns are multiplied in vain if they are less than one in so many
 SHORT_TURN, LONG_TURN = 2, 4  # steps along k to a turn of a tile's loop
 ASKING_STEPS = 64  # along k from which asking for C's lines takes less time than waiting for them
 LONG_WORK = 8 << 20  # multiply-adds from which the longer one, 3 % faster, is worth compiling
@@ -150,6 +151,20 @@ def micro_address(
     """Address of the register tile of all heights up to `rows`."""
     made = micro(kind, rows, vectors, a, b_packed, panel, together)
     return compile_kernel(module(made), made.name, DIRECT)
+
+
+def tile_addresses(
+    kind: Kind, rows: int, vectors: int, a: str, columns: int, together: int
+) -> tuple[Address, Address, int]:
+    """Addresses of the register tile and of a narrower one for the last panel of so many columns, and the most columns of that;
+    the narrower one is compiled if the panel's empty vectors are a part worth mentioning of all.
+    """
+    micro = micro_address(kind, rows, vectors, a, True, vectors, together)
+    used = -(-columns // kind.lanes)
+    empty = -used % vectors
+    if empty * EDGE <= used:
+        return micro, 0, 0
+    return micro, micro_address(kind, rows, vectors - empty, a, True, vectors, together), (vectors - empty) * kind.lanes
 
 
 _tables: dict[tuple, ctypes.Array] = {}
