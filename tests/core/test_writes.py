@@ -331,7 +331,9 @@ def test_out_may_be_an_operand_of_calls_that_fit(name):
     assert torch.equal(call(first, b, out=first), expected) and torch.equal(call(a, second, out=second), expected)
 
 
-def test_steps_of_an_operator_may_take_what_is_offered(copies):
+def test_steps_of_an_operator_may_take_what_is_offered(copies, monkeypatch):
+    monkeypatch.setattr(declare, "OPERATORS", {})
+
     @declare.composite(method=False, function=False, out=True, name="two_steps")
     def two_steps(input: torch.Tensor) -> torch.Tensor:
         return (input + 1) * 2      # the first step's result is like `out` as well
