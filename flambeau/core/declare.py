@@ -13,11 +13,12 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from flambeau.base.layout import Layout, register_cache
+from flambeau.base.layout import register_cache
 from flambeau.codegen.runtime.launch import KernelCheck
 from flambeau.core import arguments, modes, overrides
 from flambeau.core import inplace as rewiring
 from flambeau.core.autocast import autocasting, cast_arguments
+from flambeau.core.call_keys import keepable, kept_key, key_function, signature_text
 from flambeau.core.declared import TENSOR, TENSORS, Operator
 from flambeau.core.derive import NAMESPACE, OPERATORS, compile_source
 from flambeau.core.node import one_step, rename
@@ -70,10 +71,6 @@ _KEPT_COMPOSITE = '''        try:
 COMPLAINT = '''    except KernelCheck:
         raise declared.complaint({in_order}) from None
 '''
-_KEY_OF = '''
-def key_of({signature}):
-    return ({key},)
-'''
 _PLANNER = '''
 def implementation({signature}):
     try:
@@ -94,18 +91,6 @@ def implementation({signature}):
 '''
 
 
-def _keepable(key: tuple) -> bool:
-    """Whether a plan may be found again under a key: layouts with a flavor belong to classes that answer calls themselves."""
-    for part in key:
-        if (part.__class__ is Layout and part.flavor is not None) or isinstance(part, Tensor):    # a tensor as an int may change
-            return False
-        try:
-            hash(part)
-        except TypeError:
-            return False
-    return True
-
-
 def _aliases(function: Callable) -> tuple[dict[str, str], str]:
     """NumPy's names that PyTorch takes too ({axis: dim, keepdims: keepdim}), and the code that translates them."""
     parameters = signature_of(function).parameters
@@ -121,36 +106,6 @@ def _aliases(function: Callable) -> tuple[dict[str, str], str]:
         names["keepdims"] = "keepdim"
         code += "        if keepdims is not None:\n            keepdim = keepdims\n"
     return names, code
-
-
-def _signature(function: Callable, out: bool, aliases: dict[str, str]) -> tuple[str, str, list[str], list[str]]:
-    """(parameters text, call text, positional names, keyword-only names) of a function."""
-    parts, call, positional, keywords, star = [], [], [], [], False
-    for name, p in signature_of(function).parameters.items():
-        if p.kind is p.VAR_POSITIONAL:
-            parts.append(f"*{name}")
-            call.append(f"*{name}")
-            star = True
-            continue
-        if p.kind is p.KEYWORD_ONLY and not star:
-            parts.append("*surplus")
-            star = True
-        parts.append(f"{name}=MISSING" if p.default is p.empty else f"{name}={_default(p.default)}")
-        call.append(f"{name}={name}" if p.kind is p.KEYWORD_ONLY else name)
-        (keywords if p.kind is p.KEYWORD_ONLY else positional).append(name)
-    if not star:
-        parts.append("*surplus")
-    parts += [*(f"{name}=None" for name in aliases), *(["out=None"] if out else [])]
-    return ", ".join(parts), ", ".join(call), positional, keywords
-
-
-def _default(value: Any) -> str:
-    if isinstance(value, float) and value in (float("inf"), float("-inf")):
-        return f"float('{value}')"
-    text = repr(value)
-    if text.startswith(("<", "torch.")):
-        raise TypeError(f"the default {text} can't be written in generated source; use None")
-    return text
 
 
 def operator(
@@ -203,29 +158,20 @@ def _plan_and_keep(declared: Operator) -> None:
     """Have the implementation, which plans, keep what it made and run it."""
     plan = declared.implementation
     declared.kept = register_cache({})
-    signature, call, _, _ = _signature(plan, False, {})
+    signature, call, _, _ = signature_text(plan, False, {})
     key, tensors = kept_key(declared)
-    scope: dict[str, Any] = {"plan": plan, "kept": declared.kept, "keepable": _keepable, "Tensor": Tensor,
+    scope: dict[str, Any] = {"plan": plan, "kept": declared.kept, "keepable": keepable, "Tensor": Tensor,
                              "KernelCheck": KernelCheck, "declared": declared, "MISSING": arguments.MISSING}
     compile_source(f"<flambeau plan {declared.name}>", _PLANNER.format(
         signature=signature, call=call, key=key, tensors=tensors, in_order=", ".join(declared.parameters)), scope)
     declared.implementation = functools.wraps(plan)(scope["implementation"])
 
 
-@functools.cache
-def _key_function(declared: Operator) -> Callable:
-    """What a call's plan is kept under, as a function of the call's arguments."""
-    scope: dict[str, Any] = {"MISSING": arguments.MISSING}
-    compile_source(f"<flambeau key of {declared.name}>", _KEY_OF.format(
-        signature=_signature(declared.implementation, False, {})[0], key=kept_key(declared)[0]), scope)
-    return scope["key_of"]
-
-
 def _plan_afterwards(declared: Operator, planned: Callable) -> Callable:
     """The body of a composite, after which the plan that will serve such calls is made and kept."""
     body, signature = declared.implementation, declared.signature
     kept = declared.kept = register_cache({})
-    key_of = _key_function(declared)
+    key_of = key_function(declared)
 
     @functools.wraps(body)
     def implementation(*args: Any, **kwargs: Any) -> Any:
@@ -236,32 +182,12 @@ def _plan_afterwards(declared: Operator, planned: Callable) -> Callable:
                 known = key in kept
             except (AttributeError, TypeError):
                 return result
-            if not known and _keepable(key):
+            if not known and keepable(key):
                 kept[key] = planned(*args, **kwargs)
         return result
     implementation.__signature__ = signature    # type: ignore[attr-defined]
     declared.implementation = implementation
     return implementation
-
-
-def kept_key(declared: Operator) -> tuple[str, str]:
-    """The texts of what a kept plan is found under, and of the tensors that it takes."""
-    parts, tensors = [], []
-    for name, parameter in declared.signature.parameters.items():
-        kind = declared.kinds[name]
-        if kind == TENSORS:
-            parts.append(f"*[x._layout for x in {name}]")
-            tensors.append(f"*{name}")
-        elif "Operand" in str(parameter.annotation):
-            parts.append(f"getattr({name}, '_layout', {name}.__class__)")
-            tensors.append(name)
-        elif kind == TENSOR:
-            optional = parameter.default is None or "None" in str(parameter.annotation)
-            parts.append(f"{name} if {name} is None else {name}._layout" if optional else f"{name}._layout")
-            tensors.append(f"*(() if {name} is None else ({name},))" if optional else name)
-        else:
-            parts.append(name)
-    return ", ".join(parts), ", ".join(tensors)
 
 
 class Texts:
@@ -271,7 +197,7 @@ class Texts:
         self.out = out
         implementation, parameters = declared.implementation, declared.signature.parameters
         aliases, alias_code = _aliases(implementation)
-        signature, self.call, self.positional, self.keywords = _signature(implementation, out, aliases)
+        signature, self.call, self.positional, self.keywords = signature_text(implementation, out, aliases)
         self.tensors = [n for n in declared.tensors if declared.kinds[n] == TENSOR]
         self.lists = lists = [n for n in declared.tensors if declared.kinds[n] == TENSORS]
         checks = [f"({n}.__class__ is not Tensor and {n}.__class__ not in plain)" for n in self.tensors]
@@ -355,10 +281,10 @@ def _generate(declared: Operator, out: bool, method: bool, function: bool) -> Ca
             return result
         return implementation(*given, **named)
 
-    writing = _writing(declared, implementation, public) if out else None
+    write = _writing(declared, implementation, public)
 
     def write_out(*given: Any, out: Any) -> Any:
-        return writing(given[:len(positional)], dict(zip(keywords, given[len(positional):])), out)  # type: ignore[misc]
+        return write(given[:len(positional)], dict(zip(keywords, given[len(positional):])), out)
 
     in_order = ", ".join([*positional, *keywords])
     wanted = "(" + (" or ".join(texts.wanted) or "False") + ")"
@@ -388,7 +314,7 @@ def _writing(declared: Operator, implementation: Callable, public: str) -> Calla
         key = None
         if out.__class__ is Tensor and not (modes.active.count or refuses or declared.complaint or in_the_way(inputs, out)):
             try:
-                key = (*_key_function(declared)(*given, **named), out._layout)
+                key = (*key_function(declared)(*given, **named), out._layout)
                 fits = fitting.get(key)
             except (AttributeError, TypeError):
                 key = None
@@ -404,7 +330,7 @@ def _writing(declared: Operator, implementation: Callable, public: str) -> Calla
                 return out
             fitting[key] = False        # something else took it
         written = deliver(out, result, public, inputs)
-        if key is not None and fits is None and result.__class__ is Tensor and result._layout is out._layout and _keepable(key):
+        if key is not None and fits is None and result.__class__ is Tensor and result._layout is out._layout and keepable(key):
             fitting[key] = True
         return written
     return write
@@ -577,7 +503,7 @@ def composite(method: bool = True, function: bool = True, inplace: bool | str = 
                     return implementation(*given, **named)
             return implementation(*given, **named) if out_tensor is None else write_out(given, named, out_tensor)
 
-        write_out = _writing(declared, implementation, public) if out else None
+        write_out = _writing(declared, implementation, public)
         scope: dict[str, Any] = {"general": general, "write_out": write_out}
         writing = f"write_out([{', '.join(texts.positional)}], {{{texts.fields['keyword_dict']}}}, out)"
         kept = ""

@@ -17,7 +17,8 @@ from flambeau.base.notices import warn_once
 from flambeau.core import arguments as wrong
 from flambeau.core import inplace as rewiring
 from flambeau.core import modes, overrides
-from flambeau.core.declare import COMPLAINT, kept_key, operator
+from flambeau.core.call_keys import kept_key
+from flambeau.core.declare import COMPLAINT, operator
 from flambeau.core.declared import TENSOR
 from flambeau.core.derive import NAMESPACE, compile_source
 from flambeau.core.tensor import Tensor, tensor_from
