@@ -31,7 +31,7 @@ def _product(given: Sequence[Tensor], shape: tuple[int, ...], sizes: tuple[int, 
              b: Matrix, addend: Matrix | None = None, alpha: float = 1, beta: float = 1) -> Callable:
     """The plan of a product of contiguous result: sizes (m, n, k), slots count what is given from 1."""
     m, n, k = sizes
-    own = given[1]._layout      # a factor's in any case
+    own = given[a.slot - 1]._layout
     out = Layout.contiguous(shape, own.dtype, own.device)
     c = Matrix(0, (batch[1] * m * n, m * n, n, 1))
     phases, scratch = gemm_phases(own.dtype, m, n, k, a, b, c, batch, addend=addend, alpha=alpha, beta=beta)
