@@ -13,7 +13,7 @@ from typing import Any
 from flambeau.base.layout import Layout
 from flambeau.core import arguments
 from flambeau.core.declared import TENSOR, TENSORS, Operator
-from flambeau.core.derive import compile_source
+from flambeau.core.derive import compile_source, source_of
 from flambeau.core.op import signature_of
 from flambeau.core.tensor import Tensor
 
@@ -45,9 +45,7 @@ def signature_text(function: Callable, out: bool, aliases: dict[str, str]) -> tu
 
 
 def _default(value: Any) -> str:
-    if isinstance(value, float) and value in (float("inf"), float("-inf")):
-        return f"float('{value}')"
-    text = repr(value)
+    text = source_of(value)
     if text.startswith(("<", "torch.")):
         raise TypeError(f"the default {text} can't be written in generated source; use None")
     return text

@@ -10,6 +10,7 @@ import pytest
 
 import flambeau as torch
 import flambeau.nn.functional as F
+from flambeau.ops import matmul
 
 
 def test_products_compute_in_the_lower_precision() -> None:
@@ -28,6 +29,22 @@ def test_products_compute_in_the_lower_precision() -> None:
             with torch.autocast("cpu", dtype):
                 assert call().dtype is dtype
     assert all(call().dtype is torch.float32 for call in calls)
+
+
+def test_plans_are_found_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    def count(*given, **named):
+        planned.append(given)
+        return plan(*given, **named)
+
+    planned, plan = [], matmul.gemm_phases
+    monkeypatch.setattr(matmul, "gemm_phases", count)
+    a, b = torch.randn(7, 11), torch.randn(11, 5)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        results = [torch.mm(a, b) for _ in range(3)]
+    c = torch.randn(7, 5)
+    for _ in range(3):
+        c.addmm_(a, b)
+    assert len(planned) == 2 and all(torch.equal(x, results[0]) for x in results)
 
 
 def test_losses_compute_in_float32_and_other_operators_as_they_are() -> None:

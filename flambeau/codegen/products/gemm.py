@@ -131,7 +131,7 @@ def _pack_phase(p: Product, matrix: Matrix, lane: int, step: int, panels: _Panel
 
 def _tile_shares(p: Product, threads: int, panels_m: int, panels_n: int, whole: bool) -> tuple[int, int]:
     """Panels of rows and of columns per task, so that every thread has four tasks or more, if there are as many, and is done
-    when the others are; whole: columns are not divided between tasks.
+    when the others are; whole: each task has all rows.
     """
     wanted = -(-4 * threads // p.batches)
     share_m = _share(1, panels_m, TILE_PANELS)

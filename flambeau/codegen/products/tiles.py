@@ -159,7 +159,8 @@ class _Tile:
 
 
 @cache
-def tile_text(v: Variant) -> str:
+def tile_kernel(v: Variant) -> Address:
+    """Address of the kernel, whose constants are CONSTANTS."""
     f = Kernel()
     c = f.constants(CONSTANTS)
     if v.kind.tiles:
@@ -168,10 +169,4 @@ def tile_text(v: Variant) -> str:
         _Tile(f, c, v, index)
     if v.kind.tiles:
         matrix_unit.release(f)
-    return module(epilogue(v.kind, v.out, v.finish, v.vectors * v.kind.lanes), f)
-
-
-@cache
-def tile_kernel(v: Variant) -> Address:
-    """Address of the kernel, whose constants are CONSTANTS."""
-    return compile_kernel(tile_text(v), pipeline=BRIEF)
+    return compile_kernel(module(epilogue(v.kind, v.out, v.finish, v.vectors * v.kind.lanes), f), pipeline=BRIEF)

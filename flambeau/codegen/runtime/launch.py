@@ -170,12 +170,10 @@ class _Launcher:
 
     # ---- operands
     def _outputs(self) -> None:
-        """Allocate the results given as None, unless this thread offers a tensor that is like one; count a
-        write to the others.
-        """
+        """Allocate the results given as None, unless this thread offers one like it; count a write to the others."""
         f, s = self.f, self.s
         none = f.load("ptr", s, state.NONE)
-        target = f.variable("ptr", none)
+        target = f.variable("ptr")
         with f.loop(0, self.n_out) as i:
             target.set(f.load("ptr", f["args"], i))
             description = f.at("i64", self.descriptions[0], i * OUTPUT_WORDS)
