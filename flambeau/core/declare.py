@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Sequence
+from types import BuiltinFunctionType
 from typing import Any
 
 from flambeau.base.layout import register_cache
@@ -24,7 +25,7 @@ from flambeau.core.derive import NAMESPACE, OPERATORS, compile_source
 from flambeau.core.node import one_step, rename
 from flambeau.core.op import signature_of
 from flambeau.core.tensor import Tensor, tensor_from
-from flambeau.core.variants import Offer, convertible, copy_into, deliver, in_the_way, resize
+from flambeau.core.variants import convertible, copy_into, deliver, offered, resize
 
 _SOURCE = '''
 def {name}({signature}):
@@ -70,6 +71,16 @@ _KEPT_COMPOSITE = '''        try:
 '''
 COMPLAINT = '''    except KernelCheck:
         raise declared.complaint({in_order}) from None
+'''
+# A call with `out`, which the result goes to at once if that of such a call was found to be like it.
+_OUT = '''        if out is not None:
+            try:
+                fits = fitting[{key}, out._layout]
+            except (KeyError, AttributeError, TypeError):
+                fits = None
+            if fits and not ({wanted}) and out._node is None and not ({shared}):
+                return {at_once}
+            return {writing}
 '''
 _PLANNER = '''
 def implementation({signature}):
@@ -203,6 +214,8 @@ class Texts:
         checks = [f"({n}.__class__ is not Tensor and {n}.__class__ not in plain)" for n in self.tensors]
         checks += [f"unusual_list({n})" for n in lists]
         self.wanted = [_wanted(n, parameters[n]) for n in self.tensors] + [f"any_node({n})" for n in lists]
+        self.shared = " or ".join([*(f"getattr({n}, '_storage', None) is out._storage" for n in self.tensors),
+                                   *(f"any([x._storage is out._storage for x in {n}])" for n in lists)]) or "False"
         doc = (inspect.getdoc(implementation) or "").replace('"""', "'''").replace("\\", "\\\\")
         self.fields = {
             "name": declared.name, "signature": signature, "doc": doc, "aliases": alias_code,
@@ -228,7 +241,14 @@ class Texts:
                   "refuse_surplus": lambda values, surplus: arguments.raise_surplus(
                       name, signature, values, surplus, method, function),
                   "explain": lambda error, values: arguments.explain(error, name, signature, values, method, function)}
-        out_code = f"        if out is not None:\n            return {writing}\n" if self.out else ""
+        out_code = ""
+        if self.out:
+            key, tensors = kept_key(declared)
+            out_code = _OUT.format(
+                key=key, wanted=" or ".join(self.wanted) or "False", shared=self.shared, writing=writing,
+                at_once=f"offered(out, implementation, {self.call})" if declared.kept is None else
+                f"offered(out, implementation, {self.call}) if fits is True else fits(out, {tensors})")
+            scope["offered"] = offered
         compile_source(f"<flambeau {name}>", template.format(**self.fields, **more, out_code=out_code), scope)
         made = scope[name]
         made.__module__ = "flambeau"
@@ -281,14 +301,16 @@ def _generate(declared: Operator, out: bool, method: bool, function: bool) -> Ca
             return result
         return implementation(*given, **named)
 
-    write = _writing(declared, implementation, public)
+    fitting: dict[Any, Any] = register_cache({})
+    write = _writing(declared, implementation, fitting)
 
     def write_out(*given: Any, out: Any) -> Any:
         return write(given[:len(positional)], dict(zip(keywords, given[len(positional):])), out)
 
     in_order = ", ".join([*positional, *keywords])
     wanted = "(" + (" or ".join(texts.wanted) or "False") + ")"
-    scope = {"local": modes.local, "general": general, "record": declared.record, "write_out": write_out, "any_node": _any_node}
+    scope = {"local": modes.local, "general": general, "record": declared.record, "write_out": write_out, "any_node": _any_node,
+                             "fitting": fitting}
     kept = complaint = ""
     if declared.kept is not None:
         key, tensors = kept_key(declared)
@@ -300,38 +322,31 @@ def _generate(declared: Operator, out: bool, method: bool, function: bool) -> Ca
                       arguments_tuple_values=in_order, wanted=wanted, kept=kept, complaint=complaint)
 
 
-def _writing(declared: Operator, implementation: Callable, public: str) -> Callable:
+def _writing(declared: Operator, implementation: Callable, fitting: dict[Any, Any]) -> Callable:
     """What serves calls with `out=`: write(positional arguments, those by name, out).
 
-    Once the result of such a call has been found to be like its `out`, that is offered to the launches of calls like it. Kernels
-    that may refuse what they find are left out: they would have written some of it.
+    Of a call whose result is found to be like its `out` it notes in `fitting` what later ones do at once: the kept plan, if that
+    is but a launch, or True. Kernels that may refuse what they find have their result copied: they would have written some of it.
     """
-    fitting: dict[Any, bool] = register_cache({})
-    refuses = public.startswith("linalg_")
+    refuses = declared.name.startswith("linalg_")
+
+    def copying(launch: Callable) -> Callable:
+        return lambda out, *tensors: out.copy_(launch(None, *tensors))
 
     def write(given: Sequence[Any], named: dict[str, Any], out: Any) -> Any:
-        inputs = [*_flat_tensors(declared, given, named)]
-        key = None
-        if out.__class__ is Tensor and not (modes.active.count or refuses or declared.complaint or in_the_way(inputs, out)):
+        result = implementation(*given, **named)
+        written = deliver(out, result, declared.name, _flat_tensors(declared, given, named))
+        if written.__class__ is Tensor and result._layout is out._layout and not (modes.active.count or refuses):
             try:
-                key = (*key_function(declared)(*given, **named), out._layout)
-                fits = fitting.get(key)
+                key = key_function(declared)(*given, **named)
             except (AttributeError, TypeError):
-                key = None
-        if key is None or not fits:
-            result = implementation(*given, **named)
-        else:
-            offer = Offer(out)
-            try:
-                result = implementation(*given, **named)
-            finally:
-                offer.withdraw()
-            if result._storage is out._storage and result._layout is out._layout:
-                return out
-            fitting[key] = False        # something else took it
-        written = deliver(out, result, public, inputs)
-        if key is not None and fits is None and result.__class__ is Tensor and result._layout is out._layout and keepable(key):
-            fitting[key] = True
+                return written
+            if keepable((*key, out._layout)):
+                launch = None if declared.kept is None else declared.kept.get(key)
+                if declared.complaint is not None:
+                    fitting[*key, out._layout] = launch and copying(launch)
+                else:
+                    fitting[*key, out._layout] = launch if isinstance(launch, BuiltinFunctionType) else True
         return written
     return write
 
@@ -503,15 +518,16 @@ def composite(method: bool = True, function: bool = True, inplace: bool | str = 
                     return implementation(*given, **named)
             return implementation(*given, **named) if out_tensor is None else write_out(given, named, out_tensor)
 
-        write_out = _writing(declared, implementation, public)
-        scope: dict[str, Any] = {"general": general, "write_out": write_out}
+        fitting: dict[Any, Any] = register_cache({})
+        write_out = _writing(declared, implementation, fitting)
+        scope: dict[str, Any] = {"general": general, "write_out": write_out, "fitting": fitting, "any_node": _any_node}
         writing = f"write_out([{', '.join(texts.positional)}], {{{texts.fields['keyword_dict']}}}, out)"
         kept = ""
         if declared.kept is not None:
             key, tensors = kept_key(declared)
             kept = _KEPT_COMPOSITE.format(key=key, plain=texts.plain, suited=texts.suited, tensors=tensors,
                                           wanted="(" + " or ".join(texts.wanted) + ")")
-            scope |= {"kept": declared.kept, "local": modes.local, "any_node": _any_node}
+            scope |= {"kept": declared.kept, "local": modes.local}
         made = texts.made(declared, _COMPOSITE, scope, method, function, writing, kept=kept)
         _publish(made, public, method, function, dunder)
         if inplace:

@@ -28,7 +28,7 @@ from flambeau.core.op import NUMBERS, REAL, Folded, Pointwise, as_operand, needs
 from flambeau.core.out_rules import check_device, check_dtype, refuse_graph
 from flambeau.core.recording import recorder_of
 from flambeau.core.tensor import Tensor
-from flambeau.core.variants import convertible, copy_into, in_the_way, resize_out
+from flambeau.core.variants import convertible, copy_into, resize_out
 
 NAMESPACE: dict[str, Callable] = {}     # public functions by name: what `import flambeau` offers
 OPERATORS: dict[str, Any] = {}          # declarations by name
@@ -85,16 +85,6 @@ save_code = _code.save
 def general(operator: Pointwise, public: Callable, operands: list[Any], numbers: tuple, statics: tuple,
             out: Tensor | None = None) -> Any:
     """A pointwise call in full: modes, subclasses, autocast, NumPy scalars, `out=`, the graph."""
-    key = None
-    if out is not None and out.__class__ is Tensor and not modes.active.count and len(numbers) == len(operator.numbers) \
-            and not in_the_way(operands, out):
-        kinds = operator.number_kinds(numbers) if numbers else ()
-        key = (*[x.__class__ if x.__class__ in NUMBERS else x._layout for x in operands], *kinds, *statics, out._layout)
-        launch = operator.out_plans.get(key)
-        if launch is not None:
-            return launch(out, *[x for x in operands if x.__class__ not in NUMBERS],
-                          *[x for x in operands if x.__class__ in NUMBERS],
-                          *[v for v, kind in zip(numbers, kinds) if kind is not Folded])
     moded = modes.active.count and modes.local.modes
     if moded or overrides.any_override([*operands, out]):
         keywords = unusual_keywords(operator, numbers, statics)
@@ -133,8 +123,6 @@ def general(operator: Pointwise, public: Callable, operands: list[Any], numbers:
         if overlapping(out, operands) or (other and result_dtype in (bfloat16, float16)):   # rounded before it is converted
             return copy_into(out, operator.compute(operands, numbers, statics))
         operator.compute(operands, numbers, statics, out)
-        if key is not None and out._layout is key[-1] and not flavored((*operands, out)):
-            operator.out_plans[key] = operator.other_plans[key]
         return out
     result = operator.compute(operands, numbers, statics)
     if recording and (result._layout.dtype.is_floating_point or result._layout.dtype.is_complex):
@@ -208,10 +196,21 @@ def {name}({signature}):
     except (KeyError, AttributeError, TypeError):
         launch = None
     if launch is None or active.count{unusual}:
-        return {otherwise}
+{to_out}        return {otherwise}
     if {plain}:
         return launch(None, {operands}{trailing})
     return trace(launch, {operands}{trailing}{static_arguments})
+'''
+
+# Where a result goes that was found to fit, without a graph.
+_TO_OUT = '''        if out is not None and not active.count{usual}:
+            try:
+                launch = out_plans[{key} out._layout]
+            except (KeyError, AttributeError, TypeError):
+                pass
+            else:
+                if {plain} and out._node is None and not ({shared}):
+                    return launch(out, {operands}{trailing})
 '''
 
 _OPERATOR = '''
@@ -247,9 +246,11 @@ def {name}_with_numbers({operands}, {every}, out=None):
         launch = plans[{key}]
     except (KeyError, AttributeError, TypeError):
         launch = None
-    if launch is None or active.count or out is not None or not ({plain}):
-        return learn({operands}, ({numbers}), ({statics}), out)
-    return launch(None, {operands}{trailing})
+    if launch is None or active.count or out is not None:
+{to_out}        return learn({operands}, ({numbers}), ({statics}), out)
+    if {plain}:
+        return launch(None, {operands}{trailing})
+    return trace_with_numbers(launch, {operands}{trailing}{static_arguments})
 
 
 def {name}_with_numbers_in_place({operands}, {every}):
@@ -264,7 +265,7 @@ def {name}_with_numbers_in_place({operands}, {every}):
 
 # Which operands need gradients, as the bits of a number, and what records a call with that launcher and those bits.
 _TRACE = '''
-def trace(launch, {arguments}):
+def {tracer}(launch, {arguments}):
     out = launch(None, {operands}{trailing})
     if not local.grad:
         return out
@@ -306,29 +307,44 @@ def generate(operator: Pointwise, doc: str, public: str, method: bool, function:
                            *[source_of(defaults[n]) for n in statics]]) + ","
     plain = " and ".join(f"{n}._node is None" if i == 0 else f"({n}.__class__ in NUMBERS or {n}._node is None)"
                          for i, n in enumerate(operands))
+    usual = "".join(f" and {n}.__class__ is {defaults[n].__class__.__name__} and {n} == {source_of(defaults[n])}" for n in folded)
     unusual = "".join(f" or {n}.__class__ is not {defaults[n].__class__.__name__} or {n} != {source_of(defaults[n])}"
                       for n in folded)
-    shared = " or ".join([f"({n}.__class__ not in NUMBERS and {n}._storage is {operands[0]}._storage)" for n in operands[1:]]) \
-        or "False"
+
+    def shared(target: str, others: Sequence[str]) -> str:
+        return " or ".join([f"({n}.__class__ not in NUMBERS and {n}._storage is {target}._storage)" for n in others]) or "False"
     fields = {"operands": ", ".join(operands), "numbers": _tuple(numbers), "statics": _tuple(statics), "plain": plain,
                   "public": public, "doc": doc.replace("\\", "\\\\").replace('"""', "'''"), "first": operands[0],
-              "shared": shared}
+                  "shared": shared(operands[0], operands[1:])}
     scope: dict[str, Any] = {
-        "NUMBERS": NUMBERS, "plans": operator.plans, "active": modes.active, "local": modes.local, "inplace_plans": {},
-        "recorders": operator.recorders}
+        "NUMBERS": NUMBERS, "plans": operator.plans, "active": modes.active, "local": modes.local,
+        "inplace_plans": {}, "out_plans": {}, "recorders": operator.recorders}
     trailing, static_arguments = "".join(f", {n}" for n in given), "".join(f", {n}" for n in statics)
     every = [*numbers, *statics]
+
+    def to_out(key: str, trailing: str, usual: str) -> str:
+        return _TO_OUT.format(**{**fields, "shared": shared("out", operands)}, key=key, trailing=trailing, usual=usual)
     otherwise = "learn({operands}, ({numbers}), ({statics}), out)".format(**fields)
     otherwise_in_place = "learn_inplace({operands}, ({numbers}), ({statics}))".format(**fields)
+    which = " | ".join(
+        [f"({n}._node is not None)" if i == 0 and n == operands[0] else
+         f"({1 << i} if {n}.__class__ not in NUMBERS and {n}._node is not None else 0)" for i, n in enumerate(operands)])
+    if len(operands) == 1:
+        which = "1"
     source = ""
     if folded:
         otherwise = f"{public}_with_numbers({', '.join([*operands, *every])}, out)"
         otherwise_in_place = f"{public}_with_numbers_in_place({', '.join([*operands, *every])})"
+        every_key = ", ".join([*layouts, *[f"{n}.__class__" for n in numbers], *statics]) + ","
+        every_number = "".join(f", {n}" for n in numbers)
         source = _WITH_NUMBERS.format(
-            name=public, every=", ".join(every), key=", ".join([*layouts, *[f"{n}.__class__" for n in numbers], *statics]),
-            trailing="".join(f", {n}" for n in numbers), **fields)
+            name=public, every=", ".join(every), key=every_key, trailing=every_number, static_arguments=static_arguments,
+            to_out=to_out(every_key, every_number, ""), **fields)
+        source += _TRACE.format(tracer="trace_with_numbers", which=which, arguments=", ".join([*operands, *numbers, *statics]),
+                                trailing=every_number, **fields)
     source += _FUNCTION.format(name=public, signature=", ".join(with_out), unusual=" or out is not None" + unusual, key=key,
-                               trailing=trailing, static_arguments=static_arguments, otherwise=otherwise, **fields)
+                               trailing=trailing, static_arguments=static_arguments, otherwise=otherwise,
+                               to_out=to_out(key, trailing, usual), **fields)
     usual_trailing = "".join(f", {source_of(defaults[n])}" for n in given)
     usual_statics = "".join(f", {source_of(defaults[n])}" for n in statics)
     if dunder:
@@ -337,14 +353,10 @@ def generate(operator: Pointwise, doc: str, public: str, method: bool, function:
     if inplace_too:
         source += _INPLACE.format(name=public + "_", signature=", ".join(parts), unusual=unusual, key=key, trailing=trailing,
                                   otherwise=otherwise_in_place, **fields)
-    which = " | ".join(
-        [f"({n}._node is not None)" if i == 0 and n == operands[0] else
-         f"({1 << i} if {n}.__class__ not in NUMBERS and {n}._node is not None else 0)" for i, n in enumerate(operands)])
-    if len(operands) == 1:
-        which = "1"
-    source += _TRACE.format(which=which, arguments=", ".join([*operands, *given, *statics]), trailing=trailing,
+    source += _TRACE.format(tracer="trace", which=which, arguments=", ".join([*operands, *given, *statics]), trailing=trailing,
                             **{**fields, "numbers": "".join(f"{n if n in given else source_of(defaults[n])}, " for n in numbers)})
     register_cache(scope["inplace_plans"])
+    register_cache(scope["out_plans"])
     scope.update(_learning(operator, public, scope, signature, method, function))
     compile_source(f"<flambeau {public}>", source, scope)
     return _published(operator, public, scope, method, function, inplace_too, dunder, reflected)
@@ -382,10 +394,13 @@ def _learning(operator: Pointwise, public: str, scope: dict[str, Any], signature
             if explain(error, public, given_operands, numbers_given, statics_given) is None:
                 raise
             return NotImplemented
-        if out is None:
-            place, launch = learned(tuple(given_operands), numbers_given, statics_given, None)
-            if launch is not None:
+        if out is None or (out.__class__ is Tensor and out._layout.flavor is None):
+            layout = None if out is None else out._layout
+            place, launch = learned(tuple(given_operands), numbers_given, statics_given, layout)
+            if launch is not None and out is None:
                 operator.plans[place] = launch
+            elif launch is not None:
+                scope["out_plans"][*place, layout] = launch
         return result
 
     def learn_operator(*given_operands: Any) -> Any:

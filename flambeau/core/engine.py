@@ -11,41 +11,42 @@ import sys
 import warnings
 from collections.abc import Callable, Sequence
 from heapq import heappop, heappush, heappushpop
+from operator import attrgetter
 from typing import Any
 
-from flambeau.base.layout import Layout
+from flambeau.base.layout import Layout, register_cache
 from flambeau.base.notices import warn_once
 from flambeau.core import tensor as tensors
-from flambeau.core.modes import local
+from flambeau.core.modes import active, local
 from flambeau.core.node import AccumulateGrad, Node, Run, anomaly, held_gradient, running, type_name
 
 __all__ = ["backward", "execute", "grad", "queue_callback"]
 
 Root = tuple[Node, int, Any]  # node, which output, gradient
-Target = tuple[Node, int]
+Wanted = dict[Node, list[tuple[int, int]]]      # by node: which outputs' gradients are wanted, and at which positions
 
 
 def execute(roots: Sequence[Root], keep_graph: bool, create_graph: bool,
-            wanted: dict[Target, list[int]] | None = None, captured: list[Any] | None = None) -> None:
+            wanted: Wanted | None = None, captured: list[Any] | None = None) -> None:
     """Run the graph behind `roots`.
 
     wanted: outputs of nodes whose gradients go into `captured` (at the listed positions) instead of further back; only
     nodes on the way to them run. Without it every leaf accumulates. create_graph: record the run itself.
     """
-    counts, needed = _plan(roots, wanted)
+    counts, leading = _plan(roots, wanted)
     grad_before, run_before = local.grad, running.run
-    run = running.run = Run(needed, keep_graph)
+    run = running.run = Run(None if leading is None else leading.union(wanted or ()), keep_graph)
     local.grad = create_graph
     try:
-        _run(roots, counts, needed, keep_graph, wanted, captured)
+        _run(roots, counts, leading, keep_graph, wanted, captured)
         while run.callbacks:
             run.callbacks.pop(0)()
     finally:
         local.grad, running.run = grad_before, run_before
 
 
-def _plan(roots: Sequence[Root], wanted: dict[Target, list[int]] | None) -> tuple[dict[Node, int], set[Node] | None]:
-    """How many gradients each node waits for, and the nodes that lead to a wanted one (None: all of them)."""
+def _plan(roots: Sequence[Root], wanted: Wanted | None) -> tuple[dict[Node, int], set[Node] | None]:
+    """How many gradients each node waits for, and the nodes behind which there is a wanted one (None: all of them)."""
     counts: dict[Node, int] = {}
     stack = list(dict.fromkeys([root[0] for root in roots]))
     starts = set(stack) if len(stack) > 1 else ()
@@ -59,24 +60,26 @@ def _plan(roots: Sequence[Root], wanted: dict[Target, list[int]] | None) -> tupl
                     counts[target] += 1
                 else:
                     counts[target] = 1
-                    if target not in starts:
+                    if target.edges and target not in starts:
                         stack.append(target)
     if wanted is None:
         return counts, None
     # Edges lead to nodes made earlier, so the order of creation settles what leads where; leaves lead nowhere.
-    needed = {node for node, _ in wanted}
-    for node in sorted((node for node in order if type(node) is not AccumulateGrad), key=_age):
-        if any(target in needed for target, _ in node.edges):
-            needed.add(node)
-    return counts, needed
+    leading: set[Node] = set()
+    order.sort(key=_age)
+    for node in order:
+        for target, _ in node.edges:
+            if target in wanted or target in leading:
+                leading.add(node)
+                break
+    return counts, leading
 
 
-def _age(node: Node) -> int:
-    return node.sequence
+_age = attrgetter("sequence")
 
 
-def _run(roots: Sequence[Root], counts: dict[Node, int], needed: set[Node] | None, keep_graph: bool,
-         wanted: dict[Target, list[int]] | None, captured: list[Any] | None) -> None:
+def _run(roots: Sequence[Root], counts: dict[Node, int], leading: set[Node] | None, keep_graph: bool,
+         wanted: Wanted | None, captured: list[Any] | None) -> None:
     buffers: dict[Node, list[Any]] = {}
     ready: list[tuple[int, int, Node]] = []
     for node, index, gradient in roots:
@@ -102,11 +105,10 @@ def _run(roots: Sequence[Root], counts: dict[Node, int], needed: set[Node] | Non
         if extras is not None and (extras.tensor_hooks or extras.retained):
             _tensor_hooks(node, gradients)
         if wanted is not None:
-            for index in range(node.output_count):
-                for position in wanted.get((node, index), ()):
-                    captured[position] = gradients[index]  # type: ignore[index]
-            if not _leads_on(node, needed):
-                _skip(node, counts, ready, needed)
+            for index, position in wanted.get(node, ()):
+                captured[position] = gradients[index]  # type: ignore[index]
+            if node not in leading:  # type: ignore[operator]
+                _skip(node, counts, ready, wanted, leading)
                 continue
         if extras is not None and extras.pre_hooks:
             _pre_hooks(node, gradients)
@@ -153,8 +155,16 @@ def _run(roots: Sequence[Root], counts: dict[Node, int], needed: set[Node] | Non
             left = counts[target] - 1
             counts[target] = left
             if left == 0:
-                if needed is not None and target not in needed:
-                    _skip(target, counts, ready, needed)
+                if type(target) is AccumulateGrad and target.extras is None:    # nothing ready comes before it
+                    arrived = buffers.pop(target, None)
+                    if wanted is not None:
+                        for _, at in wanted.get(target, ()):
+                            captured[at] = arrived and arrived[0]  # type: ignore[index]
+                    elif arrived is not None:
+                        target.accumulate(arrived)
+                    arrived = None
+                elif wanted is not None and target not in leading and target not in wanted:  # type: ignore[operator]
+                    _skip(target, counts, ready, wanted, leading)
                 elif following is None:
                     following = target
                 else:
@@ -162,15 +172,7 @@ def _run(roots: Sequence[Root], counts: dict[Node, int], needed: set[Node] | Non
         buffer = None
 
 
-def _leads_on(node: Node, needed: set[Node] | None) -> bool:
-    """Whether a node of a run with wanted outputs has to be applied, rather than only captured."""
-    if type(node) is AccumulateGrad:
-        return False
-    return needed is not None and any(target in needed for target, _ in node.edges)
-
-
-def _skip(node: Node, counts: dict[Node, int], ready: list[tuple[int, int, Node]],
-          needed: set[Node] | None = None) -> None:
+def _skip(node: Node, counts: dict[Node, int], ready: list[tuple[int, int, Node]], wanted: Wanted, leading: set[Node]) -> None:
     """Count a node's edges as done without running it; what becomes ready and leads nowhere is skipped as well."""
     stack = [node]
     while stack:
@@ -178,7 +180,7 @@ def _skip(node: Node, counts: dict[Node, int], ready: list[tuple[int, int, Node]
             if target is not None:
                 counts[target] -= 1
                 if counts[target] == 0:
-                    if needed is not None and target in needed:
+                    if target in leading or target in wanted:
                         heappush(ready, (-target.sequence, id(target), target))
                     else:
                         stack.append(target)
@@ -199,7 +201,8 @@ def _conform(node: Node, position: int, gradient: Any, layout: Layout) -> Any:
     shape, own = layout.shape, gradient._layout.shape
     if own != shape:
         lead = len(own) - len(shape)
-        if lead < 0 or any(size not in (1, own[lead + dim]) for dim, size in enumerate(shape)):
+        if (gradient._layout, shape) not in _sums and (
+                lead < 0 or any(size not in (1, own[lead + dim]) for dim, size in enumerate(shape))):
             raise RuntimeError(f"Function {node.name()} returned an invalid gradient at index {position} - got "
                                f"{list(own)} but expected shape compatible with {list(shape)}")
         gradient = sum_to_shape(gradient, shape)
@@ -213,14 +216,28 @@ def _conform(node: Node, position: int, gradient: Any, layout: Layout) -> Any:
     return gradient
 
 
-def sum_to_shape(tensor: Any, shape: Sequence[int]) -> Any:
+#: By the layout of a sum's tensor and the shape it gets: the dimensions that are summed over, and the layout it gets.
+_sums: dict[tuple[Layout, tuple[int, ...]], tuple[Any, Layout]] = register_cache({})
+
+
+def sum_to_shape(tensor: Any, shape: tuple[int, ...]) -> Any:
     """The tensor summed over the dimensions along which `shape` was broadcast to its own."""
-    own = tensor._layout.shape
-    lead = len(own) - len(shape)
-    dims = [*range(lead), *[lead + dim for dim, size in enumerate(shape) if size == 1 and own[lead + dim] != 1]]
-    if not dims:
+    known = _sums.get((tensor._layout, shape))
+    if known is None:
+        own = tensor._layout.shape
+        lead = len(own) - len(shape)
+        dims = (*range(lead), *[lead + dim for dim, size in enumerate(shape) if size == 1 and own[lead + dim] != 1])
+        known = dims[0] if len(dims) == 1 else dims, Layout.contiguous(shape, tensor._layout.dtype, tensor._layout.device)
+        _sums[tensor._layout, shape] = known
+    dims, layout = known
+    if dims == ():
         return tensor
-    return tensor.sum(dims, keepdim=True).reshape(shape) if lead else tensor.sum(dims, keepdim=True)
+    total = tensor.sum(dims, keepdim=True)
+    if len(total._layout.shape) == len(shape):
+        return total
+    if local.grad or active.count or total._layout.dtype is not layout.dtype or total._layout.flavor is not None:
+        return total.reshape(shape)
+    return tensors.tensor_from(total._storage, total._offset, layout)
 
 
 def _trim(node: Node, results: Sequence[Any]) -> Sequence[Any]:
@@ -370,6 +387,8 @@ def _sequence(given: Any) -> tuple[Any, ...]:
 def _root(position: int, output: Any, gradient: Any) -> Any:
     """The gradient a run starts with at one output: what was given, checked, or one."""
     layout = output._layout
+    if isinstance(gradient, tensors.Tensor) and gradient._layout is layout:
+        return gradient
     if gradient is None:
         if output._node is None:
             return None
@@ -461,8 +480,8 @@ def backward(outputs: Any, gradients: Any = None, retain_graph: bool | None = No
         local.grad = before
 
 
-def _targets(inputs: Sequence[Any], complaint: str) -> dict[Target, list[int]]:
-    wanted: dict[Target, list[int]] = {}
+def _targets(inputs: Sequence[Any], complaint: str) -> Wanted:
+    wanted: Wanted = {}
     for position, tensor in enumerate(inputs):
         if isinstance(tensor, tensors.Tensor):
             node, index = current_node(tensor), tensor._index
@@ -472,7 +491,7 @@ def _targets(inputs: Sequence[Any], complaint: str) -> dict[Target, list[int]]:
             raise RuntimeError(f"all inputs have to be Tensors or GradientEdges, but got {type(tensor).__name__}")
         if node is None:
             raise RuntimeError(complaint.format(position))
-        wanted.setdefault((node, index), []).append(position)
+        wanted.setdefault(node, []).append((index, position))
     return wanted
 
 
@@ -487,9 +506,9 @@ def grad(outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool
     outputs = _sequence(outputs)
     inputs = (inputs,) if isinstance(inputs, tensors.Tensor) or hasattr(inputs, "output_nr") else tuple(inputs)
     for tensor in (*outputs, *inputs):
-        if isinstance(tensor, tensors.Tensor) and hasattr(tensor._layout.flavor, "gradients_of"):    # of a transform
-            return tensor._layout.flavor.gradients_of(outputs, inputs, grad_outputs, create_graph, allow_unused,
-                                                      materialize_grads)
+        flavor = tensor._layout.flavor if isinstance(tensor, tensors.Tensor) else None
+        if flavor is not None and hasattr(flavor, "gradients_of"):      # of a transform
+            return flavor.gradients_of(outputs, inputs, grad_outputs, create_graph, allow_unused, materialize_grads)
     if not inputs:
         raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
     if not only_inputs:

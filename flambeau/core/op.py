@@ -101,7 +101,6 @@ class Pointwise:
         self.tracked = differentiable       # whether overwriting a tensor is a step of the graph; comparisons' is one
         self.plans: dict[Any, Callable] = register_cache({})
         self.other_plans: dict[Any, Callable] = register_cache({})
-        self.out_plans: dict[Any, Callable] = register_cache({})    # those of calls whose `out` was found to fit
         self.nests: dict[Any, Nest] = register_cache({})
         self.recipes: dict[Any, Recipe] = register_cache({})
         self.node = node
@@ -292,8 +291,7 @@ class Pointwise:
         numbers = [v if kind is Folded else leaf(f"n{i}", computation)
                    for i, (v, kind) in enumerate(zip(given, self.number_kinds(given)))]
         grad, out = leaf("grad", result), leaf("out", result)
-        sources = {x: i for i, x in enumerate([*leaves, *numbers]) if isinstance(x, Expr)}
-        sources[out] = -1
+        sources = {x: i for i, x in enumerate([*leaves, *numbers]) if isinstance(x, Expr)} | {out: -1}
         raw: list[Any] = []
         if self.rule is not None:
             by_name = dict(zip(self.operands, leaves)) | dict(zip(self.numbers, numbers)) | dict(zip(self.statics, statics))
@@ -305,31 +303,34 @@ class Pointwise:
         else:
             expression = simplify(cast(self.expression(leaves, numbers, statics), result))
             raw = list(vjp(expression, leaves, grad))
-        gradients: list[Any] = []
-        saves: list[int] = []
-        for i, (expression, need) in enumerate(zip(raw, needed)):
-            if not need:
-                gradients.append(None)
-                continue
-            expression = ZERO if expression is None else scalar.as_expr(expression)
-            if expression is grad and self.steps is None:
-                gradients.append(IDENTITY)
-            elif expression is ZERO or is_constant(expression, 0):
-                gradients.append(ZERO)
-            elif expression is UNKNOWN:
-                gradients.append(MissingGradient(re.sub(r"(_backward_\d+)+$", "", self.name)))
-            else:
-                present = set(leaves if self.steps is not None else leaves_of(expression))
-                used = [x for x in sources if x in present]
-                for x in used:
-                    if sources[x] not in saves:
-                        saves.append(sources[x])
-                arguments = tuple(saves.index(sources[x]) for x in used)
-                gradients.append(Gradient(self._gradient_operator(i, expression, grad, used, operands[i], statics),
-                                          arguments, self.steps))
+        formulas = [self._formula(x, grad) if need else None for x, need in zip(raw, needed)]
+        numeric = [x.__class__ in NUMBERS for x in (*operands, *given)]
+
+        def passed_last(source: int) -> bool:       # launchers take numbers after tensors
+            return source >= 0 and numeric[source]
+        reads = []
+        for x in formulas:
+            present = set(() if not isinstance(x, Expr) else leaves if self.steps is not None else leaves_of(x))
+            used = [y for y in sources if y in present]
+            reads.append(used if self.steps is not None else sorted(used, key=lambda y: passed_last(sources[y])))
+        saves = sorted(dict.fromkeys([sources[y] for used in reads for y in used]), key=passed_last)
+        gradients = [x if not isinstance(x, Expr) else Gradient(
+            self._gradient_operator(i, x, grad, used, operands[i], statics), tuple([saves.index(sources[y]) for y in used]),
+            self.steps) for i, (x, used) in enumerate(zip(formulas, reads))]
         several = tuple([x for x in gradients if x.__class__ is Gradient])
         return Recipe(tuple(saves), tuple(gradients), self.node_class_of(operands, statics),
                       Joint(several, (None,) * len(several)) if len(several) > 1 else None)
+
+    def _formula(self, expression: Any, grad: Expr) -> Any:
+        """An operand's gradient, or what stands for it where nothing has to be computed."""
+        expression = ZERO if expression is None else scalar.as_expr(expression)
+        if expression is grad and self.steps is None:
+            return IDENTITY
+        if expression is ZERO or is_constant(expression, 0):
+            return ZERO
+        if expression is UNKNOWN:
+            return MissingGradient(re.sub(r"(_backward_\d+)+$", "", self.name))
+        return expression
 
     def _gradient_operator(self, i: int, expression: Expr, grad: Expr, used: list[Expr], operand: Tensor,
                            statics: tuple) -> Pointwise:

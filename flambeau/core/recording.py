@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from flambeau.core.node import NO_EDGE, next_sequence
-from flambeau.core.op import NUMBERS, Pointwise
+from flambeau.core.op import NUMBERS, Folded, Pointwise
 from flambeau.core.tensor import Tensor, tensor_from
 
 _SOURCE = '''
@@ -41,7 +41,7 @@ def recorder_of(operator: Pointwise, which: int, out: Tensor, operands: tuple, n
         return _nothing
     needed = tuple([bool(which >> i & 1) for i in range(len(operands))])
     recipe = operator.recipe(operands, numbers, statics, needed)
-    passed = [i for i, folds in enumerate(operator.folds) if not folds]
+    passed = [i for i, kind in enumerate(operator.number_kinds(numbers)) if kind is not Folded]
     shape = (needed, recipe.saves, tuple([x.__class__ in NUMBERS for x in operands]), tuple(passed))
     bind = _binders.get(shape)
     if bind is None:

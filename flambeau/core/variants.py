@@ -5,7 +5,7 @@ Stands on core.tensor; used by the generated variants of every kind of operator.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from flambeau.base import memory_order
@@ -14,8 +14,7 @@ from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import Layout
 from flambeau.base.notices import warn
 from flambeau.codegen.runtime import state
-from flambeau.core import modes, out_rules, overrides, returns, storage
-from flambeau.core.gradients import NUMBERS
+from flambeau.core import modes, out_rules, returns, storage
 from flambeau.core.inplace import refuse_shared, refuse_write
 from flambeau.core.tensor import Tensor
 
@@ -64,34 +63,20 @@ def _check_apart(name: str, out: Tensor, inputs: Iterable[Any]) -> None:
             refuse_shared(out, read, name in _APART)
 
 
-def in_the_way(operands: Iterable[Any], out: Tensor) -> bool:
-    """Whether a plan may not write to `out` at once: a tensor among these wants a gradient, or one shares the result's memory,
-    or is neither plain nor a number.
+def offered(out: Tensor, implementation: Callable[..., Tensor], *args: Any, **kwargs: Any) -> Tensor:
+    """`out`, with what the implementation computes: the next launch of this thread writes to it whose result would be a fresh one
+    like it.
     """
-    if out._node is not None and modes.local.grad:
-        return True
-    for x in operands:
-        if x.__class__ in NUMBERS:
-            continue
-        if not isinstance(x, Tensor) or x.__class__ not in overrides.PLAIN or x._storage is out._storage or (
-                x._node is not None and modes.local.grad):
-            return True
-    return False
-
-
-class Offer:
-    """A tensor that the next launch of this thread writes to whose result would be a fresh one like it, until `withdraw`."""
-
-    __slots__ = ("_tensor",)
-
-    def __init__(self, tensor: Tensor) -> None:
-        self._tensor = tensor
-        state.words[state.OFFERING_THREAD] = modes.local.thread_state
-        state.words[state.OFFERED] = id(tensor)
-
-    def withdraw(self) -> None:
-        if state.words[state.OFFERED] == id(self._tensor):
+    state.words[state.OFFERING_THREAD] = modes.local.thread_state
+    state.words[state.OFFERED] = id(out)
+    try:
+        result = implementation(*args, **kwargs)
+    finally:
+        if state.words[state.OFFERED] == id(out):
             state.words[state.OFFERED] = 0
+    if result._storage is out._storage and result._layout is out._layout:
+        return out
+    return copy_into(out, result)       # a step on the way took it
 
 
 def convertible(dtype: DType, target: DType) -> None:

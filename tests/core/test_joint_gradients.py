@@ -3,6 +3,7 @@
 import pytest
 
 import flambeau as torch
+from flambeau.core import derive, gradients
 
 CALLS = {
     "mul": lambda x, y, z: x * y,
@@ -56,6 +57,26 @@ def test_saved_numbers_and_tensors_in_any_order():
     a, b = x.detach().double(), y.detach().double()
     torch.testing.assert_close(x.grad.double(), (1 + 3 * b) * 2 ** b)
     torch.testing.assert_close(y.grad.double(), 3 * a * 2 ** b + (a + 3 * a * b) * 2 ** b * 0.6931471805599453)
+
+
+def test_calls_with_numbers_are_recorded_and_differentiated_in_one_go(monkeypatch):
+    """Keyword numbers that are not at their defaults take the quick way like others; their values aren't part of what is kept."""
+    def weighted(value):
+        return torch.addcmul(x, y, z, value=value)
+    x, y, z = operands("plain")
+    torch.autograd.grad(weighted(0.5).sum(), (x, y, z))
+    made = {}
+    with monkeypatch.context() as patched:
+        patched.setattr(derive, "general", None)        # what calls that were not seen before go through
+        patched.setattr(gradients.Gradient, "__call__", None)
+        for value in (0.5, 2.0, -1.5):
+            out = weighted(value)
+            made[value] = torch.autograd.grad(out.sum(), (x, y, z))
+            assert type(out.grad_fn).__name__ == "AddcmulBackward0"
+    for value, (first, second, third) in made.items():
+        assert first.eq(1).all()
+        torch.testing.assert_close(second, value * z.detach())
+        torch.testing.assert_close(third, value * y.detach())
 
 
 def test_subclasses_see_each_gradient():

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 import flambeau as torch
-from flambeau import nn
-from flambeau.core import declare
+from flambeau import Tensor, nn
+from flambeau.core import declare, derive
 
 F = nn.functional
 
@@ -335,14 +335,66 @@ def test_steps_of_an_operator_may_take_what_is_offered(copies, monkeypatch):
     monkeypatch.setattr(declare, "OPERATORS", {})
 
     @declare.composite(method=False, function=False, out=True, name="two_steps")
-    def two_steps(input: torch.Tensor) -> torch.Tensor:
+    def two_steps(input: Tensor) -> Tensor:
         return (input + 1) * 2      # the first step's result is like `out` as well
 
     x, out = torch.arange(6.0), torch.empty(6)
     for _ in range(4):
         assert two_steps(x, out=out.fill_(7)) is out and out.tolist() == [2, 4, 6, 8, 10, 12]
-    assert len(copies) == 4
+    assert len(copies) == 1
     assert two_steps(x).data_ptr() != out.data_ptr()
+
+
+POINTWISE_OUT = {
+    "add": lambda a, b, **k: torch.add(a, b, **k),
+    "weighted add": lambda a, b, **k: torch.add(a, b, alpha=3, **k),
+    "add a number": lambda a, b, **k: torch.add(a, 2.5, **k),
+    "exp": lambda a, b, **k: torch.exp(a, **k),
+    "addcmul": lambda a, b, **k: torch.addcmul(a, b, b, value=0.5, **k),
+    "lt": lambda a, b, **k: torch.lt(a, b, **k),
+    "div to integers": lambda a, b, **k: torch.div(a, b, rounding_mode="floor", **k),
+}
+
+
+@pytest.mark.parametrize("name", POINTWISE_OUT)
+def test_pointwise_results_go_to_out_at_once(name, monkeypatch):
+    call = POINTWISE_OUT[name]
+    a, b = torch.randn(4, 3), torch.randn(4, 3) + 4
+    expected = call(a, b)
+    wide, double = torch.zeros(4, 3, 2)[..., 0], torch.empty(4, 3, dtype=torch.float64)
+    outs = [torch.empty_like(expected), wide.to(expected.dtype), double]
+    for out in outs:
+        assert call(a, b, out=out) is out
+    with monkeypatch.context() as patched:
+        patched.setattr(derive, "general", None)    # what calls that were not seen before go through
+        for out in outs:
+            version = out.fill_(7)._version
+            assert call(a, b, out=out) is out and torch.equal(out, expected.to(out.dtype)) and out._version > version
+    with torch.inference_mode():
+        frozen = torch.empty_like(expected)
+    with pytest.raises(RuntimeError, match="Inplace update to inference tensor"):
+        call(a, b, out=frozen)
+    refused = pytest.raises(RuntimeError, match=r"functions with out=\.\.\. arguments don't support automatic differentiation")
+    if name != "lt":        # which has no gradient to record
+        with refused:
+            call(a.clone().requires_grad_(), b, out=outs[0])
+    if expected.dtype.is_floating_point:
+        with refused:
+            call(a, b, out=torch.empty(4, 3, requires_grad=True))
+        both = torch.randn(5, 3)
+        with pytest.raises(RuntimeError, match="unsupported operation: some elements of the input tensor and the written-to"):
+            call(both[:4], both[:4], out=both[1:])
+        itself = both[:4].clone()
+        assert torch.equal(call(itself, b, out=itself), call(both[:4], b))
+        with pytest.raises(RuntimeError, match="result type Float can't be cast"):
+            call(a, b, out=torch.empty(4, 3, dtype=torch.int64))
+        assert torch.equal(call(a, b, out=torch.empty(0)), expected)
+
+
+def test_what_is_rounded_before_it_is_converted_stays_so():
+    a, b = torch.randn(50).half(), torch.randn(50).half()
+    for _ in range(3):
+        assert torch.equal(torch.add(a, b, out=torch.empty(50)), (a + b).float())
 
 
 def test_only_the_thread_that_offers_out_writes_there():
