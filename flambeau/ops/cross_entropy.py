@@ -15,14 +15,14 @@ from flambeau.base.dtype import dtype as DType
 from flambeau.base.dtype import float64, int64, uint8
 from flambeau.base.layout import Layout, register_cache
 from flambeau.base.notices import warn
-from flambeau.codegen.runtime.launch import KernelCheck
 from flambeau.core import engine, modes
+from flambeau.core.annotations import Planned
 from flambeau.core.create import array_of
 from flambeau.core.declare import operator
 from flambeau.core.derive import explained
 from flambeau.core.node import one_step, refuse_gradient
 from flambeau.core.rows import FULL, KEPT, Rows
-from flambeau.core.tensor import Tensor, tensor_from
+from flambeau.core.tensor import Tensor, empty_layout, tensor_from
 from flambeau.ir import scalar as s
 from flambeau.ir.loops import Loop, Row, folded, pick, position
 from flambeau.ir.scalar import cast, compute_dtype, constant
@@ -245,18 +245,16 @@ def _numbers(input: Tensor, axis: int, ignore_index: int, smoothing: float) -> t
     return (ignore_index, smoothing, smoothing / input._layout.shape[axis]) if smoothing else (ignore_index,)
 
 
-def _run(rows: Rows, input: Tensor, target: Tensor, weight: Tensor | None, axis: int, numbers: tuple, statics: tuple,
-         extra: Sequence[Tensor] = ()) -> Any:
+def _launcher(rows: Rows, input: Tensor, target: Tensor, weight: Tensor | None, axis: int, numbers: tuple, statics: tuple,
+              extra: Sequence[Tensor]) -> Callable:
+    """The plan of a row program over the classes: launch(results, input, input, target, weight, extra, numbers)."""
     inputs = [input, input, _target_rows(target, input, axis)]
     picks = ((1, axis),)
     if weight is not None:
         inputs.append(weight)
         picks += ((3, 0),)
-    try:
-        weighted = None if weight is None else weight._layout.dtype
-        return rows([*inputs, *extra], (axis,), numbers, (input._layout.dtype, weighted, *statics), None, picks)
-    except KernelCheck:
-        raise _out_of_bounds(input, target, numbers[0]) from None
+    weighted = None if weight is None else weight._layout.dtype
+    return rows.launcher([*inputs, *extra], (axis,), numbers, (input._layout.dtype, weighted, *statics), picks)
 
 
 def _out_of_bounds(input: Tensor, target: Tensor, ignore_index: int) -> IndexError:
@@ -265,53 +263,34 @@ def _out_of_bounds(input: Tensor, target: Tensor, ignore_index: int) -> IndexErr
     return IndexError(f"Target {bad} is out of bounds.")
 
 
-def _finish(loss: Tensor, weights: Tensor, reduction: str) -> tuple[Tensor, Tensor]:
-    return _FINISH((loss, weights), tuple(range(loss._layout.ndim)), (), (reduction == "mean",))
-
-
 def _nll_node(arguments: Sequence[Any]) -> str:
     return "NllLoss2DBackward0" if arguments[0]._layout.ndim > 2 else "NllLossBackward0"
 
 
-_nll_plans: dict[Any, Callable] = register_cache({})
-
-
-def _learn_nll(input: Tensor, target: Tensor, weight: Tensor | None, reduction: str, ignore_index: int) -> Callable:
-    """The plan of such a call: launch(target, input, weight, ignore_index)."""
+@operator(function=False, method=False, node=_nll_node, name="nll_loss", differentiable=1, planned=True)
+def fused_nll_loss(input: Tensor, target: Tensor, weight: Tensor | None, reduction, ignore_index) -> Planned:
+    """(loss, total weight) of log-probabilities and class indices."""
     axis = _check(input, target, weight)
     own = input._layout
     rows = _target_rows(target, input, axis)
     weights = () if weight is None else (weight,)
-    launch = _NLL.launcher((rows, input, *weights), () if reduction == "none" else tuple(range(own.ndim)), (ignore_index,),
+    losses = _NLL.launcher((rows, input, *weights), () if reduction == "none" else tuple(range(own.ndim)), (ignore_index,),
                            (own.dtype, None if weight is None else weight._layout.dtype, reduction),
                            ((1, axis), (2, 0))[:1 + len(weights)])
-    if reduction == "none":
-        shape = target._layout.shape if own.ndim > 1 else ()
-        layouts = [Layout.contiguous(shape, dtype, own.device) for dtype in (own.dtype, compute_dtype(own.dtype))]
+    shape = target._layout.shape if own.ndim > 1 else ()
+    layouts = [Layout.contiguous(shape, dtype, own.device) for dtype in (own.dtype, compute_dtype(own.dtype))]
 
-        def run(target: Tensor, input: Tensor, *rest: Any) -> Any:
-            results = launch(None, None, target, input, *rest)
-            return tuple([tensor_from(x._storage, 0, layout) for x, layout in zip(results, layouts)])
-    else:
-        def run(target: Tensor, input: Tensor, *rest: Any) -> Any:
-            return launch(None, None, target, input, *rest)
-    _nll_plans[own, target._layout, None if weight is None else weight._layout, reduction] = run
-    return run
+    def launch(_: None, input: Tensor, target: Tensor, *weight: Tensor) -> tuple[Tensor, ...]:
+        results = losses(None, None, target, input, *weight, ignore_index)
+        if reduction != "none":
+            return results
+        return tuple([tensor_from(x._storage, 0, layout) for x, layout in zip(results, layouts)])
+    return launch
 
 
-@operator(function=False, method=False, node=_nll_node, name="nll_loss", differentiable=1)
-def fused_nll_loss(input: Tensor, target: Tensor, weight: Tensor | None, reduction, ignore_index):
-    """(loss, total weight) of log-probabilities and class indices."""
-    try:
-        run = _nll_plans[input._layout, target._layout, None if weight is None else weight._layout, reduction]
-    except KeyError:
-        run = _learn_nll(input, target, weight, reduction, ignore_index)
-    try:
-        if weight is None:
-            return run(target, input, ignore_index)
-        return run(target, input, weight, ignore_index)
-    except KernelCheck:
-        raise _out_of_bounds(input, target, ignore_index) from None
+@fused_nll_loss.complains
+def _(input, target, weight, reduction, ignore_index):
+    return _out_of_bounds(input, target, ignore_index)
 
 
 @fused_nll_loss.vjp
@@ -319,13 +298,21 @@ def _(g, out1, input, target, weight, reduction, ignore_index):
     return _nll_gradient(g, out1, input, target, weight, reduction, ignore_index), None, None
 
 
-@operator(function=False, method=False, node="NllLossBackwardBackward0")
-def _nll_gradient(g: Tensor, total: Tensor, input: Tensor, target: Tensor, weight: Tensor | None, reduction, ignore_index):
-    axis = _check(input, target, weight)       # again: what was saved may have got other data
-    scale = [_with_class(g, axis) if g._layout.ndim else g]
-    if reduction == "mean":
-        scale.append(total)
-    return _run(_GRADIENT, input, target, weight, axis, (ignore_index,), (False, False, reduction == "mean"), scale)
+@operator(function=False, method=False, node="NllLossBackwardBackward0", planned=True)
+def _nll_gradient(g: Tensor, total: Tensor, input: Tensor, target: Tensor, weight: Tensor | None, reduction,
+                  ignore_index) -> Planned:
+    axis, mean = _check(input, target, weight), reduction == "mean"
+    scales = [_with_class(g, axis) if g._layout.ndim else g, *((total,) if mean else ())]
+    gradient = _launcher(_GRADIENT, input, target, weight, axis, (ignore_index,), (False, False, mean), scales)
+
+    def launch(_: None, g: Tensor, total: Tensor, input: Tensor, target: Tensor, *weight: Tensor) -> Tensor:
+        return gradient(None, input, input, target, *weight, *((g, total) if mean else (g,)), ignore_index)
+    return launch
+
+
+@_nll_gradient.complains
+def _(g, total, input, target, weight, reduction, ignore_index):
+    return _out_of_bounds(input, target, ignore_index)
 
 
 @_nll_gradient.vjp
@@ -338,31 +325,58 @@ def _cross_entropy_node(arguments: Sequence[Any]) -> str:
     return "AddBackward0" if arguments[5] else _nll_node(arguments)
 
 
-@operator(function=False, method=False, node=_cross_entropy_node, name="cross_entropy_loss", differentiable=1)
-def fused_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None, reduction, ignore_index, smoothing):
+@operator(function=False, method=False, node=_cross_entropy_node, name="cross_entropy_loss", differentiable=1, planned=True)
+def fused_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None, reduction, ignore_index, smoothing) -> Planned:
     """(loss, total weight, logarithms of the sums of exponentials) of scores and class indices."""
     axis = _check(input, target, weight)
-    extra = (_weight_view(weight, input, axis),) if smoothing and weight is not None else ()
-    loss, weights, log_sums = _run(_CROSS_ENTROPY, input, target, weight, axis, _numbers(input, axis, ignore_index, smoothing),
-                                   (smoothing > 0,), extra)
-    if reduction == "none":
-        return loss, weights, log_sums
-    return (*_finish(loss, weights, reduction), log_sums)
+    again = 1 if smoothing else 0       # whether the weights are read for all classes as well as for the target
+    numbers = _numbers(input, axis, ignore_index, smoothing)
+    of_rows = _launcher(_CROSS_ENTROPY, input, target, weight, axis, numbers, (smoothing > 0,),
+                        () if weight is None or not again else (_weight_view(weight, input, axis),))
+    own = input._layout
+    shape = (*own.shape[:axis], *own.shape[axis + 1:])
+    losses, weights = (empty_layout(Layout.contiguous(shape, x, own.device)) for x, _ in _loss_outputs((own.dtype,)))
+    total = None if reduction == "none" else _FINISH.launcher(
+        (losses, weights), tuple(range(len(shape))), (), (reduction == "mean",))
+
+    def launch(_: None, input: Tensor, target: Tensor, *weight: Tensor) -> tuple[Tensor, ...]:
+        loss, weights, log_sums = of_rows(None, None, None, input, input, target, *weight, *weight[:again], *numbers)
+        return (loss, weights, log_sums) if total is None else (*total(None, None, loss, weights), log_sums)
+    return launch
+
+
+@fused_cross_entropy.complains
+def _(input, target, weight, reduction, ignore_index, smoothing):
+    return _out_of_bounds(input, target, ignore_index)
 
 
 @fused_cross_entropy.vjp
 def _(g, out1, out2, input, target, weight, reduction, ignore_index, smoothing):
-    axis = _check(input, target, weight)       # again: what was saved may have got other data
     if modes.local.grad or g._layout.flavor is not None:
         return _gradient_by_operators(g, input, target, weight, reduction, ignore_index, smoothing), None, None
-    extra = [_with_class(g, axis) if g._layout.ndim else g]
-    if reduction == "mean":
-        extra.append(out1)
-    extra.append(_with_class(out2, axis))
-    if smoothing and weight is not None:
+    return _gradient_of_scores(g, out1, out2, input, target, weight, reduction, ignore_index, smoothing), None, None
+
+
+@operator(function=False, method=False, planned=True)
+def _gradient_of_scores(g: Tensor, total: Tensor, log_sums: Tensor, input: Tensor, target: Tensor, weight: Tensor | None,
+                        reduction, ignore_index, smoothing) -> Planned:
+    axis = _check(input, target, weight)
+    again, mean = 1 if smoothing else 0, reduction == "mean"
+    numbers = _numbers(input, axis, ignore_index, smoothing)
+    extra = [_with_class(g, axis) if g._layout.ndim else g, *((total,) if mean else ()), _with_class(log_sums, axis)]
+    if weight is not None and again:
         extra.append(_weight_view(weight, input, axis))
-    return _run(_GRADIENT, input, target, weight, axis, _numbers(input, axis, ignore_index, smoothing),
-                (smoothing > 0, True, reduction == "mean"), extra), None, None
+    gradient = _launcher(_GRADIENT, input, target, weight, axis, numbers, (smoothing > 0, True, mean), extra)
+
+    def launch(_: None, g: Tensor, total: Tensor, log_sums: Tensor, input: Tensor, target: Tensor, *weight: Tensor) -> Tensor:
+        scales = (g, total, log_sums) if mean else (g, log_sums)
+        return gradient(None, input, input, target, *weight, *scales, *weight[:again], *numbers)
+    return launch
+
+
+@_gradient_of_scores.complains
+def _(g, total, log_sums, input, target, weight, reduction, ignore_index, smoothing):
+    return _out_of_bounds(input, target, ignore_index)
 
 
 def _gradient_by_operators(g: Tensor, input: Tensor, target: Tensor, weight: Tensor | None, reduction: str, ignore_index: int,
