@@ -378,6 +378,39 @@ def test_complex(dtype):
         assert np.abs(buffers[0].array.reshape(m, n) - expected).max() < 5 * tolerance
 
 
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+@pytest.mark.parametrize("orders", ["knn", "mnn", "knm", "mkm", "skn", "kss"])
+@pytest.mark.parametrize(("m", "n", "k", "batch"), [(6, 5, 7, (1, 1)), (33, 18, 40, (2, 3)), (4, 3, 5000, (1, 1)),
+                                                    (1, 9, 8, (3, 1)), (9, 1, 8, (1, 2))])
+def test_complex_numbers_of_any_order_in_batches(dtype, orders, m, n, k, batch):
+    """orders: of A, B and C, the axis along which they are contiguous; "s": none, the elements lie two apart. B's outer batch is
+    repeated, and a row is added.
+    """
+    rng = np.random.default_rng(1)
+
+    def make(slot, rows, columns, order, fast, outer=True):
+        step = 2 if order == "s" else 1
+        shape = (batch[0] if outer else 1, batch[1], rows * columns * step)
+        values = (rng.standard_normal(shape) + 1j * rng.standard_normal(shape)).astype(dtype)
+        row, column = (columns * step, step) if order in (fast, "s") else (1, rows)
+        seen = np.lib.stride_tricks.as_strided(
+            values, (*shape[:2], rows, columns), (*values.strides[:2], row * values.itemsize, column * values.itemsize))
+        size = rows * columns * step
+        return values, seen, Matrix(slot, (size * batch[1] if outer else 0, size, row, column))
+
+    a, a_seen, a_matrix = make(1, m, k, orders[0], "k")
+    b, b_seen, b_matrix = make(2, k, n, orders[1], "n", outer=False)
+    c, _, c_matrix = make(0, m, n, orders[2], "n")
+    d = (rng.standard_normal(n) + 1j * rng.standard_normal(n)).astype(dtype)
+    expected = 2 * (a_seen.astype("D") @ b_seen.astype("D")) - d
+    buffers = [guarded(x) for x in (c, a, b, d)]
+    run(*gemm_phases(dtype, m, n, k, a_matrix, b_matrix, c_matrix, batch, Matrix(3, (0, 0, 0, 1)), 2, -1), buffers)
+    made = buffers[0].array.reshape(c.shape)
+    steps = (*made.strides[:2], *(s * made.itemsize for s in c_matrix.strides[2:]))
+    got = np.lib.stride_tricks.as_strided(made, expected.shape, steps)
+    assert np.abs(got - expected).max() < (1e-4 if dtype == "complex64" else 1e-12) * k ** 0.5
+
+
 def test_nan_and_infinity_pass_through_relu():
     a = np.array([[np.nan, 1.0], [np.inf, 1.0], [-np.inf, 0.0]], np.float32)
     c = Guarded(6, np.float32)

@@ -17,7 +17,7 @@ from flambeau.codegen.cpu import register_rows, second_level_bytes
 from flambeau.codegen.jit import Address
 from flambeau.codegen.kernel import BYTES
 from flambeau.codegen.kinds import TILE_SIDE, kind_of, paired
-from flambeau.codegen.products import matrix_unit as matrix_unit
+from flambeau.codegen.products import interleaved, matrix_unit
 from flambeau.codegen.products.dots import dot_phases
 from flambeau.codegen.products.epilogue import relu
 from flambeau.codegen.products.matrix import Matrix, Product
@@ -58,10 +58,10 @@ def gemm_phases(dtype: object, m: int, n: int, k: int, a: Matrix, b: Matrix, c: 
     if not (m and n and batch[0] * batch[1]):
         return [], 0
     name = getattr(dtype, "name", dtype)
-    if name in _COMPLEX:
+    if name in interleaved.PARTS:
         if activation is not None or out is not None or complex(alpha).imag or complex(beta).imag:
             raise NotImplementedError(f"a product of {name} takes no activation, no other output dtype and real factors only")
-        return _complex_phases(_COMPLEX[name], (m, n, k), (a, b, c), batch, addend, complex(alpha).real, complex(beta).real)
+        return _complex_phases(name, (m, n, k), (a, b, c), batch, addend, complex(alpha).real, complex(beta).real, reserved)
     return _phases(Product(kind_of(dtype), kind_of(out or dtype), m, n, k, a, b, c, batch, addend, alpha, beta, activation,
                            relu if activation == "relu" else apply, reserved))
 
@@ -249,25 +249,40 @@ def _halves(p: Product) -> list[Product]:
     return []
 
 
-_COMPLEX = {"complex64": "float32", "complex128": "float64"}
+def _complex_phases(name: str, sizes: tuple[int, int, int], operands: tuple[Matrix, Matrix, Matrix], batch: tuple[int, int],
+                    addend: Matrix | None, alpha: float, beta: float, reserved: int) -> tuple[list[Phase], int]:
+    """A real product of interleaved parts; where C or the addend don't lie like that, four products of parts."""
+    (m, n, k), (a, b, c) = sizes, operands
+    if n > 1 and c.strides[3] != 1 and (c.strides[2] == 1 or m == 1):
+        return _complex_phases(name, (n, m, k), (b.transposed, a.transposed, c.transposed), batch,
+                               addend and addend.transposed, alpha, beta, reserved)
+    if n > 1 and (c.strides[3] != 1 or (addend is not None and addend.strides[3] != 1)):
+        return _products_of_parts(name, sizes, operands, batch, addend, alpha, beta, reserved)
+    phase, twice, place = interleaved.copied(name, b, k, n, batch, True, reserved)
+    phases = [phase]
+    if a.strides[3] == 1 or k == 1:
+        a = interleaved.reals(a)
+    else:
+        phase, a, place = interleaved.copied(name, a, m, k, batch, False, place)
+        phases.append(phase)
+    more, scratch = gemm_phases(interleaved.PARTS[name][0], m, 2 * n, 2 * k, a, twice, interleaved.reals(c), batch,
+                                addend and interleaved.reals(addend), alpha, beta, reserved=place)
+    return [*phases, *more], max(place, scratch)
 
 
-def _complex_phases(part: str, sizes: tuple[int, int, int], operands: tuple[Matrix, Matrix, Matrix], batch: tuple[int, int],
-                    addend: Matrix | None, alpha: float, beta: float) -> tuple[list[Phase], int]:
+def _products_of_parts(name: str, sizes: tuple[int, int, int], operands: tuple[Matrix, Matrix, Matrix], batch: tuple[int, int],
+                       addend: Matrix | None, alpha: float, beta: float, reserved: int) -> tuple[list[Phase], int]:
     """Four products of real and imaginary parts, which are matrices with doubled strides."""
     a, b, c = operands
-
-    def half(x: Matrix, imaginary: int) -> Matrix:
-        return Matrix(x.slot, tuple(2 * s for s in x.strides), 2 * x.offset + imaginary)
-
     phases: list[Phase] = []
-    scratch = 0
+    scratch = reserved
     for imaginary in (0, 1):
-        target = half(c, imaginary)
-        first = None if addend is None else half(addend, imaginary)
+        target = interleaved.part(c, imaginary)
+        first = None if addend is None else interleaved.part(addend, imaginary)
         for step, (left, right, sign) in enumerate(((0, imaginary, 1), (1, 1 - imaginary, 1 if imaginary else -1))):
-            more, need = gemm_phases(part, *sizes, half(a, left), half(b, right), target, batch, target if step else first,
-                                     sign * alpha, 1 if step else beta)
+            more, need = gemm_phases(interleaved.PARTS[name][0], *sizes, interleaved.part(a, left), interleaved.part(b, right),
+                                     target, batch, target if step else first, sign * alpha, 1 if step else beta,
+                                     reserved=reserved)
             phases += more
             scratch = max(scratch, need)
     return phases, scratch

@@ -24,7 +24,7 @@ LONG = 16  # steps to a row or column from which each tile's operands would be r
 SLICE_WORK, MOST_SLICES = 16384, 64  # multiply-adds of a slice, at least; slices, at most
 SLICE_STEPS = (512, 1024)  # of a slice: fewer where there would be less than four slices
 
-CONSTANTS = ("m", "n", "slices", *OPERANDS)
+CONSTANTS = ("m", "n", "slices", "place", *OPERANDS)
 _COMPUTED = {"float": "float32", "double": "float64"}
 
 
@@ -42,7 +42,7 @@ def sum_text(kind: Kind, out: Kind, finish: Epilogue) -> str:
     f = Kernel()
     c = f.constants(CONSTANTS)
     tile = f.stack(kind.compute, kind.lanes, align=64)
-    partial = f.scratch(f.i64(0))
+    partial = f.scratch(c["place"])
     target, addend = (base_address(f, c, letter, out.storage, f.i64(0), f.i64(0)) for letter in "cd")
     with f.loop(f["begin"], f["end"]) as i, f.loop(0, c["n"], kind.lanes) as j:
         columns = f.minimum(c["n"] - j, kind.lanes)
@@ -67,7 +67,7 @@ def sliced(p: Product) -> Sliced | None:
     """The product in slices along k; None where that isn't quicker. The slices don't depend on the number of threads."""
     tiles = -(-p.m // register_rows()) * -(-p.n // (2 * p.kind.lanes))
     long = p.k >= LONG * max(p.m, p.n)
-    if p.batches > 1 or p.reserved or (tiles >= ENOUGH_TILES and not long) or p.kind.compute not in _COMPUTED:
+    if p.batches > 1 or (tiles >= ENOUGH_TILES and not long) or p.kind.compute not in _COMPUTED:
         return None
     least, most = SLICE_STEPS
     steps = max(least, min(most, p.k // 256 * 64), SLICE_WORK // (p.m * p.n), -(-p.k // MOST_SLICES))
@@ -77,16 +77,16 @@ def sliced(p: Product) -> Sliced | None:
         return None
     size = p.m * p.n
     slices = count + (rest > 0)
-    scratch = (slices * size * BYTES[p.kind.compute] + 127) // 64 * 64
+    scratch = p.reserved + (slices * size * BYTES[p.kind.compute] + 127) // 64 * 64
     whole = p._replace(
         result=kind_of(_COMPUTED[p.kind.compute]), k=steps, batch=(count, 1), addend=None, alpha=1, activation=None, apply=None,
         a=_by_slices(p.a, p.a.strides[3] * steps), b=_by_slices(p.b, p.b.strides[2] * steps),
-        c=Matrix(SCRATCH, (size, 0, p.n, 1)), reserved=scratch)
+        c=Matrix(SCRATCH, (size, 0, p.n, 1), p.reserved // BYTES[p.kind.compute]), reserved=scratch)
     products = [whole]
     if rest:
         products.append(whole._replace(k=rest, batch=(1, 1), a=p.a.moved(3, count * steps), b=p.b.moved(2, count * steps),
                                        c=whole.c.moved(0, count)))
-    constants = (p.m, p.n, slices, *p.operands())
+    constants = (p.m, p.n, slices, p.reserved, *p.operands())
     grain = p.m if size * slices < 1 << 14 else max(1, p.m // 16)
     return Sliced(products, Phase(sum_kernel(p.kind, p.result, p.finish), p.m, grain, constants), scratch)
 
