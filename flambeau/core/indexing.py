@@ -161,7 +161,7 @@ def getitem(self: Any, index: Any) -> Any:
     key = _basic_key(items)
     if key is None or active.count:
         if self._node is None and not active.count:
-            tensors = _only_tensors(self, index)
+            tensors = _only_tensors(self, items)
             if tensors is not None:
                 return _gather(self, tensors)   # type: ignore[misc]
         return _general(self, index)
@@ -169,9 +169,9 @@ def getitem(self: Any, index: Any) -> Any:
     return _general(self, index) if view is None else view
 
 
-def _only_tensors(self: Any, index: Any) -> list[Any] | None:
+def _only_tensors(self: Any, index: tuple) -> list[Any] | None:
     """The index as tensors or None by dimension, if it holds whole dimensions and plain tensors of numbers alone."""
-    if index.__class__ is not tuple or self._layout.flavor is not None or len(index) > self._layout.ndim or _gather is None:
+    if self._layout.flavor is not None or len(index) > self._layout.ndim or _gather is None:
         return None
     tensors: list[Any] = []
     count = 0
@@ -358,11 +358,11 @@ def setitem(self: Any, index: Any, value: Any) -> None:
                 and index._storage is not self._storage and own.device is layout.device and own.device.type == "cpu"):
             _fill_masked((self, index, value), (), (), self)
             return
-    if index.__class__ is Tensor and value.__class__ is Tensor and not active.count and _scatter is not None:
-        own, layout = self._layout, index._layout
-        if (layout.dtype is int64 and layout.ndim and own.ndim and own.flavor is layout.flavor is value._layout.flavor is None
-                and not (local.grad and (self._node is not None or value._node is not None))):
-            _scatter(self, (index,), value, False)
+    if value.__class__ is Tensor and not active.count and value._layout.flavor is None and _scatter is not None and not (
+            local.grad and (self._node is not None or value._node is not None)):
+        chosen = _only_tensors(self, index if index.__class__ is tuple else (index,))
+        if chosen:
+            _scatter(self, chosen, value, False)
             return
     if overrides.any_override((self, value)):
         overrides.dispatch(Tensor.__setitem__, (self, index, value), {})

@@ -271,7 +271,8 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
     return mm(left, right).reshape(shape)
 
 
-def _chain_order(sizes: Sequence[int]) -> dict[tuple[int, int], int]:
+@lru_cache(maxsize=256)
+def _chain_order(sizes: tuple[int, ...]) -> dict[tuple[int, int], int]:
     """Where to split each product i..j of a chain of matrices, for the fewest multiplications (sizes: rows, then all columns)."""
     n = len(sizes) - 1
     cost = {(i, i): 0 for i in range(n)}
@@ -310,7 +311,7 @@ def multi_dot(tensors: Tensors) -> Tensor:
             raise RuntimeError(f"multi_dot(): tensors {i} and {i + 1} with shapes {list(x._layout.shape)} and "
                                f"{list(y._layout.shape)} "
                                "cannot be multiplied")
-    split = _chain_order([chain[0]._layout.shape[0], *[x._layout.shape[1] for x in chain]])
+    split = _chain_order((chain[0]._layout.shape[0], *[x._layout.shape[1] for x in chain]))
 
     def product(i: int, j: int) -> Tensor:
         return chain[i] if i == j else mm(product(i, split[i, j]), product(split[i, j] + 1, j))
@@ -507,7 +508,9 @@ def _trapezoid(name: str, y: Tensor, x: Any, dx: Any, dim: int) -> Tensor:
     if y._layout.shape[wrap_dim(dim, y._layout.ndim)] == 0 and x is None:
         shape = [n for d, n in enumerate(y._layout.shape) if d != wrap_dim(dim, y._layout.ndim)]
         return y.new_zeros(shape)
-    return _pieces(name, y, x, dim).sum(dim) * ((dx if x is None else 1) / 2)
+    if x is None:
+        return (y.sum(dim) - (y.select(dim, 0) + y.select(dim, -1)) * 0.5) * dx
+    return _pieces(name, y, x, dim).sum(dim) / 2
 
 
 @composite(method=False)

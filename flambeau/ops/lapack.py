@@ -1,5 +1,5 @@
-"""What numpy.linalg lacks, on NumPy arrays: the symmetric indefinite factorization with LAPACK's (Bunch-Kaufman) pivoting,
-systems from it, the exponential.
+"""What numpy.linalg lacks, on NumPy arrays: the symmetric indefinite factorization with LAPACK's (Bunch-Kaufman) pivoting, and
+systems from it.
 
 Arrays have shape (*, m, n). Used by ops.linalg and ops.linalg_lu, which keep the rules for gradients.
 """
@@ -21,31 +21,6 @@ def batched(a: np.ndarray) -> np.ndarray:
     """A copy with one batch dimension."""
     count = int(np.prod(a.shape[:-2], dtype=np.int64))
     return np.array(a, copy=True).reshape(count, *a.shape[-2:])
-
-
-def exponential(a: np.ndarray) -> np.ndarray:
-    """exp of square matrices: the diagonal Pade approximant of order 13, scaled and squared, in double precision."""
-    wide = np.complex128 if a.dtype.kind == "c" else np.float64
-    x = batched(a).astype(wide)
-    n = x.shape[-1]
-    sizes = np.abs(x).sum(-2).max(-1) if n else np.zeros(len(x))
-    with np.errstate(all="ignore"):
-        large = np.isfinite(sizes) & (sizes > 5.37)
-        doublings = np.where(large, np.ceil(np.log2(np.where(large, sizes, 5.37) / 5.37)), 0).astype(int)
-        x = x / (2.0 ** doublings)[:, None, None]
-        b = (64764752532480000., 32382376266240000., 7771770303897600., 1187353796428800., 129060195264000., 10559470521600.,
-             670442572800., 33522128640., 1323241920., 40840800., 960960., 16380., 182., 1.)
-        one = np.eye(n, dtype=wide)
-        x2 = x @ x
-        x4 = x2 @ x2
-        x6 = x4 @ x2
-        odd = x @ (x6 @ (b[13] * x6 + b[11] * x4 + b[9] * x2) + b[7] * x6 + b[5] * x4 + b[3] * x2 + b[1] * one)
-        even = x6 @ (b[12] * x6 + b[10] * x4 + b[8] * x2) + b[6] * x6 + b[4] * x4 + b[2] * x2 + b[0] * one
-        made = np.linalg.solve(even - odd, even + odd) if n else x
-        for i in range(int(doublings.max(initial=0))):
-            more = doublings > i
-            made[more] = made[more] @ made[more]
-    return made.reshape(a.shape).astype(a.dtype)
 
 
 # ---------------------------------------------------------------- symmetric indefinite: A = L D L^T with blocks of one and two

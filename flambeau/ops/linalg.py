@@ -2,7 +2,7 @@
 (ops.linalg_lu, ops.linalg_qr, ops.linalg_cholesky, ops.linalg_decompositions), no system (ops.linalg_systems) and no norm
 (ops.matrix_norm).
 
-Determinants come from ops.factored.lu, exponentials from ops.lapack, the rest from singular values; the rules are in
+Determinants come from ops.factored.lu, exponentials from products and a system, the rest from singular values; the rules are in
 differentiable operators.
 """
 
@@ -17,15 +17,22 @@ import numpy as np
 
 from flambeau.base.dtype import finfo, int64
 from flambeau.core import returns
-from flambeau.core.create import copy_array
+from flambeau.core.create import array_of, copy_array
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE, explained
 from flambeau.core.tensor import Tensor
 from flambeau.core.variants import deliver
-from flambeau.ops import factored, lapack
+from flambeau.ops import factored
 from flambeau.ops.linalg_arguments import constant_zero, eye_like, floating, matrices, square, values_of
 from flambeau.ops.linalg_decompositions import linalg_eigvalsh, linalg_svd, linalg_svdvals, singular
-from flambeau.ops.linalg_systems import is_vector, linalg_inv, linalg_inv_ex, linalg_solve, linalg_solve_triangular
+from flambeau.ops.linalg_systems import (
+    is_vector,
+    linalg_inv,
+    linalg_inv_ex,
+    linalg_solve,
+    linalg_solve_ex,
+    linalg_solve_triangular,
+)
 from flambeau.ops.magnitude import vector_norm
 from flambeau.ops.matmul import adjoint, matmul
 from flambeau.ops.matrix_plans import laid_in_columns
@@ -307,10 +314,38 @@ def matrix_power(input: Tensor, n: int) -> Tensor:
 
 @operator(method=False, function=False, node="LinalgMatrixExpBackward0")
 def linalg_matrix_exp(input: Tensor):
-    """The exponential of square matrices."""
+    """The exponential of square matrices: a diagonal Pade approximant, scaled and squared (Higham, The scaling and squaring
+    method for the matrix exponential revisited, 2005).
+    """
     floating("linalg.matrix_exp", input)
     square("linalg.matrix_exp", input)
-    return copy_array(lapack.exponential(values_of(input)))
+    *batch, n, _ = input._layout.shape
+    if input._layout.numel == 0 or input._layout.device.type == "meta":
+        return input.clone()
+    x = input.reshape(-1, n, n)
+    degree, largest = (7, 3.92) if x.dtype.itemsize // (1 + x.dtype.is_complex) == 4 else (13, 5.37)
+    sizes = array_of(x.abs().sum(-2).amax(-1).double())
+    doublings = np.zeros(len(sizes), int)
+    large = np.isfinite(sizes) & (sizes > largest)
+    doublings[large] = np.ceil(np.log2(sizes[large] / largest))
+    if large.any():
+        x = x * copy_array(0.5 ** doublings[:, None, None]).to(x.dtype)
+    b = [math.comb(degree, j) * math.factorial(2 * degree - j) // math.factorial(degree) for j in range(degree + 1)]
+    x2 = matmul(x, x)
+    x4 = matmul(x2, x2)
+    x6 = matmul(x4, x2)
+
+    def terms(first: int) -> Tensor:
+        """Every second term from the first: of the odd ones, but for a factor of x."""
+        made = b[first] * eye_like(x) + b[first + 2] * x2 + b[first + 4] * x4 + b[first + 6] * x6
+        if degree == 13:
+            made += matmul(x6, b[first + 8] * x2 + b[first + 10] * x4 + b[first + 12] * x6)
+        return made
+    even, odd = terms(0), matmul(x, terms(1))
+    made = linalg_solve_ex(even - odd, even + odd)[0]
+    for done in range(doublings.max()):
+        made = NAMESPACE["where"](copy_array(doublings[:, None, None] > done), matmul(made, made), made)
+    return made.reshape(*batch, n, n)
 
 
 @linalg_matrix_exp.vjp
