@@ -10,15 +10,16 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import SupportsIndex
+from typing import Any, SupportsIndex
 
 from flambeau.base.flags import flags
 from flambeau.codegen.images import cache
 from flambeau.codegen.images.image import Image, map_image
 from flambeau.codegen.images.link import link
 from flambeau.codegen.llvm import EXPLICIT, Pipeline, Translation
+from flambeau.codegen.split import halves
 
 Address = SupportsIndex     # of machine code, which may be still to come
 Functions = dict[str, int]  # addresses by name
@@ -108,8 +109,8 @@ class _Compilation:
             print(text)
         start = time.perf_counter()
         self._identity, self._key, self._pipeline = identity, key, pipeline
-        self._translation = Translation(text, pipeline)
-        self._made: bytes | BaseException = RuntimeError("the compilation of a kernel was interrupted")
+        self._translations = [Translation(part, pipeline) for part in ([text] if pipeline.vectorise else halves(text))]
+        self._made: list[bytes] | BaseException = RuntimeError("the compilation of a kernel was interrupted")
         self._functions: Functions = {}
         self._thread: threading.Thread | None = None
         self._done = threading.Event()
@@ -123,12 +124,7 @@ class _Compilation:
         """Have a thread translate what nobody does yet."""
         idle = cls._take_idle()
         if idle is not None:
-            thread = threading.Thread(target=idle._translate, name="flambeau compiler")
-            try:
-                thread.start()
-                idle._thread = thread
-            except RuntimeError:        # no more threads, or Python is ending
-                idle._translate()
+            idle._thread = _on_a_thread(idle._translate)
 
     @classmethod
     def _take_idle(cls) -> _Compilation | None:
@@ -139,7 +135,7 @@ class _Compilation:
     def _translate(self) -> None:
         start = time.perf_counter()
         try:
-            self._made = self._translation.emit()
+            self._made = _at_the_same_time([each.emit for each in self._translations])
             self._seconds += time.perf_counter() - start
         except BaseException as error:
             self._made = error
@@ -168,10 +164,10 @@ class _Compilation:
                 self._keep(self._made)
             return self._functions
 
-    def _keep(self, made: bytes) -> None:
-        """Link an object file and put it into the caches."""
+    def _keep(self, made: list[bytes]) -> None:
+        """Link object files and put them into the caches."""
         start = time.perf_counter()
-        image = link(made)
+        image = link(*made)
         cache.write(self._key, image)
         self._functions = _modules[self._identity] = map_image(image)
         self._seconds += time.perf_counter() - start
@@ -179,6 +175,37 @@ class _Compilation:
         statistics["compile_seconds"] += self._seconds
         if flags.debug >= 2:
             print(f"compiled {list(image.functions)} by {self._pipeline} in {self._seconds * 1e3:.1f} ms")
+
+
+def _on_a_thread(work: Callable[[], None]) -> threading.Thread | None:
+    """The thread that does this work; None if it is done already."""
+    thread = threading.Thread(target=work, name="flambeau compiler")
+    try:
+        thread.start()
+    except RuntimeError:        # no more threads, or Python is ending
+        work()
+        return None
+    return thread
+
+
+def _at_the_same_time(calls: Sequence[Callable[[], bytes]]) -> list[bytes]:
+    """What calls give, of which all but the first run on threads of their own."""
+    made: list[Any] = [None] * len(calls)
+
+    def work(at: int) -> None:
+        try:
+            made[at] = calls[at]()
+        except BaseException as error:
+            made[at] = error
+    others = [_on_a_thread(partial(work, at)) for at in range(1, len(calls))]
+    work(0)
+    for thread in others:
+        if thread is not None:
+            thread.join()
+    for result in made:
+        if isinstance(result, BaseException):
+            raise result
+    return made
 
 
 def _finish() -> None:

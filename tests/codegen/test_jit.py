@@ -3,6 +3,8 @@
 import os
 import random
 import signal
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -10,7 +12,7 @@ import pytest
 from test_runtime import adding_kernel
 
 import flambeau as torch
-from flambeau.codegen import jit, llvm
+from flambeau.codegen import jit, llvm, split
 from flambeau.codegen.images import cache
 from flambeau.codegen.runtime import launch
 
@@ -111,3 +113,67 @@ def test_without_threads_kernels_are_compiled_all_the_same(monkeypatch):
     amounts = [random.random() for _ in range(3)]
     for amount, address in zip(amounts, [jit.compile_kernel(adding_kernel(amount)) for amount in amounts], strict=True):
         assert np.allclose(apply(address, torch.ones(8)), 1 + amount)
+
+
+MODULE = """
+@table = private unnamed_addr constant [2 x float] [float 3.0, float 5.0]
+declare float @llvm.sqrt.f32(float)
+define internal float @inlined(float %x) alwaysinline nounwind {
+  %y = fadd float %x, 1.0
+  ret float %y
+}
+define internal float @first(float %x, i64 %more) noinline nounwind {
+  %p = getelementptr float, ptr @table, i64 %more
+  %t = load float, ptr %p
+  %r = call float @llvm.sqrt.f32(float %x)
+  %s = fadd float %r, %t
+  %last = icmp eq i64 %more, 0
+  br i1 %last, label %done, label %on
+on:
+  %u = call float @second.part(float %s, i64 0)
+  ret float %u
+done:
+  ret float %s
+}
+define internal float @second.part(float %x, i64 %more) noinline nounwind {
+  %i = call float @inlined(float %x)
+  %u = call float @first(float %i, i64 %more)
+  ret float %u
+}
+define void @kernel(ptr %p, i64 %begin, i64 %end, i64 %thread) nounwind {
+  %ofield = getelementptr i64, ptr %p, i64 4
+  %o = load i64, ptr %ofield
+  %out = inttoptr i64 %o to ptr
+  %v = call float @second.part(float 8.0, i64 1)
+  store float %v, ptr %out
+  ret void
+}
+"""
+
+
+def test_the_halves_of_a_module_call_each_other(monkeypatch):
+    monkeypatch.setattr(split, "ENOUGH_LINES", 0)
+    parts = split.halves(MODULE)
+    assert len(parts) == 2
+    for name in ("@first(", "@second.part(", "@kernel("):
+        assert sum(line.startswith("define") and name in line for part in parts for line in part.splitlines()) == 1
+    x = torch.zeros(1)
+    made = launch.plan([launch.Phase(jit.compile_kernel(MODULE), 1, 1, [])], [x._layout], [])(None)
+    assert made.item() == 6
+
+
+def test_halves_compute_what_the_whole_does():
+    program = """
+import sys, hashlib, flambeau as torch
+from flambeau.codegen import split
+split.ENOUGH_LINES = int(sys.argv[1])
+torch.manual_seed(0)
+x, y = torch.randn(40, 40), torch.rand(300) * 9
+made = [*torch.linalg.svd(x), torch.linalg.eigvalsh(x + x.t()), torch.linalg.inv(x), torch.igammac(y, y.flip(0)), y.lgamma(),
+        torch.poisson(y), y.sort()[1], torch.special.airy_ai(y), torch.nn.functional.conv2d(x[None, None], x[None, None, :3, :3])]
+print(*[hashlib.sha256(t.contiguous().numpy().tobytes()).hexdigest() for t in made])
+"""
+    env = dict(os.environ, FLAMBEAU_CACHE="0")
+    ran = [subprocess.run([sys.executable, "-c", program, lines], env=env, capture_output=True, text=True, timeout=300)
+           for lines in ("0", "1000000")]
+    assert ran[0].stdout and ran[0].stdout == ran[1].stdout, ran[0].stderr

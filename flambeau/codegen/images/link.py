@@ -1,4 +1,4 @@
-"""Object files to images: sections laid out one after the other, distances between them filled in.
+"""Object files to images: sections laid out one after the other, distances within and between objects filled in.
 
 Stands on image.py and relocations.py.
 """
@@ -47,42 +47,60 @@ class _Slots:
         return len(self.code)
 
 
-def link(elf: bytes) -> Image:
-    """Lay out the sections of a relocatable ELF64 object and resolve everything that does not depend on its address."""
-    number, = struct.unpack_from("<H", elf, 18)
-    if elf[:6] != b"\x7fELF\x02\x01" or number not in MACHINES:
-        raise NotImplementedError("kernels can be loaded on x86-64 and AArch64 Linux only; this object is for another platform")
-    machine = MACHINES[number]
-    start, = struct.unpack_from("<Q", elf, 40)
-    size, count = struct.unpack_from("<HH", elf, 58)
-    sections = [_SECTION.unpack_from(elf, start + i * size) for i in range(count)]
-    code, place = _laid_out(elf, sections)
-    image = Image(b"", {})
-    slots = _Slots(image, code, machine)
-    symbols = _symbols(elf, sections, place, image)
-    for _, kind, _, _, offset, length, _, target, _, _ in sections:
-        if kind != RELOCATIONS or target not in place:
-            continue
-        for at, info, addend in _RELOCATION.iter_unpack(elf[offset:offset + length]):
-            at += place[target]
-            name, where = symbols[info >> 32]
-            rule = machine.relocations.get(info & 0xFFFFFFFF)
-            if rule is None or ((where is None) != (rule.reach is Reach.ADDRESS) and rule.reach is not Reach.CALL):
-                raise NotImplementedError(f"relocation {info & 0xFFFFFFFF} against {name!r} is not supported")
-            if rule.reach is Reach.WORD:
-                image.bases.append((at, where + addend))
-                continue
-            if where is None:
-                where = slots.address(name) if rule.reach is Reach.ADDRESS else slots.jump(name)
-            rule.patch(code, at, where + addend)
+def link(*objects: bytes) -> Image:
+    """Lay out the sections of relocatable ELF64 objects and resolve everything that does not depend on their address."""
+    image, code = Image(b"", {}), bytearray()
+    parts = [_Object(elf, code, image) for elf in objects]
+    slots = _Slots(image, code, parts[0].machine)
+    for part in parts:
+        part.resolve(slots)
     image.code = bytes(code)
     return image
 
 
-def _laid_out(elf: bytes, sections: list[tuple]) -> tuple[bytearray, dict[int, int]]:
-    """The allocated sections' bytes, and where each begins."""
+class _Object:
+    """An object file whose sections have been put behind others."""
+
+    def __init__(self, elf: bytes, code: bytearray, image: Image) -> None:
+        number, = struct.unpack_from("<H", elf, 18)
+        if elf[:6] != b"\x7fELF\x02\x01" or number not in MACHINES:
+            raise NotImplementedError("kernels can be loaded on x86-64 and AArch64 Linux only; this object is for another "
+                                      "platform")
+        self.elf, self.machine = elf, MACHINES[number]
+        start, = struct.unpack_from("<Q", elf, 40)
+        size, count = struct.unpack_from("<HH", elf, 58)
+        self.sections = [_SECTION.unpack_from(elf, start + i * size) for i in range(count)]
+        self.place = _laid_out(elf, self.sections, code)
+        self.symbols = _symbols(elf, self.sections, self.place, image)
+
+    def resolve(self, slots: _Slots) -> None:
+        """Fill in the distances to what this object refers to."""
+        for _, kind, _, _, offset, length, _, target, _, _ in self.sections:
+            if kind != RELOCATIONS or target not in self.place:
+                continue
+            for at, info, addend in _RELOCATION.iter_unpack(self.elf[offset:offset + length]):
+                name, where = self.symbols[info >> 32]
+                self._resolve(slots, at + self.place[target], info & 0xFFFFFFFF, name, where, addend)
+
+    def _resolve(self, slots: _Slots, at: int, number: int, name: str, where: int | None, addend: int) -> None:
+        if where is None:
+            where = slots.image.functions.get(name)     # in another of the objects
+        rule = self.machine.relocations.get(number)
+        if rule is None or ((where is None) != (rule.reach is Reach.ADDRESS) and rule.reach is not Reach.CALL):
+            raise NotImplementedError(f"relocation {number} against {name!r} is not supported")
+        if rule.reach is Reach.WORD:
+            assert where is not None
+            slots.image.bases.append((at, where + addend))
+            return
+        if where is None:
+            where = slots.address(name) if rule.reach is Reach.ADDRESS else slots.jump(name)
+        rule.patch(slots.code, at, where + addend)
+
+
+def _laid_out(elf: bytes, sections: list[tuple], code: bytearray) -> dict[int, int]:
+    """Put the allocated sections' bytes behind `code`; where each begins."""
     place: dict[int, int] = {}
-    size = 0
+    size = len(code)
     for i, (_, kind, flags, _, _, length, _, _, align, _) in enumerate(sections):
         if flags & ALLOCATED and kind in (PROGRAM, ZEROS) and length:
             if flags & WRITABLE:
@@ -90,12 +108,12 @@ def _laid_out(elf: bytes, sections: list[tuple]) -> tuple[bytearray, dict[int, i
             size = aligned(size, max(align, 1))
             place[i] = size
             size += length
-    code = bytearray(size)
+    code.extend(bytes(size - len(code)))
     for i, start in place.items():
         _, kind, _, _, offset, length, *_ = sections[i]
         if kind == PROGRAM:
             code[start:start + length] = elf[offset:offset + length]
-    return code, place
+    return place
 
 
 def _symbols(elf: bytes, sections: list[tuple], place: dict[int, int], image: Image) -> list[tuple[str, int | None]]:
