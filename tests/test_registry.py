@@ -47,7 +47,7 @@ NOT_DIFFERENTIABLE = set(
     """
     all any argmax argmin binomial count_nonzero geqrf linalg_ldl_factor_ex linalg_ldl_solve multinomial nonzero rrelu_slopes
     _dirichlet_grad _standard_gamma_grad _eigenvalues _hermitian_values _singular_values
-    _reflectors_product _reflectors_times _unique2 unique_dim
+    _reflectors_product _reflectors_times _unique2 unique_dim _gradient_of_scores
     """.split()
 )
 
