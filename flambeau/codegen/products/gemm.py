@@ -20,7 +20,7 @@ from flambeau.codegen.kinds import TILE_SIDE, kind_of, paired
 from flambeau.codegen.products import interleaved, matrix_unit
 from flambeau.codegen.products.dots import dot_phases
 from flambeau.codegen.products.epilogue import relu
-from flambeau.codegen.products.matrix import Matrix, Product
+from flambeau.codegen.products.matrix import SERIAL_WORK, Matrix, Product
 from flambeau.codegen.products.micro import micro_address, register_tile, steps_together, tile_addresses
 from flambeau.codegen.products.pack import pack_address, pack_kernel, pack_units, stride_class
 from flambeau.codegen.products.slices import sliced
@@ -258,12 +258,13 @@ def _complex_phases(name: str, sizes: tuple[int, int, int], operands: tuple[Matr
                                addend and addend.transposed, alpha, beta, reserved)
     if n > 1 and (c.strides[3] != 1 or (addend is not None and addend.strides[3] != 1)):
         return _products_of_parts(name, sizes, operands, batch, addend, alpha, beta, reserved)
-    phase, twice, place = interleaved.copied(name, b, k, n, batch, True, reserved)
+    serial = 4 * m * n * k * batch[0] * batch[1] <= SERIAL_WORK
+    phase, twice, place = interleaved.copied(name, b, k, n, batch, True, reserved, serial)
     phases = [phase]
     if a.strides[3] == 1 or k == 1:
         a = interleaved.reals(a)
     else:
-        phase, a, place = interleaved.copied(name, a, m, k, batch, False, place)
+        phase, a, place = interleaved.copied(name, a, m, k, batch, False, place, serial)
         phases.append(phase)
     more, scratch = gemm_phases(interleaved.PARTS[name][0], m, 2 * n, 2 * k, a, twice, interleaved.reals(c), batch,
                                 addend and interleaved.reals(addend), alpha, beta, reserved=place)

@@ -14,10 +14,11 @@ from flambeau.codegen.cpu import vector_bytes
 from flambeau.codegen.jit import Address, compile_kernel
 from flambeau.codegen.kernel import BYTES, Kernel, vector
 from flambeau.codegen.llvm import LIGHT
-from flambeau.codegen.products.matrix import SCRATCH, SERIAL_WORK, Matrix
+from flambeau.codegen.products.matrix import SCRATCH, Matrix
 from flambeau.codegen.runtime.launch import Phase
 
 PARTS = {"complex64": ("float32", "float"), "complex128": ("float64", "double")}    # by dtype: that of a part, and its LLVM type
+TOGETHER = 32           # columns that are copied together
 CONSTANTS = ("slot", "offset", "batch1", "batch0_stride", "batch1_stride", "row", "column", "rows", "columns", "destination")
 
 
@@ -32,10 +33,10 @@ def part(matrix: Matrix, imaginary: int) -> Matrix:
     return Matrix(matrix.slot, tuple(2 * s for s in matrix.strides), 2 * matrix.offset + imaginary)  # type: ignore[arg-type]
 
 
-def copied(dtype: str, matrix: Matrix, rows: int, columns: int, batch: tuple[int, int], turned: bool, place: int
+def copied(dtype: str, matrix: Matrix, rows: int, columns: int, batch: tuple[int, int], turned: bool, place: int, serial: bool
            ) -> tuple[Phase, Matrix, int]:
     """(the phase that copies a matrix to `place` of the scratch memory, the matrix of its parts there, where that ends); turned:
-    each row is followed by i times it.
+    each row is followed by i times it. A thread copies a stretch of the columns, as it then multiplies such a stretch.
     """
     _, item = PARTS[dtype]
     outer, inner = (count if stride else 1 for count, stride in zip(batch, matrix.strides[:2], strict=False))
@@ -43,8 +44,8 @@ def copied(dtype: str, matrix: Matrix, rows: int, columns: int, batch: tuple[int
     length = 2 * columns
     size = rows * (1 + turned) * length
     there = Matrix(SCRATCH, (size * inner if o else 0, size if i else 0, length, 1), place // BYTES[item])
-    total = outer * inner * rows
-    grain = total if total * length <= SERIAL_WORK else max(1, total // 16)
+    total = outer * inner * -(-columns // TOGETHER)
+    grain = total if serial else max(1, total // 16)
     constants = (matrix.slot, matrix.offset, inner, o, i, row, column, rows, columns, place)
     phase = Phase(copy_kernel(item, turned, column == 1 or columns == 1), total, grain, constants)
     return phase, there, place + (outer * inner * size * BYTES[item] + 127) // 64 * 64
@@ -52,7 +53,7 @@ def copied(dtype: str, matrix: Matrix, rows: int, columns: int, batch: tuple[int
 
 @cache
 def copy_text(item: str, turned: bool, unit: bool) -> str:
-    """The range is rows of all matrices."""
+    """The range is stretches of TOGETHER columns of all matrices."""
     f = Kernel()
     c = f.constants(CONSTANTS)
     lanes = vector_bytes() // BYTES[item]
@@ -72,21 +73,25 @@ def copy_text(item: str, turned: bool, unit: bool) -> str:
             else:
                 f.masked_store(value, goal, mask)
 
+    columns, rows, row, column = (c[name] for name in ("columns", "rows", "row", "column"))
+    length = columns * 2
     with f.loop(f["begin"], f["end"]) as index:
-        batch, i = index.unsigned_div(c["rows"]), index.unsigned_rem(c["rows"])
+        stretches = f.ceiling_division(columns, TOGETHER)
+        batch, start = index.unsigned_div(stretches), index.unsigned_rem(stretches) * TOGETHER
+        stop = f.minimum(start + TOGETHER, columns)
         first = c["offset"] + batch.unsigned_div(c["batch1"]) * c["batch0_stride"] + batch.unsigned_rem(
-            c["batch1"]) * c["batch1_stride"] + i * c["row"]
+            c["batch1"]) * c["batch1_stride"]
         source = f.at(item, f.slot(c["slot"]), first * 2)
-        length = c["columns"] * 2
-        target = f.at(item, f.scratch(c["destination"]), index * (1 + turned) * length)
-        if unit:
-            with f.loop(0, length, lanes) as j:
-                mask = f.mask(length - j, lanes)
-                put(f.masked_load(vector(item, lanes), f.at(item, source, j), mask), f.at(item, target, j), length, mask)
-        else:
-            column = c["column"] * 2
-            with f.loop(0, c["columns"]) as j:
-                put(f.load(pair, f.at(item, source, j * column), align=BYTES[item]), f.at(item, target, j * 2), length)
+        target = f.at(item, f.scratch(c["destination"]), batch * rows * (1 + turned) * length)
+        with f.loop(0, rows) as i:
+            taken, goal = f.at(item, source, i * row * 2), f.at(item, target, i * (1 + turned) * length)
+            if unit:
+                with f.loop(start * 2, stop * 2, lanes) as j:
+                    mask = f.mask(stop * 2 - j, lanes)
+                    put(f.masked_load(vector(item, lanes), f.at(item, taken, j), mask), f.at(item, goal, j), length, mask)
+            else:
+                with f.loop(start, stop) as j:
+                    put(f.load(pair, f.at(item, taken, j * column * 2), align=BYTES[item]), f.at(item, goal, j * 2), length)
     return module(f)
 
 
