@@ -117,8 +117,6 @@ def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: _complex 
     """input + value * tensor1 * tensor2."""
 def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1, out: Tensor | None = None) -> Tensor:
     """beta * input + alpha * mat1 @ mat2; input broadcasts to (m, n)."""
-def addmm_(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-    """In-place version of addmm()."""
 def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: Any = 1, alpha: Any = 1, out: Tensor | None = None) -> Tensor:
     """beta * input + alpha * mat @ vec; input broadcasts to (m,)."""
 def addmv_(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
@@ -219,8 +217,6 @@ def avg_pool1d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any
     """Means of windows of (N, C, L) or (C, L)."""
 def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1, out: Tensor | None = None) -> Tensor:
     """beta * input + alpha * bmm(batch1, batch2)."""
-def baddbmm_(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-    """In-place version of baddbmm()."""
 def bartlett_window(window_length: _int, periodic: _bool = True, *, dtype: Any = None, layout: Any = None, device: Any = None, pin_memory: _bool = False, requires_grad: _bool = False) -> Tensor:
     """The triangular window, (window_length,)."""
 def batch_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None, running_var: Tensor | None, training: Any, momentum: Any, eps: Any, cudnn_enabled: Any) -> Any:
@@ -368,12 +364,8 @@ def cummin(input: Tensor, dim: _int, *, axis: Any = None, out: Tensor | None = N
     """(values, indices): the smallest element so far along `dim`, and where it is (the last of equals, int64)."""
 def cumprod(input: Tensor, dim: _int, *, dtype: Any = None, axis: Any = None, out: Tensor | None = None) -> Any:
     """Running products along `dim`, of input's shape. Integers and bools multiply in int64; `dtype` converts before."""
-def cumprod_(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-    """In-place version of cumprod()."""
 def cumsum(input: Tensor, dim: _int, *, dtype: Any = None, axis: Any = None, out: Tensor | None = None) -> Any:
     """Running sums along `dim`, of input's shape. Integers and bools sum to int64; `dtype` converts before."""
-def cumsum_(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-    """In-place version of cumsum()."""
 def cumulative_trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = None, dim: _int = -1, axis: Any = None) -> Tensor:
     """The running integral of `trapezoid`; one element less along `dim`."""
 def deg2rad(input: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -471,8 +463,6 @@ def fill(input: Tensor, value: Any) -> Tensor:
     """A copy of the shape of `input` filled with `value`."""
 def fill_(self: Tensor, value: Any) -> Tensor:
     """Write `value` (a number or a zero-dim tensor) into every element. Returns the tensor."""
-def fill_diagonal_(input: Any, fill_value: Any, wrap: Any = False) -> Any:
-    """In-place version of fill_diagonal()."""
 def fix(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """input without its fraction."""
 def fix_(input: Tensor) -> Tensor:
@@ -581,34 +571,22 @@ def i0_(input: Tensor) -> Tensor:
     """In-place version of i0()."""
 def igamma(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Any:
     """The regularised lower incomplete gamma function P(input, other), for arguments >= 0; NaN for others."""
-def igamma_(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-    """In-place version of igamma()."""
 def igammac(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Any:
     """The regularised upper incomplete gamma function 1 - P(input, other), for arguments >= 0; NaN for others."""
-def igammac_(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-    """In-place version of igammac()."""
 def imag(input: Any) -> Any:
     """The imaginary parts, as a view. Raises RuntimeError for real tensors."""
 def index_add(input: Tensor, dim: _int, index: Tensor, source: Tensor, *, alpha: Any = 1, out: Tensor | None = None) -> Any:
     """input with alpha * (slices of `source` along `dim`) added at the positions `index` (a vector; repeats add up)."""
-def index_add_(input: Any, dim: Any, index: Any, source: Any, *, alpha: Any = 1) -> Any:
-    """In-place version of index_add()."""
 def index_copy(input: Tensor, dim: _int, index: Tensor, source: Tensor, *, out: Tensor | None = None) -> Any:
     """input with the slices of `source` along `dim` written at the positions `index` (an int64 vector)."""
-def index_copy_(input: Any, dim: Any, index: Any, source: Any) -> Any:
-    """In-place version of index_copy()."""
 def index_fill(input: Tensor, dim: _int, index: Tensor, value: Tensor | _complex) -> Any:
     """input with the slices along `dim` at the positions `index` (an int64 vector) filled with `value`."""
-def index_fill_(input: Any, dim: Any, index: Any, value: Any) -> Any:
-    """In-place version of index_fill()."""
 def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: _bool = False) -> Tensor:
     """A copy of `input` with `values` (broadcast) at input[indices]; accumulate: added there."""
 def index_put_(input: Tensor, indices: Any, values: Tensor, accumulate: _bool = False) -> Tensor:
     """Write `values` (broadcast) to input[indices]; accumulate: add them to what is there. Returns the tensor."""
 def index_reduce(input: Tensor, dim: _int, index: Tensor, source: Tensor, reduce: str, *, include_self: _bool = True, out: Tensor | None = None) -> Any:
     """Slices of `source` along `dim` reduced (prod, mean, amax, amin) into the positions `index` of input."""
-def index_reduce_(input: Any, dim: Any, index: Any, source: Any, reduce: Any, *, include_self: Any = True) -> Any:
-    """In-place version of index_reduce()."""
 def index_select(input: Tensor, dim: _int, index: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The slices of `input` along `dim` at the positions `index` (a vector of int64 or int32). IndexError out of
     range."""
@@ -729,12 +707,8 @@ def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: _bool = True, unp
     """(P, L, U) from the results of lu_factor; empty tensors for what is not asked."""
 def masked_fill(input: Tensor, mask: Tensor, value: Tensor | _complex, *, out: Tensor | None = None) -> Any:
     """input with `value` (a number or a zero-dim tensor) where the bool tensor `mask` (broadcast) is true."""
-def masked_fill_(input: Any, mask: Any, value: Any) -> Any:
-    """In-place version of masked_fill()."""
 def masked_scatter(input: Tensor, mask: Tensor, source: Tensor, *, out: Tensor | None = None) -> Any:
     """input with the elements of `source`, in order, where the bool tensor `mask` (broadcast) is true."""
-def masked_scatter_(input: Any, mask: Any, source: Any) -> Any:
-    """In-place version of masked_scatter()."""
 def masked_select(input: Tensor, mask: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The elements of `input` where the bool tensor `mask` is true (both broadcast), in one row."""
 def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -882,8 +856,6 @@ def promote_types(type1: Any, type2: Any) -> Any:
     """The smallest type that holds the values of both. Raises RuntimeError where PyTorch defines none."""
 def put(input: Tensor, index: Tensor, source: Tensor, accumulate: _bool = False) -> Any:
     """input, seen as one row, with `source` written (accumulate: added) at the positions `index`."""
-def put_(input: Any, index: Any, source: Any, accumulate: Any = False) -> Any:
-    """In-place version of put()."""
 def qr(input: Tensor, some: _bool = True, *, out: Tensor | None = None) -> Any:
     """(Q, R); the full square Q unless `some`. See linalg.qr."""
 def quantile(input: Tensor, q: Any, dim: _int | None = None, keepdim: _bool = False, *, interpolation: Any = 'linear', axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
@@ -963,17 +935,11 @@ def scalar_tensor(s: Any, *, dtype: _dtype | None = None, device: Any = None, re
 def scatter(input: Tensor, dim: _int, index: Tensor, src: Tensor | _complex | None = None, *, reduce: Any = None, value: Any = None, out: Tensor | None = None) -> Any:
     """input with input[index[i][j]][j] = src[i][j] (for dim 0); src a tensor or a number; reduce: "add" or
     "multiply"."""
-def scatter_(input: Any, dim: Any, index: Any, src: Any = None, *, reduce: Any = None, value: Any = None) -> Any:
-    """In-place version of scatter()."""
 def scatter_add(input: Tensor, dim: _int, index: Tensor, src: Tensor, *, out: Tensor | None = None) -> Any:
     """input with src[i][j] added to input[index[i][j]][j] (for dim 0), and so for the other dimensions."""
-def scatter_add_(input: Any, dim: Any, index: Any, src: Any) -> Any:
-    """In-place version of scatter_add()."""
 def scatter_reduce(input: Tensor, dim: _int, index: Tensor, src: Tensor, reduce: str, *, include_self: _bool = True, out: Tensor | None = None) -> Any:
     """input with the elements of `src` reduced (sum, prod, mean, amax, amin) into the places that `index` names along
     `dim`."""
-def scatter_reduce_(input: Any, dim: Any, index: Any, src: Any, reduce: Any, *, include_self: Any = True) -> Any:
-    """In-place version of scatter_reduce()."""
 def searchsorted(sorted_sequence: Tensor, input: Tensor | _complex, *, out_int32: _bool = False, right: _bool = False, side: Any = None, sorter: Tensor | None = None, out: Tensor | None = None) -> Tensor:
     """Where each value would be put into its sorted row: before equal elements, or with `right` behind them. int64
     (or int32)."""
@@ -1108,14 +1074,10 @@ def triangular_solve(b: Tensor, A: Tensor, upper: _bool = True, transpose: _bool
     """(X, A) with A X = b for triangular A; see linalg.solve_triangular."""
 def tril(input: Tensor, diagonal: _int = 0, *, out: Tensor | None = None) -> Tensor:
     """The lower triangle of a matrix (or batch of them): zeros above the given diagonal."""
-def tril_(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-    """In-place version of tril()."""
 def tril_indices(row: _int, col: _int, offset: _int = 0, *, dtype: _dtype | None = ..., device: Any = None, layout: Any = None) -> Tensor:
     """Indices (2, n) of the lower triangle, row by row."""
 def triu(input: Tensor, diagonal: _int = 0, *, out: Tensor | None = None) -> Tensor:
     """The upper triangle of a matrix (or batch of them): zeros below the given diagonal."""
-def triu_(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-    """In-place version of triu()."""
 def triu_indices(row: _int, col: _int, offset: _int = 0, *, dtype: _dtype | None = ..., device: Any = None, layout: Any = None) -> Tensor:
     """Indices (2, n) of the upper triangle, row by row."""
 def true_divide(input: Tensor | _complex, other: Tensor | _complex, *, rounding_mode: Any = None, out: Tensor | None = None) -> Tensor:

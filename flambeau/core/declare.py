@@ -122,7 +122,7 @@ def _aliases(function: Callable) -> tuple[dict[str, str], str]:
 def operator(
     method: bool = True,
     function: bool = True,
-    inplace: bool | Callable = False,
+    inplace: bool | str | Callable = False,
     out: bool = False,
     node: str | None = None,
     name: str | None = None,
@@ -132,8 +132,9 @@ def operator(
 ) -> Callable[[Callable], Callable]:
     """Declare an operator by its implementation, which runs without recording and returns fresh tensors.
 
-    method, function: where it appears; inplace: also `name_`, which writes the result into the first argument (a function of the
-    arguments does that directly, or returns False where it can't); out: accept `out=`
+    method, function: where it appears; inplace: also the method `name_`, which writes the result into the first argument (a
+    function of the arguments does that directly, or returns False where it can't; "function": in the namespace too); out: accept
+    `out=`
     (a tensor, or a tuple of them for several results); node: the name of its graph node, or a function of the arguments
     that gives it;
     dunder: the Python operator's method; differentiable: how many of several results, from the first, take part in the graph.
@@ -151,7 +152,7 @@ def operator(
         _publish(made, public, method, function, dunder)
         if inplace:
             writer = inplace if callable(inplace) else None
-            _publish(_inplace_variant(declared, public, writer), public + "_", method, function, None)
+            _publish(_inplace_variant(declared, public, writer), public + "_", method, inplace == "function", None)
 
         def vjp(rule: Callable) -> Callable:
             declared.rule, declared.rule_names = rule, tuple(signature_of(rule).parameters)

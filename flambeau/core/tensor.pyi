@@ -379,8 +379,6 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """Not implemented: flambeau has no sparse tensors; use dense ones, with index_add or scatter_add to build them"""
     def col_indices(self, *args: Any, **kwargs: Any) -> Any:
         """Not implemented: flambeau has no sparse tensors; use dense ones, with index_add or scatter_add to build them"""
-    def combinations(self, r: _int = 2, with_replacement: _bool = False) -> Tensor:
-        """All combinations of r elements of a vector, one per row."""
     def conj(self) -> Tensor:
         """The complex conjugate; a real tensor is returned as it is."""
     def conj_physical(self, *, out: Tensor | None = None) -> Tensor:
@@ -389,9 +387,6 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """In-place version of conj_physical()."""
     def const_data_ptr(self) -> _int:
         """Address of the first element."""
-    def constant_pad_nd(self, pad: Any, value: Any = 0) -> Tensor:
-        """`input` with `value` put before and after its last dimensions: pad = (before last, after last, before second
-        last, ...)."""
     def contiguous(self, *, memory_format: Any = ...) -> Tensor:
         """This tensor if its elements lie in C order (or in `memory_format`), else a copy in that order."""
     def copy_(self, src: Any, non_blocking: _bool = False) -> Tensor:
@@ -525,12 +520,8 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """In-place version of expm1()."""
     def exponential_(self, lambd: _float = 1, *, generator: Any = None) -> Tensor:
         """Fill with exponential samples of rate `lambd`. RuntimeError unless it is positive, and for other than floating dtypes."""
-    def fill(self, value: Any) -> Any:
-        """A copy of the shape of `input` filled with `value`."""
     def fill_(self, value: Any) -> Any:
         """Write `value` (a number or a zero-dim tensor) into every element. Returns the tensor."""
-    def fill_diagonal(self, fill_value: Any, wrap: _bool = False) -> Any:
-        """Write `fill_value` to the main diagonal."""
     def fill_diagonal_(self, fill_value: Any, wrap: Any = False) -> Any:
         """In-place version of fill_diagonal()."""
     def fix(self, *, out: Tensor | None = None) -> Tensor:
@@ -619,8 +610,6 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         lies outside, and NaN, is left out. Raises RuntimeError for no bins, and for ends that are not finite."""
     def histogram(self, bins: Any = 100, *, range: Any = None, weight: Tensor | None = None, density: _bool = False, out: Tensor | None = None) -> Any:
         """Counts (or sums of weights, or densities) of the elements between bin edges: a named tuple (hist, bin_edges)."""
-    def histogramdd(self, bins: Any, *, range: Any = None, weight: Tensor | None = None, density: _bool = False) -> Any:
-        """Counts of points in a grid of bins: a named tuple (hist, bin_edges), a tuple of edges per coordinate."""
     def hsplit(self, indices_or_sections: Any) -> Any:
         """`tensor_split` along the horizontal dimension."""
     def hypot(self, other: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -951,8 +940,6 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
     def pin_memory(self, device: Any = None) -> Tensor: ...
     def pinverse(self, rcond: _float = 1e-15) -> Any:
         """See linalg.pinv."""
-    def poisson(self, generator: Any = None) -> Tensor:
-        """Poisson samples with the rates in `input`."""
     def polygamma(self, n: _int) -> Any:
         """The n-th derivative of digamma."""
     def polygamma_(self, n: _int) -> Any:
@@ -1062,8 +1049,6 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """1 / sqrt(input)."""
     def rsqrt_(self) -> Tensor:
         """In-place version of rsqrt()."""
-    def rsub(self, other: Tensor | _complex, *, alpha: _complex = 1, out: Tensor | None = None) -> Tensor:
-        """other - alpha * input. Raises RuntimeError for bool."""
     def scatter(self, dim: _int, index: Tensor, src: Tensor | _complex | None = None, *, reduce: Any = None, value: Any = None, out: Tensor | None = None) -> Any:
         """input with input[index[i][j]][j] = src[i][j] (for dim 0); src a tensor or a number; reduce: "add" or
         "multiply"."""
@@ -1159,8 +1144,6 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """Not implemented: flambeau has no sparse tensors; use dense ones, with index_add or scatter_add to build them"""
     def std(self, dim: Any = None, unbiased: Any = None, keepdim: Any = False, *, correction: Any = None, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
         """The standard deviation over `dim`, the root of var."""
-    def std_mean(self, dim: Any = None, unbiased: Any = None, keepdim: Any = False, *, correction: Any = None, axis: Any = None, keepdims: Any = None) -> Any:
-        """(standard deviation, mean) over `dim`; arguments as of var."""
     def stft(self, n_fft: _int, hop_length: _int | None = None, win_length: _int | None = None, window: Tensor | None = None, center: Any = True, pad_mode: str = 'reflect', normalized: Any = False, onesided: Any = None, return_complex: Any = None, align_to_window: Any = None) -> Tensor:
         """Fourier transforms of windowed frames, `hop_length` (n_fft // 4) apart: (*, time) gives (*, n_fft // 2 + 1 or
         n_fft, frames)."""
@@ -1299,8 +1282,6 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """Not implemented: flambeau has no sparse tensors; use dense ones, with index_add or scatter_add to build them"""
     def var(self, dim: Any = None, unbiased: Any = None, keepdim: Any = False, *, correction: Any = None, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
         """The variance over `dim`: squared deviations summed, divided by the number of elements less `correction` (1 by default)."""
-    def var_mean(self, dim: Any = None, unbiased: Any = None, keepdim: Any = False, *, correction: Any = None, axis: Any = None, keepdims: Any = None) -> Any:
-        """(variance, mean) over `dim`; arguments as of var."""
     def vdot(self, other: Tensor, *, out: Tensor | None = None) -> Tensor:
         """dot with the conjugate of the first vector."""
     def view(self, *size: Any, dtype: _dtype | None = None, **keywords: Any) -> Any:
@@ -1350,8 +1331,6 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
     @property
     def is_cuda(self) -> _bool: ...
     @property
-    def is_hpu(self) -> Any: ...
-    @property
     def is_ipu(self) -> Any: ...
     @property
     def is_leaf(self) -> _bool: ...
@@ -1389,8 +1368,6 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
     def mT(self) -> Tensor: ...
     @property
     def name(self) -> Any: ...
-    @property
-    def names(self) -> Any: ...
     @property
     def nbytes(self) -> _int: ...
     @property

@@ -46,7 +46,7 @@ class NegativeBinomial(Odds, Distribution):
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
         with torch.no_grad():
-            return self._gamma.sample(sample_shape).poisson()
+            return torch.poisson(self._gamma.sample(sample_shape))
 
     def _log_density(self, k: Tensor) -> Tensor:
         n = self.total_count

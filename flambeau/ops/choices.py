@@ -40,7 +40,7 @@ def _combinations_plan(input: Tensor, r: int, with_replacement: bool) -> Any:
     return _combinations.operator.kept.get((input._layout, r, with_replacement))
 
 
-@composite(planned=_combinations_plan)
+@composite(method=False, planned=_combinations_plan)
 def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:
     """All combinations of r elements of a vector, one per row."""
     if input._layout.ndim != 1:

@@ -453,6 +453,6 @@ def fill(input: Tensor, value: Any) -> Tensor:
     return fill_(clone(input), value)
 
 
-for _function in (copy_, clone, to, cpu, cuda, type_as, type, fill_, zero_, fill):
+for _function in (copy_, clone, to, cpu, cuda, type_as, type, fill_, zero_):
     setattr(Tensor, _function.__name__, _function)
 NAMESPACE.update(clone=clone, fill=fill, fill_=fill_, zero_=zero_)

@@ -208,7 +208,7 @@ def histogram(
     return deliver(out, made, "histogram")
 
 
-@composite()
+@composite(method=False)
 def histogramdd(input: Tensor, bins: Any, *, range: Sequence[float] | None = None, weight: Tensor | None = None,
                 density: bool = False) -> Any:
     """Counts of points in a grid of bins: a named tuple (hist, bin_edges), a tuple of edges per coordinate.

@@ -255,10 +255,9 @@ Tensor.data = property(data_property, _set_data, doc="The tensor without its gra
 Tensor.is_cuda = property(lambda self: False, doc="Whether the tensor is on a CUDA device.")
 Tensor.is_meta = property(lambda self: self._layout.device.type == "meta", doc="Whether the tensor has no memory behind it.")
 for _flag in ("is_sparse", "is_quantized", "is_mkldnn", "is_xpu", "is_mps", "is_ipu", "is_nested", "is_sparse_csr", "is_vulkan",
-              "is_xla", "is_maia", "is_mtia", "is_hpu"):
+              "is_xla", "is_maia", "is_mtia"):
     setattr(Tensor, _flag, property(lambda self: False))
 Tensor.layout = property(lambda self: _strided(), doc="The storage scheme: torch.strided.")
-Tensor.names = property(lambda self: (None,) * self._layout.ndim)
 Tensor.name = property(lambda self: None)
 Tensor.__array_priority__ = 1000
 

@@ -465,7 +465,7 @@ def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alph
     return _combined(input, bmm(batch1, batch2).sum(0, dtype=a.dtype), beta, alpha)
 
 
-@operator(node="AddmvBackward0", out=True, inplace=True, planned=True)
+@operator(node="AddmvBackward0", out=True, inplace="function", planned=True)
 def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Planned:
     """beta * input + alpha * mat @ vec; input broadcasts to (m,)."""
     a, b, own = mat._layout, vec._layout, input._layout

@@ -20,7 +20,7 @@ from flambeau.core import modes, overrides
 from flambeau.core.call_keys import kept_key
 from flambeau.core.declare import COMPLAINT, operator
 from flambeau.core.declared import TENSOR
-from flambeau.core.derive import NAMESPACE, compile_source
+from flambeau.core.derive import compile_source
 from flambeau.core.tensor import Tensor, tensor_from
 from flambeau.ops.copy import clone_raw, contiguous
 from flambeau.ops.gathering import KernelCheck, copy_and_move, filling, make_plan
@@ -114,8 +114,6 @@ def mutating(
             made.operator.kept_in_place = register_cache({})
         made.in_place = _in_place(made, write if moved is None else _planned_writes(made, write, moved), parameters, public,
                                   apart, expanded)
-        if function:
-            NAMESPACE[public + "_"] = made.in_place
         if method:
             setattr(Tensor, public + "_", made.in_place)
         return made

@@ -56,7 +56,7 @@ def _constant_moves(layout: Layout, out: Layout, pads: list[tuple[int, int]]) ->
     return moves
 
 
-@operator()
+@operator(method=False)
 def constant_pad_nd(input: Tensor, pad: Sequence[int], value: Any = 0) -> Tensor:
     """`input` with `value` put before and after its last dimensions: pad = (before last, after last, before second
     last, ...).

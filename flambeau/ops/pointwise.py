@@ -76,7 +76,7 @@ def sub(input: Operand, other: Operand, *, alpha: Number = 1):
     return input - scaled(alpha, other)
 
 
-@pointwise(operator="__rsub__", inplace=False, check=_check_sub, node=overload("Rsub", "Backward0", "Backward1"))
+@pointwise(operator="__rsub__", method=False, inplace=False, check=_check_sub, node=overload("Rsub", "Backward0", "Backward1"))
 def rsub(input: Tensor, other: Operand, *, alpha: Number = 1):
     """other - alpha * input. Raises RuntimeError for bool."""
     return other - scaled(alpha, input)

@@ -317,7 +317,7 @@ def multinomial(input: Tensor, num_samples: int, replacement: bool = False, *, g
     return scores.to(promote_types(layout.dtype, float32)).topk(num_samples)[1]
 
 
-@operator(out=False)
+@operator(method=False)
 def poisson(input: Tensor, generator: Any = None) -> Tensor:
     """Poisson samples with the rates in `input`."""
     if modes.local.draws is not None:

@@ -15,7 +15,6 @@ from flambeau.codegen.elements.triangle import triangle_plan
 from flambeau.core.annotations import Planned
 from flambeau.core.arguments import is_int
 from flambeau.core.declare import composite, operator
-from flambeau.core.derive import NAMESPACE
 from flambeau.core.tensor import Tensor, empty_layout, tensor_from
 from flambeau.ops.copy import contiguous
 from flambeau.ops.gathering import zeros_and_move
@@ -136,7 +135,7 @@ def diagflat(input: Tensor, offset: int = 0) -> Tensor:
     return diag_embed(input.reshape(-1), offset)
 
 
-@mutating(function=True, method=True, out=False, name="fill_diagonal")
+@mutating(function=False, out=False, name="fill_diagonal")
 def _fill_diagonal(input: Tensor, fill_value: Any, wrap: bool = False) -> None:
     """Write `fill_value` to the main diagonal."""
     shape = input._layout.shape
@@ -162,7 +161,7 @@ def _fill_diagonal(input: Tensor, fill_value: Any, wrap: bool = False) -> None:
 
 @_fill_diagonal.vjp
 def _(g, wrap):
-    return (g.fill_diagonal(0, wrap),)
+    return (_fill_diagonal(g, 0, wrap),)
 
 
-del NAMESPACE["fill_diagonal"]      # the out-of-place form is the rule's alone
+del Tensor.fill_diagonal      # the out-of-place form is the rule's alone

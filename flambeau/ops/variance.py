@@ -133,13 +133,13 @@ def std(input: Tensor, dim=None, unbiased=None, keepdim=False, *, correction=Non
     return _statistics("std", input, dim, unbiased, keepdim, correction)
 
 
-@operator()
+@operator(method=False)
 def var_mean(input: Tensor, dim=None, unbiased=None, keepdim=False, *, correction=None):
     """(variance, mean) over `dim`; arguments as of var."""
     return _statistics("var_mean", input, dim, unbiased, keepdim, correction)
 
 
-@operator()
+@operator(method=False)
 def std_mean(input: Tensor, dim=None, unbiased=None, keepdim=False, *, correction=None):
     """(standard deviation, mean) over `dim`; arguments as of var."""
     return _statistics("std_mean", input, dim, unbiased, keepdim, correction)
