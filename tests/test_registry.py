@@ -96,8 +96,8 @@ def test_rules_save_what_they_use(root: Path) -> None:
 
 def test_programs_find_what_pytorch_has_and_no_more() -> None:
     """`hasattr` is asked by programs that adapt: some functions are no methods, most writing methods no functions."""
-    for name in ("combinations", "constant_pad_nd", "fill", "fill_diagonal", "histogramdd", "poisson", "rsub", "std_mean", "var_mean",
-                 "names"):
+    for name in ("combinations", "constant_pad_nd", "fill", "fill_diagonal", "histogramdd", "names", "poisson", "rsub",
+                 "std_mean", "var_mean"):
         assert not hasattr(torch.Tensor, name), name
     for name in ("addmm_", "baddbmm_", "cumsum_", "index_add_", "masked_fill_", "put_", "scatter_", "tril_", "fill_diagonal_"):
         assert not hasattr(torch, name) and hasattr(torch.Tensor, name), name
