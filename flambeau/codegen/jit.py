@@ -11,9 +11,12 @@ import os
 import threading
 import time
 from collections.abc import Callable, Sequence
-from functools import partial
-from typing import Any, SupportsIndex
+from functools import cache as remembered
+from functools import partial, wraps
+from types import FunctionType
+from typing import Any, ParamSpec, SupportsIndex
 
+from flambeau.base.dtype import dtype as DType
 from flambeau.base.flags import flags
 from flambeau.codegen.images import cache
 from flambeau.codegen.images.image import Image, map_image
@@ -23,6 +26,7 @@ from flambeau.codegen.split import halves
 
 Address = SupportsIndex     # of machine code, which may be still to come
 Functions = dict[str, int]  # addresses by name
+P = ParamSpec("P")
 
 _modules: dict[str, Functions | _Compilation] = {}      # by what stands for a text: itself, or its description
 _writers: list[Callable[[], str]] = []
@@ -46,6 +50,51 @@ def compile_described(description: str, write: Callable[[], str], pipeline: Pipe
     description: all that the text depends on but the sources of `base`, `ir` and `codegen`.
     """
     return _Awaited(f"{cache.sources()}\n{description}", write, pipeline).if_known()
+
+
+def compiled(pipeline: Pipeline = EXPLICIT, name: str = "kernel") -> Callable[[Callable[P, str]], Callable[P, Address]]:
+    """Decorate a function that writes a kernel's text, which follows from its arguments, the processor and the compiler's
+    sources: it then gives the kernel's address. The text is not written if the kernel is in the disk cache.
+    """
+    def decorate(write: Callable[P, str]) -> Callable[P, Address]:
+        return _once(write, lambda *args, **named: _awaited(partial(write, *args, **named), pipeline, name).if_known())
+    return decorate
+
+
+def compiled_module(pipeline: Pipeline = EXPLICIT) -> Callable[[Callable[P, str]], Callable[P, Functions]]:
+    """The same for a text of several functions, whose addresses are given by name."""
+    def decorate(write: Callable[P, str]) -> Callable[P, Functions]:
+        return _once(write, lambda *args, **named: _awaited(partial(write, *args, **named), pipeline).functions())
+    return decorate
+
+
+def _once(write: Callable, make: Callable) -> Any:
+    return wraps(write)(remembered(make))
+
+
+def _awaited(write: partial[str], pipeline: Pipeline, name: str = "kernel") -> _Awaited:
+    words = _words((write.func, write.args, *write.keywords.items()))
+    if words is None:
+        text = write()
+        return _Awaited(text, lambda: text, pipeline, name)
+    return _Awaited(f"{cache.sources()}\n{words}", write, pipeline, name)
+
+
+def _words(value: Any) -> str | None:
+    """What tells a value from all others, in this process and the next; None if it has something that can't be told so."""
+    if value is None or value.__class__ in (bool, int, float, str):
+        return repr(value)
+    if isinstance(value, DType):
+        return f"dtype {value.name}"
+    if isinstance(value, tuple):
+        parts = [_words(part) for part in value]
+        return None if None in parts else f"{value.__class__.__qualname__}({', '.join(parts)})"  # type: ignore[arg-type]
+    if isinstance(value, FunctionType) and value.__closure__ is None and value.__module__.startswith(_SOURCES):
+        return None if "<lambda>" in value.__qualname__ else f"{value.__module__}.{value.__qualname__}"
+    return None
+
+
+_SOURCES = ("flambeau.codegen.", "flambeau.ir.", "flambeau.base.")      # what cache.sources() tells the state of
 
 
 class _Awaited:

@@ -23,7 +23,7 @@ from flambeau.codegen.attention.scores import (
     load_existing,
 )
 from flambeau.codegen.builder import Value, module
-from flambeau.codegen.jit import Address, compile_kernel
+from flambeau.codegen.jit import Address, compiled
 from flambeau.codegen.kernel import BYTES, Kernel, vector
 from flambeau.codegen.kinds import Kind, kind_of, narrow, widen
 from flambeau.codegen.lanes import apply_function, total_of
@@ -89,8 +89,8 @@ def _product(
         )
 
 
-@cache
-def backward_kernel(kind: Kind, vectors: int, masked: str | None, causal: bool, orders: tuple[str, ...]) -> Address:
+@compiled(BRIEF)
+def backward_kernel(kind: Kind, vectors: int, masked: str | None, causal: bool, orders: tuple[str, ...]) -> str:
     """The range is batches x heads. Slots: dq, dk, dv, g, q, k, v, out, logarithms, [mask].
 
     orders: how keys, values, keys by depth, gradients and queries lie, which are packed in this order.
@@ -168,7 +168,7 @@ def backward_kernel(kind: Kind, vectors: int, masked: str | None, causal: bool, 
         ):
             target = f.at(kind.storage, f.buffer(out), plane * c["columns"] * c[extent])
             _store(f, kind, sums, stride, c["columns"], c[extent], target, c[extent], size)
-    return compile_kernel(module(*packer.functions, f), pipeline=BRIEF)
+    return module(*packer.functions, f)
 
 
 def _store(

@@ -6,12 +6,10 @@ products.gemm; forward.py chooses it.
 
 from __future__ import annotations
 
-from functools import cache
-
 from flambeau.codegen.attention.scores import Attention, Place, Rows, softmax_address
 from flambeau.codegen.builder import module
 from flambeau.codegen.cpu import register_rows
-from flambeau.codegen.jit import Address, compile_kernel
+from flambeau.codegen.jit import compiled
 from flambeau.codegen.kernel import BYTES, Kernel, vector
 from flambeau.codegen.kinds import Kind
 from flambeau.codegen.llvm import BRIEF
@@ -29,8 +27,8 @@ def is_few(kind: Kind, a: Attention) -> bool:
     return a.rows <= register_rows() and kind.storage == kind.compute
 
 
-@cache
-def weights_kernel(kind: Kind, masked: str | None) -> Address:
+@compiled(BRIEF)
+def weights_kernel(kind: Kind, masked: str | None) -> str:
     """Rows of scores in the scratch memory to weights; the range is batches x heads x rows. Slots: [1] logarithms, [5] mask."""
     f = Kernel()
     c = f.constants(CONSTANTS)
@@ -46,7 +44,7 @@ def weights_kernel(kind: Kind, masked: str | None) -> Address:
         with f.loop(0, c["columns"], kind.lanes) as x:
             at = f.at(kind.compute, row, x)
             f.store(f.load(wide, at, align=size) * factor, at, align=size)
-    return compile_kernel(module(f), pipeline=BRIEF)
+    return module(f)
 
 
 def few_phases(kind: Kind, a: Attention, scale: float) -> tuple[list[Phase], int]:

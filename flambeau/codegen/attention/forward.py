@@ -9,14 +9,13 @@ panels.py and scores.py; ops/attention.py runs it.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
 
 from flambeau.base.dtype import dtype as DType
 from flambeau.codegen.attention.few import few_phases, is_few
 from flambeau.codegen.attention.panels import Packer, block_of, packed_bytes, packing, panels_of, tile_of
 from flambeau.codegen.attention.scores import Attention, Place, Rows, softmax_address
 from flambeau.codegen.builder import Value, module
-from flambeau.codegen.jit import Address, compile_kernel
+from flambeau.codegen.jit import compiled
 from flambeau.codegen.kernel import BYTES, Kernel, vector
 from flambeau.codegen.kinds import Kind, kind_of, narrow
 from flambeau.codegen.llvm import BRIEF
@@ -135,13 +134,13 @@ class Forward:
                     f.masked_store(value, goal, f.mask(left, lanes), BYTES[kind.storage])
 
 
-@cache
-def attention_kernel(kind: Kind, vectors: int, masked: str | None, causal: bool, orders: tuple[str, str] | None) -> Address:
+@compiled(BRIEF)
+def attention_kernel(kind: Kind, vectors: int, masked: str | None, causal: bool, orders: tuple[str, str] | None) -> str:
     """The range is batches x heads, and x blocks of rows without `orders`. Slots: out, logarithms of the rows' sums, q, k, v,
     [mask].
     """
     made = Forward(kind, vectors, masked, causal, orders)
-    return compile_kernel(module(*made.packer.functions, made.f), pipeline=BRIEF)
+    return module(*made.packer.functions, made.f)
 
 
 def attention_phases(dtype: DType, a: Attention, scale: float, threads: int) -> tuple[list[Phase], int]:

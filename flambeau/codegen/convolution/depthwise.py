@@ -10,7 +10,7 @@ from functools import cache
 
 from flambeau.codegen.builder import Value, module
 from flambeau.codegen.convolution.band import GEOMETRY, BandCopy, box_of, fill_functions
-from flambeau.codegen.jit import Address, compile_kernel
+from flambeau.codegen.jit import compiled
 from flambeau.codegen.kernel import BYTES, Kernel
 from flambeau.codegen.kinds import Kind, narrow, widen
 from flambeau.codegen.products.epilogue import Epilogue
@@ -160,11 +160,11 @@ def vector_of(kind: Kind) -> str:
     return f"<{kind.lanes} x {kind.storage}>"
 
 
-@cache
-def depthwise_kernel(kind: Kind, finish: Epilogue, row_order: str, taps: int) -> Address:
-    return compile_kernel(depthwise_text(kind, finish, row_order, taps if taps in UNROLLED else 0))
+@compiled()
+def depthwise_kernel(kind: Kind, finish: Epilogue, row_order: str, taps: int) -> str:
+    return depthwise_text(kind, finish, row_order, taps if taps in UNROLLED else 0)
 
 
-@cache
-def depthwise_weight_kernel(kind: Kind, row_order: str) -> Address:
-    return compile_kernel(depthwise_weight_text(kind, row_order))
+@compiled()
+def depthwise_weight_kernel(kind: Kind, row_order: str) -> str:
+    return depthwise_weight_text(kind, row_order)

@@ -12,7 +12,7 @@ from functools import cache
 from flambeau.codegen.builder import Value, module
 from flambeau.codegen.convolution.band import GEOMETRY, BandCopy, Box, box_of, fill_functions, runs_of
 from flambeau.codegen.cpu import register_rows, vector_bytes
-from flambeau.codegen.jit import Address, compile_kernel
+from flambeau.codegen.jit import compiled
 from flambeau.codegen.kernel import BYTES, Constants, Kernel, transpose_pieces, vector
 from flambeau.codegen.kinds import Kind, widen
 from flambeau.codegen.llvm import BRIEF
@@ -317,11 +317,11 @@ def weights_text(kind: Kind, height: int) -> str:
     return module(f)
 
 
-@cache
-def forward_kernel(kind: Kind, finish: Epilogue, row_order: str, vectors: int, in_place: bool) -> Address:
-    return compile_kernel(forward_text(kind, finish, row_order, vectors, in_place), pipeline=BRIEF)
+@compiled(BRIEF)
+def forward_kernel(kind: Kind, finish: Epilogue, row_order: str, vectors: int, in_place: bool) -> str:
+    return forward_text(kind, finish, row_order, vectors, in_place)
 
 
-@cache
-def weights_kernel(kind: Kind, height: int) -> Address:
-    return compile_kernel(weights_text(kind, height), pipeline=BRIEF)
+@compiled(BRIEF)
+def weights_kernel(kind: Kind, height: int) -> str:
+    return weights_text(kind, height)

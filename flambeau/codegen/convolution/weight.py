@@ -13,7 +13,7 @@ from functools import cache
 from flambeau.codegen.builder import Value, module
 from flambeau.codegen.convolution.band import GEOMETRY, BandCopy, Box, box_of, fill_functions, runs_of
 from flambeau.codegen.cpu import register_rows, vector_bytes
-from flambeau.codegen.jit import Address, compile_kernel
+from flambeau.codegen.jit import compiled
 from flambeau.codegen.kernel import BYTES, Constants, Kernel, transpose_tile
 from flambeau.codegen.kinds import Kind, narrow
 from flambeau.codegen.llvm import BRIEF
@@ -232,16 +232,16 @@ def reduce_text(kind: Kind, transposed: bool) -> str:
     return module(f)
 
 
-@cache
-def pack_gradient_kernel(kind: Kind, order: str) -> Address:
-    return compile_kernel(pack_gradient_text(kind, order), pipeline=BRIEF)
+@compiled(BRIEF)
+def pack_gradient_kernel(kind: Kind, order: str) -> str:
+    return pack_gradient_text(kind, order)
 
 
-@cache
-def weight_kernel(kind: Kind, row_order: str, order: str | None) -> Address:
-    return compile_kernel(weight_text(kind, row_order, order), pipeline=BRIEF)
+@compiled(BRIEF)
+def weight_kernel(kind: Kind, row_order: str, order: str | None) -> str:
+    return weight_text(kind, row_order, order)
 
 
-@cache
-def reduce_kernel(kind: Kind, transposed: bool) -> Address:
-    return compile_kernel(reduce_text(kind, transposed), pipeline=BRIEF)
+@compiled(BRIEF)
+def reduce_kernel(kind: Kind, transposed: bool) -> str:
+    return reduce_text(kind, transposed)

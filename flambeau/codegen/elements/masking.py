@@ -5,12 +5,10 @@ Where each chunk's chosen elements start was counted before (ordering.compact). 
 
 from __future__ import annotations
 
-from functools import cache
-
 from flambeau.base.layout import Layout
 from flambeau.codegen.builder import Function, Value, kernel, module
 from flambeau.codegen.cpu import features, vector_bytes
-from flambeau.codegen.jit import Address, compile_kernel
+from flambeau.codegen.jit import Address, compiled
 from flambeau.codegen.ordering.compact import CHUNK
 from flambeau.codegen.runtime import launch as launching
 from flambeau.codegen.runtime.launch import Phase
@@ -31,8 +29,8 @@ class _Chunk:
         self.last = f.minimum(self.first + CHUNK, f.load("i64", f.pointer(f.parameter(0)), 0))
 
 
-@cache
-def _selecting(size: int) -> Address:
+@compiled()
+def _selecting(size: int) -> str:
     """Over chunks: slots out, values, mask, starts."""
     f = kernel()
     kind, lanes = f"i{8 * size}", min(16, REGISTER // size)
@@ -54,7 +52,7 @@ def _selecting(size: int) -> Address:
             with f.when(f.load("i8", mask, i).differs(0) & (chunk.at.get() < chunk.end)):
                 f.store(f.load(kind, x, i), out, chunk.at.get())
                 chunk.at.add(1)
-    return compile_kernel(module(f))
+    return module(f)
 
 
 def _expands(size: int) -> bool:
@@ -62,8 +60,8 @@ def _expands(size: int) -> bool:
     return vector_bytes() == REGISTER and (size >= 4 or "avx512_vbmi2" in features())
 
 
-@cache
-def _filling(size: int) -> Address:
+@compiled()
+def _filling(size: int) -> str:
     """Over chunks: slots out, values, mask, source, starts: the values, but the chosen ones from the source."""
     f = kernel()
     kind = f"i{8 * size}"
@@ -87,7 +85,7 @@ def _filling(size: int) -> Address:
             given = f.load(kind, source, f.maximum(f.minimum(chunk.at.get(), chunk.end - 1), 0))
             f.store(f.select(chosen, given, f.load(kind, x, i)), out, i)
             chunk.at.add(f.convert(chosen, "i64", "zext"))
-    return compile_kernel(module(f))
+    return module(f)
 
 
 def _plan(kernel: Address, out: Layout, inputs: list[Layout], numel: int):

@@ -5,20 +5,18 @@ Used by ops.triangle and ops.create.
 
 from __future__ import annotations
 
-from functools import cache
-
 from flambeau.base.device import device as Device
 from flambeau.base.dtype import int64
 from flambeau.base.layout import Layout
 from flambeau.codegen.builder import kernel, module
 from flambeau.codegen.elements.move import MOVED
-from flambeau.codegen.jit import Address, compile_kernel
+from flambeau.codegen.jit import compiled
 from flambeau.codegen.runtime import launch as launching
 from flambeau.codegen.runtime.launch import Phase
 
 
-@cache
-def _address(type: str, lower: bool, unit_stride: bool) -> Address:
+@compiled()
+def _address(type: str, lower: bool, unit_stride: bool) -> str:
     f = kernel()
     constants = f.pointer(f.parameter(0))
     m, n, diagonal, out_batch, out_row, out_column, batch, row, column = (f.load("i64", constants, i) for i in range(9))
@@ -36,7 +34,7 @@ def _address(type: str, lower: bool, unit_stride: bool) -> Address:
             f.store(f.load(type, source, place(j, column), align=align), target, place(j, out_column), align=align)
         with f.loop(edge if lower else 0, n if lower else edge) as j:
             f.store(f.value(0, type), target, place(j, out_column), align=align)
-    return compile_kernel(module(f))
+    return module(f)
 
 
 def triangle_plan(layout: Layout, out: Layout, batch: tuple[int, int, int], lower: bool, diagonal: int):
@@ -56,8 +54,8 @@ def triangle_plan(layout: Layout, out: Layout, batch: tuple[int, int, int], lowe
 LANES = 8       # indices written at once
 
 
-@cache
-def _indices_address() -> Address:
+@compiled()
+def _indices_address() -> str:
     """Row by row, the rows' numbers in the first row of the result and the columns in the second."""
     f = kernel()
     constants = f.pointer(f.parameter(0))
@@ -85,7 +83,7 @@ def _indices_address() -> Address:
         with f.loop(f.maximum(whole, start), end) as i:
             f.store(r, out, i)
             f.store(i - start + low, out, i + total)
-    return compile_kernel(module(f))
+    return module(f)
 
 
 def triangle_indices_plan(rows: int, columns: int, diagonal: int, lower: bool, device: Device):

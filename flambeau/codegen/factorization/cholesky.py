@@ -7,8 +7,6 @@ leading minor that is not positive-definite. Stands on columns.py and blocked.py
 
 from __future__ import annotations
 
-from functools import cache
-
 from flambeau.codegen.builder import Value, module
 from flambeau.codegen.factorization.blocked import (
     behind,
@@ -35,7 +33,7 @@ from flambeau.codegen.factorization.columns import (
     root,
     update_text,
 )
-from flambeau.codegen.jit import compile_module
+from flambeau.codegen.jit import compiled_module
 from flambeau.codegen.kernel import Kernel
 from flambeau.codegen.llvm import DIRECT
 from flambeau.codegen.runtime.launch import Phase
@@ -197,12 +195,12 @@ def _following(field: Field) -> Kernel:
     return over_tiles("following", TILE_COLUMNS, _behind, tile)
 
 
-@cache
-def cholesky_kernels(field: Field, large: bool) -> dict[str, int]:
+@compiled_module(DIRECT)
+def cholesky_kernels(field: Field, large: bool) -> str:
     """Addresses of the kernels by name."""
     entries = [_take, _leading, _following, _give] if large else [_whole]
     helpers = (update_text, copy_text, clear_text, _panel_text, _advance_text, _columns_text)
-    return compile_module(module(*(text(field) for text in (*helpers, *entries))), DIRECT)
+    return module(*(text(field) for text in (*helpers, *entries)))
 
 
 def cholesky_phases(dtype: str, batch: int, n: int, source: tuple[int, int, int, int], upper: bool) -> tuple[list[Phase], int]:

@@ -5,12 +5,10 @@ Stands on columns.py; the factorization is lu.py's.
 
 from __future__ import annotations
 
-from functools import cache
-
 from flambeau.base.dtype import float64
 from flambeau.codegen.builder import Value, module
 from flambeau.codegen.factorization.columns import FIELDS, Field, Scalar, absolute, root
-from flambeau.codegen.jit import Address, compile_kernel
+from flambeau.codegen.jit import compiled
 from flambeau.codegen.kernel import Kernel
 from flambeau.codegen.llvm import LIGHT
 from flambeau.codegen.runtime.launch import Phase
@@ -40,8 +38,8 @@ def _logarithm(f: Kernel, x: Value) -> Value:
     return Value(f, "double", result)
 
 
-@cache
-def determinant_kernel(field: Field, logarithm: bool) -> Address:
+@compiled(LIGHT)
+def determinant_kernel(field: Field, logarithm: bool) -> str:
     """Its range is the batch."""
     f = Kernel()
     c = f.constants(CONSTANTS)
@@ -68,7 +66,7 @@ def determinant_kernel(field: Field, logarithm: bool) -> Address:
         if logarithm:
             total = sum.get()
             f.store(total if field.real == "double" else f.convert(total, "float", "fptrunc"), f.slot(c["second_slot"]), batch)
-    return compile_kernel(module(f), pipeline=LIGHT)
+    return module(f)
 
 
 def determinant_phases(dtype: str, batch: int, n: int, lu: int, pivots: int, first: int,

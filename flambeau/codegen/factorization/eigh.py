@@ -9,7 +9,6 @@ rotations that it logged before. Stands on tridiagonal.py, tridiagonal_blocks.py
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cache
 from typing import NamedTuple
 
 from flambeau.codegen.builder import Value, module
@@ -38,7 +37,7 @@ from flambeau.codegen.factorization.spectrum import WORDS, Spectral, full_sweeps
 from flambeau.codegen.factorization.tridiagonal import tridiagonal_texts
 from flambeau.codegen.factorization.tridiagonal_blocks import LEFT, PIECE, block_texts
 from flambeau.codegen.factorization.tridiagonal_ql import iterate_text, values_text
-from flambeau.codegen.jit import compile_module
+from flambeau.codegen.jit import compiled_module
 from flambeau.codegen.kernel import Kernel
 from flambeau.codegen.llvm import LIGHT
 from flambeau.codegen.runtime import state
@@ -274,8 +273,8 @@ def _give(field: Field) -> Kernel:
     return over_tiles("give", TILE_COLUMNS, _columns, tile)
 
 
-@cache
-def eigh_kernels(field: Field, kind: str) -> dict[str, int]:
+@compiled_module(LIGHT)
+def eigh_kernels(field: Field, kind: str) -> str:
     """Addresses of the kernels by name; kind: what a matrix is reduced by, "few" or "many" with vectors as one unit, "values" as
     one unit, "reduction" of a large one, and "vectors" or "found" for what follows on it."""
     copies = [copy_text(field), clear_text(field)]
@@ -293,7 +292,7 @@ def eigh_kernels(field: Field, kind: str) -> dict[str, int]:
                             *(entry(field) for entry in (_triangles, _multiply, _round, _rest, _give))],
         "found": lambda: [values_text(field), _values(field)],
     }[kind]
-    return compile_module(module(*texts()), LIGHT)
+    return module(*texts())
 
 
 def _block_phases(kernels: dict[str, int], words: tuple[int, ...], batch: int, n: int, first: int, block: int) -> Iterator[Phase]:

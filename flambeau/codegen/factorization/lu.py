@@ -7,8 +7,6 @@ pivot's reciprocal. Stands on columns.py and blocked.py.
 
 from __future__ import annotations
 
-from functools import cache
-
 from flambeau.codegen.builder import Value, module
 from flambeau.codegen.factorization.blocked import (
     block_phases,
@@ -34,7 +32,7 @@ from flambeau.codegen.factorization.columns import (
     places,
     update_text,
 )
-from flambeau.codegen.jit import compile_module
+from flambeau.codegen.jit import compiled_module
 from flambeau.codegen.kernel import Kernel, suffix
 from flambeau.codegen.llvm import DIRECT
 from flambeau.codegen.runtime.launch import Phase
@@ -281,14 +279,14 @@ def _following(field: Field) -> Kernel:
     return over_tiles("following", TILE_COLUMNS, _columns, tile)
 
 
-@cache
-def lu_kernels(field: Field, kind: str) -> dict[str, int]:
+@compiled_module(DIRECT)
+def lu_kernels(field: Field, kind: str) -> str:
     """Addresses of the kernels by name; kind: "small", "whole" or "large"."""
     helpers = [copy_text, clear_text, _swap_text, _panel_text]
     if kind != "small":
         helpers += [update_text, _block_text, _advance_text, _columns_text]
     entries = {"small": [_small], "whole": [_whole], "large": [_take, _leading, _following, _give]}[kind]
-    return compile_module(module(*(text(field) for text in (*helpers, *entries))), DIRECT)
+    return module(*(text(field) for text in (*helpers, *entries)))
 
 
 def lu_phases(dtype: str, batch: int, m: int, n: int, source: tuple[int, int, int, int], pivot: bool = True,

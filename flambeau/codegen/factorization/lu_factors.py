@@ -5,11 +5,9 @@ Stands on columns.py; the factorization is lu.py's.
 
 from __future__ import annotations
 
-from functools import cache
-
 from flambeau.codegen.builder import Value, module
 from flambeau.codegen.factorization.columns import FIELDS, Field, places
-from flambeau.codegen.jit import Address, compile_kernel
+from flambeau.codegen.jit import compiled
 from flambeau.codegen.kernel import Kernel
 from flambeau.codegen.llvm import LIGHT
 from flambeau.codegen.runtime.launch import Phase
@@ -17,8 +15,8 @@ from flambeau.codegen.runtime.launch import Phase
 FACTORS = ("rows", "columns", "slot", "batch", "row", "column")
 
 
-@cache
-def factors_kernel(field: Field) -> Address:
+@compiled(LIGHT)
+def factors_kernel(field: Field) -> str:
     """Buffers 0 and 1 are L and U, in rows; its range is batches x rows."""
     f = Kernel()
     c = f.constants(FACTORS)
@@ -44,7 +42,7 @@ def factors_kernel(field: Field) -> Address:
             upper = field.at(f, f.buffer(1), (batch * k + i) * n)
             fill(upper, f.i64(0), i, zero)
             take(upper, i, n)
-    return compile_kernel(module(f), pipeline=LIGHT)
+    return module(f)
 
 
 def factors_phases(dtype: str, batch: int, m: int, n: int, source: tuple[int, int, int, int]) -> list[Phase]:
@@ -54,8 +52,8 @@ def factors_phases(dtype: str, batch: int, m: int, n: int, source: tuple[int, in
     return [Phase(factors_kernel(FIELDS[dtype]), batch * m, max(1, 32768 // n), (m, n, *source))]
 
 
-@cache
-def permutation_kernel(field: Field) -> Address:
+@compiled(LIGHT)
+def permutation_kernel(field: Field) -> str:
     """Buffer 0 is P, 1 the pivots; its range is the batch."""
     f = Kernel()
     m, k = f.constants(("rows", "pivots")).values()
@@ -76,7 +74,7 @@ def permutation_kernel(field: Field) -> Address:
             field.put(f, zero, target, i)
         with f.loop(0, m) as j:
             field.put(f, one, target, f.load("i64", order, j) * m + j)
-    return compile_kernel(module(f), pipeline=LIGHT)
+    return module(f)
 
 
 def permutation_phases(dtype: str, batch: int, m: int, k: int) -> tuple[list[Phase], int]:

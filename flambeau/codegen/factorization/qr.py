@@ -7,7 +7,6 @@ blocks applied to the identity, the last one first. Stands on householder.py and
 
 from __future__ import annotations
 
-from functools import cache
 from typing import NamedTuple
 
 from flambeau.codegen.builder import Value, module
@@ -33,7 +32,7 @@ from flambeau.codegen.factorization.columns import (
     update_text,
 )
 from flambeau.codegen.factorization.householder import TILE_COLUMNS, block_of, reflector_texts
-from flambeau.codegen.jit import compile_module
+from flambeau.codegen.jit import compiled_module
 from flambeau.codegen.kernel import Kernel
 from flambeau.codegen.llvm import DIRECT
 from flambeau.codegen.runtime.launch import Phase
@@ -277,13 +276,13 @@ def _apply(field: Field) -> Kernel:
     return over_tiles("apply", TILE_COLUMNS, extent(SHAPE, "q_columns"), tile)
 
 
-@cache
-def qr_kernels(field: Field, kind: str) -> dict[str, int]:
+@compiled_module(DIRECT)
+def qr_kernels(field: Field, kind: str) -> str:
     """Addresses of the kernels by name; kind: "small", "whole" or "large"."""
     blocks = kind != "small"
     entries = {"small": [_small], "whole": [_whole], "large": [_take, _leading, _following, _give, _apply]}[kind]
     helpers = [copy_text(field), clear_text(field), *reflector_texts(field, blocks), *([update_text(field)] if blocks else [])]
-    return compile_module(module(*helpers, *(entry(field) for entry in entries)), DIRECT)
+    return module(*helpers, *(entry(field) for entry in entries))
 
 
 def qr_phases(dtype: str, batch: int, work: Work) -> tuple[list[Phase], int]:

@@ -40,7 +40,7 @@ from flambeau.codegen.factorization.householder import (
 )
 from flambeau.codegen.factorization.rotations import HEAD, TOGETHER, rotate_text
 from flambeau.codegen.factorization.spectrum import WORDS, Spectral, full_sweeps, laid_out, largest_text
-from flambeau.codegen.jit import compile_module
+from flambeau.codegen.jit import compiled_module
 from flambeau.codegen.kernel import Kernel
 from flambeau.codegen.llvm import LIGHT
 from flambeau.codegen.runtime import state
@@ -353,8 +353,8 @@ def _give(field: Field) -> Kernel:
                       lambda f, batch, first, last: _Matrix(f, field, batch, batch).give_vectors(first, last))
 
 
-@cache
-def svd_kernels(field: Field, kind: str) -> dict[str, int]:
+@compiled_module(LIGHT)
+def svd_kernels(field: Field, kind: str) -> str:
     """Addresses of the kernels by name; kind: "few" or "many" rows with vectors as one unit, "values" as one unit, "reduction"
     of a large matrix, and "vectors" or "found" for what follows on it."""
     copies = [copy_text(field), clear_text(field)]
@@ -373,7 +373,7 @@ def svd_kernels(field: Field, kind: str) -> dict[str, int]:
                             *(entry(field) for entry in (_triangles, _multiply, _round, _rest, _give))],
         "found": lambda: [chase_text(field, False), _found(field)],
     }[kind]
-    return compile_module(module(*texts()), LIGHT)
+    return module(*texts())
 
 
 def _block_phases(kernels: dict[str, int], words: tuple[int, ...], batch: int, n: int, first: int, block: int) -> Iterator[Phase]:

@@ -8,13 +8,12 @@ rows before or behind. Stands on columns.py.
 
 from __future__ import annotations
 
-from functools import cache
 from typing import NamedTuple
 
 from flambeau.codegen.builder import Value, module
 from flambeau.codegen.cpu import vector_bytes
 from flambeau.codegen.factorization.columns import FIELDS, Field, Scalar, call, clear_text, copy_text, helper, places
-from flambeau.codegen.jit import Address, compile_kernel
+from flambeau.codegen.jit import compiled
 from flambeau.codegen.kernel import Kernel
 from flambeau.codegen.llvm import DIRECT
 from flambeau.codegen.runtime import state
@@ -149,8 +148,8 @@ def _exchange_text(field: Field) -> Kernel:
     return f
 
 
-@cache
-def solve_kernel(field: Field, small: bool) -> Address:
+@compiled(DIRECT)
+def solve_kernel(field: Field, small: bool) -> str:
     """Its range is batches x tiles of right-hand sides; small: of at most FEW_ROWS rows, which takes less to compile."""
     f = Kernel()
     c = f.constants(HEAD)
@@ -184,7 +183,7 @@ def solve_kernel(field: Field, small: bool) -> Address:
         target = field.at(f, f.slot(c["x_slot"]), batch * c["x_batch"] + first * c["x_column"])
         call(f, "copy", tile, 1, wide, target, c["x_column"], c["x_row"], count, n)
     helpers = [copy_text, clear_text, _exchange_text, _finish_text, *([] if small else [_substitute_text])]
-    return compile_kernel(module(*(text(field) for text in helpers), f), pipeline=DIRECT)
+    return module(*(text(field) for text in helpers), f)
 
 
 def solve_phase(dtype: str, batch: int, n: int, columns: int, b: Block | None, x: Block, passes: list[Triangle],

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,7 @@ import numpy as np
 from flambeau.codegen.builder import Value, module
 from flambeau.codegen.cpu import vector_bytes
 from flambeau.codegen.fourier.roots import roots
-from flambeau.codegen.jit import Address, compile_kernel
+from flambeau.codegen.jit import compiled
 from flambeau.codegen.kernel import BYTES, Kernel, vector
 from flambeau.codegen.llvm import DIRECT
 
@@ -272,8 +272,8 @@ def _later_pass(f: Step, radix: int, last: bool, narrow: bool) -> None:
                 f.overlapping(width, partial(write, x, y, factors))
 
 
-@cache
-def radix_pass(item: str, radix: int, form: str, last: bool) -> Address:
+@compiled(DIRECT, "step")
+def radix_pass(item: str, radix: int, form: str, last: bool) -> str:
     """Address of a step: a pass by `radix` over numbers of two `item`s. Numbers: m, positions t and q, steps from one t to the
     next in x and y, 1.0 forward or -1.0, the factor of the results (for the last pass)."""
     f = Step("step", item)
@@ -281,4 +281,4 @@ def radix_pass(item: str, radix: int, form: str, last: bool) -> Address:
         _first_pass(f, radix, last)
     else:
         _later_pass(f, radix, last, form == NARROW)
-    return compile_kernel(module(f), "step", DIRECT)
+    return module(f)

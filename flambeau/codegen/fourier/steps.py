@@ -8,12 +8,12 @@ Stands on radix; used by rows and plans.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import partial
 from typing import NamedTuple
 
 from flambeau.codegen.builder import KERNEL_PARAMETERS, Odometer, Value, module
 from flambeau.codegen.fourier.radix import Step, _interleaved
-from flambeau.codegen.jit import Address, compile_kernel
+from flambeau.codegen.jit import Address, compiled
 from flambeau.codegen.kernel import BYTES, Kernel, vector
 from flambeau.codegen.llvm import DIRECT
 
@@ -71,8 +71,8 @@ def phase_words(calls: Sequence[Call], sizes: tuple[int, int, int], x: Rows, y: 
     return [*head, *(word for call in calls for word in call.words)]
 
 
-@cache
-def steps_kernel() -> Address:
+@compiled(DIRECT)
+def steps_kernel() -> str:
     """The kernel of every phase: rows begin ... end, the list of steps for each."""
     f = Kernel("kernel", KERNEL_PARAMETERS)
     c = f.constants(_HEAD)
@@ -97,18 +97,19 @@ def steps_kernel() -> Address:
                       for at in (1, 3, 5)]
             f.call_pointer("void", f.load("ptr", words), *places, f.at("i64", words, 7), row[2])
         odometer.advance()
-    return compile_kernel(module(f), pipeline=DIRECT)
+    return module(f)
+
+
+@compiled(DIRECT, "step")
+def _address(write: Callable[[Step], None], item: str) -> str:
+    f = Step("step", item)
+    write(f)
+    return module(f)
 
 
 def _step(write: Callable[[Step], None]) -> Callable[[str], Address]:
     """A step for numbers of `item`s (float or double), compiled when it is first asked for."""
-    @cache
-    def address(item: str) -> Address:
-        f = Step("step", item)
-        write(f)
-        return compile_kernel(module(f), "step", DIRECT)
-    address.__doc__ = write.__doc__
-    return address
+    return partial(_address, write)
 
 
 def _clear(f: Step, type: str, first: Value, end: Value) -> None:

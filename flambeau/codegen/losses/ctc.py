@@ -8,12 +8,11 @@ Source: A. Graves et al., "Connectionist Temporal Classification", ICML 2006. St
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
 from flambeau.base.dtype import float32, float64
 from flambeau.codegen.builder import Value, Variable, module
-from flambeau.codegen.jit import Address, compile_kernel
+from flambeau.codegen.jit import compiled
 from flambeau.codegen.kernel import BYTES, Constants, Kernel, vector
 from flambeau.codegen.kinds import Kind, kind_of
 from flambeau.codegen.lanes import apply_function
@@ -118,8 +117,8 @@ def _kernel() -> tuple[Kernel, Constants]:
     return f, f.constants(CONSTANTS)
 
 
-@cache
-def forward_kernel(dtype: Any) -> Address:
+@compiled(INDEXED)
+def forward_kernel(dtype: Any) -> str:
     """The range is samples. Slots: negative log-likelihoods (N,), alpha (N, T, pitch), log_probs, targets, lengths (3, N).
 
     alpha: the log-probability of all beginnings that are in state s at time t. lengths: of the inputs, of the targets, and where
@@ -157,11 +156,11 @@ def forward_kernel(dtype: Any) -> Address:
             f.store(-result.get(), loss, n)
             otherwise()
             f.store(f.i64(LABEL_ERROR), f["p"], 2)
-    return compile_kernel(module(f), pipeline=INDEXED)
+    return module(f)
 
 
-@cache
-def gradient_kernel(dtype: Any) -> Address:
+@compiled(INDEXED)
+def gradient_kernel(dtype: Any) -> str:
     """The range is samples. Slots: gradient (T, N, C), log_probs, targets, lengths, losses, alpha, gradient of the losses.
 
     What is gone through backwards is the log-probability of all endings that begin in a state; with alpha it gives the share that
@@ -224,4 +223,4 @@ def gradient_kernel(dtype: Any) -> Address:
                 fill(t, f.select(undefined, f.value(float("nan"), compute), f.value(0.0, compute)))
             otherwise()
             f.store(f.i64(LABEL_ERROR), f["p"], 2)
-    return compile_kernel(module(f), pipeline=INDEXED)
+    return module(f)

@@ -8,11 +8,10 @@ class leaves TARGET_ERROR. Stands on strips.py; used by ops.margin_loss.
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
 from flambeau.codegen.builder import Value, Variable, module
-from flambeau.codegen.jit import Address, compile_kernel
+from flambeau.codegen.jit import compiled
 from flambeau.codegen.kernel import BYTES, Constants, Kernel, vector
 from flambeau.codegen.kinds import Kind, kind_of
 from flambeau.codegen.lanes import total_of
@@ -70,8 +69,8 @@ def _margin(f: Kernel, kind: Kind, slot: int) -> Value:
     return margin if kind.compute == "double" else f.convert(margin, kind.compute, "fptrunc")
 
 
-@cache
-def total_kernel(dtype: Any) -> Address:
+@compiled(INDEXED)
+def total_kernel(dtype: Any) -> str:
     """The range is a single number. Slot 0: the sum of as many doubles in scratch memory as the constant says."""
     f, kind = Kernel(), kind_of(dtype)
     (count,) = f.constants(("count",)).values()
@@ -79,14 +78,14 @@ def total_kernel(dtype: Any) -> Address:
     strips(f, count, 8, lambda strip: total.add(strip.load("double", f.scratch(strip.x * 8))))
     result = total_of(f, total.get())
     f.store(result if kind.compute == "double" else f.convert(result, kind.compute, "fptrunc"), f.buffer(0))
-    return compile_kernel(module(f), pipeline=INDEXED)
+    return module(f)
 
 
 # ---------------------------------------------------------------- one target class a row
 
 
-@cache
-def single_kernel(dtype: Any, power: int, weighted: bool, reduced: bool) -> Address:
+@compiled(INDEXED)
+def single_kernel(dtype: Any, power: int, weighted: bool, reduced: bool) -> str:
     """The range is rows. Scalar: the margin. Per row: the sum over the other classes of max(0, margin - x[target] + x)^power."""
     f, kind = Kernel(), kind_of(dtype)
     c = f.constants(CONSTANTS)
@@ -110,11 +109,11 @@ def single_kernel(dtype: Any, power: int, weighted: bool, reduced: bool) -> Addr
             _put_loss(f, kind, c, row, result, reduced)
             otherwise()
             f.store(f.i64(TARGET_ERROR), f["p"], 2)
-    return compile_kernel(module(f), pipeline=INDEXED)
+    return module(f)
 
 
-@cache
-def single_gradient_kernel(dtype: Any, power: int, weighted: bool) -> Address:
+@compiled(INDEXED)
+def single_gradient_kernel(dtype: Any, power: int, weighted: bool) -> str:
     """The gradient of `single_kernel`'s losses."""
     f, kind = Kernel(), kind_of(dtype)
     c = f.constants(CONSTANTS)
@@ -139,7 +138,7 @@ def single_gradient_kernel(dtype: Any, power: int, weighted: bool) -> Address:
             f.store(-total_of(f, total.get()), out, target)
             otherwise()
             f.store(f.i64(TARGET_ERROR), f["p"], 2)
-    return compile_kernel(module(f), pipeline=INDEXED)
+    return module(f)
 
 
 # ---------------------------------------------------------------- any number of target classes a row
@@ -158,8 +157,8 @@ def _count_targets(f: Kernel, c: Constants, targets: Value) -> Variable:
     return count
 
 
-@cache
-def several_kernel(dtype: Any, reduced: bool) -> Address:
+@compiled(INDEXED)
+def several_kernel(dtype: Any, reduced: bool) -> str:
     """The range is rows. Per row: the sum over its targets t and the classes c that are none of max(0, 1 - x[t] + x[c])."""
     f, kind = Kernel(), kind_of(dtype)
     c = f.constants(CONSTANTS)
@@ -188,11 +187,11 @@ def several_kernel(dtype: Any, reduced: bool) -> Address:
             _put_loss(f, kind, c, row, total_of(f, total.get()), reduced)
             otherwise()
             f.store(f.i64(TARGET_ERROR), f["p"], 2)
-    return compile_kernel(module(f), pipeline=INDEXED)
+    return module(f)
 
 
-@cache
-def several_gradient_kernel(dtype: Any) -> Address:
+@compiled(INDEXED)
+def several_gradient_kernel(dtype: Any) -> str:
     """The gradient of `several_kernel`'s losses."""
     f, kind = Kernel(), kind_of(dtype)
     c = f.constants(CONSTANTS)
@@ -231,4 +230,4 @@ def several_gradient_kernel(dtype: Any) -> Address:
             strips(f, c["classes"], kind.lanes, multiply)
             otherwise()
             f.store(f.i64(TARGET_ERROR), f["p"], 2)
-    return compile_kernel(module(f), pipeline=INDEXED)
+    return module(f)

@@ -6,12 +6,11 @@ Stands on builder and jit; used by ops.choices.
 from __future__ import annotations
 
 import math
-from functools import cache
 
 from flambeau.base.layout import Layout
 from flambeau.codegen.builder import Value, kernel, module
 from flambeau.codegen.elements.move import MOVED
-from flambeau.codegen.jit import Address, compile_kernel
+from flambeau.codegen.jit import compiled
 from flambeau.codegen.llvm import INDEXED
 from flambeau.codegen.runtime import launch as launching
 from flambeau.codegen.runtime.launch import Phase
@@ -19,8 +18,8 @@ from flambeau.codegen.runtime.launch import Phase
 WORK = 32768        # elements worth waking another thread for
 
 
-@cache
-def _kernel(type: str, r: int, again: bool) -> Address:
+@compiled(INDEXED)
+def _kernel(type: str, r: int, again: bool) -> str:
     """The range is places of the first element. Constants: elements of the vector, their stride, the first row of each place."""
     f = kernel()
     constants = f.pointer(f.parameter(0))
@@ -42,7 +41,7 @@ def _kernel(type: str, r: int, again: bool) -> Address:
     with f.loop(f["begin"], f["end"]) as i:
         place.set(f.load("i64", constants, i + 2) * r)
         choose([f.load(type, x, i * step, align=align)], i)
-    return compile_kernel(module(f), pipeline=INDEXED)
+    return module(f)
 
 
 def combinations_plan(layout: Layout, r: int, again: bool):

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import Layout
 from flambeau.codegen.builder import Function, Value, Variable, kernel, module
-from flambeau.codegen.jit import Address, compile_kernel
+from flambeau.codegen.jit import Address, compile_kernel, compiled
 from flambeau.codegen.llvm import COMBINED, LIGHT
 from flambeau.codegen.runtime import launch as launching
 from flambeau.codegen.runtime.launch import Phase
@@ -118,8 +118,8 @@ def _write_positions(f: Function, wanted: Wanted, x: Value, out: Value, begin: V
         begin.add(lanes)
 
 
-@cache
-def _writing(wanted: Wanted, ndim: int) -> Address:
+@compiled(COMBINED)
+def _writing(wanted: Wanted, ndim: int) -> str:
     f = kernel()
     constants = f.pointer(f.parameter(0))
     n = f.load("i64", constants, 0)
@@ -165,7 +165,7 @@ def _writing(wanted: Wanted, ndim: int) -> Address:
         if wanted.begins:
             with f.when(last.equals(n)):
                 f.store(n, out, end)
-    return compile_kernel(module(f), pipeline=COMBINED)
+    return module(f)
 
 
 def counting_plan(layout: Layout, counts: Layout, begins: bool):

@@ -8,13 +8,12 @@ ops.histogram.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
 from typing import NamedTuple
 
 from flambeau.base.dtype import int64
 from flambeau.base.layout import Layout
 from flambeau.codegen.builder import Value, module
-from flambeau.codegen.jit import Address, compile_kernel
+from flambeau.codegen.jit import compiled
 from flambeau.codegen.kernel import BYTES, Kernel
 from flambeau.codegen.kinds import Kind, kind_of, narrow, widen
 from flambeau.codegen.llvm import LIGHT
@@ -113,8 +112,8 @@ class _Axis:
         return self.first.get()
 
 
-@cache
-def _count_kernel(form: Form) -> Address:
+@compiled(LIGHT)
+def _count_kernel(form: Form) -> str:
     """The range is parts. Slots: counts, points, [edges of each coordinate], [weights]; then the ends of "equal" bins."""
     f = Kernel()
     c = f.constants(("points", "parts", "total", *(f"bins{d}" for d in range(form.dims))))
@@ -155,11 +154,11 @@ def _count_kernel(form: Form) -> Address:
                 if weights is not None:
                     one = widen(f, form.counts, f.load(form.counts.storage, weights, i))  # type: ignore[arg-type, union-attr]
                 counts.store(counts.load(row, place.get()) + one, row, place.get())
-    return compile_kernel(module(f), pipeline=LIGHT)
+    return module(f)
 
 
-@cache
-def _sum_kernel(kind: Kind | None) -> Address:
+@compiled(LIGHT)
+def _sum_kernel(kind: Kind | None) -> str:
     """The range is bins. Slot: counts; the scratch holds a row of them for each part."""
     f = Kernel()
     c = f.constants(("parts", "total"))
@@ -171,7 +170,7 @@ def _sum_kernel(kind: Kind | None) -> Address:
         with f.loop(0, c["parts"]) as part:
             sum_.add(counts.load(rows, part * c["total"] + bin_))
         counts.store(sum_.get(), out, bin_)
-    return compile_kernel(module(f), pipeline=LIGHT)
+    return module(f)
 
 
 def counting_plan(out: Layout, points: Layout, bins: tuple[int, ...], way: str | None, edges: Sequence[Layout],

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
 
 from flambeau.base.dtype import int64
 from flambeau.base.layout import Layout
 from flambeau.codegen.builder import kernel, module
-from flambeau.codegen.jit import Address, compile_kernel
+from flambeau.codegen.jit import compiled
 from flambeau.codegen.llvm import LIGHT
 from flambeau.codegen.ordering.compact import element_type
 from flambeau.codegen.runtime import launch as launching
@@ -17,8 +16,8 @@ from flambeau.codegen.runtime.launch import Phase
 WORK = 16384            # elements worth waking another thread for
 
 
-@cache
-def _longest_kernel(type: str) -> Address:
+@compiled(LIGHT)
+def _longest_kernel(type: str) -> str:
     """The range is rows. Slots: values and places of the result, sorted values, the places they come from."""
     f = kernel()
     size = f.load("i64", f.pointer(f.parameter(0)), 0)
@@ -36,7 +35,7 @@ def _longest_kernel(type: str) -> Address:
                 end.set(i)
         f.store(f.load(type, row, end.get()), value_out, r)
         f.store(f.load("i64", places, r * size + end.get()), place_out, r)
-    return compile_kernel(module(f), pipeline=LIGHT)
+    return module(f)
 
 
 def longest_run_plan(layout: Layout, out: Layout) -> Callable:

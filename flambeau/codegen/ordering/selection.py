@@ -8,12 +8,10 @@ launch and jit; used by ops.selection.
 
 from __future__ import annotations
 
-from functools import cache
-
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import Layout
 from flambeau.codegen.builder import Function, Value, kernel, module
-from flambeau.codegen.jit import Address, compile_kernel
+from flambeau.codegen.jit import compiled
 from flambeau.codegen.ordering.sorting import sort_key
 from flambeau.codegen.runtime import launch as launching
 from flambeau.codegen.runtime import state
@@ -199,8 +197,8 @@ def _most_frequent(f: Function, own: _Keys, x: Value, step: Value, keys: Value, 
     return _position(f, own, x, step, length, best.get(), most.get() - 1)
 
 
-@cache
-def _kernel(dtype: DType, which: str) -> Address:
+@compiled()
+def _kernel(dtype: DType, which: str) -> str:
     """Over rows: constants (length, inner rows, outer, inner and element strides, place). Slots: values, positions, input.
 
     which: "place" (of the sorted row), "median" (NaN if there is one), "nanmedian" or "mode".
@@ -226,7 +224,7 @@ def _kernel(dtype: DType, which: str) -> Address:
             position = _position(f, own, x, step, length, *_find(f, own, keys, length, rank))
         f.store(f.load(own.element, x, position * step), values, r)
         f.store(position, positions, r)
-    return compile_kernel(module(f))
+    return module(f)
 
 
 def selection_plan(layout: Layout, outputs: tuple[Layout, Layout], geometry: tuple[int, ...], rows: int, which: str,

@@ -8,13 +8,12 @@ jit; used by ops.sort.
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import Layout
 from flambeau.codegen.builder import Function, Value, Variable, kernel, module
-from flambeau.codegen.jit import Address, compile_kernel
+from flambeau.codegen.jit import compiled
 from flambeau.codegen.llvm import INDEXED, LIGHT
 from flambeau.codegen.ordering.compact import element_type
 from flambeau.codegen.runtime import launch as launching
@@ -230,8 +229,8 @@ def _build(
         f.store(_word(f, dtype, key, i), words, i - first, align=8)
 
 
-@cache
-def _rows_kernel(dtype: DType, descending: bool) -> Address:
+@compiled(INDEXED)
+def _rows_kernel(dtype: DType, descending: bool) -> str:
     f = kernel()
     rows, words = _Rows(f, dtype), _Words(f, dtype)
     mine = f.at("i8", f.pointer(f.parameter(1)), f["thread"] * (rows.length * (2 * word_bytes(dtype))))
@@ -242,11 +241,11 @@ def _rows_kernel(dtype: DType, descending: bool) -> Address:
         result = words.sorted(mine, spare, rows.length)
         with f.loop(0, rows.length) as i:
             rows.put(row, i, words.load(result, i), descending)
-    return compile_kernel(module(f, _sort_function(dtype)), pipeline=INDEXED)
+    return module(f, _sort_function(dtype))
 
 
-@cache
-def _chunk_kernel(dtype: DType, descending: bool) -> Address:
+@compiled(INDEXED)
+def _chunk_kernel(dtype: DType, descending: bool) -> str:
     """Sort chunk c of one row (constant: row number, chunk length) within the first half of the scratch."""
     f = kernel()
     rows, words = _Rows(f, dtype), _Words(f, dtype)
@@ -265,11 +264,11 @@ def _chunk_kernel(dtype: DType, descending: bool) -> Address:
             with f.when(f.address(result).differs(f.address(mine))):
                 with f.loop(0, count) as i:
                     words.store(words.load(result, i), mine, i)
-    return compile_kernel(module(f, _sort_function(dtype)), pipeline=INDEXED)
+    return module(f, _sort_function(dtype))
 
 
-@cache
-def _merge_kernel(dtype: DType, descending: bool, final: bool) -> Address:
+@compiled()
+def _merge_kernel(dtype: DType, descending: bool, final: bool) -> str:
     """Piece t of the merges of neighbouring runs (constants: row, run length, pieces per merge, which half is read)."""
     f = kernel()
     rows = _Rows(f, dtype)
@@ -321,7 +320,7 @@ def _merge_kernel(dtype: DType, descending: bool, final: bool) -> Address:
                 rows.put(row, start + k, chosen, descending)
             else:
                 f.store(chosen, f.at(word, target, start + k), align=8)
-    return compile_kernel(module(f))
+    return module(f)
 
 
 def sort_plan(layout: Layout, outputs: tuple[Layout, Layout], geometry: tuple[int, ...], count: int, descending: bool):
@@ -375,8 +374,8 @@ def sort_plan(layout: Layout, outputs: tuple[Layout, Layout], geometry: tuple[in
 FEW = 16                # best ones that are kept in order by insertion, candidate by candidate
 
 
-@cache
-def _best_kernel(dtype: DType, descending: bool, few: bool) -> Address:
+@compiled(INDEXED)
+def _best_kernel(dtype: DType, descending: bool, few: bool) -> str:
     """The k first of every row in sorted order (constants: k, room for candidates); few: k is at most FEW."""
     f = kernel()
     rows, words = _Rows(f, dtype), _Words(f, dtype)
@@ -444,7 +443,7 @@ def _best_kernel(dtype: DType, descending: bool, few: bool) -> Address:
             best_first()
         with f.loop(0, k) as i:
             rows.put(row, i, words.load(buffer, i), descending)
-    return compile_kernel(module(f) if few else module(f, _sort_function(dtype)), pipeline=INDEXED)
+    return module(f) if few else module(f, _sort_function(dtype))
 
 
 def _block_keys(
@@ -518,8 +517,8 @@ def _scan(f: Function, type: str, unsigned: bool, index: str, right: bool, n: Va
     begin.set(whole)
 
 
-@cache
-def _search_kernel(type: str, unsigned: bool, index: str, right: bool, sorted_by: bool) -> Address:
+@compiled(LIGHT)
+def _search_kernel(type: str, unsigned: bool, index: str, right: bool, sorted_by: bool) -> str:
     """Where each value belongs in its row of boundaries (constants: boundaries and values per row)."""
     f = kernel()
     constants = f.pointer(f.parameter(0))
@@ -562,7 +561,7 @@ def _search_kernel(type: str, unsigned: bool, index: str, right: bool, sorted_by
             found.add(before(found.get()))
         result = found.get()
         f.store(result if index == "i64" else f.convert(result, index, "trunc"), out, position)
-    return compile_kernel(module(f), pipeline=LIGHT)      # simplification would make branches of it, which are mispredicted
+    return module(f)      # simplification would make branches of it, which are mispredicted
 
 
 def search_plan(boundaries: Layout, values: Layout, out: Layout, right: bool, sorter: Layout | None):

@@ -5,12 +5,11 @@ Max-Pooling", 2014), for every plane from its own samples. Stands on kernel.py; 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache
 
 from flambeau.base.dtype import int64
 from flambeau.base.layout import Layout
 from flambeau.codegen.builder import Value, module
-from flambeau.codegen.jit import Address, compile_kernel
+from flambeau.codegen.jit import compiled
 from flambeau.codegen.kernel import Kernel
 from flambeau.codegen.kinds import Kind, kind_of, widen
 from flambeau.codegen.llvm import LIGHT
@@ -21,8 +20,8 @@ WORK = 8192         # positions worth waking another thread for
 AXIS = ("sample", "size", "count", "taps")
 
 
-@cache
-def _tables_kernel(kind: Kind, dims: int) -> Address:
+@compiled(LIGHT)
+def _tables_kernel(kind: Kind, dims: int) -> str:
     """The range is planes. Slots: tables, samples. A table has, for each of three axes, first positions, taps and taps again."""
     f = Kernel()
     c = f.constants(("words", *(f"{name}{d}" for d in range(dims) for name in AXIS)))
@@ -48,7 +47,7 @@ def _tables_kernel(kind: Kind, dims: int) -> Address:
                 f.store(taps, own, count + i)
                 f.store(taps, own, count * 2 + i)
             start = start + count * 3
-    return compile_kernel(module(f), pipeline=LIGHT)
+    return module(f)
 
 
 def tables_plan(samples: Layout, sizes: Sequence[int], counts: Sequence[int], taps: Sequence[int]) -> Callable:

@@ -5,10 +5,8 @@ Stands on rows.py and strips.py; ops/pool.py plans the phases.
 
 from __future__ import annotations
 
-from functools import cache
-
 from flambeau.codegen.builder import Value, Variable, module
-from flambeau.codegen.jit import Address, compile_kernel
+from flambeau.codegen.jit import compiled
 from flambeau.codegen.kernel import BYTES, Kernel, vector
 from flambeau.codegen.kinds import Kind, narrow, widen
 from flambeau.codegen.llvm import INDEXED
@@ -28,8 +26,8 @@ def _better(f: Kernel, kind: Kind, b: tuple[Value, Value | None], a: tuple[Value
     return (value > best) | earlier | (unordered(f, value) & ((place > known) | best.equals(best)))
 
 
-@cache
-def wide_kernel(kind: Kind, index: str | None) -> Address:
+@compiled(INDEXED)
+def wide_kernel(kind: Kind, index: str | None) -> str:
     """Maxima of windows of many elements along x, none of them empty; the range is rows of the output.
 
     Of equal elements the first in the window wins, of those that are not numbers the last. Slots: out, [index], input.
@@ -69,7 +67,7 @@ def wide_kernel(kind: Kind, index: str | None) -> Address:
             f.store(narrow(f, kind, value), f.buffer(0), target + ox * c["o_x"])
             if place is not None:
                 f.store(place if index == "i32" else f.convert(place, "i64", "sext"), f.buffer(1), target + ox * c["o_x"])
-    return compile_kernel(module(f), pipeline=INDEXED)
+    return module(f)
 
 
 def _of_lanes(f: Kernel, kind: Kind, best: Variable, where: Variable | None) -> tuple[Value, Value | None]:
@@ -89,8 +87,8 @@ def _of_lanes(f: Kernel, kind: Kind, best: Variable, where: Variable | None) -> 
     return only(value, kind.compute), None if place is None else only(place, "i32")
 
 
-@cache
-def line_kernel(kind: Kind, taps: int, step: int, spread: int) -> Address:
+@compiled(INDEXED)
+def line_kernel(kind: Kind, taps: int, step: int, spread: int) -> str:
     """Maxima of windows of `taps` elements, `spread` apart, every `step` elements of contiguous rows, which are the range.
 
     Slots: out, input. Windows that reach out of their row are taken element by element.
@@ -131,4 +129,4 @@ def line_kernel(kind: Kind, taps: int, step: int, spread: int) -> Address:
         strips(f, c["last"] - c["first"], lanes, several)
         with f.loop(c["last"], c["count"]) as x:
             one(x)
-    return compile_kernel(module(f), pipeline=INDEXED)
+    return module(f)

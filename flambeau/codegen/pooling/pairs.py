@@ -5,10 +5,8 @@ Stands on windows.py and strips.py; ops/pool.py and ops/average_pool.py plan the
 
 from __future__ import annotations
 
-from functools import cache
-
 from flambeau.codegen.builder import module
-from flambeau.codegen.jit import Address, compile_kernel
+from flambeau.codegen.jit import compiled
 from flambeau.codegen.kernel import Kernel, vector
 from flambeau.codegen.kinds import Kind, narrow, widen
 from flambeau.codegen.pooling.windows import replaces
@@ -17,8 +15,8 @@ from flambeau.codegen.strips import Strip, strips
 GEOMETRY = ("out_y", "out_x", "size_y", "size_x")
 
 
-@cache
-def forward_kernel(kind: Kind, reduce: str, coded: bool) -> Address:
+@compiled()
+def forward_kernel(kind: Kind, reduce: str, coded: bool) -> str:
     """Maximum or mean of 2 x 2 windows of contiguous planes; the range is rows of the output. Slots: out, [code], input.
 
     The code is the number of the window's element (0 to 3) that is the maximum, as a byte.
@@ -55,11 +53,11 @@ def forward_kernel(kind: Kind, reduce: str, coded: bool) -> Address:
                 strip.store(*store)
 
         strips(f, c["out_x"], lanes, block)
-    return compile_kernel(module(f))
+    return module(f)
 
 
-@cache
-def backward_kernel(kind: Kind, reduce: str) -> Address:
+@compiled()
+def backward_kernel(kind: Kind, reduce: str) -> str:
     """The gradient of the maximum or mean of 2 x 2 windows; the range is rows of the output. Slots: out, gradient, [code]."""
     f = Kernel()
     c = f.constants(GEOMETRY)
@@ -92,11 +90,11 @@ def backward_kernel(kind: Kind, reduce: str) -> Address:
             with f.when(c["size_y"] > c["out_y"] * 2):
                 with f.loop(0, c["size_x"]) as x:
                     f.store(zero, f.at(kind.storage, top, c["size_x"] * 2), x)
-    return compile_kernel(module(f))
+    return module(f)
 
 
-@cache
-def gather_kernel(kind: Kind) -> Address:
+@compiled()
+def gather_kernel(kind: Kind) -> str:
     """The elements of 2 x 2 windows that their codes name; the range is rows of the output. Slots: out, planes, code."""
     f = Kernel()
     c = f.constants(GEOMETRY)
@@ -107,4 +105,4 @@ def gather_kernel(kind: Kind) -> Address:
             code = f.convert(f.load("i8", f.buffer(2), row * c["out_x"] + x), "i64", "zext")
             value = f.load(kind.storage, top, (code >> 1) * c["size_x"] + x * 2 + (code & 1))
             f.store(value, f.buffer(0), row * c["out_x"] + x)
-    return compile_kernel(module(f))
+    return module(f)

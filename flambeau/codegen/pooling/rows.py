@@ -6,10 +6,9 @@ Stands on windows.py and strips.py; ops/pool.py and ops/average_pool.py plan the
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
 
 from flambeau.codegen.builder import Value, Variable, module
-from flambeau.codegen.jit import Address, compile_kernel
+from flambeau.codegen.jit import compiled
 from flambeau.codegen.kernel import BYTES, Constants, Kernel, vector
 from flambeau.codegen.kinds import Kind, narrow, widen
 from flambeau.codegen.pooling.windows import BEGIN, COUNT, EXTENT, GEOMETRY, Windows, planes, replaces, unordered
@@ -38,8 +37,8 @@ def row_of(c: Constants, windows: Windows, number: Value) -> Row:
     return Row(plane, z, y, first_z, count_z, first_y, count_y)
 
 
-@cache
-def mean_kernel(kind: Kind) -> Address:
+@compiled()
+def mean_kernel(kind: Kind) -> str:
     """Means of windows of images whose rows are contiguous: the window's rows are added up first, then its columns.
 
     The range is rows of the output. Slots: out, input; scratch: a row of the input per thread.
@@ -72,7 +71,7 @@ def mean_kernel(kind: Kind) -> Address:
             empty = (row.count_z * row.count_y * count_x).equals(0)
             quotient = total.get() / f.convert(divisor, kind.compute, "sitofp")
             f.store(narrow(f, kind, f.select(empty, f.value(0, kind.compute), quotient)), target, ox * c["o_x"])
-    return compile_kernel(module(f))
+    return module(f)
 
 
 class Maxima:
@@ -167,12 +166,12 @@ class Maxima:
         return (value > best) | earlier | later
 
 
-@cache
-def maximum_kernel(kind: Kind, index: str | None) -> Address:
+@compiled()
+def maximum_kernel(kind: Kind, index: str | None) -> str:
     """Maxima of windows, none of them empty, of images and results whose rows are contiguous; the range is rows of the output.
 
     The maximum of the window's rows is found first, column by column, then that of its columns; of equal elements the first in
     the window wins, of those that are not numbers the last. Slots: out, [index], input; scratch: two rows of
     the input per thread.
     """
-    return compile_kernel(module(Maxima(kind, index).f))
+    return module(Maxima(kind, index).f)

@@ -9,10 +9,9 @@ ops/pool.py plans the phases.
 from __future__ import annotations
 
 import itertools
-from functools import cache
 
 from flambeau.codegen.builder import Value, Variable, module
-from flambeau.codegen.jit import Address, compile_kernel
+from flambeau.codegen.jit import compiled
 from flambeau.codegen.kernel import Constants, Kernel
 from flambeau.codegen.kinds import Kind, narrow, widen
 
@@ -58,8 +57,8 @@ def planes(f: Kernel, c: Constants, plane: Value, prefix: str = "") -> Value:
     return plane.unsigned_div(channels) * c[prefix + "n"] + plane.unsigned_rem(channels) * c[prefix + "c"]
 
 
-@cache
-def forward_kernel(kind: Kind, reduce: str, index: str | None, buffered: bool, taps: tuple[int, ...] | None = None) -> Address:
+@compiled()
+def forward_kernel(kind: Kind, reduce: str, index: str | None, buffered: bool, taps: tuple[int, ...] | None = None) -> str:
     """Maximum or mean of every window; the range is rows of the output. Slots: out, [index], input, [tables].
 
     taps: how many all windows have along the three axes, if few and alike: they are then written out.
@@ -125,7 +124,7 @@ def forward_kernel(kind: Kind, reduce: str, index: str | None, buffered: bool, t
             if where is not None:
                 found = where.get()
                 f.store(found if index == "i64" else f.convert(found, index, "trunc"), f.buffer(1), place)
-    return compile_kernel(module(f))
+    return module(f)
 
 
 def _clear_plane(f: Kernel, c: Constants, kind: Kind, image: Value, unit: bool) -> None:
@@ -149,8 +148,8 @@ def _position(c: Constants, flat: Value, dense: bool) -> Value:
     return rest.unsigned_div(c["size_y"]) * c["z"] + rest.unsigned_rem(c["size_y"]) * c["y"] + x * c["x"]
 
 
-@cache
-def scatter_kernel(kind: Kind, index: str, dense: bool, adds: bool) -> Address:
+@compiled()
+def scatter_kernel(kind: Kind, index: str, dense: bool, adds: bool) -> str:
     """Zeroed planes with values added, or stored, at their indices; the range is planes. Slots: out, values, index.
 
     An index outside its plane is left out, and leaves itself (if not negative, 1 + itself)
@@ -177,11 +176,11 @@ def scatter_kernel(kind: Kind, index: str, dense: bool, adds: bool) -> Address:
                 f.store(value, goal)
                 otherwise()
                 f.store(f.select(flat < 0, flat, flat + 1), f["p"], 2)
-    return compile_kernel(module(f))
+    return module(f)
 
 
-@cache
-def gather_kernel(kind: Kind, index: str, dense: bool) -> Address:
+@compiled()
+def gather_kernel(kind: Kind, index: str, dense: bool) -> str:
     """The elements of planes at their indices; the range is planes. Slots: out, planes, index. Errors as of `scatter_kernel`."""
     f = Kernel()
     c = f.constants(GEOMETRY)
@@ -199,11 +198,11 @@ def gather_kernel(kind: Kind, index: str, dense: bool) -> Address:
                 f.store(f.load(kind.storage, image, _position(c, flat, dense)), out, at)
                 otherwise()
                 f.store(f.select(flat < 0, flat, flat + 1), f["p"], 2)
-    return compile_kernel(module(f))
+    return module(f)
 
 
-@cache
-def spread_kernel(kind: Kind, unit: bool) -> Address:
+@compiled()
+def spread_kernel(kind: Kind, unit: bool) -> str:
     """The gradient of the mean: every window gets its share. The range is planes. Slots: out, gradient."""
     f = Kernel()
     c = f.constants(GEOMETRY)
@@ -232,4 +231,4 @@ def spread_kernel(kind: Kind, unit: bool) -> Address:
                     with f.loop(0, windows.entry("x", COUNT, ox)) as kx:
                         goal = f.at(kind.storage, line, (first_x + kx) if unit else (first_x + kx) * c["x"])
                         f.store(narrow(f, kind, widen(f, kind, f.load(kind.storage, goal)) + share), goal)
-    return compile_kernel(module(f))
+    return module(f)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import cache
 
 from flambeau.codegen.builder import Value, module
-from flambeau.codegen.jit import Address, compile_kernel
+from flambeau.codegen.jit import compiled
 from flambeau.codegen.kernel import BYTES, Kernel, vector
 from flambeau.codegen.kinds import Kind, widen
 from flambeau.codegen.llvm import BRIEF
@@ -99,9 +99,9 @@ def dot_text(kind: Kind, out: Kind, finish: Epilogue) -> str:
     return module(epilogue(kind, out, finish, _width(kind)), f)
 
 
-@cache
-def dot_kernel(kind: Kind, out: Kind, finish: Epilogue) -> Address:
-    return compile_kernel(dot_text(kind, out, finish), pipeline=BRIEF)
+@compiled(BRIEF)
+def dot_kernel(kind: Kind, out: Kind, finish: Epilogue) -> str:
+    return dot_text(kind, out, finish)
 
 
 def dot_phases(p: Product, threads: int) -> tuple[list[Phase], int]:

@@ -11,7 +11,7 @@ from functools import cache
 
 from flambeau.codegen.builder import Value, module
 from flambeau.codegen.cpu import vector_bytes
-from flambeau.codegen.jit import Address, compile_kernel
+from flambeau.codegen.jit import compiled
 from flambeau.codegen.kernel import BYTES, Kernel, vector
 from flambeau.codegen.llvm import LIGHT
 from flambeau.codegen.products.matrix import SCRATCH, Matrix
@@ -95,6 +95,6 @@ def copy_text(item: str, turned: bool, unit: bool) -> str:
     return module(f)
 
 
-@cache
-def copy_kernel(item: str, turned: bool, unit: bool) -> Address:
-    return compile_kernel(copy_text(item, turned, unit), pipeline=LIGHT)
+@compiled(LIGHT)
+def copy_kernel(item: str, turned: bool, unit: bool) -> str:
+    return copy_text(item, turned, unit)

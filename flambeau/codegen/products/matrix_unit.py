@@ -7,10 +7,8 @@ kinds.py and pack.py; gemm.py plans with it where cpu.py says that there is such
 
 from __future__ import annotations
 
-from functools import cache
-
 from flambeau.codegen.builder import Value, module
-from flambeau.codegen.jit import Address, compile_kernel
+from flambeau.codegen.jit import compiled
 from flambeau.codegen.kernel import Kernel, vector
 from flambeau.codegen.kinds import TILE_SIDE as SIDE
 from flambeau.codegen.kinds import Kind
@@ -63,10 +61,10 @@ def _micro() -> Kernel:
     return f
 
 
-@cache
-def micro() -> Address:
+@compiled(DIRECT, "tiles")
+def micro() -> str:
     """Address of the register tile."""
-    return compile_kernel(module(_micro()), "tiles", DIRECT)
+    return module(_micro())
 
 
 def _pack_rows(kind: Kind, order: str) -> Kernel:
@@ -104,7 +102,7 @@ def _pack_rows(kind: Kind, order: str) -> Kernel:
     return f
 
 
-@cache
-def pack_rows_kernel(kind: Kind, order: str) -> Address:
+@compiled(BRIEF)
+def pack_rows_kernel(kind: Kind, order: str) -> str:
     """Packs A; its constants and its range are those of pack.py."""
-    return compile_kernel(packed_of(_pack_rows(kind, order), kind, ROWS), pipeline=BRIEF)
+    return packed_of(_pack_rows(kind, order), kind, ROWS)

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Iterable
-from functools import cache
 from operator import index
 
 from flambeau.codegen.builder import Value, module
 from flambeau.codegen.cpu import register_rows, vector_bytes
-from flambeau.codegen.jit import Address, compile_kernel
+from flambeau.codegen.jit import Address, compile_kernel, compiled
 from flambeau.codegen.kernel import BYTES, Kernel, vector
 from flambeau.codegen.kinds import Kind, widen
 from flambeau.codegen.llvm import DIRECT
@@ -61,7 +60,7 @@ def steps_together(work: int) -> int:
 def micro(
     kind: Kind, rows: int, vectors: int, a: str, b_packed: bool, panel: int = 0, together: int = SHORT_TURN
 ) -> Kernel:
-    """void micro_rows(k, a, b, c, c_stride, first, a_row, a_step, b_step, columns): C tile (+)= A rows * B columns.
+    """void micro(k, a, b, c, c_stride, first, a_row, a_step, b_step, columns): C tile (+)= A rows * B columns.
 
     a: "packed" A has `rows` elements per step; of "rows", `a_row` apart, the elements lie side by side; "strided" ones are
     `a_step` apart as well (strides in stored elements). One more argument says how many rows there are, if they are not packed.
@@ -71,7 +70,7 @@ def micro(
     """
     a_packed, unit = a == "packed", a == "rows"
     f = Kernel(
-        f"micro_{rows}",
+        "micro",
         [
             ("k", "i64"),
             ("a", "ptr"),
@@ -144,13 +143,12 @@ def micro(
     return f
 
 
-@cache
+@compiled(DIRECT, "micro")
 def micro_address(
     kind: Kind, rows: int, vectors: int, a: str, b_packed: bool, panel: int = 0, together: int = SHORT_TURN
-) -> Address:
+) -> str:
     """Address of the register tile of all heights up to `rows`."""
-    made = micro(kind, rows, vectors, a, b_packed, panel, together)
-    return compile_kernel(module(made), made.name, DIRECT)
+    return module(micro(kind, rows, vectors, a, b_packed, panel, together))
 
 
 def tile_addresses(

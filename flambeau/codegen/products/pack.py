@@ -6,11 +6,9 @@ are widened on the way; bfloat16 pairs two steps of k per lane for the CPU's dot
 
 from __future__ import annotations
 
-from functools import cache
-
 from flambeau.codegen.builder import Value, module
 from flambeau.codegen.cpu import vector_bytes
-from flambeau.codegen.jit import Address, compile_kernel
+from flambeau.codegen.jit import compiled
 from flambeau.codegen.kernel import BYTES, Kernel, transpose_rows, vector
 from flambeau.codegen.kinds import TILE_SIDE, Kind, widen
 from flambeau.codegen.llvm import BRIEF
@@ -242,15 +240,14 @@ def packed_of(pack: Kernel, kind: Kind, width: int, together: int = 1) -> str:
     return module(pack, f)
 
 
-@cache
-def pack_kernel(kind: Kind, width: int, order: str) -> Address:
+@compiled(BRIEF)
+def pack_kernel(kind: Kind, width: int, order: str) -> str:
     together = panels_together(kind, width, order)
     text = packed_of(pack_panel(kind, width, order, together=together), kind, width, together)
-    return compile_kernel(text, pipeline=BRIEF)
+    return text
 
 
-@cache
-def pack_address(kind: Kind, width: int, order: str) -> Address:
+@compiled(BRIEF, "pack")
+def pack_address(kind: Kind, width: int, order: str) -> str:
     """Address of the `pack_panel`, for kernels that pack panels where they need them."""
-    made = pack_panel(kind, width, order, internal=False)
-    return compile_kernel(module(made), made.name, BRIEF)
+    return module(pack_panel(kind, width, order, internal=False))

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from flambeau.codegen.builder import module
 from flambeau.codegen.cpu import register_rows
-from flambeau.codegen.jit import Address, compile_kernel
+from flambeau.codegen.jit import compiled
 from flambeau.codegen.kernel import BYTES, Kernel
 from flambeau.codegen.kinds import Kind, kind_of
 from flambeau.codegen.llvm import BRIEF
@@ -58,9 +58,9 @@ def sum_text(kind: Kind, out: Kind, finish: Epilogue) -> str:
     return module(epilogue(kind, out, finish, kind.lanes), f)
 
 
-@cache
-def sum_kernel(kind: Kind, out: Kind, finish: Epilogue) -> Address:
-    return compile_kernel(sum_text(kind, out, finish), pipeline=BRIEF)
+@compiled(BRIEF)
+def sum_kernel(kind: Kind, out: Kind, finish: Epilogue) -> str:
+    return sum_text(kind, out, finish)
 
 
 def sliced(p: Product) -> Sliced | None:

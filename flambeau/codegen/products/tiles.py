@@ -5,11 +5,10 @@ Stands on micro.py, matrix.py and epilogue.py; gemm.py plans with it.
 
 from __future__ import annotations
 
-from functools import cache
 from typing import NamedTuple
 
 from flambeau.codegen.builder import Value, module
-from flambeau.codegen.jit import Address, compile_kernel
+from flambeau.codegen.jit import compiled
 from flambeau.codegen.kernel import Constants, Kernel
 from flambeau.codegen.kinds import Kind
 from flambeau.codegen.llvm import BRIEF
@@ -158,8 +157,8 @@ class _Tile:
             finish_tile(f, c, tile, rows, columns, goal, d)
 
 
-@cache
-def tile_kernel(v: Variant) -> Address:
+@compiled(BRIEF)
+def tile_kernel(v: Variant) -> str:
     """Address of the kernel, whose constants are CONSTANTS."""
     f = Kernel()
     c = f.constants(CONSTANTS)
@@ -169,4 +168,4 @@ def tile_kernel(v: Variant) -> Address:
         _Tile(f, c, v, index)
     if v.kind.tiles:
         matrix_unit.release(f)
-    return compile_kernel(module(epilogue(v.kind, v.out, v.finish, v.vectors * v.kind.lanes), f), pipeline=BRIEF)
+    return module(epilogue(v.kind, v.out, v.finish, v.vectors * v.kind.lanes), f)

@@ -10,10 +10,8 @@ likewise, in the compute type.
 
 from __future__ import annotations
 
-from functools import cache
-
 from flambeau.codegen.builder import Value, module
-from flambeau.codegen.jit import Address, compile_kernel
+from flambeau.codegen.jit import compiled
 from flambeau.codegen.kernel import BYTES, Constants, Kernel, vector
 from flambeau.codegen.kinds import Kind, narrow, widen
 from flambeau.codegen.strips import Strip, gather, strips
@@ -57,8 +55,8 @@ def _compute(kind: Kind) -> str:
     return "float" if kind.name == "uint8" else kind.compute
 
 
-@cache
-def forward_kernel(kind: Kind, row_taps: int, taps: int) -> Address:
+@compiled()
+def forward_kernel(kind: Kind, row_taps: int, taps: int) -> str:
     """Resampled rows; the range is rows of the output. row_taps, taps: taps along z and y, and along x; 0 for any number.
 
     Slots: out, input, positions, weights; scratch: a row of the input per thread.
@@ -134,11 +132,11 @@ def forward_kernel(kind: Kind, row_taps: int, taps: int) -> Address:
                 f.masked_store(stored, place, mask, BYTES[kind.storage])
 
         strips(f, c["out_x"], lanes, blend)
-    return compile_kernel(module(f))
+    return module(f)
 
 
-@cache
-def nearest_kernel(storage: str) -> Address:
+@compiled()
+def nearest_kernel(storage: str) -> str:
     """Rows of copied elements; the range is rows of the output. Slots: out, input, positions."""
     f = Kernel()
     c = f.constants(GEOMETRY)
@@ -159,4 +157,4 @@ def nearest_kernel(storage: str) -> Address:
                 f.store(gather(f, storage, line, index, None, lanes), f.at(storage, target, x), align=BYTES[storage])
         with f.loop(start, c["out_x"]) as x:
             f.store(f.load(storage, line, f.convert(f.load("i32", positions, x), "i64", "sext")), target, x)
-    return compile_kernel(module(f))
+    return module(f)

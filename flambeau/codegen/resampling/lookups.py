@@ -8,11 +8,10 @@ ops.grid.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
 
 from flambeau.base.dtype import float32, float64
 from flambeau.codegen.builder import Value, module
-from flambeau.codegen.jit import Address, compile_kernel
+from flambeau.codegen.jit import compiled
 from flambeau.codegen.kernel import BYTES, Constants, Kernel, vector
 from flambeau.codegen.kinds import Kind
 from flambeau.codegen.llvm import INDEXED
@@ -100,8 +99,8 @@ def _kernel(taps: Taps) -> tuple[Kernel, Constants]:
     return f, f.constants((*CONSTANTS, *[f"extent{d}" for d in range(taps.dims)]))
 
 
-@cache
-def forward_kernel(kind: Kind, taps: Taps) -> Address:
+@compiled(INDEXED)
+def forward_kernel(kind: Kind, taps: Taps) -> str:
     """The range is blocks of places of the samples. Slots: out (N, C, P), planes (N, C, S), grid (N, P, dims)."""
     f, c = _kernel(taps)
     out, planes, grid = (f.buffer(i) for i in range(3))
@@ -112,11 +111,11 @@ def forward_kernel(kind: Kind, taps: Taps) -> Address:
             for element, weight in zip(block.elements(planes, channel), block.weights):
                 total = element * weight if total is None else f.fma(element, weight, total)
             f.masked_store(total, block.at(out, channel), block.exist, BYTES[kind.compute])
-    return compile_kernel(module(f), pipeline=INDEXED)
+    return module(f)
 
 
-@cache
-def gradient_kernel(kind: Kind, taps: Taps, grid_too: bool, planes_too: bool) -> Address:
+@compiled(INDEXED)
+def gradient_kernel(kind: Kind, taps: Taps, grid_too: bool, planes_too: bool) -> str:
     """What a lookup's gradients begin with; the range is that of `forward_kernel`. Slots: [gradient of the grid], [of the
     planes], gradient of out, planes, grid. planes_too: weights, and then indices, of the taps (K, N, P) are left in scratch
     memory.
@@ -143,7 +142,7 @@ def gradient_kernel(kind: Kind, taps: Taps, grid_too: bool, planes_too: bool) ->
             known = {share: total.get().name for share, total in zip(shares, totals)}
             block.put_coordinates([f.value(0.0, kind.accumulator) if slope is None else block.value(slope, known)
                                    for slope in slopes], f.buffer(0))
-    return compile_kernel(module(f), pipeline=INDEXED)
+    return module(f)
 
 
 def _slopes(kind: Kind, taps: Taps) -> tuple[list[Expr], tuple[Expr | None, ...]]:
@@ -167,8 +166,8 @@ def _tap(f: Kernel, kind: Kind, c: Constants, count: int, tap: Value | int, at: 
     return f.scratch((each * tap + at) * size), f.scratch(each * (count * size) + (each * tap + at) * 4)
 
 
-@cache
-def scatter_kernel(kind: Kind, taps: Taps, grid_too: bool) -> Address:
+@compiled(INDEXED)
+def scatter_kernel(kind: Kind, taps: Taps, grid_too: bool) -> str:
     """The gradient of the planes, which are the range; slots and scratch memory are those of `gradient_kernel`."""
     f, c = _kernel(taps)
     count = len(taps.weights)
@@ -185,4 +184,4 @@ def scatter_kernel(kind: Kind, taps: Taps, grid_too: bool) -> Address:
                 with f.when(index >= 0):
                     share = f.load(kind.compute, own, p) * f.load(kind.compute, weights, p)
                     f.store(f.load(kind.compute, plane, index) + share, plane, index)
-    return compile_kernel(module(f), pipeline=INDEXED)
+    return module(f)

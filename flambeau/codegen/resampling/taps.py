@@ -7,10 +7,8 @@ three kernels serve every order. Stands on kernel and interpolate; used by ops.g
 
 from __future__ import annotations
 
-from functools import cache
-
 from flambeau.codegen.builder import Value, module
-from flambeau.codegen.jit import Address, compile_kernel
+from flambeau.codegen.jit import compiled
 from flambeau.codegen.kernel import BYTES, Constants, Kernel, vector
 from flambeau.codegen.kinds import Kind
 from flambeau.codegen.llvm import INDEXED
@@ -48,8 +46,8 @@ class _Places:
         return index, f.emit(inside.type, f"and {inside.type} {inside.name}, {self.exist.name}")
 
 
-@cache
-def sum_kernel(kind: Kind) -> Address:
+@compiled(INDEXED)
+def sum_kernel(kind: Kind) -> str:
     """The range is planes. Slots: out (N, C, P), planes (N, C, S), weights and indices (K, N, P; int32)."""
     f = Kernel()
     c = f.constants(CONSTANTS)
@@ -66,11 +64,11 @@ def sum_kernel(kind: Kind) -> Address:
                 element = gather(f, kind.compute, plane, index, inside, kind.lanes)
                 total.set(f.fma(element, places.load(weights, start), total.get()))
             places.store(total.get(), out, row * c["places"])
-    return compile_kernel(module(f), pipeline=INDEXED)
+    return module(f)
 
 
-@cache
-def planes_kernel(kind: Kind) -> Address:
+@compiled(INDEXED)
+def planes_kernel(kind: Kind) -> str:
     """The range is planes. Slots: gradient of the planes, gradient of out, weights, indices."""
     f = Kernel()
     c = f.constants(CONSTANTS)
@@ -88,11 +86,11 @@ def planes_kernel(kind: Kind) -> Address:
                 with f.when(index.unsigned_below(c["size"])):
                     share = f.load(kind.compute, own, p) * f.load(kind.compute, weights, start + p)
                     f.store(f.load(kind.compute, plane, index) + share, plane, index)
-    return compile_kernel(module(f), pipeline=INDEXED)
+    return module(f)
 
 
-@cache
-def weights_kernel(kind: Kind) -> Address:
+@compiled(INDEXED)
+def weights_kernel(kind: Kind) -> str:
     """The range is blocks of places of the samples. Slots: gradient of the weights, gradient of out, planes, indices."""
     f = Kernel()
     c = f.constants(CONSTANTS)
@@ -110,4 +108,4 @@ def weights_kernel(kind: Kind) -> Address:
                 element = gather(f, kind.compute, f.at(kind.compute, planes, row * c["size"]), index, inside, kind.lanes)
                 total.set(f.fma(element, places.load(gradient, row * c["places"]), total.get()))
             places.store(total.get(), out, start)
-    return compile_kernel(module(f), pipeline=INDEXED)
+    return module(f)

@@ -7,11 +7,10 @@ and kernel; used by ops.bags.
 
 from __future__ import annotations
 
-from functools import cache
 from typing import NamedTuple
 
 from flambeau.codegen.builder import Value, module
-from flambeau.codegen.jit import Address, compile_kernel
+from flambeau.codegen.jit import compiled
 from flambeau.codegen.kernel import BYTES, Constants, Kernel, vector
 from flambeau.codegen.kinds import Kind, narrow, widen
 
@@ -87,8 +86,8 @@ def _store(f: Kernel, value: Value, place: Value, mask: Value | None, size: int)
         f.masked_store(value, place, mask, size)
 
 
-@cache
-def forward_kernel(form: Form) -> Address:
+@compiled()
+def forward_kernel(form: Form) -> str:
     """The range is bags. Slots: out, the chosen rows (max only; int64, -1: none), table, indices, offsets, factors (weighted)."""
     f = Kernel()
     c = f.constants(CONSTANTS)
@@ -144,11 +143,11 @@ def forward_kernel(form: Form) -> Address:
             error.set(OFFSET_ERROR)
     with f.when(error.get().differs(0)):
         f.store(error.get(), f["p"], 2)
-    return compile_kernel(module(f))
+    return module(f)
 
 
-@cache
-def gradient_kernel(form: Form) -> Address:
+@compiled()
+def gradient_kernel(form: Form) -> str:
     """Adds the bags' gradients to the rows of a table; the range is parts of the table, each of which one thread fills.
 
     Slots: the table, gradient of the result, indices, offsets, factors (if weighted).
@@ -193,4 +192,4 @@ def gradient_kernel(form: Form) -> Address:
                 error.set(OFFSET_ERROR)
     with f.when(error.get().differs(0)):
         f.store(error.get(), f["p"], 2)
-    return compile_kernel(module(f))
+    return module(f)

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import cache
 
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import Layout
 from flambeau.codegen.attention.panels import packed_bytes, packing, panels_of
 from flambeau.codegen.builder import Value, Variable, module
-from flambeau.codegen.jit import Address, compile_kernel
+from flambeau.codegen.jit import compiled
 from flambeau.codegen.kernel import BYTES, Kernel, vector
 from flambeau.codegen.kinds import Kind, kind_of
 from flambeau.codegen.llvm import LIGHT
@@ -106,8 +105,8 @@ def _pair_base(row: Value, count: Value) -> Value:
     return ((row * (count * 2 - row - 3)) >> 1) - 1
 
 
-@cache
-def _forward_kernel(kind: Kind, dtype: DType, norm: str, pairs: bool, vectors: int) -> Address:
+@compiled(LIGHT)
+def _forward_kernel(kind: Kind, dtype: DType, norm: str, pairs: bool, vectors: int) -> str:
     """The range is batches x blocks of rows. Slots: distances, the first matrices; the second are packed in scratch memory.
     pairs: only those of a row and a later one, in one vector. vectors: of a panel's two, as many as are needed.
     """
@@ -152,7 +151,7 @@ def _forward_kernel(kind: Kind, dtype: DType, norm: str, pairs: bool, vectors: i
                         exists = f.emit(exists.type, f"xor {exists.type} {(exists & before).name}, {exists.name}")
                     value = terms.compute(_result, lanes, total=each.get())
                     f.masked_store(value, f.at(type, target, place), exists, size)
-    return compile_kernel(module(f), pipeline=LIGHT)
+    return module(f)
 
 
 class _Gradient:
@@ -221,9 +220,9 @@ class _Gradient:
         part.set(following if skipped is None else f.select(skipped, part.get(), following))
 
 
-@cache
-def _gradient_kernel(kind: Kind, dtype: DType, norm: str, pairs: bool) -> Address:
-    return compile_kernel(module(_Gradient(kind, dtype, norm, pairs).f), pipeline=LIGHT)
+@compiled(LIGHT)
+def _gradient_kernel(kind: Kind, dtype: DType, norm: str, pairs: bool) -> str:
+    return module(_Gradient(kind, dtype, norm, pairs).f)
 
 
 def _batches(layout: Layout) -> tuple[int, int]:

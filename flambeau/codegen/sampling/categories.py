@@ -5,15 +5,13 @@ Both work on scratch memory: two words of the twister for each sample first, the
 
 from __future__ import annotations
 
-from functools import cache
-
 from flambeau.codegen.builder import Value, kernel, module
-from flambeau.codegen.jit import Address, compile_kernel
+from flambeau.codegen.jit import compiled
 from flambeau.codegen.llvm import COMBINED
 
 
-@cache
-def shares_kernel(type: str) -> Address:
+@compiled(COMBINED)
+def shares_kernel(type: str) -> str:
     """Over rows: constants (categories, first byte); running sums of slot 1 in its own type, divided by the last, which is 1."""
     f = kernel()
     constants = f.pointer(f.parameter(0))
@@ -30,11 +28,11 @@ def shares_kernel(type: str) -> Address:
         with f.loop(0, categories - 1) as i:
             f.store(f.load(type, out, i) / sum, out, i)
         f.store(f.value(1, type), out, categories - 1)
-    return compile_kernel(module(f), pipeline=COMBINED)
+    return module(f)
 
 
-@cache
-def choice_kernel(type: str) -> Address:
+@compiled(COMBINED)
+def choice_kernel(type: str) -> str:
     """Over samples: constants (categories, first byte of the shares, samples of a row); the categories into slot 0."""
     f = kernel()
     constants = f.pointer(f.parameter(0))
@@ -56,4 +54,4 @@ def choice_kernel(type: str) -> Address:
             left.set(f.select(below, middle + 1, left.get()))
             right.set(f.select(below, right.get(), middle))
         f.store(left.get(), out, i)
-    return compile_kernel(module(f), pipeline=COMBINED)
+    return module(f)

@@ -13,7 +13,7 @@ from functools import cache
 from typing import Any
 
 from flambeau.codegen.builder import Function, Value, kernel, module
-from flambeau.codegen.jit import Address, compile_kernel
+from flambeau.codegen.jit import Address, compile_kernel, compiled
 from flambeau.codegen.sampling.twister import WORDS, draw, temper, twist
 
 SMALLEST = {"float": 2.0**-126, "double": 2.0**-1022}
@@ -268,8 +268,8 @@ def gamma_kernel(type: str) -> Address:
 BLOCK, TOGETHER = 512, 8       # elements whose words are drawn at once, and those that get slopes at once
 
 
-@cache
-def slopes_kernel(type: str) -> Address:
+@compiled()
+def slopes_kernel(type: str) -> str:
     """Slopes for the elements in slot 1: one of a range where they aren't positive, else 1; numbers: the ends of the range.
 
     Kernel over one unit like those of `_over`. A block's words are drawn together and spread over the elements that take some.
@@ -311,11 +311,11 @@ def slopes_kernel(type: str) -> Address:
             f.call("void", f"llvm.masked.store.v{TOGETHER}{'f64' if type == 'double' else 'f32'}.p0", sample,
                    f.at(type, out, i), f.value(1, "i32"), exists)
             place.add(number(takes))
-    return compile_kernel(module(f).replace(" contract ", " "))
+    return module(f).replace(" contract ", " ")
 
 
-@cache
-def spare_kernel(into: bool) -> Address:
+@compiled()
+def spare_kernel(into: bool) -> str:
     """Kernel over one unit: constants (place, slot): the waiting normal is written to (into) or taken from that byte of scratch;
     scalar `slot` holds its address.
     """
@@ -326,4 +326,4 @@ def spare_kernel(into: bool) -> Address:
     source, target = (spare, own) if into else (own, spare)
     f.store(f.load("double", source, 0), target, 0)
     f.store(f.value(0 if into else 1, "double"), spare, 1)
-    return compile_kernel(module(f))
+    return module(f)

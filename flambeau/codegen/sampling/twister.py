@@ -7,11 +7,10 @@ Stands on builder; used by core.sampling and codegen.sampling.rejection.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
 from typing import Any
 
 from flambeau.codegen.builder import Function, Value, kernel, module
-from flambeau.codegen.jit import Address, compile_kernel
+from flambeau.codegen.jit import compiled
 from flambeau.codegen.llvm import LIGHT
 
 WORDS, SHIFT = 624, 397
@@ -79,19 +78,19 @@ def draw(f: Function, key: Value, out: Value, count: Value) -> None:
     f.store(f.convert(position.get(), "i32", "trunc"), place)
 
 
-@cache
-def twister_kernel() -> Address:
+@compiled(LIGHT)
+def twister_kernel() -> str:
     """Kernel over one unit: constants (count, slot); scalar `slot` holds the address of the state; words go to scratch."""
     f = kernel()
     constants = f.pointer(f.parameter(0))
     count, slot = f.load("i64", constants, 0), f.load("i64", constants, 1)
     out, key = f.pointer(f.parameter(1)), f.pointer(f.load("i64", f["p"], slot + 4))
     draw(f, key, out, count)
-    return compile_kernel(module(f), pipeline=LIGHT)
+    return module(f)
 
 
-@cache
-def permutation_kernel(type: str) -> Address:
+@compiled()
+def permutation_kernel(type: str) -> str:
     """Kernel over one unit: constants (n); 0 ... n - 1 (i64 or i32) into slot 0 in the order that n - 1 words in scratch give it.
 
     Source: R. Durstenfeld, "Algorithm 235: Random permutation", CACM 7 (1964), from the front.
@@ -107,4 +106,4 @@ def permutation_kernel(type: str) -> Address:
         mine, theirs = f.load(type, out, i), f.load(type, out, other)
         f.store(theirs, out, i)
         f.store(mine, out, other)
-    return compile_kernel(module(f))
+    return module(f)
