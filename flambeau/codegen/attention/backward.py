@@ -7,7 +7,6 @@ and products.micro.
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any, NamedTuple
 
 from flambeau.base.dtype import dtype as DType
@@ -23,11 +22,11 @@ from flambeau.codegen.attention.scores import (
     load_existing,
 )
 from flambeau.codegen.builder import Value, module
-from flambeau.codegen.jit import Address, compiled
+from flambeau.codegen.jit import compiled
 from flambeau.codegen.kernel import BYTES, Kernel, vector
 from flambeau.codegen.kinds import Kind, kind_of, narrow, widen
 from flambeau.codegen.lanes import apply_function, total_of
-from flambeau.codegen.llvm import BRIEF
+from flambeau.codegen.llvm import BRIEF, DIRECT
 from flambeau.codegen.products.epilogue import bits_of
 from flambeau.codegen.products.micro import micro_address, steps_together
 from flambeau.codegen.products.pack import stride_class
@@ -194,8 +193,8 @@ def _store(
         )
 
 
-@cache
-def _gradients_address(kind: Kind, masked: str | None, causal: bool) -> Address:
+@compiled(DIRECT, "gradients")
+def _gradients_address(kind: Kind, masked: str | None, causal: bool) -> str:
     """Address of gradients(..., changes, logarithms, gradient, g_row, g_step, result, width): scores to weights, and the
     gradients of weights to those of scores, both in place. The last five tell where the rows' results and their gradients lie.
     """
@@ -226,7 +225,7 @@ def _gradients_address(kind: Kind, masked: str | None, causal: bool) -> Address:
         strips(f, end, lanes, weigh)
         made.clear(end, row, changes)
     made.write(gradients)
-    return made.address()
+    return module(made.f)
 
 
 def _inner_product(f: Kernel, kind: Kind, gradient: Value, step: Value, result: Value, width: Value) -> Value:

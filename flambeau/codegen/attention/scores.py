@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
 from typing import NamedTuple
 
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.dtype import float32, float64
 from flambeau.codegen.builder import Value, module
-from flambeau.codegen.jit import Address, compile_kernel
+from flambeau.codegen.jit import compiled
 from flambeau.codegen.kernel import BYTES, Constants, Kernel, suffix, vector
 from flambeau.codegen.kinds import Kind
 from flambeau.codegen.lanes import apply_function, total_of
@@ -147,9 +146,6 @@ class RowsFunction:
             for row in rows:
                 f.store(f.value(0, vector(compute, lanes)), f.at(compute, row, x), align=BYTES[compute])
 
-    def address(self) -> Address:
-        return compile_kernel(module(self.f), self.f.name, DIRECT)
-
 
 def _stored(kind: Kind, masked: str) -> str:
     """The type of a mask's elements."""
@@ -161,8 +157,8 @@ def float_type(kind: Kind) -> DType:
     return float64 if kind.compute == "double" else float32
 
 
-@cache
-def softmax_address(kind: Kind, masked: str | None, causal: bool) -> Address:
+@compiled(DIRECT, "softmax")
+def softmax_address(kind: Kind, masked: str | None, causal: bool) -> str:
     """Address of softmax(..., sums, logarithms): scores to exponentials in place; stores the reciprocals and the logarithms of
     the rows' sums.
     """
@@ -196,4 +192,4 @@ def softmax_address(kind: Kind, masked: str | None, causal: bool) -> Address:
         f.store(f.select(empty, f.value(0, compute), f.value(1, compute) / found), f["sums"], i)
         f.store(f.select(empty, lowest, best + apply_function(f, "log", dtype, found)), f["logarithms"], i)
     made.write(softmax)
-    return made.address()
+    return module(made.f)

@@ -16,8 +16,7 @@ from flambeau.base.errors import CapturedWrite
 from flambeau.base.layout import Layout, entered
 from flambeau.base.memory_order import extent
 from flambeau.codegen.builder import Function, Value, Variable, module
-from flambeau.codegen.jit import Address, compile_module
-from flambeau.codegen.llvm import EXPLICIT
+from flambeau.codegen.jit import Address, compiled_module
 from flambeau.codegen.runtime import memory, state, threads
 
 PLAN_WORDS_BEFORE_OPERANDS = 8
@@ -460,14 +459,14 @@ def _definition(name: str, address: int, flags: int = METH_FASTCALL) -> int:
     return ctypes.addressof(definition)
 
 
-def _compile_runtime() -> dict[str, int]:
-    return compile_module(module(*memory.functions(), *threads.functions(), _Launcher().function(), launch_rows_function(),
-                                 tensor_from_function(), view_of_function(), new_storage_function(), wrap_storage_function(),
-                                 wrap_buffer_function(), empty_cache_call_function(), *map(reader_function, _READ)),
-                          pipeline=EXPLICIT)
+@compiled_module()
+def _runtime() -> str:
+    return module(*memory.functions(), *threads.functions(), _Launcher().function(), launch_rows_function(),
+                  tensor_from_function(), view_of_function(), new_storage_function(), wrap_storage_function(),
+                  wrap_buffer_function(), empty_cache_call_function(), *map(reader_function, _READ))
 
 
-_address = _compile_runtime()
+_address = _runtime()
 Block = memory.make_block_type(_address["fb_dealloc"], _address["fb_version"], _address["fb_buffer"])
 memory.set_limits()
 pool = threads.Pool(_address["fb_worker"])
