@@ -177,3 +177,43 @@ print(*[hashlib.sha256(t.contiguous().numpy().tobytes()).hexdigest() for t in ma
     ran = [subprocess.run([sys.executable, "-c", program, lines], env=env, capture_output=True, text=True, timeout=300)
            for lines in ("0", "1000000")]
     assert ran[0].stdout and ran[0].stdout == ran[1].stdout, ran[0].stderr
+
+
+written: list[float] = []
+
+
+def write_adding(amount: float) -> str:
+    written.append(amount)
+    return adding_kernel(amount)
+
+
+def test_a_kernel_on_disk_is_not_written(tmp_path, monkeypatch):
+    monkeypatch.setenv("FLAMBEAU_CACHE", str(tmp_path))
+    monkeypatch.setattr(jit, "_SOURCES", (__name__,))
+    cache.directory.cache_clear()
+    first, second = random.random(), random.random()
+    for amount in (first, second):      # a process each, as far as the caches in memory go
+        assert np.allclose(apply(jit.compiled()(write_adding)(amount), torch.zeros(8)), amount)
+    assert written[-2:] == [first, second]
+    jit._modules.clear()
+    again = jit.compiled()(write_adding)
+    for amount in (second, first):
+        assert np.allclose(apply(again(amount), torch.zeros(8)), amount) and again(amount) is again(amount)
+    assert written[-2:] == [first, second]
+    monkeypatch.setattr(jit, "_SOURCES", ("flambeau.codegen.",))    # sources whose state nobody tells: found by its text
+    jit._modules.clear()
+    assert np.allclose(apply(jit.compiled()(write_adding)(first), torch.zeros(8)), first) and len(written) >= 3
+
+
+def test_what_kernels_are_found_by_tells_their_arguments_apart():
+    from flambeau.codegen.factorization.columns import Field
+    from flambeau.codegen.kinds import kind_of
+    from flambeau.codegen.products.epilogue import Epilogue, relu
+    values = [1, 1.0, True, "1", None, "None", (1,), (1, ""), ((1,), ""), Field("float", False), ("float", False), 0.0, -0.0,
+              kind_of("int8"), kind_of("uint8"), torch.float32, "float32", relu, Epilogue(),
+              Epilogue(activation="relu", apply=relu)]
+    words = [jit._words(value) for value in values]
+    assert None not in words and len(set(words)) == len(words)
+    more = random.random()
+    for value in (lambda: 1, lambda: more, random.random, write_adding, object(), (1, [2]), Epilogue(apply=lambda f, x: x)):
+        assert jit._words(value) is None
