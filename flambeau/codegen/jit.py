@@ -69,6 +69,7 @@ def compiled_module(pipeline: Pipeline = EXPLICIT) -> Callable[[Callable[P, str]
 
 
 def _once(write: Callable, make: Callable) -> Any:
+    """What `make` gives for arguments of `write`, made when they are first given."""
     return wraps(write)(remembered(make))
 
 

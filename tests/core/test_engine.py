@@ -132,6 +132,16 @@ def test_inputs_of_backward():
     assert z.grad.tolist() == [1, 1]
 
 
+def test_an_input_may_be_asked_for_several_times():
+    x, y = torch.tensor([2.0, 3.0], requires_grad=True), torch.tensor(5.0, requires_grad=True)
+    inner = x * y
+    asked = (x, inner, x, y, inner, x)
+    made = torch.autograd.grad((inner * inner).sum(), asked)
+    for tensor, gradient in zip(asked, made):
+        wanted = {id(x): [100.0, 150.0], id(inner): [20.0, 30.0], id(y): 130.0}[id(tensor)]
+        assert gradient.tolist() == wanted
+
+
 def test_grad_of_inner_tensors_stops_there():
     x = leaf(1.0, 2.0)
     seen = []

@@ -111,9 +111,10 @@ def test_eigenvalues():
 
 
 def test_matrix_exp_scales_each_matrix():
-    A = torch.stack([torch.zeros(3, 3), torch.eye(3) * 40, torch.eye(3) * -40]).double()
+    scales = [0, 0.5, 40, -40]
+    A = torch.stack([torch.eye(3) * scale for scale in scales]).double()
     made = linalg.matrix_exp(A).diagonal(0, -2, -1)[:, 0]
-    np.testing.assert_allclose(made.numpy(), np.exp([0, 40, -40]), rtol=1e-12)
+    np.testing.assert_allclose(made.numpy(), np.exp(scales), rtol=1e-12)
 
 
 def test_named_results():

@@ -64,7 +64,7 @@ def sources() -> str:
                     found.append(f"{entry.path[len(package):]} {status.st_size} {int(status.st_mtime)}")
                 elif entry.is_dir() and entry.name != "__pycache__":
                     rooms.append(entry.path)
-    return "\n".join(sorted(found))
+    return sha256("\n".join(sorted(found)).encode()).hexdigest()
 
 
 def key_of(*parts: str) -> str:
