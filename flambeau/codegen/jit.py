@@ -34,11 +34,6 @@ _lock = threading.RLock()
 statistics = {"compiled": 0, "loaded": 0, "compile_seconds": 0.0, "load_seconds": 0.0}
 
 
-def compile_module(text: str, pipeline: Pipeline = EXPLICIT) -> Functions:
-    """Addresses of the functions that `text` defines (external linkage)."""
-    return _Awaited(text, lambda: text, pipeline).functions()
-
-
 def compile_kernel(text: str, name: str = "kernel", pipeline: Pipeline = EXPLICIT) -> Address:
     """Address of the kernel `name` that `text` defines."""
     return _Awaited(text, lambda: text, pipeline, name).if_known()
@@ -95,7 +90,7 @@ def _words(value: Any) -> str | None:
     return None
 
 
-_SOURCES = ("flambeau.codegen.", "flambeau.ir.", "flambeau.base.")      # what cache.sources() tells the state of
+_SOURCES = tuple(f"flambeau.{room}." for room in cache.ROOMS)
 
 
 class _Awaited:

@@ -12,7 +12,7 @@ from math import gcd, prod
 from typing import NamedTuple
 
 from flambeau.codegen.convolution.band import Geometry, Tensor5, Triple, Window, geometry, row_order
-from flambeau.codegen.convolution.depthwise import depthwise_kernel, depthwise_weight_kernel
+from flambeau.codegen.convolution.depthwise import UNROLLED, depthwise_kernel, depthwise_weight_kernel
 from flambeau.codegen.convolution.gather import (
     BOX_PIXELS,
     PANEL_BYTES,
@@ -163,7 +163,7 @@ def _depthwise_phases(kind: Kind, window: Window, groups: int, w: Weights, targe
     share = ((g.band + kind.lanes) * BYTES[kind.compute] + 8 * taps + 255) // 64 * 64
     constants = (*g.constants, 0, share, target.slot, place, *target.strides, bias_slot, w.slot, 0, w.strides[0],
                  *g.taps, *w.taps)
-    kernel = depthwise_kernel(kind, finish, row_order(window), taps)
+    kernel = depthwise_kernel(kind, finish, row_order(window), taps if taps in UNROLLED else 0)
     total = g.boxes * groups
     return [Phase(kernel, total, _grain(total, 16), constants)], share * _threads()
 

@@ -6,8 +6,6 @@ tap reads vectors of consecutive pixels from it. Stands on band.py; conv.py plan
 
 from __future__ import annotations
 
-from functools import cache
-
 from flambeau.codegen.builder import Value, module
 from flambeau.codegen.convolution.band import GEOMETRY, BandCopy, box_of, fill_functions
 from flambeau.codegen.jit import compiled
@@ -24,8 +22,8 @@ TAP_GROUP = 9
 UNROLLED = (3, 9)  # numbers of taps with a kernel of their own
 
 
-@cache
-def depthwise_text(kind: Kind, finish: Epilogue, row_order: str, unrolled: int) -> str:
+@compiled()
+def depthwise_kernel(kind: Kind, finish: Epilogue, row_order: str, unrolled: int) -> str:
     """Forward or gather gradient, with a loop over taps, or with `unrolled` of them; the range is boxes x channels."""
     f = Kernel()
     c = f.constants(DEPTHWISE)
@@ -98,8 +96,8 @@ def depthwise_text(kind: Kind, finish: Epilogue, row_order: str, unrolled: int) 
     return module(*fill_functions(kind, row_order), f)
 
 
-@cache
-def depthwise_weight_text(kind: Kind, row_order: str) -> str:
+@compiled()
+def depthwise_weight_kernel(kind: Kind, row_order: str) -> str:
     """Gradient of the weight; the range is channels. The output's gradient has unit stride along x."""
     f = Kernel()
     c = f.constants(WEIGHT)
@@ -158,13 +156,3 @@ def depthwise_weight_text(kind: Kind, row_order: str) -> str:
 
 def vector_of(kind: Kind) -> str:
     return f"<{kind.lanes} x {kind.storage}>"
-
-
-@compiled()
-def depthwise_kernel(kind: Kind, finish: Epilogue, row_order: str, taps: int) -> str:
-    return depthwise_text(kind, finish, row_order, taps if taps in UNROLLED else 0)
-
-
-@compiled()
-def depthwise_weight_kernel(kind: Kind, row_order: str) -> str:
-    return depthwise_weight_text(kind, row_order)

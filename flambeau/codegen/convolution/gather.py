@@ -7,7 +7,6 @@ convolutions. Stands on band.py and products.micro; conv.py plans its phases.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
 
 from flambeau.codegen.builder import Value, module
 from flambeau.codegen.convolution.band import GEOMETRY, BandCopy, Box, box_of, fill_functions, runs_of
@@ -253,8 +252,8 @@ class Gather:
                    c["c_x"], f.at(kind.storage, unit.bias, row), one, zero, c["alpha"], c["beta"], declare=False)
 
 
-@cache
-def forward_text(kind: Kind, finish: Epilogue, row_order: str, vectors: int, in_place: bool) -> str:
+@compiled(BRIEF)
+def forward_kernel(kind: Kind, finish: Epilogue, row_order: str, vectors: int, in_place: bool) -> str:
     """The text of the compute kernel and its helpers."""
     gather = Gather(kind, finish, row_order, vectors, in_place)
     helpers = [epilogue(kind, kind, finish, gather.width), patches_function(kind, vectors, in_place),
@@ -269,8 +268,8 @@ WEIGHTS = (
 WEIGHT_TAPS_AT = len(WEIGHTS)
 
 
-@cache
-def weights_text(kind: Kind, height: int) -> str:
+@compiled(BRIEF)
+def weights_kernel(kind: Kind, height: int) -> str:
     """Pack weights into panels of `height` rows; the range is groups x panels x blocks of channels.
 
     before_panel, before_block: units before the next panel, and the next block. The constants end with the place of each of the
@@ -315,13 +314,3 @@ def weights_text(kind: Kind, height: int) -> str:
                             piece = vector(kind.compute, min(few, height - start))
                             f.store(f.load(piece, step, start * lanes, align=size), goal, start, align=size)
     return module(f)
-
-
-@compiled(BRIEF)
-def forward_kernel(kind: Kind, finish: Epilogue, row_order: str, vectors: int, in_place: bool) -> str:
-    return forward_text(kind, finish, row_order, vectors, in_place)
-
-
-@compiled(BRIEF)
-def weights_kernel(kind: Kind, height: int) -> str:
-    return weights_text(kind, height)

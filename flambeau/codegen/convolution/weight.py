@@ -8,7 +8,6 @@ the slices are added and transposed into the weight's layout. Stands on band.py 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import cache
 
 from flambeau.codegen.builder import Value, module
 from flambeau.codegen.convolution.band import GEOMETRY, BandCopy, Box, box_of, fill_functions, runs_of
@@ -30,8 +29,8 @@ WEIGHT = (
 REDUCE = ("rows", "outputs", "panels", "groups", "slices", "partial", "c_slot", "row_tiles")
 
 
-@cache
-def pack_gradient_text(kind: Kind, order: str) -> str:
+@compiled(BRIEF)
+def pack_gradient_kernel(kind: Kind, order: str) -> str:
     """The output's gradient as (group, panel, image, pixel, output channel); the range is groups x panels x images."""
     f = Kernel()
     c = f.constants(GRADIENT)
@@ -130,8 +129,8 @@ def _pack_gradient(f: Kernel, c: Constants, kind: Kind, box: Box, group: Value, 
                declare=False)
 
 
-@cache
-def weight_text(kind: Kind, row_order: str, order: str | None) -> str:
+@compiled(BRIEF)
+def weight_kernel(kind: Kind, row_order: str, order: str | None) -> str:
     """Partial sums (slice, group, channel and tap, output); the range is slices x groups x blocks of channels.
 
     order: None if the output's gradient was packed by a phase before; otherwise its stride class: each task packs what it uses
@@ -188,8 +187,8 @@ def weight_text(kind: Kind, row_order: str, order: str | None) -> str:
     return module(*helpers, f)
 
 
-@cache
-def reduce_text(kind: Kind, transposed: bool) -> str:
+@compiled(BRIEF)
+def reduce_kernel(kind: Kind, transposed: bool) -> str:
     """Add the slices into (group, output, channel and tap), or as they lie if `transposed`.
 
     The range is groups x tiles of rows.
@@ -230,18 +229,3 @@ def reduce_text(kind: Kind, transposed: bool) -> str:
                             goal = f.at(kind.storage, target, (column + i) * c["rows"])
                             f.masked_store(narrow(f, kind, value), goal, mask, BYTES[kind.storage])
     return module(f)
-
-
-@compiled(BRIEF)
-def pack_gradient_kernel(kind: Kind, order: str) -> str:
-    return pack_gradient_text(kind, order)
-
-
-@compiled(BRIEF)
-def weight_kernel(kind: Kind, row_order: str, order: str | None) -> str:
-    return weight_text(kind, row_order, order)
-
-
-@compiled(BRIEF)
-def reduce_kernel(kind: Kind, transposed: bool) -> str:
-    return reduce_text(kind, transposed)

@@ -16,6 +16,7 @@ from flambeau.codegen.images.digest import sha256
 from flambeau.codegen.images.image import Image
 
 FORMAT = 1
+ROOMS = ("base", "ir", "codegen")       # where the sources lie that write kernels
 
 
 @cache
@@ -55,7 +56,7 @@ def sources() -> str:
     """The state of the sources that write kernels, as Python tells whether its own caches are stale: by size and time."""
     package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     found = []
-    rooms = [os.path.join(package, room) for room in ("base", "ir", "codegen")]
+    rooms = [os.path.join(package, room) for room in ROOMS]
     for room in rooms:      # rooms in a room are entered as they are found
         with os.scandir(room) as entries:
             for entry in entries:

@@ -5,8 +5,6 @@ Stands on micro.py and matrix.py; gemm.py chooses this form where it is the quic
 
 from __future__ import annotations
 
-from functools import cache
-
 from flambeau.codegen.builder import Value, module
 from flambeau.codegen.jit import compiled
 from flambeau.codegen.kernel import BYTES, Kernel, vector
@@ -73,8 +71,8 @@ def _dot_table(kind: Kind, m: int) -> int:
     return table_of(("dot", kind), lambda r: _dot_micro(kind, r), row_counts(m, DOT_ROWS))
 
 
-@cache
-def dot_text(kind: Kind, out: Kind, finish: Epilogue) -> str:
+@compiled(BRIEF)
+def dot_kernel(kind: Kind, out: Kind, finish: Epilogue) -> str:
     """Few rows, both operands contiguous along k; the range is batches x tiles of columns."""
     f = Kernel()
     c = f.constants(DOT_CONSTANTS)
@@ -97,11 +95,6 @@ def dot_text(kind: Kind, out: Kind, finish: Epilogue) -> str:
                 goal = f.at(out.storage, target, i * c["c_row"] + j * c["c_column"])
                 finish_tile(f, c, tile, rows, columns, goal, f.at(out.storage, addend, i * c["d_row"] + j * c["d_column"]))
     return module(epilogue(kind, out, finish, _width(kind)), f)
-
-
-@compiled(BRIEF)
-def dot_kernel(kind: Kind, out: Kind, finish: Epilogue) -> str:
-    return dot_text(kind, out, finish)
 
 
 def dot_phases(p: Product, threads: int) -> tuple[list[Phase], int]:

@@ -7,8 +7,6 @@ memory. Stands on matrix.py and kernel.py; gemm.py plans the real product.
 
 from __future__ import annotations
 
-from functools import cache
-
 from flambeau.codegen.builder import Value, module
 from flambeau.codegen.cpu import vector_bytes
 from flambeau.codegen.jit import compiled
@@ -51,8 +49,8 @@ def copied(dtype: str, matrix: Matrix, rows: int, columns: int, batch: tuple[int
     return phase, there, place + (outer * inner * size * BYTES[item] + 127) // 64 * 64
 
 
-@cache
-def copy_text(item: str, turned: bool, unit: bool) -> str:
+@compiled(LIGHT)
+def copy_kernel(item: str, turned: bool, unit: bool) -> str:
     """The range is stretches of TOGETHER columns of all matrices."""
     f = Kernel()
     c = f.constants(CONSTANTS)
@@ -93,8 +91,3 @@ def copy_text(item: str, turned: bool, unit: bool) -> str:
                 with f.loop(start, stop) as j:
                     put(f.load(pair, f.at(item, taken, j * column * 2), align=BYTES[item]), f.at(item, goal, j * 2), length)
     return module(f)
-
-
-@compiled(LIGHT)
-def copy_kernel(item: str, turned: bool, unit: bool) -> str:
-    return copy_text(item, turned, unit)

@@ -6,7 +6,6 @@ gemm.py plans the slices' products.
 
 from __future__ import annotations
 
-from functools import cache
 from typing import NamedTuple
 
 from flambeau.codegen.builder import module
@@ -36,8 +35,8 @@ class Sliced(NamedTuple):
     scratch: int
 
 
-@cache
-def sum_text(kind: Kind, out: Kind, finish: Epilogue) -> str:
+@compiled(BRIEF)
+def sum_kernel(kind: Kind, out: Kind, finish: Epilogue) -> str:
     """The range is rows of C."""
     f = Kernel()
     c = f.constants(CONSTANTS)
@@ -56,11 +55,6 @@ def sum_text(kind: Kind, out: Kind, finish: Epilogue) -> str:
         d = f.at(out.storage, addend, i * c["d_row"] + j * c["d_column"])
         finish_tile(f, c, tile, f.i64(1), columns, goal, d)
     return module(epilogue(kind, out, finish, kind.lanes), f)
-
-
-@compiled(BRIEF)
-def sum_kernel(kind: Kind, out: Kind, finish: Epilogue) -> str:
-    return sum_text(kind, out, finish)
 
 
 def sliced(p: Product) -> Sliced | None:
