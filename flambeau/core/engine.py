@@ -2,7 +2,9 @@
 
 Nodes run by priority of creation, latest first, from a heap; nothing recurses, so depth is no limit. Rules return
 gradients as they come out: the engine sums them over broadcast dimensions, casts them, and adds up what meets at one
-node. Stands on node and modes; Tensor.backward and flambeau.autograd are its faces.
+node. Leaves come before all else. Where nothing waits at them they take their gradient at once, whose turn it is; where hooks
+do, every ready node is queued as PyTorch queues it (core.ready). Stands on node, ready and modes; Tensor.backward and
+flambeau.autograd are its faces.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import sys
 import warnings
 from collections.abc import Callable, Sequence
 from heapq import heappop, heappush, heappushpop
+from itertools import count
 from operator import attrgetter
 from typing import Any
 
@@ -19,6 +22,7 @@ from flambeau.base.notices import warn_once
 from flambeau.core import tensor as tensors
 from flambeau.core.modes import active, local
 from flambeau.core.node import AccumulateGrad, Node, Run, anomaly, held_gradient, running, type_name
+from flambeau.core.ready import Ready
 
 __all__ = ["backward", "execute", "grad", "queue_callback"]
 
@@ -27,29 +31,33 @@ Wanted = dict[Node, list[tuple[int, int]]]      # by node: which outputs' gradie
 
 
 def execute(roots: Sequence[Root], keep_graph: bool, create_graph: bool,
-            wanted: Wanted | None = None, captured: list[Any] | None = None) -> None:
+            wanted: Wanted | None = None, captured: list[Any] | None = None, accumulate: bool = False) -> None:
     """Run the graph behind `roots`.
 
     wanted: outputs of nodes whose gradients go into `captured` (at the listed positions) instead of further back; only
-    nodes on the way to them run. Without it every leaf accumulates. create_graph: record the run itself.
+    nodes on the way to them run. accumulate: leaves among them accumulate theirs instead. Without `wanted` every leaf
+    accumulates. create_graph: record the run itself.
     """
-    counts, leading = _plan(roots, wanted)
+    counts, leading, hooked = _plan(roots, wanted)
     grad_before, run_before = local.grad, running.run
     run = running.run = Run(None if leading is None else leading.union(wanted or ()), keep_graph)
     local.grad = create_graph
     try:
-        _run(roots, counts, leading, keep_graph, wanted, captured)
+        _run(roots, counts, leading, Ready() if hooked else None, keep_graph, wanted, captured, accumulate)
         while run.callbacks:
             run.callbacks.pop(0)()
     finally:
         local.grad, running.run = grad_before, run_before
 
 
-def _plan(roots: Sequence[Root], wanted: Wanted | None) -> tuple[dict[Node, int], set[Node] | None]:
-    """How many gradients each node waits for, and the nodes behind which there is a wanted one (None: all of them)."""
+def _plan(roots: Sequence[Root], wanted: Wanted | None) -> tuple[dict[Node, int], set[Node] | None, bool]:
+    """How many gradients each node waits for; the nodes behind which there is a wanted one (None: all of them); and
+    whether anything is to be done at leaves but to accumulate, so that the order among them is seen.
+    """
     counts: dict[Node, int] = {}
     stack = list(dict.fromkeys([root[0] for root in roots]))
     starts = set(stack) if len(stack) > 1 else ()
+    hooked = any([not node.edges and node.extras is not None for node in stack])
     order: list[Node] = []
     while stack:
         node = stack.pop()
@@ -60,10 +68,13 @@ def _plan(roots: Sequence[Root], wanted: Wanted | None) -> tuple[dict[Node, int]
                     counts[target] += 1
                 else:
                     counts[target] = 1
-                    if target.edges and target not in starts:
-                        stack.append(target)
+                    if target.edges:
+                        if target not in starts:
+                            stack.append(target)
+                    elif target.extras is not None:
+                        hooked = True
     if wanted is None:
-        return counts, None
+        return counts, None, hooked
     # Edges lead to nodes made earlier, so the order of creation settles what leads where; leaves lead nowhere.
     leading: set[Node] = set()
     order.sort(key=_age)
@@ -72,31 +83,39 @@ def _plan(roots: Sequence[Root], wanted: Wanted | None) -> tuple[dict[Node, int]
             if target in wanted or target in leading:
                 leading.add(node)
                 break
-    return counts, leading
+    return counts, leading, hooked
 
 
 _age = attrgetter("sequence")
 
 
-def _run(roots: Sequence[Root], counts: dict[Node, int], leading: set[Node] | None, keep_graph: bool,
-         wanted: Wanted | None, captured: list[Any] | None) -> None:
+def _run(roots: Sequence[Root], counts: dict[Node, int], leading: set[Node] | None, queue: Ready | None, keep_graph: bool,
+         wanted: Wanted | None, captured: list[Any] | None, accumulate: bool) -> None:
     buffers: dict[Node, list[Any]] = {}
-    ready: list[tuple[int, int, Node]] = []
+    ready: list[Any] = [] if queue is None else queue.nodes
+    arrival = count().__next__      # the tuples of a heap are compared; no two leaves' nodes may be
     for node, index, gradient in roots:
+        if wanted is not None and len(roots) > 1 and node not in leading and node not in wanted:  # type: ignore[operator]
+            continue
         buffer = buffers.get(node)
         if buffer is None:
             buffer = buffers[node] = [None] * node.output_count
             if node not in counts:
-                heappush(ready, (-node.sequence, id(node), node))
+                if queue is None:
+                    heappush(ready, (-node.sequence, arrival(), node))
+                else:
+                    queue.push(node)
         buffer[index] = gradient if buffer[index] is None else buffer[index] + gradient
     roots = ()
     gradient = buffer = None
     following: Node | None = None  # ready as well, but not in the heap: a chain never needs it
     while ready or following is not None:
-        if following is None:
+        if queue is not None:
+            node = queue.pop()
+        elif following is None:
             node = heappop(ready)[2]
         elif ready:
-            node = heappushpop(ready, (-following.sequence, id(following), following))[2]
+            node = heappushpop(ready, (-following.sequence, arrival(), following))[2]
         else:
             node = following
         following = None
@@ -104,11 +123,15 @@ def _run(roots: Sequence[Root], counts: dict[Node, int], leading: set[Node] | No
         extras = node.extras
         if extras is not None and (extras.tensor_hooks or extras.retained):
             _tensor_hooks(node, gradients)
-        if wanted is not None:
+        if wanted is not None and not (accumulate and type(node) is AccumulateGrad and node in wanted):
             for index, position in wanted.get(node, ()):
                 captured[position] = gradients[index]  # type: ignore[index]
             if node not in leading:  # type: ignore[operator]
-                _skip(node, counts, ready, wanted, leading)
+                for target in _skip(node, counts, wanted, leading):
+                    if queue is None:
+                        heappush(ready, (-target.sequence, arrival(), target))
+                    else:
+                        queue.push(target)
                 continue
         if extras is not None and extras.pre_hooks:
             _pre_hooks(node, gradients)
@@ -155,25 +178,35 @@ def _run(roots: Sequence[Root], counts: dict[Node, int], leading: set[Node] | No
             left = counts[target] - 1
             counts[target] = left
             if left == 0:
-                if type(target) is AccumulateGrad and target.extras is None:    # nothing ready comes before it
+                if wanted is not None and target not in leading and target not in wanted:  # type: ignore[operator]
+                    buffers.pop(target, None)
+                    for reached in _skip(target, counts, wanted, leading):
+                        if queue is None:
+                            heappush(ready, (-reached.sequence, arrival(), reached))
+                        else:
+                            queue.push(reached)
+                elif queue is not None:
+                    queue.push(target)
+                elif type(target) is AccumulateGrad and target.extras is None:    # nothing ready comes before it
                     arrived = buffers.pop(target, None)
-                    if wanted is not None:
-                        for _, at in wanted.get(target, ()):
+                    if wanted is not None and not accumulate:
+                        for _, at in wanted[target]:
                             captured[at] = arrived and arrived[0]  # type: ignore[index]
                     elif arrived is not None:
                         target.accumulate(arrived)
                     arrived = None
-                elif wanted is not None and target not in leading and target not in wanted:  # type: ignore[operator]
-                    _skip(target, counts, ready, wanted, leading)
                 elif following is None:
                     following = target
                 else:
-                    heappush(ready, (-target.sequence, id(target), target))
+                    heappush(ready, (-target.sequence, arrival(), target))
         buffer = None
 
 
-def _skip(node: Node, counts: dict[Node, int], ready: list[tuple[int, int, Node]], wanted: Wanted, leading: set[Node]) -> None:
-    """Count a node's edges as done without running it; what becomes ready and leads nowhere is skipped as well."""
+def _skip(node: Node, counts: dict[Node, int], wanted: Wanted, leading: set[Node]) -> list[Node]:
+    """Count a node's edges as done without running it; what becomes ready and leads nowhere is skipped as well. The nodes
+    that became ready and are to run.
+    """
+    reached: list[Node] = []
     stack = [node]
     while stack:
         for target, _ in stack.pop().edges:
@@ -181,9 +214,10 @@ def _skip(node: Node, counts: dict[Node, int], ready: list[tuple[int, int, Node]
                 counts[target] -= 1
                 if counts[target] == 0:
                     if target in leading or target in wanted:
-                        heappush(ready, (-target.sequence, id(target), target))
+                        reached.append(target)
                     else:
                         stack.append(target)
+    return reached
 
 
 def _add_into(buffer: list[Any], index: int, gradient: Any) -> None:
@@ -465,15 +499,11 @@ def backward(outputs: Any, gradients: Any = None, retain_graph: bool | None = No
     if not inputs:
         raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
     captured: list[Any] = [None] * len(inputs)
-    execute(roots, keep, create_graph, _targets(inputs, "element {} of inputs does not require grad"), captured)
+    execute(roots, keep, create_graph, _targets(inputs, "element {} of inputs does not require grad"), captured, True)
     before, local.grad = local.grad, create_graph
     try:
-        for tensor, gradient in zip(inputs, captured, strict=True):
-            if gradient is None:
-                continue
-            if type(tensor._node) is AccumulateGrad:
-                _accumulate(tensor._node, [gradient])
-            else:
+        for tensor, gradient in zip(inputs, captured, strict=True):     # of those that are no leaves
+            if gradient is not None:
                 held = held_gradient(tensor)
                 tensor._grad = gradient.clone() if held is None else held + gradient
     finally:

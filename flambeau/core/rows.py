@@ -29,14 +29,15 @@ class Rows:
     stages(elements, numbers, *statics) -> stages, where elements and numbers are tuples of expressions; outputs(dtypes, *statics)
     -> a list of (dtype, FULL | KEPT | KEEPDIM): the shape of the inputs, or that without the row's dimensions, or with size 1
     there. number_dtype(dtypes) is the compute dtype of run-time numbers. ordered: positions along the row matter.
-    channels_last: FULL results take the memory format of the first input; they are in C order otherwise.
+    channels_last: FULL results take the memory format of the first input; they are in C order otherwise. counted: a write to a
+    given result makes tensors saved for a gradient stale.
     """
 
     def __init__(self, name: str, stages: Callable, outputs: Callable,
                  number_dtype: Callable[[Sequence[DType]], DType] | None = None, ordered: bool = False,
-                 channels_last: bool = False):
+                 channels_last: bool = False, counted: bool = True):
         self.name, self.stages, self.outputs = name, stages, outputs
-        self.ordered, self.channels_last = ordered, channels_last
+        self.ordered, self.channels_last, self.counted = ordered, channels_last, counted
         self.number_dtype = number_dtype or (lambda dtypes: compute_dtype(dtypes[0]))
         self.plans: dict[Any, Callable] = register_cache({})
         self.nests: dict[Any, Nest] = register_cache({})
@@ -131,7 +132,8 @@ class Rows:
         laid = schedule.lay(nest, [shape[d] for d in kept], [tuple(s[d] for d in kept) for s in strides],
                             [shape[d] for d in dims], [tuple(s[d] for d in dims) for s in strides], pick_axes, self.ordered)
         work = layouts[0].numel * schedule.cost(nest)
-        launch = launching.plan(laid.phases, out_layouts, layouts, kinds, laid.scratch, release=work >= RELEASE_FROM)
+        launch = launching.plan(laid.phases, out_layouts, layouts, kinds, laid.scratch, release=work >= RELEASE_FROM,
+                                counted=self.counted)
         return launch, len(described)
 
     def _nest(self, dtypes: tuple[DType, ...], results: tuple[DType, ...], kinds: str, statics: tuple) -> Nest:

@@ -281,10 +281,11 @@ def _linear(input: Tensor, weight: Tensor, bias: Tensor | None) -> Any:
     rows = a.numel // a.shape[-1] if a.shape[-1] else math.prod(a.shape[:-1])
     n, k = w.shape
     row = (a.strides[-2] if a.ndim == 2 else a.shape[-1]) if a.ndim > 1 else 0
-    given = (input, weight) if bias is None else (input, weight, bias)
-    return _product(given, (*a.shape[:-1], n), (rows, n, k), (1, 1), Matrix(1, (0, 0, row, a.strides[-1])),
-                    Matrix(2, (0, 0, w.strides[1], w.strides[0])),
-                    None if bias is None else Matrix(3, (0, 0, 0, bias._layout.strides[0])))
+    given = (input, weight) if bias is None else (bias, input, weight)
+    slot = len(given) - 1
+    return _product(given, (*a.shape[:-1], n), (rows, n, k), (1, 1), Matrix(slot, (0, 0, row, a.strides[-1])),
+                    Matrix(slot + 1, (0, 0, w.strides[1], w.strides[0])),
+                    None if bias is None else Matrix(1, (0, 0, 0, bias._layout.strides[0])))
 
 
 def _linear_vjp(g, input, weight, need):
@@ -296,13 +297,16 @@ def _linear_vjp(g, input, weight, need):
         x = input if input._layout.ndim == 2 else input.reshape(-1, input._layout.shape[-1])
         gw = mm(flat.t().conj() if flat.is_complex() else flat.t(), x)
         gw = gw.conj() if gw.is_complex() else gw
-    if need.get("bias"):
+    if "bias" not in need:
+        return gx, gw
+    if need["bias"]:
         gb = flat.sum(0)
-    return gx, gw, gb
+    return gb, gx, gw
 
 
+# The bias is first, as in addmm: gradients reach leaves in the order of the operands.
 @operator(node="AddmmBackward0", method=False, function=False, planned=True)
-def _linear_with_bias(input: Tensor, weight: Tensor, bias: Tensor) -> Planned:
+def _linear_with_bias(bias: Tensor, input: Tensor, weight: Tensor) -> Planned:
     return _linear(input, weight, bias)
 
 
@@ -312,7 +316,7 @@ def _linear_plain(input: Tensor, weight: Tensor) -> Planned:
 
 
 @operator(node="ViewBackward0", method=False, function=False, planned=True)
-def _linear_batched(input: Tensor, weight: Tensor, bias: Tensor) -> Planned:
+def _linear_batched(bias: Tensor, input: Tensor, weight: Tensor) -> Planned:
     return _linear(input, weight, bias)
 
 
@@ -340,9 +344,9 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     if w.ndim == 2 and a.ndim and a.shape[-1] == w.shape[1] and a.dtype is w.dtype and (
             bias is None or (bias._layout.dtype is a.dtype and bias._layout.shape == w.shape[:1])):
         if a.ndim == 2:
-            return _linear_plain(input, weight) if bias is None else _linear_with_bias(input, weight, bias)
+            return _linear_plain(input, weight) if bias is None else _linear_with_bias(bias, input, weight)
         if bias is not None:
-            return _linear_batched(input, weight, bias)
+            return _linear_batched(bias, input, weight)
         return _linear_plain_vector(input, weight) if a.ndim == 1 else _linear_plain_batched(input, weight)
     if not a.ndim or not w.ndim:
         raise RuntimeError(f"both arguments to linear need to be at least 1D, but they are {a.ndim}D and {w.ndim}D")

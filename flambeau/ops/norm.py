@@ -82,8 +82,11 @@ def _normalize_outputs(dtypes: Sequence[DType], weight: bool, bias: bool, runnin
     return outputs
 
 
+# Running statistics are all that is given for a result. That they move must not make another call's graph stale, whose
+# gradient in training doesn't read them: a network is used on several inputs before the backward pass.
 NORMALIZE, NORMALIZE_IMAGES = [
-    Rows("normalize", _normalize_stages, _normalize_outputs, number_dtype=lambda dtypes: float64, channels_last=images)
+    Rows("normalize", _normalize_stages, _normalize_outputs, number_dtype=lambda dtypes: float64, channels_last=images,
+         counted=False)
     for images in (False, True)]
 
 

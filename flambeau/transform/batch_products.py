@@ -79,10 +79,14 @@ def matmul(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[s
     return batch.wrap(made.squeeze(-2) if m == 1 else made.squeeze(-1) if n == 1 else made)
 
 
+_BIAS_FIRST = ("_linear_with_bias", "_linear_batched")
+
+
 @rule("linear", "_linear_with_bias", "_linear_plain", "_linear_batched")
 def linear(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """input @ weight.T + bias: one product for all examples if they share the weight."""
-    named = dict(zip(("input", "weight", "bias"), args)) | kwargs
+    order = ("bias", "input", "weight") if function.__name__ in _BIAS_FIRST else ("input", "weight", "bias")
+    named = dict(zip(order, args)) | kwargs
     input, weight, bias = named["input"], named["weight"], named.get("bias")
     if not batch.has(weight) and not batch.has(bias) and weight._layout.ndim == 2:
         return batch.wrap(plain_linear(input.value, weight, bias))

@@ -238,6 +238,64 @@ def test_multi_grad_hook():
     assert seen == [[True, True]]
 
 
+def _sequential():
+    net = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.BatchNorm2d(4), torch.nn.ReLU(), torch.nn.Flatten(),
+                              torch.nn.Linear(16, 2))
+    return dict(net.named_parameters()), net(torch.ones(2, 3, 4, 4))
+
+
+def _concatenated():
+    leaves = {name: leaf(1.0) for name in "abcdefg"}
+    return leaves, torch.cat([leaves[name] for name in "cabgdfe"])
+
+
+def _tied():
+    table, head, inner = torch.nn.Embedding(10, 4), torch.nn.Linear(4, 10, bias=False), torch.nn.Linear(4, 4)
+    head.weight = table.weight
+    return {"table": table.weight, **dict(inner.named_parameters())}, head(inner(table(torch.tensor([1, 2, 3]))))
+
+
+def _mixed():
+    leaves = {name: leaf(1.0, 2.0) for name in "abcd"}
+    a, b, c, d = leaves.values()
+    x = torch.stack([d, b, a, c])
+    return leaves, torch.addcmul(a, b, c).sum() + torch.where(x[0] > 0, a, d).sum() + x.sum()
+
+
+@pytest.mark.parametrize(("graph", "expected"), [
+    (_sequential, "4.bias 4.weight 1.weight 1.bias 0.weight 0.bias"), (_concatenated, "c b f e d a g"),
+    (_tied, "bias weight table"), (_mixed, "d a b c")], ids=["layers", "seven equals", "tied", "mixed"])
+def test_hooks_of_leaves_run_in_pytorchs_order(graph, expected):
+    """Leaves that are ready at once are equals in PyTorch's queue, whose order follows from its places."""
+    leaves, result = graph()
+    ran = []
+    for name, tensor in leaves.items():
+        tensor.register_post_accumulate_grad_hook(lambda _, name=name: ran.append(name))
+    result.sum().backward()
+    assert " ".join(ran) == expected
+
+
+def test_hooks_of_chosen_leaves_run_in_the_order_of_the_run():
+    x, w = leaf(1.0, 1.0), leaf(1.0, 1.0)
+    y = x * 2
+    ran = []
+    for name, tensor in (("x", x), ("w", w), ("y", y)):
+        tensor.register_hook(lambda _, name=name: ran.append(name))
+    for name, tensor in (("x", x), ("w", w)):
+        tensor.register_post_accumulate_grad_hook(lambda _, name=name: ran.append("after " + name))
+    z = (y * w).sum() + (y * x).sum()
+    z.backward(inputs=[x, w], retain_graph=True)
+    assert ran == ["w", "after w", "y", "x", "after x"]
+    ran.clear()
+    torch.autograd.grad(z, [x, w], retain_graph=True)
+    assert ran == ["w", "y", "x"]
+    ran.clear()
+    one = torch.ones(2)
+    torch.autograd.backward([w, x], [one, one], inputs=[x])
+    assert ran == ["x", "after x"]      # a root that no gradient is asked for is not reached
+    assert w.grad.tolist() == [2, 2]
+
+
 # ---------------------------------------------------------------- in place
 
 

@@ -101,6 +101,23 @@ def test_batch_norm(shape):
                     sample(*shape, grad=True), sample(4, grad=True), sample(4, grad=True))
 
 
+def test_batch_norm_twice_before_one_backward():
+    """The gradient in training doesn't read the running statistics, so that they moved doesn't matter; another's write does."""
+    mean, variance = torch.zeros(3), torch.ones(3)
+    x, y = sample(4, 3, dtype=torch.float32, grad=True), sample(4, 3, dtype=torch.float32, grad=True)
+    first, second = [F.batch_norm(z, mean, variance, training=True) for z in (x, y)]
+    assert mean._version == 0
+    (first * second).sum().backward()
+    alone = x.detach().clone().requires_grad_()
+    (F.batch_norm(alone, None, None, training=True) * second.detach()).sum().backward()
+    close(x.grad, alone.grad.numpy())
+    for training in (True, False):
+        result = F.batch_norm(x, mean, variance, training=training)
+        variance.mul_(2)
+        with pytest.raises(RuntimeError, match=r"modified by an inplace operation: \[torch.FloatTensor \[3\]\] is at version"):
+            result.sum().backward()
+
+
 def test_batch_norm_keeps_channels_last():
     x = sample(2, 4, 3, 3).contiguous(memory_format=torch.channels_last)
     result = F.batch_norm(x, None, None, training=True)

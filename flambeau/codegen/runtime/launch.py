@@ -85,6 +85,7 @@ def _data_offset(f: Function, s: Value, tensor: Value, item_size: Value) -> Valu
 
 HEAP_TYPE = 1 << 9      # Py_TPFLAGS_HEAPTYPE: the type was made by a class statement, or might have been
 OUTPUT_WORDS, INPUT_WORDS, PHASE_WORDS = 4, 2, 4        # of a plan's description of each
+RELEASES, UNCOUNTED = 1, 2      # a plan's flags: without the interpreter's lock; writes leave versions as they are
 
 
 class _Launcher:
@@ -109,8 +110,9 @@ class _Launcher:
         outputs = f.at("i64", self.plan, PLAN_WORDS_BEFORE_OPERANDS)
         inputs = f.at("i64", outputs, self.n_out * OUTPUT_WORDS)
         self.descriptions = outputs, inputs, f.at("i64", inputs, self.n_in * INPUT_WORDS)
-        self.releases = (self.flags & 1).differs(0)
-        self.kept = f.variable("i64", self.flags & 1)             # whether the storages are referred to until the end
+        self.releases = (self.flags & RELEASES).differs(0)
+        self.counted = f.select((self.flags & UNCOUNTED).differs(0), f.i64(0), f.i64(1))     # by how much a write moves versions
+        self.kept = f.variable("i64", self.flags & RELEASES)             # whether the storages are referred to until the end
 
     def function(self) -> Function:
         """The finished function."""
@@ -194,7 +196,7 @@ class _Launcher:
                 self._place(given, storage, i, f.at("i64", description, 2))
                 version = f.at("i8", storage, memory.VERSION)
                 f.store(_incref(f, given), self.results, i)
-                f.store(f.load("i64", version) + 1, version)
+                f.store(f.load("i64", version) + self.counted, version)
 
     def _take_offered(self, target: Variable, none: Value, layout: Value) -> None:
         """Write to the offered tensor instead of a fresh one, if it has that layout."""
@@ -512,13 +514,14 @@ def _span(layout: Layout) -> int:
 
 
 def plan(phases: Sequence[Phase], outputs: Sequence[Layout] = (), inputs: Sequence[Layout] = (), scalars: str = "",
-         scratch: int = 0, release: bool = False, keep: Sequence[object] = ()) -> Callable:
+         scratch: int = 0, release: bool = False, keep: Sequence[object] = (), counted: bool = True) -> Callable:
     """A callable `launch(out_or_None..., inputs..., scalars...)` that runs `phases`.
 
     outputs: the Layout of each result (allocated when the argument is None, returned in any case); inputs: the Layout of
     each input tensor; scalars: a letter each, "f" (passed as a double), "i" (int64), "c" (two doubles); scratch: bytes of
     working memory; release: let other Python threads run meanwhile (worth it from about 100 us of work); keep: what must live
-    as long as the plan, because constants are addresses in it.
+    as long as the plan, because constants are addresses in it; counted: whether a write to a given result makes saved
+    tensors stale.
     Results on the meta device get no memory and nothing is run.
     """
     entered()
@@ -530,7 +533,8 @@ def plan(phases: Sequence[Phase], outputs: Sequence[Layout] = (), inputs: Sequen
         raise NotImplementedError(f"a kernel with {operands} operands; at most {MAX_OPERANDS} are supported")
     kinds = sum(_KINDS[k] << (2 * i) for i, k in enumerate(scalars))
     head: list[SupportsIndex] = [
-        state.ADDRESS, len(outputs), len(inputs), len(scalars), len(phases), scratch, int(release), kinds]
+        state.ADDRESS, len(outputs), len(inputs), len(scalars), len(phases), scratch,
+        (RELEASES if release else 0) | (0 if counted else UNCOUNTED), kinds]
     for layout in outputs:
         head += (id(layout), -1 if meta else max(layout.nbytes, _span(layout)), layout.dtype.itemsize, _span(layout))
     for layout in inputs:
