@@ -62,6 +62,7 @@ _ROOMS = frozenset(
         "optim", "overrides", "profiler", "quantization", "random", "return_types", "serialization", "signal",
         "sparse", "special", "storage", "testing", "types", "utils", "version", "compiler", "export", "multiprocessing", "mps",
         "xpu", "accelerator", "_C", "_tensor", "ao", "cpu", "distributions", "masked",
+        "__config__", "_jit_internal", "_tensor_str", "_utils", "futures",
     )
 )
 _FROM_ROOMS = {

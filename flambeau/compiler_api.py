@@ -1,10 +1,18 @@
-"""torch.compile: not there yet. It never hands a function back uncompiled unless it is asked to."""
+"""torch.compile without a graph compiler: the function or module itself, which runs eagerly on compiled kernels.
+
+It says so once per process, and refuses what eager execution can't give: a single graph, or a call of the program's own backend.
+"""
 
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Callable
 from typing import Any
+
+from flambeau.base.notices import warn_once
+
+_MODES = ("default", "lite", "reduce-overhead", "max-autotune-no-cudagraphs", "max-autotune")
 
 
 def compile(
@@ -17,14 +25,39 @@ def compile(
     options: dict[str, Any] | None = None,
     disable: bool = False,
 ) -> Any:
-    """Compile a function or module. With disable=True it is given back as it is; otherwise raises NotImplementedError."""
+    """The function or module itself, with one warning per process; without `model`, a decorator.
+
+    dynamic, mode, options: accepted; they would choose how a graph is compiled. disable: no warning.
+
+    Raises:
+        AssertionError: `model` can't be called.
+        RuntimeError: an unknown mode, or mode and options together.
+        NotImplementedError: fullgraph=True, and a backend that is a function, which would be called with a graph.
+    """
     if model is None:
         return functools.partial(
             compile, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode, options=options, disable=disable
         )
-    if disable:
+    if not callable(model):
+        raise AssertionError(f"A callable function is expected, but {type(model)} is provided.")
+    if mode is not None and options is not None:
+        raise RuntimeError("Either mode or options can be specified, but both can't be specified at the same time.")
+    if mode is not None and mode not in _MODES:
+        raise RuntimeError(f"Unrecognized mode={mode}, should be one of: {', '.join(_MODES)}")
+    if disable or os.environ.get("TORCH_COMPILE_DISABLE") == "1" or os.environ.get("TORCHDYNAMO_DISABLE") == "1":
         return model
-    raise NotImplementedError(
-        "torch.compile is not implemented in flambeau yet: call the function itself (its operators run as compiled "
-        "kernels), or pass disable=True to have it given back unchanged"
+    if fullgraph:
+        raise NotImplementedError(
+            "torch.compile(fullgraph=True) is not implemented in flambeau, which doesn't compile functions to a graph yet: "
+            "leave fullgraph out to have the function run eagerly, or pass disable=True"
+        )
+    if callable(backend):
+        raise NotImplementedError(
+            f"torch.compile with the backend {backend!r} is not implemented in flambeau: a backend is called with the "
+            "function's graph, which is not made yet; leave backend out to have the function run eagerly"
+        )
+    warn_once(
+        "torch.compile: flambeau doesn't compile whole functions yet, so what it is given comes back as it is and runs eagerly "
+        "on compiled kernels: results are right, without the speed-up of fusing operators"
     )
+    return model

@@ -20,7 +20,10 @@ SIBLINGS = {
     "distributed": {"nn"},
     "export": {"nn"},
     "onnx": {"nn", "export"},
-    "jit": {"nn", "export"},
+    "jit": {"nn", "export", "futures"},
+    "_jit_internal": {"jit"},
+    "_utils": {"nn"},
+    "_C": {"nn"},
     "serialization": {"serialize"},  # PyTorch's name for the room
     "distributions": {"nn"},  # softplus and cross-entropies of logits are functions of nn
     "optim": {"nn"},  # swa_utils.AveragedModel is a module

@@ -11,9 +11,10 @@ import flambeau as torch
 from flambeau.utils import _pytree as pytree
 from flambeau.utils.checkpoint import checkpoint, checkpoint_sequential
 
-ROOMS = """_C _tensor accelerator amp ao.quantization backends compiler compiler_api cpu cpu.amp cuda cuda.amp distributed export
-hub jit mps multiprocessing onnx overrides profiler quantization return_types testing types utils.benchmark utils.checkpoint
-utils.collect_env utils.cpp_extension utils.deterministic utils.hooks utils.model_zoo utils.tensorboard version xpu"""
+ROOMS = """_C _C._nn __config__ _jit_internal _tensor _tensor_str _utils accelerator amp ao.quantization backends compiler
+compiler_api cpu cpu.amp cuda cuda.amp distributed export futures hub jit mps multiprocessing onnx overrides profiler
+quantization return_types testing types utils.benchmark utils.checkpoint utils.collect_env utils.cpp_extension
+utils.deterministic utils.hooks utils.model_zoo utils.tensorboard version xpu"""
 
 
 @pytest.mark.parametrize("room", ROOMS.split())
@@ -43,9 +44,10 @@ def test_switches_of_backends_can_be_set() -> None:
 
 def test_what_is_not_there_says_what_to_do() -> None:
     for call in (
-        lambda: torch.compile(print),
-        lambda: torch.jit.script(print),
-        lambda: torch.jit.trace(print, ()),
+        lambda: torch.compile(print, fullgraph=True),
+        lambda: torch.jit.save(torch.nn.Identity(), "file"),
+        lambda: torch.jit.load(__file__),
+        lambda: torch.nn.parallel.DistributedDataParallel(torch.nn.Identity()),
         lambda: torch.onnx.export(None),
         lambda: torch.export.export(None),
         lambda: torch.distributed.init_process_group("gloo"),

@@ -247,20 +247,33 @@ def node_name(node: Any) -> str:
     return name.rsplit("::", maxsplit=1)[-1]
 
 
-def tensor_repr(tensor: Any, prefix: str | None = None) -> str:
-    """repr() of a tensor, as PyTorch writes it; subclasses that override calls print their name."""
+def tensor_repr(tensor: Any, prefix: str | None = None, contents: str | None = None) -> str:
+    """repr() of a tensor, as PyTorch writes it; subclasses that override calls print their name.
+
+    contents: text in the place of the numbers.
+    """
     if prefix is None:
         cls = tensor._layout.flavor
         prefix = "tensor(" if cls is None else f"{cls.__name__}("
     suffixes, shown = suffixes_of(tensor)
     indent = len(prefix)
-    text = prefix + (tensor_body(tensor, indent) if shown else "...")
+    if contents is None:
+        contents = tensor_body(tensor, indent) if shown else "..."
+    return with_suffixes(prefix + contents, suffixes, indent)
+
+
+def with_suffixes(text: str, suffixes: list[str], indent: int, force_newline: bool = False) -> str:
+    """The text of a tensor up to its numbers, with what follows them, on lines that are not too long.
+
+    force_newline: the first suffix stands on a line of its own.
+    """
     line = len(text) - text.rfind("\n") + 1
     parts = [text]
     for suffix in suffixes:
-        if line + len(suffix) + 2 > options.linewidth:
+        if force_newline or line + len(suffix) + 2 > options.linewidth:
             parts.append(",\n" + " " * indent + suffix)
             line = indent + len(suffix)
+            force_newline = False
         else:
             parts.append(", " + suffix)
             line += len(suffix) + 2

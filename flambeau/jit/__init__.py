@@ -1,4 +1,8 @@
-"""torch.jit: TorchScript is not there. Decorators that mark functions for it work as in a program that never scripts."""
+"""torch.jit without a TorchScript compiler: what is to be compiled comes back as it is, and runs eagerly.
+
+`scripts` has script, trace and their kin; marks for the compiler, and questions whether it is at work, are answered here as in a
+program that never compiles.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,22 @@ from contextlib import contextmanager
 from typing import Any, Final, NamedTuple
 
 from flambeau.core import absent as _absent
+from flambeau.futures import Future
+from flambeau.jit.scripts import (
+    RecursiveScriptModule,
+    ScriptModule,
+    TopLevelTracedModule,
+    TracedModule,
+    freeze,
+    load,
+    optimize_for_inference,
+    run_frozen_optimizations,
+    save,
+    script,
+    script_method,
+    trace,
+    trace_module,
+)
 
 _ADVICE = (
     "flambeau has no TorchScript; call the Python function or module itself, and save weights with "
@@ -18,11 +38,9 @@ globals().update(
     _absent.all_of(
         "jit.",
         _ADVICE,
-        "script trace trace_module load save freeze optimize_for_inference run_frozen_optimizations "
-        "script_method interface "
-        "export_opnames last_executed_optimized_graph set_fusion_strategy jit_module_from_flatbuffer "
-        "save_jit_module_to_flatbuffer",
-        "CompilationUnit ScriptFunction ScriptModule RecursiveScriptModule TracedModule TopLevelTracedModule",
+        "interface export_opnames last_executed_optimized_graph set_fusion_strategy jit_module_from_flatbuffer "
+        "save_jit_module_to_flatbuffer _get_trace_graph",
+        "CompilationUnit ScriptFunction RecursiveScriptClass ONNXTracedModule",
     )
 )
 
@@ -50,36 +68,11 @@ class Attribute(NamedTuple):
     type: Any
 
 
-class Future:
-    """The result of `fork`, which is there already."""
-
-    def __init__(self, value: Any = None):
-        self.result = value
-
-    def wait(self) -> Any:
-        """The result."""
-        return self.result
-
-    def value(self) -> Any:
-        """The result."""
-        return self.result
-
-    def done(self) -> bool:
-        """True."""
-        return True
-
-    def then(self, callback: Callable[[Any], Any]) -> Future:
-        """The Future of callback(self)."""
-        return Future(callback(self))
-
-    def set_result(self, result: Any) -> None:
-        """Give the result."""
-        self.result = result
-
-
 def fork(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Future:
     """func(*args, **kwargs) as a Future; it runs at once, as in an unscripted program."""
-    return Future(func(*args, **kwargs))
+    future: Future[Any] = Future()
+    future.set_result(func(*args, **kwargs))
+    return future
 
 
 def wait(future: Future) -> Any:
@@ -206,19 +199,39 @@ class strict_fusion:
         return None
 
 
+def _unwrap_optional(x: Any) -> Any:
+    """The value. Raises AssertionError for None."""
+    if x is None:
+        raise AssertionError("Unwrapping null optional")
+    return x
+
+
 __all__ = [
     "Attribute",
     "Error",
     "Final",
     "Future",
+    "RecursiveScriptModule",
+    "ScriptModule",
+    "TopLevelTracedModule",
+    "TracedModule",
     "annotate",
     "export",
     "fork",
+    "freeze",
     "ignore",
     "is_scripting",
     "is_tracing",
     "isinstance",
+    "load",
+    "optimize_for_inference",
+    "run_frozen_optimizations",
+    "save",
+    "script",
     "script_if_tracing",
+    "script_method",
+    "trace",
+    "trace_module",
     "unused",
     "wait",
 ]

@@ -5,6 +5,7 @@ Stands on core.op: a copy is the identity as a pointwise operator whose result h
 
 from __future__ import annotations
 
+import builtins
 from typing import Any
 
 from flambeau.base import dtype as dtypes
@@ -352,15 +353,20 @@ def type(self: Tensor, dtype: Any = None, non_blocking: bool = False, **kwargs: 
     """The name of the old tensor type ("torch.FloatTensor"), or a conversion to `dtype` (a dtype or such a name)."""
     if dtype is None:
         return f"torch.{self._layout.dtype.scalar_name}Tensor"
+    if dtype is Tensor or dtype == "torch.Tensor":  # the type that Tensor(...) makes
+        dtype = dtypes.get_default_dtype()
     if isinstance(dtype, str):
         found = next((d for d in dtypes.all_dtypes().values() if f"torch.{d.scalar_name}Tensor" == dtype), None)
         if found is None:
             raise ValueError(f"invalid type: '{dtype}'")
         dtype = found
     if not isinstance(dtype, DType):
-        dtype = None if isinstance(dtype, Tensor) else getattr(dtype, "dtype", None)
-        if dtype is None:
+        found = None if isinstance(dtype, Tensor) else getattr(dtype, "dtype", None)
+        if not isinstance(found, DType):
+            if isinstance(dtype, builtins.type):
+                raise ValueError(f"invalid type: '{dtype.__name__}'")
             raise TypeError("dtype must be a type, str, or dtype object")
+        dtype = found
     return to(self, dtype)
 
 

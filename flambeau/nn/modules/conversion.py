@@ -33,7 +33,8 @@ def parse_to(*args: Any, **kwargs: Any) -> tuple[Any, Any, bool, Any]:
     device = kwargs.pop("device", device)
     dtype = kwargs.pop("dtype", dtype)
     non_blocking = kwargs.pop("non_blocking", rest.pop(0) if rest else False)
-    kwargs.pop("copy", rest.pop(0) if rest else False)
+    if "copy" in kwargs or len(rest) == 1:
+        raise RuntimeError(".to() does not accept copy argument")
     memory_format = kwargs.pop("memory_format", None)
     if rest or kwargs:
         received = "".join(f"{type(value).__name__}, " for value in args).removesuffix(", ")

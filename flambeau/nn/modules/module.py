@@ -14,6 +14,7 @@ from typing import Any
 import flambeau
 from flambeau.core.tensor import Tensor
 from flambeau.nn.modules import hooks as _hooks
+from flambeau.nn.modules import scripted
 from flambeau.nn.modules.conversion import Conversion
 from flambeau.nn.modules.hooks import (
     RemovableHandle,
@@ -44,7 +45,9 @@ from flambeau.nn.modules.hooks import (
 from flambeau.nn.modules.hooks import (
     register_module_parameter_registration_hook as register_module_parameter_registration_hook,
 )
+from flambeau.nn.modules.state import _EXTRA_STATE_KEY_SUFFIX as _EXTRA_STATE_KEY_SUFFIX
 from flambeau.nn.modules.state import StateDict
+from flambeau.nn.modules.state import _IncompatibleKeys as _IncompatibleKeys
 from flambeau.nn.modules.traversal import Traversal
 from flambeau.nn.parameter import Buffer, Parameter
 
@@ -195,7 +198,7 @@ class Module(Traversal, Conversion, StateDict):
         registry = attributes.get("_modules")
         if registry is not None and name in registry:
             return registry[name]
-        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+        raise scripted.lacks(self, name)
 
     def __setattr__(self, name: str, value: Any) -> None:
         attributes = self.__dict__

@@ -16,7 +16,7 @@ from flambeau.core.tensor import Tensor
 from flambeau.nn.modules.hooks import RemovableHandle, add_hook
 from flambeau.nn.parameter import Parameter, is_lazy
 
-EXTRA_STATE_SUFFIX = "_extra_state"
+_EXTRA_STATE_KEY_SUFFIX = "_extra_state"
 
 
 class _IncompatibleKeys(namedtuple("_IncompatibleKeys", ["missing_keys", "unexpected_keys"])):
@@ -64,7 +64,7 @@ class StateDict:
             if buffer is not None and name not in self._non_persistent_buffers_set:
                 destination[prefix + name] = buffer if keep_vars else buffer.detach()
         if self._has_own("get_extra_state"):
-            destination[prefix + EXTRA_STATE_SUFFIX] = self.get_extra_state()
+            destination[prefix + _EXTRA_STATE_KEY_SUFFIX] = self.get_extra_state()
 
     def state_dict(
         self, *args: Any, destination: dict | None = None, prefix: str = "", keep_vars: bool = False
@@ -156,7 +156,7 @@ class StateDict:
             elif strict:
                 missing_keys.append(key)
 
-        extra_key = prefix + EXTRA_STATE_SUFFIX
+        extra_key = prefix + _EXTRA_STATE_KEY_SUFFIX
         if self._has_own("set_extra_state"):
             if extra_key in state_dict:
                 self.set_extra_state(state_dict[extra_key])

@@ -13,9 +13,14 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Generic, TypeVar
 
+from flambeau.utils.data import _utils as _utils
 from flambeau.utils.data.collate import default_collate, default_convert
 from flambeau.utils.data.dataset import Dataset, IterableDataset
-from flambeau.utils.data.iterators import BaseIterator, SingleProcessIterator, WorkersIterator
+from flambeau.utils.data.iterators import (
+    _BaseDataLoaderIter,
+    _MultiProcessingDataLoaderIter,
+    _SingleProcessDataLoaderIter,
+)
 from flambeau.utils.data.sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
 from flambeau.utils.data.worker import get_worker_info
 
@@ -24,7 +29,7 @@ Item = TypeVar("Item", covariant=True)
 __all__ = ["DataLoader", "default_collate", "default_convert", "get_worker_info"]
 
 
-class _EndlessSampler(Sampler[None]):
+class _InfiniteConstantSampler(Sampler[None]):
     """The keys of an iterable dataset: None for ever."""
 
     def __iter__(self) -> Iterator[None]:
@@ -101,7 +106,7 @@ class DataLoader(Generic[Item]):
     sampler: Any
     pin_memory_device: str
     prefetch_factor: int | None
-    _iterator: BaseIterator | None
+    _iterator: _BaseDataLoaderIter | None
     _initialised = False
 
     def __init__(
@@ -142,7 +147,7 @@ class DataLoader(Generic[Item]):
             batch_size, drop_last = None, False
         if sampler is None:
             if iterable:
-                sampler = _EndlessSampler()
+                sampler = _InfiniteConstantSampler()
             elif shuffle:
                 sampler = RandomSampler(dataset, generator=generator)  # type: ignore[arg-type]
             else:
@@ -223,20 +228,20 @@ class DataLoader(Generic[Item]):
     def __iter__(self) -> Iterator[Any]:
         if not (self.persistent_workers and self.num_workers > 0):
             return self._get_iterator()
-        kept = self._iterator
-        if isinstance(kept, WorkersIterator) and not kept.closed:
-            kept.again()
+        kept = self._iterator  # perhaps one that a subclass has wrapped
+        if kept is not None and not getattr(kept, "closed", False):
+            kept._reset(self)
         else:
             self._iterator = self._get_iterator()
         return self._iterator  # type: ignore[return-value]
 
-    def _get_iterator(self) -> BaseIterator:
+    def _get_iterator(self) -> _BaseDataLoaderIter:
         if self.pin_memory:
             warnings.warn(
                 "'pin_memory' argument is set as true but no accelerator is found, then device pinned memory won't be used.",
                 stacklevel=3,
             )
-        return SingleProcessIterator(self) if self.num_workers == 0 else WorkersIterator(self)
+        return _SingleProcessDataLoaderIter(self) if self.num_workers == 0 else _MultiProcessingDataLoaderIter(self)
 
     def __len__(self) -> int:
         if self._dataset_kind == _DatasetKind.Map:

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from multiprocessing import connection as connections
 from typing import Any
 
+from flambeau.base.failures import ExceptionWrapper
 from flambeau.utils.data import transport
 from flambeau.utils.data import worker as workers
 from flambeau.utils.data.dataset import IterableDataset
@@ -26,7 +27,7 @@ from flambeau.utils.data.sampler import draw_seed
 GRACE = 5.0
 
 
-class BaseIterator:
+class _BaseDataLoaderIter:
     """One pass over a loader's batches."""
 
     def __init__(self, loader: Any):
@@ -36,28 +37,32 @@ class BaseIterator:
 
     def begin(self) -> None:
         """Start the order of keys from its beginning."""
-        self.keys: Iterator[Any] = iter(self.loader._index_sampler)
-        self.yielded = 0
+        self._sampler_iter: Iterator[Any] = iter(self.loader._index_sampler)
+        self._num_yielded = 0
 
-    def __iter__(self) -> BaseIterator:
+    def _reset(self, loader: Any, first_iter: bool = False) -> None:
+        """A new pass; the seed stays."""
+        self.begin()
+
+    def __iter__(self) -> _BaseDataLoaderIter:
         return self
 
     def __len__(self) -> int:
         return len(self.loader._index_sampler)
 
-    def next_batch(self) -> Any:
+    def _next_data(self) -> Any:
         """The next batch. Raises StopIteration."""
         raise NotImplementedError
 
     def __next__(self) -> Any:
-        batch = self.next_batch()
-        self.yielded += 1
+        batch = self._next_data()
+        self._num_yielded += 1
         loader = self.loader
         promised = loader._IterableDataset_len_called
-        if promised is not None and isinstance(loader.dataset, IterableDataset) and self.yielded > promised:
+        if promised is not None and isinstance(loader.dataset, IterableDataset) and self._num_yielded > promised:
             message = (
                 f"Length of IterableDataset {loader.dataset} was reported to be {promised}(when accessing "
-                f"len(dataloader)), but {self.yielded} samples have been fetched. "
+                f"len(dataloader)), but {self._num_yielded} samples have been fetched. "
             )
             if loader.num_workers > 0:
                 message += (
@@ -69,18 +74,19 @@ class BaseIterator:
         return batch
 
 
-class SingleProcessIterator(BaseIterator):
+class _SingleProcessDataLoaderIter(_BaseDataLoaderIter):
     """Batches made in this process when they are asked for."""
 
-    def __init__(self, loader: Any):
-        super().__init__(loader)
+    def begin(self) -> None:
+        super().begin()
+        loader = self.loader
         self.fetch = fetcher(loader.dataset, loader._auto_collation, loader.collate_fn, loader.drop_last)
 
-    def next_batch(self) -> Any:
-        return self.fetch(next(self.keys))
+    def _next_data(self) -> Any:
+        return self.fetch(next(self._sampler_iter))
 
 
-class WorkersIterator(BaseIterator):
+class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
     """Batches made ahead by worker processes, and given out in order (unless the loader's in_order is off).
 
     Batch i is the work of the i-th of the workers that still have data, in turn; each has up to prefetch_factor requests.
@@ -88,7 +94,7 @@ class WorkersIterator(BaseIterator):
 
     def __init__(self, loader: Any):
         self.closed = False
-        self.processes: list[Any] = []
+        self._workers: list[Any] = []
         self.sockets: list[Any] = []
         super().__init__(loader)
         context = loader.multiprocessing_context or multiprocessing.get_context()
@@ -107,7 +113,7 @@ class WorkersIterator(BaseIterator):
             self.sockets.append(ours)
             process.start()
             theirs.close()
-            self.processes.append(process)
+            self._workers.append(process)
         self.fill()
 
     def begin(self) -> None:
@@ -121,8 +127,8 @@ class WorkersIterator(BaseIterator):
         self.tasks: dict[int, int] = {}
         self.arrived: dict[int, Any] = {}
 
-    def again(self) -> None:
-        """A new epoch with the same workers, which keep their seeds: what is under way of the last one is dropped."""
+    def _reset(self, loader: Any, first_iter: bool = False) -> None:
+        """A new pass with the same workers, which keep their seeds: what is under way of the last one is dropped."""
         while self.tasks:
             task, _ = self.take()
             self.finish(task)
@@ -132,8 +138,8 @@ class WorkersIterator(BaseIterator):
         waiting = self.loader.num_workers
         while waiting:
             task, answer = self.take()
-            if isinstance(answer, workers.Failure):
-                self.close()
+            if isinstance(answer, ExceptionWrapper):
+                self._shutdown_workers()
                 answer.reraise()
             waiting -= task is workers.Ready
         self.fill()
@@ -150,7 +156,7 @@ class WorkersIterator(BaseIterator):
         if self.exhausted or sum(self.outstanding) >= self.loader.prefetch_factor * sum(self.active):
             return
         try:
-            keys = next(self.keys)
+            keys = next(self._sampler_iter)
         except StopIteration:
             self.exhausted = True
             return
@@ -179,7 +185,7 @@ class WorkersIterator(BaseIterator):
 
     # ---- answers
 
-    def next_batch(self) -> Any:
+    def _next_data(self) -> Any:
         while True:
             if self.loader.in_order:
                 # Tasks of workers that ended meanwhile have no answer to wait for.
@@ -191,7 +197,7 @@ class WorkersIterator(BaseIterator):
                 return self.give(next(iter(self.arrived)))
             if not self.tasks:
                 if not self.loader.persistent_workers:
-                    self.close()
+                    self._shutdown_workers()
                 raise StopIteration
             task, answer = self.take()
             number = self.tasks[task]
@@ -207,9 +213,9 @@ class WorkersIterator(BaseIterator):
         batch = self.arrived.pop(task)
         self.wanted += task == self.wanted
         self.request()
-        if isinstance(batch, workers.Failure):
+        if isinstance(batch, ExceptionWrapper):
             if not self.loader.persistent_workers:
-                self.close()
+                self._shutdown_workers()
             batch.reraise()
         return batch
 
@@ -220,9 +226,9 @@ class WorkersIterator(BaseIterator):
         while True:
             left = workers.PATIENCE if deadline is None else deadline - time.monotonic()
             if left <= 0:
-                self.close(at_once=True)
+                self._shutdown_workers(at_once=True)
                 raise RuntimeError(f"DataLoader timed out after {timeout} seconds")
-            sentinels = [process.sentinel for process in self.processes]
+            sentinels = [process.sentinel for process in self._workers]
             ready = connections.wait([*self.sockets, *sentinels], left)
             for socket in self.sockets:
                 if socket in ready:
@@ -236,9 +242,9 @@ class WorkersIterator(BaseIterator):
 
     def check_workers(self) -> None:
         """Raise RuntimeError, in PyTorch's words, if a worker has died."""
-        for process in self.processes:
+        for process in self._workers:
             process.join(0.05)
-        dead = [process for process in self.processes if process.exitcode is not None]
+        dead = [process for process in self._workers if process.exitcode is not None]
         if not dead:
             return
         first = dead[0]
@@ -251,12 +257,12 @@ class WorkersIterator(BaseIterator):
                 f"DataLoader worker (pid {first.pid}) exited unexpectedly with exit code {first.exitcode}. Details are lost "
                 "due to multiprocessing. Rerunning with num_workers=0 may give better error trace."
             )
-        self.close(at_once=True)
+        self._shutdown_workers(at_once=True)
         raise RuntimeError(f"DataLoader worker (pid(s) {pids}) exited unexpectedly") from RuntimeError(cause)
 
     # ---- the end
 
-    def close(self, at_once: bool = False) -> None:
+    def _shutdown_workers(self, at_once: bool = False) -> None:
         """End the workers and wait for them."""
         if self.closed:
             return
@@ -267,7 +273,7 @@ class WorkersIterator(BaseIterator):
                     socket.send(None)
             socket.close()
         deadline = time.monotonic() + GRACE
-        for process in self.processes:
+        for process in self._workers:
             if not at_once:
                 process.join(max(0.0, deadline - time.monotonic()))
             if process.exitcode is None:
@@ -281,5 +287,5 @@ class WorkersIterator(BaseIterator):
 
     def __del__(self) -> None:
         # In a forked child the processes are the parent's to end.
-        if self.processes and self.processes[0]._parent_pid == os.getpid():
-            self.close(at_once=True)
+        if self._workers and self._workers[0]._parent_pid == os.getpid():
+            self._shutdown_workers(at_once=True)

@@ -12,12 +12,12 @@ import queue
 import random
 import sys
 import threading
-import traceback
 from typing import Any
 
 import numpy as np
 
 import flambeau
+from flambeau.base.failures import ExceptionWrapper
 from flambeau.utils.data import transport
 from flambeau.utils.data.fetch import fetcher
 
@@ -54,41 +54,6 @@ class Stop:
 
 class Ready:
     """Sent when a kept worker has begun a new epoch."""
-
-
-class Failure:
-    """An exception on its way to the program, with its traceback as text."""
-
-    def __init__(self, error: BaseException, where: str):
-        self.type, self.where = type(error), where
-        self.text = "".join(traceback.format_exception(error))
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _failure, (self.type, self.where, self.text)
-
-    def reraise(self) -> None:
-        """Raise the exception, in the program, as the same type where it can be made from a message."""
-        message = f"Caught {self.type.__name__} {self.where}.\nOriginal {self.text}"
-        if self.type is KeyError:  # whose str is the repr of its argument
-            raise KeyError(Verbatim(message))
-        try:
-            error = self.type(message)
-        except Exception:
-            raise RuntimeError(message) from None
-        raise error
-
-
-def _failure(kind: type[BaseException], where: str, text: str) -> Failure:
-    made = Failure.__new__(Failure)
-    made.type, made.where, made.text = kind, where, text
-    return made
-
-
-class Verbatim(str):
-    """Text that is its own repr."""
-
-    def __repr__(self) -> str:
-        return str(self)
 
 
 def numpy_seed(base_seed: int, worker: int) -> list[int]:
@@ -134,8 +99,8 @@ def work(
         if settings["worker_init_fn"] is not None:
             settings["worker_init_fn"](worker)
         fetch = begin()
-    except Exception as error:
-        failure = Failure(error, where)
+    except Exception:
+        failure = ExceptionWrapper(where=where)
     while True:
         try:
             request = requests.get(timeout=PATIENCE)
@@ -155,17 +120,17 @@ def work(
                 answer = fetch(keys)
         except StopIteration:
             answer = Stop
-        except Exception as error:
-            answer = Failure(error, where)
+        except Exception:
+            answer = ExceptionWrapper(where=where)
         try:
             transport.send(connection, (task, answer))
         except (BrokenPipeError, ConnectionResetError):
             raise
-        except Exception as error:  # the batch, or the exception, can't be pickled
+        except Exception:  # the batch, or the exception, can't be pickled
             try:
-                transport.send(connection, (task, Failure(error, where)))
+                transport.send(connection, (task, ExceptionWrapper(where=where)))
             except (TypeError, AttributeError, ImportError, ValueError) as second:
-                transport.send(connection, (task, Failure(RuntimeError(str(second)), where)))
+                transport.send(connection, (task, ExceptionWrapper((RuntimeError, RuntimeError(str(second)), None), where)))
         del answer
 
 

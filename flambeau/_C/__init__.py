@@ -5,9 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import flambeau as torch
+from flambeau._C import _nn
+from flambeau.base.errors import LinAlgError as _LinAlgError
 from flambeau.core import absent as _absent
 from flambeau.core.overrides import DisableTorchFunction, DisableTorchFunctionSubclass, disabled, mode_on
 from flambeau.core.tensor import Tensor as TensorBase
+
+_TensorMeta = type(TensorBase)
+_WITHOUT_SCRIPTS = "there are no scripts whose execution could be chosen; leave it out"
 
 _disabled_torch_function_impl = disabled
 _NO_DISPATCHER = "flambeau has no dispatcher; override functions with __torch_function__"
@@ -20,7 +25,10 @@ __all__ = [
     "OpOverload",
     "OpOverloadPacket",
     "TensorBase",
+    "_LinAlgError",
+    "_TensorMeta",
     "_disabled_torch_function_impl",
+    "_nn",
 ]
 
 
@@ -40,13 +48,44 @@ def _is_torch_function_mode_enabled() -> bool:
     return mode_on()
 
 
+def _log_api_usage_once(event: str) -> None:
+    """Nothing is logged."""
+
+
+def _get_accelerator(check: bool | None = None) -> Any:
+    """The device that programs compute on: the CPU."""
+    return torch.device("cpu")
+
+
+def _get_privateuse1_backend_name() -> str:
+    """The name that a device of one's own would have."""
+    return "privateuseone"
+
+
+def _jit_can_fuse_on_cpu() -> bool:
+    """False: there are no scripts to fuse."""
+    return False
+
+
+_jit_can_fuse_on_gpu = _jit_can_fuse_on_cpu
+globals().update(
+    _absent.all_of(
+        "_C.",
+        _WITHOUT_SCRIPTS,
+        "_jit_override_can_fuse_on_cpu _jit_override_can_fuse_on_gpu _jit_set_nvfuser_enabled _jit_set_nvfuser_guard_mode "
+        "_jit_set_profiling_executor _jit_set_profiling_mode _jit_set_texpr_fuser_enabled",
+    )
+)
+
+
 def _get_default_device() -> str:
     """The type of the default device."""
     return str(torch.get_default_device())
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("Generator", "Size", "dtype", "device", "layout", "memory_format", "FloatTensor", "LongTensor"):
+    # PyTorch's namespace takes most of its names from here.
+    if not name.startswith("_") and name not in torch._ROOMS and hasattr(torch, name):
         return getattr(torch, name)
     raise AttributeError(
         f"module 'flambeau._C' has no attribute '{name}': flambeau has no native module; use the public function"

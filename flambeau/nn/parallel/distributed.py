@@ -1,0 +1,14 @@
+"""DistributedDataParallel as a name: programs test for it; making one raises NotImplementedError."""
+
+from __future__ import annotations
+
+from flambeau.core import absent
+from flambeau.nn.modules.module import Module
+
+__all__ = ["DistributedDataParallel"]
+
+DistributedDataParallel = absent.kind(
+    "nn.parallel.DistributedDataParallel",
+    "flambeau computes in one process, on all its threads; use the module itself",
+    base=Module,
+)
