@@ -25,6 +25,7 @@ finally:
 
 from flambeau.base import dtype as _dtypes
 from flambeau.base.flags import flags as _flags
+from flambeau.base.naming import adopt as _adopt
 from flambeau.base.device import device, get_default_device, set_default_device
 from flambeau.base.dtype import (
     can_cast, dtype, finfo, get_default_dtype, iinfo, promote_types, set_default_dtype)
@@ -49,6 +50,7 @@ _overrides.ask_everywhere(
     ),
 )
 globals().update(_derive.NAMESPACE)
+_adopt(globals(), _derive.NAMESPACE)
 _derive.save_code()
 
 from math import e, inf, nan, pi
@@ -79,9 +81,9 @@ def __getattr__(name: str) -> _Any:
     """Rooms of the namespace, imported at first use."""
     if name in _ROOMS or name in _FROM_ROOMS.values():
         try:
-            return _importlib.import_module(f"flambeau.{name}")
+            return _importlib.import_module(f"{__name__}.{name}")
         except ModuleNotFoundError as missing:
-            if missing.name != f"flambeau.{name}":
+            if missing.name != f"{__name__}.{name}":
                 raise
     elif name in _FROM_ROOMS:
         value = globals()[name] = getattr(__getattr__(_FROM_ROOMS[name]), name)
@@ -89,7 +91,7 @@ def __getattr__(name: str) -> _Any:
     elif not name.startswith("__"):
         value = globals()[name] = getattr(_importlib.import_module("flambeau.namespace"), name)
         return value
-    raise AttributeError(f"module 'flambeau' has no attribute '{name}'")
+    raise AttributeError(f"module {__name__!r} has no attribute '{name}'")
 
 
 def is_floating_point(input: Tensor) -> bool:

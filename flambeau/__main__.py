@@ -1,6 +1,8 @@
-"""`python -m flambeau ...` is the command `flambeau`."""
+"""`python -m flambeau ...` is the command `flambeau`; programs are run by a Python that starts anew (see flambeau_torch)."""
 
-from .cli import main
+import sys
+
+from flambeau_torch.command import main
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    sys.exit(main())

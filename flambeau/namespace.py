@@ -466,4 +466,4 @@ def __getattr__(name: str) -> Any:
         return _importlib.import_module("flambeau.jit").Future
     if name == "GradScaler":
         return _importlib.import_module("flambeau.amp").GradScaler
-    raise AttributeError(f"module 'flambeau' has no attribute '{name}'")
+    raise AttributeError(f"module {__package__!r} has no attribute '{name}'")

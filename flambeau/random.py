@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from flambeau.base.device import device as Device
+from flambeau.base.naming import public_module
 from flambeau.base.rng import Generator as _Stream
 from flambeau.base.rng import default_generator as _stream
 from flambeau.core.create import array_of, from_array
@@ -17,6 +18,8 @@ from flambeau.core.tensor import Tensor
 
 class Generator(_Stream):
     """A stream of random numbers of its own; `Generator().manual_seed(0)` repeats what the default one gives after that seed."""
+
+    __module__ = public_module("_C")
 
     def __init__(self, device: Any = "cpu"):
         super().__init__()

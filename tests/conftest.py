@@ -44,13 +44,15 @@ _states: dict[int, dict] = {}      # of the generators of test modules, as they 
 def run_python(root: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
     """Runs this Python with some arguments in a fresh process that finds the checkout's flambeau."""
 
-    def run(*arguments: str | Path, cwd: Path | None = None, timeout: float = 120) -> subprocess.CompletedProcess[str]:
+    def run(
+        *arguments: str | Path, cwd: Path | None = None, timeout: float = 120, input: str = ""
+    ) -> subprocess.CompletedProcess[str]:
         path = os.pathsep.join(filter(None, [str(root), os.environ.get("PYTHONPATH")]))
         return subprocess.run(
             [sys.executable, *map(str, arguments)],
             cwd=cwd,
             env={**os.environ, "PYTHONPATH": path},
-            stdin=subprocess.DEVNULL,
+            input=input,
             capture_output=True,
             text=True,
             timeout=timeout,

@@ -14,7 +14,8 @@ PACKAGE = "flambeau"
 LAYERS = {"version": 0, "base": 0, "ir": 1, "codegen": 2, "core": 3, "ops": 4, "transform": 5, "compile": 5}
 ROOMS = 6  # nn, optim, utils, ...: every other folder
 TOP = 7  # the namespace and the command
-TOP_MODULES = {"", "__init__", "__main__", "cli", "as_torch", "locate", "startup"}
+TOP_MODULES = {"", "__init__", "__main__", "cli", "locate"}
+FIRST = "flambeau_torch"  # the redirection, which comes before the package
 # Rooms of the same floor don't know each other, but for these.
 SIBLINGS = {
     "distributed": {"nn"},
@@ -35,7 +36,7 @@ OF_OTHER_PYTHONS = {"_sha2", "_sha256"}  # one until Python 3.11, the other from
 DEPENDENCIES = {"numpy"}
 COMPILER = "llvmlite"  # only for codegen
 IMPORTING_CALLS = {"import_module", "importlib.import_module", "__import__"}
-DYNAMIC_IMPORTERS = {"as_torch", "locate", "serialize"}  # whose job it is to import by a name that is computed
+DYNAMIC_IMPORTERS = {"locate", "serialize"}  # whose job it is to import by a name that is computed
 LAZY = "flambeau.base.lazily"  # imports a package's modules for the package itself
 
 
@@ -112,6 +113,8 @@ def objection(found: Import) -> str | None:
         if here == there == ROOMS and one != other and other not in SIBLINGS.get(one, ()):
             return "rooms of the same floor are independent"
         return None
+    if head == FIRST:
+        return None if here == TOP else "only the command knows the redirection"
     if head == COMPILER:
         return None if room(found.importer) == "codegen" else "only codegen may import llvmlite"
     if head in sys.stdlib_module_names or head in OF_OTHER_PYTHONS or head in DEPENDENCIES:
@@ -144,6 +147,20 @@ def test_imports_point_down(found_imports: list[Import]) -> None:
     assert not objections, "\n" + "\n".join(objections)
 
 
+def test_the_redirection_stands_on_the_standard_library(root: Path) -> None:
+    known = sys.stdlib_module_names | {FIRST, "a computed name"}
+    for path in sorted((root / FIRST).rglob("*.py")):
+        source = path.read_text()
+        tree = ast.parse(source)
+        assert ast.get_docstring(tree), path
+        heads = {each.target.partition(".")[0] for each in imports(source, FIRST, is_package=True, known=set())}
+        assert heads <= known | {PACKAGE}, path
+        # flambeau itself inside functions only: importing it decides what its modules are called
+        tree.body = [node for node in tree.body if not isinstance(node, (ast.FunctionDef, ast.ClassDef))]
+        first = imports(ast.unparse(tree), FIRST, is_package=True, known=set())
+        assert PACKAGE not in {each.target.partition(".")[0] for each in first}, path
+
+
 def test_nobody_imports_pytorch(found_imports: list[Import]) -> None:
     assert not [str(found) for found in found_imports if found.target.partition(".")[0] == "torch"]
 
@@ -171,6 +188,7 @@ def test_every_module_says_what_it_is(modules: dict[str, Path]) -> None:
         ("flambeau.codegen.jit", "import llvmlite.binding", None),
         ("flambeau.optim.adam", "import flambeau as torch", None),
         ("flambeau.optim.adam", "import flambeau.cli", "climbs"),
+        ("flambeau.optim.adam", "import flambeau_torch", "only the command"),
         ("flambeau.nn.linear", "from flambeau.optim import Optimizer", "independent"),
         ("flambeau.export.api", "from flambeau.nn import Module", None),
         ("flambeau.nn.linear", "if 1:\n    import torch", "stands on"),

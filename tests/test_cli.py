@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import pty
 import subprocess
+import sys
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,10 +22,10 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 
 @pytest.fixture
 def flambeau(run_python: Run, tmp_path: Path) -> Run:
-    """Runs `python -m flambeau ...` in an empty folder."""
+    """Runs the command in an empty folder."""
 
-    def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-        return run_python("-m", "flambeau", *arguments, cwd=tmp_path)
+    def run(*arguments: str | Path, **options: Any) -> subprocess.CompletedProcess[str]:
+        return run_python("-m", "flambeau_torch", *arguments, cwd=tmp_path, **options)
 
     return run
 
@@ -46,7 +52,7 @@ import flambeau, flambeau.nn, flambeau.utils.data
 assert torch is flambeau and nn is flambeau.nn and F is flambeau.nn.functional
 assert DataLoader is flambeau.utils.data.DataLoader and nn.Linear is flambeau.nn.Linear
 assert isinstance(torch.ones(2), flambeau.Tensor) and isinstance(flambeau.ones(2), Tensor)
-assert flambeau.nn.__name__ == flambeau.nn.__spec__.name == "flambeau.nn"
+assert flambeau.nn.__name__ == flambeau.nn.__spec__.name == "torch.nn" and torch.__name__ == "torch"
 assert importlib.metadata.version("torch") == torch.__version__
 assert "torch" in {each.metadata["Name"] for each in importlib.metadata.distributions()}
 assert importlib.util.find_spec("torch") is not None
@@ -155,10 +161,10 @@ subprocess.run([sys.executable, "-c", command], check=True)
     starter = f"""
 import os, subprocess, sys
 os.environ["PYTHONPATH"] = os.pathsep.join([{str(tmp_path / "site")!r}, os.environ.get("PYTHONPATH", "")])
-sys.exit(subprocess.call([sys.executable, "-m", "flambeau", "run", {str(written(tmp_path, "program.py", source))!r}]))
+sys.exit(subprocess.call([sys.executable, "-m", "flambeau_torch", "run", {str(written(tmp_path, "program.py", source))!r}]))
 """
     answer = flambeau("run", written(tmp_path, "starter.py", starter))
-    assert answer.stdout == f"flambeau True {version.__version__}\n", answer.stderr
+    assert answer.stdout == f"torch True {version.__version__}\n", answer.stderr
 
 
 def test_where(flambeau: Run) -> None:
@@ -168,10 +174,60 @@ def test_where(flambeau: Run) -> None:
     assert answer.returncode == 1 and "no_such_operator" in answer.stderr
 
 
+LINE = "import sys, torch; print(torch.nn.Linear, sys.argv)"
+
+
+def test_what_python_reads_itself(flambeau: Run, run_python: Run, tmp_path: Path) -> None:
+    expected = "<class 'torch.nn.modules.linear.Linear'> "
+    assert flambeau("run", "-c", LINE, "a", "-b").stdout == expected + "['-c', 'a', '-b']\n"
+    assert flambeau("run", "-", "a", input=LINE).stdout == expected + "['-', 'a']\n"
+    assert flambeau("run", input=LINE).stdout == expected + "['']\n"
+    failed, python = flambeau("run", "-c", "1 / 0"), run_python("-c", "1 / 0", cwd=tmp_path)
+    assert (failed.returncode, failed.stderr) == (python.returncode, python.stderr)
+
+
+def test_a_prompt(root: Path, tmp_path: Path) -> None:
+    ours, theirs = pty.openpty()
+    environment = {**os.environ, "PYTHONPATH": str(root), "TERM": "dumb", "PYTHON_BASIC_REPL": "1", "HOME": str(tmp_path)}
+    process = subprocess.Popen([sys.executable, "-m", "flambeau_torch", "run"], stdin=theirs, stdout=theirs, stderr=theirs,
+                               env=environment, cwd=tmp_path, close_fds=True)
+    os.close(theirs)
+    os.write(ours, b"import torch\ntorch.arange(3)\nexit()\n")
+    shown = b""
+    with contextlib.suppress(OSError):  # what reading a terminal ends with whose other side is closed
+        while piece := os.read(ours, 4096):
+            shown += piece
+    os.close(ours)
+    assert process.wait(60) == 0
+    assert b"`import torch` means flambeau here" in shown and b">>> " in shown and b"tensor([0, 1, 2])" in shown
+
+
+def test_a_folder_and_a_zip_file_run_as_under_python(flambeau: Run, run_python: Run, tmp_path: Path) -> None:
+    source = "import beside, sys\nprint(beside.word, __name__, __package__ == '', __spec__.name, sys.argv, sys.path[0])\n"
+    written(tmp_path, "app/__main__.py", source)
+    written(tmp_path, "app/beside.py", "word = 'found'")
+    with zipfile.ZipFile(tmp_path / "app.zip", "w") as archive:
+        for file in (tmp_path / "app").iterdir():
+            archive.write(file, file.name)
+    (tmp_path / "empty").mkdir()
+    for program in ("app", "app.zip", "empty"):
+        answer, python = flambeau("run", program, "x"), run_python(program, "x", cwd=tmp_path)
+        assert (answer.returncode, answer.stdout, answer.stderr) == (python.returncode, python.stdout, python.stderr)
+
+
+def test_the_command_as_a_module_of_flambeau(run_python: Run, tmp_path: Path) -> None:
+    # by then flambeau is loaded under its own name: the program runs in a Python that starts anew, with the same options
+    program = written(tmp_path, "program.py", LINE + "; print(sys.warnoptions)")
+    answer = run_python("-W", "error", "-m", "flambeau", "run", program)
+    assert answer.stdout.endswith("program.py']\n['error']\n") and "torch.nn.modules.linear" in answer.stdout, answer.stderr
+    old = f"import sys; from flambeau.cli import main; sys.argv[1:] = ['run', {str(program)!r}]; sys.exit(main())"
+    assert "torch.nn.modules.linear" in run_python("-c", old, cwd=tmp_path).stdout
+
+
 def test_version_and_usage(flambeau: Run) -> None:
     assert flambeau("--version").stdout == f"flambeau {version.FLAMBEAU} (the API of PyTorch {version.PYTORCH})\n"
     assert flambeau("--help").stdout.startswith("usage: flambeau run script.py [args]")
-    for wrong in ([], ["run"], ["run", "-m"], ["walk"], ["where"]):
+    for wrong in ([], ["run", "-m"], ["run", "-c"], ["run", "-x"], ["walk"], ["where"], ["install-torch", "x"]):
         answer = flambeau(*wrong)
         assert answer.returncode == 2 and answer.stderr.startswith("usage:")
 

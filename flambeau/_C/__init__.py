@@ -88,5 +88,5 @@ def __getattr__(name: str) -> Any:
     if not name.startswith("_") and name not in torch._ROOMS and hasattr(torch, name):
         return getattr(torch, name)
     raise AttributeError(
-        f"module 'flambeau._C' has no attribute '{name}': flambeau has no native module; use the public function"
+        f"module {__name__!r} has no attribute '{name}': flambeau has no native module; use the public function"
     )

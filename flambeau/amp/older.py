@@ -9,6 +9,7 @@ import warnings
 from typing import Any
 
 import flambeau as torch
+from flambeau.base.naming import public_module
 
 
 def names_for(device: str, half: Any) -> tuple[type, type]:
@@ -39,6 +40,6 @@ def names_for(device: str, half: Any) -> tuple[type, type]:
             super().__init__(device, init_scale, growth_factor, backoff_factor, growth_interval, enabled)
 
     for made in (autocast, GradScaler):
-        made.__module__, made.__qualname__ = f"flambeau.{device}.amp", made.__name__
+        made.__module__, made.__qualname__ = public_module(f"{device}.amp"), made.__name__
         made.__doc__ = f'torch.amp.{made.__name__}("{device}", ...), which says so.'
     return autocast, GradScaler

@@ -68,4 +68,4 @@ def __getattr__(name: str) -> Any:
     """forward_ad, imported at first use."""
     if name == "forward_ad":
         return importlib.import_module("flambeau.autograd.forward_ad")
-    raise AttributeError(f"module 'flambeau.autograd' has no attribute {name!r}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -9,6 +9,7 @@ import re
 from typing import Any
 
 from flambeau.base.errors import no_accelerator
+from flambeau.base.naming import PACKAGE
 
 __all__ = ["COMPUTING", "cpu", "device", "get_default_device", "meta", "require", "set_default_device"]
 
@@ -30,7 +31,7 @@ class device:
     __slots__ = ("index", "type")
     type: str
     index: int | None
-    __module__ = "flambeau"
+    __module__ = PACKAGE
     _interned: dict[tuple[str, int | None], device] = {}
 
     def __new__(cls, *args: Any, **kwargs: Any) -> device:

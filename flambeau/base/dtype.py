@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from flambeau.base.naming import PACKAGE
+
 __all__ = [
     "DIMENSIONED", "NUMBER", "ZERO_DIM", "by_name", "can_cast", "default_complex_dtype", "dtype", "finfo",
     "from_numpy", "get_default_dtype", "iinfo", "number_dtype", "promote_types", "result_dtype", "set_default_dtype",
@@ -39,7 +41,7 @@ class dtype:
     name: str
     numpy: np.dtype[Any]
     scalar_name: str
-    __module__ = "flambeau"
+    __module__ = PACKAGE
 
     def __new__(cls, *args: object, **kwargs: object) -> dtype:
         raise TypeError("cannot create 'torch.dtype' instances")
@@ -373,7 +375,7 @@ class finfo:
     """Limits of a floating-point type (of its parts, for a complex one); the default type if none is given."""
 
     __slots__ = ("bits", "dtype", "eps", "max", "min", "resolution", "smallest_normal", "tiny")
-    __module__ = "flambeau"
+    __module__ = PACKAGE
 
     def __init__(self, type: dtype | None = None) -> None:
         given = _default if type is None else type
@@ -404,7 +406,7 @@ class iinfo:
     """Limits of an integer type."""
 
     __slots__ = ("bits", "dtype", "max", "min")
-    __module__ = "flambeau"
+    __module__ = PACKAGE
 
     def __init__(self, type: dtype) -> None:
         _check_type_argument("iinfo", type)

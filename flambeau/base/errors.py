@@ -7,19 +7,27 @@ from __future__ import annotations
 
 from types import FrameType
 
+from flambeau.base.naming import PACKAGE, public_module
+
 __all__ = ["AcceleratorError", "CapturedWrite", "LinAlgError", "OutOfMemoryError", "no_accelerator"]
 
 
 class OutOfMemoryError(RuntimeError):
     """Memory for a tensor could not be had."""
 
+    __module__ = PACKAGE
+
 
 class AcceleratorError(RuntimeError):
     """An accelerator reported an error."""
 
+    __module__ = PACKAGE
+
 
 class LinAlgError(RuntimeError):
     """A linear algebra routine met a matrix it can't handle (singular, not positive definite, no convergence)."""
+
+    __module__ = public_module("_C")
 
 
 LinAlgError.__name__ = LinAlgError.__qualname__ = "_LinAlgError"  # as PyTorch prints it

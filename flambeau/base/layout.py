@@ -16,6 +16,7 @@ from typing import Any, SupportsIndex, TypeVar, overload
 from flambeau.base.device import device as Device
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.dtype import when_default_changes
+from flambeau.base.naming import PACKAGE
 
 __all__ = ["Layout", "Size", "channels_last", "channels_last_3d", "contiguous_format", "layout", "memory_format",
            "entered", "preserve_format", "register_cache", "strided"]
@@ -25,7 +26,7 @@ class Size(tuple[int, ...]):
     """A shape: a tuple of ints whose slices and sums are Sizes."""
 
     __slots__ = ()
-    __module__ = "flambeau"
+    __module__ = PACKAGE
 
     def __new__(cls, sizes: Iterable[Any] = ()) -> Size:
         if type(sizes) is Size:
@@ -253,7 +254,7 @@ class layout:
 
     __slots__ = ("name",)
     name: str
-    __module__ = "flambeau"
+    __module__ = PACKAGE
 
     def __new__(cls, *args: object) -> layout:
         raise TypeError("cannot create 'torch.layout' instances")
@@ -273,7 +274,7 @@ class memory_format:
 
     __slots__ = ("name",)
     name: str
-    __module__ = "flambeau"
+    __module__ = PACKAGE
 
     def __new__(cls, *args: object) -> memory_format:
         raise TypeError("cannot create 'torch.memory_format' instances")

@@ -18,6 +18,7 @@ from typing import Any, ParamSpec, SupportsIndex
 
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.flags import flags
+from flambeau.base.naming import PACKAGE
 from flambeau.codegen.images import cache
 from flambeau.codegen.images.image import Image, map_image
 from flambeau.codegen.images.link import link
@@ -86,11 +87,11 @@ def _words(value: Any) -> str | None:
         parts = [_words(part) for part in value]
         return None if None in parts else f"{value.__class__.__qualname__}({', '.join(parts)})"  # type: ignore[arg-type]
     if isinstance(value, FunctionType) and value.__closure__ is None and value.__module__.startswith(_SOURCES):
-        return None if "<lambda>" in value.__qualname__ else f"{value.__module__}.{value.__qualname__}"
+        return None if "<lambda>" in value.__qualname__ else f"{value.__module__.partition('.')[2]}.{value.__qualname__}"
     return None
 
 
-_SOURCES = tuple(f"flambeau.{room}." for room in cache.ROOMS)
+_SOURCES = tuple(f"{PACKAGE}.{room}." for room in cache.ROOMS)
 
 
 class _Awaited:

@@ -1,13 +1,15 @@
 """Names of PyTorch that exist here only to say what to do instead.
 
 A program may import them, test `isinstance` against them and catch them; calling one, or making an instance, raises
-NotImplementedError with advice. Stands on nothing; used by the faces of the namespace.
+NotImplementedError with advice. Stands on base.naming; used by the faces of the namespace.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+
+from flambeau.base.naming import public_module
 
 
 def function(name: str, advice: str) -> Callable[..., Any]:
@@ -17,7 +19,7 @@ def function(name: str, advice: str) -> Callable[..., Any]:
         raise NotImplementedError(f"torch.{name} is not implemented in flambeau: {advice}")
 
     absent.__name__ = absent.__qualname__ = name.rpartition(".")[2]
-    absent.__module__ = "flambeau"
+    absent.__module__ = public_module(name.rpartition(".")[0])
     absent.__doc__ = f"Not implemented: {advice}"
     return absent
 
@@ -31,7 +33,7 @@ def kind(name: str, advice: str, base: type = object) -> type:
     return type(
         name.rpartition(".")[2],
         (base,),
-        {"__new__": refuse, "__module__": "flambeau", "__doc__": f"Not implemented: {advice}"},
+        {"__new__": refuse, "__module__": public_module(name.rpartition(".")[0]), "__doc__": f"Not implemented: {advice}"},
     )
 
 

@@ -23,6 +23,7 @@ from flambeau.base.device import device as Device
 from flambeau.base.dtype import bool_
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import Size, layout, memory_format
+from flambeau.base.naming import PACKAGE
 from flambeau.base.rng import Generator
 from flambeau.core.storage import Storage
 from flambeau.core.tensor import Tensor
@@ -319,7 +320,7 @@ def _made_plain(kind: Kind) -> Callable[[Any], Any]:
 
 # ---------------------------------------------------------------- how the call was written
 
-_MAKERS = tuple(f"flambeau.core.{name}" for name in ("arguments", "declare", "derive", "overrides"))
+_MAKERS = tuple(f"{PACKAGE}.core.{name}" for name in ("arguments", "declare", "derive", "overrides"))
 
 
 class Call(NamedTuple):
@@ -390,7 +391,7 @@ def blame(error: BaseException) -> None:
     """
     frame: FrameType | None = sys._getframe(1)
     found = []
-    while frame is not None and str(frame.f_globals.get("__name__")).startswith("flambeau"):
+    while frame is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == PACKAGE:
         public = PUBLIC.get(frame.f_code)
         if public is not None:
             found.append((public, frame))

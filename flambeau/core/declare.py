@@ -15,6 +15,7 @@ from types import BuiltinFunctionType
 from typing import Any
 
 from flambeau.base.layout import register_cache
+from flambeau.base.naming import PACKAGE
 from flambeau.codegen.runtime.launch import KernelCheck
 from flambeau.core import arguments, modes, overrides
 from flambeau.core import inplace as rewiring
@@ -252,7 +253,7 @@ class Texts:
             scope["offered"] = offered
         compile_source(f"<flambeau {name}>", template.format(**self.fields, **more, out_code=out_code), scope)
         made = scope[name]
-        made.__module__ = "flambeau"
+        made.__module__ = PACKAGE
         made.operator = declared
         declared.public = made
         OPERATORS[name] = declared
@@ -470,7 +471,7 @@ def _inplace_variant(declared: Operator, public: str, writer: Callable | None) -
             rewiring.rebase(self, node)
         return self
     inplace.__name__ = inplace.__qualname__ = name
-    inplace.__module__ = "flambeau"
+    inplace.__module__ = PACKAGE
     inplace.__doc__ = f"In-place version of {public}()."
     return inplace
 
@@ -543,7 +544,7 @@ def composite(method: bool = True, function: bool = True, inplace: bool | str = 
                     rename(self._node, type(result._node).__name__)
                 return self
             in_place.__name__ = in_place.__qualname__ = public + "_"
-            in_place.__module__ = "flambeau"
+            in_place.__module__ = PACKAGE
             in_place.__doc__ = f"In-place version of {public}()."
             _publish(in_place, public + "_", method, inplace == "function", None)
         return made

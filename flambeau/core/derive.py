@@ -18,6 +18,7 @@ import numpy as np
 from flambeau.base import geometry, memory_order
 from flambeau.base.dtype import bfloat16, float16
 from flambeau.base.layout import register_cache
+from flambeau.base.naming import PACKAGE
 from flambeau.codegen.images import cache
 from flambeau.codegen.images.digest import sha256
 from flambeau.core import arguments, modes, overrides
@@ -433,13 +434,13 @@ def _published(operator: Pointwise, public: str, scope: dict[str, Any], method: 
                dunder: str | None, reflected: str | None) -> Callable:
     """Put the generated functions of `scope` into the namespace and on Tensor; returns the function."""
     made = scope[public]
-    made.__module__ = "flambeau"
+    made.__module__ = PACKAGE
     made.operator = operator
     OPERATORS[public] = operator
     publish(public, made, method=method, function=function)
     if inplace_too:
         changed = scope[public + "_"]
-        changed.__module__ = "flambeau"
+        changed.__module__ = PACKAGE
         changed.operator = operator
         made.inplace = changed
         publish(public + "_", changed, method=method, function=inplace_too == "function")

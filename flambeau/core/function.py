@@ -13,6 +13,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from flambeau.base.naming import public_module
 from flambeau.core import captured, inplace, views
 from flambeau.core.modes import local, no_grad
 from flambeau.core.node import FREED, NO_EDGE, MultiNode, Node
@@ -24,7 +25,7 @@ __all__ = ["Function", "FunctionCtx", "FunctionNode", "once_differentiable"]
 class FunctionCtx:
     """What a Function's forward leaves for its backward: saved tensors, marks, and any attribute of the user's."""
 
-    __module__ = "flambeau.autograd.function"
+    __module__ = public_module("autograd.function")
     needs_input_grad: tuple[bool, ...] = ()
     materialize_grads: bool = True
     to_save: tuple[Any, ...] = ()
@@ -159,7 +160,7 @@ class Function:
     argument of forward.
     """
 
-    __module__ = "flambeau.autograd.function"
+    __module__ = public_module("autograd.function")
     generate_vmap_rule = False
     _backward_cls: type[FunctionCtx]
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from flambeau.base.dtype import complex128, float64
+from flambeau.base.naming import public_module
 from flambeau.core import create, engine
 from flambeau.core.modes import local
 from flambeau.core.tensor import Tensor, empty_layout
@@ -28,7 +29,7 @@ more_checks: list[Callable[..., None]] = []
 class GradcheckError(RuntimeError):
     """The derivatives don't agree, or the check could not be made."""
 
-    __module__ = "flambeau.autograd.gradcheck"
+    __module__ = public_module("autograd.gradcheck")
 
 
 def gradcheck(func: Callable[..., Any], inputs: Any, *, eps: float = 1e-6, atol: float = 1e-5, rtol: float = 1e-3,

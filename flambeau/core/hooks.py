@@ -1,6 +1,6 @@
 """Handles of registered hooks.
 
-Stands on nothing; tensors, graph nodes, modules and optimisers hand these out.
+Stands on base.naming; tensors, graph nodes, modules and optimisers hand these out.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from collections import OrderedDict
 from collections.abc import Callable
 from itertools import count
 from typing import Any
+
+from flambeau.base.naming import public_module
 
 __all__ = ["RemovableHandle"]
 
@@ -22,7 +24,7 @@ class RemovableHandle:
     `hooks_dict` holds the hooks by number; `extra_dict` (one or several) are tables with entries under the same number.
     """
 
-    __module__ = "flambeau.utils.hooks"
+    __module__ = public_module("utils.hooks")
     id: int
     next_id: int = 0
 

@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 
 from flambeau.base import device as devices
 from flambeau.base.dtype import bfloat16, dtype, float16, float32
+from flambeau.base.naming import public_module
 from flambeau.codegen.runtime import state
 
 __all__ = [
@@ -194,7 +195,7 @@ class _BareDecorator(_Decorator):
 class no_grad(_BareDecorator):
     """Context and decorator: operators record no graph."""
 
-    __module__ = "flambeau.autograd.grad_mode"
+    __module__ = public_module("autograd.grad_mode")
     __slots__ = ("prev",)
 
     def __enter__(self) -> None:
@@ -208,7 +209,7 @@ class no_grad(_BareDecorator):
 class enable_grad(_BareDecorator):
     """Context and decorator: operators record their graph; not in inference mode."""
 
-    __module__ = "flambeau.autograd.grad_mode"
+    __module__ = public_module("autograd.grad_mode")
     __slots__ = ("prev",)
 
     def __enter__(self) -> None:
@@ -222,7 +223,7 @@ class enable_grad(_BareDecorator):
 class set_grad_enabled(_Decorator):
     """set_grad_enabled(mode): switch at once; as context or decorator, only there."""
 
-    __module__ = "flambeau.autograd.grad_mode"
+    __module__ = public_module("autograd.grad_mode")
 
     def __init__(self, mode: bool) -> None:
         self.prev = local.grad
@@ -276,7 +277,7 @@ def _set_inference(wanted: bool) -> None:
 class inference_mode(_Decorator):
     """Context and decorator: no graph, and none wanted later; `inference_mode(False)` switches it off again."""
 
-    __module__ = "flambeau.autograd.grad_mode"
+    __module__ = public_module("autograd.grad_mode")
 
     def __new__(cls, mode: Any = True) -> Any:
         return object.__new__(cls) if isinstance(mode, bool) else cls()(mode)
@@ -402,7 +403,7 @@ class autocast:
     block. On "cuda" without CUDA it warns and does nothing, as PyTorch does.
     """
 
-    __module__ = "flambeau.amp.autocast_mode"
+    __module__ = public_module("amp.autocast_mode")
 
     def __init__(self, device_type: str, dtype: dtype | None = None, enabled: bool = True,
                  cache_enabled: bool | None = None) -> None:

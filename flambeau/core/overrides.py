@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from types import FunctionType, MethodDescriptorType, WrapperDescriptorType
 from typing import Any
 
+from flambeau.base.naming import public_module
 from flambeau.core import arguments
 from flambeau.core.autocast import LISTED, cast_arguments
 from flambeau.core.modes import Mode, active, local
@@ -95,6 +96,8 @@ def dispatch(
 class DisableTorchFunctionSubclass:
     """Context: classes don't override calls; modes still do."""
 
+    __module__ = public_module("_C")
+
     __slots__ = ("before",)
 
     def __enter__(self) -> None:
@@ -107,6 +110,8 @@ class DisableTorchFunctionSubclass:
 
 class DisableTorchFunction(DisableTorchFunctionSubclass):
     """Context: neither classes nor modes override calls."""
+
+    __module__ = public_module("_C")
 
     __slots__ = ("modes",)
 
@@ -337,6 +342,8 @@ class TorchFunctionMode(Mode):
     What it calls goes to the mode outside of it, and at last to the operator.
     """
 
+    __module__ = public_module("overrides")
+
     def __torch_function__(
         self, func: Callable, types: Any, args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
@@ -360,6 +367,8 @@ class TorchFunctionMode(Mode):
 
 class BaseTorchFunctionMode(TorchFunctionMode):
     """The mode that changes nothing."""
+
+    __module__ = public_module("overrides")
 
     def __torch_function__(
         self, func: Callable, types: Any, args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None

@@ -15,6 +15,7 @@ from typing import Any
 
 from flambeau.base import dtype as dtypes
 from flambeau.base import layout as layouts
+from flambeau.base.naming import called
 from flambeau.core import storage_io
 from flambeau.core.storage import Storage
 from flambeau.core.storage_types import BY_DTYPE, StorageReference
@@ -83,6 +84,7 @@ def storage_from_bytes(content: bytes) -> Storage:
     return storage
 
 
+@called("_utils", "_rebuild_tensor")
 def rebuild_tensor(reference: StorageReference, offset: int, shape: Sequence[int], strides: Sequence[int]) -> Tensor:
     """The tensor of this geometry (counted in elements) over a storage of known type.
 
@@ -98,6 +100,7 @@ def _over(reference: Any, dtype: Any, offset: int, shape: Sequence[int], strides
     return storage_io.make_tensor(held, dtype, offset, shape, strides)
 
 
+@called("_utils", "_rebuild_tensor_v2")
 def rebuild_tensor_v2(
     reference: StorageReference,
     offset: int,
@@ -112,6 +115,7 @@ def rebuild_tensor_v2(
     return with_grad(with_metadata(tensor, metadata), requires_grad)
 
 
+@called("_utils", "_rebuild_tensor_v3")
 def rebuild_tensor_v3(
     reference: StorageReference,
     offset: int,
@@ -126,6 +130,7 @@ def rebuild_tensor_v3(
     return with_grad(with_metadata(_over(reference, dtype, offset, shape, strides), metadata), requires_grad)
 
 
+@called("_utils", "_rebuild_meta_tensor_no_storage")
 def rebuild_meta_tensor_no_storage(
     dtype: dtypes.dtype, shape: Sequence[int], strides: Sequence[int], requires_grad: bool
 ) -> Tensor:
@@ -133,6 +138,7 @@ def rebuild_meta_tensor_no_storage(
     return with_grad(storage_io.make_tensor(None, dtype, 0, shape, strides), requires_grad)
 
 
+@called("_tensor", "_rebuild_from_type_v2")
 def rebuild_from_type_v2(function: Any, cls: type, arguments: tuple[Any, ...], state: Any) -> Tensor:
     """A tensor of a subclass, or one with attributes of its own."""
     tensor = function(*arguments)
@@ -154,6 +160,7 @@ def rebuild_from_type_v2(function: Any, cls: type, arguments: tuple[Any, ...], s
     return tensor
 
 
+@called("serialization", "_get_layout")
 def get_layout(name: str) -> layouts.layout:
     """The storage scheme called `name` ("torch.strided"). Raises RuntimeError for one that doesn't exist here."""
     if name != repr(layouts.strided):

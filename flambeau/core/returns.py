@@ -1,6 +1,6 @@
 """Named results: what operators with several results return, `torch.return_types.max` and its siblings.
 
-Each class is a tuple whose items also have names. Stands on nothing; used by flambeau.ops.
+Each class is a tuple whose items also have names. Stands on base.naming; used by flambeau.ops.
 """
 
 from __future__ import annotations
@@ -8,6 +8,8 @@ from __future__ import annotations
 from functools import cache
 from operator import itemgetter
 from typing import Any
+
+from flambeau.base.naming import public_module
 
 __all__: list[str] = []
 
@@ -26,7 +28,7 @@ def named_result(name: str, *fields: str) -> type:
     def __reduce__(self: Any) -> Any:
         return type(self), (tuple(self),)
     made = type(name, (tuple,), {
-        "__slots__": (), "__module__": "torch.return_types", "__doc__": f"Results of {name}: {', '.join(fields)}.",
+        "__slots__": (), "__module__": public_module("return_types"), "__doc__": f"Results of {name}: {', '.join(fields)}.",
         "__new__": __new__, "__repr__": __repr__, "__reduce__": __reduce__, "__match_args__": fields,
         "n_fields": len(fields), "n_sequence_fields": len(fields), "n_unnamed_fields": 0,
         **{n: property(itemgetter(i), doc=f"Result {i}.") for i, n in enumerate(fields)}})

@@ -13,6 +13,7 @@ from typing import Any
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.geometry import wrap_dim
 from flambeau.base.layout import Layout, Size, register_cache
+from flambeau.base.naming import PACKAGE
 from flambeau.codegen.runtime import launch
 from flambeau.core.storage import Storage
 
@@ -25,6 +26,8 @@ class Tensor:
     Fields (always set): `_storage`, `_offset` (elements), `_layout` (shape, strides, dtype, device), `_node` (the graph node
     that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_index` (which result of the node).
     """
+
+    __module__ = PACKAGE
 
     __slots__ = ("_storage", "_offset", "_layout", "_node", "_index", "_root", "_grad", "_creation", "__dict__",
                  "__weakref__")

@@ -14,6 +14,7 @@ from typing import Any
 
 from flambeau.base import geometry
 from flambeau.base.layout import Layout, entered, register_cache
+from flambeau.base.naming import PACKAGE
 from flambeau.core import arguments as wrong
 from flambeau.core import derive, modes, overrides
 from flambeau.core.inplace import INFERENCE_VIEW, NO_GRAD_VIEW
@@ -39,7 +40,7 @@ class ViewNode(Node):
 def node_class(name: str, gradient: Callable[..., Any], saved_names: tuple[str, ...] = ()) -> type[ViewNode]:
     """The node class of a view operator: gradient(gradient, the input's layout, *arguments) -> the input's gradient."""
     return type(name, (ViewNode,), {"__slots__": (), "gradient": staticmethod(gradient), "saved_names": saved_names,
-                                    "__module__": "flambeau"})
+                                    "__module__": PACKAGE})
 
 
 def remember(view: Any, source: Any, kind: type[Node], arguments: tuple[Any, ...]) -> None:

@@ -131,4 +131,4 @@ def __getattr__(name: str) -> Any:
         import importlib
 
         return importlib.import_module("flambeau.cpu.amp")
-    raise AttributeError(f"module 'flambeau.cpu' has no attribute '{name}'")
+    raise AttributeError(f"module {__name__!r} has no attribute '{name}'")

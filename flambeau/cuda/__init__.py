@@ -7,6 +7,7 @@ from collections import OrderedDict
 from typing import Any
 
 from flambeau.base.errors import AcceleratorError, OutOfMemoryError, no_accelerator
+from flambeau.base.naming import public_module
 from flambeau.core.absent import all_of as _all_of
 from flambeau.core.legacy_types import CUDA as _TYPES
 
@@ -63,7 +64,7 @@ def _dummy(name: str, words: str) -> type:
     return type(
         name,
         (),
-        {"__new__": refuse, "__module__": "flambeau.cuda", "__doc__": "Needs CUDA: making one raises RuntimeError."},
+        {"__new__": refuse, "__module__": public_module("cuda"), "__doc__": "Needs CUDA: making one raises RuntimeError."},
     )
 
 
@@ -330,4 +331,4 @@ def __getattr__(name: str) -> Any:
         import importlib
 
         return importlib.import_module("flambeau.cuda.amp")  # an import statement would ask this module for amp again
-    raise AttributeError(f"module 'flambeau.cuda' has no attribute '{name}'")
+    raise AttributeError(f"module {__name__!r} has no attribute '{name}'")

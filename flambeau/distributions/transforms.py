@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from flambeau.base.naming import adopt
 from flambeau.distributions.transform import (
     ComposeTransform,
     IndependentTransform,
@@ -34,3 +35,5 @@ __all__ = [
     "CumulativeDistributionTransform", "ExpTransform", "IndependentTransform", "LowerCholeskyTransform",
     "PositiveDefiniteTransform", "PowerTransform", "ReshapeTransform", "SigmoidTransform", "SoftmaxTransform",
     "SoftplusTransform", "StackTransform", "StickBreakingTransform", "TanhTransform", "Transform", "identity_transform"]
+
+adopt(globals(), [*__all__, "_InverseTransform"])

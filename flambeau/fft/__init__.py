@@ -1,5 +1,6 @@
 """torch.fft: discrete Fourier transforms. Re-exports of ops.fft and ops.fft_frequencies."""
 
+from flambeau.base.naming import adopt
 from flambeau.core.tensor import Tensor
 from flambeau.ops.fft import (
     fft,
@@ -26,3 +27,5 @@ from flambeau.ops.fft_frequencies import fftfreq, fftshift, ifftshift, rfftfreq
 __all__ = [
     "Tensor", "fft", "fft2", "fftfreq", "fftn", "fftshift", "hfft", "hfft2", "hfftn", "ifft", "ifft2", "ifftn",
     "ifftshift", "ihfft", "ihfft2", "ihfftn", "irfft", "irfft2", "irfftn", "rfft", "rfft2", "rfftfreq", "rfftn"]
+
+adopt(globals(), __all__[1:])

@@ -3,6 +3,7 @@
 Stands on flambeau.transform; functions take and return pytrees (nested lists, tuples, dicts) of tensors.
 """
 
+from flambeau.base.naming import adopt
 from flambeau.func.forward import jvp, linearize
 from flambeau.func.functionalization import functionalize
 from flambeau.func.gradients import grad, grad_and_value, vjp
@@ -27,3 +28,5 @@ __all__ = [
     "vjp",
     "vmap",
 ]
+
+adopt(globals(), __all__)

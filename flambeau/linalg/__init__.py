@@ -4,6 +4,7 @@ Re-exports of ops.linalg and its siblings (ops.linalg_systems, ops.linalg_lu, ..
 """
 
 from flambeau.base.errors import LinAlgError
+from flambeau.base.naming import adopt
 from flambeau.core.overrides import ask_everywhere
 from flambeau.ops.einsum import linalg_cross as cross
 from flambeau.ops.einsum import linalg_vander as vander
@@ -54,3 +55,4 @@ __all__ = [
     "tensorinv", "tensorsolve", "vander", "vecdot", "vector_norm"]
 
 ask_everywhere(globals(), only=("lstsq", "matrix_rank", "pinv"))    # which look at values
+adopt(globals(), __all__[1:])

@@ -7,8 +7,10 @@ Used by flambeau.nn.modules and by programs as `F`.
 from __future__ import annotations
 
 import warnings
+from types import FunctionType
 from typing import Any
 
+from flambeau.base.naming import adopt
 from flambeau.core import absent, overrides
 from flambeau.core.autocast import LISTED
 from flambeau.core.derive import NAMESPACE
@@ -286,3 +288,4 @@ globals().update(absent.all_of(
 # Those that autocast concerns, and those that look at values; the others are made of operators.
 _LOOKING = ("embedding_bag", "gaussian_nll_loss", "multi_margin_loss", "multilabel_margin_loss")
 overrides.ask_everywhere(globals(), only=[*LISTED, *_LOOKING])
+adopt(globals(), [name for name, thing in globals().items() if isinstance(thing, FunctionType) and name[0] != "_"])

@@ -10,6 +10,7 @@ from collections import OrderedDict
 from typing import Any
 
 import flambeau
+from flambeau.base.naming import called
 from flambeau.core.overrides import PLAIN, disabled
 from flambeau.core.tensor import Tensor
 
@@ -73,11 +74,13 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
 PLAIN.add(Parameter)  # operators need not look for overrides
 
 
+@called("_utils", "_rebuild_parameter")
 def _rebuild_parameter(data: Tensor, requires_grad: bool, backward_hooks: dict) -> Parameter:
     """What a pickled Parameter calls; hooks are not pickled, the argument keeps PyTorch's file format."""
     return Parameter(data, requires_grad)
 
 
+@called("_utils", "_rebuild_parameter_with_state")
 def _rebuild_parameter_with_state(data: Tensor, requires_grad: bool, backward_hooks: dict, state: dict) -> Parameter:
     parameter = Parameter(data, requires_grad)
     parameter.__dict__.update(state)

@@ -13,6 +13,7 @@ from typing import Any
 
 from flambeau.base import memory_order
 from flambeau.base.layout import Layout, register_cache
+from flambeau.base.naming import PACKAGE
 from flambeau.base.notices import warn_once
 from flambeau.core import arguments as wrong
 from flambeau.core import inplace as rewiring
@@ -267,5 +268,5 @@ def _in_place(made: Callable, write: Callable, parameters: list[inspect.Paramete
         special=" or ".join(f"({n}.__class__ not in plain)" for n in tensors))
     compile_source(f"<flambeau {public}_>", source, scope)
     function = scope[public + "_"]
-    function.__module__ = "flambeau"
+    function.__module__ = PACKAGE
     return function

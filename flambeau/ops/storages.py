@@ -16,6 +16,7 @@ from flambeau.base.device import device as Device
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.dtype import get_default_dtype, uint8
 from flambeau.base.layout import Layout
+from flambeau.base.naming import PACKAGE, public_module
 from flambeau.core import storage as memory
 from flambeau.core.derive import NAMESPACE, public
 from flambeau.core.storage import Storage
@@ -270,6 +271,8 @@ class TypedStorage(_Common):
     arguments: nothing, a number of elements, or a sequence of them; wrap_storage: the UntypedStorage to look at.
     """
 
+    __module__ = public_module("storage")
+
     _of: DType | None = None
 
     def __init__(self, *arguments: Any, wrap_storage: Any = None, dtype: DType | None = None, device: Any = None,
@@ -414,7 +417,7 @@ for _dtype, _marker in BY_DTYPE.items():
 #: torch.FloatStorage and its siblings.
 KINDS: dict[str, type] = {
     marker.name: type(marker.name, (TypedStorage,), {
-        "_of": dtype, "__module__": "torch", "__doc__": f"A storage of {dtype}; deprecated, use a tensor."})
+        "_of": dtype, "__module__": PACKAGE, "__doc__": f"A storage of {dtype}; deprecated, use a tensor."})
     for dtype, marker in BY_DTYPE.items()}
 
 

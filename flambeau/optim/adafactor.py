@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import flambeau
+from flambeau.base.naming import public_module
 from flambeau.core.tensor import Tensor
 from flambeau.optim.optimizer import GroupwiseOptimizer, ParamsT
 from flambeau.optim.pointwise import check_tensor_lr, zeros
@@ -30,6 +31,8 @@ class Adafactor(GroupwiseOptimizer):
         ValueError: a hyperparameter out of its range.
         RuntimeError: at a step, a sparse gradient or a complex parameter.
     """
+
+    __module__ = public_module("optim")
 
     def __init__(
         self,

@@ -1,8 +1,9 @@
 """Names in files: what flambeau calls its objects and what PyTorch's files call them.
 
-A file written here names everything as PyTorch does, so that either reads the other's. Most names differ in the head only
-(flambeau.nn.modules.linear against torch.nn.modules.linear); `RENAMED` lists the rest. Stands on the standard library;
-used by the pickler and the unpicklers.
+A file written here names everything as PyTorch does, so that either reads the other's. Objects bear PyTorch's names below
+the package's (base/naming.py), so the names differ in the head only: flambeau.nn.modules.linear against
+torch.nn.modules.linear, or not at all where the package was loaded as torch. Stands on base.naming; used by the pickler and
+the unpicklers.
 """
 
 from __future__ import annotations
@@ -12,41 +13,32 @@ import functools
 import importlib
 from typing import Any
 
-PACKAGE = __name__.partition(".")[0]
+from flambeau.base.naming import PACKAGE
 
-#: (module, name) here -> (module, name) in a file.
-RENAMED = {
-    ("core.rebuild", "rebuild_tensor"): ("torch._utils", "_rebuild_tensor"),
-    ("core.rebuild", "rebuild_tensor_v2"): ("torch._utils", "_rebuild_tensor_v2"),
-    ("core.rebuild", "rebuild_tensor_v3"): ("torch._utils", "_rebuild_tensor_v3"),
-    ("core.rebuild", "rebuild_meta_tensor_no_storage"): ("torch._utils", "_rebuild_meta_tensor_no_storage"),
-    ("core.rebuild", "rebuild_from_type_v2"): ("torch._tensor", "_rebuild_from_type_v2"),
-    ("core.rebuild", "get_layout"): ("torch.serialization", "_get_layout"),
-    ("nn.parameter", "_rebuild_parameter"): ("torch._utils", "_rebuild_parameter"),
-    ("nn.parameter", "_rebuild_parameter_with_state"): ("torch._utils", "_rebuild_parameter_with_state"),
-    ("core.tensor", "Tensor"): ("torch", "Tensor"),
-    ("base.layout", "Size"): ("torch", "Size"),
-    ("base.device", "device"): ("torch", "device"),
-    ("base.rng", "Generator"): ("torch._C", "Generator"),
+#: What files call by a name whose module need not be loaded to find it: (module, name) -> where it is defined.
+DEFINED = {
+    ("torch._utils", "_rebuild_tensor"): ("core.rebuild", "rebuild_tensor"),
+    ("torch._utils", "_rebuild_tensor_v2"): ("core.rebuild", "rebuild_tensor_v2"),
+    ("torch._utils", "_rebuild_tensor_v3"): ("core.rebuild", "rebuild_tensor_v3"),
+    ("torch._utils", "_rebuild_meta_tensor_no_storage"): ("core.rebuild", "rebuild_meta_tensor_no_storage"),
+    ("torch._utils", "_rebuild_parameter"): ("nn.parameter", "_rebuild_parameter"),
+    ("torch._utils", "_rebuild_parameter_with_state"): ("nn.parameter", "_rebuild_parameter_with_state"),
+    ("torch._tensor", "_rebuild_from_type_v2"): ("core.rebuild", "rebuild_from_type_v2"),
+    ("torch.serialization", "_get_layout"): ("core.rebuild", "get_layout"),
 }
-OUTWARD = {(f"{PACKAGE}.{module}", name): foreign for (module, name), foreign in RENAMED.items()}
-INWARD = {foreign: own for own, foreign in OUTWARD.items()}
 
 
 def outward(module: str, name: str) -> tuple[str, str]:
     """The name that a file gives to our object `module.name`; names of other packages are returned unchanged."""
-    found = OUTWARD.get((module, name))
-    if found is not None:
-        return found
     head, dot, rest = module.partition(".")
     return ("torch" + dot + rest, name) if head == PACKAGE else (module, name)
 
 
 def inward(module: str, name: str) -> tuple[str, str]:
     """The name here of what a file calls `module.name`."""
-    found = INWARD.get((module, name))
+    found = DEFINED.get((module, name))
     if found is not None:
-        return found
+        return f"{PACKAGE}.{found[0]}", found[1]
     head, dot, rest = module.partition(".")
     return (PACKAGE + dot + rest, name) if head == "torch" else (module, name)
 

@@ -68,7 +68,7 @@ def pickler_class(pickle_module: Any) -> type:
                 own = name or getattr(thing, "__qualname__", None) or thing.__name__
                 home = pickle.whichmodule(thing, own)
                 module, foreign = names.outward(home, own)
-                if (module, foreign) == (home, own) or "<locals>" in own:
+                if home.partition(".")[0] != names.PACKAGE or "<locals>" in own:
                     super().save_global(thing, name)
                     return
             if self.proto >= 4:

@@ -5,6 +5,7 @@ The operators are those of flambeau.ops; most are torch's own under a second nam
 
 from __future__ import annotations
 
+from flambeau.base.naming import adopt
 from flambeau.core.derive import NAMESPACE
 from flambeau.ops.bessel import (
     airy_ai,
@@ -53,3 +54,5 @@ __all__ = [
     "shifted_chebyshev_polynomial_w", "spherical_bessel_j0", "entr", "erfcx", "i0e", "i1", "i1e", "log_ndtr",
     "ndtr", "ndtri", "xlog1py", "zeta",
     *(name for name, of in _OF_TORCH.items() if of in NAMESPACE)]
+
+adopt(globals(), __all__)

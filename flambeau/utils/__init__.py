@@ -50,4 +50,4 @@ def swap_tensors(t1: _Any, t2: _Any) -> None:
 def __getattr__(name: str) -> _Any:
     if name in _ROOMS:
         return _importlib.import_module(f"flambeau.utils.{name}")
-    raise AttributeError(f"module 'flambeau.utils' has no attribute '{name}'")
+    raise AttributeError(f"module {__name__!r} has no attribute '{name}'")

@@ -6,6 +6,7 @@ import warnings
 from typing import Any
 
 import flambeau
+from flambeau.base.naming import public_module
 from flambeau.core.tensor import Tensor
 from flambeau.nn import functional as F
 from flambeau.nn.init import constant_, xavier_normal_, xavier_uniform_
@@ -37,6 +38,8 @@ class MultiheadAttention(Module):
     With batch_first the batch comes first; without a batch the tensors have two dimensions. Weights: (N, L, S), or
     (N, heads, L, S) when not averaged.
     """
+
+    __module__ = public_module("nn.modules.activation")
 
     __constants__ = ["batch_first"]
     bias_k: Tensor | None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from flambeau.base.naming import public_module
 from flambeau.core.tensor import Tensor
 from flambeau.nn import functional as F
 from flambeau.nn.modules.linear import Linear
@@ -16,6 +17,8 @@ class LinearCrossEntropyLoss(_WeightedLoss):
 
     The logits have shape (N, num_classes, *out_features).
     """
+
+    __module__ = public_module("nn.modules.loss")
 
     __constants__ = ["num_classes", "out_features", "reduction", "ignore_index", "label_smoothing"]
 

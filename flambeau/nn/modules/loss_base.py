@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from flambeau.base.naming import public_module
 from flambeau.core.tensor import Tensor
 from flambeau.nn import _reduction
 from flambeau.nn.modules.module import Module
@@ -9,6 +10,8 @@ from flambeau.nn.modules.module import Module
 
 class _Loss(Module):
     """reduction: "none", "mean" or "sum"; size_average and reduce are its deprecated form."""
+
+    __module__ = public_module("nn.modules.loss")
 
     reduction: str
 
@@ -22,6 +25,8 @@ class _Loss(Module):
 
 class _WeightedLoss(_Loss):
     """A loss with a weight per class."""
+
+    __module__ = public_module("nn.modules.loss")
 
     def __init__(self, weight: Tensor | None = None, size_average=None, reduce=None, reduction: str = "mean") -> None:
         super().__init__(size_average, reduce, reduction)

@@ -1,5 +1,6 @@
 """Learning-rate schedulers, under PyTorch's names."""
 
+from flambeau.base.naming import adopt
 from flambeau.optim.lr_scheduler.base import LRScheduler, _LRScheduler
 from flambeau.optim.lr_scheduler.composed import ChainedScheduler, SequentialLR
 from flambeau.optim.lr_scheduler.cosine import CosineAnnealingLR, CosineAnnealingWarmRestarts
@@ -34,3 +35,5 @@ __all__ = [
     "StepLR",
     "_LRScheduler",
 ]
+
+adopt(globals(), __all__)

@@ -1,7 +1,8 @@
 """What an interpreter does first that a program under `flambeau run` has started: `import torch` means flambeau there too.
 
-Python imports `sitecustomize` from the first folder of its path that has one; `as_torch.install_in_children` puts this folder
-there. Workers of a process pool that begin by "spawn" or "forkserver", and `subprocess.run([sys.executable, ...])`, get here.
+Python imports `sitecustomize` from the first folder of its path that has one; `flambeau_torch.install_in_children` puts
+this folder there. Workers of a process pool that begin by "spawn" or "forkserver", and `subprocess.run([sys.executable,
+...])`, get here.
 """
 
 import importlib.machinery
@@ -22,9 +23,9 @@ def _run_next() -> None:
 
 
 try:
-    from flambeau import as_torch
+    import flambeau_torch
 except ModuleNotFoundError:
     pass    # another environment's Python, which has its own torch or none
 else:
-    as_torch.install()
+    flambeau_torch.install()
 _run_next()

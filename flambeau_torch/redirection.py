@@ -1,0 +1,144 @@
+"""`import torch` means flambeau: a finder in front of `sys.meta_path`.
+
+The package flambeau is loaded from its own folder under the name torch, so its modules and classes are called as PyTorch's
+are: `torch.nn.modules.linear.Linear` prints, pickles and is looked up by that name. `flambeau` and `flambeau.*` are then
+aliases that give the very same module objects. Where flambeau was loaded under its own name before, it keeps that name and
+`torch` is the alias.
+
+Stands on the standard library, and imports as little as it can: it runs at the start of every process that a program under
+`flambeau run` starts. Used by the command, by `startup`, and by the distribution named torch.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import sys
+from collections.abc import Sequence
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from importlib.metadata import Distribution, DistributionFinder
+
+OURS, THEIRS = "flambeau", "torch"
+
+
+def folder_of_flambeau() -> str:
+    """The folder of the package flambeau, which is not imported. Raises ModuleNotFoundError if there is none."""
+    spec = importlib.util.find_spec(OURS)
+    if spec is None or spec.origin is None:
+        raise ModuleNotFoundError(f"No module named {OURS!r}", name=OURS)
+    return os.path.dirname(spec.origin)
+
+
+def versions(folder: str) -> dict[str, Any]:
+    """What flambeau's version.py says; it stands on the standard library, and so is read without loading the package."""
+    import runpy
+
+    return runpy.run_path(os.path.join(folder, "version.py"))
+
+
+class AliasLoader(Loader):
+    """Loads a module by handing out the one of another name."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def exec_module(self, module: ModuleType) -> None:
+        # The import system gives its importer what it finds in sys.modules, not the empty module it has made.
+        sys.modules[module.__name__] = importlib.import_module(self.name)
+
+
+class TorchFinder(MetaPathFinder):
+    """Finds `torch` in the folder of flambeau, aliases of its modules, and the metadata of a distribution named torch."""
+
+    def __init__(self) -> None:
+        self.folder = folder_of_flambeau()
+        self.name, self.alias = (OURS, THEIRS) if OURS in sys.modules else (THEIRS, OURS)
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        head, dot, rest = fullname.partition(".")
+        if head == self.alias:
+            return self.alias_of(self.name + dot + rest, fullname)
+        if fullname == THEIRS:  # its submodules are found as those of any package, by its __path__
+            file = os.path.join(self.folder, "__init__.py")
+            return importlib.util.spec_from_file_location(THEIRS, file, submodule_search_locations=[self.folder])
+        return None
+
+    def alias_of(self, name: str, alias: str) -> ModuleSpec | None:
+        """What gives the module `name` under the name `alias`; None if there is no such module."""
+        try:
+            found = getattr(sys.modules.get(name), "__spec__", None) or importlib.util.find_spec(name)
+        except ModuleNotFoundError:  # a parent is missing, or is no package
+            return None
+        if found is None:
+            return None
+        spec = ModuleSpec(alias, AliasLoader(name), origin=found.origin)
+        spec.submodule_search_locations = found.submodule_search_locations
+        return spec
+
+    def find_distributions(self, context: DistributionFinder.Context | None = None) -> list[Distribution]:
+        wanted = context.name if context is not None else None
+        if wanted is not None and wanted.lower() != THEIRS:
+            return []
+        from importlib.metadata import Distribution
+
+        version = versions(self.folder)["__version__"]
+        texts = {
+            "METADATA": f"Metadata-Version: 2.1\nName: {THEIRS}\nVersion: {version}\nSummary: provided by flambeau\n",
+            "top_level.txt": f"{THEIRS}\n",
+        }
+
+        class TorchDistribution(Distribution):
+            """What `importlib.metadata` says of torch."""
+
+            def read_text(self, filename: str) -> str | None:
+                return texts.get(filename)
+
+            def locate_file(self, path):  # type: ignore[no-untyped-def]
+                raise FileNotFoundError(f"torch is provided by flambeau and has no file {path}")
+
+        return [TorchDistribution()]
+
+
+def installed() -> bool:
+    """Whether `import torch` means flambeau in this process."""
+    return any(isinstance(finder, TorchFinder) for finder in sys.meta_path)
+
+
+def install() -> None:
+    """Make `import torch` mean flambeau in this process; a second call changes nothing.
+
+    Raises:
+        RuntimeError: PyTorch itself is already imported.
+        ModuleNotFoundError: there is no flambeau.
+    """
+    if installed():
+        return
+    if THEIRS in sys.modules:
+        raise RuntimeError(
+            "torch is already imported in this process; call flambeau_torch.install() before anything imports it, or start "
+            "the program by `flambeau run`"
+        )
+    sys.meta_path.insert(0, TorchFinder())
+    importlib.invalidate_caches()
+
+
+def install_in_children() -> None:
+    """Make `import torch` mean flambeau in the Python processes that this one will start, however it starts them."""
+    folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "startup")
+    others = [entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry not in ("", folder)]
+    os.environ["PYTHONPATH"] = os.pathsep.join([folder, *others])
+
+
+def replace_stub() -> None:
+    """Put flambeau in the place of the module torch that calls this while it is imported (distribution.py writes it)."""
+    del sys.modules[THEIRS]
+    install()
+    importlib.import_module(THEIRS)
