@@ -20,5 +20,5 @@ def __getattr__(name: str) -> Any:
     if name in _FUNCTIONAL:
         return getattr(torch.nn.functional, name)
     raise AttributeError(
-        f"module 'flambeau._C._nn' has no attribute '{name}': flambeau has no native module; use torch.nn.functional"
+        f"module {__name__!r} has no attribute '{name}': flambeau has no native module; use torch.nn.functional"
     )
