@@ -1,0 +1,1 @@
+"""Kernels of torchvision's own operators: boxes, pooled regions of interest, deformable convolution."""
