@@ -65,6 +65,7 @@ _ROOMS = frozenset(
         "sparse", "special", "storage", "testing", "types", "utils", "version", "compiler", "export", "multiprocessing", "mps",
         "xpu", "accelerator", "_C", "_tensor", "ao", "cpu", "distributions", "masked",
         "__config__", "_jit_internal", "_tensor_str", "_utils", "futures",
+        "_dynamo", "_inductor",
     )
 )
 _FROM_ROOMS = {

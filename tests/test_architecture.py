@@ -29,6 +29,8 @@ SIBLINGS = {
     "distributions": {"nn"},  # softplus and cross-entropies of logits are functions of nn
     "optim": {"nn"},  # swa_utils.AveragedModel is a module
     "func": {"nn", "utils"},  # functional_call takes modules; arguments are pytrees
+    "_dynamo": {"compiler", "utils"},  # its decorators are those of torch.compiler; its settings are a module of them
+    "_inductor": {"utils"},
     "cpu": {"amp"},  # its older names, fixed to a device
     "cuda": {"amp"},
 }

@@ -59,7 +59,7 @@ def test_what_is_not_there_says_what_to_do() -> None:
             call()
     assert (
         torch.compile(model, disable=True) is model
-        and not torch.distributed.is_available()
+        and not torch.distributed.is_initialized()
         and not torch.jit.is_scripting()
     )
     assert (

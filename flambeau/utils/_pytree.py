@@ -1,211 +1,68 @@
 """torch.utils._pytree: nested containers as a list of leaves and a TreeSpec.
 
-Lists, tuples, named tuples, dicts, ordered and default dicts and deques are containers; others can be registered. Stands on the
-standard library.
+Lists, tuples, named tuples, dicts, ordered and default dicts, deques and named results are containers; others can be
+registered (`_pytree_nodes`). Stands on that table alone.
 """
 
 from __future__ import annotations
 
-import dataclasses
-from collections import OrderedDict, defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NamedTuple
+import functools
+import json
+import warnings
+from collections import OrderedDict, defaultdict, namedtuple
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
 
-PyTree = Any
-Context = Any
-FlattenFunc = Callable[[Any], tuple[list[Any], Any]]
-UnflattenFunc = Callable[[Iterable[Any], Any], Any]
-
-
-class MappingKey(NamedTuple):
-    """A step into a mapping."""
-
-    key: Any
-
-    def __str__(self) -> str:
-        return f"[{self.key!r}]"
-
-    def get(self, mapping: Any) -> Any:
-        """What the step leads to."""
-        return mapping[self.key]
-
-
-class SequenceKey(NamedTuple):
-    """A step into a sequence."""
-
-    idx: int
-
-    def __str__(self) -> str:
-        return f"[{self.idx!r}]"
-
-    def get(self, sequence: Any) -> Any:
-        """What the step leads to."""
-        return sequence[self.idx]
-
-
-class GetAttrKey(NamedTuple):
-    """A step into an object."""
-
-    name: str
-
-    def __str__(self) -> str:
-        return f".{self.name}"
-
-    def get(self, obj: Any) -> Any:
-        """What the step leads to."""
-        return getattr(obj, self.name)
-
-
-class NodeDef(NamedTuple):
-    """How a type of container is taken apart and put together."""
-
-    type: type
-    flatten_fn: FlattenFunc
-    unflatten_fn: UnflattenFunc
-    flatten_with_keys_fn: Callable[[Any], tuple[list[tuple[Any, Any]], Any]] | None
-
-
-SUPPORTED_NODES: dict[type, NodeDef] = {}
-BUILTIN_TYPES: set[type] = set()
-
-
-def register_pytree_node(
-    cls: type,
-    flatten_fn: FlattenFunc,
-    unflatten_fn: UnflattenFunc,
-    *,
-    serialized_type_name: str | None = None,
-    to_dumpable_context: Any = None,
-    from_dumpable_context: Any = None,
-    flatten_with_keys_fn: Any = None,
-) -> None:
-    """Make a class a container: flatten_fn(x) -> (children, context), unflatten_fn(children, context) -> x.
-
-    Raises ValueError if it is one already.
-    """
-    if cls in SUPPORTED_NODES:
-        raise ValueError(f"{cls} is already registered as pytree node.")
-    SUPPORTED_NODES[cls] = NodeDef(cls, flatten_fn, unflatten_fn, flatten_with_keys_fn)
-
-
-_register_pytree_node = register_pytree_node
-
-
-def register_dataclass(
-    cls: type,
-    *,
-    field_names: list[str] | None = None,
-    drop_field_names: list[str] | None = None,
-    serialized_type_name: str | None = None,
-) -> None:
-    """Make a dataclass a container of its fields."""
-    names = [f.name for f in dataclasses.fields(cls) if f.init and f.name not in (drop_field_names or ())]
-    names = names if field_names is None else list(field_names)
-    register_pytree_node(
-        cls,
-        lambda x: ([getattr(x, n) for n in names], names),
-        lambda children, _: cls(**dict(zip(names, children))),
-        flatten_with_keys_fn=lambda x: ([(GetAttrKey(n), getattr(x, n)) for n in names], names),
-    )
-
-
-def register_constant(cls: type) -> None:
-    """Make a class a container without children: its instances belong to the structure."""
-    register_pytree_node(cls, lambda x: ([], x), lambda children, x: x, flatten_with_keys_fn=lambda x: ([], x))
-
-
-def _by_index(children: Iterable[Any]) -> list[tuple[Any, Any]]:
-    return [(SequenceKey(i), child) for i, child in enumerate(children)]
-
-
-def _by_key(mapping: Any) -> list[tuple[Any, Any]]:
-    return [(MappingKey(key), value) for key, value in mapping.items()]
-
-
-def _builtin(
-    cls: type, flatten: FlattenFunc, unflatten: UnflattenFunc, keys: Callable[[Any], list[tuple[Any, Any]]]
-) -> None:
-    register_pytree_node(cls, flatten, unflatten, flatten_with_keys_fn=lambda x: (keys(x), flatten(x)[1]))
-    BUILTIN_TYPES.add(cls)
-
-
-_builtin(tuple, lambda x: (list(x), None), lambda children, _: tuple(children), _by_index)
-_builtin(list, lambda x: (list(x), None), lambda children, _: list(children), _by_index)
-_builtin(dict, lambda x: (list(x.values()), list(x)), lambda children, keys: dict(zip(keys, children)), _by_key)
-_builtin(
-    OrderedDict, lambda x: (list(x.values()), list(x)), lambda children, keys: OrderedDict(zip(keys, children)), _by_key
-)
-_builtin(
-    defaultdict,
-    lambda x: (list(x.values()), [x.default_factory, list(x)]),
-    lambda children, context: defaultdict(context[0], zip(context[1], children)),
-    _by_key,
-)
-_builtin(deque, lambda x: (list(x), x.maxlen), lambda children, length: deque(children, length), _by_index)
-
-
-class _NamedTupleNode:
-    """Stands for all named tuples in the table."""
-
-
-NAMED_TUPLE = NodeDef(
-    _NamedTupleNode,
-    lambda x: (list(x), type(x)),
-    lambda children, cls: cls(*children),
-    lambda x: ([(GetAttrKey(n), getattr(x, n)) for n in x._fields], type(x)),
-)
-NAMED_RESULT = NodeDef(
-    _NamedTupleNode,
-    lambda x: (list(x), type(x)),
-    lambda children, cls: cls(tuple(children)),
-    lambda x: (_by_index(x), type(x)),
+from flambeau.utils import _pytree_nodes
+from flambeau.utils._pytree_nodes import (
+    BUILTIN_TYPES,
+    NO_SERIALIZED_TYPE_NAME_FOUND,
+    SERIALIZED_TYPE_TO_PYTHON_TYPE,
+    STANDARD_DICT_TYPES,
+    SUPPORTED_NODES,
+    SUPPORTED_SERIALIZED_TYPES,
+    EnumEncoder,
+    _get_node_type,
+    enum_object_hook,
+    is_constant_class,
+    is_namedtuple_instance,
+    type_test,
 )
 
-
-def is_namedtuple_instance(obj: Any) -> bool:
-    """Whether it is an instance of a named tuple's class."""
-    return is_namedtuple_class(type(obj))
+globals().update((name, value) for name, value in vars(_pytree_nodes).items() if not name.startswith("__"))
+DEFAULT_TREESPEC_SERIALIZATION_PROTOCOL = 1
 
 
-def is_namedtuple_class(cls: Any) -> bool:
-    """Whether it is a class made by namedtuple."""
-    fields = getattr(cls, "_fields", None)
-    return (
-        isinstance(cls, type)
-        and issubclass(cls, tuple)
-        and isinstance(fields, tuple)
-        and all(type(f) is str for f in fields)
-    )
-
-
-is_namedtuple = is_namedtuple_instance
-
-
-def _definition(tree: Any, is_leaf: Callable[[Any], bool] | None) -> NodeDef | None:
-    """How `tree` is taken apart; None for a leaf."""
-    if is_leaf is not None and is_leaf(tree):
-        return None
-    found = SUPPORTED_NODES.get(type(tree))
-    if found is None and isinstance(tree, tuple):
-        if is_namedtuple_instance(tree):
-            return NAMED_TUPLE
-        if hasattr(type(tree), "n_sequence_fields"):
-            return NAMED_RESULT
-    return found
+# ---------------------------------------------------------------- structures
 
 
 class TreeSpec:
     """The structure of a tree.
 
-    Attributes: type (None of a leaf), context, children_specs, num_leaves, num_nodes, num_children.
+    Attributes: type (None of a leaf), context, num_leaves, num_nodes, num_children. Raises through unflatten and
+    flatten_up_to a ValueError where leaves or trees don't fit.
     """
 
-    def __init__(self, type: Any, context: Any, children_specs: list[TreeSpec], definition: NodeDef | None = None):
-        self.type, self.context, self.children_specs = type, context, list(children_specs)
-        self.definition = definition or SUPPORTED_NODES.get(type)
-        self.num_children = len(self.children_specs)
-        self.num_leaves = 1 if type is None else sum(child.num_leaves for child in self.children_specs)
-        self.num_nodes = 1 + sum(child.num_nodes for child in self.children_specs)
+    __slots__ = ("_children", "_context", "num_children", "num_leaves", "num_nodes", "type")
+
+    def __init__(self, type: Any, context: Any, children_specs: list[TreeSpec]) -> None:
+        self.type, self._context, self._children = type, context, children_specs
+        self.num_children = len(children_specs)
+        self.num_leaves = 1 if type is None else sum([child.num_leaves for child in children_specs])
+        self.num_nodes = 1 + sum([child.num_nodes for child in children_specs])
+
+    @property
+    def context(self) -> Any:
+        """What a container is made from beside its children."""
+        return self._context
+
+    @property
+    def children_specs(self) -> list[TreeSpec]:
+        """The children's structures; deprecated: use children() or child(index)."""
+        warnings.warn(
+            "`treespec.children_specs` is deprecated. Use `treespec.child(index)` to access a single child, or "
+            "`treespec.children()` to get all children.", FutureWarning, stacklevel=2)
+        return self._children
 
     def is_leaf(self) -> bool:
         """Whether it stands for a leaf."""
@@ -213,56 +70,94 @@ class TreeSpec:
 
     def children(self) -> list[TreeSpec]:
         """The structures of the children."""
-        return list(self.children_specs)
+        return list(self._children)
 
     def child(self, index: int) -> TreeSpec:
         """The structure of one child."""
-        return self.children_specs[index]
+        return self._children[index]
 
     def __repr__(self, indent: int = 0) -> str:
-        if self.is_leaf():
+        if self.type is None:
             return "*"
-        children = ""
-        if self.children_specs:
-            indent += 2
-            children = self.children_specs[0].__repr__(indent)
-            children += "," if self.num_children > 1 else ""
-            children += ",".join("\n" + " " * indent + child.__repr__(indent) for child in self.children_specs[1:])
-        return f"TreeSpec({self.type.__name__}, {self.context}, [{children}])"
+        indent += 2
+        children = (",\n" + " " * indent).join(child.__repr__(indent) for child in self._children)
+        return f"TreeSpec({self.type.__name__}, {self._context}, [{children}])"
 
     def __eq__(self, other: object) -> bool:
-        return (
-            isinstance(other, TreeSpec)
-            and self.type is other.type
-            and self.context == other.context
-            and self.children_specs == other.children_specs
-        )
+        if self is other:
+            return True
+        if not isinstance(other, TreeSpec):
+            return NotImplemented
+        return self.type is other.type and self._context == other._context and self._children == other._children
 
     def __hash__(self) -> int:
-        return hash((self.type, repr(self.context), tuple(self.children_specs)))
+        if self.type is None:
+            return hash(None)
+        context: Any = self._context
+        if self.type is defaultdict:
+            context = (context[0], tuple(context[1]))
+        elif self.type in (dict, OrderedDict):
+            context = tuple(context)
+        try:
+            return hash((self.type, context, tuple(self._children)))
+        except TypeError:  # a context of a registered type that can't be hashed
+            return hash((self.type, repr(context), tuple(self._children)))
+
+    def __reduce__(self) -> Any:
+        return (LeafSpec, ()) if self.type is None else (TreeSpec, (self.type, self._context, self._children))
 
     def flatten_up_to(self, tree: Any) -> list[Any]:
         """The parts of a tree that stand where this structure has its leaves.
 
         Raises ValueError if the tree is built otherwise.
         """
-        if self.is_leaf():
-            return [tree]
-        definition = _definition(tree, None)
-        if definition is None or (type(tree) is not self.type):
-            raise ValueError(f"Type mismatch; expected {self.type!r}, but got {type(tree)!r}.")
-        children, context = definition.flatten_fn(tree)
-        if self.type is dict and set(context) == set(self.context):
-            children = [tree[key] for key in self.context]
-        elif context != self.context and self.type not in (deque, defaultdict):
-            raise ValueError(f"Node context mismatch for node type {self.type!r}.")
-        if len(children) != self.num_children:
-            raise ValueError(f"Node arity mismatch; expected {self.num_children}, but got {len(children)}.")
-        return [part for spec, child in zip(self.children_specs, children) for part in spec.flatten_up_to(child)]
+        found: list[Any] = []
+        self._collect(tree, found)
+        return found
+
+    def _collect(self, tree: Any, found: list[Any]) -> None:
+        if self.type is None:
+            found.append(tree)
+            return
+        for spec, child in zip(self._children, self._children_of(tree)):
+            spec._collect(child, found)
+
+    def _children_of(self, tree: Any) -> list[Any]:
+        """The children of a tree in this structure's order, after its type, number of children and context are checked."""
+        kind = _get_node_type(tree)
+        if self.type not in BUILTIN_TYPES:
+            if kind is not self.type:
+                raise ValueError(f"Type mismatch; expected {self.type!r}, but got {kind!r}.")
+            children, context = SUPPORTED_NODES[kind].flatten_fn(tree)
+            self._check_arity(len(children))
+            if context != self._context:
+                raise ValueError(f"Node context mismatch for custom node type {self.type!r}.")
+            return children
+        dicts = self.type in STANDARD_DICT_TYPES and kind in STANDARD_DICT_TYPES
+        if kind is not self.type and not dicts:
+            raise ValueError(f"Node type mismatch; expected {self.type!r}, but got {kind!r}.")
+        self._check_arity(len(tree))
+        if dicts:
+            return self._values_in_order(tree)
+        if self.type is namedtuple and type(tree) is not self._context:
+            raise ValueError(f"Node context mismatch; expected {self._context!r}, but got {type(tree)!r}.")
+        return SUPPORTED_NODES[kind].flatten_fn(tree)[0]
+
+    def _check_arity(self, found: int) -> None:
+        if found != self.num_children:
+            raise ValueError(f"Node arity mismatch; expected {self.num_children}, but got {found}.")
+
+    def _values_in_order(self, tree: Any) -> list[Any]:
+        wanted = self._context[1] if self.type is defaultdict else self._context
+        if set(wanted) != set(tree):
+            missing, extra = set(wanted) - set(tree), set(tree) - set(wanted)
+            said = [f"missing key(s): {missing}"] * bool(missing) + [f"extra key(s): {extra}"] * bool(extra)
+            raise ValueError(f"Node keys mismatch; {'; '.join(said)}.")
+        return [tree[key] for key in wanted]
 
     def unflatten(self, leaves: Iterable[Any]) -> Any:
         """The tree of this structure with these leaves. Raises ValueError if their number is wrong."""
-        leaves = list(leaves)
+        leaves = leaves if isinstance(leaves, (list, tuple)) else list(leaves)
         if len(leaves) != self.num_leaves:
             raise ValueError(
                 f"treespec.unflatten(leaves): `leaves` has length {len(leaves)} but the spec refers to a pytree that "
@@ -273,27 +168,67 @@ class TreeSpec:
     def _build(self, leaves: Iterator[Any]) -> Any:
         if self.type is None:
             return next(leaves)
-        assert self.definition is not None
-        return self.definition.unflatten_fn([child._build(leaves) for child in self.children_specs], self.context)
+        return SUPPORTED_NODES[self.type].unflatten_fn([child._build(leaves) for child in self._children], self._context)
 
 
-class LeafSpec(TreeSpec):
-    """The structure of a leaf."""
+class _LeafSpecType(type):
+    def __instancecheck__(cls, instance: object) -> bool:
+        warnings.warn(
+            "`isinstance(treespec, LeafSpec)` is deprecated, use `isinstance(treespec, TreeSpec) and treespec.is_leaf()` "
+            "instead.", FutureWarning, stacklevel=2)
+        return isinstance(instance, TreeSpec) and instance.type is None
+
+
+class LeafSpec(TreeSpec, metaclass=_LeafSpecType):
+    """The structure of a leaf. Asking `isinstance` of it is deprecated: `treespec.is_leaf()` answers the same."""
+
+    __slots__ = ()
 
     def __init__(self) -> None:
         super().__init__(None, None, [])
 
 
-_LEAF = LeafSpec()
+_LEAF_SPEC = LeafSpec()
 PyTreeSpec = TreeSpec
+
+
+def treespec_leaf() -> LeafSpec:
+    """The structure of a leaf."""
+    return _LEAF_SPEC
+
+
+def treespec_tuple(iterable: Iterable[TreeSpec] = (), /) -> TreeSpec:
+    """The structure of a tuple of trees of these structures. Raises ValueError for what is none."""
+    children = list(iterable)
+    if any(not isinstance(child, TreeSpec) for child in children):
+        raise ValueError(f"Expected a tuple of TreeSpecs, got: {children!r}.")
+    return TreeSpec(tuple, None, children)
+
+
+def treespec_dict(mapping: Mapping[Any, TreeSpec] | Iterable[tuple[Any, TreeSpec]] = (), /, **kwargs: TreeSpec) -> TreeSpec:
+    """The structure of a dict of trees of these structures. Raises ValueError for what is none."""
+    given = dict(mapping, **kwargs)
+    if any(not isinstance(child, TreeSpec) for child in given.values()):
+        raise ValueError(f"Expected a dictionary of TreeSpecs, got: {given!r}.")
+    return TreeSpec(dict, list(given), list(given.values()))
+
+
+def _is_constant_holder(spec: TreeSpec) -> bool:
+    """Whether it is the structure of a constant."""
+    return is_constant_class(spec.type)
+
+
+def _retrieve_constant(spec: TreeSpec) -> Any:
+    """The constant of whose structure it is."""
+    return spec.unflatten([])
+
+
+# ---------------------------------------------------------------- apart and together
 
 
 def tree_is_leaf(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> bool:
     """Whether it is no container, or is_leaf says so."""
-    return _definition(tree, is_leaf) is None
-
-
-_is_leaf = tree_is_leaf
+    return (is_leaf is not None and is_leaf(tree)) or _get_node_type(tree) not in SUPPORTED_NODES
 
 
 def tree_flatten(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> tuple[list[Any], TreeSpec]:
@@ -301,35 +236,45 @@ def tree_flatten(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> tup
     leaves: list[Any] = []
 
     def walk(part: Any) -> TreeSpec:
-        definition = _definition(part, is_leaf)
-        if definition is None:
-            leaves.append(part)
-            return _LEAF
-        children, context = definition.flatten_fn(part)
-        return TreeSpec(type(part), context, [walk(child) for child in children], definition)
+        if is_leaf is None or not is_leaf(part):
+            kind = _get_node_type(part)
+            definition = SUPPORTED_NODES.get(kind)
+            if definition is not None:
+                children, context = definition.flatten_fn(part)
+                return TreeSpec(kind, context, [walk(child) for child in children])
+        leaves.append(part)
+        return _LEAF_SPEC
 
     spec = walk(tree)
     return leaves, spec
 
 
-def tree_unflatten(leaves: Iterable[Any], treespec: TreeSpec) -> Any:
-    """The inverse of tree_flatten. Raises TypeError for what is no TreeSpec."""
+def _check_spec(treespec: Any) -> None:
     if not isinstance(treespec, TreeSpec):
         raise TypeError(
-            f"tree_unflatten(leaves, treespec): Expected `treespec` to be instance of TreeSpec but got item of type "
-            f"{type(treespec)}."
-        )
+            f"Expected `treespec` to be an instance of PyTreeSpec but got item of type {type(treespec)}.")
+
+
+def tree_unflatten(leaves: Iterable[Any], treespec: TreeSpec) -> Any:
+    """The inverse of tree_flatten. Raises TypeError for what is no TreeSpec."""
+    _check_spec(treespec)
     return treespec.unflatten(leaves)
 
 
 def tree_leaves(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> list[Any]:
     """The leaves from left to right."""
-    return tree_flatten(tree, is_leaf)[0]
+    return list(tree_iter(tree, is_leaf))
 
 
 def tree_iter(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> Iterator[Any]:
     """The leaves one by one."""
-    yield from tree_leaves(tree, is_leaf)
+    if is_leaf is None or not is_leaf(tree):
+        definition = SUPPORTED_NODES.get(_get_node_type(tree))
+        if definition is not None:
+            for child in definition.flatten_fn(tree)[0]:
+                yield from tree_iter(child, is_leaf)
+            return
+    yield tree
 
 
 def tree_structure(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> TreeSpec:
@@ -340,7 +285,7 @@ def tree_structure(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> T
 def tree_map(func: Callable[..., Any], tree: Any, *rests: Any, is_leaf: Callable[[Any], bool] | None = None) -> Any:
     """The tree of func(leaf, ...) for each leaf and what stands in its place in the other trees."""
     leaves, spec = tree_flatten(tree, is_leaf)
-    return spec.unflatten(func(*items) for items in zip(leaves, *[spec.flatten_up_to(rest) for rest in rests]))
+    return spec.unflatten([func(*items) for items in zip(leaves, *[spec.flatten_up_to(rest) for rest in rests])])
 
 
 def tree_map_(func: Callable[..., Any], tree: Any, *rests: Any, is_leaf: Callable[[Any], bool] | None = None) -> Any:
@@ -352,10 +297,12 @@ def tree_map_(func: Callable[..., Any], tree: Any, *rests: Any, is_leaf: Callabl
 
 
 def map_only(type_or_types_or_pred: Any, /) -> Callable[[Callable[[Any], Any]], Callable[[Any], Any]]:
-    """Decorator: call the function for instances of these types (or where the predicate holds), give others back."""
-    wanted = type_or_types_or_pred
-    check = wanted if callable(wanted) and not isinstance(wanted, type) else lambda x: isinstance(x, wanted)
-    return lambda func: lambda x: func(x) if check(x) else x
+    """Decorator: call the function for instances of these types (or where the predicate holds), give others back.
+
+    Raises TypeError for what is neither a type, a tuple or union of types, nor a function.
+    """
+    wanted = type_test(type_or_types_or_pred)
+    return lambda func: functools.wraps(func)(lambda x: func(x) if wanted(x) else x)
 
 
 def tree_map_only(
@@ -396,6 +343,38 @@ def tree_any_only(
     return any(pred(x) for x in tree_iter(tree, is_leaf) if isinstance(x, type_or_types))
 
 
+def arg_tree_leaves(*args: Any, **kwargs: Any) -> list[Any]:
+    """The leaves of a call's arguments."""
+    return [leaf for x in (*args, *kwargs.values()) for leaf in tree_iter(x)]
+
+
+def _broadcast_to_and_flatten(
+    tree: Any, treespec: TreeSpec, is_leaf: Callable[[Any], bool] | None = None
+) -> list[Any] | None:
+    """The leaves of a tree that may be less deep than the structure: each stands for all leaves in its place.
+
+    None if the tree doesn't fit.
+    """
+    if tree_is_leaf(tree, is_leaf):
+        return [tree] * treespec.num_leaves
+    kind = _get_node_type(tree)
+    if treespec.is_leaf() or kind is not treespec.type:
+        return None
+    children, context = SUPPORTED_NODES[kind].flatten_fn(tree)
+    if len(children) != treespec.num_children or context != treespec.context:
+        return None
+    found: list[Any] = []
+    for child, spec in zip(children, treespec.children()):
+        leaves = _broadcast_to_and_flatten(child, spec, is_leaf)
+        if leaves is None:
+            return None
+        found += leaves
+    return found
+
+
+# ---------------------------------------------------------------- paths
+
+
 def tree_flatten_with_path(
     tree: Any, is_leaf: Callable[[Any], bool] | None = None
 ) -> tuple[list[tuple[tuple[Any, ...], Any]], TreeSpec]:
@@ -406,13 +385,15 @@ def tree_flatten_with_path(
 def _paths(
     path: tuple[Any, ...], tree: Any, is_leaf: Callable[[Any], bool] | None
 ) -> Iterator[tuple[tuple[Any, ...], Any]]:
-    definition = _definition(tree, is_leaf)
+    definition = None
+    if is_leaf is None or not is_leaf(tree):
+        definition = SUPPORTED_NODES.get(_get_node_type(tree))
     if definition is None:
         yield path, tree
         return
     if definition.flatten_with_keys_fn is None:
         raise ValueError(
-            f"Did not find a flatten_with_keys_fn for type: {type(tree)}. Please pass a flatten_with_keys_fn argument "
+            f"Did not find a flatten_with_keys_fn for type: {definition.type}. Please pass a flatten_with_keys_fn argument "
             "to register_pytree_node."
         )
     for key, child in definition.flatten_with_keys_fn(tree)[0]:
@@ -429,12 +410,8 @@ def tree_map_with_path(
 ) -> Any:
     """tree_map of func(path, leaf, ...)."""
     pairs, spec = tree_flatten_with_path(tree, is_leaf)
-    return spec.unflatten(
-        func(path, *items)
-        for (path, *items) in [
-            (path, leaf, *others) for (path, leaf), *others in zip(pairs, *[spec.flatten_up_to(rest) for rest in rests])
-        ]
-    )
+    others = [spec.flatten_up_to(rest) for rest in rests]
+    return spec.unflatten([func(path, leaf, *rest) for (path, leaf), *rest in zip(pairs, *others)])
 
 
 def keystr(kp: tuple[Any, ...]) -> str:
@@ -449,6 +426,98 @@ def key_get(obj: Any, kp: tuple[Any, ...]) -> Any:
     return obj
 
 
-def arg_tree_leaves(*args: Any, **kwargs: Any) -> list[Any]:
-    """The leaves of a call's arguments."""
-    return [leaf for x in (*args, *kwargs.values()) for leaf in tree_leaves(x)]
+# ---------------------------------------------------------------- structures as text
+
+
+def _to_json(treespec: TreeSpec) -> dict[str, Any]:
+    if treespec.is_leaf():
+        return {"type": None, "context": None, "children_spec": []}
+    node = SUPPORTED_SERIALIZED_TYPES.get(treespec.type)
+    if node is None:
+        raise NotImplementedError(f"Serializing {treespec.type} in pytree is not registered.")
+    if node.serialized_type_name == NO_SERIALIZED_TYPE_NAME_FOUND:
+        raise NotImplementedError(
+            f"No registered serialization name for {treespec.type} found. Please update your _register_pytree_node call "
+            "with a `serialized_type_name` kwarg.")
+    if node.to_dumpable_context is not None:
+        context = node.to_dumpable_context(treespec.context)
+    else:
+        try:
+            context = json.dumps(treespec.context, cls=EnumEncoder)
+        except TypeError as error:
+            raise TypeError(
+                "Unable to serialize context. Please make the context json dump-able, or register a custom serializer "
+                "using _register_pytree_node.") from error
+    children = [_to_json(child) for child in treespec.children()]
+    return {"type": node.serialized_type_name, "context": context, "children_spec": children}
+
+
+def _from_json(schema: Mapping[str, Any]) -> TreeSpec:
+    if schema["type"] is None and schema["context"] is None and len(schema["children_spec"]) == 0:
+        return _LEAF_SPEC
+    if schema["type"] not in SERIALIZED_TYPE_TO_PYTHON_TYPE:
+        raise NotImplementedError(f"Deserializing {schema['type']} in pytree is not registered.")
+    cls = SERIALIZED_TYPE_TO_PYTHON_TYPE[schema["type"]]
+    decode = SUPPORTED_SERIALIZED_TYPES[cls].from_dumpable_context
+    context = schema["context"]
+    context = json.loads(context, object_hook=enum_object_hook) if decode is None else decode(context)
+    return TreeSpec(cls, context, [_from_json(child) for child in schema["children_spec"]])
+
+
+def treespec_dumps(treespec: TreeSpec, protocol: int | None = None) -> str:
+    """The structure as JSON: [protocol, structure].
+
+    Raises NotImplementedError for types without a serialized name, ValueError for an unknown protocol.
+    """
+    _check_spec(treespec)
+    protocol = DEFAULT_TREESPEC_SERIALIZATION_PROTOCOL if protocol is None else protocol
+    _check_protocol(protocol)
+    return json.dumps((protocol, _to_json(treespec)), cls=EnumEncoder)
+
+
+def _check_protocol(protocol: Any) -> None:
+    if protocol != DEFAULT_TREESPEC_SERIALIZATION_PROTOCOL:
+        raise ValueError(
+            f"Unknown protocol {protocol}. Available protocols: {[DEFAULT_TREESPEC_SERIALIZATION_PROTOCOL]}")
+
+
+@functools.lru_cache
+def treespec_loads(serialized: str) -> TreeSpec:
+    """The structure that treespec_dumps wrote. Raises ValueError for an unknown protocol."""
+    protocol, schema = json.loads(serialized)
+    _check_protocol(protocol)
+    return _from_json(schema)
+
+
+class _Asterisk(str):
+    def __repr__(self) -> str:
+        return "*"
+
+
+def treespec_pprint(treespec: TreeSpec) -> str:
+    """The structure as its tree is printed, with asterisks for leaves."""
+    return repr(tree_unflatten([_Asterisk("*")] * treespec.num_leaves, treespec))
+
+
+# ---------------------------------------------------------------- deprecated names
+
+
+def _renamed(function: Callable[..., Any], message: str) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        warnings.warn(message, FutureWarning, stacklevel=2)
+        return function(*args, **kwargs)
+
+    return call
+
+
+def _private(old: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    return _renamed(
+        function, f"torch.utils._pytree.{old} is private and will be removed in a future release. Please use "
+        f"torch.utils._pytree.{function.__name__} instead.")
+
+
+_is_leaf = _private("_is_leaf", tree_is_leaf)
+_is_namedtuple_instance = _private("_is_namedtuple_instance", is_namedtuple_instance)
+pytree_to_str = _renamed(treespec_dumps, "`pytree_to_str` is deprecated. Please use `treespec_dumps` instead.")
+str_to_pytree = _renamed(treespec_loads, "`str_to_pytree` is deprecated. Please use `treespec_loads` instead.")

@@ -1,0 +1,148 @@
+"""torch._dynamo.decorators: marks for functions and tensors that PyTorch's graph capture obeys.
+
+Functions come back as they are, for they run eagerly. Marks of tensors' dimensions are kept on the tensors, under PyTorch's
+names. Stands on flambeau.compiler; used by the package's face.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+from flambeau.compiler import allow_in_graph, assume_constant_result, disable, set_stance
+from flambeau.core import absent as _absent
+
+__all__ = [
+    "allow_in_graph", "assume_constant_result", "disable", "disallow_in_graph", "dont_skip_tracing",
+    "disable_nested_graph_breaks", "error_on_graph_break", "forbid_in_graph", "graph_break", "mark_dynamic", "mark_static",
+    "mark_static_address", "mark_unbacked", "maybe_mark_dynamic", "nonstrict_trace", "patch_dynamo_config", "run",
+    "set_stance", "skip_frame", "step_unsupported", "substitute_in_graph",
+]
+
+leaf_function = _absent.function(
+    "_dynamo.leaf_function", "functions are not captured to graphs; call the function itself")
+
+
+def _as_it_is(name: str, meaning: str) -> Callable[..., Any]:
+    def mark(fn: Any) -> Any:
+        return fn
+
+    mark.__name__ = mark.__qualname__ = name
+    mark.__doc__ = f"Mark a function {meaning}; gives it back."
+    return mark
+
+
+disallow_in_graph = _as_it_is("disallow_in_graph", "that breaks captured graphs")
+forbid_in_graph = _as_it_is("forbid_in_graph", "that no captured graph may call")
+nonstrict_trace = _as_it_is("nonstrict_trace", "that is captured by calling it")
+dont_skip_tracing = _as_it_is("dont_skip_tracing", "that is captured in any case")
+disable_nested_graph_breaks = _as_it_is("disable_nested_graph_breaks", "that is captured whole or not at all")
+
+
+def run(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that isn't compiled anew: the function itself."""
+    return fn
+
+
+def graph_break(msg: str = "") -> None:
+    """Break a captured graph here: there is none."""
+
+
+def skip_frame(msg: str = "") -> None:
+    """Leave the surrounding function to Python, which runs it anyway."""
+
+
+def step_unsupported(msg: str = "") -> None:
+    """Leave the rest of the surrounding function to Python, which runs it anyway."""
+
+
+def error_on_graph_break(error_on_graph_break: bool) -> Any:
+    """A context, or a decorator, in which breaks of graphs are errors: there are no graphs to break."""
+    return _Nothing()
+
+
+def patch_dynamo_config(arg1: Any = None, arg2: Any = None, **kwargs: Any) -> Any:
+    """A context, or a decorator, in which settings have other values: `torch._dynamo.config.patch`."""
+    from flambeau._dynamo import config
+
+    return config.patch(arg1, arg2, **kwargs)  # type: ignore[attr-defined]
+
+
+def substitute_in_graph(original_fn: Callable[..., Any], **kwargs: Any) -> Callable[..., Any]:
+    """Decorator of a function that captured graphs call instead of original_fn; gives it back."""
+    return lambda traceable_fn: traceable_fn
+
+
+class _Nothing:
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, *exception: object) -> None:
+        return None
+
+    def __call__(self, fn: Callable[..., Any]) -> Callable[..., Any]:
+        return fn
+
+
+# ---------------------------------------------------------------- marks of tensors
+
+
+class _DimRange(NamedTuple):
+    dim: int
+    min: int | None
+    max: int | None
+
+
+def _indices(index: int | Iterable[int]) -> list[int]:
+    return [index] if isinstance(index, int) else list(index)
+
+
+def _mark(t: Any, attribute: str, index: int | Iterable[int]) -> None:
+    marked = t.__dict__.setdefault(attribute, set())
+    for dim in _indices(index):
+        if not 0 <= dim < t.dim():
+            raise AssertionError(f"Dimension {dim} is out of range for a tensor of {t.dim()} dimensions")
+        marked.add(dim)
+    t._has_dynamo_dim_marking = True
+
+
+def mark_dynamic(
+    t: Any,
+    index: int | list[int] | tuple[int, ...],
+    *,
+    hint_override: int | None = None,
+    min: int | None = None,
+    max: int | None = None,
+    specialize_on: list[Any] | None = None,
+) -> None:
+    """Mark dimensions of a tensor whose sizes vary between calls, from min to max."""
+    _mark(t, "_dynamo_dynamic_indices", index)
+    ranges = t.__dict__.setdefault("_dynamo_dynamic_range", set())
+    ranges.update(_DimRange(dim, min, max) for dim in _indices(index))
+
+
+def maybe_mark_dynamic(t: Any, index: int | list[int] | tuple[int, ...]) -> None:
+    """Mark dimensions of a tensor whose sizes may vary between calls."""
+    _mark(t, "_dynamo_weak_dynamic_indices", index)
+
+
+def mark_unbacked(t: Any, index: int | list[int] | tuple[int, ...], *args: Any, **kwargs: Any) -> None:
+    """Mark dimensions of a tensor whose sizes a captured graph may not look at."""
+    _mark(t, "_dynamo_unbacked_indices", index)
+
+
+def mark_static(t: Any, index: int | list[int] | tuple[int, ...] | None = None) -> None:
+    """Mark dimensions of a tensor whose sizes don't vary; all of them by default. A module's class may be marked too."""
+    if isinstance(t, type):
+        t._dynamo_marked_static = True  # type: ignore[attr-defined]
+        return
+    _mark(t, "_dynamo_static_indices", range(t.dim()) if index is None else index)
+
+
+def mark_static_address(t: Any, guard: bool = False) -> None:
+    """Mark a tensor whose memory stays where it is. Raises TypeError for what is no tensor."""
+    import flambeau as torch
+
+    if not isinstance(t, torch.Tensor):
+        raise TypeError(f"mark_static_address expects a tensor but received {type(t)}")
+    t._dynamo_static_input_type = "guarded" if guard else "unguarded"  # type: ignore[attr-defined]

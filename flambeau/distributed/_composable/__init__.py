@@ -1,0 +1,1 @@
+"""torch.distributed._composable: an older place of fully_shard."""

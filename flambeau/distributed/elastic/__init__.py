@@ -1,0 +1,1 @@
+"""torch.distributed.elastic: processes of a training that come and go; names to import."""

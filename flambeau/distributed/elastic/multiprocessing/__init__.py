@@ -1,0 +1,1 @@
+"""torch.distributed.elastic.multiprocessing: starting processes and reporting their failures; names to import."""

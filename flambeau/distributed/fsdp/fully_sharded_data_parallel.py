@@ -1,0 +1,31 @@
+"""torch.distributed.fsdp.fully_sharded_data_parallel: the module wrapper, which needs several processes, and its settings."""
+
+from flambeau.core import absent as _absent
+from flambeau.distributed.fsdp.api import (
+    BackwardPrefetch,
+    CPUOffload,
+    FullOptimStateDictConfig,
+    FullStateDictConfig,
+    LocalOptimStateDictConfig,
+    LocalStateDictConfig,
+    MixedPrecision,
+    OptimStateDictConfig,
+    OptimStateKeyType,
+    ShardedOptimStateDictConfig,
+    ShardedStateDictConfig,
+    ShardingStrategy,
+    StateDictConfig,
+    StateDictSettings,
+    StateDictType,
+)
+from flambeau.distributed.without_group import ADVICE as _ADVICE
+
+FullyShardedDataParallel = _absent.kind("distributed.fsdp.FullyShardedDataParallel", _ADVICE)
+FlatParameter = _absent.kind("distributed.fsdp.FlatParameter", _ADVICE)
+
+__all__ = [
+    "BackwardPrefetch", "CPUOffload", "FlatParameter", "FullOptimStateDictConfig", "FullStateDictConfig",
+    "FullyShardedDataParallel", "LocalOptimStateDictConfig", "LocalStateDictConfig", "MixedPrecision",
+    "OptimStateDictConfig", "OptimStateKeyType", "ShardedOptimStateDictConfig", "ShardedStateDictConfig",
+    "ShardingStrategy", "StateDictConfig", "StateDictSettings", "StateDictType",
+]

@@ -1,0 +1,5 @@
+"""torch.distributed.optim: optimizers of several processes."""
+
+from flambeau.distributed.without_group import absent as _absent
+
+globals().update(_absent("optim", "as_functional_optim", "DistributedOptimizer PostLocalSGDOptimizer ZeroRedundancyOptimizer"))

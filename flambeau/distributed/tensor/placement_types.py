@@ -1,0 +1,96 @@
+"""torch.distributed.tensor.placement_types: how a dimension of a mesh holds a tensor. Values, compared by what they say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class Placement:
+    """How a tensor lies on the devices along a dimension of a mesh."""
+
+    _fields: tuple[str, ...] = ()
+
+    def is_shard(self, dim: int | None = None) -> bool:
+        """Whether each device has a slice, of this dimension if one is given."""
+        return False
+
+    def is_replicate(self) -> bool:
+        """Whether each device has the whole tensor."""
+        return False
+
+    def is_partial(self, reduce_op: str | None = None) -> bool:
+        """Whether the devices' tensors are still to be reduced, by this operation if one is given."""
+        return False
+
+    def _values(self) -> tuple[Any, ...]:
+        return tuple(getattr(self, name) for name in self._fields)
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and self._values() == other._values()  # type: ignore[attr-defined]
+
+    def __hash__(self) -> int:
+        return hash((type(self), self._values()))
+
+
+class Shard(Placement):
+    """Each device has a slice along dimension `dim` of the tensor."""
+
+    _fields = ("dim",)
+
+    def __init__(self, dim: int) -> None:
+        self.dim = dim
+
+    def is_shard(self, dim: int | None = None) -> bool:
+        return dim is None or dim == self.dim
+
+    def __repr__(self) -> str:
+        return f"Shard(dim={self.dim})"
+
+    def __str__(self) -> str:
+        return f"S({self.dim})"
+
+
+class _StridedShard(Placement):
+    """Each device has several slices along dimension `dim`, `split_factor` of them, taken in turn."""
+
+    _fields = ("dim", "split_factor")
+
+    def __init__(self, dim: int, *, split_factor: int) -> None:
+        self.dim, self.split_factor = dim, split_factor
+
+    def __repr__(self) -> str:
+        return f"_StridedShard(dim={self.dim}, sf={self.split_factor})"
+
+    def __str__(self) -> str:
+        return f"_S({self.dim}, {self.split_factor})"
+
+
+class Replicate(Placement):
+    """Each device has the whole tensor."""
+
+    def is_replicate(self) -> bool:
+        return True
+
+    def __repr__(self) -> str:
+        return "Replicate()"
+
+    def __str__(self) -> str:
+        return "R"
+
+
+class Partial(Placement):
+    """The tensor is the reduction of the devices' tensors."""
+
+    _fields = ("reduce_op",)
+
+    def __init__(self, reduce_op: str = "sum") -> None:
+        self.reduce_op = reduce_op
+
+    def is_partial(self, reduce_op: str | None = None) -> bool:
+        return reduce_op is None or reduce_op == self.reduce_op
+
+    def __repr__(self) -> str:
+        return f"Partial({self.reduce_op})"
+
+    def __str__(self) -> str:
+        return f"P({self.reduce_op})"

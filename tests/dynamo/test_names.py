@@ -1,0 +1,69 @@
+"""torch._dynamo and torch._inductor: marks, settings, and what says that nothing is captured."""
+
+from __future__ import annotations
+
+import pytest
+
+import flambeau as torch
+from flambeau._dynamo._trace_wrapped_higher_order_op import TransformGetItemToIndex
+
+
+def test_marks_give_functions_back() -> None:
+    def f(x: int) -> int:
+        return x
+
+    dynamo = torch._dynamo
+    for mark in (dynamo.allow_in_graph, dynamo.assume_constant_result, dynamo.forbid_in_graph, dynamo.run):
+        assert mark(f) is f
+    assert dynamo.disable(f)(3) == 3 and dynamo.disable(recursive=False)(f)(3) == 3
+    assert not dynamo.is_compiling() and dynamo.graph_break() is None and not isinstance(f, dynamo.OptimizedModule)
+    with pytest.raises(NotImplementedError, match="not captured to graphs"):
+        dynamo.explain(f)(3)
+
+
+def test_marks_of_tensors_stay_with_them() -> None:
+    x = torch.ones(3, 2)
+    torch._dynamo.mark_dynamic(x, [0, 1])
+    torch._dynamo.mark_static(x)
+    torch._dynamo.mark_static_address(x)
+    assert x._dynamo_dynamic_indices == x._dynamo_static_indices == {0, 1} and x._dynamo_static_input_type == "unguarded"
+    with pytest.raises(AssertionError):
+        torch._dynamo.mark_dynamic(x, 5)
+
+
+def test_settings() -> None:
+    config = torch._dynamo.config
+    assert config.cache_size_limit == 8
+    with config.patch(cache_size_limit=9), config.patch("verbose", True), config.patch({"disable": True}):
+        assert config.cache_size_limit == 9 and config.verbose and config.disable
+        assert "torch._dynamo.config.cache_size_limit = 9" in config.codegen_config().splitlines()
+    assert config.cache_size_limit == 8 and config.codegen_config() == ""
+    for act in (lambda: setattr(config, "surely_not", 1), lambda: config.surely_not, lambda: config.patch(surely_not=1)):
+        with pytest.raises(AttributeError, match=r"torch._dynamo.config.surely_not does not exist"):
+            act()
+
+    @torch._inductor.config.patch(max_autotune=True)
+    def inside() -> bool:
+        return torch._inductor.config.max_autotune
+
+    assert inside() and not torch._inductor.config.max_autotune and not torch._inductor.config.triton.cudagraphs
+    saved = config.save_config()
+    config.verbose = True
+    config.load_config(saved)
+    assert not config.verbose and torch._inductor.list_mode_options("default") == {}
+
+
+def test_exceptions_can_be_caught() -> None:
+    exc = torch._dynamo.exc
+    assert issubclass(exc.Unsupported, exc.TorchDynamoException) and issubclass(exc.TorchDynamoException, RuntimeError)
+    assert "ValueError: no" in str(exc.BackendCompilerFailed(test_settings, ValueError("no")))
+
+
+def test_indexing_by_tensors_copies_within_the_context() -> None:
+    x = torch.arange(12).view(2, 6)
+    with TransformGetItemToIndex():
+        row = x[torch.tensor(1)]
+        picked = torch.vmap(lambda i: torch.vmap(lambda j: x[i, j])(torch.arange(6)))(torch.arange(2))
+        view = x[1]
+    assert row.tolist() == x[1].tolist() and not row._is_view()
+    assert picked.tolist() == x.tolist() and view._is_view()
