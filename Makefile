@@ -4,7 +4,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint stubs bench clean
+.PHONY: help demo test lint stubs bench dist clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -19,6 +19,7 @@ help:
 	@echo "make lint    ruff and mypy"
 	@echo "make stubs   rewrite the type stubs from the registered operators"
 	@echo "make bench   measure against PyTorch (TORCH_PYTHON=python-with-torch), rewrite the README's table"
+	@echo "make dist    build the wheels of flambeau and of the distribution named torch into dist/"
 	@echo "make clean   remove .venv and everything built"
 
 $(VENV)/.created:
@@ -44,7 +45,7 @@ test: $(VENV)/.installed-test
 
 lint: $(VENV)/.installed-lint
 	@echo "==> ruff check"
-	@$(BIN)/ruff check flambeau tests examples bench tools
+	@$(BIN)/ruff check flambeau flambeau_torch tests examples bench tools
 	@echo "==> mypy"
 	@$(BIN)/mypy
 
@@ -55,7 +56,13 @@ bench: $(VENV)/.installed-bench
 	@echo "==> bench/run.py"
 	@$(BIN)/python bench/run.py --readme README.md $(if $(TORCH_PYTHON),--torch-python $(TORCH_PYTHON)) $(BENCH_ARGS) </dev/null
 
+dist: $(VENV)/.created
+	@echo "==> pip wheel"
+	@$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist . </dev/null
+	@$(BIN)/python -c "from flambeau_torch import distribution; distribution.write_wheel('dist')"
+	@ls -lh dist/*.whl
+
 clean:
 	@echo "==> removing $(VENV), caches and outputs"
 	@rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache examples/out bench/out
-	@find flambeau tests bench examples -name __pycache__ -type d -prune -exec rm -rf {} +
+	@find flambeau flambeau_torch tests bench examples -name __pycache__ -type d -prune -exec rm -rf {} +
