@@ -14,7 +14,7 @@ from flambeau.utils.checkpoint import checkpoint, checkpoint_sequential
 ROOMS = """_C _C._nn __config__ _jit_internal _tensor _tensor_str _utils accelerator amp ao.quantization backends compiler
 compiler_api cpu cpu.amp cuda cuda.amp distributed export futures hub jit mps multiprocessing onnx overrides profiler
 quantization return_types testing types utils.benchmark utils.checkpoint utils.collect_env utils.cpp_extension
-utils.deterministic utils.hooks utils.model_zoo utils.tensorboard version xpu"""
+utils.deterministic utils.hooks utils.model_zoo version xpu"""
 
 
 @pytest.mark.parametrize("room", ROOMS.split())
