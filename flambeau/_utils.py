@@ -52,6 +52,15 @@ __all__ = [
     "try_import",
 ]
 
+
+def __getattr__(name: str) -> Any:
+    """What pickles of sparse tensors call; it loads the sparse operators, and so is found when it is asked for."""
+    if name == "_rebuild_sparse_tensor":
+        from flambeau.ops.sparse.pickling import rebuild_sparse_tensor
+        return rebuild_sparse_tensor
+    raise AttributeError(f"module 'flambeau._utils' has no attribute '{name}'")
+
+
 # ---------------------------------------------------------------- many tensors in one
 
 

@@ -393,21 +393,17 @@ globals().update(
         "qscheme",
     )
 )
-globals().update(
-    _absent.all_of(
-        "",
-        "flambeau has no sparse tensors; use dense ones, with index_add or scatter_add to build them",
-        (
-            "ccol_indices_copy col_indices_copy crow_indices_copy indices_copy row_indices_copy values_copy "
-            "dsmm hsmm hspmm saddmm smm spmm sspaddmm "
-            "resize_as_sparse_ sparse_bsc_tensor sparse_bsr_tensor sparse_compressed_tensor sparse_coo_tensor "
-            "sparse_csc_tensor "
-            "sparse_csr_tensor"
-        ),
-    )
-)
-
-
+#: Names of ops.sparse, which is loaded at the first use of one of them, by their module there.
+_SPARSE = {
+    "construction": "sparse_coo_tensor sparse_compressed_tensor sparse_csr_tensor sparse_csc_tensor sparse_bsr_tensor "
+    "sparse_bsc_tensor _validate_sparse_coo_tensor_args _validate_sparse_csr_tensor_args _validate_sparse_csc_tensor_args "
+    "_validate_sparse_bsr_tensor_args _validate_sparse_bsc_tensor_args _validate_sparse_compressed_tensor_args",
+    "products": "smm hspmm sspaddmm",
+    "facts": "resize_as_sparse_ indices_copy values_copy crow_indices_copy col_indices_copy ccol_indices_copy row_indices_copy",
+}
+_ROOM_OF = {name: room for room, names in _SPARSE.items() for name in names.split()}
+spmm = dsmm = hsmm = _NAMESPACE["mm"]
+saddmm = _NAMESPACE["addmm"]
 embedding_bag = _absent.function("embedding_bag", "use torch.nn.functional.embedding_bag")
 lobpcg = _absent.function("lobpcg", "use torch.linalg.eigh and take the eigenpairs wanted")
 slice_inverse = _absent.function("slice_inverse", "use slice_scatter")
@@ -460,6 +456,9 @@ def _loss(name: str, names: tuple[str, ...]) -> Any:
 def __getattr__(name: str) -> Any:
     if name in _RECURRENT:
         return getattr(_importlib.import_module("flambeau.nn.modules.recurrence"), name)
+    if name in _ROOM_OF:
+        from flambeau.ops import sparse
+        return getattr(getattr(sparse, _ROOM_OF[name]), name)
     if name in _LOSSES:
         return _loss(name, _LOSSES[name])
     if name == "Future":

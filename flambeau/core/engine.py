@@ -21,7 +21,7 @@ from flambeau.base.layout import Layout, register_cache
 from flambeau.base.notices import warn_once
 from flambeau.core import tensor as tensors
 from flambeau.core.modes import active, local
-from flambeau.core.node import AccumulateGrad, Node, Run, anomaly, held_gradient, running, type_name
+from flambeau.core.node import AccumulateGrad, Node, Run, added, anomaly, held_gradient, running, type_name
 from flambeau.core.ready import Ready
 
 __all__ = ["backward", "execute", "grad", "queue_callback"]
@@ -105,7 +105,7 @@ def _run(roots: Sequence[Root], counts: dict[Node, int], leading: set[Node] | No
                     heappush(ready, (-node.sequence, arrival(), node))
                 else:
                     queue.push(node)
-        buffer[index] = gradient if buffer[index] is None else buffer[index] + gradient
+        buffer[index] = gradient if buffer[index] is None else added(buffer[index], gradient)
     roots = ()
     gradient = buffer = None
     following: Node | None = None  # ready as well, but not in the heap: a chain never needs it
@@ -227,7 +227,7 @@ def _add_into(buffer: list[Any], index: int, gradient: Any) -> None:
             and gradient._layout.flavor is None):
         buffer[index].add_(gradient)
     else:
-        buffer[index] = buffer[index] + gradient
+        buffer[index] = added(buffer[index], gradient)
 
 
 def _conform(node: Node, position: int, gradient: Any, layout: Layout) -> Any:
@@ -322,7 +322,7 @@ def _tensor_hooks(node: Node, gradients: list[Any]) -> None:
             if held is None:
                 tensor._grad = gradients[index] if local.grad else gradients[index].clone()
             else:
-                tensor._grad = held + gradients[index]
+                tensor._grad = added(held, gradients[index])
 
 
 def _checked(value: Any, result: Any, hook: Callable[..., Any]) -> Any:
@@ -505,7 +505,7 @@ def backward(outputs: Any, gradients: Any = None, retain_graph: bool | None = No
         for tensor, gradient in zip(inputs, captured, strict=True):     # of those that are no leaves
             if gradient is not None:
                 held = held_gradient(tensor)
-                tensor._grad = gradient.clone() if held is None else held + gradient
+                tensor._grad = gradient.clone() if held is None else added(held, gradient)
     finally:
         local.grad = before
 

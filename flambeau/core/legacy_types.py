@@ -45,7 +45,7 @@ class tensortype(type):
         return cls.element
 
     def __instancecheck__(cls, instance: Any) -> bool:
-        if not isinstance(instance, Tensor) or instance._layout.dtype is not cls.element:
+        if not isinstance(instance, Tensor) or instance._layout.dtype is not cls.element or instance.layout is not cls.layout:  # type: ignore[attr-defined]
             return False
         return instance._layout.device.type == ("cuda" if cls.is_cuda else "cpu")
 

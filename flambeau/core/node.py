@@ -287,8 +287,8 @@ class AccumulateGrad(Node):
             held = held_gradient(variable)
             if held is None:
                 variable._grad = _first_gradient(variable, gradients)
-            elif modes.local.grad:
-                variable._grad = held + gradients[0]
+            elif modes.local.grad or (held._layout.flavor is not None and gradients[0]._layout.flavor is None):
+                variable._grad = added(held, gradients[0])
             else:
                 held.add_(gradients[0])
 
@@ -339,6 +339,11 @@ def held_gradient(tensor: Any) -> Any:
     return getattr(tensor, "_grad", None)
 
 
+def added(first: Any, second: Any) -> Any:
+    """The sum of two gradients. To a dense one a sparse one can be added, not the other way round."""
+    return second + first if first._layout.flavor is not None and second._layout.flavor is None else first + second
+
+
 def _first_gradient(variable: Any, gradients: list[Any]) -> Any:
     """The gradient a leaf starts with: the given tensor itself if only the engine holds it, a copy otherwise.
 
@@ -346,6 +351,8 @@ def _first_gradient(variable: Any, gradients: list[Any]) -> Any:
     """
     if modes.local.grad:
         return gradients[0].clone()
+    if gradients[0]._layout.flavor is not None and gradients[0].is_sparse:
+        return gradients[0] if sys.getrefcount(gradients[0]) == 2 else gradients[0].clone()
     layout = variable._layout
     if (gradients[0]._node is None and sys.getrefcount(gradients[0]) == 2
             and (gradients[0]._layout is layout or _fits(layout, gradients[0]._layout))):

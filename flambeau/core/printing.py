@@ -215,6 +215,12 @@ def tensor_body(tensor: Any, indent: int) -> str:
     return Body(array, array.size > options.threshold).nested(array, indent)
 
 
+def is_plain(dtype: Any) -> bool:
+    """Whether a dtype goes without saying."""
+    default = get_default_dtype()
+    return dtype in (default, complex128 if default is float64 else complex64, int64, boolean)
+
+
 def suffixes_of(tensor: Any) -> tuple[list[str], bool]:
     """What follows the numbers (device, size, dtype, gradient), and whether the numbers are shown at all."""
     suffixes = []
@@ -230,15 +236,18 @@ def suffixes_of(tensor: Any) -> tuple[list[str], bool]:
         # No elements tell an integer from a float, so even int64 is named.
         plain = dtype is default
     else:
-        plain = dtype in (default, complex128 if default is float64 else complex64, int64, boolean)
+        plain = is_plain(dtype)
     if not plain:
         suffixes.append(f"dtype={dtype}")
+    return suffixes + graph_suffixes(tensor), not meta
+
+
+def graph_suffixes(tensor: Any) -> list[str]:
+    """What says that a tensor is in the graph."""
     gradient = tensor.grad_fn
     if gradient is not None:
-        suffixes.append(f"grad_fn=<{node_name(gradient)}>")
-    elif tensor.requires_grad:
-        suffixes.append("requires_grad=True")
-    return suffixes, not meta
+        return [f"grad_fn=<{node_name(gradient)}>"]
+    return ["requires_grad=True"] if tensor.requires_grad else []
 
 
 def node_name(node: Any) -> str:

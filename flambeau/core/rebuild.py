@@ -163,9 +163,11 @@ def rebuild_from_type_v2(function: Any, cls: type, arguments: tuple[Any, ...], s
 @called("serialization", "_get_layout")
 def get_layout(name: str) -> layouts.layout:
     """The storage scheme called `name` ("torch.strided"). Raises RuntimeError for one that doesn't exist here."""
-    if name != repr(layouts.strided):
-        raise RuntimeError(f"tensors of layout {name} are not supported")
-    return layouts.strided
+    compressed = (layouts.sparse_csr, layouts.sparse_csc, layouts.sparse_bsr, layouts.sparse_bsc)
+    for layout in (layouts.strided, layouts.sparse_coo, *compressed):
+        if name == repr(layout):
+            return layout
+    raise RuntimeError(f"tensors of layout {name} are not supported")
 
 
 def with_metadata(tensor: Tensor, metadata: dict[str, bool] | None) -> Tensor:

@@ -335,8 +335,8 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """to(torch.uint8)."""
     def cauchy_(self, median: _float = 0, sigma: _float = 1, *, generator: Any = None) -> Tensor:
         """Fill with Cauchy samples. Raises RuntimeError unless sigma is positive, and for other than floating dtypes."""
-    def ccol_indices(self, *args: Any, **kwargs: Any) -> Any:
-        """Not implemented: flambeau has no sparse tensors; use dense ones, with index_add or scatter_add to build them"""
+    def ccol_indices(self) -> Tensor:
+        """Where each column of a CSC or BSC tensor begins among its elements. RuntimeError for others."""
     def cdouble(self, *, memory_format: Any = ...) -> Tensor:
         """to(torch.complex128)."""
     def ceil(self, *, out: Tensor | None = None) -> Tensor:
@@ -375,10 +375,10 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """In-place version of clamp()."""
     def clone(self, *, memory_format: Any = ...) -> Any:
         """A copy of `input` that passes gradients on. Strides are kept if dense; `memory_format` may order them otherwise."""
-    def coalesce(self, *args: Any, **kwargs: Any) -> Any:
-        """Not implemented: flambeau has no sparse tensors; use dense ones, with index_add or scatter_add to build them"""
-    def col_indices(self, *args: Any, **kwargs: Any) -> Any:
-        """Not implemented: flambeau has no sparse tensors; use dense ones, with index_add or scatter_add to build them"""
+    def coalesce(self) -> Any:
+        """A COO tensor with its places in order and values at the same place added up. RuntimeError for other layouts."""
+    def col_indices(self) -> Tensor:
+        """The columns of the elements of a CSR or BSR tensor. RuntimeError for others."""
     def conj(self) -> Tensor:
         """The complex conjugate; a real tensor is returned as it is."""
     def conj_physical(self, *, out: Tensor | None = None) -> Tensor:
@@ -413,8 +413,8 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """to("cpu")."""
     def cross(self, other: Tensor, dim: _int | None = None, *, axis: Any = None, out: Tensor | None = None) -> Tensor:
         """Cross products along `dim`; without it along the first dimension of size 3."""
-    def crow_indices(self, *args: Any, **kwargs: Any) -> Any:
-        """Not implemented: flambeau has no sparse tensors; use dense ones, with index_add or scatter_add to build them"""
+    def crow_indices(self) -> Tensor:
+        """Where each row of a CSR or BSR tensor begins among its elements. RuntimeError for others."""
     def cuda(self, device: Any = None, non_blocking: _bool = False, memory_format: Any = ...) -> Tensor:
         """to("cuda"), which this build does not have: AssertionError."""
     def cummax(self, dim: _int, *, axis: Any = None, out: Tensor | None = None) -> Any:
@@ -435,8 +435,8 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """Degrees to radians."""
     def deg2rad_(self) -> Tensor:
         """In-place version of deg2rad()."""
-    def dense_dim(self, *args: Any, **kwargs: Any) -> Any:
-        """Not implemented: flambeau has no sparse tensors; use dense ones, with index_add or scatter_add to build them"""
+    def dense_dim(self) -> _int:
+        """The number of dimensions of a value: all of them of a dense tensor."""
     def dequantize(self, *args: Any, **kwargs: Any) -> Any:
         """Not implemented: flambeau has no quantized tensors; use float32, bfloat16 or float16"""
     def det(self) -> Tensor:
@@ -653,8 +653,8 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
     def index_select(self, dim: _int, index: Tensor, *, out: Tensor | None = None) -> Tensor:
         """The slices of `input` along `dim` at the positions `index` (a vector of int64 or int32). IndexError out of
         range."""
-    def indices(self, *args: Any, **kwargs: Any) -> Any:
-        """Not implemented: flambeau has no sparse tensors; use dense ones, with index_add or scatter_add to build them"""
+    def indices(self) -> Tensor:
+        """The places (sparse dimensions, count) of a coalesced COO tensor. RuntimeError for others."""
     def inner(self, other: Tensor, *, out: Tensor | None = None) -> Tensor:
         """Sums of products over the last dimensions of both."""
     def int(self, *, memory_format: Any = ...) -> Tensor:
@@ -666,7 +666,7 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
     def ipu(self, *args: Any, **kwargs: Any) -> Any:
         """Not implemented: flambeau computes on the CPU"""
     def is_coalesced(self) -> _bool:
-        """Raises RuntimeError: only sparse tensors can be coalesced."""
+        """Whether the places of a COO tensor are known to be in order and without repetition. RuntimeError for other layouts."""
     def is_complex(self) -> _bool: ...
     def is_conj(self) -> Any:
         """False: conjugates are computed, not marked."""
@@ -1026,8 +1026,8 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """Deprecated: the elements in the shape of another tensor; use reshape."""
     def resize_as_(self, the_template: Tensor, *, memory_format: Any = None) -> Tensor:
         """resize_ to the shape of another tensor."""
-    def resize_as_sparse_(self, *args: Any, **kwargs: Any) -> Any:
-        """Not implemented: flambeau has no sparse tensors; use dense ones, with index_add or scatter_add to build them"""
+    def resize_as_sparse_(self, other: Tensor) -> Any:
+        """Give a sparse tensor the shape of another. RuntimeError for dense ones."""
     def resolve_conj(self) -> Any:
         """The tensor itself: conjugation and negation are never delayed, so nothing is to resolve."""
     def resolve_neg(self) -> Any:
@@ -1043,8 +1043,8 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """The nearest integer, halves to even; or the nearest number with so many decimals."""
     def round_(self, *, decimals: Any = 0) -> Tensor:
         """In-place version of round()."""
-    def row_indices(self, *args: Any, **kwargs: Any) -> Any:
-        """Not implemented: flambeau has no sparse tensors; use dense ones, with index_add or scatter_add to build them"""
+    def row_indices(self) -> Tensor:
+        """The rows of the elements of a CSC or BSC tensor. RuntimeError for others."""
     def rsqrt(self, *, out: Tensor | None = None) -> Tensor:
         """1 / sqrt(input)."""
     def rsqrt_(self) -> Tensor:
@@ -1107,8 +1107,8 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """A copy of `input` with `src` at the slice start:end:step of dimension `dim`."""
     def slogdet(self, *, out: Tensor | None = None) -> Any:
         """See linalg.slogdet."""
-    def smm(self, *args: Any, **kwargs: Any) -> Any:
-        """Not implemented: flambeau has no sparse tensors; use dense ones, with index_add or scatter_add to build them"""
+    def smm(self, mat: Tensor) -> Any:
+        """A sparse matrix times a dense one, as a sparse matrix."""
     def softmax(self, dim: _int, dtype: Any = None, *, axis: Any = None, out: Tensor | None = None) -> Any:
         """Exponentials along `dim`, scaled to sum to one; of the shape of `input`."""
     def solve(self, *args: Any, **kwargs: Any) -> Any:
@@ -1116,14 +1116,14 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
     def sort(self, dim: _int = -1, descending: _bool = False, stable: _bool = False, *, out: Tensor | None = None, axis: Any = None) -> Any:
         """The elements in order along `dim` and their positions: a named tuple (values, indices). NaN is the largest.
         Stable."""
-    def sparse_dim(self, *args: Any, **kwargs: Any) -> Any:
-        """Not implemented: flambeau has no sparse tensors; use dense ones, with index_add or scatter_add to build them"""
-    def sparse_mask(self, *args: Any, **kwargs: Any) -> Any:
-        """Not implemented: flambeau has no sparse tensors; use dense ones, with index_add or scatter_add to build them"""
-    def sparse_resize_(self, *args: Any, **kwargs: Any) -> Any:
-        """Not implemented: flambeau has no sparse tensors; use dense ones, with index_add or scatter_add to build them"""
-    def sparse_resize_and_clear_(self, *args: Any, **kwargs: Any) -> Any:
-        """Not implemented: flambeau has no sparse tensors; use dense ones, with index_add or scatter_add to build them"""
+    def sparse_dim(self) -> _int:
+        """The number of dimensions with places: 0 of a dense tensor."""
+    def sparse_mask(self, mask: Tensor) -> Any:
+        """The elements at the places of a sparse tensor of this shape: that one with other values."""
+    def sparse_resize_(self, size: Any, sparse_dim: _int, dense_dim: _int) -> Any:
+        """Give a COO tensor another shape in place."""
+    def sparse_resize_and_clear_(self, size: Any, sparse_dim: _int, dense_dim: _int) -> Any:
+        """Give a COO tensor another shape in place, without elements."""
     def split(self, split_size_or_sections: Any, dim: _int = 0) -> Any:
         """Parts of one size (the last may be smaller), or of the given sizes, along a dimension."""
     def split_with_sizes(self, split_sizes: Any, dim: _int = 0) -> Any:
@@ -1140,8 +1140,8 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """Without the dimensions of size 1: all of them, or `dim` (an int or several) where its size is 1."""
     def squeeze_(self, *arguments: Any, **keywords: Any) -> Any:
         """`squeeze` in place: the tensor itself gets the view's shape."""
-    def sspaddmm(self, *args: Any, **kwargs: Any) -> Any:
-        """Not implemented: flambeau has no sparse tensors; use dense ones, with index_add or scatter_add to build them"""
+    def sspaddmm(self, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Any:
+        """beta * self + alpha * (mat1 @ mat2), all sparse but mat2."""
     def std(self, dim: Any = None, unbiased: Any = None, keepdim: Any = False, *, correction: Any = None, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
         """The standard deviation over `dim`, the root of var."""
     def stft(self, n_fft: _int, hop_length: _int | None = None, win_length: _int | None = None, window: Tensor | None = None, center: Any = True, pad_mode: str = 'reflect', normalized: Any = False, onesided: Any = None, return_complex: Any = None, align_to_window: Any = None) -> Tensor:
@@ -1208,18 +1208,18 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """Not implemented: flambeau computes on the CPU"""
     def to_padded_tensor(self, *args: Any, **kwargs: Any) -> Any:
         """Not implemented: flambeau computes on the CPU"""
-    def to_sparse(self, *args: Any, **kwargs: Any) -> Any:
-        """Not implemented: flambeau has no sparse tensors; use dense ones, with index_add or scatter_add to build them"""
-    def to_sparse_bsc(self, *args: Any, **kwargs: Any) -> Any:
-        """Not implemented: flambeau has no sparse tensors; use dense ones, with index_add or scatter_add to build them"""
-    def to_sparse_bsr(self, *args: Any, **kwargs: Any) -> Any:
-        """Not implemented: flambeau has no sparse tensors; use dense ones, with index_add or scatter_add to build them"""
-    def to_sparse_coo(self, *args: Any, **kwargs: Any) -> Any:
-        """Not implemented: flambeau has no sparse tensors; use dense ones, with index_add or scatter_add to build them"""
-    def to_sparse_csc(self, *args: Any, **kwargs: Any) -> Any:
-        """Not implemented: flambeau has no sparse tensors; use dense ones, with index_add or scatter_add to build them"""
-    def to_sparse_csr(self, *args: Any, **kwargs: Any) -> Any:
-        """Not implemented: flambeau has no sparse tensors; use dense ones, with index_add or scatter_add to build them"""
+    def to_sparse(self, sparse_dim: _int | None = None, *, layout: Any = None, blocksize: Any = None, dense_dim: _int | None = None) -> Any:
+        """The tensor in a sparse layout (COO by default) with the elements that aren't zero."""
+    def to_sparse_bsc(self, blocksize: Any, dense_dim: _int | None = None) -> Any:
+        """The matrix, or batch of matrices, in compressed columns of blocks of this size."""
+    def to_sparse_bsr(self, blocksize: Any, dense_dim: _int | None = None) -> Any:
+        """The matrix, or batch of matrices, in compressed rows of blocks of this size."""
+    def to_sparse_coo(self) -> Any:
+        """The tensor in coordinate format, with the elements that aren't zero."""
+    def to_sparse_csc(self, dense_dim: _int | None = None) -> Any:
+        """The matrix, or batch of matrices, in compressed columns."""
+    def to_sparse_csr(self, dense_dim: _int | None = None) -> Any:
+        """The matrix, or batch of matrices, in compressed rows."""
     def tolist(self) -> Any:
         """The values as nested lists of Python numbers (a number for a zero-dim tensor)."""
     def topk(self, k: _int, dim: _int = -1, largest: _bool = True, sorted: _bool = True, *, out: Tensor | None = None, axis: Any = None) -> Any:
@@ -1278,8 +1278,8 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """`unsqueeze` in place: the tensor itself gets the view's shape."""
     def untyped_storage(self) -> Any:
         """The storage behind the tensor."""
-    def values(self, *args: Any, **kwargs: Any) -> Any:
-        """Not implemented: flambeau has no sparse tensors; use dense ones, with index_add or scatter_add to build them"""
+    def values(self) -> Tensor:
+        """The values of a sparse tensor, of COO a coalesced one. RuntimeError for others."""
     def var(self, dim: Any = None, unbiased: Any = None, keepdim: Any = False, *, correction: Any = None, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
         """The variance over `dim`: squared deviations summed, divided by the number of elements less `correction` (1 by default)."""
     def vdot(self, other: Tensor, *, out: Tensor | None = None) -> Tensor:

@@ -78,6 +78,7 @@ from flambeau.ops import (
     slices,
     softmax,
     sort,
+    sparse_doors,
     spectral,
     storages,
     triangle,

@@ -60,14 +60,18 @@ def _launch(kind: str, target: Tensor | None, matrix: Tensor, indices: Tensor, o
 
 
 @operator(function=False, method=False, name="embedding_bag", node="EmbeddingBagBackward0")
-def _bag(weight: Tensor, indices: Tensor, offsets: Tensor, mean: bool, padding: int, by_frequency: bool) -> Tensor:
-    """The sum or mean of weight's rows in each bag; by_frequency: gradients are divided by how often an index occurs."""
+def _bag(weight: Tensor, indices: Tensor, offsets: Tensor, mean: bool, padding: int, by_frequency: bool,
+         sparse: bool = False) -> Tensor:
+    """The sum or mean of weight's rows in each bag; by_frequency: gradients are divided by how often an index occurs; sparse:
+    the gradient is a sparse tensor."""
     return _launch("forward", None, weight, indices, offsets, None, "mean" if mean else "sum", padding, weight._layout.shape[0])
 
 
 @_bag.vjp
-def _(g, indices, offsets, mean, padding, by_frequency, layouts):
+def _(g, indices, offsets, mean, padding, by_frequency, sparse, layouts):
     rows = layouts[0].shape[0]
+    if sparse:
+        return _sparse_gradient(g, indices, offsets, None, rows, mean, padding, by_frequency), None, None
     return _gradient(g, indices, offsets, _factors(None, indices, rows, by_frequency, g), rows, mean, padding), None, None
 
 
@@ -81,31 +85,50 @@ def _factors(factors: Tensor | None, indices: Tensor, rows: int, by_frequency: b
 
 @operator(function=False, method=False, name="weighted_embedding_bag", node="EmbeddingBagBackward0")
 def _weighted_bag(weight: Tensor, indices: Tensor, offsets: Tensor, factors: Tensor, mean: bool, padding: int,
-                  by_frequency: bool) -> Tensor:
+                  by_frequency: bool, sparse: bool = False) -> Tensor:
     """_bag of rows that are first multiplied by a factor for each index."""
     return _launch("forward", None, weight, indices, offsets, factors, "mean" if mean else "sum", padding,
                    weight._layout.shape[0])
 
 
 @_weighted_bag.vjp
-def _(g, weight, indices, offsets, factors, mean, padding, by_frequency, need):
+def _(g, weight, indices, offsets, factors, mean, padding, by_frequency, sparse, need):
     rows = weight._layout.shape[0]
     table = theirs = None
-    if need["weight"]:
+    if need["weight"] and sparse:
+        table = _sparse_gradient(g, indices, offsets, factors, rows, mean, padding, by_frequency)
+    elif need["weight"]:
         table = _gradient(g, indices, offsets, _factors(factors, indices, rows, by_frequency, g), rows, mean, padding)
     if need["factors"]:
         theirs = _products(weight, g, indices, offsets, mean, padding)
     return table, None, None, theirs
 
 
-def _products(weight: Tensor, g: Tensor, indices: Tensor, offsets: Tensor, mean: bool, padding: int) -> Tensor:
-    """The product of each index's row with its bag's gradient."""
+def _sparse_gradient(g: Tensor, indices: Tensor, offsets: Tensor, factors: Tensor | None, rows: int, mean: bool, padding: int,
+                     by_frequency: bool) -> Any:
+    """The gradient of a table of `rows` rows as a sparse tensor: for each index what its bag got."""
+    if by_frequency:
+        raise RuntimeError("embedding_backward: scale_grad_by_freq not supported with sparse gradients")
+    from flambeau.ops.sparse import gradients
+    bag, g = _bags_of(g, indices, offsets, mean, indices != padding)
+    terms = g.index_select(0, bag)
+    return gradients.of_rows(terms if factors is None else terms * factors.unsqueeze(1), indices, rows, padding)
+
+
+def _bags_of(g: Tensor, indices: Tensor, offsets: Tensor, mean: bool, kept: Tensor) -> tuple[Tensor, Tensor]:
+    """(the bag of each index, the gradient of a bag's sum from that of its sum or mean)"""
     count = indices._layout.numel
     bag = NAMESPACE["searchsorted"](offsets, NAMESPACE["arange"](count), right=True) - 1
-    kept = indices != padding
     if mean:
         sizes = NAMESPACE["zeros"](offsets._layout.shape, dtype=int64).index_add_(0, bag, kept.to(int64))
         g = g / sizes.clamp(min=1).to(g._layout.dtype).unsqueeze(1)
+    return bag, g
+
+
+def _products(weight: Tensor, g: Tensor, indices: Tensor, offsets: Tensor, mean: bool, padding: int) -> Tensor:
+    """The product of each index's row with its bag's gradient."""
+    kept = indices != padding
+    bag, g = _bags_of(g, indices, offsets, mean, kept)
     products = (weight.index_select(0, indices) * g.index_select(0, bag)).sum(1)
     return products.masked_fill(kept.logical_not(), 0)
 
@@ -182,10 +205,6 @@ def _check_mode(mode: str, scale_grad_by_freq: bool, sparse: bool, per_sample_we
             "embedding_bag: per_sample_weights was not None. per_sample_weights is only supported for mode='sum' "
             f"(got mode='{mode}'). Please open a feature request on GitHub."
         )
-    if sparse:
-        raise NotImplementedError(
-            "embedding_bag(..., sparse=True): sparse gradients are not supported; leave sparse out"
-        )
 
 
 @explained
@@ -243,8 +262,8 @@ def embedding_bag(
         if mode == "max":
             return _bag_maximum(weight, input, offsets, padding_idx)[0]
         if per_sample_weights is not None:
-            return _weighted_bag(weight, input, offsets, per_sample_weights, False, padding_idx, scale_grad_by_freq)
-        return _bag(weight, input, offsets, mode == "mean", padding_idx, scale_grad_by_freq)
+            return _weighted_bag(weight, input, offsets, per_sample_weights, False, padding_idx, scale_grad_by_freq, sparse)
+        return _bag(weight, input, offsets, mode == "mean", padding_idx, scale_grad_by_freq, sparse)
     except KernelCheck as error:
         if error.args[0] == kernels.OFFSET_ERROR:
             raise IndexError("index out of range in self") from None

@@ -120,7 +120,13 @@ def sizes_of(function: str, size: tuple[Any, ...]) -> tuple[int, ...]:
 
 def check_layout(layout: Any) -> None:
     if layout is not None and layout is not strided:
-        raise NotImplementedError(f"only strided tensors are supported, not {layout}; make a dense tensor")
+        raise RuntimeError("full(...) is not implemented for sparse layout")
+
+
+def without_elements(shape: tuple[int, ...], layout: Any, dtype: DType | None) -> Tensor:
+    """A sparse tensor of this shape and layout without elements."""
+    from flambeau.ops.sparse.construction import empty_sparse
+    return empty_sparse(shape, layout, dtype or get_default_dtype())
 
 
 def fresh_layout(shape: tuple[int, ...], dtype: DType | None, device: Any) -> Layout:
@@ -253,7 +259,8 @@ def empty(
             return made if requires_grad is False else leaf(made, requires_grad)
         except (KeyError, TypeError):
             pass
-    check_layout(layout)
+    if layout is not None and layout is not strided:
+        return finish(without_elements(sizes_of("empty", size), layout, dtype), requires_grad)
     shape = sizes_of("empty", size)
     if out is not None:
         from flambeau.core.variants import resize
@@ -327,7 +334,7 @@ def zeros(*size: Any, dtype: DType | None = None, layout: Any = None, device: An
                 _fresh[size, dtype, get_default_device()] = zeros_plan(made._layout)
         return made if requires_grad is False else leaf(made, requires_grad)
     if not (layout is None or layout is strided):
-        check_layout(layout)
+        return finish(without_elements(sizes_of("zeros", size), layout, dtype), requires_grad)
     made = filled(fresh_layout(sizes_of("zeros", size), dtype_asked(dtype, out), device), 0)
     if requires_grad or out is not None:
         return finish(made, requires_grad, out)

@@ -58,7 +58,10 @@ def _embedding(weight: Tensor, indices: Tensor, padding_idx: int = -1, scale_gra
 @_embedding.vjp
 def _(g, indices, padding_idx, scale_grad_by_freq, sparse, layouts):
     if sparse:
-        raise NotImplementedError("embedding(..., sparse=True): sparse gradients are not supported; leave sparse out")
+        if scale_grad_by_freq:
+            raise RuntimeError("embedding_backward: scale_grad_by_freq not supported with sparse gradients")
+        from flambeau.ops.sparse import gradients
+        return (gradients.of_rows(g, indices, layouts[0].shape[0], padding_idx),)
     return (_backward(g, indices, layouts[0].shape[0], padding_idx, scale_grad_by_freq),)
 
 

@@ -1,4 +1,4 @@
-"""Methods that ask or answer about a tensor, or that exist only to say what to do instead (sparse and quantized tensors).
+"""Methods that ask or answer about a tensor, or that exist only to say what to do instead (quantized tensors).
 
 Stands on core.tensor; attaches to Tensor.
 """
@@ -56,12 +56,6 @@ def is_distributed(self: Tensor) -> bool:
 
 
 @public(namespace=False)
-def is_coalesced(self: Tensor) -> bool:
-    """Raises RuntimeError: only sparse tensors can be coalesced."""
-    raise RuntimeError("is_coalesced expected sparse coordinate tensor layout but got Strided")
-
-
-@public(namespace=False)
 def const_data_ptr(self: Tensor) -> int:
     """Address of the first element."""
     return self.data_ptr()
@@ -114,17 +108,8 @@ def _replaced(self: Tensor, values: Any, flat: list[Any]) -> Tensor:
 
 Tensor.is_cpu = property(lambda self: self._layout.device.type == "cpu", doc="Whether the tensor is on the CPU.")  # type: ignore[attr-defined]
 
-_SPARSE = "flambeau has no sparse tensors; use dense ones, with index_add or scatter_add to build them"
 _QUANTIZED = "flambeau has no quantized tensors; use float32, bfloat16 or float16"
 for _advice, _names in (
-    (
-        _SPARSE,
-        "ccol_indices coalesce col_indices crow_indices dense_dim indices resize_as_sparse_ row_indices smm "
-        "sparse_dim sparse_mask "
-        "sparse_resize_ sparse_resize_and_clear_ sspaddmm to_sparse to_sparse_bsc to_sparse_bsr to_sparse_coo "
-        "to_sparse_csc "
-        "to_sparse_csr values",
-    ),
     (
         _QUANTIZED,
         (

@@ -64,9 +64,9 @@ def _(input, dim, index, sparse_grad=False):
 @gather.vjp
 def _(g, dim, index, sparse_grad, layouts):
     if sparse_grad:
-        raise NotImplementedError(
-            "gather(..., sparse_grad=True): sparse gradients are not supported; leave sparse_grad out"
-        )
+        from flambeau.ops.sparse import gradients
+        shape = layouts[0].shape
+        return (gradients.of_elements(g, wrap_dim(dim, len(shape)), index, shape),)
     zeros = NAMESPACE["zeros"](layouts[0].shape, dtype=g._layout.dtype, device=g._layout.device)
     return zeros.scatter_add(dim, index, g)
 

@@ -101,7 +101,7 @@ class SGD(PointwiseOptimizer):
                 check_fusible(parameter, group)
         for parameter in parameters:
             if parameter.grad.is_sparse:
-                self._update_sparse(parameter, momentum, scalars, flags)
+                self._update_sparse(parameter, momentum, scalars, group)
             else:
                 dense.append(parameter)
         if momentum == 0:
@@ -121,8 +121,19 @@ class SGD(PointwiseOptimizer):
         apply_updates(sgd_momentum, fresh, scalars, flags | {"first": True})
         apply_updates(sgd_momentum, running, scalars, flags | {"first": False})
 
-    @staticmethod
-    def _update_sparse(parameter: Tensor, momentum: Any, scalars: dict[str, Any], flags: dict[str, bool]) -> None:
-        if momentum != 0 or flags["decay"]:
+    def _update_sparse(self, parameter: Tensor, momentum: Any, scalars: dict[str, Any], group: dict[str, Any]) -> None:
+        """A step along a sparse gradient; its momentum is sparse too."""
+        if group["fused"]:
+            raise RuntimeError("`_fused_sgd` does not support sparse gradients")
+        gradient = parameter.grad
+        if scalars["weight_decay"] != 0:
             raise RuntimeError("add(sparse, dense) is not supported. Use add(dense, sparse) instead.")
-        parameter.add_(parameter.grad, alpha=scalars["lr"] if flags["maximize"] else -scalars["lr"])
+        if momentum != 0:
+            state = self.state[parameter]
+            buffer = state.get("momentum_buffer")
+            if buffer is None:
+                buffer = state["momentum_buffer"] = gradient.detach().clone()
+            else:
+                buffer.mul_(momentum).add_(gradient, alpha=1 - number(group["dampening"], group))
+            gradient = gradient.add(buffer, alpha=momentum) if group["nesterov"] else buffer
+        parameter.add_(gradient, alpha=scalars["lr"] if group["maximize"] else -scalars["lr"])

@@ -21,6 +21,7 @@ DEFINED = {
     ("torch._utils", "_rebuild_tensor_v2"): ("core.rebuild", "rebuild_tensor_v2"),
     ("torch._utils", "_rebuild_tensor_v3"): ("core.rebuild", "rebuild_tensor_v3"),
     ("torch._utils", "_rebuild_meta_tensor_no_storage"): ("core.rebuild", "rebuild_meta_tensor_no_storage"),
+    ("torch._utils", "_rebuild_sparse_tensor"): ("ops.sparse.pickling", "rebuild_sparse_tensor"),
     ("torch._utils", "_rebuild_parameter"): ("nn.parameter", "_rebuild_parameter"),
     ("torch._utils", "_rebuild_parameter_with_state"): ("nn.parameter", "_rebuild_parameter_with_state"),
     ("torch._tensor", "_rebuild_from_type_v2"): ("core.rebuild", "rebuild_from_type_v2"),

@@ -44,8 +44,8 @@ def test_errors():
         embedding(torch.tensor([5]), table())
     with pytest.raises(IndexError, match="index out of range in self"):
         embedding(torch.tensor([-1]), table())
-    with pytest.raises(NotImplementedError, match="sparse gradients are not supported"):
-        embedding(torch.tensor([1]), table(), sparse=True).sum().backward()
+    with pytest.raises(RuntimeError, match="scale_grad_by_freq not supported with sparse gradients"):
+        embedding(torch.tensor([1]), table(), sparse=True, scale_grad_by_freq=True).sum().backward()
 
 
 @pytest.mark.parametrize("mode", ["sum", "mean", "max"])

@@ -1,0 +1,478 @@
+"""From one layout to another: `to_dense`, `coalesce`, `to_sparse` and its relatives, `sparse_mask`; dtypes and copies.
+
+Each is a step of the graph on values: a gather, or a sum into places. Stands on tensor and places.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from flambeau.base import layout as layouts
+from flambeau.base.dtype import bool_, int8, int64
+from flambeau.core.derive import NAMESPACE
+from flambeau.core.modes import local, no_grad
+from flambeau.core.tensor import Tensor
+from flambeau.ops.sparse.places import (
+    bounds_of,
+    by_columns,
+    by_rows,
+    count_of,
+    dense_shape,
+    kept,
+    keys,
+    keys_of,
+    places_of,
+    places_of_values,
+    rows_of_bounds,
+)
+from flambeau.ops.sparse.tensor import (
+    NAMES,
+    SparseCompressed,
+    SparseCoo,
+    SparseTensor,
+    compressed,
+    coo,
+    layout_of,
+    refused,
+    renamed,
+    rule,
+)
+
+COMPRESSED = (layouts.sparse_csr, layouts.sparse_csc, layouts.sparse_bsr, layouts.sparse_bsc)
+
+
+# ---------------------------------------------------------------- in order, without repetition
+
+
+def added_up(entries: Tensor, at: Tensor, count: int) -> Tensor:
+    """Values that go to the same of `count` places added up (count, *dense dimensions); of truths, whether there is one."""
+    shape = (count, *entries._layout.shape[1:])
+    if entries._layout.dtype is bool_:
+        return added_up(entries.to(int8), at, count).ne(0)
+    return NAMESPACE["zeros"](shape, dtype=entries._layout.dtype).index_add(0, at, entries)
+
+
+@rule("coalesce")
+def coalesce(x: Any) -> SparseCoo:
+    """The tensor with its places in order and values at the same place added up; the tensor itself if they are so."""
+    if not isinstance(x, SparseCoo):
+        raise RuntimeError(f"coalesce expected sparse coordinate tensor layout but got {NAMES[layout_of(x)]}")
+    if x._ordered:
+        return x
+    shape = x._layout.shape[: x._places._layout.shape[0]]
+
+    def distinct() -> tuple[Tensor, Tensor, dict[str, Any]]:
+        found, at = NAMESPACE["unique"](keys(x), return_inverse=True)
+        return places_of(found, shape), at, {}
+
+    places, at, derived = kept(x, "distinct", distinct)
+    entries = renamed(added_up(x._entries, at, places._layout.shape[1]), "CoalesceBackward0")
+    made = coo(places, entries, x._layout.shape, True)
+    made._kept = derived
+    return made
+
+
+@rule("_coalesced_")
+def _coalesced_(x: SparseCoo, coalesced: bool) -> SparseCoo:
+    """Say whether the places are in order."""
+    x._ordered = bool(coalesced)
+    return x
+
+
+# ---------------------------------------------------------------- dense
+
+
+@rule("to_dense")
+def to_dense(x: Any, dtype: Any = None, *, masked_grad: bool | None = None) -> Tensor:
+    """The dense tensor: zero where there is no value."""
+    if dtype is not None:
+        raise RuntimeError("dtype argument is not supported by sparse_to_dense")
+    return renamed(_dense(x), "ToDenseBackward0")
+
+
+def _dense(x: Any) -> Tensor:
+    if isinstance(x, SparseCoo):
+        count = count_of(x._layout.shape[: x._places._layout.shape[0]])
+        return added_up(x._entries, keys(x), count).reshape(x._layout.shape)
+    batch = x._bounds._layout.shape[:-1]
+    if batch:
+        parts = [_dense(part) for part in unbatched(x)]
+        return NAMESPACE["stack"](parts).reshape(x._layout.shape)
+    places, blocks = places_of_values(x), x.blocks
+    if not blocks:
+        return added_up(x._entries, keys_of(places, x._layout.shape[:2]), count_of(x._layout.shape[:2])).reshape(
+            x._layout.shape
+        )
+    high, wide = (n // b for n, b in zip(x._layout.shape, blocks))
+    tiles = added_up(x._entries, keys_of(places, (high, wide)), high * wide)
+    tiles = tiles.reshape((high, wide, *tiles._layout.shape[1:]))
+    return tiles.transpose(1, 2).reshape(x._layout.shape)
+
+
+def unbatched(x: SparseCompressed) -> list[SparseCompressed]:
+    """The matrices of a batch of compressed ones, one after the other."""
+    depth = x._bounds._layout.ndim - 1
+    shape = x._layout.shape[depth:]
+    bounds, others, entries = (t.flatten(0, depth - 1).unbind(0) for t in (x._bounds, x._others, x._entries))
+    return [compressed(*parts, shape, x.layout) for parts in zip(bounds, others, entries)]
+
+
+def dense_method(self: Tensor, dtype: Any = None, *, masked_grad: bool | None = None) -> Tensor:
+    """to_dense of a tensor that is dense: itself (in another dtype, if one is given)."""
+    return self if dtype is None else self.to(dtype)
+
+
+# ---------------------------------------------------------------- sparse
+
+
+@rule("to_sparse")
+def to_sparse(
+    x: Any, sparse_dim: int | None = None, *, layout: Any = None, blocksize: Any = None, dense_dim: int | None = None
+) -> Any:
+    """The tensor in a sparse layout (COO by default), with the elements that aren't zero.
+
+    sparse_dim: how many dimensions, from the first, have places (default: all); slices along the others are values.
+    blocksize: of BSR and BSC; dense_dim: how many last dimensions are part of a value, of compressed layouts.
+    """
+    if sparse_dim is None or (layout is None and blocksize is None and dense_dim is None):
+        target = layouts.sparse_coo if layout is None else layout
+    else:
+        target = layouts.sparse_coo
+    own = layout_of(x)
+    if target is layouts.strided:
+        return x if own is target else renamed(to_dense(x), "ToDenseBackward0")
+    if target in COMPRESSED:
+        return _compress(x, target, blocksize, dense_dim)
+    if blocksize is not None and own in COMPRESSED:
+        raise RuntimeError(
+            f"sparse_compressed_to_sparse: conversion from {NAMES[own]} to Sparse with blocksize argument given is not "
+            "supported"
+        )
+    if isinstance(x, SparseCoo):
+        if sparse_dim is not None and sparse_dim != x._places._layout.shape[0]:
+            raise RuntimeError(
+                "to_sparse: conversion from Sparse to Sparse with sparse_dim argument !=self.sparse_dim() is not "
+                "supported"
+            )
+        return x
+    if isinstance(x, SparseCompressed):
+        return renamed(_uncompressed(x), "ToSparseBackward1")
+    return renamed(
+        _sparse(x, x._layout.ndim if sparse_dim is None else sparse_dim),
+        "ToSparseBackward0" if sparse_dim is not None else "ToSparseBackward1",
+    )
+
+
+@rule("to_sparse_coo")
+def to_sparse_coo(x: Any) -> Any:
+    """The tensor in coordinate format."""
+    return to_sparse(x)
+
+
+@rule("to_sparse_csr")
+def to_sparse_csr(x: Any, dense_dim: int | None = None) -> Any:
+    """The matrices in compressed rows."""
+    return _compress(x, layouts.sparse_csr, None, dense_dim)
+
+
+@rule("to_sparse_csc")
+def to_sparse_csc(x: Any, dense_dim: int | None = None) -> Any:
+    """The matrices in compressed columns."""
+    return _compress(x, layouts.sparse_csc, None, dense_dim)
+
+
+@rule("to_sparse_bsr")
+def to_sparse_bsr(x: Any, blocksize: Sequence[int], dense_dim: int | None = None) -> Any:
+    """The matrices in compressed rows of blocks."""
+    return _compress(x, layouts.sparse_bsr, blocksize, dense_dim)
+
+
+@rule("to_sparse_bsc")
+def to_sparse_bsc(x: Any, blocksize: Sequence[int], dense_dim: int | None = None) -> Any:
+    """The matrices in compressed columns of blocks."""
+    return _compress(x, layouts.sparse_bsc, blocksize, dense_dim)
+
+
+def _sparse(x: Tensor, sparse_dim: int) -> SparseCoo:
+    shape, ndim = x._layout.shape, x._layout.ndim
+    if not 0 <= sparse_dim <= ndim:
+        raise RuntimeError(
+            f"dense_to_sparse: sparse_dim argument must be in [0,{ndim}] range, but {sparse_dim} is given"
+        )
+    if ndim and not sparse_dim:
+        raise RuntimeError("dense_to_sparse: sparse_dim argument must be in >0 when self.dim()>0")
+    if not ndim:
+        return coo(NAMESPACE["zeros"]((0, 1), dtype=int64), x.reshape(1), shape, True)
+    with no_grad():
+        present = x.ne(0)
+        if sparse_dim < ndim:
+            present = present.flatten(sparse_dim).any(-1)
+        places = NAMESPACE["nonzero"](present).t().contiguous()
+    return coo(places, x[tuple(places.unbind(0))], shape, True)
+
+
+def _uncompressed(x: SparseCompressed) -> SparseCoo:
+    batch = x._bounds._layout.shape[:-1]
+    if x.blocks or batch:
+        depth = len(batch) + 2
+        count = len(x._layout.shape)
+        return _sparse(to_dense(x), depth if count > depth else count)
+    made = coo(places_of_values(x), x._entries.alias(), x._layout.shape, x.by_rows)
+    return made if x.by_rows else coalesce(made)
+
+
+def _compress(x: Any, target: Any, blocksize: Any = None, dense_dim: int | None = None) -> SparseCompressed:
+    """A matrix (or a batch of them) in a compressed layout."""
+    own = layout_of(x)
+    blocked = target in (layouts.sparse_bsr, layouts.sparse_bsc)
+    if blocked and blocksize is None:
+        raise RuntimeError(f"to_sparse: conversion from {NAMES[own]} to {NAMES[target]} requires blocksize")
+    if own is target and (not blocked or tuple(blocksize) == x.blocks):
+        return x
+    name = "ToSparse" + NAMES[target].removeprefix("Sparse") + "Backward0"
+    if not blocked and isinstance(x, SparseTensor) and not getattr(x, "blocks", ()) and _is_matrix(x):
+        x = coalesce(x) if isinstance(x, SparseCoo) else x
+        found = (by_rows if target is layouts.sparse_csr else by_columns)(x)
+        return renamed(
+            compressed(found.bounds, found.columns, _own(found.entries(x._entries), x), x._layout.shape, target), name
+        )
+    dense = to_dense(x) if isinstance(x, SparseTensor) else x
+    batch = dense._layout.ndim - 2 - (dense_dim or 0)
+    if batch < 0:
+        raise IndexError(
+            f"select(): index 1 out of range for tensor of size {list(dense._layout.shape) + [1]} at dimension 1"
+        )
+    return renamed(_compress_dense(dense, target, tuple(blocksize) if blocked else (), batch), name)
+
+
+def _own(entries: Tensor, x: Any) -> Tensor:
+    """Values of a new tensor: another step of the graph than those of x."""
+    return entries.alias() if entries is x._entries else entries
+
+
+def _is_matrix(x: Any) -> bool:
+    places = x._places._layout.shape[0] if isinstance(x, SparseCoo) else x._bounds._layout.ndim + 1
+    return places == 2
+
+
+def _compress_dense(x: Tensor, target: Any, blocks: tuple[int, ...], batch: int) -> SparseCompressed:
+    shape = x._layout.shape
+    if batch:
+        parts = [_compress_dense(part, target, blocks, 0) for part in x.flatten(0, batch - 1).unbind(0)]
+        if len({part._others._layout.numel for part in parts}) > 1:
+            raise RuntimeError("Expect the same number of specified elements per batch.")
+        bounds, others, entries = (
+            NAMESPACE["stack"](list(t)).unflatten(0, shape[:batch])
+            for t in zip(*[(part._bounds, part._others, part._entries) for part in parts])
+        )
+        return compressed(bounds, others, entries, shape, target)
+    by_row = target in (layouts.sparse_csr, layouts.sparse_bsr)
+    if blocks:
+        if any(n % b for n, b in zip(shape, blocks)):
+            raise RuntimeError(
+                f"tensor sparse size ({', '.join(map(str, shape[:2]))}) must be divisible by given blocksize "
+                f"({', '.join(map(str, blocks))})"
+            )
+        high, wide = blocks
+        x = x.reshape((shape[0] // high, high, shape[1] // wide, wide, *shape[2:])).transpose(1, 2)
+    with no_grad():
+        present = x.ne(0)
+        if x._layout.ndim > 2:
+            present = present.flatten(2).any(-1)
+        first, second = NAMESPACE["nonzero"](present if by_row else present.t()).unbind(1)
+    count = x._layout.shape[0 if by_row else 1]
+    rows, columns = (first, second) if by_row else (second, first)
+    return compressed(bounds_of(first, count), second.contiguous(), x[rows, columns], shape, target)
+
+
+# ---------------------------------------------------------------- the elements at given places
+
+
+@rule("sparse_mask")
+def sparse_mask(x: Any, mask: Any) -> Any:
+    """The elements of x, dense or sparse, at the places of a sparse tensor of its shape: that one with other values."""
+    if not isinstance(mask, SparseTensor):
+        raise refused("sparse_mask", mask)
+    if x._layout.shape != mask._layout.shape:
+        raise RuntimeError(
+            f"sparse_mask(): operands have incompatible sizes; self has size {list(x._layout.shape)} but mask has "
+            f"size {list(mask._layout.shape)}"
+        )
+    if isinstance(mask, SparseCompressed):
+        if isinstance(x, SparseCompressed) and x._others is mask._others:
+            return mask.like(x._entries)
+        return renamed(mask.like(at_places(x, mask)), "SparseMaskBackward0")
+    return renamed(mask.like(at_places(x, mask)), "SparseMaskBackward0")
+
+
+def at_places(x: Any, mask: Any) -> Tensor:
+    """The elements of x, dense or sparse, at the places of a sparse tensor, as its values lie."""
+    if isinstance(x, SparseCompressed) or (
+        isinstance(mask, SparseCompressed) and (mask.blocks or mask._bounds._layout.ndim > 1)
+    ):
+        x = to_dense(x) if isinstance(x, SparseTensor) else x
+    if isinstance(mask, SparseCompressed) and (mask.blocks or mask._bounds._layout.ndim > 1):
+        return _at_blocks(x, mask)
+    places = places_of_values(mask)
+    if isinstance(x, SparseCoo):
+        x = coalesce(x)
+        found, there = positions(keys(x), keys_of(places, x._layout.shape[: places._layout.shape[0]]))
+        if not x._entries._layout.shape[0]:
+            return NAMESPACE["zeros"](mask._entries._layout.shape, dtype=x._entries._layout.dtype)
+        chosen = x._entries.index_select(0, found)
+        return NAMESPACE["where"](there.reshape((-1,) + (1,) * (chosen._layout.ndim - 1)), chosen, 0)
+    return x[tuple(places.unbind(0))]
+
+
+def _at_blocks(x: Tensor, mask: SparseCompressed) -> Tensor:
+    depth, blocks = mask._bounds._layout.ndim - 1, mask.blocks
+    if depth:
+        parts = [
+            _at_blocks(part, m) if m.blocks else at_places(part, m)
+            for part, m in zip(x.flatten(0, depth - 1).unbind(0), unbatched(mask))
+        ]
+        return NAMESPACE["stack"](parts).reshape(mask._entries._layout.shape)
+    shape = x._layout.shape
+    high, wide = blocks
+    tiles = x.reshape((shape[0] // high, high, shape[1] // wide, wide, *shape[2:])).transpose(1, 2)
+    rows, columns = places_of_values(mask).unbind(0)
+    return tiles[rows, columns]
+
+
+def positions(among: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:
+    """Where the wanted numbers are in a sorted vector, and which of them are in it."""
+    with no_grad():
+        count = among._layout.numel
+        if not count:
+            return NAMESPACE["zeros_like"](wanted), NAMESPACE["zeros"](wanted._layout.shape, dtype=bool_)
+        found = NAMESPACE["searchsorted"](among, wanted).clamp(max=count - 1)
+        return found, among.index_select(0, found).eq(wanted)
+
+
+# ---------------------------------------------------------------- dtypes and copies
+
+
+@rule("to")
+def to(x: SparseTensor, *args: Any, **kwargs: Any) -> Any:
+    """The tensor with its values in another dtype; itself if they are of that."""
+    other = args[0] if args else kwargs.get("other")
+    if isinstance(other, SparseTensor):
+        args, kwargs = (other._layout.dtype, *args[1:]), {k: v for k, v in kwargs.items() if k != "other"}
+    elif isinstance(other, Tensor):
+        raise RuntimeError(
+            "to(options) doesn't support converting to a different layout, but got self.layout being "
+            f"{NAMES[x.layout]} and options.layout set as Strided"
+        )
+    made = x._entries.to(*args, **kwargs)
+    return x if made is x._entries else x.like(made)
+
+
+def _converting(name: str) -> None:
+    @rule(name)
+    def convert(x: SparseTensor, *args: Any, **kwargs: Any) -> Any:
+        made = getattr(x._entries, name)(*args, **kwargs)
+        return x if made is x._entries else x.like(made)
+
+
+for _name in "double float half bfloat16 long int short char byte bool cfloat cdouble chalf cpu cuda".split():
+    _converting(_name)
+
+
+@rule("type_as")
+def type_as(x: SparseTensor, other: Tensor) -> Any:
+    """The values in the dtype of another sparse tensor."""
+    return to(x, other) if isinstance(x, SparseTensor) else x.to(other._layout.dtype)
+
+
+@rule("clone")
+def clone(x: SparseTensor, *, memory_format: Any = None) -> Any:
+    """A copy of places and values."""
+    if memory_format is not None:
+        title = {"preserve_format": "Preserve", "contiguous_format": "Contiguous"}.get(
+            str(memory_format)[6:], str(memory_format)[6:]
+        )
+        raise RuntimeError(f"unsupported memory format option {title}")
+    return copied_places(x).like(x._entries.clone())
+
+
+def copied_places(x: Any) -> Any:
+    """The tensor with a copy of its places, which have memory of their own."""
+    if isinstance(x, SparseCoo):
+        return coo(x._places.clone(), x._entries, x._layout.shape, x._ordered)
+    return compressed(x._bounds.clone(), x._others.clone(), x._entries, x._layout.shape, x.layout)
+
+
+@rule("copy_")
+def copy_(x: Any, source: Any, non_blocking: bool = False) -> Any:
+    """Take on the places and values of another sparse tensor, in one's own dtype."""
+    if isinstance(x, SparseCompressed) or isinstance(source, SparseCompressed):
+        if layout_of(x) is not layout_of(source):
+            raise RuntimeError(
+                "torch.copy_: copy of sparse compressed tensors having different layouts is not supported. self layout is "
+                f"{NAMES[layout_of(x)]} and src layout is {NAMES[layout_of(source)]}"
+            )
+    elif not (isinstance(x, SparseTensor) and isinstance(source, SparseTensor)):
+        raise RuntimeError(
+            "copy_() between dense and sparse Tensors is not implemented! Found self type = "
+            f"{x.type()} and src type = {source.type()}"
+        )
+    return replace(x, copied_places(source).like(source._entries.clone().to(x._layout.dtype)))
+
+
+def replace(x: Any, other: Any) -> Any:
+    """Write another sparse tensor of this layout over x, in place. RuntimeError for a leaf that wants a gradient."""
+    own = x._entries
+    if own._node is not None and own.is_leaf:
+        if local.grad:
+            raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
+        if own._layout is other._entries._layout and x._kept is other._kept:
+            own.copy_(other._entries)
+            return x
+        gradient, entries = own.grad, other._entries.detach()
+        entries.requires_grad_()
+        if gradient is not None and gradient._layout is entries._layout:
+            entries.grad = gradient
+        other._entries = entries
+    x.become(other)
+    x._storage.writes += 1
+    return x
+
+
+def empty_like_shape(shape: Sequence[int], sparse_dim: int, dense: Sequence[int], dtype: Any) -> SparseCoo:
+    """A COO tensor without elements."""
+    return coo(
+        NAMESPACE["zeros"]((sparse_dim, 0), dtype=int64),
+        NAMESPACE["zeros"]((0, *dense), dtype=dtype),
+        shape,
+        sparse_dim > 0,
+    )
+
+
+def without_elements(x: Any, dtype: Any = None) -> Any:
+    """A tensor of the same shape and layout without elements."""
+    dtype = x._layout.dtype if dtype is None else dtype
+    if isinstance(x, SparseCoo):
+        return empty_like_shape(x._layout.shape, x._places._layout.shape[0], dense_shape(x), dtype)
+    count = x._entries._layout.shape[len(x._bounds._layout.shape) :]
+    batch = x._bounds._layout.shape[:-1]
+    return compressed(
+        NAMESPACE["zeros_like"](x._bounds),
+        x._others.new_zeros((*batch, 0)),
+        NAMESPACE["zeros"]((*batch, 0, *count), dtype=dtype),
+        x._layout.shape,
+        x.layout,
+    )
+
+
+__all__ = [
+    "added_up",
+    "at_places",
+    "coalesce",
+    "positions",
+    "replace",
+    "rows_of_bounds",
+    "to_dense",
+    "to_sparse",
+    "without_elements",
+]

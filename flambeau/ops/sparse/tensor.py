@@ -1,0 +1,420 @@
+"""Sparse tensors: `SparseCoo` and `SparseCompressed` (CSR, CSC, BSR, BSC).
+
+A sparse tensor is made of plain ones: integers that say where its elements lie, and their values. It is an instance of a
+subclass of Tensor with a layout of its own flavor and a storage without memory, so that every operator hands it on
+(`__torch_function__`) and no kernel can read it as a dense one; ordinary calls cost nothing. Its place in the graph is
+that of its values: **only plain tensors are in the graph**, so an operator on sparse tensors is written in operators on
+their values and has the derivatives of every order that those have. A leaf's `grad` is the gradient of its values, seen as
+a sparse tensor. The gradients that are sparse themselves, those of Embedding(sparse=True), are sparse tensors that the
+engine passes on and adds up as any others.
+
+What answers a call is found by the function's name in `RULES`, which the other modules of this room fill; a composite runs
+its body; anything else raises the words of PyTorch's dispatcher. Nothing of the room is loaded before a program makes a
+sparse tensor. Stands on core and the operators; used by ops.sparse_doors, the room flambeau.sparse and ops.embedding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from flambeau.base import layout as layouts
+from flambeau.base.layout import Layout
+from flambeau.codegen.runtime import launch
+from flambeau.core import engine
+from flambeau.core.derive import OPERATORS
+from flambeau.core.node import AccumulateGrad, rename
+from flambeau.core.storage import without_memory
+from flambeau.core.tensor import Tensor, tensor_from
+
+Rule = Callable[..., Any]
+RULES: dict[str, Rule] = {}
+"""What answers a function on sparse tensors, by the function's name."""
+
+NAMES = {
+    layouts.sparse_coo: "Sparse",
+    layouts.sparse_csr: "SparseCsr",
+    layouts.sparse_csc: "SparseCsc",
+    layouts.sparse_bsr: "SparseBsr",
+    layouts.sparse_bsc: "SparseBsc",
+    layouts.strided: "Strided",
+}
+"""What PyTorch's messages call the layouts."""
+
+_OVERLOADS = {
+    "eq": "eq.{}",
+    "ne": "ne.{}",
+    "gt": "gt.{}",
+    "lt": "lt.{}",
+    "ge": "ge.{}",
+    "le": "le.{}",
+    "fill_": "fill_.Scalar",
+    "where": "where.self",
+    "sort": "sort.stable",
+    "softmax": "_softmax",
+    "log_softmax": "_log_softmax",
+    "mean": "mean.dim",
+    "getitem": "index.Tensor",
+    "_rdiv": "reciprocal",
+    "logical_not": "logical_not.out",
+    "narrow": "as_strided",
+    "squeeze": "as_strided",
+    "full_like": "fill_.Scalar",
+    "ones_like": "fill_.Scalar",
+    "rand_like": "uniform_",
+    "randn_like": "normal_",
+    "bernoulli": "bernoulli_.float",
+    "setitem": "as_strided",
+    "allclose": "eq.Tensor",
+    "isclose": "eq.Tensor",
+    "equal": "equal",
+    "diagonal": "diagonal_copy",
+    "dropout": "bernoulli_.float",
+    "dropout_kept": "bernoulli_.float",
+    "svd": "_linalg_svd",
+    "linalg_svd": "_linalg_svd",
+    "det": "_linalg_det",
+    "linalg_det": "_linalg_det",
+    "set_": "set_.source_Tensor",
+    "view_as": "view",
+    "isfinite": "ne.Scalar",
+    "count_nonzero": "count_nonzero.dim_IntList",
+}
+
+
+class NotRun(NotImplementedError):
+    """The error of an operator that doesn't exist for a layout. `operator`: its name."""
+
+    def __init__(self, operator: str, words: str) -> None:
+        super().__init__(words)
+        self.operator = operator
+
+
+NotRun.__name__ = NotRun.__qualname__ = "NotImplementedError"  # what a traceback shows
+
+
+def rule(*names: str) -> Callable[[Rule], Rule]:
+    """Have a function answer the calls of functions with these names."""
+
+    def add(function: Rule) -> Rule:
+        for name in names:
+            RULES[name] = function
+        return function
+
+    return add
+
+
+def refused(name: str, tensor: Tensor, other: Any = None) -> NotImplementedError:
+    """The error of an operator that doesn't exist for the layout of `tensor`."""
+    backend = {layouts.sparse_coo: "SparseCPU", layouts.strided: "CPU"}.get(layout_of(tensor), "SparseCsrCPU")
+    title = _OVERLOADS.get(name, name).format("Tensor" if isinstance(other, Tensor) else "Scalar")
+    return NotRun(
+        name,
+        f"Could not run 'aten::{title}' with arguments from the '{backend}' backend. This could be because the operator doesn't "
+        "exist for this backend, or was omitted during the selective/custom build process (if using custom build). If you are a "
+        "Facebook employee using PyTorch on mobile, please visit https://fburl.com/ptmfixes for possible resolutions.",
+    )
+
+
+def layout_of(tensor: Tensor) -> Any:
+    """The storage scheme of a tensor: torch.strided, torch.sparse_coo ..."""
+    return tensor.layout if isinstance(tensor, SparseTensor) else layouts.strided
+
+
+def renamed(tensor: Any, name: str) -> Any:
+    """The tensor, the last step to which is called `name` as in PyTorch."""
+    node = tensor._node
+    if node is not None and type(node) is not AccumulateGrad:
+        rename(node, name)
+    return tensor
+
+
+class SparseTensor(Tensor):
+    """What the sparse layouts have in common. `_entries`: the values, a plain tensor, which is in the graph if it wants a
+    gradient."""
+
+    _entries: Any
+    layout: Any = None
+
+    # ---- the place in the graph is that of the values
+    @property
+    def _node(self) -> Any:
+        return self._entries._node
+
+    @_node.setter
+    def _node(self, node: Any) -> None:
+        self._entries._node = node
+
+    @property
+    def _index(self) -> int:
+        return self._entries._index
+
+    @_index.setter
+    def _index(self, index: int) -> None:
+        self._entries._index = index
+
+    @property
+    def grad(self) -> Any:
+        """The gradient of the values as a sparse tensor of the same places; None if there is none."""
+        gradient = self._entries.grad
+        return None if gradient is None else self.like(gradient)
+
+    @grad.setter
+    def grad(self, gradient: Any) -> None:
+        self._entries.grad = None if gradient is None else self.aligned(gradient)
+
+    @grad.deleter
+    def grad(self) -> None:
+        self._entries.grad = None
+
+    requires_grad = property(
+        lambda self: self._entries.requires_grad, lambda self, wanted: setattr(self._entries, "requires_grad", wanted)
+    )
+    is_leaf = property(lambda self: self._entries.is_leaf)
+    grad_fn = property(lambda self: self._entries.grad_fn)
+    retains_grad = property(lambda self: self._entries.retains_grad)
+    output_nr = property(lambda self: self._entries.output_nr)
+    data = property(lambda self: self.like(self._entries.data), lambda self, other: self.become(other))
+    _version = property(lambda self: self._entries._version)
+
+    def requires_grad_(self, requires_grad: bool = True) -> Any:
+        """Want gradients for this tensor, or no more."""
+        self._entries.requires_grad_(requires_grad)
+        return self
+
+    def retain_grad(self) -> None:
+        """Keep the gradient of a tensor that is no leaf."""
+        if not self.requires_grad:
+            raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
+        self._entries.retain_grad()
+
+    def detach(self) -> Any:
+        """The same places and values outside the graph."""
+        return self.like(self._entries.detach())
+
+    def detach_(self) -> Any:
+        """Leave the graph."""
+        self._entries = self._entries.detach()
+        return self
+
+    def register_hook(self, hook: Callable[[Any], Any]) -> Any:
+        """Call hook(gradient) in the backward pass, the gradient being sparse; what it returns replaces that."""
+
+        def on_values(gradient: Any) -> Any:
+            replaced = hook(self.like(gradient))
+            return None if replaced is None else self.aligned(replaced)
+
+        return self._entries.register_hook(on_values)
+
+    def backward(
+        self, gradient: Any = None, retain_graph: bool | None = None, create_graph: bool = False, inputs: Any = None
+    ) -> None:
+        """Add up the gradients of the leaves behind this tensor, weighted with a gradient of its shape, sparse or dense."""
+        if self.requires_grad:
+            if gradient is None and self._layout.numel != 1:
+                raise RuntimeError("grad can be implicitly created only for scalar outputs")
+            gradient = None if gradient is None else self.aligned(gradient)
+        engine.backward(self._entries, gradient, retain_graph, create_graph, inputs)
+
+    @classmethod
+    def gradients_of(
+        cls, outputs: Any, inputs: Any, weights: Any, create_graph: bool, allow_unused: bool, materialize: bool
+    ) -> tuple[Any, ...]:
+        """autograd.grad where some of the outputs or inputs are sparse."""
+        if weights is not None:
+            weights = (weights,) if isinstance(weights, Tensor) else tuple(weights)
+            weights = [
+                x.aligned(g) if isinstance(x, SparseTensor) and g is not None else g for x, g in zip(outputs, weights)
+            ]
+        made = engine.grad(
+            [values_of(x) for x in outputs],
+            [values_of(x) for x in inputs],
+            weights,
+            True,
+            create_graph,
+            allow_unused=allow_unused,
+            materialize_grads=materialize,
+        )
+        return tuple(x.like(g) if isinstance(x, SparseTensor) and g is not None else g for x, g in zip(inputs, made))
+
+    # ---- what it is can be told without asking anybody
+    shape, dtype, device, ndim = Tensor.shape, Tensor.dtype, Tensor.device, Tensor.ndim
+    itemsize = Tensor.itemsize
+    size, dim, numel, nelement, ndimension, __len__, __hash__ = (
+        Tensor.size,
+        Tensor.dim,
+        Tensor.numel,
+        Tensor.nelement,
+        Tensor.ndimension,
+        Tensor.__len__,
+        Tensor.__hash__,
+    )
+    element_size, is_floating_point, is_complex, is_signed = (
+        Tensor.element_size,
+        Tensor.is_floating_point,
+        Tensor.is_complex,
+        Tensor.is_signed,
+    )
+    is_cpu, is_cuda, is_meta = Tensor.is_cpu, Tensor.is_cuda, Tensor.is_meta
+    is_sparse = is_sparse_csr = False
+    name = None
+
+    @property
+    def nbytes(self) -> int:
+        """RuntimeError: it has no memory of its own."""
+        raise RuntimeError(
+            "nbytes is not defined for sparse tensors.  If you want the size of the constituent tensors, add the nbytes of the "
+            "indices and values.  If you want the size of the  equivalent dense tensor, multiply numel() by element_size()"
+        )
+
+    # ---- copies that differ in parts
+    def like(self, entries: Tensor) -> Any:
+        """A tensor of this shape with these values at the same places."""
+        raise NotImplementedError
+
+    def aligned(self, other: Any) -> Tensor:
+        """The values of a tensor of this shape, dense or sparse, at the places of this one."""
+        raise NotImplementedError
+
+    def become(self, other: Any) -> None:
+        """Take on the places, values and shape of another tensor of this layout; the values are shared with it."""
+        self.__dict__.update(other.__dict__)
+        self._layout = other._layout
+
+    @classmethod
+    def __torch_function__(cls, func: Callable, types: Any, args: Sequence[Any] = (), kwargs: Any = None) -> Any:
+        name = getattr(func, "__name__", str(func))
+        found = RULES.get(name)
+        if found is not None:
+            return found(*args, **(kwargs or {}))
+        operator = getattr(func, "operator", None) or OPERATORS.get(name)
+        sparse = first_sparse(args)
+        if getattr(operator, "composite", False):
+            try:
+                result = operator.implementation(*args, **(kwargs or {}))
+            except NotRun as error:
+                if not error.operator.startswith("_"):
+                    raise
+            except RuntimeError as error:
+                if error.args != (launch.NO_DATA,):
+                    raise
+            else:
+                if not _lacks_data(result):
+                    return result
+        raise refused(name, sparse, args[1] if len(args) > 1 else None)
+
+
+def values_of(x: Any) -> Any:
+    """The plain tensor that stands for `x` in the graph."""
+    return x._entries if isinstance(x, SparseTensor) else x
+
+
+def first_sparse(arguments: Any) -> Any:
+    """The first sparse tensor among arguments and in their lists."""
+    for x in arguments:
+        if isinstance(x, SparseTensor):
+            return x
+        if isinstance(x, (list, tuple)):
+            found = first_sparse(x)
+            if found is not None:
+                return found
+    return None
+
+
+def _lacks_data(result: Any) -> bool:
+    """Whether a tensor of a result shows the memory that a sparse tensor doesn't have."""
+    results = result if isinstance(result, (list, tuple)) else (result,)
+    return any(
+        isinstance(x, Tensor)
+        and not isinstance(x, SparseTensor)
+        and without_memory(x._storage)
+        and x._layout.device.type != "meta"
+        for x in results
+    )
+
+
+def _blank(cls: type, shape: Sequence[int], entries: Tensor) -> Any:
+    layout = Layout.contiguous(tuple(shape), entries._layout.dtype, entries._layout.device)
+    made = tensor_from(launch.new_storage(-1), 0, layout.with_flavor(cls))
+    made.__class__ = cls
+    made._entries = entries
+    return made
+
+
+class SparseCoo(SparseTensor):
+    """Coordinates and values. `_places`: int64 (sparse dimensions, count); `_entries`: (count, *dense dimensions);
+    `_ordered`: whether the places are known to be in order and without repetition; `_kept`: what is derived from the places.
+    """
+
+    layout = layouts.sparse_coo
+    is_sparse = True
+    _places: Tensor
+    _ordered: bool
+    _kept: dict[str, Any]
+
+    def like(self, entries: Tensor) -> Any:
+        made = coo(self._places, entries, self._layout.shape, self._ordered)
+        made._kept = self._kept
+        return made
+
+    def aligned(self, other: Any) -> Tensor:
+        if isinstance(other, SparseCoo) and other._places is self._places:
+            return other._entries
+        return RULES["sparse_mask"](other, self)._entries
+
+
+def coo(places: Tensor, entries: Tensor, shape: Sequence[int], ordered: bool = False) -> SparseCoo:
+    """The tensor of this shape with `entries` at `places`, which nobody checks."""
+    made: SparseCoo = _blank(SparseCoo, shape, entries)
+    made._places, made._ordered, made._kept = places, ordered, {}
+    return made
+
+
+class SparseCompressed(SparseTensor):
+    """Rows or columns one after the other. `_bounds`: where each begins among the elements, and where the last ends
+    (*batch, rows + 1); `_others`: the columns (or rows) of the elements (*batch, count); `_entries`: (*batch, count, *block,
+    *dense dimensions)."""
+
+    _bounds: Tensor
+    _others: Tensor
+    _kind: Any
+    _kept: dict[str, Any]
+    layout = property(lambda self: self._kind, doc="torch.sparse_csr, sparse_csc, sparse_bsr or sparse_bsc.")
+    is_sparse_csr = property(lambda self: self._kind is layouts.sparse_csr)
+
+    @property
+    def by_rows(self) -> bool:
+        """Whether rows are compressed (CSR, BSR), not columns."""
+        return self.layout in (layouts.sparse_csr, layouts.sparse_bsr)
+
+    @property
+    def blocks(self) -> tuple[int, ...]:
+        """The size of a block; () where elements are single."""
+        if self.layout in (layouts.sparse_csr, layouts.sparse_csc):
+            return ()
+        start = self._others._layout.ndim
+        return tuple(self._entries._layout.shape[start : start + 2])
+
+    def like(self, entries: Tensor) -> Any:
+        made = compressed(self._bounds, self._others, entries, self._layout.shape, self.layout)
+        made._kept = self._kept
+        return made
+
+    def aligned(self, other: Any) -> Tensor:
+        if isinstance(other, SparseCompressed) and other._others is self._others:
+            return other._entries
+        return RULES["sparse_mask"](other, self)._entries
+
+
+for _kind in (SparseCoo, SparseCompressed):  # PyTorch has no classes for them: `type(x)` prints as torch.Tensor does
+    _kind.__name__ = _kind.__qualname__ = "Tensor"
+    _kind.__module__ = Tensor.__module__
+
+
+def compressed(
+    bounds: Tensor, others: Tensor, entries: Tensor, shape: Sequence[int], layout: Any
+) -> SparseCompressed:
+    """The tensor of this shape and layout from its parts, which nobody checks."""
+    made: SparseCompressed = _blank(SparseCompressed, shape, entries)
+    made._bounds, made._others, made._kind, made._kept = bounds, others, layout, {}
+    return made
