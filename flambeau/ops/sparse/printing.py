@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from flambeau.core.printing import graph_suffixes, is_plain, with_suffixes, tensor_body
+from flambeau.core.printing import graph_suffixes, is_plain, tensor_body, with_suffixes
 from flambeau.core.tensor import Tensor
 from flambeau.ops.sparse.tensor import SparseCoo, SparseTensor, rule
 
