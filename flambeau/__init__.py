@@ -22,6 +22,7 @@ try:
 finally:
     if _collects:
         _gc.enable()
+del ops     # the package of operators; torch.ops is the tree of their names, found below
 
 from flambeau.base import dtype as _dtypes
 from flambeau.base.flags import flags as _flags
@@ -67,6 +68,7 @@ _ROOMS = frozenset(
         "xpu", "accelerator", "_C", "_tensor", "ao", "cpu", "distributions", "masked",
         "__config__", "_jit_internal", "_tensor_str", "_utils", "futures",
         "_dynamo", "_inductor",
+        "library", "_ops", "_library", "_custom_op", "_custom_ops",
     )
 )
 _FROM_ROOMS = {
@@ -76,6 +78,7 @@ _FROM_ROOMS = {
     "autocast_mode": "amp",
     "thread_safe_generator": "random",
     "vmap": "func",
+    "ops": "_ops",
 }
 
 

@@ -327,32 +327,25 @@ globals().update(
     _absent.all_of(
         "",
         "it belongs to PyTorch's TorchScript compiler; call the Python function itself",
-        "import_ir_module import_ir_module_from_buffer merge_type_from_type_comment parse_ir parse_schema "
+        "import_ir_module import_ir_module_from_buffer merge_type_from_type_comment parse_ir "
         "parse_type_comment "
         "unify_type_list",
-        "AliasDb AnyType Argument ArgumentSpec AwaitType BenchmarkConfig BenchmarkExecutionStats Block "
-        "BoolType BufferDict CallStack Capsule "
-        "ClassType Code CompilationUnit CompleteArgumentSpec ComplexType ConcreteModuleType "
+        "AliasDb ArgumentSpec AwaitType BenchmarkConfig BenchmarkExecutionStats Block "
+        "BufferDict CallStack Capsule "
+        "ClassType Code CompilationUnit CompleteArgumentSpec ConcreteModuleType "
         "ConcreteModuleTypeBuilder DeepCopyMemoTable "
-        "DeserializationStorageContext DeviceObjType DictType EnumType ErrorReport ExecutionPlan FileCheck "
-        "FloatType FunctionSchema FutureType "
-        "Gradient Graph GraphExecutorState IODescriptor InferredType IntType InterfaceType ListType "
+        "DeserializationStorageContext EnumType ErrorReport ExecutionPlan FileCheck "
+        ""
+        "Gradient Graph GraphExecutorState IODescriptor InferredType InterfaceType "
         "LiteScriptModule LockingLogger ModuleDict "
-        "Node NoneType NoopLogger NumberType OperatorInfo OptionalType ParameterDict PyObjectType "
+        "Node NoopLogger OperatorInfo ParameterDict PyObjectType "
         "PyTorchFileReader PyTorchFileWriter RRefType "
         "ScriptClass ScriptClassFunction ScriptDict ScriptDictIterator ScriptDictKeyIterator ScriptFunction "
         "ScriptList ScriptListIterator "
         "ScriptMethod ScriptModule ScriptModuleSerializer ScriptObject ScriptObjectProperty "
         "SerializationStorageContext StaticModule "
-        "StreamObjType StringType SymBoolType SymIntType TensorType ThroughputBenchmark TracingState TupleType "
-        "Type UnionType Use Value",
-    )
-)
-globals().update(
-    _absent.all_of(
-        "",
-        "flambeau has no dispatcher; override functions with __torch_function__",
-        kinds="DispatchKey DispatchKeySet ExcludeDispatchKeyGuard Tag",
+        "StreamObjType SymBoolType SymIntType ThroughputBenchmark TracingState "
+        "UnionType Use Value",
     )
 )
 globals().update(
@@ -453,6 +446,26 @@ def _loss(name: str, names: tuple[str, ...]) -> Any:
     return loss
 
 
+_OF_THE_DISPATCHER = (
+    (frozenset(("Tag",)), lambda: _importlib.import_module("flambeau.dispatcher.tags")),
+    (
+        frozenset(("DispatchKey", "DispatchKeySet", "ExcludeDispatchKeyGuard")),
+        lambda: _importlib.import_module("flambeau.dispatcher.keys"),
+    ),
+    (
+        frozenset(("Argument", "FunctionSchema", "parse_schema")),
+        lambda: _importlib.import_module("flambeau.dispatcher.schema"),
+    ),
+    (
+        frozenset(
+            """AnyType BoolType ComplexType DeviceObjType DictType FloatType FutureType IntType ListType NoneType NumberType
+            OptionalType StringType TensorType TupleType Type""".split()
+        ),
+        lambda: _importlib.import_module("flambeau.dispatcher.schema_types"),
+    ),
+)
+
+
 def __getattr__(name: str) -> Any:
     if name in _RECURRENT:
         return getattr(_importlib.import_module("flambeau.nn.modules.recurrence"), name)
@@ -463,6 +476,9 @@ def __getattr__(name: str) -> Any:
         return _loss(name, _LOSSES[name])
     if name == "Future":
         return _importlib.import_module("flambeau.jit").Future
+    for names, room in _OF_THE_DISPATCHER:
+        if name in names:
+            return getattr(room(), name)
     if name == "GradScaler":
         return _importlib.import_module("flambeau.amp").GradScaler
     raise AttributeError(f"module {__package__!r} has no attribute '{name}'")

@@ -158,7 +158,7 @@ def _names() -> dict[Any, str]:
 
 def resolve_name(f: Any) -> str | None:
     """The public name of an overridable function, such as torch.add; None for others."""
-    if isinstance(f, (torch._C.OpOverload, torch._C.OpOverloadPacket)):
+    if type(f).__module__ == "flambeau._ops":
         return str(f)
     try:
         return _names().get(f)

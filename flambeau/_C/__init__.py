@@ -15,15 +15,10 @@ _TensorMeta = type(TensorBase)
 _WITHOUT_SCRIPTS = "there are no scripts whose execution could be chosen; leave it out"
 
 _disabled_torch_function_impl = disabled
-_NO_DISPATCHER = "flambeau has no dispatcher; override functions with __torch_function__"
-OpOverload = _absent.kind("_C.OpOverload", _NO_DISPATCHER)
-OpOverloadPacket = _absent.kind("_C.OpOverloadPacket", _NO_DISPATCHER)
 
 __all__ = [
     "DisableTorchFunction",
     "DisableTorchFunctionSubclass",
-    "OpOverload",
-    "OpOverloadPacket",
     "TensorBase",
     "_LinAlgError",
     "_TensorMeta",
@@ -78,12 +73,23 @@ globals().update(
 )
 
 
+_OF_THE_DISPATCHER = frozenset(
+    """_AliasInfo _AutoDispatchBelowAutograd _ExcludeDispatchKeyGuard _IncludeDispatchKeyGuard _after_autograd_keyset
+    _get_operation_overload _get_schema _jit_get_all_schemas _jit_get_operation _jit_get_schemas_for_operator""".split()
+)
+
+
 def _get_default_device() -> str:
     """The type of the default device."""
     return str(torch.get_default_device())
 
 
 def __getattr__(name: str) -> Any:
+    if name == "_dispatch" or name in _OF_THE_DISPATCHER or name.startswith("_dispatch_"):
+        from flambeau._C import _dispatch
+
+        if hasattr(_dispatch, name):
+            return getattr(_dispatch, name)
     # PyTorch's namespace takes most of its names from here.
     if not name.startswith("_") and name not in torch._ROOMS and hasattr(torch, name):
         return getattr(torch, name)

@@ -7,7 +7,6 @@ from flambeau.core import tracking
 from flambeau.ops import (
     activation,
     adaptive_pool,
-    aten,
     attention,
     average_pool,
     bags,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import operator
+import sys
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
@@ -446,8 +447,9 @@ def as_strided(input: Any, size: Sequence[int], stride: Sequence[int], storage_o
     if storage_offset is not None and storage_offset.__class__ is not int:
         wrong.only_ints(storage_offset)
     offset = input._offset if storage_offset is None else storage_offset
+    capacity = input._storage.capacity if layout.device.type != "meta" else sys.maxsize     # there is no memory to run out of
     shape, strides, start = geometry.as_strided_geometry(plain(tuple(size)), plain(tuple(stride)), offset,
-                                                         layout.dtype.itemsize, input._storage.capacity)
+                                                         layout.dtype.itemsize, capacity)
     made = view_of(input, start, Layout.of(shape, strides, layout.dtype, layout.device))
     if storage_offset is None and layout.flavor is None and size.__class__ is stride.__class__ is tuple:
         _strided[layout, size, stride] = made._layout, memory_order.extent(shape, strides) * layout.dtype.itemsize

@@ -195,6 +195,8 @@ class Batch(Level):
 
     # ---- answering
     def answer(self, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        if hasattr(function, "answer_level"):
+            return function.answer_level(self, args, kwargs)
         operator = operator_of(function)
         if hasattr(function, "kind"):
             return VIEWS[function.__name__](self, function, args, kwargs)

@@ -18,7 +18,7 @@ from flambeau.transform.batched import Batch
 from flambeau.transform.dual import DualLevel
 from flambeau.transform.levels import Wrapped, deepest, mapped, remainder
 
-__all__ = ["VmapInfo", "apply"]
+__all__ = ["VmapInfo", "apply", "dims_of", "placed"]
 
 VmapInfo = collections.namedtuple("VmapInfo", ["batch_size", "randomness"])
 
@@ -51,7 +51,7 @@ def _batched(batch: Batch, function: type[Function], args: tuple[Any, ...]) -> A
             f"You tried to vmap over {function.__name__}, but it does not have vmap support. Please override and implement "
             f"the vmap staticmethod or set generate_vmap_rule=True. {MORE}"
         )
-    dims = tuple([_dims_of(batch, a) for a in args])
+    dims = tuple([dims_of(batch, a) for a in args])
     values = mapped(lambda x: x.value if batch.has(x) else x, args)
     made = function.vmap(VmapInfo(batch.size, batch.randomness), dims, *values)
     if not (isinstance(made, tuple) and len(made) == 2):
@@ -59,23 +59,23 @@ def _batched(batch: Batch, function: type[Function], args: tuple[Any, ...]) -> A
             "Expected the vmap staticmethod to have two returns, an output and out_dims with pytree structure compatible with "
             f"the output. Got a {type(made)} instead"
         )
-    return _placed(batch, *made)
+    return placed(batch, *made)
 
 
-def _dims_of(batch: Batch, given: Any) -> Any:
+def dims_of(batch: Batch, given: Any) -> Any:
     """Where the batch is in the tensors of an argument: dimension 0, or None."""
     if isinstance(given, (list, tuple)):
-        return type(given)([_dims_of(batch, x) for x in given])
+        return type(given)([dims_of(batch, x) for x in given])
     return 0 if batch.has(given) else None
 
 
-def _placed(batch: Batch, output: Any, dims: Any) -> Any:
+def placed(batch: Batch, output: Any, dims: Any) -> Any:
     """The outputs of a vmap static method as one example's."""
     if isinstance(output, Tensor):
         return output if dims is None else batch.wrap(output.movedim(dims, 0))  # type: ignore[attr-defined]
     if isinstance(output, (tuple, list)):
         places = dims if isinstance(dims, (tuple, list)) else [dims] * len(output)
-        return type(output)([_placed(batch, x, d) for x, d in zip(output, places, strict=True)])
+        return type(output)([placed(batch, x, d) for x, d in zip(output, places, strict=True)])
     return output
 
 

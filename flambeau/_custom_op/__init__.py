@@ -1,0 +1,1 @@
+"""torch._custom_op: the oldest form of custom operators."""

@@ -1,0 +1,45 @@
+"""torch._ops and torch.ops: the operators by name, and `torch.ops.load_library`. A face over dispatcher.
+
+A shared library that PyTorch would load registers operators from C++, against PyTorch's own C++ classes; flambeau has none of these.
+Of libraries whose operators it has itself (torchvision's) loading registers those.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+from typing import Any
+
+from flambeau.dispatcher.keys import DispatchKey
+from flambeau.dispatcher.namespaces import Namespace as _OpNamespace
+from flambeau.dispatcher.namespaces import Ops as _Ops
+from flambeau.dispatcher.namespaces import ops
+from flambeau.dispatcher.overloads import HigherOrderOperator, OperatorBase, OpOverload, OpOverloadPacket
+
+__all__ = ["DispatchKey", "HigherOrderOperator", "OpOverload", "OpOverloadPacket", "OperatorBase", "_OpNamespace", "_Ops", "ops"]
+
+_NO_ABI = (
+    "flambeau has no C++ ABI, so a library's compiled operators can't be loaded; define them in Python with torch.library.custom_op, "
+    "or use the library's fallback in Python"
+)
+
+
+def _is_torchvision(path: str) -> bool:
+    folder, file = os.path.split(path)
+    return os.path.basename(folder) == "torchvision" and file.partition(".")[0] == "_C"
+
+
+def load_library(path: Any) -> None:
+    """Register the operators of a shared library, of torchvision's `_C`; OSError for any other, and if there is no such file."""
+    path = os.path.realpath(os.fspath(path))
+    if not os.path.exists(path):
+        raise OSError(f"Could not load this library: {path}")
+    if not _is_torchvision(path) or importlib.util.find_spec("flambeau.vision_ops") is None:
+        raise OSError(f"Could not load this library: {path}: {_NO_ABI}")
+    if path not in ops.loaded_libraries:
+        importlib.import_module("flambeau.vision_ops").register()
+        ops.loaded_libraries.add(path)
+
+
+ops.__dict__["load_library"] = load_library

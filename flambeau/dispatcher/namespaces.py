@@ -1,0 +1,108 @@
+"""`torch.ops`: the tree of operators, `torch.ops.namespace.name`.
+
+Namespaces come into being when they are asked for; what is in them is looked up among the records of programs' operators, then
+among the names of PyTorch's own. Stands on overloads and builtin; torch.ops (flambeau._ops) is its face.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Iterator
+from typing import Any
+
+from flambeau.dispatcher import builtin
+from flambeau.dispatcher.aten_names import HIGHER_ORDER
+from flambeau.dispatcher.overloads import HigherOrderOperator, OpOverloadPacket
+from flambeau.dispatcher.record import RECORDS
+
+__all__ = ["Namespace", "Ops", "forget", "ops"]
+
+
+class Namespace(types.ModuleType):
+    """The operators of one namespace, `torch.ops.aten`."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"torch.ops.{name}")
+        self.__file__ = "torch.ops"
+        self.name = name
+        self._dir: list[str] = []
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._dir)
+
+    def __getattr__(self, name: str) -> Any:
+        made = None if name.startswith("__") and self.name != "aten" else self._made(name)
+        if made is None:
+            raise AttributeError(f"'_OpNamespace' '{self.name}' object has no attribute '{name}'")
+        setattr(self, name, made)
+        self._dir.append(name)
+        return made
+
+    def _made(self, name: str) -> Any:
+        records = RECORDS.get(f"{self.name}::{name}")
+        if records and any(record.schema is not None for record in records.values()):
+            return OpOverloadPacket(self.name, name, (), None)
+        overloads = builtin.overloads_of(self.name, name)
+        if overloads is None:
+            return None
+        return OpOverloadPacket(self.name, name, overloads, builtin.function_of(self.name, name))
+
+
+Namespace.__name__ = Namespace.__qualname__ = "_OpNamespace"
+Namespace.__module__ = "flambeau._ops"
+
+
+class _HigherOrder(Namespace):
+    """torch.ops.higher_order."""
+
+    def _made(self, name: str) -> Any:
+        if name not in HIGHER_ORDER.split():
+            return None
+        if name == "cond":
+            return HigherOrderOperator(name, _cond)
+        return HigherOrderOperator(name)
+
+
+def _cond(pred: Any, true_fn: Any, false_fn: Any, operands: Any = ()) -> Any:
+    """true_fn(*operands) if pred, else false_fn(*operands)."""
+    return true_fn(*operands) if bool(pred) else false_fn(*operands)
+
+
+class Ops(types.ModuleType):
+    """torch.ops itself. `loaded_libraries`: the paths given to load_library."""
+
+    __file__ = "_ops.py"
+
+    def __init__(self) -> None:
+        super().__init__("torch.ops")
+        self.loaded_libraries: set[str] = set()
+        self._dir: list[str] = []
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(f"module 'torch.ops' has no attribute '{name}'")
+        made = (_HigherOrder if name == "higher_order" else Namespace)(name)
+        setattr(self, name, made)
+        self._dir.append(name)
+        return made
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._dir)
+
+
+Ops.__name__ = Ops.__qualname__ = "_Ops"
+Ops.__module__ = "flambeau._ops"
+ops = Ops()
+
+
+def forget(packet_name: str, overload: str) -> None:
+    """Drop the objects of an operator that is defined no more, or anew."""
+    namespace, _, name = packet_name.partition("::")
+    space = ops.__dict__.get(namespace)
+    packet = None if space is None else space.__dict__.get(name)
+    if packet is None:
+        return
+    packet.__dict__.pop(overload or "default", None)
+    if not packet.overloads():
+        delattr(space, name)
+        space._dir.remove(name)

@@ -1,0 +1,341 @@
+"""The types of a schema's arguments and results: Tensor, int, Optional[...], List[...] and their like.
+
+Each is an object of a class by PyTorch's name (`TensorType`, `ListType` ...), prints as PyTorch's does, and takes a Python value
+for an argument of its type or refuses it (`take`). Stands on base and core.tensor; used by schema and calling.
+"""
+
+from __future__ import annotations
+
+import numbers
+import operator
+from typing import Any
+
+from flambeau.base.device import device
+from flambeau.base.dtype import dtype
+from flambeau.base.layout import layout, memory_format
+from flambeau.base.rng import Generator
+from flambeau.core.tensor import Tensor
+
+__all__ = [
+    "AnyType", "BoolType", "ComplexType", "DeviceObjType", "DictType", "FloatType", "FutureType", "GeneratorType", "IntType",
+    "ListType", "NamedType", "NoneType", "NumberType", "OptionalType", "Refused", "StringType", "TensorType", "TupleType",
+    "Type", "named",
+]  # fmt: skip
+
+_NO_CONVERSION = (
+    "Cast error details: Unable to cast Python instance of type {} to C++ type '?' (#define "
+    "PYBIND11_DETAILED_ERROR_MESSAGES or compile in debug mode for details)"
+)
+
+
+class Refused(Exception):
+    """A value is not of the type; the text says why."""
+
+
+def _refuse(value: Any) -> Refused:
+    return Refused(_NO_CONVERSION.format(type(value)))
+
+
+class Type:
+    """The type of an argument or a result; `written`: how a schema writes it."""
+
+    __module__ = "flambeau"
+    written = python = ""
+
+    def take(self, value: Any) -> Any:
+        """The value as a kernel gets it; Refused if it isn't one of this type."""
+        return value
+
+    def kind(self) -> str:
+        """The name of the class."""
+        return type(self).__name__
+
+    @property
+    def annotation_str(self) -> str:
+        """As Python's annotations write it."""
+        return str(self)
+
+    def __str__(self) -> str:
+        return self.python or self.written
+
+    def __repr__(self) -> str:
+        return self.written
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Type) and repr(self) == repr(other)
+
+    def __hash__(self) -> int:
+        return hash(repr(self))
+
+    def isSubtypeOf(self, other: Type) -> bool:
+        """Whether every value of this type is one of the other."""
+        return self == other or isinstance(other, AnyType) or (isinstance(other, OptionalType) and self == other.element)
+
+
+class TensorType(Type):
+    """A tensor."""
+
+    written = "Tensor"
+
+    def take(self, value: Any) -> Any:
+        if not isinstance(value, Tensor):
+            raise Refused(f"Cast error details: Unable to cast {value!r} to Tensor")
+        return value
+
+    @staticmethod
+    def get() -> TensorType:
+        """The type of tensors of any dtype and shape."""
+        return TensorType()
+
+
+class IntType(Type):
+    """An integer, or what converts to one without loss; also a size (`SymInt`)."""
+
+    python = "int"
+
+    def __init__(self, written: str = "int") -> None:
+        self.written = written
+
+    def take(self, value: Any) -> Any:
+        try:
+            return operator.index(value)
+        except (TypeError, RuntimeError):
+            raise _refuse(value) from None
+
+
+class _CodeType(IntType):
+    """What PyTorch passes as a number and Python has objects of a class for: dtypes, layouts, memory formats."""
+
+    __module__ = "flambeau"
+
+    def __init__(self, written: str, cls: type) -> None:
+        super().__init__(written)
+        self.cls = cls
+
+    def take(self, value: Any) -> Any:
+        return value if isinstance(value, self.cls) else super().take(value)
+
+
+class FloatType(Type):
+    """A number that converts to float."""
+
+    python = "float"
+
+    def __init__(self, written: str = "float") -> None:
+        self.written = written
+
+    def take(self, value: Any) -> Any:
+        if isinstance(value, (numbers.Real, Tensor)) or (hasattr(value, "__float__") and not isinstance(value, str)):
+            try:
+                return float(value)
+            except (TypeError, ValueError):
+                pass
+        raise _refuse(value)
+
+
+class ComplexType(Type):
+    """A complex number."""
+
+    written = "complex"
+
+    def take(self, value: Any) -> Any:
+        if not isinstance(value, numbers.Complex):
+            raise _refuse(value)
+        return complex(value)
+
+
+class BoolType(Type):
+    """A truth value."""
+
+    python = "bool"
+
+    def __init__(self, written: str = "bool") -> None:
+        self.written = written
+
+    def take(self, value: Any) -> Any:
+        if not isinstance(value, (bool, Tensor)) and type(value).__name__ not in ("bool_", "bool"):
+            raise _refuse(value)
+        return bool(value)
+
+
+class NumberType(Type):
+    """A number of any kind (`Scalar`)."""
+
+    written, python = "Scalar", "number"
+
+    def take(self, value: Any) -> Any:
+        if isinstance(value, Tensor) and not value._layout.ndim:
+            return value.item()  # type: ignore[attr-defined]
+        if not isinstance(value, numbers.Number):
+            raise Refused(f"Cast error details: Cannot cast {value!r} to number")
+        return value
+
+
+class StringType(Type):
+    """A text."""
+
+    written = "str"
+
+    def take(self, value: Any) -> Any:
+        if not isinstance(value, str):
+            raise _refuse(value)
+        return value
+
+
+class DeviceObjType(Type):
+    """A device, or its name."""
+
+    written = "Device"
+
+    def take(self, value: Any) -> Any:
+        if not isinstance(value, (str, device, int)):
+            raise _refuse(value)
+        return device(value)
+
+
+class GeneratorType(Type):
+    """A random generator."""
+
+    written = "Generator"
+
+    def take(self, value: Any) -> Any:
+        if not isinstance(value, Generator):
+            raise _refuse(value)
+        return value
+
+
+class AnyType(Type):
+    """Anything."""
+
+    written = "Any"
+
+
+class NoneType(Type):
+    """None."""
+
+    written = "NoneType"
+
+
+class NamedType(Type):
+    """A type of which only the name is known: a type variable (`t`), a class of PyTorch's (`Storage`)."""
+
+    def __init__(self, written: str) -> None:
+        self.written = written
+
+
+class OptionalType(Type):
+    """A value of the element's type, or None."""
+
+    def __init__(self, element: Type) -> None:
+        self.element, self.written = element, f"{element.written}?"
+
+    def getElementType(self) -> Type:
+        """The type of what is not None."""
+        return self.element
+
+    def take(self, value: Any) -> Any:
+        return None if value is None else self.element.take(value)
+
+    def __str__(self) -> str:
+        return f"Optional[{self.element}]"
+
+
+class ListType(Type):
+    """A list; of a fixed length `count` (`int[2]`) a single value stands for as many of it."""
+
+    def __init__(self, element: Type, count: int | None = None) -> None:
+        self.element, self.count = element, count
+        self.written = f"{element.written}[{'' if count is None else count}]"
+
+    def getElementType(self) -> Type:
+        """The type of the items."""
+        return self.element
+
+    def take(self, value: Any) -> Any:
+        if self.count is not None and isinstance(value, numbers.Number):
+            return [self.element.take(value)] * self.count
+        if isinstance(value, (str, Tensor)):
+            raise _refuse(value)
+        try:
+            items = list(value)
+        except TypeError as error:
+            raise Refused(f" Python error details: TypeError: {error}") from None
+        return [self.element.take(item) for item in items]
+
+    def __str__(self) -> str:
+        return f"List[{self.element}]"
+
+
+class TupleType(Type):
+    """A tuple of values of these types."""
+
+    def __init__(self, elements: list[Type]) -> None:
+        self._elements, self.written = elements, f"({', '.join(e.written for e in elements)})"
+
+    def elements(self) -> list[Type]:
+        """The types of the items."""
+        return self._elements
+
+    def take(self, value: Any) -> Any:
+        if not isinstance(value, tuple) or len(value) != len(self._elements):
+            raise _refuse(value)
+        return tuple(e.take(item) for e, item in zip(self._elements, value))
+
+    def __str__(self) -> str:
+        return f"Tuple[{', '.join(map(str, self._elements))}]"
+
+
+class DictType(Type):
+    """A dict."""
+
+    def __init__(self, key: Type, value: Type) -> None:
+        self.key, self.value = key, value
+        self.written = f"Dict({key.written}, {value.written})"
+
+    def take(self, value: Any) -> Any:
+        if not isinstance(value, dict):
+            raise _refuse(value)
+        return {self.key.take(k): self.value.take(v) for k, v in value.items()}
+
+    def __str__(self) -> str:
+        return f"Dict[{self.key}, {self.value}]"
+
+
+class FutureType(Type):
+    """A Future of a value of this type."""
+
+    def __init__(self, element: Type, name: str = "Future") -> None:
+        self.element, self.name = element, name
+        self.written = f"{name}({element.written})"
+
+    def __str__(self) -> str:
+        return f"{self.name}[{self.element}]"
+
+
+_NAMED: dict[str, Type] = {
+    "Tensor": TensorType(),
+    "int": IntType(),
+    "SymInt": IntType("SymInt"),
+    "float": FloatType(),
+    "bool": BoolType(),
+    "SymBool": BoolType("SymBool"),
+    "complex": ComplexType(),
+    "Scalar": NumberType(),
+    "str": StringType(),
+    "Device": DeviceObjType(),
+    "ScalarType": _CodeType("ScalarType", dtype),
+    "Layout": _CodeType("Layout", layout),
+    "MemoryFormat": _CodeType("MemoryFormat", memory_format),
+    "Generator": GeneratorType(),
+    "Any": AnyType(),
+    "NoneType": NoneType(),
+    "None": NoneType(),
+    **{name: NamedType(name) for name in "Storage Stream Dimname QScheme Capsule RRef".split()},
+}
+
+
+def named(name: str) -> Type | None:
+    """The type that a schema writes as one word; None if there is none of that name."""
+    if name in _NAMED:
+        return _NAMED[name]
+    return NamedType(name) if name[:1].islower() and len(name) <= 3 and name.isalnum() else None
