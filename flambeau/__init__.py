@@ -22,7 +22,7 @@ try:
 finally:
     if _collects:
         _gc.enable()
-del ops     # the package of operators; torch.ops is the tree of their names, found below
+del globals()["ops"]     # the package of operators; torch.ops is the tree of their names, found below
 
 from flambeau.base import dtype as _dtypes
 from flambeau.base.flags import flags as _flags

@@ -1,7 +1,7 @@
 """torch._ops and torch.ops: the operators by name, and `torch.ops.load_library`. A face over dispatcher.
 
-A shared library that PyTorch would load registers operators from C++, against PyTorch's own C++ classes; flambeau has none of these.
-Of libraries whose operators it has itself (torchvision's) loading registers those.
+A shared library that PyTorch would load registers operators from C++, against PyTorch's own C++ classes; flambeau has
+none of these. Of libraries whose operators it has itself (torchvision's) loading registers those.
 """
 
 from __future__ import annotations
@@ -17,10 +17,20 @@ from flambeau.dispatcher.namespaces import Ops as _Ops
 from flambeau.dispatcher.namespaces import ops
 from flambeau.dispatcher.overloads import HigherOrderOperator, OperatorBase, OpOverload, OpOverloadPacket
 
-__all__ = ["DispatchKey", "HigherOrderOperator", "OpOverload", "OpOverloadPacket", "OperatorBase", "_OpNamespace", "_Ops", "ops"]
+__all__ = [
+    "DispatchKey",
+    "HigherOrderOperator",
+    "OpOverload",
+    "OpOverloadPacket",
+    "OperatorBase",
+    "_OpNamespace",
+    "_Ops",
+    "ops",
+]
 
 _NO_ABI = (
-    "flambeau has no C++ ABI, so a library's compiled operators can't be loaded; define them in Python with torch.library.custom_op, "
+    "flambeau has no C++ ABI, so a library's compiled operators can't be loaded; define them in Python with "
+    "torch.library.custom_op, "
     "or use the library's fallback in Python"
 )
 
@@ -31,7 +41,9 @@ def _is_torchvision(path: str) -> bool:
 
 
 def load_library(path: Any) -> None:
-    """Register the operators of a shared library, of torchvision's `_C`; OSError for any other, and if there is no such file."""
+    """Register the operators of a shared library, of torchvision's `_C`; OSError for any other, and if there is no such
+    file.
+    """
     path = os.path.realpath(os.fspath(path))
     if not os.path.exists(path):
         raise OSError(f"Could not load this library: {path}")

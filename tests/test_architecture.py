@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 PACKAGE = "flambeau"
-LAYERS = {"version": 0, "base": 0, "ir": 1, "codegen": 2, "core": 3, "ops": 4, "transform": 5, "compile": 5}
+LAYERS = {"version": 0, "base": 0, "ir": 1, "codegen": 2, "core": 3, "ops": 4, "transform": 5, "compile": 5,
+          "dispatcher": 5}  # fmt: skip
 ROOMS = 6  # nn, optim, utils, ...: every other folder
 TOP = 7  # the namespace and the command
 TOP_MODULES = {"", "__init__", "__main__", "cli", "locate"}
@@ -24,7 +25,11 @@ SIBLINGS = {
     "jit": {"nn", "export", "futures"},
     "_jit_internal": {"jit"},
     "_utils": {"nn"},
-    "_C": {"nn"},
+    "_C": {"nn", "library"},
+    "_library": {"library"},  # its modules by their inner names
+    "_custom_op": {"library"},
+    "_custom_ops": {"library"},
+    "_ops": {"vision_ops"},  # which load_library registers
     "serialization": {"serialize"},  # PyTorch's name for the room
     "distributions": {"nn"},  # softplus and cross-entropies of logits are functions of nn
     "optim": {"nn"},  # swa_utils.AveragedModel is a module

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 import flambeau as torch
@@ -85,11 +86,10 @@ def _get_default_device() -> str:
 
 
 def __getattr__(name: str) -> Any:
-    if name == "_dispatch" or name in _OF_THE_DISPATCHER or name.startswith("_dispatch_"):
-        from flambeau._C import _dispatch
-
-        if hasattr(_dispatch, name):
-            return getattr(_dispatch, name)
+    if name in _OF_THE_DISPATCHER or name.startswith("_dispatch_"):
+        dispatch = importlib.import_module("flambeau._C._dispatch")
+        if hasattr(dispatch, name):
+            return getattr(dispatch, name)
     # PyTorch's namespace takes most of its names from here.
     if not name.startswith("_") and name not in torch._ROOMS and hasattr(torch, name):
         return getattr(torch, name)

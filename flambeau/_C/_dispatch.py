@@ -1,4 +1,6 @@
-"""torch._C's names that concern the dispatcher: which kernels an operator has, and the keys of this thread. A face over dispatcher."""
+"""torch._C's names that concern the dispatcher: which kernels an operator has, and the keys of this thread. A face over
+dispatcher.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Operators with records under vmap and forward mode: how a transform's level answers a call of one.
 
-An operator's own rule (`register_vmap`) sees all examples; a body in other operators runs on batched tensors; any other operator runs
-once per example. Stands on transform; overloads come here when a tensor of a transform is among their arguments.
+An operator's own rule (`register_vmap`) sees all examples; a body in other operators runs on batched tensors; any other
+operator runs once per example. Stands on transform; overloads come here when a tensor of a transform is among their
+arguments.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ from flambeau.transform.functions import VmapInfo, dims_of, placed
 from flambeau.transform.levels import Level, mapped
 
 
-def record_behind(operator: OpOverload | OpOverloadPacket, args: Sequence[Any], kwargs: dict[str, Any]) -> OperatorRecord:
+def record_behind(
+    operator: OpOverload | OpOverloadPacket, args: Sequence[Any], kwargs: dict[str, Any]
+) -> OperatorRecord:
     """The record that answers this call of an overload, or of the operator that has it."""
     if isinstance(operator, OpOverload):
         found = operator._record
@@ -34,7 +37,7 @@ def _fits(record: OperatorRecord, args: Sequence[Any], kwargs: dict[str, Any]) -
     assert record.schema is not None
     try:
         calling.bind(record.schema, args, kwargs)
-    except calling.NoMatch:
+    except RuntimeError:
         return False
     return True
 
@@ -65,6 +68,7 @@ def _by_rule(record: OperatorRecord, batch: Batch, values: list[Any]) -> Any:
     made = record.vmap(VmapInfo(batch.size, batch.randomness), dims, *all_of[0], **all_of[1])
     if not (isinstance(made, tuple) and len(made) == 2):
         raise RuntimeError(
-            f"Expected the vmap rule of {record} to have two returns, an output and out_dims. Got a {type(made)} instead. {MORE}"
+            f"Expected the vmap rule of {record} to have two returns, an output and out_dims. Got a {type(made)} "
+            f"instead. {MORE}"
         )
     return placed(batch, *made)

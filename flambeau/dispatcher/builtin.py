@@ -1,8 +1,10 @@
-"""PyTorch's own operators by the names of its dispatcher: which function of flambeau answers `torch.ops.aten.add.Tensor`.
+"""PyTorch's own operators by the names of its dispatcher: which function of flambeau answers
+`torch.ops.aten.add.Tensor`.
 
-A name is looked up among the functions of the namespace, declared operators and methods; overloads share one function, which
-tells their arguments apart by itself. An operator that PyTorch has and flambeau has not exists all the same, as a key of tables
-and to be compared with; calling it raises NotImplementedError. Stands on core.derive and aten_names; used by namespaces.
+A name is looked up among the functions of the namespace, declared operators and methods; overloads share one function,
+which tells their arguments apart by itself. An operator that PyTorch has and flambeau has not exists all the same, as a
+key of tables and to be compared with; calling it raises NotImplementedError. Stands on core.derive and aten_names; used
+by namespaces.
 """
 
 from __future__ import annotations
@@ -60,7 +62,8 @@ def _found(name: str) -> Callable[..., Any] | None:
 def _missing(name: str) -> Callable[..., Any]:
     def missing(*args: Any, **kwargs: Any) -> Any:
         raise NotImplementedError(
-            f"{name} is not implemented in flambeau; call the public function of torch or torch.nn.functional that is made of it"
+            f"{name} is not implemented in flambeau; call the public function of torch or torch.nn.functional that is "
+            f"made of it"
         )
 
     missing.__name__ = missing.__qualname__ = name.rpartition("::")[2]

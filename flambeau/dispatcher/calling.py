@@ -1,7 +1,7 @@
 """A call of an operator with a record: its arguments are fitted to the schema, then the keys are asked in turn.
 
-First classes and modes that override calls, then autocast, then autograd, then the kernel of the device (or the fake, on the
-meta device), and at last kernels for all devices. Stands on record, keys, gradients; used by overloads.
+First classes and modes that override calls, then autocast, then autograd, then the kernel of the device (or the fake,
+on the meta device), and at last kernels for all devices. Stands on record, keys, gradients; used by overloads.
 """
 
 from __future__ import annotations
@@ -15,14 +15,10 @@ from flambeau.core.tensor import Tensor
 from flambeau.dispatcher import fakes, gradients, keys
 from flambeau.dispatcher.keys import DispatchKey, DispatchKeySet
 from flambeau.dispatcher.record import OperatorRecord, fallthrough_kernel
-from flambeau.dispatcher.schema import FunctionSchema
+from flambeau.dispatcher.schema import Argument, FunctionSchema
 from flambeau.dispatcher.schema_types import ListType, Refused, TensorType
 
-__all__ = ["NoMatch", "answer", "bind", "call", "fill_defaults", "flat_tensors", "redispatch", "split"]
-
-
-class NoMatch(RuntimeError):
-    """The arguments don't fit the schema."""
+__all__ = ["answer", "bind", "call", "fill_defaults", "flat_tensors", "redispatch", "split"]
 
 
 def flat_tensors(values: Sequence[Any]) -> list[Tensor]:
@@ -40,11 +36,14 @@ def flat_tensors(values: Sequence[Any]) -> list[Tensor]:
 
 
 def bind(schema: FunctionSchema, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
-    """The arguments in the order of the schema, converted to its types, defaults filled in. NoMatch if they don't fit."""
+    """The arguments in the order of the schema, converted to its types, defaults filled in. RuntimeError if they don't
+    fit.
+    """
     name, arguments = schema.name, schema.arguments
     if len(args) + len(kwargs) > len(arguments):
-        raise NoMatch(
-            f"{name}() expected at most {len(arguments)} argument(s) but received {len(args) + len(kwargs)} argument(s). "
+        raise RuntimeError(
+            f"{name}() expected at most {len(arguments)} argument(s) but received {len(args) + len(kwargs)} "
+            f"argument(s). "
             f"Declaration: {schema}"
         )
     values: list[Any] = []
@@ -52,7 +51,7 @@ def bind(schema: FunctionSchema, args: Sequence[Any], kwargs: dict[str, Any]) ->
     for position, argument in enumerate(arguments):
         if position < len(args):
             if argument.kwarg_only:
-                raise NoMatch(
+                raise RuntimeError(
                     f"{name}() takes {schema.positional} positional argument(s) but {len(args)} was/were given.  "
                     f"Declaration: {schema}"
                 )
@@ -65,42 +64,41 @@ def bind(schema: FunctionSchema, args: Sequence[Any], kwargs: dict[str, Any]) ->
             values.append(list(default) if isinstance(default, list) else default)
             continue
         else:
-            raise NoMatch(f"{name}() is missing value for argument '{argument.name}'. Declaration: {schema}")
+            raise RuntimeError(f"{name}() is missing value for argument '{argument.name}'. Declaration: {schema}")
         try:
             values.append(argument.type.take(value))
         except Refused as reason:
-            raise NoMatch(
-                f"{name}() Expected a value of type '{argument.type}' for argument '{argument.name}' but instead found type "
+            raise RuntimeError(
+                f"{name}() Expected a value of type '{argument.type}' for argument '{argument.name}' but instead found "
+                f"type "
                 f"'{type(value).__name__}'.\nPosition: {position}\nValue: {value!r}\nDeclaration: {schema}\n{reason}"
             ) from None
     if used != len(kwargs):
         known = [argument.name for argument in arguments]
         for key in kwargs:
             if key not in known:
-                raise NoMatch(f"Unknown keyword argument '{key}' for operator '{name}'. Schema: {schema}")
+                raise RuntimeError(f"Unknown keyword argument '{key}' for operator '{name}'. Schema: {schema}")
             if known.index(key) < len(args):
-                raise NoMatch(f"Argument '{key}' specified both as positional and keyword argument. Schema: {schema}")
+                raise RuntimeError(f"Argument '{key}' specified both as positional and keyword argument. Schema: {schema}")
     return values
 
 
-def _same(value: Any, default: Any) -> bool:
-    if value is default:
-        return True
-    return type(value) is type(default) and not isinstance(value, Tensor) and not flat_tensors([value]) and value == default
+def _left_out(argument: Argument, value: Any) -> bool:
+    """Whether a value equals the argument's default, so that a kernel needn't be told."""
+    default = argument.default_value
+    if not argument.has_default_value():
+        return False
+    return value is default or (type(value) is type(default) and not flat_tensors([value]) and bool(value == default))
 
 
 def split(schema: FunctionSchema, values: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """(args, kwargs) as a kernel gets them: what equals its default is left out, by position only from the end."""
     arguments, count = schema.arguments, schema.positional
     args = list(values[:count])
-    while args and arguments[len(args) - 1].has_default_value() and _same(args[-1], arguments[len(args) - 1].default_value):
+    while args and _left_out(arguments[len(args) - 1], args[-1]):
         args.pop()
-    kwargs = {
-        argument.name: value
-        for argument, value in zip(arguments[count:], values[count:])
-        if not (argument.has_default_value() and _same(value, argument.default_value))
-    }
-    return tuple(args), kwargs
+    named = zip(arguments[count:], values[count:])
+    return tuple(args), {argument.name: value for argument, value in named if not _left_out(argument, value)}
 
 
 def fill_defaults(
@@ -113,7 +111,9 @@ def fill_defaults(
 
 
 def result_of(schema: FunctionSchema, result: Any) -> Any:
-    """What a kernel returned, as the schema has it: a tuple of several results, a list for a list. RuntimeError if it can't be."""
+    """What a kernel returned, as the schema has it: a tuple of several results, a list for a list. RuntimeError if it
+    can't be.
+    """
     returns = schema.returns
     if not returns:
         if result is not None:
@@ -125,12 +125,14 @@ def result_of(schema: FunctionSchema, result: Any) -> Any:
         return _one_result(returns[0].type, result)
     if not isinstance(result, (tuple, list)):
         raise RuntimeError(
-            f"Expected PythonKernelHolder for {schema.name} to return a tuple or list of {len(returns)} elements, but it "
+            f"Expected PythonKernelHolder for {schema.name} to return a tuple or list of {len(returns)} elements, but "
+            f"it "
             f"returned {type(result).__name__}"
         )
     if len(result) != len(returns):
         raise RuntimeError(
-            f"Expected PythonKernelHolder for {schema.name} to return {len(returns)} elements, but it returned {len(result)}"
+            f"Expected PythonKernelHolder for {schema.name} to return {len(returns)} elements, but it returned "
+            f"{len(result)}"
         )
     return tuple(_one_result(made.type, value) for made, value in zip(returns, result))
 
@@ -251,20 +253,28 @@ def _nobody(record: OperatorRecord, device: str | None) -> str:
     available = ", ".join(sorted(record.kernels))
     if device is None:
         return (
-            "There were no tensor arguments to this function (e.g., you passed an empty list of Tensors), but no fallback function "
-            f"is registered for schema {record.name}.  This usually means that this function requires a non-empty list of Tensors, "
-            f"or that you (the operator writer) forgot to register a fallback function.  Available functions are [{available}]."
+            "There were no tensor arguments to this function (e.g., you passed an empty list of Tensors), but no "
+            "fallback function "
+            f"is registered for schema {record.name}.  This usually means that this function requires a non-empty list "
+            f"of Tensors, "
+            f"or that you (the operator writer) forgot to register a fallback function.  Available functions are "
+            f"[{available}]."
         )
     if device == "Meta":
         return (
-            f"{record.name}: attempted to run this operator with Meta tensors, but there was no fake impl or Meta kernel registered. "
-            "You may have run into this message while using an operator with PT2 compilation APIs (torch.compile/torch.export); in "
-            "order to use this operator with those APIs you'll need to add a fake impl. Please see the following for next steps:  "
+            f"{record.name}: attempted to run this operator with Meta tensors, but there was no fake impl or Meta "
+            f"kernel registered. "
+            "You may have run into this message while using an operator with PT2 compilation APIs "
+            "(torch.compile/torch.export); in "
+            "order to use this operator with those APIs you'll need to add a fake impl. Please see the following for "
+            "next steps:  "
             "https://pytorch.org/tutorials/advanced/custom_ops_landing_page.html"
         )
     return (
-        f"Could not run '{record.name}' with arguments from the '{device}' backend. This could be because the operator doesn't exist "
-        "for this backend, or was omitted during the selective/custom build process (if using custom build). If you are a Facebook "
+        f"Could not run '{record.name}' with arguments from the '{device}' backend. This could be because the operator "
+        f"doesn't exist "
+        "for this backend, or was omitted during the selective/custom build process (if using custom build). If you "
+        "are a Facebook "
         "employee using PyTorch on mobile, please visit https://fburl.com/ptmfixes for possible resolutions. "
         f"'{record.name}' is only available for these backends: [{available}]."
     )

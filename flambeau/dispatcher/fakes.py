@@ -1,7 +1,7 @@
 """What a fake implementation may ask for: `get_ctx()`, the context in which sizes that depend on data would get names.
 
-There is none on the meta device, whose tensors have fixed sizes: asking for one there raises RuntimeError in PyTorch's words. Stands on
-record; used by calling and torch.library.
+There is none on the meta device, whose tensors have fixed sizes: asking for one there raises RuntimeError in PyTorch's
+words. Stands on record; used by calling and torch.library.
 """
 
 from __future__ import annotations
@@ -36,9 +36,12 @@ def get_ctx() -> None:
     code = getattr(fake, "__code__", None)
     place = f"{code.co_filename}:{code.co_firstlineno}" if code else "?"
     raise RuntimeError(
-        f"{record.name} ({place}): You're trying to run this operator with meta Tensors (as opposed to FakeTensors), but this operator "
-        "may return an output Tensor with data-dependent shape. Meta Tensors don't support operators with outputs that have "
-        "data-dependent shapes but FakeTensors do. If your operator does not return an output with data-dependent shape, make sure "
+        f"{record.name} ({place}): You're trying to run this operator with meta Tensors (as opposed to FakeTensors), "
+        f"but this operator "
+        "may return an output Tensor with data-dependent shape. Meta Tensors don't support operators with outputs that "
+        "have "
+        "data-dependent shapes but FakeTensors do. If your operator does not return an output with data-dependent "
+        "shape, make sure "
         "the FakeTensor and/or meta kernel does not call torch.library.get_ctx(). Otherwise, please use FakeTensors."
     )
 

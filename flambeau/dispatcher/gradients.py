@@ -1,5 +1,5 @@
-"""Operators under autograd: the Function made of what `register_autograd` was given, and what stands behind results whose
-operator has no gradient.
+"""Operators under autograd: the Function made of what `register_autograd` was given, and what stands behind results
+whose operator has no gradient.
 
 Stands on core.function and record; used by calling.
 """
@@ -19,11 +19,15 @@ from flambeau.dispatcher.record import OperatorRecord
 __all__ = ["recorded", "warn_in_backward"]
 
 _NO_KERNEL = (
-    "{}: an autograd kernel was not registered to the Autograd key(s) but we are trying to backprop through it. This may lead to "
-    "silently incorrect behavior. This behavior is deprecated and will be removed in a future version of PyTorch. If your operator "
+    "{}: an autograd kernel was not registered to the Autograd key(s) but we are trying to backprop through it. This "
+    "may lead to "
+    "silently incorrect behavior. This behavior is deprecated and will be removed in a future version of PyTorch. If "
+    "your operator "
     "is differentiable, please ensure you have registered an autograd kernel to the correct Autograd key (e.g. "
-    "DispatchKey::Autograd, DispatchKey::CompositeImplicitAutograd). If your operator is not differentiable, or to squash this "
-    "warning and use the previous behavior, please register torch::CppFunction::makeFallthrough() to DispatchKey::Autograd."
+    "DispatchKey::Autograd, DispatchKey::CompositeImplicitAutograd). If your operator is not differentiable, or to "
+    "squash this "
+    "warning and use the previous behavior, please register torch::CppFunction::makeFallthrough() to "
+    "DispatchKey::Autograd."
 )
 
 
@@ -56,8 +60,10 @@ class _Call:
 
     def shape_of(self, fill: Sequence[Any], nothing: Any) -> list[Any]:
         """`fill` in the structure of the arguments, `nothing` for what is no tensor."""
-        blank = [[nothing] * len(x) if any(i == k and j is not None for i, j in self.places) else nothing
-                 for k, x in enumerate(self.values)]  # fmt: skip
+        blank = [
+            [nothing] * len(x) if any(i == k and j is not None for i, j in self.places) else nothing
+            for k, x in enumerate(self.values)
+        ]
         return self.filled(fill, blank)
 
 
@@ -94,7 +100,9 @@ def _assembled(structure: Any, results: Any) -> Any:
 
 
 def _function_of(record: OperatorRecord) -> type[Function]:
-    """The autograd.Function of an operator; its arguments are the call, where to put the results' structure, the tensors."""
+    """The autograd.Function of an operator; its arguments are the call, where to put the results' structure, the
+    tensors.
+    """
     schema = record.schema
     assert schema is not None
     count = schema.positional
@@ -122,7 +130,8 @@ def _function_of(record: OperatorRecord) -> type[Function]:
         gradient = record.gradient
         if gradient is None or gradient.backward is None:
             raise RuntimeError(
-                f"Trying to backward through {record} but no autograd formula was registered. Please use register_autograd to add "
+                f"Trying to backward through {record} but no autograd formula was registered. Please use "
+                f"register_autograd to add "
                 "one."
             )
         arrived = _assembled(ctx.structure, iter(gradients))
@@ -131,7 +140,8 @@ def _function_of(record: OperatorRecord) -> type[Function]:
         given: _Call = ctx.call
         if len(results) != count:
             raise RuntimeError(
-                f"Expected the return from backward to be of the same structure as the inputs. Got {len(results)} gradients for "
+                f"Expected the return from backward to be of the same structure as the inputs. Got {len(results)} "
+                f"gradients for "
                 f"{count} inputs of {record}."
             )
         found: list[Any] = []
@@ -141,8 +151,12 @@ def _function_of(record: OperatorRecord) -> type[Function]:
         return (None, None, *found)
 
     name = f"GeneratedBackwardFor_{record.namespace}_{record.short_name}_{record.overload or 'default'}"
-    body = {"forward": staticmethod(forward), "setup_context": staticmethod(setup_context), "backward": staticmethod(backward),
-            "__module__": "flambeau.autograd.function"}  # fmt: skip
+    body = {
+        "forward": staticmethod(forward),
+        "setup_context": staticmethod(setup_context),
+        "backward": staticmethod(backward),
+        "__module__": "flambeau.autograd.function",
+    }
     return type(name, (Function,), body)
 
 
@@ -162,11 +176,17 @@ def warn_in_backward(name: str, inputs: Sequence[Tensor], outputs: Sequence[Tens
 
     Results that are in a graph, by what the kernel itself called, stay in it.
     """
-    fresh = [y for y in outputs if y._node is None and (y._layout.dtype.is_floating_point or y._layout.dtype.is_complex)]
-    fresh = [y for y in fresh if not any(y is x for x in inputs)]
+    def warn(gradient: Any) -> None:
+        warnings.warn(_NO_KERNEL.format(name), UserWarning, stacklevel=2)
+
+    fresh = []
     for y in outputs:
-        if y._node is not None and not any(y is x for x in inputs):
-            y.register_hook(lambda gradient: warnings.warn(_NO_KERNEL.format(name), UserWarning, stacklevel=2))  # type: ignore
+        if any(y is x for x in inputs):
+            continue
+        if y._node is not None:
+            y.register_hook(warn)  # type: ignore[attr-defined]
+        elif y._layout.dtype.is_floating_point or y._layout.dtype.is_complex:
+            fresh.append(y)
     if not fresh:
         return
     edges = tuple((x._node, x._index) if x._node is not None else NO_EDGE for x in inputs)

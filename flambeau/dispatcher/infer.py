@@ -1,4 +1,6 @@
-"""The schema of a Python function, from its annotations: `infer_schema`. Stands on the standard library; used by torch.library."""
+"""The schema of a Python function, from its annotations: `infer_schema`. Stands on the standard library; used by
+torch.library.
+"""
 
 from __future__ import annotations
 
@@ -71,8 +73,10 @@ def infer_schema(
     starred = False
     everything = mutates_args == "unknown"
     if isinstance(mutates_args, str) and not everything:
-        raise ValueError("infer_schema(func): mutates_args must either be a sequence of the names of the arguments that are mutated "
-                         "or the string 'unknown'. ")  # fmt: skip
+        raise ValueError(
+            "infer_schema(func): mutates_args must either be a sequence of the names of the arguments that are mutated "
+            "or the string 'unknown'. "
+        )
     for index, (name, parameter) in enumerate(signature.parameters.items()):
         if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
             fail("We do not support positional-only args, varargs, or varkwargs.")
@@ -85,11 +89,17 @@ def infer_schema(
         kind = _written(annotation)
         if kind is None:
             if typing.get_origin(annotation) is tuple:
-                fail(f"Parameter {name} has unsupported type {annotation}. We do not support Tuple inputs in schema. As a workaround, "
-                     "please try to use List instead.")  # fmt: skip
-            fail(f"Parameter {name} has unsupported type {annotation}. The valid types are: Tensor, int, float, bool, str, "
-                 "torch.dtype, torch.device, Union[int, float, bool], Optional and List of them.")  # fmt: skip
-        if name in mutates_args or (everything and kind.startswith("Tensor")):
+                fail(
+                    f"Parameter {name} has unsupported type {annotation}. We do not support Tuple inputs in schema. "
+                    f"As a workaround, "
+                    "please try to use List instead."
+                )
+            fail(
+                f"Parameter {name} has unsupported type {annotation}. The valid types are: Tensor, int, float, bool, "
+                f"str, "
+                "torch.dtype, torch.device, Union[int, float, bool], Optional and List of them."
+            )
+        if kind.startswith("Tensor") if everything else name in mutates_args:
             if not kind.startswith("Tensor"):
                 fail(f"Parameter {name} is in mutable_args but only Tensors or collections of Tensors can be mutated")
             seen_mutated.add(name)
@@ -105,12 +115,19 @@ def infer_schema(
         elif isinstance(default, dtype):
             text = str(default).removeprefix("torch.")
         else:
-            fail(f"Parameter {name} has an unsupported default value type {type(default)}. Please file an issue on GitHub so we can "
-                 "prioritize this.")  # fmt: skip
+            fail(
+                f"Parameter {name} has an unsupported default value type {type(default)}. Please file an issue on "
+                f"GitHub so we can "
+                "prioritize this."
+            )
         written.append(f"{kind} {name}={text}")
     if not everything and set(mutates_args) - seen_mutated:
-        fail(f"{set(mutates_args) - seen_mutated} in mutates_args were not found in the custom op's signature. mutates_args should "
-             "contain the names of all args that the custom op mutates, or just the string 'unknown' if you don't know.")  # fmt: skip
+        fail(
+            f"{set(mutates_args) - seen_mutated} in mutates_args were not found in the custom op's signature. "
+            f"mutates_args should "
+            "contain the names of all args that the custom op mutates, or just the string 'unknown' if you don't "
+            "know."
+        )
     if signature.return_annotation is signature.empty:
         fail("No return type annotation was provided. Please add one.")
     result = _result(evaluated(signature.return_annotation), fail)
@@ -126,7 +143,10 @@ def _result(annotation: Any, fail: Callable[[str], typing.NoReturn]) -> str:
         made = [_written(annotation)]
     for kind in made:
         if kind is None or kind.removesuffix("[]") not in _RESULTS:
-            fail(f"Return has unsupported type {annotation}. The valid types are: Tensor, List[Tensor], int, float, bool, "
-                 "Union[int, float, bool].")  # fmt: skip
+            fail(
+                f"Return has unsupported type {annotation}. The valid types are: Tensor, List[Tensor], int, float, "
+                f"bool, "
+                "Union[int, float, bool]."
+            )
     words = [kind or "" for kind in made]
     return words[0] if len(words) == 1 and typing.get_origin(annotation) is not tuple else f"({', '.join(words)})"

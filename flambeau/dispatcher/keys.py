@@ -1,8 +1,8 @@
 """Dispatch keys: the names under which kernels are registered, sets of them, and which are switched off in this thread.
 
-A tensor on the CPU has the keys CPU, AutogradCPU and, for an operator that knows autocast, AutocastCPU; one on the meta device
-Meta and AutogradMeta. Alias keys (Autograd, CompositeImplicitAutograd ...) stand for several. Stands on core.modes, whose
-switches are those of the built-in operators; used by the whole room and by torch._C.
+A tensor on the CPU has the keys CPU, AutogradCPU and, for an operator that knows autocast, AutocastCPU; one on the meta
+device Meta and AutogradMeta. Alias keys (Autograd, CompositeImplicitAutograd ...) stand for several. Stands on
+core.modes, whose switches are those of the built-in operators; used by the whole room and by torch._C.
 """
 
 from __future__ import annotations
@@ -20,18 +20,19 @@ __all__ = [
 
 #: Devices by the names of their keys, in PyTorch's order.
 BACKENDS = "CPU CUDA HIP XLA MPS IPU XPU HPU VE Lazy MTIA MAIA PrivateUse1 PrivateUse2 PrivateUse3 Meta".split()
-_NAMES = [
-    "Undefined", "Dense", *BACKENDS, *(f"{kind}{device}" for kind in ("Quantized", "Sparse", "SparseCsr", "NestedTensor")
-                                       for device in BACKENDS),
-    "FPGA", "Vulkan", "Metal", "MkldnnCPU", "Quantized", "Sparse", "SparseCsr", "NestedTensor", "BackendSelect", "Python",
-    "FuncTorchDynamicLayerBackMode", "Functionalize", "Conjugate", "Negative", "ZeroTensor", "ADInplaceOrView",
-    "AutogradOther", "AutogradFunctionality", *(f"Autograd{device}" for device in BACKENDS), "AutogradNestedTensor", "Tracer",
-    *(f"Autocast{device}" for device in ("CPU", "MTIA", "MAIA", "XPU", "IPU", "HPU", "XLA", "MPS", "CUDA", "PrivateUse1")),
-    "FuncTorchBatched", "BatchedNestedTensor", "FuncTorchVmapMode", "Batched", "VmapMode", "FuncTorchGradWrapper",
-    "PythonTLSSnapshot", "FuncTorchDynamicLayerFrontMode", "PreDispatch", "PythonDispatcher",
-    # aliases, each for several keys
+_ALIAS_NAMES = [  # each for several keys
     "Autograd", "CompositeImplicitAutograd", "FuncTorchBatchedDecomposition", "CompositeImplicitAutogradNestedTensor",
     "CompositeExplicitAutograd", "CompositeExplicitAutogradNonFunctional",
+]  # fmt: skip
+_NAMES = [
+    "Undefined", "Dense", *BACKENDS,
+    *(f"{kind}{device}" for kind in ("Quantized", "Sparse", "SparseCsr", "NestedTensor") for device in BACKENDS),
+    "FPGA", "Vulkan", "Metal", "MkldnnCPU", "Quantized", "Sparse", "SparseCsr", "NestedTensor", "BackendSelect", "Python",
+    "FuncTorchDynamicLayerBackMode", "Functionalize", "Conjugate", "Negative", "ZeroTensor", "ADInplaceOrView",
+    "AutogradOther", "AutogradFunctionality", *(f"Autograd{device}" for device in BACKENDS), "AutogradNestedTensor",
+    "Tracer", *(f"Autocast{device}" for device in "CPU MTIA MAIA XPU IPU HPU XLA MPS CUDA PrivateUse1".split()),
+    "FuncTorchBatched", "BatchedNestedTensor", "FuncTorchVmapMode", "Batched", "VmapMode", "FuncTorchGradWrapper",
+    "PythonTLSSnapshot", "FuncTorchDynamicLayerFrontMode", "PreDispatch", "PythonDispatcher", *_ALIAS_NAMES,
 ]  # fmt: skip
 
 #: A name under which kernels are registered; the order is that of precedence, the last first.
@@ -106,10 +107,9 @@ class DispatchKeySet:
         return f"DispatchKeySet({', '.join(key.name for key in self)})"
 
 
-_ALIASES = [key for key in DispatchKey if key >= DispatchKey["Autograd"]]
-AUTOGRAD = DispatchKeySet(key for key in DispatchKey if key.name.startswith("Autograd") and key not in _ALIASES)
+AUTOGRAD = DispatchKeySet(k for k in DispatchKey if k.name.startswith("Autograd") and k.name not in _ALIAS_NAMES)
 #: What is still to come once autograd has had its turn.
-AFTER_AUTOGRAD = DispatchKeySet(key for key in DispatchKey if DispatchKey.Undefined < key < DispatchKey["AutogradOther"])
+AFTER_AUTOGRAD = DispatchKeySet(k for k in DispatchKey if DispatchKey.Undefined < k < DispatchKey["AutogradOther"])
 
 
 class _Local(threading.local):

@@ -1,7 +1,8 @@
 """`torch.ops`: the tree of operators, `torch.ops.namespace.name`.
 
-Namespaces come into being when they are asked for; what is in them is looked up among the records of programs' operators, then
-among the names of PyTorch's own. Stands on overloads and builtin; torch.ops (flambeau._ops) is its face.
+Namespaces come into being when they are asked for; what is in them is looked up among the records of programs'
+operators, then among the names of PyTorch's own. Stands on overloads and builtin; torch.ops (flambeau._ops) is its
+face.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The objects of torch.ops: `OpOverloadPacket` (torch.ops.aten.add) and `OpOverload` (torch.ops.aten.add.Tensor).
 
-Both are callable, print as PyTorch's, and serve as keys of tables: an operator's overload is always the same object. An operator
-defined by a program is answered from its record; a built-in one is the function itself. Stands on calling and builtin; hung into
-torch.ops by namespaces.
+Both are callable, print as PyTorch's, and serve as keys of tables: an operator's overload is always the same object. An
+operator defined by a program is answered from its record; a built-in one is the function itself. Stands on calling and
+builtin; hung into torch.ops by namespaces.
 """
 
 from __future__ import annotations
@@ -46,7 +46,11 @@ class OpOverload(OperatorBase):
     __module__ = "flambeau._ops"
 
     def __init__(
-        self, packet: OpOverloadPacket, overload: str, record: OperatorRecord | None, function: Callable[..., Any] | None
+        self,
+        packet: OpOverloadPacket,
+        overload: str,
+        record: OperatorRecord | None,
+        function: Callable[..., Any] | None,
     ) -> None:
         self._overloadpacket, self._overloadname, self._record = packet, overload, record
         self._namespace, self._opname = packet._namespace, packet.__name__
@@ -54,7 +58,7 @@ class OpOverload(OperatorBase):
         self.__module__ = packet.__module__
         self._name = packet._qualified_op_name + ("" if overload == "default" else f".{overload}")
         self.__doc__ = getattr(function, "__doc__", None)
-        self._op: Callable[..., Any] = partial(calling.call, record, self) if record is not None else function  # type: ignore
+        self._op: Any = partial(calling.call, record, self) if record is not None else function
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         if self._record is None:
@@ -66,7 +70,8 @@ class OpOverload(OperatorBase):
         """The schema. NotImplementedError for a built-in operator, whose arguments its function's signature tells."""
         if self._record is None or self._record.schema is None:
             raise NotImplementedError(
-                f"flambeau keeps no schemas of built-in operators such as {self}; inspect.signature of the public function says "
+                f"flambeau keeps no schemas of built-in operators such as {self}; inspect.signature of the public "
+                f"function says "
                 "what the arguments are"
             )
         return self._record.schema
@@ -115,7 +120,9 @@ class OpOverload(OperatorBase):
 
         def register(function: Callable) -> Callable:
             if self._record is None or not isinstance(key, DispatchKey):
-                raise NotImplementedError(f"{self}: built-in operators take no kernels; use a TorchFunctionMode to change them")
+                raise NotImplementedError(
+                    f"{self}: built-in operators take no kernels; use a TorchFunctionMode to change them"
+                )
             self._record.set_kernel(key.name, function, "registered by py_impl", override=True)
             return function
 
@@ -157,7 +164,9 @@ class OpOverloadPacket(OperatorBase):
     __module__ = "flambeau._ops"
     __file__ = "torch.ops"
 
-    def __init__(self, namespace: str, name: str, overloads: Sequence[str], function: Callable[..., Any] | None) -> None:
+    def __init__(
+        self, namespace: str, name: str, overloads: Sequence[str], function: Callable[..., Any] | None
+    ) -> None:
         self._namespace, self.__name__, self._function = namespace, name, function
         self._qualified_op_name = self._name = f"{namespace}::{name}"
         self.__module__ = f"flambeau._ops.{namespace}"
@@ -188,8 +197,10 @@ class OpOverloadPacket(OperatorBase):
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") and name not in self.overloads():
-            raise AttributeError(f"'{self}' can't have an overload name beginning with '__' and the underlying op {self.op} has no "
-                                 f"attribute {name} either.")  # fmt: skip
+            raise AttributeError(
+                f"'{self}' can't have an overload name beginning with '__' and the underlying op {self.op} has no "
+                f"attribute {name} either."
+            )
         if name not in self.overloads():
             raise AttributeError(f"The underlying op of '{self}' has no overload name '{name}'")
         record = None
@@ -216,7 +227,7 @@ class OpOverloadPacket(OperatorBase):
             record = getattr(self, name)._record
             try:
                 calling.bind(record.schema, args, kwargs)
-            except calling.NoMatch as failure:
+            except RuntimeError as failure:
                 failures.append(f"{failure}\n")
             else:
                 return calling.call(record, self, args, kwargs)
@@ -235,7 +246,9 @@ class OpOverloadPacket(OperatorBase):
 
 
 class HigherOrderOperator(OperatorBase):
-    """An operator whose arguments are functions, `torch.ops.higher_order.cond`: `function`, or NotImplementedError without one."""
+    """An operator whose arguments are functions, `torch.ops.higher_order.cond`: `function`, or NotImplementedError
+    without one.
+    """
 
     __module__ = "flambeau._ops"
 
@@ -251,7 +264,8 @@ class HigherOrderOperator(OperatorBase):
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         if self._function is None:
             raise NotImplementedError(
-                f"torch.ops.higher_order.{self.__name__} is not implemented in flambeau: call the functions among its arguments from "
+                f"torch.ops.higher_order.{self.__name__} is not implemented in flambeau: call the functions among its "
+                f"arguments from "
                 "Python"
             )
         return self._function(*args, **kwargs)

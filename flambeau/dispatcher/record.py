@@ -1,8 +1,8 @@
 """What is registered for an operator: `OperatorRecord`, one per overload, and the table of all records.
 
-A record has the schema, the kernels by dispatch key, and what the operator is where no kernel says it: its fake (shapes and
-dtypes without values), its gradient, its rule under vmap, its dtype under autocast. Definitions and kernels come in any order.
-Stands on schema and keys; used by calling (which answers calls), overloads and torch.library.
+A record has the schema, the kernels by dispatch key, and what the operator is where no kernel says it: its fake (shapes
+and dtypes without values), its gradient, its rule under vmap, its dtype under autocast. Definitions and kernels come in
+any order. Stands on schema and keys; used by calling (which answers calls), overloads and torch.library.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ __all__ = ["RECORDS", "Gradient", "OperatorRecord", "define", "fallthrough_kerne
 
 
 def fallthrough_kernel() -> None:
-    """Registered as a kernel: this key has nothing to say, the next one is asked. Calling it raises NotImplementedError."""
+    """Registered as a kernel: this key has nothing to say, the next one is asked. Calling it raises
+    NotImplementedError.
+    """
     raise NotImplementedError("fallthrough_kernel() should never be called.")
 
 
@@ -87,9 +89,11 @@ def _warn_of_override(record: OperatorRecord, key: str, source: str) -> None:
         return
     _warned_of_override = True
     warnings.warn(
-        "Warning only once for all operators,  other operators may also be overridden.\n  Overriding a previously registered "
+        "Warning only once for all operators,  other operators may also be overridden.\n  Overriding a previously "
+        "registered "
         f"kernel for the same operator and the same dispatch key\n  operator: {record.schema}\n    {record.origin}\n"
-        f"  dispatch key: {key}\n  previous kernel: {record.sources.get(key) or 'no debug info'}\n       new kernel: {source}",
+        f"  dispatch key: {key}\n  previous kernel: {record.sources.get(key) or 'no debug info'}\n       new kernel: "
+        f"{source}",
         UserWarning,
         stacklevel=4,
     )
@@ -112,7 +116,8 @@ def define(schema: FunctionSchema, tags: Sequence[Any] = (), origin: str = "") -
     assert record is not None
     if record.schema is not None:
         raise RuntimeError(
-            f"Tried to register an operator ({schema}) with the same name and overload name multiple times. Each overload's "
+            f"Tried to register an operator ({schema}) with the same name and overload name multiple times. Each "
+            f"overload's "
             f"schema should only be registered with a single call to def(). Duplicate registration: {origin}. Original "
             f"registration: {record.origin}"
         )

@@ -1,7 +1,8 @@
-"""Schemas: what an operator's arguments and results are, `ns::name.overload(Tensor x, int n=3, *, float? s=None) -> Tensor`.
+"""Schemas: what an operator's arguments and results are, `ns::name.overload(Tensor x, int n=3, *, float? s=None) ->
+Tensor`.
 
-`parse_schema` reads the text and refuses it in PyTorch's words; a `FunctionSchema` prints as the text that would be read back. Stands on
-schema_types; used by record, calling, infer and torch.library.
+`parse_schema` reads the text and refuses it in PyTorch's words; a `FunctionSchema` prints as the text that would be
+read back. Stands on schema_types; used by record, calling, infer and torch.library.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from flambeau.dispatcher.schema_types import ListType, OptionalType, TensorType,
 __all__ = ["AliasInfo", "Argument", "FunctionSchema", "parse_schema", "qualified"]
 
 _UNKNOWN_TYPE = (
-    "\nunknown type specifier. Common valid schema types include Tensor, SymInt, int, float, bool, Scalar; for a full list, please "
+    "\nunknown type specifier. Common valid schema types include Tensor, SymInt, int, float, bool, Scalar; for a full "
+    "list, please "
     "see https://github.com/pytorch/pytorch/blob/main/aten/src/ATen/native/README.md#func "
 )
 _TOKEN = re.compile(
@@ -31,8 +33,8 @@ _TOKEN = re.compile(
 class AliasInfo(NamedTuple):
     """How a tensor's memory is shared with other arguments and results: sets of names, and whether it is written to."""
 
-    before_set: frozenset[str]
-    after_set: frozenset[str]
+    before_set: set[str]
+    after_set: set[str]
     is_write: bool
 
     def __str__(self) -> str:
@@ -46,7 +48,9 @@ class Argument:
     __module__ = "flambeau"
     __slots__ = ("_given", "alias_info", "default_value", "kwarg_only", "name", "type")
 
-    def __init__(self, name: str, type: Type, alias_info: AliasInfo | None, default: Any, given: bool, kwarg_only: bool) -> None:
+    def __init__(
+        self, name: str, type: Type, alias_info: AliasInfo | None, default: Any, given: bool, kwarg_only: bool
+    ) -> None:
         self.name, self.type, self.alias_info = name, type, alias_info
         self.default_value, self._given, self.kwarg_only = default, given, kwarg_only
 
@@ -56,8 +60,8 @@ class Argument:
 
     @property
     def real_type(self) -> Type:
-        """The type, dtypes and memory formats as such and not as numbers."""
-        return self.type
+        """The type, in which dtypes and memory formats are such and not numbers."""
+        return types.real(self.type)
 
     @property
     def N(self) -> int | None:
@@ -83,7 +87,13 @@ class Argument:
     def __str__(self) -> str:
         text = f"{self.written()} {self.name}".rstrip()
         value = self.default_value
-        if self.N and isinstance(value, list) and type(value[0]) is int and len(value) == self.N and len(set(value)) == 1:
+        if (
+            self.N
+            and isinstance(value, list)
+            and type(value[0]) is int
+            and len(value) == self.N
+            and len(set(value)) == 1
+        ):
             value = value[0]
         return f"{text}={_written_default(value)}" if self._given else text
 
@@ -100,12 +110,21 @@ def _written_default(value: Any) -> str:
 
 
 class FunctionSchema:
-    """The schema of one overload: `name` with its namespace, `overload_name` ("" for the default), arguments and returns."""
+    """The schema of one overload: `name` with its namespace, `overload_name` ("" for the default), arguments and
+    returns.
+    """
 
     __module__ = "flambeau"
 
-    def __init__(self, name: str, overload_name: str, arguments: list[Argument], returns: list[Argument], is_vararg: bool = False,
-                 is_varret: bool = False) -> None:  # fmt: skip
+    def __init__(
+        self,
+        name: str,
+        overload_name: str,
+        arguments: list[Argument],
+        returns: list[Argument],
+        is_vararg: bool = False,
+        is_varret: bool = False,
+    ) -> None:
         self.name, self.overload_name = name, overload_name
         self.arguments, self.returns = arguments, returns
         self.is_vararg, self.is_varret = is_vararg, is_varret
@@ -262,7 +281,9 @@ class _Reader:
             while self.accept("."):
                 parts.append(self.expect("ident"))
             short = ".".join(parts[3:])
-            raise self.fail(f"\nUnknown custom class type {short}. Please ensure it is registered.", self.tokens[self.at - 1])
+            raise self.fail(
+                f"\nUnknown custom class type {short}. Please ensure it is registered.", self.tokens[self.at - 1]
+            )
         found = types.named(word)
         if found is None:
             raise self.fail(_UNKNOWN_TYPE, token)
@@ -276,11 +297,11 @@ class _Reader:
         self.expect(")")
         return AliasInfo(before, after, write)
 
-    def alias_set(self) -> frozenset[str]:
+    def alias_set(self) -> set[str]:
         names = ["*" if self.accept("*") else self.expect("ident")]
         while self.accept("|"):
             names.append("*" if self.accept("*") else self.expect("ident"))
-        return frozenset(names)
+        return set(names)
 
     # ---- defaults
     def default(self, kind: Type) -> Any:
@@ -292,7 +313,9 @@ class _Reader:
             if inner.count is not None and self.here.kind != "[":
                 return [self.single(inner.element)] * inner.count
             self.expect("[")
-            if isinstance(inner.element, types.BoolType | types.IntType | types.FloatType | types.ComplexType | types.StringType):
+            if isinstance(
+                inner.element, types.BoolType | types.IntType | types.FloatType | types.ComplexType | types.StringType
+            ):
                 items: list[Any] = []
                 if not self.accept("]"):
                     items.append(self.single(inner.element))
@@ -309,7 +332,9 @@ class _Reader:
         token = self.here
         if token.kind == "string":
             self.at += 1
-            text = json.loads('"' + token.text[1:-1].replace("\\'", "'").replace('"', '\\"').replace('\\\\"', '\\"') + '"')
+            text = json.loads(
+                '"' + token.text[1:-1].replace("\\'", "'").replace('"', '\\"').replace('\\\\"', '\\"') + '"'
+            )
             return device(text) if isinstance(kind, types.DeviceObjType) else text
         if token.kind == "ident":
             self.at += 1
@@ -370,9 +395,20 @@ class _Reader:
 
 # Words that stand for numbers in defaults, as PyTorch's enumerations number them.
 _CODES: dict[str, Any] = {
-    "Mean": 1, "Sum": 2, "contiguous_format": 0, "preserve_format": 1, "channels_last": 2, "strided": 0,
-    "float": 6, "double": 7, "long": 4, "int": 3, "half": 5, "bool": 11, "cpu": device("cpu"),
-}  # fmt: skip
+    "Mean": 1,
+    "Sum": 2,
+    "contiguous_format": 0,
+    "preserve_format": 1,
+    "channels_last": 2,
+    "strided": 0,
+    "float": 6,
+    "double": 7,
+    "long": 4,
+    "int": 3,
+    "half": 5,
+    "bool": 11,
+    "cpu": device("cpu"),
+}
 
 
 def _innermost(kind: Type) -> Type:

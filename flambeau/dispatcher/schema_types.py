@@ -1,7 +1,8 @@
 """The types of a schema's arguments and results: Tensor, int, Optional[...], List[...] and their like.
 
-Each is an object of a class by PyTorch's name (`TensorType`, `ListType` ...), prints as PyTorch's does, and takes a Python value
-for an argument of its type or refuses it (`take`). Stands on base and core.tensor; used by schema and calling.
+Each is an object of a class by PyTorch's name (`TensorType`, `ListType` ...), prints as PyTorch's does, and takes a
+Python value for an argument of its type or refuses it (`take`). Stands on base and core.tensor; used by schema and
+calling.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ from flambeau.base.rng import Generator
 from flambeau.core.tensor import Tensor
 
 __all__ = [
-    "AnyType", "BoolType", "ComplexType", "DeviceObjType", "DictType", "FloatType", "FutureType", "GeneratorType", "IntType",
-    "ListType", "NamedType", "NoneType", "NumberType", "OptionalType", "Refused", "StringType", "TensorType", "TupleType",
-    "Type", "named",
+    "AnyType", "BoolType", "ComplexType", "DeviceObjType", "DictType", "FloatType", "FutureType", "GeneratorType",
+    "IntType", "ListType", "NamedType", "NoneType", "NumberType", "OptionalType", "Refused", "StringType", "TensorType",
+    "TupleType", "Type", "named", "real",
 ]  # fmt: skip
 
 _NO_CONVERSION = (
@@ -69,7 +70,9 @@ class Type:
 
     def isSubtypeOf(self, other: Type) -> bool:
         """Whether every value of this type is one of the other."""
-        return self == other or isinstance(other, AnyType) or (isinstance(other, OptionalType) and self == other.element)
+        return (
+            self == other or isinstance(other, AnyType) or (isinstance(other, OptionalType) and self == other.element)
+        )
 
 
 class TensorType(Type):
@@ -332,6 +335,15 @@ _NAMED: dict[str, Type] = {
     "None": NoneType(),
     **{name: NamedType(name) for name in "Storage Stream Dimname QScheme Capsule RRef".split()},
 }
+
+
+def real(kind: Type) -> Type:
+    """The type with the words of dtypes, layouts and memory formats where it says `int` for them."""
+    if isinstance(kind, _CodeType):
+        return NamedType(kind.written)
+    if isinstance(kind, OptionalType):
+        return OptionalType(real(kind.element))
+    return ListType(real(kind.element), kind.count) if isinstance(kind, ListType) else kind
 
 
 def named(name: str) -> Type | None:

@@ -1,4 +1,6 @@
-"""opcheck: whether an operator keeps what its schema, its gradient and its fake promise. Stands on dispatcher and autograd."""
+"""opcheck: whether an operator keeps what its schema, its gradient and its fake promise. Stands on dispatcher and
+autograd.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ def _copies(values: Any) -> Any:
 
 
 def test_schema(op: OpOverload, args: Any, kwargs: Any, rtol: Any, atol: Any) -> None:
-    """It writes to the arguments that its schema marks and no others, and results share no memory that the schema doesn't show."""
+    """It writes to the arguments that its schema marks and no others, and results share no memory that the schema
+    doesn't show.
+    """
     args, kwargs = _copies((args, kwargs))
     values = calling.bind(op._schema, args, kwargs)
     before = [[x.detach().clone() for x in calling.flat_tensors([value])] for value in values]
@@ -58,7 +62,8 @@ def test_autograd_registration(op: OpOverload, args: Any, kwargs: Any, rtol: Any
     result = op(*_copies(args), **_copies(kwargs))
     if any(y.requires_grad for y in calling.flat_tensors([result])):
         raise AssertionError(
-            "Operator does not have an autograd kernel registered: its outputs require grad by what its CPU kernel calls. Register "
+            "Operator does not have an autograd kernel registered: its outputs require grad by what its CPU kernel "
+            "calls. Register "
             "one with torch.library.register_autograd, or the kernel for CompositeImplicitAutograd."
         )
 
@@ -79,11 +84,15 @@ def test_faketensor(op: OpOverload, args: Any, kwargs: Any, rtol: Any, atol: Any
     for y, z in pairs:
         for name in ("dtype", "shape"):
             if getattr(y, name) != getattr(z, name):
-                raise RuntimeError(f"When comparing the output of {op} on FakeTensor and concrete Tensors, found mismatch in {name} check "
-                                   f"{getattr(z, name)} != {getattr(y, name)}")  # fmt: skip
+                raise RuntimeError(
+                    f"When comparing the output of {op} on FakeTensor and concrete Tensors, found mismatch in {name} check "
+                    f"{getattr(z, name)} != {getattr(y, name)}"
+                )
         if y.stride() != z.stride() and y.numel():
-            raise RuntimeError(f"When comparing the output of {op} on FakeTensor and concrete Tensors, found mismatch in stride check "
-                               f"{z.stride()} != {y.stride()}")  # fmt: skip
+            raise RuntimeError(
+                f"When comparing the output of {op} on FakeTensor and concrete Tensors, found mismatch in stride check "
+                f"{z.stride()} != {y.stride()}"
+            )
 
 
 def test_aot_dispatch_dynamic(op: OpOverload, args: Any, kwargs: Any, rtol: Any, atol: Any) -> None:
@@ -103,28 +112,39 @@ def test_aot_dispatch_dynamic(op: OpOverload, args: Any, kwargs: Any, rtol: Any,
 
 
 _TESTS: dict[str, Callable[..., None]] = {
-    test.__name__: test for test in (test_schema, test_autograd_registration, test_faketensor, test_aot_dispatch_dynamic)
+    test.__name__: test
+    for test in (test_schema, test_autograd_registration, test_faketensor, test_aot_dispatch_dynamic)
 }
 
 
 def opcheck(
-    op: Any, args: Sequence[Any], kwargs: dict[str, Any] | None = None, *, test_utils: Any = tuple(_TESTS),
-    raise_exception: bool = True, rtol: float | None = None, atol: float | None = None,
-) -> dict[str, Any]:  # fmt: skip
+    op: Any,
+    args: Sequence[Any],
+    kwargs: dict[str, Any] | None = None,
+    *,
+    test_utils: Any = tuple(_TESTS),
+    raise_exception: bool = True,
+    rtol: float | None = None,
+    atol: float | None = None,
+) -> dict[str, Any]:
     """Test an operator (OpOverload, packet or CustomOpDef) on a call; "SUCCESS" or the exception, by test.
 
-    test_schema: writes and aliases are those of the schema; test_autograd_registration; test_faketensor: the fake agrees with the kernel;
-    test_aot_dispatch_dynamic: results and gradients repeat (flambeau has no compiled form to compare with). Raises OpCheckError unless
-    raise_exception is False.
+    test_schema: writes and aliases are those of the schema; test_autograd_registration; test_faketensor: the fake
+    agrees with the kernel; test_aot_dispatch_dynamic: results and gradients repeat (flambeau has no compiled form to
+    compare with). Raises OpCheckError unless raise_exception is False.
     """
     op = getattr(op, "_opoverload", op)
     if isinstance(op, OpOverloadPacket):
         op = op.default
     if not isinstance(op, OpOverload):
-        raise ValueError(f"opcheck(op, ...): op must be instance of torch._ops.OpOverload or torch.library.CustomOpDef, got {type(op)}")
+        raise ValueError(
+            f"opcheck(op, ...): op must be instance of torch._ops.OpOverload or torch.library.CustomOpDef, got {type(op)}"
+        )
     names = [test_utils] if isinstance(test_utils, str) else list(test_utils)
     if not set(names) <= set(_TESTS):
-        raise ValueError(f"opcheck(op, ..., test_utils={test_utils}), expected test_utils to be subset of {tuple(_TESTS)} but it was not")
+        raise ValueError(
+            f"opcheck(op, ..., test_utils={test_utils}), expected test_utils to be subset of {tuple(_TESTS)} but it was not"
+        )
     results: dict[str, Any] = {}
     for name in names:
         try:
@@ -132,6 +152,8 @@ def opcheck(
             results[name] = "SUCCESS"
         except Exception as error:
             if raise_exception:
-                raise OpCheckError(f"opcheck(op, ...): {name} failed with {error} (scroll up for stack trace)") from error
+                raise OpCheckError(
+                    f"opcheck(op, ...): {name} failed with {error} (scroll up for stack trace)"
+                ) from error
             results[name] = error
     return results

@@ -1,10 +1,12 @@
-"""Operators made of Python functions: `custom_op` and what it gives, `CustomOpDef`. Stands on libraries and registrations.
+"""Operators made of Python functions: `custom_op` and what it gives, `CustomOpDef`. Stands on libraries and
+registrations.
 
     @torch.library.custom_op("mylib::sine", mutates_args=())
     def sine(x: Tensor) -> Tensor:
         return torch.from_numpy(numpy.sin(x.numpy()))
 
-The function is a black box to autograd, vmap and the meta device; register_autograd, register_vmap and register_fake say what it is there.
+The function is a black box to autograd, vmap and the meta device; register_autograd, register_vmap and register_fake
+say what it is there.
 """
 
 from __future__ import annotations
@@ -25,9 +27,12 @@ from flambeau.library.registrations import check_differentiable, lookup, registe
 __all__ = ["CustomOpDef", "custom_op"]
 
 _ALIASED = (
-    "{} (with implementation in {}): The output of this custom operator (1) must not also be an input to this custom operator and (2) "
-    "may not alias any inputs to this custom operator or other returns. The most common way to trigger this error is if we have y = "
-    "custom_op(x) and y and x are the same Tensor. Please instead return a clone of the offending output tensor(s) (e.g. return "
+    "{} (with implementation in {}): The output of this custom operator (1) must not also be an input to this custom "
+    "operator and (2) "
+    "may not alias any inputs to this custom operator or other returns. The most common way to trigger this error is "
+    "if we have y = "
+    "custom_op(x) and y and x are the same Tensor. Please instead return a clone of the offending output tensor(s) "
+    "(e.g. return "
     "x.clone()) or refactor the custom operator to not return y."
 )
 DEFINED: dict[str, CustomOpDef] = {}
@@ -36,11 +41,11 @@ DEFINED: dict[str, CustomOpDef] = {}
 def custom_op(
     name: str, fn: Callable[..., Any] | None = None, /, *, mutates_args: str | Iterable[str],
     device_types: str | Sequence[str] | None = None, schema: str | None = None, tags: Sequence[Any] | None = None,
-) -> Any:  # fmt: skip
+) -> Any:
     """Make an operator "ns::name" of a function; a decorator without `fn`.
 
-    mutates_args: the tensor arguments that it writes to, or "unknown"; device_types: where it works (None: anywhere); schema: instead of
-    the one that the annotations say. ValueError if they say none.
+    mutates_args: the tensor arguments that it writes to, or "unknown"; device_types: where it works (None: anywhere);
+    schema: instead of the one that the annotations say. ValueError if they say none.
     """
 
     def define(function: Callable[..., Any]) -> CustomOpDef:
@@ -63,15 +68,16 @@ def _check_mutated(made: CustomOpDef, mutates_args: str | Iterable[str]) -> None
     expected = set(mutates_args)
     if marked != expected:
         raise ValueError(
-            "Attempted to create a custom op with `mutates_args={}` and `schema={}. The schema suggests that the op mutates {} which is "
-            "different from what was provided to us in `mutates_args`. Please make these consistent.".format(
-                mutates_args, made._schema, marked
-            )
+            f"Attempted to create a custom op with `mutates_args={mutates_args}` and `schema={made._schema}. The "
+            f"schema suggests that the op mutates {marked} which is "
+            "different from what was provided to us in `mutates_args`. Please make these consistent."
         )
 
 
 class CustomOpDef:
-    """An operator made of a Python function; call it as the function. What it is elsewhere is registered with its methods."""
+    """An operator made of a Python function; call it as the function. What it is elsewhere is registered with its
+    methods.
+    """
 
     __module__ = "flambeau._library.custom_ops"
 
@@ -115,8 +121,11 @@ class CustomOpDef:
 
     # ---- kernels
     def register_kernel(self, device_types: Any, fn: Callable[..., Any] | None = None, /) -> Any:
-        """Register what computes it on types of devices ("cpu", a sequence of them, None or "default" for all); a decorator without fn."""
-        kinds: Sequence[Any] = [device_types] if device_types is None or isinstance(device_types, str) else list(device_types)
+        """Register what computes it on types of devices ("cpu", a sequence of them, None or "default" for all); a
+        decorator without fn.
+        """
+        one = device_types is None or isinstance(device_types, str)
+        kinds: Sequence[Any] = [device_types] if one else list(device_types)
 
         def register(function: Callable[..., Any]) -> Callable[..., Any]:
             for kind in kinds:
@@ -164,8 +173,9 @@ class CustomOpDef:
                 return self._kernel(given)(*args, **kwargs)
             if given == "meta":
                 return self._fake(*args, **kwargs)
-            raise NotImplementedError(f"{self._qualname} does not have a kernel registered for {given}. Please use register_kernel to do "
-                                      "so.")  # fmt: skip
+            raise NotImplementedError(
+                f"{self._qualname} does not have a kernel registered for {given}. Please use register_kernel to do so."
+            )
 
         self._lib.impl(self._name, choose, "BackendSelect")
 
@@ -185,7 +195,8 @@ class CustomOpDef:
             if not any(result for result in self._full_schema.returns):
                 return None
             raise RuntimeError(
-                f"There was no fake impl registered for {self}. This is necessary for torch.compile/export/fx tracing to work. Please "
+                f"There was no fake impl registered for {self}. This is necessary for torch.compile/export/fx tracing "
+                f"to work. Please "
                 f"use `{self._init_fn.__name__}.register_fake` to add an fake impl."
             )
         from flambeau.dispatcher.fakes import without_sizes

@@ -10,7 +10,8 @@ from typing import Any
 from flambeau.base.device import device as Device
 from flambeau.dispatcher import keys, namespaces
 from flambeau.dispatcher.overloads import OpOverload
-from flambeau.dispatcher.record import OperatorRecord, define as define_record, record_of, undefine
+from flambeau.dispatcher.record import OperatorRecord, record_of, undefine
+from flambeau.dispatcher.record import define as define_record
 from flambeau.dispatcher.schema import parse_schema, qualified
 
 __all__ = ["Library", "define", "impl"]
@@ -32,8 +33,9 @@ def _caller() -> str:
 class Library:
     """Operators of the namespace `ns`: `define` them by schema, implement them with `impl`.
 
-    kind: "DEF" (the one place where the namespace is defined), "FRAGMENT" (one of several) or "IMPL" (only implementations);
-    dispatch_key: the key of kernels for which `impl` names none. What was registered goes when the object does.
+    kind: "DEF" (the one place where the namespace is defined), "FRAGMENT" (one of several) or "IMPL" (only
+    implementations); dispatch_key: the key of kernels for which `impl` names none. What was registered goes when the
+    object does.
     """
 
     __module__ = "flambeau.library"
@@ -49,10 +51,14 @@ class Library:
         if kind == "DEF":
             if ns in _whole:
                 raise RuntimeError(
-                    f"Only a single TORCH_LIBRARY can be used to register the namespace {ns}; please put all of your definitions in a "
-                    "single TORCH_LIBRARY block.  If you were trying to specify implementations, consider using TORCH_LIBRARY_IMPL "
-                    "(which can be duplicated).  If you really intended to define operators for a single namespace in a distributed "
-                    "way, you can use TORCH_LIBRARY_FRAGMENT to explicitly indicate this.  Previous registration of TORCH_LIBRARY was "
+                    f"Only a single TORCH_LIBRARY can be used to register the namespace {ns}; please put all of your "
+                    f"definitions in a "
+                    "single TORCH_LIBRARY block.  If you were trying to specify implementations, consider using "
+                    "TORCH_LIBRARY_IMPL "
+                    "(which can be duplicated).  If you really intended to define operators for a single namespace in "
+                    "a distributed "
+                    "way, you can use TORCH_LIBRARY_FRAGMENT to explicitly indicate this.  Previous registration of "
+                    "TORCH_LIBRARY was "
                     f"{_whole[ns]}; latest registration was {self.origin}"
                 )
             _whole[ns] = self.origin
@@ -82,8 +88,10 @@ class Library:
         if namespace and namespace != self.ns:
             block = "TORCH_LIBRARY" if self.kind == "DEF" else f"TORCH_LIBRARY_{self.kind}"
             raise RuntimeError(
-                f"Explicitly provided namespace ({namespace}) in schema string does not match namespace of enclosing {block} block "
-                f"({self.ns}).  Move this definition to the (unique) TORCH_LIBRARY block corresponding to this namespace (and consider "
+                f"Explicitly provided namespace ({namespace}) in schema string does not match namespace of enclosing "
+                f"{block} block "
+                f"({self.ns}).  Move this definition to the (unique) TORCH_LIBRARY block corresponding to this "
+                f"namespace (and consider "
                 "deleting the namespace from your schema string.)  (Error occurred while processing "
                 f"{block} block at {self.origin.removeprefix('registered at ')})"
             )
@@ -113,8 +121,10 @@ class Library:
         if namespace and namespace != self.ns:
             block = "TORCH_LIBRARY" if self.kind == "DEF" else f"TORCH_LIBRARY_{self.kind}"
             raise RuntimeError(
-                f'impl("{name}", ...): Explicitly provided namespace ({namespace}) in operator name does not match namespace of '
-                f"enclosing {block} block ({self.ns}).  Move this definition to the TORCH_LIBRARY block corresponding to this namespace "
+                f'impl("{name}", ...): Explicitly provided namespace ({namespace}) in operator name does not match '
+                f"namespace of "
+                f"enclosing {block} block ({self.ns}).  Move this definition to the TORCH_LIBRARY block corresponding "
+                f"to this namespace "
                 "(and consider deleting the namespace from your schema string.)  (Error occurred while processing "
                 f"{block} block at {self.origin.removeprefix('registered at ')})"
             )
@@ -126,13 +136,18 @@ class Library:
         return record
 
     def impl(
-        self, op_name: Any, fn: Callable[..., Any], dispatch_key: str = "", *, with_keyset: bool = False,
+        self,
+        op_name: Any,
+        fn: Callable[..., Any],
+        dispatch_key: str = "",
+        *,
+        with_keyset: bool = False,
         allow_override: bool = False,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Register a kernel of an operator (its name, or an OpOverload) for a dispatch key.
 
-        with_keyset: the kernel takes a DispatchKeySet in front; allow_override: no warning where there was one. NotImplementedError
-        for operators of PyTorch itself.
+        with_keyset: the kernel takes a DispatchKeySet in front; allow_override: no warning where there was one.
+        NotImplementedError for operators of PyTorch itself.
         """
         if not callable(fn):
             raise TypeError(f"Input function is required to be a callable but found type {type(fn)}")
@@ -142,6 +157,7 @@ class Library:
         record = self._record(op_name)
         kernel: Any = fn
         if with_keyset:
+
             @functools.wraps(fn)
             def kernel(*args: Any, **kwargs: Any) -> Any:
                 return fn(*args, **kwargs)
@@ -154,7 +170,8 @@ class Library:
     def fallback(self, fn: Callable[..., Any], dispatch_key: str = "", *, with_keyset: bool = False) -> None:
         """NotImplementedError: a kernel for all operators at once would have to stand in front of the built-in ones."""
         raise NotImplementedError(
-            "Library.fallback is not implemented in flambeau: built-in operators ask no dispatcher; override calls with a "
+            "Library.fallback is not implemented in flambeau: built-in operators ask no dispatcher; override calls "
+            "with a "
             "torch.overrides.TorchFunctionMode"
         )
 
@@ -185,7 +202,8 @@ class Library:
 
 
 _BUILT_IN_WORDS = (
-    "{} is an operator of PyTorch itself: flambeau calls those directly and takes no other kernels for them; override calls with "
+    "{} is an operator of PyTorch itself: flambeau calls those directly and takes no other kernels for them; override "
+    "calls with "
     "__torch_function__ or a torch.overrides.TorchFunctionMode"
 )
 
@@ -219,7 +237,7 @@ def define(qualname: Any, schema: Any = None, *, lib: Any = None, tags: Any = ()
         raise ValueError(f"Expected `qualname` to be of the form `namespace::name`, got {qualname}")
     if not schema or not schema.lstrip().startswith("("):
         raise ValueError(
-            "define(qualname, schema, ...): expected schema to look like e.g. \"(Tensor x) -> Tensor\" but got "
+            'define(qualname, schema, ...): expected schema to look like e.g. "(Tensor x) -> Tensor" but got '
             f'"{schema}"'
         )
     library_for(namespace, lib).define(short + (f".{overload}" if overload else "") + schema, alias_analysis, tags=tags)
@@ -229,13 +247,29 @@ def define(qualname: Any, schema: Any = None, *, lib: Any = None, tags: Any = ()
 def key_of_device(kind: str) -> str:
     """The dispatch key of kernels for a type of device: "cpu" is CPU."""
     name = Device(kind).type
-    known = {"cpu": "CPU", "cuda": "CUDA", "hip": "HIP", "xla": "XLA", "mps": "MPS", "xpu": "XPU", "hpu": "HPU", "ipu": "IPU",
-             "ve": "VE", "mtia": "MTIA", "maia": "MAIA", "lazy": "Lazy", "meta": "Meta", "privateuseone": "PrivateUse1"}  # fmt: skip
+    known = {
+        "cpu": "CPU",
+        "cuda": "CUDA",
+        "hip": "HIP",
+        "xla": "XLA",
+        "mps": "MPS",
+        "xpu": "XPU",
+        "hpu": "HPU",
+        "ipu": "IPU",
+        "ve": "VE",
+        "mtia": "MTIA",
+        "maia": "MAIA",
+        "lazy": "Lazy",
+        "meta": "Meta",
+        "privateuseone": "PrivateUse1",
+    }
+
     return known[name]
 
 
 def impl(qualname: Any, types: Any, func: Any = None, *, lib: Library | None = None) -> Any:
-    """Register an implementation of "ns::name" for types of devices ("cpu", "cuda", a sequence of them, or "default" for all).
+    """Register an implementation of "ns::name" for types of devices ("cpu", "cuda", a sequence of them, or "default"
+    for all).
 
     Without `func` a decorator. impl(lib, name, dispatch_key="") is the older form, a decorator.
     """

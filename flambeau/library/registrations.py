@@ -1,7 +1,7 @@
 """What is registered for an operator besides kernels: its fake, gradient, vmap rule and autocast. Stands on libraries.
 
-Each function takes an operator by its name ("ns::name"), its overload, or as the CustomOpDef that custom_op made; `lib` is the Library
-that the registration lives as long as (for ever, without one).
+Each function takes an operator by its name ("ns::name"), its overload, or as the CustomOpDef that custom_op made; `lib`
+is the Library that the registration lives as long as (for ever, without one).
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from flambeau.dispatcher.schema import qualified
 from flambeau.library.libraries import Library, impl, library_for
 
 __all__ = [
-    "get_kernel", "impl_abstract", "lookup", "register_autocast", "register_autograd", "register_fake", "register_kernel",
-    "register_torch_dispatch", "register_vmap",
+    "get_kernel", "impl_abstract", "lookup", "register_autocast", "register_autograd", "register_fake",
+    "register_kernel", "register_torch_dispatch", "register_vmap",
 ]  # fmt: skip
 
 Op = Any  # a name, an OpOverload or a CustomOpDef
@@ -53,14 +53,17 @@ def _record(op: Op) -> OperatorRecord:
     overload = _overload(op)
     if overload._record is None:
         raise NotImplementedError(
-            f"{overload} is an operator of PyTorch itself: flambeau calls those directly and takes no registrations for them; override "
+            f"{overload} is an operator of PyTorch itself: flambeau calls those directly and takes no registrations "
+            f"for them; override "
             "calls with __torch_function__ or a torch.overrides.TorchFunctionMode"
         )
     return overload._record
 
 
 def register_kernel(op: Op, device_types: Any, func: Callable | None = None, /, *, lib: Library | None = None) -> Any:
-    """Register what computes the operator on types of devices ("cpu", a sequence of them, or None for all); a decorator without `func`."""
+    """Register what computes the operator on types of devices ("cpu", a sequence of them, or None for all); a decorator
+    without `func`.
+    """
     if hasattr(op, "_opoverload"):
         return op.register_kernel(device_types, func)
     name = op if isinstance(op, str) else op.name()
@@ -68,11 +71,19 @@ def register_kernel(op: Op, device_types: Any, func: Callable | None = None, /, 
 
 
 def register_fake(
-    op: Op, func: Callable | None = None, /, *, lib: Library | None = None, _stacklevel: int = 1, allow_override: bool = False
+    op: Op,
+    func: Callable | None = None,
+    /,
+    *,
+    lib: Library | None = None,
+    _stacklevel: int = 1,
+    allow_override: bool = False,
 ) -> Any:
-    """Register the fake of an operator: a function that gives results of the right shape, dtype and device without values.
+    """Register the fake of an operator: a function that gives results of the right shape, dtype and device without
+    values.
 
-    It answers calls with tensors on the meta device. RuntimeError if there is no such operator, or if it has a fake already.
+    It answers calls with tensors on the meta device. RuntimeError if there is no such operator, or if it has a fake
+    already.
     """
     if hasattr(op, "_opoverload"):
         return op.register_fake(func) if func is not None else op.register_fake
@@ -86,8 +97,10 @@ def register_fake(
             for key in ("Meta", "CompositeImplicitAutograd"):
                 if key in record.kernels:
                     raise RuntimeError(
-                        f"register_fake(...): the operator {name} already has an DispatchKey::{key} implementation via a pre-existing "
-                        "torch.library or TORCH_LIBRARY registration. Please either remove that registration or don't call "
+                        f"register_fake(...): the operator {name} already has an DispatchKey::{key} implementation via "
+                        f"a pre-existing "
+                        "torch.library or TORCH_LIBRARY registration. Please either remove that registration or don't "
+                        "call "
                         "register_fake."
                     )
             if record.fake is not None:
@@ -101,10 +114,13 @@ def register_fake(
     return register if func is None else register(func)
 
 
-def impl_abstract(qualname: str, func: Callable | None = None, *, lib: Library | None = None, _stacklevel: int = 1) -> Any:
+def impl_abstract(
+    qualname: str, func: Callable | None = None, *, lib: Library | None = None, _stacklevel: int = 1
+) -> Any:
     """The older name of register_fake."""
     warnings.warn(
-        "`torch.library.impl_abstract` was renamed to `torch.library.register_fake`. Please use that instead; we will remove "
+        "`torch.library.impl_abstract` was renamed to `torch.library.register_fake`. Please use that instead; we will "
+        "remove "
         "`torch.library.impl_abstract` in a future version of PyTorch.",
         DeprecationWarning,
         stacklevel=2,
@@ -117,9 +133,10 @@ def register_autograd(
 ) -> None:
     """Register the gradient of an operator.
 
-    backward(ctx, *gradients of the results) gives a gradient (or None) per positional argument, a list of them for a list of tensors;
-    setup_context(ctx, inputs, output) keeps in ctx what it needs (with keyword_only_inputs, if the operator has such). RuntimeError for
-    operators that write to their arguments, NotImplementedError for tensors among keyword-only ones.
+    backward(ctx, *gradients of the results) gives a gradient (or None) per positional argument, a list of them for a
+    list of tensors; setup_context(ctx, inputs, output) keeps in ctx what it needs (with keyword_only_inputs, if the
+    operator has such). RuntimeError for operators that write to their arguments, NotImplementedError for tensors among
+    keyword-only ones.
     """
     if hasattr(op, "_opoverload"):
         op.register_autograd(backward, setup_context=setup_context)
@@ -135,18 +152,21 @@ def check_differentiable(record: OperatorRecord) -> None:
     assert schema is not None
     if schema.is_mutable or any(result.alias_info is not None for result in schema.returns):
         raise RuntimeError(
-            f"Cannot register autograd formula for non-functional operator {record} with schema {schema}. Please create a functional "
+            f"Cannot register autograd formula for non-functional operator {record} with schema {schema}. Please "
+            f"create a functional "
             "operator and register an autograd formula for that."
         )
     if any(argument.kwarg_only and "Tensor" in argument.type.written for argument in schema.arguments):
         raise NotImplementedError(
-            f"register_autograd with kwarg-only Tensor args. In the original definition of the op, please make your tensors not "
+            f"register_autograd with kwarg-only Tensor args. In the original definition of the op, please make your "
+            f"tensors not "
             f"kwarg-only. Got: {schema}"
         )
 
 
 def register_vmap(op: Op, func: Callable | None = None, /, *, lib: Library | None = None) -> Any:
-    """Register what an operator does under vmap: func(info, in_dims, *args) -> (output, out_dims); a decorator without `func`.
+    """Register what an operator does under vmap: func(info, in_dims, *args) -> (output, out_dims); a decorator without
+    `func`.
 
     info has batch_size and randomness; in_dims says per argument where the batch is, or None.
     """
@@ -161,7 +181,8 @@ def register_vmap(op: Op, func: Callable | None = None, /, *, lib: Library | Non
 
 
 def register_autocast(op: Op, device_type: str, cast_inputs: Any, /, *, lib: Library | None = None) -> Any:
-    """Have autocast convert the floating point tensors among an operator's arguments to the dtype `cast_inputs`; inside, it is off.
+    """Have autocast convert the floating point tensors among an operator's arguments to the dtype `cast_inputs`;
+    inside, it is off.
 
     device_type: "cpu" or "cuda"; ValueError for others.
     """
