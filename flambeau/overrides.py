@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import flambeau as torch
+from flambeau.base.naming import public_module
 from flambeau.core import absent as _absent
 from flambeau.core.overrides import (
     BaseTorchFunctionMode,
@@ -158,7 +159,7 @@ def _names() -> dict[Any, str]:
 
 def resolve_name(f: Any) -> str | None:
     """The public name of an overridable function, such as torch.add; None for others."""
-    if type(f).__module__ == "flambeau._ops":
+    if type(f).__module__ == public_module("_ops"):
         return str(f)
     try:
         return _names().get(f)

@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from flambeau.base.naming import public_module
 from flambeau.core import modes
 from flambeau.core.function import Function
 from flambeau.core.node import NO_EDGE, MultiNode
@@ -155,7 +156,7 @@ def _function_of(record: OperatorRecord) -> type[Function]:
         "forward": staticmethod(forward),
         "setup_context": staticmethod(setup_context),
         "backward": staticmethod(backward),
-        "__module__": "flambeau.autograd.function",
+        "__module__": public_module("autograd.function"),
     }
     return type(name, (Function,), body)
 

@@ -11,6 +11,7 @@ import enum
 import threading
 from collections.abc import Iterable, Iterator
 
+from flambeau.base.naming import public_module
 from flambeau.core import modes
 
 __all__ = [
@@ -37,7 +38,7 @@ _NAMES = [
 
 #: A name under which kernels are registered; the order is that of precedence, the last first.
 DispatchKey = enum.IntEnum("DispatchKey", {name: value for value, name in enumerate(_NAMES)})  # type: ignore[misc]
-DispatchKey.__module__ = "flambeau._C"
+DispatchKey.__module__ = public_module("_C")
 DispatchKey.__str__ = lambda key: f"DispatchKey.{key.name}"  # type: ignore[assignment]
 
 
@@ -54,7 +55,7 @@ def key_of(name: str | DispatchKey) -> DispatchKey:
 class DispatchKeySet:
     """A set of dispatch keys; immutable."""
 
-    __module__ = "flambeau._C"
+    __module__ = public_module("_C")
     __slots__ = ("_keys",)
 
     def __init__(self, keys: DispatchKey | Iterable[DispatchKey]) -> None:
@@ -128,7 +129,7 @@ class ExcludeDispatchKeyGuard:
     Without AutocastCPU built-in operators don't cast; without AutogradCPU they record no graph.
     """
 
-    __module__ = "flambeau._C"
+    __module__ = public_module("_C")
 
     def __init__(self, keys: DispatchKeySet) -> None:
         self.keys = keys
@@ -148,7 +149,7 @@ class ExcludeDispatchKeyGuard:
 class IncludeDispatchKeyGuard:
     """Context: these keys count as keys of every tensor in this thread."""
 
-    __module__ = "flambeau._C"
+    __module__ = public_module("_C")
 
     def __init__(self, keys: DispatchKeySet | DispatchKey) -> None:
         self.keys = keys if isinstance(keys, DispatchKeySet) else DispatchKeySet(keys)

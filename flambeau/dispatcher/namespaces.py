@@ -11,6 +11,7 @@ import types
 from collections.abc import Iterator
 from typing import Any
 
+from flambeau.base.naming import public_module
 from flambeau.dispatcher import builtin
 from flambeau.dispatcher.aten_names import HIGHER_ORDER
 from flambeau.dispatcher.overloads import HigherOrderOperator, OpOverloadPacket
@@ -50,7 +51,7 @@ class Namespace(types.ModuleType):
 
 
 Namespace.__name__ = Namespace.__qualname__ = "_OpNamespace"
-Namespace.__module__ = "flambeau._ops"
+Namespace.__module__ = public_module("_ops")
 
 
 class _HigherOrder(Namespace):
@@ -92,7 +93,7 @@ class Ops(types.ModuleType):
 
 
 Ops.__name__ = Ops.__qualname__ = "_Ops"
-Ops.__module__ = "flambeau._ops"
+Ops.__module__ = public_module("_ops")
 ops = Ops()
 
 

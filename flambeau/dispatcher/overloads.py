@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
+from flambeau.base.naming import public_module
 from flambeau.dispatcher import calling
 from flambeau.dispatcher.keys import DispatchKey, DispatchKeySet
 from flambeau.dispatcher.record import RECORDS, OperatorRecord
@@ -22,7 +23,7 @@ __all__ = ["HigherOrderOperator", "OpOverload", "OpOverloadPacket", "OperatorBas
 class OperatorBase:
     """What overloads, packets and higher-order operators are."""
 
-    __module__ = "flambeau._ops"
+    __module__ = public_module("_ops")
     __name__: str
     _name: str
 
@@ -43,7 +44,7 @@ class OperatorBase:
 class OpOverload(OperatorBase):
     """One overload of an operator."""
 
-    __module__ = "flambeau._ops"
+    __module__ = public_module("_ops")
 
     def __init__(
         self,
@@ -161,7 +162,7 @@ class OpOverload(OperatorBase):
 class OpOverloadPacket(OperatorBase):
     """One operator; its overloads are attributes, and a call finds the one that its arguments fit."""
 
-    __module__ = "flambeau._ops"
+    __module__ = public_module("_ops")
     __file__ = "torch.ops"
 
     def __init__(
@@ -169,7 +170,7 @@ class OpOverloadPacket(OperatorBase):
     ) -> None:
         self._namespace, self.__name__, self._function = namespace, name, function
         self._qualified_op_name = self._name = f"{namespace}::{name}"
-        self.__module__ = f"flambeau._ops.{namespace}"
+        self.__module__ = public_module(f"_ops.{namespace}")
         self.__doc__ = getattr(function, "__doc__", None)
         self._overloads = tuple(overloads)
 
@@ -250,7 +251,7 @@ class HigherOrderOperator(OperatorBase):
     without one.
     """
 
-    __module__ = "flambeau._ops"
+    __module__ = public_module("_ops")
 
     def __init__(self, name: str, function: Callable[..., Any] | None = None, *, cacheable: bool = False) -> None:
         self.__name__ = self._name = name

@@ -13,6 +13,7 @@ import re
 from typing import Any, NamedTuple
 
 from flambeau.base.device import device
+from flambeau.base.naming import PACKAGE
 from flambeau.dispatcher import schema_types as types
 from flambeau.dispatcher.schema_types import ListType, OptionalType, TensorType, Type
 
@@ -45,7 +46,7 @@ class AliasInfo(NamedTuple):
 class Argument:
     """One argument or result of a schema."""
 
-    __module__ = "flambeau"
+    __module__ = PACKAGE
     __slots__ = ("_given", "alias_info", "default_value", "kwarg_only", "name", "type")
 
     def __init__(
@@ -114,7 +115,7 @@ class FunctionSchema:
     returns.
     """
 
-    __module__ = "flambeau"
+    __module__ = PACKAGE
 
     def __init__(
         self,

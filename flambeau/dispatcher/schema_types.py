@@ -14,6 +14,7 @@ from typing import Any
 from flambeau.base.device import device
 from flambeau.base.dtype import dtype
 from flambeau.base.layout import layout, memory_format
+from flambeau.base.naming import PACKAGE
 from flambeau.base.rng import Generator
 from flambeau.core.tensor import Tensor
 
@@ -40,7 +41,7 @@ def _refuse(value: Any) -> Refused:
 class Type:
     """The type of an argument or a result; `written`: how a schema writes it."""
 
-    __module__ = "flambeau"
+    __module__ = PACKAGE
     written = python = ""
 
     def take(self, value: Any) -> Any:
@@ -109,7 +110,7 @@ class IntType(Type):
 class _CodeType(IntType):
     """What PyTorch passes as a number and Python has objects of a class for: dtypes, layouts, memory formats."""
 
-    __module__ = "flambeau"
+    __module__ = PACKAGE
 
     def __init__(self, written: str, cls: type) -> None:
         super().__init__(written)

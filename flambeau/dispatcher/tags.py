@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import enum
 
+from flambeau.base.naming import PACKAGE
+
 __all__ = ["Tag"]
 
 #: A property of an operator, given to `torch.library.define(..., tags=...)`.
@@ -19,5 +21,5 @@ Tag = enum.IntEnum(  # type: ignore[misc]
         )
     },
 )
-Tag.__module__ = "flambeau"
+Tag.__module__ = PACKAGE
 Tag.__str__ = lambda tag: f"Tag.{tag.name}"  # type: ignore[assignment]

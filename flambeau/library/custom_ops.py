@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from flambeau.base.device import device as Device
+from flambeau.base.naming import public_module
 from flambeau.dispatcher import calling
 from flambeau.dispatcher.infer import infer_schema
 from flambeau.dispatcher.record import Gradient
@@ -79,7 +80,7 @@ class CustomOpDef:
     methods.
     """
 
-    __module__ = "flambeau._library.custom_ops"
+    __module__ = public_module("_library.custom_ops")
 
     def __init__(
         self, namespace: str, name: str, schema: str, fn: Callable[..., Any], tags: Sequence[Any] | None = None

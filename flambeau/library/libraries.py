@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from flambeau.base.device import device as Device
+from flambeau.base.naming import public_module
 from flambeau.dispatcher import keys, namespaces
 from flambeau.dispatcher.overloads import OpOverload
 from flambeau.dispatcher.record import OperatorRecord, record_of, undefine
@@ -25,7 +26,7 @@ _kept: list[Library] = []  # libraries of `define` and `impl`, which nobody else
 def _caller() -> str:
     """Where a program called torch.library, for messages."""
     frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("flambeau.library"):
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(public_module("library")):
         frame = frame.f_back
     return f"registered at {frame.f_code.co_filename}:{frame.f_lineno}"
 
@@ -38,7 +39,7 @@ class Library:
     object does.
     """
 
-    __module__ = "flambeau.library"
+    __module__ = public_module("library")
 
     def __init__(self, ns: str, kind: str, dispatch_key: str = "") -> None:
         if kind not in ("IMPL", "DEF", "FRAGMENT"):
