@@ -63,7 +63,7 @@ torch_function_names = tuple(_derive.NAMESPACE)
 _ROOMS = frozenset(
     (
         "amp", "autograd", "backends", "cuda", "distributed", "fft", "func", "hub", "jit", "linalg", "nn", "onnx",
-        "optim", "overrides", "profiler", "quantization", "random", "return_types", "serialization", "signal",
+        "functional", "fx", "optim", "overrides", "profiler", "quantization", "random", "return_types", "serialization", "signal",
         "sparse", "special", "storage", "testing", "types", "utils", "version", "compiler", "export", "multiprocessing", "mps",
         "xpu", "accelerator", "_C", "_tensor", "ao", "cpu", "distributions", "masked",
         "__config__", "_jit_internal", "_tensor_str", "_utils", "futures",

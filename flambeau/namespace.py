@@ -105,6 +105,24 @@ def set_anomaly_enabled(enabled: bool, check_nan: bool = True) -> None:
     _anomaly.set(enabled, check_nan)
 
 
+# ---------------------------------------------------------------- assertions that graphs keep
+
+
+def _assert(condition: Any, message: str) -> None:
+    """Raise AssertionError with the message unless the condition holds. Graphs keep it, as they don't keep `assert`."""
+    if not condition:
+        raise AssertionError(message)
+
+
+def _assert_async(input: Tensor, assert_msg: str = "Expected Tensor with single nonzero value, but got zero") -> None:
+    """Raise RuntimeError with the message if the one element of the tensor is zero."""
+    if input._layout.numel != 1:
+        few = "no values" if input._layout.numel == 0 else "more than one value"
+        raise RuntimeError(f"Boolean value of Tensor with {few} is ambiguous")
+    if not input.item():
+        raise RuntimeError(assert_msg)
+
+
 # ---------------------------------------------------------------- methods that are functions too
 
 

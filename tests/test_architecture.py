@@ -21,6 +21,7 @@ FIRST = "flambeau_torch"  # the redirection, which comes before the package
 SIBLINGS = {
     "distributed": {"nn"},
     "export": {"nn"},
+    "fx": {"nn", "utils"},  # graphs of modules; arguments are pytrees
     "onnx": {"nn", "export"},
     "jit": {"nn", "export", "futures"},
     "_jit_internal": {"jit"},

@@ -6,7 +6,7 @@ import importlib
 from typing import Any
 
 import flambeau as torch
-from flambeau._C import _nn
+from flambeau._C import _fft, _linalg, _nn, _special
 from flambeau.base.errors import LinAlgError as _LinAlgError
 from flambeau.core import absent as _absent
 from flambeau.core.overrides import DisableTorchFunction, DisableTorchFunctionSubclass, disabled, mode_on
@@ -24,7 +24,10 @@ __all__ = [
     "_LinAlgError",
     "_TensorMeta",
     "_disabled_torch_function_impl",
+    "_fft",
+    "_linalg",
     "_nn",
+    "_special",
 ]
 
 

@@ -11,6 +11,7 @@ import inspect
 import linecache
 import marshal
 from collections.abc import Callable, Sequence
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -528,13 +529,21 @@ def public(function: Callable | None = None, *, names: tuple[str, ...] = (), met
     return function
 
 
+def renamed(function: Any, name: str) -> Any:
+    """The same function as an object of its own under another name, which graphs and tables of functions tell from the first."""
+    made = FunctionType(function.__code__, function.__globals__, name, function.__defaults__, function.__closure__)
+    made.__kwdefaults__, made.__module__, made.__doc__ = function.__kwdefaults__, function.__module__, function.__doc__
+    made.__annotations__ = function.__annotations__
+    made.__dict__.update(function.__dict__)
+    return made
+
+
 def alias(name: str, of: str) -> None:
     """Publish an operator, and its in-place form, under a second name wherever it has its first."""
     for old, new in ((of, name), (of + "_", name + "_")):
-        if old in NAMESPACE:
-            NAMESPACE[new] = NAMESPACE[old]
-        if old in Tensor.__dict__:
-            setattr(Tensor, new, Tensor.__dict__[old])
+        first = NAMESPACE.get(old) or Tensor.__dict__.get(old)
+        if first is not None:
+            publish(new, renamed(first, new), method=old in Tensor.__dict__, function=old in NAMESPACE)
 
 
 def pointwise(kind: Any = "promote", operator: str | None = None, method: bool = True, function: bool = True,

@@ -13,7 +13,7 @@ from typing import Any
 from flambeau.base.naming import adopt
 from flambeau.core import absent, overrides
 from flambeau.core.autocast import LISTED
-from flambeau.core.derive import NAMESPACE
+from flambeau.core.derive import NAMESPACE, renamed
 from flambeau.core.tensor import Tensor
 from flambeau.nn.functional_activation import *
 from flambeau.ops import dropout as _dropout
@@ -288,4 +288,6 @@ globals().update(absent.all_of(
 # Those that autocast concerns, and those that look at values; the others are made of operators.
 _LOOKING = ("embedding_bag", "gaussian_nll_loss", "multi_margin_loss", "multilabel_margin_loss")
 overrides.ask_everywhere(globals(), only=[*LISTED, *_LOOKING])
+for _name in ("max_pool1d", "max_pool2d", "max_pool3d", "rms_norm"):    # torch has functions of the same names
+    globals()[_name] = renamed(globals()[_name], _name)
 adopt(globals(), [name for name, thing in globals().items() if isinstance(thing, FunctionType) and name[0] != "_"])

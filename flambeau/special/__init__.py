@@ -6,7 +6,7 @@ The operators are those of flambeau.ops; most are torch's own under a second nam
 from __future__ import annotations
 
 from flambeau.base.naming import adopt
-from flambeau.core.derive import NAMESPACE
+from flambeau.core.derive import NAMESPACE, renamed
 from flambeau.ops.bessel import (
     airy_ai,
     bessel_j0,
@@ -43,7 +43,7 @@ _OF_TORCH = {
     "modified_bessel_i0": "i0", "log1p": "log1p", "log_softmax": "log_softmax", "logit": "logit",
     "logsumexp": "logsumexp", "multigammaln": "mvlgamma", "polygamma": "polygamma", "psi": "digamma",
     "round": "round", "sinc": "sinc", "softmax": "softmax", "xlogy": "xlogy"}
-globals().update({name: NAMESPACE[of] for name, of in _OF_TORCH.items() if of in NAMESPACE})
+globals().update({name: renamed(NAMESPACE[of], name) for name, of in _OF_TORCH.items() if of in NAMESPACE})
 
 __all__ = [
     "airy_ai", "bessel_j0", "bessel_j1", "bessel_y0", "bessel_y1", "chebyshev_polynomial_t",

@@ -1,0 +1,533 @@
+"""From a graph to the source of its `forward`.
+
+One statement per node; a value is dropped (`x = None`) right behind its last use. Everything that the code refers to and that is
+not reached through `torch` becomes a global of the function. Stands on fx.node and fx.namespace; used by fx.graph.
+"""
+
+from __future__ import annotations
+
+import enum
+import inspect
+import re
+import types
+import typing
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import flambeau as torch
+import flambeau.utils._pytree as pytree
+from flambeau.fx.names import _get_qualified_name, is_own
+from flambeau.fx.namespace import _custom_builtins, _Namespace
+from flambeau.fx.node import Argument, Node, _type_repr, map_arg
+
+_origin_type_map = {
+    list: typing.List,  # noqa: UP006 - what the code shows is the name typing.List
+    dict: typing.Dict,  # noqa: UP006
+    set: typing.Set,  # noqa: UP006
+    frozenset: typing.FrozenSet,  # noqa: UP006
+    tuple: typing.Tuple,  # noqa: UP006
+}
+dtype_abbrs = {
+    torch.bfloat16: "bf16",
+    torch.float64: "f64",
+    torch.float32: "f32",
+    torch.float16: "f16",
+    torch.complex32: "c32",
+    torch.complex64: "c64",
+    torch.complex128: "c128",
+    torch.int8: "i8",
+    torch.int16: "i16",
+    torch.int32: "i32",
+    torch.int64: "i64",
+    torch.bool: "b8",
+    torch.uint8: "u8",
+    torch.uint16: "u16",
+    torch.uint32: "u32",
+    torch.uint64: "u64",
+}
+reflectable_magic_methods = {
+    "add": "{} + {}",
+    "sub": "{} - {}",
+    "mul": "{} * {}",
+    "floordiv": "{} // {}",
+    "truediv": "{} / {}",
+    "div": "{} / {}",
+    "mod": "{} % {}",
+    "pow": "{} ** {}",
+    "lshift": "{} << {}",
+    "rshift": "{} >> {}",
+    "and_": "{} & {}",
+    "or_": "{} | {}",
+    "xor": "{} ^ {}",
+    "getitem": "{}[{}]",
+    "matmul": "{} @ {}",
+}
+magic_methods = {
+    "eq": "{} == {}",
+    "ne": "{} != {}",
+    "lt": "{} < {}",
+    "gt": "{} > {}",
+    "le": "{} <= {}",
+    "ge": "{} >= {}",
+    "pos": "+{}",
+    "neg": "-{}",
+    "invert": "~{}",
+    **reflectable_magic_methods,
+}
+inplace_methods = {
+    "iadd": "{} += {}",
+    "iand": "{} &= {}",
+    "ifloordiv": "{} //= {}",
+    "ilshift": "{} <<= {}",
+    "imod": "{} %= {}",
+    "imul": "{} *= {}",
+    "imatmul": "{} @= {}",
+    "ior": "{} |= {}",
+    "ipow": "{} **= {}",
+    "irshift": "{} >>= {}",
+    "isub": "{} -= {}",
+    "itruediv": "{} /= {}",
+    "ixor": "{} ^= {}",
+    "setitem": "{}[{}] = {}",
+}
+_color_codes = {
+    "yellow": "\033[33m",
+    "cyan": "\033[36m",
+    "green": "\033[32m",
+    "blue": "\033[34m",
+    "red": "\033[31m",
+    "dim": "\033[2m",
+    "dim_blue": "\033[2m\033[34m",
+    "dim_green": "\033[2m\033[32m",
+    "reset": "\033[0m",
+}
+
+
+@dataclass
+class PythonCode:
+    """The source of a graph's function, the objects that it refers to by name, and for each of its lines the node behind it."""
+
+    src: str
+    globals: dict[str, Any]
+    _lineno_map: dict[int, int | None] | None
+    _prologue_start: int = 0
+
+
+class _PyTreeInfo(NamedTuple):
+    """How the inputs and outputs of a graph lie in containers: the original arguments' names, and the structures."""
+
+    orig_args: list[str]
+    in_spec: pytree.TreeSpec
+    out_spec: pytree.TreeSpec | None
+
+
+@dataclass(frozen=True)
+class _ParsedStackTrace:
+    """The innermost frame of a recorded stack trace."""
+
+    file: str
+    lineno: str
+    name: str
+    code: str
+
+    def get_summary_str(self) -> str:
+        """`File: ..., code: ...`."""
+        return f"File: {self.file}:{self.lineno} in {self.name}, code: {self.code}"
+
+
+def _parse_stack_trace(
+    stack_trace: str, filter_fn: Callable[[str, str, str], bool] | None = None
+) -> _ParsedStackTrace | None:
+    """The last frame of a formatted stack trace for which filter_fn(file, name, code) holds."""
+    if not stack_trace:
+        return None
+    pattern = re.compile(r"^File \"(.+)\", line (\d+), in (.+)$")
+    lines = stack_trace.strip().split("\n")
+    summary = None
+    for i in range(len(lines) - 2, -1, -1):
+        found = pattern.match(lines[i].strip())
+        if found:
+            file, number, name = found.groups()
+            code = lines[i + 1].strip()
+            if filter_fn is not None and not filter_fn(file, name, code):
+                continue
+            summary = _ParsedStackTrace(file, number, name, code)
+            break
+    return summary
+
+
+def _is_from_torch(obj: Any) -> bool:
+    if isinstance(obj, (types.FunctionType, type)) and (obj.__module__ or "").partition(".")[0] == "operator":
+        return False
+    return is_own(obj)
+
+
+def _format_target(base: str, target: str) -> str:
+    """`base.a.b` with getattr where a part of the path is no identifier."""
+    for part in target.split("."):
+        base = f"{base}.{part}" if part.isidentifier() else f'getattr({base}, "{part}")'
+    return base
+
+
+def tensor_annotation(value: Any, stride: bool, device: bool) -> str:
+    """`"f32[2, 3]"` with its quotes for a tensor or a TensorMetadata; empty for others."""
+    shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
+    if isinstance(value, (list, tuple)) and not hasattr(value, "dtype"):
+        return ""
+    if shape is None or dtype not in dtype_abbrs:
+        return ""
+    sizes = ", ".join(str(n) for n in shape)
+    strides = value.stride() if callable(getattr(value, "stride", None)) else getattr(value, "stride", ())
+    shown = f"[{', '.join(str(n) for n in strides)}]" if stride and strides is not None else ""
+    place = f"{value.device}" if device and hasattr(value, "device") else ""
+    return f'"{dtype_abbrs[dtype]}[{sizes}]{shown}{place}"'
+
+
+class _Writer:
+    """The statements of one function, and what they refer to."""
+
+    def __init__(self, root_module: str, namespace: _Namespace, colored: bool) -> None:
+        self.root, self.namespace, self.colored = root_module, namespace, colored
+        self.globals: dict[str, Any] = {}
+        self.wrapped: dict[str, None] = {}
+        self.body: list[str] = []
+        self.inputs: list[str] = []
+        self.result_annotation = ""
+        for name, builtin in _custom_builtins.items():
+            self.add_global(name, builtin.obj)
+
+    def add_global(self, hint: str, obj: Any) -> str:
+        """The name by which code refers to an object; it becomes a global unless it is reached through torch."""
+        if _is_from_torch(obj) and obj is not torch.device:
+            return _get_qualified_name(obj)
+        name = self.namespace.create_name(hint.replace(".", "_"), obj)
+        self.globals.setdefault(name, obj)
+        return name
+
+    def node(self, node: Node) -> str:
+        """The name of a node's value."""
+        return self.namespace.create_name(node.name, node)
+
+    def color(self, name: str, text: str) -> str:
+        """The text in a colour, if colours are wanted."""
+        return f"{_color_codes[name]}{text}{_color_codes['reset']}" if self.colored else text
+
+    def type_repr(self, annotation: Any) -> str:
+        """An annotation in the code; what it refers to becomes global."""
+        if annotation == ():
+            return "()"
+        name = _type_repr(annotation)
+        if isinstance(annotation, types.UnionType) and "|" in name:
+            return "|".join(self.type_repr(part) for part in annotation.__args__)
+        origin = getattr(annotation, "__origin__", None)
+        if origin is None:
+            return self.add_global(name, annotation)
+        origin = _origin_type_map.get(origin, origin)
+        shown = self.add_global(_type_repr(origin), origin)
+        parts = getattr(annotation, "__args__", None)
+        return f"{shown}[{','.join(self.type_repr(part) for part in parts)}]" if parts else shown
+
+    def value(self, arg: Any) -> str:
+        """An argument as an expression."""
+        if isinstance(arg, Node):
+            return self.node(arg)
+        if isinstance(arg, tuple):
+            if hasattr(arg, "_fields"):
+                cls = type(arg)
+                return f"{self.add_global(_get_qualified_name(cls), cls)}({', '.join(self.value(a) for a in arg)})"
+            return f"({', '.join(self.value(a) for a in arg)}{',' if len(arg) == 1 else ''})"
+        if isinstance(arg, list):
+            return f"[{', '.join(self.value(a) for a in arg)}]"
+        if isinstance(arg, dict):
+            return "{" + ", ".join(f"{k!r}: {self.value(v)}" for k, v in arg.items()) + "}"
+        if isinstance(arg, slice):
+            return f"slice({self.value(arg.start)}, {self.value(arg.stop)}, {self.value(arg.step)})"
+        if isinstance(arg, enum.Enum):
+            cls = type(arg)
+            return f"{self.add_global(cls.__name__, cls)}.{arg.name}"
+        if isinstance(arg, torch.Tensor):
+            return f"torch.Tensor(size={list(arg.shape)}, dtype={str(arg.dtype).rpartition('.')[2]})"
+        return self.color("blue", repr(arg))
+
+    def arguments(self, args: Sequence[Any], kwargs: dict[str, Any]) -> str:
+        """The arguments of a call."""
+        return ", ".join([*map(self.value, args), *[f"{k} = {self.value(v)}" for k, v in kwargs.items()]])
+
+
+class CodeGen:
+    """Writes a graph's function; subclasses change its signature, and what stands around the graph's own statements."""
+
+    _body_transformer: Callable[[list[str]], list[str]] | None = None
+    _func_name: str = "forward"
+
+    def __init__(self) -> None:
+        self._body_transformer = None
+        self._func_name = "forward"
+
+    def gen_fn_def(self, free_vars: list[str], maybe_return_annotation: str, *, expanded_def: bool = False) -> str:
+        """The `def` line for the inputs `free_vars`; one input per line with expanded_def."""
+        if not free_vars or free_vars[0] != "self":
+            free_vars.insert(0, "self")
+        if expanded_def:
+            return f"def {self._func_name}({self._format_multiline_args(free_vars)}){maybe_return_annotation}:"
+        return f"def {self._func_name}({', '.join(free_vars)}){maybe_return_annotation}:"
+
+    def _format_multiline_args(self, args: list[str]) -> str:
+        return "\n" + "".join(f"    {arg},\n" for arg in args)
+
+    def generate_output(
+        self,
+        output_args: Argument,
+        *,
+        descs: Sequence[str] | None = None,
+        repr_fn: Callable[[object], str] | None = None,
+    ) -> str:
+        """The `return` statement."""
+        return f"return {(repr_fn or repr)(output_args)}"
+
+    def process_inputs(self, *args: Any) -> Any:
+        """The values of the graph's placeholders for the arguments of the function."""
+        return args
+
+    def process_outputs(self, outputs: Any) -> Any:
+        """What the function returns for the graph's output."""
+        return outputs
+
+    def additional_globals(self) -> list[tuple[str, Any]]:
+        """Names and values that the generated code refers to besides the graph's."""
+        return []
+
+    def _gen_python_code(
+        self,
+        nodes: Any,
+        root_module: str,
+        namespace: _Namespace,
+        *,
+        verbose: bool = False,
+        include_stride: bool = False,
+        include_device: bool = False,
+        colored: bool = False,
+        expanded_def: bool = False,
+        record_func: bool = False,
+        additional_meta: list[str] | None = None,
+    ) -> PythonCode:
+        writer = _Writer(root_module, namespace, colored)
+        listed = list(nodes)
+        last_uses = _last_uses(listed)
+        traces = _Traces(writer)
+        repr_fn = writer.value
+        for name, obj in self.additional_globals():
+            writer.add_global(name, obj)
+        for index, node in enumerate(listed):
+            if verbose:
+                traces.comment(node)
+            writer.body.append(f"# COUNTER: {index}\n")
+            if node.op == "output":
+                if node.type is not None:
+                    writer.result_annotation = f" -> {writer.type_repr(node.type)}"
+                writer.body.append(_call_output(self, node, repr_fn))
+                writer.body.append("\n")
+                continue
+            _write(writer, node, include_stride if verbose else None, include_device)
+            if additional_meta:
+                writer.body[-1] += _meta_comment(node, additional_meta)
+            if node.op != "placeholder":
+                dropped = last_uses.get(node, [])
+                if dropped:
+                    names = " = ".join([*map(writer.node, dropped), "None"])
+                    writer.body.append(f";  {writer.color('dim', names)}\n")
+                else:
+                    writer.body.append("\n")
+        if not writer.body:
+            writer.body.append("pass\n")
+        if self._body_transformer:
+            writer.body = self._body_transformer(writer.body)
+        wraps = "\n".join(f'torch.fx._symbolic_trace.wrap("{name}")' for name in writer.wrapped)
+        head = self._signature(writer, expanded_def)
+        lines, numbers = [], {}
+        index = -1
+        for line in "".join(writer.body).split("\n"):
+            counter = re.search(r"# COUNTER: (\d+)", line)
+            if counter:
+                index = int(counter.group(1))
+            else:
+                lines.append(line)
+                numbers[len(lines)] = index if index >= 0 else None
+        code = "\n".join("    " + line for line in lines)
+        start = wraps.count("\n") + 4
+        return PythonCode(f"\n{wraps}\n\n{head}\n{code}", writer.globals, numbers, start)
+
+    def _signature(self, writer: _Writer, expanded_def: bool) -> str:
+        if "expanded_def" in inspect.signature(self.gen_fn_def).parameters:
+            return self.gen_fn_def(writer.inputs, writer.result_annotation, expanded_def=expanded_def)
+        return self.gen_fn_def(writer.inputs, writer.result_annotation)
+
+
+def _call_output(codegen: CodeGen, node: Node, repr_fn: Callable[[object], str]) -> str:
+    names = inspect.signature(codegen.generate_output).parameters
+    if "repr_fn" in names or any(p.kind is p.VAR_KEYWORD for p in names.values()):
+        return codegen.generate_output(node.args[0], repr_fn=repr_fn)
+    return codegen.generate_output(node.args[0])
+
+
+def _meta_comment(node: Node, keys: list[str]) -> str:
+    found = [f"{key}: {node.meta[key]}" for key in keys if key in node.meta]
+    return f"  # {', '.join(found)}" if found else ""
+
+
+def _last_uses(nodes: list[Node]) -> dict[Node, list[Node]]:
+    """For each node the values that nobody needs behind it."""
+    seen: set[Node] = set()
+    found: dict[Node, list[Node]] = {}
+    for node in reversed(nodes):
+        for used in node._input_nodes:
+            if used not in seen:
+                seen.add(used)
+                found.setdefault(node, []).append(used)
+        if node.op not in ("placeholder", "output") and not node.users:
+            found.setdefault(node, []).append(node)
+    return found
+
+
+class _Traces:
+    """The comments that say where statements come from."""
+
+    def __init__(self, writer: _Writer) -> None:
+        self.writer, self.previous = writer, None  # type: ignore[var-annotated]
+
+    def comment(self, node: Node) -> None:
+        """A comment before the node, if it comes from another line than the one before."""
+        if node.op in ("placeholder", "output"):
+            return
+        trace, parsed = node.stack_trace, None
+        if trace:
+            if trace == self.previous:
+                return
+            self.previous = trace
+            parsed = _parse_stack_trace(trace)
+            text = parsed.get_summary_str() if parsed is not None else ""
+        elif self.previous != "":
+            self.previous = ""  # type: ignore[assignment]
+            text = "No stacktrace found for following nodes"
+        else:
+            return
+        apart = "\n" if any(not line.startswith("# COUNTER") for line in self.writer.body) else ""
+        self.writer.body.append(f"{apart}{self.writer.color('dim', '# ' + text)}\n")
+
+
+def _write(writer: _Writer, node: Node, stride: bool | None, device: bool) -> None:
+    """The statement of a node, without the end of its line. stride: whether shown in annotations; None for no annotations."""
+    annotation = "" if node.type is None else f" : {writer.type_repr(node.type)}"
+    if stride is not None and not annotation:
+        value = node.meta.get("val", node.meta.get("tensor_meta"))
+        shown = tensor_annotation(value, stride, device)
+        annotation = f": {shown}" if shown else ""
+    if node.op == "placeholder":
+        assert isinstance(node.target, str)
+        default = f" = {writer.value(node.args[0])}" if node.args else ""
+        writer.inputs.append(f"{node.target}{annotation}{default}")
+        raw = node.target.replace("*", "")
+        if raw != writer.node(node):
+            writer.body.append(f"{writer.node(node)} = {raw}\n")
+        return
+    name = writer.node(node) + annotation
+    writer.body.append(_statement(writer, node, name))
+
+
+def _statement(writer: _Writer, node: Node, name: str) -> str:
+    target = node.target
+    if node.op == "call_method":
+        called = _format_target(writer.value(node.args[0]), target)  # type: ignore[arg-type]
+        return f"{name} = {called}({writer.arguments(node.args[1:], node.kwargs)})"
+    if node.op == "call_function":
+        assert callable(target)
+        own = getattr(target, "__name__", None)
+        if getattr(target, "__module__", None) == "_operator":
+            if own in magic_methods:
+                return f"{name} = {magic_methods[own].format(*map(writer.value, node.args))}"
+            if own in inplace_methods:
+                text = inplace_methods[own].format(*map(writer.value, node.args))
+                return f"{text};  {name} = {writer.value(node.args[0])}"
+        qualified = _get_qualified_name(target)
+        shown = writer.add_global(qualified, target)
+        if (
+            shown == "getattr"
+            and len(node.args) == 2
+            and isinstance(node.args[1], str)
+            and node.args[1].isidentifier()
+        ):
+            return f"{name} = {_format_target(writer.value(node.args[0]), node.args[1])}"
+        if node.meta.get("is_wrapped", False):
+            writer.wrapped.setdefault(shown)
+        return f"{name} = {shown}({writer.arguments(node.args, node.kwargs)})"
+    assert isinstance(target, str)
+    if node.op == "call_module":
+        return f"{name} = {_format_target(writer.root, target)}({writer.arguments(node.args, node.kwargs)})"
+    if node.op == "get_attr":
+        return f"{name} = {_format_target(writer.root, target)}"
+    raise NotImplementedError(f"node: {node.op} {target}")
+
+
+class _BoxedCodeGen(CodeGen):
+    """A function that takes its inputs as one list, which it empties."""
+
+    def gen_fn_def(self, free_vars: list[str], maybe_return_annotation: str, *, expanded_def: bool = False) -> str:
+        plain = [name.partition(":")[0].partition("=")[0].strip() for name in free_vars if name != "self"]
+        head = f"def {self._func_name}(self, args_list: list){maybe_return_annotation}:"
+        if plain:
+            head += f"\n    args_iter = iter(args_list)\n    {', '.join(plain)}, = args_iter"
+        return head + "\n    args_list.clear()"
+
+
+class _PyTreeCodeGen(CodeGen):
+    """A function whose inputs and outputs are containers, of which the graph sees the leaves."""
+
+    def __init__(self, pytree_info: _PyTreeInfo) -> None:
+        super().__init__()
+        self.pytree_info = pytree_info
+
+    def process_inputs(self, *inputs: Any) -> Any:
+        return pytree.arg_tree_leaves(*inputs)
+
+    def process_outputs(self, out: Any) -> Any:
+        if self.pytree_info.out_spec is None:
+            return out
+        leaves = list(out) if isinstance(out, (list, tuple)) else [out]
+        return pytree.tree_unflatten(leaves, self.pytree_info.out_spec)
+
+    def gen_fn_def(self, free_vars: list[str], maybe_return_annotation: str, *, expanded_def: bool = False) -> str:
+        args = self.pytree_info.orig_args
+        has_self = bool(args) and args[0] == "self"
+        own = args[1:] if has_self else args
+        head = super().gen_fn_def(list(own), maybe_return_annotation, expanded_def=expanded_def)
+        if free_vars:
+            head += self.gen_var_bindings(own, free_vars, expanded_def)
+        return head
+
+    def gen_var_bindings(self, fn_args: list[str], free_vars: list[str], expanded_def: bool) -> str:
+        """The statements that take the inputs' leaves out of their containers."""
+        plain = [name.partition(":")[0].partition("=")[0].strip() for name in free_vars]
+        typed = [name.partition("=")[0].strip() + "\n" for name in free_vars if ":" in name]
+        given = [f"{name.partition(':')[0].partition('=')[0].strip()}" for name in fn_args]
+        bound = f"\n    {', '.join(plain)}, = fx_pytree.tree_flatten_spec(({', '.join(given)},), self._in_spec)"
+        return "".join(["\n    " + "".join(typed).rstrip() if typed else "", bound]) if typed else bound
+
+    def generate_output(
+        self,
+        output_args: Argument,
+        *,
+        descs: Sequence[str] | None = None,
+        repr_fn: Callable[[object], str] | None = None,
+    ) -> str:
+        shown = (repr_fn or repr)(output_args)
+        if self.pytree_info.out_spec is not None:
+            return f"return pytree.tree_unflatten({shown}, self._out_spec)"
+        return f"return {shown}"
+
+
+def used_nodes(a: Any) -> list[Node]:
+    """The nodes among arguments, each once."""
+    found: dict[Node, None] = {}
+    map_arg(a, found.setdefault)
+    return list(found)
