@@ -15,10 +15,26 @@ from flambeau.jit import (
     is_scripting,
     unused,
 )
+from flambeau.jit.annotations import (
+    BroadcastingList1,
+    BroadcastingList2,
+    BroadcastingList3,
+    Dict,
+    List,
+    Optional,
+    Tuple,
+)
 
 __all__ = [
+    "BroadcastingList1",
+    "BroadcastingList2",
+    "BroadcastingList3",
+    "Dict",
     "Final",
     "Future",
+    "List",
+    "Optional",
+    "Tuple",
     "_copy_to_script_wrapper",
     "_overload",
     "_overload_method",

@@ -137,6 +137,9 @@ def script_if_tracing(fn: Callable[..., Any]) -> Callable[..., Any]:
     return fn
 
 
+_script_if_tracing = script_if_tracing
+
+
 def _overload(func: Callable[..., Any]) -> Callable[..., Any]:
     """Mark one of the signatures of a scripted function; gives it back."""
     return func

@@ -1,8 +1,7 @@
-"""torch.hub: files from URLs. Downloads go through urllib; code from repositories is not loaded."""
+"""Files from URLs, and the folder where they are kept. Downloads go through urllib."""
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import os
 import re
@@ -13,60 +12,28 @@ from typing import Any
 from urllib.parse import urlparse
 
 import flambeau as torch
-from flambeau.core import absent as _absent
+from flambeau.hub.progress import tqdm
 
-__all__ = ["download_url_to_file", "get_dir", "help", "list", "load", "load_state_dict_from_url", "set_dir"]
+__all__ = ["HASH_REGEX", "READ_DATA_CHUNK", "download_url_to_file", "get_dir", "load_state_dict_from_url", "set_dir"]
 
-_NO_CODE = (
-    "flambeau doesn't run code of repositories from the network; clone the repository, import its entry point and load the "
-    "weights with torch.hub.load_state_dict_from_url or torch.load"
-)
-list = _absent.function("hub.list", _NO_CODE)
-help = _absent.function("hub.help", _NO_CODE)
-_NAMED_HASH = re.compile(r"-([a-f0-9]*)\.")
+ENV_TORCH_HOME, ENV_XDG_CACHE_HOME, DEFAULT_CACHE_DIR = "TORCH_HOME", "XDG_CACHE_HOME", "~/.cache"
+#: The hash in a file's name, "resnet18-f37072fd.pth".
+HASH_REGEX = re.compile(r"-([a-f0-9]*)\.")
+READ_DATA_CHUNK = 128 * 1024
 _directory: str | None = None
 
 
-def load(repo_or_dir: str, model: str, *args: Any, source: str = "github", **kwargs: Any) -> Any:
-    """The result of the entry point `model` of the `hubconf.py` in a local folder (source="local").
-
-    Raises NotImplementedError for repositories on GitHub, RuntimeError if there is no such entry point.
-    """
-    if source.lower() not in ("github", "local"):
-        raise ValueError(f'Unknown source: "{source}". Allowed values: "github" | "local".')
-    if source.lower() == "github":
-        raise NotImplementedError(f"torch.hub.load is not implemented in flambeau for source='github': {_NO_CODE}")
-    import importlib.util
-
-    path = os.path.join(repo_or_dir, "hubconf.py")
-    spec = importlib.util.spec_from_file_location("hubconf", path)
-    if spec is None or spec.loader is None or not os.path.exists(path):
-        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
-    module = importlib.util.module_from_spec(spec)
-    sys.path.insert(0, repo_or_dir)
-    try:
-        spec.loader.exec_module(module)
-    finally:
-        sys.path.remove(repo_or_dir)
-    entry = getattr(module, model, None)
-    if not callable(entry):
-        raise RuntimeError(f"Cannot find callable {model} in hubconf")
-    return entry(
-        *args,
-        **{
-            name: value
-            for name, value in kwargs.items()
-            if name not in ("trust_repo", "force_reload", "verbose", "skip_validation")
-        },
-    )
+def _get_torch_home() -> str:
+    """The folder of what is kept between runs: $TORCH_HOME, or torch in the user's cache folder."""
+    cache = os.getenv(ENV_XDG_CACHE_HOME, DEFAULT_CACHE_DIR)
+    return os.path.expanduser(os.getenv(ENV_TORCH_HOME, os.path.join(cache, "torch")))
 
 
 def get_dir() -> str:
     """The folder of downloaded files: set_dir's, or $TORCH_HOME/hub, or torch/hub in the user's cache folder."""
     if _directory is not None:
         return _directory
-    home = os.getenv("TORCH_HOME", os.path.join(os.getenv("XDG_CACHE_HOME", "~/.cache"), "torch"))
-    return os.path.join(os.path.expanduser(home), "hub")
+    return os.path.join(_get_torch_home(), "hub")
 
 
 def set_dir(d: str | os.PathLike[str]) -> None:
@@ -90,9 +57,12 @@ def download_url_to_file(url: str, dst: str, hash_prefix: str | None = None, pro
         tempfile.NamedTemporaryFile(dir=folder, delete=False) as file,
     ):
         try:
-            while block := source.read(1 << 17):
-                file.write(block)
-                digest.update(block)
+            length = source.headers.get("Content-Length") if hasattr(source, "headers") else None
+            with tqdm(total=int(length) if length else None, disable=not progress, unit="B", unit_scale=True) as bar:
+                while block := source.read(READ_DATA_CHUNK):
+                    file.write(block)
+                    digest.update(block)
+                    bar.update(len(block))
             file.close()
             if hash_prefix is not None and not digest.hexdigest().startswith(hash_prefix):
                 raise RuntimeError(f'invalid hash value (expected "{hash_prefix}", got "{digest.hexdigest()}")')
@@ -124,7 +94,7 @@ def load_state_dict_from_url(
     path = os.path.join(model_dir, name)
     if not os.path.exists(path):
         sys.stdout.write(f'Downloading: "{url}" to {path}\n')
-        found = _NAMED_HASH.search(name) if check_hash else None
+        found = HASH_REGEX.search(name) if check_hash else None
         try:
             download_url_to_file(url, path, found.group(1) if found else None, progress=progress)
         except URLError as error:
