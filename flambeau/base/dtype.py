@@ -15,7 +15,7 @@ import numpy as np
 from flambeau.base.naming import PACKAGE
 
 __all__ = [
-    "DIMENSIONED", "NUMBER", "ZERO_DIM", "by_name", "can_cast", "default_complex_dtype", "dtype", "finfo",
+    "DIMENSIONED", "FLOAT8", "NUMBER", "ZERO_DIM", "by_name", "can_cast", "default_complex_dtype", "dtype", "finfo",
     "from_numpy", "get_default_dtype", "iinfo", "number_dtype", "promote_types", "result_dtype", "set_default_dtype",
 ]
 
@@ -160,7 +160,8 @@ cfloat, cdouble, chalf = complex64, complex128, complex32
 
 _COMPLEX_OF = {float16: complex32, bfloat16: complex64, float32: complex64, float64: complex128}
 _REAL_OF = {complex32: float16, complex64: float32, complex128: float64}
-_FLOAT8 = frozenset((float8_e5m2, float8_e4m3fn, float8_e5m2fnuz, float8_e4m3fnuz, float8_e8m0fnu))
+#: The floats of one byte: kernels convert and move them, little else is defined for them.
+FLOAT8 = frozenset((float8_e5m2, float8_e4m3fn, float8_e5m2fnuz, float8_e4m3fnuz, float8_e8m0fnu))
 _WIDE_UNSIGNED = frozenset((uint16, uint32, uint64))
 
 
@@ -197,7 +198,7 @@ def from_numpy(array_dtype: np.dtype[Any]) -> dtype:
 def _promote(a: dtype, b: dtype) -> dtype:
     """The join of two different types. Raises RuntimeError where PyTorch defines none."""
     names = f"attempted to promote {a.scalar_name} and {b.scalar_name}"
-    if a in _FLOAT8 or b in _FLOAT8 or float4_e2m1fn_x2 in (a, b):
+    if a in FLOAT8 or b in FLOAT8 or float4_e2m1fn_x2 in (a, b):
         raise RuntimeError(f"Promotion for Float8 Types is not supported, {names}")
     if OTHER in (a.category, b.category):
         raise RuntimeError("promoteTypes with quantized numbers is not handled yet; figure out what the correct rules "
@@ -315,7 +316,7 @@ def set_default_dtype(d: dtype, /) -> None:
     global _default
     if not isinstance(d, dtype):
         raise TypeError("invalid dtype object: only floating-point types are supported as the default type")
-    if not d.is_floating_point or d in _FLOAT8:
+    if not d.is_floating_point or d in FLOAT8:
         raise TypeError("only floating-point types are supported as the default type")
     if d is not _default:
         _default = d
@@ -361,7 +362,7 @@ _FLOAT_LIMITS: dict[dtype, tuple[float, float, float, float, float]] = {
     float8_e4m3fn: (1.0, -448.0, 448.0, 2.0**-3, 2.0**-6),
     float8_e5m2: (1.0, -57344.0, 57344.0, 2.0**-2, 2.0**-14),
     float8_e4m3fnuz: (1.0, -240.0, 240.0, 2.0**-3, 2.0**-7),
-    float8_e5m2fnuz: (1.0, -57344.0, 57344.0, 2.0**-2, 2.0**-15),
+    float8_e5m2fnuz: (1.0, -57344.0, 57344.0, 2.0**-3, 2.0**-15),
     float8_e8m0fnu: (1.0, 2.0**-127, 2.0**127, 1.0, 2.0**-127),
 }
 

@@ -9,17 +9,17 @@ import functools
 import math
 from typing import Any
 
-from flambeau.base.dtype import bool_, finfo, float64, iinfo, int64
+from flambeau.base.dtype import FLOAT8, bool_, finfo, float8_e8m0fnu, float64, iinfo, int64
 from flambeau.base.dtype import dtype as DType
 
-_NAMES = {"int32": "int", "float16": "c10::Half", "bfloat16": "c10::BFloat16", "float32": "float", "float64": "double"}
+_NAMES = {**{dtype.name: f"c10::{dtype.scalar_name}" for dtype in FLOAT8}, "int32": "int", "float16": "c10::Half", "bfloat16": "c10::BFloat16", "float32": "float", "float64": "double"}
 
 
 @functools.cache
 def _limits(dtype: DType) -> tuple[float, float]:
     """(least, greatest) element of a real dtype."""
     limits = finfo(dtype) if dtype.is_floating_point else iinfo(dtype)
-    return limits.min, limits.max
+    return 0 if dtype is float8_e8m0fnu else limits.min, limits.max     # which has no zero, but takes its least number for it
 
 
 def fits(value: Any, dtype: DType) -> bool:

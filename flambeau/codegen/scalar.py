@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from flambeau.base.dtype import (
+    FLOAT8,
     bfloat16,
     bool_,
     complex32,
@@ -30,6 +31,7 @@ from flambeau.base.dtype import (
 from flambeau.base.dtype import (
     dtype as DType,
 )
+from flambeau.codegen import small_floats
 from flambeau.codegen.loops.outline import apart_function, rare_function, repeat_function, sometimes_function
 from flambeau.ir.functions import expand
 from flambeau.ir.scalar import Expr, compute_dtype, is_integral, leaf, leaves_of, part_dtype, substitute, topological
@@ -74,6 +76,8 @@ def memory_type(dtype: DType) -> str:
         return "half"
     if dtype is bfloat16:
         return "i16"
+    if dtype in FLOAT8:
+        return "i8"
     if dtype is complex32:
         return "[2 x half]"
     if dtype.is_complex:
@@ -524,6 +528,8 @@ class Lowering:
             wide = self._line(f"zext {self.type('i16')} {raw} to {integer}")
             bits = self._line(f"shl {integer} {wide}, {self.fixed('i32', '16')}")
             return self._line(f"bitcast {integer} {bits} to {self.type('float')}")
+        if dtype in FLOAT8:
+            return small_floats.widen(self, dtype, raw)
         return raw
 
     def store(self, dtype: DType, value: Value, pointer: str, streams: bool = False) -> None:
@@ -590,6 +596,8 @@ class Lowering:
             nan = self._line(f"fcmp uno {single} {value}, {self.fixed('float', literal(0.0, float32))}")
             kept = self.select(nan, "i32", self.fixed("i32", "32704"), short)  # 0x7FC0
             return self._line(f"trunc {integer} {kept} to {self.type('i16')}")
+        if dtype in FLOAT8:
+            return small_floats.narrow(self, dtype, value)
         return value
 
 

@@ -16,9 +16,10 @@ import numpy as np
 from flambeau.base import dtype as dtypes
 from flambeau.base import memory_order
 from flambeau.base.device import device as Device
-from flambeau.base.dtype import bfloat16, bool_, float32, float64, get_default_dtype, int64
+from flambeau.base.dtype import bool_, float32, float64, get_default_dtype, int64
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import Layout, register_cache
+from flambeau.base.small_floats import AS_BITS, from_bits, to_bits
 from flambeau.codegen.runtime import launch
 from flambeau.core import storage
 from flambeau.core.modes import local
@@ -31,7 +32,7 @@ _PACKED = {float32: "f", float64: "d", int64: "q"}      # what array calls the d
 
 
 def array_of(tensor: Tensor) -> np.ndarray:
-    """A NumPy array over the tensor's memory (bfloat16 as uint16); no checks, no copy."""
+    """A NumPy array over the tensor's memory (of bfloat16 and float8, their bits); no checks, no copy."""
     layout = tensor._layout
     held = tensor._storage
     dtype = layout.dtype
@@ -84,7 +85,7 @@ def copy_array(array: np.ndarray, dtype: DType | None = None) -> Tensor:
     dtype = dtype or dtypes.from_numpy(array.dtype)
     made = empty_layout(Layout.contiguous(tuple(array.shape), dtype, CPU))
     if array.size:
-        array_of(made)[...] = array if dtype is not bfloat16 or array.dtype == np.uint16 else to_bfloat16(array)
+        array_of(made)[...] = array if dtype not in AS_BITS or array.dtype == dtype.numpy else to_bits(array, dtype)
     return made
 
 
@@ -104,20 +105,8 @@ def elementwise(array: np.ndarray, dtype: DType, *operands: Tensor) -> Tensor:
     strides = memory_order.elementwise_strides(shape, laid or [((), ())])
     made = empty_layout(Layout.of(shape, strides, dtype, CPU))
     if array.size:
-        array_of(made)[...] = array if dtype is not bfloat16 else to_bfloat16(array)
+        array_of(made)[...] = array if dtype not in AS_BITS else to_bits(array, dtype)
     return made
-
-
-def to_bfloat16(array: np.ndarray) -> np.ndarray:
-    """Round float values to bfloat16, to nearest even; the bits as uint16."""
-    bits = np.asarray(array, np.float32, order="C").view(np.uint32).astype(np.uint64)
-    rounded = ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16)
-    return np.where(np.isnan(array), np.uint16(0x7FC0), rounded)
-
-
-def from_bfloat16(bits: np.ndarray) -> np.ndarray:
-    """float32 values of bfloat16 bits."""
-    return (bits.astype(np.uint32) << 16).view(np.float32)
 
 
 def infer_dtype(data: Any) -> DType:
@@ -249,8 +238,9 @@ def _plain_numbers(data: Any, dtype: DType | None) -> Tensor | None:
 
 
 def _values(data: Any, dtype: DType, shape: tuple[int, ...]) -> np.ndarray:
-    if dtype is bfloat16:
-        return to_bfloat16(np.array(data, np.float64).astype(np.float32).reshape(shape))
+    if dtype in AS_BITS:
+        with np.errstate(over="ignore"):
+            return to_bits(np.array(data, np.float64).astype(np.float32).reshape(shape), dtype)
     try:
         with np.errstate(over="ignore", invalid="ignore"):
             if dtype.is_floating_point or dtype.is_complex:
@@ -311,7 +301,7 @@ _READERS = {float32: ctypes.c_float, float64: ctypes.c_double, int64: ctypes.c_i
 def tolist_array(tensor: Tensor) -> np.ndarray:
     """A NumPy array whose tolist() gives the tensor's values."""
     array = array_of(tensor)
-    return from_bfloat16(array) if tensor._layout.dtype is bfloat16 else array
+    return from_bits(array, tensor._layout.dtype) if tensor._layout.dtype in AS_BITS else array
 
 
 def legacy_constructor(*args: Any, dtype: DType | None = None, device: Any = None, requires_grad: bool = False) -> Tensor:

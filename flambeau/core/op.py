@@ -22,6 +22,7 @@ from flambeau.base import geometry, memory_order
 from flambeau.base.device import device as Device
 from flambeau.base.dtype import (
     DIMENSIONED,
+    FLOAT8,
     NUMBER,
     ZERO_DIM,
     bool_,
@@ -73,12 +74,12 @@ class Pointwise:
     numbers with defaults; the body gets the Python number of a keyword-only one that has its default), then `statics` (anything
     hashable that shapes the body). kind: PROMOTE, FLOAT, BOOL, REAL or a function (common dtype, *statics) -> (computation,
     result); undecided: operands that take no part in promotion (a condition). types: the categories of computation that are
-    supported, out of "b" (bool), "i", "f", "c"; `kernel` is what PyTorch's refusal of others calls it.
+    supported, out of "b" (bool), "i", "f", "8" (float8), "c"; `kernel` is what PyTorch's refusal of others calls it.
     check(computation, operands, numbers, statics) may raise. node: the name of the node without "Backward", or a function of the
     operands and statics that gives it; undefined: PyTorch's name of an operator whose gradient it refuses to compute.
     """
 
-    converts = False    # whether the result may be written to a tensor of any dtype
+    converts = False    # whether the result may be written to a tensor of any dtype, and operands be of any
     idempotent = False  # whether applying it twice changes nothing more, so that it may write to overlapping elements
 
     def __init__(self, name: str, body: Callable, operands: Sequence[str], numbers: dict[str, Any] | None = None,
@@ -163,8 +164,8 @@ class Pointwise:
         """Raise as PyTorch does if the operator has no meaning for this dtype."""
         category = "b" if computation is bool_ else "i"
         if computation.is_floating_point or computation.is_complex:
-            category = "c" if computation.is_complex else "f"
-        if category not in self.types:
+            category = "c" if computation.is_complex else "8" if computation in FLOAT8 else "f"
+        if category not in self.types and not self.converts:
             raise NotImplementedError(f'"{self.kernel}" not implemented for \'{computation.scalar_name}\'')
 
     # ---- expressions

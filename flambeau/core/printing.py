@@ -15,8 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from flambeau.base.dtype import bfloat16, complex64, complex128, float64, get_default_dtype, int64
+from flambeau.base.dtype import complex64, complex128, float64, get_default_dtype, int64
 from flambeau.base.dtype import bool_ as boolean
+from flambeau.base.small_floats import AS_BITS, from_bits
 
 
 @dataclasses.dataclass
@@ -85,7 +86,7 @@ def values(tensor: Any) -> np.ndarray:
     dtype = layout.dtype
     storage = tensor._storage
     if layout.numel == 0:
-        return np.empty(tuple(layout.shape), np.float32 if dtype is bfloat16 else dtype.numpy)
+        return np.empty(tuple(layout.shape), np.float32 if dtype in AS_BITS else dtype.numpy)
     memory = (ctypes.c_char * storage.capacity).from_address(storage.ptr)
     array = np.ndarray(
         tuple(layout.shape),
@@ -94,12 +95,7 @@ def values(tensor: Any) -> np.ndarray:
         offset=tensor._offset * dtype.itemsize,
         strides=tuple(stride * dtype.itemsize for stride in layout.strides),
     )
-    return widen_bfloat16(array) if dtype is bfloat16 else array
-
-
-def widen_bfloat16(bits: np.ndarray) -> np.ndarray:
-    """The float32 values of an array of bfloat16 bit patterns (uint16)."""
-    return (bits.astype(np.uint32) << 16).view(np.float32)
+    return from_bits(array, dtype) if dtype in AS_BITS else array
 
 
 class Column:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from flambeau.base import memory_order
+from flambeau.base.dtype import FLOAT8
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import Layout, contiguous_strides, register_cache
 from flambeau.codegen.loops import schedule
@@ -30,14 +31,16 @@ class Rows:
     -> a list of (dtype, FULL | KEPT | KEEPDIM): the shape of the inputs, or that without the row's dimensions, or with size 1
     there. number_dtype(dtypes) is the compute dtype of run-time numbers. ordered: positions along the row matter.
     channels_last: FULL results take the memory format of the first input; they are in C order otherwise. counted: a write to a
-    given result makes tensors saved for a gradient stale.
+    given result makes tensors saved for a gradient stale. kernel: PyTorch's name of it in refusals; float8: whether elements of
+    float8 dtypes have a meaning.
     """
 
     def __init__(self, name: str, stages: Callable, outputs: Callable,
                  number_dtype: Callable[[Sequence[DType]], DType] | None = None, ordered: bool = False,
-                 channels_last: bool = False, counted: bool = True):
+                 channels_last: bool = False, counted: bool = True, kernel: str | None = None, float8: bool = False):
         self.name, self.stages, self.outputs = name, stages, outputs
         self.ordered, self.channels_last, self.counted = ordered, channels_last, counted
+        self.kernel, self.float8 = kernel or f"{name}_cpu", float8
         self.number_dtype = number_dtype or (lambda dtypes: compute_dtype(dtypes[0]))
         self.plans: dict[Any, Callable] = register_cache({})
         self.nests: dict[Any, Nest] = register_cache({})
@@ -93,6 +96,9 @@ class Rows:
         return launch, count
 
     def _plan(self, layouts, dims, numbers, statics, out, picks) -> tuple[Callable, int]:
+        refused = None if self.float8 else next((x.dtype for x in layouts if x.dtype in FLOAT8), None)
+        if refused is not None:
+            raise NotImplementedError(f'"{self.kernel}" not implemented for \'{refused.scalar_name}\'')
         shape = layouts[0].shape
         picked = dict(picks)
         dtypes = tuple(layout.dtype for layout in layouts)

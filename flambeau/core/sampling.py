@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from flambeau.base.dtype import bfloat16, float16, float32, float64, int32, int64, uint32, uint64
+from flambeau.base.dtype import FLOAT8, bfloat16, float16, float32, float64, int32, int64, uint32, uint64
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import Layout, register_cache
 from flambeau.base.rng import RANGES, Generator
@@ -80,6 +80,8 @@ def _plan(phases: Callable, layout: Layout, numbers: int) -> Callable:
     """launch(out or None, address of the state, so many numbers) by phases(layout) over so many words, which it gives first."""
     launch = _plans.get((phases, layout))
     if launch is None:
+        if layout.dtype in FLOAT8:
+            raise NotImplementedError(f'"check_uniform_bounds" not implemented for \'{layout.dtype.scalar_name}\'')
         words, made = phases(layout)
         launch = launching.plan([_words(words), *made], [layout], (), "i" + "f" * numbers, 4 * words)
         _plans[phases, layout] = launch

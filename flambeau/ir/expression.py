@@ -1,8 +1,8 @@
 """Scalar expressions: the node, its dtypes, Python's operators on it, and what is done with whole expressions.
 
 An `Expr` is an immutable node; equal expressions are the same object (hash-consing), so `is` compares, common
-subexpressions are shared for free, and an Expr is a dictionary key. Dtypes here are compute dtypes: float16 and
-bfloat16 live in memory only and are widened to float32 by whoever loads them.
+subexpressions are shared for free, and an Expr is a dictionary key. Dtypes here are compute dtypes: float16,
+bfloat16 and float8 live in memory only and are widened to float32 by whoever loads them.
 
 Stands on base.dtype. Used through ir.scalar, which adds the functions that have no operator in Python.
 """
@@ -19,6 +19,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from flambeau.base.dtype import (
+    FLOAT8,
     bfloat16,
     bool_,
     complex32,
@@ -51,11 +52,13 @@ _COMPUTE = (bool_, int8, int16, int32, int64, uint8, uint16, uint32, uint64, flo
 
 
 def compute_dtype(dtype: DType) -> DType:
-    """The dtype in which values stored as `dtype` are computed: float32 for float16 and bfloat16, else itself."""
+    """The dtype in which values stored as `dtype` are computed: float32 for smaller floats, else itself."""
     if dtype is float16 or dtype is bfloat16:
         return float32
     if dtype in _COMPUTE:
         return dtype
+    if dtype in FLOAT8:
+        return float32
     if dtype is complex32:
         return complex64
     raise NotImplementedError(f"no scalar code for dtype {dtype}; convert the tensor to a supported dtype first")

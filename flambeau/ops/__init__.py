@@ -70,6 +70,7 @@ from flambeau.ops import (
     random_factories,
     rearrange,
     reduce,
+    scaled_products,
     scan,
     scatter,
     segments,

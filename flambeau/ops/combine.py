@@ -143,7 +143,7 @@ alias("clip", "clamp")
 # ---------------------------------------------------------------- where
 
 
-@pointwise(name="_where", function=False, method=False, inplace=False, undecided=("condition",), node="Where")
+@pointwise(name="_where", types="bif8c", function=False, method=False, inplace=False, undecided=("condition",), node="Where")
 def _where(condition: Tensor, input: Operand, other: Operand):
     """input where condition holds, else other."""
     return s.where(condition, input, other)

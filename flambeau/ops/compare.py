@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from flambeau.base.dtype import bool_, float64, promote_types
+from flambeau.base.dtype import FLOAT8, bool_, float8_e5m2, float8_e8m0fnu, float64, promote_types
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import register_cache
 from flambeau.core.annotations import Number, Operand
@@ -25,13 +25,13 @@ from flambeau.ir.loops import Fold, Loop, Row, folded
 from flambeau.ir.scalar import cast, compute_dtype
 
 
-@pointwise(kind="bool", operator="__eq__", name="eq", node=overload("Eq", "Backward1", "Backward0"))
+@pointwise(kind="bool", operator="__eq__", name="eq", types="bif8c", node=overload("Eq", "Backward1", "Backward0"))
 def eq(input: Tensor, other: Operand):
     """input == other."""
     return input == other
 
 
-@pointwise(kind="bool", operator="__ne__", name="ne", node=overload("Ne", "Backward1", "Backward0"))
+@pointwise(kind="bool", operator="__ne__", name="ne", types="bif8c", node=overload("Ne", "Backward1", "Backward0"))
 def ne(input: Tensor, other: Operand):
     """input != other."""
     return input != other
@@ -71,7 +71,7 @@ def _equal_stages(elements: tuple, numbers: tuple, common: Any) -> tuple:
     return Loop((fold,)), Row(((0, folded("same", bool_)),))
 
 
-_EQUAL = Rows("equal", _equal_stages, lambda dtypes, common: [(bool_, KEPT)])
+_EQUAL = Rows("equal", _equal_stages, lambda dtypes, common: [(bool_, KEPT)], float8=True)
 _equals: dict[Any, Any] = register_cache({})
 
 
@@ -187,19 +187,26 @@ Tensor.__invert__, Tensor.__rlshift__, Tensor.__rrshift__ = _invert, _left_shift
 # ---------------------------------------------------------------- tests
 
 
-@pointwise(kind="bool", inplace=False)
+def _of_float8(name: str, *allowed: DType) -> Any:
+    def check(computation: DType, *_: Any) -> None:
+        if computation in FLOAT8 and computation not in allowed:
+            raise NotImplementedError(f'"{name}" not implemented for \'{computation.scalar_name}\'')
+    return check
+
+
+@pointwise(kind="bool", inplace=False, types="bif8c")
 def isnan(input: Tensor):
     """Whether an element (or a part of it) is NaN."""
     return s.isnan(input)
 
 
-@pointwise(kind="bool", inplace=False)
+@pointwise(kind="bool", inplace=False, types="bif8c", check=_of_float8("isinf", float8_e5m2))
 def isinf(input: Tensor):
     """Whether an element (or a part of it) is infinite."""
     return s.isinf(input)
 
 
-@pointwise(kind="bool", inplace=False)
+@pointwise(kind="bool", inplace=False, types="bif8c", check=_of_float8("isfinite", float8_e5m2, float8_e8m0fnu))
 def isfinite(input: Tensor):
     """Whether an element is neither NaN nor infinite."""
     return s.isfinite(input)

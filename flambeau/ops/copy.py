@@ -31,7 +31,7 @@ from flambeau.core.create import CPU, make_tensor
 from flambeau.core.derive import NAMESPACE, public
 from flambeau.core.op import NUMBERS, RELEASE_FROM, Pointwise, call, needs_graph, record
 from flambeau.core.tensor import Tensor, empty_layout, tensor_from
-from flambeau.ir.loops import Loop, Nest, number
+from flambeau.ir.loops import Loop, Nest, element, number
 from flambeau.ir.scalar import cast, compute_dtype
 
 
@@ -47,7 +47,15 @@ class Copy(Pointwise):
             warn_once("Casting complex values to real discards the imaginary part")
         return super().plan(operands, numbers, statics, out)
 
+    def _nest(self, operands: Any, numbers: Any, statics: Any, computation: DType, result: DType, stored: DType) -> Nest:
+        """The loop nest; what is computed in float32 moves as integers where it isn't converted: a NaN keeps its bits."""
+        bits = _AS_INTEGERS.get(stored.itemsize) if stored is operands[0]._layout.dtype else None
+        if bits is None or stored.is_complex or compute_dtype(stored) is stored:
+            return super()._nest(operands, numbers, statics, computation, result, stored)
+        return Nest(self.name, (bits,), (bits,), (Loop((), ((0, element(0, bits)),)),))
 
+
+_AS_INTEGERS = {1: dtypes.uint8, 2: dtypes.uint16}
 COPY = Copy("copy", lambda source: source, ["source"], node="Copy")
 CLONE = Copy("clone", lambda input: input, ["input"], node="Clone")
 _conversions: dict[DType, Copy] = {}

@@ -14,7 +14,7 @@ import numpy as np
 from flambeau.base import elements
 from flambeau.base.device import device as Device
 from flambeau.base.device import get_default_device, require
-from flambeau.base.dtype import bool_, finfo, float32, float64, get_default_dtype, int64
+from flambeau.base.dtype import FLOAT8, bool_, finfo, float32, float64, get_default_dtype, int64
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import Layout, contiguous_format, preserve_format, register_cache, strided
 from flambeau.base.notices import warn
@@ -453,7 +453,7 @@ def arange(start: Any, end: Any = None, step: Any = 1, *, dtype: DType | None = 
         dtype = int64 if whole else get_default_dtype()
     else:
         dtype = dtype_asked(dtype, out) or get_default_dtype()
-    if dtype is bool_ or dtype.is_complex:
+    if dtype is bool_ or dtype.is_complex or dtype in FLOAT8:
         raise NotImplementedError(f'"arange_cpu" not implemented for \'{dtype.scalar_name}\'')
     if step == 0:
         raise RuntimeError("step must be nonzero")
@@ -524,7 +524,7 @@ def _power(i, a, b, last, half, base):
 
 def _ends(name: str, start: Any, end: Any, steps: int, dtype: DType) -> tuple[Any, Any]:
     """The ends of a range as elements of its dtype."""
-    if steps > 1 and (dtype is bool_ or dtype.name in ("uint16", "uint32", "uint64")):
+    if steps > 1 and (dtype is bool_ or dtype in FLOAT8 or dtype.name in ("uint16", "uint32", "uint64")):
         raise NotImplementedError(f"\"{name}_cpu\" not implemented for '{dtype.scalar_name}'")
     for bound in (start, end):
         elements.check(bound, dtype)

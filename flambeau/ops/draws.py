@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from flambeau.base import memory_order
-from flambeau.base.dtype import bfloat16, bool_, finfo, iinfo
+from flambeau.base.dtype import FLOAT8, bfloat16, bool_, finfo, iinfo
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import Layout, register_cache
 from flambeau.base.rng import Generator as Stream
@@ -110,7 +110,7 @@ def normal_of(layout: Layout) -> Sampler:
 
 
 def need_float(name: str, dtype: DType) -> None:
-    if not (dtype.is_floating_point or dtype.is_complex):
+    if dtype in FLOAT8 or not (dtype.is_floating_point or dtype.is_complex):
         raise NotImplementedError(f"\"{name}\" not implemented for '{dtype.scalar_name}'")
 
 
@@ -141,6 +141,8 @@ def integer_limits(dtype: DType) -> tuple[int, int, int | None]:
     """(least, greatest) integer of a dtype, and for floating-point ones the digits of the significand."""
     if dtype.is_complex:
         return -1 << 63, 1 << 63, None
+    if dtype in FLOAT8:
+        raise NotImplementedError(f'"random_update_from_to" not implemented for \'{dtype.scalar_name}\'')
     if dtype.is_floating_point:
         greatest = int(finfo(dtype).max)
         return -greatest, greatest, 1 - int(math.log2(finfo(dtype).eps))

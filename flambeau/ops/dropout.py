@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from flambeau.base.dtype import bfloat16
 from flambeau.base.dtype import dtype as DType
-from flambeau.core import create, derive, modes
+from flambeau.base.small_floats import AS_BITS, from_bits, to_bits
+from flambeau.core import derive, modes
 from flambeau.core.annotations import Number
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import pointwise
@@ -43,8 +43,8 @@ KEPT, KEPT_SHIFTED = kept.operator, kept_shifted.operator
 
 def _in_dtype(dtype: DType, value: float) -> float:
     """A number rounded to a dtype."""
-    if dtype is bfloat16:
-        return float(create.from_bfloat16(create.to_bfloat16(np.array([value], np.float32)))[0])
+    if dtype in AS_BITS:
+        return float(from_bits(to_bits([value], dtype), dtype)[0])
     return float(dtype.numpy.type(value))
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from flambeau.base import geometry
 from flambeau.base.dtype import bfloat16, bool_
+from flambeau.base.small_floats import AS_BITS
 from flambeau.base.layout import Layout, contiguous_strides, preserve_format, register_cache
 from flambeau.core import create, inplace, modes, printing, storage
 from flambeau.core.arguments import no_combination
@@ -42,7 +43,7 @@ def need_data(self: Tensor, what: str) -> None:
 @public(namespace=False)
 def tolist(self: Tensor) -> Any:
     """The values as nested lists of Python numbers (a number for a zero-dim tensor)."""
-    if self._layout.dtype is bfloat16 or self._storage.size_class < 0:
+    if self._layout.dtype in AS_BITS or self._storage.size_class < 0:
         need_data(self, "tolist")
         return tolist_array(self).tolist()
     return array_of(self).tolist()

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from flambeau.base import geometry, memory_order
 from flambeau.base.dtype import dtype as DType
-from flambeau.base.dtype import promote_types
+from flambeau.base.dtype import float32, promote_types
 from flambeau.base.layout import Layout
+from flambeau.base.small_floats import FORMATS
 from flambeau.codegen.products.gemm import Matrix, gemm_phases
 from flambeau.codegen.runtime import launch as launching
 from flambeau.core.annotations import Planned
@@ -62,6 +64,14 @@ def same_dtype(name: str, *tensors: Tensor) -> None:
         raise NotImplementedError(f"\"{_REFUSALS.get(name, name)}\" not implemented for '{first.dtype.scalar_name}'")
 
 
+def _widened(product: Callable[..., Tensor], dtype: DType) -> Callable:
+    """The plan of a product of float8 operands: they are multiplied as float32, and the result is rounded once."""
+    def launch(out: Tensor | None, *operands: Tensor) -> Tensor:
+        result = product(*[x.detach().to(float32) for x in operands]).to(dtype)
+        return result if out is None else out.copy_(result)
+    return launch
+
+
 @operator(node="MmBackward0", out=True, planned=True)
 def mm(input: Tensor, mat2: Tensor) -> Planned:
     """The product of two matrices, (m, k) by (k, n). Both of one dtype; RuntimeError if shapes or dtypes don't fit."""
@@ -70,6 +80,8 @@ def mm(input: Tensor, mat2: Tensor) -> Planned:
         raise RuntimeError("self must be a matrix" if a.ndim != 2 else "mat2 must be a matrix")
     if a.shape[1] != b.shape[0]:
         raise RuntimeError(f"mat1 and mat2 shapes cannot be multiplied ({a.shape[0]}x{a.shape[1]} and {b.shape[0]}x{b.shape[1]})")
+    if a.dtype in FORMATS and a.dtype is b.dtype:
+        return _widened(mm, a.dtype)
     same_dtype("mm", input, mat2)
     return _product((input, mat2), (a.shape[0], b.shape[1]), (a.shape[0], b.shape[1], a.shape[1]), (1, 1),
                     Matrix(1, (0, 0, *a.strides)), Matrix(2, (0, 0, *b.strides)))
@@ -278,6 +290,8 @@ def _linear(input: Tensor, weight: Tensor, bias: Tensor | None) -> Any:
     a, w = input._layout, weight._layout
     if not a.is_contiguous and a.ndim > 2:
         return linear(input.contiguous(), weight, bias)
+    if a.dtype in FORMATS:
+        return _widened(linear if bias is None else lambda bias, input, weight: linear(input, weight, bias), a.dtype)
     rows = a.numel // a.shape[-1] if a.shape[-1] else math.prod(a.shape[:-1])
     n, k = w.shape
     row = (a.strides[-2] if a.ndim == 2 else a.shape[-1]) if a.ndim > 1 else 0
@@ -376,6 +390,8 @@ def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: An
         if other.dtype is not b.dtype:
             raise RuntimeError(f"{name} and mat2 must have the same dtype, but got {other.dtype.scalar_name} and "
                                f"{b.dtype.scalar_name}")
+    if a.dtype in FORMATS:
+        return _widened(partial(addmm, beta=beta, alpha=alpha), a.dtype)
     same_dtype("addmm", mat1, mat2)
     shape = (a.shape[0], b.shape[1])
     return _with_addend((input, mat1, mat2), shape, (*shape, a.shape[1]), (1, 1), (0, 0, *a.strides), (0, 0, *b.strides), beta,

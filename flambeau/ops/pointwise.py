@@ -82,7 +82,7 @@ def rsub(input: Tensor, other: Operand, *, alpha: Number = 1):
     return other - scaled(alpha, input)
 
 
-@pointwise(operator="__mul__", reflected="__rmul__")
+@pointwise(operator="__mul__", reflected="__rmul__", types="bif8c")
 def mul(input: Operand, other: Operand):
     """input * other."""
     return input * other
@@ -181,7 +181,7 @@ def neg(input: Tensor):
     return -input
 
 
-@pointwise(kind="real", operator="__abs__", inplace="function", types="ifc")
+@pointwise(kind="real", operator="__abs__", inplace="function", types="if8c")
 def abs(input: Tensor):
     """The absolute value; of a complex number its modulus. Its gradient at 0 is 0."""
     return s.abs(input)

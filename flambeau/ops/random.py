@@ -16,10 +16,11 @@ from flambeau.base.dtype import bfloat16, bool_, float16, float32, float64, int6
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import Layout, contiguous_format, register_cache
 from flambeau.base.rng import RANGES, WIDE_RANGE, default_generator, drawing_order
+from flambeau.base.small_floats import AS_BITS, from_bits
 from flambeau.codegen.runtime.launch import KernelCheck
 from flambeau.core import modes, sampling
 from flambeau.core.arguments import is_int, no_combination
-from flambeau.core.create import array_of, from_bfloat16
+from flambeau.core.create import array_of
 from flambeau.core.declare import operator
 from flambeau.core.derive import NAMESPACE, public
 from flambeau.core.tensor import Tensor, empty_layout
@@ -146,8 +147,8 @@ _NO_CHANCE = "Expected p_in >= 0 && p_in <= 1 to be true, but got false."
 def _numbers(tensor: Tensor) -> np.ndarray:
     """Values as NumPy floats (half types as float32)."""
     array = array_of(tensor)
-    if tensor._layout.dtype is bfloat16:
-        return from_bfloat16(array)
+    if tensor._layout.dtype in AS_BITS:
+        return from_bits(array, tensor._layout.dtype)
     return array.astype(np.float32) if tensor._layout.dtype is float16 else array
 
 
@@ -350,7 +351,7 @@ def binomial(count: Tensor, prob: Tensor, generator: Any = None) -> Tensor:
     if prob._layout.dtype is not count._layout.dtype:
         raise RuntimeError(f"Found dtype {prob._layout.dtype.scalar_name} but expected {count._layout.dtype.scalar_name}")
     shape = geometry.broadcast(count._layout.shape, prob._layout.shape)
-    if count._layout.dtype in (float16, bfloat16):
+    if count._layout.dtype not in (float32, float64):
         raise NotImplementedError(f"\"binomial_cpu\" not implemented for '{count._layout.dtype.scalar_name}'")
     dtype, device = count._layout.dtype, count._layout.device
     if tuple(count._layout.shape) == tuple(shape):

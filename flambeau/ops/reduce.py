@@ -317,7 +317,7 @@ def _truth_stages(elements: tuple, numbers: tuple, which: str, result: DType, ke
             Row(((0, cast(folded("truth", bool_), compute_dtype(result))),)))
 
 
-_TRUTH = Rows("truth", _truth_stages, lambda dtypes, which, result, keepdim: [(result, form(keepdim))])
+_TRUTH = Rows("truth", _truth_stages, lambda dtypes, which, result, keepdim: [(result, form(keepdim))], float8=True)
 
 
 def _prepare_truth(input: Tensor, dim: Any, keepdim: Any, which: str) -> Callable:

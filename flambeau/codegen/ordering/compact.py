@@ -9,6 +9,7 @@ from __future__ import annotations
 from functools import cache
 from typing import NamedTuple
 
+from flambeau.base.dtype import FLOAT8
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import Layout
 from flambeau.codegen.builder import Function, Value, Variable, kernel, module
@@ -24,7 +25,9 @@ _FLOATS = {"float16": "half", "bfloat16": "bfloat", "float32": "float", "float64
 
 
 def element_type(dtype: DType) -> str:
-    """The LLVM type in which elements of a real dtype are compared."""
+    """The LLVM type in which elements of a real dtype are compared. NotImplementedError for float8."""
+    if dtype in FLOAT8:
+        raise NotImplementedError(f'"nonzero_count_cpu" not implemented for \'{dtype.scalar_name}\'')
     return _FLOATS.get(dtype.name, f"i{8 * dtype.itemsize}")
 
 

@@ -39,7 +39,9 @@ def sort_key(f: Function, dtype: DType, descending: bool, x: Value) -> Value:
     """The sorting key of an element (or a vector of them) given as an integer of its size; same type."""
     type, bits = x.type, 8 * dtype.itemsize
     if dtype.is_floating_point:
-        infinity = _INFINITY[dtype.name]
+        infinity = _INFINITY.get(dtype.name)
+        if infinity is None:
+            raise NotImplementedError(f'"sorting_kernel_method_name" not implemented for \'{dtype.scalar_name}\'')
         magnitude = x & ((1 << (bits - 1)) - 1)
         sign = f.emit(type, f"ashr {type} {x.name}, {f.value(bits - 1, type).name}")
         key = f.select(magnitude.equals(0), f.value(0, type), x) ^ (
