@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from flambeau.base.dtype import complex64, complex128, float64, get_default_dtype, int64
 from flambeau.base.dtype import bool_ as boolean
+from flambeau.base.dtype import complex64, complex128, float64, get_default_dtype, int64
 from flambeau.base.small_floats import AS_BITS, from_bits
 
 

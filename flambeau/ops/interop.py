@@ -13,8 +13,8 @@ import numpy as np
 
 from flambeau.base import geometry
 from flambeau.base.dtype import bfloat16, bool_
-from flambeau.base.small_floats import AS_BITS
 from flambeau.base.layout import Layout, contiguous_strides, preserve_format, register_cache
+from flambeau.base.small_floats import AS_BITS
 from flambeau.core import create, inplace, modes, printing, storage
 from flambeau.core.arguments import no_combination
 from flambeau.core.create import array_of, tolist_array
