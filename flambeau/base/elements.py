@@ -12,7 +12,10 @@ from typing import Any
 from flambeau.base.dtype import FLOAT8, bool_, finfo, float8_e8m0fnu, float64, iinfo, int64
 from flambeau.base.dtype import dtype as DType
 
-_NAMES = {**{dtype.name: f"c10::{dtype.scalar_name}" for dtype in FLOAT8}, "int32": "int", "float16": "c10::Half", "bfloat16": "c10::BFloat16", "float32": "float", "float64": "double"}
+_NAMES = {
+    "int32": "int", "float16": "c10::Half", "bfloat16": "c10::BFloat16", "float32": "float", "float64": "double",
+    **{dtype.name: f"c10::{dtype.scalar_name}" for dtype in FLOAT8},
+}  # fmt: skip
 
 
 @functools.cache
