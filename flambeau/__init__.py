@@ -35,6 +35,7 @@ from flambeau.base.layout import (
     sparse_coo, sparse_csc, sparse_csr, strided)
 from flambeau.core import derive as _derive
 from flambeau.core import overrides as _overrides
+from flambeau.core import storage_types as _storage_types
 from flambeau.core.modes import (
     autocast, enable_grad, inference_mode, is_grad_enabled, is_inference_mode_enabled, no_grad, set_grad_enabled)
 from flambeau.core.printing import set_printoptions
@@ -57,6 +58,7 @@ _derive.save_code()
 
 from math import e, inf, nan, pi
 
+_storage_types.files = lambda: _importlib.import_module(f"{__name__}.serialization")
 newaxis = None
 torch_function_names = tuple(_derive.NAMESPACE)
 
@@ -66,7 +68,7 @@ _ROOMS = frozenset(
         "functional", "fx", "optim", "overrides", "profiler", "quantization", "random", "return_types", "serialization", "signal",
         "sparse", "special", "storage", "testing", "types", "utils", "version", "compiler", "export", "multiprocessing", "mps",
         "xpu", "accelerator", "_C", "_tensor", "ao", "cpu", "distributions", "masked",
-        "__config__", "_jit_internal", "_tensor_str", "_utils", "futures",
+        "__config__", "_jit_internal", "_tensor_str", "_utils", "futures", "torch_version",
         "_dynamo", "_inductor",
         "library", "_ops", "_library", "_custom_op", "_custom_ops",
     )

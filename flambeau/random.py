@@ -36,6 +36,13 @@ class Generator(_Stream):
         super().set_state(np.ascontiguousarray(array_of(state) if isinstance(state, Tensor) else state))
         return self
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # PyTorch's generators of accelerators have an offset besides
+        return type(self), (self.device,), (self.initial_seed(), None, self.get_state())
+
+    def __setstate__(self, state: tuple[int, None, Tensor]) -> None:
+        self.set_state(state[2])
+
 
 default_generator = _stream
 _stream.__class__, _stream.device = Generator, Device("cpu")    # the base made it, which knows no tensors

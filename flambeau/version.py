@@ -54,6 +54,7 @@ class TorchVersion(str):
     __hash__ = str.__hash__
 
 
+TorchVersion.__module__ = f"{__name__.partition('.')[0]}.torch_version"
 __version__ = TorchVersion(f"{PYTORCH}+flambeau.{FLAMBEAU}")
 cuda: str | None = None
 hip: str | None = None

@@ -9,6 +9,7 @@ import flambeau as torch
 from flambeau._C import _fft, _linalg, _nn, _special
 from flambeau.base.errors import LinAlgError as _LinAlgError
 from flambeau.core import absent as _absent
+from flambeau.core.derive import NAMESPACE as _NAMESPACE
 from flambeau.core.overrides import DisableTorchFunction, DisableTorchFunctionSubclass, disabled, mode_on
 from flambeau.core.tensor import Tensor as TensorBase
 
@@ -23,12 +24,31 @@ __all__ = [
     "TensorBase",
     "_LinAlgError",
     "_TensorMeta",
+    "_VariableFunctions",
+    "_VariableFunctionsClass",
     "_disabled_torch_function_impl",
     "_fft",
     "_linalg",
     "_nn",
     "_special",
 ]
+
+
+class _Functions(type):
+    """Looks for attributes among the functions of the namespace."""
+
+    def __getattr__(cls, name: str) -> Any:
+        found = _NAMESPACE.get(name)
+        if found is None:
+            raise AttributeError(f"type object '{cls.__name__}' has no attribute '{name}'")
+        return found
+
+
+class _VariableFunctionsClass(metaclass=_Functions):
+    """The functions of the namespace, by the name under which PyTorch's pickles refer to them."""
+
+
+_VariableFunctions = _VariableFunctionsClass
 
 
 def _get_tracing_state() -> None:

@@ -8,6 +8,7 @@ come from a hostile file.
 from __future__ import annotations
 
 import copyreg
+import io
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -16,7 +17,7 @@ from typing import Any
 from flambeau.base import dtype as dtypes
 from flambeau.base import layout as layouts
 from flambeau.base.naming import called
-from flambeau.core import storage_io
+from flambeau.core import storage_io, storage_types
 from flambeau.core.storage import Storage
 from flambeau.core.storage_types import BY_DTYPE, StorageReference
 from flambeau.core.tensor import Tensor
@@ -56,9 +57,9 @@ def _plain_parts(tensor: Tensor) -> tuple[Any, tuple[Any, ...]]:
         return rebuild_meta_tensor_no_storage, (tensor.dtype, shape, strides, requires_grad)
     storage, offset, shape, strides, dtype = storage_io.parts(tensor)
     if dtype in BY_DTYPE:
-        reference = StorageReference(storage, dtype)
+        reference = StorageReference.of(storage, dtype)
         return rebuild_tensor_v2, (reference, offset, shape, strides, requires_grad, OrderedDict())
-    reference = StorageReference(storage)
+    reference = StorageReference.of(storage)
     return rebuild_tensor_v3, (reference, offset, shape, strides, requires_grad, OrderedDict(), dtype)
 
 
@@ -67,21 +68,23 @@ def attributes_of(tensor: Tensor) -> dict[str, Any]:
     return dict(getattr(tensor, "__dict__", None) or {})
 
 
-def reduce_storage(storage: Storage) -> tuple[Any, ...]:
-    """How plain pickle writes a storage: its bytes. Tensors that share it in one pickle still share it afterwards."""
-    return storage_from_bytes, (bytes(storage_io.memory_of(storage)),)
+def reduce_storage(storage: Storage | StorageReference) -> tuple[Any, ...]:
+    """How plain pickle writes a storage: as a file of its own, in the format before PyTorch 1.6, which PyTorch reads.
+
+    Tensors that share it in one pickle still share it afterwards. torch.save writes a persistent id in its place.
+    """
+    content = io.BytesIO()
+    storage_types.files().save(storage, content, _use_new_zipfile_serialization=False)
+    return load_from_bytes, (content.getvalue(),)
 
 
 # ---------------------------------------------------------------- putting together
 
 
-def storage_from_bytes(content: bytes) -> Storage:
-    """A new storage with this content."""
-    if not isinstance(content, bytes | bytearray):
-        raise TypeError(f"the content of a storage must be bytes, not {type(content).__name__}")
-    storage = storage_io.allocate(len(content))
-    storage_io.memory_of(storage)[:] = content
-    return storage
+@called("storage", "_load_from_bytes")
+def load_from_bytes(content: bytes) -> Any:
+    """What a file holds whose content this is. Plain pickles call it, which are trusted anyway: so is the file."""
+    return storage_types.files().load(io.BytesIO(content), weights_only=False)
 
 
 @called("_utils", "_rebuild_tensor")
@@ -198,3 +201,4 @@ def with_grad(tensor: Tensor, requires_grad: bool) -> Tensor:
 
 
 copyreg.pickle(Storage, reduce_storage)
+copyreg.pickle(StorageReference, reduce_storage)  # type: ignore[arg-type]

@@ -16,8 +16,8 @@ __all__: list[str] = []
 
 def named_result(name: str, *fields: str) -> type:
     """The class `torch.return_types.<name>`; an instance is made from one sequence of values."""
-    def __new__(cls: type, values: Any) -> Any:
-        values = tuple(values)
+    def __new__(cls: type, values: Any, unnamed: Any = None) -> Any:
+        values = tuple(values)  # PyTorch's pickles give a dict besides, of fields without a place; there are none
         if len(values) != len(fields):
             raise TypeError(f"torch.return_types.{name}() takes a {len(fields)}-sequence ({len(values)}-sequence given)")
         return tuple.__new__(cls, values)

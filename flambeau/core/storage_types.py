@@ -6,7 +6,9 @@ Stands on base; used by the readers, the writers and the rebuild functions.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
+from weakref import WeakValueDictionary
 
 from flambeau.base import dtype as dtypes
 
@@ -50,7 +52,7 @@ BY_NAME: dict[str, StorageType] = {
 class StorageReference:
     """A storage together with the type of its elements: what a pickled tensor refers to. storage None: on meta."""
 
-    __slots__ = ("dtype", "storage")
+    __slots__ = ("__weakref__", "dtype", "storage")
 
     def __init__(self, storage: Any, dtype: dtypes.dtype | None = None):
         self.storage, self.dtype = storage, dtype
@@ -60,6 +62,16 @@ class StorageReference:
         """The size of the memory in bytes."""
         return 0 if self.storage is None else self.storage.capacity
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        # Only plain pickle and copy come here; torch.save writes a persistent id in its place.
-        return StorageReference, (self.storage, self.dtype)
+    @staticmethod
+    def of(storage: Any, dtype: dtypes.dtype | None = None) -> StorageReference:
+        """The reference to a storage: the same one while anybody holds it, by which pickle knows what it has written."""
+        found = _references.get((id(storage), dtype))
+        if found is None:
+            found = _references[id(storage), dtype] = StorageReference(storage, dtype)
+        return found
+
+
+_references: WeakValueDictionary[tuple[int, dtypes.dtype | None], StorageReference] = WeakValueDictionary()
+
+#: The room that writes and reads files. The namespace, which knows all rooms, says how to get it.
+files: Callable[[], Any]

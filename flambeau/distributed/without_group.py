@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from flambeau.base.naming import public_module
 from flambeau.core import absent as _absent
 
 ADVICE = (
@@ -31,6 +32,6 @@ def collective(name: str) -> Callable[..., Any]:
         raise ValueError(UNINITIALIZED)
 
     uninitialized.__name__ = uninitialized.__qualname__ = name
-    uninitialized.__module__ = "flambeau.distributed.distributed_c10d"
+    uninitialized.__module__ = public_module("distributed.distributed_c10d")
     uninitialized.__doc__ = "Needs a process group, and raises ValueError because none is initialized."
     return uninitialized

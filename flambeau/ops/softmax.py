@@ -132,10 +132,10 @@ def _(g, grad, output, dim, need):
             -(g * likely) * grad.sum(dim, True) if need["output"] else None)
 
 
-def implicit_dim(name: str, ndim: int) -> int:
+def implicit_dim(name: str, ndim: int, stacklevel: int) -> int:
     """The dimension that softmax takes when none is given: an old convention, with PyTorch's warning."""
     warnings.warn(f"Implicit dimension choice for {name} has been deprecated. Change the call to include dim=X as an argument.",
-                  UserWarning, stacklevel=4)
+                  UserWarning, stacklevel=stacklevel)
     return 0 if ndim in (0, 1, 3) else 1
 
 
@@ -143,16 +143,16 @@ def functional_softmax(input: Tensor, dim: int | None = None, _stacklevel: int =
     """nn.functional.softmax: torch.softmax, with a deprecated default for `dim`."""
     if not hasattr(input, "softmax") and not hasattr(type(input), "__torch_function__"):
         raise AttributeError(f"'{type(input).__name__}' object has no attribute '{'dim' if dim is None else 'softmax'}'")
-    return softmax(input, implicit_dim("softmax", input.dim()) if dim is None else dim, dtype)
+    return softmax(input, implicit_dim("softmax", input.dim(), _stacklevel) if dim is None else dim, dtype)
 
 
 def functional_log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: DType | None = None) -> Tensor:
     """nn.functional.log_softmax: torch.log_softmax, with a deprecated default for `dim`."""
     if not hasattr(input, "log_softmax") and not hasattr(type(input), "__torch_function__"):
         raise AttributeError(f"'{type(input).__name__}' object has no attribute '{'dim' if dim is None else 'log_softmax'}'")
-    return log_softmax(input, implicit_dim("log_softmax", input.dim()) if dim is None else dim, dtype)
+    return log_softmax(input, implicit_dim("log_softmax", input.dim(), _stacklevel) if dim is None else dim, dtype)
 
 
 def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: DType | None = None) -> Tensor:
     """softmax of -input along `dim`."""
-    return softmax(-input, implicit_dim("softmin", input.dim()) if dim is None else dim, dtype)
+    return softmax(-input, implicit_dim("softmin", input.dim(), _stacklevel) if dim is None else dim, dtype)

@@ -71,7 +71,7 @@ class LegacyLoad:
         return result
 
     def persistent_load(self, identity: Any) -> Any:
-        """The storage that a persistent id means; ("module", class, source...) means the class."""
+        """The storage that a persistent id means, itself if it is of bytes; ("module", class, source...) means the class."""
         if isinstance(identity, tuple) and len(identity) > 1 and identity[0] in ("module", b"module"):
             return identity[1]
         of_type, key, place, count, view = parts(identity)
@@ -86,7 +86,9 @@ class LegacyLoad:
             placed = self.restore(storage, location)
             reference = StorageReference(None if placed is META else placed, marker.dtype)
             self.references[key] = reference
-        return reference if view is None else self.part(reference, marker, view)
+        if view is not None:
+            reference = self.part(reference, marker, view)
+        return reference.storage if reference.dtype is None and reference.storage is not None else reference
 
     def part(self, whole: StorageReference, marker: StorageType, view: Any) -> StorageReference:
         """A storage that is a stretch of another, as PyTorch 0.3 wrote them: (key, offset, number of elements)."""

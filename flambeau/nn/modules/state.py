@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import flambeau
+from flambeau.base.naming import called
 from flambeau.core.tensor import Tensor
 from flambeau.nn.modules.hooks import RemovableHandle, add_hook
 from flambeau.nn.parameter import Parameter, is_lazy
@@ -19,6 +20,7 @@ from flambeau.nn.parameter import Parameter, is_lazy
 _EXTRA_STATE_KEY_SUFFIX = "_extra_state"
 
 
+@called("nn.modules.module", "_IncompatibleKeys")
 class _IncompatibleKeys(namedtuple("_IncompatibleKeys", ["missing_keys", "unexpected_keys"])):
     """What load_state_dict(strict=False) left over on either side."""
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 import flambeau
+from flambeau.base.naming import called
 from flambeau.core.tensor import Tensor
 
 #: NumPy types that hold text or objects, which no tensor can.
@@ -20,6 +21,7 @@ TEXT = re.compile(r"[SaUO]")
 WRONG_TYPE = "default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found {}"
 
 
+@called("utils.data._utils.collate", "default_convert")
 def default_convert(data: Any) -> Any:
     """NumPy arrays and numbers as tensors, inside mappings and sequences too; everything else as it is."""
     kind = type(data)
@@ -65,6 +67,7 @@ def _like_sequence(example: Any, content: list[Any]) -> Any:
         return content
 
 
+@called("utils.data._utils.collate", "default_collate")
 def default_collate(batch: Any) -> Any:
     """A batch from a list of items: numbers and arrays become tensors, tensors are stacked, containers stay containers.
 
