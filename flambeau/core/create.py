@@ -23,6 +23,7 @@ from flambeau.base.small_floats import AS_BITS, from_bits, to_bits
 from flambeau.codegen.runtime import launch
 from flambeau.core import storage
 from flambeau.core.modes import local
+from flambeau.core.nested import DEEPEST, infer_dtype, shape_of, values_of
 from flambeau.core.tensor import Tensor, empty_layout, tensor_from
 
 CPU = Device("cpu")
@@ -109,88 +110,46 @@ def elementwise(array: np.ndarray, dtype: DType, *operands: Tensor) -> Tensor:
     return made
 
 
-def infer_dtype(data: Any) -> DType:
-    """The dtype torch.tensor gives to nested Python numbers."""
-    found: set[type] = set()
-    tensors: list[DType] = []
-
-    def walk(x: Any, first: bool = True) -> None:
-        if isinstance(x, (list, tuple)):
-            for i, y in enumerate(x):
-                walk(y, first and not i)
-        elif isinstance(x, Tensor):
-            tensors.append(x._layout.dtype)
-        elif isinstance(x, (np.generic, np.ndarray)):
-            tensors.append(dtypes.from_numpy(x.dtype))
-        elif isinstance(x, (bool, int, float, complex)):
-            found.add(next(t for t in (bool, int, float, complex) if isinstance(x, t)))
-        elif hasattr(x, "__index__") or hasattr(x, "__float__"):
-            found.add(int if hasattr(x, "__index__") else float)
-        elif x is None or isinstance(x, dict):
-            raise RuntimeError(f"Could not infer dtype of {type(x).__name__}")
-        elif isinstance(x, str):
-            if x is not data and first:
-                raise ValueError("too many dimensions 'str'")
-            raise TypeError("new(): invalid data type 'str'")
-        elif hasattr(x, "__len__") and hasattr(x, "__getitem__"):
-            for i in range(len(x)):
-                walk(x[i])
-        else:
-            raise RuntimeError(f"Could not infer dtype of {type(x).__name__}")
-    walk(data)
-    kinds = {bool: bool_, int: int64, float: get_default_dtype(), complex: get_default_dtype().to_complex()}
-    result = None
-    for d in [*tensors, *(kinds[t] for t in found)]:
-        result = d if result is None else dtypes.promote_types(result, d)
-    return result or get_default_dtype()
-
-
-def _shape_of(data: Any) -> tuple[int, ...]:
-    if isinstance(data, (list, tuple)) or (hasattr(data, "__len__") and hasattr(data, "__getitem__") and not isinstance(
-            data, (str, bytes, Tensor, np.ndarray))):
-        if not len(data):
-            return (0,)
-        inner = _shape_of(data[0])
-        for i in range(1, len(data)):
-            other = _shape_of(data[i])
-            if other != inner:
-                if not inner or not other:
-                    raise TypeError(f"must be real number, not {type(data[i] if other else data[0]).__name__}") if not inner \
-                        else TypeError("not a sequence")
-                raise ValueError(f"expected sequence of length {inner[0]} at dim 1 (got {other[0]})" if inner[0] != other[0] else
-                                 f"expected sequence of length {inner[1] if len(inner) > 1 else inner[0]} at dim "
-                                 f"{2} (got {other[1] if len(other) > 1 else other[0]})")
-        return (len(data), *inner)
-    if isinstance(data, (Tensor, np.ndarray)):
-        return tuple(data.shape)
-    return ()
-
-
-def _plain(data: Any) -> Any:
-    if isinstance(data, Tensor):
-        return data.tolist()
-    if isinstance(data, (list, tuple)):
-        return [_plain(x) for x in data]
-    if hasattr(data, "__len__") and hasattr(data, "__getitem__") and not isinstance(data, (str, bytes, np.ndarray)):
-        return [_plain(data[i]) for i in range(len(data))]
-    return data
+def over_storage(data: Any, dtype: DType | None) -> Tensor | None:
+    """A tensor over the memory of a storage, all of whole elements; None for other data. Without a dtype the elements of a
+    storage of bytes are int64, as in PyTorch. RuntimeError for a storage of another dtype.
+    """
+    if not isinstance(data, storage.Storage):
+        held = getattr(data, "_untyped_storage", None)
+        if not isinstance(held, storage.Storage):
+            return None
+        if dtype is not None and dtype is not data.dtype:
+            raise RuntimeError(f"Expected a Storage of type {dtype.scalar_name} or an UntypedStorage, but got "
+                               f"{data.dtype.scalar_name}")
+        dtype, data = data.dtype, held
+    if storage.without_memory(data):
+        raise ValueError("could not determine the shape of object type 'torch.storage.UntypedStorage'")
+    dtype = dtype or (int64 if data.capacity else get_default_dtype())
+    return tensor_from(data, 0, Layout.contiguous((data.capacity // dtype.itemsize,), dtype, CPU))
 
 
 def make_tensor(data: Any, dtype: DType | None = None) -> Tensor:
-    """A fresh CPU tensor with the values of `data`: numbers, nested sequences, arrays, tensors."""
+    """A CPU tensor with the values of `data`: numbers, nested sequences, arrays, tensors. Fresh, but for storages, whose memory
+    it shares.
+    """
     if isinstance(data, Tensor):
         source = data.detach()
         return source.clone() if dtype is None or dtype is source.dtype else source.to(dtype)
     if isinstance(data, (np.ndarray, np.generic)):
         array = np.asarray(data)
-        made = copy_array(array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("=")))
+        _view_of(array, None)       # refuses what no tensor can lie on, copied or not
+        made = copy_array(array)
         return made if dtype is None or dtype is made.dtype else made.to(dtype)
-    if hasattr(data, "__array_interface__") and not isinstance(data, (list, tuple)):
-        return make_tensor(np.array(data), dtype)
     if data.__class__ is list or data.__class__ is tuple:
         plain = _plain_numbers(data, dtype)
         if plain is not None:
             return plain
+    if isinstance(data, (str, bytes)):
+        raise TypeError(f"new(): invalid data type '{type(data).__name__}'")
+    over = over_storage(data, dtype)
+    if over is not None:
+        return over
+    shape = shape_of(data)
     wanted = dtype or infer_dtype(data)
     if data.__class__ is float or (data.__class__ is int and -2 ** 63 <= data < 2 ** 63):
         made = empty_layout(Layout.contiguous((), wanted, CPU))
@@ -200,8 +159,7 @@ def make_tensor(data: Any, dtype: DType | None = None) -> Tensor:
         if wanted is int64 and data.__class__ is int:
             ctypes.c_int64.from_address(made._storage.ptr).value = data
             return made
-    shape = _shape_of(data)
-    return copy_array(_values(_plain(data), wanted, shape), wanted)
+    return copy_array(values_of(data, wanted, shape), wanted)
 
 
 def _plain_numbers(data: Any, dtype: DType | None) -> Tensor | None:
@@ -209,6 +167,8 @@ def _plain_numbers(data: Any, dtype: DType | None) -> Tensor | None:
     shape = [len(data)]
     while data and (data[0].__class__ is list or data[0].__class__ is tuple):
         length = len(data[0])
+        if len(shape) == DEEPEST:
+            return None
         for row in data:
             if not (row.__class__ is list or row.__class__ is tuple) or len(row) != length:
                 return None
@@ -235,37 +195,6 @@ def _plain_numbers(data: Any, dtype: DType | None) -> Tensor | None:
     made = empty_layout(Layout.contiguous(tuple(shape), wanted, CPU))
     ctypes.memmove(made._storage.ptr, values.buffer_info()[0], made._storage.capacity)
     return made
-
-
-def _values(data: Any, dtype: DType, shape: tuple[int, ...]) -> np.ndarray:
-    if dtype in AS_BITS:
-        with np.errstate(over="ignore"):
-            return to_bits(np.array(data, np.float64).astype(np.float32).reshape(shape), dtype)
-    try:
-        with np.errstate(over="ignore", invalid="ignore"):
-            if dtype.is_floating_point or dtype.is_complex:
-                return np.array(data, np.complex128 if dtype.is_complex else np.float64).astype(dtype.numpy).reshape(shape)
-            if dtype is bool_:
-                return np.array(data).astype(bool).reshape(shape)
-            array = np.array(data)
-            if array.dtype.kind == "O" or (dtype.name == "int64" and array.dtype.kind == "u" and array.size
-                                           and int(array.max()) >= 1 << 63):
-                raise OverflowError
-            if array.dtype.kind == "f":
-                return np.trunc(array).astype(dtype.numpy).reshape(shape)
-            if array.dtype.kind in "iu" and array.size and dtype.itemsize < 8:
-                info = np.iinfo(dtype.numpy)
-                if int(array.min()) < info.min or int(array.max()) > info.max:
-                    if dtype.name == "uint8" and int(array.min()) >= -255 and int(array.max()) <= 255:
-                        return array.astype(dtype.numpy).reshape(shape)
-                    raise RuntimeError(f"value cannot be converted to type {_c_integer(dtype)} without overflow")
-            return array.astype(dtype.numpy).reshape(shape)
-    except OverflowError:
-        raise ValueError("Overflow when unpacking long long") from None
-
-
-def _c_integer(dtype: DType) -> str:
-    return {"int8": "int8_t", "uint8": "uint8_t", "int16": "int16_t", "int32": "int"}.get(dtype.name, dtype.name)
 
 
 def item(tensor: Tensor) -> Any:
@@ -304,6 +233,15 @@ def tolist_array(tensor: Tensor) -> np.ndarray:
     return from_bits(array, tensor._layout.dtype) if tensor._layout.dtype in AS_BITS else array
 
 
+def over_storage_of(given: Any, dtype: DType) -> Tensor | None:
+    """`over_storage` in a constructor, which says where in the call a storage of another dtype is."""
+    try:
+        return over_storage(given, dtype)
+    except RuntimeError:
+        raise RuntimeError(f"Expected a Storage of type {dtype.scalar_name} or an UntypedStorage, but got type "
+                           f"{given.dtype.scalar_name} for argument 1 'storage'") from None
+
+
 def legacy_constructor(*args: Any, dtype: DType | None = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """torch.Tensor(...), torch.FloatTensor(...): sizes give uninitialised memory, a sequence gives values."""
     dtype = dtype or get_default_dtype()
@@ -317,8 +255,9 @@ def legacy_constructor(*args: Any, dtype: DType | None = None, device: Any = Non
             if given.dtype is not dtype:
                 raise TypeError(f"expected {dtype} (got {given.dtype})")
             return given.alias() if given._node is not None else given.detach()
-        if isinstance(given, storage.Storage):
-            return tensor_from(given, 0, Layout.contiguous((given.capacity // dtype.itemsize,), dtype, CPU))
+        over = None if isinstance(given, (list, tuple)) else over_storage_of(given, dtype)
+        if over is not None:
+            return over
         if type(given).__name__ == "Size":
             return empty_layout(Layout.contiguous(tuple(given), dtype, CPU))
         if isinstance(given, str):

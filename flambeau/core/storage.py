@@ -37,6 +37,20 @@ def empty(nbytes: int) -> Any:
     return launch.new_storage(nbytes)
 
 
+def empty_without_memory(nbytes: int) -> Any:
+    """What a tensor without data stands on: a size, and no address."""
+    return launch.new_storage(~nbytes)
+
+
+def alias(held: Any) -> Any:
+    """The same memory with a counter of writes of its own."""
+    made = empty_without_memory(held.capacity) if without_memory(held) else wrap(held.ptr, held.capacity, held)
+    if held.inference:
+        made.inference = WRITABLE
+    made.epoch = held.epoch
+    return made
+
+
 def wrap(address: int, nbytes: int, owner: Any) -> Any:
     """Memory that belongs to `owner` (a NumPy array, a mapped file), which is kept alive."""
     return launch.wrap_storage(address, nbytes, owner)

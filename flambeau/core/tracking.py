@@ -130,10 +130,7 @@ def detach(self: Any) -> Any:
     """The same memory outside the graph; writes are seen by both."""
     held = self._storage
     if held.inference == 1 and not local.inference:     # may be written to, as in PyTorch
-        alias = storage.wrap(held.ptr, held.capacity, held)
-        alias.inference = storage.WRITABLE
-        alias.epoch = held.epoch
-        held = alias
+        held = storage.alias(held)
     return tensors.tensor_from(held, self._offset, self._layout)
 
 

@@ -31,8 +31,11 @@ def resize(tensor: Tensor, shape: tuple[int, ...]) -> None:
     if needed > tensor._storage.capacity:
         if storage.owned_elsewhere(tensor._storage):
             raise RuntimeError("Trying to resize storage that is not resizable")
-        grown = storage.empty(needed)
-        storage.copy_bytes(grown, tensor._storage, tensor._storage.capacity)
+        if storage.without_memory(tensor._storage):
+            grown = storage.empty_without_memory(needed)
+        else:
+            grown = storage.empty(needed)
+            storage.copy_bytes(grown, tensor._storage, tensor._storage.capacity)
         tensor._storage = grown
     tensor._layout = layout
 

@@ -17,6 +17,7 @@ from flambeau.ops import (
     compare,
     complex_numbers,
     conv,
+    conversions,
     copy,
     covariance,
     create,

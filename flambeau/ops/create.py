@@ -1,4 +1,4 @@
-"""Making tensors: tensor, zeros, ones, full, arange, linspace, eye, tril_indices and their relatives.
+"""Making tensors: zeros, ones, full, arange, linspace, eye, tril_indices and their relatives.
 
 Stands on core.create and ops.copy.
 """
@@ -22,7 +22,6 @@ from flambeau.codegen.elements.triangle import triangle_indices_plan
 from flambeau.codegen.loops import schedule
 from flambeau.codegen.runtime import launch as launching
 from flambeau.core import arguments, create
-from flambeau.core.create import from_array, make_tensor
 from flambeau.core.derive import public, publish
 from flambeau.core.node import AccumulateGrad
 from flambeau.core.op import RELEASE_FROM, scalar_kind, zeros_plan
@@ -144,99 +143,6 @@ def blank(shape: tuple[int, ...], dtype: DType | None, device: Any) -> Tensor:
     except AttributeError as error:
         arguments.blame(error)
         raise
-
-
-@public(method=False)
-def tensor(data: Any, *, dtype: DType | None = None, device: Any = None, requires_grad: bool = False,
-           pin_memory: bool = False) -> Tensor:
-    """A new leaf tensor with a copy of `data` (numbers, nested sequences, arrays); the dtype is inferred if not given."""
-    launch = _of_numbers.get((data.__class__, dtype))
-    if launch is not None and device is None and (data.__class__ is float or -1 << 63 <= data < 1 << 63) \
-            and get_default_device().type == "cpu":
-        made = launch(None, data)
-        return made if requires_grad is False else leaf(made, requires_grad)
-    if isinstance(data, Tensor):
-        warn("To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or "
-             "sourceTensor.detach().clone().requires_grad_(True), rather than torch.tensor(sourceTensor).")
-    try:
-        made = make_tensor(data, dtype)
-    except AttributeError as error:
-        arguments.blame(error)
-        raise
-    if device is not None or get_default_device().type != "cpu":
-        made = to(made, home(device))
-    elif data.__class__ is _OF_NUMBERS.get(made._layout.dtype):
-        _of_numbers[data.__class__, dtype] = learn_fill(made._layout, data)
-    return made if requires_grad is False else leaf(made, requires_grad)
-
-
-_of_numbers: dict[Any, Callable] = register_cache({})     # what makes a zero-dim tensor, by the class of the number and the dtype
-_OF_NUMBERS: dict[DType, type] = {float32: float, float64: float, int64: int, bool_: bool}
-
-
-@public(method=False)
-def scalar_tensor(
-    s: Any, *, dtype: DType | None = None, device: Any = None, requires_grad: bool = False, layout: Any = None
-) -> Tensor:
-    """A zero-dim tensor of the default (or given) dtype."""
-    return tensor(s, dtype=dtype or get_default_dtype(), device=device, requires_grad=requires_grad)
-
-
-@public(method=False)
-def as_tensor(data: Any, dtype: DType | None = None, device: Any = None) -> Tensor:
-    """`data` as a tensor, sharing memory (and history) where nothing has to change."""
-    if isinstance(data, Tensor):
-        return to(data, device=device, dtype=dtype)
-    if isinstance(data, np.ndarray) and data.dtype.isnative and all(n > 0 for n in data.strides):
-        made = from_array(data)
-    else:
-        made = make_tensor(data, dtype)
-    return to(made, device=device, dtype=dtype)
-
-
-@public(method=False)
-def asarray(obj: Any, *, dtype: DType | None = None, device: Any = None, copy: bool | None = None,
-            requires_grad: bool = False) -> Tensor:
-    """As `as_tensor`; copy: True always copies, False never does (ValueError if it must)."""
-    made = as_tensor(obj, dtype, device)
-    if copy is False and not isinstance(obj, (Tensor, np.ndarray)):
-        raise ValueError("can't alias arbitrary sequence into a tensor.")
-    if copy:
-        made = made.clone()
-    return leaf(made.detach()) if requires_grad else made
-
-
-@public(method=False)
-def from_numpy(ndarray: Any) -> Tensor:
-    """A tensor over the memory of a NumPy array; writes are seen by both. Raises TypeError for unsupported dtypes."""
-    if not isinstance(ndarray, np.ndarray):
-        raise TypeError(f"expected np.ndarray (got {type(ndarray).__name__})")
-    if not ndarray.flags.writeable:
-        warn("The given NumPy array is not writable, and PyTorch does not support non-writable tensors. This means "
-             "writing to this tensor will result in undefined behavior. You may want to copy the array to protect its "
-             "data or make it writable before converting it to a tensor. This type of warning will be "
-             "suppressed for the "
-             "rest of this program.")
-    return from_array(ndarray)
-
-
-@public(method=False)
-def frombuffer(buffer: Any, *, dtype: DType, count: int = -1, offset: int = 0, requires_grad: bool = False) -> Tensor:
-    """A 1-d tensor over the memory of an object with the buffer interface."""
-    size = memoryview(buffer).nbytes
-    if size == 0 or count == 0:
-        raise ValueError(f"both buffer length ({size}) and count ({count}) must not be 0")
-    if not 0 <= offset < size:
-        raise ValueError(f"offset ({offset} bytes) must be non-negative and no greater than buffer length ({size} bytes) minus 1")
-    if count < 0 and (size - offset) % dtype.itemsize:
-        raise ValueError(f"buffer length ({size - offset} bytes) after offset ({offset} bytes) must be a multiple of "
-                         "element size "
-                         f"({dtype.itemsize})")
-    if count > 0 and offset + count * dtype.itemsize > size:
-        raise ValueError(f"requested buffer length ({count} * {dtype.itemsize} bytes) after offset ({offset} bytes) must not be "
-                         f"greater than actual buffer length ({size} bytes)")
-    made = from_array(np.frombuffer(buffer, dtype.numpy, count, offset), dtype)
-    return made if requires_grad is False else leaf(made, requires_grad)
 
 
 @public(method=False)

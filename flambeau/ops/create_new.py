@@ -13,8 +13,9 @@ from flambeau.core.create import make_tensor
 from flambeau.core.derive import public
 from flambeau.core.op import zeros_plan
 from flambeau.core.tensor import Tensor, empty_plan
+from flambeau.ops.conversions import tensor
 from flambeau.ops.copy import learn_fill, to
-from flambeau.ops.create import empty, empty_strided, full, leaf, ones, sizes_of, tensor, zeros
+from flambeau.ops.create import empty, empty_strided, full, leaf, ones, sizes_of, zeros
 
 
 def _new(self: Tensor, dtype: DType | None, device: Any) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from flambeau.core.create import array_of, tolist_array
 from flambeau.core.derive import NAMESPACE, public
 from flambeau.core.node import AccumulateGrad
 from flambeau.core.overrides import PLAIN
-from flambeau.core.storage import WRITABLE, Storage
+from flambeau.core.storage import Storage
 from flambeau.core.tensor import Tensor, tensor_from
 from flambeau.ops.copy import layout_in_format, suggested_format
 
@@ -200,7 +200,7 @@ def __deepcopy__(self: Tensor, memo: dict[Any, Any]) -> Tensor:
         return memo[id(self)]
     layout = self._layout
     if layout.device.type == "meta":
-        made = tensor_from(self._storage, 0, layout)
+        made = tensor_from(self._storage, self._offset, layout)
     else:
         key = ("storage", self._storage.ptr)
         held = memo.get(key)
@@ -231,16 +231,7 @@ def __reduce_ex__(self: Tensor, protocol: Any) -> Any:
 @public(namespace=False)
 def data_property(self: Tensor) -> Tensor:
     """The same memory outside the graph, with a version counter of its own."""
-    held = self._storage
-    return tensor_from(Storage_alias(held), self._offset, self._layout)
-
-
-def Storage_alias(held: Any) -> Any:
-    made = storage.wrap(held.ptr, held.capacity, held)
-    if held.inference:
-        made.inference = WRITABLE
-    made.epoch = held.epoch
-    return made
+    return tensor_from(storage.alias(self._storage), self._offset, self._layout)
 
 
 def _set_data(self: Tensor, value: Tensor) -> None:

@@ -6,7 +6,6 @@ A storage is the native block of core.storage; here it gets PyTorch's methods, w
 from __future__ import annotations
 
 import copy
-import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,6 +16,7 @@ from flambeau.base.dtype import dtype as DType
 from flambeau.base.dtype import get_default_dtype, uint8
 from flambeau.base.layout import Layout
 from flambeau.base.naming import PACKAGE, public_module
+from flambeau.base.notices import warn_once
 from flambeau.core import storage as memory
 from flambeau.core.derive import NAMESPACE, public
 from flambeau.core.storage import Storage
@@ -64,7 +64,9 @@ class _Common:
         """None: there are no accelerators whose number it could be."""
 
     def cpu(self) -> Any:
-        """The storage itself."""
+        """The storage itself. NotImplementedError for one without memory."""
+        if memory.without_memory(self.untyped()):  # type: ignore[attr-defined]
+            raise NotImplementedError("Cannot copy out of meta tensor; no data!")
         return self
 
     def is_shared(self) -> bool:
@@ -127,6 +129,8 @@ class _Untyped(_Common):
         return _elements(self).numpy().tobytes()
 
     def __deepcopy__(self: Any, memo: dict[Any, Any]) -> Any:
+        if memory.without_memory(self):
+            return self.clone()
         # tensors over the same memory, which copy.deepcopy may meet as well, keep sharing it
         key = ("storage", self.ptr)
         if key not in memo:
@@ -137,8 +141,12 @@ class _Untyped(_Common):
         return _storage_of_bytes, (bytes(self),)
 
     def data_ptr(self: Any) -> int:
-        """The address of the first byte."""
+        """The address of the first byte; 0 without memory."""
         return self.ptr
+
+    @property
+    def _cdata(self: Any) -> int:
+        return id(memory.root(self))
 
     @property
     def device(self: Any) -> Device:
@@ -214,8 +222,12 @@ class _Untyped(_Common):
         raise RuntimeError("Cannot access accelerator device when none is available.")
 
     @staticmethod
-    def from_buffer(buffer: Any, *, dtype: DType, count: int = -1, offset: int = 0, byte_order: str | None = None) -> Any:
-        """A copy of an object's bytes; byte_order: "little", "native" or "big", in which multi-byte elements are given."""
+    def from_buffer(buffer: Any, byte_order: str | None = None, *, dtype: DType, count: int = -1, offset: int = 0) -> Any:
+        """A copy of an object's bytes; byte_order: "little", "native" or "big", in which multi-byte elements are given.
+        RuntimeError without it for such elements.
+        """
+        if byte_order is None and dtype.itemsize > 1:
+            raise RuntimeError("function missing required argument 'byte_order' (pos 2)")
         made = NAMESPACE["frombuffer"](bytearray(buffer), dtype=dtype, count=count, offset=offset).clone()._storage
         if byte_order == "big":
             made.byteswap(dtype)
@@ -260,9 +272,9 @@ for _name, _member in {**vars(_Common), **vars(_Untyped)}.items():
 
 
 def _warn() -> None:
-    warnings.warn("TypedStorage is deprecated. It will be removed in the future and UntypedStorage will be the only storage "
+    warn_once("TypedStorage is deprecated. It will be removed in the future and UntypedStorage will be the only storage "
                   "class. This should only matter to you if you are using storages directly.  To access UntypedStorage "
-                  "directly, use tensor.untyped_storage() instead of tensor.storage()", UserWarning, stacklevel=3)
+                  "directly, use tensor.untyped_storage() instead of tensor.storage()")
 
 
 class TypedStorage(_Common):
@@ -339,6 +351,10 @@ class TypedStorage(_Common):
 
     def untyped(self) -> Any:
         """The bytes under it."""
+        return self._held
+
+    @property
+    def _untyped_storage(self) -> Any:
         return self._held
 
     def nbytes(self) -> int:

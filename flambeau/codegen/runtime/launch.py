@@ -378,7 +378,7 @@ def view_of_function() -> Function:
 
 
 def new_storage_function() -> Function:
-    """new_storage(nbytes) -> Storage."""
+    """new_storage(nbytes) -> Storage; new_storage(~nbytes) makes one without memory."""
     f = Function("fb_new_storage", [("self", "ptr"), ("size", "ptr")], "ptr")
     s = f.pointer(f.call("i64", "PyLong_AsLongLong", f["self"]))
     f.ret(f.call("ptr", "fb_new_block", s, f.call("i64", "PyLong_AsLongLong", f["size"]), declare=False))
@@ -427,9 +427,13 @@ _READ = {"float32": ("float", "double", "fpext", "PyFloat_FromDouble"), "float64
 
 
 def reader_function(name: str) -> Function:
-    """read(tensor) -> the first element of a tensor of this dtype as a Python number; no checks."""
+    """read(tensor) -> the first element of a tensor of this dtype as a Python number. RuntimeError for one without memory."""
     f = Function(f"fb_read_{name}", [("self", "ptr"), ("tensor", "ptr")], "ptr")
     s = f.pointer(f.call("i64", "PyLong_AsLongLong", f["self"]))
+    storage = f.load("ptr", _object_slot(f, f["tensor"], s, state.SLOT_STORAGE))
+    with f.when(f.load("i64", f.at("i8", storage, memory.CLASS)).equals(memory.META)):
+        f.call("void", "PyErr_SetObject", f.load("ptr", s, state.RUNTIME_ERROR), f.load("ptr", s, state.META_WORDS))
+        f.ret(f.pointer(f.i64(0)))
     type, target, how, maker = _READ[name]
     size = {"float": 4, "double": 8, "i64": 8, "i32": 4, "i8": 1}[type]
     value = f.load(type, f.pointer(_data_address(f, s, f["tensor"], f.i64(size))), 0)
@@ -536,7 +540,8 @@ def plan(phases: Sequence[Phase], outputs: Sequence[Layout] = (), inputs: Sequen
         state.ADDRESS, len(outputs), len(inputs), len(scalars), len(phases), scratch,
         (RELEASES if release else 0) | (0 if counted else UNCOUNTED), kinds]
     for layout in outputs:
-        head += (id(layout), -1 if meta else max(layout.nbytes, _span(layout)), layout.dtype.itemsize, _span(layout))
+        nbytes = max(layout.nbytes, _span(layout))
+        head += (id(layout), ~nbytes if meta else nbytes, layout.dtype.itemsize, _span(layout))
     for layout in inputs:
         head += (layout.dtype.itemsize, _span(layout))
     at = len(head) + PHASE_WORDS * len(phases)

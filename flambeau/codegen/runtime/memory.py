@@ -131,18 +131,21 @@ def no_memory_function() -> Function:
 
 
 def new_block_function() -> Function:
-    """ptr new_block(state, nbytes): a Block of fresh memory; negative nbytes make one for a tensor without data."""
+    """ptr new_block(state, nbytes): a Block of fresh memory; ~nbytes, a negative number, makes one for a tensor without data,
+    which has no address but a size.
+    """
     f = Function("fb_new_block", [("state", "ptr"), ("nbytes", "i64")], "ptr")
-    s = f["state"]
-    nbytes = f.maximum(f["nbytes"], 0)
-    memory = f.call("ptr", "fb_allocate", s, nbytes, declare=False)
-    with f.when(f.address(memory).equals(0)):
-        f.call("void", "fb_no_memory", s, nbytes, declare=False)
-        f.ret(f.pointer(f.i64(0)))
+    s, nbytes = f["state"], f["nbytes"]
+    memory = f.variable("ptr", f.pointer(f.i64(0)))
+    with f.when(nbytes >= 0):
+        memory.set(f.call("ptr", "fb_allocate", s, nbytes, declare=False))
+        with f.when(f.address(memory.get()).equals(0)):
+            f.call("void", "fb_no_memory", s, nbytes, declare=False)
+            f.ret(f.pointer(f.i64(0)))
     block = f.call("ptr", "PyType_GenericAlloc", f.load("ptr", s, state.STORAGE_TYPE), f.i64(0))
-    f.store(memory, f.at("i8", block, PTR))
-    f.store(nbytes, f.at("i8", block, NBYTES))
-    f.store(f.select(f["nbytes"] < 0, f.i64(META), f.i64(0)), f.at("i8", block, CLASS))
+    f.store(memory.get(), f.at("i8", block, PTR))
+    f.store(f.select(nbytes < 0, f.i64(-1) - nbytes, nbytes), f.at("i8", block, NBYTES))
+    f.store(f.select(nbytes < 0, f.i64(META), f.i64(0)), f.at("i8", block, CLASS))
     f.store(s, f.at("i8", block, STATE))
     f.store(f.load("i64", s, state.EPOCH), f.at("i8", block, EPOCH))
     with f.when(f.load("i64", s, state.INFERENCE).differs(0)):
