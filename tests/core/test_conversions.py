@@ -94,7 +94,8 @@ def test_what_nested_data_is_refused(data, dtype, error, words):
 @pytest.mark.parametrize("make", [torch.tensor, torch.as_tensor, torch.asarray])
 def test_storages_lend_their_memory(make):
     held = torch.UntypedStorage(10).fill_(1)
-    for dtype, length, value in ((torch.uint8, 10, 1), (torch.int16, 5, 257), (torch.int32, 2, 16843009), (None, 1, 0x0101010101010101)):
+    for dtype, length, value in (
+            (torch.uint8, 10, 1), (torch.int16, 5, 257), (torch.int32, 2, 16843009), (None, 1, 0x0101010101010101)):
         made = make(held, dtype=dtype)
         assert made.tolist() == [value] * length
         assert made.data_ptr() == held.data_ptr()
@@ -119,7 +120,7 @@ def test_asarray_shares_buffers_as_elements():
     assert given[2:4] == b"cd"
     assert torch.asarray(array.array("d", [1, 2]), dtype=torch.float64).tolist() == [1, 2]
     assert torch.asarray(memoryview(np.arange(6.0).reshape(2, 3)), dtype=torch.float64).tolist() == [0, 1, 2, 3, 4, 5]
-    with pytest.raises(ValueError, match=r"buffer length \(7 bytes\) after offset \(0 bytes\) must be a multiple of element size"):
+    with pytest.raises(ValueError, match=r"buffer length \(7 bytes\) after offset \(0 bytes\) must be a multiple of"):
         torch.asarray(bytearray(7))
     with pytest.raises(RuntimeError, match="could not retrieve buffer from object"):
         torch.frombuffer(np.arange(6).reshape(2, 3).T, dtype=torch.int64)
