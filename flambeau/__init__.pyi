@@ -187,8 +187,9 @@ def as_strided_scatter(input: Tensor, src: Tensor, size: Any, stride: Any, stora
     """A copy of input with src written into the elements that as_strided(size, stride, storage_offset) shows."""
 def as_tensor(data: Any, dtype: _dtype | None = None, device: Any = None) -> Tensor:
     """`data` as a tensor, sharing memory (and history) where nothing has to change."""
-def asarray(obj: Any, *, dtype: _dtype | None = None, device: Any = None, copy: _bool | None = None, requires_grad: _bool = False) -> Tensor:
-    """As `as_tensor`; copy: True always copies, False never does (ValueError if it must)."""
+def asarray(obj: Any, *, dtype: _dtype | None = None, device: Any = None, copy: _bool | None = None, requires_grad: _bool | None = None) -> Tensor:
+    """`obj` as a tensor: of arrays, tensors and buffers over their memory unless dtype or device differ; of a buffer's bytes
+    as elements of `dtype` (default: the default dtype)."""
 def asin(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The arc sine."""
 def asin_(input: Tensor) -> Tensor:
