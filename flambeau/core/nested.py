@@ -97,8 +97,10 @@ def _collect(x: Any, plain: set[type], others: set[DType]) -> None:
 
 
 def values_of(data: Any, dtype: DType, shape: tuple[int, ...]) -> np.ndarray:
-    """The values of data of that shape as an array that can be copied to a tensor (of bfloat16 and float8, their bits). ValueError where a
-    length differs from the first one, TypeError for elements of another kind, RuntimeError for those that don't fit.
+    """The values of data of that shape as an array that can be copied to a tensor (of bfloat16 and float8, their bits).
+
+    ValueError where a length differs from the first one, TypeError for elements of another kind, RuntimeError for those that
+    don't fit.
     """
     flat: list[Any] = []
     if 0 not in shape:
