@@ -96,18 +96,18 @@ def ps_roi_align(input: Tensor, rois: Tensor, spatial_scale: float, pooled_heigh
 
 
 @ps_roi_align.vjp
-def _(g, rois, spatial_scale, pooled_height, pooled_width, sampling_ratio, out1, layouts, need):
+def _(g, rois, spatial_scale, pooled_height, pooled_width, sampling_ratio, layouts, need):
     if not need["input"]:
         return None, None
     bins = pooled_height, pooled_width
-    return ps_roi_align_backward(g, rois, out1, spatial_scale, *bins, sampling_ratio, *layouts[0].shape), None
+    return ps_roi_align_backward(g, rois, None, spatial_scale, *bins, sampling_ratio, *layouts[0].shape), None
 
 
 @operator(method=False, function=False, name="torchvision_ps_roi_align_backward", node="TorchvisionPsRoiAlignBackward")
-def ps_roi_align_backward(grad: Tensor, rois: Tensor, channel_mapping: Tensor, spatial_scale: float, pooled_height: int,
+def ps_roi_align_backward(grad: Tensor, rois: Tensor, channel_mapping: Tensor | None, spatial_scale: float, pooled_height: int,
                           pooled_width: int, sampling_ratio: int, batch_size: int, channels: int, height: int,
                           width: int) -> Tensor:
-    """The gradient of ps_roi_align's images. channel_mapping is always the one that ps_roi_align gives, and isn't read."""
+    """The gradient of ps_roi_align's images. channel_mapping, always the one that ps_roi_align gives, isn't read."""
     return _backward("align", grad, rois, spatial_scale, (pooled_height, pooled_width), sampling_ratio,
                      (batch_size, channels, height, width))
 
@@ -125,16 +125,16 @@ def ps_roi_pool(input: Tensor, rois: Tensor, spatial_scale: float, pooled_height
 
 
 @ps_roi_pool.vjp
-def _(g, rois, spatial_scale, pooled_height, pooled_width, out1, layouts, need):
+def _(g, rois, spatial_scale, pooled_height, pooled_width, layouts, need):
     if not need["input"]:
         return None, None
-    return ps_roi_pool_backward(g, rois, out1, spatial_scale, pooled_height, pooled_width, *layouts[0].shape), None
+    return ps_roi_pool_backward(g, rois, None, spatial_scale, pooled_height, pooled_width, *layouts[0].shape), None
 
 
 @operator(method=False, function=False, name="torchvision_ps_roi_pool_backward", node="TorchvisionPsRoiPoolBackward")
-def ps_roi_pool_backward(grad: Tensor, rois: Tensor, channel_mapping: Tensor, spatial_scale: float, pooled_height: int,
+def ps_roi_pool_backward(grad: Tensor, rois: Tensor, channel_mapping: Tensor | None, spatial_scale: float, pooled_height: int,
                          pooled_width: int, batch_size: int, channels: int, height: int, width: int) -> Tensor:
-    """The gradient of ps_roi_pool's images. channel_mapping is always the one that ps_roi_pool gives, and isn't read."""
+    """The gradient of ps_roi_pool's images. channel_mapping, always the one that ps_roi_pool gives, isn't read."""
     return _backward("pool", grad, rois, spatial_scale, (pooled_height, pooled_width), 1, (batch_size, channels, height, width))
 
 
