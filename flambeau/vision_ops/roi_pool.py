@@ -47,7 +47,7 @@ def roi_pool(input: Tensor, rois: Tensor, spatial_scale: float, pooled_height: i
     launch = plans.get(key)
     if launch is None:
         each, blocks = blocks_of_channels(channels, count)
-        slice = kernels.slice_of(kind, width)
+        slice = kernels.slice_of(kind, width, (pooled_height, pooled_width))
         constants = [batch, channels, height, width, pooled_height, pooled_width, count, each, blocks, slice]
         work = count * channels * (out.shape[2] * out.shape[3] + height * width // 16)
         launch = plans[key] = one_phase(kernels.forward_kernel(kind), count * blocks, work, constants,

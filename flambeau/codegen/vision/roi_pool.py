@@ -54,10 +54,16 @@ class WholeRegion:
         end = whole(f, ceiling(f, end)) + self.starts[axis]
         return f.minimum(f.maximum(begin, 0), most), f.minimum(f.maximum(end, 0), most)
 
+    def list_bins(self, axis: str, places: Value) -> None:
+        """Store what `bin` gives for all bins along an axis as pairs of int64."""
+        with self.f.loop(0, self.c[f"bins_{axis}"]) as i:
+            for k, edge in enumerate(self.bin(axis, i)):
+                self.f.store(edge, places, i * 2 + k)
 
-def slice_of(kind: Kind, size_x: int) -> int:
-    """Bytes of scratch memory for each thread: a row of maxima and of the rows that they lie in."""
-    return -(-size_x * (BYTES[kind.compute] + 4) // 64) * 64
+
+def slice_of(kind: Kind, size_x: int, bins: tuple[int, int]) -> int:
+    """Bytes of scratch memory for each thread: the edges of bins, a row of maxima and of the rows that they lie in."""
+    return -(-(sum(bins) * 16 + size_x * (BYTES[kind.compute] + 4)) // 64) * 64
 
 
 @compiled(INDEXED)
@@ -71,7 +77,9 @@ def forward_kernel(kind: Kind) -> str:
     out, places, input, rois = (f.buffer(i) for i in range(4))
     least = float("-inf") if kind.storage == "half" else LEAST
     compute, lanes, integers = kind.compute, kind.lanes, vector("i32", kind.lanes)
-    maxima = f.scratch(f["thread"] * c["slice"])
+    down = f.scratch(f["thread"] * c["slice"])
+    across = f.at("i64", down, c["bins_y"] * 2)
+    maxima = f.at("i64", across, c["bins_x"] * 2)
     rows = f.at(compute, maxima, c["size_x"])
     best, where = f.variable(kind.accumulator), f.variable(integers)
     value, place = f.variable(compute), f.variable("i32")
@@ -79,14 +87,15 @@ def forward_kernel(kind: Kind) -> str:
         number, block = unit.unsigned_div(c["blocks"]), unit.unsigned_rem(c["blocks"])
         region = WholeRegion(f, kind, c, rois, number, scaled_by(f, kind, 4), True)
         with f.when(region.exists()):
-            left, _ = region.bin("x", f.i64(0))
-            _, right = region.bin("x", c["bins_x"] - 1)
+            region.list_bins("y", down)
+            region.list_bins("x", across)
+            left, right = f.load("i64", across, 0), f.load("i64", across, c["bins_x"] * 2 - 1)
             first = block * c["each"]
             with f.loop(first, f.minimum(first + c["each"], c["channels"])) as channel:
                 plane = f.at(kind.storage, input, (region.image * c["channels"] + channel) * c["size_y"] * c["size_x"])
                 target = (number * c["channels"] + channel) * c["bins_y"] * c["bins_x"]
                 with f.loop(0, c["bins_y"]) as by:
-                    top, bottom = region.bin("y", by)
+                    top, bottom = (f.load("i64", down, by * 2 + k) for k in (0, 1))
 
                     def column(strip: Strip, plane: Value = plane, top: Value = top, bottom: Value = bottom) -> None:
                         best.set(least)
@@ -102,22 +111,19 @@ def forward_kernel(kind: Kind) -> str:
                         strip.store(where.get(), "i32", f.at("i32", rows, strip.x))
                     strips(f, f.maximum(right - left, 0), lanes, column)
                     with f.loop(0, c["bins_x"]) as bx:
-                        begin, end = region.bin("x", bx)
+                        begin, end = (f.load("i64", across, bx * 2 + k) for k in (0, 1))
                         empty = (bottom <= top) | (end <= begin)
-                        value.set(f.select(empty, f.value(0.0, compute), f.value(least, compute)))
+                        value.set(least)
                         place.set(-1)
-                        best_row = f.variable("i32", -1)
-                        with f.when(empty.equals(0)):
-                            with f.loop(begin, end) as x:
-                                element = f.load(compute, maxima, x - left)
-                                row = f.load("i32", rows, x - left)
-                                earlier = element.equals(value.get()) & (row < best_row.get())
-                                with f.when((row >= 0) & ((element > value.get()) | earlier)):
-                                    value.set(element)
-                                    best_row.set(row)
-                                    place.set(row * f.convert(c["size_x"], "i32", "trunc") + f.convert(x, "i32", "trunc"))
+                        with f.loop(begin, end) as x:
+                            element, row = f.load(compute, maxima, x - left), f.load("i32", rows, x - left)
+                            own = row * f.convert(c["size_x"], "i32", "trunc") + f.convert(x, "i32", "trunc")
+                            earlier = element.equals(value.get()) & own.unsigned_below(place.get())
+                            better = (row >= 0) & ((element > value.get()) | earlier)
+                            value.set(f.select(better, element, value.get()))
+                            place.set(f.select(better, own, place.get()))
                         at = target + by * c["bins_x"] + bx
-                        f.store(narrow(f, kind, value.get()), out, at)
+                        f.store(narrow(f, kind, f.select(empty, f.value(0.0, compute), value.get())), out, at)
                         f.store(place.get(), places, at)
     return module(f)
 
