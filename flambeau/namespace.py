@@ -20,6 +20,17 @@ from flambeau.base.device import device as _Device
 from flambeau.base.errors import AcceleratorError, OutOfMemoryError
 from flambeau.base.layout import contiguous_format as _C_ORDER
 from flambeau.core import absent as _absent
+from flambeau.core.checks import (
+    _check,
+    _check_index,
+    _check_is_size,
+    _check_not_implemented,
+    _check_tensor_all,
+    _check_tensor_all_with,
+    _check_type,
+    _check_value,
+    _check_with,
+)
 from flambeau.core.derive import NAMESPACE as _NAMESPACE
 from flambeau.core.legacy_types import CPU as _TYPES
 from flambeau.core.legacy_types import set_default_tensor_type, tensortype, typename

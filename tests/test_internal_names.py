@@ -93,3 +93,40 @@ def test_names_of_the_native_module() -> None:
         _ = torch._C._something_else
     with pytest.raises(AttributeError):
         _ = torch._C.nn
+
+
+def test_conditions_of_library_code() -> None:
+    torch._check(True)
+    for check, error in ((torch._check, RuntimeError), (torch._check_value, ValueError), (torch._check_index, IndexError),
+                         (torch._check_type, TypeError), (torch._check_not_implemented, NotImplementedError)):
+        with pytest.raises(error, match=r"^why$"):
+            check(False, lambda: "why")
+    with pytest.raises(RuntimeError, match="Expected cond to be True, but got False"):
+        torch._check(False)
+    with pytest.raises(KeyError, match="2"):
+        torch._check_with(KeyError, False, lambda: 2)
+    with pytest.raises(TypeError, match="cond must be a bool, but got <class 'int'>"):
+        torch._check(1)
+    with pytest.raises(TypeError, match="cond must be a bool, but got a Tensor"):
+        torch._check(torch.tensor(True))
+    with pytest.raises(TypeError, match="message must be a callable"):
+        torch._check(False, "why")
+    torch._check_tensor_all(torch.tensor([True, True]))
+    with pytest.raises(RuntimeError):
+        torch._check_tensor_all(torch.tensor([True, False]))
+    with pytest.raises(TypeError, match=r"cond tensor must have dtype torch.bool, but got torch.float32"):
+        torch._check_tensor_all(torch.ones(2))
+    with pytest.warns(FutureWarning, match="_check_is_size will be removed"), pytest.raises(RuntimeError):
+        torch._check_is_size(5, max=3)
+
+
+def test_results_of_a_subclass_are_converted() -> None:
+    from flambeau._tensor import _convert
+
+    class Kind(torch.Tensor):
+        pass
+
+    x = torch.ones(2)
+    made = _convert([x, (x, 3)], Kind)
+    assert type(made[0]) is Kind and type(made[1][0]) is Kind and made[1][1] == 3
+    assert _convert(x, torch.Tensor) is x
