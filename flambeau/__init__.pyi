@@ -412,7 +412,7 @@ def embedding(weight: Tensor, indices: Tensor, padding_idx: _int = -1, scale_gra
     """weight[indices]; positions equal to padding_idx give no gradient."""
 def embedding_renorm_(input: Any, indices: Any, max_norm: Any, norm_type: Any) -> Any:
     """Scale the rows of input that are read down to the norm max_norm, in place."""
-def empty(*size: Any, dtype: _dtype | None = None, layout: Any = None, device: Any = None, requires_grad: _bool = False, pin_memory: _bool = False, memory_format: Any = ..., out: Tensor | None = None, names: Any = None) -> Tensor:
+def empty(*sizes: Any, size: Any = None, dtype: _dtype | None = None, layout: Any = None, device: Any = None, requires_grad: _bool = False, pin_memory: _bool = False, memory_format: Any = ..., out: Tensor | None = None, names: Any = None) -> Tensor:
     """Uninitialised memory of this shape."""
 def empty_like(input: Tensor, *, dtype: _dtype | None = None, layout: Any = None, device: Any = None, requires_grad: _bool = False, pin_memory: _bool = False, memory_format: Any = ...) -> Tensor:
     """Uninitialised memory like `input`."""
@@ -815,7 +815,7 @@ def nuclear_norm(input: Tensor, dim: Any = None, keepdim: Any = False, *, axis: 
     """The sum of the singular values of matrices."""
 def numel(input: Tensor) -> _int:
     """The number of elements."""
-def ones(*size: Any, dtype: _dtype | None = None, layout: Any = None, device: Any = None, requires_grad: _bool = False, pin_memory: _bool = False, out: Tensor | None = None, names: Any = None) -> Tensor:
+def ones(*sizes: Any, size: Any = None, dtype: _dtype | None = None, layout: Any = None, device: Any = None, requires_grad: _bool = False, pin_memory: _bool = False, out: Tensor | None = None, names: Any = None) -> Tensor:
     """Ones of this shape."""
 def ones_like(input: Tensor, *, dtype: _dtype | None = None, layout: Any = None, device: Any = None, requires_grad: _bool = False, pin_memory: _bool = False, memory_format: Any = ...) -> Tensor:
     """Ones like `input`."""
@@ -865,7 +865,7 @@ def rad2deg(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Radians to degrees."""
 def rad2deg_(input: Tensor) -> Tensor:
     """In-place version of rad2deg()."""
-def rand(*size: Any, generator: Any = None, dtype: _dtype | None = None, layout: Any = None, device: Any = None, requires_grad: _bool = False, pin_memory: _bool = False, out: Tensor | None = None, names: Any = None) -> Tensor:
+def rand(*sizes: Any, size: Any = None, generator: Any = None, dtype: _dtype | None = None, layout: Any = None, device: Any = None, requires_grad: _bool = False, pin_memory: _bool = False, out: Tensor | None = None, names: Any = None) -> Tensor:
     """Uniform samples of [0, 1)."""
 def rand_like(input: Tensor, *, generator: Any = None, dtype: _dtype | None = None, layout: Any = None, device: Any = None, requires_grad: _bool = False, pin_memory: _bool = False, memory_format: Any = ...) -> Tensor:
     """Uniform samples of [0, 1), like `input`."""
@@ -873,7 +873,7 @@ def randint(low: Any, high: Any = None, size: Any = None, *, generator: Any = No
     """Integers of [low, high) (or of [0, low) when called with one bound). Raises RuntimeError for an empty range."""
 def randint_like(input: Tensor, low: Any, high: Any = None, *, generator: Any = None, dtype: _dtype | None = None, layout: Any = None, device: Any = None, requires_grad: _bool = False, pin_memory: _bool = False, memory_format: Any = ...) -> Tensor:
     """Integers of [low, high), like `input`."""
-def randn(*size: Any, generator: Any = None, dtype: _dtype | None = None, layout: Any = None, device: Any = None, requires_grad: _bool = False, pin_memory: _bool = False, out: Tensor | None = None, names: Any = None) -> Tensor:
+def randn(*sizes: Any, size: Any = None, generator: Any = None, dtype: _dtype | None = None, layout: Any = None, device: Any = None, requires_grad: _bool = False, pin_memory: _bool = False, out: Tensor | None = None, names: Any = None) -> Tensor:
     """Samples of the standard normal distribution."""
 def randn_like(input: Tensor, *, generator: Any = None, dtype: _dtype | None = None, layout: Any = None, device: Any = None, requires_grad: _bool = False, pin_memory: _bool = False, memory_format: Any = ...) -> Tensor:
     """Standard normal samples, like `input`."""
@@ -1132,7 +1132,7 @@ def xlogy_(input: Tensor | _complex, other: Tensor | _complex) -> Tensor:
     """In-place version of xlogy()."""
 def zero_(self: Tensor) -> Tensor:
     """Write zeros. Returns the tensor."""
-def zeros(*size: Any, dtype: _dtype | None = None, layout: Any = None, device: Any = None, requires_grad: _bool = False, pin_memory: _bool = False, out: Tensor | None = None, names: Any = None) -> Tensor:
+def zeros(*sizes: Any, size: Any = None, dtype: _dtype | None = None, layout: Any = None, device: Any = None, requires_grad: _bool = False, pin_memory: _bool = False, out: Tensor | None = None, names: Any = None) -> Tensor:
     """Zeros of this shape."""
 def zeros_like(input: Tensor, *, dtype: _dtype | None = None, layout: Any = None, device: Any = None, requires_grad: _bool = False, pin_memory: _bool = False, memory_format: Any = ...) -> Tensor:
     """Zeros like `input`."""

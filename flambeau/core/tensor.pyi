@@ -897,17 +897,17 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
     def nelement(self) -> _int: ...
     def new(self, *args: Any, device: Any = None) -> Tensor:
         """The old constructor: sizes or data, of the dtype of this tensor."""
-    def new_empty(self, *size: Any, dtype: _dtype | None = None, device: Any = None, requires_grad: _bool = False, layout: Any = None, pin_memory: _bool = False) -> Tensor:
+    def new_empty(self, *sizes: Any, size: Any = None, dtype: _dtype | None = None, device: Any = None, requires_grad: _bool = False, layout: Any = None, pin_memory: _bool = False) -> Tensor:
         """Uninitialised memory of the dtype and device of this tensor."""
     def new_empty_strided(self, size: Any, stride: Any, *, dtype: _dtype | None = None, device: Any = None, requires_grad: _bool = False, layout: Any = None, pin_memory: _bool = False) -> Tensor:
         """Uninitialised memory of these strides, of the dtype and device of this tensor."""
     def new_full(self, size: Any, fill_value: Any, *, dtype: _dtype | None = None, device: Any = None, requires_grad: _bool = False, layout: Any = None, pin_memory: _bool = False) -> Tensor:
         """`fill_value` everywhere, of the dtype and device of this tensor."""
-    def new_ones(self, *size: Any, dtype: _dtype | None = None, device: Any = None, requires_grad: _bool = False, layout: Any = None, pin_memory: _bool = False) -> Tensor:
+    def new_ones(self, *sizes: Any, size: Any = None, dtype: _dtype | None = None, device: Any = None, requires_grad: _bool = False, layout: Any = None, pin_memory: _bool = False) -> Tensor:
         """Ones of the dtype and device of this tensor."""
     def new_tensor(self, data: Any, *, dtype: _dtype | None = None, device: Any = None, requires_grad: _bool = False, layout: Any = None, pin_memory: _bool = False) -> Tensor:
         """A copy of `data` with the dtype and device of this tensor."""
-    def new_zeros(self, *size: Any, dtype: _dtype | None = None, device: Any = None, requires_grad: _bool = False, layout: Any = None, pin_memory: _bool = False) -> Tensor:
+    def new_zeros(self, *sizes: Any, size: Any = None, dtype: _dtype | None = None, device: Any = None, requires_grad: _bool = False, layout: Any = None, pin_memory: _bool = False) -> Tensor:
         """Zeros of the dtype and device of this tensor."""
     def nextafter(self, other: Tensor, *, out: Tensor | None = None) -> Tensor:
         """The next floating-point number after input towards other."""

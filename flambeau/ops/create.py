@@ -147,7 +147,8 @@ def blank(shape: tuple[int, ...], dtype: DType | None, device: Any) -> Tensor:
 
 @public(method=False)
 def empty(
-    *size: Any,
+    *sizes: Any,
+    size: Any = None,
     dtype: DType | None = None,
     layout: Any = None,
     device: Any = None,
@@ -158,24 +159,26 @@ def empty(
     names: Any = None,
 ) -> Tensor:
     """Uninitialised memory of this shape."""
+    if size is not None:
+        sizes = (*sizes, size)
     plain = layout is None and device is None and out is None and memory_format is contiguous_format
     if plain:
         try:
-            made = _fresh["empty", size, dtype, get_default_device()](None)
+            made = _fresh["empty", sizes, dtype, get_default_device()](None)
             return made if requires_grad is False else leaf(made, requires_grad)
         except (KeyError, TypeError):
             pass
     if layout is not None and layout is not strided:
-        return finish(without_elements(sizes_of("empty", size), layout, dtype), requires_grad)
-    shape = sizes_of("empty", size)
+        return finish(without_elements(sizes_of("empty", sizes), layout, dtype), requires_grad)
+    shape = sizes_of("empty", sizes)
     if out is not None:
         from flambeau.core.variants import resize
         dtype_asked(dtype, out)
         resize(out, shape)
         return out
     made = blank(shape, dtype, device)
-    if plain and shape == size:
-        _fresh["empty", size, dtype, get_default_device()] = empty_plan(made._layout)
+    if plain and shape == sizes:
+        _fresh["empty", sizes, dtype, get_default_device()] = empty_plan(made._layout)
     if memory_format is not contiguous_format and memory_format is not preserve_format and memory_format is not None:
         made = empty_layout(layout_in_format(made._layout, memory_format))
     return made if requires_grad is False else leaf(made, requires_grad)
@@ -226,42 +229,46 @@ _fresh: dict[Any, Callable] = register_cache({})      # plans by the size and wh
 
 
 @public(method=False)
-def zeros(*size: Any, dtype: DType | None = None, layout: Any = None, device: Any = None, requires_grad: bool = False,
-          pin_memory: bool = False, out: Tensor | None = None, names: Any = None) -> Tensor:
+def zeros(*sizes: Any, size: Any = None, dtype: DType | None = None, layout: Any = None, device: Any = None,
+          requires_grad: bool = False, pin_memory: bool = False, out: Tensor | None = None, names: Any = None) -> Tensor:
     """Zeros of this shape."""
+    if size is not None:
+        sizes = (*sizes, size)
     if device is None and out is None and layout is None:
         try:
-            made = _fresh[size, dtype, get_default_device()](None)
+            made = _fresh[sizes, dtype, get_default_device()](None)
         except (KeyError, TypeError):
-            if len(size) == 1 and size[0].__class__ is list:
-                return zeros(tuple(size[0]), dtype=dtype, requires_grad=requires_grad)
-            made = filled(fresh_layout(sizes_of("zeros", size), dtype, None), 0)
-            if made._layout.device.type == "cpu" and not any(isinstance(n, list) for n in size):
-                _fresh[size, dtype, get_default_device()] = zeros_plan(made._layout)
+            if len(sizes) == 1 and sizes[0].__class__ is list:
+                return zeros(tuple(sizes[0]), dtype=dtype, requires_grad=requires_grad)
+            made = filled(fresh_layout(sizes_of("zeros", sizes), dtype, None), 0)
+            if made._layout.device.type == "cpu" and not any(isinstance(n, list) for n in sizes):
+                _fresh[sizes, dtype, get_default_device()] = zeros_plan(made._layout)
         return made if requires_grad is False else leaf(made, requires_grad)
     if not (layout is None or layout is strided):
-        return finish(without_elements(sizes_of("zeros", size), layout, dtype), requires_grad)
-    made = filled(fresh_layout(sizes_of("zeros", size), dtype_asked(dtype, out), device), 0)
+        return finish(without_elements(sizes_of("zeros", sizes), layout, dtype), requires_grad)
+    made = filled(fresh_layout(sizes_of("zeros", sizes), dtype_asked(dtype, out), device), 0)
     if requires_grad or out is not None:
         return finish(made, requires_grad, out)
     return made
 
 
 @public(method=False)
-def ones(*size: Any, dtype: DType | None = None, layout: Any = None, device: Any = None, requires_grad: bool = False,
-         pin_memory: bool = False, out: Tensor | None = None, names: Any = None) -> Tensor:
+def ones(*sizes: Any, size: Any = None, dtype: DType | None = None, layout: Any = None, device: Any = None,
+         requires_grad: bool = False, pin_memory: bool = False, out: Tensor | None = None, names: Any = None) -> Tensor:
     """Ones of this shape."""
+    if size is not None:
+        sizes = (*sizes, size)
     if device is None and out is None and layout is None:
         try:
-            made = _fresh["ones", size, dtype, get_default_device()](None, 1)
+            made = _fresh["ones", sizes, dtype, get_default_device()](None, 1)
             return made if requires_grad is False else leaf(made, requires_grad)
         except (KeyError, TypeError):
-            made = filled(fresh_layout(sizes_of("ones", size), dtype, None), 1)
-            if made._layout.device.type == "cpu" and not any(isinstance(n, list) for n in size):
-                _fresh["ones", size, dtype, get_default_device()] = learn_fill(made._layout, 1)
+            made = filled(fresh_layout(sizes_of("ones", sizes), dtype, None), 1)
+            if made._layout.device.type == "cpu" and not any(isinstance(n, list) for n in sizes):
+                _fresh["ones", sizes, dtype, get_default_device()] = learn_fill(made._layout, 1)
             return made if requires_grad is False else leaf(made, requires_grad)
     check_layout(layout)
-    made = filled(fresh_layout(sizes_of("ones", size), dtype_asked(dtype, out), device), 1)
+    made = filled(fresh_layout(sizes_of("ones", sizes), dtype_asked(dtype, out), device), 1)
     if requires_grad or out is not None:
         return finish(made, requires_grad, out)
     return made

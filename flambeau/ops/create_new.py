@@ -49,36 +49,42 @@ _filling_plan: dict[Any, Callable[[Layout], Callable]] = {int: _ones_plan, float
 
 
 @public(namespace=False)
-def new_empty(self: Tensor, *size: Any, dtype: DType | None = None, device: Any = None, requires_grad: bool = False,
-              layout: Any = None, pin_memory: bool = False) -> Tensor:
+def new_empty(self: Tensor, *sizes: Any, size: Any = None, dtype: DType | None = None, device: Any = None,
+              requires_grad: bool = False, layout: Any = None, pin_memory: bool = False) -> Tensor:
     """Uninitialised memory of the dtype and device of this tensor."""
+    if size is not None:
+        sizes = (*sizes, size)
     if dtype is None and device is None and not requires_grad:
-        launch = _plan("empty", empty_plan, self._layout, size)
+        launch = _plan("empty", empty_plan, self._layout, sizes)
         if launch is not None:
             return launch(None)
-    return empty(sizes_of("new_empty", size), **_new(self, dtype, device), requires_grad=requires_grad)
+    return empty(sizes_of("new_empty", sizes), **_new(self, dtype, device), requires_grad=requires_grad)
 
 
 @public(namespace=False)
-def new_zeros(self: Tensor, *size: Any, dtype: DType | None = None, device: Any = None, requires_grad: bool = False,
-              layout: Any = None, pin_memory: bool = False) -> Tensor:
+def new_zeros(self: Tensor, *sizes: Any, size: Any = None, dtype: DType | None = None, device: Any = None,
+              requires_grad: bool = False, layout: Any = None, pin_memory: bool = False) -> Tensor:
     """Zeros of the dtype and device of this tensor."""
+    if size is not None:
+        sizes = (*sizes, size)
     if dtype is None and device is None and not requires_grad:
-        launch = _plan("zeros", zeros_plan, self._layout, size)
+        launch = _plan("zeros", zeros_plan, self._layout, sizes)
         if launch is not None:
             return launch(None)
-    return zeros(sizes_of("new_zeros", size), **_new(self, dtype, device), requires_grad=requires_grad)
+    return zeros(sizes_of("new_zeros", sizes), **_new(self, dtype, device), requires_grad=requires_grad)
 
 
 @public(namespace=False)
-def new_ones(self: Tensor, *size: Any, dtype: DType | None = None, device: Any = None, requires_grad: bool = False,
-             layout: Any = None, pin_memory: bool = False) -> Tensor:
+def new_ones(self: Tensor, *sizes: Any, size: Any = None, dtype: DType | None = None, device: Any = None,
+             requires_grad: bool = False, layout: Any = None, pin_memory: bool = False) -> Tensor:
     """Ones of the dtype and device of this tensor."""
+    if size is not None:
+        sizes = (*sizes, size)
     if dtype is None and device is None and not requires_grad:
-        launch = _plan("ones", _ones_plan, self._layout, size)
+        launch = _plan("ones", _ones_plan, self._layout, sizes)
         if launch is not None:
             return launch(None, 1)
-    return ones(sizes_of("new_ones", size), **_new(self, dtype, device), requires_grad=requires_grad)
+    return ones(sizes_of("new_ones", sizes), **_new(self, dtype, device), requires_grad=requires_grad)
 
 
 @public(namespace=False)

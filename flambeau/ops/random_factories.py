@@ -77,10 +77,13 @@ def _normal_parameters(dtype: DType | None) -> tuple[float, float]:
 
 
 @public(method=False)
-def rand(*size: Any, generator: Any = None, dtype: DType | None = None, layout: Any = None, device: Any = None,
-         requires_grad: bool = False, pin_memory: bool = False, out: Tensor | None = None, names: Any = None) -> Tensor:
+def rand(*sizes: Any, size: Any = None, generator: Any = None, dtype: DType | None = None, layout: Any = None,
+         device: Any = None, requires_grad: bool = False, pin_memory: bool = False, out: Tensor | None = None,
+         names: Any = None) -> Tensor:
     """Uniform samples of [0, 1)."""
-    key = (size, dtype, layout, device, get_default_device())
+    if size is not None:
+        sizes = (*sizes, size)
+    key = (sizes, dtype, layout, device, get_default_device())
     plain = out is None and local.draws is None
     if plain:
         try:
@@ -93,19 +96,22 @@ def rand(*size: Any, generator: Any = None, dtype: DType | None = None, layout: 
     dtype = dtype_asked(dtype, out)
     if dtype is not None:
         need_float("check_uniform_bounds", dtype)
-    made = made_by(sampling.uniform, generator, sizes_of("rand", size), dtype, device, requires_grad, out, 0.0, 1.0)
+    made = made_by(sampling.uniform, generator, sizes_of("rand", sizes), dtype, device, requires_grad, out, 0.0, 1.0)
     return _keep(_uniform, key, made, sampling.uniform_plan) if plain else made
 
 
 @public(method=False)
-def randn(*size: Any, generator: Any = None, dtype: DType | None = None, layout: Any = None, device: Any = None,
-          requires_grad: bool = False, pin_memory: bool = False, out: Tensor | None = None, names: Any = None) -> Tensor:
+def randn(*sizes: Any, size: Any = None, generator: Any = None, dtype: DType | None = None, layout: Any = None,
+          device: Any = None, requires_grad: bool = False, pin_memory: bool = False, out: Tensor | None = None,
+          names: Any = None) -> Tensor:
     """Samples of the standard normal distribution."""
+    if size is not None:
+        sizes = (*sizes, size)
     plain = out is None and local.draws is None
     if plain:
         source = default_generator if generator is None else stream(generator)
         waiting = source.spare[1]
-        key = (size, dtype, layout, device, get_default_device(), waiting)
+        key = (sizes, dtype, layout, device, get_default_device(), waiting)
         try:
             made = _normal[key](None, source.state_address, source.spare_address, 0.0, 1.0)
             return made if requires_grad is False else leaf(made, requires_grad)
@@ -114,7 +120,7 @@ def randn(*size: Any, generator: Any = None, dtype: DType | None = None, layout:
     check_layout(layout)
     dtype = dtype_asked(dtype, out)
     mean, std = _normal_parameters(dtype)
-    made = made_by(sampling.normal, generator, sizes_of("randn", size), dtype, device, requires_grad, out, mean, std)
+    made = made_by(sampling.normal, generator, sizes_of("randn", sizes), dtype, device, requires_grad, out, mean, std)
     return _keep(_normal, key, made, sampling.normal_plan, waiting, True) if plain else made
 
 

@@ -275,3 +275,12 @@ def test_parts_again():
         assert [p.grad_fn.name() for p in parts] == ["SplitBackward0"] * 4 + ["UnbindBackward0"] * 3
         sum(p.sum() for p in parts).backward()
     assert x.grad.tolist() == [[6.0] * 3] * 4
+
+
+def test_sizes_may_be_named():
+    for make in (torch.empty, torch.zeros, torch.ones, torch.rand, torch.randn):
+        assert make(size=(2, 3)).shape == (2, 3) and make(size=[4], dtype=torch.float64).dtype is torch.float64
+    x = torch.ones(1, dtype=torch.int64)
+    for make in (x.new_empty, x.new_zeros, x.new_ones):
+        assert make(size=(2, 3)).shape == (2, 3) and make(size=(2,)).dtype is torch.int64
+    assert torch.zeros(size=(2,)).tolist() == [0, 0] and x.new_ones(size=(2,)).tolist() == [1, 1]
