@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from typing import Any
 
 from flambeau.base.errors import no_accelerator
@@ -53,6 +54,15 @@ def _refuse(name: str) -> Any:
     return refuse
 
 
+def _answer(name: str, make: Any) -> Any:
+    def answer(*args: Any, **kwargs: Any) -> Any:
+        return make()
+
+    answer.__name__ = answer.__qualname__ = name
+    answer.__doc__ = f"{make()!r}: there is no XPU."
+    return answer
+
+
 for _name in (
     "synchronize",
     "current_device",
@@ -65,5 +75,70 @@ for _name in (
     "initial_seed",
     "get_rng_state",
     "mem_get_info",
+    "reset_peak_memory_stats",
+    "reset_accumulated_memory_stats",
+    "is_current_stream_capturing",
 ):
     globals()[_name] = _refuse(_name)
+for _name, _make in {
+    "get_rng_state_all": list,
+    "set_rng_state": type(None),
+    "set_rng_state_all": type(None),
+    "seed": type(None),
+    "seed_all": type(None),
+    "max_memory_allocated": int,
+    "memory_reserved": int,
+    "max_memory_reserved": int,
+    "memory_stats": OrderedDict,
+    "memory_stats_as_nested_dict": dict,
+    "memory_snapshot": list,
+    "get_arch_list": list,
+    "get_gencode_flags": str,
+    "is_tf32_supported": bool,
+    "_is_compiled": bool,
+    "_is_in_bad_fork": bool,
+}.items():
+    globals()[_name] = _answer(_name, _make)
+default_generators: tuple[Any, ...] = ()
+
+
+class device:
+    """Context in which another device is current. Entering it raises NotImplementedError: there is no XPU."""
+
+    def __init__(self, device: Any):
+        self.idx = device
+
+    def __enter__(self) -> None:
+        raise NotImplementedError("PyTorch was compiled without XPU support")
+
+    def __exit__(self, *exception: object) -> None:
+        return None
+
+
+def _dummy(name: str) -> type:
+    def refuse(cls: type, *args: Any, **kwargs: Any) -> Any:
+        raise RuntimeError(f"Tried to instantiate dummy base class {name}")
+
+    body = {"__new__": refuse, "__module__": __name__, "__doc__": "Needs XPU: making one raises RuntimeError."}
+    return type(name, (), body)
+
+
+Stream, Event, MemPool, XPUGraph = (_dummy(_name) for _name in ("Stream", "Event", "MemPool", "XPUGraph"))
+
+
+class StreamContext:
+    """Context in which a stream is current; does nothing without XPU."""
+
+    def __init__(self, stream: Any):
+        self.stream = stream
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, *exception: object) -> None:
+        return None
+
+
+def stream(stream: Any) -> StreamContext:
+    """Context in which a stream is current; does nothing without XPU."""
+    return StreamContext(stream)

@@ -26,6 +26,7 @@ SIBLINGS = {
     "jit": {"nn", "export", "futures"},
     "_jit_internal": {"jit"},
     "_utils": {"nn"},
+    "autograd": {"profiler"},  # its older interface
     "_C": {"nn", "library"},
     "_library": {"library"},  # its modules by their inner names
     "_custom_op": {"library"},

@@ -206,3 +206,16 @@ def test_spawn_sends_tensors_by_value_and_errors_back(tmp_path: Path) -> None:
         torch.multiprocessing.ProcessRaisedException, match="Process 1 terminated with the following error"
     ):
         torch.multiprocessing.spawn(write_sum, args=(torch.ones(3), "fail"), nprocs=2)
+
+
+def test_there_is_no_other_accelerator() -> None:
+    assert not torch.mtia.is_available() and torch.mtia.device_count() == 0 and torch.xpu.max_memory_allocated() == 0
+    with pytest.raises(RuntimeError, match=r"Cannot execute getCurrentDevice\(\) without MTIA backend"):
+        torch.mtia.current_device()
+    with pytest.raises(AssertionError, match="Torch not compiled with XPU enabled"):
+        torch.xpu.synchronize()
+    with pytest.raises(RuntimeError, match="Tried to instantiate dummy base class Stream"):
+        torch.xpu.Stream()
+    with pytest.raises(RuntimeError, match="NVTX functions not installed"):
+        torch.cuda.nvtx.range_push("x")
+    assert torch.cuda.memory.memory_allocated() == 0 and torch.cuda.random.get_rng_state_all() == []

@@ -18,6 +18,7 @@ from flambeau.autograd.grad_mode import (
 )
 from flambeau.autograd.gradcheck import GradcheckError, gradcheck, gradgradcheck
 from flambeau.autograd.variable import Variable
+from flambeau.base.lazily import submodules
 from flambeau.core import absent, captured, engine
 from flambeau.core.function import Function
 
@@ -65,7 +66,10 @@ def grad(outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool
 
 
 def __getattr__(name: str) -> Any:
-    """forward_ad, imported at first use."""
-    if name == "forward_ad":
-        return importlib.import_module("flambeau.autograd.forward_ad")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    """forward_ad and profiler, imported at first use, and what PyTorch's autograd shows of the profiler."""
+    if name in ("DeviceType", "ProfilerActivity", "_disable_profiler", "_profiler_enabled", "kineto_available"):
+        return getattr(importlib.import_module("flambeau.autograd.profiler"), name)
+    return _submodules(name)
+
+
+_submodules = submodules(__name__)

@@ -19,7 +19,9 @@ __all__ = [
     "cuda",
     "cudnn",
     "cusparselt",
+    "kleidiai",
     "mha",
+    "miopen",
     "mkl",
     "mkldnn",
     "mps",
@@ -286,6 +288,10 @@ opt_einsum: Any = _module(
 )
 opt_einsum.flags = _Flags(opt_einsum, ("enabled", "strategy"))
 cusparselt: Any = _module("cusparselt", "cuSPARSELt, which is not there.", is_available=_never, version=_nothing)
+kleidiai: Any = _module("kleidiai", "KleidiAI, which is not there.", is_available=_never)
+miopen: Any = _module("miopen", "MIOpen, which is not there.", immediate=False)
+miopen.flags = _Flags(miopen, ("immediate",))
+miopen.set_flags = lambda _immediate: setattr(miopen, "immediate", bool(_immediate))
 mha: Any = _module(
     "mha", "The fast path of multi-head attention.", get_fastpath_enabled=lambda: mha._enabled, _enabled=True
 )

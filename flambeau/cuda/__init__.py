@@ -7,6 +7,7 @@ from collections import OrderedDict
 from typing import Any
 
 from flambeau.base.errors import AcceleratorError, OutOfMemoryError, no_accelerator
+from flambeau.base.lazily import submodules as _submodules
 from flambeau.base.naming import public_module
 from flambeau.core.absent import all_of as _all_of
 from flambeau.core.legacy_types import CUDA as _TYPES
@@ -302,33 +303,14 @@ def check_error(res: int) -> None:
         raise CudaError(res)
 
 
-class nvtx:
-    """Marks for NVIDIA's profiler; without CUDA they raise as PyTorch's do."""
-
-    @staticmethod
-    def range_push(msg: str) -> Any:
-        """Open a range."""
-        raise RuntimeError("NVTX functions not installed. Are you sure you have a CUDA build?")
-
-    @staticmethod
-    def range_pop() -> Any:
-        """Close a range."""
-        raise RuntimeError("NVTX functions not installed. Are you sure you have a CUDA build?")
-
-    @staticmethod
-    def mark(msg: str) -> Any:
-        """Mark a moment."""
-        raise RuntimeError("NVTX functions not installed. Are you sure you have a CUDA build?")
-
-    @staticmethod
-    def range(msg: str, *args: Any, **kwargs: Any) -> Any:
-        """Context between two marks."""
-        raise RuntimeError("NVTX functions not installed. Are you sure you have a CUDA build?")
+def _is_compiled() -> bool:
+    """False."""
+    return False
 
 
-def __getattr__(name: str) -> Any:
-    if name == "amp":
-        import importlib
+def _is_in_bad_fork() -> bool:
+    """False: nothing was started that a fork would break."""
+    return False
 
-        return importlib.import_module("flambeau.cuda.amp")  # an import statement would ask this module for amp again
-    raise AttributeError(f"module {__name__!r} has no attribute '{name}'")
+
+__getattr__ = _submodules(__name__)

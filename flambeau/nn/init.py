@@ -127,6 +127,26 @@ def zeros_(tensor: Tensor) -> Tensor:
         return tensor.zero_()
 
 
+def _no_grad_uniform_(tensor: Tensor, a: float, b: float, generator: Any = None) -> Tensor:
+    """uniform_ under its older name, which libraries use."""
+    return uniform_(tensor, a, b, generator)
+
+
+def _no_grad_normal_(tensor: Tensor, mean: float, std: float, generator: Any = None) -> Tensor:
+    """normal_ under its older name."""
+    return normal_(tensor, mean, std, generator)
+
+
+def _no_grad_fill_(tensor: Tensor, val: float) -> Tensor:
+    """constant_ under its older name."""
+    return constant_(tensor, val)
+
+
+def _no_grad_zero_(tensor: Tensor) -> Tensor:
+    """zeros_ under its older name."""
+    return zeros_(tensor)
+
+
 def _normal_probability(low: float, high: float) -> float:
     """The weight of the standard normal distribution between two bounds."""
     return (math.erf(high / math.sqrt(2.0)) - math.erf(low / math.sqrt(2.0))) / 2.0

@@ -151,6 +151,18 @@ def _sublists(args: Sequence[Any]) -> tuple[list[Tensor], list[list[Label]], lis
     return operands, inputs, labels(args[-1]) if len(args) % 2 else None
 
 
+def labels_of(equation: Any, operands: Sequence[Any]) -> tuple[list[Tensor], list[list[Label]], list[Label]]:
+    """The tensors of a call of einsum, the labels of each one's dimensions, and those of the result."""
+    if isinstance(equation, Tensor):
+        given, inputs, output = _sublists((equation, *operands))
+        return given, *_resolve(inputs, output, [x._layout.ndim for x in given])
+    given = list(operands[0]) if len(operands) == 1 and isinstance(operands[0], (list, tuple)) else list(operands)
+    if not given:
+        raise ValueError("einsum(): must specify the equation string and at least one operand, or at least one operand and its "
+                         "subscripts list")
+    return given, *_resolved(equation, tuple([x._layout.ndim for x in given]))
+
+
 # ---------------------------------------------------------------- contraction
 
 
@@ -194,16 +206,7 @@ def einsum(equation: Any, *operands: Any) -> Tensor:
                 return launch(None, *operands)
             if spec is not None:
                 return contraction(*operands, spec)
-    if isinstance(equation, Tensor):
-        given, inputs, output = _sublists((equation, *operands))
-        full, result = _resolve(inputs, output, [x._layout.ndim for x in given])
-    else:
-        given = list(operands[0]) if len(operands) == 1 and isinstance(operands[0], (list, tuple)) else list(operands)
-        if not given:
-            raise ValueError("einsum(): must specify the equation string and at least one operand, or at least one "
-                             "operand and its "
-                             "subscripts list")
-        full, result = _resolved(equation, tuple([x._layout.ndim for x in given]))
+    given, full, result = labels_of(equation, operands)
     if len(given) == 2:
         made = of_two(equation, given, tuple([tuple(labels) for labels in full]), tuple(result))
         if made is not None:

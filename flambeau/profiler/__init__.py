@@ -185,8 +185,9 @@ class profile:
             self.recorder.__enter__()
             _current.append(self.recorder)
         elif not wanted and self.recorder is not None:
-            self.recorder.__exit__(None, None, None)
-            _current.remove(self.recorder)
+            if self.recorder in _current:  # unless another profiler has stopped this one
+                self.recorder.__exit__(None, None, None)
+                _current.remove(self.recorder)
             self.recorded, self.recorder = self.recorder.events, None
 
     def start(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 
@@ -87,6 +88,10 @@ def _time(microseconds: float) -> str:
     return f"{microseconds / 1e3:.3f}ms" if microseconds >= 1e3 else f"{microseconds:.3f}us"
 
 
+def _share(time: float, total: float) -> str:
+    return "NaN" if total == 0 else f"{100 * time / total:.2f}%"
+
+
 class EventList(list[Any]):
     """Events, or sums of them."""
 
@@ -128,29 +133,29 @@ class EventList(list[Any]):
             rows.sort(
                 key=lambda event: getattr(event, sort_by.replace("cuda", "cpu").replace("device", "cpu")), reverse=True
             )
-        total = self.self_cpu_time_total or 1.0
-        width = min(max([len(event.key) for event in rows[:row_limit]] + [4]) + 2, max_name_column_width)
-        heads = [
-            "Name".rjust(width),
-            *[
-                h.rjust(14)
-                for h in ("Self CPU %", "Self CPU", "CPU total %", "CPU total", "CPU time avg", "# of Calls")
-            ],
-        ]
-        line = "  ".join("-" * len(h) for h in heads)
-        lines = ([header] if header else []) + [line, "  ".join(heads), line]
-        for event in rows[:row_limit]:
-            name = event.key if len(event.key) <= width else event.key[: width - 3] + "..."
+        total = self.self_cpu_time_total
+        width = min(max([len(event.key) for event in self] + [0]) + 4, max_name_column_width)
+        heads = ["Name", "Self CPU %", "Self CPU", "CPU total %", "CPU total", "CPU time avg", "# of Calls"]
+        widths = [width] + [12] * (len(heads) - 1)
+
+        def row(cells: Iterable[str]) -> str:
+            return "".join(cell.rjust(size) + "  " for cell, size in zip(cells, widths))
+
+        line = row("-" * size for size in widths)
+        lines = [header] if header else []
+        lines += [line, row(heads), line]
+        for event in rows[:row_limit] if row_limit >= 0 else rows:
+            name = event.key if len(event.key) < width else event.key[: width - 3] + "..."
             cells = (
-                f"{100 * event.self_cpu_time_total / total:.2f}%",
+                _share(event.self_cpu_time_total, total),
                 _time(event.self_cpu_time_total),
-                f"{100 * event.cpu_time_total / total:.2f}%",
+                _share(event.cpu_time_total, total),
                 _time(event.cpu_time_total),
                 _time(event.cpu_time),
                 str(event.count),
             )
-            lines.append("  ".join([name.rjust(width), *[c.rjust(14) for c in cells]]))
-        return "\n".join([*lines, line, f"Self CPU time total: {_time(self.self_cpu_time_total)}", ""])
+            lines.append(row((name, *cells)))
+        return "\n".join([*lines, line, f"Self CPU time total: {_time(total)}", ""])
 
     def __str__(self) -> str:
         return self.table()

@@ -15,9 +15,11 @@ _ROOMS = frozenset(
         "data",
         "deterministic",
         "dlpack",
+        "flop_counter",
         "hooks",
         "mobile_optimizer",
         "model_zoo",
+        "module_tracker",
         "tensorboard",
     )
 )

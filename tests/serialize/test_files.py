@@ -1,5 +1,6 @@
 """Files go both ways: what PyTorch 2.13 wrote is read, what is written comes back, and nothing is lost on the way."""
 
+import collections
 import copy
 import io
 import os
@@ -156,3 +157,15 @@ def test_attributes_of_a_tensor_are_kept():
     tensor = torch.ones(2)
     tensor.note = "kept"
     assert through(tensor).note == "kept"
+
+
+def test_what_a_file_names_that_is_not_safe(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "file.pt"
+    torch.save({"a": torch.ones(2), "b": collections.deque(), "c": torch.nn.Linear(1, 1)}, path)
+    linear = f"{torch.nn.Linear.__module__.replace('flambeau', 'torch')}.Linear"
+    assert torch.serialization.get_unsafe_globals_in_checkpoint(path) == ["collections.deque", linear]
+    with torch.serialization.safe_globals([torch.nn.Linear]):
+        assert torch.serialization.get_unsafe_globals_in_checkpoint(path) == ["collections.deque"]
+    torch.save({"a": torch.ones(2)}, path, _use_new_zipfile_serialization=False)
+    with pytest.raises(ValueError, match=r"a checkpoint returned by torch\.save"):
+        torch.serialization.get_unsafe_globals_in_checkpoint(path)

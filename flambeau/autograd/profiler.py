@@ -1,0 +1,125 @@
+"""torch.autograd.profiler: the older interface of flambeau.profiler.
+
+`profile` is a context that measures one stretch of a program. NVTX and ITT, which other profilers read, are not there, as in
+PyTorch's builds for the CPU.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import flambeau.profiler as _profiler
+from flambeau.core import absent as _absent
+from flambeau.profiler import DeviceType, ProfilerActivity, kineto_available, record_function
+from flambeau.profiler.averages import EventList, FunctionEvent, FunctionEventAvg
+
+__all__ = [
+    "DeviceType",
+    "EventList",
+    "FunctionEvent",
+    "FunctionEventAvg",
+    "ProfilerActivity",
+    "emit_itt",
+    "emit_nvtx",
+    "kineto_available",
+    "load_nvprof",
+    "profile",
+    "record_function",
+]
+
+
+def _profiler_enabled() -> bool:
+    """Whether a profiler is measuring."""
+    return bool(_profiler._current)
+
+
+def _disable_profiler() -> None:
+    """Stop what is measuring."""
+    while _profiler._current:
+        _profiler._current.pop().__exit__(None, None, None)
+
+
+class profile:
+    """Context that measures the operators and record_function blocks of the thread it is entered in.
+
+    enabled: False measures nothing. The other arguments are accepted; shapes, memory, stacks and devices are not recorded.
+    """
+
+    def __init__(self, enabled: bool = True, **columns: Any):
+        self.enabled = enabled
+        self.entered = False
+        self.measured = _profiler.profile()
+
+    def __enter__(self) -> profile | None:
+        if not self.enabled:
+            return None
+        if self.entered:
+            raise RuntimeError("Profiler context manager is not reentrant")
+        self.entered = True
+        self.measured.start()
+        return self
+
+    def __exit__(self, *exception: object) -> bool:
+        if self.enabled:
+            self.measured.stop()
+        return False
+
+    def _events(self) -> EventList:
+        if not self.entered:
+            raise RuntimeError("Profiler didn't finish running")
+        return self.measured.events()
+
+    @property
+    def function_events(self) -> EventList | None:
+        """The events in the order they began; None before the context is entered."""
+        return self._events() if self.entered else None
+
+    def key_averages(self, group_by_input_shape: bool = False, group_by_stack_n: int = 0, **_: Any) -> EventList:
+        """Events of one name added up; `.table(sort_by=...)` prints them."""
+        return self._events().key_averages()
+
+    def table(self, **arguments: Any) -> str:
+        """The events as text; the arguments are those of EventList.table."""
+        return self._events().table(**arguments)
+
+    def total_average(self) -> FunctionEventAvg:
+        """All events added up."""
+        return self._events().total_average()
+
+    @property
+    def self_cpu_time_total(self) -> float:
+        """Time of all events in microseconds, each without what it called."""
+        return self._events().self_cpu_time_total
+
+    def export_chrome_trace(self, path: str) -> None:
+        """Write the events for chrome://tracing."""
+        self._events()
+        self.measured.export_chrome_trace(path)
+
+    def export_stacks(self, path: str, metric: str = "self_cpu_time_total") -> None:
+        """Stacks are not recorded: raises NotImplementedError."""
+        self.measured.export_stacks(path, metric)
+
+    def __repr__(self) -> str:
+        return repr(self._events()) if self.entered else "<unfinished torch.autograd.profile>"
+
+    def __str__(self) -> str:
+        return str(self._events()) if self.entered else "<unfinished torch.autograd.profile>"
+
+
+class emit_nvtx:
+    """Context whose operators NVIDIA's profiler shows. Entering it raises RuntimeError: there is no CUDA."""
+
+    def __init__(self, enabled: bool = True, record_shapes: bool = False):
+        self.enabled = enabled
+
+    def __enter__(self) -> Any:
+        if self.enabled:
+            raise RuntimeError("NVTX functions not installed. Are you sure you have a CUDA build?")
+
+    def __exit__(self, *exception: object) -> bool:
+        return False
+
+
+emit_itt = _absent.kind("autograd.profiler.emit_itt", "use torch.profiler.profile and export_chrome_trace")
+load_nvprof = _absent.function("autograd.profiler.load_nvprof", "there is no CUDA; use torch.profiler.profile")
