@@ -145,7 +145,7 @@ def angle(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The argument of complex numbers; of real ones 0, or pi below 0, or NaN."""
 def any(input: Tensor, dim: Any = None, keepdim: _bool = False, *, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Tensor:
     """Whether any element (along `dim`) is nonzero: _bool, or uint8 for a uint8 tensor."""
-def arange(start: Any, end: Any = None, step: Any = 1, *, dtype: _dtype | None = None, layout: Any = None, device: Any = None, requires_grad: _bool = False, pin_memory: _bool = False, out: Tensor | None = None) -> Tensor:
+def arange(start: Any = None, end: Any = None, step: Any = 1, *, dtype: _dtype | None = None, layout: Any = None, device: Any = None, requires_grad: _bool = False, pin_memory: _bool = False, out: Tensor | None = None) -> Tensor:
     """start, start + step, ... below `end`. Integers give int64, floats the default dtype."""
 def arccos(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The arc cosine."""
@@ -260,7 +260,7 @@ def can_cast(from_: Any, to: Any) -> _bool:
     """Whether promotion may turn `from_` into `to`: never towards a lower category (complex, float, integer, bool)."""
 def cartesian_prod(*tensors: Any) -> Tensor:
     """All combinations of one element of each vector, one per row. Raises RuntimeError for other shapes or several dtypes."""
-def cat(tensors: Sequence[Tensor], dim: _int = 0, *, out: Tensor | None = None) -> Tensor:
+def cat(tensors: Sequence[Tensor], dim: _int = 0, *, axis: _int | None = None, out: Tensor | None = None) -> Tensor:
     """The tensors one after the other along `dim`; they must agree in the other dimensions. dtypes are promoted."""
 def cdist(x1: Tensor, x2: Tensor, p: _float = 2.0, compute_mode: Any = ...) -> Tensor:
     """Distances in the p-norm between the rows of two (batches of) matrices: (*, p, m) and (*, r, m) give (*, p, r)."""
@@ -282,7 +282,7 @@ def cholesky_inverse(L: Tensor, upper: _bool = False, *, out: Tensor | None = No
     """The inverse of A from its Cholesky factor."""
 def cholesky_solve(B: Tensor, L: Tensor, upper: _bool = False, *, out: Tensor | None = None) -> Any:
     """X with A X = B, where L is the Cholesky factor of A (upper if so said)."""
-def chunk(input: Any, chunks: _int, dim: _int = 0) -> Any:
+def chunk(input: Any, chunks: _int, dim: _int = 0, *, axis: _int | None = None) -> Any:
     """At most `chunks` parts of equal size (the last may be smaller) along a dimension."""
 def clamp(input: Tensor, min: Tensor | _complex | None = None, max: Tensor | _complex | None = None, *, out: Tensor | None = None) -> Tensor:
     """min(max(input, min), max); a bound is a number, a tensor or None. Where min > max the result is max."""
@@ -308,9 +308,9 @@ def combinations(input: Tensor, r: _int = 2, with_replacement: _bool = False) ->
     """All combinations of r elements of a vector, one per row."""
 def complex(real: Tensor, imag: Tensor, *, out: Tensor | None = None) -> Tensor:
     """real + i imag, with broadcasting; both of one dtype among float16, float32, float64."""
-def concat(tensors: Sequence[Tensor], dim: _int = 0, *, out: Tensor | None = None) -> Tensor:
+def concat(tensors: Sequence[Tensor], dim: _int = 0, *, axis: _int | None = None, out: Tensor | None = None) -> Tensor:
     """The tensors one after the other along `dim`; they must agree in the other dimensions. dtypes are promoted."""
-def concatenate(tensors: Sequence[Tensor], dim: _int = 0, *, out: Tensor | None = None) -> Tensor:
+def concatenate(tensors: Sequence[Tensor], dim: _int = 0, *, axis: _int | None = None, out: Tensor | None = None) -> Tensor:
     """The tensors one after the other along `dim`; they must agree in the other dimensions. dtypes are promoted."""
 def conj(input: Tensor) -> Tensor:
     """The complex conjugate; a real tensor is returned as it is."""
@@ -402,7 +402,7 @@ def dropout(input: Tensor, p: _float, train: _bool) -> Tensor:
     """Zeros each element with probability p and scales the others by 1 / (1 - p). RuntimeError unless 0 <= p <= 1."""
 def dropout_(input: Tensor, p: _float, train: _bool) -> Tensor:
     """In-place `dropout`."""
-def dsplit(input: Any, indices_or_sections: Any) -> Any:
+def dsplit(input: Any, indices_or_sections: Any = None, *, indices: Any = None, sections: Any = None) -> Any:
     """`tensor_split` along the depth dimension."""
 def dstack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
     """cat along the third dimension."""
@@ -506,7 +506,7 @@ def full(size: Any, fill_value: Any, *, dtype: _dtype | None = None, layout: Any
     """`fill_value` in every element; the dtype follows the value."""
 def full_like(input: Tensor, fill_value: Any, *, dtype: _dtype | None = None, layout: Any = None, device: Any = None, requires_grad: _bool = False, pin_memory: _bool = False, memory_format: Any = ...) -> Tensor:
     """`fill_value` in every element, like `input`."""
-def gather(input: Tensor, dim: _int, index: Tensor, *, sparse_grad: _bool = False, out: Tensor | None = None) -> Tensor:
+def gather(input: Tensor, dim: _int, index: Tensor, *, sparse_grad: _bool = False, axis: Any = None, out: Tensor | None = None) -> Tensor:
     """out[i][j] = input[index[i][j]][j] (for dim 0): elements chosen along `dim`, in the shape of `index` (int64 or
     int32)."""
 def gcd(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -560,7 +560,7 @@ def histogram(input: Tensor, bins: Any = 100, *, range: Any = None, weight: Tens
     """Counts (or sums of weights, or densities) of the elements between bin edges: a named tuple (hist, bin_edges)."""
 def histogramdd(input: Tensor, bins: Any, *, range: Any = None, weight: Tensor | None = None, density: _bool = False) -> Any:
     """Counts of points in a grid of bins: a named tuple (hist, bin_edges), a tuple of edges per coordinate."""
-def hsplit(input: Any, indices_or_sections: Any) -> Any:
+def hsplit(input: Any, indices_or_sections: Any = None, *, indices: Any = None, sections: Any = None) -> Any:
     """`tensor_split` along the horizontal dimension."""
 def hstack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
     """cat along the second dimension (the first for vectors)."""
@@ -576,19 +576,19 @@ def igammac(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Any:
     """The regularised upper incomplete gamma function 1 - P(input, other), for arguments >= 0; NaN for others."""
 def imag(input: Any) -> Any:
     """The imaginary parts, as a view. Raises RuntimeError for real tensors."""
-def index_add(input: Tensor, dim: _int, index: Tensor, source: Tensor, *, alpha: Any = 1, out: Tensor | None = None) -> Any:
+def index_add(input: Tensor, dim: _int, index: Tensor, source: Tensor, *, alpha: Any = 1, axis: Any = None, out: Tensor | None = None) -> Any:
     """input with alpha * (slices of `source` along `dim`) added at the positions `index` (a vector; repeats add up)."""
-def index_copy(input: Tensor, dim: _int, index: Tensor, source: Tensor, *, out: Tensor | None = None) -> Any:
+def index_copy(input: Tensor, dim: _int, index: Tensor, source: Tensor, *, axis: Any = None, out: Tensor | None = None) -> Any:
     """input with the slices of `source` along `dim` written at the positions `index` (an int64 vector)."""
-def index_fill(input: Tensor, dim: _int, index: Tensor, value: Tensor | _complex) -> Any:
+def index_fill(input: Tensor, dim: _int, index: Tensor, value: Tensor | _complex, *, axis: Any = None) -> Any:
     """input with the slices along `dim` at the positions `index` (an int64 vector) filled with `value`."""
 def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: _bool = False) -> Tensor:
     """A copy of `input` with `values` (broadcast) at input[indices]; accumulate: added there."""
 def index_put_(input: Tensor, indices: Any, values: Tensor, accumulate: _bool = False) -> Tensor:
     """Write `values` (broadcast) to input[indices]; accumulate: add them to what is there. Returns the tensor."""
-def index_reduce(input: Tensor, dim: _int, index: Tensor, source: Tensor, reduce: str, *, include_self: _bool = True, out: Tensor | None = None) -> Any:
+def index_reduce(input: Tensor, dim: _int, index: Tensor, source: Tensor, reduce: str, *, include_self: _bool = True, axis: Any = None, out: Tensor | None = None) -> Any:
     """Slices of `source` along `dim` reduced (prod, mean, amax, amin) into the positions `index` of input."""
-def index_select(input: Tensor, dim: _int, index: Tensor, *, out: Tensor | None = None) -> Tensor:
+def index_select(input: Tensor, dim: _int, index: Tensor, *, axis: Any = None, out: Tensor | None = None) -> Tensor:
     """The slices of `input` along `dim` at the positions `index` (a vector of int64 or int32). IndexError out of
     range."""
 def inner(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -774,7 +774,7 @@ def nanquantile(input: Tensor, q: Any, dim: _int | None = None, keepdim: _bool =
     """quantile of the elements that are not NaN."""
 def nansum(input: Tensor, dim: Any = None, keepdim: _bool = False, *, dtype: Any = None, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
     """The sum over `dim` with NaN counted as zero. Shapes and dtypes as of sum; complex numbers are not supported."""
-def narrow(input: Any, dim: _int, start: Any, length: _int) -> Any:
+def narrow(input: Any, dim: _int | None = None, start: Any = None, length: _int | None = None, *, axis: _int | None = None) -> Any:
     """Positions start to start + length of a dimension; start may be an integer tensor of one element."""
 def native_batch_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None, running_var: Tensor | None, training: Any, momentum: Any, eps: Any) -> Any:
     """(batch norm, mean, 1 / standard deviation) per channel (dimension 1)."""
@@ -869,9 +869,9 @@ def rand(*sizes: Any, size: Any = None, generator: Any = None, dtype: _dtype | N
     """Uniform samples of [0, 1)."""
 def rand_like(input: Tensor, *, generator: Any = None, dtype: _dtype | None = None, layout: Any = None, device: Any = None, requires_grad: _bool = False, pin_memory: _bool = False, memory_format: Any = ...) -> Tensor:
     """Uniform samples of [0, 1), like `input`."""
-def randint(low: Any, high: Any = None, size: Any = None, *, generator: Any = None, dtype: _dtype | None = None, layout: Any = None, device: Any = None, requires_grad: _bool = False, pin_memory: _bool = False, out: Tensor | None = None) -> Tensor:
+def randint(low: Any = None, high: Any = None, size: Any = None, *, generator: Any = None, dtype: _dtype | None = None, layout: Any = None, device: Any = None, requires_grad: _bool = False, pin_memory: _bool = False, out: Tensor | None = None) -> Tensor:
     """Integers of [low, high) (or of [0, low) when called with one bound). Raises RuntimeError for an empty range."""
-def randint_like(input: Tensor, low: Any, high: Any = None, *, generator: Any = None, dtype: _dtype | None = None, layout: Any = None, device: Any = None, requires_grad: _bool = False, pin_memory: _bool = False, memory_format: Any = ...) -> Tensor:
+def randint_like(input: Tensor, low: Any = None, high: Any = None, *, generator: Any = None, dtype: _dtype | None = None, layout: Any = None, device: Any = None, requires_grad: _bool = False, pin_memory: _bool = False, memory_format: Any = ...) -> Tensor:
     """Integers of [low, high), like `input`."""
 def randn(*sizes: Any, size: Any = None, generator: Any = None, dtype: _dtype | None = None, layout: Any = None, device: Any = None, requires_grad: _bool = False, pin_memory: _bool = False, out: Tensor | None = None, names: Any = None) -> Tensor:
     """Samples of the standard normal distribution."""
@@ -895,9 +895,9 @@ def relu_(input: Tensor) -> Tensor:
     """In-place version of relu()."""
 def remainder(input: Tensor | _complex, other: Tensor | _complex, *, out: Tensor | None = None) -> Tensor:
     """input - floor(input / other) * other: the sign is the divisor's, as in Python."""
-def renorm(input: Tensor, p: Any, dim: _int, maxnorm: Any, *, out: Tensor | None = None) -> Any:
+def renorm(input: Tensor, p: Any, dim: _int, maxnorm: Any, *, axis: Any = None, out: Tensor | None = None) -> Any:
     """input with each slice along `dim` scaled down to the p-norm `maxnorm` where it is larger."""
-def repeat_interleave(input: Tensor, repeats: Any = None, dim: _int | None = None, *, output_size: _int | None = None, axis: Any = None) -> Tensor:
+def repeat_interleave(input: Tensor | None = None, repeats: Any = None, dim: _int | None = None, *, output_size: _int | None = None, axis: Any = None) -> Tensor:
     """Each element (slice along `dim`) repeated `repeats` times (a number, or a tensor with a count for each); without
     dim: flattened."""
 def reshape(input: Any, shape: Any) -> Any:
@@ -906,8 +906,9 @@ def resolve_conj(input: Any) -> Any:
     """The tensor itself: conjugation and negation are never delayed, so nothing is to resolve."""
 def resolve_neg(input: Any) -> Any:
     """The tensor itself: conjugation and negation are never delayed, so nothing is to resolve."""
-def result_type(tensor1: Any, tensor2: Any) -> Any:
-    """The dtype an operator on the two (tensors or numbers) would compute in."""
+def result_type(tensor: Any = None, other: Any = None, *, scalar: Any = None, scalar1: Any = None, scalar2: Any = None) -> Any:
+    """The dtype an operator on the two (tensors or numbers) would compute in. By name: tensor and other, scalar and tensor, or
+    scalar1 and scalar2."""
 def rms_norm(input: Tensor, normalized_shape: Any, weight: Tensor | None = None, eps: Any = None) -> Any:
     """input / sqrt(mean of its squares over the last dimensions + eps), times weight; eps None: that of the dtype."""
 def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
@@ -933,12 +934,12 @@ def rsub(input: Tensor, other: Tensor | _complex, *, alpha: _complex = 1, out: T
     """other - alpha * input. Raises RuntimeError for bool."""
 def scalar_tensor(s: Any, *, dtype: _dtype | None = None, device: Any = None, requires_grad: _bool = False, layout: Any = None) -> Tensor:
     """A zero-dim tensor of the default (or given) dtype."""
-def scatter(input: Tensor, dim: _int, index: Tensor, src: Tensor | _complex | None = None, *, reduce: Any = None, value: Any = None, out: Tensor | None = None) -> Any:
+def scatter(input: Tensor, dim: _int, index: Tensor, src: Tensor | _complex | None = None, *, reduce: Any = None, value: Any = None, axis: Any = None, out: Tensor | None = None) -> Any:
     """input with input[index[i][j]][j] = src[i][j] (for dim 0); src a tensor or a number; reduce: "add" or
     "multiply"."""
-def scatter_add(input: Tensor, dim: _int, index: Tensor, src: Tensor, *, out: Tensor | None = None) -> Any:
+def scatter_add(input: Tensor, dim: _int, index: Tensor, src: Tensor, *, axis: Any = None, out: Tensor | None = None) -> Any:
     """input with src[i][j] added to input[index[i][j]][j] (for dim 0), and so for the other dimensions."""
-def scatter_reduce(input: Tensor, dim: _int, index: Tensor, src: Tensor, reduce: str, *, include_self: _bool = True, out: Tensor | None = None) -> Any:
+def scatter_reduce(input: Tensor, dim: _int, index: Tensor, src: Tensor, reduce: str, *, include_self: _bool = True, axis: Any = None, out: Tensor | None = None) -> Any:
     """input with the elements of `src` reduced (sum, prod, mean, amax, amin) into the places that `index` names along
     `dim`."""
 def searchsorted(sorted_sequence: Tensor, input: Tensor | _complex, *, out_int32: _bool = False, right: _bool = False, side: Any = None, sorter: Tensor | None = None, out: Tensor | None = None) -> Tensor:
@@ -948,7 +949,7 @@ def segment_reduce(data: Tensor, reduce: Any, *, lengths: Any = None, indices: A
     """Reduce consecutive segments of dimension `axis` to one element each."""
 def select(input: Any, dim: _int, index: _int) -> Any:
     """Without dimension `dim`, at position `index` of it."""
-def select_scatter(input: Tensor, src: Tensor, dim: _int, index: _int, *, out: Tensor | None = None) -> Tensor:
+def select_scatter(input: Tensor, src: Tensor, dim: _int, index: _int, *, axis: Any = None, out: Tensor | None = None) -> Tensor:
     """A copy of `input` with `src` at position `index` of dimension `dim`."""
 def selu(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """elu with the scale and alpha that keep mean 0 and variance 1."""
@@ -995,7 +996,7 @@ def softmax(input: Tensor, dim: _int, dtype: Any = None, *, axis: Any = None, ou
 def sort(input: Tensor, dim: _int = -1, descending: _bool = False, stable: _bool = False, *, out: Tensor | None = None, axis: Any = None) -> Any:
     """The elements in order along `dim` and their positions: a named tuple (values, indices). NaN is the largest.
     Stable."""
-def split(tensor: Any, split_size_or_sections: Any, dim: _int = 0) -> Any:
+def split(tensor: Any, split_size_or_sections: Any = None, dim: _int = 0, *, split_size: Any = None) -> Any:
     """Parts of one size (the last may be smaller), or of the given sizes, along a dimension."""
 def split_with_sizes(input: Any, split_sizes: Any, dim: _int = 0) -> Any:
     """Parts of the given sizes along a dimension, which they must fill."""
@@ -1007,9 +1008,9 @@ def square(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """input * input."""
 def square_(input: Tensor) -> Tensor:
     """In-place version of square()."""
-def squeeze(input: Any, dim: Any = None) -> Any:
+def squeeze(input: Any, dim: Any = None, *, axis: Any = None) -> Any:
     """Without the dimensions of size 1: all of them, or `dim` (an int or several) where its size is 1."""
-def stack(tensors: Sequence[Tensor], dim: _int = 0, *, out: Tensor | None = None) -> Tensor:
+def stack(tensors: Sequence[Tensor], dim: _int = 0, *, axis: _int | None = None, out: Tensor | None = None) -> Tensor:
     """Tensors of one shape along a new dimension; dtypes are promoted."""
 def std(input: Tensor, dim: Any = None, unbiased: Any = None, keepdim: Any = False, *, correction: Any = None, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
     """The standard deviation over `dim`, the root of var."""
@@ -1028,8 +1029,8 @@ def svd(input: Tensor, some: _bool = True, compute_uv: _bool = True, *, out: Ten
     """(U, S, V) with A = U diag(S) V^H. See linalg.svd; without `compute_uv` U and V are zeros."""
 def svd_lowrank(A: Tensor, q: _int | None = 6, niter: _int | None = 2, M: Tensor | None = None) -> Any:
     """(U, S, V) of about rank q with A - M = U diag(S) V^H; q a little above the rank, `niter` power iterations."""
-def swapaxes(input: Any, dim0: _int, dim1: _int) -> Any:
-    """Two dimensions swapped."""
+def swapaxes(input: Any, axis0: _int, axis1: _int) -> Any:
+    """Two dimensions swapped, by NumPy's name."""
 def swapdims(input: Any, dim0: _int, dim1: _int) -> Any:
     """Two dimensions swapped."""
 def t(input: Any) -> Any:
@@ -1050,7 +1051,7 @@ def tanh_(input: Tensor) -> Tensor:
     """In-place version of tanh()."""
 def tensor(data: Any, *, dtype: _dtype | None = None, device: Any = None, requires_grad: _bool = False, pin_memory: _bool = False) -> Tensor:
     """A new leaf tensor with a copy of `data` (numbers, nested sequences, arrays); the dtype is inferred if not given."""
-def tensor_split(input: Any, indices_or_sections: Any, dim: _int = 0) -> Any:
+def tensor_split(input: Any, indices_or_sections: Any = None, dim: _int = 0, *, indices: Any = None, sections: Any = None) -> Any:
     """Parts along a dimension: as equal as can be, if a number of them is given, or cut at the given positions."""
 def tensordot(a: Tensor, b: Tensor, dims: Any = 2, *, out: Tensor | None = None) -> Tensor:
     """Sums of products over the last `dims` dimensions of `a` and the first of `b`, or over two lists of dimensions."""
@@ -1087,7 +1088,7 @@ def trunc(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """input without its fraction."""
 def trunc_(input: Tensor) -> Tensor:
     """In-place version of trunc()."""
-def unbind(input: Any, dim: _int = 0) -> Any:
+def unbind(input: Any, dim: _int = 0, *, axis: _int | None = None) -> Any:
     """The positions of a dimension, one tensor each, without that dimension."""
 def unflatten(input: Any, dim: _int, sizes: Any) -> Any:
     """One dimension as several of these sizes; one may be -1."""
@@ -1106,7 +1107,7 @@ def unsafe_split(input: Any, *arguments: Any, **keywords: Any) -> Any:
     """`split` whose parts may be written to; the input must not be used again."""
 def unsafe_split_with_sizes(input: Any, *arguments: Any, **keywords: Any) -> Any:
     """`split_with_sizes` whose parts may be written to; the input must not be used again."""
-def unsqueeze(input: Any, dim: _int) -> Any:
+def unsqueeze(input: Any, dim: _int | None = None, *, axis: _int | None = None) -> Any:
     """With a new dimension of size 1 at `dim`."""
 def vander(x: Tensor, N: _int | None = None, increasing: _bool = False) -> Tensor:
     """The Vandermonde matrix of a vector, highest power first unless `increasing`."""
@@ -1120,7 +1121,7 @@ def view_as_complex(input: Any) -> Any:
     """Pairs (a last dimension of size 2 and stride 1) as complex numbers."""
 def view_as_real(input: Any) -> Any:
     """Complex numbers as pairs: a last dimension of size 2."""
-def vsplit(input: Any, indices_or_sections: Any) -> Any:
+def vsplit(input: Any, indices_or_sections: Any = None, *, indices: Any = None, sections: Any = None) -> Any:
     """`tensor_split` along the vertical dimension."""
 def vstack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
     """cat along the first dimension, vectors as rows."""

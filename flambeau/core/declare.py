@@ -109,10 +109,6 @@ def _aliases(function: Callable) -> tuple[dict[str, str], str]:
     names = {"axis": "dim"} if "dim" in parameters else {}
     if not names:
         return {}, ""
-    after = list(parameters.values())[list(parameters).index("dim") + 1:]
-    required = parameters["dim"].default is inspect.Parameter.empty
-    if required and any(p.default is p.empty for p in after if p.kind is p.POSITIONAL_OR_KEYWORD):
-        return {}, ""
     code = "        if axis is not None:\n            dim = axis\n"
     if "keepdim" in parameters:
         names["keepdims"] = "keepdim"
@@ -411,6 +407,7 @@ def _inplace_variant(declared: Operator, public: str, writer: Callable | None) -
     named = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY]
     positions = len(defaults) - len(named)
     name = public + "_"
+    aliases = _aliases(declared.implementation)[0]
 
     def inplace(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         if kwargs or not required <= len(args) + 1 <= positions:
@@ -425,6 +422,7 @@ def _inplace_variant(declared: Operator, public: str, writer: Callable | None) -
 
     def bound(self: Tensor, args: tuple, kwargs: dict[str, Any]) -> list[Any]:
         """The arguments of a call that gives some by name, or leaves some out; TypeError if it doesn't fit."""
+        kwargs = {aliases.get(key, key): value for key, value in kwargs.items()}
         try:
             found = declared.signature.bind(self, *args, **kwargs)
         except TypeError as error:

@@ -355,7 +355,7 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """The inverse of A from its Cholesky factor."""
     def cholesky_solve(self, L: Tensor, upper: _bool = False, *, out: Tensor | None = None) -> Any:
         """X with A X = B, where L is the Cholesky factor of A (upper if so said)."""
-    def chunk(self, chunks: _int, dim: _int = 0) -> Any:
+    def chunk(self, chunks: _int, dim: _int = 0, *, axis: _int | None = None) -> Any:
         """At most `chunks` parts of equal size (the last may be smaller) along a dimension."""
     def clamp(self, min: Tensor | _complex | None = None, max: Tensor | _complex | None = None, *, out: Tensor | None = None) -> Tensor:
         """min(max(input, min), max); a bound is a number, a tensor or None. Where min > max the result is max."""
@@ -389,8 +389,8 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """Address of the first element."""
     def contiguous(self, *, memory_format: Any = ...) -> Tensor:
         """This tensor if its elements lie in C order (or in `memory_format`), else a copy in that order."""
-    def copy_(self, src: Any, non_blocking: _bool = False) -> Tensor:
-        """Write the elements of `src` (broadcast, converted) into this tensor. Returns the tensor."""
+    def copy_(self, other: Any, non_blocking: _bool = False) -> Tensor:
+        """Write the elements of `other` (broadcast, converted) into this tensor. Returns the tensor."""
     def copysign(self, other: Tensor | _complex, *, out: Tensor | None = None) -> Tensor:
         """The magnitude of input with the sign of other."""
     def copysign_(self, other: Tensor | _complex) -> Tensor:
@@ -479,7 +479,7 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """The sum of the products of two vectors' elements; zero-dim."""
     def double(self, *, memory_format: Any = ...) -> Tensor:
         """to(torch.float64)."""
-    def dsplit(self, indices_or_sections: Any) -> Any:
+    def dsplit(self, indices_or_sections: Any = None, *, indices: Any = None, sections: Any = None) -> Any:
         """`tensor_split` along the depth dimension."""
     def eig(self, *args: Any, **kwargs: Any) -> Any:
         """Not implemented: it was removed from PyTorch; use torch.linalg"""
@@ -564,7 +564,7 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """In-place version of frac()."""
     def frexp(self, *, out: Tensor | None = None) -> Any:
         """(mantissa, exponent): input = mantissa * 2 ** exponent with 0.5 <= |mantissa| < 1; the exponent is int32."""
-    def gather(self, dim: _int, index: Tensor, *, sparse_grad: _bool = False, out: Tensor | None = None) -> Tensor:
+    def gather(self, dim: _int, index: Tensor, *, sparse_grad: _bool = False, axis: Any = None, out: Tensor | None = None) -> Tensor:
         """out[i][j] = input[index[i][j]][j] (for dim 0): elements chosen along `dim`, in the shape of `index` (int64 or
         int32)."""
     def gcd(self, other: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -610,7 +610,7 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         lies outside, and NaN, is left out. Raises RuntimeError for no bins, and for ends that are not finite."""
     def histogram(self, bins: Any = 100, *, range: Any = None, weight: Tensor | None = None, density: _bool = False, out: Tensor | None = None) -> Any:
         """Counts (or sums of weights, or densities) of the elements between bin edges: a named tuple (hist, bin_edges)."""
-    def hsplit(self, indices_or_sections: Any) -> Any:
+    def hsplit(self, indices_or_sections: Any = None, *, indices: Any = None, sections: Any = None) -> Any:
         """`tensor_split` along the horizontal dimension."""
     def hypot(self, other: Tensor, *, out: Tensor | None = None) -> Tensor:
         """sqrt(input^2 + other^2) without overflow."""
@@ -630,15 +630,15 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """In-place version of igammac()."""
     def index(self, *args: Any, **kwargs: Any) -> Any:
         """Not implemented: dimensions are numbers here; write tensor[...]"""
-    def index_add(self, dim: _int, index: Tensor, source: Tensor, *, alpha: Any = 1, out: Tensor | None = None) -> Any:
+    def index_add(self, dim: _int, index: Tensor, source: Tensor, *, alpha: Any = 1, axis: Any = None, out: Tensor | None = None) -> Any:
         """input with alpha * (slices of `source` along `dim`) added at the positions `index` (a vector; repeats add up)."""
     def index_add_(self, dim: Any, index: Any, source: Any, *, alpha: Any = 1) -> Any:
         """In-place version of index_add()."""
-    def index_copy(self, dim: _int, index: Tensor, source: Tensor, *, out: Tensor | None = None) -> Any:
+    def index_copy(self, dim: _int, index: Tensor, source: Tensor, *, axis: Any = None, out: Tensor | None = None) -> Any:
         """input with the slices of `source` along `dim` written at the positions `index` (an int64 vector)."""
     def index_copy_(self, dim: Any, index: Any, source: Any) -> Any:
         """In-place version of index_copy()."""
-    def index_fill(self, dim: _int, index: Tensor, value: Tensor | _complex) -> Any:
+    def index_fill(self, dim: _int, index: Tensor, value: Tensor | _complex, *, axis: Any = None) -> Any:
         """input with the slices along `dim` at the positions `index` (an int64 vector) filled with `value`."""
     def index_fill_(self, dim: Any, index: Any, value: Any) -> Any:
         """In-place version of index_fill()."""
@@ -646,11 +646,11 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """A copy of `input` with `values` (broadcast) at input[indices]; accumulate: added there."""
     def index_put_(self, indices: Any, values: Tensor, accumulate: _bool = False) -> Any:
         """Write `values` (broadcast) to input[indices]; accumulate: add them to what is there. Returns the tensor."""
-    def index_reduce(self, dim: _int, index: Tensor, source: Tensor, reduce: str, *, include_self: _bool = True, out: Tensor | None = None) -> Any:
+    def index_reduce(self, dim: _int, index: Tensor, source: Tensor, reduce: str, *, include_self: _bool = True, axis: Any = None, out: Tensor | None = None) -> Any:
         """Slices of `source` along `dim` reduced (prod, mean, amax, amin) into the positions `index` of input."""
     def index_reduce_(self, dim: Any, index: Any, source: Any, reduce: Any, *, include_self: Any = True) -> Any:
         """In-place version of index_reduce()."""
-    def index_select(self, dim: _int, index: Tensor, *, out: Tensor | None = None) -> Tensor:
+    def index_select(self, dim: _int, index: Tensor, *, axis: Any = None, out: Tensor | None = None) -> Tensor:
         """The slices of `input` along `dim` at the positions `index` (a vector of int64 or int32). IndexError out of
         range."""
     def indices(self) -> Tensor:
@@ -877,7 +877,7 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """quantile of the elements that are not NaN."""
     def nansum(self, dim: Any = None, keepdim: _bool = False, *, dtype: Any = None, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
         """The sum over `dim` with NaN counted as zero. Shapes and dtypes as of sum; complex numbers are not supported."""
-    def narrow(self, dim: _int, start: Any, length: _int) -> Any:
+    def narrow(self, dim: _int | None = None, start: Any = None, length: _int | None = None, *, axis: _int | None = None) -> Any:
         """Positions start to start + length of a dimension; start may be an integer tensor of one element."""
     def narrow_copy(self, dim: _int, start: _int, length: _int) -> Tensor:
         """What narrow() shows, in memory of its own."""
@@ -1003,11 +1003,11 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """input - floor(input / other) * other: the sign is the divisor's, as in Python."""
     def remainder_(self, other: Tensor | _complex) -> Tensor:
         """In-place version of remainder()."""
-    def renorm(self, p: Any, dim: _int, maxnorm: Any, *, out: Tensor | None = None) -> Any:
+    def renorm(self, p: Any, dim: _int, maxnorm: Any, *, axis: Any = None, out: Tensor | None = None) -> Any:
         """input with each slice along `dim` scaled down to the p-norm `maxnorm` where it is larger."""
     def renorm_(self, *args: Any, **kwargs: Any) -> Any:
         """In-place version of renorm()."""
-    def repeat(self, *repeats: Any) -> Tensor:
+    def repeat(self, *counts: Any, repeats: Any = None) -> Tensor:
         """This tensor repeated so many times along each dimension; more counts than dimensions put new ones in front."""
     def repeat_interleave(self, repeats: Any = None, dim: _int | None = None, *, output_size: _int | None = None, axis: Any = None) -> Tensor:
         """Each element (slice along `dim`) repeated `repeats` times (a number, or a tensor with a count for each); without
@@ -1020,7 +1020,7 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """`reshape` in the shape of another tensor."""
     def resize(self, *sizes: Any) -> Tensor:
         """Deprecated: the elements in another shape with as many; use reshape."""
-    def resize_(self, *sizes: Any, memory_format: Any = None) -> Tensor:
+    def resize_(self, *sizes: Any, size: Any = None, memory_format: Any = None) -> Tensor:
         """Change the shape in place; the storage grows if it must. Raises RuntimeError for tensors that require grad."""
     def resize_as(self, tensor: Tensor) -> Tensor:
         """Deprecated: the elements in the shape of another tensor; use reshape."""
@@ -1049,23 +1049,23 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """1 / sqrt(input)."""
     def rsqrt_(self) -> Tensor:
         """In-place version of rsqrt()."""
-    def scatter(self, dim: _int, index: Tensor, src: Tensor | _complex | None = None, *, reduce: Any = None, value: Any = None, out: Tensor | None = None) -> Any:
+    def scatter(self, dim: _int, index: Tensor, src: Tensor | _complex | None = None, *, reduce: Any = None, value: Any = None, axis: Any = None, out: Tensor | None = None) -> Any:
         """input with input[index[i][j]][j] = src[i][j] (for dim 0); src a tensor or a number; reduce: "add" or
         "multiply"."""
     def scatter_(self, dim: Any, index: Any, src: Any = None, *, reduce: Any = None, value: Any = None) -> Any:
         """In-place version of scatter()."""
-    def scatter_add(self, dim: _int, index: Tensor, src: Tensor, *, out: Tensor | None = None) -> Any:
+    def scatter_add(self, dim: _int, index: Tensor, src: Tensor, *, axis: Any = None, out: Tensor | None = None) -> Any:
         """input with src[i][j] added to input[index[i][j]][j] (for dim 0), and so for the other dimensions."""
     def scatter_add_(self, dim: Any, index: Any, src: Any) -> Any:
         """In-place version of scatter_add()."""
-    def scatter_reduce(self, dim: _int, index: Tensor, src: Tensor, reduce: str, *, include_self: _bool = True, out: Tensor | None = None) -> Any:
+    def scatter_reduce(self, dim: _int, index: Tensor, src: Tensor, reduce: str, *, include_self: _bool = True, axis: Any = None, out: Tensor | None = None) -> Any:
         """input with the elements of `src` reduced (sum, prod, mean, amax, amin) into the places that `index` names along
         `dim`."""
     def scatter_reduce_(self, dim: Any, index: Any, src: Any, reduce: Any, *, include_self: Any = True) -> Any:
         """In-place version of scatter_reduce()."""
     def select(self, dim: _int, index: _int) -> Any:
         """Without dimension `dim`, at position `index` of it."""
-    def select_scatter(self, src: Tensor, dim: _int, index: _int, *, out: Tensor | None = None) -> Tensor:
+    def select_scatter(self, src: Tensor, dim: _int, index: _int, *, axis: Any = None, out: Tensor | None = None) -> Tensor:
         """A copy of `input` with `src` at position `index` of dimension `dim`."""
     def set_(self, source: Any = None, storage_offset: _int = 0, size: Any = None, stride: Any = None) -> Tensor:
         """Look at another tensor's memory (or a storage) from now on."""
@@ -1124,7 +1124,7 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """Give a COO tensor another shape in place."""
     def sparse_resize_and_clear_(self, size: Any, sparse_dim: _int, dense_dim: _int) -> Any:
         """Give a COO tensor another shape in place, without elements."""
-    def split(self, split_size_or_sections: Any, dim: _int = 0) -> Any:
+    def split(self, split_size_or_sections: Any = None, dim: _int = 0, *, split_size: Any = None) -> Any:
         """Parts of one size (the last may be smaller), or of the given sizes, along a dimension."""
     def split_with_sizes(self, split_sizes: Any, dim: _int = 0) -> Any:
         """Parts of the given sizes along a dimension, which they must fill."""
@@ -1136,7 +1136,7 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """input * input."""
     def square_(self) -> Tensor:
         """In-place version of square()."""
-    def squeeze(self, dim: Any = None) -> Any:
+    def squeeze(self, dim: Any = None, *, axis: Any = None) -> Any:
         """Without the dimensions of size 1: all of them, or `dim` (an int or several) where its size is 1."""
     def squeeze_(self, *arguments: Any, **keywords: Any) -> Any:
         """`squeeze` in place: the tensor itself gets the view's shape."""
@@ -1168,10 +1168,10 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """The inverse of `expand`: the sum over all that was repeated to get from `size` to this shape."""
     def svd(self, some: _bool = True, compute_uv: _bool = True, *, out: Tensor | None = None) -> Any:
         """(U, S, V) with A = U diag(S) V^H. See linalg.svd; without `compute_uv` U and V are zeros."""
-    def swapaxes(self, dim0: _int, dim1: _int) -> Any:
-        """Two dimensions swapped."""
+    def swapaxes(self, axis0: _int, axis1: _int) -> Any:
+        """Two dimensions swapped, by NumPy's name."""
     def swapaxes_(self, *arguments: Any, **keywords: Any) -> Any:
-        """`transpose` in place: the tensor itself gets the view's shape."""
+        """`swapaxes` in place: the tensor itself gets the view's shape."""
     def swapdims(self, dim0: _int, dim1: _int) -> Any:
         """Two dimensions swapped."""
     def swapdims_(self, *arguments: Any, **keywords: Any) -> Any:
@@ -1196,7 +1196,7 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """The hyperbolic tangent."""
     def tanh_(self) -> Tensor:
         """In-place version of tanh()."""
-    def tensor_split(self, indices_or_sections: Any, dim: _int = 0) -> Any:
+    def tensor_split(self, indices_or_sections: Any = None, dim: _int = 0, *, indices: Any = None, sections: Any = None) -> Any:
         """Parts along a dimension: as equal as can be, if a number of them is given, or cut at the given positions."""
     def tile(self, *given: Any, **keywords: Any) -> Any:
         """`input` repeated along each of its last dimensions."""
@@ -1253,7 +1253,7 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """The name of the old tensor type ("torch.FloatTensor"), or a conversion to `dtype` (a dtype or such a name)."""
     def type_as(self, other: Tensor) -> Tensor:
         """This tensor with the dtype of `other`, where `other` is."""
-    def unbind(self, dim: _int = 0) -> Any:
+    def unbind(self, dim: _int = 0, *, axis: _int | None = None) -> Any:
         """The positions of a dimension, one tensor each, without that dimension."""
     def unflatten(self, dim: _int, sizes: Any) -> Any:
         """One dimension as several of these sizes; one may be -1."""
@@ -1272,7 +1272,7 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """`split` whose parts may be written to; the input must not be used again."""
     def unsafe_split_with_sizes(self, *arguments: Any, **keywords: Any) -> Any:
         """`split_with_sizes` whose parts may be written to; the input must not be used again."""
-    def unsqueeze(self, dim: _int) -> Any:
+    def unsqueeze(self, dim: _int | None = None, *, axis: _int | None = None) -> Any:
         """With a new dimension of size 1 at `dim`."""
     def unsqueeze_(self, *arguments: Any, **keywords: Any) -> Any:
         """`unsqueeze` in place: the tensor itself gets the view's shape."""
@@ -1288,7 +1288,7 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """The same elements in another shape (one size may be -1), or the same bytes as another dtype; no copy."""
     def view_as(self, other: Tensor) -> Any:
         """`view` in the shape of another tensor."""
-    def vsplit(self, indices_or_sections: Any) -> Any:
+    def vsplit(self, indices_or_sections: Any = None, *, indices: Any = None, sections: Any = None) -> Any:
         """`tensor_split` along the vertical dimension."""
     def where(self, condition: Tensor, other: Any) -> Any:
         """self where condition holds, else other."""

@@ -76,27 +76,27 @@ COPY_INTO = CopyInto("copy_into", lambda self, source: source, ["self", "source"
 COPY_INTO.node_class.__name__ = "CopyBackwards"
 
 
-def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
-    """Write the elements of `src` (broadcast, converted) into this tensor. Returns the tensor.
+def copy_(self: Tensor, other: Any, non_blocking: bool = False) -> Tensor:
+    """Write the elements of `other` (broadcast, converted) into this tensor. Returns the tensor.
 
     Raises RuntimeError if the shapes don't fit, or when a leaf that requires grad is written to in grad mode.
     """
-    if self.__class__ not in overrides.PLAIN or src.__class__ not in overrides.PLAIN:
-        if overrides.any_override([self, src]):
-            return overrides.dispatch(copy_, [self, src], {})
+    if self.__class__ not in overrides.PLAIN or other.__class__ not in overrides.PLAIN:
+        if overrides.any_override([self, other]):
+            return overrides.dispatch(copy_, [self, other], {})
     if non_blocking.__class__ is not bool:
         raise refused("copy_", "non_blocking", "bool", non_blocking, 2)
-    if not isinstance(src, Tensor):
-        if not isinstance(src, (bool, int, float, complex)):
-            raise refused("copy_", "other", "Tensor", src, 1)
-        src = make_tensor(src, dtypes.complex128 if isinstance(src, complex) else
-                          dtypes.float64 if isinstance(src, float) else None)
-    if (self._node is not None or src._node is not None) and needs_graph((self, src)):
+    if not isinstance(other, Tensor):
+        if not isinstance(other, (bool, int, float, complex)):
+            raise refused("copy_", "other", "Tensor", other, 1)
+        other = make_tensor(other, dtypes.complex128 if isinstance(other, complex) else
+                          dtypes.float64 if isinstance(other, float) else None)
+    if (self._node is not None or other._node is not None) and needs_graph((self, other)):
         inplace.check(self)
-        copy_raw(self, src)
-        inplace.rebase(self, record(COPY_INTO, self, (self, src), (), ()))
+        copy_raw(self, other)
+        inplace.rebase(self, record(COPY_INTO, self, (self, other), (), ()))
         return self
-    return copy_raw(self, src)
+    return copy_raw(self, other)
 
 
 def copy_raw(self: Tensor, src: Tensor) -> Tensor:

@@ -350,14 +350,18 @@ def _number(x: Any) -> Any:
 
 
 @public(method=False)
-def arange(start: Any, end: Any = None, step: Any = 1, *, dtype: DType | None = None, layout: Any = None, device: Any = None,
+def arange(start: Any = None, end: Any = None, step: Any = 1, *, dtype: DType | None = None, layout: Any = None, device: Any = None,
            requires_grad: bool = False, pin_memory: bool = False, out: Tensor | None = None) -> Tensor:
     """start, start + step, ... below `end`. Integers give int64, floats the default dtype.
 
     Raises RuntimeError if step is 0 or leads away from `end`.
     """
     if end is None:
+        if start is None:
+            raise arguments.no_combination("arange", ())
         start, end = 0, start
+    elif start is None:
+        start = 0
     whole = start.__class__ is int and end.__class__ is int and step.__class__ is int
     if not whole:
         start, end, step = _number(start), _number(end), _number(step)

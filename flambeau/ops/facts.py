@@ -11,18 +11,24 @@ from typing import Any
 from flambeau.base.dtype import DIMENSIONED, NUMBER, ZERO_DIM, number_dtype, result_dtype
 from flambeau.core import absent
 from flambeau.core.create import array_of, copy_array, tolist_array
+from flambeau.core.arguments import no_combination
 from flambeau.core.derive import public
 from flambeau.core.tensor import Tensor
 
 
 @public(method=False)
-def result_type(tensor1: Any, tensor2: Any) -> Any:
-    """The dtype an operator on the two (tensors or numbers) would compute in."""
+def result_type(tensor: Any = None, other: Any = None, *, scalar: Any = None, scalar1: Any = None, scalar2: Any = None) -> Any:
+    """The dtype an operator on the two (tensors or numbers) would compute in. By name: tensor and other, scalar and tensor, or
+    scalar1 and scalar2.
+    """
+    given = [x for x in (scalar, tensor, other, scalar1, scalar2) if x is not None]
+    if len(given) != 2:
+        raise no_combination("result_type", given)
     ranks = [
         (x._layout.dtype, DIMENSIONED if x._layout.ndim else ZERO_DIM)
         if isinstance(x, Tensor)
         else (number_dtype(x), NUMBER)
-        for x in (tensor1, tensor2)
+        for x in given
     ]
     return result_dtype(ranks)
 

@@ -330,8 +330,9 @@ def set_(self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = 
 
 
 @public(namespace=False)
-def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
+def resize_(self: Tensor, *sizes: Any, size: Any = None, memory_format: Any = None) -> Tensor:
     """Change the shape in place; the storage grows if it must. Raises RuntimeError for tensors that require grad."""
+    sizes = sizes if size is None else (size,)
     from flambeau.core.variants import resize
     from flambeau.ops.create import sizes_of
     if self._node is not None:

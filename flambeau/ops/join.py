@@ -149,8 +149,10 @@ def _(g, dim, sizes, need):
     return (made,)
 
 
-def cat(tensors: Sequence[Tensor], dim: int = 0, *, out: Tensor | None = None) -> Tensor:
+def cat(tensors: Sequence[Tensor], dim: int = 0, *, axis: int | None = None, out: Tensor | None = None) -> Tensor:
     """The tensors one after the other along `dim`; they must agree in the other dimensions. dtypes are promoted."""
+    if axis is not None:
+        dim = axis
     if out is None and not active.count:
         try:
             launch = _cats[(dim, *[x._layout for x in tensors])]
@@ -242,8 +244,10 @@ def _(g, dim, need):
     return ([select(g, dim, i) if wanted else None for i, wanted in enumerate(need["tensors"])],)
 
 
-def stack(tensors: Sequence[Tensor], dim: int = 0, *, out: Tensor | None = None) -> Tensor:
+def stack(tensors: Sequence[Tensor], dim: int = 0, *, axis: int | None = None, out: Tensor | None = None) -> Tensor:
     """Tensors of one shape along a new dimension; dtypes are promoted."""
+    if axis is not None:
+        dim = axis
     if out is None and not active.count:
         try:
             launch = _plans[("stack", dim, *[x._layout for x in tensors])]

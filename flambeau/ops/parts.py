@@ -101,8 +101,13 @@ def _parts(input: Any, places: tuple) -> tuple[Any, ...]:
 
 
 @public
-def split(tensor: Any, split_size_or_sections: int | Sequence[int], dim: int = 0) -> tuple[Any, ...]:
+def split(tensor: Any, split_size_or_sections: int | Sequence[int] | None = None, dim: int = 0, *,
+          split_size: int | Sequence[int] | None = None) -> tuple[Any, ...]:
     """Parts of one size (the last may be smaller), or of the given sizes, along a dimension."""
+    if split_size is not None:
+        split_size_or_sections = split_size
+    elif split_size_or_sections is None:
+        raise TypeError("split() missing 1 required positional argument: 'split_size_or_sections'")
     if split_size_or_sections.__class__ is int and dim.__class__ is int:
         places = _places.get((tensor._layout, "split", split_size_or_sections, dim))
         if places is not None:
@@ -146,8 +151,9 @@ def split_with_sizes(input: Any, split_sizes: Sequence[int], dim: int = 0) -> tu
 
 
 @public
-def chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Any, ...]:
+def chunk(input: Any, chunks: int, dim: int = 0, *, axis: int | None = None) -> tuple[Any, ...]:
     """At most `chunks` parts of equal size (the last may be smaller) along a dimension."""
+    dim = dim if axis is None else axis
     layout = input._layout
     if chunks.__class__ is int and dim.__class__ is int:
         places = _places.get((layout, "chunk", chunks, dim))
@@ -208,8 +214,9 @@ unsafe_chunk = _unsafe(chunk)
 
 
 @public
-def unbind(input: Any, dim: int = 0) -> tuple[Any, ...]:
+def unbind(input: Any, dim: int = 0, *, axis: int | None = None) -> tuple[Any, ...]:
     """The positions of a dimension, one tensor each, without that dimension."""
+    dim = dim if axis is None else axis
     layout = input._layout
     places = _places.get((layout, "unbind", dim))
     if places is not None and dim.__class__ is int:
@@ -228,8 +235,11 @@ def unbind(input: Any, dim: int = 0) -> tuple[Any, ...]:
 
 
 @public
-def tensor_split(input: Any, indices_or_sections: Any, dim: int = 0) -> tuple[Any, ...]:
+def tensor_split(input: Any, indices_or_sections: Any = None, dim: int = 0, *, indices: Any = None, sections: Any = None
+                 ) -> tuple[Any, ...]:
     """Parts along a dimension: as equal as can be, if a number of them is given, or cut at the given positions."""
+    if indices_or_sections is None:
+        indices_or_sections = sections if indices is None else indices
     layout = input._layout
     if indices_or_sections.__class__ is int and dim.__class__ is int and input._node is None and not active.count:
         places = _places.get((layout, "tensor_split", indices_or_sections, dim))
@@ -264,7 +274,9 @@ def tensor_split(input: Any, indices_or_sections: Any, dim: int = 0) -> tuple[An
 
 
 def _named_split(name: str, least: int, dim_of: Callable[[int], int]) -> Callable[..., Any]:
-    def splitter(input: Any, indices_or_sections: Any) -> tuple[Any, ...]:
+    def splitter(input: Any, indices_or_sections: Any = None, *, indices: Any = None, sections: Any = None) -> tuple[Any, ...]:
+        if indices_or_sections is None:
+            indices_or_sections = sections if indices is None else indices
         ndim = input._layout.ndim
         if ndim < least:
             raise RuntimeError(f"torch.{name} requires a tensor with at least {least} dimension, but got a tensor with "

@@ -126,7 +126,7 @@ def randn(*sizes: Any, size: Any = None, generator: Any = None, dtype: DType | N
 
 @public(method=False)
 def randint(
-    low: Any,
+    low: Any = None,
     high: Any = None,
     size: Any = None,
     *,
@@ -139,7 +139,9 @@ def randint(
     out: Tensor | None = None,
 ) -> Tensor:
     """Integers of [low, high) (or of [0, low) when called with one bound). Raises RuntimeError for an empty range."""
-    if size is None:
+    if low is None:
+        low = 0
+    elif size is None:
         low, high, size = 0, low, high
     elif high is None:
         low, high = 0, low
@@ -228,7 +230,7 @@ def randn_like(input: Tensor, *, generator: Any = None, dtype: DType | None = No
 @public(method=False)
 def randint_like(
     input: Tensor,
-    low: Any,
+    low: Any = None,
     high: Any = None,
     *,
     generator: Any = None,
@@ -240,7 +242,9 @@ def randint_like(
     memory_format: Any = preserve_format,
 ) -> Tensor:
     """Integers of [low, high), like `input`."""
-    if high is None:
+    if low is None:
+        low = 0
+    elif high is None:
         low, high = 0, low
     low, high = int(low), int(high)
     key = (input._layout, dtype, device, memory_format)

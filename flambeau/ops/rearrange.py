@@ -187,8 +187,9 @@ def _(g, repeats, layouts):
     return ((g.sum(dims) if dims else g).reshape(shape),)
 
 
-def repeat(self: Tensor, *repeats: Any) -> Tensor:
+def repeat(self: Tensor, *counts: Any, repeats: Any = None) -> Tensor:
     """This tensor repeated so many times along each dimension; more counts than dimensions put new ones in front."""
+    repeats = counts if repeats is None else (repeats,)
     if not repeats:
         raise without_sizes("repeat", "repeats")
     given = tuple(repeats[0]) if len(repeats) == 1 and isinstance(repeats[0], (tuple, list)) else repeats
@@ -230,15 +231,15 @@ def _repeat_plan(input: Tensor, repeats: Any, dim: int | None, *, output_size: i
 
 @composite(planned=_repeat_plan)
 def repeat_interleave(
-    input: Tensor, repeats: Any = None, dim: int | None = None, *, output_size: int | None = None
+    input: Tensor | None = None, repeats: Any = None, dim: int | None = None, *, output_size: int | None = None
 ) -> Tensor:
     """Each element (slice along `dim`) repeated `repeats` times (a number, or a tensor with a count for each); without
     dim: flattened.
 
     repeat_interleave(repeats) gives the positions that these counts name.
     """
-    if repeats is None:
-        counts = input
+    if repeats is None or input is None:
+        counts = input if repeats is None else repeats
         if counts._layout.ndim != 1:
             raise RuntimeError("repeat_interleave only accept 1D vector as repeat")
         return _counted(counts, output_size)

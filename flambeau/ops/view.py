@@ -239,16 +239,21 @@ _squeeze_some = declare("squeeze", "SqueezeBackward2", geometry.squeeze_geometry
 
 
 @public
-def squeeze(input: Any, dim: int | Sequence[int] | None = None) -> Any:
+def squeeze(input: Any, dim: int | Sequence[int] | None = None, *, axis: int | Sequence[int] | None = None) -> Any:
     """Without the dimensions of size 1: all of them, or `dim` (an int or several) where its size is 1."""
+    dim = dim if axis is None else axis
     if dim is None:
         return _squeeze_all(input)
     return _squeeze_some(input, tuple(dim)) if isinstance(dim, (tuple, list)) else _squeeze_one(input, dim)
 
 
 @public
-def unsqueeze(input: Any, dim: int) -> Any:
+def unsqueeze(input: Any, dim: int | None = None, *, axis: int | None = None) -> Any:
     """With a new dimension of size 1 at `dim`."""
+    if dim is None:
+        if axis is None:
+            raise TypeError("unsqueeze() missing 1 required positional argument: 'dim'")
+        dim = axis
     return views.unsqueeze(input, dim)
 
 
@@ -258,10 +263,16 @@ _transpose = declare("transpose", "TransposeBackward0", geometry.transpose_geome
                      lambda gradient, layout, dim0, dim1: _transpose(gradient, dim0, dim1), ("dim0", "dim1"))
 
 
-@public(names=("swapaxes", "swapdims"))
+@public(names=("swapdims",))
 def transpose(input: Any, dim0: int, dim1: int) -> Any:
     """Two dimensions swapped."""
     return _transpose(input, dim0, dim1)
+
+
+@public
+def swapaxes(input: Any, axis0: int, axis1: int) -> Any:
+    """Two dimensions swapped, by NumPy's name."""
+    return _transpose(input, axis0, axis1)
 
 
 def _t_geometry(shape: geometry.Shape, strides: geometry.Shape) -> geometry.Geometry:
@@ -391,8 +402,10 @@ def select(input: Any, dim: int, index: int) -> Any:
 
 
 @public
-def narrow(input: Any, dim: int, start: int | Tensor, length: int) -> Any:
+def narrow(input: Any, dim: int | None = None, start: int | Tensor | None = None, length: int | None = None, *,
+           axis: int | None = None) -> Any:
     """Positions start to start + length of a dimension; start may be an integer tensor of one element."""
+    dim = dim if axis is None else axis
     if dim.__class__ is not int or start.__class__ is not int or length.__class__ is not int:
         if isinstance(start, Tensor) and not wrong.is_int(start):
             raise RuntimeError("start must be an 0-dim integral Tensor.")
@@ -522,6 +535,6 @@ def _check_reshaped(tensor: Any) -> None:
         check(tensor)
 
 
-for _operate in (squeeze, unsqueeze, transpose, t, as_strided):
+for _operate in (squeeze, unsqueeze, transpose, swapaxes, t, as_strided):
     _become(_operate, _operate.__name__ + "_")
-Tensor.swapaxes_ = Tensor.swapdims_ = Tensor.transpose_  # type: ignore[attr-defined]
+Tensor.swapdims_ = Tensor.transpose_  # type: ignore[attr-defined]
