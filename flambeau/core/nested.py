@@ -45,7 +45,7 @@ def shape_of(data: Any) -> tuple[int, ...]:
     inner = data
     while _is_sequence(inner):
         if isinstance(inner, str) or len(sizes) == DEEPEST:
-            raise ValueError(f"too many dimensions '{type(data[0] if isinstance(inner, str) else data).__name__}'")
+            raise ValueError(f"too many dimensions '{type(inner).__name__}'")
         sizes.append(len(inner))
         if not sizes[-1]:
             break

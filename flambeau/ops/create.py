@@ -350,8 +350,8 @@ def _number(x: Any) -> Any:
 
 
 @public(method=False)
-def arange(start: Any = None, end: Any = None, step: Any = 1, *, dtype: DType | None = None, layout: Any = None, device: Any = None,
-           requires_grad: bool = False, pin_memory: bool = False, out: Tensor | None = None) -> Tensor:
+def arange(start: Any = None, end: Any = None, step: Any = 1, *, dtype: DType | None = None, layout: Any = None,
+           device: Any = None, requires_grad: bool = False, pin_memory: bool = False, out: Tensor | None = None) -> Tensor:
     """start, start + step, ... below `end`. Integers give int64, floats the default dtype.
 
     Raises RuntimeError if step is 0 or leads away from `end`.

@@ -10,8 +10,8 @@ from typing import Any
 
 from flambeau.base.dtype import DIMENSIONED, NUMBER, ZERO_DIM, number_dtype, result_dtype
 from flambeau.core import absent
-from flambeau.core.create import array_of, copy_array, tolist_array
 from flambeau.core.arguments import no_combination
+from flambeau.core.create import array_of, copy_array, tolist_array
 from flambeau.core.derive import public
 from flambeau.core.tensor import Tensor
 

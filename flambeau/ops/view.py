@@ -248,9 +248,9 @@ def squeeze(input: Any, dim: int | Sequence[int] | None = None, *, axis: int | S
 
 
 @public
-def unsqueeze(input: Any, dim: int | None = None, *, axis: int | None = None) -> Any:
+def unsqueeze(input: Any, dim: Any = wrong.MISSING, *, axis: int | None = None) -> Any:
     """With a new dimension of size 1 at `dim`."""
-    if dim is None:
+    if dim is wrong.MISSING:
         if axis is None:
             raise TypeError("unsqueeze() missing 1 required positional argument: 'dim'")
         dim = axis
