@@ -19,6 +19,10 @@ from flambeau.hub.files import (
     get_dir,
     load_state_dict_from_url,
     set_dir,
+    urlparse,
+)
+from flambeau.hub.files import (
+    download_url_to_file as _download_url_to_file,
 )
 from flambeau.hub.progress import _Faketqdm, tqdm
 from flambeau.hub.repositories import (
