@@ -18,8 +18,8 @@ def warn(words: str, category: type[Warning] = UserWarning) -> None:
     warnings.warn(words, category, stacklevel=level)
 
 
-def warn_once(words: str) -> None:
+def warn_once(words: str, category: type[Warning] = UserWarning) -> None:
     """`warn`, unless the process has heard these words before."""
     if words not in _given:
         _given.add(words)
-        warn(words)
+        warn(words, category)

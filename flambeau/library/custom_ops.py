@@ -23,7 +23,7 @@ from flambeau.dispatcher.infer import infer_schema
 from flambeau.dispatcher.record import Gradient
 from flambeau.dispatcher.tags import Tag
 from flambeau.library.libraries import Library, key_of_device
-from flambeau.library.registrations import check_differentiable, lookup, register_autocast
+from flambeau.library.registrations import DEFINED, check_differentiable, lookup, register_autocast
 
 __all__ = ["CustomOpDef", "custom_op"]
 
@@ -36,7 +36,6 @@ _ALIASED = (
     "(e.g. return "
     "x.clone()) or refactor the custom operator to not return y."
 )
-DEFINED: dict[str, CustomOpDef] = {}
 
 
 def custom_op(

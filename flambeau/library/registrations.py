@@ -25,6 +25,15 @@ __all__ = [
 ]  # fmt: skip
 
 Op = Any  # a name, an OpOverload or a CustomOpDef
+DEFINED: dict[str, Any] = {}
+"""The CustomOpDefs by name: what is registered for one of them by its name is what its method registers."""
+
+
+def _definition(op: Op) -> Any:
+    """The CustomOpDef that an operator is, or whose name it is; None for others."""
+    if hasattr(op, "_opoverload"):
+        return op
+    return DEFINED.get(op.removesuffix(".default")) if isinstance(op, str) else None
 
 
 def lookup(qualname: str) -> OpOverload:
@@ -64,8 +73,9 @@ def register_kernel(op: Op, device_types: Any, func: Callable | None = None, /, 
     """Register what computes the operator on types of devices ("cpu", a sequence of them, or None for all); a decorator
     without `func`.
     """
-    if hasattr(op, "_opoverload"):
-        return op.register_kernel(device_types, func)
+    definition = _definition(op)
+    if definition is not None:
+        return definition.register_kernel(device_types, func)
     name = op if isinstance(op, str) else op.name()
     return impl(name, "default" if device_types is None else device_types, func, lib=lib)
 
@@ -85,8 +95,9 @@ def register_fake(
     It answers calls with tensors on the meta device. RuntimeError if there is no such operator, or if it has a fake
     already.
     """
-    if hasattr(op, "_opoverload"):
-        return op.register_fake(func) if func is not None else op.register_fake
+    definition = _definition(op)
+    if definition is not None:
+        return definition.register_fake(func) if func is not None else definition.register_fake
     name = op if isinstance(op, str) else op.name()
 
     def register(function: Callable) -> Callable:
@@ -138,8 +149,9 @@ def register_autograd(
     operator has such). RuntimeError for operators that write to their arguments, NotImplementedError for tensors among
     keyword-only ones.
     """
-    if hasattr(op, "_opoverload"):
-        op.register_autograd(backward, setup_context=setup_context)
+    definition = _definition(op)
+    if definition is not None:
+        definition.register_autograd(backward, setup_context=setup_context)
         return
     record = _record(op)
     check_differentiable(record)
@@ -170,8 +182,9 @@ def register_vmap(op: Op, func: Callable | None = None, /, *, lib: Library | Non
 
     info has batch_size and randomness; in_dims says per argument where the batch is, or None.
     """
-    if hasattr(op, "_opoverload"):
-        return op.register_vmap(func)
+    definition = _definition(op)
+    if definition is not None:
+        return definition.register_vmap(func)
     record = _record(op)
 
     def register(function: Callable) -> None:
@@ -186,8 +199,9 @@ def register_autocast(op: Op, device_type: str, cast_inputs: Any, /, *, lib: Lib
 
     device_type: "cpu" or "cuda"; ValueError for others.
     """
-    if hasattr(op, "_opoverload"):
-        return op.register_autocast(device_type, cast_inputs)
+    definition = _definition(op)
+    if definition is not None:
+        return definition.register_autocast(device_type, cast_inputs)
     kind = Device(device_type).type
     if kind not in ("cpu", "cuda"):
         raise ValueError(f"Unknown device type: {device_type}")

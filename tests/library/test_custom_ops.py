@@ -57,6 +57,14 @@ def test_gradients_of_every_order(sine) -> None:
     assert torch.allclose(torch.func.grad(lambda x: sine(x).sum())(x.detach()), x.detach().cos())
 
 
+def test_what_is_registered_by_name_is_registered_for_the_function(sine) -> None:
+    torch.library.register_fake("testops::sine", lambda x: torch.empty_like(x))
+    torch.library.register_autograd("testops::sine", _cosine, setup_context=_keep)
+    x = torch.ones(2, requires_grad=True)
+    sine(x).sum().backward()
+    assert sine(torch.ones(2, device="meta")).device.type == "meta" and torch.equal(x.grad, torch.ones(2).cos())
+
+
 def test_fakes(sine) -> None:
     words = r"There was no fake impl registered for <CustomOpDef\(testops::sine\)>.*Please use `_sine.register_fake`"
     with pytest.raises(RuntimeError, match=words):
