@@ -1107,7 +1107,7 @@ def unsafe_split(input: Any, *arguments: Any, **keywords: Any) -> Any:
     """`split` whose parts may be written to; the input must not be used again."""
 def unsafe_split_with_sizes(input: Any, *arguments: Any, **keywords: Any) -> Any:
     """`split_with_sizes` whose parts may be written to; the input must not be used again."""
-def unsqueeze(input: Any, dim: Any, *, axis: _int | None = None) -> Any:
+def unsqueeze(input: Any, dim: _int, *, axis: _int | None = None) -> Any:
     """With a new dimension of size 1 at `dim`."""
 def vander(x: Tensor, N: _int | None = None, increasing: _bool = False) -> Tensor:
     """The Vandermonde matrix of a vector, highest power first unless `increasing`."""

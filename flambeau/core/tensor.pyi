@@ -1272,7 +1272,7 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """`split` whose parts may be written to; the input must not be used again."""
     def unsafe_split_with_sizes(self, *arguments: Any, **keywords: Any) -> Any:
         """`split_with_sizes` whose parts may be written to; the input must not be used again."""
-    def unsqueeze(self, dim: Any, *, axis: _int | None = None) -> Any:
+    def unsqueeze(self, dim: _int, *, axis: _int | None = None) -> Any:
         """With a new dimension of size 1 at `dim`."""
     def unsqueeze_(self, *arguments: Any, **keywords: Any) -> Any:
         """`unsqueeze` in place: the tensor itself gets the view's shape."""

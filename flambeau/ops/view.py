@@ -248,7 +248,7 @@ def squeeze(input: Any, dim: int | Sequence[int] | None = None, *, axis: int | S
 
 
 @public
-def unsqueeze(input: Any, dim: Any = wrong.MISSING, *, axis: int | None = None) -> Any:
+def unsqueeze(input: Any, dim: int = wrong.MISSING, *, axis: int | None = None) -> Any:
     """With a new dimension of size 1 at `dim`."""
     if dim is wrong.MISSING:
         if axis is None:
