@@ -28,6 +28,8 @@ SIBLINGS = {
     "_utils": {"nn"},
     "autograd": {"profiler"},  # its older interface
     "_C": {"nn", "library"},
+    "ao": {"nn"},
+    "quantization": {"ao"},  # the older name of a part of it
     "_library": {"library"},  # its modules by their inner names
     "_custom_op": {"library"},
     "_custom_ops": {"library"},

@@ -1,5 +1,6 @@
 """flambeau.nn: modules, parameters, their functional forms and initialisers, with PyTorch's names."""
 
+from importlib import import_module
 from typing import Any
 
 from flambeau.nn.parameter import Buffer, Parameter, UninitializedBuffer, UninitializedParameter
@@ -29,3 +30,10 @@ def factory_kwargs(kwargs: dict[str, Any] | None) -> dict[str, Any]:
                 raise TypeError(f"{key} specified twice, in **kwargs and in factory_kwargs")
             result[key] = kwargs[key]
     return result
+
+
+def __getattr__(name: str) -> Any:
+    """Rooms that few programs enter, imported at first use."""
+    if name == "quantized":
+        return import_module("flambeau.nn.quantized")
+    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")

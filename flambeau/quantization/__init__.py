@@ -1,5 +1,8 @@
 """torch.quantization: the older name of torch.ao.quantization, which is not there yet; the room says what to do."""
 
+from flambeau.ao.quantization import DeQuantStub as DeQuantStub
+from flambeau.ao.quantization import QuantStub as QuantStub
+from flambeau.ao.quantization import QuantWrapper as QuantWrapper
 from flambeau.core import absent as _absent
 
 globals().update(
@@ -10,6 +13,6 @@ globals().update(
             "quantize quantize_dynamic quantize_qat prepare prepare_qat convert fuse_modules get_default_qconfig "
             "get_default_qat_qconfig"
         ),
-        "QConfig QuantStub DeQuantStub QuantWrapper FakeQuantize ObserverBase MinMaxObserver HistogramObserver",
+        "QConfig FakeQuantize ObserverBase MinMaxObserver HistogramObserver",
     )
 )

@@ -1,5 +1,8 @@
-"""torch.ao.quantization: not there yet; the room says what to do."""
+"""torch.ao.quantization: the marks in a model that is to be quantized; quantizing is not there yet, and says what to do."""
 
+from flambeau.ao.quantization.stubs import DeQuantStub as DeQuantStub
+from flambeau.ao.quantization.stubs import QuantStub as QuantStub
+from flambeau.ao.quantization.stubs import QuantWrapper as QuantWrapper
 from flambeau.core import absent as _absent
 
 globals().update(
@@ -10,7 +13,7 @@ globals().update(
         "get_default_qconfig "
         "get_default_qat_qconfig get_default_qconfig_mapping get_default_qat_qconfig_mapping "
         "propagate_qconfig_ swap_module",
-        "QConfig QConfigMapping QuantStub DeQuantStub QuantWrapper FakeQuantize FakeQuantizeBase ObserverBase "
+        "QConfig QConfigMapping FakeQuantize FakeQuantizeBase ObserverBase "
         "MinMaxObserver "
         "MovingAverageMinMaxObserver HistogramObserver PerChannelMinMaxObserver PlaceholderObserver",
     )
