@@ -59,10 +59,9 @@ class profile:
         self.measured.start()
         return self
 
-    def __exit__(self, *exception: object) -> bool:
+    def __exit__(self, *exception: object) -> None:
         if self.enabled:
             self.measured.stop()
-        return False
 
     def _events(self) -> EventList:
         if not self.entered:
@@ -117,8 +116,8 @@ class emit_nvtx:
         if self.enabled:
             raise RuntimeError("NVTX functions not installed. Are you sure you have a CUDA build?")
 
-    def __exit__(self, *exception: object) -> bool:
-        return False
+    def __exit__(self, *exception: object) -> None:
+        return None
 
 
 emit_itt = _absent.kind("autograd.profiler.emit_itt", "use torch.profiler.profile and export_chrome_trace")

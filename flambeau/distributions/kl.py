@@ -20,11 +20,11 @@ _KL_MEMOIZE: dict[tuple[type, type], Callable[..., Tensor] | None] = {}
 def register_kl(type_p: type, type_q: type) -> Callable[[Callable[..., Tensor]], Callable[..., Tensor]]:
     """A decorator: the function(p, q) is the rule for distributions of these classes and their subclasses.
 
-    The rule of the nearest classes is taken; where two are equally near, register one for the pair. Raises
-    TypeError for no classes of distributions."""
-    for name, kind in (("type_p", type_p), ("type_q", type_q)):
-        if not issubclass(kind, Distribution):
-            raise TypeError(f"Expected {name} to be a Distribution subclass but got {kind}")
+    The rule of the nearest classes is taken; where two are equally near, register one for the pair. The classes need not
+    derive from Distribution: libraries have bases of their own. Raises TypeError for what is no class."""
+    for kind in (type_p, type_q):
+        if not isinstance(kind, type):
+            raise TypeError("issubclass() arg 1 must be a class")
 
     def decorator(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
         _KL_REGISTRY[type_p, type_q] = function
@@ -32,6 +32,11 @@ def register_kl(type_p: type, type_q: type) -> Callable[[Callable[..., Tensor]],
         return function
 
     return decorator
+
+
+def _steps(kind: type, base: type) -> int:
+    """How far a base is above a class; one that only counts as a base by its metaclass is above all."""
+    return kind.__mro__.index(base) if base in kind.__mro__ else len(kind.__mro__)
 
 
 def _rule(type_p: type, type_q: type) -> Callable[..., Tensor] | None:
@@ -42,7 +47,7 @@ def _rule(type_p: type, type_q: type) -> Callable[..., Tensor] | None:
         return None
 
     def distance(pair: tuple[type, type]) -> tuple[int, int]:
-        return type_p.__mro__.index(pair[0]), type_q.__mro__.index(pair[1])
+        return _steps(type_p, pair[0]), _steps(type_q, pair[1])
 
     of_p = min(pairs, key=distance)
     of_q = min(pairs, key=lambda pair: distance(pair)[::-1])

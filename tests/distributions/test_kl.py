@@ -170,3 +170,23 @@ def test_rules_are_found_by_the_nearest_classes() -> None:
         D.kl_divergence(standard, D.VonMises(0.0, 1.0))
     with pytest.raises(TypeError):
         D.register_kl(3, D.Normal)
+
+
+def test_classes_of_other_libraries_have_rules(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(D.kl, "_KL_REGISTRY", dict(D.kl._KL_REGISTRY))
+    monkeypatch.setattr(D.kl, "_KL_MEMOIZE", {})
+
+    class Meta(type):
+        def __subclasscheck__(cls, other: type) -> bool:
+            return other is Point or super().__subclasscheck__(other)
+
+    class Base(metaclass=Meta):
+        """Not a Distribution."""
+
+    class Point:
+        """Counts as a Base."""
+
+    D.register_kl(Base, D.Normal)(lambda p, q: torch.tensor(7.0))
+    assert D.kl_divergence(Point(), D.Normal(0.0, 1.0)).item() == 7  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="must be a class"):
+        D.register_kl(5, D.Normal)  # type: ignore[arg-type]
