@@ -421,6 +421,7 @@ _SPARSE = {
     "sparse_bsc_tensor _validate_sparse_coo_tensor_args _validate_sparse_csr_tensor_args _validate_sparse_csc_tensor_args "
     "_validate_sparse_bsr_tensor_args _validate_sparse_bsc_tensor_args _validate_sparse_compressed_tensor_args",
     "products": "smm hspmm sspaddmm",
+    "conversions": "_convert_indices_from_coo_to_csr _convert_indices_from_csr_to_coo",
     "facts": "resize_as_sparse_ indices_copy values_copy crow_indices_copy col_indices_copy ccol_indices_copy row_indices_copy",
 }
 _ROOM_OF = {name: room for room, names in _SPARSE.items() for name in names.split()}

@@ -169,3 +169,18 @@ def test_places_outside_of_the_shape_are_never_read() -> None:
             x.to_dense()
         with pytest.raises((RuntimeError, IndexError)):
             (x @ torch.eye(2)).tolist()
+
+
+def test_places_and_bounds() -> None:
+    rows = torch.tensor([0, 0, 2, 3])
+    bounds = torch._convert_indices_from_coo_to_csr(rows, 5)
+    assert bounds.tolist() == [0, 2, 2, 3, 4, 4] and bounds.dtype is torch.int64
+    assert torch._convert_indices_from_coo_to_csr(rows[:0], 2, out_int32=True).dtype is torch.int32
+    columns = torch.tensor([1, 0, 2])
+    bounds = torch.tensor([0, 2, 2, 3])
+    assert torch._convert_indices_from_csr_to_coo(bounds, columns).tolist() == [[0, 0, 2], [1, 0, 2]]
+    assert torch._convert_indices_from_csr_to_coo(bounds, columns, transpose=True).tolist() == [[1, 0, 2], [0, 0, 2]]
+    with pytest.raises(NotImplementedError, match="not implemented for 'Float'"):
+        torch._convert_indices_from_coo_to_csr(rows.float(), 5)
+    with pytest.raises(RuntimeError, match="supposed to be a vector, but got 2 dimensional"):
+        torch._convert_indices_from_coo_to_csr(rows[None], 5)

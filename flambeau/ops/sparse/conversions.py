@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from flambeau.base import layout as layouts
-from flambeau.base.dtype import bool_, int8, int64
+from flambeau.base.dtype import bool_, int8, int32, int64
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.modes import local, no_grad
 from flambeau.core.tensor import Tensor
@@ -465,7 +465,37 @@ def without_elements(x: Any, dtype: Any = None) -> Any:
     )
 
 
+def _index_dtype(out_int32: bool, given: Tensor) -> Any:
+    return int32 if out_int32 else given._layout.dtype
+
+
+def _convert_indices_from_coo_to_csr(input: Tensor, size: int, *, out_int32: bool = False) -> Tensor:
+    """Where each of `size` rows begins and the last ends, of sorted row numbers `input`: (size + 1,), of int32 if wanted.
+
+    Raises RuntimeError for more than one dimension, NotImplementedError for numbers that aren't int32 or int64.
+    """
+    if input._layout.ndim > 1:
+        raise RuntimeError(f"Input is supposed to be a vector, but got {input._layout.ndim} dimensional tensor.")
+    if input._layout.dtype not in (int32, int64):
+        raise NotImplementedError(
+            f'"convert_indices_from_coo_to_csr_cpu" not implemented for \'{input._layout.dtype.scalar_name}\''
+        )
+    rows = NAMESPACE["arange"](size + 1, dtype=input._layout.dtype)
+    return NAMESPACE["searchsorted"](input.contiguous(), rows).to(_index_dtype(out_int32, input))
+
+
+def _convert_indices_from_csr_to_coo(
+    crow_indices: Tensor, col_indices: Tensor, *, out_int32: bool = False, transpose: bool = False
+) -> Tensor:
+    """The places of a CSR matrix's elements: (2, count), rows and columns (the other way round if transposed)."""
+    dtype = _index_dtype(out_int32, crow_indices)
+    places = (rows_of_bounds(crow_indices).to(dtype), col_indices.to(dtype))
+    return NAMESPACE["stack"](places[::-1] if transpose else places)
+
+
 __all__ = [
+    "_convert_indices_from_coo_to_csr",
+    "_convert_indices_from_csr_to_coo",
     "added_up",
     "at_places",
     "coalesce",
