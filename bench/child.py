@@ -11,35 +11,13 @@ from __future__ import annotations
 
 import gc
 import importlib
-import importlib.metadata
 import json
 import os
-import re
 import sys
 import time
-from pathlib import Path
 from typing import Any
 
-
-def installed_size(name: str, seen: set[str]) -> int:
-    """Bytes on disk of a distribution and of what it requires, compiled Python files left out."""
-    name = re.sub(r"[-_.]+", "-", name).lower()
-    if name in seen:
-        return 0
-    seen.add(name)
-    try:
-        distribution = importlib.metadata.distribution(name)
-    except importlib.metadata.PackageNotFoundError:
-        return 0
-    files = [Path(str(distribution.locate_file(file))) for file in distribution.files or []]
-    size = sum(file.stat().st_size for file in files if file.suffix != ".pyc" and file.is_file())
-    if name == "flambeau":  # an editable install lists no files of the package
-        folder = Path(next(iter(importlib.import_module(name).__path__)))
-        size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file() and file.suffix != ".pyc")
-    for requirement in distribution.requires or []:
-        if "extra ==" not in requirement:
-            size += installed_size(re.split(r"[ ;<>=!~\[(]", requirement)[0], seen)
-    return size
+from installed import installed_sizes
 
 
 def magnitude(result: Any) -> float:
@@ -100,7 +78,7 @@ def serve(module: str, threads: int) -> None:
 def main() -> None:
     module, what = sys.argv[1:3]
     if what == "--size":
-        print(installed_size(module, set()))
+        print(sum(installed_sizes(module).values()))
     elif what == "--import":
         start = time.perf_counter()
         importlib.import_module(module)
