@@ -30,8 +30,7 @@ __all__ = [
 
 _NO_ABI = (
     "flambeau has no C++ ABI, so a library's compiled operators can't be loaded; define them in Python with "
-    "torch.library.custom_op, "
-    "or use the library's fallback in Python"
+    "torch.library.custom_op, or use the library's fallback in Python"
 )
 
 

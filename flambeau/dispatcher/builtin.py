@@ -62,8 +62,8 @@ def _found(name: str) -> Callable[..., Any] | None:
 def _missing(name: str) -> Callable[..., Any]:
     def missing(*args: Any, **kwargs: Any) -> Any:
         raise NotImplementedError(
-            f"{name} is not implemented in flambeau; call the public function of torch or torch.nn.functional that is "
-            f"made of it"
+            f"{name} is not implemented in flambeau; call the public function of torch or torch.nn.functional that "
+            "is made of it"
         )
 
     missing.__name__ = missing.__qualname__ = name.rpartition("::")[2]

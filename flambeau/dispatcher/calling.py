@@ -43,8 +43,7 @@ def bind(schema: FunctionSchema, args: Sequence[Any], kwargs: dict[str, Any]) ->
     if len(args) + len(kwargs) > len(arguments):
         raise RuntimeError(
             f"{name}() expected at most {len(arguments)} argument(s) but received {len(args) + len(kwargs)} "
-            f"argument(s). "
-            f"Declaration: {schema}"
+            f"argument(s). Declaration: {schema}"
         )
     values: list[Any] = []
     used = 0
@@ -125,9 +124,8 @@ def result_of(schema: FunctionSchema, result: Any) -> Any:
         return _one_result(returns[0].type, result)
     if not isinstance(result, (tuple, list)):
         raise RuntimeError(
-            f"Expected PythonKernelHolder for {schema.name} to return a tuple or list of {len(returns)} elements, but "
-            f"it "
-            f"returned {type(result).__name__}"
+            f"Expected PythonKernelHolder for {schema.name} to return a tuple or list of {len(returns)} elements, "
+            f"but it returned {type(result).__name__}"
         )
     if len(result) != len(returns):
         raise RuntimeError(
@@ -254,29 +252,24 @@ def _nobody(record: OperatorRecord, device: str | None) -> str:
     if device is None:
         return (
             "There were no tensor arguments to this function (e.g., you passed an empty list of Tensors), but no "
-            "fallback function "
-            f"is registered for schema {record.name}.  This usually means that this function requires a non-empty list "
-            f"of Tensors, "
-            f"or that you (the operator writer) forgot to register a fallback function.  Available functions are "
-            f"[{available}]."
+            f"fallback function is registered for schema {record.name}.  This usually means that this function "
+            "requires a non-empty list of Tensors, or that you (the operator writer) forgot to register a fallback "
+            f"function.  Available functions are [{available}]."
         )
     if device == "Meta":
         return (
             f"{record.name}: attempted to run this operator with Meta tensors, but there was no fake impl or Meta "
-            f"kernel registered. "
-            "You may have run into this message while using an operator with PT2 compilation APIs "
-            "(torch.compile/torch.export); in "
-            "order to use this operator with those APIs you'll need to add a fake impl. Please see the following for "
-            "next steps:  "
+            "kernel registered. You may have run into this message while using an operator with PT2 compilation "
+            "APIs (torch.compile/torch.export); in order to use this operator with those APIs you'll need to add a "
+            "fake impl. Please see the following for next steps:  "
             "https://pytorch.org/tutorials/advanced/custom_ops_landing_page.html"
         )
     return (
-        f"Could not run '{record.name}' with arguments from the '{device}' backend. This could be because the operator "
-        f"doesn't exist "
-        "for this backend, or was omitted during the selective/custom build process (if using custom build). If you "
-        "are a Facebook "
-        "employee using PyTorch on mobile, please visit https://fburl.com/ptmfixes for possible resolutions. "
-        f"'{record.name}' is only available for these backends: [{available}]."
+        f"Could not run '{record.name}' with arguments from the '{device}' backend. This could be because the "
+        "operator doesn't exist for this backend, or was omitted during the selective/custom build process (if "
+        "using custom build). If you are a Facebook employee using PyTorch on mobile, please visit "
+        f"https://fburl.com/ptmfixes for possible resolutions. '{record.name}' is only available for these "
+        f"backends: [{available}]."
     )
 
 

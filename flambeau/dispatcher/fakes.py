@@ -36,13 +36,11 @@ def get_ctx() -> None:
     code = getattr(fake, "__code__", None)
     place = f"{code.co_filename}:{code.co_firstlineno}" if code else "?"
     raise RuntimeError(
-        f"{record.name} ({place}): You're trying to run this operator with meta Tensors (as opposed to FakeTensors), "
-        f"but this operator "
-        "may return an output Tensor with data-dependent shape. Meta Tensors don't support operators with outputs that "
-        "have "
-        "data-dependent shapes but FakeTensors do. If your operator does not return an output with data-dependent "
-        "shape, make sure "
-        "the FakeTensor and/or meta kernel does not call torch.library.get_ctx(). Otherwise, please use FakeTensors."
+        f"{record.name} ({place}): You're trying to run this operator with meta Tensors (as opposed to "
+        "FakeTensors), but this operator may return an output Tensor with data-dependent shape. Meta Tensors don't "
+        "support operators with outputs that have data-dependent shapes but FakeTensors do. If your operator does "
+        "not return an output with data-dependent shape, make sure the FakeTensor and/or meta kernel does not call "
+        "torch.library.get_ctx(). Otherwise, please use FakeTensors."
     )
 
 

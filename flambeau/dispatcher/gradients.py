@@ -20,15 +20,12 @@ from flambeau.dispatcher.record import OperatorRecord
 __all__ = ["recorded", "warn_in_backward"]
 
 _NO_KERNEL = (
-    "{}: an autograd kernel was not registered to the Autograd key(s) but we are trying to backprop through it. This "
-    "may lead to "
-    "silently incorrect behavior. This behavior is deprecated and will be removed in a future version of PyTorch. If "
-    "your operator "
-    "is differentiable, please ensure you have registered an autograd kernel to the correct Autograd key (e.g. "
-    "DispatchKey::Autograd, DispatchKey::CompositeImplicitAutograd). If your operator is not differentiable, or to "
-    "squash this "
-    "warning and use the previous behavior, please register torch::CppFunction::makeFallthrough() to "
-    "DispatchKey::Autograd."
+    "{}: an autograd kernel was not registered to the Autograd key(s) but we are trying to backprop through it. "
+    "This may lead to silently incorrect behavior. This behavior is deprecated and will be removed in a future "
+    "version of PyTorch. If your operator is differentiable, please ensure you have registered an autograd kernel "
+    "to the correct Autograd key (e.g. DispatchKey::Autograd, DispatchKey::CompositeImplicitAutograd). If your "
+    "operator is not differentiable, or to squash this warning and use the previous behavior, please register "
+    "torch::CppFunction::makeFallthrough() to DispatchKey::Autograd."
 )
 
 
@@ -132,8 +129,7 @@ def _function_of(record: OperatorRecord) -> type[Function]:
         if gradient is None or gradient.backward is None:
             raise RuntimeError(
                 f"Trying to backward through {record} but no autograd formula was registered. Please use "
-                f"register_autograd to add "
-                "one."
+                "register_autograd to add one."
             )
         arrived = _assembled(ctx.structure, iter(gradients))
         made = gradient.backward(ctx, *(arrived if isinstance(arrived, tuple) else (arrived,)))
@@ -142,8 +138,7 @@ def _function_of(record: OperatorRecord) -> type[Function]:
         if len(results) != count:
             raise RuntimeError(
                 f"Expected the return from backward to be of the same structure as the inputs. Got {len(results)} "
-                f"gradients for "
-                f"{count} inputs of {record}."
+                f"gradients for {count} inputs of {record}."
             )
         found: list[Any] = []
         for i, j in given.places:
@@ -177,6 +172,7 @@ def warn_in_backward(name: str, inputs: Sequence[Tensor], outputs: Sequence[Tens
 
     Results that are in a graph, by what the kernel itself called, stay in it.
     """
+
     def warn(gradient: Any) -> None:
         warnings.warn(_NO_KERNEL.format(name), UserWarning, stacklevel=2)
 

@@ -74,8 +74,8 @@ def infer_schema(
     everything = mutates_args == "unknown"
     if isinstance(mutates_args, str) and not everything:
         raise ValueError(
-            "infer_schema(func): mutates_args must either be a sequence of the names of the arguments that are mutated "
-            "or the string 'unknown'. "
+            "infer_schema(func): mutates_args must either be a sequence of the names of the arguments that are "
+            "mutated or the string 'unknown'. "
         )
     for index, (name, parameter) in enumerate(signature.parameters.items()):
         if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
@@ -91,13 +91,11 @@ def infer_schema(
             if typing.get_origin(annotation) is tuple:
                 fail(
                     f"Parameter {name} has unsupported type {annotation}. We do not support Tuple inputs in schema. "
-                    f"As a workaround, "
-                    "please try to use List instead."
+                    "As a workaround, please try to use List instead."
                 )
             fail(
-                f"Parameter {name} has unsupported type {annotation}. The valid types are: Tensor, int, float, bool, "
-                f"str, "
-                "torch.dtype, torch.device, Union[int, float, bool], Optional and List of them."
+                f"Parameter {name} has unsupported type {annotation}. The valid types are: Tensor, int, float, "
+                "bool, str, torch.dtype, torch.device, Union[int, float, bool], Optional and List of them."
             )
         if kind.startswith("Tensor") if everything else name in mutates_args:
             if not kind.startswith("Tensor"):
@@ -117,16 +115,14 @@ def infer_schema(
         else:
             fail(
                 f"Parameter {name} has an unsupported default value type {type(default)}. Please file an issue on "
-                f"GitHub so we can "
-                "prioritize this."
+                "GitHub so we can prioritize this."
             )
         written.append(f"{kind} {name}={text}")
     if not everything and set(mutates_args) - seen_mutated:
         fail(
             f"{set(mutates_args) - seen_mutated} in mutates_args were not found in the custom op's signature. "
-            f"mutates_args should "
-            "contain the names of all args that the custom op mutates, or just the string 'unknown' if you don't "
-            "know."
+            "mutates_args should contain the names of all args that the custom op mutates, or just the string "
+            "'unknown' if you don't know."
         )
     if signature.return_annotation is signature.empty:
         fail("No return type annotation was provided. Please add one.")
@@ -145,8 +141,7 @@ def _result(annotation: Any, fail: Callable[[str], typing.NoReturn]) -> str:
         if kind is None or kind.removesuffix("[]") not in _RESULTS:
             fail(
                 f"Return has unsupported type {annotation}. The valid types are: Tensor, List[Tensor], int, float, "
-                f"bool, "
-                "Union[int, float, bool]."
+                "bool, Union[int, float, bool]."
             )
     words = [kind or "" for kind in made]
     return words[0] if len(words) == 1 and typing.get_origin(annotation) is not tuple else f"({', '.join(words)})"

@@ -72,8 +72,7 @@ class OpOverload(OperatorBase):
         if self._record is None or self._record.schema is None:
             raise NotImplementedError(
                 f"flambeau keeps no schemas of built-in operators such as {self}; inspect.signature of the public "
-                f"function says "
-                "what the arguments are"
+                "function says what the arguments are"
             )
         return self._record.schema
 
@@ -265,9 +264,8 @@ class HigherOrderOperator(OperatorBase):
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         if self._function is None:
             raise NotImplementedError(
-                f"torch.ops.higher_order.{self.__name__} is not implemented in flambeau: call the functions among its "
-                f"arguments from "
-                "Python"
+                f"torch.ops.higher_order.{self.__name__} is not implemented in flambeau: call the functions among "
+                "its arguments from Python"
             )
         return self._function(*args, **kwargs)
 

@@ -117,9 +117,8 @@ def define(schema: FunctionSchema, tags: Sequence[Any] = (), origin: str = "") -
     if record.schema is not None:
         raise RuntimeError(
             f"Tried to register an operator ({schema}) with the same name and overload name multiple times. Each "
-            f"overload's "
-            f"schema should only be registered with a single call to def(). Duplicate registration: {origin}. Original "
-            f"registration: {record.origin}"
+            "overload's schema should only be registered with a single call to def(). Duplicate registration: "
+            f"{origin}. Original registration: {record.origin}"
         )
     record.schema, record.origin = schema, origin
     record.tags = [tag if isinstance(tag, Tag) else Tag[str(tag)] for tag in tags]

@@ -63,8 +63,7 @@ def test_autograd_registration(op: OpOverload, args: Any, kwargs: Any, rtol: Any
     if any(y.requires_grad for y in calling.flat_tensors([result])):
         raise AssertionError(
             "Operator does not have an autograd kernel registered: its outputs require grad by what its CPU kernel "
-            "calls. Register "
-            "one with torch.library.register_autograd, or the kernel for CompositeImplicitAutograd."
+            "calls. Register one with torch.library.register_autograd, or the kernel for CompositeImplicitAutograd."
         )
 
 
@@ -85,13 +84,13 @@ def test_faketensor(op: OpOverload, args: Any, kwargs: Any, rtol: Any, atol: Any
         for name in ("dtype", "shape"):
             if getattr(y, name) != getattr(z, name):
                 raise RuntimeError(
-                    f"When comparing the output of {op} on FakeTensor and concrete Tensors, found mismatch in {name} check "
-                    f"{getattr(z, name)} != {getattr(y, name)}"
+                    f"When comparing the output of {op} on FakeTensor and concrete Tensors, found mismatch in "
+                    f"{name} check {getattr(z, name)} != {getattr(y, name)}"
                 )
         if y.stride() != z.stride() and y.numel():
             raise RuntimeError(
-                f"When comparing the output of {op} on FakeTensor and concrete Tensors, found mismatch in stride check "
-                f"{z.stride()} != {y.stride()}"
+                f"When comparing the output of {op} on FakeTensor and concrete Tensors, found mismatch in stride "
+                f"check {z.stride()} != {y.stride()}"
             )
 
 

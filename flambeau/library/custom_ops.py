@@ -28,19 +28,23 @@ from flambeau.library.registrations import DEFINED, check_differentiable, lookup
 __all__ = ["CustomOpDef", "custom_op"]
 
 _ALIASED = (
-    "{} (with implementation in {}): The output of this custom operator (1) must not also be an input to this custom "
-    "operator and (2) "
-    "may not alias any inputs to this custom operator or other returns. The most common way to trigger this error is "
-    "if we have y = "
-    "custom_op(x) and y and x are the same Tensor. Please instead return a clone of the offending output tensor(s) "
-    "(e.g. return "
-    "x.clone()) or refactor the custom operator to not return y."
+    "{} (with implementation in {}): The output of this custom operator (1) must not also be an input to this "
+    "custom operator and (2) may not alias any inputs to this custom operator or other returns. The most common "
+    "way to trigger this error is if we have y = custom_op(x) and y and x are the same Tensor. Please instead "
+    "return a clone of the offending output tensor(s) (e.g. return x.clone()) or refactor the custom operator to "
+    "not return y."
 )
 
 
 def custom_op(
-    name: str, fn: Callable[..., Any] | None = None, /, *, mutates_args: str | Iterable[str],
-    device_types: str | Sequence[str] | None = None, schema: str | None = None, tags: Sequence[Any] | None = None,
+    name: str,
+    fn: Callable[..., Any] | None = None,
+    /,
+    *,
+    mutates_args: str | Iterable[str],
+    device_types: str | Sequence[str] | None = None,
+    schema: str | None = None,
+    tags: Sequence[Any] | None = None,
 ) -> Any:
     """Make an operator "ns::name" of a function; a decorator without `fn`.
 
@@ -69,8 +73,8 @@ def _check_mutated(made: CustomOpDef, mutates_args: str | Iterable[str]) -> None
     if marked != expected:
         raise ValueError(
             f"Attempted to create a custom op with `mutates_args={mutates_args}` and `schema={made._schema}. The "
-            f"schema suggests that the op mutates {marked} which is "
-            "different from what was provided to us in `mutates_args`. Please make these consistent."
+            f"schema suggests that the op mutates {marked} which is different from what was provided to us in "
+            "`mutates_args`. Please make these consistent."
         )
 
 
@@ -140,7 +144,9 @@ class CustomOpDef:
 
         if any(kind not in (None, "default") for kind in kinds) and not self._takes_tensors():
             if not any(a.name == "device" and "Device" in a.type.written for a in self._full_schema.arguments):
-                raise ValueError("Functions without tensor inputs are required to have a `device: torch.device` argument")
+                raise ValueError(
+                    "Functions without tensor inputs are required to have a `device: torch.device` argument"
+                )
         return register if fn is None else register(fn)
 
     def _takes_tensors(self) -> bool:
@@ -195,9 +201,8 @@ class CustomOpDef:
             if not any(result for result in self._full_schema.returns):
                 return None
             raise RuntimeError(
-                f"There was no fake impl registered for {self}. This is necessary for torch.compile/export/fx tracing "
-                f"to work. Please "
-                f"use `{self._init_fn.__name__}.register_fake` to add an fake impl."
+                f"There was no fake impl registered for {self}. This is necessary for torch.compile/export/fx "
+                f"tracing to work. Please use `{self._init_fn.__name__}.register_fake` to add an fake impl."
             )
         from flambeau.dispatcher.fakes import without_sizes
 
@@ -208,7 +213,9 @@ class CustomOpDef:
         self._abstract_fn = fn
         return fn
 
-    def register_autograd(self, backward: Callable[..., Any], /, *, setup_context: Callable[..., Any] | None = None) -> None:
+    def register_autograd(
+        self, backward: Callable[..., Any], /, *, setup_context: Callable[..., Any] | None = None
+    ) -> None:
         """Register its gradient; torch.library.register_autograd says how."""
         check_differentiable(self._record)
         self._record.gradient = Gradient(backward, setup_context)

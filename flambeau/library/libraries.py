@@ -31,6 +31,11 @@ def _caller() -> str:
     return f"registered at {frame.f_code.co_filename}:{frame.f_lineno}"
 
 
+def _undefine(record: OperatorRecord) -> None:
+    undefine(record)
+    namespaces.forget(record.packet_name, record.overload)
+
+
 class Library:
     """Operators of the namespace `ns`: `define` them by schema, implement them with `impl`.
 
@@ -52,19 +57,16 @@ class Library:
         if kind == "DEF":
             if ns in _whole:
                 raise RuntimeError(
-                    f"Only a single TORCH_LIBRARY can be used to register the namespace {ns}; please put all of your "
-                    f"definitions in a "
-                    "single TORCH_LIBRARY block.  If you were trying to specify implementations, consider using "
-                    "TORCH_LIBRARY_IMPL "
-                    "(which can be duplicated).  If you really intended to define operators for a single namespace in "
-                    "a distributed "
-                    "way, you can use TORCH_LIBRARY_FRAGMENT to explicitly indicate this.  Previous registration of "
-                    "TORCH_LIBRARY was "
-                    f"{_whole[ns]}; latest registration was {self.origin}"
+                    f"Only a single TORCH_LIBRARY can be used to register the namespace {ns}; please put all of "
+                    "your definitions in a single TORCH_LIBRARY block.  If you were trying to specify "
+                    "implementations, consider using TORCH_LIBRARY_IMPL (which can be duplicated).  If you really "
+                    "intended to define operators for a single namespace in a distributed way, you can use "
+                    "TORCH_LIBRARY_FRAGMENT to explicitly indicate this.  Previous registration of TORCH_LIBRARY "
+                    f"was {_whole[ns]}; latest registration was {self.origin}"
                 )
             _whole[ns] = self.origin
         self.ns, self.kind, self.dispatch_key = ns, kind, dispatch_key
-        self.m: Any = self
+        self.m: Any = object()  # None once the library is destroyed
         self._op_defs: set[str] = set()
         self._op_impls: set[str] = set()
         self._undo: list[Callable[[], None]] = []
@@ -89,12 +91,10 @@ class Library:
         if namespace and namespace != self.ns:
             block = "TORCH_LIBRARY" if self.kind == "DEF" else f"TORCH_LIBRARY_{self.kind}"
             raise RuntimeError(
-                f"Explicitly provided namespace ({namespace}) in schema string does not match namespace of enclosing "
-                f"{block} block "
-                f"({self.ns}).  Move this definition to the (unique) TORCH_LIBRARY block corresponding to this "
-                f"namespace (and consider "
-                "deleting the namespace from your schema string.)  (Error occurred while processing "
-                f"{block} block at {self.origin.removeprefix('registered at ')})"
+                f"Explicitly provided namespace ({namespace}) in schema string does not match namespace of "
+                f"enclosing {block} block ({self.ns}).  Move this definition to the (unique) TORCH_LIBRARY block "
+                "corresponding to this namespace (and consider deleting the namespace from your schema string.)  "
+                f"(Error occurred while processing {block} block at {self.origin.removeprefix('registered at ')})"
             )
         made = made.renamed(f"{self.ns}::{short}")
         tags = tags if isinstance(tags, (list, tuple, set)) else (tags,)
@@ -102,13 +102,8 @@ class Library:
         record.defined_in_python = True
         namespaces.forget(record.packet_name, record.overload)
         self._op_defs.add(record.name)
-        self._undo.append(lambda: self._undefine(record))
+        self._undo.append(lambda: _undefine(record))
         return short + (f".{made.overload_name}" if made.overload_name else "")
-
-    @staticmethod
-    def _undefine(record: OperatorRecord) -> None:
-        undefine(record)
-        namespaces.forget(record.packet_name, record.overload)
 
     def _record(self, name: Any) -> OperatorRecord:
         """The record of an operator by its name or its overload, made where there is none yet."""
@@ -123,11 +118,10 @@ class Library:
             block = "TORCH_LIBRARY" if self.kind == "DEF" else f"TORCH_LIBRARY_{self.kind}"
             raise RuntimeError(
                 f'impl("{name}", ...): Explicitly provided namespace ({namespace}) in operator name does not match '
-                f"namespace of "
-                f"enclosing {block} block ({self.ns}).  Move this definition to the TORCH_LIBRARY block corresponding "
-                f"to this namespace "
-                "(and consider deleting the namespace from your schema string.)  (Error occurred while processing "
-                f"{block} block at {self.origin.removeprefix('registered at ')})"
+                f"namespace of enclosing {block} block ({self.ns}).  Move this definition to the TORCH_LIBRARY "
+                "block corresponding to this namespace (and consider deleting the namespace from your schema "
+                f"string.)  (Error occurred while processing {block} block at "
+                f"{self.origin.removeprefix('registered at ')})"
             )
         full = f"{self.ns}::{short}" + (f".{overload}" if overload else "")
         if self.ns in _BUILT_IN and record_of(full) is None:
@@ -172,8 +166,7 @@ class Library:
         """NotImplementedError: a kernel for all operators at once would have to stand in front of the built-in ones."""
         raise NotImplementedError(
             "Library.fallback is not implemented in flambeau: built-in operators ask no dispatcher; override calls "
-            "with a "
-            "torch.overrides.TorchFunctionMode"
+            "with a torch.overrides.TorchFunctionMode"
         )
 
     def _set(self, record: OperatorRecord, attribute: str, value: Any) -> None:
@@ -203,9 +196,8 @@ class Library:
 
 
 _BUILT_IN_WORDS = (
-    "{} is an operator of PyTorch itself: flambeau calls those directly and takes no other kernels for them; override "
-    "calls with "
-    "__torch_function__ or a torch.overrides.TorchFunctionMode"
+    "{} is an operator of PyTorch itself: flambeau calls those directly and takes no other kernels for them; "
+    "override calls with __torch_function__ or a torch.overrides.TorchFunctionMode"
 )
 
 

@@ -63,8 +63,7 @@ def _record(op: Op) -> OperatorRecord:
     if overload._record is None:
         raise NotImplementedError(
             f"{overload} is an operator of PyTorch itself: flambeau calls those directly and takes no registrations "
-            f"for them; override "
-            "calls with __torch_function__ or a torch.overrides.TorchFunctionMode"
+            "for them; override calls with __torch_function__ or a torch.overrides.TorchFunctionMode"
         )
     return overload._record
 
@@ -108,16 +107,14 @@ def register_fake(
             for key in ("Meta", "CompositeImplicitAutograd"):
                 if key in record.kernels:
                     raise RuntimeError(
-                        f"register_fake(...): the operator {name} already has an DispatchKey::{key} implementation via "
-                        f"a pre-existing "
-                        "torch.library or TORCH_LIBRARY registration. Please either remove that registration or don't "
-                        "call "
-                        "register_fake."
+                        f"register_fake(...): the operator {name} already has an DispatchKey::{key} implementation "
+                        "via a pre-existing torch.library or TORCH_LIBRARY registration. Please either remove that "
+                        "registration or don't call register_fake."
                     )
             if record.fake is not None:
                 raise RuntimeError(
-                    f"register_fake(...): the operator {name} already has an fake impl registered. To override, pass "
-                    "allow_override=True."
+                    f"register_fake(...): the operator {name} already has an fake impl registered. To override, "
+                    "pass allow_override=True."
                 )
         library_for(record.namespace, lib)._set(record, "fake", function)
         return function
@@ -130,9 +127,8 @@ def impl_abstract(
 ) -> Any:
     """The older name of register_fake."""
     warnings.warn(
-        "`torch.library.impl_abstract` was renamed to `torch.library.register_fake`. Please use that instead; we will "
-        "remove "
-        "`torch.library.impl_abstract` in a future version of PyTorch.",
+        "`torch.library.impl_abstract` was renamed to `torch.library.register_fake`. Please use that instead; we "
+        "will remove `torch.library.impl_abstract` in a future version of PyTorch.",
         DeprecationWarning,
         stacklevel=2,
     )
@@ -165,14 +161,12 @@ def check_differentiable(record: OperatorRecord) -> None:
     if schema.is_mutable or any(result.alias_info is not None for result in schema.returns):
         raise RuntimeError(
             f"Cannot register autograd formula for non-functional operator {record} with schema {schema}. Please "
-            f"create a functional "
-            "operator and register an autograd formula for that."
+            "create a functional operator and register an autograd formula for that."
         )
     if any(argument.kwarg_only and "Tensor" in argument.type.written for argument in schema.arguments):
         raise NotImplementedError(
-            f"register_autograd with kwarg-only Tensor args. In the original definition of the op, please make your "
-            f"tensors not "
-            f"kwarg-only. Got: {schema}"
+            "register_autograd with kwarg-only Tensor args. In the original definition of the op, please make your "
+            f"tensors not kwarg-only. Got: {schema}"
         )
 
 

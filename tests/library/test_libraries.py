@@ -76,6 +76,16 @@ def test_definitions_that_are_refused(library) -> None:
         whole.define("late(Tensor x) -> Tensor")
 
 
+def test_operators_go_with_their_library() -> None:
+    library = torch.library.Library("testgone", "FRAGMENT")
+    library.impl(library.define("foo(Tensor x) -> Tensor"), lambda x: x + 1, "CPU")
+    kept = torch.ops.testgone.foo
+    del library
+    with pytest.raises(AttributeError):
+        _ = torch.ops.testgone.foo
+    assert kept.overloads() == []
+
+
 def test_what_is_there_and_what_is_not(library) -> None:
     library.define("foo(Tensor x) -> Tensor")
     library.define("of_numbers(int n) -> int")
