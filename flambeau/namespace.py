@@ -420,6 +420,7 @@ _SPARSE = {
     "construction": "sparse_coo_tensor sparse_compressed_tensor sparse_csr_tensor sparse_csc_tensor sparse_bsr_tensor "
     "sparse_bsc_tensor _validate_sparse_coo_tensor_args _validate_sparse_csr_tensor_args _validate_sparse_csc_tensor_args "
     "_validate_sparse_bsr_tensor_args _validate_sparse_bsc_tensor_args _validate_sparse_compressed_tensor_args",
+    "places": "_convert_indices_from_coo_to_csr _convert_indices_from_csr_to_coo",
     "products": "smm hspmm sspaddmm",
     "conversions": "_convert_indices_from_coo_to_csr _convert_indices_from_csr_to_coo",
     "facts": "resize_as_sparse_ indices_copy values_copy crow_indices_copy col_indices_copy ccol_indices_copy row_indices_copy",

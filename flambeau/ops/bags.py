@@ -59,6 +59,11 @@ def _launch(kind: str, target: Tensor | None, matrix: Tensor, indices: Tensor, o
     return launch(target, *given)
 
 
+def weighted_sums(table: Tensor, indices: Tensor, offsets: Tensor, factors: Tensor) -> Tensor:
+    """The sum of the table's rows in each bag, each multiplied by its factor; nothing is recorded."""
+    return _launch("forward", None, table, indices, offsets, factors, "sum", NOTHING, table._layout.shape[0])
+
+
 @operator(function=False, method=False, name="embedding_bag", node="EmbeddingBagBackward0")
 def _bag(weight: Tensor, indices: Tensor, offsets: Tensor, mean: bool, padding: int, by_frequency: bool,
          sparse: bool = False) -> Tensor:

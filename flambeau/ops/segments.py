@@ -74,6 +74,7 @@ def segment_reduce(data: Tensor, reduce, *, lengths=None, indices=None, offsets=
     (..., segments + 1), where segments begin and the last one ends; initial: what each begins with, and what an empty one
     is (by default 0, 1, NaN and the infinities). Raises RuntimeError for lengths that don't add up, unless unsafe.
     """
+    reduce = {"amax": "max", "amin": "min"}.get(reduce, reduce)
     axis = _check(data, reduce, lengths, indices, offsets, axis, unsafe)
     rows, segments, counts = _members(lengths, offsets, data.size(axis))
     values = _rows_of(data, axis)[rows]

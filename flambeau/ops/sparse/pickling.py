@@ -8,7 +8,7 @@ from flambeau.base import layout as layouts
 from flambeau.base.naming import called
 from flambeau.core.rebuild import reading, refuse_graph
 from flambeau.core.tensor import Tensor
-from flambeau.ops.sparse.construction import sparse_compressed_tensor, sparse_coo_tensor
+from flambeau.ops.sparse.construction import Invariants, sparse_compressed_tensor, sparse_coo_tensor
 from flambeau.ops.sparse.conversions import COMPRESSED
 from flambeau.ops.sparse.tensor import SparseCoo, rule
 
@@ -25,15 +25,18 @@ def reduce(x: Any, protocol: int = 2) -> tuple[Any, ...]:
 
 @called("_utils", "_rebuild_sparse_tensor")
 def rebuild_sparse_tensor(layout: Any, data: Any) -> Any:
-    """A sparse tensor from the parts that a file holds. RuntimeError for parts that don't fit together."""
+    """A sparse tensor from the parts that a file holds.
+
+    Whether they fit together is checked if check_sparse_tensor_invariants is on. Parts that don't are never read past their
+    ends: operators check where they read.
+    """
     if not isinstance(data, tuple) or not all(isinstance(part, Tensor) for part in data[:2]):
         raise TypeError("a sparse tensor in a file must be made of tensors")
-    check = not getattr(reading, "values_follow", False)  # a legacy file has the numbers behind the pickle
+    check = Invariants.enabled and not getattr(reading, "values_follow", False)  # there the numbers come after the pickle
     if layout is layouts.sparse_coo:
         places, entries, size, *ordered = data
-        return sparse_coo_tensor(
-            places, entries, size, check_invariants=check, is_coalesced=bool(ordered and ordered[0])
-        )
+        ordered = bool(ordered and ordered[0])
+        return sparse_coo_tensor(places, entries, size, check_invariants=check, is_coalesced=ordered)
     if layout in COMPRESSED:
         bounds, others, entries, size = data
         return sparse_compressed_tensor(bounds, others, entries, size, layout=layout, check_invariants=check)

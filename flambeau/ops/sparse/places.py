@@ -9,26 +9,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
-from flambeau.base.dtype import int64
+from flambeau.base.dtype import int32, int64
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.modes import no_grad
 from flambeau.core.tensor import Tensor
-from flambeau.ops.sparse.tensor import SparseCompressed, SparseCoo, compressed, coo, layout_of
-
-
-class Rows(NamedTuple):
-    """The elements of a matrix by rows: row r has those from bounds[r] up to bounds[r + 1]; `columns`: theirs; `order`: which
-    of the tensor's elements each is, or None if they come in this order already."""
-
-    bounds: Tensor
-    columns: Tensor
-    order: Tensor | None
-
-    def entries(self, entries: Tensor) -> Tensor:
-        """The values in this order."""
-        return entries if self.order is None else entries.index_select(0, self.order)
+from flambeau.ops.sparse.rows import Rows, bounds_of, rows_of_bounds
+from flambeau.ops.sparse.tensor import SparseCoo
 
 
 def kept(x: Any, name: str, make: Callable[[], Any]) -> Any:
@@ -68,26 +56,25 @@ def keys(x: SparseCoo) -> Tensor:
     return kept(x, "keys", lambda: keys_of(x._places, x._layout.shape[: x._places._layout.shape[0]]))
 
 
-def bounds_of(rows: Tensor, count: int) -> Tensor:
-    """Where each of `count` rows begins and the last ends among elements that are sorted by their rows."""
-    sizes = NAMESPACE["bincount"](rows, minlength=count)
-    if sizes._layout.numel > count:
-        raise RuntimeError(f"addmm: index out of row bound: {int(rows.max())} not between 1 and {count}")
-    return NAMESPACE["cat"]([NAMESPACE["zeros"]((1,), dtype=int64), sizes.cumsum(0)])
+def _convert_indices_from_coo_to_csr(input: Tensor, size: int, *, out_int32: bool = False) -> Tensor:
+    """Where each of `size` rows begins among elements sorted by their rows, and where the last one ends: (size + 1,)."""
+    return bounds_of(input, size).to(int32 if out_int32 else int64)
 
 
-def rows_of_bounds(bounds: Tensor) -> Tensor:
-    """The row of each element."""
-    sizes = bounds.diff()
-    return NAMESPACE["repeat_interleave"](NAMESPACE["arange"](sizes._layout.numel, dtype=bounds._layout.dtype), sizes)
+def _convert_indices_from_csr_to_coo(
+    crow_indices: Tensor, col_indices: Tensor, *, out_int32: bool = False, transpose: bool = False
+) -> Tensor:
+    """(2, count): row and column of each element of a matrix in compressed rows; transpose: column and row."""
+    pair = [rows_of_bounds(crow_indices), col_indices]
+    return NAMESPACE["stack"](pair[::-1] if transpose else pair).to(int32 if out_int32 else int64)
 
 
-def _grouped(rows: Tensor, columns: Tensor, count: int, sorted: bool) -> Rows:
+def _grouped(rows: Tensor, columns: Tensor, shape: tuple[int, int], sorted: bool) -> Rows:
     order = None
     if not sorted:
         order = NAMESPACE["argsort"](rows, stable=True)
         rows, columns = rows.index_select(0, order), columns.index_select(0, order)
-    return Rows(bounds_of(rows, count), columns.contiguous(), order)
+    return Rows(bounds_of(rows, shape[0]), columns.contiguous(), order, shape[1])
 
 
 def by_rows(x: Any) -> Rows:
@@ -101,13 +88,13 @@ def by_columns(x: Any) -> Rows:
 
 
 def _by(x: Any, dim: int) -> Rows:
-    count = x._layout.shape[dim]
+    shape = x._layout.shape[dim], x._layout.shape[1 - dim]
     if isinstance(x, SparseCoo):
         places = x._places
-        return _grouped(places[dim], places[1 - dim], count, x._ordered and dim == 0)
+        return _grouped(places[dim], places[1 - dim], shape, x._ordered and dim == 0)
     if x.by_rows == (dim == 0):
-        return Rows(x._bounds, x._others, None)
-    return _grouped(x._others, rows_of_bounds(x._bounds), count, False)
+        return Rows(x._bounds, x._others, None, shape[1])
+    return _grouped(x._others, rows_of_bounds(x._bounds), shape, False)
 
 
 def dense_shape(x: SparseCoo) -> tuple[int, ...]:
@@ -127,23 +114,3 @@ def places_of_values(x: Any) -> Tensor:
 def count_of(shape: Sequence[int]) -> int:
     """How many places there are."""
     return math.prod(shape)
-
-
-__all__ = [
-    "Rows",
-    "SparseCompressed",
-    "bounds_of",
-    "by_columns",
-    "by_rows",
-    "compressed",
-    "coo",
-    "count_of",
-    "dense_shape",
-    "keys",
-    "keys_of",
-    "kept",
-    "layout_of",
-    "places_of",
-    "places_of_values",
-    "rows_of_bounds",
-]

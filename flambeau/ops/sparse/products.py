@@ -1,52 +1,27 @@
 """Products of sparse matrices with dense ones and with each other.
 
-A sparse matrix times a dense one is the kernel of weighted bags (codegen.rows.bags): row r of the result is the sum of the
-rows of the dense matrix that the elements of row r point to, weighted with their values. Stands on places and ops.bags.
+The kernels are those of `rows`; a matrix in whatever layout is first seen by its rows, or by its columns where it stands on
+the right, which is kept with its places. Stands on rows and places.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from flambeau.base.dtype import bfloat16, float16, float32, float64, int64
-from flambeau.codegen.runtime.launch import KernelCheck
+from flambeau.base.dtype import int64
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.tensor import Tensor
-from flambeau.ops.bags import _weighted_bag
 from flambeau.ops.sparse.conversions import coalesce, replace, to_dense, to_sparse
-from flambeau.ops.sparse.places import Rows, by_columns, by_rows, places_of, places_of_values
+from flambeau.ops.sparse.places import by_columns, by_rows, places_of
+from flambeau.ops.sparse.rows import FLOATS, chosen
+from flambeau.ops.sparse.rows import product as product_of_rows
 from flambeau.ops.sparse.tensor import SparseCompressed, SparseCoo, SparseTensor, coo, layouts, refused, renamed, rule
-
-FLOATS = (float32, float64, float16, bfloat16)
-
-
-def rows_times(rows: Rows, entries: Tensor, dense: Tensor) -> Tensor:
-    """The matrix with these elements times a dense one."""
-    entries, count = rows.entries(entries), rows.bounds._layout.numel - 1
-    width = dense._layout.shape[1]
-    if not (count and width):
-        return NAMESPACE["zeros"]((count, width), dtype=dense._layout.dtype)
-    if entries._layout.dtype in FLOATS:
-        columns, begins = rows.columns, rows.bounds[:-1]
-        if columns._layout.dtype is not begins._layout.dtype:
-            columns, begins = columns.to(int64), begins.to(int64)
-        try:
-            return _weighted_bag(dense, columns, begins, entries, False, -1, False)
-        except KernelCheck:
-            raise RuntimeError(
-                f"addmm: index out of column bound: {int(rows.columns.max())} not between 1 and "
-                f"{dense._layout.shape[0]}"
-            ) from None
-    sizes = rows.bounds.diff()
-    own = NAMESPACE["repeat_interleave"](NAMESPACE["arange"](count), sizes)
-    terms = dense.index_select(0, rows.columns) * entries.unsqueeze(1)
-    return NAMESPACE["zeros"]((count, width), dtype=terms._layout.dtype).index_add(0, own, terms)
 
 
 def _check(a: Any, b: Any) -> None:
-    for x in (a, b):
+    for name, x in (("mat1", a), ("mat2", b)):
         if x._layout.ndim != 2:
-            raise RuntimeError(f"mm: Expected argument #{2 + (x is b)} to be 2D, but got {x._layout.ndim}D")
+            raise RuntimeError(f"{name} must be a matrix, got {x._layout.ndim}-D tensor")
     if a._layout.dtype is not b._layout.dtype:
         raise RuntimeError(
             f"expected scalar type {a._layout.dtype.scalar_name} but found {b._layout.dtype.scalar_name}"
@@ -70,7 +45,7 @@ def product(a: Any, b: Any) -> Any:
         return _times_dense(a, b)
     if isinstance(b, SparseCompressed) and b.blocks:
         return a @ to_dense(b)
-    return rows_times(by_columns(b), b._entries, a.t()).t()
+    return product_of_rows(by_columns(b), b._entries, a.t()).t()
 
 
 def _times_dense(a: Any, b: Tensor) -> Tensor:
@@ -78,7 +53,7 @@ def _times_dense(a: Any, b: Tensor) -> Tensor:
         return to_dense(a) @ b
     if a._entries._layout.ndim > 1:
         raise RuntimeError("addmm: expected 2D sparse part and 0D dense part of argument #2")
-    return rows_times(by_rows(a), a._entries, b)
+    return product_of_rows(by_rows(a), a._entries, b)
 
 
 def _sparse_product(a: Any, b: Any) -> Any:
@@ -91,8 +66,7 @@ def _sparse_product(a: Any, b: Any) -> Any:
     owner = NAMESPACE["repeat_interleave"](NAMESPACE["arange"](sizes._layout.numel), sizes)
     first = others.bounds.index_select(0, rows.columns) - (sizes.cumsum(0) - sizes)
     at = NAMESPACE["arange"](owner._layout.numel) + first.index_select(0, owner)
-    of_row = NAMESPACE["repeat_interleave"](NAMESPACE["arange"](high), rows.bounds.diff())
-    keys = of_row.index_select(0, owner) * wide + others.columns.index_select(0, at)
+    keys = rows.own.index_select(0, owner) * wide + others.columns.index_select(0, at)
     terms = entries.index_select(0, owner) * theirs.index_select(0, at)
     made = coalesce(coo(places_of(keys, (high, wide)), terms, (high, wide)))
     renamed(made, "SparseSparseMatmulBackward0")
@@ -210,18 +184,18 @@ def _reduced(mat1: Any, mat2: Any, reduce: str | None) -> Tensor:
     """The mean, maximum or minimum of the products that the elements of each row of the result are sums of."""
     if not isinstance(mat1, SparseCompressed) or mat1.layout is not layouts.sparse_csr:
         raise refused("_sparse_mm_reduce_impl", mat1 if isinstance(mat1, SparseTensor) else mat2)
+    reduce = {"max": "amax", "min": "amin"}.get(str(reduce), reduce)
     if reduce not in ("mean", "amax", "amin"):
         raise RuntimeError("reduce argument must be either sum, prod, mean, amax or amin, got " + str(reduce))
     _check(mat1, mat2)
     rows = by_rows(mat1)
     sizes = rows.bounds.diff()
     if reduce == "mean":
-        made = rows_times(rows, mat1._entries, mat2) / sizes.clamp(min=1).unsqueeze(1)
+        made = product_of_rows(rows, mat1._entries, mat2) / sizes.clamp(min=1).unsqueeze(1)
     else:
-        own = NAMESPACE["repeat_interleave"](NAMESPACE["arange"](sizes._layout.numel), sizes)
         terms = mat2.index_select(0, rows.columns) * mat1._entries.unsqueeze(1)
         shape = (sizes._layout.numel, mat2._layout.shape[1])
-        at = own.unsqueeze(1).expand(terms._layout.shape)
+        at = rows.own.to(int64).unsqueeze(1).expand(terms._layout.shape)
         made = NAMESPACE["zeros"](shape, dtype=terms._layout.dtype).scatter_reduce(
             0, at, terms, reduce, include_self=False
         )
@@ -246,7 +220,10 @@ def sampled_addmm(
         )
     if input._bounds._layout.ndim > 1:
         raise NotImplementedError("sampled_addmm of batches: call it for each matrix")
-    rows, columns = places_of_values(input).unbind(0)
-    products = (mat1.index_select(0, rows) * mat2.t().index_select(0, columns)).sum(1)
+    rows, other = by_rows(input), mat2.t()
+    if mat1._layout.dtype in FLOATS and mat1._layout.dtype is mat2._layout.dtype:
+        products = chosen(mat1, other, rows)
+    else:
+        products = (mat1.index_select(0, rows.own) * other.index_select(0, rows.columns)).sum(1)
     made = input.like(input._entries * beta + products * alpha)
     return renamed(made, "SparseSampledAddmmBackward0") if out is None else replace(out, made)

@@ -49,6 +49,8 @@ _OVERLOADS = {
     "ge": "ge.{}",
     "le": "le.{}",
     "fill_": "fill_.Scalar",
+    "new_ones": "fill_.Scalar",
+    "new_full": "fill_.Scalar",
     "where": "where.self",
     "sort": "sort.stable",
     "softmax": "_softmax",
@@ -256,7 +258,8 @@ class SparseTensor(Tensor):
         Tensor.is_signed,
     )
     is_cpu, is_cuda, is_meta = Tensor.is_cpu, Tensor.is_cuda, Tensor.is_meta
-    is_sparse = is_sparse_csr = False
+    is_sparse = is_sparse_csr = is_nested = is_quantized = is_mkldnn = volatile = False
+    is_xpu = is_mps = is_ipu = is_maia = is_mtia = is_vulkan = is_xla = False
     name = None
 
     @property

@@ -14,6 +14,7 @@ from flambeau.base.geometry import wrap_dim
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.tensor import Tensor
 from flambeau.ops.sparse.conversions import replace, to_dense
+from flambeau.ops.sparse.elementwise import conj
 from flambeau.ops.sparse.places import by_columns, by_rows, dense_shape, rows_of_bounds
 from flambeau.ops.sparse.tensor import (
     SparseCompressed,
@@ -110,7 +111,10 @@ def _flipped(x: Any) -> Any:
 
 SparseTensor.T = property(_flipped, doc="The dimensions in reverse order.")
 SparseTensor.mT = property(lambda x: transpose(x, -2, -1), doc="The last two dimensions exchanged.")
-SparseTensor.H = property(lambda x: transpose(x, 0, 1).conj(), doc="The transposed conjugate.")
+SparseTensor.mH = property(
+    lambda x: conj(transpose(x, -2, -1)), doc="The last two dimensions exchanged, and conjugated."
+)
+SparseTensor.H = property(lambda x: conj(transpose(x, 0, 1)), doc="The transposed conjugate.")
 SparseTensor.real = property(lambda x: x.like(x._entries.real) if x.is_complex() else x)
 SparseTensor.imag = property(lambda x: x.like(x._entries.imag))
 
