@@ -6,16 +6,17 @@
     traced.recompile()
 
 `node`, `graph`, `codegen` hold and print programs; `proxy` and `_symbolic_trace` make them; `graph_module` runs them, and
-`interpreter` node by node. Knows nn and utils._pytree.
+`interpreter` node by node; `subgraph_rewriter` and `passes` change them. Knows nn and utils._pytree.
 """
 
-from flambeau.fx import immutable_collections, traceback
+from flambeau.fx import immutable_collections, operator_schemas, traceback
 from flambeau.fx._symbolic_trace import PH, ProxyableClassMeta, Tracer, symbolic_trace, wrap
 from flambeau.fx.graph import CodeGen, Graph
 from flambeau.fx.graph_module import GraphModule
 from flambeau.fx.interpreter import Interpreter, Transformer
 from flambeau.fx.node import Node, has_side_effect, map_arg
 from flambeau.fx.proxy import Proxy
+from flambeau.fx.subgraph_rewriter import replace_pattern
 
 __all__ = [
     "PH",
@@ -30,6 +31,7 @@ __all__ = [
     "Transformer",
     "has_side_effect",
     "map_arg",
+    "replace_pattern",
     "symbolic_trace",
     "wrap",
 ]

@@ -23,6 +23,7 @@ from typing import Any
 import flambeau as torch
 import flambeau.utils._pytree as pytree
 from flambeau.core import attention
+from flambeau.fx._compatibility import compatibility
 from flambeau.fx._lazy_graph_module import _make_graph_module
 from flambeau.fx.graph import Graph, _PyTreeCodeGen, _PyTreeInfo
 from flambeau.fx.graph_module import GraphModule
@@ -38,6 +39,7 @@ from flambeau.fx.patching import (
     register_wrapped,
 )
 from flambeau.fx.proxy import ParameterProxy, Proxy, Scope, ScopeContextManager, TracerBase
+from flambeau.nn import Module
 
 __all__ = ["PH", "PHBase", "ProxyableClassMeta", "Tracer", "is_fx_tracing", "symbolic_trace", "wrap"]
 
@@ -129,7 +131,7 @@ class Tracer(TracerBase):
         self._autowrap_function_ids.update(id(f) for f in autowrap_functions)
         self._autowrap_search: list[ModuleType] = list(autowrap_modules)
         self.param_shapes_constant = param_shapes_constant
-        self.submodule_paths: dict[torch.nn.Module, str] | None = None
+        self.submodule_paths: dict[Module, str] | None = None
         self.root_module_name = ""
         self.scope = Scope("", None)
         self.module_stack = collections.OrderedDict()
@@ -172,7 +174,7 @@ class Tracer(TracerBase):
                 self.tensor_attrs[a] = path
                 setattr(self.root, path, a)
             return self.create_node("get_attr", path, (), {})
-        if isinstance(a, torch.nn.Module):
+        if isinstance(a, Module):
             for name, module in self.root.named_modules():
                 if a is module:
                     return self.create_node("get_attr", name, (), {})
@@ -214,12 +216,12 @@ class Tracer(TracerBase):
 
     # ------------------------------------------------------------ modules
 
-    def is_leaf_module(self, m: torch.nn.Module, module_qualified_name: str) -> bool:
+    def is_leaf_module(self, m: Module, module_qualified_name: str) -> bool:
         """Whether a call of the module becomes one node: so it is for those of torch.nn, but Sequential. To be overridden."""
         own = m.__module__.startswith((f"{torch.__name__}.nn", f"{torch.__name__}.ao.nn", "torch.nn", "torch.ao.nn"))
         return own and not isinstance(m, torch.nn.Sequential)
 
-    def path_of_module(self, mod: torch.nn.Module) -> str:
+    def path_of_module(self, mod: Module) -> str:
         """The dotted path of a submodule of the root. Raises NameError if it is none."""
         if self.submodule_paths:
             path = self.submodule_paths.get(mod)
@@ -232,7 +234,7 @@ class Tracer(TracerBase):
         raise NameError("module is not installed as a submodule")
 
     def call_module(
-        self, m: torch.nn.Module, forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+        self, m: Module, forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
         """A call of a module met while tracing: one node for a leaf; otherwise its forward is run, forward(*args, **kwargs)."""
         path = self.path_of_module(m)
@@ -252,7 +254,7 @@ class Tracer(TracerBase):
 
     # ------------------------------------------------------------ tracing
 
-    def trace(self, root: torch.nn.Module | Callable[..., Any], concrete_args: dict[str, Any] | None = None) -> Graph:
+    def trace(self, root: Module | Callable[..., Any], concrete_args: dict[str, Any] | None = None) -> Graph:
         """The graph of what `root` does. concrete_args: inputs that are values, not proxies, or containers with PH inside."""
         global _is_fx_tracing_flag
         before, _is_fx_tracing_flag = _is_fx_tracing_flag, True
@@ -263,7 +265,7 @@ class Tracer(TracerBase):
                 raise AssertionError(f"Expected FunctionType, got {type(fn)}")
             annotations = _annotations(fn)
             fn_globals = fn.__globals__
-            fn, args = self.create_args_for_root(fn, isinstance(root, torch.nn.Module), concrete_args)
+            fn, args = self.create_args_for_root(fn, isinstance(root, Module), concrete_args)
             cache: dict[str, Any] = {}
             with _Patcher() as patcher:
                 self._intercept_modules(patcher, cache)
@@ -279,7 +281,7 @@ class Tracer(TracerBase):
         return self.graph
 
     def _begin(self, root: Any) -> Any:
-        if isinstance(root, torch.nn.Module):
+        if isinstance(root, Module):
             self.root = root
             if not hasattr(type(root), self.traced_func_name):
                 raise AssertionError(
@@ -289,7 +291,7 @@ class Tracer(TracerBase):
             self.root_module_name = root._get_name()
             self.submodule_paths = {mod: name for name, mod in root.named_modules()}
         else:
-            self.root = torch.nn.Module()
+            self.root = Module()
             fn = root
         self.graph = Graph(tracer_cls=type(self))
         if hasattr(fn, "__code__"):
@@ -302,7 +304,7 @@ class Tracer(TracerBase):
         self.tensor_attrs: dict[torch.Tensor, str] = {}
         return fn
 
-    def _collect_tensors(self, module: torch.nn.Module, prefix: list[str]) -> None:
+    def _collect_tensors(self, module: Module, prefix: list[str]) -> None:
         for name, value in module.__dict__.items():
             if isinstance(value, torch.Tensor):
                 self.tensor_attrs[value] = ".".join([*prefix, name])
@@ -310,14 +312,14 @@ class Tracer(TracerBase):
             self._collect_tensors(child, [*prefix, name])
 
     def _intercept_modules(self, patcher: _Patcher, cache: dict[str, Any]) -> None:
-        read, call = torch.nn.Module.__getattr__, torch.nn.Module.__call__
+        read, call = Module.__getattr__, Module.__call__
 
         @functools.wraps(read)
-        def module_getattr_wrapper(mod: torch.nn.Module, attr: str) -> Any:
+        def module_getattr_wrapper(mod: Module, attr: str) -> Any:
             return self.getattr(attr, read(mod, attr), cache)
 
         @functools.wraps(call)
-        def module_call_wrapper(mod: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
+        def module_call_wrapper(mod: Module, *args: Any, **kwargs: Any) -> Any:
             def forward(*args: Any, **kwargs: Any) -> Any:
                 return call(mod, *args, **kwargs)
 
@@ -325,8 +327,8 @@ class Tracer(TracerBase):
             _autowrap_check(patcher, names, self._autowrap_function_ids)
             return self.call_module(mod, forward, args, kwargs)
 
-        patcher.patch_method(torch.nn.Module, "__getattr__", module_getattr_wrapper, deduplicate=False)
-        patcher.patch_method(torch.nn.Module, "__call__", module_call_wrapper, deduplicate=False)
+        patcher.patch_method(Module, "__getattr__", module_getattr_wrapper, deduplicate=False)
+        patcher.patch_method(Module, "__call__", module_call_wrapper, deduplicate=False)
 
     # ------------------------------------------------------------ inputs
 
@@ -457,7 +459,7 @@ def wrap(fn_or_name: str | Callable[..., Any]) -> Any:
 
 
 def symbolic_trace(
-    root: torch.nn.Module | Callable[..., Any], concrete_args: dict[str, Any] | tuple[Any, ...] | None = None
+    root: Module | Callable[..., Any], concrete_args: dict[str, Any] | tuple[Any, ...] | None = None
 ) -> GraphModule:
     """A GraphModule that does what `root` does, of what it did on proxies.
 
@@ -465,7 +467,7 @@ def symbolic_trace(
     """
     tracer = Tracer()
     graph = tracer.trace(root, concrete_args)  # type: ignore[arg-type]
-    name = type(root).__name__ if isinstance(root, torch.nn.Module) else root.__name__
+    name = type(root).__name__ if isinstance(root, Module) else root.__name__
     return _make_graph_module(tracer.root, graph, name)
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import flambeau as torch
+from flambeau.nn import Module
 
 
-def _copy_attr(from_module: torch.nn.Module, to_module: torch.nn.Module, target: str) -> None:
+def _copy_attr(from_module: Module, to_module: Module, target: str) -> None:
     """Give `to_module` the value that is at a path of `from_module`; plain modules are put on the way."""
     *prefix, field = target.split(".")
     source: Any = from_module
@@ -17,7 +18,7 @@ def _copy_attr(from_module: torch.nn.Module, to_module: torch.nn.Module, target:
         if inner is outer:
             return  # a parent was copied as a whole
         if outer is None:
-            outer = torch.nn.Module()
+            outer = Module()
             setattr(destination, name, outer)
         source, destination = inner, outer
     value = getattr(source, field)
@@ -27,14 +28,14 @@ def _copy_attr(from_module: torch.nn.Module, to_module: torch.nn.Module, target:
         setattr(destination, field, value)
 
 
-def _assign_attr(from_obj: Any, to_module: torch.nn.Module, target: str) -> None:
+def _assign_attr(from_obj: Any, to_module: Module, target: str) -> None:
     """Put a value at a path of a module; a tensor becomes a buffer. Plain modules are put on the way."""
     *prefix, field = target.split(".")
     destination: Any = to_module
     for name in prefix:
         inner = getattr(destination, name, None)
         if inner is None:
-            inner = torch.nn.Module()
+            inner = Module()
             setattr(destination, name, inner)
         destination = inner
     if isinstance(from_obj, torch.Tensor) and not isinstance(from_obj, torch.nn.Parameter):
@@ -69,7 +70,7 @@ def _del_attr(model: Any, attr_name: str) -> None:
     delattr(_get_attr_via_attr_list(model, prefix), field)
 
 
-def delete_submodule(model: torch.nn.Module, target: str) -> bool:
+def delete_submodule(model: Module, target: str) -> bool:
     """Delete the module at a path; False if there is none."""
     *prefix, field = target.split(".")
     owner: Any = model
@@ -77,9 +78,9 @@ def delete_submodule(model: torch.nn.Module, target: str) -> bool:
         if not hasattr(owner, name):
             return False
         owner = getattr(owner, name)
-        if not isinstance(owner, torch.nn.Module):
+        if not isinstance(owner, Module):
             return False
-    if not isinstance(getattr(owner, field, None), torch.nn.Module):
+    if not isinstance(getattr(owner, field, None), Module):
         return False
     delattr(owner, field)
     return True

@@ -27,7 +27,7 @@ _IN_PYTHON = ("torch.nn.functional.", "torch.functional.", "torch._lowrank.", "t
 # Functions that only call a method.
 _METHODS = {"torch.nn.functional.sigmoid": "sigmoid", "torch.nn.functional.tanh": "tanh"}
 # Parameters that are not handed on: those that PyTorch's functions in Python don't have, and one that it forgets.
-_KEPT = frozenset(("surplus", "axis", "keepdims"))
+_KEPT = frozenset(("surplus", "axis", "keepdims", "split_size"))
 _FORGOTTEN = {"torch.nn.functional.l1_loss": ("weight",)}
 _WITH_OUT = frozenset(
     ("torch.functional.norm", "torch.functional.tensordot", "torch.functional.lu", "torch.nn.functional.normalize")
@@ -35,11 +35,13 @@ _WITH_OUT = frozenset(
 _LAST = {"torch.functional.norm": "dtype"}
 # Parameters without a default that are handed on by name.
 _BY_NAME = {"torch.functional.unravel_index": ("shape",)}
+# Parameters that are required there, but have a default here, because another name may be used for them.
+_REQUIRED = {"torch.functional.split": ("split_size_or_sections",)}
 _AS_WRITTEN = frozenset(
     f"torch.functional.{name}"
     for name in "atleast_1d atleast_2d atleast_3d block_diag broadcast_tensors cartesian_prod chain_matmul".split()
 )
-_UPSAMPLING = {
+_UPSAMPLING: dict[str, dict[str, Any]] = {
     "torch.nn.functional.upsample": {},
     "torch.nn.functional.upsample_nearest": {"mode": "nearest"},
     "torch.nn.functional.upsample_bilinear": {"mode": "bilinear", "align_corners": True},
@@ -55,8 +57,20 @@ def method_name(function: Any) -> str:
     return _OPERATORS.get(name, name)
 
 
+def _required(name: str, parameter: inspect.Parameter) -> bool:
+    """Whether PyTorch hands a parameter of the function `name` on by position."""
+    if parameter.name in _BY_NAME.get(name, ()):
+        return False
+    return (
+        parameter.default is parameter.empty
+        or parameter.default is MISSING
+        or parameter.name in _REQUIRED.get(name, ())
+    )
+
+
 @functools.cache
-def _signature(function: Callable[..., Any]) -> inspect.Signature:
+def plain_signature(function: Callable[..., Any]) -> inspect.Signature:
+    """The signature that a public function has when its code is its own."""
     own = attention.plain(function)
     while hasattr(own, "__wrapped__"):
         own = attention.plain(own.__wrapped__)
@@ -82,22 +96,24 @@ def arranged(
     if name in _UPSAMPLING:
         return arranged(torch.nn.functional.interpolate, args, {**kwargs, **_UPSAMPLING[name]})
     try:
-        bound = _signature(function).bind(*args, **kwargs)
+        bound = plain_signature(function).bind(*args, **kwargs)
     except TypeError as error:
         raise TypeError(f"{function.__name__}() {error}") from None
     bound.apply_defaults()
     positional: list[Any] = []
     named: dict[str, Any] = {}
-    for parameter in _signature(function).parameters.values():
+    for parameter in plain_signature(function).parameters.values():
         key, value = parameter.name, bound.arguments[parameter.name]
         if key in _KEPT or key in _FORGOTTEN.get(name, ()) or (key == "out" and name not in _WITH_OUT):
             continue
         if parameter.kind is parameter.VAR_POSITIONAL:
             positional += value
-        elif (parameter.default is parameter.empty or parameter.default is MISSING) and key not in _BY_NAME.get(name, ()):
+        elif _required(name, parameter):
             positional.append(value)
         else:
             named[key] = value
+    if bound.arguments.get("return_indices"):
+        function = getattr(torch.nn.functional, f"{function.__name__}_with_indices", function)
     if name in _LAST:
         named[_LAST[name]] = named.pop(_LAST[name])
     return function, tuple(positional), named

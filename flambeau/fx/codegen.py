@@ -201,7 +201,7 @@ class _Writer:
         """The name by which code refers to an object; it becomes a global unless it is reached through torch."""
         if _is_from_torch(obj) and obj is not torch.device:
             return _get_qualified_name(obj)
-        name = self.namespace.create_name(hint.replace(".", "_"), obj)
+        name = self.namespace.create_name(hint, obj)
         self.globals.setdefault(name, obj)
         return name
 
@@ -223,9 +223,10 @@ class _Writer:
         origin = getattr(annotation, "__origin__", None)
         if origin is None:
             return self.add_global(name, annotation)
-        origin = _origin_type_map.get(origin, origin)
-        shown = self.add_global(_type_repr(origin), origin)
         parts = getattr(annotation, "__args__", None)
+        if parts is not None and not isinstance(annotation, types.GenericAlias):
+            origin = _origin_type_map.get(origin, origin)
+        shown = self.add_global(_type_repr(origin), origin)
         return f"{shown}[{','.join(self.type_repr(part) for part in parts)}]" if parts else shown
 
     def value(self, arg: Any) -> str:
@@ -315,7 +316,7 @@ class CodeGen:
         writer = _Writer(root_module, namespace, colored)
         listed = list(nodes)
         last_uses = _last_uses(listed)
-        traces = _Traces(writer)
+        traces = _Traces(writer, additional_meta or [])
         repr_fn = writer.value
         for name, obj in self.additional_globals():
             writer.add_global(name, obj)
@@ -330,8 +331,6 @@ class CodeGen:
                 writer.body.append("\n")
                 continue
             _write(writer, node, include_stride if verbose else None, include_device)
-            if additional_meta:
-                writer.body[-1] += _meta_comment(node, additional_meta)
             if node.op != "placeholder":
                 dropped = last_uses.get(node, [])
                 if dropped:
@@ -371,11 +370,6 @@ def _call_output(codegen: CodeGen, node: Node, repr_fn: Callable[[object], str])
     return codegen.generate_output(node.args[0])
 
 
-def _meta_comment(node: Node, keys: list[str]) -> str:
-    found = [f"{key}: {node.meta[key]}" for key in keys if key in node.meta]
-    return f"  # {', '.join(found)}" if found else ""
-
-
 def _last_uses(nodes: list[Node]) -> dict[Node, list[Node]]:
     """For each node the values that nobody needs behind it."""
     seen: set[Node] = set()
@@ -393,25 +387,24 @@ def _last_uses(nodes: list[Node]) -> dict[Node, list[Node]]:
 class _Traces:
     """The comments that say where statements come from."""
 
-    def __init__(self, writer: _Writer) -> None:
-        self.writer, self.previous = writer, None  # type: ignore[var-annotated]
+    def __init__(self, writer: _Writer, keys: list[str]) -> None:
+        self.writer, self.keys = writer, keys
+        self.previous: tuple[str, str] | None = None
 
     def comment(self, node: Node) -> None:
         """A comment before the node, if it comes from another line than the one before."""
         if node.op in ("placeholder", "output"):
             return
-        trace, parsed = node.stack_trace, None
-        if trace:
-            if trace == self.previous:
-                return
-            self.previous = trace
-            parsed = _parse_stack_trace(trace)
-            text = parsed.get_summary_str() if parsed is not None else ""
-        elif self.previous != "":
-            self.previous = ""  # type: ignore[assignment]
-            text = "No stacktrace found for following nodes"
-        else:
+        trace = node.stack_trace or ""
+        marks = "".join(f"{key}: {node.meta[key]} # " for key in self.keys if key in node.meta)
+        if node.meta.get("custom"):
+            marks += f"Annotation: {node.meta['custom']} "
+        if (marks, trace) == self.previous:
             return
+        self.previous = (marks, trace)
+        parsed = _parse_stack_trace(trace)
+        text = "" if parsed is None else parsed.get_summary_str()
+        text = marks + (text if trace else "No stacktrace found for following nodes")
         apart = "\n" if any(not line.startswith("# COUNTER") for line in self.writer.body) else ""
         self.writer.body.append(f"{apart}{self.writer.color('dim', '# ' + text)}\n")
 

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import flambeau as torch
+from flambeau.fx._compatibility import compatibility
 from flambeau.fx.codegen import (
     CodeGen,
     PythonCode,

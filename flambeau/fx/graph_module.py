@@ -33,6 +33,7 @@ from flambeau.fx.attributes import (
 from flambeau.fx.graph import Graph, PythonCode, _custom_builtins, _is_from_torch, _PyTreeCodeGen
 from flambeau.fx.names import _get_qualified_name, shown_module
 from flambeau.fx.printing import _print_readable
+from flambeau.nn import Module
 
 __all__ = ["GraphModule", "reduce_graph_module", "reduce_package_graph_module"]
 
@@ -96,7 +97,7 @@ def _format_import_block(globals: dict[str, Any], importer: Any = None) -> str:
     return "\n".join(sorted({_format_import_statement(name, obj, importer) for name, obj in globals.items()}))
 
 
-class _CodeOnlyModule(torch.nn.Module):
+class _CodeOnlyModule(Module):
     """Holds what a pickled GraphModule held, for tracing its code."""
 
     def __init__(self, body: dict[str, Any]) -> None:
@@ -104,7 +105,7 @@ class _CodeOnlyModule(torch.nn.Module):
         self.__dict__ = body
 
 
-def reduce_graph_module(body: dict[Any, Any], import_block: str) -> torch.nn.Module:
+def reduce_graph_module(body: dict[Any, Any], import_block: str) -> Module:
     """The GraphModule that was pickled: its attributes, and the imports that its code needs."""
     source = body.get("_code") or body["code"]
     known = {builtin.import_str: (name, builtin.obj) for name, builtin in _custom_builtins.items()}
@@ -114,14 +115,14 @@ def reduce_graph_module(body: dict[Any, Any], import_block: str) -> torch.nn.Mod
     return _deserialize_graph_module(forward, body)
 
 
-def reduce_package_graph_module(importer: Any, body: dict[Any, Any], generated_module_name: str) -> torch.nn.Module:
+def reduce_package_graph_module(importer: Any, body: dict[Any, Any], generated_module_name: str) -> Module:
     """The GraphModule of a package. Raises NotImplementedError: flambeau has no torch.package."""
     raise NotImplementedError("torch.package is not implemented in flambeau: use torch.save and torch.load, or pickle")
 
 
 def _deserialize_graph_module(
     forward: Any, body: dict[Any, Any], graph_module_cls: type[GraphModule] | None = None
-) -> torch.nn.Module:
+) -> Module:
     from flambeau.fx._symbolic_trace import Tracer
 
     holder = type("_CodeOnlyModule", (_CodeOnlyModule,), {"forward": forward})(body)
@@ -176,7 +177,7 @@ class _WrappedCall:
             raise
 
 
-class GraphModule(torch.nn.Module):
+class GraphModule(Module):
     """GraphModule(root, graph): a module with the attributes of `root` that `graph` names, whose forward is the graph's code.
 
     root: a module, or a dict from dotted paths to values. Assigning `graph` writes the code anew; after changing the graph
@@ -196,10 +197,10 @@ class GraphModule(torch.nn.Module):
 
         return super().__new__(GraphModuleImpl)
 
-    def __init__(self, root: torch.nn.Module | dict[str, Any], graph: Graph, class_name: str = "GraphModule") -> None:
+    def __init__(self, root: Module | dict[str, Any], graph: Graph, class_name: str = "GraphModule") -> None:
         super().__init__()
         type(self).__name__ = class_name
-        if isinstance(root, torch.nn.Module):
+        if isinstance(root, Module):
             if hasattr(root, "training"):
                 self.training = root.training
             for node in graph.nodes:
@@ -229,7 +230,7 @@ class GraphModule(torch.nn.Module):
         self._create_node_hooks: list[Callable[..., object]] = []
         self._erase_node_hooks: list[Callable[..., object]] = []
         self._deepcopy_hooks: list[Callable[..., object]] = []
-        preserved = getattr(root, "meta", None) if isinstance(root, torch.nn.Module) else None
+        preserved = getattr(root, "meta", None) if isinstance(root, Module) else None
         if isinstance(preserved, dict):
             self.meta.update(preserved)
             for name, value in preserved.get(_USER_PRESERVED_ATTRIBUTES_KEY, {}).items():
@@ -286,16 +287,16 @@ class GraphModule(torch.nn.Module):
 
     # ------------------------------------------------------------ submodules
 
-    def add_submodule(self, target: str, m: torch.nn.Module) -> bool:
+    def add_submodule(self, target: str, m: Module) -> bool:
         """Put a module at a dotted path; modules on the way are made. False where something else is on the way."""
         *prefix, field = target.split(".")
-        module: torch.nn.Module = self
+        module: Module = self
         for name in prefix:
             child = getattr(module, name, None)
             if child is None:
-                child = torch.nn.Module()
+                child = Module()
                 setattr(module, name, child)
-            if not isinstance(child, torch.nn.Module):
+            if not isinstance(child, Module):
                 return False
             module = child
         module.add_module(field, m)
@@ -460,7 +461,7 @@ for _kind, _stored in (
     _hook_methods(_kind, _stored)
 
 
-def _gen_model_repr(name: str, module: torch.nn.Module) -> str | None:
+def _gen_model_repr(name: str, module: Module) -> str | None:
     """The expression that makes a module like this one, where its repr is that."""
     plain = (
         torch.nn.Linear,

@@ -17,6 +17,7 @@ from flambeau.fx.graph import Graph
 from flambeau.fx.graph_module import GraphModule
 from flambeau.fx.node import Argument, Node, Target, map_aggregate, map_arg
 from flambeau.fx.proxy import Proxy
+from flambeau.nn import Module
 
 __all__ = ["Interpreter", "Transformer"]
 
@@ -32,7 +33,7 @@ class Interpreter:
     """
 
     def __init__(
-        self, module: torch.nn.Module, garbage_collect_values: bool = True, graph: Graph | None = None
+        self, module: Module, garbage_collect_values: bool = True, graph: Graph | None = None
     ) -> None:
         self.module = module
         self.submodules = dict(module.named_modules())
@@ -80,7 +81,8 @@ class Interpreter:
     def _say_where(self, error: Exception, node: Node) -> None:
         text = f"While executing {node.format_node()}"
         text = f"{error.args[0]}\n\n{text}" if error.args else str(text)
-        text += f"\nOriginal traceback:\n{node.stack_trace}"
+        text += f"\nOriginal traceback:\n{node.stack_trace}\nUse tlparse to see full graph. "
+        text += "(https://github.com/pytorch/tlparse?tab=readme-ov-file#tlparse-parse-structured-pt2-logs)"
         error.args = (text, *error.args[1:])
         if isinstance(error, KeyError):
             raise RuntimeError(*error.args) from error
@@ -183,7 +185,7 @@ class Transformer(Interpreter):
                 self.graph = graph
                 self.tensor_attrs: dict[torch.Tensor, str] = {}
 
-            def is_leaf_module(self, m: torch.nn.Module, module_qualified_name: str) -> bool:
+            def is_leaf_module(self, m: Module, module_qualified_name: str) -> bool:
                 return True
 
         self.tracer = TransformerTracer(self.new_graph)

@@ -43,20 +43,20 @@ def _in_torch() -> dict[str, str]:
     return {name: f"torch.{module}.{name}" for module, names in _IN_MODULES.items() for name in names.split()}
 
 
-def public_functions() -> dict[str, Callable[..., Any]]:
-    """The functions of the public namespaces by PyTorch's qualified names."""
-    found: dict[str, Callable[..., Any]] = {}
+def public_functions() -> dict[Callable[..., Any], str]:
+    """The functions of the public namespaces, and what PyTorch calls them."""
+    found: dict[Callable[..., Any], str] = {}
     special = _in_torch()
     for name, thing in [*vars(torch).items(), *vars(torch.namespace).items()]:
         if _is_function(thing) and not name.startswith("__"):
-            found.setdefault(special.get(name, f"torch.{name}"), thing)
+            found.setdefault(thing, special.get(name, f"torch.{name}"))
     for name, thing in vars(torch.nn.functional).items():
         if _is_function(thing) and not name.startswith("__"):
-            found.setdefault(_functional_name(name), thing)
+            found.setdefault(thing, _functional_name(name))
     for room in ("linalg", "fft", "special"):
         for name, thing in vars(getattr(torch, room)).items():
             if _is_function(thing) and not name.startswith("_"):
-                found.setdefault(f"torch._C._{room}.{room}_{name}", thing)
+                found.setdefault(thing, f"torch._C._{room}.{room}_{name}")
     return found
 
 
@@ -70,12 +70,7 @@ def _is_function(thing: object) -> bool:
     return inspect.isfunction(thing) and (thing.__module__ or "").partition(".")[0] == _PACKAGE
 
 
-@functools.cache
-def _names() -> dict[Callable[..., Any], str]:
-    names: dict[Callable[..., Any], str] = {}
-    for name, function in public_functions().items():
-        names.setdefault(function, name)
-    return names
+_names = functools.cache(public_functions)
 
 
 def public_name(function: object) -> str | None:

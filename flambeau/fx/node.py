@@ -24,6 +24,7 @@ import flambeau as torch
 from flambeau.fx._compatibility import compatibility
 from flambeau.fx.immutable_collections import immutable_dict, immutable_list
 from flambeau.fx.names import _get_qualified_name, shown_type
+from flambeau.nn import Module
 
 if TYPE_CHECKING:
     from flambeau.fx.graph import Graph
@@ -49,8 +50,8 @@ _side_effectful_functions: set[Callable[..., Any]] = {operator.setitem, torch._a
 
 _RANDOM = frozenset(
     getattr(torch, name)
-    for name in """rand randn randint randperm rand_like randn_like randint_like normal poisson bernoulli multinomial
-    dropout""".split()
+    for name in """rand randn randint randperm rand_like randn_like randint_like normal poisson bernoulli
+    multinomial""".split()
 )
 """Functions that move the random stream, so that a graph without them would give other numbers later on."""
 
@@ -311,8 +312,6 @@ class Node:
             if self.target in _side_effectful_functions:
                 return True
             return impure_random and self.target in _RANDOM
-        if self.op == "call_method":
-            return self.target.endswith("_") and not self.target.endswith("__")  # type: ignore[union-attr]
         if self.op == "call_module":
             owner = self.graph.owning_module
             if owner is None:
@@ -325,7 +324,7 @@ class Node:
 
     def normalized_arguments(
         self,
-        root: torch.nn.Module,
+        root: Module,
         arg_types: tuple[Any] | None = None,
         kwarg_types: dict[str, Any] | None = None,
         normalize_to_only_use_kwargs: bool = False,
@@ -404,7 +403,7 @@ class Node:
             return f"return {self.args[0]}"
         kind = f"{_type_repr(self.type)} " if self.type else ""
         if include_tensor_metadata:
-            kind += _metadata(self)
+            kind = f"{kind}{_metadata(self)}"
         head = f"%{self.name} : {kind}[num_users={len(self.users)}] = {self.op}[target="
         head += f"{self._pretty_print_target(self.target)}]"
         if self.op == "get_attr":
@@ -423,9 +422,8 @@ class Node:
 def _metadata(node: Node) -> str:
     from flambeau.fx.codegen import tensor_annotation
 
-    value = node.meta.get("val", node.meta.get("tensor_meta"))
-    text = tensor_annotation(value, stride=False, device=False)
-    return f"{text} " if text else ""
+    text = tensor_annotation(node.meta.get("val"), stride=True, device=True)
+    return f"Tensor {text}" if text else ""
 
 
 def map_arg(a: Any, fn: Callable[[Node], Any]) -> Any:

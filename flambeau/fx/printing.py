@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import flambeau as torch
+from flambeau.nn import Module
 
 
 def _indented(text: str, spaces: int) -> str:
@@ -12,7 +12,7 @@ def _indented(text: str, spaces: int) -> str:
 
 
 def _print_readable(
-    module: torch.nn.Module,
+    module: Module,
     module_name: str,
     print_output: bool = True,
     include_stride: bool = False,

@@ -15,6 +15,7 @@ import enum
 import inspect
 import logging
 import operator
+import os
 import sys
 import traceback
 from collections import OrderedDict
@@ -41,6 +42,9 @@ __all__ = [
 ]
 
 log = logging.getLogger(__name__)
+_FOLDER = os.path.dirname(__file__) + os.sep
+_TRACER_FILE = _FOLDER + "_symbolic_trace.py"
+_ATTENTION = os.path.dirname(attention.__file__) + os.sep
 
 
 class TraceError(ValueError):
@@ -126,6 +130,10 @@ class TracerBase:
                     node.meta[field] = copy.copy(current[field])
         elif self.module_stack:
             node.meta["nn_module_stack"] = copy.copy(self.module_stack)
+        if self.record_stack_traces and not node.stack_trace and kind not in ("placeholder", "output"):
+            frames = self._filter_traceback_frames(traceback.extract_stack())
+            if frames:
+                node.stack_trace = "".join(frames.format()).strip()
         return node
 
     def proxy(self, node: Node) -> Proxy:
@@ -147,18 +155,13 @@ class TracerBase:
         if not isinstance(given, tuple) or not isinstance(named, dict):
             raise AssertionError("create_arg must turn a tuple into a tuple, and a dict into a dict")
         node = self.create_node(kind, target, given, named, name, type_expr)
-        proxy = self.proxy(node) if proxy_factory_fn is None else proxy_factory_fn(node)
-        if self.record_stack_traces and not proxy.node.stack_trace:
-            frame = self._find_user_frame()
-            if frame is not None:
-                lines = self._filter_traceback_frames(traceback.extract_stack(frame)).format()
-                proxy.node.stack_trace = "".join(lines).strip()
-        return proxy
+        return self.proxy(node) if proxy_factory_fn is None else proxy_factory_fn(node)
 
     def _filter_traceback_frames(self, user_stack_summary: traceback.StackSummary) -> traceback.StackSummary:
-        """The frames of the traced program: those from the root's forward inwards, without the machinery between them."""
-        own = (f"{torch.__name__}/fx/", f"{torch.__name__}/nn/modules/module.py", f"{torch.__name__}/core/attention.py")
-        kept = [f for f in user_stack_summary if not any(part in f.filename.replace("\\", "/") for part in own)]
+        """The frames of the traced program: those from the traced function inwards, without the tracer's own."""
+        frames = list(user_stack_summary)
+        begin = max([i + 1 for i, f in enumerate(frames) if f.filename == _TRACER_FILE and f.name == "trace"], default=0)
+        kept = [f for f in frames[begin:] if not f.filename.startswith((_FOLDER, _ATTENTION, "<flambeau"))]
         if self._record_forward_stack_traces_only:
             kept = [f for f in kept if f.name == "forward"]
         return traceback.StackSummary.from_list(kept)
@@ -166,11 +169,7 @@ class TracerBase:
     def _find_user_frame(self) -> Any:
         """The innermost frame of the program that is traced."""
         frame = inspect.currentframe()
-        machinery = tuple(f"{torch.__name__}.{name}" for name in ("fx.", "core.attention", "core.overrides"))
-        while frame is not None:
-            module = frame.f_globals.get("__name__", "")
-            if not module.startswith(machinery) and not frame.f_code.co_filename.startswith("<flambeau"):
-                break
+        while frame is not None and frame.f_code.co_filename.startswith((_FOLDER, _ATTENTION, "<flambeau")):
             frame = frame.f_back
         return frame
 
@@ -427,4 +426,4 @@ for _method in reflectable_magic_methods:
 Proxy.__hash__ = object.__hash__  # type: ignore[method-assign]
 
 _UNCONCERNED = ("torch.is_tensor", "torch.is_storage", "torch.typename", "torch.compile")
-attention.attend(Proxy, lambda: [f for name, f in public_functions().items() if name not in _UNCONCERNED])
+attention.attend(Proxy, lambda: [f for f, name in public_functions().items() if name not in _UNCONCERNED])

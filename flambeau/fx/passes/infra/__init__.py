@@ -1,0 +1,1 @@
+"""torch.fx.passes.infra: passes, managers of passes, and partitions by what a backend can do."""
