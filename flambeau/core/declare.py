@@ -17,7 +17,7 @@ from typing import Any
 from flambeau.base.layout import register_cache
 from flambeau.base.naming import PACKAGE
 from flambeau.codegen.runtime.launch import KernelCheck
-from flambeau.core import arguments, modes, overrides
+from flambeau.core import arguments, modes, old_overloads, overrides
 from flambeau.core import inplace as rewiring
 from flambeau.core.autocast import autocasting, cast_arguments
 from flambeau.core.call_keys import keepable, kept_key, key_function, signature_text
@@ -226,18 +226,27 @@ class Texts:
         self.suited = "".join(f" and {test}" for test in tests)
         self.fields["unsuited"] = unsuited
         self.plain = " and out is None" * out + " and not surplus" * star     # what a kept plan serves
-        self.fields |= {"surplus": "surplus or " if star else "", "refuse": "" if not star else
-                        f"if surplus:\n                refuse_surplus(({self.fields['in_order']},), surplus)\n            "}
+        answer = f"with_surplus(({self.fields['in_order']},), surplus{', out' * out})"
+        refuse = f"if surplus:\n                return {answer}\n            "
+        self.fields |= {"surplus": "surplus or " if star else "", "refuse": refuse if star else ""}
 
     def made(self, declared: Operator, template: str, scope: dict[str, Any], method: bool, function: bool, writing: str,
              **more: str) -> Callable:
         """The public function that a template gives with these texts and `more`, in `scope`; `writing`: what serves `out=`."""
         name, signature = declared.name, declared.signature
+
+        def with_surplus(values: Sequence[Any], surplus: Sequence[Any], out: Any = None) -> Any:
+            """The answer to a call with too many arguments, if it is one of a deprecated overload; else TypeError."""
+            positions = sum(p.kind is p.POSITIONAL_OR_KEYWORD for p in signature.parameters.values())
+            given = (*values[:positions], *surplus)
+            answer = old_overloads.call(declared.public, name, given, {} if out is None else {"out": out})
+            if answer is None:
+                arguments.raise_surplus(name, signature, values, surplus, method, function)
+            return answer
         scope |= {**self.suits, "Tensor": Tensor}
         scope |= {"active": modes.active, "plain": overrides.PLAIN, "implementation": declared.implementation,
                   "unusual_list": _unusual_list, "MISSING": arguments.MISSING, "caught": arguments.CAUGHT,
-                  "refuse_surplus": lambda values, surplus: arguments.raise_surplus(
-                      name, signature, values, surplus, method, function),
+                  "with_surplus": with_surplus,
                   "explain": lambda error, values: arguments.explain(error, name, signature, values, method, function)}
         out_code = ""
         if self.out:
@@ -427,6 +436,10 @@ def _inplace_variant(declared: Operator, public: str, writer: Callable | None) -
             found = declared.signature.bind(self, *args, **kwargs)
         except TypeError as error:
             given = [self, *args, *[arguments.MISSING if x is inspect.Parameter.empty else x for x in defaults[len(args) + 1:]]]
+            if len(given) > positions:
+                old = old_overloads.translated(name, (self, *args), kwargs)
+                if old is not None:
+                    return bound(old[0][0], tuple(old[0][1:]), old[1])
             if not kwargs and len(given) > len(defaults):
                 arguments.raise_surplus(name, declared.signature, given[:positions], given[positions:], True, False)
             if not kwargs:

@@ -22,7 +22,7 @@ from flambeau.base.layout import register_cache
 from flambeau.base.naming import PACKAGE
 from flambeau.codegen.images import cache
 from flambeau.codegen.images.digest import sha256
-from flambeau.core import arguments, modes, overrides
+from flambeau.core import arguments, modes, old_overloads, overrides
 from flambeau.core import inplace as rewiring
 from flambeau.core.autocast import autocasting, cast_arguments
 from flambeau.core.create import make_tensor
@@ -302,6 +302,9 @@ def generate(operator: Pointwise, doc: str, public: str, method: bool, function:
             parts.append("*")
             star = True
         parts.append(name if parameter.default is parameter.empty else f"{name}={source_of(parameter.default)}")
+    old = public in old_overloads.NAMES
+    if old:     # a surplus argument may be that of a deprecated overload
+        parts[parts.index("*")] = "*surplus"
     with_out = [*parts, *([] if star else ["*"]), "out=None"]
     layouts = [_key_part(n, i == 0) for i, n in enumerate(operands)]
     key = ", ".join([*layouts, *[f"{n}.__class__" for n in given], *statics]) + ","
@@ -344,6 +347,11 @@ def generate(operator: Pointwise, doc: str, public: str, method: bool, function:
             to_out=to_out(every_key, every_number, ""), **fields)
         source += _TRACE.format(tracer="trace_with_numbers", which=which, arguments=", ".join([*operands, *numbers, *statics]),
                                 trailing=every_number, **fields)
+    if old:
+        unusual += " or surplus"
+        otherwise = f"with_surplus({fields['operands']}, surplus, ({_tuple(every)}), out) if surplus else {otherwise}"
+        otherwise_in_place = f"with_surplus_in_place({fields['operands']}, surplus, ({_tuple(every)})) if surplus else " \
+                             f"{otherwise_in_place}"
     source += _FUNCTION.format(name=public, signature=", ".join(with_out), unusual=" or out is not None" + unusual, key=key,
                                trailing=trailing, static_arguments=static_arguments, otherwise=otherwise,
                                to_out=to_out(key, trailing, usual), **fields)
@@ -368,6 +376,7 @@ def _learning(operator: Pointwise, public: str, scope: dict[str, Any], signature
               function: bool) -> dict[str, Callable]:
     """What the generated functions in `scope` call when they don't know a plan or a recorder yet, by name."""
     default_numbers, default_statics = tuple(operator.numbers.values()), tuple(operator.statics.values())
+    default_of = {**operator.numbers, **operator.statics}
 
     def learned(given_operands: tuple, numbers_given: tuple, statics_given: tuple, out: Any) -> tuple[tuple, Any]:
         """The key by which generated functions look a plan up, and the plan, or None if they can't use it."""
@@ -405,6 +414,23 @@ def _learning(operator: Pointwise, public: str, scope: dict[str, Any], signature
                 scope["out_plans"][*place, layout] = launch
         return result
 
+    def with_surplus(*given: Any) -> Any:
+        *given_operands, surplus, keywords, out = given
+        changed = {n: v for n, v in zip([*operator.numbers, *operator.statics], keywords) if v != default_of[n]}
+        answer = old_overloads.call(scope[public], public, (*given_operands, *surplus),
+                                    changed if out is None else {**changed, "out": out})
+        if answer is None:
+            arguments.raise_surplus(public, signature, given_operands, surplus, method, function)
+        return answer
+
+    def with_surplus_in_place(*given: Any) -> Any:
+        *given_operands, surplus, keywords = given
+        changed = {n: v for n, v in zip([*operator.numbers, *operator.statics], keywords) if v != default_of[n]}
+        answer = old_overloads.call(scope[public + "_"], public + "_", (*given_operands, *surplus), changed)
+        if answer is None:
+            arguments.raise_surplus(public + "_", signature, given_operands, surplus, True, False)
+        return answer
+
     def learn_operator(*given_operands: Any) -> Any:
         for x in given_operands[1:]:
             if x.__class__ not in NUMBERS and not isinstance(x, (Tensor, np.generic, int, float, complex)):
@@ -428,7 +454,8 @@ def _learning(operator: Pointwise, public: str, scope: dict[str, Any], signature
         made = recorder_of(operator, which, out, given_operands, numbers_given, statics_given)
         operator.recorders[launch, which] = made
         return made
-    return {"learn": learn, "learn_operator": learn_operator, "learn_inplace": learn_inplace, "learn_recorder": learn_recorder}
+    return {"learn": learn, "learn_operator": learn_operator, "learn_inplace": learn_inplace, "learn_recorder": learn_recorder,
+            "with_surplus": with_surplus, "with_surplus_in_place": with_surplus_in_place}
 
 
 def _published(operator: Pointwise, public: str, scope: dict[str, Any], method: bool, function: bool, inplace_too: bool | str,

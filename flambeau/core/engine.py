@@ -18,7 +18,7 @@ from operator import attrgetter
 from typing import Any
 
 from flambeau.base.layout import Layout, register_cache
-from flambeau.base.notices import warn_once
+from flambeau.base.notices import warn, warn_once
 from flambeau.core import tensor as tensors
 from flambeau.core.modes import active, local
 from flambeau.core.node import AccumulateGrad, Node, Run, added, anomaly, held_gradient, running, type_name
@@ -542,8 +542,8 @@ def grad(outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool
     if not inputs:
         raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
     if not only_inputs:
-        warnings.warn("only_inputs argument is deprecated and is ignored now (defaults to True). To accumulate gradient "
-                      "for other parts of the graph, please use torch.autograd.backward.", FutureWarning, stacklevel=2)
+        warn("only_inputs argument is deprecated and is ignored now (defaults to True). To accumulate gradient "
+                      "for other parts of the graph, please use torch.autograd.backward.", FutureWarning)
     gradients = (None,) * len(outputs) if grad_outputs is None else _sequence(grad_outputs)
     roots = _roots(outputs, gradients)
     keep = create_graph if retain_graph is None else retain_graph

@@ -22,6 +22,8 @@ __all__ = ["infer_dtype", "shape_of", "type_name", "values_of"]
 
 DEEPEST = 128       # dimensions that nested sequences may have
 OVERFLOW = "Overflow when unpacking long long"
+REQUIRES_GRAD = ("Converting a tensor with requires_grad=True to a scalar may lead to unexpected behavior.\n"
+                 "Consider using tensor.detach() first.")
 _HEAP_TYPE = 1 << 9
 _PLAIN = {bool, int, float, complex}
 
@@ -144,8 +146,7 @@ def _number_of(tensor: Tensor) -> Any:
     if tensor._layout.numel != 1:
         raise ValueError("only one element tensors can be converted to Python scalars")
     if tensor._node is not None:
-        warn_once("Converting a tensor with requires_grad=True to a scalar may lead to unexpected behavior.\n"
-                  "Consider using tensor.detach() first.")
+        warn_once(REQUIRES_GRAD)
     return tensor.item()
 
 

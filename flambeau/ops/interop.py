@@ -14,11 +14,13 @@ import numpy as np
 from flambeau.base import geometry
 from flambeau.base.dtype import bfloat16, bool_
 from flambeau.base.layout import Layout, contiguous_strides, preserve_format, register_cache
+from flambeau.base.notices import warn_once
 from flambeau.base.small_floats import AS_BITS
 from flambeau.core import create, inplace, modes, printing, storage
 from flambeau.core.arguments import no_combination
 from flambeau.core.create import array_of, tolist_array
 from flambeau.core.derive import NAMESPACE, public
+from flambeau.core.nested import REQUIRES_GRAD
 from flambeau.core.node import AccumulateGrad
 from flambeau.core.overrides import PLAIN
 from flambeau.core.storage import Storage
@@ -151,6 +153,8 @@ def _number(name: str, kind: type) -> None:
     def convert(self: Tensor) -> Any:
         if self._layout.numel != 1:
             raise ValueError("only one element tensors can be converted to Python scalars")
+        if self._node is not None and kind is not int:
+            warn_once(REQUIRES_GRAD)
         value = create.item(self)
         if value.__class__ is complex and kind is not complex and value.imag:
             raise RuntimeError(f"value cannot be converted to type {'double' if kind is float else 'int64_t'} without overflow")

@@ -275,7 +275,7 @@ def _reduction(size_average: Any, reduce: Any, reduction: str) -> str:
 def binary_cross_entropy(input, target, weight=None, size_average=None, reduce=None, reduction="mean"):
     """-(target log input + (1 - target) log(1 - input)) of probabilities; logarithms are at least -100.
 
-    Raises ValueError unless the shapes are equal, RuntimeError for an input outside [0, 1].
+    Raises ValueError unless the shapes are equal, RuntimeError for an input or a target outside [0, 1].
     """
     reduction = _reduction(size_average, reduce, reduction)
     if target.size() != input.size():
@@ -284,9 +284,10 @@ def binary_cross_entropy(input, target, weight=None, size_average=None, reduce=N
     if target._layout.dtype is not input._layout.dtype:
         raise RuntimeError(f"Found dtype {target._layout.dtype.scalar_name} but expected {input._layout.dtype.scalar_name}")
     if input._layout.numel and input._layout.device.type == "cpu" and input._layout.flavor is None:
-        low, high = aminmax(input.detach())
-        if not (low.item() >= 0 and high.item() <= 1):
-            raise RuntimeError("all elements of input should be between 0 and 1")
+        for name, given in (("input", input), ("target", target)):
+            low, high = aminmax(given.detach())
+            if not (low.item() >= 0 and high.item() <= 1):
+                raise RuntimeError(f"all elements of {name} should be between 0 and 1")
     if weight is not None:
         refuse_gradient("binary_cross_entropy", weight=weight)
     return _weighted(BINARY, input, target, weight, reduction)

@@ -179,3 +179,18 @@ def test_warnings_of_memory_that_is_not_to_be_written_to():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         torch.tensor(fixed)     # a copy
+
+
+def test_a_number_of_a_tensor_in_a_graph(monkeypatch):
+    if torch.__name__ == "flambeau":
+        monkeypatch.setattr("flambeau.base.notices._given", set())      # the warning is given once in a process
+    leaf = torch.ones(1, requires_grad=True)
+    with warnings.catch_warnings(record=True) as given:
+        warnings.simplefilter("always")
+        assert (int(leaf), leaf.item(), bool(leaf)) == (1, 1.0, True)
+        assert not given
+        assert float(leaf) == 1.0
+    if torch.__name__ == "flambeau":
+        assert [str(warning.message).split(" may lead")[0] for warning in given] == [
+            "Converting a tensor with requires_grad=True to a scalar"]
+        assert given[0].filename == __file__

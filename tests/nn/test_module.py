@@ -235,3 +235,13 @@ def test_containers():
     assert list(parameters.state_dict()) == ["0"]
     with pytest.raises(IndexError, match="index 5 is out of range"):
         model[5]
+
+
+def test_apply_of_a_module_that_overrides_it_with_one_argument():
+    class Keeps(nn.Module):
+        def _apply(self, fn):
+            return super()._apply(fn)
+
+    outer, inner = nn.Module(), Keeps()
+    outer.inner, inner.linear = inner, nn.Linear(2, 2)
+    assert outer.double().inner.linear.weight.dtype is torch.float64

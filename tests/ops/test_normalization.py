@@ -226,6 +226,12 @@ def test_binary_cross_entropy():
         F.binary_cross_entropy(torch.tensor([1.5]), torch.tensor([1.0]))
 
 
+def test_binary_cross_entropy_of_what_is_no_chance():
+    for value, target, name in ((2.0, 0.5, "input"), (math.nan, 0.5, "input"), (0.5, -1.0, "target"), (0.5, math.nan, "target")):
+        with pytest.raises(RuntimeError, match=f"all elements of {name} should be between 0 and 1"):
+            F.binary_cross_entropy(torch.tensor([0.5, value]), torch.tensor([1.0, target]))
+
+
 def test_margin_losses():
     a, b, c = (sample(3, 4, grad=True) for _ in range(3))
     distance = np.sqrt(((a.detach().numpy() - b.detach().numpy() + 1e-6) ** 2).sum(1))

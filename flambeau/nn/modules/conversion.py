@@ -65,7 +65,7 @@ class Conversion:
         """Replace every parameter, its gradient, and every buffer by fn of it; returns self."""
         if recurse:
             for module in self.children():
-                module._apply(fn, recurse)
+                module._apply(fn)
         for name, parameter in self._parameters.items():
             if parameter is None:
                 continue
