@@ -1,12 +1,13 @@
 """flambeau.nn: modules, parameters, their functional forms and initialisers, with PyTorch's names."""
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from flambeau.nn.parameter import Buffer, Parameter, UninitializedBuffer, UninitializedParameter
 
 from flambeau.nn import functional as functional, init as init  # isort: skip
 from flambeau.nn.modules import *
+from flambeau.nn.modules import Module as Module
 
 from flambeau.nn import attention as attention, modules as modules, parallel as parallel, utils as utils  # isort: skip
 from flambeau.nn.parallel import DataParallel
@@ -32,8 +33,10 @@ def factory_kwargs(kwargs: dict[str, Any] | None) -> dict[str, Any]:
     return result
 
 
-def __getattr__(name: str) -> Any:
-    """Rooms that few programs enter, imported at first use."""
-    if name == "quantized":
-        return import_module("flambeau.nn.quantized")
-    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+if not TYPE_CHECKING:  # or every name would be taken for one that is found so
+
+    def __getattr__(name: str) -> Any:
+        """Rooms that few programs enter, imported at first use."""
+        if name == "quantized":
+            return import_module("flambeau.nn.quantized")
+        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
