@@ -171,7 +171,8 @@ def _as_tensor(value: Any) -> Any:
 
 
 def _compare_tensors(actual: Any, expected: Any, options: Options, item: tuple[Any, ...]) -> None:
-    related = type(actual) is type(expected) or (
+    sparse = getattr(actual, "layout", torch.strided) is not torch.strided
+    related = type(actual) is type(expected) or sparse or (
         options.allow_subclasses and (isinstance(actual, type(expected)) or isinstance(expected, type(actual)))
     )
     try:
@@ -205,6 +206,34 @@ def _compare_tensors(actual: Any, expected: Any, options: Options, item: tuple[A
     if a.device.type == "meta" or e.device.type == "meta":
         return
     rtol, atol = options.tolerances(a.dtype, e.dtype)
+    if a.layout is not e.layout:
+        a, e = a.to_dense(), e.to_dense()
+    for title, part_a, part_e in _parts(a, e, item):
+        indices = title.endswith("indices")
+        _compare_elements(part_a, part_e, 0.0 if indices else rtol, 0.0 if indices else atol, options, title, item)
+
+
+def _parts(a: Any, e: Any, item: tuple[Any, ...]) -> list[tuple[str, Any, Any]]:
+    """What is compared of two tensors of one layout: of sparse ones their places and values. Mismatch of their numbers."""
+    if a.layout is torch.strided:
+        return [("Tensor-likes", a, e)]
+    name = str(a.layout).rpartition("_")[2].upper()
+    if a._nnz() != e._nnz():
+        words = f"The number of specified values in sparse {name} tensors does not match: {a._nnz()} != {e._nnz()}"
+        raise Mismatch(AssertionError, words, item)
+    if a.is_sparse:
+        return [
+            ("Sparse COO indices", a._indices(), e._indices()),
+            ("Sparse COO values", a._values(), e._values()),
+        ]
+    by_row = a.layout in (torch.sparse_csr, torch.sparse_bsr)
+    names = ("crow_indices", "col_indices") if by_row else ("ccol_indices", "row_indices")
+    return [(f"Sparse {name} {part}", getattr(a, part)(), getattr(e, part)()) for part in (*names, "values")]
+
+
+def _compare_elements(
+    a: Any, e: Any, rtol: float, atol: float, options: Options, title: str, item: tuple[Any, ...]
+) -> None:
     if a.dtype is not e.dtype:
         common = torch.promote_types(a.dtype, e.dtype)
         a, e = a.to(common), e.to(common)
@@ -216,11 +245,13 @@ def _compare_tensors(actual: Any, expected: Any, options: Options, item: tuple[A
     if not a.ndim:
         message = _scalar_message(a.item(), e.item(), rtol, atol)
     else:
-        message = _tensor_message(a, e, ~matches, rtol, atol)
+        message = _tensor_message(a, e, ~matches, rtol, atol, title)
     raise Mismatch(AssertionError, message, item)
 
 
-def _tensor_message(actual: Any, expected: Any, differs: Any, rtol: float, atol: float) -> str:
+def _tensor_message(
+    actual: Any, expected: Any, differs: Any, rtol: float, atol: float, title: str = "Tensor-likes"
+) -> str:
     equality = rtol == 0 and atol == 0
     count, total = int(differs.sum()), differs.numel()
     if actual.dtype is torch.bool:
@@ -235,7 +266,7 @@ def _tensor_message(actual: Any, expected: Any, differs: Any, rtol: float, atol:
 
     (difference, where), (ratio, ratio_where) = greatest(absolute), greatest(relative)
     return (
-        f"Tensor-likes are not {'equal' if equality else 'close'}!\n\n"
+        f"{title} are not {'equal' if equality else 'close'}!\n\n"
         f"Mismatched elements: {count} / {total} ({count / total:.1%})\n"
         f"Greatest absolute difference: {difference} at index {where}{'' if equality else f' (up to {atol} allowed)'}\n"
         f"Greatest relative difference: {ratio} at index {ratio_where}{'' if equality else f' (up to {rtol} allowed)'}"

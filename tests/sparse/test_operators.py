@@ -199,6 +199,36 @@ def test_large_products_agree_with_dense_ones() -> None:
     assert torch.allclose(square.to_dense(), dense @ dense.t(), atol=1e-4)
 
 
+def test_autocast_and_out() -> None:
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert (x() @ M).dtype is torch.bfloat16 and torch.sparse.mm(x(), M).dtype is torch.bfloat16
+    made = torch.empty(2, 4)
+    assert torch.mm(x(), M, out=made) is made and made[1].tolist() == [40, 49, 58, 67]
+
+
+def test_in_other_rooms() -> None:
+    """Transforms differentiate through them, comparisons look at places and values, batches of them are refused."""
+    assert torch.func.grad(lambda m: (x() @ m).sum())(M).tolist() == [[4] * 4, [0] * 4, [14] * 4]
+    assert torch.vmap(lambda v: x() @ v)(M.t()).tolist() == (x() @ M).t().tolist()
+    torch.testing.assert_close(x(), x())
+    for actual, words in ((x() * 2, "Sparse COO values are not close!"), (x().t().t().coalesce(), "number of specified values"),
+                          (x().to_sparse_csr(), "The values for attribute 'layout' do not match")):
+        with pytest.raises(AssertionError, match=words):
+            torch.testing.assert_close(actual, x())
+    torch.testing.assert_close(x().to_sparse_csr(), x(), check_layout=False)
+    with pytest.raises(RuntimeError, match="Batches of sparse tensors are not currently supported by the default collate_fn"):
+        torch.utils.data.default_collate([x(), x()])
+
+
+def test_indices_between_layouts() -> None:
+    rows, columns = torch.tensor([0, 0, 2]), torch.tensor([1, 2, 0])
+    bounds = torch._convert_indices_from_coo_to_csr(rows, 3)
+    assert bounds.tolist() == [0, 2, 2, 3]
+    assert torch._convert_indices_from_coo_to_csr(rows, 3, out_int32=True).dtype is torch.int32
+    assert torch._convert_indices_from_csr_to_coo(bounds, columns).tolist() == [[0, 0, 2], [1, 2, 0]]
+    assert torch._convert_indices_from_csr_to_coo(bounds, columns, transpose=True).tolist() == [[1, 2, 0], [0, 0, 2]]
+
+
 def test_nothing_is_read_of_a_tensor_without_memory() -> None:
     """What looks past the interception finds no memory."""
     for call in (lambda: torch.Tensor.reshape(x(), 6).tolist(), lambda: torch.Tensor.numpy(x()), lambda: torch.from_dlpack(x())):

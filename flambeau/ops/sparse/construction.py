@@ -41,6 +41,8 @@ def _entries(values: Any, dtype: Any, device: Any, requires_grad: bool, step: st
     if (dtype is not None and made._layout.dtype is not dtype) or device is not None:
         made = made.to(device=device, dtype=dtype)
     if requires_grad:
+        if not (made._layout.dtype.is_floating_point or made._layout.dtype.is_complex):
+            raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")
         return made.detach().requires_grad_()
     return renamed(made.alias(), step) if made._node is not None else made.alias()
 

@@ -478,7 +478,7 @@ def _convert_indices_from_coo_to_csr(input: Tensor, size: int, *, out_int32: boo
         raise RuntimeError(f"Input is supposed to be a vector, but got {input._layout.ndim} dimensional tensor.")
     if input._layout.dtype not in (int32, int64):
         raise NotImplementedError(
-            f'"convert_indices_from_coo_to_csr_cpu" not implemented for \'{input._layout.dtype.scalar_name}\''
+            f"\"convert_indices_from_coo_to_csr_cpu\" not implemented for '{input._layout.dtype.scalar_name}'"
         )
     rows = NAMESPACE["arange"](size + 1, dtype=input._layout.dtype)
     return NAMESPACE["searchsorted"](input.contiguous(), rows).to(_index_dtype(out_int32, input))

@@ -185,6 +185,17 @@ def sub(a: Any, b: Any, *, alpha: Any = 1) -> Any:
     return renamed(add(a, b, alpha=-alpha), "SubBackward0")
 
 
+@rule("rsub")
+def rsub(a: Any, b: Any, *, alpha: Any = 1) -> Any:
+    """b - alpha * a."""
+    if _scalar(b):
+        raise RuntimeError(
+            "add: expected 'self' and 'other' to have same size, but self has size [] while other has size "
+            f"{list(a._layout.shape)} (FYI: dense-sparse addition does not currently support broadcasting)"
+        )
+    return sub(b, a, alpha=alpha)
+
+
 @rule("add_")
 def add_(a: Any, b: Any, *, alpha: Any = 1) -> Any:
     """Add in place."""
@@ -263,8 +274,6 @@ def div(a: Any, b: Any, *, rounding_mode: Any = None) -> Any:
     if isinstance(a, SparseCompressed):
         raise RuntimeError(f"unsupported tensor layout: {NAMES[a.layout]}")
     if not _scalar(b):
-        if isinstance(b, SparseTensor) and not isinstance(a, SparseTensor):
-            raise refused("div", b)
         raise RuntimeError(
             "Sparse division requires a scalar or zero-dim dense tensor divisor (got shape "
             f"{list(b._layout.shape)} for divisor)"

@@ -176,7 +176,7 @@ def sparse_mm(mat1: Any, mat2: Any, reduce: str | None = None) -> Any:
     """torch.sparse.mm."""
     if reduce not in (None, "sum"):
         return _reduced(mat1, mat2, reduce)
-    made = mm(mat1, mat2) if isinstance(mat1, SparseTensor) or isinstance(mat2, SparseTensor) else mat1.mm(mat2)
+    made = mat1.mm(mat2)
     return made if isinstance(made, SparseTensor) else renamed(made, "SparseAddmmBackward0")
 
 

@@ -22,6 +22,7 @@ from flambeau.base import layout as layouts
 from flambeau.base.layout import Layout
 from flambeau.codegen.runtime import launch
 from flambeau.core import engine
+from flambeau.core.autocast import autocasting, cast_arguments
 from flambeau.core.derive import OPERATORS
 from flambeau.core.node import AccumulateGrad, rename
 from flambeau.core.storage import without_memory
@@ -50,6 +51,10 @@ _OVERLOADS = {
     "le": "le.{}",
     "fill_": "fill_.Scalar",
     "new_ones": "fill_.Scalar",
+    "remainder": "remainder.{}",
+    "bitwise_and": "bitwise_and.{}",
+    "bitwise_or": "bitwise_or.{}",
+    "bitwise_xor": "bitwise_xor.{}",
     "new_full": "fill_.Scalar",
     "where": "where.self",
     "sort": "sort.stable",
@@ -289,7 +294,7 @@ class SparseTensor(Tensor):
         name = getattr(func, "__name__", str(func))
         found = RULES.get(name)
         if found is not None:
-            return found(*args, **(kwargs or {}))
+            return _answered(found, func, args, kwargs or {})
         operator = getattr(func, "operator", None) or OPERATORS.get(name)
         sparse = first_sparse(args)
         if getattr(operator, "composite", False):
@@ -305,6 +310,18 @@ class SparseTensor(Tensor):
                 if not _lacks_data(result):
                     return result
         raise refused(name, sparse, args[1] if len(args) > 1 else None)
+
+
+def _answered(found: Rule, func: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """The answer of a rule: under autocast for arguments of another dtype, and written to `out` if that is given."""
+    operator = getattr(func, "operator", None)
+    if operator is not None and autocasting(operator):
+        with cast_arguments(operator, args, kwargs) as (given, named):
+            return found(*given, **named)
+    out = kwargs.get("out")
+    if not isinstance(out, Tensor):
+        return found(*args, **kwargs)
+    return out.copy_(found(*args, **{name: value for name, value in kwargs.items() if name != "out"}))
 
 
 def values_of(x: Any) -> Any:

@@ -13,7 +13,7 @@ from flambeau.base.dtype import int64, promote_types
 from flambeau.base.geometry import wrap_dim
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.tensor import Tensor
-from flambeau.ops.sparse.conversions import replace, to_dense
+from flambeau.ops.sparse.conversions import copy_, replace, to_dense
 from flambeau.ops.sparse.elementwise import conj
 from flambeau.ops.sparse.places import by_columns, by_rows, dense_shape, rows_of_bounds
 from flambeau.ops.sparse.tensor import (
@@ -274,6 +274,14 @@ def getitem(x: Any, key: Any) -> Any:
     if whole and None not in items:
         return renamed(x.like(x._entries.alias()), "AliasBackward0")
     return x
+
+
+@rule("setitem", "__setitem__")
+def setitem(x: Any, key: Any, value: Any) -> None:
+    """TypeError where a sparse tensor is written to, RuntimeError where it is written to a dense one."""
+    if isinstance(x, SparseTensor):
+        raise TypeError("Cannot assign to a sparse tensor")
+    copy_(x, value)
 
 
 @rule("index_select")

@@ -106,7 +106,12 @@ def collate(batch: Any, *, collate_fn_map: dict[Any, Callable[..., Any]] | None 
 
 
 def collate_tensor_fn(batch: Any, *, collate_fn_map: Any = None) -> Any:
-    """Tensors, stacked."""
+    """Tensors, stacked. RuntimeError for sparse ones."""
+    if batch[0].layout is not flambeau.strided:
+        raise RuntimeError(
+            "Batches of sparse tensors are not currently supported by the default collate_fn; please provide a custom "
+            "collate_fn to handle them appropriately."
+        )
     return flambeau.stack(batch, 0)
 
 
