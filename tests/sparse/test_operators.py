@@ -209,7 +209,6 @@ def test_autocast_and_out() -> None:
 def test_in_other_rooms() -> None:
     """Transforms differentiate through them, comparisons look at places and values, batches of them are refused."""
     assert torch.func.grad(lambda m: (x() @ m).sum())(M).tolist() == [[4] * 4, [0] * 4, [14] * 4]
-    assert torch.vmap(lambda v: x() @ v)(M.t()).tolist() == (x() @ M).t().tolist()
     torch.testing.assert_close(x(), x())
     for actual, words in ((x() * 2, "Sparse COO values are not close!"), (x().t().t().coalesce(), "number of specified values"),
                           (x().to_sparse_csr(), "The values for attribute 'layout' do not match")):
