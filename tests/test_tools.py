@@ -1,0 +1,40 @@
+"""The tools that write documents: what they make of what they are given."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture
+def libraries(root: Path):
+    spec = importlib.util.spec_from_file_location("make_libraries", root / "tools" / "make_libraries.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_table_of_libraries_is_that_of_its_data(libraries) -> None:
+    assert libraries.TABLE.read_text() == libraries.table(json.loads(libraries.DATA.read_text()))
+
+
+def test_runs_are_taken_over(libraries, tmp_path: Path) -> None:
+    (tmp_path / "res").mkdir()
+    (tmp_path / "ours" / "bin").mkdir(parents=True)
+    python = tmp_path / "ours" / "bin" / "python"
+    python.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
+    python.chmod(0o755)
+    ran = {"ok": True, "check": True, "said": "outputs 1e-6", "cpus": [3.2, 2.5], "refrun": {"torch": "2.13.0+flambeau"}}
+    (tmp_path / "res" / "a.ours.json").write_text(json.dumps(ran))
+    (tmp_path / "res" / "a.torch.json").write_text(json.dumps({"ok": True, "cpus": [5.0]}))
+    program = {"id": "a", "what": "A program", "url": "", "libraries": ["pytest", "no-such-library"], "lacks": "nothing"}
+    program["result"] = libraries.result_of(tmp_path, program)
+    names = f"pytest {pytest.__version__}, no-such-library"
+    assert libraries.row(program) == f"| A program | {names} | yes | same | 2.5 / 5.0 | nothing |"
+    assert libraries.result_of(tmp_path, {**program, "id": "b"}) is None
+    table = libraries.table([program, {**program, "result": None, "what": "Another"}])
+    assert "1 were run: 1 to their end, 1 with the same results." in table and "Another" not in table
