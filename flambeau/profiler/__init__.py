@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import enum
 import functools
-import json
 import os
 import socket
 import threading
@@ -229,17 +228,11 @@ class profile:
 
     def export_chrome_trace(self, path: str) -> None:
         """Write the events for chrome://tracing (compressed if the name ends in .gz)."""
-        import gzip
-
-        trace = {"traceEvents": [event.chrome() for event in self.events()]}
-        with gzip.open(path, "wt") if path.endswith(".gz") else open(path, "w") as file:
-            json.dump(trace, file)
+        self.events().export_chrome_trace(path)
 
     def export_stacks(self, path: str, metric: str = "self_cpu_time_total") -> None:
         """Stacks are not recorded: raises NotImplementedError."""
-        raise NotImplementedError(
-            "torch.profiler.profile.export_stacks is not implemented in flambeau: use python -m cProfile"
-        )
+        self.events().export_stacks(path, metric)
 
     def add_metadata(self, key: str, value: str) -> None:
         """Accepted; traces hold events only."""

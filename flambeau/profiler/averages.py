@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from typing import Any
 
@@ -115,6 +116,20 @@ class EventList(list[Any]):
             total.cpu_time_total += event.cpu_time_total
             total.self_cpu_time_total += event.self_cpu_time_total
         return total
+
+    def export_chrome_trace(self, path: str) -> None:
+        """Write the events for chrome://tracing (compressed if the name ends in .gz)."""
+        import gzip
+
+        trace = {"traceEvents": [event.chrome() for event in self]}
+        with gzip.open(path, "wt") if path.endswith(".gz") else open(path, "w") as file:
+            json.dump(trace, file)
+
+    def export_stacks(self, path: str, metric: str = "self_cpu_time_total") -> None:
+        """Stacks are not recorded: raises NotImplementedError."""
+        raise NotImplementedError(
+            "torch.profiler.profile.export_stacks is not implemented in flambeau: use python -m cProfile"
+        )
 
     def table(
         self,

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
 import flambeau as torch
 from flambeau.autograd import profiler
 
 
-def test_a_measured_stretch() -> None:
+def test_a_measured_stretch(tmp_path: Path) -> None:
     assert not torch.autograd._profiler_enabled()
     with profiler.profile() as measured, profiler.record_function("block"):
         assert torch.autograd._profiler_enabled()
@@ -21,6 +24,9 @@ def test_a_measured_stretch() -> None:
     assert lines[1] == "".join(head.rjust(16 if head == "Name" else 12) + "  " for head in heads)
     assert lines[3].split()[0] == "block" and lines[3].split()[3] == "100.00%" and lines[3].split()[-1] == "1"
     assert lines[-1].startswith("Self CPU time total: ")
+    measured.function_events.export_chrome_trace(str(tmp_path / "trace.json"))
+    names = {event["name"] for event in json.loads((tmp_path / "trace.json").read_text())["traceEvents"]}
+    assert names == {"block", "aten::matmul"}
     with pytest.raises(RuntimeError, match="not reentrant"), measured:
         pass
 
