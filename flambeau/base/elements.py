@@ -9,7 +9,7 @@ import functools
 import math
 from typing import Any
 
-from flambeau.base.dtype import FLOAT8, bool_, finfo, float8_e8m0fnu, float64, iinfo, int64
+from flambeau.base.dtype import FLOAT8, bool_, finfo, float8_e5m2, float8_e8m0fnu, float64, iinfo, int64
 from flambeau.base.dtype import dtype as DType
 
 _NAMES = {
@@ -28,8 +28,8 @@ def _limits(dtype: DType) -> tuple[float, float]:
 def fits(value: Any, dtype: DType) -> bool:
     """Whether an int, float, bool or complex number can be an element of a dtype.
 
-    As in PyTorch every number can be a bool, infinity and NaN only floating-point numbers, and an unsigned integer wraps around
-    once below zero.
+    As in PyTorch every number can be a bool, infinity and NaN only floating-point numbers (infinity only of a dtype that has
+    it), and an unsigned integer wraps around once below zero.
     """
     if isinstance(value, complex):
         return dtype is bool_ or (fits(value.real, dtype.to_real()) and fits(value.imag, dtype.to_real()) if dtype.is_complex
@@ -39,7 +39,7 @@ def fits(value: Any, dtype: DType) -> bool:
     if dtype.is_complex:
         dtype = dtype.to_real()
     if isinstance(value, float) and not math.isfinite(value):
-        return dtype.is_floating_point
+        return dtype.is_floating_point and (math.isnan(value) or dtype not in FLOAT8 or dtype is float8_e5m2)
     least, greatest = _limits(dtype)
     if isinstance(value, int) and not least:
         least = -greatest

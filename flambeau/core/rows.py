@@ -32,15 +32,17 @@ class Rows:
     there. number_dtype(dtypes) is the compute dtype of run-time numbers. ordered: positions along the row matter.
     channels_last: FULL results take the memory format of the first input; they are in C order otherwise. counted: a write to a
     given result makes tensors saved for a gradient stale. kernel: PyTorch's name of it in refusals; float8: whether elements of
-    float8 dtypes have a meaning.
+    float8 dtypes have a meaning. converts: elements are made the result's dtype first, so that it is the result which may not be
+    float8.
     """
 
     def __init__(self, name: str, stages: Callable, outputs: Callable,
                  number_dtype: Callable[[Sequence[DType]], DType] | None = None, ordered: bool = False,
-                 channels_last: bool = False, counted: bool = True, kernel: str | None = None, float8: bool = False):
+                 channels_last: bool = False, counted: bool = True, kernel: str | None = None, float8: bool = False,
+                 converts: bool = False):
         self.name, self.stages, self.outputs = name, stages, outputs
         self.ordered, self.channels_last, self.counted = ordered, channels_last, counted
-        self.kernel, self.float8 = kernel or f"{name}_cpu", float8
+        self.kernel, self.float8, self.converts = kernel or f"{name}_cpu", float8, converts
         self.number_dtype = number_dtype or (lambda dtypes: compute_dtype(dtypes[0]))
         self.plans: dict[Any, Callable] = register_cache({})
         self.nests: dict[Any, Nest] = register_cache({})
@@ -96,13 +98,14 @@ class Rows:
         return launch, count
 
     def _plan(self, layouts, dims, numbers, statics, out, picks) -> tuple[Callable, int]:
-        refused = None if self.float8 else next((x.dtype for x in layouts if x.dtype in FLOAT8), None)
-        if refused is not None:
-            raise NotImplementedError(f'"{self.kernel}" not implemented for \'{refused.scalar_name}\'')
         shape = layouts[0].shape
         picked = dict(picks)
         dtypes = tuple(layout.dtype for layout in layouts)
         described = self.outputs(dtypes, *statics)
+        judged = [dtype for dtype, _ in described] if self.converts else dtypes
+        refused = None if self.float8 else next((dtype for dtype in judged if dtype in FLOAT8), None)
+        if refused is not None:
+            raise NotImplementedError(f'"{self.kernel}" not implemented for \'{refused.scalar_name}\'')
         kept = [d for d in range(len(shape)) if d not in dims]
         device = layouts[0].device
         out_layouts: list[Layout] = []

@@ -231,7 +231,7 @@ def isneginf(input: Tensor):
     return input == float("-inf") if input.dtype.is_floating_point else s.constant(False, bool_)
 
 
-@pointwise(kind="bool", inplace=False)
+@pointwise(kind="bool", inplace=False, types="bif8c")
 def isreal(input: Tensor):
     """Whether the imaginary part of an element is zero."""
     return s.imag(input) == 0 if input.dtype.is_complex else s.constant(True, bool_)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from flambeau.base.dtype import bool_, complex128, float64, get_default_dtype, int64
+from flambeau.base.dtype import FLOAT8, bool_, complex128, float64, get_default_dtype, int64
 from flambeau.base.dtype import dtype as DType
 from flambeau.core import modes
 from flambeau.core.annotations import Number, Operand
@@ -64,13 +64,13 @@ def scaled(factor: Any, x: Expr) -> Expr:
 # ---------------------------------------------------------------- the four operations
 
 
-@pointwise(operator="__add__", reflected="__radd__", check=check_alpha)
+@pointwise(operator="__add__", reflected="__radd__", check=check_alpha, kernel="add_stub")
 def add(input: Operand, other: Operand, *, alpha: Number = 1):
     """input + alpha * other, with broadcasting and type promotion."""
     return input + scaled(alpha, other)
 
 
-@pointwise(operator="__sub__", check=_check_sub)
+@pointwise(operator="__sub__", check=_check_sub, kernel="add_stub")
 def sub(input: Operand, other: Operand, *, alpha: Number = 1):
     """input - alpha * other. Raises RuntimeError for bool."""
     return input - scaled(alpha, other)
@@ -82,7 +82,13 @@ def rsub(input: Tensor, other: Operand, *, alpha: Number = 1):
     return other - scaled(alpha, input)
 
 
-@pointwise(operator="__mul__", reflected="__rmul__", types="bif8c")
+def _check_mul(computation: DType, operands: Any, *rest: Any) -> None:
+    """float8 is multiplied by tensors only, not by a number, in PyTorch."""
+    if computation in FLOAT8 and (any(x.__class__ in NUMBERS for x in operands) or not operands[1]._layout.ndim):
+        raise NotImplementedError(f'"mul_cpu_reduced_float" not implemented for \'{computation.scalar_name}\'')
+
+
+@pointwise(operator="__mul__", reflected="__rmul__", types="bif8c", check=_check_mul)
 def mul(input: Operand, other: Operand):
     """input * other."""
     return input * other
@@ -315,7 +321,7 @@ def _square_kind(common: DType) -> tuple[DType, DType]:
     return (int64, int64) if common is bool_ else (common, common)
 
 
-@pointwise(inplace="function", kind=_square_kind, node="Pow")
+@pointwise(inplace="function", kind=_square_kind, node="Pow", kernel="pow")
 def square(input: Tensor):
     """input * input."""
     return input * input
@@ -326,7 +332,7 @@ def _(g, input):
     return g * (2 * conj(input))
 
 
-@pointwise(kind="float", inplace="function")
+@pointwise(kind="float", inplace="function", kernel="sqrt_vml_cpu")
 def sqrt(input: Tensor):
     """The square root."""
     return s.sqrt(input)

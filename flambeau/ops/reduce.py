@@ -152,7 +152,7 @@ def _sum_stages(elements: tuple, numbers: tuple, dtype: DType, keepdim: Any, ski
 
 
 _SUM = Rows("sum", _sum_stages, lambda dtypes, dtype, keepdim, skip_nan: [(dtype, form(keepdim))],
-            number_dtype=lambda dtypes: float64)
+            number_dtype=lambda dtypes: float64, converts=True)
 
 
 def _sum_dtype(dtype: DType, wanted: DType | None) -> DType:
@@ -260,7 +260,8 @@ def _product_stages(elements: tuple, numbers: tuple, dtype: DType, keepdim: Any)
     return Loop((fold,)), Row(((0, cast(folded("product", x.dtype), compute_dtype(dtype))),))
 
 
-_PRODUCT = Rows("prod", _product_stages, lambda dtypes, dtype, keepdim: [(dtype, form(keepdim))])
+_PRODUCT = Rows("prod", _product_stages, lambda dtypes, dtype, keepdim: [(dtype, form(keepdim))],
+                kernel="prod_out_cpu", converts=True)
 
 
 def _prepare_product(input: Tensor, dim: Any, keepdim: Any, dtype: DType | None) -> Callable:

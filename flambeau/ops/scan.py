@@ -63,7 +63,7 @@ def _scan_stages(elements: tuple, numbers: tuple, kind: str, result: DType) -> t
     return (Loop((fold,), ((0, cast(folded("running", total), x.dtype)),), scan=True),)
 
 
-_SCAN = Rows("scan", _scan_stages, lambda dtypes, kind, result: [(result, FULL)], ordered=True)
+_SCAN = Rows("scan", _scan_stages, lambda dtypes, kind, result: [(result, FULL)], ordered=True, converts=True)
 
 
 def _prepare_scan(input: Tensor, dim: Any, kind: str, dtype: DType | None) -> Callable:

@@ -34,7 +34,8 @@ def _softmax_stages(elements: tuple, numbers: tuple, log: bool, result: DType) -
     return largest, Loop((adding("total", s.exp_normal(shifted)),)), Loop((), ((0, out),))
 
 
-_SOFTMAX = Rows("softmax", _softmax_stages, lambda dtypes, log, result: [(result, FULL)])
+_SOFTMAX = Rows("softmax", _softmax_stages, lambda dtypes, log, result: [(result, FULL)], kernel="softmax_kernel_impl",
+                converts=True)
 
 
 def _gradient_stages(elements: tuple, numbers: tuple, log: bool, result: DType) -> tuple:

@@ -136,3 +136,42 @@ def test_other_dtypes_are_not_promoted() -> None:
         x * torch.ones(3)
     with pytest.raises(TypeError, match="Got unsupported ScalarType Float8_e4m3fn"):
         x.numpy()
+
+
+@pytest.mark.parametrize("dtype", MULTIPLIED, ids=str)
+def test_reductions_that_convert_first(dtype) -> None:
+    x = torch.tensor([[1.0, 2.0], [3.0, 4.0]]).to(dtype)
+    wide = x.float()
+    assert x.sum(dtype=torch.float32).item() == 10 and x.mean(0, dtype=torch.float64).tolist() == [2, 3]
+    assert x.prod(dtype=torch.float32).item() == 24 and x.cumsum(0, dtype=torch.float32).tolist() == [[1, 2], [4, 6]]
+    assert torch.equal(x.softmax(0, dtype=torch.float32), wide.softmax(0))
+    assert torch.equal(x.log_softmax(1, dtype=torch.float32), wide.log_softmax(1))
+    for call in (lambda: x.sum(), lambda: wide.sum(dtype=dtype), lambda: x.prod(), lambda: wide.softmax(0, dtype=dtype)):
+        with pytest.raises(NotImplementedError, match=f"not implemented for '{dtype.scalar_name}'"):
+            call()
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_what_is_refused_in_pytorchs_words(dtype) -> None:
+    x, index = torch.ones(2, 2).to(dtype), torch.zeros(2, 2, dtype=torch.int64)
+    for kernel, call in {
+        "add_stub": lambda: x + x, "mul_cpu_reduced_float": lambda: x * 2, "sqrt_vml_cpu": x.sqrt, "pow": x.square,
+        "scatter_gather_tensor_cpu": lambda: x.scatter_add(0, index, x), "softmax_kernel_impl": lambda: x.softmax(0),
+    }.items():  # fmt: skip
+        with pytest.raises(NotImplementedError, match=f"\"{kernel}\" not implemented for '{dtype.scalar_name}'"):
+            call()
+    with pytest.raises(NotImplementedError, match="mul_cpu_reduced_float"):
+        x * torch.ones(()).to(dtype)
+    assert x.isreal().all()
+    if dtype is torch.float8_e5m2:
+        assert torch.full((1,), math.inf, dtype=dtype).float().item() == math.inf
+    else:
+        with pytest.raises(RuntimeError, match="value cannot be converted to type c10::Float8"):
+            torch.full((1,), math.inf, dtype=dtype)
+
+
+def test_float8_is_asserted_to_be_equal() -> None:
+    x = torch.tensor([1.0, 2.0, math.nan]).to(torch.float8_e4m3fn)
+    torch.testing.assert_close(x, x.clone(), equal_nan=True)
+    with pytest.raises(AssertionError, match="not"):
+        torch.testing.assert_close(x[:2], x[:2].flip(0))

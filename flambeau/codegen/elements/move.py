@@ -368,8 +368,10 @@ def phase(move: Move) -> Phase | None:
     inner = steps[-1]
     if move.combine is None:
         type = MOVED[move.dtype.itemsize]
-    else:
+    elif move.dtype.name in ARITHMETIC:
         type = ARITHMETIC[move.dtype.name]
+    else:
+        raise NotImplementedError(f"\"scatter_gather_tensor_cpu\" not implemented for '{move.dtype.scalar_name}'")
     combine = move.combine
     if move.dtype.name == "bool" and combine is not None:
         combine = {"add": "max", "mul": "min"}.get(combine, combine)
