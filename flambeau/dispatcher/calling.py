@@ -21,6 +21,9 @@ from flambeau.dispatcher.schema_types import ListType, Refused, TensorType
 __all__ = ["answer", "bind", "call", "fill_defaults", "flat_tensors", "redispatch", "split"]
 
 
+_AUTOCAST_CPU, _AUTOGRAD_CPU = DispatchKey["AutocastCPU"], DispatchKey["AutogradCPU"]
+
+
 def flat_tensors(values: Sequence[Any]) -> list[Tensor]:
     """The tensors among values and in their lists."""
     found: list[Tensor] = []
@@ -162,7 +165,7 @@ def call(record: OperatorRecord, caller: Any, args: Sequence[Any], kwargs: dict[
 def answer(record: OperatorRecord, values: list[Any]) -> Any:
     """The result of a call whose arguments are those of the schema, by autocast and whoever comes behind it."""
     local = modes.local
-    if local.autocast_enabled.get("cpu") and not keys.local.excluded.has(DispatchKey["AutocastCPU"]):
+    if local.autocast_enabled.get("cpu") and not keys.local.excluded.has(_AUTOCAST_CPU):
         kernel = record.kernels.get("AutocastCPU")
         if (kernel is not None or "cpu" in record.autocast) and _device_key(flat_tensors(values)) == "CPU":
             if kernel is not None and kernel is not fallthrough_kernel:
@@ -192,7 +195,7 @@ def _device_key(tensors: Sequence[Tensor]) -> str | None:
 def _below_autocast(record: OperatorRecord, values: list[Any]) -> Any:
     tensors = flat_tensors(values)
     device = _device_key(tensors)
-    if device is None or keys.local.excluded.has(DispatchKey["AutogradCPU"]) or modes.local.inference:
+    if device is None or keys.local.excluded.has(_AUTOGRAD_CPU) or modes.local.inference:
         return backend(record, device, values)
     kernels = record.kernels
     kernel = kernels.get(f"Autograd{device}") or kernels.get("Autograd")
@@ -214,7 +217,7 @@ def redispatch(record: OperatorRecord, keyset: DispatchKeySet, args: Sequence[An
     """The call as the keys of `keyset` answer it."""
     assert record.schema is not None
     values = bind(record.schema, args, kwargs)
-    if keyset.has(DispatchKey["AutocastCPU"]):
+    if keyset.has(_AUTOCAST_CPU):
         return answer(record, values)
     if keyset & keys.AUTOGRAD != DispatchKeySet(()):
         return _below_autocast(record, values)

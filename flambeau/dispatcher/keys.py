@@ -63,7 +63,7 @@ class DispatchKeySet:
 
     def has(self, key: DispatchKey) -> bool:
         """Whether the key is in the set."""
-        return key in self._keys
+        return bool(self._keys) and key in self._keys
 
     def add(self, key: DispatchKey) -> DispatchKeySet:
         """The set with the key."""
