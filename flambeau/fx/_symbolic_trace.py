@@ -44,6 +44,8 @@ from flambeau.nn import Module
 __all__ = ["PH", "PHBase", "ProxyableClassMeta", "Tracer", "is_fx_tracing", "symbolic_trace", "wrap"]
 
 log = logging.getLogger(__name__)
+ScriptObject = torch.ScriptObject
+_orig_module_call, _orig_module_getattr = Module.__call__, Module.__getattr__
 HAS_VARSTUFF = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
 _proxyable_classes: dict[type, None] = {}
 _is_fx_tracing_flag = False
@@ -312,7 +314,7 @@ class Tracer(TracerBase):
             self._collect_tensors(child, [*prefix, name])
 
     def _intercept_modules(self, patcher: _Patcher, cache: dict[str, Any]) -> None:
-        read, call = Module.__getattr__, Module.__call__
+        read, call = _orig_module_getattr, _orig_module_call
 
         @functools.wraps(read)
         def module_getattr_wrapper(mod: Module, attr: str) -> Any:

@@ -52,7 +52,8 @@ class _EvalCacheLoader:
         """Keep a source; returns its file name."""
         key = f"<eval_with_key>.{next(self.next_id)}"
         if co_fields:
-            key += f" from {co_fields['co_filename']}:{co_fields['co_firstlineno']} in {co_fields['co_name']}"
+            name = co_fields["co_name"].strip("<>")  # linecache has no lines of files called <...>
+            key += f" from {co_fields['co_filename']}:{co_fields['co_firstlineno']} in {name}"
         self.eval_cache[key] = src
         names = globals.copy()
         names.update(__file__=key, __name__=key, __loader__=self)
