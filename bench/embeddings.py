@@ -46,14 +46,14 @@ def measured(python: str) -> dict[str, object]:
 def main() -> None:
     contenders = dict(argument.split("=", 1) for argument in sys.argv[1:])
     found = {name: measured(python) for name, python in contenders.items()}
-    print(f"{'':40}" + "".join(f"{name:>16}" for name in found))
-    print(f"{'version':40}" + "".join(f"{figures['version']!s:>16.16}" for figures in found.values()))
+    print(f"{'':40}" + "".join(f"{name:>24}" for name in found))
+    print(f"{'version':40}" + "".join(f"{figures['version']!s:>24.24}" for figures in found.values()))
     for title, key, form in LINES:
-        print(f"{title:40}" + "".join(f"{form.format(figures[key]):>16}" for figures in found.values()))
+        print(f"{title:40}" + "".join(f"{form.format(figures[key]):>24}" for figures in found.values()))
     if len(found) > 1:
         first, *others = [figures["vectors"] for figures in found.values()]
         apart = max(abs(a - b) for other in others for a, b in zip(first, other))
-        print(f"{'largest difference of vectors':40}{apart:16.0e}")
+        print(f"{'largest difference of vectors':40}{apart:24.0e}")
 
 
 if __name__ == "__main__":

@@ -31,7 +31,7 @@ def add(name: str, found: dict[str, int]) -> None:
         return
     paths = [Path(str(distribution.locate_file(file))) for file in distribution.files or []]
     spec = importlib.util.find_spec("flambeau") if name == "flambeau" else None
-    if spec is not None and spec.origin and not any(path.suffix == ".py" and path.name != "__init__.py" for path in paths):
+    if spec is not None and spec.origin and Path(spec.origin) not in paths:
         paths = list(Path(spec.origin).parent.rglob("*"))  # an editable install lists no files of the package
     found[name] = sum(path.stat().st_size for path in paths if path.suffix != ".pyc" and path.is_file())
     for requirement in distribution.requires or []:
