@@ -69,7 +69,7 @@ _ROOMS = frozenset(
         "sparse", "special", "storage", "testing", "types", "utils", "version", "compiler", "export", "multiprocessing", "mps",
         "xpu", "accelerator", "_C", "_tensor", "ao", "cpu", "distributions", "masked",
         "__config__", "_jit_internal", "_tensor_str", "_utils", "futures", "mtia", "torch_version",
-        "_dynamo", "_inductor",
+        "_dynamo", "_higher_order_ops", "_inductor",
         "library", "_ops", "_library", "_custom_op", "_custom_ops",
     )
 )

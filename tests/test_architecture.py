@@ -40,6 +40,7 @@ SIBLINGS = {
     "func": {"nn", "utils"},  # functional_call takes modules; arguments are pytrees
     "_dynamo": {"compiler", "utils"},  # its decorators are those of torch.compiler; its settings are a module of them
     "_inductor": {"utils"},
+    "_higher_order_ops": {"utils"},  # carried values are pytrees
     "cpu": {"amp"},  # its older names, fixed to a device
     "cuda": {"amp"},
 }

@@ -48,6 +48,7 @@ from flambeau.ops.einsum import bilinear
 from flambeau.ops.embedding import embedding, one_hot
 from flambeau.ops.fold import channel_shuffle, fold, pixel_shuffle, pixel_unshuffle, unfold
 from flambeau.ops.grid import affine_grid, grid_sample
+from flambeau.ops.grouped_products import grouped_mm
 from flambeau.ops.interpolate import interpolate, upsample, upsample_bilinear, upsample_nearest
 from flambeau.ops.irregular_pool import (
     fractional_max_pool2d,
@@ -281,8 +282,8 @@ def boolean_dispatch(arg_name: str, arg_index: int, default: bool, if_true: Any,
 
 
 globals().update(absent.all_of(
-    "nn.functional.", "there are no float8 and no grouped products here; use torch.matmul, or torch.bmm over a batch",
-    "grouped_mm scaled_grouped_mm scaled_mm", "ScalingType SwizzleType"))
+    "nn.functional.", "float8 products with scales per block are not there; use torch._scaled_mm, or grouped_mm of bfloat16",
+    "scaled_grouped_mm scaled_mm", "ScalingType SwizzleType"))
 
 
 # Those that autocast concerns, and those that look at values; the others are made of operators.

@@ -41,6 +41,7 @@ from flambeau.ops import (
     gamma_samples,
     grid,
     incomplete_gamma,
+    grouped_products,
     histogram,
     index,
     interop,
