@@ -4,18 +4,31 @@ from __future__ import annotations
 
 import os
 import sys
+import traceback
 import warnings
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+_COMMAND = _PACKAGE + "_torch" + os.sep        # the folder of the command beside the package
+_OWN = (_PACKAGE + os.sep, _COMMAND, "<flambeau")
 _given: set[str] = set()
 
 
 def warn(words: str, category: type[Warning] = UserWarning) -> None:
     """Give a warning that points at the line that called the package."""
     level, frame = 1, sys._getframe()
-    while frame.f_back is not None and frame.f_code.co_filename.startswith((_PACKAGE, "<flambeau")):
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_OWN):
         level, frame = level + 1, frame.f_back
     warnings.warn(words, category, stacklevel=level)
+
+
+def program_stack() -> list[str]:
+    """The lines of the program that led here, outermost first, as a traceback shows them: without the package's own frames and
+    those of the command that runs the program.
+    """
+    frames = traceback.extract_stack()[:-1]
+    command = [at for at, frame in enumerate(frames) if frame.filename.startswith(_COMMAND)]
+    frames = frames[command[-1] + 1 if command else 0:]
+    return traceback.format_list([frame for frame in frames if not frame.filename.startswith(_OWN)])
 
 
 def warn_once(words: str, category: type[Warning] = UserWarning) -> None:

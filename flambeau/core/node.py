@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 import sys
 import threading
-import traceback
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
@@ -22,6 +21,7 @@ from typing import Any, ClassVar
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import Layout, register_cache
 from flambeau.base.memory_order import is_dense
+from flambeau.base.notices import program_stack
 from flambeau.core import hooks, modes
 from flambeau.core import tensor as tensors
 
@@ -495,7 +495,7 @@ def _careful_init(self: Node, edges: tuple[Edge, ...], inputs: tuple[Layout | No
         saved, versions = pack(saved, versions)
     _plain_init(self, edges, inputs, saved, versions)
     if anomaly.enabled:
-        self.extended().traceback = traceback.format_stack()[:-1]
+        self.extended().traceback = program_stack()
         if running.node is not None:
             self.metadata["parent"] = running.node
 

@@ -240,6 +240,8 @@ def tensor_split(input: Any, indices_or_sections: Any = None, dim: int = 0, *, i
     """Parts along a dimension: as equal as can be, if a number of them is given, or cut at the given positions."""
     if indices_or_sections is None:
         indices_or_sections = sections if indices is None else indices
+        if indices_or_sections is None:
+            raise wrong.no_combination("tensor_split", (input,))
     layout = input._layout
     if indices_or_sections.__class__ is int and dim.__class__ is int and input._node is None and not active.count:
         places = _places.get((layout, "tensor_split", indices_or_sections, dim))

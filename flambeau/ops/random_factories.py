@@ -16,6 +16,7 @@ from flambeau.base.dtype import int64
 from flambeau.base.layout import Layout, preserve_format, register_cache
 from flambeau.base.rng import WIDE_RANGE, default_generator
 from flambeau.core import modes, sampling
+from flambeau.core.arguments import is_int, no_combination, refused
 from flambeau.core.derive import NAMESPACE, public
 from flambeau.core.modes import local
 from flambeau.core.tensor import Tensor
@@ -142,6 +143,10 @@ def randint(
     if low is None:
         low = 0
     elif size is None:
+        if high is None:
+            raise no_combination("randint", (low,))
+        if is_int(high):
+            raise refused("randint", "size", "tuple of ints", high, 2)
         low, high, size = 0, low, high
     elif high is None:
         low, high = 0, low
@@ -243,6 +248,8 @@ def randint_like(
 ) -> Tensor:
     """Integers of [low, high), like `input`."""
     if low is None:
+        if high is None:
+            raise no_combination("randint_like", (input,))
         low = 0
     elif high is None:
         low, high = 0, low

@@ -240,6 +240,8 @@ def repeat_interleave(
     """
     if repeats is None or input is None:
         counts = input if repeats is None else repeats
+        if counts is None:
+            raise no_combination("repeat_interleave", ())
         if counts._layout.ndim != 1:
             raise RuntimeError("repeat_interleave only accept 1D vector as repeat")
         return _counted(counts, output_size)

@@ -252,7 +252,7 @@ def unsqueeze(input: Any, dim: int = wrong.MISSING, *, axis: int | None = None) 
     """With a new dimension of size 1 at `dim`."""
     if dim is wrong.MISSING:
         if axis is None:
-            raise TypeError("unsqueeze() missing 1 required positional argument: 'dim'")
+            raise TypeError('unsqueeze() missing 1 required positional arguments: "dim"')
         dim = axis
     return views.unsqueeze(input, dim)
 
@@ -406,6 +406,8 @@ def narrow(input: Any, dim: int | None = None, start: int | Tensor | None = None
            axis: int | None = None) -> Any:
     """Positions start to start + length of a dimension; start may be an integer tensor of one element."""
     dim = dim if axis is None else axis
+    if dim is None or start is None or length is None:
+        raise wrong.no_combination("narrow", [x for x in (input, dim, start, length) if x is not None])
     if dim.__class__ is not int or start.__class__ is not int or length.__class__ is not int:
         if isinstance(start, Tensor) and not wrong.is_int(start):
             raise RuntimeError("start must be an 0-dim integral Tensor.")

@@ -1,6 +1,7 @@
 """The engine, nodes, hooks, in-place history, Functions: behaviour and words that hold under PyTorch as well."""
 
 import gc
+import warnings
 import weakref
 
 import pytest
@@ -545,6 +546,18 @@ def test_anomaly_mode():
     with torch.autograd.detect_anomaly():
         y = Nan.apply(x)
         assert words(y.backward) == "Function 'NanBackward' returned nan values in its 0th output."
+
+
+def test_anomaly_mode_shows_the_program_and_nothing_else():
+    x = leaf(0.0)
+    with warnings.catch_warnings(record=True) as given, torch.autograd.set_detect_anomaly(True):
+        warnings.simplefilter("always")
+        root = (x * 0).sqrt()
+        with pytest.raises(RuntimeError, match="returned nan values"):
+            (root * 0).backward()
+    shown = next(str(warning.message) for warning in given if "Traceback of forward call" in str(warning.message))
+    assert "root = (x * 0).sqrt()" in shown
+    assert not [line for line in shown.splitlines() if "<flambeau" in line or "flambeau/core/" in line]
 
 
 def test_gradcheck_accepts_and_refuses():
