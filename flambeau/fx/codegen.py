@@ -19,7 +19,7 @@ import flambeau as torch
 import flambeau.utils._pytree as pytree
 from flambeau.fx.names import _get_qualified_name, is_own
 from flambeau.fx.namespace import _custom_builtins, _Namespace
-from flambeau.fx.node import Argument, Node, _type_repr, map_arg
+from flambeau.fx.node import Argument, Node, _type_repr
 
 _origin_type_map = {
     list: typing.List,  # noqa: UP006 - what the code shows is the name typing.List
@@ -517,10 +517,3 @@ class _PyTreeCodeGen(CodeGen):
         if self.pytree_info.out_spec is not None:
             return f"return pytree.tree_unflatten({shown}, self._out_spec)"
         return f"return {shown}"
-
-
-def used_nodes(a: Any) -> list[Node]:
-    """The nodes among arguments, each once."""
-    found: dict[Node, None] = {}
-    map_arg(a, found.setdefault)
-    return list(found)

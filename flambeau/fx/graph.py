@@ -424,8 +424,3 @@ def _reachable(module: Any, path: str) -> bool:
             return False
         module = getattr(module, part)
     return True
-
-
-def values_of(nodes: Iterable[Node]) -> list[Any]:
-    """The example values that nodes carry in `meta["val"]`."""
-    return [node.meta.get("val") for node in nodes]

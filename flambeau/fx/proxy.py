@@ -12,7 +12,6 @@ import copy
 import dataclasses
 import dis
 import enum
-import inspect
 import logging
 import operator
 import os
@@ -165,13 +164,6 @@ class TracerBase:
         if self._record_forward_stack_traces_only:
             kept = [f for f in kept if f.name == "forward"]
         return traceback.StackSummary.from_list(kept)
-
-    def _find_user_frame(self) -> Any:
-        """The innermost frame of the program that is traced."""
-        frame = inspect.currentframe()
-        while frame is not None and frame.f_code.co_filename.startswith((_FOLDER, _ATTENTION, "<flambeau")):
-            frame = frame.f_back
-        return frame
 
     def create_arg(self, a: Any) -> Argument:
         """A value as a node's argument: proxies become their nodes, at any depth. Raises NotImplementedError for other types.
