@@ -12,12 +12,17 @@ from typing import Any
 from flambeau.base.naming import public_module
 
 
+#: What to do instead, by the name below `torch`, of everything that was made here: tools/list_absent.py writes the list.
+ADVICE: dict[str, str] = {}
+
+
 def function(name: str, advice: str) -> Callable[..., Any]:
     """A function `torch.<name>` that raises NotImplementedError with advice."""
 
     def absent(*args: Any, **kwargs: Any) -> Any:
         raise NotImplementedError(f"torch.{name} is not implemented in flambeau: {advice}")
 
+    ADVICE[name] = advice
     absent.__name__ = absent.__qualname__ = name.rpartition(".")[2]
     absent.__module__ = public_module(name.rpartition(".")[0])
     absent.__doc__ = f"Not implemented: {advice}"
@@ -30,6 +35,7 @@ def kind(name: str, advice: str, base: type = object) -> type:
     def refuse(cls: type, *args: Any, **kwargs: Any) -> Any:
         raise NotImplementedError(f"torch.{name} is not implemented in flambeau: {advice}")
 
+    ADVICE[name] = advice
     return type(
         name.rpartition(".")[2],
         (base,),
