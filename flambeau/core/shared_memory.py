@@ -16,6 +16,7 @@ from typing import Any
 
 from flambeau.core import rebuild, storage
 from flambeau.core.storage import Storage
+from flambeau.core.storage_types import StorageReference
 from flambeau.core.tensor import Tensor
 
 _moving = threading.Lock()
@@ -90,5 +91,10 @@ def reduce_tensor(tensor: Tensor) -> tuple[Any, ...]:
     return tensor.__reduce_ex__(2)
 
 
+def _reduce_reference(reference: StorageReference) -> tuple[Any, ...]:
+    return StorageReference, (reference.storage, reference.dtype)
+
+
 reduction.ForkingPickler.register(Storage, _reduce_storage)
+reduction.ForkingPickler.register(StorageReference, _reduce_reference)
 reduction.ForkingPickler.register(Tensor, reduce_tensor)
