@@ -175,6 +175,14 @@ def all_dtypes() -> dict[str, dtype]:
     return {**_NAMES, **ALIASES}
 
 
+_OF_PYTHON: dict[Any, dtype] = {int: int64, float: float64, bool: bool_, complex: complex128}
+
+
+def asked_for(given: Any) -> Any:
+    """The dtype that a program means by a class of Python's numbers, `dtype=int`; anything else is returned as it is."""
+    return given if given.__class__ is dtype or not isinstance(given, type) else _OF_PYTHON.get(given, given)
+
+
 _OF_NUMPY = {d.numpy: d for d in (uint8, int8, int16, int32, int64, uint16, uint32, uint64, float16, float32, float64,
                                   complex64, complex128, bool_)}
 

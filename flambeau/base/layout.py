@@ -14,6 +14,7 @@ from itertools import count
 from typing import Any, SupportsIndex, TypeVar, overload
 
 from flambeau.base.device import device as Device
+from flambeau.base.dtype import asked_for as _dtype_asked_for
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.dtype import when_default_changes
 from flambeau.base.naming import PACKAGE
@@ -107,6 +108,8 @@ class Layout:
         """The one Layout with these properties. Shape and strides are tuples of ints."""
         found = _table.get((shape, strides, dtype, device, flavor))
         if found is None:
+            if dtype.__class__ is type and (known := _dtype_asked_for(dtype)) is not dtype:
+                return Layout.of(shape, strides, known, device, flavor)
             found = _enter(Size(shape), tuple(strides), dtype, device, flavor)
         return found
 
@@ -115,6 +118,8 @@ class Layout:
         """The layout of a fresh tensor of this shape, in C order."""
         found = _contiguous.get((shape, dtype, device))
         if found is None:
+            if dtype.__class__ is type and (known := _dtype_asked_for(dtype)) is not dtype:
+                return Layout.contiguous(shape, known, device)
             size = Size(shape)
             found = _enter(size, contiguous_strides(size), dtype, device, None)
             _contiguous[size, dtype, device] = found

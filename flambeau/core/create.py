@@ -132,6 +132,7 @@ def make_tensor(data: Any, dtype: DType | None = None) -> Tensor:
     """A CPU tensor with the values of `data`: numbers, nested sequences, arrays, tensors. Fresh, but for storages, whose memory
     it shares.
     """
+    dtype = dtypes.asked_for(dtype)
     if isinstance(data, Tensor):
         source = data.detach()
         return source.clone() if dtype is None or dtype is source.dtype else source.to(dtype)

@@ -285,7 +285,7 @@ def to_arguments(args: tuple, kwargs: dict) -> tuple[Device | None, DType | None
     device = dtype = None
     copy = False
     wanted: memory_format = preserve_format
-    rest = list(args)
+    rest = [dtypes.asked_for(given) for given in args]
     if rest:
         first = rest.pop(0)
         if isinstance(first, DType):
@@ -306,7 +306,7 @@ def to_arguments(args: tuple, kwargs: dict) -> tuple[Device | None, DType | None
         copy = bool(rest.pop(0))
     for name, value in kwargs.items():
         if name == "dtype":
-            dtype = value
+            dtype = dtypes.asked_for(value)
         elif name == "device":
             device = None if value is None else value if isinstance(value, Device) else Device(value)
         elif name == "copy":

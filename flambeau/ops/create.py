@@ -14,7 +14,7 @@ import numpy as np
 from flambeau.base import elements
 from flambeau.base.device import device as Device
 from flambeau.base.device import get_default_device, require
-from flambeau.base.dtype import FLOAT8, bool_, finfo, float32, float64, get_default_dtype, int64
+from flambeau.base.dtype import FLOAT8, asked_for, bool_, finfo, float32, float64, get_default_dtype, int64
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import Layout, contiguous_format, preserve_format, register_cache, strided
 from flambeau.base.notices import warn
@@ -79,6 +79,7 @@ def finish(made: Tensor, requires_grad: bool, out: Tensor | None = None, line: b
 
 def dtype_asked(dtype: DType | None, out: Tensor | None) -> DType | None:
     """The dtype that a factory function was given, or that of its `out`."""
+    dtype = asked_for(dtype)
     if out is None:
         return dtype
     own = arguments.tensor_out(out)._layout.dtype

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from flambeau.base import geometry
-from flambeau.base.dtype import bool_, float32, float64, int64, uint8
+from flambeau.base.dtype import asked_for, bool_, float32, float64, int64, uint8
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import Layout, register_cache
 from flambeau.core.annotations import Planned
@@ -160,6 +160,7 @@ def _sum_dtype(dtype: DType, wanted: DType | None) -> DType:
 
 
 def _prepare_sum(input: Tensor, dim: Any, keepdim: Any, dtype: DType | None, skip_nan: builtins.bool) -> Callable:
+    dtype = asked_for(dtype)
     dims = reduction_dims("sum", dim, input._layout.ndim)
     return _SUM.launcher((input,), dims, (), (_sum_dtype(input._layout.dtype, dtype), bool(keepdim), skip_nan))
 
@@ -201,6 +202,7 @@ def _(g, layouts, input, dim, keepdim):
 
 
 def _prepare_mean(input: Tensor, dim: Any, keepdim: Any, dtype: DType | None) -> Callable:
+    dtype = asked_for(dtype)
     layout = input._layout
     result = dtype or layout.dtype
     if not (result.is_floating_point or result.is_complex):
@@ -265,6 +267,7 @@ _PRODUCT = Rows("prod", _product_stages, lambda dtypes, dtype, keepdim: [(dtype,
 
 
 def _prepare_product(input: Tensor, dim: Any, keepdim: Any, dtype: DType | None) -> Callable:
+    dtype = asked_for(dtype)
     dims = (tuple(range(input._layout.ndim)) if dim is None else
             (one_dim("prod", dim, input._layout.ndim),) if input._layout.ndim else (one_dim("prod", dim, 0),)[:0])
     return _PRODUCT.launcher((input,), dims, (), (_sum_dtype(input._layout.dtype, dtype), bool(keepdim)))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from flambeau.base.dtype import bool_, int64
+from flambeau.base.dtype import asked_for, bool_, int64
 from flambeau.base.dtype import dtype as DType
 from flambeau.core import modes, returns
 from flambeau.core.declare import composite, operator
@@ -67,6 +67,7 @@ _SCAN = Rows("scan", _scan_stages, lambda dtypes, kind, result: [(result, FULL)]
 
 
 def _prepare_scan(input: Tensor, dim: Any, kind: str, dtype: DType | None) -> Callable:
+    dtype = asked_for(dtype)
     layout = input._layout
     own = layout.dtype
     result = dtype or (own if own.is_floating_point or own.is_complex or kind == "logsumexp" else int64)

@@ -10,6 +10,7 @@ import warnings
 from typing import Any
 
 from flambeau.base import geometry
+from flambeau.base.dtype import asked_for
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import register_cache
 from flambeau.core.declare import operator
@@ -52,6 +53,7 @@ _gradient_plans: dict[Any, Any] = register_cache({})
 
 
 def _learn(name: str, input: Tensor, dim: int, dtype: DType | None) -> Any:
+    dtype = asked_for(dtype)
     layout = input._layout
     result = dtype or layout.dtype
     d = one_dim(name, dim, layout.ndim)

@@ -46,3 +46,19 @@ def test_result_type_by_name():
     assert torch.result_type(tensor=X, other=2) is torch.float32
     assert torch.result_type(scalar=2, tensor=PLACES) is torch.int64
     assert torch.result_type(scalar1=1, scalar2=2.0) is torch.float32
+
+
+@pytest.mark.parametrize(
+    ("given", "dtype"), [(int, torch.int64), (float, torch.float64), (bool, torch.bool), (complex, torch.complex128)]
+)
+def test_classes_of_numbers_are_dtypes(given, dtype) -> None:
+    x = torch.ones(2)
+    made = [
+        torch.tensor([1], dtype=given), torch.as_tensor([1], dtype=given), torch.zeros(2, dtype=given), x.to(given),
+        torch.ones((2,), dtype=given), torch.full((2,), 1, dtype=given), torch.empty(2, dtype=given), x.to(dtype=given),
+        x.new_zeros(2, dtype=given), torch.zeros_like(x, dtype=given), x.sum(dtype=given), x.cumsum(0, dtype=given),
+    ]  # fmt: skip
+    made += [] if given in (bool, complex) else [torch.arange(3, dtype=given)]
+    assert [y.dtype for y in made] == [dtype] * len(made)
+    with pytest.raises(TypeError, match=r"zeros\(\): argument 'dtype' must be torch.dtype, not type"):
+        torch.zeros(2, dtype=str)
