@@ -53,4 +53,9 @@ def load_library(path: Any) -> None:
         ops.loaded_libraries.add(path)
 
 
+def _register_profiler() -> None:
+    importlib.import_module("flambeau.profiler.operators").register()
+
+
 ops.__dict__["load_library"] = load_library
+ops.registrations["profiler"] = _register_profiler

@@ -33,7 +33,7 @@ SIBLINGS = {
     "_library": {"library"},  # its modules by their inner names
     "_custom_op": {"library"},
     "_custom_ops": {"library"},
-    "_ops": {"vision_ops"},  # which load_library registers
+    "_ops": {"vision_ops", "profiler"},  # whose operators it registers
     "serialization": {"serialize"},  # PyTorch's name for the room
     "distributions": {"nn"},  # softplus and cross-entropies of logits are functions of nn
     "optim": {"nn"},  # swa_utils.AveragedModel is a module

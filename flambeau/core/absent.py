@@ -11,7 +11,6 @@ from typing import Any
 
 from flambeau.base.naming import public_module
 
-
 #: What to do instead, by the name below `torch`, of everything that was made here: tools/list_absent.py writes the list.
 ADVICE: dict[str, str] = {}
 

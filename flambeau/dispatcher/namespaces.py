@@ -8,7 +8,7 @@ face.
 from __future__ import annotations
 
 import types
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from flambeau.base.naming import public_module
@@ -71,18 +71,24 @@ def _cond(pred: Any, true_fn: Any, false_fn: Any, operands: Any = ()) -> Any:
 
 
 class Ops(types.ModuleType):
-    """torch.ops itself. `loaded_libraries`: the paths given to load_library."""
+    """torch.ops itself. `loaded_libraries`: the paths given to load_library; `registrations`: what defines the operators of a
+    namespace when it is first asked for.
+    """
 
     __file__ = "_ops.py"
 
     def __init__(self) -> None:
         super().__init__("torch.ops")
         self.loaded_libraries: set[str] = set()
+        self.registrations: dict[str, Callable[[], None]] = {}
         self._dir: list[str] = []
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(f"module 'torch.ops' has no attribute '{name}'")
+        register = self.registrations.pop(name, None)
+        if register is not None:
+            register()
         made = (_HigherOrder if name == "higher_order" else Namespace)(name)
         setattr(self, name, made)
         self._dir.append(name)

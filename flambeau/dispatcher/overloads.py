@@ -253,6 +253,7 @@ class HigherOrderOperator(OperatorBase):
     __module__ = public_module("_ops")
 
     def __init__(self, name: str, function: Callable[..., Any] | None = None, *, cacheable: bool = False) -> None:
+        self.__module__ = public_module("ops.higher_order")
         self.__name__ = self._name = name
         self._function, self._ns = function, "higher_order"
 

@@ -92,7 +92,9 @@ def is_method(function: object) -> bool:
 def shown_module(module: str) -> str:
     """A module's name as PyTorch's: the package's modules bear the names of the modules that they stand for."""
     head, dot, rest = module.partition(".")
-    return "torch" + dot + rest if head == _PACKAGE else module
+    if head != _PACKAGE:
+        return module
+    return "torch" + dot + rest.replace("_ops.", "ops.", 1)     # a namespace of operators is reached by torch.ops
 
 
 def shown_type(cls: type) -> str:

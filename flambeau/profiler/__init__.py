@@ -135,7 +135,10 @@ class _Recorder(Mode):
 
     def handle(self, operator: Any, call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         name = getattr(operator, "name", None) or getattr(operator, "__name__", "call")
-        event = self.begin(f"aten::{name}")
+        name = name().rpartition(".")[0] or name() if callable(name) else f"aten::{name}"   # of torch.ops, with its namespace
+        if name.startswith("profiler::"):   # the ends of a block are no part of it
+            return call(*args, **kwargs)
+        event = self.begin(name)
         try:
             return call(*args, **kwargs)
         finally:
