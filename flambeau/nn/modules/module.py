@@ -48,6 +48,7 @@ from flambeau.nn.modules.hooks import (
 from flambeau.nn.modules.state import _EXTRA_STATE_KEY_SUFFIX as _EXTRA_STATE_KEY_SUFFIX
 from flambeau.nn.modules.state import StateDict
 from flambeau.nn.modules.state import _IncompatibleKeys as _IncompatibleKeys
+from flambeau.nn.modules.state import _WrappedHook as _WrappedHook
 from flambeau.nn.modules.traversal import Traversal
 from flambeau.nn.parameter import Buffer, Parameter
 

@@ -141,12 +141,11 @@ class RNNBase(Module):
             init.uniform_(weight, -bound, bound)
 
     def __getstate__(self) -> dict[str, Any]:
-        state = super().__getstate__()
-        state.pop("_flat_weights", None)
-        return state
+        # PyTorch's layers read this list, and make it only where they are built.
+        return {**super().__getstate__(), "_flat_weights": self._flat_weights}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        # Files written by PyTorch carry its own weight caches.
+        # The list is read afresh here; old files of PyTorch carry references to its weights too.
         state = {name: value for name, value in state.items() if name not in ("_flat_weights", "_flat_weight_refs")}
         super().__setstate__(state)
         self.__dict__.setdefault("proj_size", 0)

@@ -6,7 +6,9 @@ A base class of Module. Layout and messages follow PyTorch's files: an OrderedDi
 
 from __future__ import annotations
 
+import functools
 import warnings
+import weakref
 from collections import OrderedDict, namedtuple
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -124,7 +126,7 @@ class StateDict:
 
     # ----------------------------------------------------------------- loading
     def _register_load_state_dict_pre_hook(self, hook: Callable, with_module: bool = False) -> RemovableHandle:
-        return add_hook(self._load_state_dict_pre_hooks, _PreHook(hook, with_module))
+        return add_hook(self._load_state_dict_pre_hooks, _WrappedHook(hook, self if with_module else None))
 
     def register_load_state_dict_pre_hook(self, hook: Callable) -> RemovableHandle:
         """hook(module, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs) -> None,
@@ -143,10 +145,7 @@ class StateDict:
         Called once per module. Fills the three lists instead of raising, so that all complaints are reported together.
         """
         for hook in self._load_state_dict_pre_hooks.values():
-            if isinstance(hook, _PreHook):
-                hook(self, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
-            else:
-                hook(state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
+            hook(state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
 
         buffers = {k: v for k, v in self._buffers.items() if k not in self._non_persistent_buffers_set}
         assign = local_metadata.get("assign_to_params_buffers", False)
@@ -272,12 +271,36 @@ class StateDict:
         return _IncompatibleKeys(missing_keys, unexpected_keys)
 
 
-class _PreHook:
-    """A load_state_dict pre-hook and whether it wants the module; picklable and copied with the module."""
+@called("nn.modules.module", "_WrappedHook")
+class _WrappedHook:
+    """A load_state_dict pre-hook, with the module that it wants as first argument or None; saved and copied with the module.
 
-    def __init__(self, hook: Callable, with_module: bool) -> None:
+    The module is held weakly, as it holds the hook itself.
+    """
+
+    def __init__(self, hook: Callable, module: Any = None) -> None:
+        functools.update_wrapper(self, hook)
         self.hook = hook
-        self.with_module = with_module
+        self.with_module = module is not None
+        if module is not None:
+            self.module = weakref.ref(module)
 
-    def __call__(self, module: Any, *args: Any) -> Any:
-        return self.hook(module, *args) if self.with_module else self.hook(*args)
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if not self.with_module:
+            return self.hook(*args, **kwargs)
+        module = self.module()
+        if module is None:
+            raise RuntimeError("You are trying to call the hook of a dead Module!")
+        return self.hook(module, *args, **kwargs)
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = {"hook": self.hook, "with_module": self.with_module}
+        return {**state, "module": self.module()} if self.with_module else state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.hook = state["hook"]
+        self.with_module = state["with_module"]
+        if self.with_module:
+            if state["module"] is None:
+                raise RuntimeError("You are trying to revive the hook of a dead Module!")
+            self.module = weakref.ref(state["module"])
