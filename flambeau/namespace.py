@@ -63,10 +63,12 @@ from flambeau.core.settings import (
 from flambeau.core.storage import Storage as UntypedStorage
 from flambeau.core.tensor import Tensor
 from flambeau.core.variants import deliver as _deliver
+from flambeau.ops.foreach import FOREACH as _FOREACH
 from flambeau.ops.storages import KINDS as _TYPED_STORAGES
 from flambeau.ops.storages import TypedStorage
 
 globals().update(_TYPES)
+globals().update(_FOREACH)
 
 # ---------------------------------------------------------------- the build
 
@@ -114,6 +116,17 @@ def is_anomaly_check_nan_enabled() -> bool:
 def set_anomaly_enabled(enabled: bool, check_nan: bool = True) -> None:
     """Switch anomaly mode."""
     _anomaly.set(enabled, check_nan)
+
+
+# ---------------------------------------------------------------- other names of what exists
+
+torch = _importlib.import_module("flambeau")
+legacy_contiguous_format = _C_ORDER
+
+
+def _shape_as_tensor(input: Tensor) -> Tensor:
+    """The sizes as an int64 tensor."""
+    return torch.tensor(list(input.shape), dtype=torch.int64)
 
 
 # ---------------------------------------------------------------- assertions that graphs keep

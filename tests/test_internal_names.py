@@ -130,3 +130,9 @@ def test_results_of_a_subclass_are_converted() -> None:
     made = _convert([x, (x, 3)], Kind)
     assert type(made[0]) is Kind and type(made[1][0]) is Kind and made[1][1] == 3
     assert _convert(x, torch.Tensor) is x
+
+
+def test_other_names_of_what_exists() -> None:
+    assert torch.torch is torch and torch.legacy_contiguous_format is torch.contiguous_format
+    sizes = torch._shape_as_tensor(torch.zeros(2, 0, 3))
+    assert sizes.tolist() == [2, 0, 3] and sizes.dtype is torch.int64

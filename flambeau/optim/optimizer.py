@@ -63,6 +63,19 @@ def _use_grad_for_differentiable(function: Callable) -> Callable:
     return step
 
 
+def _get_capturable_supported_devices(supports_xla: bool = True) -> list[str]:
+    """The types of devices whose steps a CUDA-like graph can hold."""
+    return ["cuda", "xpu", "hpu", "privateuseone", *(["xla"] if supports_xla else [])]
+
+
+def _default_to_fused_or_foreach(params: list[Tensor], differentiable: bool, use_fused: bool = False) -> tuple[bool, bool]:
+    """What an optimizer chooses that was told neither: (fused, foreach). On a CPU foreach is never the faster way."""
+    if differentiable:
+        return False, False
+    plain = (Tensor, flambeau.nn.Parameter)
+    return use_fused and all(p is None or (type(p) in plain and p.is_floating_point()) for p in params), False
+
+
 def _type_name(value: Any) -> str:
     """`value`'s type as PyTorch's messages print it: torch.FloatTensor, builtins bare, others with their module."""
     if isinstance(value, Tensor):
@@ -330,6 +343,29 @@ class Optimizer:
         self.__setstate__({"state": state, "param_groups": saved_groups})
         for post_hook in tuple(self._optimizer_load_state_dict_post_hooks.values()):
             post_hook(self)
+
+    @staticmethod
+    def _group_tensors_by_device_and_dtype(
+        tensorlistlist: list[list[Tensor | None]], with_indices: bool = False
+    ) -> dict[tuple[Any, Any], tuple[list[list[Tensor | None]], list[int]]]:
+        """Lists of tensors that belong together by place, split by the device and dtype of the first list's.
+
+        Gives {(device, dtype): (the lists with only these places, the places)}; without with_indices no places are told.
+        Raises RuntimeError where there is no list.
+        """
+        if not tensorlistlist:
+            raise RuntimeError("Expected !nested_tensorlist.empty() to be true, but got false.")
+        groups: dict[tuple[Any, Any], tuple[list[list[Tensor | None]], list[int]]] = {}
+        for place, first in enumerate(tensorlistlist[0]):
+            if first is None:
+                raise RuntimeError("Tensors of the first list of nested Tensor lists are supposed to be defined but the "
+                                   f"{place}-th Tensor is not.")
+            lists, places = groups.setdefault((first.device, first.dtype), ([[] for _ in tensorlistlist], []))
+            for group, tensors in zip(lists, tensorlistlist, strict=True):
+                group.append(tensors[place] if tensors else None)
+            if with_indices:
+                places.append(place)
+        return groups
 
     @classmethod
     def _cast_state(cls, value: Any, parameter: Tensor, group: dict[str, Any], key: Any = None) -> Any:

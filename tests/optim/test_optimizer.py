@@ -307,3 +307,22 @@ def test_the_devices_that_capture(kind, devices):
     parameter.grad = torch.ones(2)
     with pytest.raises(AssertionError, match=rf"{devices}\]\.$"):
         getattr(torch.optim, kind)([parameter], capturable=True).step()
+
+
+def test_the_helpers_that_other_optimizers_import() -> None:
+    from flambeau.optim.optimizer import _default_to_fused_or_foreach, _get_capturable_supported_devices
+
+    assert _get_capturable_supported_devices() == ["cuda", "xpu", "hpu", "privateuseone", "xla"]
+    assert _get_capturable_supported_devices(supports_xla=False) == ["cuda", "xpu", "hpu", "privateuseone"]
+    params = [torch.nn.Parameter(torch.ones(2))]
+    assert _default_to_fused_or_foreach(params, False, True) == (True, False)
+    assert _default_to_fused_or_foreach(params, True, True) == _default_to_fused_or_foreach(params, False) == (False, False)
+    a, b, c = torch.ones(1), torch.ones(2, dtype=torch.float64), torch.zeros(1)
+    group = torch.optim.Optimizer._group_tensors_by_device_and_dtype
+    cpu = torch.device("cpu")
+    assert group([[a, b, c]], True) == {(cpu, torch.float32): ([[a, c]], [0, 2]), (cpu, torch.float64): ([[b]], [1])}
+    assert group([[a, b], [c, None]]) == {
+        (cpu, torch.float32): ([[a], [c]], []), (cpu, torch.float64): ([[b], [None]], []),
+    }  # fmt: skip
+    with pytest.raises(RuntimeError, match=r"Expected !nested_tensorlist\.empty"):
+        group([])
