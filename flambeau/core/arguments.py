@@ -42,6 +42,8 @@ _SEVERAL = frozenset("""
     random_ randperm remainder repeat_interleave result_type rnn_relu rnn_tanh round rsub scatter searchsorted set_ sort squeeze
     std std_mean subtract sum tensor_split to trapezoid trapz true_divide var var_mean view vsplit where xlogy
     linalg_cond linalg_matrix_norm linalg_matrix_rank linalg_norm linalg_pinv new zeta xlog1py""".split())
+# What has deprecated signatures beside one that is not (see old_overloads).
+_DEPRECATED = frozenset("add sub addcmul addcdiv addmm addmv addr addbmm baddbmm".split())
 # The names that functions of torch.nn.functional have underneath.
 _UNDERNEATH = {"cross_entropy": "cross_entropy_loss", "nll_loss": "nll_loss_nd", "grid_sample": "grid_sampler",
                "unfold": "im2col", "fold": "col2im", "unique": "_unique2",
@@ -105,12 +107,13 @@ def refused(function: str, argument: str, wanted: str, value: Any, position: int
     return TypeError(f"{function}(): argument '{argument}'{place} must be {wanted}, not {typename(value)}")
 
 
-def no_combination(function: str, given: Sequence[Any], named: dict[str, Any] | None = None) -> TypeError:
-    """The exception where several signatures exist and none fits."""
+def no_combination(function: str, given: Sequence[Any], named: dict[str, Any] | None = None,
+                   only: str | None = None) -> TypeError:
+    """The exception where several signatures exist and none fits; only: the one that is not deprecated."""
     parts = [typename(x) for x in given] + [f"{k}={typename(v)}" for k, v in (named or {}).items()]
     text = ", ".join(parts) + (", " if named and not given else "")
-    return TypeError(f"{function}() received an invalid combination of arguments - got ({text}), but expected one of:\n"
-                     f" * see the documentation of torch.{function}")
+    expected = f"one of:\n * see the documentation of torch.{function}" if only is None else f"({only})"
+    return TypeError(f"{function}() received an invalid combination of arguments - got ({text}), but expected {expected}")
 
 
 def without_sizes(function: str, argument: str) -> TypeError:
@@ -363,7 +366,7 @@ def explain(error: BaseException, name: str, signature: inspect.Signature, value
     if isinstance(error, MemoryError):
         raise out_of_memory(error) from error
     if getattr(error, "decided", False):
-        return None     # too many arguments
+        return None     # the arguments were counted
     if any(value is MISSING for value in values):
         raise _lacking(name, list(signature.parameters.values()), values, method, function, written(_caller())) from None
     if name in _ASKED and isinstance(error, RuntimeError):
@@ -473,15 +476,26 @@ def _lacking(name: str, parameters: list[inspect.Parameter], values: Sequence[An
         several = "s" if len(names) > 1 else ""
         text = " and ".join(quoted) if len(names) < 3 else ", ".join(quoted[:-1]) + ", and " + quoted[-1]
         return TypeError(f"{name}() missing {len(names)} required positional argument{several}: {text}")
-    if name.rstrip("_") in _SEVERAL or name.rstrip("_") in ("add", "sub", "lerp"):
+    plain = name.rstrip("_")
+    deprecated = plain in _DEPRECATED
+    if plain in _SEVERAL or deprecated or plain in ("lerp", "mm", "bmm"):
         arrived = [(parameter, value) for parameter, value in zip(parameters, values, strict=False) if value is not MISSING]
         bound = method and (not function or _missing([p for p, _ in arrived], [v for _, v in arrived], call))
         named = {p.name: v for p, v in arrived if p.name in call.names}
         given = [v for p, v in arrived if p.name not in named and not _left_out(p, v)]
-        return no_combination(name, given[bound:], named)
+        if not (bound and plain in ("mm", "bmm")):
+            only = _declaration(parameters, bound) if deprecated and (bound or plain not in ("addmm", "baddbmm")) else None
+            return no_combination(name, given[bound:], named, only)
     text = ", ".join(f'"{n}"' for n in names)
     return TypeError(f"{_UNDERNEATH.get(name, name)}() missing {len(names)} required positional "
                      f"argument{'s' if len(names) == 1 else ''}: {text}")
+
+
+def _declaration(parameters: list[inspect.Parameter], bound: bool) -> str:
+    """The signature of a sum of products in a message: tensors, then numbers by name, and the function's `out`."""
+    tensors = [f"Tensor {p.name}" for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
+    numbers = [f"Number {p.name} = {p.default}" for p in parameters if p.kind is p.KEYWORD_ONLY]
+    return ", ".join([*tensors[bound:], "*", *numbers, *([] if bound else ["Tensor out = None"])])
 
 
 def raise_surplus(name: str, signature: inspect.Signature, values: Sequence[Any], surplus: Sequence[Any], method: bool,
@@ -500,7 +514,7 @@ def raise_surplus(name: str, signature: inspect.Signature, values: Sequence[Any]
     if name in _SEVERAL:
         error = no_combination(name, given)
     elif bound and len(parameters) == 1:
-        error = TypeError(f"Tensor.{name}() takes no arguments ({len(given)} given)")
+        error = TypeError(f"TensorBase.{name}() takes no arguments ({len(given)} given)")
     error.decided = True
     raise error
 

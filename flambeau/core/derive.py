@@ -299,13 +299,12 @@ def generate(operator: Pointwise, doc: str, public: str, method: bool, function:
     parts, star = [], False
     for name, parameter in signature.parameters.items():
         if parameter.kind is parameter.KEYWORD_ONLY and not star:
-            parts.append("*")
+            parts.append("*surplus")    # what has no place, or belongs to a deprecated overload
             star = True
-        parts.append(name if parameter.default is parameter.empty else f"{name}={source_of(parameter.default)}")
-    old = public in old_overloads.NAMES
-    if old:     # a surplus argument may be that of a deprecated overload
-        parts[parts.index("*")] = "*surplus"
-    with_out = [*parts, *([] if star else ["*"]), "out=None"]
+        default = "MISSING" if parameter.default is parameter.empty else source_of(parameter.default)
+        parts.append(f"{name}={default}")
+    if not star:
+        parts.append("*surplus")
     layouts = [_key_part(n, i == 0) for i, n in enumerate(operands)]
     key = ", ".join([*layouts, *[f"{n}.__class__" for n in given], *statics]) + ","
     usual_key = ", ".join([*layouts, *[defaults[n].__class__.__name__ for n in given],
@@ -322,7 +321,7 @@ def generate(operator: Pointwise, doc: str, public: str, method: bool, function:
                   "public": public, "doc": doc.replace("\\", "\\\\").replace('"""', "'''"), "first": operands[0],
                   "shared": shared(operands[0], operands[1:])}
     scope: dict[str, Any] = {
-        "NUMBERS": NUMBERS, "plans": operator.plans, "active": modes.active, "local": modes.local,
+        "MISSING": arguments.MISSING, "NUMBERS": NUMBERS, "plans": operator.plans, "active": modes.active, "local": modes.local,
         "inplace_plans": {}, "out_plans": {}, "recorders": operator.recorders}
     trailing, static_arguments = "".join(f", {n}" for n in given), "".join(f", {n}" for n in statics)
     every = [*numbers, *statics]
@@ -347,12 +346,12 @@ def generate(operator: Pointwise, doc: str, public: str, method: bool, function:
             to_out=to_out(every_key, every_number, ""), **fields)
         source += _TRACE.format(tracer="trace_with_numbers", which=which, arguments=", ".join([*operands, *numbers, *statics]),
                                 trailing=every_number, **fields)
-    if old:
-        unusual += " or surplus"
-        otherwise = f"with_surplus({fields['operands']}, surplus, ({_tuple(every)}), out) if surplus else {otherwise}"
-        otherwise_in_place = f"with_surplus_in_place({fields['operands']}, surplus, ({_tuple(every)})) if surplus else " \
-                             f"{otherwise_in_place}"
-    source += _FUNCTION.format(name=public, signature=", ".join(with_out), unusual=" or out is not None" + unusual, key=key,
+    unusual += " or surplus"
+    otherwise = f"with_surplus({fields['operands']}, surplus, ({_tuple(every)}), out) if surplus else {otherwise}"
+    otherwise_in_place = (f"with_surplus_in_place({fields['operands']}, surplus, ({_tuple(every)})) if surplus else "
+                          f"{otherwise_in_place}")
+    source += _FUNCTION.format(name=public, signature=", ".join([*parts, "out=None"]),
+                               unusual=" or out is not None" + unusual, key=key,
                                trailing=trailing, static_arguments=static_arguments, otherwise=otherwise,
                                to_out=to_out(key, trailing, usual), **fields)
     usual_trailing = "".join(f", {source_of(defaults[n])}" for n in given)
@@ -416,19 +415,20 @@ def _learning(operator: Pointwise, public: str, scope: dict[str, Any], signature
 
     def with_surplus(*given: Any) -> Any:
         *given_operands, surplus, keywords, out = given
-        changed = {n: v for n, v in zip([*operator.numbers, *operator.statics], keywords) if v != default_of[n]}
-        answer = old_overloads.call(scope[public], public, (*given_operands, *surplus),
-                                    changed if out is None else {**changed, "out": out})
-        if answer is None:
-            arguments.raise_surplus(public, signature, given_operands, surplus, method, function)
-        return answer
+        return answered(public, given_operands, surplus, keywords, {} if out is None else {"out": out}, method, function)
 
     def with_surplus_in_place(*given: Any) -> Any:
         *given_operands, surplus, keywords = given
-        changed = {n: v for n, v in zip([*operator.numbers, *operator.statics], keywords) if v != default_of[n]}
-        answer = old_overloads.call(scope[public + "_"], public + "_", (*given_operands, *surplus), changed)
+        return answered(public + "_", given_operands, surplus, keywords, {}, True, False)
+
+    def answered(name: str, given_operands: list, surplus: tuple, keywords: tuple, named: dict, method: bool,
+                 function: bool) -> Any:
+        """The answer to a call with too many arguments, if it is one of a deprecated overload; else TypeError."""
+        values = dict(zip([*operator.operands, *operator.numbers, *operator.statics], [*given_operands, *keywords]))
+        changed = {n: values[n] for n, default in default_of.items() if values[n] != default}
+        answer = old_overloads.call(scope[name], name, (*given_operands, *surplus), {**changed, **named})
         if answer is None:
-            arguments.raise_surplus(public + "_", signature, given_operands, surplus, True, False)
+            arguments.raise_surplus(name, signature, [values[n] for n in signature.parameters], surplus, method, function)
         return answer
 
     def learn_operator(*given_operands: Any) -> Any:

@@ -13,12 +13,10 @@ from typing import Any
 from flambeau.base.notices import warn_once
 from flambeau.core.tensor import Tensor
 
-__all__ = ["NAMES", "call", "translated"]
+__all__ = ["call", "translated"]
 
 _FACTOR = {"add": "alpha", "sub": "alpha", "addcmul": "value", "addcdiv": "value"}
 _PRODUCTS = frozenset(("addmm", "addmv", "addr", "addbmm", "baddbmm"))
-#: The pointwise operators among them, which are generated so that they find a surplus argument.
-NAMES = frozenset(_FACTOR)
 
 _told: set[str] = set()
 

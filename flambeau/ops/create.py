@@ -351,12 +351,14 @@ def _number(x: Any) -> Any:
 
 
 @public(method=False)
-def arange(start: Any = None, end: Any = None, step: Any = 1, *, dtype: DType | None = None, layout: Any = None,
+def arange(start: Any = None, end: Any = None, step: Any = 1, *surplus: Any, dtype: DType | None = None, layout: Any = None,
            device: Any = None, requires_grad: bool = False, pin_memory: bool = False, out: Tensor | None = None) -> Tensor:
     """start, start + step, ... below `end`. Integers give int64, floats the default dtype.
 
     Raises RuntimeError if step is 0 or leads away from `end`.
     """
+    if surplus:
+        raise arguments.no_combination("arange", (start, end, step, *surplus))
     if end is None:
         if start is None:
             raise arguments.no_combination("arange", ())

@@ -23,7 +23,7 @@ from flambeau.base.notices import warn_once
 from flambeau.codegen.loops import schedule
 from flambeau.codegen.runtime import launch as launching
 from flambeau.core.annotations import Tensors
-from flambeau.core.arguments import typename
+from flambeau.core.arguments import MISSING, refused, typename
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.modes import active, local
@@ -156,10 +156,14 @@ def labels_of(equation: Any, operands: Sequence[Any]) -> tuple[list[Tensor], lis
     if isinstance(equation, Tensor):
         given, inputs, output = _sublists((equation, *operands))
         return given, *_resolve(inputs, output, [x._layout.ndim for x in given])
+    if not isinstance(equation, str) and operands:
+        raise refused("einsum", "equation", "str", equation, 1)
     given = list(operands[0]) if len(operands) == 1 and isinstance(operands[0], (list, tuple)) else list(operands)
     if not given:
-        raise ValueError("einsum(): must specify the equation string and at least one operand, or at least one operand and its "
-                         "subscripts list")
+        error: Any = ValueError("einsum(): must specify the equation string and at least one operand, or at least one operand "
+                                "and its subscripts list")
+        error.decided = True    # before any argument's type
+        raise error
     return given, *_resolved(equation, tuple([x._layout.ndim for x in given]))
 
 
@@ -188,7 +192,7 @@ def _own(x: Tensor, labels: list[Label], n: int, sizes: dict[Label, int]) -> tup
     return x, kept
 
 
-def einsum(equation: Any, *operands: Any) -> Tensor:
+def einsum(equation: Any = MISSING, *operands: Any) -> Tensor:
     """Sums of products of the elements of the operands along dimensions named in `equation` ("ij,jk->ik").
 
     Also einsum(operand, sublist, operand, sublist, ..., [output sublist]) with integers for letters and Ellipsis.

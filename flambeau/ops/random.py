@@ -19,7 +19,7 @@ from flambeau.base.rng import RANGES, WIDE_RANGE, default_generator, drawing_ord
 from flambeau.base.small_floats import AS_BITS, from_bits
 from flambeau.codegen.runtime.launch import KernelCheck
 from flambeau.core import modes, sampling
-from flambeau.core.arguments import is_int, no_combination
+from flambeau.core.arguments import MISSING, is_int, no_combination
 from flambeau.core.create import array_of
 from flambeau.core.declare import operator
 from flambeau.core.derive import NAMESPACE, public
@@ -200,12 +200,14 @@ _normals: dict[Any, Any] = register_cache({})     # plans of normal samples by w
 
 
 @public(method=False)
-def normal(mean: Any = 0.0, std: Any = 1.0, size: Any = None, *, generator: Any = None, out: Tensor | None = None,
+def normal(mean: Any = MISSING, std: Any = 1.0, size: Any = None, *, generator: Any = None, out: Tensor | None = None,
            dtype: DType | None = None, layout: Any = None, device: Any = None, pin_memory: bool = False,
            requires_grad: bool = False) -> Tensor:
     """Normal samples with given mean and std, numbers (then `size` is needed) or tensors."""
     draws = modes.local.draws
     kept = None
+    if mean is MISSING:
+        raise no_combination("normal", ())
     if size.__class__ is tuple and draws is None and out is None:
         source = default_generator if generator is None else stream(generator)
         kept = source.spare[1], mean == 0 and std == 1
@@ -224,6 +226,8 @@ def normal(mean: Any = 0.0, std: Any = 1.0, size: Any = None, *, generator: Any 
         if kept is not None and is_straight(made._layout) and made._layout.dtype.is_floating_point:
             _normals[size, dtype, layout, device, get_default_device(), kept] = sampling.normal_plan(made._layout, *kept)
         return finish(made.normal_(mean, std, generator=generator), requires_grad, out)
+    if not isinstance(mean, Tensor) and not isinstance(std, Tensor):
+        raise no_combination("normal", (mean, std))
     template = mean if isinstance(mean, Tensor) else std
     if isinstance(std, Tensor):
         if std._layout.dtype.is_complex:

@@ -141,6 +141,8 @@ def randint(
 ) -> Tensor:
     """Integers of [low, high) (or of [0, low) when called with one bound). Raises RuntimeError for an empty range."""
     if low is None:
+        if high is None or size is None:
+            raise no_combination("randint", (), {"high": high} if high is not None else None)
         low = 0
     elif size is None:
         if high is None:

@@ -80,7 +80,35 @@ X = torch.ones(2, 2)
 
 @pytest.mark.parametrize(("call", "words"), [
     (lambda: torch.cumsum(X), 'cumsum() missing 1 required positional arguments: "dim"'),
-    (lambda: torch.mm(), 'mm() missing 2 required positional argument: "input", "mat2"'),
+    (lambda: torch.mv(), 'mv() missing 2 required positional argument: "input", "vec"'),
+    (lambda: torch.mm(), "mm() received an invalid combination of arguments - got (), but expected one of:"),
+    (lambda: torch.relu(), 'relu() missing 1 required positional arguments: "input"'),
+    (lambda: torch.mul(), 'mul() missing 2 required positional argument: "input", "other"'),
+    (lambda: X.mul(), 'mul() missing 1 required positional arguments: "other"'),
+    (lambda: torch.relu(out=X), 'relu() missing 1 required positional arguments: "input"'),
+    (lambda: torch.add(X), "add() received an invalid combination of arguments - got (Tensor), but expected "
+                           "(Tensor input, Tensor other, *, Number alpha = 1, Tensor out = None)"),
+    (lambda: X.add_(), "add_() received an invalid combination of arguments - got (), but expected "
+                       "(Tensor other, *, Number alpha = 1)"),
+    (lambda: torch.addmm(X, X),
+     "addmm() received an invalid combination of arguments - got (Tensor, Tensor), but expected one of:"),
+    (lambda: X.addmm(X), "addmm() received an invalid combination of arguments - got (Tensor), but expected "
+                         "(Tensor mat1, Tensor mat2, *, Number beta = 1, Number alpha = 1)"),
+    (lambda: torch.lerp(X, X),
+     "lerp() received an invalid combination of arguments - got (Tensor, Tensor), but expected one of:"),
+    (lambda: X.ne(), "ne() received an invalid combination of arguments - got (), but expected one of:"),
+    (lambda: torch.normal(), "normal() received an invalid combination of arguments - got (), but expected one of:"),
+    (lambda: torch.normal(0.0, 1.0),
+     "normal() received an invalid combination of arguments - got (float, float), but expected one of:"),
+    (lambda: torch.randint(), "randint() received an invalid combination of arguments - got (), but expected one of:"),
+    (lambda: torch.randint(high=3),
+     "randint() received an invalid combination of arguments - got (high=int, ), but expected one of:"),
+    (lambda: torch.arange(1, 2, 3, 4),
+     "arange() received an invalid combination of arguments - got (int, int, int, int), but expected one of:"),
+    (lambda: torch.einsum(1, X), "einsum(): argument 'equation' (position 1) must be str, not int"),
+    (lambda: X.relu(1), "TensorBase.relu() takes no arguments (1 given)"),
+    (lambda: X.mul(1, 2), "mul() takes 1 positional argument but 2 were given"),
+    (lambda: torch.nan_to_num(X, 1, 2, 3, 4), "nan_to_num() takes from 1 to 4 positional arguments but 5 were given"),
     (lambda: X.mm(), 'mm() missing 1 required positional arguments: "mat2"'),
     (lambda: torch.nn.functional.linear(X), 'linear() missing 1 required positional arguments: "weight"'),
     (lambda: torch.unique_consecutive(), "unique_consecutive() missing 1 required positional argument: 'input'"),
@@ -88,7 +116,7 @@ X = torch.ones(2, 2)
     (lambda: torch.cumsum(X, 1, 2, 3), "cumsum() takes 2 positional arguments but 4 were given"),
     (lambda: torch.amax(X, 1, True, 3), "amax() takes from 1 to 3 positional arguments but 4 were given"),
     (lambda: X.amax(1, True, 3), "amax() takes from 0 to 2 positional arguments but 3 were given"),
-    (lambda: X.inverse(1), "Tensor.inverse() takes no arguments (1 given)"),
+    (lambda: X.inverse(1), "TensorBase.inverse() takes no arguments (1 given)"),
     (lambda: torch.mm(1, 2, 3, 4), "mm() takes 2 positional arguments but 4 were given")])
 def test_calls_with_too_few_or_too_many_arguments(call, words):
     with pytest.raises(TypeError) as caught:
@@ -166,3 +194,9 @@ def test_a_tensor_given_for_an_int_is_read_at_every_call():
             for _ in range(2):
                 assert call(dim).equal(call(place))
     assert x.sum([0, True]).item() == 66 and x.amax(None).item() == 11
+
+
+@pytest.mark.parametrize("call", [lambda: torch.einsum(), lambda: torch.einsum("i"), lambda: torch.einsum(1)])
+def test_einsum_wants_an_equation_and_operands(call):
+    with pytest.raises(ValueError, match=r"einsum\(\): must specify the equation string and at least one operand"):
+        call()
