@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 import flambeau as torch
@@ -136,3 +138,153 @@ def test_other_names_of_what_exists() -> None:
     assert torch.torch is torch and torch.legacy_contiguous_format is torch.contiguous_format
     sizes = torch._shape_as_tensor(torch.zeros(2, 0, 3))
     assert sizes.tolist() == [2, 0, 3] and sizes.dtype is torch.int64
+
+
+def test_functions_inside_a_context() -> None:
+    from flambeau.utils._contextlib import _DecoratorContextManager, context_decorator
+
+    seen: list[object] = []
+
+    class Noting(_DecoratorContextManager):
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        def clone(self) -> Noting:
+            return Noting(self.name)
+
+        def __enter__(self) -> None:
+            seen.append(self.name)
+
+        def __exit__(self, *exception: object) -> None:
+            seen.append(None)
+
+    @Noting("a")
+    def decorated() -> int:
+        return len(seen)
+
+    assert decorated() == 1 and seen == ["a", None] and decorated.__name__ == "decorated"
+    assert context_decorator(lambda: Noting("b"), lambda x: (x, len(seen)))(1) == (1, 3)
+
+    def counting() -> Iterator[int]:
+        yield len(seen)
+        yield len(seen)
+
+    assert list(context_decorator(lambda: Noting("c"), counting)()) == [5, 7]
+    with pytest.raises(AssertionError, match="is both callable and also a valid context manager"):
+        context_decorator(Noting("d"), decorated)
+    with pytest.raises(RuntimeError, match="Cannot decorate classes"):
+        context_decorator(lambda: Noting("e"), int)
+
+
+def test_a_tensor_made_of_tensors() -> None:
+    from flambeau.utils import _python_dispatch as dispatch
+
+    class Pair(torch.Tensor):
+        def __tensor_flatten__(self) -> tuple[list[str], str]:
+            return ["part"], "context"
+
+        @staticmethod
+        def __tensor_unflatten__(inner: dict, context: str, size: object, stride: object) -> Pair:
+            assert context == "context" and stride == (1,)
+            made = torch.zeros_like(inner["part"]).as_subclass(Pair)
+            made.part = inner["part"]
+            return made
+
+    pair = torch.zeros(2).as_subclass(Pair)
+    pair.part = torch.ones(2)
+    assert dispatch.is_traceable_wrapper_subclass(pair) and dispatch.is_traceable_wrapper_subclass_type(Pair)
+    assert not any(dispatch.is_traceable_wrapper_subclass(x) for x in (torch.zeros(1), torch.nn.Parameter(), 3))
+    made = dispatch.transform_subclass(pair, lambda name, x: x + len(name))
+    assert type(made) is Pair and made.part.tolist() == [5.0, 5.0]
+    with pytest.raises(AssertionError, match="to have shape equal to"):
+        dispatch.transform_subclass(pair, lambda name, x: x[:1])
+
+
+def test_modes_below_autograd_are_not_entered() -> None:
+    from flambeau.utils import _python_dispatch as dispatch
+
+    class Noting(dispatch.TorchDispatchMode):
+        pass
+
+    with pytest.raises(NotImplementedError, match=r"with a torch\.overrides\.TorchFunctionMode"), Noting():
+        pass
+    assert dispatch._get_current_dispatch_mode() is None and not dispatch.is_in_torch_dispatch_mode()
+    with dispatch._disable_current_modes() as modes:
+        assert modes == dispatch._get_current_dispatch_mode_stack() == []
+
+
+def test_small_helpers() -> None:
+    from flambeau.multiprocessing.spawn import ProcessRaisedException
+    from flambeau.numa.binding import AffinityMode, NumaOptions
+    from flambeau.utils._import_utils import _check_module_exists
+    from flambeau.utils._mode_utils import all_same_mode
+    from flambeau.utils._typing_utils import not_none
+
+    assert _check_module_exists("os.path") and not _check_module_exists("no_such_module")
+    assert all_same_mode([]) and all_same_mode([1, 1]) and not all_same_mode([1, 2])
+    assert not_none(0) == 0
+    with pytest.raises(TypeError, match="value was None when it should not be"):
+        not_none(None)
+    options = NumaOptions(AffinityMode("core-complex"))
+    assert str(AffinityMode.NODE) == "AffinityMode.NODE" == str(NumaOptions(AffinityMode.NODE).affinity_mode)
+    assert options.affinity_mode is AffinityMode.CORE_COMPLEX and not options.should_fall_back_if_binding_fails
+    assert torch.multiprocessing.ProcessRaisedException is ProcessRaisedException and callable(torch.multiprocessing.spawn)
+
+
+def test_questions_about_dtypes() -> None:
+    from flambeau import _prims_common as utils
+
+    rows = [  # dtype, is boolean, integer, low precision, float, complex, may require grad; as Python's; computed in
+        (torch.float16, 0, 0, 1, 1, 0, 1, float, torch.float32),
+        (torch.bfloat16, 0, 0, 1, 1, 0, 1, float, torch.float32),
+        (torch.float64, 0, 0, 0, 1, 0, 1, float, torch.float64),
+        (torch.complex32, 0, 0, 1, 0, 1, 1, complex, torch.complex64),
+        (torch.complex64, 0, 0, 0, 0, 1, 1, complex, torch.complex64),
+        (torch.bool, 1, 0, 0, 0, 0, 0, bool, torch.bool),
+        (torch.uint8, 0, 1, 0, 0, 0, 0, int, torch.uint8),
+        (torch.uint16, 0, 1, 0, 0, 0, 0, int, torch.uint16),
+        (torch.float8_e5m2, 0, 0, 0, 1, 0, 1, float, torch.float8_e5m2),
+    ]
+    asked = [utils.is_boolean_dtype, utils.is_integer_dtype, utils.is_low_precision_dtype, utils.is_float_dtype,
+             utils.is_complex_dtype, utils.is_grad_dtype, utils.dtype_to_type, utils.get_computation_dtype]  # fmt: skip
+    for dtype, *answers in rows:
+        assert [ask(dtype) for ask in asked] == answers, dtype
+    assert utils.corresponding_real_dtype(torch.complex32) is torch.float16
+    assert utils.corresponding_complex_dtype(torch.bfloat16) is torch.complex64
+    assert utils.type_to_dtype(complex) is torch.complex64 and utils.get_dtype(2) is torch.int64
+    assert utils.get_higher_type(int, float) is float and utils.is_weakly_lesser_type(bool, int)
+    assert not utils.can_safe_cast_to(cast_to=torch.int32, cast_from=torch.float32)
+    with pytest.raises(ValueError, match="Invalid type <class 'str'>!"):
+        utils.type_to_dtype(str)
+
+
+def test_questions_about_shapes() -> None:
+    from flambeau import _prims_common as utils
+
+    assert utils.make_contiguous_strides_for((2, 0, 3)) == (3, 3, 1) and utils.make_contiguous_strides_for(()) == ()
+    assert utils.make_contiguous_strides_for((2, 4, 3), row_major=False) == (12, 1, 4)
+    assert utils.make_channels_last_strides_for((2, 3, 4, 5)) == (60, 1, 15, 3)
+    assert utils.make_channels_last_strides_for((2, 3, 4, 5, 6)) == (360, 1, 90, 18, 3)
+    images = torch.ones(2, 3, 4, 5)
+    assert utils.suggest_memory_format(images) is torch.contiguous_format
+    last = images.to(memory_format=torch.channels_last)
+    assert utils.suggest_memory_format(last) is torch.channels_last and not utils.is_contiguous_or_false(last)
+    assert utils.is_contiguous_for_memory_format(last, memory_format=torch.channels_last)
+    assert utils.canonicalize_dim(3, -1) == 2 and utils.canonicalize_dims(3, [-1, 0]) == (2, 0)
+    with pytest.raises(IndexError, match=r"expected to be in range of \[-3, 2\], but got 3"):
+        utils.canonicalize_dim(3, 3)
+    with pytest.raises(IndexError, match="Dimension specified as 0 but tensor has no dimensions"):
+        utils.canonicalize_dim(0, 0, wrap_scalar=False)
+    assert utils.is_valid_permutation(3, (0, 2, 1)) and not utils.is_valid_permutation(3, (0, 2))
+    assert utils.apply_perm("abc", utils.invert_perm([2, 0, 1])) == ["b", "c", "a"]
+    assert utils.infer_size((2, -1), 6) == (2, 3) and utils.is_expandable_to((1, 3), (2, 3))
+    with pytest.raises(RuntimeError, match=r"shape '\[4, -1\]' is invalid for input of size 6"):
+        utils.infer_size((4, -1), 6)
+    assert utils.extract_shape_from_varargs((2, 3)) == utils.extract_shape_from_varargs(((2, 3),)) == (2, 3)
+    assert utils.compute_reduction_output_shape((2, 3, 4), (1,)) == (2, 4) and utils.reduction_dims((2, 3), None) == (0, 1)
+    with pytest.raises(RuntimeError, match="duplicate value in the list of dims"):
+        utils.reduction_dims((2, 3), (1, -1))
+    assert [utils.set_correction(), utils.set_correction(False), utils.set_correction(None, 2)] == [1.0, 0.0, 2.0]
+    assert utils.is_cpu_scalar_tensor(torch.tensor(1.0)) and utils.prod([]) == 1
+    with pytest.raises(RuntimeError, match="no"):
+        utils.check(False, lambda: "no")

@@ -7,7 +7,12 @@ from typing import Any as _Any
 
 _ROOMS = frozenset(
     (
+        "_contextlib",
+        "_import_utils",
+        "_mode_utils",
+        "_python_dispatch",
         "_pytree",
+        "_typing_utils",
         "benchmark",
         "checkpoint",
         "collect_env",
@@ -21,6 +26,7 @@ _ROOMS = frozenset(
         "model_zoo",
         "module_tracker",
         "tensorboard",
+        "weak",
     )
 )
 _FIELDS = ("_storage", "_offset", "_layout", "_node", "_index", "_root", "_grad", "_hooks", "_creation")

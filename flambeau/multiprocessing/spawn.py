@@ -1,4 +1,7 @@
-"""torch.multiprocessing: Python's multiprocessing, with `spawn`. A tensor is sent by moving its memory to shared pages."""
+"""torch.multiprocessing.spawn: a function run in processes of its own, and how their failures are told.
+
+Stands on Python's multiprocessing; tensors among the arguments travel as flambeau.multiprocessing registers it.
+"""
 
 from __future__ import annotations
 
@@ -7,24 +10,13 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable
-from multiprocessing import *  # noqa: F403
 from multiprocessing.connection import wait as _wait
 from typing import Any
 
-from flambeau.core import shared_memory as _shared_memory  # noqa: F401 - registers how tensors are sent
-
 __all__ = [
-    *_multiprocessing.__all__,
-    "ProcessContext",
-    "ProcessExitedException",
-    "ProcessRaisedException",
-    "SpawnContext",
-    "get_all_sharing_strategies",
-    "get_sharing_strategy",
-    "set_sharing_strategy",
-    "spawn",
+    "ProcessContext", "ProcessException", "ProcessExitedException", "ProcessRaisedException", "SpawnContext", "spawn",
     "start_processes",
-]
+]  # fmt: skip
 
 
 class ProcessException(Exception):
@@ -51,28 +43,6 @@ class ProcessExitedException(ProcessException):
 
     def __reduce__(self) -> Any:
         return type(self), (self.msg, self.error_index, self.pid, self.exit_code, self.signal_name)
-
-
-_STRATEGIES = ("file_descriptor", "file_system")
-_strategy = "file_descriptor"
-
-
-def get_all_sharing_strategies() -> set[str]:
-    """The names of the ways in which tensors travel between processes."""
-    return set(_STRATEGIES)
-
-
-def get_sharing_strategy() -> str:
-    """The way that was chosen."""
-    return _strategy
-
-
-def set_sharing_strategy(new_strategy: str) -> None:
-    """Choose by name. Under either, a descriptor of an anonymous file travels, which needs no clearing up."""
-    global _strategy
-    if new_strategy not in _STRATEGIES:
-        raise AssertionError(f"invalid sharing strategy {new_strategy!r}")
-    _strategy = new_strategy
 
 
 def _run(fn: Callable[..., Any], index: int, args: tuple[Any, ...], errors: Any) -> None:
