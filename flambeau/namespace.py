@@ -129,6 +129,17 @@ def _shape_as_tensor(input: Tensor) -> Tensor:
     return torch.tensor(list(input.shape), dtype=torch.int64)
 
 
+def _softmax_backward_data(grad_output: Tensor, output: Tensor, dim: int, input_dtype: Any) -> Tensor:
+    """The gradient of softmax's input in `input_dtype`, of its result's gradient and its result."""
+    weighted = grad_output * output
+    return (weighted - output * weighted.sum(dim, keepdim=True)).to(input_dtype)
+
+
+def _log_softmax_backward_data(grad_output: Tensor, output: Tensor, dim: int, input_dtype: Any) -> Tensor:
+    """The gradient of log_softmax's input in `input_dtype`, of its result's gradient and its result."""
+    return (grad_output - output.exp() * grad_output.sum(dim, keepdim=True)).to(input_dtype)
+
+
 # ---------------------------------------------------------------- assertions that graphs keep
 
 

@@ -288,3 +288,15 @@ def test_questions_about_shapes() -> None:
     assert utils.is_cpu_scalar_tensor(torch.tensor(1.0)) and utils.prod([]) == 1
     with pytest.raises(RuntimeError, match="no"):
         utils.check(False, lambda: "no")
+
+
+def test_gradients_of_softmax_by_name() -> None:
+    for function, backward in (
+        (torch.softmax, torch._softmax_backward_data),
+        (torch.log_softmax, torch._log_softmax_backward_data),
+    ):
+        x = torch.tensor([[1.0, 2.0, -1.0], [0.0, 0.5, 3.0]], requires_grad=True)
+        grad = torch.tensor([[1.0, 0.0, 2.0], [0.5, -1.0, 0.25]])
+        made = function(x, 1)
+        made.backward(grad)
+        torch.testing.assert_close(backward(grad, made.detach(), 1, torch.float32), x.grad)

@@ -20,7 +20,6 @@ class WeakIdRef(weakref.ref):  # type: ignore[type-arg]
     __slots__ = ("_id",)
 
     def __init__(self, key: Any, callback: Any = None):
-        super().__init__(key, callback)
         self._id = id(key)
 
     def __hash__(self) -> int:
