@@ -183,8 +183,8 @@ def argwhere(input: Tensor) -> Tensor:
     """Positions of the elements that are not zero, (number, ndim)."""
 def as_strided(input: Any, size: Any, stride: Any, storage_offset: _int | None = None) -> Any:
     """A view of the input's storage with any geometry; storage_offset defaults to the input's. Checked against bounds."""
-def as_strided_scatter(input: Tensor, src: Tensor, size: Any, stride: Any, storage_offset: Any = None, *, out: Tensor | None = None) -> Any:
-    """A copy of input with src written into the elements that as_strided(size, stride, storage_offset) shows."""
+def as_strided_scatter(input: Tensor, src: Tensor, size: Any, stride: Any, storage_offset: _int | None = None) -> Tensor:
+    """A copy of `input` with `src` in the elements that as_strided(size, stride, storage_offset) shows."""
 def as_tensor(data: Any, dtype: _dtype | None = None, device: Any = None) -> Tensor:
     """`data` as a tensor, sharing memory (and history) where nothing has to change."""
 def asarray(obj: Any, *, dtype: _dtype | None = None, device: Any = None, copy: _bool | None = None, requires_grad: _bool | None = None) -> Tensor:

@@ -194,6 +194,8 @@ class AsStridedBackward0(Node):
     def apply(self, gradients: Sequence[Any]) -> tuple[Any, ...]:
         layout = self.inputs[0]
         assert layout is not None
+        if gradients[0] is None:
+            return (None,)
         return (scatter_strided(gradients[0], layout, *self.saved),)  # type: ignore[misc]
 
 
@@ -204,6 +206,8 @@ class ScatterStridedBackward0(Node):
 
     def apply(self, gradients: Sequence[Any]) -> tuple[Any, ...]:
         layout, shape, strides, offset = self.saved  # type: ignore[misc]
+        if gradients[0] is None:
+            return (None,)
         gradient = laid_out(gradients[0], layout)
         return (gradient.as_strided(shape, strides, gradient._offset + offset),)
 

@@ -263,8 +263,8 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """A view of the input's storage with any geometry; storage_offset defaults to the input's. Checked against bounds."""
     def as_strided_(self, *arguments: Any, **keywords: Any) -> Any:
         """`as_strided` in place: the tensor itself gets the view's shape."""
-    def as_strided_scatter(self, src: Tensor, size: Any, stride: Any, storage_offset: Any = None, *, out: Tensor | None = None) -> Any:
-        """A copy of input with src written into the elements that as_strided(size, stride, storage_offset) shows."""
+    def as_strided_scatter(self, src: Tensor, size: Any, stride: Any, storage_offset: _int | None = None) -> Tensor:
+        """A copy of `input` with `src` in the elements that as_strided(size, stride, storage_offset) shows."""
     def as_subclass(self, cls: Any) -> Any:
         """The same tensor seen as an instance of a subclass of Tensor; a node in the graph if it requires grad."""
     def asin(self, *, out: Tensor | None = None) -> Tensor:

@@ -10,12 +10,13 @@ from typing import Any
 
 from flambeau.base.geometry import wrap_dim
 from flambeau.base.layout import Layout
+from flambeau.base.memory_order import overlaps_itself
 from flambeau.base.notices import warn_once
 from flambeau.codegen.elements.move import Move
 from flambeau.core.annotations import Operand, Planned
 from flambeau.core.declare import operator
 from flambeau.core.derive import NAMESPACE
-from flambeau.core.tensor import Tensor
+from flambeau.core.tensor import Tensor, tensor_from
 from flambeau.ops.copy import clone_raw, copy_raw
 from flambeau.ops.gathering import INDEX_TYPES, KernelCheck, along, filling, first_bad, make_plan, plans
 from flambeau.ops.mutating import mutating
@@ -335,4 +336,34 @@ def diagonal_scatter(input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0,
 def _(g, offset, dim1, dim2, need):
     part = g.diagonal(offset, dim1, dim2)
     mine = diagonal_scatter(g, NAMESPACE["zeros_like"](part), offset, dim1, dim2) if need["input"] else None
+    return mine, part if need["src"] else None
+
+
+@operator(out=False)
+def as_strided_scatter(
+    input: Tensor, src: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
+) -> Tensor:
+    """A copy of `input` with `src` in the elements that as_strided(size, stride, storage_offset) shows.
+
+    The copy has the strides of `input` and its place in a storage as large as that of `input`. RuntimeError unless `src` has
+    this size, and for an input that requires a gradient and isn't contiguous. The gradient of `input` is PyTorch's: that of
+    the elements shown, and zero for all others.
+    """
+    layout = input._layout
+    if input._node is not None and not input.is_contiguous():
+        raise RuntimeError("as_strided_scatter is currently only supported for contiguous inputs")
+    if overlaps_itself(layout.shape, layout.strides):
+        result = clone_raw(input)
+    else:
+        whole = input.untyped_storage().nbytes() // layout.dtype.itemsize
+        memory = clone_raw(input.as_strided((whole,), (1,), 0))
+        result = tensor_from(memory._storage, input._offset, layout)
+    return _into(result, result.as_strided(size, stride, storage_offset), src)
+
+
+@as_strided_scatter.vjp
+def _(g, size, stride, storage_offset, need):
+    g = g.contiguous()
+    part = g.as_strided(size, stride, storage_offset)
+    mine = as_strided_scatter(NAMESPACE["zeros_like"](g), part, size, stride, storage_offset) if need["input"] else None
     return mine, part if need["src"] else None

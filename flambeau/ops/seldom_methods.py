@@ -1,6 +1,6 @@
 """Methods of Tensor that programs rarely call: element-wise Python functions, PyTorch's deprecated forms, loading hooks.
 
-Stands on core; attached to Tensor only (`as_strided_scatter`, `narrow_copy` and `slice_inverse` are functions too).
+Stands on core; attached to Tensor only (`narrow_copy` and `slice_inverse` are functions too).
 """
 
 from __future__ import annotations
@@ -19,14 +19,6 @@ from flambeau.core.tensor import Tensor
 from flambeau.ir import scalar as s
 from flambeau.ir.loops import Fold, Loop, Row, folded
 from flambeau.ops.reduce import form, reduction_dims
-
-
-@composite(out=True)
-def as_strided_scatter(input: Tensor, src: Tensor, size, stride, storage_offset=None):
-    """A copy of input with src written into the elements that as_strided(size, stride, storage_offset) shows."""
-    copied = NAMESPACE["clone"](input)
-    copied.as_strided(size, stride, storage_offset).copy_(src)
-    return copied
 
 
 def narrow_copy(self: Tensor, dim: int, start: int, length: int) -> Tensor:

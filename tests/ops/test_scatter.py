@@ -107,3 +107,22 @@ def test_masked_fill_refuses():
     with pytest.raises(RuntimeError, match="without overflow"):
         x.masked_fill(x > 0, 1j)
     assert torch.zeros(2, dtype=torch.int32).masked_fill(torch.tensor([True, False]), 1.5).tolist() == [1, 0]
+
+
+def test_as_strided_scatter_keeps_the_order_in_memory_and_gives_gradients_to_what_it_shows():
+    x = torch.arange(18.0).reshape(3, 6)[:, ::2]
+    made = torch.as_strided_scatter(x, torch.full((2,), -1.0), (2,), (3,), 1)
+    assert made.stride() == (6, 2) and made.tolist() == [[0, 2, -1], [6, 8, 10], [12, 14, 16]]
+    assert x.tolist() == [[0, 2, 4], [6, 8, 10], [12, 14, 16]] and not made._is_view()
+    x, src = leaf(3, 3), leaf(2, 2, seed=1)
+    made = torch.as_strided_scatter(x, src, (2, 2), (1, 2), 1)
+    mine, theirs = torch.autograd.grad((made * torch.arange(9.0).reshape(3, 3)).sum(), (x, src))
+    assert mine.tolist() == [[0, 1, 2], [3, 4, 0], [0, 0, 0]]      # PyTorch's: of the elements shown, not of the others
+    assert theirs.tolist() == [[1, 3], [2, 4]]
+    assert gradcheck(lambda src: torch.as_strided_scatter(x.detach(), src, (2, 2), (1, 2), 1) ** 2, (src,))
+    assert gradgradcheck(lambda src: torch.as_strided_scatter(x.detach(), src, (2, 2), (1, 2), 1) ** 2, (src,))
+    for shape in ((3,), (1,)):
+        with pytest.raises(RuntimeError, match=r"expected src to have a size equal to the slice of self. src size"):
+            torch.as_strided_scatter(x, torch.ones(shape), (2, 2), (1, 2))
+    with pytest.raises(RuntimeError, match="as_strided_scatter is currently only supported for contiguous inputs"):
+        torch.as_strided_scatter(x.detach().t().requires_grad_(), src, (2, 2), (1, 2))
