@@ -58,7 +58,7 @@ def self_containing():
     ([2 ** 60 + 1, 1.5], {"dtype": torch.int64}, [2 ** 60 + 1, 1]),
     ([float("nan"), 0.0, 1j], {"dtype": torch.bool}, [True, False, True]),
     ([[], [1, 2]], {}, [[], []]),
-], ids=str)
+])
 def test_values_of_nested_data(data, options, expected):
     made = torch.tensor(data, **options)
     assert made.tolist() == expected
