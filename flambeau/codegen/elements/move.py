@@ -17,6 +17,7 @@ from functools import cache
 from flambeau.base.dtype import dtype as DType
 from flambeau.codegen.builder import Function, Odometer, Value, kernel, module
 from flambeau.codegen.jit import Address, compile_kernel
+from flambeau.codegen.kinds import kind_of, narrow, widen
 from flambeau.codegen.llvm import LIGHT, VECTORISED
 from flambeau.codegen.runtime import state
 from flambeau.codegen.runtime.launch import Phase
@@ -109,9 +110,13 @@ def _class(stride: int) -> str:
 def combined(f: Function, combine: str, a: Value, b: Value, unsigned: bool) -> Value:
     """a and b added, multiplied, ... ; half and bfloat16 in float32; NaN wins in min and max."""
     type = a.type
-    if type in ("half", "bfloat"):
+    if type == "half":
         wide = combined(f, combine, f.convert(a, "float", "fpext"), f.convert(b, "float", "fpext"), unsigned)
         return f.convert(wide, type, "fptrunc")
+    if type == "bfloat":    # in integers: LLVM calls a function of its own library to round where the processor has no instruction
+        kind = kind_of("bfloat16")
+        x, y = (widen(f, kind, f.convert(value, kind.storage, "bitcast")) for value in (a, b))
+        return f.convert(narrow(f, kind, combined(f, combine, x, y, unsigned)), type, "bitcast")
     if combine == "add":
         return a + b
     if combine == "mul":
