@@ -113,7 +113,7 @@ def combined(f: Function, combine: str, a: Value, b: Value, unsigned: bool) -> V
     if type == "half":
         wide = combined(f, combine, f.convert(a, "float", "fpext"), f.convert(b, "float", "fpext"), unsigned)
         return f.convert(wide, type, "fptrunc")
-    if type == "bfloat":    # in integers: LLVM calls a function of its own library to round where the processor has no instruction
+    if type == "bfloat":    # in integers: where the processor has no instruction, LLVM calls a function of its own library
         kind = kind_of("bfloat16")
         x, y = (widen(f, kind, f.convert(value, kind.storage, "bitcast")) for value in (a, b))
         return f.convert(narrow(f, kind, combined(f, combine, x, y, unsigned)), type, "bitcast")
