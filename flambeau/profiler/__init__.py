@@ -135,10 +135,11 @@ class _Recorder(Mode):
 
     def handle(self, operator: Any, call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         name = getattr(operator, "name", None) or getattr(operator, "__name__", "call")
-        name = name().rpartition(".")[0] or name() if callable(name) else f"aten::{name}"   # of torch.ops, with its namespace
-        if name.startswith("profiler::"):   # the ends of a block are no part of it
+        # an operator of torch.ops says its name with the namespace and the overload
+        title = name().partition(".")[0] if callable(name) else f"aten::{name}"
+        if title.startswith("profiler::"):  # the ends of a block are no part of it
             return call(*args, **kwargs)
-        event = self.begin(name)
+        event = self.begin(title)
         try:
             return call(*args, **kwargs)
         finally:
