@@ -225,6 +225,12 @@ for _name, _of in {
     "unfold_copy": "unfold",
     "unsqueeze_copy": "unsqueeze",
     "view_copy": "reshape",
+    "ccol_indices_copy": "ccol_indices",
+    "col_indices_copy": "col_indices",
+    "crow_indices_copy": "crow_indices",
+    "indices_copy": "indices",
+    "row_indices_copy": "row_indices",
+    "values_copy": "values",
 }.items():
     globals()[_name] = _copy_of(_name, _of)
 

@@ -233,3 +233,14 @@ def test_nothing_is_read_of_a_tensor_without_memory() -> None:
     for call in (lambda: torch.Tensor.reshape(x(), 6).tolist(), lambda: torch.Tensor.numpy(x()), lambda: torch.from_dlpack(x())):
         with pytest.raises((RuntimeError, TypeError, NotImplementedError, BufferError, ValueError)):
             call()
+
+
+def test_places_and_values_are_copied():
+    rows = torch.tensor([[0.0, 2.0], [3.0, 0.0]])
+    coo, csr, csc = rows.to_sparse().coalesce(), rows.to_sparse_csr(), rows.to_sparse_csc()
+    for x, names in ((coo, ("indices", "values")), (csr, ("crow_indices", "col_indices", "values")),
+                     (csc, ("ccol_indices", "row_indices", "values"))):
+        for name in names:
+            copied = getattr(torch, f"{name}_copy")(x)
+            assert torch.equal(copied, getattr(x, name)())
+            assert copied.data_ptr() != getattr(x, name)().data_ptr()
