@@ -116,3 +116,10 @@ def test_buckets_of_few_and_many_boundaries(dtype, n):
                 made = torch.bucketize(values, boundaries, right=right, out_int32=short)
                 assert made.dtype is (torch.int32 if short else torch.int64)
                 np.testing.assert_array_equal(made.numpy(), expected)
+
+
+def test_bfloat16_is_searched_on_every_processor():
+    boundaries = torch.tensor([1.0, 2.0, 3.0, 4.0]).to(torch.bfloat16)
+    values = torch.tensor([0.5, 2.0, 3.5, 9.0, float("nan")]).to(torch.bfloat16)
+    assert torch.searchsorted(boundaries, values).tolist() == [0, 1, 3, 4, 4]
+    assert torch.bucketize(values, boundaries, right=True).tolist() == [0, 2, 3, 4, 4]

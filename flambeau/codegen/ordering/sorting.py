@@ -14,6 +14,7 @@ from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import Layout
 from flambeau.codegen.builder import Function, Value, Variable, kernel, module
 from flambeau.codegen.jit import compiled
+from flambeau.codegen.kinds import kind_of, widen
 from flambeau.codegen.llvm import INDEXED, LIGHT
 from flambeau.codegen.ordering.compact import element_type
 from flambeau.codegen.runtime import launch as launching
@@ -519,6 +520,14 @@ def _scan(f: Function, type: str, unsigned: bool, index: str, right: bool, n: Va
     begin.set(whole)
 
 
+def _compared(f: Function, type: str, pointer: Value, at: Value) -> Value:
+    """Element `at` as it is compared: bfloat as float, for which not every processor has instructions."""
+    if type != "bfloat":
+        return f.load(type, pointer, at)
+    kind = kind_of("bfloat16")
+    return widen(f, kind, f.load(kind.storage, pointer, at))
+
+
 @compiled(LIGHT)
 def _search_kernel(type: str, unsigned: bool, index: str, right: bool, sorted_by: bool) -> str:
     """Where each value belongs in its row of boundaries (constants: boundaries and values per row)."""
@@ -534,7 +543,7 @@ def _search_kernel(type: str, unsigned: bool, index: str, right: bool, sorted_by
             _scan(f, type, unsigned, index, right, n, begin)
     with f.loop(begin.get(), f["end"]) as position:
         first = f.select(shared.differs(0), f.i64(0), position.unsigned_div(per_row) * n)
-        value = f.load(type, values, position)
+        value = _compared(f, type, values, position)
 
         def before(at: Value) -> Value:
             """Whether boundary `at` lies before the value, as 0 or 1."""
@@ -542,7 +551,7 @@ def _search_kernel(type: str, unsigned: bool, index: str, right: bool, sorted_by
             if sorted_by:
                 place = f.load("i64", f.buffer(3), first + at)
                 place = f.select(place.unsigned_below(n), place, f.i64(0))
-            bound = f.load(type, boundaries, first + place)
+            bound = _compared(f, type, boundaries, first + place)
             if type in ("half", "bfloat", "float", "double"):
                 # written so that NaN comes last
                 stop = bound > value if right else bound >= value
