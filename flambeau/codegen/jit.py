@@ -60,7 +60,7 @@ def compiled(pipeline: Pipeline = EXPLICIT, name: str = "kernel") -> Callable[[C
 def compiled_module(pipeline: Pipeline = EXPLICIT) -> Callable[[Callable[P, str]], Callable[P, Functions]]:
     """The same for a text of several functions, whose addresses are given by name."""
     def decorate(write: Callable[P, str]) -> Callable[P, Functions]:
-        return _once(write, lambda *args, **named: _awaited(partial(write, *args, **named), pipeline).functions())
+        return _once(write, lambda *args, **named: _awaited(partial(write, *args, **named), pipeline, "").functions())
     return decorate
 
 
@@ -69,7 +69,7 @@ def _once(write: Callable, make: Callable) -> Any:
     return wraps(write)(remembered(make))
 
 
-def _awaited(write: partial[str], pipeline: Pipeline, name: str = "kernel") -> _Awaited:
+def _awaited(write: partial[str], pipeline: Pipeline, name: str) -> _Awaited:
     words = _words((write.func, write.args, *write.keywords.items()))
     if words is None:
         text = write()
@@ -101,7 +101,7 @@ class _Awaited:
     """
 
     def __init__(self, identity: str, write: Callable[[], str], pipeline: Pipeline, name: str = "kernel") -> None:
-        self._module, self._name = partial(_module, identity, write, pipeline), name
+        self._module, self._name = partial(_module, identity, write, pipeline, name), name
 
     def if_known(self) -> Address:
         """The address as a number, if it is there."""
@@ -116,15 +116,15 @@ class _Awaited:
         return self.functions()[self._name]
 
 
-def _module(identity: str, write: Callable[[], str], pipeline: Pipeline) -> Functions | _Compilation:
-    """The functions in the text that `write` gives; `identity` stands for it in the caches."""
+def _module(identity: str, write: Callable[[], str], pipeline: Pipeline, name: str) -> Functions | _Compilation:
+    """The functions in the text that `write` gives; `identity` stands for it in the caches. name: of one of them, or ""."""
     found = _modules.get(identity)
     if found is not None:
         return found
     with _lock:
         if identity not in _modules:
             key = cache.key_of(identity, str(pipeline))
-            found = _from_disk(key)
+            found = _from_disk(key, name)
             if found is None:
                 _Compilation.start_idle()
                 found = _Compilation(identity, key, write(), pipeline)
@@ -133,14 +133,18 @@ def _module(identity: str, write: Callable[[], str], pipeline: Pipeline) -> Func
         return _modules[identity]
 
 
-def _from_disk(key: str) -> Functions | None:
+def _from_disk(key: str, name: str) -> Functions | None:
     start = time.perf_counter()
     image: Image | None = cache.read(key)
-    if image is None or flags.debug >= 4:
+    if image is None or flags.debug >= 4 or (name and name not in image.functions):
+        return None
+    try:
+        functions = map_image(image)
+    except ImportError:     # it names what isn't there: if that is needed, compiling it will say so
         return None
     statistics["loaded"] += 1
     statistics["load_seconds"] += time.perf_counter() - start
-    return map_image(image)
+    return functions
 
 
 class _Compilation:

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import inspect
 import linecache
-import marshal
 from collections.abc import Callable, Sequence
-from types import FunctionType
+from types import CodeType, FunctionType
 from typing import Any
 
 import numpy as np
@@ -56,15 +55,16 @@ class _CodeCache:
     def __init__(self) -> None:
         import sys
         self.name = f"derived-{sys.hexversion:x}.bin"
-        payload = cache.read_bytes(self.name)
-        self.codes: dict[str, Any] = marshal.loads(payload) if payload else {}
+        stored = cache.read_object(self.name)
+        self.codes: dict[str, Any] = stored if isinstance(stored, dict) else {}
         self.used: dict[str, Any] = {}
         self.changed = False
 
     def get(self, key: str) -> Any:
         found = self.codes.get(key)
-        if found is not None:
-            self.used[key] = found
+        if not isinstance(found, CodeType):
+            return None
+        self.used[key] = found
         return found
 
     def put(self, key: str, code: Any) -> None:
@@ -73,7 +73,7 @@ class _CodeCache:
 
     def save(self) -> None:
         if self.changed:
-            cache.write_bytes(self.name, marshal.dumps(self.used))
+            cache.write_object(self.name, self.used)
             self.changed = False
 
 

@@ -18,6 +18,7 @@ from flambeau.core import arguments
 from flambeau.core.autocast import LISTED, cast_arguments
 from flambeau.core.modes import Mode, active, local
 from flambeau.core.modes import dispatch as dispatch_to_mode
+from flambeau.core.nested import type_name
 from flambeau.core.tensor import Tensor, launch
 
 PLAIN: set[type] = {Tensor, type(None), bool, int, float, complex}
@@ -192,7 +193,10 @@ def as_subclass(self: Tensor, cls: type) -> Any:
 
 
 def make_subclass(cls: type, data: Tensor, require_grad: bool = False, **_: Any) -> Any:
-    """A tensor of class `cls` over the same memory, a leaf of its own."""
+    """A tensor of class `cls` over the same memory, a leaf of its own. TypeError for a require_grad that is no bool."""
+    if require_grad.__class__ is not bool:
+        raise TypeError("_make_subclass(): argument 'require_grad' (position 3) must be bool, not "
+                        f"{type_name(require_grad)}")
     made = become(launch.tensor_from(data._storage, data._offset, data._layout.with_flavor(None)), cls)
     if require_grad:
         with DisableTorchFunctionSubclass():

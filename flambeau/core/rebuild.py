@@ -192,8 +192,10 @@ def with_metadata(tensor: Tensor, metadata: dict[str, bool] | None) -> Tensor:
 
 
 def with_grad(tensor: Tensor, requires_grad: bool) -> Tensor:
-    """The tensor, requiring grad if the file says so. Raises RuntimeError for integers and bools."""
-    if requires_grad:
+    """The tensor, requiring grad if the file says so. Raises RuntimeError for integers and bools, and for what is no bool."""
+    if requires_grad is not False:
+        if requires_grad is not True:
+            raise RuntimeError("requires_grad must be a bool")
         if not (tensor.dtype.is_floating_point or tensor.dtype.is_complex):
             raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")
         tensor.requires_grad = True

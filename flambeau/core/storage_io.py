@@ -58,6 +58,9 @@ def check_geometry(
 
     Raises RuntimeError for geometry that is impossible or reaches outside, TypeError for what is no integer.
     """
+    for numbers in (shape, strides):
+        if not isinstance(numbers, tuple | list):
+            raise TypeError(f"sizes and strides must be tuple of ints, not {type(numbers).__name__}")
     shape, strides = tuple(shape), tuple(strides)
     for number in (*shape, *strides, offset):
         if type(number) is not int:

@@ -9,6 +9,7 @@ import builtins
 import codecs
 from collections import Counter, OrderedDict
 from collections.abc import Iterable
+from types import FunctionType
 from typing import Any
 
 from flambeau.base.dtype import all_dtypes
@@ -44,6 +45,7 @@ OURS = (
     "torch.device",
 )
 
+_REBUILD = [tuple(name.rsplit(".", 1)) for name in OURS if "._rebuild_" in name]
 _added: dict[str, Any] = {}
 
 
@@ -66,6 +68,11 @@ def lookup(full_name: str) -> Any:
 def is_allowed(thing: Any) -> bool:
     """Whether a program added this very object."""
     return any(thing is added for added in _added.values())
+
+
+def makes_tensors(thing: Any) -> bool:
+    """Whether this is a function of ours that rebuilds a tensor."""
+    return isinstance(thing, FunctionType) and any(thing is names.resolve(*name) for name in _REBUILD)
 
 
 def _named(item: Any) -> tuple[str, Any]:

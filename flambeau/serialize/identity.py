@@ -1,10 +1,14 @@
 """What a pickle writes in place of a storage: ("storage", type, key, location, number of elements), checked.
 
-Stands on the storage markers; used by both readers.
+A file can nest tuples a million deep, or name one tuple twice in the next, forty times over: neither is given to Python's
+hash() or repr(), which walk such a value by recursion to its end. Stands on the storage markers; used by both readers.
 """
 
 from __future__ import annotations
 
+import reprlib
+from pickle import UnpicklingError
+from types import FunctionType
 from typing import Any, NamedTuple
 
 from flambeau.core import storage_io
@@ -24,7 +28,7 @@ def parts(identity: Any) -> tuple[Any, ...]:
     """What follows the word "storage" in a persistent id. Raises AssertionError in PyTorch's words for anything else."""
     assert isinstance(identity, tuple), f"saved_id must be a tuple, got {type(identity).__name__}"
     kind = _text(identity[0])
-    assert kind == "storage", f"Unknown typename for persistent_load, expected 'storage' but got '{kind}'"
+    assert kind == "storage", f"Unknown typename for persistent_load, expected 'storage' but got '{shown(kind)}'"
     return identity[1:]
 
 
@@ -33,14 +37,40 @@ def storage_identity(marker: Any, key: Any, location: Any, numel: Any) -> Storag
     if not isinstance(marker, StorageType):
         raise AttributeError(f"'{type(marker).__name__}' object has no attribute 'dtype': the type of a storage was expected")
     if type(numel) is not int or numel < 0:
-        raise TypeError(f"a storage can't have {numel!r} elements")
+        raise TypeError(f"a storage can't have {shown(numel)} elements")
     if numel * marker.itemsize > storage_io.LARGEST:
         raise RuntimeError(f"a storage can't have {numel} elements: that is more memory than there can be")
     if not isinstance(location := _text(location), str):
         raise TypeError(f"expected string or bytes-like object, got '{type(location).__name__}'")
-    return StorageIdentity(marker, str(_text(key)), location, numel)
+    return StorageIdentity(marker, shown(_text(key)), location, numel)
 
 
 def _text(value: Any) -> Any:
     """Names that Python 2 wrote are bytes."""
     return value.decode("ascii", "replace") if isinstance(value, bytes) else value
+
+
+#: How deep tuples may be nested in a key of a dict, and how many values it may have.
+DEEPEST_KEY, LARGEST_KEY = 50, 10_000
+
+
+def check_key(key: Any) -> None:
+    """Raises UnpicklingError for tuples whose hash would take the interpreter's whole stack, or a year."""
+    if not isinstance(key, tuple):
+        return
+    pending, count = [(key, 1)], 0
+    while pending:
+        inner, depth = pending.pop()
+        count += len(inner)
+        if depth > DEEPEST_KEY or count > LARGEST_KEY:
+            raise UnpicklingError("a tuple that is nested deeply or has very many values can't be a key")
+        pending += [(item, depth + 1) for item in inner if isinstance(item, tuple)]
+
+
+def shown(thing: Any) -> str:
+    """A value of a file as an error shows it: whole if it is short, with dots where it is long."""
+    return str(thing) if isinstance(thing, str | int | type | FunctionType) else _short.repr(thing)
+
+
+_short = reprlib.Repr()
+_short.maxlevel = 3

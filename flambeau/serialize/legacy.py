@@ -13,7 +13,7 @@ from typing import IO, Any
 
 from flambeau.core import rebuild, storage_io
 from flambeau.core.storage_types import StorageReference, StorageType
-from flambeau.serialize.identity import parts, storage_identity
+from flambeau.serialize.identity import check_key, parts, shown, storage_identity
 from flambeau.serialize.locations import META, restorer
 
 MAGIC_NUMBER = 0x1950A86A20F9469CFC6C
@@ -54,7 +54,7 @@ class LegacyLoad:
             raise RuntimeError("Invalid magic number; corrupt file?")
         version = self.plain()
         if version != PROTOCOL_VERSION:
-            raise RuntimeError(f"Invalid protocol version: {version}")
+            raise RuntimeError(f"Invalid protocol version: {shown(version)}")
         self.plain()  # facts about the machine: the storages are little-endian on every one
         rebuild.reading.values_follow = True
         try:
@@ -63,7 +63,8 @@ class LegacyLoad:
             rebuild.reading.values_follow = False
         keys = self.plain()
         for key in keys:
-            assert key in self.filled, f"storage key '{key}' not found in deserialized_objects"
+            check_key(key)
+            assert key in self.filled, f"storage key '{shown(key)}' not found in deserialized_objects"
         if set(keys) != set(self.filled):
             raise RuntimeError("Invalid list of storages; corrupt file?")
         for key in keys:
@@ -94,7 +95,7 @@ class LegacyLoad:
         """A storage that is a stretch of another, as PyTorch 0.3 wrote them: (key, offset, number of elements)."""
         if not (isinstance(view, tuple) and len(view) == 3 and all(type(number) is int for number in view[1:])):
             raise RuntimeError("Invalid view of a storage; corrupt file?")
-        key, offset, size = str(view[0]), view[1] * marker.itemsize, view[2] * marker.itemsize
+        key, offset, size = shown(view[0]), view[1] * marker.itemsize, view[2] * marker.itemsize
         if key not in self.views:
             if offset < 0 or size < 0 or offset + size > whole.nbytes:
                 raise RuntimeError("A view of a storage reaches outside it; corrupt file?")

@@ -21,6 +21,7 @@ from flambeau.core.rebuild import rebuild_from_type_v2
 from flambeau.core.storage_types import StorageType
 from flambeau.core.tensor import Tensor
 from flambeau.serialize import allowed, names
+from flambeau.serialize.identity import check_key, shown
 
 #: Longest text or byte string that is read in one piece before the file must show that it has it.
 PIECE = 1 << 20
@@ -145,9 +146,11 @@ class SafeUnpickler:
     def reduce(self) -> None:
         arguments, function = self.stack.pop(), self.stack.pop()
         if id(function) not in self.named or isinstance(function, StorageType | dtypes.dtype):
-            raise Refused(f"Trying to call reduce for unrecognized function {function}")
+            raise Refused(f"Trying to call reduce for unrecognized function {shown(function)}")
         if function is Tensor:
             raise Refused(f"Trying to call reduce for unrecognized function {function}")
+        if type(arguments) is not tuple and hasattr(type(arguments), "__iter__"):   # a tensor of a billion elements has it
+            raise Refused(f"The arguments of a call must be a tuple, but got {type(arguments)}")
         self.stack.append(self.call(function, *arguments))
 
     def call(self, function: Any, *arguments: Any) -> Any:
@@ -155,27 +158,48 @@ class SafeUnpickler:
         if function is codecs.encode:
             if not (len(arguments) == 2 and isinstance(arguments[0], str) and arguments[1] == "latin1"):
                 raise Refused("_codecs.encode is allowed for text in latin1 only")
-        elif function is bytearray and not all(isinstance(argument, bytes | str) for argument in arguments):
-            raise Refused("bytearray is allowed for bytes only")
+        elif function is bytearray:
+            self.check_bytes(*arguments)
+        elif function in CONTAINERS:
+            self.check_items(arguments)
         elif function is rebuild_from_type_v2:
             self.check_from_type(arguments)
         return function(*arguments)
 
+    @staticmethod
+    def check_bytes(content: Any = b"", encoding: Any = "latin-1", *others: Any) -> None:
+        """The arguments of bytearray: bytes, or what Python 2 writes in their place."""
+        if others or not isinstance(content, bytes | str) or encoding not in ("latin-1", "latin1", "utf-8", "ascii"):
+            raise Refused("bytearray is allowed for bytes only")
+
+    @staticmethod
+    def check_items(arguments: tuple[Any, ...]) -> None:
+        """The arguments of a container: plain ones, of which it makes keys."""
+        for argument in arguments:
+            if not isinstance(argument, tuple | list | dict | set | str | bytes) and hasattr(type(argument), "__iter__"):
+                raise Refused(f"Can only make containers of plain ones, but got {type(argument)}")
+            if isinstance(argument, tuple | list):
+                for item in argument:
+                    check_key(item)
+                    if isinstance(item, tuple | list) and item:
+                        check_key(item[0])
+
     def check_from_type(self, arguments: tuple[Any, ...]) -> None:
-        """The nested call of _rebuild_from_type_v2 must itself be one that the file was allowed to name."""
+        """The nested call of _rebuild_from_type_v2 must be to what rebuilds a tensor, or to what a program allows."""
         if len(arguments) != 4 or type(arguments[2]) is not tuple:
             raise TypeError("_rebuild_from_type_v2 takes a function, a class, a tuple and a state")
         function, cls, inner, _ = arguments
-        for thing in (function, cls):
-            if id(thing) not in self.named:
-                raise Refused(f"Trying to call reduce for unrecognized function {thing}")
+        if id(function) not in self.named or not (allowed.makes_tensors(function) or allowed.is_allowed(function)):
+            raise Refused(f"Trying to call reduce for unrecognized function {shown(function)}")
+        if id(cls) not in self.named:
+            raise Refused(f"Trying to call reduce for unrecognized function {shown(cls)}")
         if function is rebuild_from_type_v2:
             self.check_from_type(inner)
 
     def new_object(self) -> None:
         arguments, cls = self.stack.pop(), self.stack.pop()
         if not (isinstance(cls, type) and (cls in CONTAINERS or allowed.is_allowed(cls))):
-            raise Refused(f"Trying to create new object for unrecognized class {cls}")
+            raise Refused(f"Trying to create new object for unrecognized class {shown(cls)}")
         self.stack.append(cls.__new__(cls, *arguments))
 
     def build(self) -> None:
@@ -232,7 +256,10 @@ class SafeUnpickler:
                 f"Can only {instruction} for dict, collections.OrderedDict, collections.Counter, but got {type(target)}"
             )
         for place in range(0, len(items), 2):
-            target[items[place]] = items[place + 1]
+            key = items[place]
+            if type(key) is not str:
+                check_key(key)
+            target[key] = items[place + 1]
 
     def set_item(self) -> None:
         value, key = self.stack.pop(), self.stack.pop()

@@ -1,7 +1,7 @@
 """torch.save: PyTorch's zip files, and on request its files from before version 1.6.
 
-Stands on the pickler and the archive. A file that exists already is only replaced once the new one is complete: an
-exception while pickling, or a full disk, leaves the old one.
+Stands on the pickler, the archive and base/whole_files. A file that exists already is only replaced once the new one is
+complete: an exception while pickling, or a full disk, leaves the old one.
 """
 
 from __future__ import annotations
@@ -10,13 +10,12 @@ import contextlib
 import io
 import os
 import pickle
-import stat
 import struct
 import sys
 import zlib
-from collections.abc import Iterator
 from typing import IO, Any
 
+from flambeau.base.whole_files import replacing
 from flambeau.serialize import options
 from flambeau.serialize.archive import ALIGNMENT, ArchiveWriter
 from flambeau.serialize.legacy import MAGIC_NUMBER, PROTOCOL_VERSION
@@ -120,36 +119,3 @@ def legacy_pieces(obj: object, pickle_module: Any, protocol: int) -> list[Any]:
     for key in sorted(counts):
         pieces += [struct.pack("<q", counts[key]), contents[key]]
     return pieces
-
-
-@contextlib.contextmanager
-def replacing(path: str) -> Iterator[IO[bytes]]:
-    """A file to write that takes the place of `path` when the block ends without an exception.
-
-    Links are followed. What is no regular file (a pipe, /dev/null), or lies in a folder where no file can be made, is
-    written directly.
-    """
-    target = os.path.realpath(path)
-    folder, name = os.path.split(target)
-    mode = None
-    if os.path.lexists(target):
-        status = os.stat(target)
-        if not stat.S_ISREG(status.st_mode) or not os.access(folder, os.W_OK | os.X_OK):
-            with open(target, "wb") as file:
-                yield file
-            return
-        if not os.access(target, os.W_OK):  # replacing it would get around its write protection
-            raise PermissionError(13, "Permission denied", path)
-        mode = stat.S_IMODE(status.st_mode)
-    temporary = os.path.join(folder, f".{name[:200]}.{os.getpid()}.{os.urandom(4).hex()}.saving")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
-    try:
-        with open(descriptor, "wb", buffering=1 << 20) as file:
-            yield file
-        if mode is not None:
-            os.chmod(temporary, mode)
-        os.replace(temporary, target)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
-        raise

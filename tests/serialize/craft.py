@@ -53,3 +53,8 @@ def tensor_arguments(offset=0, size=(4,), stride=(1,), **of_storage):
 
 def tensor(**arguments):
     return name("torch._utils", "_rebuild_tensor_v2") + tensor_arguments(**arguments) + b"R"
+
+
+def from_type(function, *arguments):
+    """A tensor of a subclass that this call is said to make."""
+    return name("torch._tensor", "_rebuild_from_type_v2") + group(function, name("torch", "Tensor"), group(*arguments), b"}") + b"R"

@@ -6,6 +6,7 @@ import pathlib
 import pickle
 import random
 import struct
+import tracemalloc
 import warnings
 import zipfile
 
@@ -64,6 +65,17 @@ REFUSED = {
     "append": (b")" + craft.integer(1) + b"a", "Can only append to lists, but got <class 'tuple'>"),
     "set item": (b"]" + craft.integer(1) + craft.integer(2) + b"s", "Can only SETITEM for dict"),
     "bytearray bomb": (craft.name("builtins", "bytearray") + craft.group(craft.integer(2**40)) + b"R", "bytearray"),
+    "bytearray of another codec": (craft.name("builtins", "bytearray") + craft.group(craft.text("ab"), craft.text("idna")) + b"R",
+                                   "bytearray"),
+    "codec inside a subclass": (craft.from_type(craft.name("_codecs", "encode"), craft.text("x"), craft.text("rot13")),
+                                "Trying to call reduce for unrecognized function"),
+    "bomb inside a subclass": (craft.from_type(craft.name("builtins", "bytearray"), craft.integer(2**40)),
+                               "Trying to call reduce for unrecognized function <class 'bytearray'>"),
+    "class inside a subclass": (craft.from_type(craft.name("torch", "Tensor"), craft.integer(5)), "unrecognized function"),
+    "a set of a tensor's rows": (craft.name("builtins", "set") + craft.group(craft.tensor(size=(2**40,), stride=(0,))) + b"R",
+                                 "Can only make containers of plain ones"),
+    "a tensor's rows as arguments": (craft.name("builtins", "set") + craft.tensor(size=(2**40,), stride=(0,)) + b"R",
+                                     "The arguments of a call must be a tuple"),
     "not a storage": (craft.storage(tag="module"), "Only persistent_load of storage is allowed"),
 }
 
@@ -77,6 +89,43 @@ def test_refused_by_weights_only(case, capfd):
             load(craft.archive(craft.pickled(body)))
     assert message in str(caught.value)
     assert "harm" not in capfd.readouterr().out
+
+
+DEEP = b")" + b"\x85" * 200_000                                   # a tuple in a tuple, and so on
+TWICE = b")q\0" + b"h\0h\0\x86q\0" * 60                           # a tuple that has the one before twice: 2**60 values
+BOMBS = {"deep": DEEP, "twice": TWICE}
+PLACES = {
+    "key": b"}%bNs", "keys": b"}(%bNK\1Nu", "item of a set": craft.name("builtins", "set") + b"](%be\x85R",
+    "set": craft.name("builtins", "set") + b"%b\x85\x85R", "counted": craft.name("collections", "Counter") + b"](%be\x85R",
+    "pair": craft.name("collections", "OrderedDict") + b"](%bN\x86e\x85R", "function": b"%b)R", "class": b"%b)\x81",
+    "arguments": craft.name("torch", "Size") + b"%bR", "size": craft.name("torch", "Size") + b"%b\x85R",
+    "device": craft.name("torch", "device") + b"%b\x85R",
+    "storage": craft.group(craft.text("storage"), craft.name("torch", "FloatStorage"), b"%b", craft.text("cpu"), b"K\4") + b"Q",
+    "location": craft.group(craft.text("storage"), craft.name("torch", "FloatStorage"), craft.text("0"), b"%b", b"K\4") + b"Q",
+    "numel": craft.group(craft.text("storage"), craft.name("torch", "FloatStorage"), craft.text("0"), craft.text("cpu"), b"%b") + b"Q",
+    "word": craft.group(b"%b", craft.name("torch", "FloatStorage"), craft.text("0"), craft.text("cpu"), b"K\4") + b"Q",
+    "shape": craft.name("torch._utils", "_rebuild_tensor_v2") + b"(" + craft.storage() + b"K\0%bK\1\x85\x89NtR",
+    "layout": craft.name("torch.serialization", "_get_layout") + b"%b\x85R",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("bomb", BOMBS)
+@pytest.mark.parametrize("place", PLACES)
+def test_values_that_recursion_must_not_walk(bomb, place):
+    content = craft.archive(craft.pickled(PLACES[place].replace(b"%b", BOMBS[bomb])))
+    with pytest.raises((pickle.UnpicklingError, RuntimeError, TypeError, AttributeError, ValueError)) as caught:
+        load(content)
+    assert len(str(caught.value)) < 5000
+
+
+@pytest.mark.parametrize("grad", [b"K\0", b"K\7", b"N", craft.text("x"), b"]"])
+def test_a_gradient_is_required_or_not(grad):
+    body = craft.tensor().replace(b"\x89", grad, 1)
+    with pytest.raises(RuntimeError, match="requires_grad must be a bool"):
+        load(craft.archive(craft.pickled(body)))
+    body = craft.name("torch._utils", "_rebuild_parameter") + craft.group(craft.tensor(), grad, b"N") + b"R"
+    with pytest.raises(TypeError, match="argument 'require_grad' \\(position 3\\) must be bool, not"):
+        load(craft.archive(craft.pickled(body)))
 
 
 def edited(signature, offset, replacement, which=0):
@@ -156,6 +205,24 @@ def test_a_compressed_bomb_is_refused():
     place = bomb.index(b"PK\1\2") + 24
     with pytest.raises(RuntimeError, match="compressed records claim"):
         load(bomb[:place] + (2**31).to_bytes(4, "little") + bomb[place + 4 :])
+
+
+@pytest.mark.parametrize("name", ["data.pkl", "version", "byteorder", "data/0"])
+@pytest.mark.parametrize("method", [0, 8])
+def test_sizes_that_the_file_cannot_have_take_no_memory(name, method):
+    content = craft.archive(craft.pickled(craft.tensor()))
+    place = content.index(b"archive/" + name.encode(), content.index(b"PK\1\2")) - 46
+    for stored, size in [(None, 2**30), (2**31, 2**31), (1000, 2**30), (None, 2**32 - 2)]:
+        fields = list(struct.unpack_from("<4s6H3I5H2I", content, place))
+        fields[4], fields[9] = method, size
+        fields[8] = fields[8] if stored is None else stored
+        damaged = content[:place] + struct.pack("<4s6H3I5H2I", *fields) + content[place + 46 :]
+        tracemalloc.start()
+        with pytest.raises(RuntimeError, match="PytorchStreamReader failed|refusing a file|does not match expected size"):
+            load(damaged)
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert peak < 1 << 20
 
 
 def test_legacy_files_that_end_early():

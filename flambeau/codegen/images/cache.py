@@ -1,22 +1,31 @@
 """The disk cache of code images: one small file per kernel, named by its LLVM text (or by what that text is written from and the
 state of the sources that write it), the CPU and the versions.
 
-Files are written to a temporary name and renamed, so that many processes can share a directory; a file that does not verify is
-ignored and written anew. `FLAMBEAU_CACHE` names another directory; `FLAMBEAU_CACHE=0` keeps the cache in memory only.
+Code is run from here, so nothing is believed that somebody else could have written: the directory, chosen once, lies where only
+the user (or root) can exchange it, and it and every file in it are the user's own and nobody else's to write, which is asked of
+what has been opened, not of a name. A file begins with a digest of its name and its content; one that doesn't verify, or isn't
+what it should be, is ignored and written anew. Files appear whole or not at all (base/whole_files.py), so that many processes can
+share a directory. `FLAMBEAU_CACHE` names another directory; `FLAMBEAU_CACHE=0` keeps the cache in memory only.
 """
 
 from __future__ import annotations
 
 import marshal
 import os
+import stat
 from functools import cache
+from typing import Any
 
 from flambeau.codegen import cpu
 from flambeau.codegen.images.digest import sha256
 from flambeau.codegen.images.image import Image
 
-FORMAT = 1
+FORMAT = 2
 ROOMS = ("base", "ir", "codegen")       # where the sources lie that write kernels
+LARGEST = 1 << 28                       # bytes of a file that is read
+_DIGEST = 32                            # bytes of a digest
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC     # not to wait for who writes to a pipe
 
 
 @cache
@@ -25,15 +34,60 @@ def directory() -> str | None:
     chosen = os.environ.get("FLAMBEAU_CACHE", "")
     if chosen == "0":
         return None
-    home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    root = chosen or os.path.join(home, "flambeau")
     try:
-        os.makedirs(root, exist_ok=True, mode=0o700)
-        # code is run from here: it must be the user's own, and nobody else's to write
-        status = os.stat(root)
-        return root if status.st_uid == os.getuid() and not status.st_mode & 0o022 else None
-    except (OSError, RuntimeError):
+        # One place for the whole process, wherever it changes to and whatever links it passes lead to later.
+        root = os.path.realpath(chosen or _usual())
+        _make(root)
+        own = _private(os.stat(root)) and all(_unexchangeable(place) for place in _places_above(root))
+        return root if own else None
+    except (OSError, RuntimeError, ValueError):
         return None
+
+
+def _usual() -> str:
+    """Where caches are. Raises RuntimeError for a user without a home."""
+    home = os.environ.get("XDG_CACHE_HOME", "")
+    if not os.path.isabs(home):         # the standard says to ignore it
+        home = os.path.join(os.path.expanduser("~"), ".cache")
+    if not os.path.isabs(home):
+        raise RuntimeError("no home directory")
+    return os.path.join(home, "flambeau")
+
+
+def _make(folder: str) -> None:
+    """Make a directory and those above it that don't exist, for this user alone."""
+    if not os.path.isdir(folder):
+        _make(os.path.dirname(folder))
+        try:
+            os.mkdir(folder, 0o700)
+        except FileExistsError:         # another process was faster, or it is no directory
+            if not os.path.isdir(folder):
+                raise
+
+
+def _places_above(folder: str) -> list[str]:
+    places = []
+    while folder != os.path.dirname(folder):
+        folder = os.path.dirname(folder)
+        places.append(folder)
+    return places
+
+
+def _private(status: os.stat_result) -> bool:
+    """Whether something is the user's, and nobody else's to write."""
+    return status.st_uid == os.geteuid() and not status.st_mode & 0o022
+
+
+def _unexchangeable(folder: str) -> bool:
+    """Whether nobody but the user and root can put something else in the place of what is theirs in a directory."""
+    status = os.stat(folder)
+    if status.st_uid not in (0, os.geteuid()):
+        return False
+    if status.st_mode & stat.S_ISVTX:   # as /tmp: there, things are exchanged by their owners only
+        return True
+    # a group that has its user's number is nobody else's, by the convention that makes such groups
+    others = 0o002 if status.st_gid == os.getegid() == os.geteuid() else 0o022
+    return not status.st_mode & others
 
 
 @cache
@@ -73,43 +127,82 @@ def key_of(*parts: str) -> str:
 
 
 def read(key: str) -> Image | None:
-    """The image stored under `key`, or None (not there, damaged, not readable)."""
-    data = read_bytes(key + ".image")
-    return None if data is None else Image(*marshal.loads(data))
+    """The image stored under `key`, or None (not there, damaged, not readable, nobody's image)."""
+    return Image.from_tuple(read_object(key + ".image"))
 
 
 def write(key: str, image: Image) -> None:
-    write_bytes(key + ".image", marshal.dumps(image.to_tuple()))
+    write_object(key + ".image", image.to_tuple())
 
 
-def read_bytes(name: str) -> bytes | None:
+def read_object(name: str) -> Any:
+    """What `write_object` stored, or None."""
+    payload = read_bytes(name)
+    try:
+        return None if payload is None else marshal.loads(payload)
+    except (ValueError, TypeError, EOFError, MemoryError):
+        return None
+
+
+def write_object(name: str, value: Any) -> None:
+    """Store something made of Python's plain types and code."""
+    write_bytes(name, marshal.dumps(value))
+
+
+def read_bytes(name: str) -> memoryview | None:
     """The verified content of a cache file, or None."""
     root = directory()
     if root is None:
         return None
     try:
-        with open(os.path.join(root, name), "rb") as f:
-            data = f.read()
+        folder = _open_own(root)
+        try:
+            file = os.open(name, _FILE, dir_fd=folder)
+        finally:
+            os.close(folder)
+        try:
+            status = os.fstat(file)
+            if not (stat.S_ISREG(status.st_mode) and _private(status) and _DIGEST <= status.st_size <= LARGEST):
+                return None
+            data = memoryview(os.read(file, status.st_size))
+        finally:
+            os.close(file)
     except OSError:
         return None
-    payload = data[32:]
-    return payload if sha256(payload).digest() == data[:32] else None
+    payload = data[_DIGEST:]
+    return payload if _digest(name, payload) == data[:_DIGEST] else None
+
+
+def _open_own(root: str) -> int:
+    """The descriptor of the cache directory. Raises PermissionError if it isn't the user's own any more."""
+    folder = os.open(root, _FOLDER)
+    if not _private(os.fstat(folder)):
+        os.close(folder)
+        raise PermissionError(13, "others can write to the cache of kernels", root)
+    return folder
+
+
+def _digest(name: str, payload: bytes | memoryview) -> bytes:
+    """What a file of this name and content begins with: under another name it is not valid."""
+    digest = sha256(name.encode())
+    digest.update(payload)
+    return digest.digest()
 
 
 def write_bytes(name: str, payload: bytes) -> None:
     """Store a cache file atomically; a cache that can't be written is no error."""
-    import tempfile  # brings half a dozen modules, which a program whose kernels are all cached can do without
+    from flambeau.base.whole_files import replacing, sweep  # a program whose kernels are all cached can do without
     root = directory()
-    if root is None:
+    if root is None or len(payload) > LARGEST - _DIGEST:
         return
     try:
-        handle, temporary = tempfile.mkstemp(dir=root)
+        folder = _open_own(root)
         try:
-            with os.fdopen(handle, "wb") as f:
-                f.write(sha256(payload).digest() + payload)
-            os.replace(temporary, os.path.join(root, name))
-        except BaseException:
-            os.unlink(temporary)
-            raise
+            with replacing(name, folder, 0o600) as file:
+                file.write(_digest(name, payload))
+                file.write(payload)
+        finally:
+            os.close(folder)
     except OSError:
         pass
+    sweep(root)

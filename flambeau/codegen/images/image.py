@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import ctypes
 from dataclasses import dataclass, field
+from typing import Any
 
 PAGE = 4096
+FAR = 1 << 40       # bytes; no address in an image is as far from its beginning
 _LIBRARY = ctypes.CDLL(None, use_errno=True)
 _mmap = _LIBRARY.mmap
 _mmap.restype, _mmap.argtypes = ctypes.c_void_p, [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int,
@@ -31,6 +33,22 @@ class Image:
 
     def to_tuple(self) -> tuple:
         return self.code, self.functions, self.externals, self.bases
+
+    @staticmethod
+    def from_tuple(parts: Any) -> Image | None:
+        """The image of which `to_tuple` made this, or None for what can't be one: nothing in it lies outside its code."""
+        try:
+            code, functions, externals, bases = parts
+            slots = len(code) - 8
+            whole = (
+                type(code) is bytes and len(functions) > 0
+                and all([type(name) is str and 0 <= at < len(code) for name, at in functions.items()])
+                and all([type(name) is str and 0 <= at <= slots for at, name in externals.items()])
+                and all([0 <= at <= slots and -FAR < addend < FAR for at, addend in bases])
+            )
+        except (TypeError, ValueError, AttributeError):
+            return None
+        return Image(code, functions, externals, bases) if whole else None
 
 
 def aligned(n: int, to: int) -> int:
