@@ -43,8 +43,9 @@ def test_an_image_comes_back_as_it_was(place, tmp_path):
 
 @pytest.mark.parametrize("parts", [
     5, None, (), (b"x",), (1, 2, 3, 4), ("text", {"kernel": 0}, {}, []), (b"", {}, {}, []), (b"abc", {}, {}, []),
-    (b"abc", {"kernel": 3}, {}, []), (b"abc", {"kernel": -1}, {}, []), (b"abc", {5: 0}, {}, []), (b"abc", {"kernel": "0"}, {}, []),
-    (b"abc", {"kernel": 0}, {0: "memcpy"}, []), (bytes(16), {"kernel": 0}, {9: "memcpy"}, []), (bytes(16), {"kernel": 0}, {0: 7}, []),
+    (b"abc", {"kernel": 3}, {}, []), (b"abc", {"kernel": -1}, {}, []), (b"abc", {5: 0}, {}, []),
+    (b"abc", {"kernel": "0"}, {}, []), (b"abc", {"kernel": 0}, {0: "memcpy"}, []), (bytes(16), {"kernel": 0}, {9: "memcpy"}, []),
+    (bytes(16), {"kernel": 0}, {0: 7}, []),
     (bytes(16), {"kernel": 0}, {}, [(9, 0)]), (bytes(16), {"kernel": 0}, {}, [(0, 2**70)]), (bytes(16), {"kernel": 0}, {}, [5]),
     (bytes(16), {"kernel": 0}, {-1: "memcpy"}, []), (bytes(16), [0], {}, []), [[[[]]]],
 ])  # fmt: skip

@@ -57,4 +57,5 @@ def tensor(**arguments):
 
 def from_type(function, *arguments):
     """A tensor of a subclass that this call is said to make."""
-    return name("torch._tensor", "_rebuild_from_type_v2") + group(function, name("torch", "Tensor"), group(*arguments), b"}") + b"R"
+    rebuild = name("torch._tensor", "_rebuild_from_type_v2")
+    return rebuild + group(function, name("torch", "Tensor"), group(*arguments), b"}") + b"R"

@@ -94,16 +94,17 @@ def test_refused_by_weights_only(case, capfd):
 DEEP = b")" + b"\x85" * 200_000                                   # a tuple in a tuple, and so on
 TWICE = b")q\0" + b"h\0h\0\x86q\0" * 60                           # a tuple that has the one before twice: 2**60 values
 BOMBS = {"deep": DEEP, "twice": TWICE}
+WORD, FLOATS, HERE, CPU = craft.text("storage"), craft.name("torch", "FloatStorage"), craft.text("0"), craft.text("cpu")
 PLACES = {
     "key": b"}%bNs", "keys": b"}(%bNK\1Nu", "item of a set": craft.name("builtins", "set") + b"](%be\x85R",
     "set": craft.name("builtins", "set") + b"%b\x85\x85R", "counted": craft.name("collections", "Counter") + b"](%be\x85R",
     "pair": craft.name("collections", "OrderedDict") + b"](%bN\x86e\x85R", "function": b"%b)R", "class": b"%b)\x81",
     "arguments": craft.name("torch", "Size") + b"%bR", "size": craft.name("torch", "Size") + b"%b\x85R",
     "device": craft.name("torch", "device") + b"%b\x85R",
-    "storage": craft.group(craft.text("storage"), craft.name("torch", "FloatStorage"), b"%b", craft.text("cpu"), b"K\4") + b"Q",
-    "location": craft.group(craft.text("storage"), craft.name("torch", "FloatStorage"), craft.text("0"), b"%b", b"K\4") + b"Q",
-    "numel": craft.group(craft.text("storage"), craft.name("torch", "FloatStorage"), craft.text("0"), craft.text("cpu"), b"%b") + b"Q",
-    "word": craft.group(b"%b", craft.name("torch", "FloatStorage"), craft.text("0"), craft.text("cpu"), b"K\4") + b"Q",
+    "storage": craft.group(WORD, FLOATS, b"%b", CPU, b"K\4") + b"Q",
+    "location": craft.group(WORD, FLOATS, HERE, b"%b", b"K\4") + b"Q",
+    "numel": craft.group(WORD, FLOATS, HERE, CPU, b"%b") + b"Q",
+    "word": craft.group(b"%b", FLOATS, HERE, CPU, b"K\4") + b"Q",
     "shape": craft.name("torch._utils", "_rebuild_tensor_v2") + b"(" + craft.storage() + b"K\0%bK\1\x85\x89NtR",
     "layout": craft.name("torch.serialization", "_get_layout") + b"%b\x85R",
 }  # fmt: skip
@@ -218,7 +219,7 @@ def test_sizes_that_the_file_cannot_have_take_no_memory(name, method):
         fields[8] = fields[8] if stored is None else stored
         damaged = content[:place] + struct.pack("<4s6H3I5H2I", *fields) + content[place + 46 :]
         tracemalloc.start()
-        with pytest.raises(RuntimeError, match="PytorchStreamReader failed|refusing a file|does not match expected size"):
+        with pytest.raises(RuntimeError, match=r"PytorchStreamReader failed|refusing a file|does not match expected size"):
             load(damaged)
         _, peak = tracemalloc.get_traced_memory()
         tracemalloc.stop()
