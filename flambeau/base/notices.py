@@ -11,6 +11,7 @@ _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _COMMAND = _PACKAGE + "_torch" + os.sep        # the folder of the command beside the package
 _OWN = (_PACKAGE + os.sep, _COMMAND, "<flambeau")
 _given: set[str] = set()
+_always = [False]      # whether what is said once is said every time: torch.set_warn_always
 
 
 def warn(words: str, category: type[Warning] = UserWarning) -> None:
@@ -33,6 +34,24 @@ def program_stack() -> list[str]:
 
 def warn_once(words: str, category: type[Warning] = UserWarning) -> None:
     """`warn`, unless the process has heard these words before."""
-    if words not in _given:
-        _given.add(words)
+    if first_time(words):
         warn(words, category)
+
+
+def first_time(subject: str) -> bool:
+    """Whether the process hasn't heard of this yet; always, after torch.set_warn_always(True)."""
+    if _always[0]:
+        return True
+    new = subject not in _given
+    _given.add(subject)
+    return new
+
+
+def set_always(always: bool) -> None:
+    """Whether to say every time what else is said once."""
+    _always[0] = always
+
+
+def is_always() -> bool:
+    """What `set_always` was given."""
+    return _always[0]

@@ -1,9 +1,9 @@
-"""Floating-point formats that NumPy lacks, bfloat16 and the float8 family: their layout of bits, and arrays to and from values.
+"""Formats that NumPy lacks, bfloat16, the float8 family and complex32: their layout of bits, and arrays to and from values.
 
 A float8 element is a sign bit, an exponent and a mantissa (OCP 8-bit Floating Point Specification 1.0; the "fnuz" forms have one
 zero and one NaN, as in Noune et al., "8-bit Numerical Formats for Deep Neural Networks", 2022); float8_e8m0fnu is an exponent
-alone. Values are rounded to nearest, ties to even. Stands on base.dtype. Tensors are made and printed by these functions;
-kernels convert by codegen.small_floats, from the same table.
+alone; a complex32 element is two of float16. Values are rounded to nearest, ties to even. Stands on base.dtype. Tensors are made
+and printed by these functions; kernels convert by codegen.small_floats, from the same table.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import numpy as np
 from flambeau.base.dtype import (
     FLOAT8,
     bfloat16,
+    complex32,
     float8_e4m3fn,
     float8_e4m3fnuz,
     float8_e5m2,
@@ -62,11 +63,14 @@ FORMATS: dict[DType, Float8] = {
     float8_e5m2fnuz: Float8(2, 16, largest=0x7F, beyond=0x80, nan=0x80, signed_zero=False),
 }
 #: The dtypes whose arrays hold bits that NumPy can't read.
-AS_BITS = frozenset((*FLOAT8, bfloat16))
+AS_BITS = frozenset((*FLOAT8, bfloat16, complex32))
 
 
 def from_bits(bits: np.ndarray, dtype: DType) -> np.ndarray:
-    """The float32 values of an array of bits (uint16 of bfloat16, uint8 of float8)."""
+    """The values, float32 or complex64, of an array of bits (uint16 of bfloat16, uint8 of float8, uint32 of complex32)."""
+    if dtype is complex32:
+        parts = np.ascontiguousarray(bits).view(np.float16).astype(np.float32)
+        return parts.view(np.complex64).reshape(bits.shape)
     if dtype is bfloat16:
         return (bits.astype(np.uint32) << 16).view(np.float32)
     return _values_of(dtype)[bits]
@@ -95,7 +99,12 @@ def _values_of(dtype: DType) -> np.ndarray:
 
 
 def to_bits(values: Any, dtype: DType) -> np.ndarray:
-    """The bits of float values, rounded to nearest even."""
+    """The bits of float values (of complex32: complex ones), rounded to nearest even."""
+    if dtype is complex32:
+        numbers = np.asarray(values, np.complex64)
+        with np.errstate(over="ignore"):
+            halves = np.ascontiguousarray(numbers).view(np.float32).astype(np.float16)
+        return halves.view(np.uint32).reshape(numbers.shape)
     array = np.asarray(values, np.float32, order="C")
     bits = array.view(np.uint32)
     if dtype is bfloat16:

@@ -24,6 +24,7 @@ from flambeau.codegen.runtime import launch
 from flambeau.core import storage
 from flambeau.core.modes import local
 from flambeau.core.nested import DEEPEST, infer_dtype, shape_of, values_of
+from flambeau.core.settings import settings
 from flambeau.core.tensor import Tensor, empty_layout, tensor_from
 
 CPU = Device("cpu")
@@ -136,7 +137,7 @@ def make_tensor(data: Any, dtype: DType | None = None) -> Tensor:
     if isinstance(data, Tensor):
         source = data.detach()
         return source.clone() if dtype is None or dtype is source.dtype else source.to(dtype)
-    if isinstance(data, (np.ndarray, np.generic)):
+    if isinstance(data, np.ndarray) or (isinstance(data, np.generic) and (dtype is None or dtype.category != dtypes.INTEGER)):
         array = np.asarray(data)
         _view_of(array, None)       # refuses what no tensor can lie on, copied or not
         made = copy_array(array)
@@ -260,13 +261,18 @@ def legacy_constructor(*args: Any, dtype: DType | None = None, device: Any = Non
         if over is not None:
             return over
         if type(given).__name__ == "Size":
-            return empty_layout(Layout.contiguous(tuple(given), dtype, CPU))
+            return _uninitialized(tuple(given), dtype)
         if isinstance(given, str):
             raise TypeError("new(): invalid data type 'str'")
         if not hasattr(given, "__len__"):
             raise TypeError(f"new(): data must be a sequence (got {type(given).__name__})")
         return make_tensor(given, dtype)
-    return empty_layout(Layout.contiguous(_sizes(args), dtype, CPU))
+    return _uninitialized(_sizes(args), dtype)
+
+
+def _uninitialized(shape: tuple[int, ...], dtype: DType) -> Tensor:
+    made = empty_layout(Layout.contiguous(shape, dtype, CPU))
+    return settings.fill(made) if settings.fills else made
 
 
 def _sizes(args: Sequence[Any]) -> tuple[int, ...]:

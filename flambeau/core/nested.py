@@ -53,7 +53,7 @@ def shape_of(data: Any) -> tuple[int, ...]:
             break
         try:
             inner = inner[0]
-        except (NotImplementedError, LookupError):
+        except Exception:
             raise ValueError(f"could not determine the shape of object type '{type_name(inner)}'") from None
     return tuple(sizes)
 
@@ -177,7 +177,11 @@ def _as_integer(x: Any, dtype: DType) -> int | float:
         if x._layout.numel != 1 or kind.is_floating_point or kind.is_complex:
             raise TypeError("only integer tensors of a single element can be converted to an index")
         return int(_number_of(x))
-    return float(x) if isinstance(x, (float, np.floating)) else operator.index(x)
+    if isinstance(x, (float, int)):
+        return float(x) if isinstance(x, float) else int(x)
+    if dtype.name == "uint64":
+        raise TypeError("an integer is required")
+    return operator.index(x)
 
 
 def _as_bool(x: Any, dtype: DType) -> bool:
@@ -188,27 +192,44 @@ def _packed(flat: list[Any], dtype: DType) -> np.ndarray:
     """Plain numbers as an array of the dtype."""
     if dtype in AS_BITS:
         with np.errstate(over="ignore"):
-            return to_bits(np.array(flat, np.float64).astype(np.float32), dtype)
+            return to_bits(np.array(flat) if dtype.is_complex else np.array(flat, np.float64).astype(np.float32), dtype)
     with np.errstate(over="ignore", invalid="ignore"):
         if dtype.is_floating_point or dtype.is_complex:
             return np.array(flat, np.complex128 if dtype.is_complex else np.float64).astype(dtype.numpy)
         if dtype is bool_:
             return np.array([bool(x) for x in flat], bool)
-        array = np.array(flat)
-        if array.dtype.kind == "f":
-            if not np.isfinite(array).all():
-                raise RuntimeError(f"value cannot be converted to type {dtype.name} without overflow")
-            array = np.array([int(x) for x in flat])
-        if array.dtype.kind == "O" or (dtype is int64 and array.dtype.kind == "u" and array.size and int(array.max()) >= 1 << 63):
-            raise ValueError(OVERFLOW)
-        if array.dtype.kind in "iu" and array.size and dtype.itemsize < 8:
-            info = np.iinfo(dtype.numpy)
-            low, high = int(array.min()), int(array.max())
-            wraps = dtype.name == "uint8" and low >= -255 and high <= 255
-            if (low < info.min or high > info.max) and not wraps:
-                raise RuntimeError(f"value cannot be converted to type {_c_integer(dtype)} without overflow")
-        return array.astype(dtype.numpy)
+    return _integers(flat, dtype)
 
 
-def _c_integer(dtype: DType) -> str:
-    return {"int8": "int8_t", "uint8": "uint8_t", "int16": "int16_t", "int32": "int"}.get(dtype.name, dtype.name)
+def _integers(flat: list[Any], dtype: DType) -> np.ndarray:
+    """Numbers as elements of an integer dtype: as 64 bits first, as C takes them, and then as the dtype; an unsigned one of less
+    than 64 bits wraps negative numbers around.
+    """
+    info = np.iinfo(dtype.numpy)
+    kinds = set(map(type, flat))
+    if dtype.name == "uint64":
+        if not kinds <= {int, bool}:
+            raise TypeError("an integer is required")
+        if flat and min(flat) < 0:
+            raise OverflowError("can't convert negative int to unsigned")
+        if flat and max(flat) > info.max:
+            raise OverflowError("int too big to convert")
+        return np.array(flat, np.uint64)
+    if float in kinds:
+        limit = min(int(info.max), (1 << 63) - 512)     # int64's largest number is no double
+        if not all(info.min <= x <= limit for x in flat if x.__class__ is float):
+            raise _too_large(dtype)
+        flat = [int(x) for x in flat]
+    try:
+        array = np.array(flat, np.int64)
+    except OverflowError:
+        raise ValueError(OVERFLOW) from None
+    if array.size and dtype is not int64:
+        low, high = int(array.min()), int(array.max())
+        if high > info.max or low < (info.min or -info.max):
+            raise _too_large(dtype)
+    return array.astype(dtype.numpy)
+
+
+def _too_large(dtype: DType) -> RuntimeError:
+    return RuntimeError(f"value cannot be converted to type {dtype.name} without overflow")

@@ -10,15 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from flambeau.base.notices import warn_once
+from flambeau.base.notices import first_time, warn
 from flambeau.core.tensor import Tensor
 
 __all__ = ["call", "translated"]
 
 _FACTOR = {"add": "alpha", "sub": "alpha", "addcmul": "value", "addcdiv": "value"}
 _PRODUCTS = frozenset(("addmm", "addmv", "addr", "addbmm", "baddbmm"))
-
-_told: set[str] = set()
 
 
 def translated(name: str, given: Sequence[Any], keywords: dict[str, Any]) -> tuple[list[Any], dict[str, Any]] | None:
@@ -61,12 +59,11 @@ def _rest(public: str) -> tuple[str, ...]:
 
 
 def _warn(name: str, order: Sequence[str], keywords: str) -> None:
-    if _told:
+    if not first_time("deprecated overload"):
         return
-    _told.add(name)
 
     def listed(names: Sequence[str]) -> str:
         return ", ".join(f"{'Number' if n in ('alpha', 'beta', 'value') else 'Tensor'} {n}" for n in names)
     now = ("input", *_rest(name.rstrip("_")))
-    warn_once(f"This overload of {name} is deprecated:\n\t{name}({listed(order)})\n"
+    warn(f"This overload of {name} is deprecated:\n\t{name}({listed(order)})\n"
               f"Consider using one of the following signatures instead:\n\t{name}({listed(now)}, *, {keywords})")

@@ -86,7 +86,8 @@ def values(tensor: Any) -> np.ndarray:
     dtype = layout.dtype
     storage = tensor._storage
     if layout.numel == 0:
-        return np.empty(tuple(layout.shape), np.float32 if dtype in AS_BITS else dtype.numpy)
+        nothing = np.empty(tuple(layout.shape), dtype.numpy)
+        return from_bits(nothing, dtype) if dtype in AS_BITS else nothing
     memory = (ctypes.c_char * storage.capacity).from_address(storage.ptr)
     array = np.ndarray(
         tuple(layout.shape),

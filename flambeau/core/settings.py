@@ -1,38 +1,80 @@
 """Switches of the whole process that programs set: determinism, precision of matrix products, repeated warnings.
 
 Every kernel here computes float32 in float32 and gives the same result on every run, so most of these record what was asked and
-change nothing. Stands on core.arguments; the namespace offers them.
+change nothing. Deterministic mode does two things: fresh memory is filled (ops.fresh), and the operators that PyTorch refuses then
+are refused (`alert`): a program learns here what it would learn there. Stands on core.arguments; the namespace offers them.
 """
 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Any
 
+from flambeau.base import notices
 from flambeau.core.arguments import refused
+
+
+def _as_it_is(made: Any) -> Any:
+    return made
 
 
 class Settings:
     """The state; `settings` is the only instance."""
 
-    __slots__ = ("deterministic", "fill_uninitialized_memory", "matmul_precision", "warn_always", "warn_only")
+    __slots__ = ("deterministic", "fill", "fill_uninitialized_memory", "fills", "matmul_precision", "warn_only", "watchers")
 
     def __init__(self) -> None:
         self.deterministic = False
         self.warn_only = False
         self.fill_uninitialized_memory = True
         self.matmul_precision = "highest"
-        self.warn_always = False
+        self.fills = False                          # whether fresh memory is filled now
+        self.fill: Callable = _as_it_is             # fills a fresh tensor; ops.fresh sets it
+        self.watchers: list[Callable] = []          # called when `fills` changes: they forget how they made fresh memory
+
+    def update(self) -> None:
+        """Work out what follows from the switches."""
+        fills = self.deterministic and self.fill_uninitialized_memory
+        if fills is not self.fills:
+            self.fills = fills
+            for forget in self.watchers:
+                forget()
 
 
 settings = Settings()
 
 
 def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
-    """Ask for operators whose results don't vary from run to run; here none varies, whatever is set."""
+    """Ask for operators whose results don't vary from run to run; here none varies, whatever is set. Fresh memory is filled then,
+    with NaN or the largest integer, and what PyTorch has only in versions that vary is refused, or warned of with `warn_only`.
+    """
     if not isinstance(mode, bool):
         raise refused("_set_deterministic_algorithms", "mode", "bool", mode, 1)
     settings.deterministic, settings.warn_only = bool(mode), bool(warn_only)
+    settings.update()
+
+
+def alert(operator: str) -> None:
+    """Called by operators that PyTorch has no deterministic version of: RuntimeError in deterministic mode, or a warning."""
+    if not settings.deterministic:
+        return
+    said = f"{operator} does not have a deterministic implementation, but you set 'torch.use_deterministic_algorithms(True"
+    report = ("file an issue at https://github.com/pytorch/pytorch/issues to help us prioritize adding deterministic support "
+              "for this operation.")
+    if settings.warn_only:
+        notices.warn(f"{said}, warn_only=True)'. You can {report}")
+    else:
+        raise RuntimeError(f"{said})'. You can turn off determinism just for this operation, or you can use the 'warn_only=True' "
+                           f"option, if that's acceptable for your application. You can also {report}")
+
+
+def set_fill_uninitialized_memory(mode: bool) -> None:
+    """Whether deterministic mode fills fresh memory. RuntimeError for what is no bool."""
+    if not isinstance(mode, bool):
+        raise RuntimeError(f"expected a bool, but got {type(mode).__name__}")
+    settings.fill_uninitialized_memory = mode
+    settings.update()
 
 
 def are_deterministic_algorithms_enabled() -> bool:
@@ -42,7 +84,7 @@ def are_deterministic_algorithms_enabled() -> bool:
 
 def is_deterministic_algorithms_warn_only_enabled() -> bool:
     """Whether an operator that varies would only warn."""
-    return settings.deterministic and settings.warn_only
+    return settings.warn_only
 
 
 def set_deterministic_debug_mode(debug_mode: int | str) -> None:
@@ -81,13 +123,15 @@ def get_float32_matmul_precision() -> str:
 
 
 def set_warn_always(b: bool) -> None:
-    """Ask for warnings at every occurrence; here Python's warning filters decide."""
-    settings.warn_always = bool(b)
+    """Whether to warn every time of what a process is else told once."""
+    if not isinstance(b, bool):
+        raise refused("_set_warnAlways", "mode", "bool", b, 1)
+    notices.set_always(b)
 
 
 def is_warn_always_enabled() -> bool:
     """What set_warn_always was given."""
-    return settings.warn_always
+    return notices.is_always()
 
 
 def set_flush_denormal(mode: bool) -> bool:

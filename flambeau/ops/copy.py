@@ -408,6 +408,8 @@ def _checked(launch: Any, dtype: DType) -> Any:
     """A launcher of a fill that refuses numbers which can't be elements."""
     def fill(out: Any, value: Any) -> Any:
         elements.check(value, dtype)
+        if value.__class__ is int and value >= 1 << 63:
+            value -= 1 << 64        # the same bits, as launchers take integers
         return launch(out, value)
     return fill
 

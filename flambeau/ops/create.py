@@ -14,7 +14,18 @@ import numpy as np
 from flambeau.base import elements
 from flambeau.base.device import device as Device
 from flambeau.base.device import get_default_device, require
-from flambeau.base.dtype import FLOAT8, asked_for, bool_, finfo, float32, float64, get_default_dtype, int64
+from flambeau.base.dtype import (
+    FLOAT8,
+    asked_for,
+    bool_,
+    complex64,
+    complex128,
+    finfo,
+    float32,
+    float64,
+    get_default_dtype,
+    int64,
+)
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import Layout, contiguous_format, preserve_format, register_cache, strided
 from flambeau.base.notices import warn
@@ -25,11 +36,13 @@ from flambeau.core import arguments, create
 from flambeau.core.derive import public, publish
 from flambeau.core.node import AccumulateGrad
 from flambeau.core.op import RELEASE_FROM, scalar_kind, zeros_plan
+from flambeau.core.settings import settings
 from flambeau.core.tensor import Tensor, empty_layout, empty_plan
 from flambeau.ir import scalar as s
 from flambeau.ir.loops import Loop, Nest, number, position
 from flambeau.ir.scalar import cast, compute_dtype
 from flambeau.ops.copy import filled, layout_in_format, learn_fill, to
+from flambeau.ops.fresh import fresh
 
 
 def home(device: Any) -> Device:
@@ -176,12 +189,13 @@ def empty(
         from flambeau.core.variants import resize
         dtype_asked(dtype, out)
         resize(out, shape)
-        return out
+        return fresh(out)
     made = blank(shape, dtype, device)
-    if plain and shape == sizes:
+    if plain and shape == sizes and not settings.fills:
         _fresh["empty", sizes, dtype, get_default_device()] = empty_plan(made._layout)
     if memory_format is not contiguous_format and memory_format is not preserve_format and memory_format is not None:
         made = empty_layout(layout_in_format(made._layout, memory_format))
+    made = fresh(made)
     return made if requires_grad is False else leaf(made, requires_grad)
 
 
@@ -196,7 +210,7 @@ def empty_strided(size: Sequence[int], stride: Sequence[int], *, dtype: DType | 
     if any(step < 0 for step in strides):
         raise RuntimeError(f"Storage size calculation overflowed with sizes={list(shape)} and strides={list(strides)}")
     extent = memory_order.extent(shape, strides)
-    made = blank((extent,), dtype, device).as_strided(shape, strides).detach()
+    made = fresh(blank((extent,), dtype, device).as_strided(shape, strides).detach())
     return made if requires_grad is False else leaf(made, requires_grad)
 
 
@@ -220,13 +234,15 @@ def full(size: Any, fill_value: Any, *, dtype: DType | None = None, layout: Any 
                 return made if requires_grad is False else leaf(made, requires_grad)
     check_layout(layout)
     value = fill_value.item() if hasattr(fill_value, "item") else fill_value
-    dtype = dtype_asked(dtype, out) or {bool: bool_, int: int64, complex: get_default_dtype().to_complex()}.get(
+    dtype = dtype_asked(dtype, out) or {
+        bool: bool_, int: int64, complex: complex128 if get_default_dtype() is float64 else complex64}.get(
         type(value), get_default_dtype())
     made = filled(fresh_layout(sizes_of("full", (size,)), dtype, device), value)
     return finish(made, requires_grad, out)
 
 
 _fresh: dict[Any, Callable] = register_cache({})      # plans by the size and what else a call says
+settings.watchers.append(_fresh.clear)
 
 
 @public(method=False)
@@ -292,7 +308,7 @@ def like(input: Tensor, dtype: DType | None, device: Any, memory_format: Any) ->
 def empty_like(input: Tensor, *, dtype: DType | None = None, layout: Any = None, device: Any = None, requires_grad: bool = False,
                pin_memory: bool = False, memory_format: Any = preserve_format) -> Tensor:
     """Uninitialised memory like `input`."""
-    return finish(like(input, dtype, device, memory_format), requires_grad)
+    return finish(fresh(like(input, dtype, device, memory_format)), requires_grad)
 
 
 @public(method=False)
@@ -444,7 +460,7 @@ def _power(i, a, b, last, half, base):
 
 def _ends(name: str, start: Any, end: Any, steps: int, dtype: DType) -> tuple[Any, Any]:
     """The ends of a range as elements of its dtype."""
-    if steps > 1 and (dtype is bool_ or dtype in FLOAT8 or dtype.name in ("uint16", "uint32", "uint64")):
+    if steps > 1 and (dtype is bool_ or dtype in FLOAT8 or dtype.name in ("uint16", "uint32", "uint64", "complex32")):
         raise NotImplementedError(f"\"{name}_cpu\" not implemented for '{dtype.scalar_name}'")
     for bound in (start, end):
         elements.check(bound, dtype)
@@ -467,6 +483,17 @@ def _bounds(name: str, start: Any, end: Any, steps: int) -> tuple[Any, Any]:
     return _number(start), _number(end)
 
 
+def _range_dtype(name: str, start: Any, end: Any, dtype: DType | None) -> DType:
+    """The dtype of a range: complex where an end is. RuntimeError where one was asked for that has no complex numbers."""
+    if complex not in (start.__class__, end.__class__):
+        return dtype or get_default_dtype()
+    inferred = get_default_dtype().to_complex()
+    if dtype is not None and not dtype.is_complex:
+        raise RuntimeError(f"torch.{name}(): inferred dtype {inferred.c_name} can't be safely cast to passed dtype "
+                           f"{dtype.scalar_name}")
+    return dtype or inferred
+
+
 @public(method=False)
 def linspace(start: Any, end: Any, steps: int, *, dtype: DType | None = None, layout: Any = None, device: Any = None,
              requires_grad: bool = False, pin_memory: bool = False, out: Tensor | None = None) -> Tensor:
@@ -482,12 +509,11 @@ def linspace(start: Any, end: Any, steps: int, *, dtype: DType | None = None, la
         except (KeyError, TypeError, OverflowError):
             pass
     start, end = _bounds("linspace", start, end, steps)
-    dtype = dtype_asked(dtype, out) or (
-        get_default_dtype().to_complex() if complex in (type(start), type(end)) else get_default_dtype())
+    dtype = _range_dtype("linspace", start, end, dtype_asked(dtype, out))
     start, end = _ends("linspace", start, end, steps, dtype)
     layout_made = Layout.contiguous((steps,), dtype, home(device))
     if dtype.is_complex:
-        made = create.copy_array(np.linspace(start, end, steps, dtype=dtype.numpy))
+        made = to(create.copy_array(np.linspace(start, end, steps, dtype=np.complex128), dtype), device=device)
     else:
         work = float32 if dtype.is_floating_point and dtype is not float64 else float64
         line = float(steps - 1), float(steps // 2)
@@ -513,9 +539,12 @@ def logspace(start: Any, end: Any, steps: int, base: float = 10.0, *, dtype: DTy
         except (KeyError, TypeError, OverflowError):
             pass
     start, end = _bounds("logspace", start, end, steps)
-    dtype = dtype_asked(dtype, out) or get_default_dtype()
+    dtype = _range_dtype("logspace", start, end, dtype_asked(dtype, out))
     start, end = _ends("logspace", start, end, steps, dtype)
     layout_made = Layout.contiguous((steps,), dtype, home(device))
+    if dtype.is_complex:
+        powers = np.power(complex(base), np.linspace(start, end, steps, dtype=np.complex128))
+        return finish(to(create.copy_array(powers, dtype), device=device), requires_grad, out, line=True)
     line = float(steps - 1), float(max(steps // 2, 1))
     made = along("logspace", layout_made, (float(start), float(end), *line, float(base)), _power, float64)
     if plain and dtype.is_floating_point and dtype.itemsize > 2:

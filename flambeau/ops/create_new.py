@@ -12,6 +12,7 @@ from flambeau.core import create
 from flambeau.core.create import make_tensor
 from flambeau.core.derive import public
 from flambeau.core.op import zeros_plan
+from flambeau.core.settings import settings
 from flambeau.core.tensor import Tensor, empty_plan
 from flambeau.ops.conversions import tensor
 from flambeau.ops.copy import learn_fill, to
@@ -23,6 +24,7 @@ def _new(self: Tensor, dtype: DType | None, device: Any) -> dict[str, Any]:
 
 
 _fresh: dict[Any, Callable] = register_cache({})     # plans by kind, size, dtype and device
+settings.watchers.append(_fresh.clear)
 
 
 def _plan(kind: Any, plan_of: Callable[[Layout], Callable], own: Layout, size: tuple[Any, ...]) -> Callable | None:
@@ -54,7 +56,7 @@ def new_empty(self: Tensor, *sizes: Any, size: Any = None, dtype: DType | None =
     """Uninitialised memory of the dtype and device of this tensor."""
     if size is not None:
         sizes = (*sizes, size)
-    if dtype is None and device is None and not requires_grad:
+    if dtype is None and device is None and not requires_grad and not settings.fills:
         launch = _plan("empty", empty_plan, self._layout, sizes)
         if launch is not None:
             return launch(None)

@@ -127,6 +127,8 @@ def _scale(norm: str | None, forward: builtins.bool, count: int) -> float:
 def _supported(x: Tensor) -> None:
     if x._layout.dtype.name in ("float16", "bfloat16"):
         raise RuntimeError(f"Unsupported dtype {x._layout.dtype.scalar_name}")
+    if x._layout.dtype.name == "complex32":
+        raise RuntimeError("MKL FFT doesn't support tensors of type: Half")
 
 
 def _as_complex(x: Tensor) -> Tensor:

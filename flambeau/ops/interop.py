@@ -26,6 +26,7 @@ from flambeau.core.overrides import PLAIN
 from flambeau.core.storage import Storage
 from flambeau.core.tensor import Tensor, tensor_from
 from flambeau.ops.copy import layout_in_format, suggested_format
+from flambeau.ops.fresh import fresh_from
 
 _readers = create.readers
 
@@ -341,7 +342,9 @@ def resize_(self: Tensor, *sizes: Any, size: Any = None, memory_format: Any = No
     from flambeau.ops.create import sizes_of
     if self._node is not None:
         raise RuntimeError("cannot resize variables that require grad")
+    before = self._storage.capacity
     resize(self, sizes_of("resize_", sizes))
+    fresh_from(self, before)
     if memory_format is not None:
         self._layout = layout_in_format(self._layout, memory_format)
     return self

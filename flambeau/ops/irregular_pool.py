@@ -15,6 +15,7 @@ from flambeau.codegen.pooling.fractional import tables_plan
 from flambeau.codegen.runtime.launch import KernelCheck
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE
+from flambeau.core.settings import alert
 from flambeau.core.tensor import Tensor
 from flambeau.ops import windows
 from flambeau.ops.average_pool import avg_pool1d, avg_pool2d, avg_pool3d
@@ -226,6 +227,7 @@ def _(g, indices, sizes):
 
 
 def _unpool(input: Tensor, indices: Tensor, sizes: list[int], dims: int) -> Tensor:
+    alert(f"max_unpooling{dims}d_forward_out")
     layout, places = input._layout, indices._layout
     if places.dtype is not int64:
         got = f" but got: {places.dtype.scalar_name}" if dims == 2 else ""

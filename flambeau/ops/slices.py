@@ -17,6 +17,7 @@ from flambeau.codegen.elements.move import Buffer, Index, Move
 from flambeau.core.annotations import Operand, Planned
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE
+from flambeau.core.settings import alert
 from flambeau.core.tensor import Tensor, tensor_from
 from flambeau.ops.copy import clone_raw, contiguous, copy_raw
 from flambeau.ops.gathering import INDEX_TYPES, KernelCheck, filling, first_bad, make_plan, plans, rows, zeros_for
@@ -426,6 +427,8 @@ def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) 
         )
     if not layout.numel and index._layout.numel:
         raise IndexError("put_(): tried to put elements into an empty tensor")
+    if not accumulate:
+        alert("put_")
     step = _flat(layout)
     if step is None:
         whole = contiguous(input.detach())

@@ -65,6 +65,13 @@ def test_values_of_nested_data(data, options, expected):
     assert made.dtype is options.get("dtype", torch.float32)
 
 
+def test_integers_of_every_width():
+    assert torch.tensor([1, 2 ** 64 - 1, 2 ** 63], dtype=torch.uint64).tolist() == [1, 2 ** 64 - 1, 2 ** 63]
+    assert torch.full((1,), 2 ** 64 - 1, dtype=torch.uint64).item() == 2 ** 64 - 1
+    assert torch.tensor([-300, 7], dtype=torch.uint16).tolist() == [65236, 7]
+    assert torch.tensor([2 ** 53 + 1, 1.5], dtype=torch.int64).tolist() == [2 ** 53 + 1, 1]
+
+
 @pytest.mark.parametrize(("data", "dtype", "error", "words"), [
     ([[1, 2], [3]], None, ValueError, "expected sequence of length 2 at dim 1 (got 1)"),
     ([1, [2]], None, TypeError, "'list' object cannot be interpreted as an integer"),
@@ -77,6 +84,17 @@ def test_values_of_nested_data(data, options, expected):
     (self_containing(), None, ValueError, "too many dimensions 'list'"),
     ([1j], torch.float32, TypeError, "must be real number, not complex"),
     ([float("inf")], torch.int64, RuntimeError, "value cannot be converted to type int64 without overflow"),
+    ([1e19], torch.int64, RuntimeError, "value cannot be converted to type int64 without overflow"),
+    ([1, 2 ** 64 - 1], None, ValueError, "Overflow when unpacking long long"),
+    ([-1, 2 ** 63], torch.int32, ValueError, "Overflow when unpacking long long"),
+    ([300], torch.int8, RuntimeError, "value cannot be converted to type int8 without overflow"),
+    ([-65536], torch.uint16, RuntimeError, "value cannot be converted to type uint16 without overflow"),
+    ([-0.5], torch.uint8, RuntimeError, "value cannot be converted to type uint8 without overflow"),
+    ([1.5], torch.uint64, TypeError, "an integer is required"),
+    ([-1], torch.uint64, OverflowError, "can't convert negative int to unsigned"),
+    ([2 ** 64], torch.uint64, OverflowError, "int too big to convert"),
+    ([np.float32(1.5)], torch.int64, TypeError, "'numpy.float32' object cannot be interpreted as an integer"),
+    (np.uint64(2 ** 64 - 1), torch.int64, ValueError, "Overflow when unpacking long long"),
     ([2 ** 70], None, ValueError, "Overflow when unpacking long long"),
     ([torch.ones(2)], None, ValueError, "only one element tensors can be converted to Python scalars"),
     ([torch.ones(1)], torch.int64, TypeError, "only integer tensors of a single element can be converted to an index"),
