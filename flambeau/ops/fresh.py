@@ -1,6 +1,6 @@
 """What fresh memory holds that a program asked for: anything, or in deterministic mode NaN and the largest integers.
 
-Stands on core.settings and ops.copy; used by `empty` and its relatives and by `resize_`. The package's own memory is never filled.
+Stands on core.settings and ops.copy; used by `empty` and its relatives and by `resize_`. The package's own is never filled.
 """
 
 from __future__ import annotations
