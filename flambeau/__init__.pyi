@@ -526,7 +526,7 @@ def get_default_dtype() -> Any:
 def get_num_interop_threads() -> _int:
     """The number set by `set_num_interop_threads`."""
 def get_num_threads() -> _int:
-    """The number of threads used inside operators."""
+    """The number of threads used inside operators of this thread."""
 def gradient(input: Tensor, *, spacing: Any = None, dim: Any = None, edge_order: Any = 1, axis: Any = None) -> Any:
     """Estimates of the partial derivatives of a sampled function, a tuple with one tensor to a dimension."""
 def greater(input: Tensor, other: Tensor | _complex, *, out: Tensor | None = None) -> Tensor:
@@ -960,9 +960,9 @@ def set_default_device(where: Any) -> None:
 def set_default_dtype(d: Any) -> None:
     """Set the floating-point type of new tensors and of Python floats. Raises TypeError for other types."""
 def set_num_interop_threads(n: _int) -> None:
-    """Accepted for compatibility: operators run one after the other here."""
+    """Accepted once, for compatibility: operators run one after the other here. Raises RuntimeError for a second call."""
 def set_num_threads(n: _int) -> None:
-    """Use `n` threads inside operators from now on. Raises RuntimeError unless n is positive."""
+    """Use `n` threads inside the operators of this thread, and of threads that begin from now on."""
 def set_printoptions(precision: _int | None = None, threshold: _float | None = None, edgeitems: _int | None = None, linewidth: _int | None = None, profile: Any = None, sci_mode: _bool | None = None) -> None:
     """Set how tensors print."""
 def sgn(input: Tensor, *, out: Tensor | None = None) -> Tensor:

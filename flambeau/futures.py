@@ -11,6 +11,8 @@ import traceback
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar, cast
 
+from flambeau.base.locks import long_lock
+
 __all__ = ["Future", "collect_all", "wait_all"]
 
 T = TypeVar("T")
@@ -38,7 +40,7 @@ class Future(Generic[T]):
     def __init__(self, *, devices: list[Any] | None = None):
         for device in devices or ():
             _indexed(device)
-        self._ready = threading.Condition()
+        self._ready = threading.Condition(long_lock())
         self._complete = False
         self._result: Any = None
         self._error: BaseException | None = None
@@ -129,7 +131,7 @@ def collect_all(futures: list[Future[Any]]) -> Future[list[Future[Any]]]:
     """A Future of the list of these Futures, complete when all of them are; it raises the first of their exceptions."""
     every: Future[list[Future[Any]]] = Future()
     waiting = [len(futures)]
-    lock = threading.Lock()
+    lock = long_lock()
 
     def one_more(future: Future[Any]) -> None:
         with lock:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+from flambeau.base.locks import long_lock
 from flambeau.core import engine
 from flambeau.core.hooks import RemovableHandle
 from flambeau.core.modes import local
@@ -125,7 +125,7 @@ def register_multi_grad_hook(tensors: Sequence[Any], fn: Callable[..., Any], *, 
     nodes = [tensor._node for tensor in tensors]
     if any(node is None for node in nodes):
         raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
-    lock = threading.Lock()
+    lock = long_lock()
     arrived: dict[str, Any] = {}
 
     def start() -> None:

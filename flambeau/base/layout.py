@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import sys
-import threading
 from collections.abc import Iterable, Sequence
 from itertools import count
 from typing import Any, SupportsIndex, TypeVar, overload
@@ -17,6 +16,7 @@ from flambeau.base.device import device as Device
 from flambeau.base.dtype import asked_for as _dtype_asked_for
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.dtype import when_default_changes
+from flambeau.base.locks import short_lock
 from flambeau.base.naming import PACKAGE
 
 __all__ = ["Layout", "Size", "channels_last", "channels_last_3d", "contiguous_format", "layout", "memory_format",
@@ -178,7 +178,8 @@ def contiguous(shape: Sequence[int], strides: Sequence[int]) -> bool:
 _table: dict[tuple[Any, ...], Layout] = {}
 _contiguous: dict[tuple[Any, ...], Layout] = {}
 _caches: list[dict[Any, Any]] = [_contiguous]
-_lock = threading.Lock()
+_lock = short_lock()
+_examined: dict[tuple[Any, ...], Layout] = {}      # the one layout that `_sweep` has taken out to count who refers to it
 _LEAST_LIMIT = 1 << 15
 _limit = _LEAST_LIMIT
 
@@ -208,9 +209,8 @@ def entered() -> None:
 
 def clear_caches() -> None:
     """Empty every registered cache."""
-    with _lock:
-        for cache in _caches:
-            cache.clear()
+    for cache in _caches:
+        cache.clear()
 
 
 when_default_changes.append(clear_caches)
@@ -223,31 +223,33 @@ def _enter(shape: Size, strides: tuple[int, ...], dtype: DType, device: Device, 
             raise RuntimeError(f"Storage size calculation overflowed with sizes={list(shape)}")
         if count >= 1 << 63:
             raise RuntimeError("numel: integer multiplication overflow")
+    made = object.__new__(Layout)
+    made.shape, made.strides, made.dtype, made.device, made.flavor = key
+    made.ndim = len(shape)
+    made.numel = count
+    made.nbytes = count * dtype.itemsize
+    made.is_contiguous = contiguous(shape, strides)
+    if len(_table) >= _limit:
+        _sweep()
+    # Nothing is allocated here that could set the collector, and with it anybody's destructor, to work.
     with _lock:
-        found = _table.get(key)
-        if found is None:
-            if len(_table) >= _limit:
-                _sweep()
-            found = object.__new__(Layout)
-            found.shape, found.strides, found.dtype, found.device, found.flavor = key
-            found.ndim = len(shape)
-            found.numel = count
-            found.nbytes = found.numel * dtype.itemsize
-            found.is_contiguous = contiguous(shape, strides)
-            _table[key] = found
-    return found
+        return _table.setdefault(key, _examined.get(key, made))
 
 
 def _sweep() -> None:
-    """Drop the layouts nobody uses; called with the lock held."""
+    """Drop the layouts nobody uses."""
     global _limit
-    for cache in _caches:
-        cache.clear()
+    _limit = 2 * len(_table)        # whoever comes meanwhile needs not sweep as well
+    clear_caches()
     for key in list(_table):
-        # Taken out before it is counted: nobody can then reach it through the table while we decide.
-        candidate = _table.pop(key)
-        if sys.getrefcount(candidate) > 2:
-            _table[key] = candidate
+        with _lock:
+            # Taken out before it is counted: nobody can then reach it through the table while we decide. A handler that comes
+            # in between, for which this thread's lock is open, finds it where it is and puts it back.
+            if candidate := _table.pop(key, None):
+                _examined[key] = candidate
+                if sys.getrefcount(candidate) > 3:
+                    _table.setdefault(key, candidate)
+                _examined.clear()
     _limit = max(_LEAST_LIMIT, 2 * len(_table))
 
 

@@ -1,10 +1,30 @@
-"""Rooms whose modules are loaded when they are first used: what few programs need costs others no time at the start."""
+"""What is made when it is first used: modules of rooms, which few programs need, and properties."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from importlib import import_module
-from typing import Any
+from typing import Any, Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class kept(Generic[T]):
+    """Decorate a method: a property that is computed once for each object.
+
+    It takes no lock, as functools.cached_property does: threads that ask at the same time may all compute it.
+    """
+
+    def __init__(self, compute: Callable[[Any], T]) -> None:
+        self._compute, self.__doc__ = compute, compute.__doc__
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, instance: Any, owner: type | None = None) -> T:
+        if instance is None:
+            return self  # type: ignore[return-value]
+        return instance.__dict__.setdefault(self._name, self._compute(instance))
 
 
 def submodules(package: str) -> Callable[[str], Any]:

@@ -1,8 +1,9 @@
 """LLVM IR text to callable addresses: memory cache, then disk cache, then LLVM.
 
 The address of a kernel that has to be compiled comes later: who asks for the number waits for it, so that the kernels of a plan
-are compiled at the same time. Stands on llvm.py, images/image.py and cache.py. Everything that runs comes from its disk cache or
-its compiler.
+are compiled at the same time. No lock is held over any of it: what several threads make at the same time, the first one to enter
+it into the table has made. Stands on llvm.py, images/image.py and cache.py. Everything that runs comes from its disk cache or its
+compiler.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from flambeau.base.naming import PACKAGE
 from flambeau.codegen.images import cache
 from flambeau.codegen.images.image import Image, map_image
 from flambeau.codegen.images.link import link
-from flambeau.codegen.llvm import EXPLICIT, Pipeline, Translation
+from flambeau.codegen.llvm import EXPLICIT, Pipeline, Translation, working
 from flambeau.codegen.split import halves
 
 Address = SupportsIndex     # of machine code, which may be still to come
@@ -31,7 +32,6 @@ P = ParamSpec("P")
 
 _modules: dict[str, Functions | _Compilation] = {}      # by what stands for a text: itself, or its description
 _writers: list[Callable[[], str]] = []
-_lock = threading.RLock()
 statistics = {"compiled": 0, "loaded": 0, "compile_seconds": 0.0, "load_seconds": 0.0}
 
 
@@ -121,16 +121,17 @@ def _module(identity: str, write: Callable[[], str], pipeline: Pipeline, name: s
     found = _modules.get(identity)
     if found is not None:
         return found
-    with _lock:
-        if identity not in _modules:
-            key = cache.key_of(identity, str(pipeline))
-            found = _from_disk(key, name)
-            if found is None:
-                _Compilation.start_idle()
-                found = _Compilation(identity, key, write(), pipeline)
-            _modules[identity] = found
-            _writers.append(write)
-        return _modules[identity]
+    key = cache.key_of(identity, str(pipeline))
+    made: Functions | _Compilation | None = _from_disk(key, name)
+    if made is None:
+        _Compilation.start_idle()
+        made = _Compilation(identity, key, write(), pipeline)
+    found = _modules.setdefault(identity, made)
+    if found is made:
+        _writers.append(write)
+        if isinstance(made, _Compilation):
+            made.announce()
+    return found
 
 
 def _from_disk(key: str, name: str) -> Functions | None:
@@ -148,83 +149,93 @@ def _from_disk(key: str, name: str) -> Functions | None:
 
 
 class _Compilation:
-    """The functions of a text that LLVM translates: while the next one is written, on a thread; the last one is translated by who
-    asks for an address.
+    """The functions of a text that LLVM translates: on a thread while the next one is written, or when it is asked for.
+
+    Python's main thread has a thread translate that one, too, and waits: an interruption must not find it in the middle of LLVM.
     """
 
-    _idle: _Compilation | None = None       # what nobody translates yet
+    _idle: list[_Compilation] = []          # what nobody translates yet
 
     def __init__(self, identity: str, key: str, text: str, pipeline: Pipeline) -> None:
         if flags.debug >= 4:
             print(text)
-        start = time.perf_counter()
         self._identity, self._key, self._pipeline = identity, key, pipeline
-        self._translations = [Translation(part, pipeline) for part in ([text] if pipeline.vectorise else halves(text))]
-        self._made: list[bytes] | BaseException = RuntimeError("the compilation of a kernel was interrupted")
-        self._functions: Functions = {}
-        self._thread: threading.Thread | None = None
+        self._texts = [text] if pipeline.vectorise else halves(text)
+        self._made: Functions | BaseException | None = None
+        self._claim = threading.Lock()      # of who translates it
         self._done = threading.Event()
-        self._seconds = time.perf_counter() - start
-        _Compilation._idle = self
+
+    def announce(self) -> None:
+        """Have this translated when the next one is written, or when it is asked for."""
+        self._idle.append(self)
         if flags.debug >= 2:        # what it prints stays in order
             self.functions()
 
     @classmethod
     def start_idle(cls) -> None:
-        """Have a thread translate what nobody does yet."""
-        idle = cls._take_idle()
-        if idle is not None:
-            idle._thread = _on_a_thread(idle._translate)
+        """Have threads translate what nobody does yet."""
+        while (idle := cls._take_idle()) is not None:
+            _on_a_thread(idle._translate)
 
     @classmethod
     def _take_idle(cls) -> _Compilation | None:
-        with _lock:
-            idle, cls._idle = cls._idle, None
-        return idle
+        try:
+            return cls._idle.pop()
+        except IndexError:
+            return None
 
     def _translate(self) -> None:
-        start = time.perf_counter()
-        try:
-            self._made = _at_the_same_time([each.emit for each in self._translations])
-            self._seconds += time.perf_counter() - start
-        except BaseException as error:
-            self._made = error
-        finally:
-            self._done.set()
-
-    def settle(self) -> None:
-        """Wait for who translates this, if somebody does."""
-        if self is not _Compilation._idle:
-            self._done.wait()
-        if self._thread is not None:
-            self._thread.join()
+        """Do it, unless somebody does."""
+        with working.inside():
+            if not self._claim.acquire(blocking=False):
+                return
+            try:
+                start = time.perf_counter()
+                objects = _at_the_same_time([partial(_object_of, text, self._pipeline) for text in self._texts])
+                self._made = self._keep(objects, start)
+            except BaseException as error:
+                self._made = error
+            finally:
+                self._done.set()
 
     def functions(self) -> Functions:
         """Their addresses, once they are there."""
-        idle = self._take_idle()
-        if idle is not None:
-            idle._translate()
-        self._done.wait()
-        with _lock:
-            if isinstance(self._made, BaseException):
-                if _modules.get(self._identity) is self:
-                    del _modules[self._identity]
-                raise self._made
-            if not self._functions:
-                self._keep(self._made)
-            return self._functions
+        if not self._done.is_set():
+            for one in dict.fromkeys((self, self._take_idle())):
+                if one is not None and not one._claim.locked():
+                    if threading.current_thread() is threading.main_thread():
+                        _on_a_thread(one._translate)
+                    else:
+                        one._translate()
+            self._done.wait()
+        made = self._made
+        if isinstance(made, BaseException):
+            if _modules.get(self._identity) is self:
+                del _modules[self._identity]
+            raise made
+        assert made is not None
+        return made
 
-    def _keep(self, made: list[bytes]) -> None:
+    def _keep(self, objects: list[bytes], start: float) -> Functions:
         """Link object files and put them into the caches."""
-        start = time.perf_counter()
-        image = link(*made)
+        image = link(*objects)
         cache.write(self._key, image)
-        self._functions = _modules[self._identity] = map_image(image)
-        self._seconds += time.perf_counter() - start
+        functions = _modules[self._identity] = map_image(image)
+        seconds = time.perf_counter() - start
         statistics["compiled"] += 1
-        statistics["compile_seconds"] += self._seconds
+        statistics["compile_seconds"] += seconds
         if flags.debug >= 2:
-            print(f"compiled {list(image.functions)} by {self._pipeline} in {self._seconds * 1e3:.1f} ms")
+            print(f"compiled {list(image.functions)} by {self._pipeline} in {seconds * 1e3:.1f} ms")
+        return functions
+
+    def forked(self) -> None:
+        """In a forked child: a thread that it doesn't have may have been about to wait for this."""
+        if not self._done.is_set():
+            self._done = threading.Event()
+
+
+def _object_of(text: str, pipeline: Pipeline) -> bytes:
+    return Translation(text, pipeline).emit()
 
 
 def _on_a_thread(work: Callable[[], None]) -> threading.Thread | None:
@@ -258,14 +269,13 @@ def _at_the_same_time(calls: Sequence[Callable[[], bytes]]) -> list[bytes]:
     return made
 
 
-def _finish() -> None:
-    """Wait for what is being compiled: a process forked meanwhile would never see it end."""
+def _in_child() -> None:
     for module in list(_modules.values()):
         if isinstance(module, _Compilation):
-            module.settle()
+            module.forked()
 
 
-os.register_at_fork(before=_finish)
+os.register_at_fork(after_in_child=_in_child)
 
 
 def loaded() -> int:

@@ -1,6 +1,7 @@
 """LLVM IR text to object code for this machine: all that is asked of LLVM, and what it leaves out to be quick.
 
-Several threads may translate at a time. Imports llvmlite only when something has to be translated; jit.py keeps what comes out.
+Several threads may translate at a time; a fork in between would leave LLVM useless in the child, so they do it inside `working`.
+Imports llvmlite only when something has to be translated; jit.py keeps what comes out.
 """
 
 from __future__ import annotations
@@ -13,6 +14,9 @@ from functools import cache as remembered
 from typing import Any, NamedTuple
 
 from flambeau.base.flags import flags
+from flambeau.base.locks import Gate
+
+working = Gate()
 
 
 class Pipeline(NamedTuple):
@@ -75,7 +79,7 @@ def _target() -> Any:
 
 
 _idle: dict[tuple[bool, bool], list[Any]] = {}      # machines that nobody uses
-_starting = threading.Lock()
+_starting = threading.RLock()
 
 
 @contextmanager
@@ -96,10 +100,14 @@ def _new_machine(brief: bool) -> Any:
 
 
 class _Options:
-    """LLVM's options hold for the process: translations that want the same ones run at the same time, others wait for them."""
+    """LLVM's options hold for the process: translations that want the same ones run at the same time, others wait for them.
+
+    A thread that is called away in the middle of one, by a destructor, doesn't wait for itself.
+    """
 
     def __init__(self) -> None:
-        self._changed, self._users = threading.Condition(), 0
+        self._changed = threading.Condition()
+        self._users: list[int] = []         # threads, as often as they translate
         self._chosen: tuple[tuple[str, bool], ...] = ()
 
     @contextmanager
@@ -107,19 +115,26 @@ class _Options:
         addresses, order, direct = pipeline.addresses, pipeline.order, pipeline.direct
         options = (("disable-lsr", not addresses), ("disable-cgp", not order), ("disable-post-ra", not order),
                    ("fast-isel", direct), ("enable-misched", not direct))
+        own = threading.get_ident()
         with self._changed:
-            self._changed.wait_for(lambda: not self._users or self._chosen == options)
-            if self._chosen != options:     # parsing options takes as long as parsing a small kernel
-                for option, value in options:
-                    _set_option(f"{option}={str(value).lower()}")
-                self._chosen = options
-            self._users += 1
+            self._changed.wait_for(lambda: self._chosen == options or all(user == own for user in self._users))
+            before = self._chosen
+            self._choose(options)
+            self._users.append(own)
         try:
             yield
         finally:
             with self._changed:
-                self._users -= 1
+                self._users.remove(own)
+                if own in self._users:
+                    self._choose(before)
                 self._changed.notify_all()
+
+    def _choose(self, options: tuple[tuple[str, bool], ...]) -> None:
+        if self._chosen != options:     # parsing options takes as long as parsing a small kernel
+            for option, value in options:
+                _set_option(f"{option}={str(value).lower()}")
+            self._chosen = options
 
 
 _options = _Options()

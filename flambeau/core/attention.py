@@ -10,11 +10,11 @@ Stands on core.overrides; used by fx.
 from __future__ import annotations
 
 import sys
-import threading
 from collections.abc import Callable, Iterable
 from types import CodeType, FrameType, FunctionType
 from typing import Any
 
+from flambeau.base.locks import short_lock
 from flambeau.core.arguments import written
 from flambeau.core.modes import local
 from flambeau.core.overrides import dispatch
@@ -22,7 +22,7 @@ from flambeau.core.tensor import Tensor
 
 _classes: tuple[type, ...] = ()
 _functions: Callable[[], Iterable[Callable]] = tuple
-_lock = threading.RLock()
+_lock = short_lock()
 _count = 0
 _exchanged: list[tuple[FunctionType, CodeType, CodeType]] = []
 _plain: dict[FunctionType, FunctionType] = {}

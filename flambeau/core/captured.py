@@ -8,11 +8,11 @@ writes (codegen.memory.guard_function); core.inplace does for what doesn't launc
 from __future__ import annotations
 
 import contextlib
-import threading
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 from flambeau.base.errors import CapturedWrite
+from flambeau.base.locks import short_lock
 from flambeau.codegen.runtime import state
 from flambeau.core.modes import local
 
@@ -35,7 +35,7 @@ NO_SETUP_CONTEXT = (
     "In order to use an autograd.Function with functorch transforms (vmap, grad, jvp, jacrev, ...), it must override the "
     f"setup_context staticmethod. {MORE}"
 )
-_changing = threading.Lock()
+_changing = short_lock()
 
 
 @contextlib.contextmanager

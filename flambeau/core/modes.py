@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 
 from flambeau.base import device as devices
 from flambeau.base.dtype import bfloat16, dtype, float16, float32
+from flambeau.base.locks import short_lock
 from flambeau.base.naming import public_module
 from flambeau.codegen.runtime import state
 
@@ -38,7 +39,7 @@ class Active:
 
     def __init__(self) -> None:
         self.count = 0
-        self._lock = threading.Lock()
+        self._lock = short_lock()
 
     def __bool__(self) -> bool:
         return self.count != 0
@@ -252,7 +253,7 @@ class set_grad_enabled(_Decorator):
         return type(self)(self.mode)
 
 
-_marking = threading.Lock()
+_marking = short_lock()
 
 
 def _set_inference(wanted: bool) -> None:

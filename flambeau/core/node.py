@@ -20,6 +20,7 @@ from typing import Any, ClassVar
 
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import Layout, register_cache
+from flambeau.base.locks import long_lock
 from flambeau.base.memory_order import is_dense
 from flambeau.base.notices import program_stack
 from flambeau.core import hooks, modes
@@ -294,7 +295,7 @@ class AccumulateGrad(Node):
 
 
 #: Backward passes of several threads may meet at one leaf.
-_accumulating = threading.RLock()
+_accumulating = long_lock()
 
 
 _renamed: dict[tuple[type, str], type] = {}

@@ -9,7 +9,6 @@ Stands on ir, codegen.loops.schedule and core.node; used by flambeau.ops.
 from __future__ import annotations
 
 import builtins
-import functools
 import inspect
 import re
 from collections.abc import Callable, Sequence
@@ -33,6 +32,7 @@ from flambeau.base.dtype import (
 )
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import Layout, register_cache
+from flambeau.base.lazily import kept
 from flambeau.codegen.loops import schedule
 from flambeau.codegen.runtime import launch as launching
 from flambeau.core import modes
@@ -111,7 +111,7 @@ class Pointwise:
     def __repr__(self) -> str:
         return f"<pointwise operator {self.name}>"
 
-    @functools.cached_property
+    @kept
     def caller(self) -> Callable:
         """`call` of this operator as a function of its operands: what an override of an operator without a name is given."""
         def caller(*operands: Any, numbers: tuple = (), statics: tuple = ()) -> Tensor:

@@ -10,16 +10,16 @@ from __future__ import annotations
 import ctypes
 import mmap
 import os
-import threading
 from multiprocessing import reduction
 from typing import Any
 
+from flambeau.base.locks import short_lock
 from flambeau.core import rebuild, storage
 from flambeau.core.storage import Storage
 from flambeau.core.storage_types import StorageReference
 from flambeau.core.tensor import Tensor
 
-_moving = threading.Lock()
+_moving = short_lock()
 
 
 class SharedFile:

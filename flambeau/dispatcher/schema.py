@@ -7,12 +7,12 @@ read back. Stands on schema_types; used by record, calling, infer and torch.libr
 
 from __future__ import annotations
 
-import functools
 import json
 import re
 from typing import Any, NamedTuple
 
 from flambeau.base.device import device
+from flambeau.base.lazily import kept
 from flambeau.base.naming import PACKAGE
 from flambeau.dispatcher import schema_types as types
 from flambeau.dispatcher.schema_types import ListType, OptionalType, TensorType, Type
@@ -135,7 +135,7 @@ class FunctionSchema:
         """Whether the operator writes to an argument."""
         return any(argument.is_write for argument in self.arguments)
 
-    @functools.cached_property
+    @kept
     def positional(self) -> int:
         """How many arguments may be given by position."""
         return sum(not argument.kwarg_only for argument in self.arguments)
@@ -144,7 +144,7 @@ class FunctionSchema:
         """The schema under another name."""
         return FunctionSchema(name, self.overload_name, self.arguments, self.returns, self.is_vararg, self.is_varret)
 
-    @functools.cached_property
+    @kept
     def _text(self) -> str:
         parts: list[str] = []
         starred = False

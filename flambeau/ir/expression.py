@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import builtins
 import struct
-import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeAlias
@@ -40,6 +39,7 @@ from flambeau.base.dtype import (
     uint64,
 )
 from flambeau.base.dtype import dtype as DType
+from flambeau.base.locks import short_lock
 
 Number = builtins.bool | int | float | complex
 Operand: TypeAlias = "Expr | Number"
@@ -207,7 +207,7 @@ class Expr:
 
 # Keyed by identities of the arguments, which live as long as the entry does.
 _INTERNED: weakref.WeakValueDictionary[tuple, Expr] = weakref.WeakValueDictionary()
-_LOCK = threading.Lock()
+_LOCK = short_lock()
 _set = object.__setattr__
 
 

@@ -16,10 +16,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.dtype import int64
+from flambeau.base.lazily import kept
 from flambeau.ir.expression import describe
 from flambeau.ir.scalar import Expr, compute_dtype, leaf, make, topological
 
@@ -110,7 +110,7 @@ class Nest:
     stages: tuple[Loop | Row, ...]
     scalars: tuple[tuple[str, DType], ...] = ()
 
-    @cached_property
+    @kept
     def key(self) -> tuple:
         """Content without the functions in it: folds are identified by their combined expressions."""
         stages = []

@@ -107,7 +107,7 @@ def fused_attention(
 ) -> Any:
     """(attention, logarithm of the sums of exponentials of the scores (batch, heads, length))."""
     layouts = query._layout, key._layout, value._layout, None if attn_mask is None else attn_mask._layout
-    plan_key = *layouts, is_causal, scale, launching.get_threads()
+    plan_key = *layouts, is_causal, scale, launching.planned_threads()
     launch = _plans.get(plan_key)
     if launch is None:
         launch = _plans[plan_key] = _fused_plan(*layouts, is_causal, scale)
@@ -151,7 +151,7 @@ def _sizes(q: Layout, k: Layout, v: Layout, mask: Layout | None, is_causal: bool
 def _fused_plan(q: Layout, k: Layout, v: Layout, mask: Layout | None, is_causal: bool, scale: float) -> Callable:
     sizes = _sizes(q, k, v, mask, is_causal)
     batch, heads, rows, columns, depth, width = sizes[:6]
-    threads = launching.get_threads()
+    threads = launching.planned_threads()
     phases, scratch = attention_phases(q.dtype, sizes, scale, threads)
     out = Layout.contiguous((batch, heads, rows, width), q.dtype, q.device)
     logarithms = Layout.contiguous((batch, heads, rows), float64 if q.dtype is float64 else float32, q.device)
@@ -211,10 +211,10 @@ def _fused_gradients(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The gradients of query, key and value by one kernel; nothing is recorded."""
     layouts = query._layout, key._layout, value._layout, None if attn_mask is None else attn_mask._layout
-    plan_key = "backward", g._layout, *layouts, is_causal, scale, launching.get_threads()
+    plan_key = "backward", g._layout, *layouts, is_causal, scale, launching.planned_threads()
     launch = _plans.get(plan_key)
     if launch is None:
-        threads = launching.get_threads()
+        threads = launching.planned_threads()
         sizes = _sizes(*layouts, is_causal)
         if g._layout.shape != (*query._layout.shape[:3], value._layout.shape[3]) or out._layout.shape != g._layout.shape or (
                 g._layout.dtype is not query._layout.dtype):

@@ -13,8 +13,8 @@ from flambeau.base.layout import Layout
 from flambeau.codegen.kinds import kind_of
 from flambeau.codegen.rows import bags as kernels
 from flambeau.codegen.runtime import launch as launching
-from flambeau.codegen.runtime import state
 from flambeau.codegen.runtime.launch import KernelCheck, Phase
+from flambeau.codegen.runtime.threads import planned_threads
 from flambeau.core.declare import operator
 from flambeau.core.derive import NAMESPACE, explained
 from flambeau.core.op import RELEASE_FROM
@@ -45,7 +45,7 @@ def _launch(kind: str, target: Tensor | None, matrix: Tensor, indices: Tensor, o
         outputs = [Layout.contiguous(shape, layout.dtype, layout.device)]
         if mode == "max":
             outputs.append(Layout.contiguous(shape, int64, layout.device))
-        threads, work = state.words[state.THREADS], count * width
+        threads, work = planned_threads(), count * width
         if forward:
             total, grain = bags, max(1, bags * UNIT // max(work, 1))
         else:

@@ -25,7 +25,6 @@ from flambeau.ops.copy import contiguous
 from flambeau.ops.cross_entropy import REDUCTIONS
 from flambeau.ops.gathering import first_bad, plans
 
-THREADS = 64        # for which scratch is reserved at least
 UNIT = 4096         # states and classes of all times that are worth another thread
 
 
@@ -61,7 +60,7 @@ class _Problem:
         layout = self.log_probs._layout
         given = [self.log_probs, self.targets, self.lengths, *map(contiguous, others)]
         outputs = [Layout.contiguous(shape, layout.dtype, layout.device) for shape in shapes]
-        threads = max(launching.get_threads(), THREADS)
+        threads = launching.planned_threads()
         key = ("ctc", kernel, threads, self.states, *self.constants, *outputs, *[x._layout for x in given])
         launch = plans.get(key)
         if launch is None:

@@ -13,7 +13,7 @@ from flambeau.base.dtype import bool_, float32, float64, int64
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import Layout
 from flambeau.codegen.ordering import counting
-from flambeau.codegen.runtime import state
+from flambeau.codegen.runtime.threads import planned_threads
 from flambeau.core import returns
 from flambeau.core.arguments import no_combination
 from flambeau.core.declare import composite
@@ -30,7 +30,7 @@ def _count(points: Tensor, bins: tuple[int, ...], way: str | None, edges: Sequen
     layout = points._layout
     dtype = dtype or layout.dtype
     given = [points, *edges] if weights is None else [points, *edges, weights]
-    key = ("counting", bins, way, dtype, in_order, state.words[state.THREADS], weights is None, *[x._layout for x in given])
+    key = ("counting", bins, way, dtype, in_order, planned_threads(), weights is None, *[x._layout for x in given])
     launch = plans.get(key)
     if launch is None:
         out = Layout.contiguous((math.prod(bins),), dtype, layout.device)

@@ -35,7 +35,6 @@ TITLES = {
 }
 LINEAR_TITLES = {1: "UpsampleLinear1D", 2: "UpsampleBilinear2D", 3: "UpsampleTrilinear3D"}
 WORK = 1 << 14  # elements that a chunk of a kernel should touch
-THREADS = 64  # for which scratch is reserved, so that a plan outlives a change of their number
 _plans: dict[Any, Callable] = register_cache({})
 
 
@@ -272,7 +271,7 @@ def _plan(
     )
     work = max(length * taps[2] + image.shape[-1] * row_taps, 1)
     phase = launching.Phase(kernel, rows, max(1, WORK // work), constants)
-    scratch = row * max(launching.get_threads(), THREADS)
+    scratch = row * launching.planned_threads()
     given = [image, positions._layout, weights._layout]
     return launching.plan([phase], [out], given, scratch=scratch, release=rows * work >= RELEASE_FROM), (
         positions,

@@ -30,7 +30,6 @@ from flambeau.ops import windows
 from flambeau.ops.windows import Window, frozen, one_number, window
 
 WORK = 1 << 14  # elements that a chunk of a kernel should read
-THREADS = 64  # for which small scratch is reserved, so that a plan outlives a change of their number
 MOST_TAPS, MOST_STEP = 9, 4  # of windows along a row that have a kernel of their own
 INDEX = {int64: "i64", int32: "i32"}
 _plans: dict[Any, Callable] = register_cache({})
@@ -53,7 +52,7 @@ def launcher(
         outputs,
         inputs,
         "",
-        slice * max(launching.get_threads(), THREADS),
+        slice * launching.planned_threads(),
         release=work >= RELEASE_FROM,
     )
 

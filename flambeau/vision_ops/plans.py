@@ -69,7 +69,7 @@ def one_phase(kernel: Any, total: int, work: int, constants: list[int], outputs:
               scalars: str = "", slice: int = 0) -> Callable:
     """A plan of one kernel over `total` units that cost `work` multiplications in all; slice: bytes of scratch per thread."""
     phases = [Phase(kernel, total, max(1, total * UNIT // max(work, 1)), constants)]
-    return launching.plan(phases, outputs, inputs, scalars, slice * launching.get_threads(), release=work >= RELEASE_FROM)
+    return launching.plan(phases, outputs, inputs, scalars, slice * launching.planned_threads(), release=work >= RELEASE_FROM)
 
 
 def run_on_regions(launch: Callable, *arguments: Any) -> Any:
@@ -82,6 +82,6 @@ def run_on_regions(launch: Callable, *arguments: Any) -> Any:
 
 def blocks_of_channels(channels: int, others: int) -> tuple[int, int]:
     """(channels of a block, number of blocks) where there are `others` tasks to each: few enough that all threads have work."""
-    wanted = max(1, -(-4 * launching.get_threads() // max(others, 1)))
+    wanted = max(1, -(-4 * launching.planned_threads() // max(others, 1)))
     each = max(1, min(channels, 64, -(-channels // wanted)))
     return each, -(-channels // each)

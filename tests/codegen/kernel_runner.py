@@ -7,7 +7,7 @@ from operator import index
 
 import numpy as np
 
-from flambeau.codegen.runtime import state
+from flambeau.codegen.runtime.threads import planned_threads
 
 PAGE = 4096
 _library = ctypes.CDLL(None, use_errno=True)
@@ -52,7 +52,7 @@ def guarded(values: np.ndarray, front: bool = False) -> Guarded:
 
 def run(phases: list, scratch: int, buffers: list[Guarded]) -> np.ndarray:
     """Run the phases in chunks of their grain, the thread number changing from chunk to chunk; a copy of the scratch memory."""
-    threads = state.words[state.THREADS]
+    threads = planned_threads()
     work = Guarded(scratch + 64, np.uint8)
     work.array[:] = 0xFF  # NaN in every float type
     p = (ctypes.c_int64 * (4 + len(buffers)))(

@@ -36,8 +36,8 @@ from flambeau.codegen.products.epilogue import Epilogue, relu
 from flambeau.codegen.products.gemm import Matrix, gemm_phases
 from flambeau.codegen.products.micro import LONG_TURN, row_counts, steps_together, tile_addresses
 from flambeau.codegen.products.pack import pack_kernel, pack_units, stride_class
-from flambeau.codegen.runtime import state
 from flambeau.codegen.runtime.launch import Phase
+from flambeau.codegen.runtime.threads import planned_threads
 
 IN_PLACE_PIXELS = 64  # up to so many, packing the weights costs more than it saves
 PAGE = 4096  # bytes; addresses a multiple of it apart share a set of the first-level cache
@@ -124,13 +124,9 @@ class Weights(NamedTuple):
                 and self.strides[1] * BYTES[kind.storage] % PAGE != 0)
 
 
-def _threads() -> int:
-    return max(1, state.words[state.THREADS])
-
-
 def _grain(total: int, tasks: int) -> int:
     """Units of work to a piece, so that every thread gets `tasks` pieces."""
-    return max(1, total // (tasks * _threads()))
+    return max(1, total // (tasks * planned_threads()))
 
 
 def _rounded(size: int) -> int:
@@ -165,7 +161,7 @@ def _depthwise_phases(kind: Kind, window: Window, groups: int, w: Weights, targe
                  *g.taps, *w.taps)
     kernel = depthwise_kernel(kind, finish, row_order(window), taps if taps in UNROLLED else 0)
     total = g.boxes * groups
-    return [Phase(kernel, total, _grain(total, 16), constants)], share * _threads()
+    return [Phase(kernel, total, _grain(total, 16), constants)], share * planned_threads()
 
 
 def _pack_weights(kind: Kind, w: Weights, groups: int, rows: int, height: int, panels: int, channels: int, block: int) -> Phase:
@@ -193,7 +189,7 @@ def _tasks(kind: Kind, window: Window, channels: int, groups: int, panels: int, 
     """Boxes of pixels and panels of rows for each task, so that all tasks together take least time: each fills its panels of
     patches and reads its weights, the last vector of a box may be mostly empty, and threads wait for the last task.
     """
-    (height, vectors), threads = tile, _threads()
+    (height, vectors), threads = tile, planned_threads()
     width = vectors * kind.lanes
     steps, slots = PANEL_BYTES // (width * BYTES[kind.compute]), TILE_VECTORS // (height * vectors)
     best: tuple[float, Geometry, int] | None = None
@@ -245,7 +241,7 @@ def _gather_phases(kind: Kind, window: Window, channels: int, rows: int, groups:
                  bias_slot, w.slot if in_place else 0, 0, 0, *micros, len(heights), len(window.reach[2]), *heights, *g.taps)
     total = groups * count_m * g.boxes
     phases.append(Phase(kernel, total, _grain(total, 16), constants))
-    return phases, scratch + share * _threads()
+    return phases, scratch + share * planned_threads()
 
 
 def conv_forward_phases(dtype: object, conv: Convolution, x: Tensor5, weight_slot: int, y: Tensor5, bias_slot: int | None = None,
@@ -376,7 +372,7 @@ def _depthwise_weight_phases(kind: Kind, conv: Convolution, x: Tensor5, dy: Tens
     share = ((g.band * BYTES[kind.compute] + 255) // 64 + conv.taps) * 64 + 128
     constants = (*g.constants, 0, share, dy.slot, *dy.strides, weight_slot, *g.taps)
     kernel = depthwise_weight_kernel(kind, row_order(window))
-    return [Phase(kernel, conv.groups, _grain(conv.groups, 16), constants)], share * _threads()
+    return [Phase(kernel, conv.groups, _grain(conv.groups, 16), constants)], share * planned_threads()
 
 
 def _weight_phases(kind: Kind, conv: Convolution, x: Tensor5, dy: Tensor5, step: int, weight_slot: int,
@@ -399,7 +395,7 @@ def _weight_phases(kind: Kind, conv: Convolution, x: Tensor5, dy: Tensor5, step:
         phases.append(Phase(pack_gradient_kernel(kind, order), total, _grain(total, 16), constants))
     rows = g.block * taps
     row_step = -(-rows // -(-rows // height))
-    slices = max(1, min(g.boxes, -(-12 * _threads() // (conv.groups * blocks))))
+    slices = max(1, min(g.boxes, -(-12 * planned_threads() // (conv.groups * blocks))))
     partial = packed
     gradient = fused * panels * PIXEL_STEPS * width * size_of
     share = (((g.band + width) * size_of + 63) // 64 + (rows * 8 + 63) // 64 + 2) * 64 + gradient
@@ -414,4 +410,4 @@ def _weight_phases(kind: Kind, conv: Convolution, x: Tensor5, dy: Tensor5, step:
     slices = slices if conv.images * pixels else 0
     constants = (inputs * taps, conv.rows, panels, conv.groups, slices, partial, weight_slot, row_tiles)
     phases.append(Phase(reduce_kernel(kind, transposed), total, _grain(total, 8), constants))
-    return phases, work + share * _threads()
+    return phases, work + share * planned_threads()

@@ -19,8 +19,8 @@ from flambeau.codegen.builder import Function, Odometer, Value, kernel, module
 from flambeau.codegen.jit import Address, compile_kernel
 from flambeau.codegen.kinds import kind_of, narrow, widen
 from flambeau.codegen.llvm import LIGHT, VECTORISED
-from flambeau.codegen.runtime import state
 from flambeau.codegen.runtime.launch import Phase
+from flambeau.codegen.runtime.threads import planned_threads
 
 INDEX_ERROR = 1
 UNIT = 32768        # bytes of work worth waking a second thread for, times four
@@ -323,7 +323,7 @@ def _divided(move: Move, outer: list[int], length: int, steps: list[tuple[int, .
     """How the rows are divided among threads: (way to split them, units, units at a time, elements of a unit, parts)."""
     rows, inner = math.prod(outer), steps[-1]
     work = rows * length
-    threads = state.words[state.THREADS]
+    threads = planned_threads()
     unit = UNIT * 4 // move.dtype.itemsize
     if move.indices:
         unit //= 2

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 from flambeau.codegen.builder import Value
 from flambeau.codegen.kernel import Kernel
-from flambeau.codegen.runtime import state
 from flambeau.codegen.runtime.launch import Phase
+from flambeau.codegen.runtime.threads import planned_threads
 
 PIECE = 60000       # multiplications worth another thread's while
 
@@ -57,7 +57,7 @@ def tiles(columns: int, width: int) -> int:
 
 def is_whole(batch: int, rows: int, least: int) -> bool:
     """Whether each matrix is one unit of work: it has fewer than `least` rows, or there are enough for all threads."""
-    return rows < least or batch >= 4 * state.words[state.THREADS]
+    return rows < least or batch >= 4 * planned_threads()
 
 
 def grain_of(batch: int, work: int) -> int:
@@ -65,7 +65,7 @@ def grain_of(batch: int, work: int) -> int:
     work = max(1, work)
     if batch * work <= PIECE:
         return max(1, batch)
-    return max(1, min(tiles(PIECE, work), tiles(batch, state.words[state.THREADS])))
+    return max(1, min(tiles(PIECE, work), tiles(batch, planned_threads())))
 
 
 def block_phases(kernels: dict[str, int], words: tuple[int, ...], batch: int, steps: int, block: int, width: int,

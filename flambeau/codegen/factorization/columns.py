@@ -16,7 +16,7 @@ from typing import NamedTuple
 from flambeau.codegen.builder import Value
 from flambeau.codegen.cpu import vector_bytes
 from flambeau.codegen.kernel import BYTES, Kernel, suffix, vector
-from flambeau.codegen.runtime import state
+from flambeau.codegen.runtime.threads import planned_threads
 
 MOST_DEPTH = 64         # columns of A in one update: what of it is copied together stays in the first-level cache
 Scalar = tuple[Value, ...]      # the parts of one element
@@ -332,7 +332,7 @@ def call(f: Kernel, name: str, *arguments: Value | int) -> None:
 
 def places(total: int, grain: int) -> int:
     """How many threads' working memory a phase takes: any thread may run any of its chunks, even if there are fewer of those."""
-    return 1 if total <= grain else state.words[state.THREADS]
+    return 1 if total <= grain else planned_threads()
 
 
 def padded(rows: int, field: Field) -> int:

@@ -40,8 +40,8 @@ from flambeau.codegen.factorization.tridiagonal_ql import iterate_text, values_t
 from flambeau.codegen.jit import compiled_module
 from flambeau.codegen.kernel import Kernel
 from flambeau.codegen.llvm import LIGHT
-from flambeau.codegen.runtime import state
 from flambeau.codegen.runtime.launch import Phase
+from flambeau.codegen.runtime.threads import planned_threads
 
 FEW = 16                # rows up to which reflectors are multiplied out one by one
 SERIAL_ROWS = 96        # a matrix with fewer rows is one unit of work
@@ -76,7 +76,7 @@ class Work(NamedTuple):
         sizes = {"matrix": ld * n * field.bytes, "v": ld * n * field.bytes, "tau": n * field.bytes,
                  "triangles": 2 * block * block * panels * field.bytes if self.vectors else 0,
                  "d": 8 * (n + 1), "e": 8 * (n + 1), "order": 8 * n, "state": 8 * len(WORDS), "w": ld * extra * field.bytes,
-                 "y": ld * field.bytes * (state.words[state.THREADS] if self.phases else 1), "log": logs * log,
+                 "y": ld * field.bytes * (planned_threads() if self.phases else 1), "log": logs * log,
                  "heads": logs * heads}
         at, size = laid_out(sizes)
         return (n, ld, size, room, *self.source, int(self.vectors), *at.values(), log, heads), size

@@ -43,8 +43,8 @@ from flambeau.codegen.factorization.spectrum import WORDS, Spectral, full_sweeps
 from flambeau.codegen.jit import compiled_module
 from flambeau.codegen.kernel import Kernel
 from flambeau.codegen.llvm import LIGHT
-from flambeau.codegen.runtime import state
 from flambeau.codegen.runtime.launch import Phase
+from flambeau.codegen.runtime.threads import planned_threads
 
 FEW = 16                # rows up to which reflectors are multiplied out one by one
 SERIAL_COLUMNS = 96     # a matrix with fewer is one unit of work
@@ -77,7 +77,7 @@ class Work(NamedTuple):
         """(SHAPE's words but for the last ones, bytes of scratch memory for a matrix)."""
         n, ld, u_ld, size = self.n, padded(self.rows, field), padded(self.n, field), field.bytes
         block = block_of(field)
-        threads = state.words[state.THREADS] if self.phases else 0
+        threads = planned_threads() if self.phases else 0
         vectors = self.q_columns > 0
         triangles = 2 * block * block * -(-n // block) * size if vectors else 0
         room = full_sweeps(n) * n if vectors else 0

@@ -16,8 +16,8 @@ from flambeau.codegen.factorization.columns import FIELDS, Field, Scalar, call, 
 from flambeau.codegen.jit import compiled
 from flambeau.codegen.kernel import Kernel
 from flambeau.codegen.llvm import DIRECT
-from flambeau.codegen.runtime import state
 from flambeau.codegen.runtime.launch import Phase
+from flambeau.codegen.runtime.threads import planned_threads
 
 VECTORS = 2             # of a tile's rows
 FEW_ROWS = 16           # up to so many are solved for from row to row
@@ -193,7 +193,7 @@ def solve_phase(dtype: str, batch: int, n: int, columns: int, b: Block | None, x
     b: the right-hand sides, None for the identity; x: where the solutions go; pivots: slot and batch stride of row exchanges
     as LAPACK's, BEFORE (as they are told) or BEHIND (undone).
     """
-    field, threads = FIELDS[dtype], state.words[state.THREADS]
+    field, threads = FIELDS[dtype], planned_threads()
     if not (batch and n and columns):
         return [], 0
     wide = VECTORS * field.lanes

@@ -20,8 +20,8 @@ from flambeau.codegen.fourier.steps import ABSOLUTE, OWN, SHARED, Call, Place, R
 from flambeau.codegen.jit import Address
 from flambeau.codegen.kernel import BYTES
 from flambeau.codegen.runtime import launch as launching
-from flambeau.codegen.runtime import state
 from flambeau.codegen.runtime.launch import Phase
+from flambeau.codegen.runtime.threads import planned_threads
 
 NOWHERE = Place(ABSOLUTE)
 GRAIN = 1 << 16         # points times binary logarithms of lengths that are worth another thread
@@ -144,7 +144,7 @@ class Work:
 
     def plan(self, output: Layout, inputs: Sequence[Layout]) -> tuple[Callable, int]:
         """(the launcher, bytes of its tables)"""
-        phases, scratch, threads, weight = [], self.shared, state.words[state.THREADS], 0.0
+        phases, scratch, threads, weight = [], self.shared, planned_threads(), 0.0
         for p, sizes, x, y, table_step in self.pending:
             total = math.prod(sizes)
             words = steps.phase_words(p.calls, sizes, x, y, self.shared, p.own, _FIRST_OUT + 2 if len(inputs) > 1 else SHARED,

@@ -16,8 +16,8 @@ from flambeau.codegen.loops.frame import LANE_CHUNK, SCRATCH, Form
 from flambeau.codegen.loops.nest import kernel_address
 from flambeau.codegen.loops.operands import SHORT_OPS
 from flambeau.codegen.loops.staging import Place, Stager, can_stage
-from flambeau.codegen.runtime import state
 from flambeau.codegen.runtime.launch import Phase
+from flambeau.codegen.runtime.threads import planned_threads
 from flambeau.ir import special, zeta
 from flambeau.ir.loops import Fold, Loop, Nest, Row, element, folded
 from flambeau.ir.scalar import Expr, topological
@@ -180,7 +180,7 @@ def _phase(nest, form: Form, outer, outer_strides, inner, inner_strides, lane, p
     lane_size = given_size or min(lane_extent, LANE_CHUNK if _splittable(nest) else LANE_RUN)
     rows = math.prod(outer)
     if lane and not given_size:
-        while lane_size > 32 and rows * -(-lane_extent // lane_size) * chunks < 4 * state.words[state.THREADS]:
+        while lane_size > 32 and rows * -(-lane_extent // lane_size) * chunks < 4 * planned_threads():
             lane_size //= 2
     lane_chunks = -(-lane_extent // lane_size)
     constants = [*outer, lane_chunks, chunks, lane_extent, chunk, lane_size, BUFFER_WORDS + form.scalar_slot, *inner]
@@ -195,7 +195,7 @@ def _phase(nest, form: Form, outer, outer_strides, inner, inner_strides, lane, p
     work = lane_size * min(chunk, inner[0]) * math.prod(inner[1:])
     total = rows * lane_chunks * chunks
     grain = max(1, unit // max(work, 1))
-    threads = state.words[state.THREADS]
+    threads = planned_threads()
     if total > grain:
         # at least four chunks a thread, so that threads end together; at most sixteen, so that each streams through memory
         grain = max(1, min(grain, -(-total // (16 * threads))), total // (32 * threads))
@@ -210,11 +210,11 @@ def _rows(nest: Nest, kept, kept_strides, inner, inner_strides, lane, picks, slo
     classes = tuple(_class(lane[1][j] if lane else inner_strides[j][-1]) for j in range(len(kept_strides)))
     form = Form(len(kept), len(inner), lane is not None, classes, slots, len(slots), chunked=False)
     splits = _splittable(nest) and math.prod(kept) * lane_extent > 0 and (
-        (length * min(lane_extent, LANE_RUN) > SPLIT and units < 2 * state.words[state.THREADS])
+        (length * min(lane_extent, LANE_RUN) > SPLIT and units < 2 * planned_threads())
         or (lane is not None and length > 2 * LANE_ROWS))
     if splits:
         return _split(nest, form, kept, kept_strides, inner, inner_strides, lane, picks, unit)
-    threads = state.words[state.THREADS]
+    threads = planned_threads()
     if (threads > 1 and not picks and math.prod(kept) * -(-lane_extent // LEAST_LANES) < 2 * threads
             and length * lane_extent > SPLIT and can_stage(nest)):
         return _staged(nest, form, kept, kept_strides, inner, inner_strides, lane, unit)
@@ -226,7 +226,7 @@ def _staged(nest: Nest, form: Form, kept, kept_strides, inner, inner_strides, la
     """Phases for each stage, the row cut in chunks, several for each thread."""
     lane_extent = lane[0] if lane else 1
     lane_strides = lane[1] if lane else [0] * len(kept_strides)
-    chunk = max(1, -(-inner[0] // (4 * state.words[state.THREADS])))
+    chunk = max(1, -(-inner[0] // (4 * planned_threads())))
     if lane:
         chunk = min(chunk, LANE_ROWS)
 
@@ -267,7 +267,7 @@ def _split(nest: Nest, form: Form, kept, kept_strides, inner, inner_strides, lan
     rest = math.prod(inner[1:])
     target = LANE_ROWS if lane else SPLIT
     chunk = max(1, min(inner[0], max(1, target // rest)))
-    at_least = 2 * state.words[state.THREADS]
+    at_least = 2 * planned_threads()
     if -(-inner[0] // chunk) < at_least and inner[0] >= at_least:
         chunk = -(-inner[0] // at_least)
     chunks = -(-inner[0] // chunk)

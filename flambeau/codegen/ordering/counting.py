@@ -18,8 +18,8 @@ from flambeau.codegen.kernel import BYTES, Kernel
 from flambeau.codegen.kinds import Kind, kind_of, narrow, widen
 from flambeau.codegen.llvm import LIGHT
 from flambeau.codegen.runtime import launch as launching
-from flambeau.codegen.runtime import state
 from flambeau.codegen.runtime.launch import Phase
+from flambeau.codegen.runtime.threads import planned_threads
 
 PART = 2048             # points worth waking another thread for
 LONG = 1 << 20          # points worth letting other Python threads run
@@ -183,7 +183,7 @@ def counting_plan(out: Layout, points: Layout, bins: tuple[int, ...], way: str |
     kind = kind_of(points.dtype) if way is not None else kind_of(out.dtype)
     form = Form(kind, None if out.dtype is int64 else kind_of(out.dtype), way, len(bins), weights is not None)
     count, total = points.shape[0], out.numel
-    parts = 1 if in_order else max(1, min(state.words[state.THREADS], count // PART, count // max(total, 1)))
+    parts = 1 if in_order else max(1, min(planned_threads(), count // PART, count // max(total, 1)))
     phases = [Phase(_count_kernel(form), parts, 1, [count, parts, total, *bins])]
     if parts > 1:
         phases.append(Phase(_sum_kernel(form.counts), total, 16384, [parts, total]))

@@ -18,8 +18,8 @@ from flambeau.codegen.kinds import kind_of, widen
 from flambeau.codegen.llvm import INDEXED, LIGHT
 from flambeau.codegen.ordering.compact import element_type
 from flambeau.codegen.runtime import launch as launching
-from flambeau.codegen.runtime import state
 from flambeau.codegen.runtime.launch import Phase
+from flambeau.codegen.runtime.threads import planned_threads
 
 INSERTION = 48          # rows up to this length are sorted by insertion
 LONG = 1 << 16          # rows from this length are cut among threads when there are few of them
@@ -335,7 +335,7 @@ def sort_plan(layout: Layout, outputs: tuple[Layout, Layout], geometry: tuple[in
     length, dtype = geometry[0], layout.dtype
     if length >> 32 and dtype.itemsize < 8:
         raise NotImplementedError(f"sorting {length} elements of {dtype}: at most 2**32 are supported")
-    threads = state.words[state.THREADS]
+    threads = planned_threads()
     size = word_bytes(dtype)
     phases = []
     if not count or not length:
@@ -480,7 +480,7 @@ def topk_plan(
         raise NotImplementedError(f"topk of {length} elements of {dtype}: at most 2**32 are supported")
     if not count or not k:
         return launching.plan([], outputs, [layout])
-    threads = state.words[state.THREADS]
+    threads = planned_threads()
     room = min(k + max(k, 128), length) + 2 * BLOCK + 2
     phases = [Phase(_best_kernel(dtype, descending, k <= FEW), count, max(1, 32768 // length), [*geometry, 0, k, room])]
     return launching.plan(

@@ -25,8 +25,8 @@ from flambeau.codegen.products.micro import micro_address, register_tile, steps_
 from flambeau.codegen.products.pack import pack_address, pack_kernel, pack_units, stride_class
 from flambeau.codegen.products.slices import sliced
 from flambeau.codegen.products.tiles import ALL, IN_PLACE, ONE, PACKED, Variant, tile_kernel
-from flambeau.codegen.runtime import state
 from flambeau.codegen.runtime.launch import Phase
+from flambeau.codegen.runtime.threads import planned_threads
 
 TILE_PANELS = 64  # panels of rows per task
 OWN_PANELS = 2  # panels of B for each thread from which those that one task reads are packed by it
@@ -80,7 +80,7 @@ def _phases(p: Product) -> tuple[list[Phase], int]:
     if slices is not None:
         made = [_phases(part) for part in slices.products]
         return [*(phase for phases, _ in made for phase in phases), slices.sum], max(slices.scratch, *(size for _, size in made))
-    threads = state.words[state.THREADS]
+    threads = planned_threads()
     most = register_rows()
     b_unit = p.b.strides[3] == 1 or p.n == 1
     if p.b.strides[2] == 1 and (p.n == 1 or not b_unit) and p.a.strides[3] == 1 and p.k >= 16:

@@ -18,8 +18,9 @@ from flambeau.base.memory_order import extent
 from flambeau.codegen.builder import Function, Value, Variable, module
 from flambeau.codegen.jit import Address, compiled_module
 from flambeau.codegen.runtime import memory, state, threads
+from flambeau.codegen.runtime.threads import planned_threads
 
-PLAN_WORDS_BEFORE_OPERANDS = 8
+PLAN_WORDS_BEFORE_OPERANDS = 9
 MAX_OPERANDS = 240
 BUFFER_WORDS, BUFFER_STRIDES = 10, 0x18          # the size of a Py_buffer; PyBUF_STRIDES, writable or not
 BYTES_DATA = bytes.__basicsize__ - 1
@@ -46,6 +47,8 @@ _NO_MEMORY = ("[enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator
 NO_DATA = "Tensor on device meta is not on the expected device cpu!"
 _OUTSIDE = ("a tensor reaches outside its storage: its memory was taken away or exchanged while it was used. Don't let one "
             "thread resize or set a tensor that another one computes with")
+_FORKED = ("a signal's handler forked while an operator was at work: the threads that had a part in it are not in this process, "
+           "so that its result is not to be had here")
 INFERENCE_WRITE = ("Inplace update to inference tensor outside InferenceMode is not allowed.You can make a clone to get a normal "
                    "tensor before doing inplace update.See https://github.com/pytorch/rfcs/pull/17 for more details.")
 _INFERENCE_SAVE = ("Inference tensors cannot be saved for backward. Please do not use Tensors created in inference mode in "
@@ -99,8 +102,8 @@ class _Launcher:
         f = self.f = Function("fb_launch", [("self", "ptr"), ("args", "ptr"), ("nargs", "i64")], "ptr")
         self.plan = f.at("i8", f["self"], BYTES_DATA)
         self.s = f.load("ptr", self.plan, 0)
-        self.n_out, self.n_in, self.n_scalar, self.n_phase, self.scratch_bytes, self.flags, self.kinds = (
-            f.load("i64", self.plan, i) for i in range(1, 8))
+        self.n_out, self.n_in, self.n_scalar, self.n_phase, self.scratch_bytes, self.flags, self.kinds, self.threads = (
+            f.load("i64", self.plan, i) for i in range(1, 9))
         self.frame = f.stack("i64", MAX_OPERANDS + 16, align=64)
         self.results = f.stack("ptr", 16)
         self.held = f.stack("ptr", MAX_OPERANDS + 16)             # storages of the outputs and inputs
@@ -113,6 +116,8 @@ class _Launcher:
         self.releases = (self.flags & RELEASES).differs(0)
         self.counted = f.select((self.flags & UNCOUNTED).differs(0), f.i64(0), f.i64(1))     # by how much a write moves versions
         self.kept = f.variable("i64", self.flags & RELEASES)             # whether the storages are referred to until the end
+        self.watch = f.stack("i64", threads.WATCH_WORDS)
+        f.store(f.i64(0), self.watch, threads.WATCH_ENDED)
 
     def function(self) -> Function:
         """The finished function."""
@@ -130,6 +135,8 @@ class _Launcher:
         self._let_go()
         with f.when(self.scratch_bytes.differs(0)):
             f.call("void", "fb_release", self.s, scratch, self.scratch_bytes, declare=False)
+        with f.when(f.load("i64", self.watch, threads.WATCH_ENDED).differs(0)):
+            self._fail()
         self._finish()
         return f
 
@@ -293,22 +300,37 @@ class _Launcher:
     def _run(self) -> None:
         """Run the phases, on all threads where they are long, without the interpreter's lock if the plan says so."""
         f, s, p = self.f, self.s, self.frame
-        workers = f.load("i64", s, state.THREADS)
-        f.store(workers, p, 3)
-        thread_state = f.variable("ptr", f.pointer(f.i64(0)))
+        f.store(self.threads, p, 3)
+        thread_state, watch = (f.variable("ptr", f.pointer(f.i64(0))) for _ in range(2))
         with f.when(self.releases):
             thread_state.set(f.call("ptr", "PyEval_SaveThread"))
-        with f.loop(0, self.n_phase) as i:
+            with f.when(f.call("i64", "pthread_self").equals(f.load("i64", s, state.MAIN_THREAD))):
+                self._begin_watch(thread_state.get())
+                watch.set(self.watch)
+        single = (self.threads <= 1) & f.address(watch.get()).equals(0)
+        phases = f.variable("i64", self.n_phase)
+        with f.loop(0, self.n_phase) as i, f.when(i < phases.get()):
             phase = f.at("i64", self.descriptions[2], i * PHASE_WORDS)
             kernel, total, grain = f.load("ptr", phase, 0), f.load("i64", phase, 1), f.load("i64", phase, 2)
             f.store(f.at("i64", self.plan, f.load("i64", phase, 3)), p, 0)
-            with f.branches(f.select(total <= grain, f.value(1, "i1"), workers <= 1)) as otherwise:
+            with f.branches((total <= grain) | single) as otherwise:
                 with f.when(total > 0):
                     f.call_pointer("void", kernel, p, f.i64(0), total, f.i64(0))
                 otherwise()
-                f.call("void", "fb_parallel", s, kernel, p, total, grain, declare=False)
+                f.call("void", "fb_parallel", s, kernel, p, total, grain, self.threads, watch.get(), declare=False)
+            with f.when(f.address(watch.get()).differs(0)):
+                with f.when(f.call("i64", "fb_watch", watch.get(), declare=False).differs(0)):
+                    phases.set(0)
         with f.when(self.releases):
             f.call("void", "PyEval_RestoreThread", thread_state.get())
+
+    def _begin_watch(self, thread_state: Value) -> None:
+        """Have this launch look now and then whether a signal waits for its handler."""
+        f, watch = self.f, self.watch
+        f.store(f.i64(0), watch, threads.WATCH_TIME)
+        f.store(thread_state, watch, threads.WATCH_THREAD)
+        f.store(self.s, watch, threads.WATCH_STATE)
+        f.store(f.load("i64", self.s, state.FORKS), watch, threads.WATCH_FORKS)
 
     def _finish(self) -> None:
         """Raise what a kernel's error word says, or return the one result or a tuple of them."""
@@ -475,7 +497,7 @@ def _runtime() -> str:
 _address = _runtime()
 Block = memory.make_block_type(_address["fb_dealloc"], _address["fb_version"], _address["fb_buffer"])
 memory.set_limits()
-pool = threads.Pool(_address["fb_worker"])
+threads.initialise(_address["fb_worker"])
 _launcher = _definition("launch", _address["fb_launch"])
 _rows_launcher = _definition("launch_rows", _address["fb_launch_rows"])
 tensor_from: Callable = _new_function(_definition("tensor_from", _address["fb_tensor_from"]), state.ADDRESS, None)
@@ -485,6 +507,8 @@ wrap_storage: Callable = _new_function(_definition("wrap_storage", _address["fb_
 wrap_buffer: Callable = _new_function(_definition("wrap_buffer", _address["fb_wrap_buffer"]), state.ADDRESS, None)
 empty_cache: Callable = _new_function(_definition("empty_cache", _address["fb_empty_cache_call"], METH_NOARGS),
                                       state.ADDRESS, None)
+
+_start_workers: Callable = _new_function(_definition("start_workers", _address["fb_start_workers"], METH_O), state.ADDRESS, None)
 
 readers: dict[str, Callable] = {
     name: _new_function(_definition("read", _address[f"fb_read_{name}"], METH_O), state.ADDRESS, None) for name in _READ}
@@ -505,7 +529,7 @@ def bind(storage_class: type, tensor_class: type) -> None:
     w[state.TYPE_ERROR], w[state.CAPTURED_ERROR] = id(TypeError), id(CapturedWrite)
     w[state.WRITE_WORDS], w[state.SAVE_WORDS] = id(INFERENCE_WRITE), id(_INFERENCE_SAVE)
     w[state.RUNTIME_ERROR], w[state.NO_MEMORY_WORDS], w[state.META_WORDS] = id(RuntimeError), id(_NO_MEMORY), id(NO_DATA)
-    w[state.OUTSIDE_WORDS] = id(_OUTSIDE)
+    w[state.OUTSIDE_WORDS], w[state.FORK_WORDS] = id(_OUTSIDE), id(_FORKED)
 
 
 def _span(layout: Layout) -> int:
@@ -523,7 +547,8 @@ def plan(phases: Sequence[Phase], outputs: Sequence[Layout] = (), inputs: Sequen
 
     outputs: the Layout of each result (allocated when the argument is None, returned in any case); inputs: the Layout of
     each input tensor; scalars: a letter each, "f" (passed as a double), "i" (int64), "c" (two doubles); scratch: bytes of
-    working memory; release: let other Python threads run meanwhile (worth it from about 100 us of work); keep: what must live
+    working memory, for as many threads as `planned_threads` tells the thread that makes the plan, which will have no more;
+    release: let other Python threads run meanwhile (worth it from about 100 us of work); keep: what must live
     as long as the plan, because constants are addresses in it; counted: whether a write to a given result makes saved
     tensors stale.
     Results on the meta device get no memory and nothing is run.
@@ -538,7 +563,7 @@ def plan(phases: Sequence[Phase], outputs: Sequence[Layout] = (), inputs: Sequen
     kinds = sum(_KINDS[k] << (2 * i) for i, k in enumerate(scalars))
     head: list[SupportsIndex] = [
         state.ADDRESS, len(outputs), len(inputs), len(scalars), len(phases), scratch,
-        (RELEASES if release else 0) | (0 if counted else UNCOUNTED), kinds]
+        (RELEASES if release else 0) | (0 if counted else UNCOUNTED), kinds, planned_threads()]
     for layout in outputs:
         nbytes = max(layout.nbytes, _span(layout))
         head += (id(layout), ~nbytes if meta else nbytes, layout.dtype.itemsize, _span(layout))
@@ -552,8 +577,8 @@ def plan(phases: Sequence[Phase], outputs: Sequence[Layout] = (), inputs: Sequen
         tail += constants
         at += len(constants)
         parallel |= total > grain
-    if parallel and state.words[state.WORKERS] < state.words[state.THREADS] - 1:
-        pool.ensure()
+    if parallel and state.words[state.WORKERS] < planned_threads() - 1:
+        _start_workers(planned_threads() - 1)
     try:
         words = struct.pack(f"{at}q", *head, *tail)
     except struct.error:
@@ -574,11 +599,3 @@ def rows_plan(launches: Sequence[Callable], written: int, read: int, numbers: in
     words = struct.pack(f"{5 + len(plans)}q", state.ADDRESS, len(plans), written, read, numbers, *map(id, plans))
     return _new_function(_rows_launcher, words, tuple(launches))
 
-
-def set_threads(n: int) -> None:
-    state.words[state.THREADS] = n
-    pool.ensure()
-
-
-def get_threads() -> int:
-    return state.words[state.THREADS]

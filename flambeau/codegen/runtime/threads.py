@@ -6,18 +6,68 @@ wrote there before; when its own share is done it takes chunks of the others'.
 A worker spins a little on the job number, then sleeps on a condition variable. A job is open while its range has chunks left:
 the caller takes chunks too, closes the job when none is left, and waits only for workers that had joined it, so that a worker
 slow to wake never delays anybody. The pool is remade in a forked child.
+
+How many threads a job has is said by who gives it: a plan keeps the number that its working memory was measured for
+(`planned_threads`), whatever is chosen for later ones.
+
+While Python's main thread is in a long job, it looks between chunks whether a signal waits for its handler (`watch_function`); if
+that raises, the job ends with the chunks that are under way.
 """
 
 from __future__ import annotations
 
 import ctypes
 import os
+import threading
 
 from flambeau.codegen import cpu
 from flambeau.codegen.builder import Function, Value
 from flambeau.codegen.runtime import state
 
 SPINS = 3000
+MOST_THREADS = state.MAX_WORKERS + 1        # that a job can have
+# A watch: when to look again (0: not yet set), the caller's thread state, the state, how many forks it saw, and whether the job
+# is to end.
+WATCH_WORDS, WATCH_TIME, WATCH_THREAD, WATCH_STATE, WATCH_FORKS, WATCH_ENDED = 5, 0, 1, 2, 3, 4
+WATCH_EVERY = 100_000_000                   # nanoseconds
+CLOCK_MONOTONIC_COARSE = 6
+
+
+class _Number(threading.local):
+    """How many threads this thread's operators use; it begins with what was chosen last."""
+
+    def __init__(self) -> None:
+        self.chosen = _latest
+        self.planned = min(_latest, MOST_THREADS)
+
+
+def _default() -> int:
+    asked = os.environ.get("OMP_NUM_THREADS", "")
+    if asked.isascii() and asked.isdigit() and 0 < int(asked) < 1 << 31:
+        return int(asked)
+    return len(os.sched_getaffinity(0))
+
+
+_latest = _default()
+_number = _Number()
+
+
+def planned_threads() -> int:
+    """The number of threads that plans made now by this thread are laid out for: at most as many as there can be."""
+    return _number.planned
+
+
+def get_threads() -> int:
+    """The number that this thread, or where it hasn't chosen any thread before its first operator, has chosen."""
+    return _number.chosen
+
+
+def set_threads(n: int, raises: bool = True) -> None:
+    """Choose a number for this thread and for those to come; not raises: plans have no more threads than before."""
+    global _latest
+    _latest = _number.chosen = n
+    most = MOST_THREADS if raises else _number.planned
+    _number.planned = min(n, most)
 
 
 def _word(f: Function, s: Value, index: int) -> Value:
@@ -28,8 +78,8 @@ def _atomic_load(f: Function, pointer: Value) -> Value:
     return f.emit("i64", f"load atomic i64, ptr {pointer.name} seq_cst, align 8")
 
 
-def _atomic_store(f: Function, value: int, pointer: Value) -> None:
-    f.line(f"store atomic i64 {value}, ptr {pointer.name} seq_cst, align 8")
+def _atomic_store(f: Function, value: int | Value, pointer: Value) -> None:
+    f.line(f"store atomic i64 {f.i64(value).name}, ptr {pointer.name} seq_cst, align 8")
 
 
 def _atomic_add(f: Function, pointer: Value, amount) -> Value:
@@ -50,13 +100,51 @@ def _share(f: Function, s: Value, thread: Value) -> Value:
     return f.at("i64", s, thread * state.SHARE_WORDS + state.SHARES)
 
 
+def watch_function() -> Function:
+    """i64 fb_watch(watch): not 0 if the job is to end: a signal's handler has raised, or a handler forked and this is the child.
+
+    Now and then the calling thread, Python's main one, takes the interpreter's lock and has handlers of signals called.
+    """
+    f = Function("fb_watch", [("watch", "ptr")], "i64")
+    watch = f["watch"]
+    time = f.stack("i64", 2)
+
+    def now() -> Value:
+        f.call("i32", "clock_gettime", f.value(CLOCK_MONOTONIC_COARSE, "i32"), time)
+        return f.load("i64", time, 0) * 1_000_000_000 + f.load("i64", time, 1)
+    with f.when(f.load("i64", watch, WATCH_ENDED).differs(0)):
+        f.ret(f.i64(1))
+    current, due = now(), f.load("i64", watch, WATCH_TIME)
+    with f.when(due.equals(0)):
+        f.store(current + WATCH_EVERY, watch, WATCH_TIME)
+        f.ret(f.i64(0))
+    with f.when(current < due):
+        f.ret(f.i64(0))
+    s = f.pointer(f.load("i64", watch, WATCH_STATE))
+    f.call("void", "PyEval_RestoreThread", f.pointer(f.load("i64", watch, WATCH_THREAD)))
+    failed = f.convert(f.call("i32", "PyErr_CheckSignals"), "i64", "sext").differs(0)
+    forked = f.load("i64", s, state.FORKS).differs(f.load("i64", watch, WATCH_FORKS))
+    with f.when(forked):
+        with f.when(f.convert(failed, "i64", "zext").equals(0)):     # the workers' part of the job stays undone here
+            f.call("void", "PyErr_SetObject", f.load("ptr", s, state.RUNTIME_ERROR), f.load("ptr", s, state.FORK_WORDS))
+    f.store(f.convert(failed | forked, "i64", "zext"), watch, WATCH_ENDED)
+    f.call("ptr", "PyEval_SaveThread")
+    f.store(now() + WATCH_EVERY, watch, WATCH_TIME)
+    f.ret(f.load("i64", watch, WATCH_ENDED))
+    return f
+
+
 def work_function() -> Function:
-    """void fb_work(state, thread): take chunks of the current job, of this thread's share first, until none is left."""
-    f = Function("fb_work", [("state", "ptr"), ("thread", "i64")])
-    s = f["state"]
+    """void fb_work(state, thread, watch): take chunks of the current job, of this thread's share first, until none is left.
+
+    watch: null, or the caller's, which may end the job: then every share is at its end.
+    """
+    f = Function("fb_work", [("state", "ptr"), ("thread", "i64"), ("watch", "ptr")])
+    s, watch = f["state"], f["watch"]
     kernel = f.load("ptr", s, state.JOB_KERNEL)
     parameters = f.load("ptr", s, state.JOB_PARAMETERS)
     grain, shares = f.load("i64", s, state.JOB_GRAIN), f.load("i64", s, state.JOB_SHARES)
+    watched = f.address(watch).differs(0)
     begin = f.variable("i64")
     # a thread without a share keeps out: kernels have working memory for as many threads as there are shares
     rounds = f.select(f["thread"] < shares, shares, f.i64(0))
@@ -70,6 +158,11 @@ def work_function() -> Function:
         with f.repeat(take):
             first = begin.get()
             f.call_pointer("void", kernel, parameters, first, f.minimum(first + grain, end), f["thread"])
+            with f.when(watched):
+                with f.when(f.call("i64", "fb_watch", watch, declare=False).differs(0)):
+                    with f.loop(0, shares) as other:
+                        rest = _share(f, s, other)
+                        _atomic_store(f, f.load("i64", rest, 1), rest)
     return f
 
 
@@ -100,19 +193,43 @@ def worker_function() -> Function:
             _atomic_add(f, sleepers, -1)
             f.call("i32", "pthread_mutex_unlock", mutex)
         seen.set(_atomic_load(f, sequence))
-        with f.when(thread < f.load("i64", s, state.THREADS)):
+        with f.when(thread < f.load("i64", s, state.JOB_SHARES)):      # a glance: who has joined looks again
             _atomic_add(f, active, 1)
             with f.when(_atomic_load(f, is_open).differs(0)):
-                f.call("void", "fb_work", s, thread, declare=False)
+                f.call("void", "fb_work", s, thread, f.pointer(f.i64(0)), declare=False)
             _atomic_add(f, active, -1)
     f.ret(f["argument"])
     return f
 
 
-def _deal_out(f: Function, s: Value, total: Value, grain: Value) -> None:
+def start_workers_function() -> Function:
+    """start_workers(number): have so many workers, or as many as the system gives. It keeps the interpreter's lock, so that no
+    two workers get one thread number."""
+    f = Function("fb_start_workers", [("self", "ptr"), ("number", "ptr")], "ptr")
+    s = f.pointer(f.call("i64", "PyLong_AsLongLong", f["self"]))
+    wanted = f.minimum(f.call("i64", "PyLong_AsLongLong", f["number"]), state.MAX_WORKERS)
+    handle = f.stack("i64", 1)
+    none = f.load("ptr", s, state.NONE)
+    with f.repeat(lambda: f.load("i64", s, state.WORKERS) < wanted):
+        number = f.load("i64", s, state.WORKERS) + 1
+        argument = f.at("i64", s, number * 2 + state.WORKER_ARGUMENTS)
+        f.store(f.address(s), argument, 0)
+        f.store(number, argument, 1)
+        failed = f.call("i32", "pthread_create", handle, f.pointer(f.i64(0)), f.load("ptr", s, state.WORKER), argument)
+        with f.when(failed.differs(0)):
+            f.call("void", "Py_IncRef", none)
+            f.ret(none)
+        f.call("i32", "pthread_detach", f.load("i64", handle))
+        f.store(number, s, state.WORKERS)
+    f.call("void", "Py_IncRef", none)
+    f.ret(none)
+    return f
+
+
+def _deal_out(f: Function, s: Value, total: Value, grain: Value, threads: Value) -> None:
     """Emit: give every thread its share, whole chunks as evenly as they go."""
     chunks = (total + grain - 1).unsigned_div(grain)
-    shares = f.minimum(f.load("i64", s, state.THREADS), chunks)
+    shares = f.minimum(threads, chunks)
     f.store(shares, s, state.JOB_SHARES)
     with f.loop(0, shares) as thread:
         share = _share(f, s, thread)
@@ -121,74 +238,78 @@ def _deal_out(f: Function, s: Value, total: Value, grain: Value) -> None:
         f.store(f.minimum(end, total), share, 1)
 
 
+def _alone(f: Function) -> None:
+    """Emit: the caller does the whole job, chunk by chunk if it is watched."""
+    total, watch = f["total"], f["watch"]
+    with f.branches(f.address(watch).equals(0)) as otherwise:
+        f.call_pointer("void", f["kernel"], f["parameters"], f.i64(0), total, f.i64(0))
+        otherwise()
+        begin = f.variable("i64", 0)
+        with f.repeat(lambda: begin.get() < total):
+            first = begin.get()
+            end = f.minimum(first + f["grain"], total)
+            f.call_pointer("void", f["kernel"], f["parameters"], first, end, f.i64(0))
+            begin.set(end)
+            with f.when(f.call("i64", "fb_watch", watch, declare=False).differs(0)):
+                begin.set(total)
+
+
 def parallel_function() -> Function:
-    """void fb_parallel(state, kernel, parameters, total, grain): run a kernel over [0, total) on all threads."""
-    f = Function("fb_parallel", [("state", "ptr"), ("kernel", "ptr"), ("parameters", "ptr"), ("total", "i64"), ("grain", "i64")])
+    """void fb_parallel(state, kernel, parameters, total, grain, threads, watch): run a kernel over [0, total) on so many threads.
+
+    watch: null, or where it is told that the job is to end before its time.
+    """
+    f = Function("fb_parallel", [("state", "ptr"), ("kernel", "ptr"), ("parameters", "ptr"), ("total", "i64"), ("grain", "i64"),
+                                 ("threads", "i64"), ("watch", "ptr")])
     s = f["state"]
+    with f.when((f["threads"] <= 1) | f.load("i64", s, state.WORKERS).equals(0)):
+        _alone(f)
+        f.ret()
     busy = _word(f, s, state.BUSY)
     was_busy = f.emit("i64", f"atomicrmw xchg ptr {busy.name}, i64 1 seq_cst")
-    alone = f.load("i64", s, state.WORKERS).equals(0)
-    with f.branches(f.select(was_busy.differs(0), f.value(1, "i1"), alone)) as otherwise:
-        # another Python thread has the pool (or there is none): this one does its work by itself
-        f.call_pointer("void", f["kernel"], f["parameters"], f.i64(0), f["total"], f.i64(0))
-        with f.when(was_busy.equals(0)):
-            _atomic_store(f, 0, busy)
-        otherwise()
-        f.store(f["kernel"], s, state.JOB_KERNEL)
-        f.store(f["parameters"], s, state.JOB_PARAMETERS)
-        f.store(f["grain"], s, state.JOB_GRAIN)
-        _deal_out(f, s, f["total"], f["grain"])
-        _atomic_store(f, 1, _word(f, s, state.OPEN))
-        _atomic_add(f, _word(f, s, state.SEQUENCE), 1)
-        with f.when(_atomic_load(f, _word(f, s, state.SLEEPERS)).differs(0)):
-            f.call("i32", "pthread_mutex_lock", _word(f, s, state.MUTEX))
-            f.call("i32", "pthread_cond_broadcast", _word(f, s, state.CONDITION))
-            f.call("i32", "pthread_mutex_unlock", _word(f, s, state.MUTEX))
-        f.call("void", "fb_work", s, f.i64(0), declare=False)
-        _atomic_store(f, 0, _word(f, s, state.OPEN))
-        with f.repeat(lambda: _atomic_load(f, _word(f, s, state.ACTIVE)).differs(0)):
-            _pause(f)
-        _atomic_store(f, 0, busy)
+    with f.when(was_busy.differs(0)):       # another Python thread has the pool: this one does its work by itself
+        _alone(f)
+        f.ret()
+    f.store(f["kernel"], s, state.JOB_KERNEL)
+    f.store(f["parameters"], s, state.JOB_PARAMETERS)
+    f.store(f["grain"], s, state.JOB_GRAIN)
+    _deal_out(f, s, f["total"], f["grain"], f["threads"])
+    _atomic_store(f, 1, _word(f, s, state.OPEN))
+    _atomic_add(f, _word(f, s, state.SEQUENCE), 1)
+    with f.when(_atomic_load(f, _word(f, s, state.SLEEPERS)).differs(0)):
+        f.call("i32", "pthread_mutex_lock", _word(f, s, state.MUTEX))
+        f.call("i32", "pthread_cond_broadcast", _word(f, s, state.CONDITION))
+        f.call("i32", "pthread_mutex_unlock", _word(f, s, state.MUTEX))
+    f.call("void", "fb_work", s, f.i64(0), f["watch"], declare=False)
+    _atomic_store(f, 0, _word(f, s, state.OPEN))
+    with f.repeat(lambda: _atomic_load(f, _word(f, s, state.ACTIVE)).differs(0)):
+        _pause(f)
+    _atomic_store(f, 0, busy)
     return f
 
 
 def functions() -> list[Function]:
-    return [work_function(), worker_function(), parallel_function()]
+    return [watch_function(), work_function(), worker_function(), start_workers_function(), parallel_function()]
 
 
-class Pool:
-    """Starts workers on demand and remembers how many threads kernels may use."""
+def initialise(worker: int) -> None:
+    """Make the pool; worker: the address of fb_worker."""
+    state.words[state.WORKER] = worker
+    state.words[state.MAIN_THREAD] = threading.main_thread().ident or 0
+    _empty_pool()
+    os.register_at_fork(after_in_child=_in_child)
 
-    def __init__(self, worker: int):
-        self.worker = worker
-        self.library = ctypes.CDLL(None)
-        self._initialise()
-        state.words[state.THREADS] = self.default()
-        os.register_at_fork(after_in_child=self._initialise)
 
-    @staticmethod
-    def default() -> int:
-        chosen = os.environ.get("OMP_NUM_THREADS", "")
-        return max(1, int(chosen) if chosen.isdigit() else len(os.sched_getaffinity(0)))
+def _empty_pool() -> None:
+    """Set the pool up without workers: in a new process, and in a forked child, which has none of its parent's threads."""
+    for i in (state.WORKERS, state.OPEN, state.ACTIVE, state.SLEEPERS, state.BUSY):
+        state.words[i] = 0
+    library = ctypes.CDLL(None)
+    library.pthread_mutex_init(ctypes.c_void_p(state.ADDRESS + 8 * state.MUTEX), None)
+    library.pthread_cond_init(ctypes.c_void_p(state.ADDRESS + 8 * state.CONDITION), None)
 
-    def _initialise(self) -> None:
-        for i in (state.WORKERS, state.OPEN, state.ACTIVE, state.SLEEPERS, state.BUSY):
-            state.words[i] = 0
-        address = state.ADDRESS
-        self.library.pthread_mutex_init(ctypes.c_void_p(address + 8 * state.MUTEX), None)
-        self.library.pthread_cond_init(ctypes.c_void_p(address + 8 * state.CONDITION), None)
 
-    def ensure(self) -> None:
-        """Start the workers that the chosen number of threads needs (called when a plan with parallel phases is made)."""
-        wanted = min(state.words[state.THREADS] - 1, state.MAX_WORKERS)
-        while state.words[state.WORKERS] < wanted:
-            number = state.words[state.WORKERS] + 1
-            at = state.WORKER_ARGUMENTS + 2 * number
-            state.words[at], state.words[at + 1] = state.ADDRESS, number
-            handle = ctypes.c_ulong()
-            failed = self.library.pthread_create(ctypes.byref(handle), None, ctypes.c_void_p(self.worker),
-                                                 ctypes.c_void_p(state.ADDRESS + 8 * at))
-            if failed:
-                return
-            self.library.pthread_detach(handle)
-            state.words[state.WORKERS] = number
+def _in_child() -> None:
+    state.words[state.FORKS] += 1
+    state.words[state.MAIN_THREAD] = threading.get_ident()
+    _empty_pool()
