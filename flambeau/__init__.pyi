@@ -222,6 +222,8 @@ def bartlett_window(window_length: _int, periodic: _bool = True, *, dtype: Any =
     """The triangular window, (window_length,)."""
 def batch_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None, running_var: Tensor | None, training: Any, momentum: Any, eps: Any, cudnn_enabled: Any) -> Any:
     """torch.batch_norm: see nn.functional.batch_norm."""
+def batch_norm_update_stats(input: Tensor, running_mean: Tensor | None, running_var: Tensor | None, momentum: _float) -> Any:
+    """(mean, variance) per channel (dimension 1) of input (N, C, ...), by which the running ones move in place."""
 def bernoulli(input: Tensor, p: Any = None, *, generator: Any = None, out: Tensor | None = None) -> Tensor:
     """Zeros and ones; `input` holds the probabilities of the ones (or `p` is the one for all)."""
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:

@@ -421,7 +421,7 @@ globals().update(
             "mkldnn_max_pool2d mkldnn_max_pool3d "
             "mkldnn_rnn_layer batch_norm_backward_elemt batch_norm_backward_reduce batch_norm_elemt "
             "batch_norm_gather_stats "
-            "batch_norm_gather_stats_with_counts batch_norm_stats batch_norm_update_stats native_norm"
+            "batch_norm_gather_stats_with_counts batch_norm_stats native_norm"
         ),
     )
 )

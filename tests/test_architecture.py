@@ -23,6 +23,7 @@ SIBLINGS = {
     "export": {"nn"},
     "fx": {"nn", "utils"},  # graphs of modules; arguments are pytrees
     "onnx": {"nn", "export"},
+    "__future__": {"nn"},  # the choices that conversions of modules follow
     "jit": {"nn", "export", "futures"},
     "_jit_internal": {"jit"},
     "_utils": {"nn"},

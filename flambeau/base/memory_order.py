@@ -167,6 +167,14 @@ def suggested_strides(shape: Shape, strides: Shape) -> Shape:
     return channels_last_strides(shape) if suggests_channels_last(shape, strides) else contiguous_strides(shape)
 
 
+def format_strides(shape: Shape, strides: Shape) -> Shape:
+    """Strides of a fresh result in the memory format in which a dense tensor lies, whatever the strides of dimensions of size 1
+    say (C order wins where both fit); those that are suggested for other tensors."""
+    if is_contiguous(shape, strides):
+        return contiguous_strides(shape)
+    return channels_last_strides(shape) if is_channels_last(shape, strides) else suggested_strides(shape, strides)
+
+
 def preserved_strides(shape: Shape, strides: Shape) -> Shape:
     """Strides of a fresh tensor like this one (`preserve_format`): the same if dense, else dense in the same order."""
     if is_dense(shape, strides):

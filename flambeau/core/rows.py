@@ -30,18 +30,17 @@ class Rows:
     stages(elements, numbers, *statics) -> stages, where elements and numbers are tuples of expressions; outputs(dtypes, *statics)
     -> a list of (dtype, FULL | KEPT | KEEPDIM): the shape of the inputs, or that without the row's dimensions, or with size 1
     there. number_dtype(dtypes) is the compute dtype of run-time numbers. ordered: positions along the row matter.
-    channels_last: FULL results take the memory format of the first input; they are in C order otherwise. counted: a write to a
-    given result makes tensors saved for a gradient stale. kernel: PyTorch's name of it in refusals; float8: whether elements of
-    float8 dtypes have a meaning. converts: elements are made the result's dtype first, so that it is the result which may not be
-    float8.
+    format: the strides of FULL results by shape and strides of the first input, C order unless given. counted: a write to a given
+    result makes tensors saved for a gradient stale. kernel: PyTorch's name of it in refusals; float8: whether elements of float8
+    dtypes have a meaning. converts: elements are made the result's dtype first, so that it is the result which may not be float8.
     """
 
     def __init__(self, name: str, stages: Callable, outputs: Callable,
                  number_dtype: Callable[[Sequence[DType]], DType] | None = None, ordered: bool = False,
-                 channels_last: bool = False, counted: bool = True, kernel: str | None = None, float8: bool = False,
-                 converts: bool = False):
+                 format: Callable[[tuple, tuple], tuple] | None = None, counted: bool = True, kernel: str | None = None,
+                 float8: bool = False, converts: bool = False):
         self.name, self.stages, self.outputs = name, stages, outputs
-        self.ordered, self.channels_last, self.counted = ordered, channels_last, counted
+        self.ordered, self.format, self.counted = ordered, format, counted
         self.kernel, self.float8, self.converts = kernel or f"{name}_cpu", float8, converts
         self.number_dtype = number_dtype or (lambda dtypes: compute_dtype(dtypes[0]))
         self.plans: dict[Any, Callable] = register_cache({})
@@ -71,9 +70,7 @@ class Rows:
         return self._prepare(inputs, dims, numbers, statics, out, picks)[0]
 
     def _strides_of_full(self, layout: Layout) -> tuple[int, ...]:
-        if self.channels_last:
-            return memory_order.suggested_strides(layout.shape, layout.strides)
-        return contiguous_strides(layout.shape)
+        return self.format(layout.shape, layout.strides) if self.format is not None else contiguous_strides(layout.shape)
 
     def _prepare(self, inputs, dims, numbers, statics, out, picks) -> tuple[Callable, int]:
         """A plan; inputs that lie in another order than a full-size result are copied first: tiles move faster than rows."""

@@ -47,7 +47,7 @@ def functional_call(
             f"{type(parameter_and_buffer_dicts)}"
         )
     for tensor in tensors.values():
-        if not isinstance(tensor, Tensor):
+        if tensor is not None and not isinstance(tensor, Tensor):
             raise TypeError(f"{tensor!r} is not an instance of torch.Tensor")
     return _functional_call(module, given, args, kwargs, tie_weights=tie_weights, strict=strict)
 

@@ -39,4 +39,6 @@ if not TYPE_CHECKING:  # or every name would be taken for one that is found so
         """Rooms that few programs enter, imported at first use."""
         if name == "quantized":
             return import_module("flambeau.nn.quantized")
+        if name == "grad":
+            return import_module("flambeau.nn.grad")
         raise AttributeError(f"module '{__name__}' has no attribute '{name}'")

@@ -7,6 +7,7 @@ Used by flambeau.nn.modules and by programs as `F`.
 from __future__ import annotations
 
 import warnings
+from importlib import import_module
 from types import FunctionType
 from typing import Any
 
@@ -264,6 +265,12 @@ class _BroadcastingList:
 
 
 BroadcastingList1, BroadcastingList2, BroadcastingList3 = (_BroadcastingList() for _ in range(3))
+
+
+def __getattr__(name: str) -> Any:
+    if name == "grad":      # of convolutions: few programs ask for it
+        return import_module("flambeau.nn.grad")
+    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
 
 
 def assert_int_or_pair(arg: Any, arg_name: str, message: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from flambeau.base import memory_order
 from flambeau.base.dtype import int64
 from flambeau.base.layout import Layout, register_cache
 from flambeau.core import modes
@@ -38,6 +39,7 @@ def average_adaptively(input: Tensor, counts: tuple[int, ...]) -> Tensor:
 
 @average_adaptively.vjp
 def _(g, counts, layouts):
+    windows.check_gradient(f"adaptive_avg_pool{len(counts)}d_backward", g._layout)
     return average_adaptively_backward(g, layouts[0], counts)
 
 
@@ -81,7 +83,10 @@ def _adaptive_mean(input: Tensor, output_size: Any, dims: int) -> Tensor:
     if layout.ndim not in (dims + 1, dims + 2):
         raise RuntimeError(f"{name}(): Expected {dims + 1}D or {dims + 2}D tensor, but got {list(layout.shape)}")
     if set(counts) == {1}:
-        return input.mean(tuple(range(-dims, 0)), True)
+        made = input.mean(tuple(range(-dims, 0)), True)
+        if layout.ndim == dims + 2 and memory_order.suggests_channels_last(layout.shape, layout.strides):
+            return made.as_strided(made._layout.shape, memory_order.channels_last_strides(made._layout.shape))
+        return made
     _not_empty(name, layout)
     return average_adaptively(input, counts)
 

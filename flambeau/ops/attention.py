@@ -490,7 +490,8 @@ def multi_head_attention_forward(
             if attn_mask.size(0) == 1 and attn_mask.dim() == 3
             else attn_mask.view(batch, num_heads, -1, size)
         )
-    q, k, v = (x.view(batch, num_heads, -1, head) for x in (q, k, v))
+    q = q.view(batch, num_heads, length, head)
+    k, v = (x.view(batch, num_heads, size, head) for x in (k, v))
     out = scaled_dot_product_attention(q, k, v, attn_mask, dropout_p, is_causal)
     out = out.permute(2, 0, 1, 3).contiguous().view(batch * length, width)
     out = linear(out, out_proj_weight, out_proj_bias).view(length, batch, out_proj_weight._layout.shape[0])

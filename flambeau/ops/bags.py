@@ -260,7 +260,7 @@ def embedding_bag(
         raise RuntimeError(f"offsets[-1] can not be greater than input's length {count} but got offsets[-1] of {last}")
     if include_last_offset:
         offsets = offsets[:bags]
-        if bags and last < count and mode != "max":     # the maximum takes in what follows the last offset
+        if bags and last < count and mode != "max" and _stops_at_last_offset(weight, per_sample_weights, padding_idx):
             input = input[:max(last, 0)]
             per_sample_weights = None if per_sample_weights is None else per_sample_weights[:max(last, 0)]
     try:
@@ -276,6 +276,14 @@ def embedding_bag(
     if mode == "max" or padding_idx != NOTHING:
         raise RuntimeError(f"embedding_bag: Expected idx >= 0 && idx < num_embeddings but found idx to be {input[wrong].item()}")
     raise RuntimeError(f"Index {wrong} of input takes value {input[wrong].item()} which is not in the valid range [0, {rows})")
+
+
+def _stops_at_last_offset(weight: Tensor, factors: Tensor | None, padding_idx: int) -> bool:
+    """Whether what follows the last offset is in no bag; otherwise, as in a maximum, it is in the last one. PyTorch's kernels
+    differ in this, so the operands on which it chooses between them decide."""
+    layout = weight._layout
+    return (padding_idx == NOTHING and layout.dtype is not float64 and layout.strides[1] == 1
+            and (factors is None or factors._layout.strides[0] == 1))
 
 
 def _check_types(weight: Tensor, indices: Tensor, offsets: Tensor, factors: Tensor | None) -> None:

@@ -72,12 +72,12 @@ def native_batch_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None,
         nothing = Layout.contiguous((channels,), compute_dtype(layout.dtype), layout.device)
         return input.clone(), empty_layout(nothing), empty_layout(nothing)
     if not training:
-        strides = memory_order.suggested_strides(layout.shape, layout.strides)
+        strides = memory_order.format_strides(layout.shape, layout.strides)
         nothing = Layout.contiguous((0,), compute_dtype(layout.dtype), layout.device)
-        ordered = memory_order.same_order(layout.shape, layout.strides, strides)
+        ordered = strides == layout.strides or not memory_order.is_dense(layout.shape, layout.strides)
+        ordered = ordered and memory_order.same_order(layout.shape, layout.strides, strides)
         if not ordered:
-            input = empty_layout(Layout.of(layout.shape, strides, layout.dtype, layout.device)).copy_(
-                tensor_from(input._storage, input._offset, layout))
+            input = _in_strides(input, strides)
         operator, operands = _frozen(input, *[column(x, after) for x in (weight, bias, running_mean, running_var)])
         out = operator.compute(operands, (float(eps),))
         if ordered and all(x._layout.flavor is None for x in operands) and layout.device.type != "meta":
@@ -101,6 +101,16 @@ def native_batch_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None,
     launch = NORMALIZE_IMAGES.launcher(inputs, over, numbers, statics, (), outs)
     known = _training_plans[key] = launch, numbers[0], numbers[3:], vector
     return _trained(known, input, weight, bias, running_mean, running_var, momentum, eps)
+
+
+def _in_strides(x: Tensor, strides: tuple[int, ...]) -> Tensor:
+    """A plain tensor with these strides: itself, if it lies so but for the strides of dimensions of size 1, or a copy."""
+    layout = x._layout
+    wanted = Layout.of(layout.shape, strides, layout.dtype, layout.device)
+    plain = tensor_from(x._storage, x._offset, layout)
+    if all(size == 1 or a == b for size, a, b in zip(layout.shape, layout.strides, strides)):
+        return tensor_from(x._storage, x._offset, wanted)
+    return empty_layout(wanted).copy_(plain)
 
 
 _training_plans: dict[Any, tuple] = register_cache({})
@@ -253,6 +263,27 @@ def _torch_batch_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None,
                       running_var: Tensor | None, training, momentum, eps, cudnn_enabled):
     """torch.batch_norm: see nn.functional.batch_norm."""
     return native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)[0]
+
+
+@composite(method=False)
+def batch_norm_update_stats(input: Tensor, running_mean: Tensor | None, running_var: Tensor | None, momentum: float):
+    """(mean, variance) per channel (dimension 1) of input (N, C, ...), by which the running ones move in place.
+
+    The variance is that of the values given, n in its denominator; the running one gets n - 1. RuntimeError without elements.
+    """
+    layout = input._layout
+    if not layout.numel:
+        raise RuntimeError(f"input tensor must have at least one element, but got input_sizes = {list(layout.shape)}")
+    over = [0, *range(2, layout.ndim)]
+    _check_channels(layout.shape[1], running_mean=running_mean, running_var=running_var)
+    mean, variance = input.mean(over), input.var(over, correction=0)
+    count = values_in(input, tuple(over))
+    with modes.no_grad():
+        if running_mean is not None:
+            running_mean.lerp_(mean, momentum)
+        if running_var is not None:
+            running_var.lerp_(variance * (count / (count - 1) if count > 1 else math.nan), momentum)
+    return mean, variance
 
 
 @composite(method=False, name="instance_norm")

@@ -22,6 +22,7 @@ from flambeau.codegen.convolution.conv import (
 )
 from flambeau.codegen.runtime import launch as launching
 from flambeau.core.declare import composite, operator
+from flambeau.core.derive import NAMESPACE
 from flambeau.core.op import RELEASE_FROM
 from flambeau.core.tensor import Tensor
 
@@ -98,6 +99,8 @@ def _convolve(input: Tensor, weight: Tensor, bias: Tensor | None, stride: Number
     w = weight._layout
     size, kernel = x.shape[2:], w.shape[2:]
     result = output_size(size, kernel, stride, padding, dilation)
+    if not x.shape[1]:      # nothing comes of no channels: not even the bias, as in PyTorch
+        return NAMESPACE["empty"]((x.shape[0], 0, *result), dtype=x.dtype, device=x.device)
     out = _result_layout((x.shape[0], w.shape[0], *result), x, own)
 
     def make():
@@ -109,6 +112,10 @@ def _convolve(input: Tensor, weight: Tensor, bias: Tensor | None, stride: Number
 
 @_convolve.vjp
 def _(g, input, weight, stride, padding, dilation, groups, need):
+    if not input._layout.shape[1]:
+        outputs = weight._layout.shape[:1]
+        return tuple([NAMESPACE["zeros"](shape, dtype=g._layout.dtype, device=g._layout.device) if need[name] else None for
+                      name, shape in (("input", input.shape), ("weight", weight.shape), ("bias", outputs))])
     return (
         _gradient_of_input(g, weight, None, tuple(input.shape[2:]), stride, padding, dilation, groups)
         if need["input"]
@@ -274,6 +281,8 @@ def _shape_errors(n: int, x: Layout, w: Layout, bias: Tensor | None, padding: Nu
                            f"{kernel[0] if n == 2 else 1} kernel_width: {kernel[-1]}")
     if transposed and not w.shape[1]:
         raise RuntimeError(f"non-empty 2D or 4D weight tensor expected, but got: {list(w.shape)}")
+    if 0 in x.shape and x.shape[0] and x.shape[1]:
+        raise RuntimeError(f"Only zero batch or zero channel inputs are supported, but got input shape: {list(x.shape)}")
 
 
 _complete: dict[Any, tuple] = register_cache({})
@@ -344,7 +353,6 @@ def _check(input: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, padd
 
 def _complex(input: Tensor, weight: Tensor, bias: Tensor | None, *arguments: Any) -> Tensor:
     """A convolution of complex tensors as three real ones: (a + bi)(c + di) from ac, bd and (a + b)(c + d)."""
-    from flambeau.core.derive import NAMESPACE
     x, w = (NAMESPACE["view_as_real"](t.resolve_conj()) for t in (input, weight))
     b = None if bias is None else NAMESPACE["view_as_real"](bias.resolve_conj())
     real, imaginary = (None, None) if b is None else (b.select(-1, 0), b.select(-1, 1))
@@ -357,7 +365,6 @@ def _complex(input: Tensor, weight: Tensor, bias: Tensor | None, *arguments: Any
 
 def _same_padding(input: Tensor, weight: Tensor, stride: Any, dilation: Any, n: int) -> tuple[Tensor, Numbers]:
     """padding="same": symmetric where possible, otherwise one more at the end of a dimension."""
-    from flambeau.core.derive import NAMESPACE
     if any(s != 1 for s in expand_argument("stride", stride, n)):
         raise RuntimeError("padding='same' is not supported for strided convolutions")
     total = [d * (k - 1) for d, k in zip(expand_argument("dilation", dilation, n), weight._layout.shape[2:])]
@@ -463,3 +470,40 @@ def conv_transpose3d(input: Tensor, weight: Tensor, bias: Tensor | None = None, 
                      output_padding: Any = 0, groups: int = 1, dilation: Any = 1) -> Tensor:
     """Transposed convolution over (N, C, D, H, W)."""
     return _transposed(3, input, weight, bias, stride, padding, output_padding, groups, dilation)
+
+
+# ---------------------------------------------------------------- gradients by themselves
+
+
+def _backwards(n: int, x: Layout, w: Layout, g: Layout, stride: Any, padding: Any, dilation: Any,
+               groups: int) -> tuple[Numbers, ...]:
+    """Stride, padding and dilation per dimension of a convolution of these layouts; RuntimeError if they don't go together."""
+    if x.dtype.is_complex:
+        raise NotImplementedError(f"\"slow_conv{max(n, 2)}d_cpu_grad_input\" not implemented for '{x.dtype.scalar_name}'")
+    n = w.ndim - 2
+    stride, padding, dilation = (expand_argument(name, value, n) for name, value in
+                                 (("stride", stride), ("padding", padding), ("dilation", dilation)))
+    _shape_errors(n, x, w, None, padding, dilation, groups, False)
+    expected = (x.shape[0], w.shape[0], *output_size(x.shape[2:], w.shape[2:], stride, padding, dilation))
+    if tuple(g.shape) != expected:
+        raise RuntimeError(f"a convolution of an input of shape {list(x.shape)} with a weight of shape {list(w.shape)} has a "
+                           f"result of shape {list(expected)}, but grad_output has {list(g.shape)}")
+    return stride, padding, dilation
+
+
+def input_gradient(n: int, size: Any, weight: Tensor, grad: Tensor, stride: Any, padding: Any, dilation: Any,
+                   groups: int) -> Tensor:
+    """What the gradient of a convolution's result makes of its input, of shape `size`."""
+    x = Layout.contiguous(geometry.int_tuple(size), grad._layout.dtype, grad._layout.device)
+    _check_types(grad, weight, None, False)
+    arguments = _backwards(n, x, weight._layout, grad._layout, stride, padding, dilation, groups)
+    return _gradient_of_input(grad, weight, None, x.shape[2:], *arguments, groups)
+
+
+def weight_gradient(n: int, input: Tensor, size: Any, grad: Tensor, stride: Any, padding: Any, dilation: Any,
+                    groups: int) -> Tensor:
+    """What the gradient of a convolution's result makes of its weight, of shape `size`."""
+    w = Layout.contiguous(geometry.int_tuple(size), grad._layout.dtype, grad._layout.device)
+    _check_types(grad, input, None, False)
+    arguments = _backwards(n, input._layout, w, grad._layout, stride, padding, dilation, groups)
+    return _gradient_of_weight(input, grad, w.shape[2:], *arguments, groups)

@@ -463,7 +463,7 @@ def _of_probabilities(input: Tensor, target: Tensor, weight: Tensor | None, redu
     shape = input._layout.shape
     classes = shape[axis]
     if smoothing:
-        target = target * (1 - smoothing) + smoothing / classes
+        target = target * (1 - smoothing) + smoothing / max(classes, 1)
     logs = log_softmax(input, axis)
     terms = logs * target
     if weight is not None:
@@ -471,7 +471,7 @@ def _of_probabilities(input: Tensor, target: Tensor, weight: Tensor | None, redu
     if reduction == "none":
         return -terms.sum(axis)
     total = -terms.sum()
-    return _averaged(total, math.prod(shape) // classes) if reduction == "mean" else total
+    return _averaged(total, math.prod(shape) // max(classes, 1)) if reduction == "mean" else total
 
 
 @one_step("DivBackward1")

@@ -124,6 +124,8 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps=1e-8):
 
     Raises RuntimeError for integers.
     """
+    if eps < 0:
+        raise RuntimeError(f"eps must be non-negative, got: {eps:g}")
     common = result_type(x1, x2) if x1.dtype is not x2.dtype else x1.dtype
     if not common.is_floating_point:
         raise RuntimeError(f"expected common dtype to be floating point, yet common dtype is {common.scalar_name}")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from flambeau.base.dtype import int64
+from flambeau.base.dtype import float32, float64, int64
 from flambeau.base.layout import Layout
 from flambeau.codegen.elements.move import Buffer, Index, Move
 from flambeau.core import modes
@@ -15,6 +15,7 @@ from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.tensor import Tensor, tensor_from
 from flambeau.ops.gathering import INDEX_TYPES, KernelCheck, filling, first_bad, make_plan, plans
+from flambeau.ops.magnitude import vector_norm
 
 EXPORTED: dict[str, Any] = {}
 
@@ -148,12 +149,11 @@ def renormalise(weight: Tensor, indices: Tensor, max_norm: float, norm_type: flo
         if bad is not None:
             raise IndexError("index out of range in self")
         rows = raw.index_select(0, used)
-        length = (
-            (rows.abs() ** norm_type).sum(1, keepdim=True) ** (1.0 / norm_type)
-            if norm_type not in (float("inf"), 1.0)
-            else (rows.abs().amax(1, keepdim=True) if norm_type != 1.0 else rows.abs().sum(1, keepdim=True))
-        )
-        scaled = NAMESPACE["where"](length > max_norm, rows * (max_norm / (length + 1e-7)), rows)
+        length = vector_norm(rows, norm_type, 1, True)
+        scale = max_norm / (length.to(float64) + 1e-7)
+        if rows._layout.dtype is not float64:
+            scale = scale.to(float32)       # rounded once, as PyTorch's number is
+        scaled = NAMESPACE["where"](length > max_norm, (rows * scale).to(rows._layout.dtype), rows)
         raw.index_copy_(0, used.to(int64), scaled)
     finally:
         modes.local.grad = before

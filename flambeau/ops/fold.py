@@ -152,6 +152,12 @@ def _col2im(input: Tensor, output_size: Any, kernel_size: Any, dilation: Any, pa
                 "Expected size of input's dimension 1 to be divisible by the product of kernel_size, but got "
                 f"input.size(1)={layout.shape[1]} and kernel_size=({kh}, {kw})."
             )
+        if min(blocks.counts) < 1:
+            raise RuntimeError(
+                f"Given output_size={blocks.size}, kernel_size={blocks.kernel}, dilation={blocks.dilation}, "
+                f"padding={blocks.padding}, stride={blocks.stride}, calculated shape of the array of sliding blocks as "
+                f"{blocks.counts}, which is too small (non-positive)"
+            )
         if layout.shape[2] != blocks.counts[0] * blocks.counts[1]:
             raise RuntimeError(
                 f"Given output_size={blocks.size}, kernel_size={blocks.kernel}, dilation={blocks.dilation}, "
@@ -212,7 +218,7 @@ def unfold(input: Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0,
     ndim = input._layout.ndim
     if 0 < ndim < 3:
         raise IndexError(f"Dimension out of range (expected to be in range of [{-ndim}, {ndim - 1}], but got {ndim})")
-    if ndim not in (3, 4):
+    if ndim not in (3, 4) or 0 in input._layout.shape[-3:]:
         raise RuntimeError(
             "Expected 3D or 4D (batch mode) tensor with possibly 0 batch size and other non-zero dimensions for "
             "input, but "
@@ -229,7 +235,7 @@ def fold(
     """Images (N, C, *output_size) in which overlapping columns (N, C * product of kernel_size, blocks) are summed;
     undoes `unfold`."""
     ndim = input._layout.ndim
-    if ndim not in (2, 3):
+    if ndim not in (2, 3) or 0 in input._layout.shape[-2:]:
         raise RuntimeError(
             "Expected 2D or 3D (batch mode) tensor for input with possibly 0 batch size and non-zero dimensions for "
             "input, "

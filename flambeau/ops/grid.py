@@ -123,7 +123,9 @@ def _weight(dims: int, values: Sequence[Any], *statics: Any) -> Any:
         within = _inside(position, size)
         weight = share if weight is None else weight * share
         inside = within if inside is None else inside & within
-    return s.where(inside, weight, 0)
+    if dims == 3 or statics[0] == "nearest":
+        return s.where(inside, weight, 0)
+    return s.where(inside, weight, weight * 0)      # nan at infinite places: in two dimensions 0 times the weight is added
 
 
 def _index(dims: int, values: Sequence[Any], *statics: Any) -> Any:
@@ -469,4 +471,7 @@ def affine_grid(theta: Tensor, size: Any, align_corners: bool | None = None) -> 
         )
     if min(size) <= 0:
         raise ValueError(f"Expected non-zero, positive output size. Got {size}")
+    if align_corners and min(size[2:]) == 1:
+        warn("Since version 1.3.0, affine_grid behavior has changed for unit-size grids when align_corners=True. This is not an "
+             "intended use case of affine_grid. See the documentation of affine_grid for details.")
     return affine_grid_generator(theta, tuple(size), bool(align_corners))

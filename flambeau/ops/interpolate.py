@@ -327,10 +327,10 @@ def _sizes(
                 "output size in (o1, o2, ...,oK) format."
             )
         if any(not hasattr(n, "__index__") for n in sizes):
-            raise TypeError(
-                f"interpolate(): argument 'size' must be tuple of ints, but found element of type "
-                f"{next(type(n).__name__ for n in sizes if not hasattr(n, '__index__'))}"
-            )
+            error: Any = TypeError("expected size to be one of int or Tuple[int] or Tuple[int, int] or Tuple[int, int, int], "
+                                   f"but got size with types {[type(n) for n in sizes]}")
+            error.decided = True
+            raise error
         if recompute:
             raise ValueError("recompute_scale_factor is not meaningful with an explicit size.")
         return tuple(n.__index__() for n in sizes), (None,) * dims

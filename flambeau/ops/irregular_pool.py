@@ -68,8 +68,6 @@ def _fractional_forward(
 
 def _spatial(name: str, argument: str, value: Any, dims: int) -> tuple[int, ...]:
     numbers = tuple(value) if isinstance(value, (list, tuple)) else (value,) * dims
-    if len(numbers) == 1:
-        numbers *= dims
     if len(numbers) != dims:
         of = "of three Ints" if dims == 3 else "of Ints"
         raise RuntimeError(f"{name}: {argument} must either be a single Int or tuple {of}")

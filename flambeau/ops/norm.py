@@ -85,9 +85,9 @@ def _normalize_outputs(dtypes: Sequence[DType], weight: bool, bias: bool, runnin
 # Running statistics are all that is given for a result. That they move must not make another call's graph stale, whose
 # gradient in training doesn't read them: a network is used on several inputs before the backward pass.
 NORMALIZE, NORMALIZE_IMAGES = [
-    Rows("normalize", _normalize_stages, _normalize_outputs, number_dtype=lambda dtypes: float64, channels_last=images,
+    Rows("normalize", _normalize_stages, _normalize_outputs, number_dtype=lambda dtypes: float64, format=order,
          counted=False)
-    for images in (False, True)]
+    for order in (None, memory_order.format_strides)]
 
 
 def _gradient_stages(elements: tuple, numbers: tuple, weight: bool, sums: bool, root_mean: bool, frozen: bool) -> tuple:
@@ -130,8 +130,8 @@ GRADIENT, GRADIENT_IMAGES = [
     Rows("normalize_backward", _gradient_stages,
          lambda dtypes, weight, sums, root_mean, frozen: [
              (dtypes[0], FULL), *([(compute_dtype(dtypes[0]), KEPT)] * 2 if sums else [])],
-         number_dtype=lambda dtypes: float64, channels_last=images)
-    for images in (False, True)]
+         number_dtype=lambda dtypes: float64, format=order)
+    for order in (None, memory_order.suggested_strides)]
 
 
 def _affine_stages(elements: tuple, numbers: tuple, root_mean: bool) -> tuple:

@@ -237,8 +237,8 @@ def maximum_found(input: Tensor, value: Any, index: Any, title: str, dims: int) 
 
 
 @maximum_found.vjp
-def _(g, index, dims, layouts):
-    return maximum_backward(g, index, layouts[0], dims)
+def _(g, index, title, dims, layouts):
+    return maximum_backward(g, index, layouts[0], title, dims)
 
 
 @operator(method=False, function=False, node=_found_node)
@@ -248,12 +248,14 @@ def maximum_found_at(input: Tensor, value: Any, index: Any, title: str, dims: in
 
 
 @maximum_found_at.vjp
-def _(gs, index, dims, layouts):
-    return maximum_backward(gs[0], index, layouts[0], dims)
+def _(gs, index, title, dims, layouts):
+    return maximum_backward(gs[0], index, layouts[0], title, dims)
 
 
-def maximum_backward(g: Tensor, index: Tensor, layout: Layout, dims: int) -> Tensor:
+def maximum_backward(g: Tensor, index: Tensor, layout: Layout, title: str, dims: int) -> Tensor:
     """The gradient of the maximum of windows: each value goes where it came from."""
+    if title == "AdaptiveMaxPool" and not g._layout.numel:
+        windows.check_gradient(f"adaptive_max_pool{dims}d_backward", g._layout)
     if index._layout.dtype is uint8:
         return pairs_backward(g, index, Layout.contiguous(layout.shape, layout.dtype, layout.device))
     return scatter_planes(g, index, image_like(layout, dims), dims, True)

@@ -182,20 +182,31 @@ def adaptive_tables(sizes: Sequence[int], counts: Sequence[int]) -> list[Table]:
     return tables
 
 
+def check_gradient(name: str, layout: Layout) -> None:
+    """RuntimeError for a gradient of adaptive pooling without elements, unless for want of images."""
+    for dim in range(1, layout.ndim):
+        if layout.shape[dim] == 0:
+            raise RuntimeError(f"{name}(): Expected grad_output to have non-zero size for non-batch dimensions, but "
+                               f"grad_output has sizes {list(layout.shape)} with dimension {dim} being empty")
+
+
 def three(values: Sequence[int], fill: int) -> tuple[int, ...]:
     """Values of one to three spatial dimensions as those of z, y, x."""
     return (fill,) * (3 - len(values)) + tuple(values)
 
 
 def result_layout(layout: Layout, dims: int, counts: Sequence[int], dtype: DType | None = None, volumes: bool = False) -> Layout:
-    """Where the result lies: channels last if the input is an image that does (or a volume, with `volumes`), contiguous
-    otherwise.
+    """Where the result lies: channels last if the input is an image that does (or a volume, with `volumes`, also one without a
+    batch), contiguous otherwise.
     """
     shape = (*layout.shape[: layout.ndim - dims], *counts)
     dtype = dtype or layout.dtype
     orders = layout.ndim == dims + 2 and (dims == 2 or volumes)
     if orders and memory_order.suggests_channels_last(layout.shape, layout.strides):
         return Layout.of(shape, memory_order.channels_last_strides(shape), dtype, layout.device)
+    if volumes and layout.ndim == dims + 1 == 4 and not layout.is_contiguous \
+            and memory_order.is_channels_last((1, *layout.shape), (layout.numel, *layout.strides)):
+        return Layout.of(shape, memory_order.channels_last_strides((1, *shape))[1:], dtype, layout.device)
     return Layout.contiguous(shape, dtype, layout.device)
 
 

@@ -31,6 +31,11 @@ def into_channels(x: Any) -> Any:
     return x.movedim(0, 1).reshape(shape[1], shape[0] * shape[2], *shape[3:])
 
 
+def out_of_channels(batch: Batch, x: Any) -> Any:
+    """(N, B C, ...) as (B, N, C, ...)."""
+    return x.unflatten(1, (batch.size, x._layout.shape[1] // max(batch.size, 1))).movedim(1, 0)
+
+
 # ---------------------------------------------------------------- convolution
 
 
@@ -51,17 +56,12 @@ def convolution(batch: Batch, function: Callable, args: Sequence[Any], kwargs: d
             made = call(function, given | {first: a})
         else:
             made = call(function, given | {first: into_batch(a.value)})
-            made = batch.wrap(made.reshape(size, -1, *made._layout.shape[1:]))
+            made = batch.wrap(out_of_batch(batch, made))
     else:
         given[first] = into_channels(batch.lift(a))
         given[second] = into_channels(batch.lift(b)) if for_weight else into_batch(batch.lift(b))
         made = call(function, given | {"groups": named["groups"] * size})
-        shape = made._layout.shape
-        made = batch.wrap(
-            made.reshape(size, -1, *shape[1:])
-            if for_weight
-            else made.reshape(shape[0], size, -1, *shape[2:]).movedim(1, 0)
-        )
+        made = batch.wrap(out_of_batch(batch, made) if for_weight else out_of_channels(batch, made))
     return made if bias is None else made + bias.reshape(-1, *(1,) * (made._layout.ndim - 2))
 
 

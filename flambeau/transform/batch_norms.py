@@ -9,7 +9,7 @@ from flambeau.core.derive import NAMESPACE
 from flambeau.core.modes import no_grad
 from flambeau.core.op import call as pointwise_call
 from flambeau.ops.cross_entropy import by_operators, class_axis
-from flambeau.transform.batch_images import into_batch, into_channels, out_of_batch
+from flambeau.transform.batch_images import into_batch, into_channels, out_of_batch, out_of_channels
 from flambeau.transform.batch_rows import bound, call
 from flambeau.transform.batched import Batch, rule
 from flambeau.transform.levels import operator_of
@@ -80,8 +80,7 @@ def batch_norm(batch: Batch, function: Callable, args: Sequence[Any], kwargs: di
         named | {"input": x, "weight": None, "bias": None, "running_mean": vectors[0], "running_var": vectors[1]},
     )
     out = result[0]
-    shape = out._layout.shape
-    out = batch.wrap(out.reshape(shape[0], batch.size, -1, *shape[2:]).movedim(1, 0))
+    out = batch.wrap(out_of_channels(batch, out))
     if named["training"]:
         for vector, moved in zip((mean, variance), vectors):
             if batch.has(vector):

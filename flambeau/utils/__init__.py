@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import importlib as _importlib
+import sys as _sys
+import weakref as _weakref
 from typing import Any as _Any
+
+from flambeau.core.node import AccumulateGrad as _AccumulateGrad
 
 _ROOMS = frozenset(
     (
@@ -40,7 +44,17 @@ def set_module(obj: _Any, mod: str) -> None:
 
 
 def swap_tensors(t1: _Any, t2: _Any) -> None:
-    """Exchange what two tensors are: every reference to one then shows the other."""
+    """Exchange what two tensors are: every reference to one then shows the other.
+
+    RuntimeError for a tensor that has weak references. A graph that was built before and reaches one of them raises
+    RuntimeError in its backward pass.
+    """
+    ends = [tensor._node if isinstance(tensor._node, _AccumulateGrad) else None for tensor in (t1, t2)]
+    for name, tensor, end in (("t1", t1, ends[0]), ("t2", t2, ends[1])):
+        # the end of the graph has one of its own: the object that weakref.ref gives to everybody
+        own = end is not None
+        if _weakref.getweakrefcount(tensor) > own or (own and _sys.getrefcount(end.reference) > 2):
+            raise RuntimeError(f"Cannot swap {name} because it has weakref associated with it")
     t1.__class__, t2.__class__ = t2.__class__, t1.__class__
     first, second = dict(t1.__dict__), dict(t2.__dict__)
     for tensor, attributes in ((t1, second), (t2, first)):
@@ -53,6 +67,20 @@ def swap_tensors(t1: _Any, t2: _Any) -> None:
                 setattr(tensor, name, value)
             elif getattr(tensor, name, _UNSET) is not _UNSET:
                 delattr(tensor, name)
+    for tensor, end in ((t1, ends[1]), (t2, ends[0])):
+        if end is not None:     # an end of the graph knows its leaf, which is another object now
+            tensor._node = _AccumulateGrad(tensor)
+            end.reference = _poisoned
+
+
+def _poisoned() -> None:
+    raise RuntimeError(
+        "Trying to execute AccumulateGrad node that was poisoned by swap_tensors; this can happen when you try to run backward "
+        "on a tensor that was swapped. For a module m with `torch.__future__.set_swap_module_params_on_conversion(True)` you "
+        "should not change the device or dtype of the module (e.g. `m.cpu()` or `m.half()`) between running forward and "
+        "backward. To resolve this, please only change the device/dtype before running forward (or after both forward and "
+        "backward)."
+    )
 
 
 def __getattr__(name: str) -> _Any:

@@ -158,12 +158,14 @@ def test_grid_sample_of_many_places(dtype):
     expected = np.zeros((2, 3, 5, 8))
     for n, i, j in np.ndindex(2, 5, 8):
         if (n, i, j) == (0, 0, 0):
+            expected[n, :, i, j] = np.nan
             continue
         across, down = (places[n, i, j] + 1) * (4, 2.5)
         for row, column in np.ndindex(6, 9):
             share = max(0, 1 - abs(down - row)) * max(0, 1 - abs(across - column))
             expected[n, :, i, j] += share * image[n, :, row, column]
-    assert found.dtype is x.dtype and np.allclose(found.double().numpy(), expected, atol=2e-2 if dtype == "float16" else 1e-5)
+    within = 2e-2 if dtype == "float16" else 1e-5
+    assert found.dtype is x.dtype and np.allclose(found.double().numpy(), expected, atol=within, equal_nan=True)
 
 
 def test_grid_sample_of_the_nearest_pixel_has_no_gradient_of_the_place():
@@ -387,3 +389,47 @@ def test_grid_sample_of_half_types_rounds_every_step_of_a_place(place, want):
     image = torch.arange(9.0, dtype=torch.bfloat16).reshape(1, 1, 1, 9)
     grid = torch.tensor([[[[place, 0.0]]]], dtype=torch.bfloat16)
     assert F.grid_sample(image, grid, align_corners=False).item() == want
+
+
+@pytest.mark.parametrize("p", [1.0, 2.0, 3.5, math.inf])
+def test_embedding_scales_rows_down_to_the_largest_norm(p):
+    torch.manual_seed(0)
+    for _ in range(5):
+        weight = torch.rand(22, 5)
+        expected = weight.double()
+        length = torch.linalg.vector_norm(weight, p, 1, keepdim=True)
+        expected = torch.where(length > 1, weight * (1 / (length.double() + 1e-7)).float(), weight)
+        rows = F.embedding(torch.tensor([2, 8, 8, 6]), weight, max_norm=1.0, norm_type=p)
+        assert rows.equal(expected[[2, 8, 8, 6]]) and weight[0].equal(weight[0])
+
+
+@pytest.mark.parametrize("mode", ["sum", "mean"])
+def test_the_last_bag_may_take_in_what_follows_the_last_offset(mode):
+    weight = torch.arange(20.0).view(10, 2)
+    arguments = {"mode": mode, "include_last_offset": True}
+    indices, offsets = torch.tensor([6, 6, 6, 3]), torch.tensor([0, 3, 3])
+    for table, padding, expected in ((weight, None, [0, 0]), (weight, 6, [6, 7]), (weight.double(), None, [6, 7])):
+        assert F.embedding_bag(indices, table, offsets, padding_idx=padding, **arguments)[1].tolist() == expected
+
+
+@pytest.mark.parametrize(("mode", "zeros", "border"),
+                         [("bilinear", math.nan, 1.0), ("nearest", 0.0, 1.0), ("bicubic", math.nan, math.nan)])
+@pytest.mark.parametrize("place", [math.inf, -math.inf, math.nan])
+def test_grid_sample_at_infinite_places(mode, zeros, border, place):
+    image, grid = torch.ones(1, 1, 3, 3), torch.full((1, 1, 1, 2), place)
+    for padding, expected in (("zeros", zeros), ("border", border)):
+        made = F.grid_sample(image, grid, mode=mode, padding_mode=padding, align_corners=False).item()
+        assert made == expected or (math.isnan(made) and math.isnan(expected))
+
+
+def test_arguments_that_were_taken_for_something_else():
+    with pytest.raises(RuntimeError, match="eps must be non-negative, got: -1"):
+        F.cosine_similarity(torch.ones(3, 3), torch.ones(3, 3), eps=-1)
+    with pytest.raises(RuntimeError, match="kernel_size must either be a single Int or tuple of Ints"):
+        F.fractional_max_pool2d(torch.ones(2, 3, 5, 5), (1,), output_size=2)
+    with pytest.raises(RuntimeError, match=r"0D target tensor expects 1D input tensors, but found inputs with sizes \[2\] and"):
+        F.cosine_embedding_loss(torch.ones(2), torch.ones(3, 2), torch.ones(()))
+    with pytest.raises(TypeError, match="expected size to be one of int or"):
+        F.interpolate(torch.zeros(1, 1, 4, 4), size=(1.5, 2.0))
+    with pytest.warns(UserWarning, match="unit-size grids when align_corners=True"):
+        F.affine_grid(torch.ones(1, 2, 3), [1, 1, 2, 1], align_corners=True)

@@ -245,3 +245,24 @@ def test_apply_of_a_module_that_overrides_it_with_one_argument():
     outer, inner = nn.Module(), Keeps()
     outer.inner, inner.linear = inner, nn.Linear(2, 2)
     assert outer.double().inner.linear.weight.dtype is torch.float64
+
+
+def test_register_buffer_without_persistent_in_a_subclass():
+    class Plain(torch.nn.Module):
+        def __init__(self, persistent):
+            super().__init__()
+            self.kept = torch.nn.Buffer(torch.zeros(2), persistent=persistent)
+
+        def register_buffer(self, name, value):
+            super().register_buffer(name, value, True)
+
+    assert list(Plain(True).state_dict()) == ["kept"]
+    with pytest.raises(RuntimeError, match="non-persistent buffer on a Module subclass that implements register_buffer"):
+        Plain(False)
+
+
+def test_functional_call_leaves_out_a_parameter_that_is_none():
+    layer = torch.nn.Linear(2, 2)
+    x = torch.ones(1, 2)
+    assert torch.func.functional_call(layer, {"bias": None}, x).equal(x @ layer.weight.mT)
+    assert torch.func.functional_call(layer, {"other": None}, x).equal(layer(x))

@@ -58,6 +58,25 @@ def _is_number_like(tensor: Tensor) -> bool:
     return tensor.is_floating_point() or tensor.is_complex()
 
 
+class Replacement:
+    """How `_apply` and `load_state_dict` replace a parameter (torch.__future__ sets it): by writing `.data`, unless it
+    overwrites them (puts another Parameter there) or swaps (makes the new tensor of the old object)."""
+
+    overwrites = False
+    swaps = False
+
+
+replacement = Replacement()
+
+
+def swap_parameter(present: Tensor, new: Tensor) -> None:
+    """Make `present` what `new` is, as a Parameter that requires grad as before where it is one."""
+    if isinstance(present, Parameter):
+        new = new.requires_grad_(present.requires_grad) if isinstance(new, Parameter) else \
+            Parameter(new, requires_grad=present.requires_grad)
+    flambeau.utils.swap_tensors(present, new)
+
+
 class Conversion:
     """The part of Module that converts tensors."""
 
@@ -72,10 +91,15 @@ class Conversion:
             gradient = parameter.grad
             with flambeau.no_grad():
                 applied = fn(parameter)
+            if replacement.swaps:
+                self._swap(name, parameter, applied, fn)
+                continue
+            with flambeau.no_grad():
                 new_gradient = None if gradient is None else fn(gradient)
-            keep_object = is_lazy(parameter) or applied.device == parameter.device
+            keep_object = is_lazy(parameter) or (not replacement.overwrites and applied.device == parameter.device
+                                                 and applied.layout == parameter.layout)
             if not keep_object:
-                # The storage can't be swapped under another device's tensor: a new Parameter takes the place.
+                # The storage can't be exchanged under another device's or layout's tensor: a new Parameter takes the place.
                 target = Parameter(applied, parameter.requires_grad)
                 self._parameters[name] = target
             else:
@@ -92,6 +116,24 @@ class Conversion:
             if buffer is not None:
                 self._buffers[name] = fn(buffer)
         return self
+
+    def _swap(self, name: str, parameter: Tensor, applied: Tensor, fn: Callable[[Tensor], Tensor]) -> None:
+        """Make the parameter what `applied` is, and its gradient what fn makes of that."""
+        gradient, parameter.grad = parameter.grad, None
+        try:
+            swap_parameter(parameter, applied)
+        except Exception as error:
+            parameter.grad = gradient
+            raise RuntimeError(f"_apply(): Couldn't swap {type(self).__name__}.{name}") from error
+        if gradient is None:
+            return
+        with flambeau.no_grad():
+            new = fn(gradient).requires_grad_(gradient.requires_grad)
+        try:
+            flambeau.utils.swap_tensors(gradient, new)
+        except Exception as error:
+            raise RuntimeError(f"_apply(): Couldn't swap {type(self).__name__}.{name}.grad") from error
+        parameter.grad = gradient
 
     def to(self, *args: Any, **kwargs: Any):
         """Move or cast parameters and buffers in place: to(device), to(dtype), to(device, dtype), to(tensor),

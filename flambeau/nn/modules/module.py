@@ -6,6 +6,7 @@ its base classes, split off so that each reads on its own.
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable
@@ -128,7 +129,7 @@ class Module(Traversal, Conversion, StateDict):
         if "_buffers" not in self.__dict__:
             raise AttributeError("cannot assign buffer before Module.__init__() call")
         self._check_name("buffer", name, self._buffers)
-        if tensor is not None and not isinstance(tensor, Tensor):
+        if tensor is not None and not isinstance(tensor, Tensor) and not hasattr(tensor, "__torch_function__"):
             raise TypeError(
                 f"cannot assign '{flambeau.typename(tensor)}' object to buffer '{name}' (torch Tensor or None required)"
             )
@@ -251,13 +252,24 @@ class Module(Traversal, Conversion, StateDict):
         if isinstance(value, Buffer):
             if not known:
                 self._forget(name, self.__dict__, self._parameters, self._modules)
-            self.register_buffer(name, value, value.persistent)
+            self._register_assigned(name, value, value.persistent)
             return
         for hook in _hooks.global_buffer_registration_hooks.values():
             output = hook(self, name, value)
             if output is not None:
                 value = output
         buffers[name] = value
+
+    def _register_assigned(self, name: str, value: Tensor, persistent: bool) -> None:
+        """register_buffer, whose form in a subclass may lack the last argument."""
+        own = self.register_buffer
+        if getattr(own, "__func__", None) is Module.register_buffer or "persistent" in inspect.signature(own).parameters:
+            own(name, value, persistent)
+        elif persistent:
+            own(name, value)
+        else:
+            raise RuntimeError("Registering a non-persistent buffer on a Module subclass that implements register_buffer() "
+                               "without the persistent argument is not allowed.")
 
     def _forget(self, name: str, *registries: dict) -> None:
         """Take a name out of the other places before it is registered in a new one."""

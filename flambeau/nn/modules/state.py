@@ -16,6 +16,7 @@ from typing import Any
 import flambeau
 from flambeau.base.naming import called
 from flambeau.core.tensor import Tensor
+from flambeau.nn.modules.conversion import replacement, swap_parameter
 from flambeau.nn.modules.hooks import RemovableHandle, add_hook
 from flambeau.nn.parameter import Parameter, is_lazy
 
@@ -202,7 +203,13 @@ class StateDict:
             )
         try:
             with flambeau.no_grad():
-                if assign:
+                if replacement.swaps and not lazy:
+                    new = present.module_load(given, assign=assign)
+                    if new is given or new is present:
+                        raise RuntimeError("module_load returned one of self or other, please .detach() the result if "
+                                           "returning one of the inputs in module_load")
+                    swap_parameter(present, new)
+                elif assign:
                     if isinstance(present, Parameter):
                         if not isinstance(given, Parameter):
                             given = Parameter(given, requires_grad=present.requires_grad)

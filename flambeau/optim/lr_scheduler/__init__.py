@@ -1,6 +1,7 @@
 """Learning-rate schedulers, under PyTorch's names."""
 
 from flambeau.base.naming import adopt
+from flambeau.optim.lr_scheduler.base import EPOCH_DEPRECATION_WARNING as EPOCH_DEPRECATION_WARNING
 from flambeau.optim.lr_scheduler.base import LRScheduler, _LRScheduler
 from flambeau.optim.lr_scheduler.composed import ChainedScheduler, SequentialLR
 from flambeau.optim.lr_scheduler.cosine import CosineAnnealingLR, CosineAnnealingWarmRestarts

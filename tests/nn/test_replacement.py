@@ -1,0 +1,88 @@
+"""torch.__future__: whether conversions of a module write into its parameters, put others in their place or swap them."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator
+
+import pytest
+
+import flambeau as torch
+from flambeau import nn
+
+
+@pytest.fixture
+def swapping() -> Iterator[None]:
+    torch.__future__.set_swap_module_params_on_conversion(True)
+    yield
+    torch.__future__.set_swap_module_params_on_conversion(False)
+
+
+@pytest.fixture
+def overwriting() -> Iterator[None]:
+    torch.__future__.set_overwrite_module_params_on_conversion(True)
+    yield
+    torch.__future__.set_overwrite_module_params_on_conversion(False)
+
+
+def test_overwriting_leaves_the_former_parameter_alone(overwriting: None) -> None:
+    layer = nn.Linear(2, 3)
+    weight = layer.weight
+    layer.weight.grad = torch.ones(3, 2)
+    layer.double()
+    assert layer.weight is not weight and weight.dtype == torch.float32 and weight.grad.dtype == torch.float32
+    assert layer.weight.grad.dtype == torch.float64
+
+
+def test_swapping_keeps_the_parameter(swapping: None) -> None:
+    layer = nn.Linear(2, 3)
+    weight = layer.weight
+    layer(torch.ones(1, 2)).sum().backward()
+    gradient = weight.grad
+    layer.double()
+    assert layer.weight is weight and weight.dtype == torch.float64 and weight.requires_grad and weight.is_leaf
+    assert weight.grad is gradient and gradient.dtype == torch.float64
+    layer(torch.ones(1, 2, dtype=torch.float64)).sum().backward()
+    assert weight.grad.tolist() == [[2, 2]] * 3
+
+
+def test_a_graph_from_before_the_swap_is_refused(swapping: None) -> None:
+    layer = nn.Linear(2, 3, bias=False)
+    x = torch.ones(1, 2, requires_grad=True)
+    made = layer(x) + layer.weight.sum()
+    layer.double()
+    with pytest.raises(RuntimeError):
+        made.sum().backward()
+    end = torch.ones(2, requires_grad=True)
+    total = (end + 1).sum()
+    torch.utils.swap_tensors(end, torch.zeros(3, requires_grad=True))
+    with pytest.raises(RuntimeError, match="poisoned by swap_tensors"):
+        total.backward()
+
+
+def test_a_watched_parameter_is_not_swapped(swapping: None) -> None:
+    layer = nn.Linear(2, 3)
+    watch = weakref.ref(layer.weight)
+    with pytest.raises(RuntimeError, match=r"Couldn't swap Linear.weight"):
+        layer.half()
+    assert watch() is layer.weight and layer.weight.dtype == torch.float32
+    del watch
+    assert layer.half().weight.dtype == torch.float16
+
+
+def test_loading_by_swapping(swapping: None) -> None:
+    layer = nn.Linear(2, 3)
+    weight, values = layer.weight, {name: torch.ones_like(x) for name, x in layer.state_dict().items()}
+    layer.load_state_dict(values)
+    assert layer.weight is weight and isinstance(weight, nn.Parameter) and weight.tolist() == [[1, 1]] * 3
+    layer.load_state_dict({name: x.double() for name, x in values.items()}, assign=True)
+    assert layer.weight is weight and weight.dtype == torch.float64
+
+
+def test_swapped_tensors_exchange_attributes_and_gradients() -> None:
+    first, second = torch.ones(2), torch.zeros(3, requires_grad=True)
+    first.name_of_mine = "first"
+    torch.utils.swap_tensors(first, second)
+    assert second.name_of_mine == "first" and first.shape == (3,) and first.requires_grad and not second.requires_grad
+    (first * 2).sum().backward()
+    assert first.grad.tolist() == [2, 2, 2]
