@@ -42,7 +42,7 @@ def gradcheck(func: Callable[..., Any], inputs: Any, *, eps: float = 1e-6, atol:
     inputs: tensors (float64 or complex128 where they require grad) and anything else. Agreement: within
     atol + rtol * |numerical|. On disagreement raises GradcheckError, or returns False if raise_exception is False.
     nondet_tol: how much two backward passes may differ. check_undefined_grad: also pass None for outputs.
-    fast_mode and masked are accepted; the full Jacobian is compared either way.
+    fast_mode and masked are accepted; the full Jacobian is compared either way, of a sparse input that of its values.
     """
     if not (check_forward_ad or check_backward_ad):
         raise AssertionError("Expected at least one of check_forward_ad or check_backward_ad to be True")
@@ -108,14 +108,19 @@ def as_reals(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return flat.view(flat.real.dtype) if np.iscomplexobj(flat) else flat
 
 
+def memory_of(tensor: Any) -> Any:
+    """The tensor whose elements are varied: of a sparse one its values."""
+    return getattr(tensor, "_entries", tensor).detach()
+
+
 def values_of(tensor: Any) -> np.ndarray[Any, Any]:
-    return np.array(create.array_of(tensor.detach()))
+    return np.array(create.array_of(memory_of(tensor)))
 
 
 def numerical_jacobian(func: Callable[..., Any], inputs: tuple[Any, ...], tensor: Any, eps: float,
                differentiable_only: bool = True) -> list[np.ndarray[Any, Any]]:
     """Per output a Jacobian (real elements of the input, real elements of the output) by central differences."""
-    array = create.array_of(tensor.detach())
+    array = create.array_of(memory_of(tensor))
     indices = list(np.ndindex(*array.shape))
     steps = (eps, 1j * eps) if np.iscomplexobj(array) else (eps,)
 
@@ -158,9 +163,11 @@ def _analytical(output: Any, inputs: list[Any], nondet_tol: float,
             for number, (first, second) in enumerate(zip(*passes, strict=True)):
                 tensor = inputs[number]
                 if first is None:
-                    first = second = _zeros(tensor)
-                if first._layout.shape != tensor._layout.shape:
+                    first = second = _zeros(memory_of(tensor))
+                elif first._layout.shape != tensor._layout.shape:
                     raise GradcheckError("Analytical gradient has incorrect size")
+                elif hasattr(tensor, "_entries"):
+                    first, second = tensor.aligned(first), tensor.aligned(second)
                 if check_grad_dtypes and first._layout.dtype is not tensor._layout.dtype:
                     raise GradcheckError("Gradient has dtype mismatch")
                 once, again = as_reals(values_of(first)), as_reals(values_of(second))

@@ -33,6 +33,8 @@ def checked(x: Tensor) -> Layout:
 def batch_of(layout: Layout) -> tuple[int, int] | None:
     """(number, stride) of the matrices; None unless they lie evenly, in order."""
     shape, strides = layout.shape[:-2], layout.strides[:-2]
+    if 0 in shape:
+        return 0, 0
     count, stride, expected = 1, 0, None
     for size, step in zip(reversed(shape), reversed(strides)):
         if size != 1:

@@ -66,15 +66,69 @@ def test_hybrid_tensors() -> None:
 LAYOUTS = {
     "coo": (lambda x: x.to_sparse(), torch.sparse_coo), "csr": (lambda x: x.to_sparse_csr(), torch.sparse_csr),
     "csc": (lambda x: x.to_sparse_csc(), torch.sparse_csc), "bsr": (lambda x: x.to_sparse_bsr((1, 2)), torch.sparse_bsr),
-    "bsc": (lambda x: x.to_sparse_bsc((3, 2)), torch.sparse_bsc),
+    "bsc": (lambda x: x.to_sparse_bsc((1, 2)), torch.sparse_bsc),
 }
 
 
 @pytest.mark.parametrize("source", LAYOUTS)
 @pytest.mark.parametrize("target", LAYOUTS)
 def test_every_layout_from_every_other(source: str, target: str) -> None:
-    made = LAYOUTS[target][0](LAYOUTS[source][0](torch.tensor(DENSE)))
+    given = LAYOUTS[source][0](torch.tensor(DENSE))
+    if source[0] == "b" and target[0] == "c" and target != "coo":
+        with pytest.raises(RuntimeError, match=f"^sparse_compressed_to_sparse_{target}: expected SparseCsr or SparseCsc layout"):
+            LAYOUTS[target][0](given)
+        return
+    made = LAYOUTS[target][0](given)
     assert made.layout is LAYOUTS[target][1] and made.shape == (3, 4) and made.to_dense().tolist() == DENSE
+
+
+def test_conversions_keep_what_is_stored() -> None:
+    zeros = torch.sparse_compressed_tensor(torch.tensor([0, 1, 2], dtype=torch.int32), torch.tensor([0, 3], dtype=torch.int32),
+                                           torch.tensor([0.0, 5.0]), (2, 4), layout=torch.sparse_csr)
+    blocks = zeros.to_sparse_bsr((2, 2))
+    assert blocks.crow_indices().tolist() == [0, 2] and blocks.values().tolist() == [[[0, 0], [0, 0]], [[0, 0], [0, 5]]]
+    assert blocks.crow_indices().dtype is blocks.col_indices().dtype is torch.int32
+    columns = zeros.to_sparse_csc()
+    assert columns.ccol_indices().tolist() == [0, 1, 1, 1, 2] and columns.row_indices().dtype is torch.int32
+    assert blocks.to_sparse().indices().shape == (2, 8) and blocks.to_sparse_bsc((2, 2)).ccol_indices().tolist() == [0, 1, 2]
+    slices = torch.tensor([[[1.0, 2.0], [0.0, 0.0]], [[0.0, 0.0], [3.0, 4.0]]]).to_sparse_csr(dense_dim=1)
+    assert slices.to_sparse_bsr((1, 2)).values().tolist() == [[[[1, 2], [0, 0]]], [[[0, 0], [3, 4]]]]
+
+
+REFUSED = {
+    "sparse_coo_to_sparse: conversion from Sparse to SparseBsr without blocksize argument given is not supported":
+        lambda x: x.to_sparse().to_sparse(layout=torch.sparse_bsr),
+    "sparse_compressed_to_sparse_bsr: tensor sparse size (3,4) must be divisible by given blocksize (2,2)":
+        lambda x: x.to_sparse_csr().to_sparse_bsr((2, 2)),
+    "coo_to_sparse_csr: conversion from Sparse to SparseCsr for input tensors with sparse_dim()!=2 is not supported":
+        lambda x: torch.stack([x, x]).to_sparse().to_sparse_csr(),
+    "sparse_compressed_to_sparse_bsr: conversion from SparseCsr to SparseBsr for batched inputs is not supported":
+        lambda x: torch.stack([x, x]).to_sparse_csr().to_sparse_bsr((1, 2)),
+    "sparse_compressed_to_sparse_bsc: conversion from SparseBsr to SparseBsc with blocksize changed from [1, 2] to [3, 2] is not "
+    "supported": lambda x: x.to_sparse_bsr((1, 2)).to_sparse_bsc((3, 2)),
+    "sparse_compressed_to_sparse_csc: conversion from SparseCsr to SparseCsc with dense_dim argument given is not supported":
+        lambda x: x.to_sparse_csr().to_sparse_csc(dense_dim=1),
+}
+
+
+@pytest.mark.parametrize("words", REFUSED)
+def test_conversions_that_are_refused(words: str) -> None:
+    with pytest.raises(RuntimeError) as caught:
+        REFUSED[words](torch.tensor(DENSE))
+    assert str(caught.value) == words
+
+
+def test_tensors_like_others() -> None:
+    x = torch.tensor(DENSE).to_sparse_csr()
+    made = torch.full_like(x, 7)
+    assert made.crow_indices().tolist() == x.crow_indices().tolist() and made.values().tolist() == [7] * 5
+    assert torch.empty_like(x).values().shape == (5,) and torch.randn_like(x.to(torch.float32)).values().shape == (5,)
+    assert torch.zeros_like(x, layout=torch.sparse_csc).ccol_indices().tolist() == [0] * 5
+    assert torch.zeros_like(x, layout=torch.sparse_coo).layout is torch.sparse_coo
+    with pytest.raises(RuntimeError, match="empty_like with different sparse layout is not supported .self is SparseCsr but you"):
+        torch.empty_like(x, layout=torch.sparse_csc)
+    with pytest.raises(RuntimeError, match="memory format option is only supported by strided tensors"):
+        torch.zeros_like(x.to_sparse(), memory_format=torch.contiguous_format)
 
 
 def test_compressed_parts() -> None:

@@ -7,6 +7,7 @@ refused at the latest when it is used. Stands on conversions.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -18,7 +19,7 @@ from flambeau.base.layout import Size
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.modes import no_grad
 from flambeau.core.tensor import Tensor
-from flambeau.ops.sparse.conversions import COMPRESSED
+from flambeau.ops.sparse.compression import COMPRESSED
 from flambeau.ops.sparse.tensor import NAMES, SparseCompressed, SparseCoo, SparseTensor, compressed, coo, renamed
 
 REQUIRED: Any = object()
@@ -276,7 +277,8 @@ def validate_compressed(bounds: Tensor, others: Tensor, entries: Tensor, shape: 
             f"{first} and {second} must be an int32 or int64 type, but got {bounds._layout.dtype.scalar_name}"
         )
     count = others._layout.shape[-1]
-    limits, places = np.asarray(bounds.numpy()).reshape(-1, majors + 1), others.numpy().reshape(-1, count)
+    lines = math.prod(bounds._layout.shape[:-1])
+    limits, places = bounds.numpy().reshape(lines, majors + 1), others.numpy().reshape(lines, count)
     if (limits[:, 0] != 0).any():
         raise RuntimeError(f"`{first}[..., 0] == 0` is not satisfied.")
     if (limits[:, -1] != count).any():
@@ -389,6 +391,8 @@ def spdiags(diagonals: Tensor, offsets: Tensor, shape: Any, layout: Any = None) 
             f"Only output layouts (Sparse, SparseCsc, SparseCsr) are supported, got {NAMES.get(layout, layout)}"
         )
     steps = given.tolist()
+    if not steps:
+        return empty_sparse(tuple(shape), layout or layouts.sparse_coo, matrix._layout.dtype)
     if len(set(steps)) < len(steps):
         raise RuntimeError("Offset tensor contains duplicate values")
     high, wide = shape

@@ -9,14 +9,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from flambeau.base import layout as layouts
-from flambeau.base.dtype import bool_, int8, int32, int64
+from flambeau.base.dtype import bool_, int32, int64
+from flambeau.core.arguments import no_combination
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.modes import local, no_grad
 from flambeau.core.tensor import Tensor
+from flambeau.ops.sparse.compression import COMPRESSED, check_conversion, compress, unbatched
 from flambeau.ops.sparse.places import (
-    bounds_of,
-    by_columns,
-    by_rows,
+    added_up,
     count_of,
     dense_shape,
     kept,
@@ -39,18 +39,7 @@ from flambeau.ops.sparse.tensor import (
     rule,
 )
 
-COMPRESSED = (layouts.sparse_csr, layouts.sparse_csc, layouts.sparse_bsr, layouts.sparse_bsc)
-
-
 # ---------------------------------------------------------------- in order, without repetition
-
-
-def added_up(entries: Tensor, at: Tensor, count: int) -> Tensor:
-    """Values that go to the same of `count` places added up (count, *dense dimensions); of truths, whether there is one."""
-    shape = (count, *entries._layout.shape[1:])
-    if entries._layout.dtype is bool_:
-        return added_up(entries.to(int8), at, count).ne(0)
-    return NAMESPACE["zeros"](shape, dtype=entries._layout.dtype).index_add(0, at, entries)
 
 
 @rule("coalesce")
@@ -110,14 +99,6 @@ def _dense(x: Any) -> Tensor:
     return tiles.transpose(1, 2).reshape(x._layout.shape)
 
 
-def unbatched(x: SparseCompressed) -> list[SparseCompressed]:
-    """The matrices of a batch of compressed ones, one after the other."""
-    depth = x._bounds._layout.ndim - 1
-    shape = x._layout.shape[depth:]
-    bounds, others, entries = (t.flatten(0, depth - 1).unbind(0) for t in (x._bounds, x._others, x._entries))
-    return [compressed(*parts, shape, x.layout) for parts in zip(bounds, others, entries)]
-
-
 def dense_method(self: Tensor, dtype: Any = None, *, masked_grad: bool | None = None) -> Tensor:
     """to_dense of a tensor that is dense: itself (in another dtype, if one is given)."""
     return self if dtype is None else self.to(dtype)
@@ -135,20 +116,16 @@ def to_sparse(
     sparse_dim: how many dimensions, from the first, have places (default: all); slices along the others are values.
     blocksize: of BSR and BSC; dense_dim: how many last dimensions are part of a value, of compressed layouts.
     """
-    if sparse_dim is None or (layout is None and blocksize is None and dense_dim is None):
-        target = layouts.sparse_coo if layout is None else layout
-    else:
-        target = layouts.sparse_coo
+    if sparse_dim is not None and not (layout is None and blocksize is None and dense_dim is None):
+        raise no_combination("to_sparse", (sparse_dim,))
+    target = layouts.sparse_coo if layout is None else layout
     own = layout_of(x)
     if target is layouts.strided:
         return x if own is target else renamed(to_dense(x), "ToDenseBackward0")
     if target in COMPRESSED:
-        return _compress(x, target, blocksize, dense_dim)
-    if blocksize is not None and own in COMPRESSED:
-        raise RuntimeError(
-            f"sparse_compressed_to_sparse: conversion from {NAMES[own]} to Sparse with blocksize argument given is not "
-            "supported"
-        )
+        return compress(x, target, blocksize, dense_dim)
+    if own is not layouts.strided:
+        check_conversion(x, target, blocksize, dense_dim)
     if isinstance(x, SparseCoo):
         if sparse_dim is not None and sparse_dim != x._places._layout.shape[0]:
             raise RuntimeError(
@@ -157,6 +134,9 @@ def to_sparse(
             )
         return x
     if isinstance(x, SparseCompressed):
+        if sparse_dim not in (None, 2):
+            raise RuntimeError(f"sparse_compressed_to_sparse: conversion from {NAMES[own]} to Sparse with sparse_dim argument "
+                               "!=2 is not supported")
         return renamed(_uncompressed(x), "ToSparseBackward1")
     return renamed(
         _sparse(x, x._layout.ndim if sparse_dim is None else sparse_dim),
@@ -173,25 +153,25 @@ def to_sparse_coo(x: Any) -> Any:
 @rule("to_sparse_csr")
 def to_sparse_csr(x: Any, dense_dim: int | None = None) -> Any:
     """The matrices in compressed rows."""
-    return _compress(x, layouts.sparse_csr, None, dense_dim)
+    return compress(x, layouts.sparse_csr, None, dense_dim, "_csr")
 
 
 @rule("to_sparse_csc")
 def to_sparse_csc(x: Any, dense_dim: int | None = None) -> Any:
     """The matrices in compressed columns."""
-    return _compress(x, layouts.sparse_csc, None, dense_dim)
+    return compress(x, layouts.sparse_csc, None, dense_dim, "_csc")
 
 
 @rule("to_sparse_bsr")
 def to_sparse_bsr(x: Any, blocksize: Sequence[int], dense_dim: int | None = None) -> Any:
     """The matrices in compressed rows of blocks."""
-    return _compress(x, layouts.sparse_bsr, blocksize, dense_dim)
+    return compress(x, layouts.sparse_bsr, blocksize, dense_dim, "_bsr")
 
 
 @rule("to_sparse_bsc")
 def to_sparse_bsc(x: Any, blocksize: Sequence[int], dense_dim: int | None = None) -> Any:
     """The matrices in compressed columns of blocks."""
-    return _compress(x, layouts.sparse_bsc, blocksize, dense_dim)
+    return compress(x, layouts.sparse_bsc, blocksize, dense_dim, "_bsc")
 
 
 def _sparse(x: Tensor, sparse_dim: int) -> SparseCoo:
@@ -203,7 +183,9 @@ def _sparse(x: Tensor, sparse_dim: int) -> SparseCoo:
     if ndim and not sparse_dim:
         raise RuntimeError("dense_to_sparse: sparse_dim argument must be in >0 when self.dim()>0")
     if not ndim:
-        return coo(NAMESPACE["zeros"]((0, 1), dtype=int64), x.reshape(1), shape, True)
+        entries = x.reshape(1)
+        entries = entries if x.detach().ne(0).item() else entries[:0]
+        return coo(NAMESPACE["zeros"]((0, entries._layout.numel), dtype=int64), entries, shape, True)
     with no_grad():
         present = x.ne(0)
         if sparse_dim < ndim:
@@ -213,77 +195,26 @@ def _sparse(x: Tensor, sparse_dim: int) -> SparseCoo:
 
 
 def _uncompressed(x: SparseCompressed) -> SparseCoo:
-    batch = x._bounds._layout.shape[:-1]
-    if x.blocks or batch:
-        depth = len(batch) + 2
-        count = len(x._layout.shape)
-        return _sparse(to_dense(x), depth if count > depth else count)
-    made = coo(places_of_values(x), x._entries.alias(), x._layout.shape, x.by_rows)
-    return made if x.by_rows else coalesce(made)
+    """The elements in coordinate format, in the order in which they are stored, zeros in blocks too."""
+    depth, shape, blocks = x._bounds._layout.ndim - 1, x._layout.shape, x.blocks
+    places = NAMESPACE["cat"]([_placed(part, at, shape[:depth]) for at, part in enumerate(unbatched(x) if depth else [x])], 1)
+    entries = x._entries.flatten(0, depth + (2 if blocks else 0)) if depth or blocks else x._entries.alias()
+    return coo(places, entries, shape, x.by_rows and not blocks)
 
 
-def _compress(x: Any, target: Any, blocksize: Any = None, dense_dim: int | None = None) -> SparseCompressed:
-    """A matrix (or a batch of them) in a compressed layout."""
-    own = layout_of(x)
-    blocked = target in (layouts.sparse_bsr, layouts.sparse_bsc)
-    if blocked and blocksize is None:
-        raise RuntimeError(f"to_sparse: conversion from {NAMES[own]} to {NAMES[target]} requires blocksize")
-    if own is target and (not blocked or tuple(blocksize) == x.blocks):
-        return x
-    name = "ToSparse" + NAMES[target].removeprefix("Sparse") + "Backward0"
-    if not blocked and isinstance(x, SparseTensor) and not getattr(x, "blocks", ()) and _is_matrix(x):
-        x = coalesce(x) if isinstance(x, SparseCoo) else x
-        found = (by_rows if target is layouts.sparse_csr else by_columns)(x)
-        return renamed(
-            compressed(found.bounds, found.columns, _own(found.entries(x._entries), x), x._layout.shape, target), name
-        )
-    dense = to_dense(x) if isinstance(x, SparseTensor) else x
-    batch = dense._layout.ndim - 2 - (dense_dim or 0)
-    if batch < 0:
-        raise IndexError(
-            f"select(): index 1 out of range for tensor of size {list(dense._layout.shape) + [1]} at dimension 1"
-        )
-    return renamed(_compress_dense(dense, target, tuple(blocksize) if blocked else (), batch), name)
-
-
-def _own(entries: Tensor, x: Any) -> Tensor:
-    """Values of a new tensor: another step of the graph than those of x."""
-    return entries.alias() if entries is x._entries else entries
-
-
-def _is_matrix(x: Any) -> bool:
-    places = x._places._layout.shape[0] if isinstance(x, SparseCoo) else x._bounds._layout.ndim + 1
-    return places == 2
-
-
-def _compress_dense(x: Tensor, target: Any, blocks: tuple[int, ...], batch: int) -> SparseCompressed:
-    shape = x._layout.shape
-    if batch:
-        parts = [_compress_dense(part, target, blocks, 0) for part in x.flatten(0, batch - 1).unbind(0)]
-        if len({part._others._layout.numel for part in parts}) > 1:
-            raise RuntimeError("Expect the same number of specified elements per batch.")
-        bounds, others, entries = (
-            NAMESPACE["stack"](list(t)).unflatten(0, shape[:batch])
-            for t in zip(*[(part._bounds, part._others, part._entries) for part in parts])
-        )
-        return compressed(bounds, others, entries, shape, target)
-    by_row = target in (layouts.sparse_csr, layouts.sparse_bsr)
-    if blocks:
-        if any(n % b for n, b in zip(shape, blocks)):
-            raise RuntimeError(
-                f"tensor sparse size ({', '.join(map(str, shape[:2]))}) must be divisible by given blocksize "
-                f"({', '.join(map(str, blocks))})"
-            )
-        high, wide = blocks
-        x = x.reshape((shape[0] // high, high, shape[1] // wide, wide, *shape[2:])).transpose(1, 2)
-    with no_grad():
-        present = x.ne(0)
-        if x._layout.ndim > 2:
-            present = present.flatten(2).any(-1)
-        first, second = NAMESPACE["nonzero"](present if by_row else present.t()).unbind(1)
-    count = x._layout.shape[0 if by_row else 1]
-    rows, columns = (first, second) if by_row else (second, first)
-    return compressed(bounds_of(first, count), second.contiguous(), x[rows, columns], shape, target)
+def _placed(x: SparseCompressed, at: int, batch: Sequence[int]) -> Tensor:
+    """(dimensions, count): where the elements of a matrix, the `at`-th of a batch, lie."""
+    places = places_of_values(x)
+    if x.blocks:
+        high, wide = x.blocks
+        count = places._layout.shape[1]
+        grid = [NAMESPACE["arange"](n).reshape(shape) for n, shape in ((high, (1, -1, 1)), (wide, (1, 1, -1)))]
+        lines = [(places[d] * n).reshape(count, 1, 1) + grid[d] for d, n in enumerate((high, wide))]
+        places = NAMESPACE["stack"]([line.expand(count, high, wide).reshape(count * high * wide) for line in lines])
+    if not batch:
+        return places
+    own = places_of(NAMESPACE["full"]((places._layout.shape[1],), at), batch)
+    return NAMESPACE["cat"]([own, places])
 
 
 # ---------------------------------------------------------------- the elements at given places
@@ -496,8 +427,7 @@ def _convert_indices_from_csr_to_coo(
 __all__ = [
     "_convert_indices_from_coo_to_csr",
     "_convert_indices_from_csr_to_coo",
-    "added_up",
-    "at_places",
+        "at_places",
     "coalesce",
     "positions",
     "replace",

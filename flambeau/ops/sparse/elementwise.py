@@ -243,18 +243,28 @@ def mul(a: Any, b: Any) -> Any:
 
 def _meet(a: Any, b: Any) -> Any:
     """The products of the values at places that both have."""
-    _same_size(a, b, "mul")
     if isinstance(a, SparseCompressed):
+        _same_size(a, b, "mul")
         if a._others is b._others or NAMESPACE["equal"](a._others, b._others):
             return a.like(a._entries * b._entries)
         return _meet(a.to_sparse(), b.to_sparse()).to_sparse(layout=a.layout)
+    if not (a._layout.ndim and b._layout.ndim):
+        scalar, other = (b, a) if a._layout.ndim else (a, b)
+        return other.like(other._entries * to_dense(scalar))
+    sparse = a._places._layout.shape[0]
+    if (a._layout.ndim, sparse, a._layout.shape[:sparse]) != (
+            b._layout.ndim, b._places._layout.shape[0], b._layout.shape[:sparse]):
+        raise RuntimeError("sparse_binary_op_intersection_cpu(): expects sparse inputs with equal dimensionality, number of "
+                           "sparse dimensions, and shape of sparse dimensions")
     b = coalesce(b)
     if a._ordered and _same_places(a, b):
-        return a.like(a._entries * b._entries)
-    found, there = positions(keys(b), keys(a))
-    chosen = NAMESPACE["nonzero"](there).reshape(-1)
-    entries = a._entries.index_select(0, chosen) * b._entries.index_select(0, found.index_select(0, chosen))
-    return coo(a._places.index_select(1, chosen), entries, a._layout.shape, a._ordered)
+        places, entries = a._places, a._entries * b._entries
+    else:
+        found, there = positions(keys(b), keys(a))
+        chosen = NAMESPACE["nonzero"](there).reshape(-1)
+        entries = a._entries.index_select(0, chosen) * b._entries.index_select(0, found.index_select(0, chosen))
+        places = a._places.index_select(1, chosen)
+    return coo(places, entries, (*a._layout.shape[:sparse], *entries._layout.shape[1:]), a._ordered)
 
 
 @rule("mul_", "multiply_")

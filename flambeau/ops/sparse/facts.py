@@ -14,8 +14,9 @@ from flambeau.core import storage
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.node import AccumulateGrad
 from flambeau.core.tensor import Tensor
-from flambeau.ops.sparse.construction import empty_sparse
-from flambeau.ops.sparse.conversions import COMPRESSED, copied_places, replace, to, to_dense, without_elements
+from flambeau.ops.sparse.compression import COMPRESSED
+from flambeau.ops.sparse.construction import empty_sparse, sparse_coo_tensor
+from flambeau.ops.sparse.conversions import copied_places, replace, to, to_dense, without_elements
 from flambeau.ops.sparse.tensor import (
     NAMES,
     SparseCompressed,
@@ -257,37 +258,30 @@ def numel(x: Any) -> int:
 # ---------------------------------------------------------------- others of its kind
 
 
-def _default(dtype: Any, x: Any) -> Any:
-    return x._layout.dtype if dtype is None else dtype
-
-
-@rule("zeros_like", "empty_like")
-def zeros_like(
-    x: Any, *, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False, **_: Any
-) -> Any:
-    """A tensor of the same shape and layout without elements; or a dense one, if that layout is asked for."""
-    if layout is layouts.strided:
-        made = NAMESPACE["zeros"](x._layout.shape, dtype=_default(dtype, x), device=device)
-    else:
-        made = without_elements(x, dtype)
-    return made.requires_grad_() if requires_grad else made
-
-
-@rule("ones_like")
-def ones_like(x: Any, *, dtype: Any = None, layout: Any = None, requires_grad: bool = False, **_: Any) -> Any:
-    """Of a compressed tensor: ones in the place of its values."""
-    if layout is layouts.strided:
-        return NAMESPACE["ones"](x._layout.shape, dtype=_default(dtype, x))
-    if isinstance(x, SparseCoo):
-        raise refused("fill_", x)
-    return x.like(NAMESPACE["ones_like"](x._entries, dtype=dtype))
-
-
 @rule("new_zeros", "new_empty")
 def new_zeros(x: Any, *size: Any, dtype: Any = None, **_: Any) -> Any:
     """A tensor of the same layout and of another shape without elements."""
     shape = tuple(size[0]) if len(size) == 1 and isinstance(size[0], (tuple, list)) else size
-    return empty_sparse(shape, x.layout, _default(dtype, x))
+    return empty_sparse(shape, x.layout, x._layout.dtype if dtype is None else dtype)
+
+
+@rule("new")
+def new(x: Any, *args: Any, device: Any = None) -> Any:
+    """The old constructor, of the dtype of this tensor: sizes, or indices and values, with a size or without."""
+    if isinstance(x, SparseCompressed):
+        raise refused("new", x)
+    dtype = x._layout.dtype
+    if args and isinstance(args[0], Tensor):
+        return sparse_coo_tensor(args[0], args[1].to(dtype), *args[2:3])
+    return empty_sparse(tuple(args[0]) if len(args) == 1 and not isinstance(args[0], int) else args or (0,), x.layout, dtype)
+
+
+@rule("result_type")
+def result_type(tensor1: Any, tensor2: Any) -> Any:
+    """What arithmetic of two tensors, or of a tensor and a number, gives; sparse tensors count as dense ones."""
+    return NAMESPACE["result_type"](*[
+        NAMESPACE["empty"](x._layout.shape, dtype=x._layout.dtype, device="meta") if isinstance(x, SparseTensor) else x
+        for x in (tensor1, tensor2)])
 
 
 @rule("resize_as_sparse_", "resize_as_")

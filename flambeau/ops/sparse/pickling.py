@@ -8,8 +8,8 @@ from flambeau.base import layout as layouts
 from flambeau.base.naming import called
 from flambeau.core.rebuild import reading, refuse_graph
 from flambeau.core.tensor import Tensor
+from flambeau.ops.sparse.compression import COMPRESSED
 from flambeau.ops.sparse.construction import Invariants, sparse_compressed_tensor, sparse_coo_tensor
-from flambeau.ops.sparse.conversions import COMPRESSED
 from flambeau.ops.sparse.tensor import SparseCoo, rule
 
 

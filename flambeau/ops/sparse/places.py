@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from flambeau.base.dtype import int32, int64
+from flambeau.base.dtype import bool_, int8, int32, int64
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.modes import no_grad
 from flambeau.core.tensor import Tensor
@@ -114,3 +114,11 @@ def places_of_values(x: Any) -> Tensor:
 def count_of(shape: Sequence[int]) -> int:
     """How many places there are."""
     return math.prod(shape)
+
+
+def added_up(entries: Tensor, at: Tensor, count: int) -> Tensor:
+    """Values that go to the same of `count` places added up (count, *dense dimensions); of truths, whether there is one."""
+    shape = (count, *entries._layout.shape[1:])
+    if entries._layout.dtype is bool_:
+        return added_up(entries.to(int8), at, count).ne(0)
+    return NAMESPACE["zeros"](shape, dtype=entries._layout.dtype).index_add(0, at, entries)

@@ -23,6 +23,10 @@ def _check(a: Any, b: Any) -> None:
         if x._layout.ndim != 2:
             raise RuntimeError(f"{name} must be a matrix, got {x._layout.ndim}-D tensor")
     if a._layout.dtype is not b._layout.dtype:
+        if isinstance(a, SparseTensor) and isinstance(b, SparseTensor):
+            raise RuntimeError(
+                f"mat1 dtype {a._layout.dtype.scalar_name} does not match mat2 dtype {b._layout.dtype.scalar_name}"
+            )
         raise RuntimeError(
             f"expected scalar type {a._layout.dtype.scalar_name} but found {b._layout.dtype.scalar_name}"
         )
@@ -136,7 +140,8 @@ def bmm(input: Any, mat2: Any) -> Tensor:
         (count * high, count * deep),
         input._ordered,
     )
-    return renamed(product(tall, mat2.reshape(count * deep, -1)).reshape(count, high, -1), "BmmBackward0")
+    wide = mat2._layout.shape[2]
+    return renamed(product(tall, mat2.reshape(count * deep, wide)).reshape(count, high, wide), "BmmBackward0")
 
 
 @rule("linear")

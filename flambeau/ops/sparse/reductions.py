@@ -10,8 +10,8 @@ from flambeau.base.dtype import int64
 from flambeau.base.geometry import wrap_dim
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.tensor import Tensor
-from flambeau.ops.sparse.conversions import added_up, coalesce, to_sparse
-from flambeau.ops.sparse.places import count_of, keys_of, places_of_values
+from flambeau.ops.sparse.conversions import coalesce, to_sparse
+from flambeau.ops.sparse.places import added_up, count_of, keys_of, places_of_values
 from flambeau.ops.sparse.tensor import (
     SparseCompressed,
     SparseCoo,

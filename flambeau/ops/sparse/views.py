@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from flambeau.base import layout as layouts
-from flambeau.base.dtype import int64, promote_types
+from flambeau.base.dtype import bool_, int64, promote_types
 from flambeau.base.geometry import wrap_dim
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.tensor import Tensor
@@ -132,9 +132,9 @@ def transpose_(x: Any, dim0: int, dim1: int) -> Any:
 
 
 @rule("permute", "_permute_method")
-def permute(x: Any, *dims: Any) -> Any:
+def permute(x: Any, *order: Any, dims: Any = None) -> Any:
     """The dimensions in another order; sparse ones stay in front of dense ones."""
-    order = dims[0] if len(dims) == 1 and isinstance(dims[0], (tuple, list)) else dims
+    order = dims if dims is not None else order[0] if len(order) == 1 and isinstance(order[0], (tuple, list)) else order
     order = [wrap_dim(d, x._layout.ndim) for d in order]
     if isinstance(x, SparseCompressed):
         raise refused("permute", x)
@@ -198,7 +198,8 @@ def select(x: Any, dim: int, index: int) -> Any:
     chosen = NAMESPACE["nonzero"](x._places[dim].eq(index)).reshape(-1)
     entries = x._entries.index_select(0, chosen)
     if sparse == 1:
-        return renamed(entries.sum(0), "SelectBackward0")
+        total = entries.any(0) if entries._layout.dtype is bool_ else entries.sum(0, dtype=entries._layout.dtype)
+        return renamed(total, "SelectBackward0")
     others = [d for d in range(sparse) if d != dim]
     places = x._places.index_select(1, chosen).index_select(0, NAMESPACE["tensor"](others))
     return renamed(coo(places, entries, rest, x._ordered), "SelectBackward0")
