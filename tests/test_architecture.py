@@ -48,7 +48,7 @@ SIBLINGS = {
 OF_OTHER_PYTHONS = {"_sha2", "_sha256"}  # one until Python 3.11, the other from 3.12 on
 DEPENDENCIES = {"numpy"}
 # Optional packages, for the room that is a face of one; nothing else may need them.
-OPTIONAL = {"hub.progress": {"tqdm"}, "utils._import_utils": {"dill"},
+OPTIONAL = {"utils._cxx_pytree": {"optree"}, "hub.progress": {"tqdm"}, "utils._import_utils": {"dill"},
             "utils.tensorboard": {"tensorboard", "google", "PIL", "matplotlib", "moviepy"}}  # fmt: skip
 COMPILER = "llvmlite"  # only for codegen
 IMPORTING_CALLS = {"import_module", "importlib.import_module", "__import__"}

@@ -245,9 +245,13 @@ class OpOverloadPacket(OperatorBase):
         return f"{self._namespace}.{self.__name__}"
 
 
+_CPU_KEYS = [DispatchKey[name] for name in ("AutogradCPU", "Autograd", "CompositeImplicitAutograd", "CPU",
+                                            "CompositeExplicitAutograd")]
+
+
 class HigherOrderOperator(OperatorBase):
-    """An operator whose arguments are functions, `torch.ops.higher_order.cond`: `function`, or NotImplementedError
-    without one.
+    """An operator whose arguments are functions, `torch.ops.higher_order.cond`: `function`, or what is registered for a
+    device's keys with `py_impl`; NotImplementedError without either.
     """
 
     __module__ = public_module("_ops")
@@ -256,19 +260,30 @@ class HigherOrderOperator(OperatorBase):
         self.__module__ = public_module("ops.higher_order")
         self.__name__ = self._name = name
         self._function, self._ns = function, "higher_order"
+        self.py_kernels: dict[Any, Callable[..., Any]] = {}
 
     @property
     def namespace(self) -> str:
         """ "higher_order"."""
         return self._ns
 
+    def py_impl(self, key: Any) -> Callable[[Callable], Callable]:
+        """Decorator: what answers for a dispatch key, of which those of CPU tensors are asked."""
+
+        def register(function: Callable) -> Callable:
+            self.py_kernels[key] = function
+            return function
+
+        return register
+
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
-        if self._function is None:
+        answer = self._function or next((self.py_kernels[key] for key in _CPU_KEYS if key in self.py_kernels), None)
+        if answer is None:
             raise NotImplementedError(
                 f"torch.ops.higher_order.{self.__name__} is not implemented in flambeau: call the functions among "
                 "its arguments from Python"
             )
-        return self._function(*args, **kwargs)
+        return answer(*args, **kwargs)
 
     def __repr__(self) -> str:
         return self._name

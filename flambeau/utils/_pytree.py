@@ -21,13 +21,39 @@ from flambeau.utils._pytree_nodes import (
     STANDARD_DICT_TYPES,
     SUPPORTED_NODES,
     SUPPORTED_SERIALIZED_TYPES,
+    Context,
+    DumpableContext,
     EnumEncoder,
+    FlattenFn,
+    FnAny,
+    FromDumpableContextFn,
+    KeyPath,
+    PyTree,
+    ToDumpableContextFn,
+    TypeAny,
+    UnflattenFn,
     _get_node_type,
     enum_object_hook,
     is_constant_class,
+    is_namedtuple,
+    is_namedtuple_class,
     is_namedtuple_instance,
+    is_structseq,
+    is_structseq_class,
+    is_structseq_instance,
+    register_pytree_node,
     type_test,
 )
+
+__all__ = [
+    "PyTree", "Context", "FlattenFn", "UnflattenFn", "DumpableContext", "ToDumpableContextFn",
+    "FromDumpableContextFn", "PyTreeSpec", "TreeSpec", "LeafSpec", "keystr", "key_get", "register_pytree_node",
+    "tree_is_leaf", "tree_flatten", "tree_flatten_with_path", "tree_unflatten", "tree_iter", "tree_leaves",
+    "tree_leaves_with_path", "tree_structure", "tree_map", "tree_map_with_path", "tree_map_", "tree_map_only",
+    "tree_map_only_", "tree_all", "tree_any", "tree_all_only", "tree_any_only", "treespec_dumps", "treespec_loads",
+    "treespec_pprint", "is_namedtuple", "is_namedtuple_class", "is_namedtuple_instance", "is_structseq",
+    "is_structseq_class", "is_structseq_instance",
+]  # fmt: skip
 
 globals().update((name, value) for name, value in vars(_pytree_nodes).items() if not name.startswith("__"))
 DEFAULT_TREESPEC_SERIALIZATION_PROTOCOL = 1
@@ -226,12 +252,12 @@ def _retrieve_constant(spec: TreeSpec) -> Any:
 # ---------------------------------------------------------------- apart and together
 
 
-def tree_is_leaf(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> bool:
+def tree_is_leaf(tree: PyTree, is_leaf: Callable[[PyTree], bool] | None = None) -> bool:
     """Whether it is no container, or is_leaf says so."""
     return (is_leaf is not None and is_leaf(tree)) or _get_node_type(tree) not in SUPPORTED_NODES
 
 
-def tree_flatten(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> tuple[list[Any], TreeSpec]:
+def tree_flatten(tree: PyTree, is_leaf: Callable[[PyTree], bool] | None = None) -> tuple[list[Any], TreeSpec]:
     """(leaves from left to right, structure)."""
     leaves: list[Any] = []
 
@@ -261,12 +287,12 @@ def tree_unflatten(leaves: Iterable[Any], treespec: TreeSpec) -> Any:
     return treespec.unflatten(leaves)
 
 
-def tree_leaves(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> list[Any]:
+def tree_leaves(tree: PyTree, is_leaf: Callable[[PyTree], bool] | None = None) -> list[Any]:
     """The leaves from left to right."""
     return list(tree_iter(tree, is_leaf))
 
 
-def tree_iter(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> Iterator[Any]:
+def tree_iter(tree: PyTree, is_leaf: Callable[[PyTree], bool] | None = None) -> Iterator[Any]:
     """The leaves one by one."""
     if is_leaf is None or not is_leaf(tree):
         definition = SUPPORTED_NODES.get(_get_node_type(tree))
@@ -277,18 +303,22 @@ def tree_iter(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> Iterat
     yield tree
 
 
-def tree_structure(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> TreeSpec:
+def tree_structure(tree: PyTree, is_leaf: Callable[[PyTree], bool] | None = None) -> TreeSpec:
     """The structure."""
     return tree_flatten(tree, is_leaf)[1]
 
 
-def tree_map(func: Callable[..., Any], tree: Any, *rests: Any, is_leaf: Callable[[Any], bool] | None = None) -> Any:
+def tree_map(
+    func: Callable[..., Any], tree: PyTree, *rests: PyTree, is_leaf: Callable[[PyTree], bool] | None = None
+) -> Any:
     """The tree of func(leaf, ...) for each leaf and what stands in its place in the other trees."""
     leaves, spec = tree_flatten(tree, is_leaf)
     return spec.unflatten([func(*items) for items in zip(leaves, *[spec.flatten_up_to(rest) for rest in rests])])
 
 
-def tree_map_(func: Callable[..., Any], tree: Any, *rests: Any, is_leaf: Callable[[Any], bool] | None = None) -> Any:
+def tree_map_(
+    func: Callable[..., Any], tree: PyTree, *rests: PyTree, is_leaf: Callable[[PyTree], bool] | None = None
+) -> Any:
     """Call func for each leaf; returns the tree as it is."""
     leaves, spec = tree_flatten(tree, is_leaf)
     for items in zip(leaves, *[spec.flatten_up_to(rest) for rest in rests]):
@@ -306,38 +336,46 @@ def map_only(type_or_types_or_pred: Any, /) -> Callable[[Callable[[Any], Any]], 
 
 
 def tree_map_only(
-    type_or_types_or_pred: Any, /, func: Callable[[Any], Any], tree: Any, is_leaf: Callable[[Any], bool] | None = None
+    type_or_types_or_pred: TypeAny | Callable[[Any], bool],
+    /,
+    func: FnAny[Any],
+    tree: PyTree,
+    is_leaf: Callable[[PyTree], bool] | None = None,
 ) -> Any:
     """tree_map of the leaves of some types."""
     return tree_map(map_only(type_or_types_or_pred)(func), tree, is_leaf=is_leaf)
 
 
 def tree_map_only_(
-    type_or_types_or_pred: Any, /, func: Callable[[Any], Any], tree: Any, is_leaf: Callable[[Any], bool] | None = None
+    type_or_types_or_pred: TypeAny | Callable[[Any], bool],
+    /,
+    func: FnAny[Any],
+    tree: PyTree,
+    is_leaf: Callable[[PyTree], bool] | None = None,
 ) -> Any:
     """tree_map_ of the leaves of some types."""
     return tree_map_(map_only(type_or_types_or_pred)(func), tree, is_leaf=is_leaf)
 
 
-def tree_all(pred: Callable[[Any], bool], tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> bool:
+def tree_all(pred: Callable[[Any], bool], tree: PyTree, is_leaf: Callable[[PyTree], bool] | None = None) -> bool:
     """Whether the predicate holds for all leaves."""
     return all(map(pred, tree_iter(tree, is_leaf)))
 
 
-def tree_any(pred: Callable[[Any], bool], tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> bool:
+def tree_any(pred: Callable[[Any], bool], tree: PyTree, is_leaf: Callable[[PyTree], bool] | None = None) -> bool:
     """Whether the predicate holds for a leaf."""
     return any(map(pred, tree_iter(tree, is_leaf)))
 
 
 def tree_all_only(
-    type_or_types: Any, /, pred: Callable[[Any], bool], tree: Any, is_leaf: Callable[[Any], bool] | None = None
+    type_or_types: TypeAny, /, pred: FnAny[bool], tree: PyTree, is_leaf: Callable[[PyTree], bool] | None = None
 ) -> bool:
     """Whether the predicate holds for all leaves of some types."""
     return all(pred(x) for x in tree_iter(tree, is_leaf) if isinstance(x, type_or_types))
 
 
 def tree_any_only(
-    type_or_types: Any, /, pred: Callable[[Any], bool], tree: Any, is_leaf: Callable[[Any], bool] | None = None
+    type_or_types: TypeAny, /, pred: FnAny[bool], tree: PyTree, is_leaf: Callable[[PyTree], bool] | None = None
 ) -> bool:
     """Whether the predicate holds for a leaf of some types."""
     return any(pred(x) for x in tree_iter(tree, is_leaf) if isinstance(x, type_or_types))
@@ -349,7 +387,7 @@ def arg_tree_leaves(*args: Any, **kwargs: Any) -> list[Any]:
 
 
 def _broadcast_to_and_flatten(
-    tree: Any, treespec: TreeSpec, is_leaf: Callable[[Any], bool] | None = None
+    tree: PyTree, treespec: TreeSpec, is_leaf: Callable[[PyTree], bool] | None = None
 ) -> list[Any] | None:
     """The leaves of a tree that may be less deep than the structure: each stands for all leaves in its place.
 
@@ -376,15 +414,15 @@ def _broadcast_to_and_flatten(
 
 
 def tree_flatten_with_path(
-    tree: Any, is_leaf: Callable[[Any], bool] | None = None
-) -> tuple[list[tuple[tuple[Any, ...], Any]], TreeSpec]:
+    tree: PyTree, is_leaf: Callable[[PyTree], bool] | None = None
+) -> tuple[list[tuple[KeyPath, Any]], TreeSpec]:
     """([(path, leaf), ...], structure); a path is a tuple of MappingKey, SequenceKey and GetAttrKey."""
     return list(_paths((), tree, is_leaf)), tree_structure(tree, is_leaf)
 
 
 def _paths(
-    path: tuple[Any, ...], tree: Any, is_leaf: Callable[[Any], bool] | None
-) -> Iterator[tuple[tuple[Any, ...], Any]]:
+    path: KeyPath, tree: Any, is_leaf: Callable[[Any], bool] | None
+) -> Iterator[tuple[KeyPath, Any]]:
     definition = None
     if is_leaf is None or not is_leaf(tree):
         definition = SUPPORTED_NODES.get(_get_node_type(tree))
@@ -400,13 +438,13 @@ def _paths(
         yield from _paths((*path, key), child, is_leaf)
 
 
-def tree_leaves_with_path(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> list[tuple[tuple[Any, ...], Any]]:
+def tree_leaves_with_path(tree: PyTree, is_leaf: Callable[[PyTree], bool] | None = None) -> list[tuple[KeyPath, Any]]:
     """[(path, leaf), ...]."""
     return list(_paths((), tree, is_leaf))
 
 
 def tree_map_with_path(
-    func: Callable[..., Any], tree: Any, *rests: Any, is_leaf: Callable[[Any], bool] | None = None
+    func: Callable[..., Any], tree: PyTree, *rests: PyTree, is_leaf: Callable[[PyTree], bool] | None = None
 ) -> Any:
     """tree_map of func(path, leaf, ...)."""
     pairs, spec = tree_flatten_with_path(tree, is_leaf)
@@ -414,12 +452,12 @@ def tree_map_with_path(
     return spec.unflatten([func(path, leaf, *rest) for (path, leaf), *rest in zip(pairs, *others)])
 
 
-def keystr(kp: tuple[Any, ...]) -> str:
+def keystr(kp: KeyPath) -> str:
     """A path as text, such as ['a'][1]."""
     return "".join(str(key) for key in kp)
 
 
-def key_get(obj: Any, kp: tuple[Any, ...]) -> Any:
+def key_get(obj: Any, kp: KeyPath) -> Any:
     """What a path leads to."""
     for key in kp:
         obj = key.get(obj)

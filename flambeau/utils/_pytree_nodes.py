@@ -28,6 +28,8 @@ UnflattenFunc = Callable[[Iterable[Any], Any], Any]
 UnflattenFn = UnflattenFunc
 ToDumpableContextFn = Callable[[Context], DumpableContext]
 FromDumpableContextFn = Callable[[DumpableContext], Context]
+TypeAny = type[Any] | tuple[type[Any], ...] | types.UnionType
+FnAny = Callable[[Any], Any]  # FnAny[R]: a function of a leaf
 NO_SERIALIZED_TYPE_NAME_FOUND = "NO_SERIALIZED_TYPE_NAME_FOUND"
 
 
@@ -118,6 +120,8 @@ SUPPORTED_NODES: dict[Any, NodeDef] = {}
 SUPPORTED_SERIALIZED_TYPES: dict[Any, _SerializeNodeDef] = {}
 SERIALIZED_TYPE_TO_PYTHON_TYPE: dict[str, Any] = {}
 CONSTANT_NODES: set[type] = set()
+_nodes_followers: list[Callable[[Any, FlattenFunc, UnflattenFunc], None]] = []
+"""What else is to know of each class that is registered: the face of optree, once it is imported."""
 
 
 def _private_register_pytree_node(
@@ -144,14 +148,14 @@ def _private_register_pytree_node(
 
 
 def register_pytree_node(
-    cls: type,
-    flatten_fn: FlattenFunc,
-    unflatten_fn: UnflattenFunc,
+    cls: type[Any],
+    flatten_fn: FlattenFn,
+    unflatten_fn: UnflattenFn,
     *,
     serialized_type_name: str | None = None,
     to_dumpable_context: ToDumpableContextFn | None = None,
     from_dumpable_context: FromDumpableContextFn | None = None,
-    flatten_with_keys_fn: FlattenWithKeysFunc | None = None,
+    flatten_with_keys_fn: FlattenWithKeysFn | None = None,
 ) -> None:
     """Make a class a container: flatten_fn(x) -> (children, context), unflatten_fn(children, context) -> x.
 
@@ -170,19 +174,21 @@ def register_pytree_node(
         from_dumpable_context=from_dumpable_context,
         flatten_with_keys_fn=flatten_with_keys_fn,
     )
+    for follow in _nodes_followers:
+        follow(cls, flatten_fn, unflatten_fn)
 
 
 def _register_pytree_node(
-    cls: type,
-    flatten_fn: FlattenFunc,
-    unflatten_fn: UnflattenFunc,
+    cls: type[Any],
+    flatten_fn: FlattenFn,
+    unflatten_fn: UnflattenFn,
     to_str_fn: Any = None,
     maybe_from_str_fn: Any = None,
     *,
     serialized_type_name: str | None = None,
     to_dumpable_context: ToDumpableContextFn | None = None,
     from_dumpable_context: FromDumpableContextFn | None = None,
-    flatten_with_keys_fn: FlattenWithKeysFunc | None = None,
+    flatten_with_keys_fn: FlattenWithKeysFn | None = None,
 ) -> None:
     """The deprecated form of register_pytree_node, which may be called again for a class."""
     warnings.warn(
@@ -354,9 +360,14 @@ def _get_node_type(tree: Any) -> Any:
     if is_namedtuple_class(cls):
         return namedtuple
     if cls.__module__ == returns.max.__module__:
-        _private_register_pytree_node(
-            cls, _tuple_flatten, lambda children, _: cls(children), flatten_with_keys_fn=_tuple_flatten_with_keys)
+        _register_named_result(cls)
     return cls
+
+
+def _register_named_result(cls: Any) -> None:
+    """Make a class of named results, torch.return_types.max, a container."""
+    _private_register_pytree_node(
+        cls, _tuple_flatten, lambda children, _: cls(children), flatten_with_keys_fn=_tuple_flatten_with_keys)
 
 
 # ---------------------------------------------------------------- Python's containers

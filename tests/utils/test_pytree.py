@@ -6,6 +6,7 @@ import dataclasses
 import importlib
 import json
 import pickle
+import sys
 from collections import OrderedDict, defaultdict, deque, namedtuple
 
 import pytest
@@ -154,6 +155,49 @@ def test_paths_and_the_functions_of_containers() -> None:
     assert pytree._dict_unflatten([1], ["a"]) == {"a": 1} and pytree._get_node_type(Point(1, 2)) is namedtuple
 
 
-def test_without_optree_its_pytrees_are_missing() -> None:
+def test_without_optree_its_pytrees_are_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "optree", None)
+    monkeypatch.delitem(sys.modules, "flambeau.utils._cxx_pytree", raising=False)
     with pytest.raises(ImportError, match="optional dependency of PyTorch"):
         importlib.import_module("flambeau.utils._cxx_pytree")
+
+
+def test_a_class_registered_is_told_to_those_who_follow_the_table() -> None:
+    class Pair:
+        def __init__(self, *parts: int) -> None:
+            self.parts = parts
+
+    told: list[type] = []
+
+    def follow(cls: type, *_: object) -> None:
+        told.append(cls)
+
+    pytree._nodes_followers.append(follow)
+    try:
+        pytree.register_pytree_node(Pair, lambda x: (list(x.parts), None), lambda children, _: Pair(*children))
+    finally:
+        pytree._nodes_followers.remove(follow)
+        pytree._deregister_pytree_node(Pair)
+    assert told == [Pair]
+
+
+def test_pytrees_of_optree() -> None:
+    pytest.importorskip("optree")
+    cxx = importlib.import_module("flambeau.utils._cxx_pytree")
+
+    class Late:
+        def __init__(self, *parts: int) -> None:
+            self.parts = parts
+
+    pytree.register_pytree_node(Late, lambda x: (list(x.parts), None), lambda children, _: Late(*children))
+    tree = {"b": [1, None], "a": (Late(3, 4), Point(5, 6))}
+    leaves, _ = cxx.tree_flatten(tree)
+    assert leaves == [1, None, 3, 4, 5, 6]
+    assert cxx.tree_map(lambda x: x, tree)["a"][0].parts == (3, 4)
+    assert cxx.tree_leaves(torch.tensor([[1.0, 2.0]]).max(1))[1].item() == 1
+    plain = {"b": [1, None], "a": Point(5, 6)}
+    assert cxx.treespec_loads(cxx.treespec_dumps(cxx.tree_structure(plain))) == cxx.tree_structure(plain)
+    assert cxx._broadcast_to_and_flatten((1, 2), cxx.tree_structure(([0, 0], 0))) == [1, 1, 2]
+    with pytest.raises(NotImplementedError, match="KeyPaths are not yet supported"):
+        cxx.tree_flatten_with_path(tree)
+    pytree._deregister_pytree_node(Late)
