@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from importlib.metadata import Distribution, DistributionFinder
 
 OURS, THEIRS = "flambeau", "torch"
+OLDER = "functorch"  # a package that comes with PyTorch: function transforms by their older names
 
 
 def folder_of_flambeau() -> str:
@@ -54,7 +55,7 @@ class AliasLoader(Loader):
 
 
 class TorchFinder(MetaPathFinder):
-    """Finds `torch` in the folder of flambeau, aliases of its modules, and the metadata of a distribution named torch."""
+    """Finds `torch` in the folder of flambeau, aliases of its modules, functorch, and the metadata of the distribution."""
 
     def __init__(self) -> None:
         self.folder = folder_of_flambeau()
@@ -66,6 +67,8 @@ class TorchFinder(MetaPathFinder):
         head, dot, rest = fullname.partition(".")
         if head == self.alias:
             return self.alias_of(self.name + dot + rest, fullname)
+        if head == OLDER:
+            return self.alias_of(f"{self.name}._functorch.functorch{dot}{rest}", fullname)
         if fullname == THEIRS:  # its submodules are found as those of any package, by its __path__
             file = os.path.join(self.folder, "__init__.py")
             return importlib.util.spec_from_file_location(THEIRS, file, submodule_search_locations=[self.folder])

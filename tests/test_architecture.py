@@ -28,7 +28,7 @@ SIBLINGS = {
     "_jit_internal": {"jit"},
     "_utils": {"nn"},
     "autograd": {"profiler"},  # its older interface
-    "_C": {"nn", "library"},
+    "_C": {"nn", "library", "_vmap_internals"},
     "ao": {"nn"},
     "quantization": {"ao"},  # the older name of a part of it
     "_library": {"library"},  # its modules by their inner names
@@ -39,6 +39,8 @@ SIBLINGS = {
     "distributions": {"nn"},  # softplus and cross-entropies of logits are functions of nn
     "optim": {"nn"},  # swa_utils.AveragedModel is a module
     "func": {"nn", "utils"},  # functional_call takes modules; arguments are pytrees
+    "_functorch": {"func", "nn"},  # older names of its functions, some of modules
+    "_vmap_internals": {"func"},  # an older vmap
     "_dynamo": {"compiler", "utils"},  # its decorators are those of torch.compiler; its settings are a module of them
     "_inductor": {"utils"},
     "_higher_order_ops": {"utils"},  # carried values are pytrees

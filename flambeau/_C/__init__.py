@@ -108,7 +108,19 @@ def _get_default_device() -> str:
     return str(torch.get_default_device())
 
 
+def _debug_only_display_vmap_fallback_warnings(enabled: bool) -> None:
+    """Whether the older vmap warns where an operator runs once per example."""
+    importlib.import_module("flambeau._vmap_internals")._display_fallback_warnings(enabled)
+
+
+def _debug_only_are_vmap_fallback_warnings_enabled() -> bool:
+    """Whether it does."""
+    return importlib.import_module("flambeau._vmap_internals")._fallback_warnings_displayed()
+
+
 def __getattr__(name: str) -> Any:
+    if name == "_functorch":
+        return importlib.import_module("flambeau._C._functorch")
     if name in _OF_THE_DISPATCHER or name.startswith("_dispatch_"):
         dispatch = importlib.import_module("flambeau._C._dispatch")
         if hasattr(dispatch, name):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 from typing import Any
 
+from flambeau.core.modes import local
 from flambeau.core.tensor import Tensor
 from flambeau.transform import tangents as _rules  # noqa: F401 - what dual tensors do under operators
 from flambeau.transform.dual import Dual, DualLevel
@@ -23,6 +24,24 @@ class _Public(DualLevel):
 
 def _current() -> _Public | None:
     return next((level for level in stack.levels if isinstance(level, _Public)), None)
+
+
+class _set_fwd_grad_enabled:
+    """Switch forward mode on or off at once; as a context, only there. What is off computes with values alone."""
+
+    def __init__(self, mode: bool) -> None:
+        self.before, local.forward_grad = local.forward_grad, mode
+
+    def __enter__(self) -> None:
+        """Nothing: the constructor has switched."""
+
+    def __exit__(self, *exception: object) -> None:
+        local.forward_grad = self.before
+
+
+def _is_fwd_grad_enabled() -> bool:
+    """Whether dual tensors move what is computed from them."""
+    return local.forward_grad
 
 
 def enter_dual_level() -> int:
@@ -78,7 +97,7 @@ def unpack_dual(tensor: Any, *, level: int | None = None) -> Any:
         return UnpackedDualTensor(tensor, None)
     if not isinstance(tensor, Tensor):
         raise TypeError(f"_unpack_dual(): argument 'dual' (position 1) must be Tensor, not {type(tensor).__name__}")
-    return UnpackedDualTensor(current.primal(tensor), current.tangent(tensor))
+    return UnpackedDualTensor(current.primal(tensor), current.tangent(tensor) if local.forward_grad else None)
 
 
 class dual_level:

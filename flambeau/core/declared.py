@@ -84,7 +84,7 @@ class Operator:
     def record(self, arguments: Sequence[Any], result: Any) -> Node:
         """The node of a computed call; `arguments` in order of the signature."""
         local = modes.local
-        simple = not (local.saved_tensors_hooks or local.saved_tensors_disabled or anomaly.enabled)
+        simple = not (local.saved_tensors_hooks or anomaly.enabled)
         if simple:
             name = self.node_name if self.choose_node is None else self.choose_node(arguments)
             several = isinstance(result, tuple) and self.differentiable != 1
@@ -94,7 +94,7 @@ class Operator:
         edges, inputs = self._edges(arguments)
         results = result if isinstance(result, tuple) else (result,)
         values, versions = self._saved(arguments, results)
-        if local.saved_tensors_hooks or local.saved_tensors_disabled:
+        if local.saved_tensors_hooks:
             values, versions = pack(values, versions)
         if isinstance(result, tuple):
             node: Any = self.node_class(arguments, True)(len(results), edges, inputs, values, versions)

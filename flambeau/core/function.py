@@ -221,7 +221,7 @@ class Function:
                                "https://pytorch.org/docs/stable/autograd.html#torch.autograd.Function)")
         if not separate and captured.transformed():
             raise RuntimeError(captured.NO_SETUP_CONTEXT)
-        if kwargs:
+        if kwargs or separate:
             leading = () if separate else (None,)
             bound = inspect.signature(cls.forward).bind(*leading, *args, **kwargs)
             bound.apply_defaults()
@@ -230,12 +230,19 @@ class Function:
             if isinstance(argument, Tensor) and argument._layout.flavor is not None and hasattr(
                     argument._layout.flavor, "apply_function"):
                 return argument._layout.flavor.apply_function(cls, args)
+        return cls._called(args)[0]
+
+    @classmethod
+    def _called(cls, args: tuple[Any, ...]) -> tuple[Any, FunctionCtx]:
+        """What `apply` returns for plain tensors, and the context of this call."""
+        separate = cls.setup_context is not Function.setup_context
         variables = tuple(isinstance(argument, Tensor) for argument in args)
         needs = tuple(variable and argument._node is not None for variable, argument in zip(variables, args, strict=True))
         recording = local.grad and any(needs)
         context = cls._backward_cls()
         context.needs_input_grad = needs
         before, local.grad = local.grad, False
+        moving, local.forward_grad = local.forward_grad, False
         try:
             if separate:
                 result = cls.forward(*args)
@@ -243,7 +250,7 @@ class Function:
             else:
                 result = cls.forward(context, *args)
         finally:
-            local.grad = before
+            local.grad, local.forward_grad = before, moving
         outputs = list(result) if isinstance(result, tuple) else [result]
         edges = [(argument._node, argument._index) if need else NO_EDGE
                  for argument, variable, need in zip(args, variables, needs, strict=True) if variable]
@@ -252,7 +259,7 @@ class Function:
         wrapped = _wrap(context, node, args, outputs)
         if node is not None:
             _fill(node, context, cls, variables, outputs)
-        return tuple(wrapped) if isinstance(result, tuple) else wrapped[0]
+        return (tuple(wrapped) if isinstance(result, tuple) else wrapped[0]), context
 
 
 def _wrap(context: FunctionCtx, node: FunctionNode | None, args: tuple[Any, ...], outputs: list[Any]) -> list[Any]:

@@ -426,8 +426,6 @@ _OLDEST = frozenset(("Byte", "Char", "Short", "Int", "Long", "Half", "Float", "D
 
 def pack(values: tuple[Any, ...], versions: tuple[int | None, ...]) -> tuple[tuple[Any, ...], tuple[int | None, ...]]:
     """Saved values as the innermost `saved_tensors_hooks` of this thread want them; unchanged without any."""
-    if modes.local.saved_tensors_disabled is not None and any(version is not None for version in versions):
-        raise RuntimeError(modes.local.saved_tensors_disabled)
     if not modes.local.saved_tensors_hooks:
         return values, versions
     pack_hook, unpack_hook = modes.local.saved_tensors_hooks[-1]

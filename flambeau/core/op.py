@@ -479,7 +479,7 @@ def record(operator: Pointwise, out: Tensor, operands: Sequence[Any], numbers: t
                     marks.append(value._storage.version - stale)
             values.append(value)
         saved, versions = tuple(values), tuple(marks)
-        if modes.local.saved_tensors_hooks or modes.local.saved_tensors_disabled:
+        if modes.local.saved_tensors_hooks:
             saved, versions = pack(saved, versions)
     node = recipe.node_class(edges, inputs, saved, versions)
     node.recipe = recipe

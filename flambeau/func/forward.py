@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from flambeau.core.derive import NAMESPACE
+from flambeau.core.modes import local
 from flambeau.core.tensor import Tensor
 from flambeau.func.gradients import split_aux, tensors_only, vjp
 from flambeau.transform.dual import DualLevel
@@ -18,6 +20,16 @@ __all__ = ["jvp", "linearize"]
 def dual_of(level: DualLevel, primal: Any, tangent: Any) -> Any:
     """A dual tensor, after the checks of its parts."""
     return level.dual(normal(primal), normal(tangent))
+
+
+@contextlib.contextmanager
+def moving() -> Iterator[None]:
+    """A block in which forward mode is on, also where somebody further out has switched it off."""
+    before, local.forward_grad = local.forward_grad, True
+    try:
+        yield
+    finally:
+        local.forward_grad = before
 
 
 def jvp(func: Callable[..., Any], primals: Any, tangents: Any, *, strict: bool = False, has_aux: bool = False) -> Any:
@@ -43,15 +55,13 @@ def jvp(func: Callable[..., Any], primals: Any, tangents: Any, *, strict: bool =
                 raise RuntimeError(f"{name}: Expected {words} to only contain Tensors, got {type(x)}")
     if not flat:
         raise RuntimeError(f"{name}: Expected primals to contain at least one Tensor.")
-    with Gradient((primals, tangents)), DualLevel() as level:
+    with Gradient((primals, tangents)), moving(), DualLevel() as level:
         output = func(*tree_unflatten([dual_of(level, p, t) for p, t in zip(flat, moves, strict=True)], spec))
         aux = None
         if has_aux:
             output, aux = split_aux(name, output)
         outputs, out_spec = tree_flatten(output)
         tensors_only(name, outputs)
-        if not outputs:
-            raise RuntimeError(f"{name}: Expected f to be a function that has non-empty output (got output = {outputs})")
         if strict and not all(level.has(y) for y in outputs):
             raise RuntimeError(
                 "jvp(f, primals, tangents, strict=True): The output of f is independent of the inputs. This is not allowed with "

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from flambeau.core.derive import NAMESPACE
@@ -61,6 +62,21 @@ def grad_and_value(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool
     return wrapper
 
 
+_NO_HOOKS = (
+    "torch.func.{grad, vjp, jacrev, hessian} don't yet support saved tensor hooks. Please open an issue with your use case."
+)
+
+
+@contextlib.contextmanager
+def no_hooks() -> Iterator[None]:
+    """A block in which hooks of saved tensors are refused, as PyTorch's transforms refuse them."""
+    before, local.saved_tensors_disabled = local.saved_tensors_disabled, _NO_HOOKS
+    try:
+        yield
+    finally:
+        local.saved_tensors_disabled = before
+
+
 class Pullback:
     """A call of a function on aliases of its arguments, whose outputs can be pulled back to those at `argnums`.
 
@@ -71,6 +87,8 @@ class Pullback:
     def __init__(
         self, func: Callable[..., Any], args: tuple[Any, ...], argnums: Argnums | None = None, kwargs: Any = None
     ) -> None:
+        if local.saved_tensors_hooks:
+            raise RuntimeError(_NO_HOOKS)
         self.recorded = local.grad
         picked = args if argnums is None else chosen(args, argnums)
         leaves, self.spec = tree_flatten(picked)
@@ -79,8 +97,8 @@ class Pullback:
                 raise ValueError(f"Thing passed to transform API must be Tensor, got {type(x)}")
         self.before = leaves
         kwargs = kwargs or {}
-        with Gradient((args, kwargs)), enable_grad():
-            self.inputs = [fresh(x, joined=self.recorded) for x in leaves]
+        with Gradient((args, kwargs)), enable_grad(), no_hooks():
+            self.inputs = [fresh(x) for x in leaves]
             given = tree_unflatten(self.inputs, self.spec)
             self.own = {node for x in self.inputs if type(node := plain_of(x)._node) is AccumulateGrad}
             others = tree_map(aside, (() if argnums is None else args, kwargs))
@@ -88,7 +106,7 @@ class Pullback:
 
     def pull(self, outputs: Sequence[Any], weights: Sequence[Any]) -> Any:
         """The gradients of the inputs, in their structure; zeros where there is no influence."""
-        leads = self.recorded and leads_outside([*outputs, *weights], self.own)
+        leads = local.grad and leads_outside([*outputs, *weights], self.own)
         made = gradients(outputs, self.inputs, weights, leads)
         return tree_unflatten(
             [
@@ -113,6 +131,9 @@ def split_aux(call: str, output: Any) -> tuple[Any, Any]:
     """(output, aux) of what a function with has_aux returned."""
     if not (isinstance(output, tuple) and len(output) == 2):
         raise RuntimeError(f"{call}: output of function f should be a tuple: (output, aux) if has_aux is True")
+    for x in tree_flatten(output[1])[0]:
+        if not isinstance(x, Tensor):
+            raise RuntimeError(f"Expected tensors, got unsupported type {type(x)}")
     return output
 
 
@@ -132,9 +153,10 @@ def chosen(args: tuple[Any, ...], argnums: Argnums) -> Any:
         raise RuntimeError(f"argnums must be int or Tuple[int, ...], got: {type(argnums)}")
     if not argnums:
         raise RuntimeError("argnums must be non-empty")
-    if len(set(argnums)) != len(argnums):
-        raise RuntimeError(f"argnums elements must be unique, got {argnums}")
-    return tuple(args[_checked(args, n)] for n in argnums)
+    places = tuple(_checked(args, n) for n in argnums)
+    if len(set(places)) != len(places):
+        raise RuntimeError(f"argnums elements must be unique, got {places}")
+    return tuple(args[n] for n in places)
 
 
 def replaced(args: tuple[Any, ...], argnums: Argnums, given: Sequence[Any]) -> tuple[Any, ...]:
@@ -157,12 +179,6 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
         output, aux = split_aux("vjp(f, *primals)", output)
     outputs, spec = tree_flatten(output)
     tensors_only("vjp(f, *primals)", outputs)
-    if not outputs:
-        raise RuntimeError(
-            "vjp(f, *primals): Expected f to be a function that has non-empty output (got output = "
-            f"{outputs if not isinstance(output, Tensor) else output})"
-        )
-
     for y in outputs:
         if not (y.is_floating_point() or y.is_complex()):
             raise RuntimeError(
@@ -190,7 +206,11 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
 
 
 def tensors_only(call: str, outputs: Sequence[Any]) -> None:
-    """RuntimeError unless all outputs are tensors."""
+    """RuntimeError unless there are outputs, and all are tensors."""
+    if not outputs or (len(outputs) == 1 and outputs[0] is None):
+        raise RuntimeError(
+            f"{call}: Expected f to be a function that has non-empty output (got output = {list(outputs)})"
+        )
     for y in outputs:
         if not isinstance(y, Tensor):
             raise RuntimeError(f"{call}: expected f(*primals) to return only tensors, got unsupported type {type(y)}")

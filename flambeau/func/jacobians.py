@@ -29,12 +29,12 @@ def basis(tensors: Sequence[Tensor]) -> list[Tensor]:
     return made
 
 
-def real(name: str, given: Any) -> None:
+def real(name: str, given: Any, what: str = "inputs") -> None:
     """RuntimeError for a complex tensor, whose derivative isn't one matrix of complex numbers."""
     for position, x in enumerate(tree_flatten(given)[0]):
         if isinstance(x, Tensor) and x.is_complex():
             raise RuntimeError(
-                f"{name}: Expected all inputs to be real but received complex tensor at flattened input idx: {position}"
+                f"{name}: Expected all {what} to be real but received complex tensor at flattened input idx: {position}"
             )
 
 
@@ -64,6 +64,7 @@ def jacrev(
             return func(*replaced(args, argnums, x), **kwargs)
 
         output, pull, *aux = vjp(of_chosen, *given, has_aux=has_aux)
+        real("jacrev", output, "outputs")
         outputs, spec = tree_flatten(output)
         inputs, in_spec = tree_flatten(given)
         rows = tuple(basis(outputs))
@@ -115,6 +116,7 @@ def jacfwd(
 
         def column(*tangents: Any) -> list[Any]:
             result = jvp(of_chosen, given, tree_unflatten(list(tangents), in_spec), has_aux=has_aux)
+            real("jacfwd", result[0], "outputs")
             rates, kept["spec"] = tree_flatten(result[1])
             kept["shapes"] = [y._layout.shape for y in rates]
             if has_aux:

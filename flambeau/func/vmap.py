@@ -77,10 +77,10 @@ def _in_front(x: Any, dim: int) -> Any:
 
 
 def _examples(
-    func: Callable[..., Any], in_dims: Any, args: tuple[Any, ...]
+    func: Callable[..., Any], in_dims: Any, args: tuple[Any, ...], negative: bool = True
 ) -> tuple[int, list[Any], list[Any], TreeSpec]:
     """(how many examples, dimension or None of each leaf of the arguments, leaves, structure); ValueError where they
-    don't fit."""
+    don't fit. negative: whether dimensions may be counted from the last."""
     name = name_of(func)
     call = f"vmap({name}, in_dims={in_dims}, ...)(<inputs>)"
     if not isinstance(in_dims, (int, tuple)):
@@ -113,10 +113,11 @@ def _examples(
                 "arguments, please use None as the respective in_dim"
             )
         ndim = x._layout.ndim
-        if not -ndim <= dim < ndim:
+        least = -ndim if negative else 0
+        if not least <= dim < ndim:
             raise ValueError(
                 f"{call}: Got in_dim={dim} for some input, but that input is a Tensor of dimensionality {ndim} so expected "
-                f"in_dim to satisfy -{ndim} <= in_dim < {ndim}."
+                f"in_dim to satisfy {f'-{ndim}' if negative else 0} <= in_dim < {ndim}."
             )
         dims[position] = dim % ndim
     sizes = [x._layout.shape[dim] for x, dim in zip(leaves, dims, strict=True) if dim is not None]

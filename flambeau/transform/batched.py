@@ -36,7 +36,14 @@ from flambeau.transform.levels import (
     operator_of,
 )
 
-__all__ = ["Batched", "Batch", "RULES", "rule"]
+__all__ = ["Batched", "Batch", "Fallback", "RULES", "rule"]
+
+class Fallback:
+    """What is done where no rule answers: whether examples may be run one by one, and with a warning."""
+
+    allowed = True
+    warned = True
+
 
 Rule = Callable[["Batch", Callable, Sequence[Any], dict[str, Any]], Any]
 RULES: dict[str, Rule] = {}  # by the name of the operator, function or method
@@ -112,6 +119,8 @@ class Batched(Wrapped):
 
 class Batch(Level):
     """A vmap in progress: how many examples, and what random operators do ("error", "different", "same")."""
+
+    warns = True  # where examples are run one by one
 
     def __init__(self, size: int, randomness: str = "error") -> None:
         self.size, self.randomness = size, randomness
@@ -258,7 +267,10 @@ class Batch(Level):
     def loop(self, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         """The call made for each example, the results stacked."""
         name = getattr(function, "__name__", repr(function))
-        warnings.warn(SLOW.format(name), UserWarning, stacklevel=6)
+        if not Fallback.allowed:
+            raise RuntimeError(f"aten::{name} hit the vmap fallback which is currently disabled")
+        if self.warns and Fallback.warned:
+            warnings.warn(SLOW.format(name), UserWarning, stacklevel=6)
         results = []
         for i in range(self.size):
 

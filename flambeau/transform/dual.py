@@ -12,8 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from flambeau.core import modes
 from flambeau.core.tensor import Tensor
-from flambeau.transform.levels import Level, Wrapped, blank
+from flambeau.transform.levels import Level, Wrapped, blank, invoke, mapped
 
 __all__ = ["Dual", "DualLevel"]
 
@@ -81,6 +82,8 @@ class DualLevel(Level):
         return x.tangent if isinstance(x, Dual) and x.level is self else None
 
     def answer(self, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        if not modes.local.forward_grad:
+            return invoke(function, mapped(self.primal, tuple(args)), mapped(self.primal, kwargs))
         return answering(self, function, args, kwargs)
 
 

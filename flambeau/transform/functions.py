@@ -11,11 +11,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from flambeau.core.captured import MORE
+from flambeau.core.derive import NAMESPACE
 from flambeau.core.function import Function
 from flambeau.core.modes import no_grad
 from flambeau.core.tensor import Tensor
 from flambeau.transform.batched import Batch
-from flambeau.transform.dual import DualLevel
+from flambeau.transform.dual import DualLevel, is_tensor
 from flambeau.transform.levels import Wrapped, deepest, mapped, remainder
 
 __all__ = ["VmapInfo", "apply", "dims_of", "placed"]
@@ -142,23 +143,72 @@ def _by_generated(batch: Batch, function: type[Function], args: tuple[Any, ...])
     return mapped(batch.wrap, All.apply(*values))
 
 
+_NOT_IN_PLACE = (
+    "An inplace custom Function is not modifying the forward mode gradients inplace. If the forward is modifying an input "
+    "inplace, then the jvp function must modify the corresponding gradient inplace."
+)
+_NOT_A_VIEW = (
+    "A custom Function's forward is returning a view (or an input as-is) but the jvp is not returning a view."
+)
+
+
 def _dual(level: DualLevel, function: type[Function], args: tuple[Any, ...]) -> Any:
     """The result moves as the jvp static method says."""
     primals = mapped(level.primal, args)
-    output = function.apply(*primals)
-    context = function._backward_cls()
-    context.needs_input_grad = tuple(isinstance(a, Tensor) and a.requires_grad for a in primals)
-    with no_grad():
-        if function.setup_context is not Function.setup_context:
-            function.setup_context(context, primals, output)
-        else:
-            function.forward(context, *primals)
+    output, context = _call(function, primals)
+    tangents = [_moves(level, a, context.materialize_grads) for a in args]
+    moves = function.jvp(context, *tangents)
+    outputs = output if isinstance(output, tuple) else (output,)
+    rates = moves if isinstance(moves, tuple) else (moves,)
+    if len(rates) != len(outputs):
+        raise RuntimeError(
+            f"Function's jvp returned an invalid number of forward gradients (expected {len(outputs)} but got {len(rates)})"
+        )
+    made = tuple(_moving(level, y, t, args, primals, tangents) for y, t in zip(outputs, rates, strict=True))
+    return made if isinstance(output, tuple) else made[0]
+
+
+def _call(function: type[Function], primals: tuple[Any, ...]) -> tuple[Any, Any]:
+    """function.apply(*primals) and the context that its jvp is to see."""
+    if deepest(primals) is None:
+        output, context = function._called(primals)
+    else:  # levels further out take the call apart; forward, which makes a context by itself, runs again for one here
+        output, context = function.apply(*primals), function._backward_cls()
+        context.needs_input_grad = tuple(isinstance(a, Tensor) and a.requires_grad for a in primals)
+        with no_grad():
+            if function.setup_context is not Function.setup_context:
+                function.setup_context(context, primals, output)
+            else:
+                function.forward(context, *primals)
     if context.saved_for_forward:
         context.to_save = context.saved_for_forward
-    moves = function.jvp(context, *[level.tangent(a) if isinstance(a, Tensor) else None for a in args])
-    several = isinstance(output, tuple)
-    outputs, rates = (output, moves) if several else ((output,), (moves,) if not isinstance(moves, tuple) else moves)
-    made = tuple(
-        level.wrap(y, t) if isinstance(y, Tensor) and t is not None else y for y, t in zip(outputs, rates, strict=True)
-    )
-    return made if several else made[0]
+    return output, context
+
+
+def _moves(level: DualLevel, a: Any, zeros: bool) -> Any:
+    """The tangent that jvp gets of an argument: zeros, where these are wanted, of a tensor that doesn't move."""
+    if not isinstance(a, Tensor):
+        return None
+    found = level.tangent(a)
+    if found is None and zeros and is_tensor(a):
+        return NAMESPACE["zeros_like"](level.primal(a))
+    return found
+
+
+def _moving(
+    level: DualLevel, y: Any, rate: Any, args: Sequence[Any], primals: Sequence[Any], tangents: Sequence[Any]
+) -> Any:
+    """An output with its tangent; an argument that forward wrote to is that argument still."""
+    if not isinstance(y, Tensor) or rate is None:
+        return y
+    dirty = next((i for i, x in enumerate(primals) if x is y), None)
+    if dirty is not None:
+        if rate is not tangents[dirty]:
+            raise RuntimeError(_NOT_IN_PLACE)
+        if level.has(args[dirty]):
+            return args[dirty]
+    given = {id(t._storage) for t in tangents if isinstance(t, Tensor)}
+    of_input = any(y._storage is x._storage for x in primals if isinstance(x, Tensor))
+    if dirty is None and of_input and (id(rate._storage) not in given or any(rate is t for t in tangents)):
+        raise RuntimeError(_NOT_A_VIEW)
+    return level.wrap(y, rate)

@@ -1,0 +1,18 @@
+"""The package functorch, which torch.func has replaced: `import functorch` gives this where `import torch` means flambeau."""
+
+from flambeau import __version__
+from flambeau._functorch.deprecated import (
+    combine_state_for_ensemble,
+    functionalize,
+    grad,
+    grad_and_value,
+    hessian,
+    jacfwd,
+    jacrev,
+    jvp,
+    make_functional,
+    make_functional_with_buffers,
+    vjp,
+    vmap,
+)
+from flambeau._functorch.make_functional import FunctionalModule, FunctionalModuleWithBuffers

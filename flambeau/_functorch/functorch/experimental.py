@@ -1,0 +1,7 @@
+"""functorch.experimental: names of the package that were not settled."""
+
+from flambeau._functorch.apis import chunk_vmap
+from flambeau._functorch.batch_norm_replacement import replace_all_batch_norm_modules_
+from flambeau._functorch.deprecated import functionalize, hessian, jacfwd, jvp
+
+__all__ = ["chunk_vmap", "functionalize", "hessian", "jacfwd", "jvp", "replace_all_batch_norm_modules_"]
