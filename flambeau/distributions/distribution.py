@@ -90,7 +90,7 @@ class Distribution:
                 continue
             value = getattr(self, name)
             valid = constraint.check(value)
-            if not valid.all():
+            if not torch._is_all_true(valid):
                 raise ValueError(
                     f"Expected parameter {name} ({type(value).__name__} of shape {tuple(value.shape)}) of distribution {self!r} "
                     f"to satisfy the constraint {constraint!r}, but found invalid values:\n{value}")

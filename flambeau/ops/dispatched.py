@@ -37,6 +37,18 @@ def _chunk_cat(tensors: Tensors, dim, num_chunks):
     return NAMESPACE["cat"](parts, dim % tensors[0].dim() + 1)
 
 
+@composite(method=False)
+def _is_all_true(self: Tensor):
+    """Whether all of its booleans are True, as a tensor; under vmap one answer for all examples."""
+    return self.all()
+
+
+@composite(method=False)
+def _is_any_true(self: Tensor):
+    """Whether one of its booleans is True, as a tensor; under vmap one answer for all examples."""
+    return self.any()
+
+
 def empty_permuted(size, physical_layout, *, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False):
     """A tensor of that size without values, dense in memory in the order of dimensions `physical_layout`.
 

@@ -16,13 +16,13 @@ import numpy as np
 
 from flambeau.base.dtype import finfo, float32, float64
 from flambeau.base.layout import Layout
-from flambeau.core import sampling
+from flambeau.core import modes, sampling
 from flambeau.core.create import array_of, elementwise
 from flambeau.core.declare import operator
 from flambeau.core.tensor import Tensor, empty_layout
 from flambeau.ops.copy import contiguous
 from flambeau.ops.functions import digamma
-from flambeau.ops.random import stream
+from flambeau.ops.random import spread, stream
 
 STEP = 0.05
 _T = np.arange(-3.5, 3.5 + STEP / 2, STEP)
@@ -133,6 +133,8 @@ def _slopes(kernel: str, compute: Callable[..., np.ndarray], *operands: Tensor) 
 @operator(method=False, node="StandardGammaBackward0")
 def _standard_gamma(input: Tensor, generator=None):
     """Samples of the gamma distributions of shapes `input` and rate 1; the shape of `input`, float32 or float64."""
+    if modes.local.draws is not None:
+        return modes.local.draws.draw(lambda *lead: _standard_gamma(spread(input, lead), generator))
     _need("gamma_cpu", input)
     made = _fresh(input)
     return sampling.gamma(stream(generator), contiguous(input)) if made._layout.numel else made
@@ -153,6 +155,8 @@ def _standard_gamma_grad(input: Tensor, output: Tensor):
 def _sample_dirichlet(input: Tensor, generator=None):
     """Samples of the Dirichlet distributions whose concentrations are the rows of `input`, drawn in double
     precision."""
+    if modes.local.draws is not None:
+        return modes.local.draws.draw(lambda *lead: _sample_dirichlet(spread(input, lead), generator))
     _need("dirichlet", input)
     made, dtype = _fresh(input), input._layout.dtype
     if not made._layout.numel:

@@ -18,7 +18,7 @@ from flambeau.base.layout import Layout, contiguous_format, register_cache
 from flambeau.base.rng import RANGES, WIDE_RANGE, default_generator, drawing_order
 from flambeau.base.small_floats import AS_BITS, from_bits
 from flambeau.codegen.runtime.launch import KernelCheck
-from flambeau.core import modes, sampling
+from flambeau.core import modes, overrides, sampling
 from flambeau.core.arguments import MISSING, is_int, no_combination
 from flambeau.core.create import array_of
 from flambeau.core.declare import operator
@@ -118,6 +118,8 @@ def _learn_integers(layout: Layout, any_of_dtype: bool) -> tuple:
 def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Any = None) -> Tensor:
     """Fill with ones of probability p (a number or a tensor), zeros otherwise."""
     if isinstance(p, Tensor):
+        if overrides.any_override((p,)):
+            return overrides.dispatch(Tensor.bernoulli_, (self, p), {"generator": generator}, (self, p))
         if self._layout.dtype.is_complex:
             raise NotImplementedError(f"\"bernoulli_tensor_cpu_self_\" not implemented for '{self._layout.dtype.scalar_name}'")
         try:
@@ -221,7 +223,8 @@ def normal(mean: Any = MISSING, std: Any = 1.0, size: Any = None, *, generator: 
     if size is not None:
         sizes = sizes_of("normal", (size,))
         if draws is not None:
-            return draws.draw(lambda *lead: normal(mean, std, (*lead, *sizes), generator=generator, dtype=dtype, device=device))
+            return draws.draw(
+                lambda *lead: normal(mean, std, (*lead, *sizes), generator=generator, dtype=dtype, device=device), out)
         made = blank(sizes, dtype, device)
         if kept is not None and is_straight(made._layout) and made._layout.dtype.is_floating_point:
             _normals[size, dtype, layout, device, get_default_device(), kept] = sampling.normal_plan(made._layout, *kept)

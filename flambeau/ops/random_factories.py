@@ -53,7 +53,7 @@ def made_by(sample: Sampler, generator: Any, shape: tuple[int, ...], dtype: DTyp
     """What a factory makes by a sampler; under vmap, the innermost one's examples."""
     if modes.local.draws is not None:
         return modes.local.draws.draw(lambda *lead: made_by(
-            sample, generator, (*lead, *shape), dtype, device, requires_grad, out, *parameters))
+            sample, generator, (*lead, *shape), dtype, device, requires_grad, None, *parameters), out)
     made = draw(sample, fresh_layout(shape, dtype, device), generator, *parameters)
     return finish(made, requires_grad, out) if requires_grad or out is not None else made
 
@@ -189,7 +189,7 @@ def randperm(n: int, *, generator: Any = None, dtype: DType | None = int64, layo
         def several(*lead: int) -> Tensor:
             drawn = [randperm(n, generator=generator, dtype=dtype, device=device) for _ in range(lead[0] if lead else 1)]
             return NAMESPACE["stack"](drawn) if lead else drawn[0]
-        return modes.local.draws.draw(several)
+        return modes.local.draws.draw(several, out)
     dtype, source = dtype or int64, stream(generator)
     shared = fresh_layout((int(n),), dtype if dtype in sampling.ORDERED else int64, device)
     if n > 1 and shared.device.type != "meta":

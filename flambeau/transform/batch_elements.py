@@ -183,3 +183,12 @@ def new(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str,
         )
         rest = []
     return batch.wrap(invoke(function, (args[0].value, (batch.size, *sizes), *rest), kwargs))
+
+
+@rule("new_empty_strided")
+def new_empty_strided(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """Memory of these strides for each example, one behind the other."""
+    named = dict(zip(("self", "size", "stride"), args)) | kwargs
+    value, size, stride = (named.pop(n) for n in ("self", "size", "stride"))
+    length = 0 if 0 in size else 1 + sum((n - 1) * s for n, s in zip(size, stride))
+    return batch.wrap(invoke(function, (value.value, (batch.size, *size), (length, *stride)), named))

@@ -11,12 +11,18 @@ from typing import Any
 
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.tensor import Tensor
-from flambeau.transform.batched import Batch, rule
+from flambeau.transform.batched import NO_OUT, UNBATCHED_DRAW, Batch, rule
 from flambeau.transform.levels import invoke, operator_of
 
 _SAME = (
     "Vmap does not currently support same randomness with a batched tensor input. Please file an issue with functorch"
 )
+
+
+@rule("rand", "randn", "randint", "randperm")
+def factory(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """RuntimeError: a factory meets a batched tensor only as what it is to write to."""
+    raise RuntimeError(NO_OUT)
 
 
 @rule("rand_like", "randn_like", "randint_like")
@@ -33,15 +39,21 @@ def like(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str
 def overwrite(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """A tensor filled in place."""
     batch.allow_draws()
-    target = args[0]
-    batch.check_target(target)
+    target, parameters = args[0], [x for x in (*args[1:], *kwargs.values()) if isinstance(x, Tensor)]
+    if batch.randomness == "same" and any(batch.has(x) for x in parameters):
+        raise RuntimeError(_SAME)
+    if not batch.has(target) and batch.randomness == "same":
+        with batch.draws_outside():
+            return invoke(function, args, kwargs)
+    if parameters and any(batch.has(x) for x in parameters):
+        batch.check_target(target, "inplace bernoulli")
+    elif not batch.has(target):
+        raise RuntimeError(UNBATCHED_DRAW)
     rest = [batch.aligned(x, target._layout.ndim) if isinstance(x, Tensor) else x for x in args[1:]]
     with batch.draws_outside():
         if batch.randomness == "different":
             invoke(function, (target.value, *rest), kwargs)
         else:
-            if any(batch.has(x) for x in args[1:]):
-                raise RuntimeError(_SAME)
             layout = target._layout
             one = NAMESPACE["empty"](layout.shape, dtype=layout.dtype)
             invoke(function, (one, *args[1:]), kwargs)
@@ -49,10 +61,12 @@ def overwrite(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dic
     return target
 
 
-@rule("bernoulli", "multinomial", "poisson", "binomial", "normal", "rrelu_slopes")
+@rule("bernoulli", "multinomial", "poisson", "binomial", "normal", "rrelu_slopes", "_standard_gamma", "_sample_dirichlet")
 def from_parameters(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """Samples with the parameters in a tensor."""
     batch.allow_draws()
+    if kwargs.get("out") is not None:
+        raise RuntimeError(NO_OUT)
     if batch.randomness == "same":
         raise RuntimeError(_SAME)
     name = function.__name__

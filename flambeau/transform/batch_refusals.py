@@ -56,6 +56,12 @@ def branch(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[s
     raise not_for_all(_BRANCH)
 
 
+@rule("_is_all_true", "_is_any_true")
+def for_all(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """One answer for all examples together, which a branch may depend on."""
+    return invoke(function, (batch.lift(args[0]),))
+
+
 @rule("tolist", "numpy", "__array__", "data_ptr", "untyped_storage", "storage", "__dlpack__")
 def memory(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """RuntimeError: an example has no memory of its own."""

@@ -97,16 +97,25 @@ def _(x: Any, value: Any, sizes: Any) -> Any:
 
 @rule("as_strided")
 def as_strided(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    """Any view of the memory that an example has; offsets count from its first element."""
+    """Any view of the memory that an example has. RuntimeError for one of other memory.
+
+    An offset counts, as the tensor's own, from the beginning of the memory, where the first example lies.
+    """
     named = dict(zip(("input", "size", "stride", "storage_offset"), args)) | kwargs
-    value = named["input"].value
-    return batch.wrap(
-        value.as_strided(
-            (batch.size, *named["size"]),
-            (value._layout.strides[0], *named["stride"]),
-            value._offset + (named.get("storage_offset") or 0),
-        )
-    )
+    value, size, stride = named["input"].value, tuple(named["size"]), tuple(named["stride"])
+    first, own = value._offset, named["input"]._layout
+    offset = first if named.get("storage_offset") is None else named["storage_offset"]
+    if 0 not in own.shape and 0 not in size:
+        last = [start + sum((n - 1) * s for n, s in zip(shape, strides))
+                for start, shape, strides in ((offset, size, stride), (first, own.shape, own.strides))]
+        if offset < first or last[0] > last[1]:
+            raise RuntimeError(
+                f"result = tensor.as_strided({list(size)}, {list(stride)}, {offset}) can access memory outside of `tensor`. "
+                f"`result` can access some memory in range [{offset}, {last[0] + 1}], but `tensor` can only access some memory "
+                f"in range [{first}, {last[1] + 1}]. This is not supported inside of vmap, please try to rewrite the "
+                "`as_strided` call as a sequence of PyTorch view operations"
+            )
+    return batch.wrap(value.as_strided((batch.size, *size), (value._layout.strides[0], *stride), offset))
 
 
 @rule("view")

@@ -17,6 +17,7 @@ from typing import Any
 
 from flambeau.base.layout import Layout
 from flambeau.core import modes
+from flambeau.core.derive import OPERATORS
 from flambeau.core.inplace import refuse_write
 from flambeau.core.op import Pointwise
 from flambeau.core.tensor import Tensor
@@ -62,16 +63,21 @@ UNBATCHED_TARGET = (
     "extra_args that has more "
     "elements than `self`. This happened due to `other` being vmapped over but `self` not being vmapped "
     "over in a vmap. Please try "
-    "to use out-of-place operators instead of inplace arithmetic. If said operator is being called inside the PyTorch framework, "
+    "to use out-of-place operators instead of {}. If said operator is being called inside the PyTorch framework, "
     "please file a bug report instead."
 )
 _NO_DRAWS = (
     "vmap: called random operation while in randomness error mode. Please either use the 'same' or 'different' randomness flags "
     "on vmap or perform the randomness operation out of vmap"
 )
-_UNBATCHED_DRAW = (
+UNBATCHED_DRAW = (
     "vmap: Cannot ask for different inplace randomness on an unbatched tensor. This will appear like same randomness. If "
     "this is necessary for your usage, please file an issue with functorch."
+)
+
+NO_OUT = (
+    "vmap: We do not support calling out variants of random operations inside of vmap. Please use non-out variants as a "
+    "workaround"
 )
 
 
@@ -107,6 +113,10 @@ class Batched(Wrapped):
         if levels.stack.levels and levels.stack.levels[-1] is self.level:
             raise RuntimeError("accessing `data` under vmap transform is not allowed")
         return self.level.wrap(self.value.data)
+
+    @data.setter
+    def data(self, value: Any) -> None:
+        raise RuntimeError("mutating directly with `.data` under vmap transform is not allowed.")
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:
         return f"BatchedTensor(lvl={self.level.depth}, bdim=0, value=\n{textwrap.indent(repr(self.value), '    ')}\n)"
@@ -177,7 +187,7 @@ class Batch(Level):
         """What drawing from a generator asks first: it was not arranged that examples get numbers of their own."""
         self.allow_draws()
         if self.randomness == "different":
-            raise RuntimeError(_UNBATCHED_DRAW)
+            raise RuntimeError(UNBATCHED_DRAW)
 
     @contextlib.contextmanager
     def draws_outside(self) -> Iterator[None]:
@@ -188,9 +198,11 @@ class Batch(Level):
         finally:
             modes.local.draws = self
 
-    def draw(self, make: Callable[..., Any]) -> Any:
+    def draw(self, make: Callable[..., Any], out: Any = None) -> Any:
         """What a random factory makes: make(*sizes in front) is called for one example, or with the batch in front."""
         self.allow_draws()
+        if out is not None:
+            raise RuntimeError(NO_OUT)
         with self.draws_outside():
             return make() if self.randomness == "same" else self.wrap(make(self.size))
 
@@ -247,7 +259,8 @@ class Batch(Level):
         """name_(self, ...) as name(self, ...) written into self."""
         target = args[0]
         self.check_target(target)
-        made = getattr(target, function.__name__[:-1])(*args[1:], **kwargs)
+        name = function.__name__[:-1]
+        made = invoke(getattr(Tensor, name, None) or OPERATORS[name].public, (target, *args[1:]), kwargs)
         if function.__name__ in BECOMES_A_VIEW:
             target.value, target._layout = made.value, made._layout
             return target
@@ -262,7 +275,7 @@ class Batch(Level):
         """The error of a write of different examples to a tensor that is the same for all."""
         if not isinstance(target, Wrapped):
             refuse_write(target)
-        return not_for_all(UNBATCHED_TARGET.format(name))
+        return not_for_all(UNBATCHED_TARGET.format(name, name))
 
     def loop(self, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         """The call made for each example, the results stacked."""

@@ -143,11 +143,15 @@ class Wrapped(Tensor):
             raise TypeError("iteration over a 0-d tensor")
         return iter(self.unbind(0))  # type: ignore[attr-defined]
 
+    def storage_offset(self) -> int:
+        """Where what it holds begins in its memory: the first of all examples, or the value."""
+        return self.held.storage_offset()
+
     def data_ptr(self) -> int:
         """RuntimeError: it has no memory of its own."""
         raise RuntimeError(NO_STORAGE)
 
-    untyped_storage = storage_offset = __array__ = numpy = data_ptr  # type: ignore[assignment]
+    untyped_storage = __array__ = numpy = data_ptr  # type: ignore[assignment]
 
 
 @functools.cache

@@ -272,3 +272,47 @@ def test_random_numbers():
 def test_a_wrong_call_by_keywords_alone_keeps_its_words():
     with pytest.raises(RuntimeError, match="Padding length must be divisible by 2"):
         vmap(lambda a: torch.nn.functional.pad(input=a, pad=(1,)))(torch.ones(2, 3))
+
+
+def test_random_operators_with_parameters_in_tensors() -> None:
+    x = torch.ones(2, 3)
+    for operator in (torch._standard_gamma, torch.poisson, torch._sample_dirichlet):
+        made = vmap(operator, randomness="different")(x)
+        assert made.shape == (2, 3)
+        assert vmap(lambda t, _: operator(t), (None, 0), randomness="different")(x, x).shape == (2, 2, 3)
+        with pytest.raises(RuntimeError, match="does not currently support same randomness with a batched tensor"):
+            vmap(operator, randomness="same")(x)
+    with pytest.raises(RuntimeError, match="inplace bernoulli"):
+        vmap(lambda a, p: a.bernoulli_(p), (None, 0), randomness="different")(torch.ones(3), torch.rand(2, 3))
+    with pytest.raises(RuntimeError, match="same randomness with a batched tensor"):
+        vmap(lambda a, p: a.bernoulli_(p), randomness="same")(torch.ones(2, 3), torch.rand(2, 3))
+    for draw in (lambda a: torch.rand(3, out=a), lambda a: torch.normal(0.0, 1.0, (3,), out=a),
+                 lambda a: torch.randperm(3, out=a)):  # fmt: skip
+        before = x.clone()
+        with pytest.raises(RuntimeError, match="calling out variants of random operations"):
+            vmap(draw, randomness="different")(x)
+        assert torch.equal(x, before)
+
+
+def test_memory_of_examples() -> None:
+    x = torch.arange(12.0).reshape(3, 4)
+    made = vmap(lambda a: a.as_strided((2,), (1,), a.storage_offset() + 1))(x[1:])
+    assert made.tolist() == [[5.0, 6.0], [9.0, 10.0]]
+    with pytest.raises(RuntimeError, match=r"some memory in range \[0, 5\], but `tensor` can only access"):
+        vmap(lambda a: a.as_strided((3,), (2,), 0))(x)  # would reach into the next example
+    assert vmap(lambda a: a.new_empty_strided((2, 3), (7, 2)))(x).stride() == (12, 7, 2)
+    assert torch.equal(vmap(lambda a: a.new_empty_strided((4,), (1,)).copy_(a))(x), x)
+    with pytest.raises(RuntimeError, match=r"mutating directly with `.data` under vmap"):
+        vmap(lambda a: setattr(a, "data", torch.ones(4)))(x)
+
+
+def test_in_place_functions_without_a_method() -> None:
+    x = torch.linspace(-2, 2, 6).reshape(2, 3)
+    assert torch.equal(vmap(lambda a: torch.nn.functional.celu(a, inplace=True))(x.clone()), torch.nn.functional.celu(x))
+
+
+def test_distributions_are_validated_for_all_examples() -> None:
+    normal = torch.distributions.Normal
+    assert vmap(lambda m: normal(m, 1.0).log_prob(torch.tensor(0.0)))(torch.zeros(3)).shape == (3,)
+    with pytest.raises(ValueError, match="found invalid values"):
+        vmap(lambda s: normal(0.0, s).log_prob(torch.tensor(0.0)))(torch.tensor([[1.0], [-1.0]]))
