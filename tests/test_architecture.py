@@ -40,7 +40,7 @@ SIBLINGS = {
     "optim": {"nn"},  # swa_utils.AveragedModel is a module
     "func": {"nn", "utils"},  # functional_call takes modules; arguments are pytrees
     "_functorch": {"func", "nn"},  # older names of its functions, some of modules
-    "_vmap_internals": {"func"},  # an older vmap
+    "_vmap_internals": {"func", "utils"},  # an older vmap
     "_dynamo": {"compiler", "utils"},  # its decorators are those of torch.compiler; its settings are a module of them
     "_inductor": {"utils"},
     "_higher_order_ops": {"utils"},  # carried values are pytrees

@@ -11,7 +11,7 @@ import functools
 import warnings
 from collections import OrderedDict, defaultdict, deque, namedtuple
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from flambeau.core import returns
 from flambeau.utils import _pytree as python_pytree
@@ -65,8 +65,11 @@ if tuple(map(int, optree.__version__.split(".")[:2])) < (0, 13):
 
 __all__ = list(python_pytree.__all__)
 
-PyTreeSpec: Any = optree.PyTreeSpec
-TreeSpec = PyTreeSpec
+if TYPE_CHECKING:
+    PyTreeSpec: TypeAlias = Any
+    TreeSpec: TypeAlias = Any
+else:
+    PyTreeSpec = TreeSpec = optree.PyTreeSpec
 FlattenFunc, UnflattenFunc, FlattenWithKeysFunc = FlattenFn, UnflattenFn, FlattenWithKeysFn
 _OPTIONS: dict[str, Any] = {"none_is_leaf": True, "namespace": "torch"}
 _NO_PATHS = "KeyPaths are not yet supported in cxx_pytree."
@@ -171,12 +174,12 @@ def treespec_dict(mapping: Mapping[Any, TreeSpec] | Iterable[tuple[Any, TreeSpec
     return optree.treespec_dict(mapping, **kwargs, **_OPTIONS)
 
 
-class _LeafSpecType(type(TreeSpec)):  # type: ignore[misc]
+class _LeafSpecType(type(optree.PyTreeSpec)):
     def __instancecheck__(cls, instance: object) -> bool:
         return isinstance(instance, (TreeSpec, python_pytree.TreeSpec)) and instance.is_leaf()
 
 
-class LeafSpec(TreeSpec, metaclass=_LeafSpecType):  # type: ignore[misc]
+class LeafSpec(optree.PyTreeSpec, metaclass=_LeafSpecType):
     """The structure of a leaf; deprecated: ask `treespec.is_leaf()`."""
 
     def __new__(cls) -> Any:

@@ -14,7 +14,7 @@ import warnings
 from collections import OrderedDict, defaultdict, deque, namedtuple
 from collections.abc import Callable, Iterable
 from enum import Enum
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from flambeau.base.layout import Size
 from flambeau.core import returns
@@ -28,8 +28,9 @@ UnflattenFunc = Callable[[Iterable[Any], Any], Any]
 UnflattenFn = UnflattenFunc
 ToDumpableContextFn = Callable[[Context], DumpableContext]
 FromDumpableContextFn = Callable[[DumpableContext], Context]
+R = TypeVar("R")
 TypeAny = type[Any] | tuple[type[Any], ...] | types.UnionType
-FnAny = Callable[[Any], Any]  # FnAny[R]: a function of a leaf
+FnAny = Callable[[Any], R]  # a function of a leaf
 NO_SERIALIZED_TYPE_NAME_FOUND = "NO_SERIALIZED_TYPE_NAME_FOUND"
 
 
