@@ -124,7 +124,7 @@ def addmv_(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
 def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Any = 1, alpha: Any = 1, out: Tensor | None = None) -> Tensor:
     """beta * input + alpha * outer(vec1, vec2)."""
 def adjoint(input: Any) -> Any:
-    """The last two dimensions swapped, conjugated if complex."""
+    """The last two dimensions swapped, conjugated if complex; of a number, deprecated, its conjugate."""
 def affine_grid_generator(theta: Tensor, size: Any, align_corners: _bool) -> Tensor:
     """Places of pixels under affine maps theta (N, 2, 3) or (N, 3, 4); size (N, C, [D,] H, W)."""
 def all(input: Tensor, dim: Any = None, keepdim: _bool = False, *, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Tensor:

@@ -147,8 +147,9 @@ def expand_geometry(shape: Shape, strides: Shape, sizes: Sequence[int], type_nam
             if size < 0:
                 raise RuntimeError(f"The expanded size of the tensor ({size}) isn't allowed in a leading, "
                                    f"non-existing dimension {dim}")
+            # one that doesn't repeat has a stride as a contiguous tensor has it
+            out_strides.append(out_shape[-1] * out_strides[-1] if size == 1 and ndim else 0)
             out_shape.append(size)
-            out_strides.append(0)
             continue
         old, stride = shape[dim - lead], strides[dim - lead]
         if size == -1 or size == old:
@@ -267,6 +268,8 @@ def movedim_order(ndim: int, source: Sequence[int], destination: Sequence[int]) 
     for name, given, wrapped in (("source", source, origin), ("destination", destination, target)):
         if len(set(wrapped)) != len(wrapped):
             raise RuntimeError(f"movedim: repeated dim in `{name}` ({list(given)})")
+    if not ndim:        # of a number, which has a dimension only to those who ask for one
+        return ()
     order = [-1] * ndim
     for here, there in zip(origin, target, strict=True):
         order[there] = here

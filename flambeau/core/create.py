@@ -48,6 +48,8 @@ def array_of(tensor: Tensor) -> np.ndarray:
 
 def from_array(array: np.ndarray, dtype: DType | None = None) -> Tensor:
     """A tensor over the array's memory; strides must be whole elements and not negative."""
+    if type(array) is not np.ndarray:
+        array = np.asarray(array)       # what a subclass says of itself need not be so
     key = (array.shape, array.strides, array.dtype, dtype)
     found = _views.get(key)
     if found is None:
@@ -211,22 +213,14 @@ def item(tensor: Tensor) -> Any:
         raise RuntimeError("Tensor.item() cannot be called on meta tensors")
     if storage.without_memory(tensor._storage):
         raise RuntimeError(launch.NO_DATA)
-    dtype = layout.dtype
-    address = tensor._storage.ptr + tensor._offset * dtype.itemsize
-    read = launch.readers.get(dtype.name)
+    read = launch.readers.get(layout.dtype.name)
     if read is not None:
         readers[layout] = read
         return read(tensor)
-    reader = _READERS.get(dtype)
-    if reader is not None:
-        return reader.from_address(address).value
-    values = tolist_array(tensor)
-    return values.reshape(-1)[0].item()
+    return tolist_array(tensor).reshape(-1)[0].item()
 
 
 readers: dict[Layout, Any] = register_cache({})     # native readers of one-element layouts
-_READERS = {float32: ctypes.c_float, float64: ctypes.c_double, int64: ctypes.c_int64, bool_: ctypes.c_bool,
-            dtypes.int32: ctypes.c_int32, dtypes.int16: ctypes.c_int16, dtypes.int8: ctypes.c_int8, dtypes.uint8: ctypes.c_uint8}
 
 
 def tolist_array(tensor: Tensor) -> np.ndarray:

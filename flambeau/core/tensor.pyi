@@ -204,7 +204,7 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
     def addr_(self, *args: Any, **kwargs: Any) -> Any:
         """In-place version of addr()."""
     def adjoint(self) -> Any:
-        """The last two dimensions swapped, conjugated if complex."""
+        """The last two dimensions swapped, conjugated if complex; of a number, deprecated, its conjugate."""
     def alias(self) -> Any:
         """A view of everything."""
     def all(self, dim: Any = None, keepdim: _bool = False, *, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Tensor:

@@ -272,7 +272,10 @@ def embedding_bag(
     except KernelCheck as error:
         if error.args[0] == kernels.OFFSET_ERROR:
             raise IndexError("index out of range in self") from None
-    wrong = ((input < 0) | (input >= rows)).nonzero()[0, 0].item()
+    outside = ((input < 0) | (input >= rows)).nonzero()
+    if not outside.numel():
+        raise RuntimeError("embedding_bag: another thread changed the indices while they were read")
+    wrong = outside[0, 0].item()
     if mode == "max" or padding_idx != NOTHING:
         raise RuntimeError(f"embedding_bag: Expected idx >= 0 && idx < num_embeddings but found idx to be {input[wrong].item()}")
     raise RuntimeError(f"Index {wrong} of input takes value {input[wrong].item()} which is not in the valid range [0, {rows})")

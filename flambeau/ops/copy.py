@@ -94,6 +94,9 @@ def copy_(self: Tensor, other: Any, non_blocking: bool = False) -> Tensor:
     if (self._node is not None or other._node is not None) and needs_graph((self, other)):
         inplace.check(self)
         copy_raw(self, other)
+        dtype = self._layout.dtype
+        if not (dtype.is_floating_point or dtype.is_complex):       # such elements have no derivatives
+            return self
         inplace.rebase(self, record(COPY_INTO, self, (self, other), (), ()))
         return self
     return copy_raw(self, other)

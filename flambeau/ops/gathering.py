@@ -33,7 +33,7 @@ INDEX_TYPES = {int64: "i64", int32: "i32"}
 
 def make_plan(moves: Sequence[Move], outputs: Sequence[Layout], inputs: Sequence[Layout]) -> Callable:
     """A launcher that does the moves; on the meta device it only allocates."""
-    phases = [] if any(layout.device.type == "meta" for layout in (*outputs, *inputs)) else move.phases(moves)
+    phases = [] if any(layout.device.type == "meta" for layout in (*outputs, *inputs)) else move.phases(moves, (*outputs, *inputs))
     work = sum(math.prod(m.sizes) for m in moves)
     return launching.plan(phases, outputs, inputs, release=work >= RELEASE_FROM)
 
@@ -50,7 +50,7 @@ def copy_and_move(layout: Layout, out: Layout, others: Sequence[Layout], moves: 
     nest = Nest("clone", (out.dtype,), (layout.dtype,), (Loop((), ((0, copied),)),))
     laid = schedule.lay(nest, (), [()] * 2, out.shape, [out.strides, layout.strides])
     work = out.numel + sum(math.prod(m.sizes) for m in moves)
-    return launching.plan([*laid.phases, *move.phases(moves)], [out], [layout, *others], "", laid.scratch,
+    return launching.plan([*laid.phases, *move.phases(moves, (out, layout, *others))], [out], [layout, *others], "", laid.scratch,
                           release=work >= RELEASE_FROM)
 
 
@@ -58,7 +58,8 @@ def zeros_and_move(out: Layout, inputs: Sequence[Layout], moves: Sequence[Move])
     """launch(None, *inputs): zeros, then the moves from the inputs into them."""
     nest = Nest("zeros", (out.dtype,), (), (Loop((), ((0, constant(0, compute_dtype(out.dtype))),)),))
     laid = schedule.lay(nest, (), [()], out.shape, [out.strides])
-    return launching.plan([*laid.phases, *move.phases(moves)], [out], inputs, "", laid.scratch, release=out.numel >= RELEASE_FROM)
+    return launching.plan([*laid.phases, *move.phases(moves, (out, *inputs))], [out], inputs, "", laid.scratch,
+                          release=out.numel >= RELEASE_FROM)
 
 
 def zeros_for(layout: Layout, g: Tensor) -> Tensor:
@@ -112,8 +113,7 @@ def filling(value: Any, dtype: Any, device: Any) -> Tensor:
     if found is not None:
         return found
     elements.check(value, dtype)
-    made = make_tensor(value)
-    made = made if made._layout.dtype is dtype else made.to(dtype)
+    made = make_tensor(value, dtype)
     if kept:
         if len(_fillings) >= 256:
             _fillings.clear()

@@ -6,6 +6,7 @@ Stands on core.create and core.printing; attaches itself to the Tensor class.
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -207,13 +208,7 @@ def __deepcopy__(self: Tensor, memo: dict[Any, Any]) -> Tensor:
     if layout.device.type == "meta":
         made = tensor_from(self._storage, self._offset, layout)
     else:
-        key = ("storage", self._storage.ptr)
-        held = memo.get(key)
-        if held is None:
-            held = storage.empty(self._storage.capacity)
-            storage.copy_bytes(held, self._storage, self._storage.capacity)
-            memo[key] = held
-        made = tensor_from(held, self._offset, layout)
+        made = tensor_from(copy.deepcopy(self._storage, memo), self._offset, layout)
     if self.__class__ is not Tensor:
         made.__class__ = self.__class__
     memo[id(self)] = made
@@ -328,6 +323,8 @@ def set_(self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = 
     strides = tuple(n.__index__() for n in stride) if stride is not None else contiguous_strides(shape)
     if held is None:
         held = storage.empty(0)
+    if min(shape, default=0) < 0 or math.prod(shape) >= 1 << 63:
+        raise RuntimeError("numel: integer multiplication overflow")
     geometry.check_storage_bounds(shape, strides, storage_offset, itemsize, held.capacity)
     self._storage, self._offset = held, storage_offset
     self._layout = Layout.of(shape, strides, self._layout.dtype, self._layout.device)

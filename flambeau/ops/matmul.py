@@ -579,5 +579,6 @@ def inner(input: Tensor, other: Tensor) -> Tensor:
     a, b = input._layout.shape, other._layout.shape
     if len(a) == len(b) == 1:
         return dot(input, other)
-    product = mm(input.reshape(-1, a[-1]), other.reshape(-1, b[-1]).t())
+    rows, columns = math.prod(a[:-1]), math.prod(b[:-1])
+    product = mm(input.reshape(rows, a[-1]), other.reshape(columns, b[-1]).t())
     return product.reshape((*a[:-1], *b[:-1]))

@@ -9,7 +9,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from flambeau.base.dtype import bool_, float32, float64, int64
+from flambeau.base.dtype import bool_, float32, float64, iinfo, int64
+from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import Layout, register_cache
 from flambeau.codegen.ordering.runs import longest_run_plan
 from flambeau.core import returns
@@ -39,11 +40,16 @@ def _fresh(x: Tensor) -> Tensor:
     return tensor_from(x._storage, x._offset, x._layout)
 
 
+def _of_nothing(dtype: DType) -> Any:
+    """The median of no elements: NaN, or what processors make of it as an integer of 32 bits and more."""
+    return math.nan if dtype.is_floating_point or dtype is bool_ else iinfo(dtype).min if dtype.itemsize > 2 else 0
+
+
 def _median(name: str, input: Tensor, dim: Any, keepdim: bool) -> Any:
     layout = input._layout
     if dim is None:
         if not layout.numel:
-            return NAMESPACE["full"]((), math.nan if layout.dtype.is_floating_point else 0, dtype=layout.dtype)
+            return NAMESPACE["full"]((), _of_nothing(layout.dtype), dtype=layout.dtype)
         _check(name, layout, 0, "median_cpu")
         return select(input, None, False, name)[0]
     d = one_dim(name, dim, layout.ndim)

@@ -25,6 +25,8 @@ def rows_along(layout: Layout, out: Layout, dim: int) -> tuple[tuple[int, ...], 
         return (1, 1, 0, 0, 1, 0, 0, 1), 1
     shape = layout.shape
     before, after = math.prod(shape[:dim]), math.prod(shape[dim + 1:])
+    if not layout.numel:
+        return (shape[dim], max(after, 1), 0, 0, 0, 0, 0, 0), before * after
     steps = []
     for owner in (out, layout):
         pair = []

@@ -83,26 +83,50 @@ def _write_rows(
 def _row_moves(layout: Layout, dim: int, index: Layout, source: Layout, combine: str | None, wraps: bool = False,
                slots: tuple[int, int, int] = (0, 1, 2)) -> list[Move]:
     """Writes of slices as moves; slots: of what is written, the source and the index."""
-    own, other = (layout, source) if layout.ndim else (Layout.of((1,), (1,), layout.dtype, layout.device),) * 2
+    own, other = layout, source
+    if not layout.ndim:     # a row of one element; many sources may be written to it
+        own = Layout.of((1,), (1,), layout.dtype, layout.device)
+        other = Layout.of((index.numel,), source.strides or (0,), layout.dtype, layout.device)
     if layout.ndim and not source.ndim:
         shape = tuple(index.numel if d == wrap_dim(dim, layout.ndim) else n for d, n in enumerate(layout.shape))
         other = Layout.of(shape, (0,) * layout.ndim, layout.dtype, layout.device)
     return [rows(wrap_dim(dim, own.ndim), own, index, other, slots, True, combine, wraps)]
 
 
-def _check_source(name: str, input: Tensor, dim: int, source: Tensor) -> None:
-    mine, theirs = input._layout.shape, source._layout.shape
-    if len(mine) and len(theirs) and (len(mine) != len(theirs) or any(
-            a != b for d, (a, b) in enumerate(zip(mine, theirs)) if d != dim)):
+def _refuse_shapes(input: Tensor, source: Tensor) -> None:
+    raise RuntimeError("source tensor shape must match self tensor shape, excluding the specified dimension. Got self.shape = "
+                       f"{list(input._layout.shape)} source.shape = {list(source._layout.shape)}")
+
+
+def _check_source(name: str, input: Tensor, dim: int, index: Tensor, source: Tensor) -> None:
+    """Raise unless `source` is like `input` but for dimension `dim`, where it has a slice for each index."""
+    mine, theirs, number = input._layout.shape, source._layout.shape, index._layout.numel
+    count = theirs[dim] if theirs else 1
+    if number != count:
+        if not theirs:
+            raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
+        raise RuntimeError(f"{name}_(): Number of indices ({number}) should be equal to source.size(dim): ({count}), for dim: "
+                           f"{dim}")
+    if len(mine) != len(theirs) or any(a != b for d, (a, b) in enumerate(zip(mine, theirs)) if d != dim):
+        _refuse_shapes(input, source)
+
+
+def _check_copied(input: Tensor, dim: int, index: Tensor, source: Tensor) -> None:
+    """The same for index_copy, which also takes a number for a slice of one element, and slices for a number."""
+    mine, theirs, number = input._layout.shape, source._layout.shape, index._layout.numel
+    if not theirs and number != 1:
+        raise IndexError(f"index_copy_(): When source is scalar, index should have one element (got {number})")
+    if mine and theirs and len(mine) != len(theirs):
+        raise IndexError("index_copy_(): When source and destination are not scalars, their dimensionality must match. Source "
+                         f"dimensionality ({len(theirs)}), destination dimensionality ({len(mine)})")
+    own, other = ([n for d, n in enumerate(shape) if d != dim] for shape in (mine, theirs))
+    if own != other:
         raise RuntimeError(
-            f"{name}_(): Source/destination tensor must have same slice shapes. Destination slice shape: "
-            f"{' '.join(str(n) for d, n in enumerate(mine) if d != dim)} at dimension {dim} and source slice shape: "
-            f"{' '.join(str(n) for d, n in enumerate(theirs) if d != dim)} at dimension 0."
-            if name == "index_copy"
-            else f"source tensor shape must match self tensor shape, excluding the specified dimension. Got "
-            f"self.shape = "
-            f"{list(mine)} source.shape = {list(theirs)}"
-        )
+            "index_copy_(): Source/destination tensor must have same slice shapes. Destination slice shape: "
+            f"{' '.join(map(str, own))} at dimension {dim} and source slice shape: {' '.join(map(str, other))} at dimension 0.")
+    count = theirs[dim] if theirs else 1
+    if number != count:
+        raise IndexError(f"index_copy_(): Number of indices ({number}) should be equal to source.size(dim) ({count})")
 
 
 def _same_device(input: Tensor, index: Tensor, source: Tensor, name: str = "index_copy") -> None:
@@ -127,29 +151,27 @@ def _check_add(input: Tensor, dim: int, index: Tensor, source: Tensor) -> int:
     if source._layout.dtype is not input._layout.dtype:
         raise RuntimeError(f"index_add_(): self ({input._layout.dtype.scalar_name}) and source "
                            f"({source._layout.dtype.scalar_name}) must have the same scalar type")
-    count = source._layout.shape[at] if source._layout.ndim else 1
-    if index._layout.numel != count:
-        raise RuntimeError(
-            f"index_add_(): Number of indices ({index._layout.numel}) should be equal to source.size(dim): "
-            f"({count}), for dim: {at}"
-        )
-    _check_source("index_add", input, at, source)
+    _check_source("index_add", input, at, index, source)
     _same_device(input, index, source, "index_add")
     return at
 
 
 def _add_moved(layout: Layout, input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Any) -> list[Move] | None:
-    if alpha != 1 or layout.dtype in (float16, bfloat16):
+    if not _is_one(alpha) or layout.dtype in (float16, bfloat16):
         return None
     return _row_moves(layout, _check_add(input, dim, index, source), index._layout, source._layout, "add", slots=(0, 2, 1))
+
+
+def _is_one(alpha: Any) -> bool:
+    return (alpha.__class__ is int or alpha.__class__ is float) and alpha == 1
 
 
 @mutating(apart=("index", "source"), moved=_add_moved)
 def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Any = 1) -> None:
     """input with alpha * (slices of `source` along `dim`) added at the positions `index` (a vector; repeats add up)."""
     at = _check_add(input, dim, index, source)
-    if alpha != 1:
-        source = source * alpha
+    if not _is_one(alpha):
+        source = source * filling(alpha, input._layout.dtype, input._layout.device)
     try:
         if input._layout.dtype in (float16, bfloat16):
             # summed in float32, so that repeated positions round once
@@ -195,12 +217,7 @@ def _check_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> int:
     if source._layout.dtype is not input._layout.dtype:
         raise RuntimeError("index_copy_(): self and source expected to have the same dtype, but got (self) "
                            f"{input._layout.dtype.scalar_name} and (source) {source._layout.dtype.scalar_name}")
-    count = source._layout.shape[at] if source._layout.ndim else 1
-    if index._layout.numel != count:
-        raise IndexError(
-            f"index_copy_(): Number of indices ({index._layout.numel}) should be equal to source.size(dim) ({count})"
-        )
-    _check_source("index_copy", input, at, source)
+    _check_copied(input, at, index, source)
     _same_device(input, index, source)
     return at
 
@@ -301,7 +318,9 @@ def index_reduce(
         raise IndexError("index_reduce_(): Index is supposed to be a vector")
     if source._layout.dtype is not input._layout.dtype:
         raise RuntimeError("index_reduce_(): self and source must have the same scalar type")
-    _check_source("index_reduce", input, at, source)
+    if index._layout.dtype not in INDEX_TYPES:
+        raise RuntimeError("index_reduce_(): Expected dtype int32/int64 for index")
+    _check_source("index_reduce", input, at, index, source)
     try:
         reduce_into(reduce, include_self, input, lambda target, other, combine: _write_rows(
             "index_reduce", target, at, index, other, combine), source)

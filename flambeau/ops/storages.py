@@ -131,10 +131,11 @@ class _Untyped(_Common):
     def __deepcopy__(self: Any, memo: dict[Any, Any]) -> Any:
         if memory.without_memory(self):
             return self.clone()
-        # tensors over the same memory, which copy.deepcopy may meet as well, keep sharing it
-        key = ("storage", self.ptr)
+        # an alias of the same bytes (`.data`), which copy.deepcopy may meet as well, keeps sharing them
+        key = ("storage", id(memory.root(self)), self.ptr, self.capacity)
         if key not in memo:
-            memo[key] = self.clone()
+            memo[key] = made = memory.empty(self.capacity)
+            memory.copy_bytes(made, self, self.capacity)
         return memo[key]
 
     def __reduce__(self: Any) -> Any:

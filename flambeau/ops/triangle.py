@@ -29,7 +29,7 @@ _plans: dict[Any, Callable] = register_cache({})
 def _batch(layout: Layout) -> tuple[int, int] | None:
     """How many matrices there are and how far apart, if they lie evenly."""
     count = math.prod(layout.shape[:-2])
-    step = geometry.reshape_strides(layout.shape[:-2], layout.strides[:-2], (count,)) if count else (0,)
+    step = geometry.reshape_strides(layout.shape[:-2], layout.strides[:-2], (count,)) if layout.numel else (0,)
     return None if step is None else (count, step[0])
 
 
@@ -61,9 +61,11 @@ def _into(lower: bool) -> Callable[[Tensor, int], bool]:
         launch = _plans.get(key)
         if launch is None:
             batch = _batch(layout) if layout.ndim > 1 and layout.device.type != "meta" else None
-            if batch is None or layout.flavor is not None or memory_order.overlaps_itself(layout.shape, layout.strides):
+            if batch is None or layout.flavor is not None:
                 return False
-            launch = _plans[key] = triangle_plan(layout, layout, (*batch, batch[1]), lower, int(diagonal))
+            # of an expanded matrix one row after the other, each of which zeroes elements of all
+            serial = memory_order.overlaps_itself(layout.shape, layout.strides)
+            launch = _plans[key] = triangle_plan(layout, layout, (*batch, batch[1]), lower, int(diagonal), serial)
         launch(input, input)
         return True
     return write

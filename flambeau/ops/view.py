@@ -96,11 +96,11 @@ def _no_overload(name: str, given: tuple[Any, ...]) -> TypeError:
 
 
 def view_dtype(input: Any, dtype: DType) -> Any:
-    """The same bytes as elements of another type; no gradient flows through."""
+    """The same bytes as elements of another type. In PyTorch's eyes no view: no gradient flows through, and it has no base."""
     layout = input._layout
     own = layout.dtype
     if dtype is own:
-        return input
+        return tensor_from(input._storage, input._offset, layout)
     shape, strides, offset = layout.shape, layout.strides, input._offset
     words = f"to view {own.scalar_name} as {dtype.scalar_name} (different element sizes)"
     if own.itemsize != dtype.itemsize:
@@ -123,7 +123,7 @@ def view_dtype(input: Any, dtype: DType) -> Any:
                     raise RuntimeError(f"self.stride({dim}) must be divisible by {ratio} {words}, but got {stride}")
             shape, offset = (*shape[:-1], shape[-1] // ratio), offset // ratio
             strides = (*[stride // ratio for stride in strides[:-1]], 1)
-    return view_of(input, offset, Layout.of(shape, strides, dtype, layout.device))
+    return tensor_from(input._storage, offset, Layout.of(shape, strides, dtype, layout.device))
 
 
 def _reshape(input: Any, sizes: tuple[int, ...]) -> Any:
@@ -332,7 +332,10 @@ def _one_moved(ndim: int, source: int, destination: int) -> tuple[int, ...]:
 
 @public
 def adjoint(input: Any) -> Any:
-    """The last two dimensions swapped, conjugated if complex."""
+    """The last two dimensions swapped, conjugated if complex; of a number, deprecated, its conjugate."""
+    if not input._layout.ndim:
+        warn_once("adjoint() is deprecated on 0-D tensors. Consider using x.conj().")
+        return _conjugated(input)
     if input._layout.ndim < 2:
         raise RuntimeError("tensor.adjoint() is only supported on matrices or batches of matrices. Got "
                            f"{input._layout.ndim}-D tensor.")

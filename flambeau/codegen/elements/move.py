@@ -15,6 +15,8 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from flambeau.base.dtype import dtype as DType
+from flambeau.base.layout import Layout
+from flambeau.base.memory_order import extent
 from flambeau.codegen.builder import Function, Odometer, Value, kernel, module
 from flambeau.codegen.jit import Address, compile_kernel
 from flambeau.codegen.kinds import kind_of, narrow, widen
@@ -422,6 +424,28 @@ def _as_real(move: Move) -> Move:
     )
 
 
-def phases(moves: Sequence[Move]) -> list[Phase]:
-    """The phases of several moves."""
+def phases(moves: Sequence[Move], operands: Sequence[Layout]) -> list[Phase]:
+    """The phases of several moves between operands (outputs first). RuntimeError for one that would leave them."""
+    for move in moves:
+        _check_reach(move, operands)
     return [p for p in map(phase, moves) if p is not None]
+
+
+def _check_reach(move: Move, operands: Sequence[Layout]) -> None:
+    """RuntimeError unless all that a move touches, wherever its indices point to, lies in its operands.
+
+    The launcher sees to it that operands lie in their storages, and the kernel that indices are in range: so whatever an
+    operator has forgotten to check, no memory but the operands' is touched.
+    """
+    if 0 in move.sizes:
+        return
+    chosen = [(index.extent, index.stride) for index in move.indices]
+    for buffer, more in ((move.place, chosen), (move.other, []), *[(index.buffer, []) for index in move.indices]):
+        if buffer is move.place and 0 in [index.extent for index in move.indices]:
+            continue        # which no index is in range of
+        layout = operands[buffer.slot]
+        steps = [(n - 1) * stride for n, stride in (*zip(move.sizes, buffer.strides), *more) if n > 0]
+        low, high = buffer.offset + sum(s for s in steps if s < 0), buffer.offset + sum(s for s in steps if s > 0)
+        if low < 0 or high >= extent(layout.shape, layout.strides):
+            raise RuntimeError(f"elements {low} to {high} of an operand of size {list(layout.shape)} and strides "
+                               f"{list(layout.strides)} would be read or written: the sizes of the operands don't fit")

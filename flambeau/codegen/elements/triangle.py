@@ -37,14 +37,14 @@ def _address(type: str, lower: bool, unit_stride: bool) -> str:
     return module(f)
 
 
-def triangle_plan(layout: Layout, out: Layout, batch: tuple[int, int, int], lower: bool, diagonal: int):
-    """launch(None, x). batch: how many matrices, and the steps between them in `out` and in x."""
+def triangle_plan(layout: Layout, out: Layout, batch: tuple[int, int, int], lower: bool, diagonal: int, serial: bool = False):
+    """launch(None, x). batch: how many matrices, and the steps between them in `out` and in x; serial: by one thread."""
     m, n = layout.shape[-2:]
     count, out_step, step = batch
     constants = [m, n, diagonal, out_step, *out.strides[-2:], step, *layout.strides[-2:]]
     unit = out.strides[-1] == 1 and layout.strides[-1] == 1
     total = count * m
-    grain = max(1, 32768 // max(n, 1))
+    grain = total if serial else max(1, 32768 // max(n, 1))
     phases = (
         [Phase(_address(MOVED[layout.dtype.itemsize], lower, unit), total, grain, constants)] if layout.numel else []
     )

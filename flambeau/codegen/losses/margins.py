@@ -157,6 +157,12 @@ def _count_targets(f: Kernel, c: Constants, targets: Value) -> Variable:
     return count
 
 
+def _target(f: Kernel, c: Constants, targets: Value, i: Value) -> Value:
+    """Target i of a row that was found good: class 0, should another thread have put something else there since."""
+    target = f.load("i64", targets, i)
+    return f.select(target.unsigned_below(c["classes"]), target, 0)
+
+
 @compiled(INDEXED)
 def several_kernel(dtype: Any, reduced: bool) -> str:
     """The range is rows. Per row: the sum over its targets t and the classes c that are none of max(0, 1 - x[t] + x[c])."""
@@ -172,9 +178,9 @@ def several_kernel(dtype: Any, reduced: bool) -> str:
             strips(f, c["classes"], kind.lanes, lambda strip, chosen=chosen: strip.store(
                 f.value(0.0, kind.accumulator), kind.compute, f.at(kind.compute, chosen, strip.x)))
             with f.loop(0, count.get()) as i:
-                f.store(f.value(1.0, kind.compute), chosen, f.load("i64", targets, i))
+                f.store(f.value(1.0, kind.compute), chosen, _target(f, c, targets, i))
             with f.loop(0, count.get()) as i:
-                base = 1.0 - f.load(kind.compute, scores, f.load("i64", targets, i))
+                base = 1.0 - f.load(kind.compute, scores, _target(f, c, targets, i))
                 part = f.variable(kind.accumulator, 0)
 
                 def add(strip: Strip, base: Value = base, part: Variable = part, scores: Value = scores,
@@ -206,7 +212,7 @@ def several_gradient_kernel(dtype: Any) -> str:
                 f.value(0.0, kind.accumulator), kind.compute, f.at(kind.compute, out, strip.x)))
             # whole numbers first: how often a class that is no target comes too near, and how many come too near to a target
             with f.loop(0, count.get()) as i:
-                target = f.load("i64", targets, i)
+                target = _target(f, c, targets, i)
                 base = 1.0 - f.load(kind.compute, scores, target)
                 near = f.variable("i64", 0)
 

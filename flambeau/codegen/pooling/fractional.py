@@ -43,7 +43,8 @@ def _tables_kernel(kind: Kind, dims: int) -> str:
             own = f.at("i64", table, start)
             with f.loop(0, count) as i:
                 spread = whole((f.convert(i, type, "sitofp") + sample) * alpha) - first
-                f.store(f.select(i.equals(count - 1), size - taps, spread), own, i)
+                place = f.select(i.equals(count - 1), size - taps, spread)
+                f.store(f.minimum(f.maximum(place, 0), size - taps), own, i)       # also where samples are none
                 f.store(taps, own, count + i)
                 f.store(taps, own, count * 2 + i)
             start = start + count * 3

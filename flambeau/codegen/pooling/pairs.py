@@ -102,7 +102,7 @@ def gather_kernel(kind: Kind) -> str:
         plane, oy = row.unsigned_div(c["out_y"]), row.unsigned_rem(c["out_y"])
         top = f.at(kind.storage, f.buffer(1), (plane * c["size_y"] + oy * 2) * c["size_x"])
         with f.loop(0, c["out_x"]) as x:
-            code = f.convert(f.load("i8", f.buffer(2), row * c["out_x"] + x), "i64", "zext")
+            code = f.convert(f.load("i8", f.buffer(2), row * c["out_x"] + x), "i64", "zext") & 3
             value = f.load(kind.storage, top, (code >> 1) * c["size_x"] + x * 2 + (code & 1))
             f.store(value, f.buffer(0), row * c["out_x"] + x)
     return module(f)

@@ -111,7 +111,8 @@ def forward_kernel(form: Form) -> str:
                         choices[v].set(-1)
                     with f.loop(begin, end) as at:
                         index = bags.index(at)
-                        with f.when(index.differs(c["padding"])):
+                        # another thread may have changed it since it was checked
+                        with f.when(index.unsigned_below(c["rows"]) & index.differs(c["padding"])):
                             row = f.at(kind.storage, table, index * c["stride"] + x)
                             factor = None
                             if form.weighted:

@@ -76,11 +76,6 @@ def _new_tensor(f: Function, s: Value, storage: Value, offset: Value, layout: Va
     return tensor
 
 
-def _data_address(f: Function, s: Value, tensor: Value, item_size: Value) -> Value:
-    storage = f.load("ptr", _object_slot(f, tensor, s, state.SLOT_STORAGE))
-    return f.load("i64", f.at("i8", storage, memory.PTR)) + _data_offset(f, s, tensor, item_size)
-
-
 def _data_offset(f: Function, s: Value, tensor: Value, item_size: Value) -> Value:
     """Bytes between the start of a tensor's storage and its first element."""
     return f.call("i64", "PyLong_AsLongLong", f.load("ptr", _object_slot(f, tensor, s, state.SLOT_OFFSET))) * item_size
@@ -231,8 +226,8 @@ class _Launcher:
         f = self.f
         is_meta = f.load("i64", f.at("i8", storage, memory.CLASS)).equals(memory.META)
         self.without_data.set(f.select(is_meta, self.n_phase, self.without_data.get()))
-        offset = _data_offset(f, self.s, tensor, f.load("i64", description, 0))
-        reaches_out = offset + f.load("i64", description, 1) > f.load("i64", f.at("i8", storage, memory.NBYTES))
+        offset, span = _data_offset(f, self.s, tensor, f.load("i64", description, 0)), f.load("i64", description, 1)
+        reaches_out = (span > 0) & (offset + span > f.load("i64", f.at("i8", storage, memory.NBYTES)))
         self.outside.set(f.select(reaches_out, self.n_phase, self.outside.get()))
         f.store(storage, self.held, i)
         f.store(f.load("i64", f.at("i8", storage, memory.PTR)) + offset, self.frame, i + 4)
@@ -445,11 +440,14 @@ def wrap_buffer_function() -> Function:
 # By dtype name: how the one element of a tensor is loaded, converted, and made an object.
 _READ = {"float32": ("float", "double", "fpext", "PyFloat_FromDouble"), "float64": ("double", None, None, "PyFloat_FromDouble"),
          "int64": ("i64", None, None, "PyLong_FromLongLong"), "int32": ("i32", "i64", "sext", "PyLong_FromLongLong"),
-         "bool": ("i8", "i64", "zext", "PyBool_FromLong")}
+         "int16": ("i16", "i64", "sext", "PyLong_FromLongLong"), "int8": ("i8", "i64", "sext", "PyLong_FromLongLong"),
+         "uint8": ("i8", "i64", "zext", "PyLong_FromLongLong"), "bool": ("i8", "i64", "zext", "PyBool_FromLong")}
 
 
 def reader_function(name: str) -> Function:
-    """read(tensor) -> the first element of a tensor of this dtype as a Python number. RuntimeError for one without memory."""
+    """read(tensor) -> the first element of a tensor of this dtype as a Python number. RuntimeError for one without memory, and
+    for one that lies outside its storage.
+    """
     f = Function(f"fb_read_{name}", [("self", "ptr"), ("tensor", "ptr")], "ptr")
     s = f.pointer(f.call("i64", "PyLong_AsLongLong", f["self"]))
     storage = f.load("ptr", _object_slot(f, f["tensor"], s, state.SLOT_STORAGE))
@@ -457,8 +455,12 @@ def reader_function(name: str) -> Function:
         f.call("void", "PyErr_SetObject", f.load("ptr", s, state.RUNTIME_ERROR), f.load("ptr", s, state.META_WORDS))
         f.ret(f.pointer(f.i64(0)))
     type, target, how, maker = _READ[name]
-    size = {"float": 4, "double": 8, "i64": 8, "i32": 4, "i8": 1}[type]
-    value = f.load(type, f.pointer(_data_address(f, s, f["tensor"], f.i64(size))), 0)
+    size = {"float": 4, "double": 8, "i64": 8, "i32": 4, "i16": 2, "i8": 1}[type]
+    offset = _data_offset(f, s, f["tensor"], f.i64(size))
+    with f.when((offset < 0) | (offset + size > f.load("i64", f.at("i8", storage, memory.NBYTES)))):
+        f.call("void", "PyErr_SetObject", f.load("ptr", s, state.RUNTIME_ERROR), f.load("ptr", s, state.OUTSIDE_WORDS))
+        f.ret(f.pointer(f.i64(0)))
+    value = f.load(type, f.pointer(f.load("i64", f.at("i8", storage, memory.PTR)) + offset), 0)
     f.ret(f.call("ptr", maker, value if target is None else f.convert(value, target, how)))
     return f
 
@@ -533,9 +535,11 @@ def bind(storage_class: type, tensor_class: type) -> None:
 
 
 def _span(layout: Layout) -> int:
-    """Bytes from the first element to behind the last one in memory; wherever a layout without elements begins, it fits."""
+    """Bytes from the first element to behind the last one in memory; 0 without elements: wherever such a layout begins, it
+    fits.
+    """
     if not layout.numel:
-        return -1 << 62
+        return 0
     if layout.is_contiguous:
         return layout.nbytes
     return extent(layout.shape, layout.strides) * layout.dtype.itemsize
