@@ -33,7 +33,8 @@ INDEX_TYPES = {int64: "i64", int32: "i32"}
 
 def make_plan(moves: Sequence[Move], outputs: Sequence[Layout], inputs: Sequence[Layout]) -> Callable:
     """A launcher that does the moves; on the meta device it only allocates."""
-    phases = [] if any(layout.device.type == "meta" for layout in (*outputs, *inputs)) else move.phases(moves, (*outputs, *inputs))
+    operands = (*outputs, *inputs)
+    phases = [] if any(layout.device.type == "meta" for layout in operands) else move.phases(moves, operands)
     work = sum(math.prod(m.sizes) for m in moves)
     return launching.plan(phases, outputs, inputs, release=work >= RELEASE_FROM)
 

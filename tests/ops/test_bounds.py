@@ -32,9 +32,10 @@ def test_the_factor_of_index_add_is_a_number_of_its_dtype(dtype, alpha, expected
     assert given.index_add_(0, positions(1), torch.ones(1, dtype=dtype), alpha=alpha).tolist() == [0, expected, 0, 0]
 
 
-@pytest.mark.parametrize(("dtype", "alpha"), [(torch.float32, 1j), (torch.int64, 1e30), (torch.uint8, 300), (torch.int8, float("nan"))])
+@pytest.mark.parametrize(("dtype", "alpha"), [(torch.float32, 1j), (torch.int64, 1e30), (torch.uint8, 300),
+                                              (torch.int8, float("nan"))])
 def test_a_factor_of_index_add_that_does_not_fit_is_refused(dtype, alpha):
-    with pytest.raises(RuntimeError, match="value cannot be converted to type .* without overflow"):
+    with pytest.raises(RuntimeError, match=r"value cannot be converted to type .* without overflow"):
         torch.zeros(4, dtype=dtype).index_add(0, positions(1), torch.ones(1, dtype=dtype), alpha=alpha)
 
 
@@ -176,6 +177,6 @@ while time.time() < end:
     "lambda: F.embedding_bag(index, weight, torch.tensor([0, 5]), mode='sum')",
     "lambda: F.multilabel_margin_loss(scores, index.view(200, 1000))"])
 def test_an_index_is_read_once(call):
-    answer = subprocess.run([sys.executable, "-c", RACE.format(package=torch.__name__, call=call)], capture_output=True, text=True,
-                            timeout=60)
+    program = RACE.format(package=torch.__name__, call=call)
+    answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
     assert answer.returncode == 0, answer.stderr[-2000:]
