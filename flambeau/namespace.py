@@ -63,6 +63,7 @@ from flambeau.core.settings import (
 from flambeau.core.storage import Storage as UntypedStorage
 from flambeau.core.tensor import Tensor
 from flambeau.core.variants import deliver as _deliver
+from flambeau.ops.facts import REMOVED as _REMOVED
 from flambeau.ops.foreach import FOREACH as _FOREACH
 from flambeau.ops.storages import KINDS as _TYPED_STORAGES
 from flambeau.ops.storages import TypedStorage
@@ -455,9 +456,16 @@ _SPARSE = {
     "conversions": "_convert_indices_from_coo_to_csr _convert_indices_from_csr_to_coo",
     "facts": "resize_as_sparse_ indices_copy values_copy crow_indices_copy col_indices_copy ccol_indices_copy row_indices_copy",
 }
+#: Names of modules of ops that are loaded at the first use of one of them.
+_LATE = {
+    "activated_products": "_addmm_activation",
+    "integer_products": "_convert_weight_to_int4pack_for_cpu _int_mm _weight_int4pack_mm_for_cpu _weight_int8pack_mm",
+}
+_LATE_OF = {name: room for room, names in _LATE.items() for name in names.split()}
 _ROOM_OF = {name: room for room, names in _SPARSE.items() for name in names.split()}
 spmm = dsmm = hsmm = _NAMESPACE["mm"]
 saddmm = _NAMESPACE["addmm"]
+eig, lstsq, matrix_rank, solve, symeig = (_REMOVED[_n] for _n in ("eig", "lstsq", "matrix_rank", "solve", "symeig"))
 embedding_bag = _absent.function("embedding_bag", "use torch.nn.functional.embedding_bag")
 lobpcg = _absent.function("lobpcg", "use torch.linalg.eigh and take the eigenpairs wanted")
 slice_inverse = _absent.function("slice_inverse", "use slice_scatter")
@@ -533,6 +541,8 @@ def __getattr__(name: str) -> Any:
     if name in _ROOM_OF:
         from flambeau.ops import sparse
         return getattr(getattr(sparse, _ROOM_OF[name]), name)
+    if name in _LATE_OF:
+        return getattr(_importlib.import_module(f"flambeau.ops.{_LATE_OF[name]}"), name)
     if name in _LOSSES:
         return _loss(name, _LOSSES[name])
     if name == "Future":

@@ -71,6 +71,11 @@ def _log_api_usage_once(event: str) -> None:
     """Nothing is logged."""
 
 
+def _infer_size(a: Any, b: Any) -> Any:
+    """The shape that two shapes broadcast to. RuntimeError for those that don't."""
+    return torch.broadcast_shapes(a, b)
+
+
 def _get_accelerator(check: bool | None = None) -> Any:
     """The device that programs compute on: the CPU."""
     return torch.device("cpu")

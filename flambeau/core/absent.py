@@ -28,6 +28,18 @@ def function(name: str, advice: str) -> Callable[..., Any]:
     return absent
 
 
+def removed(name: str, instead: str) -> Callable[..., Any]:
+    """A function that PyTorch removed from `torch`: it raises RuntimeError and says what replaces it."""
+
+    def gone(*args: Any, **kwargs: Any) -> Any:
+        raise RuntimeError(f"This function was deprecated since version 1.9 and is now removed. {instead}")
+
+    gone.__name__ = gone.__qualname__ = name
+    gone.__module__ = public_module("_linalg_utils")
+    gone.__doc__ = f"Removed from PyTorch: {instead}"
+    return gone
+
+
 def kind(name: str, advice: str, base: type = object) -> type:
     """A class `torch.<name>` without instances; making one raises NotImplementedError with advice."""
 

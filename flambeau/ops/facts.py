@@ -124,8 +124,22 @@ for _advice, _names in (
         ),
     ),
     ("flambeau computes on the CPU", "ipu mtia xpu to_mkldnn to_padded_tensor"),
-    ("it was removed from PyTorch; use torch.linalg", "eig lstsq solve symeig"),
 ):
     for _name in _names.split():
         if not hasattr(Tensor, _name):
             setattr(Tensor, _name, absent.function(f"Tensor.{_name}", _advice))
+
+#: What PyTorch took out of the namespace and of Tensor: torch._linalg_utils and the namespace offer it too.
+REMOVED = {name: absent.removed(name, instead) for name, instead in (
+    ("eig", "`torch.linalg.eig` returns complex tensors of dtype `cfloat` or `cdouble` rather than real tensors mimicking "
+     "complex tensors. torch.eig(A) is torch.linalg.eigvals(A), or torch.linalg.eig(A) with eigenvectors."),
+    ("lstsq", "`torch.lstsq` is deprecated in favor of `torch.linalg.lstsq`, which takes the matrix first and gives the "
+     "residuals apart: torch.lstsq(B, A) is torch.linalg.lstsq(A, B)."),
+    ("matrix_rank", "Please use the `torch.linalg.matrix_rank` function instead. The parameter 'symmetric' was renamed in "
+     "`torch.linalg.matrix_rank()` to 'hermitian'."),
+    ("solve", "`torch.solve` is deprecated in favor of `torch.linalg.solve`, which takes the matrix first: "
+     "torch.solve(B, A).solution is torch.linalg.solve(A, B). torch.linalg.lu_factor gives the LU factorization."),
+    ("symeig", "The default behavior has changed from using the upper triangular portion of the matrix by default to using the "
+     "lower triangular portion: torch.symeig(A) is torch.linalg.eigvalsh(A, UPLO='U'), or torch.linalg.eigh with eigenvectors."))}
+for _name in ("eig", "lstsq", "solve", "symeig"):
+    setattr(Tensor, _name, REMOVED[_name])

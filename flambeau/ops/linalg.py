@@ -50,7 +50,7 @@ def _pinv(A: Tensor, atol: Any, rtol: Any, hermitian: bool):
         U, values, Vh = singular(A, False)
         left, right = adjoint(Vh), adjoint(U)
     sizes = values.abs() if hermitian else values
-    limit = _tolerances(A, atol, rtol, sizes.amax(-1) if hermitian else sizes[..., 0])
+    limit = _tolerances("torch.linalg.pinv", A, atol, rtol, sizes.amax(-1) if hermitian else sizes[..., 0])
     inverse = NAMESPACE["where"](sizes > limit.unsqueeze(-1), 1 / values, 0.0)
     return matmul(left * inverse.unsqueeze(-2), right)
 
@@ -70,8 +70,11 @@ def _pinv_gradient(g: Tensor, P: Tensor, A: Tensor) -> Tensor:
     return made + second - matmul(matmul(second, P), A)
 
 
-def _tolerances(A: Tensor, atol: Any, rtol: Any, largest: Tensor) -> Tensor:
-    """max(atol, rtol * largest); rtol is max(m, n) * eps unless one of them is given."""
+def _tolerances(name: str, A: Tensor, atol: Any, rtol: Any, largest: Tensor) -> Tensor:
+    """max(atol, rtol * largest); rtol is max(m, n) * eps unless one of them is given. RuntimeError for complex ones."""
+    for title, given in (("atol", atol), ("rcond" if name.endswith("pinv") else "rtol", rtol)):
+        if isinstance(given, Tensor) and given.is_complex():
+            raise RuntimeError(f"{name}: {title} tensor of complex type is not supported. Got {given._layout.dtype.scalar_name}")
     as_tensor = NAMESPACE["as_tensor"]
     if rtol is None:
         rtol = finfo(A._layout.dtype).eps * max(A._layout.shape[-2:])
@@ -116,7 +119,8 @@ def linalg_matrix_rank(A: Tensor, tol: Any = None, hermitian: bool = False, *, a
     values = linalg_eigvalsh(A).abs() if hermitian else linalg_svdvals(A)
     if tol is not None:
         atol, rtol = tol, 0.0
-    limit = _tolerances(A, atol, rtol, values.amax(-1) if values._layout.shape[-1] else values.sum(-1))
+    largest = values.amax(-1) if values._layout.shape[-1] else values.sum(-1)
+    limit = _tolerances("torch.linalg.matrix_rank", A, atol, rtol, largest)
     made = (values > limit.unsqueeze(-1)).sum(-1)
     return made if out is None else deliver(out, made, "linalg_matrix_rank")
 
@@ -389,10 +393,9 @@ def linalg_tensorsolve(input: Tensor, B: Tensor, dims: Sequence[int] | None = No
         input = input.movedim(list(dims), list(range(ndim - len(dims), ndim)))
     shape = input._layout.shape[B._layout.ndim:]
     size = math.prod(shape)
-    if math.prod(input._layout.shape[:B._layout.ndim]) != size:
-        raise RuntimeError(f"Expected self to satisfy the requirement prod(self.shape[other.ndim:]) == "
-                           "prod(self.shape[:other.ndim]), but "
-                           f"got {size} != {math.prod(input._layout.shape[:B._layout.ndim])}")
+    if size != math.prod(input._layout.shape[:B._layout.ndim]) or size != B._layout.numel:
+        raise RuntimeError("Expected self to satisfy the requirement prod(self.shape[other.ndim:]) == "
+                           f"prod(self.shape[:other.ndim]), but got {size} != {B._layout.numel}")
     return linalg_solve(input.reshape(size, size), B.reshape(-1)).reshape(shape)
 
 

@@ -13,6 +13,13 @@ from flambeau.core.derive import NAMESPACE
 from flambeau.core.tensor import Tensor
 
 
+def order_of_norm(name: str, order: Any) -> Any:
+    """The order of a norm. RuntimeError for a complex one."""
+    if isinstance(order, complex):
+        raise RuntimeError(f"{name}: Expected a non-complex scalar as the order of norm.")
+    return order
+
+
 def values_of(x: Tensor) -> Any:
     """The elements as a NumPy array; meta tensors have none."""
     if x._layout.device.type == "meta":

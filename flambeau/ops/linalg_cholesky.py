@@ -6,13 +6,16 @@ decomposition", in differentiable operators. Used by torch.linalg.
 
 from __future__ import annotations
 
+import numpy as np
+
 from flambeau.base import geometry
 from flambeau.base.notices import warn_once
 from flambeau.core import returns
+from flambeau.core.create import copy_array
 from flambeau.core.declare import composite, operator
 from flambeau.core.tensor import Tensor
 from flambeau.ops import factored
-from flambeau.ops.linalg_arguments import computed, floating, square
+from flambeau.ops.linalg_arguments import computed, floating, square, values_of
 from flambeau.ops.linalg_systems import linalg_solve_triangular
 from flambeau.ops.matmul import adjoint, matmul
 from flambeau.ops.matrix_plans import failed, refused
@@ -112,6 +115,11 @@ def cholesky_inverse(L: Tensor, upper: bool = False):
     """The inverse of A from its Cholesky factor."""
     square("cholesky_inverse", L)
     computed("cholesky_inverse_out_cpu", L)
+    zeros = values_of(L).diagonal(0, -2, -1) == 0
+    if zeros.any():
+        first = np.where(zeros.any(-1), zeros.argmax(-1) + 1, 0).astype(np.int32)
+        raise refused("cholesky_inverse", copy_array(first), "The diagonal element {} is zero, the inversion could not be "
+                      "completed because the input matrix is singular.")
     return factored.cholesky.inverse(L, bool(upper))
 
 

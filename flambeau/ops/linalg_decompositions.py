@@ -20,7 +20,7 @@ from flambeau.ops import factored
 from flambeau.ops.linalg_arguments import eye_like, floating, matrices, square, values_of
 from flambeau.ops.linalg_systems import linalg_solve
 from flambeau.ops.matmul import adjoint, matmul
-from flambeau.ops.matrix_plans import checked, failed, refused
+from flambeau.ops.matrix_plans import checked, failed, laid_in_columns, refused
 
 # ---------------------------------------------------------------- singular values
 
@@ -43,7 +43,7 @@ def singular(A: Tensor, full: bool) -> tuple[Tensor, Tensor, Tensor]:
     *batch, m, n = A._layout.shape
     k = min(m, n)
     eye = NAMESPACE["eye"]
-    left, right = (eye(rows, columns, dtype=A.dtype).expand(*batch, rows, columns).clone()
+    left, right = (laid_in_columns(eye(rows, columns, dtype=A.dtype).expand(*batch, rows, columns))
                    for rows, columns in ((m, m if full else k), (n if full else k, n)))
     return left, factored.svd.values(A)[0], right
 
@@ -258,6 +258,6 @@ def _eigenvalues(A: Tensor):
 @composite(method=False, function=False, out=True)
 def linalg_eigvals(input: Tensor) -> Tensor:
     """The eigenvalues of square matrices, complex, in no particular order."""
-    floating("linalg.eig", input)
-    square("linalg.eig", input)
+    floating("linalg.eigvals", input)
+    square("linalg.eigvals", input)
     return linalg_eig(input)[0] if input._node is not None else _eigenvalues(input)

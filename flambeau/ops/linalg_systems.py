@@ -140,7 +140,7 @@ def triangular_solve(b: Tensor, A: Tensor, upper: bool = True, transpose: bool =
 def linalg_lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoint: bool = False) -> Tensor:
     """X with A X = B (or X A = B, or with the adjoint of A) from the results of lu_factor."""
     floating("torch.linalg.lu_solve", LU)
-    square("torch.linalg.lu_solve", LU, "LU")
+    square("torch.linalg.lu_solve", LU)
     if LU._layout.dtype is not B._layout.dtype:
         raise RuntimeError("linalg.lu_solve: Expected LU and B to have the same dtype, but found LU of type "
                            f"{LU._layout.dtype.scalar_name} and B of type {B._layout.dtype.scalar_name} instead")

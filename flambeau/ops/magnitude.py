@@ -11,7 +11,7 @@ from typing import Any
 
 from flambeau.base import geometry
 from flambeau.base.dtype import dtype as DType
-from flambeau.base.dtype import float64, get_default_dtype
+from flambeau.base.dtype import float64, get_default_dtype, promote_types
 from flambeau.core.arguments import refused
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE, OPERATORS, pointwise
@@ -57,11 +57,33 @@ _NORM = Rows("vector_norm", _norm_stages, lambda dtypes, kind, result, keepdim: 
 _KINDS = {0.0: "0", 1.0: "1", 2.0: "2", math.inf: "inf", -math.inf: "-inf"}
 
 
+def _check_result(own: DType, dtype: DType | None) -> None:
+    """RuntimeError for a dtype in which the norm of elements of another one is not computed."""
+    if dtype is None or dtype is own:
+        return
+    if own.is_complex != dtype.is_complex:
+        kind = "complex for complex" if own.is_complex else "real for real"
+        raise RuntimeError(f"linalg.vector_norm: dtype should be {kind} inputs, but got {dtype.scalar_name}")
+    if promote_types(own, dtype) is not dtype:
+        raise RuntimeError(f"linalg.vector_norm: the dtype of the input ({own.scalar_name}) should be convertible without "
+                           f"narrowing to the specified dtype ({dtype.scalar_name})")
+
+
+def _order(ord: Any) -> float:
+    """The order of a norm as a float. TypeError for what is no number, RuntimeError for a complex one."""
+    if isinstance(ord, complex):
+        raise RuntimeError("linalg.vector_norm: Expected a non-complex scalar as the order of norm.")
+    if isinstance(ord, str) or not hasattr(ord, "__float__"):
+        raise refused("linalg_vector_norm", "ord", "Number", ord, 2)
+    return float(ord)
+
+
 def _prepare_norm(input: Tensor, dim: Any, keepdim: Any, order: float, dtype: DType | None) -> Callable:
     layout = input._layout
     if not (layout.dtype.is_floating_point or layout.dtype.is_complex):
         raise RuntimeError("linalg.vector_norm: Expected a floating point or complex tensor as input. Got "
                            f"{layout.dtype.scalar_name}")
+    _check_result(layout.dtype, dtype)
     result = dtype or layout.dtype
     result = result.to_real() if result.is_complex else result
     dims = reduction_dims("linalg_vector_norm", dim, layout.ndim)
@@ -87,7 +109,7 @@ def vector_norm(x: Tensor, ord=2, dim: int | Sequence[int] | None = None, keepdi
 
     0 counts the nonzero elements. Raises RuntimeError for integers.
     """
-    return _norms.learn(x, dim, keepdim, float(ord), dtype)(x)
+    return _norms.learn(x, dim, keepdim, ord if ord.__class__ is float else _order(ord), dtype)(x)
 
 
 @pointwise(method=False, function=False, inplace=False, name="_norm_share")

@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from flambeau.base import geometry, memory_order
+from flambeau.base import elements, geometry, memory_order
+from flambeau.base.dtype import bool_, float32, promote_types
 from flambeau.base.dtype import dtype as DType
-from flambeau.base.dtype import float32, promote_types
 from flambeau.base.layout import Layout
 from flambeau.base.small_floats import FORMATS
 from flambeau.codegen.products.gemm import Matrix, gemm_phases
@@ -517,12 +517,15 @@ def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Any = 1, alpha: Any
             raise RuntimeError(f"addr: Expected 1-D argument {name}, but got {vector._layout.ndim}-D")
     input.expand(vec1._layout.shape[0], vec2._layout.shape[0])
     dtype = input._layout.dtype
-    if not (dtype.is_floating_point or dtype.is_complex):
-        for name, factor in (("beta", beta), ("alpha", alpha)):
-            if isinstance(factor, float):
-                raise RuntimeError(f"For integral input tensors, argument {name} must not be a floating point number.")
     product = outer(vec1, vec2)
     common = promote_types(dtype, product._layout.dtype)
+    for name, factor in (("beta", beta), ("alpha", alpha)):
+        if isinstance(factor, float) and not (common.is_floating_point or common.is_complex):
+            raise RuntimeError(f"For integral input tensors, argument {name} must not be a floating point number.")
+        if isinstance(factor, bool) and common is not bool_:
+            raise RuntimeError(f"Boolean {name} only supported for Boolean results.")
+        if isinstance(factor, complex):
+            elements.check(factor, common)
     return _combined(input, product, beta, alpha).to(common)
 
 

@@ -15,7 +15,7 @@ from flambeau.base.layout import Layout
 from flambeau.core.declare import composite
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.tensor import Tensor
-from flambeau.ops.linalg_arguments import floating
+from flambeau.ops.linalg_arguments import floating, order_of_norm
 from flambeau.ops.linalg_decompositions import linalg_svdvals
 from flambeau.ops.linalg_systems import linalg_inv_ex
 from flambeau.ops.magnitude import vector_norm
@@ -67,6 +67,7 @@ def matrix_norm(input: Tensor, ord: Any = "fro", dim: Any = (-2, -1), keepdim: A
     input = _converted("linalg.matrix_norm", input, dtype)
     if ord == "fro":
         return vector_norm(input, 2, (first, second), keepdim)
+    order_of_norm("linalg.matrix_norm", ord)
     if ord != "nuc" and (isinstance(ord, str) or abs(ord) not in (1, 2, math.inf)):
         raise RuntimeError(f"linalg.matrix_norm: Order {ord} not supported.")
     if ord == "nuc" or abs(ord) == 2:
@@ -103,7 +104,7 @@ def linalg_norm(input: Tensor, ord: Any = None, dim: Any = None, keepdim: Any = 
     return vector_norm(input, 2 if ord is None else ord, dim, keepdim, dtype=dtype)
 
 
-@composite(method=False)
+@composite(method=False, out=True)
 def nuclear_norm(input: Tensor, dim: Any = None, keepdim: Any = False) -> Tensor:
     """The sum of the singular values of matrices."""
     if dim is None:
@@ -117,18 +118,24 @@ def linalg_cond(input: Tensor, p: Any = None) -> Tensor:
     layout = input._layout
     if layout.ndim < 2:
         raise RuntimeError("linalg.cond: The input tensor must have at least 2 dimensions.")
+    if not (p in (None, "fro", "nuc") or (not isinstance(p, str) and abs(p) in (1, 2, math.inf))):
+        raise RuntimeError(f"linalg.cond got an invalid norm type: {p}")
     if p in (None, 2, -2):
         values = linalg_svdvals(input)
+        if not values._layout.shape[-1]:
+            return values.sum(-1)
         return values[..., -1] / values[..., 0] if p == -2 else values[..., 0] / values[..., -1]
+    if layout.numel == 0 and not isinstance(p, str):
+        return vector_norm(input, 2, (-2, -1)) * 0
     if layout.shape[-1] != layout.shape[-2]:
         raise RuntimeError(f"linalg.cond(ord={p}): A must be batches of square matrices, but they are {layout.shape[-2]} by "
                            f"{layout.shape[-1]} "
                            "matrices")
-    if p == "nuc" and layout.numel:
-        values = linalg_svdvals(input)
-        return values.sum(-1) * (1 / values).sum(-1)
     if layout.numel == 0:
         return vector_norm(input, 2, (-2, -1)) * 0
+    if p == "nuc":
+        values = linalg_svdvals(input)
+        return values.sum(-1) * (1 / values).sum(-1)
     inverse, info = linalg_inv_ex(input)
     made = matrix_norm(input, p) * matrix_norm(inverse, p)
     return NAMESPACE["where"](info != 0, math.inf, made)

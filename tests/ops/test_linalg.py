@@ -252,3 +252,33 @@ def test_the_gradient_of_eigh_is_hermitian(dtype):
         values, vectors = torch.linalg.eigh((a + a.mH) / 2)
         return values, vectors.abs()
     assert torch.autograd.gradcheck(function, (a,)) and torch.autograd.gradgradcheck(function, (a,))
+
+
+@pytest.mark.parametrize("shape", [(2, 0, 3, 3), (0, 2, 3, 3), (3, 2, 0, 1, 1)])
+def test_batches_with_a_dimension_of_zero(shape):
+    x = torch.ones(shape)
+    assert torch.linalg.inv(x).shape == torch.linalg.cholesky(x).shape == torch.linalg.solve(x, x).shape == shape
+    assert torch.linalg.det(x).shape == torch.linalg.slogdet(x)[1].shape == shape[:-2]
+    assert all(part.shape == shape for part in torch.linalg.qr(x)) and torch.linalg.lu_factor(x)[1].shape == shape[:-1]
+    assert torch.inner(torch.ones(2, 0), torch.ones(3, 0)).tolist() == [[0, 0, 0]] * 2
+    assert torch.linalg.cond(torch.ones(0, 0)).item() == 0
+
+
+@pytest.mark.parametrize(("call", "error", "words"), [
+    (lambda x: torch.linalg.cond(x, "wrong"), RuntimeError, "linalg.cond got an invalid norm type: wrong"),
+    (lambda x: torch.linalg.matrix_norm(x, 1j), RuntimeError,
+     "linalg.matrix_norm: Expected a non-complex scalar as the order of norm."),
+    (lambda x: torch.linalg.vector_norm(x, "inf"), TypeError, "linalg_vector_norm(): argument 'ord' (position 2) must be Number"),
+    (lambda x: torch.linalg.vector_norm(x, dtype=torch.complex64), RuntimeError,
+     "linalg.vector_norm: dtype should be real for real inputs, but got ComplexFloat"),
+    (lambda x: torch.cholesky_inverse(x.tril(-1)), torch.linalg.LinAlgError, "cholesky_inverse: The diagonal element 1 is zero"),
+    (lambda x: torch.linalg.pinv(x, atol=torch.tensor(1j)), RuntimeError,
+     "torch.linalg.pinv: atol tensor of complex type is not supported. Got ComplexFloat"),
+    (lambda x: torch.linalg.tensorsolve(x, torch.ones(2)), RuntimeError, "Expected self to satisfy the requirement"),
+    (lambda x: torch.addr(x, x[0], x[0], alpha=True), RuntimeError, "Boolean alpha only supported for Boolean results."),
+    (lambda x: torch.solve(x, x), RuntimeError, "This function was deprecated since version 1.9 and is now removed."),
+])
+def test_what_is_refused(call, error, words):
+    with pytest.raises(error) as caught:
+        call(torch.ones(3, 3))
+    assert str(caught.value).startswith(words)

@@ -1,0 +1,47 @@
+"""Products with int8 and packed int4 weights, and addmm with its activation."""
+
+import pytest
+
+import flambeau as torch
+
+
+def test_int8_matrices():
+    a, b = torch.arange(-6, 6, dtype=torch.int8).reshape(3, 4), torch.arange(8, dtype=torch.int8).reshape(4, 2) * 15
+    expected = (a.long() @ b.long()).tolist()
+    made = torch._int_mm(a, b)
+    assert made.dtype is torch.int32 and made.tolist() == expected
+    assert torch._int_mm(a, b.t().contiguous().t(), out=torch.empty(3, 2, dtype=torch.int32)).tolist() == expected
+    with pytest.raises(RuntimeError, match=r"^int_mm_out_cpu: Expected mat2 dtype to be of type int8 but got float$"):
+        torch._int_mm(a, b.float())
+    with pytest.raises(RuntimeError, match=r"^int_mm_out_cpu: self.size\(1\) needs to match mat2.size\(0\) but got 4 and 3$"):
+        torch._int_mm(a, a)
+
+
+def test_int8_weights():
+    x, scales = torch.tensor([[1.0, 2, 3, 4]]), [0.1, 0.2]
+    weights = torch.tensor([[1, 2, 3, 4], [-128, 127, 0, 5]], dtype=torch.int8)
+    made = torch._weight_int8pack_mm(x, weights, torch.tensor(scales))
+    torch.testing.assert_close(made, torch.tensor([[3.0, 29.2]]))
+    half = torch._weight_int8pack_mm(x.bfloat16(), weights, torch.tensor(scales, dtype=torch.bfloat16))
+    assert half.dtype is torch.bfloat16 and half.tolist() == [[3.0, 29.25]]
+    with pytest.raises(RuntimeError, match="expect scales to be 1d tensor with size 2"):
+        torch._weight_int8pack_mm(x, weights, torch.ones(3))
+
+
+def test_int4_weights():
+    codes = torch.arange(16 * 64, dtype=torch.int32).reshape(16, 64) * 7 % 16
+    scales = torch.linspace(0.5, 1, 64).reshape(2, 16, 2)
+    packed = torch._convert_weight_to_int4pack_for_cpu(codes, 2)
+    assert packed.dtype is torch.uint8 and packed.shape == (16, 32)
+    x = torch.linspace(-1, 1, 192).reshape(3, 64)
+    weights = torch.cat([(codes[:, 32 * g:32 * g + 32] - 8) * scales[g, :, :1] + scales[g, :, 1:] for g in range(2)], 1)
+    torch.testing.assert_close(torch._weight_int4pack_mm_for_cpu(x, packed, 32, scales), x @ weights.t())
+    with pytest.raises(RuntimeError, match="expect qGroupSize to be 32, 64, 128 or 256, got 48"):
+        torch._weight_int4pack_mm_for_cpu(x, packed, 48, scales)
+
+
+def test_addmm_with_an_activation():
+    x = torch.tensor([[1.0, -2], [3, 0.5]])
+    assert torch._addmm_activation(torch.ones(2), x, x).tolist() == [[0, 0], [5.5, 0]]
+    made = torch._addmm_activation(torch.ones(2), x, x, use_gelu=True)
+    torch.testing.assert_close(made, torch.nn.functional.gelu(torch.addmm(torch.ones(2), x, x)))
