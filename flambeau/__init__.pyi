@@ -813,7 +813,7 @@ def normal(mean: Any, std: Any = 1.0, size: Any = None, *, generator: Any = None
     """Normal samples with given mean and std, numbers (then `size` is needed) or tensors."""
 def not_equal(input: Tensor, other: Tensor | _complex, *, out: Tensor | None = None) -> Tensor:
     """input != other."""
-def nuclear_norm(input: Tensor, dim: Any = None, keepdim: Any = False, *, axis: Any = None, keepdims: Any = None) -> Tensor:
+def nuclear_norm(input: Tensor, dim: Any = None, keepdim: Any = False, *, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Tensor:
     """The sum of the singular values of matrices."""
 def numel(input: Tensor) -> _int:
     """The number of elements."""

@@ -482,7 +482,7 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
     def dsplit(self, indices_or_sections: Any = None, *, indices: Any = None, sections: Any = None) -> Any:
         """`tensor_split` along the depth dimension."""
     def eig(self, *args: Any, **kwargs: Any) -> Any:
-        """Not implemented: it was removed from PyTorch; use torch.linalg"""
+        """Removed from PyTorch: `torch.linalg.eig` returns complex tensors of dtype `cfloat` or `cdouble` rather than real tensors mimicking complex tensors. torch.eig(A) is torch.linalg.eigvals(A), or torch.linalg.eig(A) with eigenvectors."""
     def element_size(self) -> _int: ...
     def eq(self, other: Tensor | _complex, *, out: Tensor | None = None) -> Tensor:
         """input == other."""
@@ -792,7 +792,7 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
     def long(self, *, memory_format: Any = ...) -> Tensor:
         """to(torch.int64)."""
     def lstsq(self, *args: Any, **kwargs: Any) -> Any:
-        """Not implemented: it was removed from PyTorch; use torch.linalg"""
+        """Removed from PyTorch: `torch.lstsq` is deprecated in favor of `torch.linalg.lstsq`, which takes the matrix first and gives the residuals apart: torch.lstsq(B, A) is torch.linalg.lstsq(A, B)."""
     def lt(self, other: Tensor | _complex, *, out: Tensor | None = None) -> Tensor:
         """input < other."""
     def lt_(self, other: Tensor | _complex) -> Tensor:
@@ -1112,7 +1112,7 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
     def softmax(self, dim: _int, dtype: Any = None, *, axis: Any = None, out: Tensor | None = None) -> Any:
         """Exponentials along `dim`, scaled to sum to one; of the shape of `input`."""
     def solve(self, *args: Any, **kwargs: Any) -> Any:
-        """Not implemented: it was removed from PyTorch; use torch.linalg"""
+        """Removed from PyTorch: `torch.solve` is deprecated in favor of `torch.linalg.solve`, which takes the matrix first: torch.solve(B, A).solution is torch.linalg.solve(A, B). torch.linalg.lu_factor gives the LU factorization."""
     def sort(self, dim: _int = -1, descending: _bool = False, stable: _bool = False, *, out: Tensor | None = None, axis: Any = None) -> Any:
         """The elements in order along `dim` and their positions: a named tuple (values, indices). NaN is the largest.
         Stable."""
@@ -1177,7 +1177,7 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
     def swapdims_(self, *arguments: Any, **keywords: Any) -> Any:
         """`transpose` in place: the tensor itself gets the view's shape."""
     def symeig(self, *args: Any, **kwargs: Any) -> Any:
-        """Not implemented: it was removed from PyTorch; use torch.linalg"""
+        """Removed from PyTorch: The default behavior has changed from using the upper triangular portion of the matrix by default to using the lower triangular portion: torch.symeig(A) is torch.linalg.eigvalsh(A, UPLO='U'), or torch.linalg.eigh with eigenvectors."""
     def t(self) -> Any:
         """A matrix transposed; vectors and numbers stay as they are. Raises RuntimeError above two dimensions."""
     def t_(self, *arguments: Any, **keywords: Any) -> Any:
