@@ -6,6 +6,7 @@ in a file that may be damaged or hostile: what it says of sizes and positions is
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import struct
@@ -44,6 +45,8 @@ EXPANSION_LIMIT = 32
 COMPRESSED_LIMIT = 1 << 30
 #: No compressed record is larger than this multiple of its bytes in the file: deflate writes two bits for 258 bytes at best.
 DEEPEST_COMPRESSION = 1032
+
+LONGEST_WORD = 64  # bytes of a version, or of another word, that are looked at
 
 UTF8 = 0x800
 DAY_ONE = 0x21  # 1 January 1980 in the zip format's date field; records carry no time, so equal content gives equal files
@@ -193,38 +196,26 @@ class ArchiveReader:
 
     def read_into(self, name: str, target: memoryview) -> None:
         """Fill `target`, whose size is that of the record."""
-        self.file.seek(self.start(name))
-        if self.is_stored(name):
+        start, entry = self.start(name), self.entry(name)
+        if entry.method == STORED:
+            self.file.seek(start)
             read_exactly(self.file, target, name)
         else:
-            self.inflate_into(target, name)
+            read_exactly(_Inflated(self.file, start, entry, name), target, name)
 
-    def inflate_into(self, target: memoryview, name: str) -> None:
-        """Decompress the record at which the file stands, never past the size that the directory gives."""
-        inflater = zlib.decompressobj(-15)
-        filled, left = 0, self.entry(name).stored
-        try:
-            while filled < len(target) and not inflater.eof:
-                content = inflater.unconsumed_tail
-                if not content:
-                    content = self.file.read(min(left, 1 << 20))
-                    left -= len(content)
-                    if not content:
-                        break
-                piece = inflater.decompress(content, min(len(target) - filled, 1 << 20))
-                target[filled : filled + len(piece)] = piece
-                filled += len(piece)
-        except zlib.error as error:
-            raise damaged(f"reading file {name}: decompression failed") from error
-        if filled != len(target):
-            raise damaged(f"reading file {name}: decompression failed")
-
-    def read(self, name: str) -> bytes:
-        """The content of a record."""
-        self.start(name)  # the record must be in the file before memory for it is taken
-        content = bytearray(self.size(name))
+    def open(self, name: str) -> IO[bytes]:
+        """The content of a record as a file, of which a compressed one is decompressed as far as it is read."""
+        place, entry = self.start(name), self.entry(name)
+        if entry.method != STORED:
+            return io.BufferedReader(_Inflated(self.file, place, entry, name))
+        content = bytearray(entry.size)     # a size that the file has
         self.read_into(name, memoryview(content))
-        return bytes(content)
+        return io.BytesIO(content)
+
+    def beginning(self, name: str) -> bytes:
+        """The first bytes of a record that holds a word."""
+        with self.open(name) as record:
+            return record.read(LONGEST_WORD)
 
     def check_version(self) -> None:
         """Raises RuntimeError if the container's version is missing, unreadable or newer than this reader."""
@@ -234,10 +225,10 @@ class ArchiveReader:
                 'Expected hasRecord("version") to be true, but got false.  (Could this error message be improved?  If so, '
                 "please report an enhancement request to PyTorch.)"
             )
-        content = self.read(name)
+        content = self.beginning(name)
         number = re.match(rb"\s*[+-]?\d{1,18}", content)
         if number is None:
-            raise RuntimeError(f"Couldn't parse the version {content.decode()} as Long Long.")
+            raise RuntimeError(f"Couldn't parse the version {content.decode(errors='replace')} as Long Long.")
         version = int(number[0])
         if version < 1:
             raise RuntimeError(f"Attempted to read a PyTorch file with version {version}, but the minimum supported is 1.")
@@ -249,7 +240,45 @@ class ArchiveReader:
             )
 
 
-def read_exactly(file: IO[bytes], target: memoryview, name: str) -> None:
+class _Inflated(io.RawIOBase):
+    """A compressed record, decompressed as it is read, never past the size that the directory gives."""
+
+    def __init__(self, file: IO[bytes], start: int, entry: Entry, name: str):
+        self.file, self.place, self.name = file, start, name
+        self.end, self.left = start + entry.stored, entry.size
+        self.inflater = zlib.decompressobj(-15)
+
+    def readable(self) -> bool:
+        """True."""
+        return True
+
+    def readinto(self, target: Any) -> int:
+        """Decompress some bytes; 0 at the end. Raises RuntimeError if the record ends before its size."""
+        wanted = min(len(target), self.left)
+        piece = b""
+        while wanted and not piece:
+            if self.inflater.eof:
+                raise self.failed()
+            content = self.inflater.unconsumed_tail
+            if not content:
+                content = read_at(self.file, self.place, min(self.end - self.place, 1 << 16))
+                self.place += len(content)
+                if not content:
+                    raise self.failed()
+            try:
+                piece = self.inflater.decompress(content, wanted)
+            except zlib.error as error:
+                raise self.failed() from error
+        target[: len(piece)] = piece
+        self.left -= len(piece)
+        return len(piece)
+
+    def failed(self) -> RuntimeError:
+        """The error for a record that is no compressed content of its size."""
+        return damaged(f"reading file {self.name}: decompression failed")
+
+
+def read_exactly(file: Any, target: memoryview, name: str) -> None:
     """Fill `target` from the file. Raises RuntimeError at its end."""
     filled = 0
     into = getattr(file, "readinto", None)

@@ -1,18 +1,15 @@
 """What a pickle writes in place of a storage: ("storage", type, key, location, number of elements), checked.
 
-A file can nest tuples a million deep, or name one tuple twice in the next, forty times over: neither is given to Python's
-hash() or repr(), which walk such a value by recursion to its end. Stands on the storage markers; used by both readers.
+Stands on the storage markers; used by both readers.
 """
 
 from __future__ import annotations
 
-import reprlib
-from pickle import UnpicklingError
-from types import FunctionType
 from typing import Any, NamedTuple
 
 from flambeau.core import storage_io
 from flambeau.core.storage_types import StorageType
+from flambeau.serialize.keys import shown
 
 
 class StorageIdentity(NamedTuple):
@@ -48,29 +45,3 @@ def storage_identity(marker: Any, key: Any, location: Any, numel: Any) -> Storag
 def _text(value: Any) -> Any:
     """Names that Python 2 wrote are bytes."""
     return value.decode("ascii", "replace") if isinstance(value, bytes) else value
-
-
-#: How deep tuples may be nested in a key of a dict, and how many values it may have.
-DEEPEST_KEY, LARGEST_KEY = 50, 10_000
-
-
-def check_key(key: Any) -> None:
-    """Raises UnpicklingError for tuples whose hash would take the interpreter's whole stack, or a year."""
-    if not isinstance(key, tuple):
-        return
-    pending, count = [(key, 1)], 0
-    while pending:
-        inner, depth = pending.pop()
-        count += len(inner)
-        if depth > DEEPEST_KEY or count > LARGEST_KEY:
-            raise UnpicklingError("a tuple that is nested deeply or has very many values can't be a key")
-        pending += [(item, depth + 1) for item in inner if isinstance(item, tuple)]
-
-
-def shown(thing: Any) -> str:
-    """A value of a file as an error shows it: whole if it is short, with dots where it is long."""
-    return str(thing) if isinstance(thing, str | int | type | FunctionType) else _short.repr(thing)
-
-
-_short = reprlib.Repr()
-_short.maxlevel = 3

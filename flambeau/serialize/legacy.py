@@ -13,7 +13,8 @@ from typing import IO, Any
 
 from flambeau.core import rebuild, storage_io
 from flambeau.core.storage_types import StorageReference, StorageType
-from flambeau.serialize.identity import check_key, parts, shown, storage_identity
+from flambeau.serialize.identity import parts, storage_identity
+from flambeau.serialize.keys import Keys, shown
 from flambeau.serialize.locations import META, restorer
 
 MAGIC_NUMBER = 0x1950A86A20F9469CFC6C
@@ -62,8 +63,9 @@ class LegacyLoad:
         finally:
             rebuild.reading.values_follow = False
         keys = self.plain()
+        keys = list(keys)
+        Keys().check(keys)
         for key in keys:
-            check_key(key)
             assert key in self.filled, f"storage key '{shown(key)}' not found in deserialized_objects"
         if set(keys) != set(self.filled):
             raise RuntimeError("Invalid list of storages; corrupt file?")

@@ -152,14 +152,15 @@ class ZipLoad:
         if "byteorder" not in self.reader:
             assumed = options.get_default_load_endianness()
             return sys.byteorder if assumed in (None, options.LoadEndianness.NATIVE) else assumed.name.lower()
-        order = self.reader.read("byteorder")[:64].decode()
+        order = self.reader.beginning("byteorder").decode()
         if order not in ("little", "big"):
             raise ValueError("Unknown endianness type: " + order)
         return order
 
     def load(self, unpickle: Unpickle) -> Any:
         """The object in the file."""
-        return unpickle(io.BytesIO(self.reader.read("data.pkl")), self.persistent_load)
+        with self.reader.open("data.pkl") as file:
+            return unpickle(file, self.persistent_load)
 
     def persistent_load(self, identity: tuple[Any, ...]) -> StorageReference | Storage:
         """The storage that a persistent id of the pickle means: itself, if it is of bytes and there is memory behind it."""

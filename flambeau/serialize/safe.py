@@ -21,7 +21,7 @@ from flambeau.core.rebuild import rebuild_from_type_v2
 from flambeau.core.storage_types import StorageType
 from flambeau.core.tensor import Tensor
 from flambeau.serialize import allowed, names
-from flambeau.serialize.identity import check_key, shown
+from flambeau.serialize.keys import Keys, shown
 
 #: Longest text or byte string that is read in one piece before the file must show that it has it.
 PIECE = 1 << 20
@@ -45,6 +45,7 @@ class SafeUnpickler:
         self.stack: list[Any] = []
         self.outer: list[list[Any]] = []  # the stacks below each open mark
         self.memo: dict[int, Any] = {}
+        self.keys = Keys()
         self.named: dict[int, Any] = {}  # by id, kept alive by the value
 
     # ---- reading
@@ -179,10 +180,8 @@ class SafeUnpickler:
             if not isinstance(argument, tuple | list | dict | set | str | bytes) and hasattr(type(argument), "__iter__"):
                 raise Refused(f"Can only make containers of plain ones, but got {type(argument)}")
             if isinstance(argument, tuple | list):
-                for item in argument:
-                    check_key(item)
-                    if isinstance(item, tuple | list) and item:
-                        check_key(item[0])
+                Keys().check(argument)
+                Keys().check(item[0] for item in argument if isinstance(item, tuple | list) and item)
 
     def check_from_type(self, arguments: tuple[Any, ...]) -> None:
         """The nested call of _rebuild_from_type_v2 must be to what rebuilds a tensor, or to what a program allows."""
@@ -255,11 +254,9 @@ class SafeUnpickler:
             raise Refused(
                 f"Can only {instruction} for dict, collections.OrderedDict, collections.Counter, but got {type(target)}"
             )
+        self.keys.check(items[::2], target)
         for place in range(0, len(items), 2):
-            key = items[place]
-            if type(key) is not str:
-                check_key(key)
-            target[key] = items[place + 1]
+            target[items[place]] = items[place + 1]
 
     def set_item(self) -> None:
         value, key = self.stack.pop(), self.stack.pop()

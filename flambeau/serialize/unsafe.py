@@ -42,7 +42,7 @@ def get_unsafe_globals_in_checkpoint(f: Any) -> list[str]:
         raise ValueError("Expected input to be a checkpoint returned by torch.save")
     reader = ArchiveReader(f)
     refused = []
-    for name in sorted(_names(reader.read("data.pkl"))):
+    for name in sorted(_names(reader.open("data.pkl").read())):
         try:
             allowed.lookup(name)
         except KeyError:

@@ -119,6 +119,18 @@ def test_values_that_recursion_must_not_walk(bomb, place):
     assert len(str(caught.value)) < 5000
 
 
+def test_keys_that_a_dict_finds_in_one_place():
+    alike = [craft.integer(index * (2**61 - 1)) for index in range(20_000)]
+    body = b"}(" + b"".join(key + b"N" for key in alike) + b"u"
+    for content in (body, craft.name("builtins", "set") + b"](" + b"".join(alike) + b"e\x85R"):
+        with pytest.raises(pickle.UnpicklingError, match="too many keys of a dict have the same hash"):
+            load(craft.archive(craft.pickled(content)))
+    far = {2**61 + index: None for index in range(5000)} | {(index, "a"): 1.5 * index for index in range(5000)}
+    file = io.BytesIO()
+    torch.save([far, dict(far), {1.5: [dict(far)]}], file)
+    assert load(file.getvalue()) == [far, far, {1.5: [far]}]
+
+
 @pytest.mark.parametrize("grad", [b"K\0", b"K\7", b"N", craft.text("x"), b"]"])
 def test_a_gradient_is_required_or_not(grad):
     body = craft.tensor().replace(b"\x89", grad, 1)
@@ -224,6 +236,17 @@ def test_sizes_that_the_file_cannot_have_take_no_memory(name, method):
         _, peak = tracemalloc.get_traced_memory()
         tracemalloc.stop()
         assert peak < 1 << 20
+
+
+def test_a_compressed_pickle_is_read_as_far_as_it_is_right():
+    content = craft.archive(b"\x80\2" + b"N0" * (8 << 20), compression=zipfile.ZIP_DEFLATED)
+    tracemalloc.start()
+    with pytest.raises(pickle.UnpicklingError, match="Unsupported operand 48"):
+        load(content)
+    with pytest.raises(RuntimeError, match="maximum supported version for reading is 10"):
+        load(craft.archive(b"", compression=zipfile.ZIP_DEFLATED, version=b"3" * (8 << 20)))
+    assert tracemalloc.get_traced_memory()[1] < 40 << 20      # what the test itself makes
+    tracemalloc.stop()
 
 
 def test_legacy_files_that_end_early():
