@@ -65,8 +65,8 @@ from flambeau.core.tensor import Tensor
 from flambeau.core.variants import deliver as _deliver
 from flambeau.ops.facts import REMOVED as _REMOVED
 from flambeau.ops.foreach import FOREACH as _FOREACH
-from flambeau.ops.storages import KINDS as _TYPED_STORAGES
-from flambeau.ops.storages import TypedStorage
+from flambeau.ops.typed_storages import KINDS as _TYPED_STORAGES
+from flambeau.ops.typed_storages import TypedStorage, from_file
 
 globals().update(_TYPES)
 globals().update(_FOREACH)
@@ -375,6 +375,8 @@ class JITException(RuntimeError):
 
 
 globals().update(_TYPED_STORAGES)
+Storage = _TYPED_STORAGES["FloatStorage"]
+_storage_classes = {UntypedStorage, TypedStorage, *_TYPED_STORAGES.values()}
 globals().update(
     _absent.all_of("", "sizes are Python numbers here; use int, float and bool", kinds="SymBool SymFloat SymInt")
 )
@@ -469,7 +471,6 @@ eig, lstsq, matrix_rank, solve, symeig = (_REMOVED[_n] for _n in ("eig", "lstsq"
 embedding_bag = _absent.function("embedding_bag", "use torch.nn.functional.embedding_bag")
 lobpcg = _absent.function("lobpcg", "use torch.linalg.eigh and take the eigenpairs wanted")
 slice_inverse = _absent.function("slice_inverse", "use slice_scatter")
-from_file = _absent.function("from_file", "use torch.from_numpy(numpy.memmap(filename, dtype, mode))")
 
 
 def cond(pred: Any, true_fn: Any, false_fn: Any, operands: Any = ()) -> Any:

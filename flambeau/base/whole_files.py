@@ -12,11 +12,13 @@ import contextlib
 import os
 import stat
 import time
+import zlib
 from collections.abc import Iterator
+from functools import cache
 from typing import IO
 
-#: Seconds without a write after which an unfinished file is taken for that of a dead process. (A process of another machine
-#: may write to the same folder, so its number in the name would tell nothing.)
+#: Seconds without a write after which an unfinished file is taken for that of a dead process, if its name doesn't tell: of a
+#: process on this machine it does.
 ABANDONED = 3600.0
 _ENDING = ".saving"
 _FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0)
@@ -103,7 +105,34 @@ def _named(folder: int, name: str, permissions: int) -> tuple[int, str]:
 
 def _temporary(name: str) -> str:
     short = name.encode()[:200].decode(errors="ignore")     # with what is added it must be a name still
-    return f".{short}.{os.getpid()}.{os.urandom(4).hex()}{_ENDING}"
+    return f".{short}.{_machine()}.{os.getpid()}.{os.urandom(4).hex()}{_ENDING}"
+
+
+@cache
+def _machine() -> str:
+    """What tells this machine, since it started, from others that write to the same folder; containers have processes of their
+    own.
+    """
+    parts = [os.uname().nodename]
+    with contextlib.suppress(OSError):
+        parts.append(os.readlink("/proc/self/ns/pid"))
+        with open("/proc/sys/kernel/random/boot_id") as file:
+            parts.append(file.read())
+    return f"{zlib.crc32(' '.join(parts).encode()):08x}"
+
+
+def _is_dead(name: str) -> bool:
+    """Whether the process that made this unfinished file was on this machine and has ended."""
+    parts = name.rsplit(".", 4)
+    if len(parts) < 5 or parts[1] != _machine() or not parts[2].isdecimal():
+        return False
+    try:
+        os.kill(int(parts[2]), 0)
+    except ProcessLookupError:
+        return True
+    except (OSError, OverflowError):
+        pass
+    return False
 
 
 def _put(descriptor: int, folder: int, name: str, permissions: int) -> str | None:
@@ -138,7 +167,7 @@ def _copied(descriptor: int, folder: int, name: str, permissions: int) -> str:
 
 
 def sweep(folder: str) -> None:
-    """Remove unfinished files that nobody has written to for an hour from a folder, which is looked at once an hour at most."""
+    """Remove unfinished files of dead processes from a folder, which is looked at once an hour at most."""
     now = time.time()
     if now - _swept.get(folder, -ABANDONED) < ABANDONED:
         return
@@ -149,5 +178,5 @@ def sweep(folder: str) -> None:
                 continue
             with contextlib.suppress(OSError):      # somebody else removed it
                 status = entry.stat(follow_symlinks=False)
-                if stat.S_ISREG(status.st_mode) and now - status.st_mtime > ABANDONED:
+                if stat.S_ISREG(status.st_mode) and (now - status.st_mtime > ABANDONED or _is_dead(entry.name)):
                     os.unlink(entry.path)

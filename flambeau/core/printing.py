@@ -7,7 +7,6 @@ Tensor.__repr__ and torch.set_printoptions use it.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import dataclasses
 import math
 from collections.abc import Iterator
@@ -88,11 +87,10 @@ def values(tensor: Any) -> np.ndarray:
     if layout.numel == 0:
         nothing = np.empty(tuple(layout.shape), dtype.numpy)
         return from_bits(nothing, dtype) if dtype in AS_BITS else nothing
-    memory = (ctypes.c_char * storage.capacity).from_address(storage.ptr)
     array = np.ndarray(
         tuple(layout.shape),
         dtype.numpy,
-        buffer=memory,
+        buffer=np.frombuffer(storage, np.uint8),
         offset=tensor._offset * dtype.itemsize,
         strides=tuple(stride * dtype.itemsize for stride in layout.strides),
     )

@@ -7,6 +7,7 @@ them.
 from __future__ import annotations
 
 import ctypes
+import os
 from typing import TYPE_CHECKING, Any
 
 from flambeau.codegen.runtime import launch, memory, state
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
         ptr: int
         capacity: int
+        exports: int
         version: int
         writes: int
         inference: int
@@ -44,11 +46,16 @@ def empty_without_memory(nbytes: int) -> Any:
 
 def alias(held: Any) -> Any:
     """The same memory with a counter of writes of its own."""
-    made = empty_without_memory(held.capacity) if without_memory(held) else wrap(held.ptr, held.capacity, held)
+    made = empty_without_memory(held.capacity) if without_memory(held) else part(held, 0, held.capacity)
     if held.inference:
         made.inference = WRITABLE
     made.epoch = held.epoch
     return made
+
+
+def part(held: Any, start: int, nbytes: int) -> Any:
+    """A stretch of a storage's memory, with a counter of writes of its own."""
+    return wrap(held.ptr + start, nbytes, launch.owner_of(held))
 
 
 def wrap(address: int, nbytes: int, owner: Any) -> Any:
@@ -71,9 +78,32 @@ def copy_bytes(into: Any, source: Any, count: int) -> None:
     ctypes.memmove(into.ptr, source.ptr, count)
 
 
-def owned_elsewhere(storage: Any) -> bool:
-    """Whether the memory belongs to another object (NumPy, a mapped file), so that it can't grow."""
-    return storage.size_class == memory.OWNED_ELSEWHERE
+def resizable(storage: Any) -> bool:
+    """Whether the memory can get another size: it is the allocator's, and no array shows it."""
+    return root(storage).size_class != memory.OWNED_ELSEWHERE and not storage.exports
+
+
+_replaced: list[Any] = []      # memory that a launch may still have the address of
+
+
+def resize(storage: Any, nbytes: int) -> None:
+    """Give a storage another size, and all tensors on it with it: its memory moves, what was there is kept as far as it fits, and
+    what is new is undefined. An alias (`.data`) stays on the old memory.
+
+    Raises RuntimeError for memory that belongs to another object (NumPy, a mapped file) or that an array shows.
+    """
+    if without_memory(storage):
+        launch.set_size(storage, nbytes)
+        return
+    if not resizable(storage):
+        raise RuntimeError("Trying to resize storage that is not resizable")
+    if not state.words[state.RUNNING]:
+        _replaced.clear()
+    moved = empty(nbytes)
+    copy_bytes(moved, storage, min(nbytes, storage.capacity))
+    launch.exchange(storage, moved)
+    if state.words[state.RUNNING]:
+        _replaced.append(moved)
 
 
 def root(storage: Any) -> Any:
@@ -92,7 +122,15 @@ def exchange(one: Any, other: Any) -> None:
     """Let two storages of the same size change their memory: what stood on the one stands on the memory of the other."""
     if one.capacity != other.capacity:
         raise ValueError(f"storages that change their memory must have one size, not {one.capacity} and {other.capacity} bytes")
-    memory.exchange(one, other)
+    launch.exchange(one, other)
+
+
+def _forked() -> None:
+    """What other threads were running ended with the fork."""
+    state.words[state.RUNNING] = 0
+
+
+os.register_at_fork(after_in_child=_forked)
 
 
 def memory_statistics() -> dict[str, int]:

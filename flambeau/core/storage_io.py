@@ -38,6 +38,16 @@ def allocate(nbytes: int) -> Storage:
     return memory.empty(nbytes)
 
 
+def without_memory(storage: Storage) -> bool:
+    """Whether it is a storage on meta: nothing but a size."""
+    return memory.without_memory(storage)
+
+
+def on_meta(nbytes: int) -> Storage:
+    """A storage on meta."""
+    return memory.empty_without_memory(nbytes)
+
+
 def map_storage(mapped: mmap.mmap, start: int, nbytes: int) -> Storage:
     """A storage over a stretch of a mapped file, which stays mapped as long as the storage lives."""
     if not nbytes:
@@ -48,15 +58,15 @@ def map_storage(mapped: mmap.mmap, start: int, nbytes: int) -> Storage:
 
 def stretch(storage: Storage, start: int, nbytes: int) -> Storage:
     """A storage that is a part of another one's memory. The caller has checked that it is."""
-    return memory.wrap(storage.ptr + start, nbytes, storage) if nbytes else memory.empty(0)
+    return memory.part(storage, start, nbytes) if nbytes else memory.empty(0)
 
 
-def check_geometry(
-    shape: Sequence[int], strides: Sequence[int], offset: int, itemsize: int, available: int | None
-) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Shape and strides as tuples, if a tensor of this geometry lies inside a storage of `available` bytes (None: any).
+def checked_geometry(
+    shape: Sequence[int], strides: Sequence[int], offset: int, itemsize: int
+) -> tuple[tuple[int, ...], tuple[int, ...], int]:
+    """Shape and strides as tuples, and the bytes of storage that a tensor of this geometry needs.
 
-    Raises RuntimeError for geometry that is impossible or reaches outside, TypeError for what is no integer.
+    Raises RuntimeError for geometry that is impossible, TypeError for what is no integer.
     """
     for numbers in (shape, strides):
         if not isinstance(numbers, tuple | list):
@@ -82,6 +92,17 @@ def check_geometry(
     needed = 0 if hollow else (last + 1) * itemsize
     if needed > LARGEST or offset > LARGEST:
         raise RuntimeError(f"Storage size calculation overflowed with sizes={list(shape)} and strides={list(strides)}")
+    return shape, strides, needed
+
+
+def check_geometry(
+    shape: Sequence[int], strides: Sequence[int], offset: int, itemsize: int, available: int | None
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Shape and strides as tuples, if a tensor of this geometry lies inside a storage of `available` bytes (None: any).
+
+    Raises RuntimeError for geometry that is impossible or reaches outside, TypeError for what is no integer.
+    """
+    shape, strides, needed = checked_geometry(shape, strides, offset, itemsize)
     if available is not None and needed > available:
         raise RuntimeError(
             f"Trying to resize storage that is not resizable: sizes {list(shape)}, strides {list(strides)}, storage offset "
@@ -93,10 +114,10 @@ def check_geometry(
 def make_tensor(
     storage: Storage | None, dtype: DType, offset: int, shape: Sequence[int], strides: Sequence[int]
 ) -> Tensor:
-    """A tensor of this geometry over a storage; None for the storage makes a meta tensor. Bounds are checked."""
+    """A tensor of this geometry over a storage; None makes a meta tensor with one of its own. Bounds are checked."""
     if not isinstance(dtype, DType):
         raise TypeError(f"expected a torch.dtype, not {type(dtype).__name__}")
     shape, strides = check_geometry(shape, strides, offset, dtype.itemsize, None if storage is None else storage.capacity)
     if storage is None:
         return empty_layout(Layout.of(Size(shape), strides, dtype, meta))
-    return tensor_from(storage, offset, Layout.of(Size(shape), strides, dtype, cpu))
+    return tensor_from(storage, offset, Layout.of(Size(shape), strides, dtype, meta if without_memory(storage) else cpu))

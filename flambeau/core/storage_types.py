@@ -50,7 +50,7 @@ BY_NAME: dict[str, StorageType] = {
 
 
 class StorageReference:
-    """A storage together with the type of its elements: what a pickled tensor refers to. storage None: on meta."""
+    """A storage together with the type of its elements (None: bytes): what a pickled tensor refers to. TypedStorage is one."""
 
     __slots__ = ("__weakref__", "dtype", "storage")
 
@@ -58,9 +58,9 @@ class StorageReference:
         self.storage, self.dtype = storage, dtype
 
     @property
-    def nbytes(self) -> int:
-        """The size of the memory in bytes."""
-        return 0 if self.storage is None else self.storage.capacity
+    def itemsize(self) -> int:
+        """Bytes per element."""
+        return 1 if self.dtype is None else self.dtype.itemsize
 
     @staticmethod
     def of(storage: Any, dtype: dtypes.dtype | None = None) -> StorageReference:

@@ -27,16 +27,10 @@ def resize(tensor: Tensor, shape: tuple[int, ...]) -> None:
     if tuple(tensor._layout.shape) == tuple(shape):
         return
     layout = Layout.contiguous(tuple(shape), tensor._layout.dtype, tensor._layout.device)
-    needed = (tensor._offset * layout.dtype.itemsize) + layout.nbytes
-    if needed > tensor._storage.capacity:
-        if storage.owned_elsewhere(tensor._storage):
-            raise RuntimeError("Trying to resize storage that is not resizable")
-        if storage.without_memory(tensor._storage):
-            grown = storage.empty_without_memory(needed)
-        else:
-            grown = storage.empty(needed)
-            storage.copy_bytes(grown, tensor._storage, tensor._storage.capacity)
-        tensor._storage = grown
+    needed = (tensor._offset * layout.dtype.itemsize) + layout.nbytes if layout.numel else 0
+    held = tensor._storage      # read once: another thread may set the tensor on another
+    if needed > held.capacity:
+        storage.resize(held, needed)
     tensor._layout = layout
 
 

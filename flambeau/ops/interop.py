@@ -6,25 +6,21 @@ Stands on core.create and core.printing; attaches itself to the Tensor class.
 from __future__ import annotations
 
 import copy
-import math
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from flambeau.base import geometry
 from flambeau.base.dtype import bfloat16, bool_
 from flambeau.base.layout import Layout, contiguous_strides, preserve_format, register_cache
 from flambeau.base.notices import warn_once
 from flambeau.base.small_floats import AS_BITS
-from flambeau.core import create, inplace, modes, printing, storage
-from flambeau.core.arguments import no_combination
+from flambeau.core import create, inplace, modes, printing, storage, storage_io
 from flambeau.core.create import array_of, tolist_array
 from flambeau.core.derive import NAMESPACE, public
-from flambeau.core.nested import REQUIRES_GRAD
+from flambeau.core.nested import REQUIRES_GRAD, type_name
 from flambeau.core.node import AccumulateGrad
 from flambeau.core.overrides import PLAIN
-from flambeau.core.storage import Storage
 from flambeau.core.tensor import Tensor, tensor_from
 from flambeau.ops.copy import layout_in_format, suggested_format
 from flambeau.ops.fresh import fresh_from
@@ -301,33 +297,48 @@ def untyped_storage(self: Tensor) -> Any:
     return self._storage
 
 
+_PLACED = ", int storage_offset, tuple of ints size, tuple of ints stride = None)"
+_SET_FORMS = ("()", "(torch.Storage source)", f"(torch.Storage source{_PLACED}", "(Tensor source)", f"(Tensor source{_PLACED}")
+
+
 @public(namespace=False)
-def set_(self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = None, stride: Any = None) -> Tensor:
-    """Look at another tensor's memory (or a storage) from now on."""
+def set_(self: Tensor, source: Any = None, storage_offset: Any = None, size: Any = None, stride: Any = None) -> Tensor:
+    """Look at another tensor's memory (or a storage) from now on: at all of it, or at what offset, size and stride say. The
+    storage grows if it must.
+
+    Raises RuntimeError for a source of another dtype or device, and for memory that can't grow.
+    """
     inplace.refuse_write(self)
-    if isinstance(source, Tensor):
-        if source._layout.dtype is not self._layout.dtype:
-            raise RuntimeError(f"Could not set tensor of type {source._layout.dtype.c_name} "
-                               f"to a tensor of type {self._layout.dtype.c_name}")
+    held = source._storage if isinstance(source, Tensor) else getattr(source, "_untyped_storage", None)
     given = [x for x in (source, storage_offset, size, stride) if x is not None]
-    if not (source is None or isinstance(source, (Tensor, Storage))) or storage_offset.__class__ is not int or not all(
+    if (source is not None and held is None) or (storage_offset is None) != (size is None) or (source is None and given) or (
+            storage_offset is not None and storage_offset.__class__ is not int) or not all(
             x is None or (isinstance(x, (tuple, list)) and all(hasattr(n, "__index__") for n in x)) for x in (size, stride)):
-        raise no_combination("set_", given if len(given) != 2 or storage_offset != 0 else given[:1])
-    if isinstance(source, Tensor) and size is None:
-        self._storage, self._offset, self._layout = source._storage, source._offset, source._layout
-        return self
-    held = source._storage if isinstance(source, Tensor) else source
-    itemsize = self._layout.dtype.itemsize
-    length = held.capacity // itemsize if held is not None else 0
-    shape = (length,) if size is None else tuple(n.__index__() for n in size)
-    strides = tuple(n.__index__() for n in stride) if stride is not None else contiguous_strides(shape)
+        raise TypeError(f"set_() received an invalid combination of arguments - got ({', '.join(map(type_name, given))}), but "
+                        f"expected one of:\n{''.join(f' * {form}' + chr(10) for form in _SET_FORMS)}")
+    layout, dtype = self._layout, self._layout.dtype
+    if isinstance(source, Tensor):
+        if source._layout.dtype is not dtype:
+            raise RuntimeError(f"Could not set tensor of type {source._layout.dtype.c_name} to a tensor of type {dtype.c_name}")
+        if size is None:
+            self._storage, self._offset, self._layout = held, source._offset, source._layout
+            return self
+    elif held is not None and source is not held and source.dtype is not dtype:
+        raise RuntimeError(f"Expected a Storage of type {dtype.c_name} or an UntypedStorage, but got type "
+                           f"{source.dtype.scalar_name} for argument 1 'storage'")
+    on_meta = layout.device.type == "meta"
     if held is None:
-        held = storage.empty(0)
-    if min(shape, default=0) < 0 or math.prod(shape) >= 1 << 63:
-        raise RuntimeError("numel: integer multiplication overflow")
-    geometry.check_storage_bounds(shape, strides, storage_offset, itemsize, held.capacity)
-    self._storage, self._offset = held, storage_offset
-    self._layout = Layout.of(shape, strides, self._layout.dtype, self._layout.device)
+        held = storage.empty_without_memory(0) if on_meta else storage.empty(0)
+    elif storage.without_memory(held) != on_meta:
+        raise RuntimeError(f'Attempted to set the storage of a tensor on device "{layout.device}" to a storage on different '
+                           f'device "{"cpu" if on_meta else "meta"}".  This is no longer allowed; the devices must match.')
+    shape = (held.capacity // dtype.itemsize,) if size is None else tuple([n.__index__() for n in size])
+    strides = tuple([n.__index__() for n in stride]) if stride is not None else contiguous_strides(shape)
+    _, _, needed = storage_io.checked_geometry(shape, strides, storage_offset or 0, dtype.itemsize)
+    if needed > held.capacity:
+        storage.resize(held, needed)
+    self._storage, self._offset = held, storage_offset or 0
+    self._layout = Layout.of(shape, strides, dtype, layout.device)
     return self
 
 

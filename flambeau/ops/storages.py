@@ -1,47 +1,47 @@
-"""What programs do with a storage itself: `UntypedStorage`'s methods, and the storages of one dtype (`TypedStorage`) over them.
+"""What programs do with a storage itself: `UntypedStorage`'s methods, which look at its bytes through uint8 tensors.
 
-A storage is the native block of core.storage; here it gets PyTorch's methods, which look at its bytes through uint8 tensors.
+A storage is the native block of core.storage; here it gets PyTorch's methods. Stands on core; storages of one dtype
+(ops/typed_storages) stand on it.
 """
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Iterator
+import os
+import weakref
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from flambeau.base.device import device as Device
+from flambeau.base.dtype import all_dtypes, bool_, uint8
 from flambeau.base.dtype import dtype as DType
-from flambeau.base.dtype import get_default_dtype, uint8
 from flambeau.base.layout import Layout
-from flambeau.base.naming import PACKAGE, public_module
-from flambeau.base.notices import warn_once
 from flambeau.core import storage as memory
-from flambeau.core.derive import NAMESPACE, public
+from flambeau.core.derive import public
+from flambeau.core.nested import type_name
 from flambeau.core.storage import Storage
-from flambeau.core.storage_types import BY_DTYPE
 from flambeau.core.tensor import Tensor, empty_layout, tensor_from
 
 _CPU, _META = Device("cpu"), Device("meta")
 
 
-def _device(held: Any) -> Device:
+def device_of(held: Any) -> Device:
     return _META if memory.without_memory(held) else _CPU
 
 
-def _elements(held: Any, dtype: DType = uint8) -> Tensor:
+def elements(held: Any, dtype: DType = uint8) -> Tensor:
     """A storage's memory as a vector."""
-    return tensor_from(held, 0, Layout.contiguous((held.capacity // dtype.itemsize,), dtype, _device(held)))
+    return tensor_from(held, 0, Layout.contiguous((held.capacity // dtype.itemsize,), dtype, device_of(held)))
 
 
-def _need_memory(held: Any) -> None:
+def need_memory(held: Any) -> None:
     if memory.without_memory(held):
         raise NotImplementedError("Not available for 'meta' device type")
 
 
-def _show(self: Any, name: str) -> str:
-    if memory.without_memory(self if isinstance(self, Storage) else self._held):
+def shown(self: Any, name: str) -> str:
+    if memory.without_memory(self._untyped_storage):
         values = "..."
     else:
         values = "\n ".join(str(x) for x in self.tolist())
@@ -49,10 +49,11 @@ def _show(self: Any, name: str) -> str:
     return f"{values}\n[torch.storage.{name} of size {len(self)}]"
 
 
-class _Common:
+class Common:
     """What storages of bytes and storages of one dtype answer alike."""
 
     is_cuda = is_hpu = is_sparse = False
+    _untyped_storage: Any
 
     def __iter__(self: Any) -> Iterator[Any]:
         return iter(self.tolist())
@@ -65,18 +66,18 @@ class _Common:
 
     def cpu(self) -> Any:
         """The storage itself. NotImplementedError for one without memory."""
-        if memory.without_memory(self.untyped()):  # type: ignore[attr-defined]
+        if memory.without_memory(self._untyped_storage):
             raise NotImplementedError("Cannot copy out of meta tensor; no data!")
         return self
 
     def is_shared(self) -> bool:
         """Whether other processes can see the memory."""
-        return memory.is_shared(self.untyped())  # type: ignore[attr-defined]
+        return memory.is_shared(self._untyped_storage)
 
     def share_memory_(self) -> Any:
         """Move the memory to pages that forked children see, and processes to which it is sent. RuntimeError without memory."""
         from flambeau.core.shared_memory import share
-        share(self.untyped())  # type: ignore[attr-defined]
+        share(self._untyped_storage)
         return self
 
     def is_pinned(self, device: Any = "cuda") -> bool:
@@ -87,11 +88,17 @@ class _Common:
 # ---------------------------------------------------------------- storages of bytes
 
 
-class _Untyped(_Common):
+class _Untyped(Common):
     """The methods of torch.UntypedStorage; they are put on the native type."""
 
     is_sparse_csr = False
-    filename = None
+    _untyped_storage = property(lambda self: self)
+
+    @property
+    def filename(self: Any) -> str | None:
+        """The file that writes to the storage reach (`from_file(shared=True)`), or None."""
+        owner = memory.root(self).owner
+        return owner.filename if isinstance(owner, _MappedFile) else None
 
     def __len__(self: Any) -> int:
         return self.capacity
@@ -99,34 +106,41 @@ class _Untyped(_Common):
     size = nbytes = __len__
 
     def __repr__(self: Any) -> str:
-        return _show(self, f"UntypedStorage(device={_device(self)})")
+        return shown(self, f"UntypedStorage(device={device_of(self)})")
 
     def __getitem__(self: Any, index: Any) -> Any:
         """The byte at an index, or a storage over a slice of the bytes. IndexError outside, RuntimeError for steps."""
-        _need_memory(self)
+        need_memory(self)
         if isinstance(index, slice):
             start, stop, step = index.indices(self.capacity)
             if step != 1:
                 raise RuntimeError(f"Trying to slice with a step of {step}, but only a step of 1 is supported")
-            return memory.wrap(self.ptr + start, max(stop - start, 0), self)
+            return memory.part(self, start, max(stop - start, 0))
         if isinstance(index, bool) or not hasattr(index, "__index__"):
             raise TypeError(f"can't index a torch.UntypedStorage with {type(index).__name__}")
         at = index.__index__()
         if not -self.capacity <= at < self.capacity:
             raise IndexError(f"index {at} out of range for storage of size {self.capacity}")
-        return int(_elements(self)[at].item())
+        return int(elements(self)[at].item())
 
     def __setitem__(self: Any, index: Any, value: int) -> None:
-        """Write a byte, or the same byte to a slice."""
-        _need_memory(self)
+        """Write a byte (of a larger number, the lowest), or the same byte to a slice. RuntimeError outside, and for no int."""
+        if not isinstance(value, int):
+            raise RuntimeError(f"can only set storage content with a int types, but got {type(value).__name__} instead")
         if isinstance(index, slice):
-            self[index].fill_(value)
+            start, stop, step = index.indices(self.capacity)
+            if step != 1:
+                raise RuntimeError(f"Trying to slice with a step of {step}, but only a step of 1 is supported")
+            elements(self)[start:stop] = value & 255
+        elif not hasattr(index, "__index__"):
+            raise RuntimeError(f"can't index a torch.UntypedStorage with {type(index).__name__}")
+        elif not 0 <= index.__index__() < self.capacity:
+            raise RuntimeError("out of bounds")
         else:
-            self[index]         # checks
-            _elements(self)[index.__index__()] = value
+            elements(self)[index.__index__()] = value & 255
 
     def __bytes__(self: Any) -> bytes:
-        return _elements(self).numpy().tobytes()
+        return elements(self).numpy().tobytes()
 
     def __deepcopy__(self: Any, memo: dict[Any, Any]) -> Any:
         if memory.without_memory(self):
@@ -141,6 +155,9 @@ class _Untyped(_Common):
     def __reduce__(self: Any) -> Any:
         return _storage_of_bytes, (bytes(self),)
 
+    def __sizeof__(self: Any) -> int:
+        return object.__sizeof__(self) + self.capacity
+
     def data_ptr(self: Any) -> int:
         """The address of the first byte; 0 without memory."""
         return self.ptr
@@ -152,7 +169,7 @@ class _Untyped(_Common):
     @property
     def device(self: Any) -> Device:
         """Where the memory is."""
-        return _device(self)
+        return device_of(self)
 
     def element_size(self) -> int:
         """1: bytes."""
@@ -160,36 +177,38 @@ class _Untyped(_Common):
 
     def resizable(self: Any) -> bool:
         """Whether the memory is the storage's own."""
-        return not memory.owned_elsewhere(self)
+        return memory.resizable(self)
 
     def resize_(self: Any, size: int) -> Any:
-        """Not supported, unless the size is the storage's own. RuntimeError for memory of another object."""
-        if not self.resizable():
-            raise RuntimeError("Trying to resize storage that is not resizable")
-        if size != self.capacity:
-            raise NotImplementedError("storages can't be resized here; make a tensor of the new size and copy what is wanted")
+        """Change the number of bytes, for all tensors on the storage; what is new is undefined. A tensor that reaches outside
+        afterwards can't be read. RuntimeError for memory of another object, or that a NumPy array shows.
+        """
+        if not hasattr(size, "__index__"):
+            raise RuntimeError(f"resize_ expects an int, but got {type(size).__name__}")
+        memory.resize(self, _checked_size(size.__index__()))
         return self
 
     def tolist(self: Any) -> list[int]:
         """The bytes."""
-        _need_memory(self)
-        return _elements(self).tolist()
+        need_memory(self)
+        return elements(self).tolist()
 
     def fill_(self: Any, value: int) -> Any:
         """Write one byte everywhere."""
-        _elements(self).fill_(value)
+        elements(self).fill_(value)
         return self
 
     def copy_(self: Any, source: Any, non_blocking: bool = False) -> Any:
         """Take over the bytes of a storage of the same size. RuntimeError for another size."""
-        if source.nbytes() != self.capacity:
-            raise RuntimeError(f"size does not match, self was {self.capacity} bytes but src was {source.nbytes()} bytes")
-        _elements(self).copy_(_elements(source.untyped()))
+        given = source._untyped_storage
+        if given.capacity != self.capacity:
+            raise RuntimeError(f"size does not match, self was {self.capacity} bytes but src was {given.capacity} bytes")
+        elements(self).copy_(elements(given))
         return self
 
     def clone(self: Any) -> Any:
         """A storage of its own with the same bytes."""
-        return _elements(self).clone()._storage
+        return elements(self).clone()._storage
 
     def new(self) -> Any:
         """A storage of no bytes."""
@@ -197,22 +216,21 @@ class _Untyped(_Common):
 
     def byteswap(self: Any, dtype: DType) -> None:
         """Turn the bytes of each element of `dtype` (of each part of a complex one) round."""
+        need_memory(self)
         width = dtype.itemsize // (2 if dtype.is_complex else 1)
         if width > 1:
-            _elements(self).numpy().view(f"u{width}").byteswap(inplace=True)
+            elements(self).numpy().view(f"u{width}").byteswap(inplace=True)
 
     def to(self: Any, *, device: Any, non_blocking: bool = False) -> Any:
         """The storage itself, on the CPU; one without memory, of the same size, on meta."""
         wanted = Device(device)
-        return self if wanted == _device(self) else _made_of(self.capacity, device=wanted)
+        return self if wanted == device_of(self) else _made_of(self.capacity, device=wanted)
 
     def type(self, dtype: Any = None, non_blocking: bool = False) -> Any:
-        """The name of the class."""
-        return "torch.storage.UntypedStorage" if dtype is None else self._to_type(dtype)  # type: ignore[attr-defined]
-
-    def _to_type(self: Any, dtype: Any) -> Any:
-        """Every byte as a number of `dtype`."""
-        return TypedStorage(wrap_storage=_elements(self).to(dtype)._storage, dtype=dtype, _internal=True)
+        """The name of the class; with a type of storage (torch.FloatStorage, or its name), every byte as a number of it."""
+        if dtype is None:
+            return "torch.storage.UntypedStorage"
+        return _typed().converted(elements(self), dtype)
 
     def untyped(self) -> Any:
         """The storage itself."""
@@ -222,231 +240,191 @@ class _Untyped(_Common):
         """RuntimeError: there is no accelerator."""
         raise RuntimeError("Cannot access accelerator device when none is available.")
 
+    def _weak_ref(self: Any) -> int:
+        """A number that stands for the storage while it lives, and tells afterwards that it doesn't (`_expired`)."""
+        _weak[id(self)] = weakref.ref(self)
+        return id(self)
+
+    def _expired(self: Any, *reference: int) -> bool:
+        found = _weak.get(reference[0] if reference else self)
+        return found is None or found() is None
+
+    def _free_weak_ref(self: Any, *reference: int) -> None:
+        _weak.pop(reference[0] if reference else self, None)
+
+    def _fix_weakref(self) -> None:
+        """Nothing: a storage that Python code holds is the storage itself."""
+
     @staticmethod
-    def from_buffer(buffer: Any, byte_order: str | None = None, *, dtype: DType, count: int = -1, offset: int = 0) -> Any:
-        """A copy of an object's bytes; byte_order: "little", "native" or "big", in which multi-byte elements are given.
-        RuntimeError without it for such elements.
+    def from_buffer(buffer: Any, byte_order: str | None = None, count: int = -1, offset: int = 0, dtype: Any = None) -> Any:
+        """A copy of an object's bytes; byte_order: "little", "native" or "big", in which elements of `dtype` are given.
+        ValueError for sizes that don't fit, RuntimeError without an order for elements of several bytes.
         """
-        if byte_order is None and dtype.itemsize > 1:
-            raise RuntimeError("function missing required argument 'byte_order' (pos 2)")
-        made = NAMESPACE["frombuffer"](bytearray(buffer), dtype=dtype, count=count, offset=offset).clone()._storage
-        if byte_order == "big":
-            made.byteswap(dtype)
-        return made
+        return _from_buffer(buffer, byte_order, count, offset, dtype)
 
     @staticmethod
     def from_file(filename: str, shared: bool = False, nbytes: int = 0) -> Any:
-        """A storage over a mapped file; shared: writes reach the file, which is made longer if it must."""
-        if shared:
-            with open(filename, "ab") as file:
-                file.truncate(max(file.tell(), nbytes))
-        mapped = np.memmap(filename, np.uint8, "r+" if shared else "c", shape=(nbytes,)) if nbytes else np.empty(0, np.uint8)
-        return memory.wrap_array(mapped, nbytes)
+        """A storage over a mapped file; shared: writes reach the file, which is made longer if it must. RuntimeError for a file
+        that is too short or isn't there.
+        """
+        return _from_file(filename, shared, nbytes)
+
+    @staticmethod
+    def _new_with_weak_ptr(reference: int) -> Any:
+        """The storage that `_weak_ref` gave the number for, or None."""
+        found = _weak.get(reference)
+        return None if found is None else found()
+
+
+_weak: dict[int, weakref.ref[Any]] = {}
+
+
+def _from_buffer(buffer: Any, byte_order: str | None, count: int, offset: int, dtype: Any) -> Any:
+    given = memoryview(buffer).cast("B")
+    if dtype is None:
+        raise RuntimeError("argument 'dtype' cannot be None")
+    if byte_order is None and (dtype.itemsize > 1 or dtype is bool_):
+        raise RuntimeError("function missing required argument 'byte_order' (pos 2)")
+    if byte_order not in (None, "little", "native", "big"):
+        raise ValueError(f"invalid byte_order '{byte_order}' (expected 'big', 'little', or 'native')")
+    size, width = len(given), dtype.itemsize
+    if not 0 <= offset <= size:
+        raise ValueError(f"offset must be non-negative and no greater than buffer length ({offset}) , but got {size}")
+    if count < 0:
+        if (size - offset) % width:
+            raise ValueError(f"buffer size ({size}) must be a multiple of element size ({width})")
+        count = (size - offset) // width
+    elif offset + count * width > size:
+        raise ValueError(f"buffer has only {size - offset} elements after offset {offset}, but specified a size of {count}")
+    made = memory.empty(count * width)
+    taken = given[offset:offset + count * width]
+    if count:
+        memoryview(made)[:] = taken
+    if byte_order == "big":
+        made.byteswap(dtype)
+    if dtype is bool_ and count:
+        elements(made).copy_(elements(made) != 0)
+    return made
+
+
+class _MappedFile(np.memmap):
+    """The pages of a file that a storage lies on."""
+
+    filename: str | None
+
+
+def _from_file(filename: Any, shared: bool, nbytes: int) -> Any:
+    path = os.fspath(filename)
+    try:
+        with open(path, "ab" if shared else "rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            if size < nbytes and not shared:
+                raise RuntimeError(f"file <{path}> size <{size}> is smaller than the required mapping size <{nbytes}>")
+            if nbytes < 0:
+                raise RuntimeError(f"unable to mmap {nbytes} bytes from file <{path}>: Cannot allocate memory (12)")
+            if size < nbytes:
+                file.truncate(nbytes)
+        if not nbytes:
+            return memory.empty(0)
+        mapped = np.memmap(path, np.uint8, "r+" if shared else "c", shape=(nbytes,)).view(_MappedFile)
+    except OSError as error:
+        mode = "read-write" if shared else "read-only"
+        raise RuntimeError(f"unable to open file <{path}> in {mode} mode: {error.strerror} ({error.errno})") from None
+    mapped.filename = path if shared else None
+    return memory.wrap_array(mapped, nbytes)
 
 
 def _storage_of_bytes(data: bytes) -> Any:
-    return _Untyped.from_buffer(data, dtype=uint8) if data else memory.empty(0)
+    return _from_buffer(data, None, -1, 0, uint8)
 
 
-def _made_of(*arguments: Any, device: Any = "cpu") -> Any:
+def _checked_size(nbytes: int) -> int:
+    if nbytes < 0:
+        raise RuntimeError("[enforce fail at alloc_cpu.cpp:98] ((ptrdiff_t)nbytes) >= 0. alloc_cpu() seems to have been "
+                           f"called with negative number: {nbytes % (1 << 64)}")
+    return nbytes
+
+
+def made_of_bytes(nbytes: int, device: Any = None) -> Any:
+    """A storage of so many bytes. AssertionError or RuntimeError for devices that aren't there."""
+    where = Device(device or "cpu")
+    if where.type == "cuda":
+        raise AssertionError("Torch not compiled with CUDA enabled")
+    if where.type not in ("cpu", "meta"):
+        raise RuntimeError(f"torch.UntypedStorage(): Storage device not recognized: {where.type}")
+    return empty_layout(Layout.contiguous((_checked_size(nbytes),), uint8, where))._storage
+
+
+def _made_of(*arguments: Any, device: Any = None, allocator: Any = None, **unknown: Any) -> Any:
     """torch.UntypedStorage(): of a number of bytes, or of a sequence of them. RuntimeError for other items."""
+    if len(arguments) > 1 or unknown:
+        got = [type_name(x) for x in arguments] + [f"{name}={type_name(x)}, " for name, x in unknown.items()]
+        raise TypeError(f"torch.UntypedStorage() received an invalid combination of arguments - got ({', '.join(got)}), but "
+                        "expected one of:\n * (*, int allocator = None, torch.device device = None)\n"
+                        " * (int size, *, int allocator = None, torch.device device = None)\n"
+                        " * (object sequence, *, int allocator = None, torch.device device = None)\n")
     given = arguments[0] if arguments else 0
     if isinstance(given, int):
-        if given < 0:
-            raise RuntimeError("[enforce fail at alloc_cpu.cpp:98] ((ptrdiff_t)nbytes) >= 0. alloc_cpu() seems to have been "
-                               f"called with negative number: {given % (1 << 64)}")
-        return empty_layout(Layout.contiguous((given,), uint8, Device(device)))._storage
-    for item in given:
+        return made_of_bytes(given, device)
+    if isinstance(given, Tensor) or not (isinstance(given, (Sequence, Storage)) or hasattr(given, "__getitem__")):
+        raise RuntimeError(f"torch.UntypedStorage(): Expected a sequence type, but got {type_name(given)}")
+    items = list(given)
+    for item in items:
         if not isinstance(item, int):
             raise RuntimeError(f"torch.UntypedStorage(): tried to construct a storage from a sequence ({type(given).__name__}), "
                                f"but one of the items was of type {type(item).__name__} instead of int")
-    return NAMESPACE["tensor"](list(given), dtype=uint8)._storage
+    made = made_of_bytes(len(items), device)
+    if items and not memory.without_memory(made):
+        memoryview(made)[:] = bytes([item & 255 for item in items])
+    return made
 
 
 Storage.__new__ = lambda cls, *arguments, **options: _made_of(*arguments, **options)   # type: ignore[assignment]
-for _name, _member in {**vars(_Common), **vars(_Untyped)}.items():
-    if _name not in ("__module__", "__doc__", "__dict__", "__weakref__"):
+for _name, _member in {**vars(Common), **vars(_Untyped)}.items():
+    if _name not in ("__module__", "__doc__", "__dict__", "__weakref__", "__annotations__"):
         setattr(Storage, _name, _member)
 
 
-# ---------------------------------------------------------------- storages of one dtype
+# ---------------------------------------------------------------- storages of one dtype, which are loaded when they are asked for
 
 
-def _warn() -> None:
-    warn_once("TypedStorage is deprecated. It will be removed in the future and UntypedStorage will be the only storage "
-                  "class. This should only matter to you if you are using storages directly.  To access UntypedStorage "
-                  "directly, use tensor.untyped_storage() instead of tensor.storage()")
+def _typed() -> Any:
+    from flambeau.ops import typed_storages
+    return typed_storages
 
 
-class TypedStorage(_Common):
-    """A storage whose elements have a dtype. Deprecated by PyTorch; use UntypedStorage, or a tensor.
-
-    arguments: nothing, a number of elements, or a sequence of them; wrap_storage: the UntypedStorage to look at.
-    """
-
-    __module__ = public_module("storage")
-
-    _of: DType | None = None
-
-    def __init__(self, *arguments: Any, wrap_storage: Any = None, dtype: DType | None = None, device: Any = None,
-                 _internal: bool = False):
-        if not _internal:
-            _warn()
-        if len(arguments) > 1:
-            raise RuntimeError(f"{type(self).__name__}() takes at most 1 positional argument, but got {len(arguments)}")
-        self.dtype: DType = self._of or dtype or get_default_dtype()
-        if wrap_storage is not None:
-            if not isinstance(wrap_storage, Storage):
-                raise TypeError(f"Argument 'wrap_storage' must be UntypedStorage, but got {type(wrap_storage)}")
-            self._held: Any = wrap_storage
-        elif arguments and not isinstance(arguments[0], int):
-            self._held = NAMESPACE["tensor"](list(arguments[0]), dtype=self.dtype)._storage
-        else:
-            self._held = memory.empty((arguments[0] if arguments else 0) * self.dtype.itemsize)
-
-    def _tensor(self) -> Tensor:
-        return _elements(self._held, self.dtype)
-
-    def __len__(self) -> int:
-        return self._held.capacity // self.dtype.itemsize
-
-    size = __len__
-
-    def __repr__(self) -> str:
-        return _show(self, f"TypedStorage(dtype={self.dtype}, device={self.device})")
-
-    def __getitem__(self, index: Any) -> Any:
-        """The element at an index."""
-        if isinstance(index, slice):
-            raise RuntimeError("slices are only supported in UntypedStorage.__getitem__")
-        if not isinstance(index, int):
-            raise RuntimeError(f"can't index a {type(self)} with {type(index)}")
-        if not -len(self) <= index < len(self):
-            raise IndexError(f"index {index} out of range for storage of size {len(self)}")
-        return self._tensor()[index].item()
-
-    def __setitem__(self, index: Any, value: Any) -> None:
-        """Write an element, or several."""
-        if not isinstance(index, (int, slice)):
-            raise RuntimeError(f"can't index a {type(self)} with {type(index)}")
-        self._tensor()[index] = value
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, TypedStorage) and self.dtype is other.dtype and self._held is other._held
-
-    __hash__ = object.__hash__
-
-    def __deepcopy__(self, memo: dict[Any, Any]) -> TypedStorage:
-        return self._like(copy.deepcopy(self._held, memo))
-
-    def __reduce__(self) -> Any:
-        return _typed, (self._held, self.dtype)
-
-    def _like(self, held: Any) -> TypedStorage:
-        return TypedStorage(wrap_storage=held, dtype=self.dtype, _internal=True)
-
-    @property
-    def device(self) -> Device:
-        """Where the memory is."""
-        return self._held.device
-
-    def untyped(self) -> Any:
-        """The bytes under it."""
-        return self._held
-
-    @property
-    def _untyped_storage(self) -> Any:
-        return self._held
-
-    def nbytes(self) -> int:
-        """The size in bytes."""
-        return self._held.capacity
-
-    def element_size(self) -> int:
-        """Bytes of an element."""
-        return self.dtype.itemsize
-
-    def data_ptr(self) -> int:
-        """The address of the first element."""
-        return self._held.ptr
-
-    def tolist(self) -> list[Any]:
-        """The elements."""
-        _need_memory(self._held)
-        return self._tensor().tolist()
-
-    def fill_(self, value: Any) -> TypedStorage:
-        """Write one element everywhere."""
-        self._tensor().fill_(value)
-        return self
-
-    def copy_(self, source: Any, non_blocking: bool = False) -> TypedStorage:
-        """Take over the bytes of a storage of the same size."""
-        self._held.copy_(source.untyped())
-        return self
-
-    def clone(self) -> TypedStorage:
-        """A storage of its own with the same elements."""
-        return self._like(self._held.clone())
-
-    def resizable(self) -> bool:
-        """Whether the memory is the storage's own."""
-        return self._held.resizable()
-
-    def resize_(self, size: int) -> None:
-        """Not supported, unless the size is the storage's own."""
-        self._held.resize_(size * self.dtype.itemsize)
-
-    def type(self, dtype: Any = None, non_blocking: bool = False) -> Any:
-        """The name of the class, such as "torch.FloatStorage"; with a dtype, the elements in it."""
-        if dtype is None:
-            return f"torch.{_name_of(self.dtype)}"
-        return TypedStorage(wrap_storage=self._tensor().to(dtype)._storage, dtype=dtype, _internal=True)
-
-    def pickle_storage_type(self) -> str:
-        """The name under which a file lists it, such as "FloatStorage"."""
-        return _name_of(self.dtype)
+#: Methods that give the elements in another dtype, of storages of bytes and of one dtype: name -> name of the dtype.
+CONVERSIONS = dict(zip(*["bool bfloat16 float8_e4m3fn float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz".split()] * 2)) | {
+    "double": "float64", "float": "float32", "half": "float16", "long": "int64", "int": "int32", "short": "int16", "char": "int8",
+    "byte": "uint8", "complex_double": "complex128", "complex_float": "complex64"}
 
 
-def _typed(held: Any, dtype: DType) -> TypedStorage:
-    return TypedStorage(wrap_storage=held, dtype=dtype, _internal=True)
-
-
-def _name_of(dtype: DType) -> str:
-    """Such as "FloatStorage"."""
-    marker = BY_DTYPE.get(dtype)
-    return f"{dtype.scalar_name}Storage" if marker is None else marker.name
-
-
-def _conversion(name: str, dtype: DType) -> None:
-    def convert(self: Any) -> TypedStorage:
-        return self.type(dtype)
+def _conversion(name: str, dtype: str) -> None:
+    def convert(self: Any) -> Any:
+        wanted = all_dtypes()[dtype]
+        return _typed().of(elements(self._untyped_storage, getattr(self, "dtype", uint8)).to(wanted)._storage, wanted)
     convert.__name__ = convert.__qualname__ = name
     convert.__doc__ = f"The elements as {dtype}."
     setattr(Storage, name, convert)
-    setattr(TypedStorage, name, convert)
 
 
-for _dtype, _marker in BY_DTYPE.items():
-    _conversion({"ComplexFloatStorage": "complex_float", "ComplexDoubleStorage": "complex_double"}.get(
-        _marker.name, _marker.name.removesuffix("Storage").lower()), _dtype)
-
-#: torch.FloatStorage and its siblings.
-KINDS: dict[str, type] = {
-    marker.name: type(marker.name, (TypedStorage,), {
-        "_of": dtype, "__module__": PACKAGE, "__doc__": f"A storage of {dtype}; deprecated, use a tensor."})
-    for dtype, marker in BY_DTYPE.items()}
+for _name, _dtype in CONVERSIONS.items():
+    _conversion(_name, _dtype)
 
 
 @public(namespace=False)
-def storage(self: Tensor) -> TypedStorage:
+def storage(self: Tensor) -> Any:
     """The memory behind the tensor as a TypedStorage. Deprecated; use untyped_storage()."""
-    _warn()
-    return TypedStorage(wrap_storage=self._storage, dtype=self._layout.dtype, _internal=True)
+    _typed().warn_removal()
+    return _typed().of(self._storage, self._layout.dtype)
+
+
+@public(namespace=False)
+def _typed_storage(self: Tensor) -> Any:
+    return _typed().of(self._storage, self._layout.dtype)
 
 
 @public(namespace=False)
 def storage_type(self: Tensor) -> type:
     """The class of `storage()`, such as torch.FloatStorage."""
-    return KINDS[_name_of(self._layout.dtype)]
-
+    return _typed().KINDS[_typed().name_of(self._layout.dtype)]

@@ -12,10 +12,12 @@ from collections.abc import Callable
 from typing import IO, Any
 
 from flambeau.core import rebuild, storage_io
+from flambeau.core.storage import Storage
 from flambeau.core.storage_types import StorageReference, StorageType
+from flambeau.ops.typed_storages import of
 from flambeau.serialize.identity import parts, storage_identity
 from flambeau.serialize.keys import Keys, shown
-from flambeau.serialize.locations import META, restorer
+from flambeau.serialize.locations import restorer
 
 MAGIC_NUMBER = 0x1950A86A20F9469CFC6C
 PROTOCOL_VERSION = 1001
@@ -38,7 +40,7 @@ class LegacyLoad:
         self.left = file.seek(0, os.SEEK_END) - start if file.seekable() else storage_io.LARGEST
         file.seek(start)
         self.filled: dict[str, tuple[Any, StorageType, int]] = {}
-        self.references: dict[str, StorageReference] = {}
+        self.references: dict[str, StorageReference | Storage] = {}
         self.views: dict[str, StorageReference] = {}
 
     def plain(self) -> Any:
@@ -87,21 +89,23 @@ class LegacyLoad:
             storage = storage_io.allocate(nbytes)
             self.filled[key] = storage, marker, numel
             placed = self.restore(storage, location)
-            reference = StorageReference(None if placed is META else placed, marker.dtype)
+            reference = placed if marker.dtype is None else of(placed, marker.dtype)
             self.references[key] = reference
         if view is not None:
             reference = self.part(reference, marker, view)
-        return reference.storage if reference.dtype is None and reference.storage is not None else reference
+        return reference
 
-    def part(self, whole: StorageReference, marker: StorageType, view: Any) -> StorageReference:
+    def part(self, whole: Any, marker: StorageType, view: Any) -> StorageReference:
         """A storage that is a stretch of another, as PyTorch 0.3 wrote them: (key, offset, number of elements)."""
         if not (isinstance(view, tuple) and len(view) == 3 and all(type(number) is int for number in view[1:])):
             raise RuntimeError("Invalid view of a storage; corrupt file?")
         key, offset, size = shown(view[0]), view[1] * marker.itemsize, view[2] * marker.itemsize
         if key not in self.views:
-            if offset < 0 or size < 0 or offset + size > whole.nbytes:
+            held = whole if isinstance(whole, Storage) else whole.storage
+            if offset < 0 or size < 0 or offset + size > held.capacity:
                 raise RuntimeError("A view of a storage reaches outside it; corrupt file?")
-            self.views[key] = StorageReference(storage_io.stretch(whole.storage, offset, size), marker.dtype)
+            part = storage_io.on_meta(size) if storage_io.without_memory(held) else storage_io.stretch(held, offset, size)
+            self.views[key] = of(part, marker.dtype)
         return self.views[key]
 
     def fill(self, key: str) -> None:

@@ -10,10 +10,9 @@ from collections.abc import Callable
 from typing import Any
 
 from flambeau.base.device import device as Device
+from flambeau.core import storage_io
 from flambeau.core.storage import Storage
 
-#: A storage on meta: nothing but its size.
-META = object()
 _HINT = (
     "If you are running on a CPU-only machine, please use torch.load with map_location=torch.device('cpu') to map your "
     "storages to the CPU."
@@ -25,7 +24,7 @@ def _to_cpu(storage: Any, location: str) -> Any:
 
 
 def _to_meta(storage: Any, location: str) -> Any:
-    return META if location == "meta" else None
+    return storage_io.on_meta(storage.capacity) if location == "meta" else None
 
 
 def _to_accelerator(storage: Any, location: str) -> Any:
@@ -42,9 +41,9 @@ def _to_accelerator(storage: Any, location: str) -> Any:
 
 
 _registry: list[tuple[int, Callable[[Any], Any], Callable[[Any, str], Any]]] = [
-    (10, lambda storage: "cpu", _to_cpu),
+    (10, lambda storage: None if storage_io.without_memory(storage) else "cpu", _to_cpu),
     (20, lambda storage: None, _to_accelerator),
-    (30, lambda storage: "meta" if storage is META else None, _to_meta),
+    (30, lambda storage: "meta" if storage_io.without_memory(storage) else None, _to_meta),
 ]
 
 
@@ -78,7 +77,7 @@ def default_restore_location(storage: Any, location: str) -> Any:
 
 
 def restorer(map_location: Any) -> Callable[[Any, str], Any]:
-    """The function (storage, location) -> storage, or META, that a map_location argument describes."""
+    """The function (storage, location) -> storage that a map_location argument describes."""
     if map_location is None:
         return default_restore_location
     if isinstance(map_location, dict):
@@ -95,6 +94,7 @@ def restorer(map_location: Any) -> Callable[[Any, str], Any]:
         found = map_location(storage, location)
         if found is None:
             return default_restore_location(storage, location)
+        found = getattr(found, "_untyped_storage", found)
         if not isinstance(found, Storage):
             raise TypeError(f"map_location must return a storage or None, not {type(found).__name__}")
         return found

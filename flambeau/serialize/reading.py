@@ -7,7 +7,6 @@ without, it is a program, as with any pickle.
 from __future__ import annotations
 
 import contextlib
-import io
 import mmap as mapping
 import os
 import pickle
@@ -21,10 +20,11 @@ import numpy as np
 from flambeau.core import storage_io
 from flambeau.core.storage import Storage
 from flambeau.core.storage_types import BY_NAME, StorageReference, StorageType
+from flambeau.ops.typed_storages import of
 from flambeau.serialize import legacy, names, options, safe
 from flambeau.serialize.archive import ArchiveReader, is_archive
 from flambeau.serialize.identity import parts, storage_identity
-from flambeau.serialize.locations import META, restorer, wants_no_data
+from flambeau.serialize.locations import restorer, wants_no_data
 
 
 def load(
@@ -135,7 +135,7 @@ class ZipLoad:
         self.reader = reader
         self.restore = restorer(map_location)
         self.without_data = wants_no_data(map_location)
-        self.loaded: dict[str, StorageReference] = {}
+        self.loaded: dict[str, StorageReference | Storage] = {}
         self.swap = self.byteorder() != sys.byteorder
         self.mapped: mapping.mmap | None = None
         if mmap:
@@ -169,15 +169,16 @@ class ZipLoad:
         found = self.loaded.get(key)
         if found is None:
             storage = self.restore(self.storage(f"data/{key}", marker, numel), location)
-            found = StorageReference(None if storage is META else storage, marker.dtype)
+            found = storage if marker.dtype is None else of(storage, marker.dtype)
             self.loaded[key] = found
-        return found.storage if found.dtype is None and found.storage is not None else found
+        return found
 
     def storage(self, name: str, marker: StorageType, numel: int) -> Any:
         """A storage with the content of a record, whose size must be `numel` elements."""
+        nbytes = numel * marker.itemsize
         if self.without_data:
-            return META
-        nbytes, size = numel * marker.itemsize, self.reader.size(name)
+            return storage_io.on_meta(nbytes)
+        size = self.reader.size(name)
         if size != nbytes:
             raise RuntimeError(
                 f"record size ({size} bytes) does not match expected size ({nbytes} bytes = {nbytes} elements * 1 "

@@ -94,3 +94,21 @@ def test_a_writer_that_is_killed_leaves_nothing_for_good(way, tmp_path):
         fresh = tmp_path / ".b.1.ab.saving"
         fresh.write_bytes(b"")
     assert path.read_bytes() == b"new" and sorted(os.listdir(tmp_path)) == [".b.1.ab.saving", ".mine", "a"]
+
+
+def test_the_next_writer_on_the_machine_need_not_wait(tmp_path, monkeypatch):
+    monkeypatch.setattr(whole_files, "_unnamed", lambda folder, permissions: None)
+    path = tmp_path / "a.b"
+    child = os.fork()
+    if not child:
+        with replacing(str(path)) as file:
+            file.write(b"half")
+            os.kill(os.getpid(), signal.SIGKILL)
+    os.waitpid(child, 0)
+    assert len(os.listdir(tmp_path)) == 1
+    whole_files._swept.clear()
+    with replacing(str(path)) as file:
+        file.write(b"new")
+        with replacing(str(tmp_path / "c")) as other:       # one that is being written stays
+            other.write(b"newer")
+    assert sorted(os.listdir(tmp_path)) == ["a.b", "c"] and path.read_bytes() == b"new"

@@ -45,7 +45,7 @@ class Phase(NamedTuple):
 _NO_MEMORY = ("[enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: can't allocate memory: you tried to "
               "allocate %d bytes. Error code 12 (Cannot allocate memory)")
 NO_DATA = "Tensor on device meta is not on the expected device cpu!"
-_OUTSIDE = ("a tensor reaches outside its storage: its memory was taken away or exchanged while it was used. Don't let one "
+OUTSIDE = ("a tensor reaches outside its storage: its memory was taken away or exchanged while it was used. Don't let one "
             "thread resize or set a tensor that another one computes with")
 _FORKED = ("a signal's handler forked while an operator was at work: the threads that had a part in it are not in this process, "
            "so that its result is not to be had here")
@@ -233,14 +233,19 @@ class _Launcher:
         f.store(f.load("i64", f.at("i8", storage, memory.PTR)) + offset, self.frame, i + 4)
 
     def _keep(self) -> None:
-        """Take a reference to each of the storages."""
+        """Take a reference to each of the storages, and have memory that they lose meanwhile kept."""
+        self._count_running(1)
         with self.f.loop(0, self.n_out + self.n_in) as i:
             self.f.call("void", "Py_IncRef", self.f.load("ptr", self.held, i))
+
+    def _count_running(self, more: int) -> None:
+        self.f.store(self.f.load("i64", self.s, state.RUNNING) + more, self.s, state.RUNNING)
 
     def _let_go(self) -> None:
         """Give back what `_keep` took, if it did."""
         f = self.f
         with f.when(self.kept.get().differs(0)):
+            self._count_running(-1)
             with f.loop(0, self.n_out + self.n_in) as i:
                 f.call("void", "Py_DecRef", f.load("ptr", self.held, i))
 
@@ -497,7 +502,7 @@ def _runtime() -> str:
 
 
 _address = _runtime()
-Block = memory.make_block_type(_address["fb_dealloc"], _address["fb_version"], _address["fb_buffer"])
+Block = memory.make_block_type(*[_address[f"fb_{name}"] for name in ("dealloc", "version", "buffer", "release_buffer")])
 memory.set_limits()
 threads.initialise(_address["fb_worker"])
 _launcher = _definition("launch", _address["fb_launch"])
@@ -506,6 +511,9 @@ tensor_from: Callable = _new_function(_definition("tensor_from", _address["fb_te
 view_of: Callable = _new_function(_definition("view_of", _address["fb_view_of"]), state.ADDRESS, None)
 new_storage: Callable = _new_function(_definition("new_storage", _address["fb_new_storage"], METH_O), state.ADDRESS, None)
 wrap_storage: Callable = _new_function(_definition("wrap_storage", _address["fb_wrap_storage"]), state.ADDRESS, None)
+exchange: Callable = _new_function(_definition("exchange", _address["fb_exchange"]), state.ADDRESS, None)
+owner_of: Callable = _new_function(_definition("owner_of", _address["fb_owner"], METH_O), state.ADDRESS, None)
+set_size: Callable = _new_function(_definition("set_size", _address["fb_set_size"]), state.ADDRESS, None)
 wrap_buffer: Callable = _new_function(_definition("wrap_buffer", _address["fb_wrap_buffer"]), state.ADDRESS, None)
 empty_cache: Callable = _new_function(_definition("empty_cache", _address["fb_empty_cache_call"], METH_NOARGS),
                                       state.ADDRESS, None)
@@ -531,7 +539,7 @@ def bind(storage_class: type, tensor_class: type) -> None:
     w[state.TYPE_ERROR], w[state.CAPTURED_ERROR] = id(TypeError), id(CapturedWrite)
     w[state.WRITE_WORDS], w[state.SAVE_WORDS] = id(INFERENCE_WRITE), id(_INFERENCE_SAVE)
     w[state.RUNTIME_ERROR], w[state.NO_MEMORY_WORDS], w[state.META_WORDS] = id(RuntimeError), id(_NO_MEMORY), id(NO_DATA)
-    w[state.OUTSIDE_WORDS], w[state.FORK_WORDS] = id(_OUTSIDE), id(_FORKED)
+    w[state.OUTSIDE_WORDS], w[state.FORK_WORDS] = id(OUTSIDE), id(_FORKED)
 
 
 def _span(layout: Layout) -> int:

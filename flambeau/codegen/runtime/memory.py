@@ -16,7 +16,7 @@ from flambeau.codegen.runtime import state
 
 HUGE = 2 << 20
 # fields of a Block, byte offsets: PyObject header 0..15
-PTR, NBYTES, VERSION, CLASS, STATE, OWNER, INFERENCE, EPOCH, SIZE = 16, 24, 32, 40, 48, 56, 64, 72, 80
+PTR, NBYTES, VERSION, CLASS, STATE, OWNER, INFERENCE, EPOCH, EXPORTS, WEAK, SIZE = 16, 24, 32, 40, 48, 56, 64, 72, 80, 88, 96
 OWNED_ELSEWHERE = -1      # size class of memory that `owner` keeps alive
 WRITABLE = 2              # mark of an alias of inference memory (`.data`), which may be written to outside inference mode
 META = -2                 # size class of the storage of a tensor without data; a kernel must not be given it
@@ -103,6 +103,8 @@ def empty_cache_function() -> Function:
 def dealloc_function() -> Function:
     """tp_dealloc of Block."""
     f = Function("fb_dealloc", [("self", "ptr")])
+    with f.when(f.load("i64", f.at("i8", f["self"], WEAK)).differs(0)):
+        f.call("void", "PyObject_ClearWeakRefs", f["self"])
     owner = f.load("i64", f.at("i8", f["self"], OWNER))
     with f.when(owner.differs(0)):
         f.call("void", "Py_DecRef", f.pointer(owner))
@@ -202,14 +204,86 @@ def buffer_function() -> Function:
         f.store(f.i64(0), f["view"], 1)     # its owner: nobody
         f.ret(f.value(-1, "i32"))
     size = f.load("i64", f.at("i8", f["self"], NBYTES))
-    f.ret(f.call("i32", "PyBuffer_FillInfo", f["view"], f["self"], f.load("ptr", f.at("i8", f["self"], PTR)), size,
-                 f.value(0, "i32"), f["flags"]))
+    failed = f.call("i32", "PyBuffer_FillInfo", f["view"], f["self"], f.load("ptr", f.at("i8", f["self"], PTR)), size,
+                    f.value(0, "i32"), f["flags"])
+    with f.when((failed + 0).equals(0)):
+        exports = f.at("i8", f["self"], EXPORTS)
+        f.store(f.load("i64", exports) + 1, exports)
+    f.ret(failed)
+    return f
+
+
+def release_buffer_function() -> Function:
+    """An array or another view of a Block's bytes is gone."""
+    f = Function("fb_release_buffer", [("self", "ptr"), ("view", "ptr")])
+    exports = f.at("i8", f["self"], EXPORTS)
+    f.store(f.load("i64", exports) - 1, exports)
+    f.ret()
+    return f
+
+
+def exchange_function() -> Function:
+    """exchange(one, other): two Blocks change their memory, with its size and owner. One call, which nothing interrupts."""
+    f = Function("fb_exchange", [("self", "ptr"), ("args", "ptr"), ("nargs", "i64")], "ptr")
+    s = f.pointer(f.call("i64", "PyLong_AsLongLong", f["self"]))
+    one, other = (f.load("ptr", f["args"], i) for i in range(2))
+    for field in (PTR, NBYTES, CLASS, OWNER):
+        first, second = f.at("i8", one, field), f.at("i8", other, field)
+        held = f.load("i64", first)
+        f.store(f.load("i64", second), first)
+        f.store(held, second)
+    none = f.load("ptr", s, state.NONE)
+    f.call("void", "Py_IncRef", none)
+    f.ret(none)
+    return f
+
+
+def owner_function() -> Function:
+    """owner(block) -> the Block that keeps its memory alive: itself where another object does. A Block that owns its memory hands
+    it over to a new one, which others may then refer to as well: when either gets other memory, this one stays while it is used.
+    """
+    f = Function("fb_owner", [("self", "ptr"), ("block", "ptr")], "ptr")
+    s = f.pointer(f.call("i64", "PyLong_AsLongLong", f["self"]))
+    block = f["block"]
+    kind, owner = f.at("i8", block, CLASS), f.at("i8", block, OWNER)
+    with f.when(f.load("i64", kind) >= 0):
+        size = f.load("i64", f.at("i8", block, NBYTES))
+        made = f.call("ptr", "fb_new_block", s, f.i64(-1) - size, declare=False)
+        with f.when(f.address(made).equals(0)):
+            f.ret(made)
+        for field in (PTR, CLASS, OWNER):
+            f.store(f.load("i64", f.at("i8", block, field)), f.at("i8", made, field))
+        f.store(made, owner)
+        f.store(f.i64(OWNED_ELSEWHERE), kind)
+    found = f.load("ptr", owner)
+    is_block = f.variable("i64", 0)
+    with f.when(f.address(found).differs(0)):
+        is_block.set(f.select(f.load("i64", found, 1).equals(f.load("i64", s, state.STORAGE_TYPE)), f.i64(1), f.i64(0)))
+    result = f.variable("ptr", block)
+    with f.when(is_block.get().differs(0)):
+        result.set(found)
+    f.call("void", "Py_IncRef", result.get())
+    f.ret(result.get())
+    return f
+
+
+def set_size_function() -> Function:
+    """set_size(block, nbytes): another size for a Block without memory."""
+    f = Function("fb_set_size", [("self", "ptr"), ("args", "ptr"), ("nargs", "i64")], "ptr")
+    s = f.pointer(f.call("i64", "PyLong_AsLongLong", f["self"]))
+    block, size = (f.load("ptr", f["args"], i) for i in range(2))
+    with f.when(f.load("i64", f.at("i8", block, CLASS)).equals(META)):
+        f.store(f.call("i64", "PyLong_AsLongLong", size), f.at("i8", block, NBYTES))
+    none = f.load("ptr", s, state.NONE)
+    f.call("void", "Py_IncRef", none)
+    f.ret(none)
     return f
 
 
 def functions() -> list[Function]:
     return [allocate_function(), release_function(), empty_cache_function(), dealloc_function(), no_memory_function(),
-            new_block_function(), inference_function(), guard_function(), version_function(), buffer_function()]
+            new_block_function(), inference_function(), guard_function(), version_function(), buffer_function(),
+            release_buffer_function(), exchange_function(), owner_function(), set_size_function()]
 
 
 class _MemberDef(ctypes.Structure):
@@ -231,14 +305,14 @@ class _Spec(ctypes.Structure):
                 ("slots", ctypes.POINTER(_Slot))]
 
 
-_T_LONGLONG, _T_OBJECT, _READONLY = 17, 6, 1
-_BF_GETBUFFER, _TP_DEALLOC, _TP_MEMBERS, _TP_GETSET, _TP_DOC = 1, 52, 72, 73, 56
+_T_LONGLONG, _T_OBJECT, _T_SIZE, _READONLY = 17, 6, 19, 1
+_BF_GETBUFFER, _BF_RELEASEBUFFER, _TP_DEALLOC, _TP_MEMBERS, _TP_GETSET, _TP_DOC = 1, 2, 52, 72, 73, 56
 _keep: list = []
 
 
-def make_block_type(dealloc: int, version: int, buffer: int) -> type:
+def make_block_type(dealloc: int, version: int, buffer: int, release_buffer: int) -> type:
     """The type of storages: a heap type with raw fields, a native destructor and the buffer protocol."""
-    members = (_MemberDef * 8)(
+    members = (_MemberDef * 10)(
         _MemberDef(b"ptr", _T_LONGLONG, PTR, _READONLY, b"address of the first byte"),
         _MemberDef(b"capacity", _T_LONGLONG, NBYTES, _READONLY, b"size in bytes"),
         _MemberDef(b"writes", _T_LONGLONG, VERSION, 0, b"counts in-place writes"),
@@ -246,12 +320,15 @@ def make_block_type(dealloc: int, version: int, buffer: int) -> type:
         _MemberDef(b"epoch", _T_LONGLONG, EPOCH, 0, b"when it was allocated, counted in transforms that differentiate"),
         _MemberDef(b"size_class", _T_LONGLONG, CLASS, _READONLY, b"-1: the memory belongs to another object"),
         _MemberDef(b"owner", _T_OBJECT, OWNER, _READONLY, b"that object, or None"),
+        _MemberDef(b"exports", _T_LONGLONG, EXPORTS, _READONLY, b"how many arrays and other views show its bytes"),
+        _MemberDef(b"__weaklistoffset__", _T_SIZE, WEAK, _READONLY, None),
         _MemberDef())
     getters = (_GetSetDef * 2)(
         _GetSetDef(b"version", version, None, b"the number of in-place writes; RuntimeError for memory of inference mode"),
         _GetSetDef())
     doc = ctypes.c_char_p(b"A block of memory that the caching allocator owns, or that `owner` keeps alive.")
-    slots = (_Slot * 6)(_Slot(_BF_GETBUFFER, buffer), _Slot(_TP_DEALLOC, dealloc), _Slot(_TP_MEMBERS, ctypes.addressof(members)),
+    slots = (_Slot * 7)(_Slot(_BF_GETBUFFER, buffer), _Slot(_BF_RELEASEBUFFER, release_buffer),
+                        _Slot(_TP_DEALLOC, dealloc), _Slot(_TP_MEMBERS, ctypes.addressof(members)),
                         _Slot(_TP_GETSET, ctypes.addressof(getters)),
                         _Slot(_TP_DOC, ctypes.cast(doc, ctypes.c_void_p).value), _Slot(0, None))
     default, no_instantiation = 1 << 18, 1 << 7
@@ -260,13 +337,6 @@ def make_block_type(dealloc: int, version: int, buffer: int) -> type:
     create = ctypes.pythonapi.PyType_FromSpec
     create.restype, create.argtypes = ctypes.py_object, [ctypes.c_void_p]
     return create(ctypes.addressof(spec))
-
-
-def exchange(one: object, other: object) -> None:
-    """Swap the memory of two Blocks of the same size, so that whoever looks at one meanwhile sees one memory or the other."""
-    for offset in (OWNER, CLASS, PTR):
-        first, second = (ctypes.c_int64.from_address(id(block) + offset) for block in (one, other))
-        first.value, second.value = second.value, first.value
 
 
 def set_limits() -> None:
