@@ -28,7 +28,7 @@ from flambeau.core.settings import settings
 from flambeau.core.tensor import Tensor, empty_layout, tensor_from
 
 CPU = Device("cpu")
-_ROW, _BYTE = (1,), np.dtype(np.uint8)
+_ROW = (1,)
 _ONLY_INTS, _ONLY_BOOLS, _NUMBERS = {int}, {bool}, {int, float}
 _PACKED = {float32: "f", float64: "d", int64: "q"}      # what array calls the dtypes of plain numbers
 
@@ -43,8 +43,7 @@ def array_of(tensor: Tensor) -> np.ndarray:
         return np.empty(layout.shape, dtype.numpy)
     if layout.strides == _ROW:      # the commonest and quickest
         return np.frombuffer(held, dtype.numpy, layout.numel, tensor._offset * itemsize)
-    # through an array of bytes, which keeps the memory from moving while it lives
-    return np.ndarray(layout.shape, dtype.numpy, np.frombuffer(held, _BYTE), tensor._offset * itemsize,
+    return np.ndarray(layout.shape, dtype.numpy, storage.bytes_of(held), tensor._offset * itemsize,
                       tuple([s * itemsize for s in layout.strides]))
 
 

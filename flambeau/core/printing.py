@@ -17,6 +17,7 @@ import numpy as np
 from flambeau.base.dtype import bool_ as boolean
 from flambeau.base.dtype import complex64, complex128, float64, get_default_dtype, int64
 from flambeau.base.small_floats import AS_BITS, from_bits
+from flambeau.core.storage import bytes_of
 
 
 @dataclasses.dataclass
@@ -90,7 +91,7 @@ def values(tensor: Any) -> np.ndarray:
     array = np.ndarray(
         tuple(layout.shape),
         dtype.numpy,
-        buffer=np.frombuffer(storage, np.uint8),
+        buffer=bytes_of(storage),
         offset=tensor._offset * dtype.itemsize,
         strides=tuple(stride * dtype.itemsize for stride in layout.strides),
     )

@@ -10,6 +10,8 @@ import ctypes
 import os
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from flambeau.codegen.runtime import launch, memory, state
 
 if TYPE_CHECKING:
@@ -29,6 +31,7 @@ else:
     Storage = launch.Block
 
 
+_BYTE = np.dtype(np.uint8)
 WRITABLE = memory.WRITABLE      # the mark of an alias of inference memory that may be written to anywhere
 
 
@@ -71,6 +74,15 @@ def wrap_array(array: Any, nbytes: int) -> Any:
 def without_memory(storage: Any) -> bool:
     """Whether it belongs to a tensor that has no data: one on the meta device, or one that a transform answers for."""
     return storage.size_class == memory.META
+
+
+def bytes_of(storage: Any) -> np.ndarray:
+    """An array of a storage's bytes, which keeps the memory from moving while it, or an array over it, lives. RuntimeError if
+    there are none: NumPy would lay an array that wants some on memory of its own.
+    """
+    if not storage.capacity:
+        raise RuntimeError(launch.OUTSIDE)
+    return np.frombuffer(storage, _BYTE)
 
 
 def copy_bytes(into: Any, source: Any, count: int) -> None:

@@ -7,6 +7,7 @@ Stands on ops/storages, whose storage of bytes lies under each; a file's storage
 from __future__ import annotations
 
 import copy
+import copyreg
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -19,6 +20,7 @@ from flambeau.base.naming import PACKAGE, public_module
 from flambeau.base.notices import warn
 from flambeau.core import storage as memory
 from flambeau.core.derive import NAMESPACE
+from flambeau.core.rebuild import reduce_storage
 from flambeau.core.storage import Storage
 from flambeau.core.storage_types import BY_DTYPE, StorageReference
 from flambeau.core.tensor import Tensor
@@ -356,6 +358,9 @@ def of(held: Any, dtype: Any) -> TypedStorage:
     made = TypedStorage.__new__(TypedStorage)
     made.storage, made.dtype = held, dtype
     return made
+
+
+copyreg.pickle(TypedStorage, reduce_storage)  # type: ignore[arg-type]
 
 
 def name_of(dtype: Any) -> str:

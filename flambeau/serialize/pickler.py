@@ -18,6 +18,7 @@ from flambeau.core.rebuild import get_layout
 from flambeau.core.storage import Storage
 from flambeau.core.storage_types import BY_DTYPE, UNTYPED, StorageReference, StorageType
 from flambeau.core.tensor import Tensor
+from flambeau.ops.typed_storages import TypedStorage
 from flambeau.serialize import names
 
 
@@ -81,7 +82,8 @@ def pickler_class(pickle_module: Any) -> type:
 
         if issubclass(base, getattr(pickle, "_Pickler")):       # noqa: B009 - written in Python, it looks at `dispatch`
             dispatch = {**base.dispatch, FunctionType: save_global, StorageType: save_global, Tensor: _save_tensor,
-                        OrderedDict: _save_ordered, Storage: _save_storage, StorageReference: _save_storage, layout: _save_layout}
+                        OrderedDict: _save_ordered, Storage: _save_storage, StorageReference: _save_storage, TypedStorage: _save_storage,
+                        layout: _save_layout}
         else:
             def persistent_id(self, thing: Any) -> Any:
                 return self.identity(thing)
