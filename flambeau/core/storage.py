@@ -49,7 +49,10 @@ def empty_without_memory(nbytes: int) -> Any:
 
 def alias(held: Any) -> Any:
     """The same memory with a counter of writes of its own."""
-    made = empty_without_memory(held.capacity) if without_memory(held) else part(held, 0, held.capacity)
+    if held.size_class == memory.META:
+        made = empty_without_memory(held.capacity)
+    else:
+        made = launch.wrap_storage(held.ptr, held.capacity, launch.owner_of(held))
     if held.inference:
         made.inference = WRITABLE
     made.epoch = held.epoch

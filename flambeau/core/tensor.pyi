@@ -1067,8 +1067,9 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """Without dimension `dim`, at position `index` of it."""
     def select_scatter(self, src: Tensor, dim: _int, index: _int, *, axis: Any = None, out: Tensor | None = None) -> Tensor:
         """A copy of `input` with `src` at position `index` of dimension `dim`."""
-    def set_(self, source: Any = None, storage_offset: _int = 0, size: Any = None, stride: Any = None) -> Tensor:
-        """Look at another tensor's memory (or a storage) from now on."""
+    def set_(self, source: Any = None, storage_offset: Any = None, size: Any = None, stride: Any = None) -> Tensor:
+        """Look at another tensor's memory (or a storage) from now on: at all of it, or at what offset, size and stride say. The
+        storage grows if it must."""
     def sgn(self, *, out: Tensor | None = None) -> Tensor:
         """-1, 0 or 1; for complex numbers input / abs(input), 0 at 0."""
     def sgn_(self) -> Tensor:

@@ -351,12 +351,12 @@ def resize_(self: Tensor, *sizes: Any, size: Any = None, memory_format: Any = No
     if self._node is not None:
         raise RuntimeError("cannot resize variables that require grad")
     before = self._storage.capacity
-    before = self._layout
+    before, layout = self._storage.capacity, self._layout
     resize(self, sizes_of("resize_", sizes))
     fresh_from(self, before)
     if memory_format is not None:
         self._layout = layout_in_format(self._layout, memory_format)
-    if self._layout is not before:
+    if self._layout is not layout:
         self._storage.writes += 1
     return self
 

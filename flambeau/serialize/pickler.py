@@ -82,8 +82,8 @@ def pickler_class(pickle_module: Any) -> type:
 
         if issubclass(base, getattr(pickle, "_Pickler")):       # noqa: B009 - written in Python, it looks at `dispatch`
             dispatch = {**base.dispatch, FunctionType: save_global, StorageType: save_global, Tensor: _save_tensor,
-                        OrderedDict: _save_ordered, Storage: _save_storage, StorageReference: _save_storage, TypedStorage: _save_storage,
-                        layout: _save_layout}
+                        OrderedDict: _save_ordered, Storage: _save_storage, StorageReference: _save_storage,
+                        TypedStorage: _save_storage, layout: _save_layout}
         else:
             def persistent_id(self, thing: Any) -> Any:
                 return self.identity(thing)
