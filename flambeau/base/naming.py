@@ -24,10 +24,23 @@ def called(module: str, name: str) -> Callable[[T], T]:
     """Decorate a function or class that programs and pickles know as `torch.<module>.<name>`."""
 
     def mark(thing: T) -> T:
+        _homes[thing] = thing.__module__, thing.__qualname__  # type: ignore[attr-defined, index]
         thing.__module__, thing.__qualname__ = public_module(module), name  # type: ignore[attr-defined]
         return thing
 
     return mark
+
+
+_homes: dict[Any, tuple[str, str]] = {}
+
+
+def findable(thing: T) -> T:
+    """A thing that was `called`, for a pickle, which looks for it by its name: under that of the place where it is defined, if
+    another package's module stands where it would be looked for."""
+    module = sys.modules.get(thing.__module__)
+    if module is not None and getattr(module, thing.__qualname__, thing) is not thing:  # type: ignore[attr-defined]
+        thing.__module__, thing.__qualname__ = _homes[thing]  # type: ignore[attr-defined]
+    return thing
 
 
 def adopt(module: dict[str, Any], names: Iterable[str]) -> None:

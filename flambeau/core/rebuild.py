@@ -16,7 +16,7 @@ from typing import Any
 
 from flambeau.base import dtype as dtypes
 from flambeau.base import layout as layouts
-from flambeau.base.naming import called
+from flambeau.base.naming import called, findable
 from flambeau.core import storage_io, storage_types
 from flambeau.core.storage import Storage
 from flambeau.core.storage_types import BY_DTYPE, StorageReference
@@ -54,13 +54,13 @@ def _plain_parts(tensor: Tensor) -> tuple[Any, tuple[Any, ...]]:
     requires_grad = bool(tensor.requires_grad)
     if tensor.device.type == "meta":
         shape, strides = tuple(tensor.shape), tuple(tensor.stride())
-        return rebuild_meta_tensor_no_storage, (tensor.dtype, shape, strides, requires_grad)
+        return findable(rebuild_meta_tensor_no_storage), (tensor.dtype, shape, strides, requires_grad)
     storage, offset, shape, strides, dtype = storage_io.parts(tensor)
     if dtype in BY_DTYPE:
         reference = StorageReference.of(storage, dtype)
-        return rebuild_tensor_v2, (reference, offset, shape, strides, requires_grad, OrderedDict())
+        return findable(rebuild_tensor_v2), (reference, offset, shape, strides, requires_grad, OrderedDict())
     reference = StorageReference.of(storage)
-    return rebuild_tensor_v3, (reference, offset, shape, strides, requires_grad, OrderedDict(), dtype)
+    return findable(rebuild_tensor_v3), (reference, offset, shape, strides, requires_grad, OrderedDict(), dtype)
 
 
 def attributes_of(tensor: Tensor) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from collections import OrderedDict
 from typing import Any
 
 import flambeau
-from flambeau.base.naming import called
+from flambeau.base.naming import called, findable
 from flambeau.core.overrides import PLAIN, disabled
 from flambeau.core.tensor import Tensor
 
@@ -67,8 +67,8 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
     def __reduce_ex__(self, protocol: int):
         attributes = dict(self.__dict__)
         if not attributes:
-            return _rebuild_parameter, (self.data, self.requires_grad, OrderedDict())
-        return _rebuild_parameter_with_state, (self.data, self.requires_grad, OrderedDict(), attributes)
+            return findable(_rebuild_parameter), (self.data, self.requires_grad, OrderedDict())
+        return findable(_rebuild_parameter_with_state), (self.data, self.requires_grad, OrderedDict(), attributes)
 
 
 PLAIN.add(Parameter)  # operators need not look for overrides

@@ -249,6 +249,9 @@ def embedding_bag(
     count, rows = input._layout.numel, weight._layout.shape[0]
     if padding_idx is None:
         padding_idx = NOTHING
+    elif not -rows <= padding_idx < rows:
+        raise RuntimeError(f"padding_idx must be within the number of embeddings, {-rows} through {rows - 1}, but got "
+                           f"{padding_idx}")
     elif padding_idx < 0:
         padding_idx += rows
     if max_norm is not None:

@@ -66,9 +66,10 @@ def native_batch_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None,
     if (running_mean is None or running_var is None) and not training:
         raise RuntimeError(f"running_{'mean' if running_mean is None else 'var'} must be defined in evaluation mode")
     _check_channels(channels, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
-    check_parameters(input, weight, bias, running_mean, running_var)
     after = max(layout.ndim - 2, 0)
-    if not layout.numel:
+    if layout.numel:
+        check_parameters(input, weight, bias, running_mean, running_var)
+    else:
         nothing = Layout.contiguous((channels,), compute_dtype(layout.dtype), layout.device)
         return input.clone(), empty_layout(nothing), empty_layout(nothing)
     if not training:
@@ -225,6 +226,10 @@ def batch_norm(input, running_mean, running_var, weight=None, bias=None, trainin
         raise ValueError(f"batch_norm eps must be non-negative, but got {eps}")
     if running_mean is not None:
         refuse_gradient("native_batch_norm", running_mean=running_mean, running_var=running_var)
+        if not training and getattr(input, "tangent", None) is not None and \
+                any(getattr(x, "tangent", None) is not None for x in (running_mean, running_var)):
+            raise RuntimeError("batch_norm is not differentiable wrt running_mean and running_var, they cannot have forward grad "
+                               "defined")
     return native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)[0]
 
 

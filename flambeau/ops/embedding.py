@@ -139,8 +139,10 @@ def embedding(
 
 
 def renormalise(weight: Tensor, indices: Tensor, max_norm: float, norm_type: float) -> None:
-    """Scale the rows that are read down to max_norm, in place."""
+    """Scale the rows that are read down to max_norm, in place; of a dual tensor the value alone."""
     _check(indices)
+    while getattr(weight, "primal", None) is not None:
+        weight = weight.primal
     before, modes.local.grad = modes.local.grad, False
     try:
         raw = tensor_from(weight._storage, weight._offset, weight._layout)

@@ -276,14 +276,14 @@ def _repeated(value: Any, dims: int) -> tuple[int, ...]:
 
 
 def _arguments(input: Tensor, kernel_size: Any, stride: Any, padding: Any, output_size: Any, dims: int) -> list[int]:
-    kernel = _repeated(kernel_size, dims)
-    return _unpool_size(
-        input,
-        kernel[:dims],
-        _repeated(stride, dims) if stride is not None else kernel,
-        _repeated(padding, dims),
-        output_size,
-    )
+    kernel, pads = _repeated(kernel_size, dims), _repeated(padding, dims)
+    steps = _repeated(stride, dims) if stride is not None else kernel
+    if len(kernel) < dims:
+        number, names = ("two", "height, width") if dims < 3 else ("three", "depth, height, width")
+        raise RuntimeError(f"There should be exactly {number} elements ({names}) in output_size, but got {len(kernel)} elements.")
+    if not len(kernel) == len(steps) == len(pads) == dims:
+        raise IndexError("tuple index out of range")
+    return _unpool_size(input, kernel, steps, pads, output_size)
 
 
 @composite(method=False, function=False)

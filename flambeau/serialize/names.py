@@ -27,10 +27,14 @@ DEFINED = {
     ("torch._tensor", "_rebuild_from_type_v2"): ("core.rebuild", "rebuild_from_type_v2"),
     ("torch.serialization", "_get_layout"): ("core.rebuild", "get_layout"),
 }
+_OUTWARD = {(f"{PACKAGE}.{module}", name): known for known, (module, name) in DEFINED.items()}
 
 
 def outward(module: str, name: str) -> tuple[str, str]:
     """The name that a file gives to our object `module.name`; names of other packages are returned unchanged."""
+    known = _OUTWARD.get((module, name))
+    if known is not None:
+        return known
     head, dot, rest = module.partition(".")
     return ("torch" + dot + rest, name) if head == PACKAGE else (module, name)
 

@@ -433,3 +433,47 @@ def test_arguments_that_were_taken_for_something_else():
         F.interpolate(torch.zeros(1, 1, 4, 4), size=(1.5, 2.0))
     with pytest.warns(UserWarning, match="unit-size grids when align_corners=True"):
         F.affine_grid(torch.ones(1, 2, 3), [1, 1, 2, 1], align_corners=True)
+
+
+def test_max_unpool_with_sizes_of_other_dimensions():
+    x = torch.ones(1, 3, 1, 1, 1)
+    places = torch.zeros(x.shape, dtype=torch.int64)
+    with pytest.raises(RuntimeError, match=r"exactly three elements .* in output_size, but got 2 elements"):
+        F.max_unpool3d(x, places, [1, 1])
+    with pytest.raises(RuntimeError, match=r"exactly two elements .* in output_size, but got 1 elements"):
+        F.max_unpool2d(x[0], places[0], [1])
+    for arguments in ({"kernel_size": [1, 1, 1, 1]}, {"kernel_size": 1, "stride": [1, 1]}, {"kernel_size": 1, "padding": [1]}):
+        with pytest.raises(IndexError):
+            F.max_unpool3d(x, places, **arguments)
+
+
+@pytest.mark.parametrize("padding", [4, -5])
+def test_a_bag_has_no_padding_outside_the_table(padding):
+    with pytest.raises(RuntimeError, match=rf"within the number of embeddings, -4 through 3, but got {padding}"):
+        F.embedding_bag(torch.tensor([[1, 3, 2]]), torch.rand(4, 3), padding_idx=padding)
+
+
+def test_a_sparse_gradient_keeps_its_indices():
+    indices = torch.tensor([7, 1, 3])
+    layer = torch.nn.Embedding(10, 3, sparse=True)
+    layer(indices).sum().backward()
+    indices[0] = 8
+    assert layer.weight.grad._indices().tolist() == [[7, 1, 3]]
+
+
+def test_embedding_scales_the_value_of_a_dual_tensor():
+    weight, tangent = torch.full((4, 3), 2.0), torch.randn(4, 3)
+    with torch.autograd.forward_ad.dual_level():
+        dual = torch.autograd.forward_ad.make_dual(weight, tangent)
+        made = torch.autograd.forward_ad.unpack_dual(F.embedding(torch.tensor([0, 1]), dual, max_norm=0.5))
+    assert made.tangent.equal(tangent[:2]) and torch.allclose(made.primal.norm(dim=1), torch.tensor(0.5))
+    assert weight[0].equal(made.primal[0]) and weight[2].tolist() == [2, 2, 2]
+
+
+def test_batch_norm_has_no_derivative_for_its_statistics():
+    x, mean = torch.randn(3, 2, 5), torch.randn(2)
+    with torch.autograd.forward_ad.dual_level():
+        x, mean = (torch.autograd.forward_ad.make_dual(t, torch.ones_like(t)) for t in (x, mean))
+        with pytest.raises(RuntimeError, match="batch_norm is not differentiable wrt running_mean and running_var"):
+            F.batch_norm(x, mean, torch.ones(2))
+    assert torch.nn.BatchNorm2d(3)(torch.ones(0, 3, 2, 2, dtype=torch.float64)).dtype is torch.float64

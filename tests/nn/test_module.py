@@ -1,7 +1,10 @@
 """Module: registration, hooks, state_dict, conversion, copying, printing."""
 
 import copy
+import gc
 import pickle
+import sys
+import types
 import warnings
 from collections import OrderedDict
 
@@ -266,3 +269,76 @@ def test_functional_call_leaves_out_a_parameter_that_is_none():
     x = torch.ones(1, 2)
     assert torch.func.functional_call(layer, {"bias": None}, x).equal(x @ layer.weight.mT)
     assert torch.func.functional_call(layer, {"other": None}, x).equal(layer(x))
+
+
+def test_tables_of_global_hooks_can_be_replaced(monkeypatch):
+    module = torch.nn.modules.module
+    seen = []
+    monkeypatch.setattr(module, "_global_forward_hooks", OrderedDict())
+    handle = module.register_module_forward_hook(lambda *given: seen.append(type(given[0])), always_call=True)
+    assert list(module._global_forward_hooks) == list(module._global_forward_hooks_always_called) == [handle.id]
+    torch.nn.Sigmoid()(torch.ones(1))
+    monkeypatch.setattr(module, "_global_forward_hooks", OrderedDict())
+    torch.nn.Tanh()(torch.ones(1))
+    assert seen == [torch.nn.Sigmoid]
+    handle.remove()
+    assert not module._global_forward_hooks_always_called
+
+
+def test_a_buffer_does_not_replace_an_attribute():
+    class Named(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.taken = 5
+            self.weight = torch.nn.Parameter(torch.ones(1))
+            self.child = torch.nn.Linear(1, 1)
+
+    module = Named()
+    with pytest.raises(KeyError, match="attribute 'taken' already exists"):
+        module.taken = torch.nn.Buffer(torch.ones(1))
+    for name, kind in (("weight", "parameter"), ("child", "child module")):
+        with pytest.raises(TypeError, match=f"cannot assign 'torch.FloatTensor' as {kind} '{name}'"):
+            setattr(module, name, torch.nn.Buffer(torch.ones(1)))
+
+
+@pytest.mark.parametrize("arguments", [("cpu", True), ("cpu", "double"), ("cpu", True, True), ("cpu", 1)])
+def test_forms_of_to_that_there_are_not(arguments):
+    with pytest.raises(TypeError, match=r"to\(\) received an invalid combination of arguments - got \(str, "):
+        torch.nn.Linear(1, 1).to(*arguments)
+
+
+def test_functional_call_with_a_parameter_that_the_module_lacks():
+    class Listing(torch.nn.Linear):
+        def forward(self, x):
+            return [name for name, _ in self.named_parameters()], "extra" in vars(self)
+
+    layer = Listing(1, 1)
+    extra = torch.nn.Parameter(torch.ones(1))
+    assert torch.func.functional_call(layer, {"extra": extra}, (None,)) == (["weight", "bias", "extra"], False)
+    assert torch.func.functional_call(layer, {"extra": extra.detach()}, (None,)) == (["weight", "bias"], True)
+    assert not hasattr(layer, "extra")
+    layer.scale = 2.0
+    with pytest.raises(TypeError, match=r"attribute `scale`: 2.0 is not an instance of torch.Tensor"):
+        torch.func.functional_call(layer, {"scale": torch.ones(1)}, (None,))
+
+
+def test_load_state_dict_leaves_no_cycle():
+    gc.collect()
+    layer = torch.nn.Linear(2, 2)
+    layer.load_state_dict(layer.state_dict())
+    assert gc.collect() == 0
+
+
+def test_pickles_name_a_function_by_its_place_where_its_name_is_taken(monkeypatch):
+    rebuild = torch.nn.Parameter(torch.ones(2)).__reduce_ex__(2)[0]
+    for name in ("__module__", "__qualname__"):
+        monkeypatch.setattr(rebuild, name, getattr(rebuild, name))
+    other = types.ModuleType(rebuild.__module__)
+    other._rebuild_parameter = other._rebuild_tensor_v2 = print
+    with monkeypatch.context() as within:
+        inner = torch.ones(2).__reduce_ex__(2)[0]
+        for name in ("__module__", "__qualname__"):
+            within.setattr(inner, name, getattr(inner, name))
+        within.setitem(sys.modules, rebuild.__module__, other)
+        content = pickle.dumps(torch.nn.Parameter(torch.ones(2)))
+        assert b"parameter" in content and pickle.loads(content).tolist() == [1, 1]

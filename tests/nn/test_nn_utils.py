@@ -86,3 +86,20 @@ def test_lazy_takes_shapes_from_a_state_dict():
     layer = nn.LazyConv2d(3, 2)
     layer.load_state_dict(nn.Conv2d(4, 3, 2).state_dict())
     assert layer.weight.shape == (3, 4, 2, 2)
+
+
+def test_spectral_norm_loads_a_state_from_before_v():
+    torch.manual_seed(0)
+    layer = nn.utils.spectral_norm(nn.Linear(3, 5))
+    x = torch.randn(2, 3)
+    layer(x)
+    layer.eval()
+    state = layer.state_dict()
+    expected, v = layer(x), state.pop("weight_v").clone()
+    state["weight"] = layer.weight.detach().clone()
+    del state._metadata[""]["spectral_norm"]
+    layer.weight_v.zero_()
+    layer.load_state_dict(state)
+    torch.testing.assert_close((layer(x), layer.weight_v.norm()), (expected, v.norm()), rtol=1e-3, atol=1e-4)
+    nn.utils.remove_spectral_norm(layer)
+    assert not layer._load_state_dict_pre_hooks and not layer._state_dict_hooks

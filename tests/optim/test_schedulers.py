@@ -1,7 +1,9 @@
 """Schedulers' own behaviour: refusals and warnings in PyTorch's words, composition, metrics, saving."""
 
+import gc
 import pickle
 import warnings
+import weakref
 
 import pytest
 
@@ -200,3 +202,49 @@ def test_saved_keys():
 def test_pickle():
     scheduler = pickle.loads(pickle.dumps(StepLR(optimizer(), 2)))
     assert scheduler.get_last_lr() == [0.1]
+
+
+def test_options_that_are_tensors_are_copied():
+    momentum, highest = torch.tensor(0.9), torch.tensor(0.2)
+    for scheduler in (
+        lambda o: CyclicLR(o, 0.1, highest, base_momentum=0.8, max_momentum=momentum),
+        lambda o: OneCycleLR(o, highest, 10, base_momentum=0.8, max_momentum=momentum),
+        lambda o: torch.optim.swa_utils.SWALR(o, swa_lr=highest),
+    ):
+        optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=0.1)
+        scheduler(optimizer)
+        kept = {key: float(value) for key, value in optimizer.param_groups[0].items() if isinstance(value, torch.Tensor)}
+        assert kept
+        highest.mul_(0.5), momentum.mul_(0.5)
+        assert {key: float(optimizer.param_groups[0][key]) for key in kept} == kept
+        highest.fill_(0.2), momentum.fill_(0.9)
+
+
+def test_an_optimizer_is_freed_with_its_scheduler():
+    gc.collect()
+    gc.disable()
+    try:
+        optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=0.1)
+        scheduler = StepLR(optimizer, 1)
+        optimizer.step(), scheduler.step()
+        watch = weakref.ref(optimizer)
+        del optimizer, scheduler
+        assert watch() is None
+    finally:
+        gc.enable()
+
+
+def test_one_cycle_from_a_state_that_holds_its_function():
+    def rates(state):
+        optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=0.1, momentum=0.9)
+        scheduler = OneCycleLR(optimizer, 25, total_steps=10)
+        if state is not None:
+            del scheduler._anneal_func_type
+            scheduler.load_state_dict({**scheduler.state_dict(), **state})
+        found = []
+        for _ in range(9):
+            optimizer.step(), scheduler.step()
+            found.append(optimizer.param_groups[0]["lr"])
+        return found
+
+    assert rates({"anneal_func": OneCycleLR._annealing_cos}) == rates(None)

@@ -14,6 +14,21 @@ from flambeau.core.tensor import Tensor
 from flambeau.nn.parameter import Parameter, is_lazy
 
 
+def _no_such_form(args: tuple, kwargs: dict[str, Any]) -> TypeError:
+    """The exception for arguments that `Module.to` doesn't take."""
+    received = "".join(f"{type(value).__name__}, " for value in args).removesuffix(", ")
+    received += "".join(f"{name}={type(value).__name__}, " for name, value in kwargs.items())
+    return TypeError(
+        f"to() received an invalid combination of arguments - got ({received}), but expected one of:\n"
+        " * (torch.device device = None, torch.dtype dtype = None, bool non_blocking = False, bool copy = False, "
+        "*, torch.memory_format memory_format = None)\n"
+        " * (torch.dtype dtype, bool non_blocking = False, bool copy = False, *, "
+        "torch.memory_format memory_format = None)\n"
+        " * (Tensor tensor, bool non_blocking = False, bool copy = False, *, "
+        "torch.memory_format memory_format = None)\n"
+    )
+
+
 def parse_to(*args: Any, **kwargs: Any) -> tuple[Any, Any, bool, Any]:
     """(device, dtype, non_blocking, memory_format) of the forms that `Tensor.to` and `Module.to` accept."""
     device = dtype = None
@@ -27,27 +42,22 @@ def parse_to(*args: Any, **kwargs: Any) -> tuple[Any, Any, bool, Any]:
         device = rest.pop(0)
         if rest and (rest[0] is None or isinstance(rest[0], flambeau.dtype)):
             dtype = rest.pop(0)
+        elif rest:
+            raise _no_such_form(args, kwargs)
     if "tensor" in kwargs:
         other = kwargs.pop("tensor")
         device, dtype = other.device, other.dtype
     device = kwargs.pop("device", device)
     dtype = kwargs.pop("dtype", dtype)
+    given = dict(kwargs)
     non_blocking = kwargs.pop("non_blocking", rest.pop(0) if rest else False)
+    if not isinstance(non_blocking, bool):
+        raise _no_such_form(args, given)
     if "copy" in kwargs or len(rest) == 1:
         raise RuntimeError(".to() does not accept copy argument")
     memory_format = kwargs.pop("memory_format", None)
     if rest or kwargs:
-        received = "".join(f"{type(value).__name__}, " for value in args).removesuffix(", ")
-        received += "".join(f"{name}={type(value).__name__}, " for name, value in kwargs.items())
-        raise TypeError(
-            f"to() received an invalid combination of arguments - got ({received}), but expected one of:\n"
-            " * (torch.device device = None, torch.dtype dtype = None, bool non_blocking = False, bool copy = False, "
-            "*, torch.memory_format memory_format = None)\n"
-            " * (torch.dtype dtype, bool non_blocking = False, bool copy = False, *, "
-            "torch.memory_format memory_format = None)\n"
-            " * (Tensor tensor, bool non_blocking = False, bool copy = False, *, "
-            "torch.memory_format memory_format = None)\n"
-        )
+        raise _no_such_form(args, kwargs)
     if isinstance(device, (str, int)):
         device = flambeau.device(device)
     return device, dtype, bool(non_blocking), memory_format

@@ -27,23 +27,19 @@ def add_hook(table: OrderedDict, hook: Any, marks: tuple = (), prepend: bool = F
     return handle
 
 
-# Hooks that run for every module. `global_call_hooks` marks those that a call must look at: one truth test per call.
+# Marks of hooks that run for every module and that a call must look at: one truth test per call.
 global_call_hooks: OrderedDict[int, bool] = OrderedDict()
-global_forward_pre_hooks: OrderedDict[int, Callable] = OrderedDict()
-global_forward_hooks: OrderedDict[int, Callable] = OrderedDict()
-global_forward_hooks_with_kwargs: OrderedDict[int, bool] = OrderedDict()
-global_forward_hooks_always_called: OrderedDict[int, bool] = OrderedDict()
-global_backward_pre_hooks: OrderedDict[int, Callable] = OrderedDict()
-global_backward_hooks: OrderedDict[int, Callable] = OrderedDict()
-global_backward_kind: dict[str, bool | None] = {"full": None}
-global_parameter_registration_hooks: OrderedDict[int, Callable] = OrderedDict()
-global_buffer_registration_hooks: OrderedDict[int, Callable] = OrderedDict()
-global_module_registration_hooks: OrderedDict[int, Callable] = OrderedDict()
+
+
+def _tables() -> Any:
+    """The module that holds the global tables; a program may put others there, which then are the ones that count."""
+    from flambeau.nn.modules import module
+    return module
 
 
 def register_module_forward_pre_hook(hook: Callable) -> RemovableHandle:
     """hook(module, args) -> None or new args, before the forward of every module."""
-    return add_hook(global_forward_pre_hooks, hook, (global_call_hooks,))
+    return add_hook(_tables()._global_forward_pre_hooks, hook, (global_call_hooks,))
 
 
 def register_module_forward_hook(
@@ -52,52 +48,52 @@ def register_module_forward_hook(
     """hook(module, args, output) -> None or a new output, after the forward of every module."""
     marks = [global_call_hooks]
     if with_kwargs:
-        marks.append(global_forward_hooks_with_kwargs)
+        marks.append(_tables()._global_forward_hooks_with_kwargs)
     if always_call:
-        marks.append(global_forward_hooks_always_called)
-    return add_hook(global_forward_hooks, hook, tuple(marks))
+        marks.append(_tables()._global_forward_hooks_always_called)
+    return add_hook(_tables()._global_forward_hooks, hook, tuple(marks))
 
 
 def register_module_full_backward_pre_hook(hook: Callable) -> RemovableHandle:
     """hook(module, grad_output) -> None or new grad_output, before the backward of every module."""
-    return add_hook(global_backward_pre_hooks, hook, (global_call_hooks,))
+    return add_hook(_tables()._global_backward_pre_hooks, hook, (global_call_hooks,))
 
 
 def register_module_full_backward_hook(hook: Callable) -> RemovableHandle:
     """hook(module, grad_input, grad_output) -> None or new grad_input, for every module."""
-    if global_backward_kind["full"] is False:
+    if _tables()._global_is_full_backward_hook is False:
         raise RuntimeError(
             "Cannot use both regular backward hooks and full backward hooks as a global Module hook. "
             "Please use only one of them."
         )
-    global_backward_kind["full"] = True
-    return add_hook(global_backward_hooks, hook, (global_call_hooks,))
+    _tables()._global_is_full_backward_hook = True
+    return add_hook(_tables()._global_backward_hooks, hook, (global_call_hooks,))
 
 
 def register_module_backward_hook(hook: Callable) -> RemovableHandle:
     """Deprecated form of `register_module_full_backward_hook`: sees the last node of the module only."""
-    if global_backward_kind["full"] is True:
+    if _tables()._global_is_full_backward_hook is True:
         raise RuntimeError(
             "Cannot use both regular backward hooks and full backward hooks as a global Module hook. "
             "Please use only one of them."
         )
-    global_backward_kind["full"] = False
-    return add_hook(global_backward_hooks, hook, (global_call_hooks,))
+    _tables()._global_is_full_backward_hook = False
+    return add_hook(_tables()._global_backward_hooks, hook, (global_call_hooks,))
 
 
 def register_module_parameter_registration_hook(hook: Callable) -> RemovableHandle:
     """hook(module, name, parameter) -> None or a new parameter, at every `register_parameter`."""
-    return add_hook(global_parameter_registration_hooks, hook)
+    return add_hook(_tables()._global_parameter_registration_hooks, hook)
 
 
 def register_module_buffer_registration_hook(hook: Callable) -> RemovableHandle:
     """hook(module, name, buffer) -> None or a new buffer, at every `register_buffer`."""
-    return add_hook(global_buffer_registration_hooks, hook)
+    return add_hook(_tables()._global_buffer_registration_hooks, hook)
 
 
 def register_module_module_registration_hook(hook: Callable) -> RemovableHandle:
     """hook(module, name, submodule) -> None or a new submodule, at every `add_module`."""
-    return add_hook(global_module_registration_hooks, hook)
+    return add_hook(_tables()._global_module_registration_hooks, hook)
 
 
 class BackwardHookFunction(Function):
@@ -248,7 +244,7 @@ def _warn_legacy_backward_hook(args: tuple, result: Any, node: Any) -> None:
             )
             warnings.warn(reason + unreliable.format("output") + advice, FutureWarning, stacklevel=4)
             return
-    elif not all(isinstance(item, Tensor) for item in args):
+    if not all(isinstance(item, Tensor) for item in args):
         reason = (
             "Using non-full backward hooks on a Module that does not take as input a "
             "single Tensor or a tuple of Tensors is deprecated and will be removed "

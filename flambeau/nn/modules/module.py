@@ -67,6 +67,18 @@ _HOOK_TABLES = (
     "_load_state_dict_post_hooks",
 )
 
+# The hooks of all modules, under names that programs replace.
+_global_backward_pre_hooks: OrderedDict[int, Callable] = OrderedDict()
+_global_backward_hooks: OrderedDict[int, Callable] = OrderedDict()
+_global_is_full_backward_hook: bool | None = None
+_global_forward_pre_hooks: OrderedDict[int, Callable] = OrderedDict()
+_global_forward_hooks: OrderedDict[int, Callable] = OrderedDict()
+_global_forward_hooks_with_kwargs: OrderedDict[int, bool] = OrderedDict()
+_global_forward_hooks_always_called: OrderedDict[int, bool] = OrderedDict()
+_global_buffer_registration_hooks: OrderedDict[int, Callable] = OrderedDict()
+_global_module_registration_hooks: OrderedDict[int, Callable] = OrderedDict()
+_global_parameter_registration_hooks: OrderedDict[int, Callable] = OrderedDict()
+
 
 def _forward_unimplemented(self, *input: Any) -> None:
     """What a call computes; every subclass overrides it."""
@@ -133,7 +145,7 @@ class Module(Traversal, Conversion, StateDict):
             raise TypeError(
                 f"cannot assign '{flambeau.typename(tensor)}' object to buffer '{name}' (torch Tensor or None required)"
             )
-        for hook in _hooks.global_buffer_registration_hooks.values():
+        for hook in _global_buffer_registration_hooks.values():
             output = hook(self, name, tensor)
             if output is not None:
                 tensor = output
@@ -163,7 +175,7 @@ class Module(Traversal, Conversion, StateDict):
                 "as a function of another Tensor, compute the value in "
                 "the forward() method."
             )
-        for hook in _hooks.global_parameter_registration_hooks.values():
+        for hook in _global_parameter_registration_hooks.values():
             output = hook(self, name, param)
             if output is not None:
                 param = output
@@ -181,7 +193,7 @@ class Module(Traversal, Conversion, StateDict):
         self.add_module(name, module)
 
     def _after_module_hooks(self, name: str, module: Module | None) -> Module | None:
-        for hook in _hooks.global_module_registration_hooks.values():
+        for hook in _global_module_registration_hooks.values():
             output = hook(self, name, module)
             if output is not None:
                 module = output
@@ -250,11 +262,9 @@ class Module(Traversal, Conversion, StateDict):
         if buffers is None:
             raise AttributeError("cannot assign buffer before Module.__init__() call")
         if isinstance(value, Buffer):
-            if not known:
-                self._forget(name, self.__dict__, self._parameters, self._modules)
             self._register_assigned(name, value, value.persistent)
             return
-        for hook in _hooks.global_buffer_registration_hooks.values():
+        for hook in _global_buffer_registration_hooks.values():
             output = hook(self, name, value)
             if output is not None:
                 value = output
@@ -341,16 +351,16 @@ class Module(Traversal, Conversion, StateDict):
         """(full hooks, deprecated hooks), global ones first."""
         full: list[Callable] = []
         legacy: list[Callable] = []
-        if _hooks.global_backward_hooks:
-            target = full if _hooks.global_backward_kind["full"] else legacy
-            target.extend(_hooks.global_backward_hooks.values())
+        if _global_backward_hooks:
+            target = full if _global_is_full_backward_hook else legacy
+            target.extend(_global_backward_hooks.values())
         if self._backward_hooks:
             target = full if self._is_full_backward_hook else legacy
             target.extend(self._backward_hooks.values())
         return full, legacy
 
     def _get_backward_pre_hooks(self) -> list[Callable]:
-        return [*_hooks.global_backward_pre_hooks.values(), *self._backward_pre_hooks.values()]
+        return [*_global_backward_pre_hooks.values(), *self._backward_pre_hooks.values()]
 
     # -------------------------------------------------------------------- calls
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -393,7 +403,7 @@ class Module(Traversal, Conversion, StateDict):
         backward_pre_hooks = self._get_backward_pre_hooks()
         args, kwargs = state["args"], state["kwargs"]
 
-        for identity, hook in (*_hooks.global_forward_pre_hooks.items(), *self._forward_pre_hooks.items()):
+        for identity, hook in (*_global_forward_pre_hooks.items(), *self._forward_pre_hooks.items()):
             if identity in self._forward_pre_hooks_with_kwargs:
                 changed = hook(self, args, kwargs)
                 if changed is not None:
@@ -415,10 +425,10 @@ class Module(Traversal, Conversion, StateDict):
             state["args"] = args = boundary.setup_input(args)
 
         state["result"] = result = self.forward(*args, **kwargs)
-        for identity, hook in (*_hooks.global_forward_hooks.items(), *self._forward_hooks.items()):
-            if identity in self._forward_hooks_always_called or identity in _hooks.global_forward_hooks_always_called:
+        for identity, hook in (*_global_forward_hooks.items(), *self._forward_hooks.items()):
+            if identity in self._forward_hooks_always_called or identity in _global_forward_hooks_always_called:
                 called.add(identity)
-            if identity in self._forward_hooks_with_kwargs or identity in _hooks.global_forward_hooks_with_kwargs:
+            if identity in self._forward_hooks_with_kwargs or identity in _global_forward_hooks_with_kwargs:
                 changed = hook(self, args, kwargs, result)
             else:
                 changed = hook(self, args, result)
@@ -441,8 +451,8 @@ class Module(Traversal, Conversion, StateDict):
     def _run_always_called(self, state: dict[str, Any], called: set[int]) -> None:
         """After an exception: the always_call hooks that did not run yet; their own errors become warnings."""
         tables = (
-            ("global module forward hook", _hooks.global_forward_hooks, _hooks.global_forward_hooks_always_called,
-             _hooks.global_forward_hooks_with_kwargs),
+            ("global module forward hook", _global_forward_hooks, _global_forward_hooks_always_called,
+             _global_forward_hooks_with_kwargs),
             ("module forward hook", self._forward_hooks, self._forward_hooks_always_called,
              self._forward_hooks_with_kwargs),
         )  # fmt: skip

@@ -37,6 +37,27 @@ class _IncompatibleKeys(namedtuple("_IncompatibleKeys", ["missing_keys", "unexpe
     __str__ = __repr__
 
 
+def _load(module: Any, local: Mapping, prefix: str, metadata: Any, assign: bool, found: tuple[list, list, list]) -> None:
+    """Load a module and those below it from the part of a state_dict whose names begin with `prefix`; `found` takes the names
+    missing, those unexpected, and complaints."""
+    local_metadata = {} if metadata is None else metadata.get(prefix[:-1], {})
+    if assign:
+        local_metadata["assign_to_params_buffers"] = True
+    module._load_from_state_dict(local, prefix, local_metadata, True, *found)
+    for name, child in module._modules.items():
+        if child is not None:
+            child_prefix = f"{prefix}{name}."
+            _load(child, {k: v for k, v in local.items() if k.startswith(child_prefix)}, child_prefix, metadata, assign, found)
+    incompatible = _IncompatibleKeys(*found[:2])
+    for hook in module._load_state_dict_post_hooks.values():
+        if hook(module, incompatible) is not None:
+            raise AssertionError(
+                "Hooks registered with ``register_load_state_dict_post_hook`` are not"
+                "expected to return new values, if incompatible_keys need to be modified,"
+                "it should be done inplace."
+            )
+
+
 class StateDict:
     """The part of Module that saves and loads tensors by name."""
 
@@ -245,25 +266,7 @@ class StateDict:
         if metadata is not None:
             state_dict._metadata = metadata
 
-        def load(module: Any, local: Mapping, prefix: str = "") -> None:
-            local_metadata = {} if metadata is None else metadata.get(prefix[:-1], {})
-            if assign:
-                local_metadata["assign_to_params_buffers"] = True
-            module._load_from_state_dict(local, prefix, local_metadata, True, missing_keys, unexpected_keys, error_msgs)
-            for name, child in module._modules.items():
-                if child is not None:
-                    child_prefix = f"{prefix}{name}."
-                    load(child, {k: v for k, v in local.items() if k.startswith(child_prefix)}, child_prefix)
-            incompatible = _IncompatibleKeys(missing_keys, unexpected_keys)
-            for hook in module._load_state_dict_post_hooks.values():
-                if hook(module, incompatible) is not None:
-                    raise AssertionError(
-                        "Hooks registered with ``register_load_state_dict_post_hook`` are not"
-                        "expected to return new values, if incompatible_keys need to be modified,"
-                        "it should be done inplace."
-                    )
-
-        load(self, state_dict)
+        _load(self, state_dict, "", metadata, assign, (missing_keys, unexpected_keys, error_msgs))
         if strict:
             if unexpected_keys:
                 quoted = ", ".join(f'"{key}"' for key in unexpected_keys)

@@ -252,12 +252,14 @@ def register_parametrization(
                         raise ValueError(
                             f"parametrization.right_inverse must return a tensor. Got: {type(inverse).__name__}"
                         )
-                    if inverse.shape != value.shape or inverse.dtype != value.dtype:
-                        raise ValueError(
-                            "The tensor returned by parametrization.right_inverse must have the same shape and dtype "
-                            f"as module.{tensor_name}.\nunparametrized shape: {value.shape}\n"
-                            f"returned shape: {inverse.shape}"
-                        )
+                    for quality in ("dtype", "shape"):
+                        present, returned = getattr(value, quality), getattr(inverse, quality)
+                        if present != returned:
+                            raise ValueError(
+                                f"The tensor returned by parametrization.right_inverse must have the same {quality} as "
+                                f"module.{tensor_name}, unless the `unsafe` flag is enabled.\n"
+                                f"module.{tensor_name}.{quality}: {present}\nreturned {quality}: {returned}"
+                            )
         module.parametrizations[tensor_name].append(parametrization)
         module.parametrizations[tensor_name].unsafe |= unsafe
     elif tensor_name in module._buffers or tensor_name in module._parameters:

@@ -84,7 +84,14 @@ class SpectralNorm:
         module.register_buffer(name + "_v", v)
         module.register_forward_pre_hook(hook)
         module._register_state_dict_hook(_StateHook(hook))
+        module._register_load_state_dict_pre_hook(_LoadHook(hook))
         return hook
+
+    def solve_v(self, matrix: Tensor, u: Tensor, sigma: Tensor) -> Tensor:
+        """The right vector v of which u is the power iteration's next left one: least squares of matrix^T u, scaled so that
+        u . matrix v is sigma."""
+        v = flambeau.linalg.multi_dot([matrix.t().mm(matrix).pinverse(), matrix.t(), u.unsqueeze(1)]).squeeze(1)
+        return v.mul_(sigma / flambeau.dot(u, flambeau.mv(matrix, v)))
 
 
 class _StateHook:
@@ -99,6 +106,32 @@ class _StateHook:
         if key in versions:
             raise RuntimeError(f"Unexpected key in metadata['spectral_norm']: {key}")
         versions[key] = self.norm._version
+
+
+class _LoadHook:
+    """Completes a state_dict from before v was part of it: there the weight in use is, which gives the largest singular value."""
+
+    def __init__(self, norm: SpectralNorm) -> None:
+        self.norm = norm
+
+    def __call__(self, state_dict: dict, prefix: str, local_metadata: dict, strict: bool, missing_keys: list[str],
+                 unexpected_keys: list[str], error_msgs: list[str]) -> None:
+        norm, key = self.norm, prefix + self.norm.name
+        version = local_metadata.get("spectral_norm", {}).get(norm.name + ".version")
+        if version is not None and version >= 1:
+            return
+        complete = all(key + suffix in state_dict for suffix in ("_orig", "_u", "_v"))
+        if version is None and complete and key not in state_dict:
+            return      # of a newer version, without metadata
+        missing = [key + suffix for suffix in ("_orig", "", "_u") if key + suffix not in state_dict]
+        if strict:
+            missing_keys += missing
+        if missing:
+            return
+        with flambeau.no_grad():
+            original, weight = state_dict[key + "_orig"], state_dict.pop(key)
+            matrix = norm.reshape_weight_to_matrix(original)
+            state_dict[key + "_v"] = norm.solve_v(matrix, state_dict[key + "_u"], (original / weight).mean())
 
 
 def spectral_norm(
@@ -120,8 +153,10 @@ def remove_spectral_norm(module: Module, name: str = "weight") -> Module:
             break
     else:
         raise ValueError(f"spectral_norm of '{name}' not found in {module}")
-    for key, state_hook in module._state_dict_hooks.items():
-        if isinstance(state_hook, _StateHook) and state_hook.norm.name == name:
-            del module._state_dict_hooks[key]
-            break
+    for table in (module._state_dict_hooks, module._load_state_dict_pre_hooks):
+        for key, state_hook in table.items():
+            own = getattr(state_hook, "hook", state_hook)
+            if isinstance(own, (_StateHook, _LoadHook)) and own.norm.name == name:
+                del table[key]
+                break
     return module

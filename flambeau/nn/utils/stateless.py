@@ -9,6 +9,7 @@ from typing import Any
 
 from flambeau.core.tensor import Tensor
 from flambeau.nn.modules.module import Module
+from flambeau.nn.parameter import Parameter
 
 _MISSING = object()
 
@@ -67,8 +68,15 @@ def _reparametrize_module(
             owner_path, _, name = path.rpartition(".")
             owner = module.get_submodule(owner_path)
             registry = _registry(owner, name)
+            if tensor is not None and not isinstance(tensor, Tensor):
+                raise TypeError(f"{tensor!r} is not an instance of torch.Tensor")
             if registry is None:
                 registry = owner.__dict__       # a plain attribute, a name that parametrizations compute, or an unknown one
+                present = registry.get(name)
+                if present is not None and not isinstance(present, Tensor):
+                    raise TypeError(f"attribute `{name}`: {present} is not an instance of torch.Tensor")
+                if isinstance(tensor, Parameter) and not hasattr(owner, name):
+                    registry = owner._parameters
             swapped.append((registry, name, registry.get(name, _MISSING), path))
             registry[name] = tensor
         yield

@@ -19,7 +19,7 @@ def of_rows(gradient: Tensor, indices: Tensor, rows: int, padding: int = -1) -> 
     the index `padding` get none."""
     width = gradient._layout.shape[-1]
     entries = gradient.reshape((indices._layout.numel, width))
-    places = indices.reshape((1, -1)).to(int64)
+    places = indices.reshape((1, -1)).to(int64, copy=True)      # the program may write to its own
     if padding >= 0:
         chosen = NAMESPACE["nonzero"](places[0] != padding).reshape(-1)
         places, entries = places.index_select(1, chosen), entries.index_select(0, chosen)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from flambeau.base import layout as layouts
-from flambeau.base.naming import called
+from flambeau.base.naming import called, findable
 from flambeau.core.rebuild import reading, refuse_graph
 from flambeau.core.tensor import Tensor
 from flambeau.ops.sparse.compression import COMPRESSED
@@ -19,8 +19,8 @@ def reduce(x: Any, protocol: int = 2) -> tuple[Any, ...]:
     refuse_graph(x)
     entries, shape = x._entries.detach(), x._layout.shape
     if isinstance(x, SparseCoo):
-        return rebuild_sparse_tensor, (x.layout, (x._places, entries, shape, bool(x._ordered)))
-    return rebuild_sparse_tensor, (x.layout, (x._bounds, x._others, entries, shape))
+        return findable(rebuild_sparse_tensor), (x.layout, (x._places, entries, shape, bool(x._ordered)))
+    return findable(rebuild_sparse_tensor), (x.layout, (x._bounds, x._others, entries, shape))
 
 
 @called("_utils", "_rebuild_sparse_tensor")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import warnings
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -47,20 +48,20 @@ def set_option(group: dict[str, Any], key: str, value: Any) -> None:
 
 
 def per_group(optimizer: Optimizer, name: str, value: Any) -> list[Any]:
-    """`value` for every group: itself if it is a list or tuple, else repeated.
+    """`value` for every group: copies of its elements if it is a list or tuple, else of itself.
 
     Raises:
         ValueError: a list of another length than there are groups.
     """
     count = len(optimizer.param_groups)
     if not isinstance(value, (list, tuple)):
-        return [value] * count
+        return [copied(value) for _ in range(count)]
     if len(value) != count:
         raise ValueError(
             f"{name} must have the same length as optimizer.param_groups. {name} has {len(value)} values, "
             f"param_groups has {count}."
         )
-    return list(value)
+    return [copied(each) for each in value]
 
 
 def cycles_beta1(optimizer: Optimizer) -> bool:
@@ -88,13 +89,22 @@ def _track_steps(optimizer: Optimizer) -> None:
     if hasattr(step, "_wrapped_by_lr_sched"):
         return
 
+    # held weakly, or an optimizer that had a scheduler would keep its memory until the garbage collector finds it
+    optimizer.step = _tracked(getattr(step, "__func__", None) or step, weakref.ref(optimizer))  # type: ignore[method-assign]
+
+
+def _tracked(step: Callable, reference: weakref.ref) -> Callable:
+    """`step`, a function of the optimizer's class or of nothing, that says that it was called."""
+    bound = isinstance(reference(), Optimizer) and hasattr(type(reference()), step.__name__)
+
     @functools.wraps(step)
     def tracked(*args: Any, **kwargs: Any) -> Any:
-        optimizer._opt_called = True  # type: ignore[attr-defined]
-        return step(*args, **kwargs)
+        owner: Any = reference()
+        owner._opt_called = True
+        return step(owner, *args, **kwargs) if bound else step(*args, **kwargs)
 
     tracked._wrapped_by_lr_sched = True  # type: ignore[attr-defined]
-    optimizer.step = tracked  # type: ignore[method-assign]
+    return tracked
 
 
 class LRScheduler:

@@ -246,8 +246,10 @@ class OneCycleLR(LRScheduler):
         ]
 
     def _anneal_func(self, start: float, end: float, share: float) -> float:
-        anneal = self._annealing_cos if self._anneal_func_type == "cos" else self._annealing_linear
-        return anneal(start, end, share)
+        kind = getattr(self, "_anneal_func_type", None)
+        if kind is None:        # a state of PyTorch before 2.1 has the function itself
+            return self.anneal_func(start, end, share)  # type: ignore[attr-defined]
+        return (self._annealing_cos if kind == "cos" else self._annealing_linear)(start, end, share)
 
     @staticmethod
     def _annealing_cos(start: float, end: float, share: float) -> float:
