@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import importlib
+import weakref as _weakref
 from typing import Any
 
 import flambeau as torch
-from flambeau._C import _fft, _linalg, _nn, _special
+from flambeau._C import _autograd, _fft, _functions, _linalg, _nn, _special
 from flambeau.base.errors import LinAlgError as _LinAlgError
 from flambeau.core import absent as _absent
 from flambeau.core.derive import NAMESPACE as _NAMESPACE
+from flambeau.core.node import Node as _Node
+from flambeau.core.node import running as _running
 from flambeau.core.overrides import DisableTorchFunction, DisableTorchFunctionSubclass, disabled, mode_on
 from flambeau.core.tensor import Tensor as TensorBase
 
@@ -26,8 +29,11 @@ __all__ = [
     "_TensorMeta",
     "_VariableFunctions",
     "_VariableFunctionsClass",
+    "_WeakTensorRef",
+    "_autograd",
     "_disabled_torch_function_impl",
     "_fft",
+    "_functions",
     "_linalg",
     "_nn",
     "_special",
@@ -49,6 +55,55 @@ class _VariableFunctionsClass(metaclass=_Functions):
 
 
 _VariableFunctions = _VariableFunctionsClass
+
+
+class _WeakTensorRef:
+    """A reference to a tensor that doesn't keep it; only the tensor's own disappearance is asked for."""
+
+    def __init__(self, tensor: Any) -> None:
+        self._reference = _weakref.ref(tensor)
+
+    def expired(self) -> bool:
+        """Whether the tensor is gone."""
+        return self._reference() is None
+
+
+def _current_graph_task_id() -> int:
+    """The number of the backward pass under way in this thread, -1 without one."""
+    return -1 if _running.run is None else _running.run.number
+
+
+def _current_autograd_node() -> Any:
+    """The node whose saved tensors are being unpacked, or None."""
+    return _running.node
+
+
+def _will_engine_execute_node(node: Any) -> bool:
+    """Whether the backward pass under way gets to a node. RuntimeError outside of one, and for what is no node."""
+    run = _running.run
+    if run is None:
+        raise RuntimeError("_will_engine_execute_node should only be called during the backward pass")
+    if not isinstance(node, _Node):
+        raise RuntimeError(f"_will_engine_execute_node expects an grad_fn, but got {type(node).__name__}")
+    if run.needed is None:
+        return run.reached is not None and node in run.reached
+    if not node.edges and not run.accumulate:
+        raise RuntimeError(
+            "A leaf node was passed to _will_engine_execute_node but we are currently running autograd.grad(). This "
+            "is currently "
+            "not supported."
+        )
+    return node in run.needed
+
+
+def _is_fwd_grad_enabled() -> bool:
+    """Whether tangents are computed in this thread."""
+    return torch.autograd.forward_ad._is_fwd_grad_enabled()
+
+
+def _set_fwd_grad_enabled(mode: bool) -> None:
+    """Whether tangents are computed in this thread."""
+    torch.autograd.forward_ad._set_fwd_grad_enabled(mode)
 
 
 def _get_tracing_state() -> None:
@@ -96,7 +151,8 @@ globals().update(
     _absent.all_of(
         "_C.",
         _WITHOUT_SCRIPTS,
-        "_jit_override_can_fuse_on_cpu _jit_override_can_fuse_on_gpu _jit_set_nvfuser_enabled _jit_set_nvfuser_guard_mode "
+        "_jit_override_can_fuse_on_cpu _jit_override_can_fuse_on_gpu _jit_set_nvfuser_enabled "
+        "_jit_set_nvfuser_guard_mode "
         "_jit_set_profiling_executor _jit_set_profiling_mode _jit_set_texpr_fuser_enabled",
     )
 )

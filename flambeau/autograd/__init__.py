@@ -10,8 +10,11 @@ from flambeau.autograd import anomaly_mode, batched, function, functional, grad_
 from flambeau.autograd.anomaly_mode import detect_anomaly, set_detect_anomaly
 from flambeau.autograd.function import NestedIOFunction
 from flambeau.autograd.grad_mode import (
+    _force_original_view_tracking,
     enable_grad,
     inference_mode,
+    is_multithreading_enabled,
+    is_view_replay_enabled,
     no_grad,
     set_grad_enabled,
     set_multithreading_enabled,
@@ -21,12 +24,14 @@ from flambeau.autograd.variable import Variable
 from flambeau.base.lazily import submodules
 from flambeau.core import absent, captured, engine
 from flambeau.core.function import Function
+from flambeau.core.saved import SavedTensor
 
 __all__ = [
-    "Function", "GradcheckError", "NestedIOFunction", "Variable", "anomaly_mode", "backward", "detect_anomaly", "enable_grad",
-    "enforce_grad_layout_policy", "forward_ad",
-    "function", "functional", "grad", "grad_mode", "gradcheck", "gradgradcheck", "graph", "inference_mode", "no_grad",
-    "set_detect_anomaly", "set_grad_enabled", "set_multithreading_enabled", "variable",
+    "Function", "GradcheckError", "NestedIOFunction", "SavedTensor", "Variable", "_force_original_view_tracking",
+    "anomaly_mode", "backward", "detect_anomaly", "enable_grad", "enforce_grad_layout_policy", "forward_ad",
+    "function", "functional", "grad", "grad_mode", "gradcheck", "gradgradcheck", "graph", "inference_mode",
+    "is_multithreading_enabled", "is_view_replay_enabled", "no_grad", "set_detect_anomaly", "set_grad_enabled",
+    "set_multithreading_enabled", "variable",
 ]
 
 enforce_grad_layout_policy = absent.function(

@@ -22,7 +22,7 @@ def over_rows(function: Callable[..., Any], size: int, rows: Sequence[Any]) -> l
     from flambeau import transform  # noqa: F401
     from flambeau.transform.batched import Batch
 
-    with Batch(size) as batch:
+    with Batch(size, plain=True) as batch:
         results = function(*[None if row is None else batch.wrap(row) for row in rows])
         return [None if x is None else batch.lift(x) for x in results]
 

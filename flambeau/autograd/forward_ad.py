@@ -30,18 +30,25 @@ class _set_fwd_grad_enabled:
     """Switch forward mode on or off at once; as a context, only there. What is off computes with values alone."""
 
     def __init__(self, mode: bool) -> None:
-        self.before, local.forward_grad = local.forward_grad, mode
+        self.prev, local.forward_grad = local.forward_grad, mode
 
     def __enter__(self) -> None:
         """Nothing: the constructor has switched."""
 
     def __exit__(self, *exception: object) -> None:
-        local.forward_grad = self.before
+        local.forward_grad = self.prev
 
 
 def _is_fwd_grad_enabled() -> bool:
     """Whether dual tensors move what is computed from them."""
     return local.forward_grad
+
+
+def __getattr__(name: str) -> Any:
+    """_current_level: the number of the level in progress, -1 outside of one."""
+    if name == "_current_level":
+        return -1 if _current() is None else 0
+    raise AttributeError(f"module {__name__!r} has no attribute '{name}'")
 
 
 def enter_dual_level() -> int:
@@ -97,7 +104,10 @@ def unpack_dual(tensor: Any, *, level: int | None = None) -> Any:
         return UnpackedDualTensor(tensor, None)
     if not isinstance(tensor, Tensor):
         raise TypeError(f"_unpack_dual(): argument 'dual' (position 1) must be Tensor, not {type(tensor).__name__}")
-    return UnpackedDualTensor(current.primal(tensor), current.tangent(tensor) if local.forward_grad else None)
+    if not current.has(tensor):
+        return UnpackedDualTensor(tensor, None)
+    primal = tensor.primal
+    return UnpackedDualTensor(primal.view_as(primal), tensor.tangent if local.forward_grad else None)
 
 
 class dual_level:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from flambeau.core.function import Function, FunctionCtx, once_differentiable
+from flambeau.core.function import BackwardCFunction, Function, FunctionCtx, once_differentiable
 
 __all__ = ["BackwardCFunction", "Function", "FunctionCtx", "InplaceFunction", "NestedIOFunction", "once_differentiable"]
-
-BackwardCFunction = FunctionCtx
 
 
 class InplaceFunction(Function):

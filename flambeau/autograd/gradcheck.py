@@ -1,136 +1,216 @@
-"""`flambeau.autograd.gradcheck`: derivative rules against finite differences, forward mode and batches of gradients too."""
+"""`flambeau.autograd.gradcheck`: derivative rules against finite differences, backward and forward, one by one and in batches.
+
+The comparison is made on real outputs: of complex outputs the imaginary parts are checked, then the real ones. The slow mode
+compares whole Jacobians, the fast mode one random combination of their entries (and shows the Jacobians where that fails).
+Stands on autograd.jacobians, which makes both sides of the comparison, and on autograd.derivative_checks.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
+import flambeau as torch
+from flambeau.autograd import derivative_checks as checks
+from flambeau.autograd import jacobians
+from flambeau.autograd.derivative_checks import GradcheckError
+from flambeau.autograd.jacobians import Case, as_tuple
+from flambeau.base.notices import warn
 
-from flambeau.autograd import batched
-from flambeau.core import create, engine
-from flambeau.core.gradcheck import (
-    GradcheckError,
-    agree,
-    as_reals,
-    gradcheck,
-    gradgradcheck,
-    more_checks,
-    numerical_jacobian,
-    outputs_of,
-    shown,
-    values_of,
+__all__ = [
+    "GradcheckError",
+    "get_analytical_jacobian",
+    "get_numerical_jacobian",
+    "get_numerical_jacobian_wrt_specific_input",
+    "gradcheck",
+    "gradgradcheck",
+]
+
+
+def gradcheck(
+    func: Callable[..., Any],
+    inputs: Any,
+    *,
+    eps: float = 1e-6,
+    atol: float = 1e-5,
+    rtol: float = 1e-3,
+    raise_exception: bool = True,
+    nondet_tol: float = 0.0,
+    check_undefined_grad: bool = True,
+    check_grad_dtypes: bool = False,
+    check_batched_grad: bool = False,
+    check_batched_forward_grad: bool = False,
+    check_forward_ad: bool = False,
+    check_backward_ad: bool = True,
+    fast_mode: bool = False,
+    masked: bool | None = None,
+) -> bool:
+    """Whether the derivatives of func(*inputs) agree with central differences of step eps.
+
+    inputs: tensors (float64 or complex128 where they require grad) and anything else. Agreement: within
+    atol + rtol * |numerical|. On disagreement raises GradcheckError, or returns False if raise_exception is False.
+    check_backward_ad, check_forward_ad: which mode's derivatives. nondet_tol: how much two backward passes may differ.
+    check_undefined_grad: also let no gradient (or no tangent) arrive at some outputs (inputs). check_batched_grad,
+    check_batched_forward_grad: also several at once under vmap. fast_mode: one random combination of the Jacobian's entries
+    instead of all. masked: whether the elements that a sparse input doesn't specify count as constants.
+    """
+    if not (check_forward_ad or check_backward_ad):
+        raise AssertionError("Expected at least one of check_forward_ad or check_backward_ad to be True")
+    if check_batched_grad and not check_backward_ad:
+        raise AssertionError("Setting check_batched_grad=True requires check_backward_ad to be True")
+    if check_batched_forward_grad and not check_forward_ad:
+        raise AssertionError("Setting check_batched_forward_grad=True requires check_forward_ad to be True")
+    options = checks.Options(
+        eps,
+        atol,
+        rtol,
+        nondet_tol,
+        check_undefined_grad,
+        check_grad_dtypes,
+        check_batched_grad,
+        check_batched_forward_grad,
+        check_forward_ad,
+        check_backward_ad,
+        fast_mode,
+        bool(masked),
+    )
+    try:
+        checks.run(func, as_tuple(inputs), options)
+    except GradcheckError:
+        if raise_exception:
+            raise
+        return False
+    return True
+
+
+def gradgradcheck(
+    func: Callable[..., Any],
+    inputs: Any,
+    grad_outputs: Any = None,
+    *,
+    eps: float = 1e-6,
+    atol: float = 1e-5,
+    rtol: float = 1e-3,
+    gen_non_contig_grad_outputs: bool = False,
+    raise_exception: bool = True,
+    nondet_tol: float = 0.0,
+    check_undefined_grad: bool = True,
+    check_grad_dtypes: bool = False,
+    check_batched_grad: bool = False,
+    check_fwd_over_rev: bool = False,
+    check_rev_over_rev: bool = True,
+    fast_mode: bool = False,
+    masked: bool = False,
+) -> bool:
+    """Whether the second derivatives of func agree with central differences of its first ones.
+
+    grad_outputs: weights of the outputs, which are differentiated with respect to as well; random by default.
+    The other arguments are gradcheck's.
+    """
+    if not (check_fwd_over_rev or check_rev_over_rev):
+        raise AssertionError("Expected at least one of check_fwd_over_rev or check_rev_over_rev to be True")
+    if check_undefined_grad and not check_rev_over_rev:
+        raise AssertionError("Setting check_undefined_grad=True requires check_rev_over_rev to be True")
+    if check_batched_grad and not check_rev_over_rev:
+        raise AssertionError("Setting check_batched_grad=True requires check_rev_over_rev to be True")
+    given = as_tuple(inputs)
+    if grad_outputs is None:
+        outputs = jacobians.differentiable(func(*given))
+        weights = tuple(_weight(output, gen_non_contig_grad_outputs) for output in outputs)
+    else:
+        weights = as_tuple(grad_outputs)
+    tracked = [position for position, x in enumerate(given) if jacobians.requires_grad(x)]
+
+    def first_derivatives(*arguments: Any) -> Any:
+        own, weighting = list(arguments[: len(given)]), arguments[len(given) :]
+        for position in tracked:
+            if not own[position].requires_grad:
+                own[position].requires_grad_()
+        outputs = jacobians.differentiable(func(*own))
+        gradients = torch.autograd.grad(
+            outputs, [own[position] for position in tracked], weighting, create_graph=True, allow_unused=True
+        )
+        return tuple(gradient for gradient in gradients if gradient is not None)
+
+    return gradcheck(
+        first_derivatives,
+        (*given, *weights),
+        eps=eps,
+        atol=atol,
+        rtol=rtol,
+        raise_exception=raise_exception,
+        nondet_tol=nondet_tol,
+        check_undefined_grad=check_undefined_grad,
+        check_grad_dtypes=check_grad_dtypes,
+        check_batched_grad=check_batched_grad,
+        check_forward_ad=check_fwd_over_rev,
+        check_backward_ad=check_rev_over_rev,
+        fast_mode=fast_mode,
+        masked=masked,
+    )
+
+
+def _weight(output: Any, spread: bool) -> Any:
+    """A random weight of the output's shape and dtype that requires grad; every second element of memory if spread."""
+    shape = (*output.shape, 2) if spread else output.shape
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        made = torch.randn(shape, dtype=output.dtype)
+    return (made.select(-1, 0) if spread else made).requires_grad_()
+
+
+# ---------------------------------------------------------------- deprecated
+
+
+_PRIVATE = (
+    "`{}` was part of PyTorch's private API and not meant to be exposed. We are deprecating it and it will be "
+    "removed in a future "
+    "version of PyTorch. If you have a specific use for this or feature request for this to be a stable API, please "
+    "file us an "
+    "issue at https://github.com/pytorch/pytorch/issues/new"
 )
-from flambeau.core.tensor import Tensor
-
-__all__ = ["GradcheckError", "gradcheck", "gradgradcheck"]
 
 
-def _tracked(inputs: tuple[Any, ...]) -> list[int]:
-    return [n for n, x in enumerate(inputs) if isinstance(x, Tensor) and x._node is not None]
+def get_numerical_jacobian(
+    fn: Callable[..., Any], inputs: Any, target: Any = None, eps: float = 1e-3, grad_out: float = 1.0
+) -> tuple[Any, ...]:
+    """Deprecated: per input the Jacobian of the first output of fn(inputs), by central differences."""
+    warn(_PRIVATE.format("get_numerical_jacobian"), FutureWarning)
+    if grad_out != 1.0:
+        raise ValueError("Expected grad_out to be 1.0. get_numerical_jacobian no longer supports values of grad_out "
+                         "!= 1.0.")
+    given = as_tuple(inputs)
+    wanted = [n for n, x in enumerate(given) if jacobians.requires_grad(x) and (target is None or x is target)]
+    case = Case(lambda *xs: as_tuple(fn(xs)), given, eps, False)
+    return tuple(case.numerical(position)[0] for position in wanted)
 
 
-def _units(tensor: Any) -> list[Any]:
-    """The directions in which the real numbers of a tensor can move."""
-    made = []
-    array = np.zeros(tuple(tensor._layout.shape), values_of(tensor).dtype)
-    for index in np.ndindex(*array.shape):
-        for unit in (1, 1j) if np.iscomplexobj(array) else (1,):
-            array[index] = unit
-            made.append(create.copy_array(array))
-        array[index] = 0
-    return made
+def get_numerical_jacobian_wrt_specific_input(
+    fn: Callable[..., Any],
+    input_idx: int,
+    inputs: Any,
+    outputs: Any,
+    eps: float,
+    input: Any = None,
+    is_forward_ad: bool = False,
+) -> tuple[Any, ...]:
+    """Deprecated: per output its Jacobian with respect to one input, by central differences."""
+    return tuple(Case(fn, as_tuple(inputs), eps, False).numerical(input_idx))
 
 
-def _leaf(x: Any) -> Any:
-    """An alias that wants a gradient if x does, for functions that compute one."""
-    made = x.detach()
-    made.requires_grad = x.requires_grad
-    return made
-
-
-def _moved(
-    func: Callable[..., Any], inputs: tuple[Any, ...], position: int, tangent: Any, chosen: list[int]
-) -> list[Any]:
-    """The tangents of the outputs at `chosen` when one input moves along `tangent`."""
-    from flambeau.transform import tangents  # noqa: F401
-    from flambeau.transform.dual import DualLevel
-
-    with DualLevel() as level:
-        given = [_leaf(x) if isinstance(x, Tensor) else x for x in inputs]
-        given[position] = level.wrap(given[position], tangent)
-        result = func(*given)
-        several = result if isinstance(result, (tuple, list)) else (result,)
-        return [
-            level.tangent(several[n]) if level.has(several[n]) else several[n].new_zeros(several[n].shape)
-            for n in chosen
-        ]
-
-
-def _differentiable(func: Callable[..., Any], inputs: tuple[Any, ...]) -> list[int]:
-    result = func(*inputs)
-    several = result if isinstance(result, (tuple, list)) else (result,)
-    return [n for n, y in enumerate(several) if isinstance(y, Tensor) and y._node is not None]
-
-
-def _forward(func: Callable[..., Any], inputs: tuple[Any, ...], eps: float, atol: float, rtol: float) -> None:
-    """check_forward_ad: columns of the Jacobian by forward mode against finite differences."""
-    chosen = _differentiable(func, inputs)
-    for position in _tracked(inputs):
-        numerical = numerical_jacobian(func, inputs, inputs[position], eps)
-        rows = [
-            [as_reals(values_of(t)) for t in _moved(func, inputs, position, unit, chosen)]
-            for unit in _units(inputs[position])
-        ]
-        for number in range(len(chosen)):
-            ours = np.stack([row[number] for row in rows]) if rows else numerical[number]
-            if not agree(ours, numerical[number], rtol, atol):
-                raise GradcheckError(
-                    f"Jacobian computed with forward mode mismatch for output {number} with respect to input "
-                    f"{position},\nnumerical:{shown(numerical[number])}\nanalytical:{shown(ours)}\n"
-                )
-
-
-def _batched_gradients(func: Callable[..., Any], inputs: tuple[Any, ...], eps: float, atol: float, rtol: float) -> None:
-    """check_batched_grad: gradients of two weights at once against one after the other."""
-    tracked = [inputs[n] for n in _tracked(inputs)]
-    source = np.random.default_rng(0)
-    for number, output in enumerate(outputs_of(func(*inputs))):
-        values = source.standard_normal((2, *output._layout.shape)).astype(values_of(output).dtype)
-        weights = create.copy_array(values)
-        together = batched.grad(output, tracked, weights, True, False, True, False)
-        apart = [engine.grad(output, tracked, weights[n], retain_graph=True, allow_unused=True) for n in range(2)]
-        for position, gradient in enumerate(together):
-            for n in range(2):
-                single = apart[n][position]
-                if (gradient is None) != (single is None) or (
-                    single is not None and not np.allclose(values_of(gradient[n]), values_of(single), rtol, atol)
-                ):
-                    raise GradcheckError(
-                        f"gradcheck or gradgradcheck failed while testing batched gradient computation: output {number}, "
-                        f"input {position}"
-                    )
-
-
-def _batched_tangents(func: Callable[..., Any], inputs: tuple[Any, ...], eps: float, atol: float, rtol: float) -> None:
-    """check_batched_forward_grad: two tangents at once against one after the other."""
-    chosen = _differentiable(func, inputs)
-    source = np.random.default_rng(0)
-    for position in _tracked(inputs):
-        x = inputs[position]
-        tangents = create.copy_array(source.standard_normal((2, *x._layout.shape)).astype(values_of(x).dtype))
-
-        def column(tangent: Any, position: int = position) -> list[Any]:
-            return _moved(func, inputs, position, tangent, chosen)
-
-        together = batched.over_rows(column, 2, [tangents])
-        for n in range(2):
-            for number, single in enumerate(column(tangents[n])):
-                if not np.allclose(values_of(together[number][n]), values_of(single), rtol, atol):
-                    raise GradcheckError(
-                        "gradcheck or gradgradcheck failed while testing batched forward gradient computation: output "
-                        f"{number}, input {position}"
-                    )
-
-
-more_checks[:] = [_forward, _batched_gradients, _batched_tangents]
+def get_analytical_jacobian(inputs: Any, output: Any, nondet_tol: float = 0.0, grad_out: float = 1.0) -> Any:
+    """Deprecated: (per input the Jacobian of the output by backward, whether two passes agree, whether the gradients have the
+    inputs' sizes, and their dtypes).
+    """
+    warn(_PRIVATE.format("get_analytical_jacobian"), FutureWarning)
+    if grad_out != 1.0:
+        raise ValueError("Expected grad_out to be 1.0. get_analytical_jacobian no longer supports values of "
+                         "grad_out != 1.0.")
+    if output.is_complex():
+        raise ValueError("Expected output to be non-complex. get_analytical_jacobian no longer supports functions "
+                         "that return "
+                         "complex outputs.")
+    tracked = [x for x in as_tuple(inputs) if jacobians.requires_grad(x)]
+    first, again = (jacobians.by_backward(output, tracked) for _ in range(2))
+    agreeing = all(bool(((a - b).abs() <= nondet_tol).all()) for a, b in zip(first.columns, again.columns, strict=True))
+    return tuple(first.columns), agreeing, first.sizes_fit, first.dtypes_fit

@@ -26,12 +26,28 @@ class GradientEdge(NamedTuple):
     output_nr: int
     ownership_token: Any = None
 
+    @property
+    def layout(self) -> Any:
+        """The Layout of the tensor that the edge was made from; None for one that was made by hand."""
+        return None
+
+
+class _TensorsEdge(GradientEdge):
+    """A GradientEdge that knows its tensor's shape, dtype and device."""
+
+    layout: Any = None
+
+    def __repr__(self) -> str:
+        return "GradientEdge" + super().__repr__().removeprefix(type(self).__name__)
+
 
 def get_gradient_edge(tensor: Any) -> GradientEdge:
     """The edge a tensor's gradient arrives at. Raises RuntimeError if the tensor doesn't require grad."""
-    if tensor._node is None:
+    if not tensor.requires_grad:
         raise RuntimeError("It is not possible to get the gradient edge for a Tensor that does not require gradients")
-    return GradientEdge(tensor._node, tensor._index)
+    edge = _TensorsEdge(tensor._node, tensor._index)
+    edge.layout = tensor._layout
+    return edge
 
 
 def increment_version(tensor: Any) -> None:
@@ -54,8 +70,9 @@ class saved_tensors_hooks:
         choose_constructor(+1)
 
     def __exit__(self, *exception: Any) -> None:
-        local.saved_tensors_hooks.pop()
-        choose_constructor(-1)
+        if local.saved_tensors_hooks:
+            local.saved_tensors_hooks.pop()
+            choose_constructor(-1)
 
 
 class save_on_cpu(saved_tensors_hooks):

@@ -64,7 +64,7 @@ def guarded(arguments: Iterable[Any]) -> Iterator[None]:
 
 def transformed() -> bool:
     """Whether this thread runs a function under a function transform."""
-    return bool(local.guard) or local.draws is not None
+    return bool(local.guard) or (local.draws is not None and not local.draws.plain)
 
 
 def _guard(epoch: int) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from flambeau.core import modes
-from flambeau.core.node import NO_EDGE, MultiNode, Node, anomaly, pack
+from flambeau.core.node import NO_EDGE, MultiNode, Node, anomaly
 from flambeau.core.op import signature_of
 from flambeau.core.operator_recording import (
     PASSED,
@@ -25,6 +25,7 @@ from flambeau.core.operator_recording import (
     straight_list,
     straight_several,
 )
+from flambeau.core.saved import pack
 from flambeau.core.tensor import Tensor
 
 TENSOR, TENSORS, OTHER = "tensor", "tensors", "other"

@@ -10,6 +10,7 @@ flambeau.autograd are its faces.
 from __future__ import annotations
 
 import sys
+import threading
 import warnings
 from collections.abc import Callable, Sequence
 from heapq import heappop, heappush, heappushpop
@@ -38,9 +39,15 @@ def execute(roots: Sequence[Root], keep_graph: bool, create_graph: bool,
     nodes on the way to them run. accumulate: leaves among them accumulate theirs instead. Without `wanted` every leaf
     accumulates. create_graph: record the run itself.
     """
-    counts, leading, hooked = _plan(roots, wanted)
     grad_before, run_before = local.grad, running.run
-    run = running.run = Run(None if leading is None else leading.union(wanted or ()), keep_graph)
+    if run_before is not None and run_before.depth % _NESTED == _NESTED - 1 and not run_before.apart:
+        on_a_fresh_stack(run_before, execute, roots, keep_graph, create_graph, wanted, captured, accumulate)
+        return
+    counts, leading, hooked = _plan(roots, wanted)
+    if leading is not None and accumulate:
+        leading.update([node for node in wanted or () if node.edges])
+    run = running.run = Run(None if leading is None else leading.union(wanted or ()), keep_graph, run_before, accumulate)
+    run.reached = counts
     local.grad = create_graph
     try:
         _run(roots, counts, leading, Ready() if hooked else None, keep_graph, wanted, captured, accumulate)
@@ -48,6 +55,31 @@ def execute(roots: Sequence[Root], keep_graph: bool, create_graph: bool,
             run.callbacks.pop(0)()
     finally:
         local.grad, running.run = grad_before, run_before
+
+
+#: Backward passes inside one another that one thread takes on, before Python's stack runs out.
+_NESTED = 30
+
+
+def on_a_fresh_stack(run: Run, function: Callable[..., None], *args: Any) -> None:
+    """function(*args) in another thread, whose stack is empty, with this thread's modes; waits for it."""
+    errors: list[BaseException] = []
+    state = {name: value for name, value in vars(local).items() if name != "thread_state"}
+
+    def body() -> None:
+        vars(local).update(state)
+        running.run = Run(run.needed, run.keep_graph, run, run.accumulate)
+        running.run.apart = True
+        try:
+            function(*args)
+        except BaseException as error:  # handed to the thread that waits
+            errors.append(error)
+
+    thread = threading.Thread(target=body)
+    thread.start()
+    thread.join()
+    if errors:
+        raise errors[0]
 
 
 def _plan(roots: Sequence[Root], wanted: Wanted | None) -> tuple[dict[Node, int], set[Node] | None, bool]:
@@ -139,12 +171,13 @@ def _run(roots: Sequence[Root], counts: dict[Node, int], leading: set[Node] | No
             if gradients[0] is not None:
                 _accumulate(node, gradients)
             continue
-        if gradients[0] is None and all(g is None for g in gradients):
+        if gradients[0] is None and not node.runs_without and all(g is None for g in gradients):
             results: Any = (None,) * len(node.edges)
         else:
             results = _apply_watched(node, gradients) if anomaly.enabled else node.apply(gradients)
-        if extras is not None and extras.post_hooks:
-            results = _post_hooks(node, results, tuple(gradients))
+        if node.extras is not None and node.extras.post_hooks:
+            results = _post_hooks(node, results, tuple(gradients) if extras is not None and extras.post_hooks
+                                  else (None,) * len(gradients))     # registered meanwhile
         if not keep_graph:
             versions = node.versions
             if versions and versions.count(None) != len(versions):  # what saved no tensor may run again
@@ -287,19 +320,20 @@ def _trim(node: Node, results: Sequence[Any]) -> Sequence[Any]:
 
 
 def _accumulate(node: AccumulateGrad, gradients: list[Any]) -> None:
-    """Add to the leaf's gradient, then run what was registered for afterwards."""
+    """Add to the leaf's gradient, then run what was registered for afterwards: with the leaf, then with the node."""
     extras = node.extras
     if extras is None:
         node.accumulate(gradients)
         return
-    shown = tuple(gradients) if extras.post_hooks else ()
-    node.accumulate(gradients)
-    if extras.post_hooks:
-        _post_hooks(node, (), shown)
     variable = node.reference()
+    first = variable is not None and held_gradient(variable) is None
+    node.accumulate(gradients)
     if variable is not None:
         for hook in list(extras.post_accumulate.values()):
-            hook(variable)
+            if hook(variable) is not None:
+                raise RuntimeError("Tensor post accumulate grad hooks should return None.")
+    if extras.post_hooks:   # the first gradient is the leaf's own now
+        _post_hooks(node, (), (held_gradient(variable),) if first else tuple(gradients))
 
 
 # ---------------------------------------------------------------- hooks
@@ -311,10 +345,9 @@ def _tensor_hooks(node: Node, gradients: list[Any]) -> None:
     assert extras is not None
     for index, table in list(extras.tensor_hooks.items()):
         for hook in list(table.values()):
-            if gradients[index] is not None:
-                result = hook(gradients[index])
-                if result is not None:
-                    gradients[index] = _checked(gradients[index], result, hook)
+            result = hook(gradients[index])     # None where no gradient arrived
+            if result is not None:
+                gradients[index] = _checked(gradients[index], result, hook)
     for index, reference in extras.retained.items():
         tensor = reference()
         if tensor is not None and gradients[index] is not None:
@@ -358,7 +391,8 @@ def _post_hooks(node: Node, results: Sequence[Any], gradients: tuple[Any, ...]) 
 def _replacements(values: Sequence[Any], replaced: Any, hook: Callable[..., Any]) -> list[Any]:
     given = replaced if isinstance(replaced, (tuple, list)) else (replaced,)
     if len(given) != len(values):
-        raise RuntimeError(f"hook '{getattr(hook, '__name__', '<unknown>')}' has returned an incorrect number of values "
+        raise RuntimeError(f"hook '{getattr(hook, '__name__', '<unknown>')}' has returned an incorrect number of "
+                           f"values "
                            f"(got {len(given)}, but expected {len(values)})")
     return [value if new is None else _checked(value, new, hook) for value, new in zip(values, given, strict=True)]
 
@@ -415,17 +449,31 @@ def _warn_of(node: Node) -> None:
 
 
 def _sequence(given: Any) -> tuple[Any, ...]:
-    return (given,) if isinstance(given, tensors.Tensor) else tuple(given)
+    return (given,) if isinstance(given, tensors.Tensor) or hasattr(given, "output_nr") else tuple(given)
+
+
+def _root_of_edge(position: int, edge: Any, gradient: Any) -> Any:
+    """The same for a GradientEdge, which knows the layout of the tensor that it was made from."""
+    if edge.layout is not None:
+        return _start(position, edge.layout, gradient)
+    if not isinstance(gradient, tensors.Tensor):
+        raise RuntimeError(f"a GradientEdge that was not made by get_gradient_edge doesn't know the shape of its "
+                           f"tensor: pass a "
+                           f"gradient for output {position}")
+    return gradient
 
 
 def _root(position: int, output: Any, gradient: Any) -> Any:
     """The gradient a run starts with at one output: what was given, checked, or one."""
-    layout = output._layout
+    if gradient is None and output._node is None:
+        return None
+    return _start(position, output._layout, gradient)
+
+
+def _start(position: int, layout: Layout, gradient: Any) -> Any:
     if isinstance(gradient, tensors.Tensor) and gradient._layout is layout:
         return gradient
     if gradient is None:
-        if output._node is None:
-            return None
         if layout.numel != 1:
             raise RuntimeError("grad can be implicitly created only for scalar outputs")
         if not layout.dtype.is_floating_point:
@@ -445,7 +493,8 @@ def _root(position: int, output: Any, gradient: Any) -> Any:
                            f"Mismatch in dtype: grad_output[{position}] has a dtype of {own.dtype} and "
                            f"output[{position}] has a dtype of {layout.dtype}.")
     if own.device is not layout.device:
-        raise RuntimeError(f"invalid gradient at index {position} - expected device {layout.device} but got {own.device}")
+        raise RuntimeError(f"invalid gradient at index {position} - expected device {layout.device} but got "
+                           f"{own.device}")
     return gradient if own.dtype is layout.dtype else gradient.to(layout.dtype)
 
 
@@ -454,12 +503,16 @@ def _roots(outputs: Sequence[Any], gradients: Sequence[Any]) -> list[Root]:
         _refuse_others(outputs)
         raise RuntimeError(f"got {len(outputs)} tensors and {len(gradients)} gradients")
     try:
-        starts = [_root(position, *pair) for position, pair in enumerate(zip(outputs, gradients, strict=False))]
+        starts = [_root_of_edge(position, *pair) if hasattr(pair[0], "ownership_token") else _root(position, *pair)
+                  for position, pair in enumerate(zip(outputs, gradients, strict=False))]
     except AttributeError:
         _refuse_others(outputs)
         raise
     roots: list[Root] = []
     for position, output in enumerate(outputs):
+        if hasattr(output, "ownership_token"):
+            roots.append((output.node, output.output_nr, starts[position]))
+            continue
         node = current_node(output)
         if node is None:
             raise RuntimeError(f"element {position} of tensors does not require grad and does not have a grad_fn")
@@ -487,9 +540,12 @@ def backward(outputs: Any, gradients: Any = None, retain_graph: bool | None = No
     roots = _roots(outputs, gradients)
     keep = create_graph if retain_graph is None else retain_graph
     if create_graph:
-        warn_once("Using backward() with create_graph=True will create a reference cycle between the parameter and its gradient "
-                  "which can cause a memory leak. We recommend using autograd.grad when creating the graph to avoid this. If you "
-                  "have to use this function, make sure to reset the .grad fields of your parameters to None after use to break "
+        warn_once("Using backward() with create_graph=True will create a reference cycle between the parameter and "
+                  "its gradient "
+                  "which can cause a memory leak. We recommend using autograd.grad when creating the graph to avoid "
+                  "this. If you "
+                  "have to use this function, make sure to reset the .grad fields of your parameters to None after "
+                  "use to break "
                   "the cycle and avoid the leak.")
     if inputs is None:
         del gradients
@@ -503,7 +559,7 @@ def backward(outputs: Any, gradients: Any = None, retain_graph: bool | None = No
     before, local.grad = local.grad, create_graph
     try:
         for tensor, gradient in zip(inputs, captured, strict=True):     # of those that are no leaves
-            if gradient is not None:
+            if gradient is not None and isinstance(tensor, tensors.Tensor):
                 held = held_gradient(tensor)
                 tensor._grad = gradient.clone() if held is None else added(held, gradient)
     finally:
@@ -553,10 +609,13 @@ def grad(outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool
     for position, gradient in enumerate(captured):
         if gradient is None:
             if not allow_unused:
-                raise RuntimeError(f"The differentiated Tensor at index {position} appears to not have been used in the "
+                raise RuntimeError(f"The differentiated Tensor at index {position} appears to not have been used in "
+                                   f"the "
                                    "graph. Set allow_unused=True if this is the desired behavior.")
             if materialize_grads:
+                if not isinstance(inputs[position], tensors.Tensor):
+                    raise RuntimeError("materialize_grads cannot be used when the given input is a GradientEdge")
                 zeros = tensors.empty_layout(inputs[position]._layout.dense())
                 zeros.zero_()
-                captured[position] = zeros
+                captured[position] = zeros.requires_grad_() if create_graph else zeros
     return tuple(captured)

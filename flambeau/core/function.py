@@ -14,12 +14,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from flambeau.base.naming import public_module
+from flambeau.base.notices import warn
 from flambeau.core import captured, inplace, views
 from flambeau.core.modes import local, no_grad
-from flambeau.core.node import FREED, NO_EDGE, MultiNode, Node
-from flambeau.core.tensor import Tensor, empty_layout
+from flambeau.core.node import FREED, NO_EDGE, AccumulateGrad, MultiNode, Node
+from flambeau.core.saved import SavedTensor
+from flambeau.core.tensor import Tensor, empty_layout, tensor_from
 
-__all__ = ["Function", "FunctionCtx", "FunctionNode", "once_differentiable"]
+__all__ = ["BackwardCFunction", "Function", "FunctionCtx", "FunctionNode", "once_differentiable"]
 
 
 class FunctionCtx:
@@ -32,6 +34,7 @@ class FunctionCtx:
     saved_for_forward: tuple[Any, ...] = ()
     dirty_tensors: tuple[Any, ...] = ()
     non_differentiable: tuple[Any, ...] = ()
+    _materialize_non_diff_grads: bool = True
     _reference: Callable[[], Node | None] | None = None
 
     def save_for_backward(self, *tensors: Any) -> None:
@@ -66,7 +69,21 @@ class FunctionCtx:
             return self.to_save
         return node.saved_tensors  # type: ignore[attr-defined, no-any-return]
 
-    saved_variables = saved_tensors
+    @property
+    def saved_variables(self) -> tuple[Any, ...]:
+        """The deprecated name of saved_tensors."""
+        warnings.warn("'saved_variables' is deprecated; use 'saved_tensors'", DeprecationWarning, stacklevel=2)
+        return self.saved_tensors
+
+
+class BackwardCFunction(FunctionCtx):
+    """The context of a call: FunctionCtx with the face of the graph's node, to which it leads while the call is in the graph."""
+
+    __module__ = public_module("autograd.function")
+    _forward_cls: type[Function]
+
+    def _node(self) -> Node | None:
+        return self._reference() if self._reference is not None else None
 
     def name(self) -> str:
         """The node's name, "MyFunctionBackward"."""
@@ -75,8 +92,14 @@ class FunctionCtx:
     @property
     def next_functions(self) -> tuple[Any, ...]:
         """The node's edges."""
-        node = self._reference() if self._reference is not None else None
+        node = self._node()
         return () if node is None else node.next_functions
+
+    @property
+    def metadata(self) -> dict[Any, Any]:
+        """A dict for the user's notes, the node's."""
+        node = self._node()
+        return {} if node is None else node.metadata
 
 
 class FunctionNode(MultiNode):
@@ -84,8 +107,9 @@ class FunctionNode(MultiNode):
 
     __slots__ = ("context", "function", "layouts", "origins", "variables")
 
-    #: The Function; the user's context; layouts of the outputs; per saved tensor which output it is (or None);
-    #: which arguments were tensors.
+    runs_without = True     # its backward gets zeros, or sees None
+    #: The Function; the user's context; per output its layout, None if it gets no zeros; per saved tensor which output it is
+    #: (or None); which arguments were tensors.
     function: type[Function]
     context: FunctionCtx
     layouts: tuple[Any, ...]
@@ -104,6 +128,13 @@ class FunctionNode(MultiNode):
         return tuple(value if origin is None else self.attach(value, origin)
                      for value, origin in zip(values, self.origins, strict=True))
 
+    @property
+    def _raw_saved_tensors(self) -> tuple[SavedTensor, ...]:
+        """The saved tensors as the node keeps them."""
+        if self.saved is None:
+            raise RuntimeError(FREED)
+        return tuple(SavedTensor(self, position) for position in range(len(self.saved)))
+
     def apply(self, gradients: Sequence[Any]) -> tuple[Any, ...]:
         context = self.context
         given = list(gradients)
@@ -115,7 +146,8 @@ class FunctionNode(MultiNode):
                     given[index].zero_()
         function = self.function
         if function.backward is not Function.backward and function.vjp is not Function.vjp:
-            raise RuntimeError("Implementing both 'backward' and 'vjp' for a custom Function is not allowed. You should "
+            raise RuntimeError("Implementing both 'backward' and 'vjp' for a custom Function is not allowed. You "
+                               "should "
                                "only implement one of them.")
         rule = function.vjp if function.vjp is not Function.vjp else function.backward
         results = rule(context, *given)
@@ -129,13 +161,14 @@ class FunctionNode(MultiNode):
         if len(results) > expected and all(result is None for result in results[expected:]):
             results = results[:expected]
         if len(results) != expected:
-            raise RuntimeError(f"function {self.name()} returned an incorrect number of gradients (expected {expected}, "
+            raise RuntimeError(f"function {self.name()} returned an incorrect number of gradients (expected "
+                               f"{expected}, "
                                f"got {len(results)})")
         chosen: list[Any] = []
         for position, (result, variable) in enumerate(zip(results, self.variables, strict=True)):
             if not variable:
                 if result is not None:
-                    raise RuntimeError(f"function {self.name()} returned a gradient different from None at position "
+                    raise RuntimeError(f"function {self.name()} returned a gradient different than None at position "
                                        f"{position + 1}, but the corresponding forward input was not a Variable")
             else:
                 if result is not None and not isinstance(result, Tensor):
@@ -143,13 +176,16 @@ class FunctionNode(MultiNode):
                 chosen.append(result)
         return tuple(chosen)
 
+    __call__ = None     # unlike the steps of operators
+
     def __getattr__(self, name: str) -> Any:
-        if name in FunctionNode.__slots__ or (name.startswith("_") and name != "_forward_cls"):
+        private = name.startswith("_") and name not in ("_forward_cls", "_materialize_non_diff_grads")
+        if private or name in FunctionNode.__slots__:
             raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
         return getattr(self.context, name)
 
     def __repr__(self) -> str:
-        return f"<flambeau.autograd.function.{self.name()} object at {id(self):#x}>"
+        return f"<{type(self).__module__}.{self.name()} object at {id(self):#x}>"
 
 
 class Function:
@@ -162,7 +198,8 @@ class Function:
 
     __module__ = public_module("autograd.function")
     generate_vmap_rule = False
-    _backward_cls: type[FunctionCtx]
+    _backward_cls: type[FunctionNode]       # of the node in the graph
+    _context_cls: type[BackwardCFunction]   # of what forward and backward get as ctx
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         warnings.warn(f"{type(self)} should not be instantiated. Methods on autograd functions are all static, so you "
@@ -171,11 +208,13 @@ class Function:
 
     def __init_subclass__(cls, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)
-        cls._backward_cls = type(f"{cls.__name__}Backward", (FunctionCtx,),
-                                 {"_forward_cls": cls, "__module__": cls.__module__})
+        name, module = f"{cls.__name__}Backward", BackwardCFunction.__module__
+        cls._context_cls = type(name, (BackwardCFunction,), {"_forward_cls": cls, "__module__": module})
+        cls._backward_cls = type(name, (FunctionNode,), {"__slots__": (), "__module__": module})
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        raise RuntimeError("Legacy autograd function with non-static forward method is deprecated. Please use new-style "
+        raise RuntimeError("Legacy autograd function with non-static forward method is deprecated. Please use "
+                           "new-style "
                            "autograd function with static forward method. (Example: "
                            "https://pytorch.org/docs/stable/autograd.html#torch.autograd.Function)")
 
@@ -221,45 +260,50 @@ class Function:
                                "https://pytorch.org/docs/stable/autograd.html#torch.autograd.Function)")
         if not separate and captured.transformed():
             raise RuntimeError(captured.NO_SETUP_CONTEXT)
-        if kwargs or separate:
+        if kwargs or (separate and len(args) != getattr(getattr(cls.forward, "__code__", None), "co_argcount", -1)):
             leading = () if separate else (None,)
             bound = inspect.signature(cls.forward).bind(*leading, *args, **kwargs)
-            bound.apply_defaults()
+            bound.apply_defaults()      # setup_context gets what the caller left out, too
             args = bound.args[len(leading):]
         for argument in args:       # tensors of a transform (vmap, forward mode) know what is to be done
             if isinstance(argument, Tensor) and argument._layout.flavor is not None and hasattr(
                     argument._layout.flavor, "apply_function"):
                 return argument._layout.flavor.apply_function(cls, args)
-        return cls._called(args)[0]
+        return call(cls, args)[0]
 
-    @classmethod
-    def _called(cls, args: tuple[Any, ...]) -> tuple[Any, FunctionCtx]:
-        """What `apply` returns for plain tensors, and the context of this call."""
-        separate = cls.setup_context is not Function.setup_context
-        variables = tuple(isinstance(argument, Tensor) for argument in args)
-        needs = tuple(variable and argument._node is not None for variable, argument in zip(variables, args, strict=True))
-        recording = local.grad and any(needs)
-        context = cls._backward_cls()
-        context.needs_input_grad = needs
-        before, local.grad = local.grad, False
-        moving, local.forward_grad = local.forward_grad, False
-        try:
-            if separate:
-                result = cls.forward(*args)
-                cls.setup_context(context, args, result)
-            else:
-                result = cls.forward(context, *args)
-        finally:
-            local.grad, local.forward_grad = before, moving
-        outputs = list(result) if isinstance(result, tuple) else [result]
-        edges = [(argument._node, argument._index) if need else NO_EDGE
-                 for argument, variable, need in zip(args, variables, needs, strict=True) if variable]
-        layouts = [argument._layout for argument, variable in zip(args, variables, strict=True) if variable]
-        node = FunctionNode(len(outputs), tuple(edges), tuple(layouts)) if recording else None
-        wrapped = _wrap(context, node, args, outputs)
-        if node is not None:
-            _fill(node, context, cls, variables, outputs)
-        return (tuple(wrapped) if isinstance(result, tuple) else wrapped[0]), context
+
+def call(function: type[Function], args: tuple[Any, ...]) -> tuple[Any, FunctionCtx, tuple[Any, ...]]:
+    """The result of a Function on tensors of no transform, recorded; the context that its forward filled in; and what it marked
+    as not differentiable.
+    """
+    variables = tuple(isinstance(argument, Tensor) for argument in args)
+    needs = tuple(variable and argument._node is not None for variable, argument in zip(variables, args, strict=True))
+    recording = local.grad and any(needs)
+    context = function._context_cls()
+    context.needs_input_grad = needs
+    before, local.grad = local.grad, False
+    moving, local.forward_grad = local.forward_grad, False
+    try:
+        if function.setup_context is not Function.setup_context:
+            result = function.forward(*args)
+            function.setup_context(context, args, result)
+        else:
+            result = function.forward(context, *args)
+    finally:
+        local.grad, local.forward_grad = before, moving
+    outputs = list(result) if isinstance(result, tuple) else [result]
+    node = None
+    if recording:
+        edges = tuple((argument._node, argument._index) if need else NO_EDGE
+                      for argument, variable, need in zip(args, variables, needs, strict=True) if variable)
+        layouts = tuple(argument._layout for argument, variable in zip(args, variables, strict=True) if variable)
+        node = function._backward_cls(len(outputs), edges, layouts)
+    wrapped = _wrap(context, node, args, outputs)
+    if node is not None:
+        _fill(node, context, function, variables, outputs)
+    unmoved = context.non_differentiable
+    context.dirty_tensors = context.non_differentiable = ()     # or results would hold themselves
+    return tuple(wrapped) if isinstance(result, tuple) else wrapped[0], context, unmoved
 
 
 def _wrap(context: FunctionCtx, node: FunctionNode | None, args: tuple[Any, ...], outputs: list[Any]) -> list[Any]:
@@ -269,39 +313,81 @@ def _wrap(context: FunctionCtx, node: FunctionNode | None, args: tuple[Any, ...]
         if not any(dirty is output for output in outputs):
             raise RuntimeError("Some elements marked as dirty during the forward method were not returned as output. "
                                "The inputs that are modified inplace must all be outputs of the Function.")
+    joined = 0
     for index, output in enumerate(outputs):
         if not isinstance(output, Tensor):
             wrapped.append(output)
             continue
         is_input = any(output is argument for argument in args)
         dirty = any(output is tensor for tensor in context.dirty_tensors)
-        differentiable = ((output._layout.dtype.is_floating_point or output._layout.dtype.is_complex)
-                          and not any(output is tensor for tensor in context.non_differentiable))
+        differentiable = node is not None and _moves(output) and not any(
+            output is tensor for tensor in context.non_differentiable)
+        joined += differentiable
         if dirty:
-            if node is not None and differentiable:
-                inplace.check(output)
-                first = next((argument for argument in args if isinstance(argument, Tensor)), None)
-                if inplace.base_of(output) is not None and output is not first:
-                    raise NotImplementedError("a Function that writes to a view must take it as its first tensor "
-                                              "argument; pass a clone otherwise")
-                inplace.rebase(output, node, index)
+            if not is_input:
+                warn("ctx.mark_dirty() received a tensor that was not an input. Only input Tensors that have been "
+                     "mutated should be "
+                     "passed to ctx.mark_dirty().", UserWarning)
+            if differentiable:
+                _join_written(output, node, index, args, len(outputs), is_input)    # type: ignore[arg-type]
+        elif is_input and not differentiable and output._node is not None:
+            output = tensor_from(output._storage, output._offset, output._layout)
         elif is_input:
             before, local.grad = local.grad, False
             output = views.alias(output)
             local.grad = before
-            if node is not None and differentiable:
-                output._node, output._index = node, index
-        elif node is not None and differentiable:
+            output._node = None
+        if not dirty and differentiable:
             output._node, output._index = node, index
         wrapped.append(output)
+    for index, output in enumerate(wrapped):    # views, but for inputs that were written to, must not be written to now
+        if isinstance(output, Tensor) and inplace.base_of(output) is not None and not (
+                outputs[index] is output and any(output is argument for argument in args)):
+            inplace.mark(output, inplace.MULTI_VIEW if joined > 1 else inplace.FUNCTION_VIEW)
     return wrapped
+
+
+def _moves(output: Tensor) -> bool:
+    dtype = output._layout.dtype
+    return dtype.is_floating_point or dtype.is_complex
+
+
+def _join_written(output: Any, node: FunctionNode, index: int, args: tuple[Any, ...], count: int, is_input: bool) -> None:
+    """Make output `index` of a Function's node the history of a tensor that its forward wrote to."""
+    if not is_input:
+        output._node, output._index = node, index
+        return
+    if type(output._node) is AccumulateGrad and inplace.base_of(output) is None:
+        raise RuntimeError("a leaf Variable that requires grad has been used in an in-place operation.")
+    inplace.check(output)
+    if inplace.base_of(output) is not None:
+        if count > 1:
+            raise RuntimeError(_WRITTEN_VIEW)
+        if output is not next((argument for argument in args if isinstance(argument, Tensor)), None):
+            raise NotImplementedError("a Function that writes to a view must take it as its first tensor argument; "
+                                      "pass a clone "
+                                      "otherwise")
+    inplace.rebase(output, node, index)
+
+
+_WRITTEN_VIEW = ("If your Function modifies inplace an input that is a view of another Tensor, your Function cannot "
+                 "return more than "
+                 "one Tensor. This is not supported by the current autograd engine. You should either make sure the "
+                 "input is not a "
+                 "view (using .clone() for example) or make your Function only return one Tensor (potentially "
+                 "splitting it into two "
+                 "Functions: one doing the inplace that returns a single Tensor and a second one that does the "
+                 "other operations). "
+                 "You can ask on the forum https://discuss.pytorch.org/ if you need help to do this change.")
 
 
 def _fill(node: FunctionNode, context: FunctionCtx, cls: type[Function], variables: tuple[bool, ...],
           outputs: list[Any]) -> None:
     """Give the node what backward needs; outputs are saved as aliases outside the graph, or they would hold themselves."""
     node.context, node.function, node.variables = context, cls, variables
-    node.layouts = tuple(output._layout if isinstance(output, Tensor) else None for output in outputs)
+    unmoved = () if context._materialize_non_diff_grads else context.non_differentiable
+    node.layouts = tuple(output._layout if isinstance(output, Tensor) and not any(output is x for x in unmoved) else None
+                         for output in outputs)
     saved: list[Any] = []
     versions: list[int | None] = []
     origins: list[int | None] = []
@@ -320,7 +406,6 @@ def _fill(node: FunctionNode, context: FunctionCtx, cls: type[Function], variabl
     node.origins = tuple(origins)
     node.save(tuple(saved), tuple(versions))
     context.to_save = ()
-    context.dirty_tensors = context.non_differentiable = ()
     context._reference = weakref.ref(node)
 
 

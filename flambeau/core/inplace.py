@@ -19,13 +19,48 @@ from flambeau.base.errors import CapturedWrite
 from flambeau.codegen.runtime.launch import INFERENCE_WRITE
 from flambeau.core import tensor as tensors
 from flambeau.core.modes import local
-from flambeau.core.node import NO_EDGE, AccumulateGrad, Node, running
+from flambeau.core.node import FREED, NO_EDGE, AccumulateGrad, Node, running
 
-__all__ = ["INFERENCE_VIEW", "MULTI_VIEW", "NO_GRAD_VIEW", "AsStridedBackward0", "CopySlices", "base_of", "check", "rebase",
-           "refuse_write"]
+__all__ = ["FUNCTION_VIEW", "INFERENCE_VIEW", "MULTI_VIEW", "NO_GRAD_VIEW", "AsStridedBackward0",
+           "CopySlices", "base_of", "check", "creation_of", "mark", "rebase", "refuse_stale", "refuse_write", "stand_apart",
+           "views_of"]
 
-#: Values of `_creation`, set on views that must not be written to while a graph is recorded.
-NO_GRAD_VIEW, INFERENCE_VIEW, MULTI_VIEW = "no_grad", "inference", "multi"
+#: Where views come from that must not be written to while a graph is recorded; see `mark`.
+NO_GRAD_VIEW, INFERENCE_VIEW, MULTI_VIEW, FUNCTION_VIEW = "no_grad", "inference", "multi", "function"
+
+
+def mark(view: Any, creation: str) -> None:
+    """Note where a view comes from that must not be written to while a graph is recorded, and at which version of its memory:
+    once that was written to, the view has no place in the graph. Views of the view inherit the mark.
+    """
+    view._creation = (creation, view._storage.writes)
+
+
+def stand_apart(view: Any, creation: str) -> None:
+    """Make a view of what requires grad, taken where nothing is recorded, a leaf that requires it too."""
+    if not view._storage.inference:
+        view._node = AccumulateGrad(None)
+        mark(view, creation)
+
+
+def creation_of(tensor: Any) -> str | None:
+    """Where a marked view comes from."""
+    found = getattr(tensor, "_creation", None)
+    return None if found is None else found[0]
+
+
+def refuse_stale(tensor: Any) -> None:
+    """RuntimeError if a tensor's place in the graph is asked for that it has lost: a marked view's, whose memory was written
+    to since through its base or another view of it.
+    """
+    found = getattr(tensor, "_creation", None)
+    if found is None or found[1] == tensor._storage.writes:
+        return
+    if type(tensor._node) is StaleView:
+        raise RuntimeError(tensor._node.saved[0])  # type: ignore[index]
+    root = base_of(tensor)
+    if tensor._node is not None or (root is not None and root._node is not None):
+        raise RuntimeError(_refusal(tensor, found[0], "its base or another view of its base has been"))
 
 
 def base_of(tensor: Any) -> Any:
@@ -56,9 +91,9 @@ def check(tensor: Any, recording: bool = True) -> None:
         return
     base = base_of(tensor)
     if base is not None:
-        creation = getattr(tensor, "_creation", None)
+        creation = creation_of(tensor)
         if creation is not None:
-            raise RuntimeError(_refusal(tensor, creation))
+            raise RuntimeError(_refusal(tensor, creation, "is being"))
         if type(base._node) is AccumulateGrad or (base._node is None and _from_leaf(tensor._node)):
             raise RuntimeError("a view of a leaf Variable that requires grad is being used in an in-place operation.")
     if type(tensor._node) is AccumulateGrad:
@@ -82,21 +117,35 @@ def refuse_write(tensor: Any) -> None:
         raise CapturedWrite
 
 
-def _refusal(tensor: Any, creation: str) -> str:
-    if creation == INFERENCE_VIEW:
-        return ("A view was created in inference mode and is being modified inplace in normal mode. Given that this use case is "
-                "ambiguous and error-prone, it is forbidden. You can clarify your code by moving both the view and the inplace "
-                "either both inside the inference_mode block (if you don't want the inplace to be tracked) or both outside (if "
-                "you want the inplace to be tracked).")
-    if creation == NO_GRAD_VIEW:
-        return ("A view was created in no_grad mode and is being modified inplace with grad mode enabled. Given that "
-                "this use case is ambiguous and error-prone, it is forbidden. You can clarify your code by moving both "
-                "the view and the inplace either both inside the no_grad block (if you don't want the inplace to be "
-                "tracked) or both outside (if you want the inplace to be tracked).")
-    maker = re.sub(r"Backward\d*$", "", tensor._node.name()) if tensor._node is not None else "a multi-view function"
-    return (f"Output {tensor._index} of {maker} is a view and is being modified inplace. This view is the output of a "
-            "function that returns multiple views. Such functions do not allow the output views to be modified inplace. "
-            "You should replace the inplace operation by an out-of-place one.")
+def _refusal(tensor: Any, creation: str, written: str) -> str:
+    """What is wrong about a write to a marked view (`written`: "is being"), or to what it is a view of."""
+    node = tensor._node
+    if node is not None and type(node) is not AccumulateGrad:
+        maker = re.sub(r"Backward\d*$", "", node.name())
+        words = f"Output {tensor._index} of {maker} is a view and {written} modified inplace."
+    elif creation == INFERENCE_VIEW:
+        words = f"A view was created in inference mode and {written} modified inplace in normal mode."
+    else:
+        words = f"A view was created in no_grad mode and {written} modified inplace with grad mode enabled."
+    return words + _REASONS[creation]
+
+
+_MODE_REASON = (" Given that this use case is ambiguous and error-prone, it is forbidden. You can clarify your code "
+                "by moving both the "
+                "view and the inplace either both inside the {} block (if you don't want the inplace to be tracked) "
+                "or both outside "
+                "(if you want the inplace to be tracked).")
+_REASONS = {
+    NO_GRAD_VIEW: _MODE_REASON.format("no_grad"), INFERENCE_VIEW: _MODE_REASON.format("inference_mode"),
+    MULTI_VIEW: " This view is the output of a function that returns multiple views. Such functions do not allow "
+                "the output views "
+                "to be modified inplace. You should replace the inplace operation by an out-of-place one.",
+    FUNCTION_VIEW: " This view was created inside a custom Function (or because an input was returned as-is) and "
+                   "the autograd logic "
+                   "to handle view+inplace would override the custom backward associated with the custom Function, "
+                   "leading to "
+                   "incorrect gradients. This behavior is forbidden. You can fix this by cloning the output of the "
+                   "custom Function."}
 
 
 def rebase(tensor: Any, node: Node | None, index: int = 0) -> None:
@@ -118,7 +167,8 @@ def rebase(tensor: Any, node: Node | None, index: int = 0) -> None:
             _refresh(tensor, None)
         return
     if not _is_seen(base, tensor):
-        raise NotImplementedError("an in-place write, with gradient, to a view of another dtype than its base: write to "
+        raise NotImplementedError("an in-place write, with gradient, to a view of another dtype than its base: "
+                                  "write to "
                                   "a clone, or to the base")
     written = CopySlices(base, tensor, node)
     _move_retained(base, written, 0)
@@ -139,16 +189,26 @@ def _move_retained(tensor: Any, node: Node, index: int) -> None:
             node.extended().retained[index] = reference
 
 
-def _refresh(base: Any, fresh: Any) -> None:
-    """Give every live view of `base`, except `fresh`, a node that starts at the base's new one.
-
-    Views don't register with their base, which would burden each of them; this rare search finds them by reference.
+def views_of(base: Any) -> list[Any]:
+    """The live views of a base. They don't register with it, which would burden each of them; this search finds them by
+    reference, and is for rare needs.
     """
-    for holder in gc.get_referrers(base):
-        if (isinstance(holder, tensors.Tensor) and holder is not fresh and base_of(holder) is base
-                and getattr(holder, "_creation", None) not in (NO_GRAD_VIEW, INFERENCE_VIEW)
-                and _is_seen(base, holder)):
-            _regenerate(holder, base)
+    return [holder for holder in gc.get_referrers(base) if isinstance(holder, tensors.Tensor) and base_of(holder) is base]
+
+
+def _refresh(base: Any, fresh: Any) -> None:
+    """Give every live view of `base`, except `fresh`, a node that starts at the base's new one; those that are marked have
+    no place in the graph any more.
+    """
+    for view in views_of(base):
+        if view is fresh:
+            continue
+        creation = creation_of(view)
+        if creation is not None:
+            view._node = StaleView(base, _refusal(view, creation, "its base or another view of its base has been"))
+            view._index = 0
+        elif _is_seen(base, view):
+            _regenerate(view, base)
 
 
 def _is_seen(base: Any, view: Any) -> bool:
@@ -168,9 +228,10 @@ def _as_seen(base: Any, dtype: Any) -> Any:
 def _regenerate(view: Any, base: Any) -> None:
     layout = view._layout
     whole = _as_seen(base, layout.dtype)
-    view._node = AsStridedBackward0(((whole._node, whole._index),), (whole._layout,),
-                                    (layout.shape, layout.strides, view._offset - whole._offset))
-    view._index = 0
+    node = AsStridedBackward0(((whole._node, whole._index),), (whole._layout,),
+                              (layout.shape, layout.strides, view._offset - whole._offset))
+    _move_retained(view, node, 0)
+    view._node, view._index = node, 0
 
 
 class ConstantBackward0(Node):
@@ -180,6 +241,18 @@ class ConstantBackward0(Node):
 
     def apply(self, gradients: Sequence[Any]) -> tuple[Any, ...]:
         return (None,)
+
+
+class StaleView(Node):
+    """Behind a marked view whose memory was written to through its base: no gradient finds the way. Saved: what to say."""
+
+    __slots__ = ()
+
+    def __init__(self, base: Any, words: str) -> None:
+        super().__init__(((base._node, base._index),), (base._layout,), (words,))
+
+    def apply(self, gradients: Sequence[Any]) -> tuple[Any, ...]:
+        raise RuntimeError(self.saved[0])  # type: ignore[index]
 
 
 # ---------------------------------------------------------------- as_strided and its transpose
@@ -307,6 +380,10 @@ def _add_overlapping(flat: Any, values: Any, shape: Sequence[int], strides: Sequ
 # ---------------------------------------------------------------- writes to views
 
 
+#: Versions that keep a node from running a second time though it saves no tensor itself.
+_FREED_AT_ONCE = (0,)
+
+
 class CopySlices(Node):
     """The new history of a base one of whose views was written to.
 
@@ -323,13 +400,14 @@ class CopySlices(Node):
         layout = view._layout
         super().__init__((edge, *rule.edges[1:]), (base._layout, *rule.inputs[1:]),
                          (rule, base._layout, layout, view._offset - _as_seen(base.detach(), layout.dtype)._offset))
+        self.versions = _FREED_AT_ONCE
 
     def apply(self, gradients: Sequence[Any]) -> tuple[Any, ...]:
         if self.saved is None:
-            self.unpack()
+            raise RuntimeError(FREED)
         if gradients[0] is None:
             return (None,) * len(self.edges)
-        rule, layout, seen, offset = self.saved  # type: ignore[misc]
+        rule, layout, seen, offset = self.saved
         result = buffer_for(gradients[0], (layout if memory_order.is_dense(layout.shape, layout.strides) else layout.dense())
                             .with_dtype(gradients[0]._layout.dtype))
         result.copy_(gradients[0])

@@ -70,6 +70,7 @@ class _Local(threading.local):
     autocast_cache_enabled: bool = True
     autocast_nesting: int = 0
     multithreading: bool = True
+    view_replay: bool = False
     overrides: bool = True
     guard: int = 0          # the oldest epoch of memory that a function being differentiated may write to
     forward_grad: bool = True   # whether dual tensors move what is computed from them

@@ -25,9 +25,9 @@ from flambeau.base.memory_order import is_dense
 from flambeau.base.notices import program_stack
 from flambeau.core import hooks, modes
 from flambeau.core import tensor as tensors
+from flambeau.core.saved import PACKED, SavedTensor, pack
 
-__all__ = ["NO_EDGE", "AccumulateGrad", "Extras", "MultiNode", "Node", "Packed", "one_step", "pack", "refuse_gradient",
-           "rename"]
+__all__ = ["NO_EDGE", "AccumulateGrad", "Extras", "MultiNode", "Node", "one_step", "refuse_gradient", "rename"]
 
 FREED = ("Trying to backward through the graph a second time (or directly access saved tensors after they have already "
          "been freed). Saved intermediate values of the graph are freed when you call .backward() or autograd.grad(). "
@@ -59,19 +59,6 @@ class Extras:
         self.traceback: list[str] | None = None
 
 
-class Packed:
-    """A saved tensor in the custody of `saved_tensors_hooks`: what pack returned, and the unpack to call."""
-
-    __slots__ = ("payload", "unpack")
-
-    def __init__(self, payload: Any, unpack: Callable[[Any], Any]) -> None:
-        self.payload = payload
-        self.unpack = unpack
-
-
-PACKED = -1  # stands in `versions` for a Packed value
-
-
 class Node:
     """A step of the graph.
 
@@ -87,6 +74,8 @@ class Node:
     output_count = 1
     #: Whether the step made a view of its one input.
     is_view = False
+    #: Whether the step is applied even if no gradient arrives.
+    runs_without = False
     #: Names for `_saved_<name>`, in the order of `saved`.
     saved_names: ClassVar[tuple[str, ...]] = ()
 
@@ -133,10 +122,11 @@ class Node:
         for position, version in enumerate(self.versions):
             value = saved[position]
             if version == PACKED:
-                values[position] = value.unpack(value.payload)
-                if not hasattr(values[position], "_storage"):
-                    raise TypeError("Output of saved tensor unpack_hook expected to be a Tensor but got result of type "
-                                    f"{type(values[position])}")
+                before, running.node = running.node, self
+                try:
+                    values[position] = value.unpacked()
+                finally:
+                    running.node = before
             elif version is not None and value._storage.version != version:
                 raise RuntimeError(self._overwritten(value, version))
         return tuple(values)
@@ -163,7 +153,7 @@ class Node:
         names = self.saved_names
         if self.saved is None:
             return False
-        return any(saved is value and names[position:position + 1] in (("result",), ("out",), ("output",))
+        return any(saved is value and position < len(names) and names[position] in _RESULTS
                    for position, saved in enumerate(self.saved))
 
     def attach(self, alias: Any, index: int = 0) -> Any:
@@ -228,11 +218,18 @@ class Node:
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_saved_") and name[7:] in self.saved_names:
-            return self.unpack()[self.saved_names.index(name[7:])]
+            value = self.unpack()[self.saved_names.index(name[7:])]
+            return self.attach(value) if name[7:] in _RESULTS and hasattr(value, "_layout") else value
+        if name.startswith("_raw_saved_") and name[11:] in self.saved_names:
+            return SavedTensor(self, self.saved_names.index(name[11:]))
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} object at {id(self):#x}>"
+
+
+#: What the saved alias of a step's own result is called.
+_RESULTS = ("result", "out", "output")
 
 
 class MultiNode(Node):
@@ -245,6 +242,10 @@ class MultiNode(Node):
                  saved: tuple[Any, ...] = (), versions: tuple[int | None, ...] = ()) -> None:
         super().__init__(edges, inputs, saved, versions)
         self.output_count = output_count
+
+
+def _nobody() -> None:
+    """The way back to the leaf where there is none."""
 
 
 class AccumulateGrad(Node):
@@ -262,8 +263,9 @@ class AccumulateGrad(Node):
     sequence = 18446744073709551615  # runs before everything else that is ready
 
     def __init__(self, variable: Any) -> None:
+        """variable: the leaf; None for a view that requires grad only because what it shows does, and so gets none itself."""
         self.extras = None
-        self.reference = weakref.ref(variable)
+        self.reference = _nobody if variable is None else weakref.ref(variable)
 
     def name(self) -> str:
         return "torch::autograd::AccumulateGrad"
@@ -421,45 +423,31 @@ def type_name(layout: Layout) -> str:
 _OLDEST = frozenset(("Byte", "Char", "Short", "Int", "Long", "Half", "Float", "Double"))
 
 
-# ---------------------------------------------------------------- saving under hooks
-
-
-def pack(values: tuple[Any, ...], versions: tuple[int | None, ...]) -> tuple[tuple[Any, ...], tuple[int | None, ...]]:
-    """Saved values as the innermost `saved_tensors_hooks` of this thread want them; unchanged without any."""
-    if not modes.local.saved_tensors_hooks:
-        return values, versions
-    pack_hook, unpack_hook = modes.local.saved_tensors_hooks[-1]
-    kept, marks = list(values), list(versions)
-    for position, version in enumerate(versions):
-        if version is not None and version != PACKED:
-            value = values[position]
-            payload = pack_hook(value)
-            if hasattr(payload, "_storage") and value._storage.version != version:
-                raise RuntimeError("A saved tensor pack hook is modifying its input in place. Tensors provided as input "
-                                   "to pack hook can not be modified by in-place operations as this can lead to "
-                                   "unexpected side-effects. Please open an issue if you need to perform in-place "
-                                   "operations on the input to a pack hook.")
-            kept[position], marks[position] = Packed(payload, unpack_hook), PACKED
-    return tuple(kept), tuple(marks)
-
-
 # ---------------------------------------------------------------- the run under way, anomaly mode
 
 
 class Run:
     """A backward pass under way: the nodes some gradient is wanted of (None: all), and what to call at its end."""
 
-    __slots__ = ("callbacks", "given", "keep_graph", "needed")
+    __slots__ = ("accumulate", "apart", "callbacks", "depth", "given", "keep_graph", "needed", "number", "reached")
 
-    def __init__(self, needed: set[Node] | None, keep_graph: bool) -> None:
+    def __init__(self, needed: set[Node] | None, keep_graph: bool, outer: Run | None = None, accumulate: bool = True) -> None:
         self.needed = needed
         self.keep_graph = keep_graph
         self.callbacks: list[Callable[[], None]] = []
         self.given: dict[int, list[Any]] | None = None      # storages by address: which of their bytes leaves got as gradients
+        self.depth = 0 if outer is None else outer.depth + 1    # inside how many other passes
+        self.apart = False      # whether it stands for the outer pass in a thread of its own
+        self.accumulate = accumulate    # whether leaves get gradients, not the caller
+        self.number = next_run()
+        self.reached: Any = None        # the nodes behind the roots, once they are counted
+
+
+next_run = count().__next__
 
 
 class _Running(threading.local):
-    """The innermost backward pass of this thread, and, in anomaly mode, the node being applied."""
+    """The innermost backward pass of this thread; in anomaly mode the node being applied, and the one that unpacks."""
 
     run: Run | None = None
     node: Node | None = None

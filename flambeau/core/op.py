@@ -48,8 +48,9 @@ from flambeau.core.gradients import (
     Recipe,
     scalar_kind,
 )
-from flambeau.core.node import NO_EDGE, Node, pack
+from flambeau.core.node import NO_EDGE, Node
 from flambeau.core.overrides import any_override, dispatch
+from flambeau.core.saved import pack
 from flambeau.core.tensor import Tensor, tensor_from
 from flambeau.ir import scalar
 from flambeau.ir.derivative import UNKNOWN, vjp

@@ -240,7 +240,10 @@ def suffixes_of(tensor: Any) -> tuple[list[str], bool]:
 
 def graph_suffixes(tensor: Any) -> list[str]:
     """What says that a tensor is in the graph."""
-    gradient = tensor.grad_fn
+    try:
+        gradient = tensor.grad_fn
+    except RuntimeError:    # a view that has lost its place in it
+        return ["grad_fn=<Invalid>"]
     if gradient is not None:
         return [f"grad_fn=<{node_name(gradient)}>"]
     return ["requires_grad=True"] if tensor.requires_grad else []

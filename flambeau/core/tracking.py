@@ -5,6 +5,7 @@ Stands on engine, node and inplace; attaches itself to the Tensor class when imp
 
 from __future__ import annotations
 
+import sys
 import warnings
 import weakref
 from collections import OrderedDict
@@ -21,6 +22,11 @@ from flambeau.core.tensor import Tensor
 __all__ = ["attach"]
 
 
+#: References to a tensor whose setter of requires_grad runs: its caller's variable, the arguments on the way. Where there are
+#: more, and its memory is shared, it may have views.
+_UNSHARED = 4
+
+
 def _requires_grad(self: Any) -> bool:
     """Whether operators record a graph for gradients with respect to this tensor."""
     return self._node is not None
@@ -31,13 +37,17 @@ def _set_requires_grad(self: Any, wanted: bool) -> None:
         raise RuntimeError("requires_grad must be a bool")
     node = self._node
     if wanted:
-        if node is None:
+        if node is None or (type(node) is AccumulateGrad and node.variable is None):
             dtype = self._layout.dtype
             if not (dtype.is_floating_point or dtype.is_complex):
                 raise RuntimeError("only Tensors of floating point and complex dtype can require gradients")
             if self._storage.inference and not local.inference:
                 raise RuntimeError("Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.")
             self._node, self._index = AccumulateGrad(self), 0
+            if sys.getrefcount(self) > _UNSHARED and sys.getrefcount(self._storage) > 2 and inplace.base_of(self) is None:
+                for view in inplace.views_of(self):     # require grad with it
+                    if view._node is None and view._layout.dtype.category >= 2:
+                        view._node, view._index = AccumulateGrad(None), 0
     elif node is not None:
         if type(node) is not AccumulateGrad:
             raise RuntimeError("you can only change requires_grad flags of leaf variables. If you want to use a "
@@ -61,13 +71,17 @@ def requires_grad_(self: Any, requires_grad: bool = True) -> Any:
 
 
 def _is_leaf(self: Any) -> bool:
-    """Whether no recorded operator made this tensor."""
+    """Whether no recorded operator made this tensor. RuntimeError for a view that has lost its place in the graph."""
+    inplace.refuse_stale(self)
     node = self._node
     return node is None or type(node) is AccumulateGrad
 
 
 def _grad_fn(self: Any) -> Node | None:
-    """The node of the operator that made this tensor; None for a leaf."""
+    """The node of the operator that made this tensor; None for a leaf. RuntimeError for a view that has lost its place in
+    the graph: its memory was written to since, and it came from where nothing is recorded or from an operator with several views.
+    """
+    inplace.refuse_stale(self)
     node = self._node
     return None if type(node) is AccumulateGrad else node
 

@@ -17,7 +17,7 @@ from flambeau.base.layout import Layout, entered, register_cache
 from flambeau.base.naming import PACKAGE
 from flambeau.core import arguments as wrong
 from flambeau.core import derive, modes, overrides
-from flambeau.core.inplace import INFERENCE_VIEW, NO_GRAD_VIEW
+from flambeau.core.inplace import INFERENCE_VIEW, NO_GRAD_VIEW, stand_apart
 from flambeau.core.modes import active, local
 from flambeau.core.node import Node
 from flambeau.core.tensor import Tensor, empty_layout, view_of
@@ -44,11 +44,11 @@ def node_class(name: str, gradient: Callable[..., Any], saved_names: tuple[str, 
 
 
 def remember(view: Any, source: Any, kind: type[Node], arguments: tuple[Any, ...]) -> None:
-    """Record that `view` was made from `source`, which requires grad; without a graph only mark the view."""
+    """Record that `view` was made from `source`, which requires grad; where nothing is recorded it is a leaf that does."""
     if local.grad:
         view._node = kind(((source._node, source._index),), (source._layout,), arguments)
     else:
-        view._creation = INFERENCE_VIEW if local.inference else NO_GRAD_VIEW
+        stand_apart(view, INFERENCE_VIEW if local.inference else NO_GRAD_VIEW)
 
 
 def plain(argument: Any) -> Any:

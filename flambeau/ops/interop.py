@@ -55,7 +55,7 @@ def numpy(self: Tensor, *, force: bool = False) -> np.ndarray:
 
     force: detach and convert first if need be.
     """
-    if self._node is not None and not force:
+    if self._node is not None and not force and modes.local.grad:
         raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
     if self._layout not in _shared:
         _check_shared(self._layout)

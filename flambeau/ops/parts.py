@@ -15,9 +15,9 @@ from flambeau.base.layout import Layout, register_cache
 from flambeau.core import arguments as wrong
 from flambeau.core import storage, views
 from flambeau.core.derive import NAMESPACE, public
-from flambeau.core.inplace import MULTI_VIEW
+from flambeau.core.inplace import MULTI_VIEW, stand_apart
 from flambeau.core.modes import active, local
-from flambeau.core.node import MultiNode, Node
+from flambeau.core.node import MultiNode
 from flambeau.core.tensor import Tensor, tensor_from, view_of
 from flambeau.core.views import plain
 
@@ -67,12 +67,17 @@ class UnbindBackward0(_PartsBackward):
 
 
 def _record_parts(parts: list[Any], source: Any, kind: type[MultiNode], saved: tuple[Any, ...]) -> None:
-    node: Node | None = None
-    if source._node is not None and local.grad:
+    creation = MULTI_VIEW, source._storage.writes
+    if source._node is None:
+        for part in parts:
+            part._creation = creation
+    elif local.grad:
         node = kind(len(parts), ((source._node, source._index),), (source._layout,), saved)
-    for index, part in enumerate(parts):
-        part._creation = MULTI_VIEW
-        part._node, part._index = node, index if node is not None else 0
+        for index, part in enumerate(parts):
+            part._creation, part._node, part._index = creation, node, index
+    else:
+        for part in parts:
+            stand_apart(part, MULTI_VIEW)
 
 
 _places: dict[Any, tuple] = register_cache({})  # by the call: layouts and offsets of the parts, and what their node saves

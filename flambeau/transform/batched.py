@@ -70,6 +70,10 @@ _NO_DRAWS = (
     "vmap: called random operation while in randomness error mode. Please either use the 'same' or 'different' randomness flags "
     "on vmap or perform the randomness operation out of vmap"
 )
+_NO_PLAIN_DRAWS = (
+    "vmap: We do not yet support calling random operations inside of vmap. Please perform random operations outside of vmap as a "
+    "workaround"
+)
 UNBATCHED_DRAW = (
     "vmap: Cannot ask for different inplace randomness on an unbatched tensor. This will appear like same randomness. If "
     "this is necessary for your usage, please file an issue with functorch."
@@ -128,12 +132,15 @@ class Batched(Wrapped):
 
 
 class Batch(Level):
-    """A vmap in progress: how many examples, and what random operators do ("error", "different", "same")."""
+    """A vmap in progress: how many examples, and what random operators do ("error", "different", "same").
+
+    plain: it belongs to no function transform of the program's, as those of gradcheck don't, and restricts nothing else.
+    """
 
     warns = True  # where examples are run one by one
 
-    def __init__(self, size: int, randomness: str = "error") -> None:
-        self.size, self.randomness = size, randomness
+    def __init__(self, size: int, randomness: str = "error", plain: bool = False) -> None:
+        self.size, self.randomness, self.plain = size, randomness, plain
 
     def __enter__(self) -> Batch:
         super().__enter__()
@@ -181,7 +188,7 @@ class Batch(Level):
     def allow_draws(self) -> None:
         """RuntimeError in a vmap that allows no random operators."""
         if self.randomness == "error":
-            raise RuntimeError(_NO_DRAWS)
+            raise RuntimeError(_NO_PLAIN_DRAWS if self.plain else _NO_DRAWS)
 
     def drawn(self) -> None:
         """What drawing from a generator asks first: it was not arranged that examples get numbers of their own."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from flambeau.base import memory_order
 from flambeau.core import modes
 from flambeau.core.tensor import Tensor
 from flambeau.transform.levels import Level, Wrapped, blank, invoke, mapped
@@ -65,6 +66,14 @@ class DualLevel(Level):
                 f"supported. Tensor is of size {list(primal._layout.shape)} while the given forward gradient is of size "
                 f"{list(tangent._layout.shape)}."
             )
+        if isinstance(tangent, Dual) and tangent.level is self:
+            raise RuntimeError(
+                "Setting a forward grad that itself has a forward gradient at the same level 0 is not supported."
+            )
+        if not modes.local.forward_grad:
+            return primal
+        if primal._layout.flavor is None and tangent._layout.flavor is None:
+            tangent = lying_as(primal, tangent)
         if not levels_of(primal) <= levels_of(tangent):  # a write may give each example of the value a tangent of its own
             tangent = tangent + primal.new_zeros(())
         return self.wrap(primal, tangent)
@@ -85,6 +94,24 @@ class DualLevel(Level):
         if not modes.local.forward_grad:
             return invoke(function, mapped(self.primal, tuple(args)), mapped(self.primal, kwargs))
         return answering(self, function, args, kwargs)
+
+
+def lying_as(primal: Any, tangent: Any) -> Any:
+    """The tangent itself if it lies in its memory as the value does, else a copy that does: views of the value are to be views of
+    the tangent too.
+    """
+    own, layout = primal._layout, tangent._layout
+    size = primal._storage.capacity // own.dtype.itemsize
+    if not own.numel or own.device.type == "meta" or (
+        own.strides == layout.strides and tangent._storage.capacity // layout.dtype.itemsize == size
+    ):
+        return tangent
+    whole = tangent.new_zeros((size,))
+    copy = whole.as_strided(own.shape, own.strides, primal._offset)
+    if memory_order.overlaps_itself(own.shape, own.strides):
+        return tangent
+    copy.copy_(tangent)
+    return copy
 
 
 def levels_of(x: Any) -> set[Level]:

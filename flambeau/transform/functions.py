@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from flambeau.core.captured import MORE
-from flambeau.core.derive import NAMESPACE
-from flambeau.core.function import Function
+from flambeau.core.function import Function, call
+from flambeau.core.inplace import base_of
 from flambeau.core.modes import no_grad
 from flambeau.core.tensor import Tensor
 from flambeau.transform.batched import Batch
@@ -106,7 +106,7 @@ def _by_generated(batch: Batch, function: type[Function], args: tuple[Any, ...])
         @staticmethod
         def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
             with again:
-                own = function._backward_cls()
+                own = function._context_cls()
                 own.needs_input_grad = ctx.needs_input_grad
                 function.setup_context(own, tuple(inside(inputs, held)), mapped(again.wrap, output))
                 ctx.own = own
@@ -155,60 +155,96 @@ _NOT_A_VIEW = (
 def _dual(level: DualLevel, function: type[Function], args: tuple[Any, ...]) -> Any:
     """The result moves as the jvp static method says."""
     primals = mapped(level.primal, args)
-    output, context = _call(function, primals)
-    tangents = [_moves(level, a, context.materialize_grads) for a in args]
-    moves = function.jvp(context, *tangents)
+    output, context, unmoved = _called(function, primals)
+    rates = [level.tangent(a) if isinstance(a, Tensor) else None for a in args]
+    if context.materialize_grads:
+        rates = [
+            primal.new_zeros(primal.shape) if rate is None and is_tensor(primal) else rate
+            for rate, primal in zip(rates, primals, strict=True)
+        ]
+    versions = [rate._version if isinstance(rate, Tensor) else 0 for rate in rates]
+    before = context.to_save, context._reference
+    context.to_save, context._reference = context.saved_for_forward, None
+    try:
+        moves = function.jvp(context, *rates)
+    finally:
+        context.to_save, context._reference = before
     outputs = output if isinstance(output, tuple) else (output,)
-    rates = moves if isinstance(moves, tuple) else (moves,)
-    if len(rates) != len(outputs):
+    moves = moves if isinstance(moves, tuple) else (moves,)
+    if len(moves) != len(outputs):
         raise RuntimeError(
-            f"Function's jvp returned an invalid number of forward gradients (expected {len(outputs)} but got {len(rates)})"
+            f"Function's jvp returned an invalid number of forward gradients (expected {len(outputs)} but got {len(moves)})"
         )
-    made = tuple(_moving(level, y, t, args, primals, tangents) for y, t in zip(outputs, rates, strict=True))
+    for n, move in enumerate(moves):
+        if not (move is None or isinstance(move, Tensor)):
+            raise RuntimeError(f"expected Variable or None (got {type(move).__name__}) for grad output {n}.")
+    written = [rate for rate, version in zip(rates, versions, strict=True) if rate is not None and rate._version != version]
+    made = tuple(
+        _moving(level, unmoved, (n, y, t), args, rates, written) for n, (y, t) in enumerate(zip(outputs, moves, strict=True))
+    )
     return made if isinstance(output, tuple) else made[0]
 
 
-def _call(function: type[Function], primals: tuple[Any, ...]) -> tuple[Any, Any]:
-    """function.apply(*primals) and the context that its jvp is to see."""
+def _called(function: type[Function], primals: tuple[Any, ...]) -> tuple[Any, Any, tuple[Any, ...]]:
+    """What core.function.call returns, whatever levels further out the values belong to."""
     if deepest(primals) is None:
-        output, context = function._called(primals)
-    else:  # levels further out take the call apart; forward, which makes a context by itself, runs again for one here
-        output, context = function.apply(*primals), function._backward_cls()
-        context.needs_input_grad = tuple(isinstance(a, Tensor) and a.requires_grad for a in primals)
-        with no_grad():
-            if function.setup_context is not Function.setup_context:
-                function.setup_context(context, primals, output)
-            else:
-                function.forward(context, *primals)
-    if context.saved_for_forward:
-        context.to_save = context.saved_for_forward
-    return output, context
-
-
-def _moves(level: DualLevel, a: Any, zeros: bool) -> Any:
-    """The tangent that jvp gets of an argument: zeros, where these are wanted, of a tensor that doesn't move."""
-    if not isinstance(a, Tensor):
-        return None
-    found = level.tangent(a)
-    if found is None and zeros and is_tensor(a):
-        return NAMESPACE["zeros_like"](level.primal(a))
-    return found
+        return call(function, primals)
+    # Those levels take the call apart; forward, which makes a context by itself, runs again for one here.
+    output, context = function.apply(*primals), function._context_cls()
+    context.needs_input_grad = tuple(isinstance(a, Tensor) and a.requires_grad for a in primals)
+    with no_grad():
+        if function.setup_context is not Function.setup_context:
+            function.setup_context(context, primals, output)
+        else:
+            function.forward(context, *primals)
+    return output, context, ()
 
 
 def _moving(
-    level: DualLevel, y: Any, rate: Any, args: Sequence[Any], primals: Sequence[Any], tangents: Sequence[Any]
+    level: DualLevel,
+    unmoved: tuple[Any, ...],
+    placed: tuple[int, Any, Any],
+    args: tuple[Any, ...],
+    rates: list[Any],
+    written: list[Any],
 ) -> Any:
-    """An output with its tangent; an argument that forward wrote to is that argument still."""
-    if not isinstance(y, Tensor) or rate is None:
+    """One output with the tangent that jvp gave it, which must be made of tangents as the output was made of inputs."""
+    position, y, t = placed
+    if t is None:
         return y
-    dirty = next((i for i, x in enumerate(primals) if x is y), None)
-    if dirty is not None:
-        if rate is not tangents[dirty]:
-            raise RuntimeError(_NOT_IN_PLACE)
-        if level.has(args[dirty]):
-            return args[dirty]
-    given = {id(t._storage) for t in tangents if isinstance(t, Tensor)}
-    of_input = any(y._storage is x._storage for x in primals if isinstance(x, Tensor))
-    if dirty is None and of_input and (id(rate._storage) not in given or any(rate is t for t in tangents)):
+    if not is_tensor(y) or any(y is x for x in unmoved):
+        raise RuntimeError(
+            f"Function's jvp returned a gradient at position {position}, but  the corresponding forward output is not a "
+            "differentiable Tensor.You should return None at that position instead."
+        )
+    for a, rate in zip(args, rates, strict=True):
+        if level.primal(a) is y:  # written to
+            if rate is not t or not any(t is x for x in written):
+                raise RuntimeError(_NOT_IN_PLACE)
+            return a if level.has(a) else level.wrap(y, t)
+    if base_of(y) is not None and y._layout.flavor is None:
+        rate = next((r for a, r in zip(args, rates, strict=True) if _shares(level.primal(a), y)), None)
+        _check_view(t, rate)
+    if t._layout.shape != y._layout.shape:
+        raise RuntimeError(
+            "Trying to set a forward gradient that has a different size than that of the original Tensor, this is not "
+            f"supported. Tensor is of size {list(y._layout.shape)} while the given forward gradient is of size "
+            f"{list(t._layout.shape)}."
+        )
+    return level.wrap(y, t)
+
+
+def _shares(x: Any, y: Any) -> bool:
+    return isinstance(x, Tensor) and x._storage is y._storage
+
+
+def _check_view(tangent: Any, rate: Any) -> None:
+    """RuntimeError unless the tangent of an output that is a view of an input is a view of that one's tangent, `rate`."""
+    base = base_of(tangent)
+    if base is None:
         raise RuntimeError(_NOT_A_VIEW)
-    return level.wrap(y, rate)
+    if rate is not None and base is not rate and base is not base_of(rate):
+        same = "of the same base as" if base_of(rate) is not None else "of"
+        raise RuntimeError(
+            f"A custom Function is returning a view but the jvp is not returning a view {same} the given grad input."
+        )

@@ -115,6 +115,10 @@ class Wrapped(Tensor):
             "it elsewhere"
         )
 
+    @property
+    def _version(self) -> int:
+        return self.held._version
+
     # What it is can be told without asking anybody.
     shape, dtype, device, ndim = Tensor.shape, Tensor.dtype, Tensor.device, Tensor.ndim
     nbytes, itemsize = Tensor.nbytes, Tensor.itemsize

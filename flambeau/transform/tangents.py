@@ -278,6 +278,12 @@ def _number(x: Any) -> Any:
 # ---------------------------------------------------------------- writes
 
 
+#: What they write doesn't move, but for the number that fill_ is given.
+_WITHOUT_TANGENT = frozenset(
+    "zero_ fill_ normal_ uniform_ bernoulli_ random_ exponential_ cauchy_ geometric_ log_normal_ detach_".split()
+)
+
+
 def in_place(level: DualLevel, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """name_(self, ...): what it writes is computed out of place."""
     target, name = args[0], function.__name__
@@ -288,7 +294,7 @@ def in_place(level: DualLevel, function: Callable, args: Sequence[Any], kwargs: 
     if name == "copy_":
         source = args[1]
         return write(level, target, level.primal(source), level.tangent(source))
-    if name in ("zero_", "fill_", "normal_", "uniform_", "bernoulli_", "random_", "exponential_", "detach_"):
+    if name in _WITHOUT_TANGENT:
         invoke(function, (level.primal(target), *mapped(level.primal, tuple(args[1:]))), mapped(level.primal, kwargs))
         moved = level.tangent(args[1]) if name == "fill_" and len(args) > 1 else None
         return write(level, target, None, moved)

@@ -386,7 +386,7 @@ def tensor_from_function() -> Function:
 
 
 def view_of_function() -> Function:
-    """view_of(tensor, offset, layout) -> Tensor that shares the storage and remembers its base."""
+    """view_of(tensor, offset, layout) -> Tensor that shares the storage, remembers its base and inherits what marks views."""
     f = Function("fb_view_of", [("self", "ptr"), ("args", "ptr"), ("nargs", "i64")], "ptr")
     s = f.pointer(f.call("i64", "PyLong_AsLongLong", f["self"]))
     source, offset, layout = (f.load("ptr", f["args"], i) for i in range(3))
@@ -395,6 +395,9 @@ def view_of_function() -> Function:
     base = f.load("ptr", _object_slot(f, source, s, state.SLOT_BASE))
     root = f.select(f.address(base).equals(0), source, base)
     f.store(_incref(f, root), _object_slot(f, view, s, state.SLOT_BASE))
+    creation = f.load("ptr", _object_slot(f, source, s, state.SLOT_CREATION))
+    with f.when(f.address(creation).differs(0)):
+        f.store(_incref(f, creation), _object_slot(f, view, s, state.SLOT_CREATION))
     f.ret(view)
     return f
 
@@ -533,7 +536,8 @@ def bind(storage_class: type, tensor_class: type) -> None:
     w = state.words
     w[state.TENSOR_TYPE], w[state.STORAGE_TYPE] = id(tensor_class), id(storage_class)
     for word, name in ((state.SLOT_STORAGE, "_storage"), (state.SLOT_OFFSET, "_offset"), (state.SLOT_LAYOUT, "_layout"),
-                       (state.SLOT_NODE, "_node"), (state.SLOT_INDEX, "_index"), (state.SLOT_BASE, "_root")):
+                       (state.SLOT_NODE, "_node"), (state.SLOT_INDEX, "_index"), (state.SLOT_BASE, "_root"),
+                       (state.SLOT_CREATION, "_creation")):
         w[word] = slot_offset(name)
     w[state.NONE], w[state.ZERO], w[state.CHECK_ERROR] = id(None), id(0), id(KernelCheck)
     w[state.TYPE_ERROR], w[state.CAPTURED_ERROR] = id(TypeError), id(CapturedWrite)

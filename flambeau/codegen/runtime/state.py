@@ -23,6 +23,7 @@ WRITE_WORDS, SAVE_WORDS, OUTSIDE_WORDS = 24, 25, 30
 EPOCH, GUARD, GUARDED, CAPTURED_ERROR = 26, 27, 28, 29    # see memory.guard_function; GUARDED: how many threads are in GUARDS
 OFFERED, OFFERING_THREAD = 31, 32       # a tensor that a result may be written to, and who offers it
 RUNNING = 36              # how many launches hold addresses of memory while Python may run
+SLOT_CREATION = 40        # a slot more: what marks a view that must not be written to in a graph
 FREE_LISTS = 256          # one word per size class
 INFERENCE_THREADS, MAX_INFERENCE_THREADS = 512, 500     # their thread states
 # the thread pool; words that two threads write are a cache line apart
