@@ -138,8 +138,9 @@ class Layout:
         return self if flavor is self.flavor else Layout.of(self.shape, self.strides, self.dtype, self.device, flavor)
 
     def dense(self) -> Layout:
-        """The contiguous layout of this shape, dtype and device."""
-        return self if self.is_contiguous and self.flavor is None else Layout.contiguous(self.shape, self.dtype, self.device)
+        """The contiguous layout of this shape, dtype and device; dimensions of size 0 and 1 have the strides of C order too."""
+        usual = self.is_contiguous and self.flavor is None and 1 not in self.shape and 0 not in self.shape
+        return self if usual else Layout.contiguous(self.shape, self.dtype, self.device)
 
     def __repr__(self) -> str:
         return f"Layout({list(self.shape)}, strides={self.strides}, {self.dtype}, '{self.device}')"

@@ -50,7 +50,7 @@ def channels_last_strides(shape: Shape) -> Shape:
     step = 1
     for dim in order:
         strides[dim] = step
-        step *= shape[dim] or 1
+        step *= shape[dim]
     return tuple(strides)
 
 

@@ -25,6 +25,7 @@ from flambeau.core.declared import TENSOR, TENSORS, Operator
 from flambeau.core.derive import NAMESPACE, OPERATORS, compile_source
 from flambeau.core.node import one_step, rename
 from flambeau.core.op import signature_of
+from flambeau.core.out_rules import check_dim, refuse_graph
 from flambeau.core.tensor import Tensor, tensor_from
 from flambeau.core.variants import convertible, copy_into, deliver, offered, resize
 
@@ -341,7 +342,14 @@ def _writing(declared: Operator, implementation: Callable, fitting: dict[Any, An
         return lambda out, *tensors: out.copy_(launch(None, *tensors))
 
     def write(given: Sequence[Any], named: dict[str, Any], out: Any) -> Any:
-        result = implementation(*given, **named)
+        check_dim(declared.name, given, out)
+        try:
+            result = implementation(*given, **named)
+        except arguments.CAUGHT as error:
+            if not isinstance(error, TypeError):
+                outs = out if isinstance(out, (tuple, list)) else (out,)
+                refuse_graph(declared.name, _flat_tensors(declared, given, named), outs)
+            raise
         written = deliver(out, result, declared.name, _flat_tensors(declared, given, named))
         if written.__class__ is Tensor and result._layout is out._layout and not (modes.active.count or refuses):
             try:
@@ -427,6 +435,7 @@ def _inplace_variant(declared: Operator, public: str, writer: Callable | None) -
             return written(given, args, kwargs)
         except arguments.CAUGHT as error:
             arguments.explain(error, name, declared.signature, given, True, False)
+            rewiring.refuse_leaf(self)
             raise
 
     def bound(self: Tensor, args: tuple, kwargs: dict[str, Any]) -> list[Any]:

@@ -25,7 +25,7 @@ from flambeau.core import arguments, modes, old_overloads, overrides
 from flambeau.core import inplace as rewiring
 from flambeau.core.autocast import autocasting, cast_arguments
 from flambeau.core.create import make_tensor
-from flambeau.core.op import NUMBERS, REAL, Folded, Pointwise, as_operand, needs_graph, record, signature_of
+from flambeau.core.op import BOOL, NUMBERS, REAL, Folded, Pointwise, as_operand, needs_graph, record, signature_of
 from flambeau.core.out_rules import check_device, check_dtype, refuse_graph
 from flambeau.core.recording import recorder_of
 from flambeau.core.tensor import Tensor
@@ -110,7 +110,8 @@ def general(operator: Pointwise, public: Callable, operands: list[Any], numbers:
                 raise arguments.refused_out(operator.name, operands, out)
             out = make_tensor(out)
         check_device(operator.name, out, next(x for x in operands if isinstance(x, Tensor))._layout.device)
-        refuse_graph(operator.name, operands if operator.differentiable else (), (out,))
+        if operator.kind != BOOL:
+            refuse_graph(operator.name, operands if operator.differentiable else (), (out,))
         shape = geometry.broadcast(*[x._layout.shape for x in operands if isinstance(x, Tensor)])
         computation, result_dtype = operator.dtypes(operands, statics)
         other = out._layout.dtype is not result_dtype
@@ -178,7 +179,12 @@ def inplace(operator: Pointwise, public: Callable, operands: list[Any], numbers:
     if recording:
         originals = operands
         needed = tuple([x.__class__ not in NUMBERS and x._node is not None for x in operands])
-        if 0 in operator.recipe(operands, numbers, statics, needed).saves:
+        try:
+            saves = operator.recipe(operands, numbers, statics, needed).saves
+        except TypeError:
+            operator.checked(operands, numbers, statics, target)    # PyTorch's refusal of such a call, if it is one
+            raise
+        if 0 in saves:
             originals = [target.clone(), *operands[1:]]
     if overlapping(target, operands[1:]):
         fresh = [x if x.__class__ in NUMBERS or x._storage is not target._storage else x.detach().clone() for x in operands[1:]]
@@ -289,7 +295,7 @@ def _tuple(names) -> str:
 
 
 def generate(operator: Pointwise, doc: str, public: str, method: bool, function: bool, inplace_too: bool | str,
-             dunder: str | None, reflected: str | None) -> Callable:
+             dunder: str | None, reflected: str | None, out: bool = True) -> Callable:
     """Make and register the variants of a pointwise operator; returns the function."""
     operands, numbers, statics = operator.operands, list(operator.numbers), list(operator.statics)
     defaults = {**operator.numbers, **operator.statics}
@@ -328,7 +334,8 @@ def generate(operator: Pointwise, doc: str, public: str, method: bool, function:
 
     def to_out(key: str, trailing: str, usual: str) -> str:
         return _TO_OUT.format(**{**fields, "shared": shared("out", operands)}, key=key, trailing=trailing, usual=usual)
-    otherwise = "learn({operands}, ({numbers}), ({statics}), out)".format(**fields)
+    given_out = "out" if out else "None"
+    otherwise = f"learn({{operands}}, ({{numbers}}), ({{statics}}), {given_out})".format(**fields)
     otherwise_in_place = "learn_inplace({operands}, ({numbers}), ({statics}))".format(**fields)
     which = " | ".join(
         [f"({n}._node is not None)" if i == 0 and n == operands[0] else
@@ -337,7 +344,7 @@ def generate(operator: Pointwise, doc: str, public: str, method: bool, function:
         which = "1"
     source = ""
     if folded:
-        otherwise = f"{public}_with_numbers({', '.join([*operands, *every])}, out)"
+        otherwise = f"{public}_with_numbers({', '.join([*operands, *every])}, {given_out})"
         otherwise_in_place = f"{public}_with_numbers_in_place({', '.join([*operands, *every])})"
         every_key = ", ".join([*layouts, *[f"{n}.__class__" for n in numbers], *statics]) + ","
         every_number = "".join(f", {n}" for n in numbers)
@@ -347,13 +354,15 @@ def generate(operator: Pointwise, doc: str, public: str, method: bool, function:
         source += _TRACE.format(tracer="trace_with_numbers", which=which, arguments=", ".join([*operands, *numbers, *statics]),
                                 trailing=every_number, **fields)
     unusual += " or surplus"
-    otherwise = f"with_surplus({fields['operands']}, surplus, ({_tuple(every)}), out) if surplus else {otherwise}"
+    otherwise = f"with_surplus({fields['operands']}, surplus, ({_tuple(every)}), {given_out}) if surplus else {otherwise}"
+    if not out:
+        otherwise = f"refuse_out({operands[0]}) if out is not None else {otherwise}"
     otherwise_in_place = (f"with_surplus_in_place({fields['operands']}, surplus, ({_tuple(every)})) if surplus else "
                           f"{otherwise_in_place}")
     source += _FUNCTION.format(name=public, signature=", ".join([*parts, "out=None"]),
                                unusual=" or out is not None" + unusual, key=key,
                                trailing=trailing, static_arguments=static_arguments, otherwise=otherwise,
-                               to_out=to_out(key, trailing, usual), **fields)
+                               to_out=to_out(key, trailing, usual) if out else "", **fields)
     usual_trailing = "".join(f", {source_of(defaults[n])}" for n in given)
     usual_statics = "".join(f", {source_of(defaults[n])}" for n in statics)
     if dunder:
@@ -431,6 +440,14 @@ def _learning(operator: Pointwise, public: str, scope: dict[str, Any], signature
             arguments.raise_surplus(name, signature, [values[n] for n in signature.parameters], surplus, method, function)
         return answer
 
+    def refuse_out(first: Any) -> Any:
+        """TypeError for a call with `out=` of an operator that takes none."""
+        error = TypeError(f"{public}() got an unexpected keyword argument 'out'")
+        if first is arguments.MISSING:
+            missing = [first] * len(operator.operands)
+            explain(error, public, missing, default_numbers, default_statics)
+        raise error
+
     def learn_operator(*given_operands: Any) -> Any:
         for x in given_operands[1:]:
             if x.__class__ not in NUMBERS and not isinstance(x, (Tensor, np.generic, int, float, complex)):
@@ -443,6 +460,7 @@ def _learning(operator: Pointwise, public: str, scope: dict[str, Any], signature
             result = inplace(operator, scope[public + "_"], given_operands, numbers_given, statics_given)
         except arguments.CAUGHT as error:
             explain(error, public + "_", given_operands, numbers_given, statics_given)
+            rewiring.refuse_leaf(given_operands[0])
             raise
         place, launch = learned(tuple(given_operands), numbers_given, statics_given, given_operands[0]._layout)
         if launch is not None and not memory_order.overlaps_itself(result._layout.shape, result._layout.strides):
@@ -455,6 +473,7 @@ def _learning(operator: Pointwise, public: str, scope: dict[str, Any], signature
         operator.recorders[launch, which] = made
         return made
     return {"learn": learn, "learn_operator": learn_operator, "learn_inplace": learn_inplace, "learn_recorder": learn_recorder,
+            "refuse_out": refuse_out,
             "with_surplus": with_surplus, "with_surplus_in_place": with_surplus_in_place}
 
 
@@ -577,14 +596,14 @@ def pointwise(kind: Any = "promote", operator: str | None = None, method: bool =
               inplace: bool | str = True, reflected: str | None = None, undecided: tuple[str, ...] = (),
               check: Callable | None = None, node: Any = None, name: str | None = None, differentiable: bool = True,
               types: str = "bifc", kernel: str | None = None, guarded: bool = False,
-              undefined: str | None = None) -> Callable[[Callable], Callable]:
+              undefined: str | None = None, out: bool = True) -> Callable[[Callable], Callable]:
     """Declare a pointwise operator by its scalar body.
 
     The body's parameters annotated `Tensor` or `Operand` are tensors (the latter also numbers), `Number` are run-time numbers
     with a default, all others are static. operator: the Python operator's method, and `reflected` its mirror image where
     that is the
-    same; method, function, inplace: where it appears (inplace="function": the in-place form is in the namespace too). The others
-    are those of core.op.Pointwise; guarded: the kernel reports integer divisions by zero.
+    same; method, function, inplace: where it appears (inplace="function": the in-place form is in the namespace too); out:
+    whether it takes `out=`. The others are those of core.op.Pointwise; guarded: the kernel reports integer divisions by zero.
     """
     def declare(body: Callable) -> Callable:
         public = name or body.__name__
@@ -601,7 +620,7 @@ def pointwise(kind: Any = "promote", operator: str | None = None, method: bool =
                              types, kernel, guarded, undefined)
         only = [p.name for p in signature_of(body).parameters.values() if str(p.annotation) == "Tensor"]
         declared.tensors_only = frozenset(only)
-        made = generate(declared, inspect.getdoc(body) or "", public, method, function, inplace, operator, reflected)
+        made = generate(declared, inspect.getdoc(body) or "", public, method, function, inplace, operator, reflected, out)
 
         def vjp(rule: Callable) -> Callable:
             declared.rule = rule

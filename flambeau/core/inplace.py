@@ -100,6 +100,12 @@ def check(tensor: Any, recording: bool = True) -> None:
         raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
 
 
+def refuse_leaf(tensor: Any) -> None:
+    """Called where a write has failed: PyTorch would have complained of a leaf that requires grad before anything else."""
+    if local.grad and getattr(tensor, "_node", None) is not None:
+        check(tensor)
+
+
 def _from_leaf(node: Any) -> bool:
     """Whether a node is a leaf's, or that of a view of views of one: a leaf may itself be a view of what needs no gradient."""
     while node is not None and node.is_view:

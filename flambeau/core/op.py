@@ -81,6 +81,8 @@ class Pointwise:
     """
 
     converts = False    # whether the result may be written to a tensor of any dtype, and operands be of any
+    dense = False       # whether a fresh result has the very strides of a dense operand, also of dimensions of size 1
+    alone = False       # whether a number beside the tensors is no operand, where the strides of the result are chosen
     idempotent = False  # whether applying it twice changes nothing more, so that it may write to overlapping elements
 
     def __init__(self, name: str, body: Callable, operands: Sequence[str], numbers: dict[str, Any] | None = None,
@@ -179,18 +181,36 @@ class Pointwise:
         """The layout of a fresh result of that dtype."""
         layouts = [x._layout for x in operands if x.__class__ not in NUMBERS]
         shape = geometry.broadcast(*[layout.shape for layout in layouts])
-        laid = [(layout.shape, layout.strides) for layout in layouts if layout.ndim]
-        strides = memory_order.elementwise_strides(shape, laid or [((), ())])
+        if self.dense:
+            strides = memory_order.preserved_strides(shape, layouts[0].strides)
+        else:
+            laid = [(layout.shape, layout.strides) for layout in layouts]
+            if len(layouts) < len(operands) and not self.alone:
+                laid.append(((), ()))
+            strides = memory_order.elementwise_strides(shape, laid)
         return Layout.of(shape, strides, result, common_device(layouts))
 
     def plan(self, operands: Sequence[Any], numbers: Sequence[Any], statics: Sequence[Any], out: Tensor | None) -> Callable:
         """A launcher for these operands; `operands` that are tensors come first, then numbers, in order of declaration."""
+        computation, result, out_layout = self.checked(operands, numbers, statics, out)
+        layouts = [x._layout for x in operands if x.__class__ not in NUMBERS]
+        shape = out_layout.shape
+        nest = self._nest(operands, numbers, statics, computation, result, out_layout.dtype)
+        strides = [out_layout.strides]
+        strides += [memory_order.broadcast_strides(layout.shape, layout.strides, shape) for layout in layouts]
+        laid = schedule.lay(nest, (), [()] * len(strides), shape, strides)
+        launch = launching.plan(laid.phases, [out_layout], layouts,
+                                "".join([kind for kind, _ in nest.scalars]), laid.scratch,
+                                release=out_layout.numel * schedule.cost(nest) >= RELEASE_FROM)
+        return refusing_zero(launch) if self.guarded and not computation.is_floating_point else launch
+
+    def checked(self, operands: Sequence[Any], numbers: Sequence[Any], statics: Sequence[Any],
+                out: Tensor | None) -> tuple[DType, DType, Layout]:
+        """(dtype of computation, of the result, layout of what is written) of such a call, or what PyTorch raises."""
         computation, result = self.dtypes(operands, statics)
         if self.check is not None:
             self.check(computation, operands, numbers, statics)
-        tensors = [x for x in operands if x.__class__ not in NUMBERS]
-        layouts = [x._layout for x in tensors]
-        shape = geometry.broadcast(*[layout.shape for layout in layouts])
+        shape = geometry.broadcast(*[x._layout.shape for x in operands if x.__class__ not in NUMBERS])
         if out is None:
             out_layout = self.result_layout(operands, result)
         else:
@@ -203,14 +223,7 @@ class Pointwise:
                 raise RuntimeError(f"result type {result.scalar_name} can't be cast to the desired output type "
                                    f"{out_layout.dtype.scalar_name}")
         self.verify(computation)
-        nest = self._nest(operands, numbers, statics, computation, result, out_layout.dtype)
-        strides = [out_layout.strides]
-        strides += [memory_order.broadcast_strides(layout.shape, layout.strides, shape) for layout in layouts]
-        laid = schedule.lay(nest, (), [()] * len(strides), shape, strides)
-        launch = launching.plan(laid.phases, [out_layout], layouts,
-                                "".join([kind for kind, _ in nest.scalars]), laid.scratch,
-                                release=out_layout.numel * schedule.cost(nest) >= RELEASE_FROM)
-        return refusing_zero(launch) if self.guarded and not computation.is_floating_point else launch
+        return computation, result, out_layout
 
     def _nest(self, operands: Sequence[Any], numbers: Sequence[Any], statics: Sequence[Any], computation: DType, result: DType,
               stored: DType) -> Nest:

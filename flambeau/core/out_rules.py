@@ -6,13 +6,13 @@ used by core.variants.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from flambeau.base.dtype import can_cast
 from flambeau.base.dtype import dtype as DType
 from flambeau.core import modes
-from flambeau.core.arguments import refused_out
+from flambeau.core.arguments import no_combination, refused_out
 from flambeau.core.tensor import Tensor
 
 _EXACT = frozenset("""
@@ -105,6 +105,15 @@ _COPIED = frozenset("""
     linalg_tensorsolve ndtr""".split())
 _UNRECORDED = frozenset("""
     all any argmax argmin bucketize hash_tensor histc isin nonzero searchsorted""".split())    # have no derivative
+
+
+_ALONG = frozenset(("sum", "prod", "median", "nanmedian"))     # take `out` only where they are told a dimension
+
+
+def check_dim(name: str, given: Sequence[Any], out: Any) -> None:
+    """TypeError for an `out` of one of the reductions that take none where they reduce all dimensions."""
+    if name in _ALONG and given[1] is None:
+        raise no_combination(name, given[:1], {"out": out})
 
 
 def check_dtype(name: str, out: Tensor, have: DType) -> None:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         writes: int
         inference: int
         owner: Any
+        size_class: int
 else:
     Storage = launch.Block
 
@@ -94,8 +95,11 @@ def copy_bytes(into: Any, source: Any, count: int) -> None:
 
 
 def resizable(storage: Any) -> bool:
-    """Whether the memory can get another size: it is the allocator's, and no array shows it."""
-    return root(storage).size_class != memory.OWNED_ELSEWHERE and not storage.exports
+    """Whether the memory can get another size: it is the allocator's, and was never handed to NumPy."""
+    return root(storage).size_class not in (memory.OWNED_ELSEWHERE, memory.LENT) and not storage.exports
+
+
+LENT = memory.LENT
 
 
 _replaced: list[Any] = []      # memory that a launch may still have the address of

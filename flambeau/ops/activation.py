@@ -43,7 +43,7 @@ def _clamping(bool_message: str) -> Any:
 # ---------------------------------------------------------------- pieces of straight lines
 
 
-@pointwise(inplace="function", check=_clamping("Boolean inputs not supported for relu"))
+@pointwise(inplace="function", out=False, check=_clamping("Boolean inputs not supported for relu"))
 def relu(input: Tensor):
     """The larger of input and 0."""
     return where(input < 0, 0, input)
@@ -58,6 +58,9 @@ def _(g, out):
 def hardtanh(input: Tensor, min_val: Number = -1.0, max_val: Number = 1.0):
     """input clamped to [min_val, max_val]."""
     return s.clamp(input, min_val, max_val)
+
+
+hardtanh.operator.dense = True
 
 
 @hardtanh.vjp
@@ -206,7 +209,7 @@ def _(g, input, alpha):
     return where(input > 0, g, g * alpha * s.exp(input))
 
 
-@pointwise(inplace="function", method=False, types="f", kernel="elu_cpu", node="Elu")
+@pointwise(inplace="function", out=False, method=False, types="f", kernel="elu_cpu", node="Elu")
 def selu(input: Tensor):
     """elu with the scale and alpha that keep mean 0 and variance 1."""
     return where(input <= 0, s.expm1(input) * (SELU_ALPHA * SELU_SCALE), input * SELU_SCALE)
@@ -338,7 +341,12 @@ def _(g, input):
     return g * s.conj(tanh * tanh)
 
 
-@pointwise(kind="float", function=False, method=False, inplace=False, node="Div")
+def _check_softsign(computation: DType, operands: Sequence[Any], *_: Any) -> None:
+    if operands[0]._layout.dtype is bool_:
+        raise NotImplementedError("\"abs_cpu\" not implemented for 'Bool'")
+
+
+@pointwise(kind="float", function=False, method=False, inplace=False, node="Div", check=_check_softsign)
 def softsign(input: Tensor):
     """input / (1 + |input|)."""
     return input / (1 + s.abs(input))

@@ -87,13 +87,13 @@ def _adaptive_mean(input: Tensor, output_size: Any, dims: int) -> Tensor:
         if layout.ndim == dims + 2 and memory_order.suggests_channels_last(layout.shape, layout.strides):
             return made.as_strided(made._layout.shape, memory_order.channels_last_strides(made._layout.shape))
         return made
-    _not_empty(name, layout)
+    _not_empty(name, layout, layout.ndim - dims if dims == 2 else 1)
     return average_adaptively(input, counts)
 
 
-def _not_empty(name: str, layout: Layout) -> None:
-    """Every dimension but the batch (or the channels of an unbatched image) has elements."""
-    for d in range(1, layout.ndim):
+def _not_empty(name: str, layout: Layout, first: int = 1) -> None:
+    """Every dimension has elements but those before `first`: the batch, or the channels of an unbatched image."""
+    for d in range(first, layout.ndim):
         if layout.shape[d] == 0:
             raise RuntimeError(
                 f"{name}(): Expected input to have non-zero size for non-batch dimensions, but input has sizes "

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from flambeau.base import dtype as dtypes
@@ -59,9 +60,14 @@ def fmin(input: Tensor, other: Tensor):
 # ---------------------------------------------------------------- clamp
 
 
-def _check_clamp(computation: DType, operands: Sequence[Any], *_: Any) -> None:
+def _check_clamp(bound: str, computation: DType, operands: Sequence[Any], *_: Any) -> None:
     if computation.is_complex:
         raise NotImplementedError("clamp is not supported for complex types")
+    if computation is bool_:    # two tensors are compared by other kernels than a tensor and numbers
+        numbers = any(x.__class__ in NUMBERS for x in operands)
+        kernel = "clamp" if len(operands) > 2 else f"clamp_{bound}_scalar" if numbers else None
+        if kernel is not None:
+            raise NotImplementedError(f'"{kernel}{"_scalar" * (len(operands) > 2 and numbers)}_cpu" not implemented for \'Bool\'')
 
 
 def _clamp_node(operands: Sequence[Any], statics: Sequence[Any]) -> str:
@@ -72,35 +78,41 @@ def _bound_node(title: str) -> Any:
     return lambda operands, statics: title + ("Backward0" if any(x.__class__ in NUMBERS for x in operands) else "Backward1")
 
 
-@pointwise(inplace="function", check=_check_clamp, node=_bound_node("ClampMin"))
+@pointwise(inplace="function", check=partial(_check_clamp, "min"), node=_bound_node("ClampMin"))
 def clamp_min(input: Tensor, min: Operand):
     """input where it is not below `min`, else `min`."""
     return s.clamp(input, low=min)
 
 
-@pointwise(inplace="function", check=_check_clamp, node=_bound_node("ClampMax"))
+@pointwise(inplace="function", check=partial(_check_clamp, "max"), node=_bound_node("ClampMax"))
 def clamp_max(input: Tensor, max: Operand):
     """input where it is not above `max`, else `max`."""
     return s.clamp(input, high=max)
 
 
-@pointwise(name="_clamp_low", function=False, method=False, types="if", check=_check_clamp, kernel="clamp_cpu", node=_clamp_node)
+@pointwise(name="_clamp_low", function=False, method=False, types="bif", check=partial(_check_clamp, "min"), kernel="clamp_cpu",
+           node=_clamp_node)
 def _clamp_low(input: Tensor, min: Operand):
     """clamp with only a lower bound."""
     return s.clamp(input, low=min)
 
 
-@pointwise(name="_clamp_high", function=False, method=False, types="if", check=_check_clamp, kernel="clamp_cpu", node=_clamp_node)
+@pointwise(name="_clamp_high", function=False, method=False, types="bif", check=partial(_check_clamp, "max"), kernel="clamp_cpu",
+           node=_clamp_node)
 def _clamp_high(input: Tensor, max: Operand):
     """clamp with only an upper bound."""
     return s.clamp(input, high=max)
 
 
-@pointwise(name="_clamp_between", function=False, method=False, types="if", check=_check_clamp, kernel="clamp_cpu",
+@pointwise(name="_clamp_between", function=False, method=False, types="bif", check=partial(_check_clamp, ""), kernel="clamp_cpu",
            node=_clamp_node)
 def _clamp_between(input: Tensor, min: Operand, max: Operand):
     """clamp with both bounds."""
     return s.clamp(input, min, max)
+
+
+for _bounded in (clamp_min, clamp_max, _clamp_low, _clamp_high, _clamp_between):
+    _bounded.operator.alone = True
 
 
 def _check_bounds(min: Any, max: Any) -> None:
@@ -211,6 +223,9 @@ def lerp(input: Tensor, end: Tensor, weight: Operand):
     step = end - input
     near = s.abs(weight) < 0.5
     return s.where(near, input + weight * step, end - step * (1 - weight))
+
+
+lerp.operator.alone = True
 
 
 @lerp.vjp
@@ -403,6 +418,9 @@ def _replace_nonfinite(input: Tensor, nan: Number = 0.0, posinf: Number = 0.0, n
         a, b, c = s.real(nan), s.real(posinf), s.real(neginf)
         return s.where(s.isnan(x), a, s.where(x == float("inf"), b, s.where(x == float("-inf"), c, x)))
     return s.complex_(replaced(s.real(input)), replaced(s.imag(input))) if input.dtype.is_complex else replaced(input)
+
+
+_replace_nonfinite.operator.dense = True
 
 
 @_replace_nonfinite.vjp

@@ -194,19 +194,19 @@ def _of_float8(name: str, *allowed: DType) -> Any:
     return check
 
 
-@pointwise(kind="bool", inplace=False, types="bif8c")
+@pointwise(kind="bool", inplace=False, out=False, types="bif8c")
 def isnan(input: Tensor):
     """Whether an element (or a part of it) is NaN."""
     return s.isnan(input)
 
 
-@pointwise(kind="bool", inplace=False, types="bif8c", check=_of_float8("isinf", float8_e5m2))
+@pointwise(kind="bool", inplace=False, out=False, types="bif8c", check=_of_float8("isinf", float8_e5m2))
 def isinf(input: Tensor):
     """Whether an element (or a part of it) is infinite."""
     return s.isinf(input)
 
 
-@pointwise(kind="bool", inplace=False, types="bif8c", check=_of_float8("isfinite", float8_e5m2, float8_e8m0fnu))
+@pointwise(kind="bool", inplace=False, out=False, types="bif8c", check=_of_float8("isfinite", float8_e5m2, float8_e8m0fnu))
 def isfinite(input: Tensor):
     """Whether an element is neither NaN nor infinite."""
     return s.isfinite(input)
@@ -231,7 +231,7 @@ def isneginf(input: Tensor):
     return input == float("-inf") if input.dtype.is_floating_point else s.constant(False, bool_)
 
 
-@pointwise(kind="bool", inplace=False, types="bif8c")
+@pointwise(kind="bool", inplace=False, out=False, types="bif8c")
 def isreal(input: Tensor):
     """Whether the imaginary part of an element is zero."""
     return s.imag(input) == 0 if input.dtype.is_complex else s.constant(True, bool_)

@@ -22,6 +22,7 @@ def _conj(input: Tensor):
     return s.conj(input)
 
 
+_conj.operator.dense = True     # as if it were a view
 del NAMESPACE["_conj"]
 
 

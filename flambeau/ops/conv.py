@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from flambeau.base.dtype import dtype as DType
 from flambeau.base import geometry, memory_order
 from flambeau.base.layout import Layout, register_cache
 from flambeau.base.notices import warn_once
@@ -239,6 +240,20 @@ def _check_types(input: Tensor, weight: Tensor, bias: Tensor | None, transposed:
         raise RuntimeError(f"expected scalar type {x.dtype.scalar_name} but found {other._layout.dtype.scalar_name}")
 
 
+def _check_integers(dtype: DType, n: int, transposed: bool, dilated: bool) -> None:
+    """NotImplementedError for the integers that PyTorch's kernel of such a convolution doesn't know."""
+    if dtype.is_floating_point or dtype.is_complex or dtype.name == "int64":
+        return
+    name = "compute_columns3d" if n == 3 else "slow_conv2d_cpu"
+    if transposed:
+        name = f"slow_conv_transpose{max(n, 2)}d_out_cpu"
+    elif dilated:
+        name = "slow_conv_dilated<>"
+    elif dtype.name != "bool":
+        return
+    raise NotImplementedError(f"\"{name}\" not implemented for '{dtype.scalar_name}'")
+
+
 def _by(sizes: Any) -> str:
     return " x ".join(map(str, sizes))
 
@@ -329,10 +344,8 @@ def _check(input: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, padd
     if any(d <= 0 for d in dilation):
         raise RuntimeError("dilation should be greater than zero" + (f", but got {list(dilation)}" if n == 2 else ""))
     _shape_errors(n, input._layout, weight._layout, bias, padding, dilation, groups, transposed)
+    _check_integers(input._layout.dtype, n, transposed, any(d != 1 for d in dilation))
     _check_types(input, weight, bias, transposed)
-    if input._layout.dtype.name == "bool":
-        name = f"slow_conv_transpose{max(n, 2)}d_out_cpu" if transposed else "compute_columns3d" if n == 3 else "slow_conv2d_cpu"
-        raise NotImplementedError(f"\"{name}\" not implemented for 'Bool'")
     if not transposed:
         return stride, padding, dilation, extra, ()
     if any(e >= s and e >= d for e, s, d in zip(extra, stride, dilation)):

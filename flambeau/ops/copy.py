@@ -38,7 +38,7 @@ from flambeau.ir.scalar import cast, compute_dtype
 class Copy(Pointwise):
     """The identity; its result may be of any dtype."""
 
-    converts = True
+    converts = dense = True
 
     def plan(self, operands: Any, numbers: Any, statics: Any, out: Any) -> Any:
         """A launcher; the first that takes complex numbers to real ones warns."""
@@ -150,7 +150,7 @@ def clone(input: Tensor, *, memory_format: memory_format = preserve_format) -> T
         return overrides.dispatch(clone, [input], {} if memory_format is preserve_format else {"memory_format": memory_format})
     if input._layout.device.type == "meta":
         return empty_layout(layout_in_format(input._layout, memory_format))
-    if memory_format is preserve_format or (memory_format is contiguous_format and input._layout.is_contiguous):
+    if memory_format is preserve_format or (memory_format is contiguous_format and input._layout.dense() is input._layout):
         launch = CLONE.other_plans.get((input._layout, None))
         if launch is None:
             return call(CLONE, (input,))

@@ -216,7 +216,9 @@ def unfold(input: Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0,
     """Sliding blocks of images (N, C, H, W) as columns: (N, C * product of kernel_size, number of blocks); the batch
     may be missing."""
     ndim = input._layout.ndim
-    if 0 < ndim < 3:
+    if not ndim:
+        raise IndexError("Dimension specified as 1 but tensor has no dimensions")
+    if ndim < 3:
         raise IndexError(f"Dimension out of range (expected to be in range of [{-ndim}, {ndim - 1}], but got {ndim})")
     if ndim not in (3, 4) or 0 in input._layout.shape[-3:]:
         raise RuntimeError(

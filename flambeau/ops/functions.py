@@ -215,6 +215,7 @@ def mvlgamma(input: Tensor, p: int) -> Tensor:
         raise RuntimeError("p has to be greater than or equal to 1")
     if input._layout.dtype is bool_:
         raise RuntimeError("The input tensor may not be a boolean tensor.")
+    input = input.contiguous()
     total = lgamma(input)
     for j in range(1, p):
         total = total + lgamma(input - j / 2)

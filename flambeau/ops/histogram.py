@@ -48,7 +48,7 @@ def _extent(values: Tensor) -> tuple[float, float]:
 # ---------------------------------------------------------------- bincount
 
 
-@composite(out=True)
+@composite()
 def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
     """How often each of 0, 1, 2, ... occurs in a vector of non-negative integers; with `weights`, the sum of theirs.
 

@@ -59,6 +59,9 @@ def numpy(self: Tensor, *, force: bool = False) -> np.ndarray:
         raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
     if self._layout not in _shared:
         _check_shared(self._layout)
+    held = self._storage
+    if not held.size_class:
+        held.size_class = storage.LENT
     return array_of(self)
 
 
@@ -316,6 +319,8 @@ def set_(self: Tensor, source: Any = None, storage_offset: Any = None, size: Any
             x is None or (isinstance(x, (tuple, list)) and all(hasattr(n, "__index__") for n in x)) for x in (size, stride)):
         raise TypeError(f"set_() received an invalid combination of arguments - got ({', '.join(map(type_name, given))}), but "
                         f"expected one of:\n{''.join(f' * {form}' + chr(10) for form in _SET_FORMS)}")
+    if self._node is not None and modes.local.grad:
+        inplace.check(self)
     layout, dtype = self._layout, self._layout.dtype
     if isinstance(source, Tensor):
         if source._layout.dtype is not dtype:

@@ -393,6 +393,8 @@ def interpolate(
     if mode == "lanczos" and not antialias:
         raise ValueError("Lanczos mode requires antialias=True")
     spatial = layout.shape[2:]
+    if layout.shape[0] and not layout.shape[1]:
+        raise RuntimeError(f"Non-empty {layout.ndim}D data tensor expected but got a tensor with sizes {list(layout.shape)}")
     if min(*sizes, *spatial) < 1:
         listed = [
             ", ".join(f"{letter}: {n}" for letter, n in zip(LETTERS[dims], values)) for values in (spatial, sizes)

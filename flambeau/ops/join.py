@@ -216,8 +216,8 @@ def _stack(tensors: Tensors, dim: int = 0) -> Tensor:
         common_device([x._layout for x in given])
         given = _converted(given)
         dtype = given[0]._layout.dtype
-        if at == first.ndim:
-            strides = contiguous_strides((*first.shape, len(given)))
+        if at == first.ndim or not first.numel:
+            strides = contiguous_strides((*first.shape[:at], len(given), *first.shape[at:]))
         else:       # what was put together along dimension `at`, seen with that dimension split
             merged = tuple([n * len(given) if d == at else n for d, n in enumerate(first.shape)])
             own = _joined_strides(merged, [x._layout for x in given])

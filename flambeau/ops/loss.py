@@ -462,6 +462,8 @@ def multilabel_soft_margin_loss(input, target, weight=None, size_average=None, r
     """binary_cross_entropy_with_logits averaged over the classes (last dimension), then reduced."""
     reduction = _reduction(size_average, reduce, reduction)
     loss = LOGITS(input, target.to(input.dtype) if target.dtype is bool_ else target, "none")
+    if not input.dim():
+        raise IndexError("Dimension specified as -1 but tensor has no dimensions")
     return _reduced((loss if weight is None else loss * weight).mean(-1), reduction)
 
 

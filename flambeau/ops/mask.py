@@ -173,7 +173,7 @@ def _(g, mask, layouts):
     return NAMESPACE["zeros"](shape, dtype=g._layout.dtype).masked_scatter(mask, g)
 
 
-@mutating(fresh=lambda input, mask, source: _masked_scatter(input, mask, source))
+@mutating(out=False, fresh=lambda input, mask, source: _masked_scatter(input, mask, source))
 def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> None:
     """input with the elements of `source`, in order, where the bool tensor `mask` (broadcast) is true."""
     layout = input._layout

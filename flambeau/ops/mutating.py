@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from flambeau.base import memory_order
-from flambeau.base.layout import Layout, register_cache
+from flambeau.base.layout import Layout, contiguous_format, register_cache
 from flambeau.base.naming import PACKAGE
 from flambeau.base.notices import warn_once
 from flambeau.core import arguments as wrong
@@ -23,7 +23,7 @@ from flambeau.core.declare import COMPLAINT, operator
 from flambeau.core.declared import TENSOR
 from flambeau.core.derive import compile_source
 from flambeau.core.tensor import Tensor, tensor_from
-from flambeau.ops.copy import clone_raw, contiguous
+from flambeau.ops.copy import clone, clone_raw
 from flambeau.ops.gathering import KernelCheck, copy_and_move, filling, make_plan
 
 _SOURCE = '''
@@ -89,8 +89,8 @@ def mutating(
             if fresh is not None:
                 return fresh(*args, **kwargs)
             input = args[0]
-            result = clone_raw(input) if keep_order or input._layout.is_contiguous else contiguous(
-                tensor_from(input._storage, input._offset, input._layout))
+            result = clone_raw(input) if keep_order else clone(tensor_from(input._storage, input._offset, input._layout),
+                                                               memory_format=contiguous_format)
             write(result, *args[1:], **kwargs)
             result._storage.writes = 0
             return result

@@ -173,6 +173,8 @@ def check_floating(kernel: str, x: Tensor) -> None:
 def check_parameters(x: Tensor, *parameters: Tensor | None) -> None:
     """RuntimeError unless the parameters have the input's dtype, or are all float32 beside an input of half the precision."""
     dtype = x._layout.dtype
+    if not x._layout.numel:
+        return
     for p in parameters:
         if p is not None and p._layout.dtype is not dtype:
             break

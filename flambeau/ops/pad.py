@@ -13,7 +13,7 @@ from typing import Any
 from flambeau.base import memory_order
 from flambeau.base.layout import Layout, register_cache
 from flambeau.codegen.elements.move import Buffer, Move
-from flambeau.core.arguments import ints
+from flambeau.core.arguments import ints, refused
 from flambeau.core.declare import operator
 from flambeau.core.derive import explained
 from flambeau.core.tensor import Tensor
@@ -233,6 +233,8 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: Any = 
             "Padding length should be less than or equal to two times the input dimension but got padding length "
             f"{len(pad)} and input of dimension {ndim}"
         )
+    if value is not None and not isinstance(value, (int, float, Tensor)):
+        raise refused("pad", "value", "float", value, 4)
     if mode == "constant":
         return constant_pad_nd(input, pad, 0 if value is None else value)
     if value is not None and value != 0:

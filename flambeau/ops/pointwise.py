@@ -460,7 +460,7 @@ def _pow_in_place(self: Tensor, exponent: Any) -> Tensor:
     return _general_pow.inplace(self, exponent)
 
 
-_general_pow.operator.public = pow
+_general_pow.operator.public, _general_pow.operator.alone = pow, True
 publish("pow", pow)
 publish("pow_", _pow_in_place, function=False)
 Tensor.__pow__, Tensor.__rpow__, Tensor.__ipow__ = _pow_operator, _rpow_operator, _pow_in_place

@@ -384,6 +384,8 @@ def max_pool1d(
     pad, spread = one_number("max_pool1d", "padding", padding), one_number("max_pool1d", "dilation", dilation)
     if not return_indices:
         _check_line(layout.shape[-1], kernel, step, pad, spread, ceil_mode)
+        if not layout.dtype.is_floating_point:
+            raise NotImplementedError(f"\"max_pool1d_impl\" not implemented for '{layout.dtype.scalar_name}'")
     if alone and layout.is_contiguous and layout.dtype.is_floating_point and layout.flavor is None and (
             kernel <= MOST_TAPS and step <= MOST_STEP):
         _plans[key] = launch = _line_plan(layout, kernel, step, pad, spread, ceil_mode)

@@ -73,6 +73,8 @@ def _prepare_scan(input: Tensor, dim: Any, kind: str, dtype: DType | None) -> Ca
     result = dtype or (own if own.is_floating_point or own.is_complex or kind == "logsumexp" else int64)
     if kind == "logsumexp" and not (result.is_floating_point or result.is_complex):
         raise NotImplementedError(f'"logcumsumexp_out_cpu" not implemented for \'{result.scalar_name}\'')
+    if result is bool_ and layout.ndim and layout.numel:
+        raise NotImplementedError(f"\"cum{kind}_out_cpu\" not implemented for 'Bool'")
     d = one_dim("logcumsumexp" if kind == "logsumexp" else f"cum{kind}", dim, layout.ndim)
     launch = _SCAN.launcher((input,), (d,) if layout.ndim else (), (), (kind, result))
     return lambda input: launch(None, input)

@@ -290,10 +290,20 @@ def _into(result: Tensor, view: Tensor, src: Tensor) -> Tensor:
     return result
 
 
+def _copy_in_place(input: Tensor) -> Tensor:
+    """A copy with the strides of `input` and its place in a storage as large; a dense one where elements coincide."""
+    layout = input._layout
+    if overlaps_itself(layout.shape, layout.strides):
+        return clone_raw(input)
+    whole = input.untyped_storage().nbytes() // layout.dtype.itemsize
+    memory = clone_raw(input.as_strided((whole,), (1,), 0))
+    return tensor_from(memory._storage, input._offset, layout)
+
+
 @operator(out=True)
 def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
     """A copy of `input` with `src` at position `index` of dimension `dim`."""
-    result = clone_raw(input)
+    result = _copy_in_place(input)
     return _into(result, result.select(dim, index), src)
 
 
@@ -314,7 +324,7 @@ def slice_scatter(
     input: Tensor, src: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
 ) -> Tensor:
     """A copy of `input` with `src` at the slice start:end:step of dimension `dim`."""
-    result = clone_raw(input)
+    result = _copy_in_place(input)
     return _into(result, _sliced(result, dim, start, end, step), src)
 
 
@@ -325,10 +335,10 @@ def _(g, dim, start, end, step, need):
     return mine, part if need["src"] else None
 
 
-@operator(out=True)
+@operator()
 def diagonal_scatter(input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
     """A copy of `input` with `src` on a diagonal of the dimensions dim1 and dim2."""
-    result = clone_raw(input)
+    result = _copy_in_place(input)
     return _into(result, result.diagonal(offset, dim1, dim2), src)
 
 
@@ -349,15 +359,9 @@ def as_strided_scatter(
     this size, and for an input that requires a gradient and isn't contiguous. The gradient of `input` is PyTorch's: that of
     the elements shown, and zero for all others.
     """
-    layout = input._layout
     if input._node is not None and not input.is_contiguous():
         raise RuntimeError("as_strided_scatter is currently only supported for contiguous inputs")
-    if overlaps_itself(layout.shape, layout.strides):
-        result = clone_raw(input)
-    else:
-        whole = input.untyped_storage().nbytes() // layout.dtype.itemsize
-        memory = clone_raw(input.as_strided((whole,), (1,), 0))
-        result = tensor_from(memory._storage, input._offset, layout)
+    result = _copy_in_place(input)
     return _into(result, result.as_strided(size, stride, storage_offset), src)
 
 

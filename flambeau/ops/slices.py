@@ -47,6 +47,8 @@ def index_select(input: Tensor, dim: int, index: Tensor) -> Planned:
         flat = Layout.of((1,), (1,), layout.dtype, layout.device)
         out = Layout.contiguous((), layout.dtype, layout.device)
         return make_plan([rows(0, flat, index._layout, flat, (1, 0, 2))], [out], [layout, index._layout])
+    if not layout.shape[at] and index._layout.numel:
+        raise RuntimeError("index_select(): self indexing axis dim should be positive")
     shape = tuple(index._layout.numel if d == at else n for d, n in enumerate(layout.shape))
     out = Layout.contiguous(shape, layout.dtype, layout.device)
     return make_plan([rows(at, layout, index._layout, out, (1, 0, 2))], [out], [layout, index._layout])

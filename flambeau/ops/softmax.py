@@ -15,7 +15,7 @@ from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import register_cache
 from flambeau.core.declare import operator
 from flambeau.core.rows import FULL, Rows
-from flambeau.core.tensor import Tensor
+from flambeau.core.tensor import Tensor, empty_layout
 from flambeau.ir import scalar as s
 from flambeau.ir.loops import Loop, folded, stored
 from flambeau.ir.scalar import cast, compute_dtype
@@ -57,8 +57,11 @@ def _learn(name: str, input: Tensor, dim: int, dtype: DType | None) -> Any:
     layout = input._layout
     result = dtype or layout.dtype
     d = one_dim(name, dim, layout.ndim)
+    if not layout.numel:
+        empty = layout.dense().with_dtype(result)
+        return lambda out, input: empty_layout(empty)
     if not result.is_floating_point:
-        last = dim in (-1, layout.ndim - 1)
+        last = dim in (-1, layout.ndim - 1) or not layout.ndim
         kernel = f"{name}_lastdim_kernel_impl" if last else f"{name}_kernel_impl"
         raise NotImplementedError(f'"{kernel}" not implemented for \'{result.scalar_name}\'')
     launch = _SOFTMAX.launcher((input,), (d,) if layout.ndim else (), (), (name == "log_softmax", result))

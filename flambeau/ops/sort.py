@@ -112,6 +112,8 @@ def _topk(input: Tensor, k: int, dim: int, largest: bool) -> tuple[Tensor, Tenso
     if launch is None:
         layout = input._layout
         _check("topk", layout)
+        if layout.dtype is bool_:
+            raise RuntimeError("topk does not support bool dtypes on CPU")
         at = wrap_dim(dim, layout.ndim)
         if not 0 <= k <= (layout.shape[at] if layout.ndim else 1):
             raise RuntimeError("selected index k out of range")
@@ -221,6 +223,8 @@ def _search(
             raise RuntimeError("torch.searchsorted(): sorter index out of range")
         sorter = contiguous(sorter)
     dtype = promote_types(mine.dtype, theirs.dtype)
+    if theirs.numel and (dtype.is_complex or dtype is bool_):
+        raise NotImplementedError(f"\"searchsorted_out_cpu\" not implemented for '{dtype.scalar_name}'")
     for name, given in (("boundary", boundaries), ("input value", values)):
         if not given._layout.is_contiguous:
             warn_once(f"torch.searchsorted(): {name} tensor is non-contiguous, this will lower the performance due to extra data "
@@ -281,6 +285,9 @@ def isin(elements: Operand, test_elements: Operand, *, assume_unique: bool = Fal
         elements = create.make_tensor(elements)
     if not isinstance(test_elements, Tensor):
         test_elements = create.make_tensor(test_elements)
+    for dtype in (elements._layout.dtype, test_elements._layout.dtype):
+        if dtype.is_complex or dtype is bool_:
+            raise RuntimeError(f"Unsupported input type encountered for isin(): {dtype.scalar_name}")
     dtype = promote_types(elements._layout.dtype, test_elements._layout.dtype)
     elements, tests = elements.detach().to(dtype), test_elements.detach().to(dtype).reshape(-1)
     if not tests._layout.numel:

@@ -74,6 +74,7 @@ def unique(
     """The distinct elements in ascending order (with `dim`: distinct slices), and on request for each element the
     position of its value,
     and how often each occurs."""
+    _orderable("unique" if dim is None else "unique_dim", input)
     if dim is not None:
         return _unique_slices(input, dim, return_inverse, return_counts)
     row = _row(input)
@@ -106,6 +107,18 @@ def _slices(input: Tensor, at: int) -> Tensor:
     return contiguous(input.detach().movedim(at, 0)).reshape(input._layout.shape[at], size)
 
 
+def _back(rows: Tensor, input: Tensor, at: int) -> Tensor:
+    """Some of these rows as slices along the dimension that they were cut at."""
+    others = [n for d, n in enumerate(input._layout.shape) if d != at]
+    return rows.reshape(rows._layout.shape[0], *others).movedim(0, at)
+
+
+def _orderable(kernel: str, input: Tensor) -> None:
+    """NotImplementedError for complex numbers."""
+    if input._layout.dtype.is_complex:
+        raise NotImplementedError(f'"{kernel}" not implemented for \'{input._layout.dtype.scalar_name}\'')
+
+
 def _unique_slices(input: Tensor, dim: int, return_inverse: bool, return_counts: bool) -> Any:
     at = wrap_dim(dim, input._layout.ndim)
     rows = _slices(input, at)
@@ -113,7 +126,7 @@ def _unique_slices(input: Tensor, dim: int, return_inverse: bool, return_counts:
     for column in reversed(range(rows._layout.shape[1])):  # sorts are stable, so the first column decides in the end
         order = order.index_select(0, sort_along(rows.select(1, column).index_select(0, order), 0, False)[1])
     starts, counts = _runs(rows.index_select(0, order), return_inverse or return_counts)
-    values = _of_slices(input, input.detach().index_select(at, order.index_select(0, starts)))
+    values = _of_slices(input, _back(rows.index_select(0, order.index_select(0, starts)), input, at))
     inverse = None
     if counts is not None and return_inverse:
         inverse = NAMESPACE["empty_like"](order).scatter_(0, order, _numbered(counts))
@@ -126,14 +139,16 @@ def unique_consecutive(
 ) -> Any:
     """The first of every run of equal neighbours (slices along `dim`), and on request each element's run and the
     runs' lengths."""
+    _orderable("unique", input)
     if dim is None:
         row = _row(input)
         starts, counts = _runs(row, return_inverse or return_counts)
         inverse = _numbered(counts).reshape(input._layout.shape) if counts is not None and return_inverse else None
         return _answer(_of_runs(input, row.index_select(0, starts)), inverse, counts if return_counts else None)
     at = wrap_dim(dim, input._layout.ndim)
-    starts, counts = _runs(_slices(input, at), return_inverse or return_counts)
-    values = _of_runs(input, input.detach().index_select(at, starts))
+    rows = _slices(input, at)
+    starts, counts = _runs(rows, return_inverse or return_counts)
+    values = _of_runs(input, _back(rows.index_select(0, starts), input, at))
     inverse = _numbered(counts) if counts is not None and return_inverse else None
     return _answer(values, inverse, counts if return_counts else None)
 

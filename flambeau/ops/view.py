@@ -211,6 +211,8 @@ def unflatten(input: Any, dim: int, sizes: Sequence[int]) -> Any:
     layout = input._layout
     place = geometry.wrap_dim(dim, layout.ndim)
     sizes = plain(tuple(sizes))
+    if not layout.ndim:
+        raise RuntimeError("unflatten got an unexpected error:\nDimension specified as 0 but tensor has no dimensions")
     if not sizes:
         raise RuntimeError("unflatten: sizes must be non-empty")
     size = layout.shape[place]
@@ -362,7 +364,7 @@ def _matrix_transpose(self: Any) -> Any:
     """The last two dimensions swapped."""
     if not self._layout.ndim:
         warn_once("Tensor.mT is deprecated on 0-D tensors. This function is the identity in these cases.")
-        return views.alias(self)
+        return self
     if self._layout.ndim < 2:
         raise RuntimeError("tensor.mT is only supported on matrices or batches of matrices. Got "
                            f"{self._layout.ndim}-D tensor.")

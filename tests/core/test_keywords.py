@@ -56,8 +56,9 @@ def test_classes_of_numbers_are_dtypes(given, dtype) -> None:
     made = [
         torch.tensor([1], dtype=given), torch.as_tensor([1], dtype=given), torch.zeros(2, dtype=given), x.to(given),
         torch.ones((2,), dtype=given), torch.full((2,), 1, dtype=given), torch.empty(2, dtype=given), x.to(dtype=given),
-        x.new_zeros(2, dtype=given), torch.zeros_like(x, dtype=given), x.sum(dtype=given), x.cumsum(0, dtype=given),
+        x.new_zeros(2, dtype=given), torch.zeros_like(x, dtype=given), x.sum(dtype=given),
     ]  # fmt: skip
+    made += [] if given is bool else [x.cumsum(0, dtype=given)]
     made += [] if given in (bool, complex) else [torch.arange(3, dtype=given)]
     assert [y.dtype for y in made] == [dtype] * len(made)
     with pytest.raises(TypeError, match=r"zeros\(\): argument 'dtype' must be torch.dtype, not type"):

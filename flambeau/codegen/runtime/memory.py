@@ -19,6 +19,7 @@ HUGE = 2 << 20
 PTR, NBYTES, VERSION, CLASS, STATE, OWNER, INFERENCE, EPOCH, EXPORTS, WEAK, SIZE = 16, 24, 32, 40, 48, 56, 64, 72, 80, 88, 96
 OWNED_ELSEWHERE = -1      # size class of memory that `owner` keeps alive
 WRITABLE = 2              # mark of an alias of inference memory (`.data`), which may be written to outside inference mode
+LENT = 1                  # of memory that NumPy looks at, which stays where it is
 META = -2                 # size class of the storage of a tensor without data; a kernel must not be given it
 
 
@@ -318,7 +319,7 @@ def make_block_type(dealloc: int, version: int, buffer: int, release_buffer: int
         _MemberDef(b"writes", _T_LONGLONG, VERSION, 0, b"counts in-place writes"),
         _MemberDef(b"inference", _T_LONGLONG, INFERENCE, 0, b"1: allocated in inference mode; 2: an alias of such memory"),
         _MemberDef(b"epoch", _T_LONGLONG, EPOCH, 0, b"when it was allocated, counted in transforms that differentiate"),
-        _MemberDef(b"size_class", _T_LONGLONG, CLASS, _READONLY, b"-1: the memory belongs to another object"),
+        _MemberDef(b"size_class", _T_LONGLONG, CLASS, 0, b"-1: the memory belongs to another object; 1: an array looks at it"),
         _MemberDef(b"owner", _T_OBJECT, OWNER, _READONLY, b"that object, or None"),
         _MemberDef(b"exports", _T_LONGLONG, EXPORTS, _READONLY, b"how many arrays and other views show its bytes"),
         _MemberDef(b"__weaklistoffset__", _T_SIZE, WEAK, _READONLY, None),
