@@ -228,7 +228,7 @@ def bernoulli(input: Tensor, p: Any = None, *, generator: Any = None, out: Tenso
     """Zeros and ones; `input` holds the probabilities of the ones (or `p` is the one for all)."""
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """input1 . weight . input2 + bias: (*, in1), (*, in2) and (out, in1, in2) give (*, out)."""
-def bincount(input: Tensor, weights: Tensor | None = None, minlength: _int = 0, *, out: Tensor | None = None) -> Tensor:
+def bincount(input: Tensor, weights: Tensor | None = None, minlength: _int = 0) -> Tensor:
     """How often each of 0, 1, 2, ... occurs in a vector of non-negative integers; with `weights`, the sum of theirs."""
 def binomial(count: Tensor, prob: Tensor, generator: Any = None) -> Tensor:
     """Binomial samples of as many trials and such probabilities, two tensors of one floating dtype that broadcast."""
@@ -385,7 +385,7 @@ def diagflat(input: Tensor, offset: _int = 0) -> Tensor:
     """A matrix with all elements of `input` on its diagonal."""
 def diagonal(input: Any, offset: _int = 0, dim1: _int = 0, dim2: _int = 1) -> Any:
     """The diagonal of two dimensions, `offset` above (or below) the main one, as the last dimension."""
-def diagonal_scatter(input: Tensor, src: Tensor, offset: _int = 0, dim1: _int = 0, dim2: _int = 1, *, out: Tensor | None = None) -> Tensor:
+def diagonal_scatter(input: Tensor, src: Tensor, offset: _int = 0, dim1: _int = 0, dim2: _int = 1) -> Tensor:
     """A copy of `input` with `src` on a diagonal of the dimensions dim1 and dim2."""
 def diff(input: Tensor, n: _int = 1, dim: _int = -1, prepend: Tensor | None = None, append: Tensor | None = None, *, axis: Any = None, out: Tensor | None = None) -> Any:
     """Differences of neighbours along `dim`, taken n times; prepend and append are joined on first. Bools: whether they
@@ -710,7 +710,7 @@ def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: _bool = True, unp
     """(P, L, U) from the results of lu_factor; empty tensors for what is not asked."""
 def masked_fill(input: Tensor, mask: Tensor, value: Tensor | _complex, *, out: Tensor | None = None) -> Any:
     """input with `value` (a number or a zero-dim tensor) where the bool tensor `mask` (broadcast) is true."""
-def masked_scatter(input: Tensor, mask: Tensor, source: Tensor, *, out: Tensor | None = None) -> Any:
+def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Any:
     """input with the elements of `source`, in order, where the bool tensor `mask` (broadcast) is true."""
 def masked_select(input: Tensor, mask: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The elements of `input` where the bool tensor `mask` is true (both broadcast), in one row."""

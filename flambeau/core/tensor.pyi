@@ -299,7 +299,7 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """Fill with ones of probability p (a number or a tensor), zeros otherwise."""
     def bfloat16(self, *, memory_format: Any = ...) -> Tensor:
         """to(torch.bfloat16)."""
-    def bincount(self, weights: Tensor | None = None, minlength: _int = 0, *, out: Tensor | None = None) -> Tensor:
+    def bincount(self, weights: Tensor | None = None, minlength: _int = 0) -> Tensor:
         """How often each of 0, 1, 2, ... occurs in a vector of non-negative integers; with `weights`, the sum of theirs."""
     def bitwise_and(self, other: Tensor | _complex, *, out: Tensor | None = None) -> Tensor:
         """The bits that both have. Raises NotImplementedError unless bool or integer."""
@@ -453,7 +453,7 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """A matrix with all elements of `input` on its diagonal."""
     def diagonal(self, offset: _int = 0, dim1: _int = 0, dim2: _int = 1) -> Any:
         """The diagonal of two dimensions, `offset` above (or below) the main one, as the last dimension."""
-    def diagonal_scatter(self, src: Tensor, offset: _int = 0, dim1: _int = 0, dim2: _int = 1, *, out: Tensor | None = None) -> Tensor:
+    def diagonal_scatter(self, src: Tensor, offset: _int = 0, dim1: _int = 0, dim2: _int = 1) -> Tensor:
         """A copy of `input` with `src` on a diagonal of the dimensions dim1 and dim2."""
     def diff(self, n: _int = 1, dim: _int = -1, prepend: Tensor | None = None, append: Tensor | None = None, *, axis: Any = None, out: Tensor | None = None) -> Any:
         """Differences of neighbours along `dim`, taken n times; prepend and append are joined on first. Bools: whether they
@@ -809,7 +809,7 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """input with `value` (a number or a zero-dim tensor) where the bool tensor `mask` (broadcast) is true."""
     def masked_fill_(self, mask: Any, value: Any) -> Any:
         """In-place version of masked_fill()."""
-    def masked_scatter(self, mask: Tensor, source: Tensor, *, out: Tensor | None = None) -> Any:
+    def masked_scatter(self, mask: Tensor, source: Tensor) -> Any:
         """input with the elements of `source`, in order, where the bool tensor `mask` (broadcast) is true."""
     def masked_scatter_(self, mask: Any, source: Any) -> Any:
         """In-place version of masked_scatter()."""

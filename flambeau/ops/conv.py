@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from flambeau.base.dtype import dtype as DType
 from flambeau.base import geometry, memory_order
+from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import Layout, register_cache
 from flambeau.base.notices import warn_once
 from flambeau.codegen.convolution.band import Tensor5
