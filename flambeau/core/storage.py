@@ -34,6 +34,7 @@ else:
 
 _BYTE = np.dtype(np.uint8)
 WRITABLE = memory.WRITABLE      # the mark of an alias of inference memory that may be written to anywhere
+LENT = memory.LENT              # the size class of memory that NumPy was handed, which can't grow any more
 
 
 def empty(nbytes: int) -> Any:
@@ -98,8 +99,6 @@ def resizable(storage: Any) -> bool:
     """Whether the memory can get another size: it is the allocator's, and was never handed to NumPy."""
     return root(storage).size_class not in (memory.OWNED_ELSEWHERE, memory.LENT) and not storage.exports
 
-
-LENT = memory.LENT
 
 
 _replaced: list[Any] = []      # memory that a launch may still have the address of
