@@ -1,30 +1,42 @@
 """The calls that random programs are made of: templates by family, and what stands for a slot in braces.
 
-A family is a text with one template per line. `{a|b|c}` is one of these words, any other slot is filled by `writer.Writer`:
+A family is a text with one template per line. `{a|b|c}` is one of these words,
+    any other slot is filled by `writer.Writer`:
 the first of `{x} {f} {c} {l} {b} {m} {s} {v} {img} {q}` names the *subject*, a live tensor (any, floating, floating or
-complex, integer, boolean, of two or more dimensions, square, with one dimension, an image, that requires grad), and later
+complex, integer, boolean, of two or more dimensions, square, with one dimension, an image, that requires grad),
+    and later
 ones name it again. `{y}` broadcasts with the subject or is a number, `{ty}` is such a tensor, `{same}` has its shape,
 `{other}` is any tensor, `{right}` fits on its right side in a product. `{d}` is a dimension of the subject (bound once),
-`{e}` another, `{ds}` several; `{n}` a number, `{k}` a small int, `{size}` a shape, `{dtype}` a dtype, `{index}` what may stand
+`{e}` another, `{ds}` several; `{n}` a number, `{k}` a small int, `{size}` a shape, `{dtype}` a dtype,
+    `{index}` what may stand
 between brackets, `{rows}` a tensor of places along `{d}`, `{where}` one of as many dimensions as the subject.
 """
 
 from __future__ import annotations
 
-FAMILIES: dict[str, tuple[int, str]] = {}
+import re
+
+FAMILIES: dict[str, tuple[int, list[str]]] = {}
 """Weight and templates by the family's name."""
 
 
 def family(name: str, weight: int, templates: str) -> None:
-    """Add a family; lines that are empty are left out."""
-    FAMILIES[name] = weight, templates
+    """Add a family. A line that begins with blanks continues the one before."""
+    FAMILIES[name] = weight, re.sub(r"\n +", "", templates.strip()).split("\n")
 
 
 family("unary", 8, """
-torch.{abs|acos|acosh|angle|asin|asinh|atan|atanh|ceil|conj_physical|cos|cosh|deg2rad|digamma|erf|erfc|erfinv|exp|exp2|expm1|floor|frac|i0|isfinite|isinf|isnan|isneginf|isposinf|isreal|lgamma|log|log10|log1p|log2|logical_not|logit|nan_to_num|neg|positive|rad2deg|reciprocal|relu|round|rsqrt|sigmoid|sign|signbit|sgn|sin|sinc|sinh|sqrt|square|tan|tanh|trunc}({x})
-{x}.{abs|ceil|cos|erf|exp|expm1|floor|frac|log1p|neg|reciprocal|relu|round|sigmoid|sign|sin|sqrt|square|tanh|trunc|tan|logical_not|nan_to_num|sinh|sgn|lgamma|digamma|erfinv|exp2|log2|rsqrt|asin|atan|acosh|i0|logit|deg2rad}_()
-torch.special.{entr|erfcx|i0e|i1|i1e|ndtri|ndtr|log_ndtr|expit|bessel_j0|bessel_j1|bessel_y0|bessel_y1|modified_bessel_i0|modified_bessel_i1|modified_bessel_k0|modified_bessel_k1|scaled_modified_bessel_k0|scaled_modified_bessel_k1|spherical_bessel_j0|airy_ai|gammaln|psi|exp2|expm1|log1p|round|sinc}({x})
-torch.nn.functional.{gelu|silu|elu|selu|celu|leaky_relu|hardtanh|hardswish|hardsigmoid|softplus|softsign|softshrink|hardshrink|tanhshrink|logsigmoid|mish|relu6|relu}({x})
+torch.{abs|acos|acosh|angle|asin|asinh|atan|atanh|ceil|conj_physical|cos|cosh|deg2rad|digamma|erf|erfc|erfinv|exp|exp2|
+    expm1|floor|frac|i0|isfinite|isinf|isnan|isneginf|isposinf|isreal|lgamma|log|log10|log1p|log2|logical_not|logit|
+    nan_to_num|neg|positive|rad2deg|reciprocal|relu|round|rsqrt|sigmoid|sign|signbit|sgn|sin|sinc|sinh|sqrt|square|tan|
+    tanh|trunc}({x})
+{x}.{abs|ceil|cos|erf|exp|expm1|floor|frac|log1p|neg|reciprocal|relu|round|sigmoid|sign|sin|sqrt|square|tanh|trunc|tan|
+    logical_not|nan_to_num|sinh|sgn|lgamma|digamma|erfinv|exp2|log2|rsqrt|asin|atan|acosh|i0|logit|deg2rad}_()
+torch.special.{entr|erfcx|i0e|i1|i1e|ndtri|ndtr|log_ndtr|expit|bessel_j0|bessel_j1|bessel_y0|bessel_y1|
+    modified_bessel_i0|modified_bessel_i1|modified_bessel_k0|modified_bessel_k1|scaled_modified_bessel_k0|
+    scaled_modified_bessel_k1|spherical_bessel_j0|airy_ai|gammaln|psi|exp2|expm1|log1p|round|sinc}({x})
+torch.nn.functional.{gelu|silu|elu|selu|celu|leaky_relu|hardtanh|hardswish|hardsigmoid|softplus|softsign|softshrink|
+    hardshrink|tanhshrink|logsigmoid|mish|relu6|relu}({x})
 torch.nn.functional.{elu|leaky_relu|softshrink|hardshrink|celu}({x}, {n})
 torch.nn.functional.{softplus|hardtanh|threshold}({x}, {n}, {n})
 torch.nn.functional.gelu({x}, approximate='{tanh|none|fast}')
@@ -35,7 +47,8 @@ torch.clamp({x}, {n}, {n})
 torch.polygamma({0|1|2|3}, {x})
 torch.mvlgamma({x}, {1|2|3})
 torch.nan_to_num({x}, {n}, {n}, {n})
-torch.{real|imag|view_as_real|view_as_complex|resolve_conj|resolve_neg|conj|is_nonzero|clone|detach|bitwise_not|isreal}({x})
+torch.{real|imag|view_as_real|view_as_complex|resolve_conj|resolve_neg|conj|is_nonzero|clone|detach|bitwise_not|
+    isreal}({x})
 torch.frexp({x})
 torch.{erf|sin|exp|ceil|isnan|sqrt|neg|sign|log|tanh|abs|floor|square|bitwise_not|logical_not|angle}({x}, out={other})
 torch.{special.logsumexp|special.softmax|special.log_softmax}({x}, {d})
@@ -46,18 +59,24 @@ torch.fake_quantize_per_tensor_affine({f}, {0.1|0.5}, {0|2}, {-8|0}, {7|15})
 """)
 
 family("binary", 9, """
-torch.{add|sub|mul|div|true_divide|floor_divide|remainder|fmod|pow|atan2|maximum|minimum|fmax|fmin|eq|ne|lt|le|gt|ge}({x}, {y})
-torch.{logical_and|logical_or|logical_xor|bitwise_and|bitwise_or|bitwise_xor|bitwise_left_shift|bitwise_right_shift|copysign|hypot|nextafter|ldexp|logaddexp|logaddexp2|gcd|lcm|heaviside|xlogy|float_power|rsub}({x}, {y})
+torch.{add|sub|mul|div|true_divide|floor_divide|remainder|fmod|pow|atan2|maximum|minimum|fmax|fmin|eq|ne|lt|le|gt|
+    ge}({x}, {y})
+torch.{logical_and|logical_or|logical_xor|bitwise_and|bitwise_or|bitwise_xor|bitwise_left_shift|bitwise_right_shift|
+    copysign|hypot|nextafter|ldexp|logaddexp|logaddexp2|gcd|lcm|heaviside|xlogy|float_power|rsub}({x}, {y})
 {x} {+|-|*|/|//|%|**|&|^|<<|>>|<|<=|>|>=|==|!=} {y}
 {y} {+|-|*|/|//|%|**|&|^|<<|>>|<|<=|>|>=|==|!=} {x}
-{x}.{add|sub|mul|div|pow|fmod|remainder|floor_divide|copy|logical_and|bitwise_or|bitwise_and|atan2|eq|lt|hypot|copysign|xlogy|bitwise_xor|logical_xor|ge|ne|true_divide|float_power|ldexp|heaviside|nextafter|gcd|lcm|bitwise_left_shift}_({y})
+{x}.{add|sub|mul|div|pow|fmod|remainder|floor_divide|copy|logical_and|bitwise_or|bitwise_and|atan2|eq|lt|hypot|
+    copysign|xlogy|bitwise_xor|logical_xor|ge|ne|true_divide|float_power|ldexp|heaviside|nextafter|gcd|lcm|
+    bitwise_left_shift}_({y})
 torch.{add|sub|rsub}({x}, {y}, alpha={n})
 {x}.{add|sub}_({y}, alpha={n})
 torch.div({x}, {y}, rounding_mode={None|'trunc'|'floor'})
 {x}.div_({y}, rounding_mode={None|'trunc'|'floor'})
-torch.{add|sub|mul|div|pow|eq|lt|atan2|maximum|remainder|copysign|logical_and|bitwise_xor|fmod|ge|hypot|xlogy|floor_divide}({x}, {y}, out={other})
+torch.{add|sub|mul|div|pow|eq|lt|atan2|maximum|remainder|copysign|logical_and|bitwise_xor|fmod|ge|hypot|xlogy|
+    floor_divide}({x}, {y}, out={other})
 torch.special.{xlog1py|zeta|xlogy|gammainc|gammaincc}({x}, {y})
-torch.special.{chebyshev_polynomial_t|chebyshev_polynomial_u|hermite_polynomial_h|hermite_polynomial_he|laguerre_polynomial_l|legendre_polynomial_p}({x}, {0|1|2|3|5})
+torch.special.{chebyshev_polynomial_t|chebyshev_polynomial_u|hermite_polynomial_h|hermite_polynomial_he|
+    laguerre_polynomial_l|legendre_polynomial_p}({x}, {0|1|2|3|5})
 torch.{equal|allclose|isclose|dist|result_type|is_same_size}({x}, {y})
 torch.isclose({x}, {same}, equal_nan={True|False})
 {x} {+|*|-|/|**|&|//|%|<<|^}= {y}
@@ -89,11 +108,14 @@ torch.broadcast_shapes({x}.shape, {ty}.shape)
 """)
 
 family("reduce", 9, """
-torch.{sum|mean|prod|amax|amin|any|all|std|var|nansum|nanmean|count_nonzero|norm|argmax|argmin|max|min|median|nanmedian|aminmax|std_mean|var_mean|unique|unique_consecutive|msort|numel|cov|corrcoef|trace}({x})
-torch.{sum|mean|amax|amin|any|all|std|var|nansum|nanmean|logsumexp|std_mean|var_mean|norm}({x}, {ds}, keepdim={True|False})
+torch.{sum|mean|prod|amax|amin|any|all|std|var|nansum|nanmean|count_nonzero|norm|argmax|argmin|max|min|median|
+    nanmedian|aminmax|std_mean|var_mean|unique|unique_consecutive|msort|numel|cov|corrcoef|trace}({x})
+torch.{sum|mean|amax|amin|any|all|std|var|nansum|nanmean|logsumexp|std_mean|var_mean|norm}({x}, {ds}, keepdim={True|
+    False})
 torch.{sum|mean|prod|any|all|argmax|argmin|max|min|median|nanmedian|mode|logsumexp|std|nansum|cummax|cummin}({x}, {d})
 torch.{prod|argmax|argmin|max|min|median|mode|any|all|kthvalue}({x}, {d}, keepdim={True|False})
-torch.{cumsum|cumprod|logcumsumexp|cummax|cummin|softmax|log_softmax|sort|argsort|unbind|unique|flip|squeeze|unsqueeze|diff}({x}, dim={d})
+torch.{cumsum|cumprod|logcumsumexp|cummax|cummin|softmax|log_softmax|sort|argsort|unbind|unique|flip|squeeze|unsqueeze|
+    diff}({x}, dim={d})
 torch.{sum|mean|prod|cumsum|cumprod|nansum}({x}, {d}, dtype={dtype})
 torch.{sum|mean|nansum|prod}({x}, dtype={dtype})
 torch.{std|var|std_mean|var_mean}({x}, {ds}, correction={0|1|2|1.5}, keepdim={True|False})
@@ -102,7 +124,8 @@ torch.norm({x}, p={'fro'|'nuc'|1|2})
 torch.{sort|argsort}({x}, dim={d}, descending={True|False}, stable={True|False})
 torch.topk({x}, {0|1|2|3}, {d}, largest={True|False}, sorted={True|False})
 torch.kthvalue({x}, {1|2|3}, {d})
-torch.{quantile|nanquantile}({f}, {0.5|0.25|1.0|0.9}, {d}, keepdim={True|False}, interpolation='{linear|lower|higher|midpoint|nearest}')
+torch.{quantile|nanquantile}({f}, {0.5|0.25|1.0|0.9}, {d}, keepdim={True|False}, interpolation='{linear|lower|higher|
+    midpoint|nearest}')
 torch.quantile({f}, torch.tensor([0.1, 0.6], dtype={f}.dtype), dim={d})
 torch.{unique|unique_consecutive}({x}, return_inverse={True|False}, return_counts={True|False})
 torch.{unique|unique_consecutive}({x}, return_inverse=True, return_counts=True, dim={d})
@@ -237,7 +260,8 @@ torch.full_like({x}, {n})
 torch.channel_shuffle({img}, 1)
 torch.nn.functional.embedding({l}.abs() % 3, torch.arange(12.0).reshape(3, 4))
 torch.nn.functional.embedding({rows}, {x})
-torch.nn.functional.embedding_bag(torch.tensor([0, 1, 1]), torch.ones(3, 2), torch.tensor([0, 2]), mode='{sum|mean|max}')
+torch.nn.functional.embedding_bag(torch.tensor([0, 1, 1]), torch.ones(3, 2), torch.tensor([0, 2]), mode='{sum|mean|
+    max}')
 torch.constant_pad_nd({x}, {pads}, {n})
 torch.tril_indices({0|1|3}, {0|2|4}, {k})
 torch.triu_indices({0|1|3}, {0|2|4}, {k})
@@ -309,33 +333,40 @@ torch.istft(torch.stft({v}, 4, return_complex=True), 4)
 
 family("layers", 7, """
 torch.nn.functional.layer_norm({f}, {f}.shape[-1:])
-torch.nn.functional.batch_norm({f}, torch.zeros({channels}), torch.ones({channels}), training={True|False}, momentum={0.1|0.5})
+torch.nn.functional.batch_norm({f}, torch.zeros({channels}), torch.ones({channels}), training={True|False},
+    momentum={0.1|0.5})
 torch.nn.functional.batch_norm({f}, None, None, torch.ones({channels}), torch.zeros({channels}), True)
 torch.nn.functional.instance_norm({f})
 torch.nn.functional.group_norm({f}, {1|2})
 torch.nn.functional.rms_norm({f}, {f}.shape[-1:])
 torch.nn.functional.local_response_norm({f}, {1|2|3})
 torch.nn.functional.conv1d({f}, torch.ones(2, {channels}, {1|2|3}), stride={1|2}, padding={0|1|'same'|'valid'})
-torch.nn.functional.conv2d({img}, torch.ones(2, {ichannels}, {1|2|3}, {1|2|3}), torch.ones(2), stride={1|2|(1, 2)}, padding={0|1|(1, 0)|'same'}, dilation={1|2})
+torch.nn.functional.conv2d({img}, torch.ones(2, {ichannels}, {1|2|3}, {1|2|3}), torch.ones(2), stride={1|2|(1, 2)},
+    padding={0|1|(1, 0)|'same'}, dilation={1|2})
 torch.nn.functional.conv2d({img}, torch.ones(2 * {ichannels}, 1, 2, 2), groups={ichannels})
 torch.nn.functional.conv_transpose1d({f}, torch.ones({channels}, 2, {1|2|3}), stride={1|2}, padding={0|1})
-torch.nn.functional.conv_transpose2d({img}, torch.ones({ichannels}, 2, {1|2}, {1|2}), stride={1|2}, output_padding={0|1})
+torch.nn.functional.conv_transpose2d({img}, torch.ones({ichannels}, 2, {1|2}, {1|2}), stride={1|2}, output_padding={0|
+    1})
 torch.nn.functional.{max_pool1d|avg_pool1d}({f}, {1|2|3}, {1|2})
 torch.nn.functional.max_pool2d({img}, {1|2|3}, {1|2}, {0|1}, ceil_mode={True|False}, return_indices={True|False})
 torch.nn.functional.avg_pool2d({img}, {1|2|3}, {1|2}, {0|1}, ceil_mode={True|False}, count_include_pad={True|False})
 torch.nn.functional.lp_pool2d({img}, 2, {1|2})
 torch.nn.functional.{adaptive_avg_pool1d|adaptive_max_pool1d}({f}, {1|2|3})
 torch.nn.functional.{adaptive_avg_pool2d|adaptive_max_pool2d}({img}, ({1|2|None}, {1|2|3}))
-torch.nn.functional.interpolate({img}, scale_factor={2|1.5|0.5|(2, 1)}, mode='{nearest|bilinear|bicubic|area|nearest-exact}')
-torch.nn.functional.interpolate({img}, size={3|(2, 4)|(1, 1)}, mode='{nearest|bilinear|bicubic}', align_corners={None|True|False})
+torch.nn.functional.interpolate({img}, scale_factor={2|1.5|0.5|(2, 1)}, mode='{nearest|bilinear|bicubic|area|
+    nearest-exact}')
+torch.nn.functional.interpolate({img}, size={3|(2, 4)|(1, 1)}, mode='{nearest|bilinear|bicubic}', align_corners={None|
+    True|False})
 torch.nn.functional.interpolate({f}, size={3|5}, mode='{linear|nearest}')
 torch.nn.functional.unfold({img}, {1|2}, padding={0|1}, stride={1|2}, dilation={1|2})
 torch.nn.functional.fold(torch.nn.functional.unfold({img}, 2), {img}.shape[-2:], 2)
 torch.nn.functional.{pixel_shuffle|pixel_unshuffle|channel_shuffle}({img}, {1|2})
-torch.nn.functional.grid_sample({img}, torch.linspace(-1.2, 1.2, 16).reshape(2, 2, 2, 2)[:{img}.shape[0]], mode='{bilinear|nearest|bicubic}', padding_mode='{zeros|border|reflection}', align_corners={True|False})
+torch.nn.functional.grid_sample({img}, torch.linspace(-1.2, 1.2, 16).reshape(2, 2, 2, 2)[:{img}.shape[0]],
+    mode='{bilinear|nearest|bicubic}', padding_mode='{zeros|border|reflection}', align_corners={True|False})
 torch.nn.functional.affine_grid(torch.eye(2, 3).expand(2, 2, 3), (2, 1, 2, 3), align_corners={True|False})
 torch.nn.functional.scaled_dot_product_attention({f}, {same}, {same}, is_causal={True|False})
-torch.nn.functional.scaled_dot_product_attention({f}, {f}, {f}, attn_mask=torch.ones({f}.shape[-2], {f}.shape[-2]).tril() > 0)
+torch.nn.functional.scaled_dot_product_attention({f}, {f}, {f}, attn_mask=torch.ones({f}.shape[-2],
+    {f}.shape[-2]).tril() > 0)
 torch.nn.functional.{dropout|alpha_dropout|feature_alpha_dropout|dropout1d|dropout2d}({f}, {0.0|0.3|1.0})
 torch.nn.functional.dropout({f}, {0.3|0.5}, training={True|False}, inplace={True|False})
 torch.nn.functional.{rrelu|gumbel_softmax}({f})
@@ -343,20 +374,24 @@ torch.nn.functional.rrelu({f}, training=True)
 """)
 
 family("losses", 5, """
-torch.nn.functional.{mse_loss|l1_loss|smooth_l1_loss|huber_loss|kl_div|soft_margin_loss|hinge_embedding_loss|poisson_nll_loss|binary_cross_entropy_with_logits|multilabel_soft_margin_loss}({f}, {same}, reduction='{mean|sum|none}')
+torch.nn.functional.{mse_loss|l1_loss|smooth_l1_loss|huber_loss|kl_div|soft_margin_loss|hinge_embedding_loss|
+    poisson_nll_loss|binary_cross_entropy_with_logits|multilabel_soft_margin_loss}({f}, {same}, reduction='{mean|sum|
+    none}')
 torch.nn.functional.smooth_l1_loss({f}, {same}, beta={0.0|0.5|2.0})
 torch.nn.functional.huber_loss({f}, {same}, delta={0.5|2.0})
 torch.nn.functional.kl_div({f}, {same}, log_target={True|False}, reduction='{batchmean|sum|none}')
 torch.nn.functional.binary_cross_entropy({f}.sigmoid(), {same}.sigmoid(), reduction='{mean|sum|none}')
 torch.nn.functional.cross_entropy({f}, {same}.softmax(-1), reduction='{mean|sum|none}', label_smoothing={0.0|0.1})
-torch.nn.functional.cross_entropy({f}, {classes}, reduction='{mean|sum|none}', ignore_index={-100|0}, label_smoothing={0.0|0.1})
+torch.nn.functional.cross_entropy({f}, {classes}, reduction='{mean|sum|none}', ignore_index={-100|0},
+    label_smoothing={0.0|0.1})
 torch.nn.functional.nll_loss({f}, {classes}, reduction='{mean|sum|none}', ignore_index={-100|0})
 torch.nn.functional.cross_entropy({f}, {classes}, weight=torch.arange(1.0, {channels} + 1))
 torch.nn.functional.{margin_ranking_loss|cosine_embedding_loss|gaussian_nll_loss}({f}, {same}, {same}.sign().abs())
 torch.nn.functional.triplet_margin_loss({f}, {same}, {same} * 2, p={1|2}, swap={True|False}, reduction='{mean|none}')
 torch.nn.functional.multi_margin_loss({f}, {classes}, p={1|2}, margin={1.0|0.5})
 torch.nn.functional.multilabel_margin_loss({f}, {classes})
-torch.nn.functional.ctc_loss({f}.log_softmax(-1), torch.tensor([[1, 2]]), torch.tensor([{f}.shape[0]]), torch.tensor([2]))
+torch.nn.functional.ctc_loss({f}.log_softmax(-1), torch.tensor([[1, 2]]), torch.tensor([{f}.shape[0]]),
+    torch.tensor([2]))
 """)
 
 family("random", 3, """
@@ -425,13 +460,15 @@ torch.autograd.functional.jacobian(lambda q: q * 2, {f})
 """)
 
 family("query", 3, """
-{x}.{item|tolist|is_contiguous|storage_offset|stride|dim|numel|element_size|is_floating_point|is_complex|is_signed|nelement|size|data_ptr().__bool__|dim_order|is_conj|is_neg|is_inference|has_names|get_device}()
+{x}.{item|tolist|is_contiguous|storage_offset|stride|dim|numel|element_size|is_floating_point|is_complex|is_signed|
+    nelement|size|data_ptr().__bool__|dim_order|is_conj|is_neg|is_inference|has_names|get_device}()
 repr({x})
 str({x})
 {x}.is_contiguous(memory_format=torch.channels_last)
 {len|bool|float|int|complex|list|hash}({x})
 {x}.untyped_storage().nbytes()
-{x}.{is_leaf|_version|requires_grad|dtype|shape|ndim|itemsize|nbytes|layout|is_sparse|grad_fn is None|_base is None|is_meta|device.type|names}
+{x}.{is_leaf|_version|requires_grad|dtype|shape|ndim|itemsize|nbytes|layout|is_sparse|grad_fn is None|_base is None|
+    is_meta|device.type|names}
 torch.{is_nonzero|is_tensor|is_floating_point|is_complex|numel}({x})
 torch.equal({x}, {same})
 {x} in {x}

@@ -11,7 +11,6 @@ import lzma
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 from fuzz.outcomes import Run, difference, magnitude, unpacked
 
 MILD = frozenset(("words",))
@@ -69,7 +68,7 @@ def replay(torch: Any, program: Program) -> list[Difference]:
             scale = max(scale, min(magnitude(expected), 1e4))
             name = line.partition(" = ")[0]
             if name in run.space:
-                _align(run.space[name], expected[1])
+                _align(torch, run.space[name], expected[1])
     run.finish()
     at = len(program.lines)
     for expected, got in zip(program.outcomes[at:], run.outcomes[at:], strict=False):
@@ -88,22 +87,20 @@ def _compared(expected: Any, got: Any, scale: float) -> str | None:
     return difference(expected[1], got[1], scale)
 
 
-def _align(value: Any, recorded: Any) -> None:
+def _align(torch: Any, value: Any, recorded: Any) -> None:
     """Put the recorded bits where they differ."""
     if recorded[0] == "items":
         for x, y in zip(value, recorded[2], strict=True):
-            _align(x, y)
+            _align(torch, x, y)
     elif recorded[0] == "tensor" and recorded[4] != "bfloat16" and 0 not in recorded[2]:
         wanted = unpacked(recorded[7], recorded[1])
-        own = value.detach()
         if wanted.size and wanted.dtype.kind in "fc":
-            array = np.asarray(value.detach())
-            if array.flags.writeable and not np.array_equal(array, wanted, equal_nan=True):
-                array[...] = wanted
+            value.data.copy_(torch.from_numpy(wanted.copy()))   # `data` doesn't count as a write
 
 
 def _brief(outcome: Any) -> str:
     if outcome and outcome[0] == "gave" and outcome[1][0] == "tensor":
-        kind, shape, strides, offset, dtype, grad, alias, values = outcome[1]
-        return f"shape {shape} strides {strides} offset {offset} {dtype} grad {grad} alias {alias} {unpacked(values, shape).tolist()}"[:400]
+        shape, strides, offset, dtype, grad, alias, values = outcome[1][1:]
+        elements = unpacked(values, shape).tolist()
+        return f"shape {shape} strides {strides} offset {offset} {dtype} grad {grad} alias {alias} {elements}"[:400]
     return str(outcome)[:400]

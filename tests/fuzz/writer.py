@@ -28,7 +28,6 @@ class Writer:
     def __init__(self, torch: Any, seed: int) -> None:
         self.torch, self.random, self.run, self.count = torch, random.Random(seed), Run(torch, seed), 0
         self.names, self.weights = list(FAMILIES), [weight for weight, _ in FAMILIES.values()]
-        self.templates = {name: text.strip().split("\n") for name, (_, text) in FAMILIES.items()}
 
     def program(self, calls: int = 14) -> tuple[list[str], list[Any]]:
         """(lines, outcomes): the outcome of each line, then what the variables are in the end."""
@@ -98,7 +97,7 @@ class Writer:
         family = self.random.choices(self.names, self.weights)[0]
         if self.random.random() < 0.06:
             return self._fresh()
-        line = Filled(self, self.random.choice(self.templates[family])).text
+        line = Filled(self, self.random.choice(FAMILIES[family][1])).text
         return self._wrapped(line) if family not in ("gradient", "query", "random") and self.random.random() < 0.06 else line
 
     def _wrapped(self, line: str) -> str:
@@ -270,8 +269,9 @@ class Filled:
         r, parts = self.random, []
         length = r.choice([1, 2, 3])
         for n in self.tensor.shape:
+            first, last = r.randint(-n - 1, n + 1), r.randint(-n - 1, n + 1)
             parts.append(r.choice([
-                ":", str(r.randrange(-n, n)) if n else "0", f"{r.randint(-n - 1, n + 1)}:", f":{r.randint(-n - 1, n + 1)}:{r.randint(1, 3)}",
+                ":", str(r.randrange(-n, n)) if n else "0", f"{first}:", f":{last}:{r.randint(1, 3)}",
                 "None, :", repr([r.randrange(-n, n) for _ in range(length)]) if n else ":",
                 f"torch.tensor({[r.random() < 0.5 for _ in range(n)]})", "...",
             ]))  # fmt: skip
