@@ -100,7 +100,6 @@ def resizable(storage: Any) -> bool:
     return root(storage).size_class not in (memory.OWNED_ELSEWHERE, memory.LENT) and not storage.exports
 
 
-
 _replaced: list[Any] = []      # memory that a launch may still have the address of
 
 
