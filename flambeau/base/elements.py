@@ -12,7 +12,7 @@ from typing import Any
 from flambeau.base.dtype import FLOAT8, bool_, finfo, float8_e5m2, float8_e8m0fnu, float64, iinfo, int64
 from flambeau.base.dtype import dtype as DType
 
-_NAMES = {
+NAMES = {
     "int32": "int", "float16": "c10::Half", "bfloat16": "c10::BFloat16", "float32": "float", "float64": "double",
     **{dtype.name: f"c10::{dtype.scalar_name}" for dtype in FLOAT8},
 }  # fmt: skip
@@ -55,4 +55,4 @@ def always_fits(kind: type, dtype: DType) -> bool:
 def check(value: Any, dtype: DType) -> None:
     """RuntimeError unless a number can be an element of a dtype."""
     if not fits(value, dtype):
-        raise RuntimeError(f"value cannot be converted to type {_NAMES.get(dtype.name, dtype.name + '_t')} without overflow")
+        raise RuntimeError(f"value cannot be converted to type {NAMES.get(dtype.name, dtype.name + '_t')} without overflow")

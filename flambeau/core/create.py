@@ -241,7 +241,7 @@ def over_storage_of(given: Any, dtype: DType) -> Tensor | None:
 
 def legacy_constructor(*args: Any, dtype: DType | None = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """torch.Tensor(...), torch.FloatTensor(...): sizes give uninitialised memory, a sequence gives values."""
-    dtype = dtype or get_default_dtype()
+    asked, dtype = dtype, dtype or get_default_dtype()
     if device is not None and Device(device).type != "cpu":
         raise RuntimeError(f"legacy constructor expects device type: cpu but device type: {Device(device).type} was passed")
     if not args:
@@ -249,8 +249,11 @@ def legacy_constructor(*args: Any, dtype: DType | None = None, device: Any = Non
     if len(args) == 1 and not isinstance(args[0], int):
         given = args[0]
         if isinstance(given, Tensor):
-            if given.dtype is not dtype:
-                raise TypeError(f"expected {dtype} (got {given.dtype})")
+            if device is not None:
+                raise RuntimeError("Legacy tensor constructor of the form torch.Tensor(tensor, device=device) is not supported.  "
+                                   "Use torch.tensor(...) or torch.as_tensor(...) instead.")
+            if asked is not None and given.dtype is not dtype:
+                raise TypeError(f"expected {_options(dtype)} (got {_options(given.dtype)})")
             return given.alias() if given._node is not None else given.detach()
         over = None if isinstance(given, (list, tuple)) else over_storage_of(given, dtype)
         if over is not None:
@@ -263,6 +266,13 @@ def legacy_constructor(*args: Any, dtype: DType | None = None, device: Any = Non
             raise TypeError(f"new(): data must be a sequence (got {type(given).__name__})")
         return make_tensor(given, dtype)
     return _uninitialized(_sizes(args), dtype)
+
+
+def _options(dtype: DType) -> str:
+    name = {"bool": "bool", "uint8": "unsigned char", "int8": "signed char", "int16": "short int", "int32": "int",
+            "int64": "long int", "float32": "float", "float64": "double"}.get(dtype.name, dtype.c_name)
+    return (f"TensorOptions(dtype={name}, device=cpu, layout=Strided, requires_grad=false (default), "
+            "pinned_memory=false (default), memory_format=(nullopt))")
 
 
 def _uninitialized(shape: tuple[int, ...], dtype: DType) -> Tensor:

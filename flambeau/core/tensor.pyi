@@ -895,7 +895,7 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
     def negative_(self) -> Tensor:
         """In-place version of neg()."""
     def nelement(self) -> _int: ...
-    def new(self, *args: Any, device: Any = None) -> Tensor:
+    def new(self, *args: Any, size: Any = None, data: Any = None, other: Any = None, device: Any = None) -> Tensor:
         """The old constructor: sizes or data, of the dtype of this tensor."""
     def new_empty(self, *sizes: Any, size: Any = None, dtype: _dtype | None = None, device: Any = None, requires_grad: _bool = False, layout: Any = None, pin_memory: _bool = False) -> Tensor:
         """Uninitialised memory of the dtype and device of this tensor."""

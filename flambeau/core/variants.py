@@ -47,7 +47,7 @@ def resize_out(out: Tensor, shape: tuple[int, ...]) -> None:
 
 
 _SILENT = frozenset(("addbmm", "bernoulli", "multinomial", "narrow_copy", "log_sigmoid"))    # these resize `out` unasked
-_ANY = frozenset(("sum", "nansum", "prod", "cumsum", "cumprod"))    # these compute in the dtype of `out`, whatever it is
+_ANY = frozenset(("sum", "nansum", "prod", "cumsum", "cumprod", "bernoulli"))    # these take any dtype of `out`
 _APART = frozenset("gather take cat stack index_select masked_select max min mode kthvalue nonzero cross linalg_cross".split())
 _ELEMENTWISE = frozenset(("where", "clamp"))
 _AS_MADE = frozenset("cholesky_inverse geqrf ormqr triangular_solve qr svd lu_solve".split())   # lie as the result where resized

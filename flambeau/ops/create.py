@@ -104,6 +104,12 @@ def dtype_asked(dtype: DType | None, out: Tensor | None) -> DType | None:
 MOST = 1 << 63      # what 64 bits don't hold
 
 
+def _plain_sizes(sizes: tuple[Any, ...]) -> bool:
+    """Whether sizes are ints, or one tuple of ints: what a plan can be kept by."""
+    given = sizes[0] if len(sizes) == 1 and isinstance(sizes[0], tuple) else sizes
+    return all([n.__class__ is int for n in given])
+
+
 def sizes_of(function: str, size: tuple[Any, ...]) -> tuple[int, ...]:
     """A shape given as numbers or as one sequence; RuntimeError for negative sizes, TypeError for none at all."""
     if not size:
@@ -191,7 +197,7 @@ def empty(
         resize(out, shape)
         return fresh(out)
     made = blank(shape, dtype, device)
-    if plain and shape == sizes and not settings.fills:
+    if plain and not settings.fills and _plain_sizes(sizes) and shape == sizes:
         _fresh["empty", sizes, dtype, get_default_device()] = empty_plan(made._layout)
     if memory_format is not contiguous_format and memory_format is not preserve_format and memory_format is not None:
         made = empty_layout(layout_in_format(made._layout, memory_format))
@@ -219,7 +225,7 @@ def full(size: Any, fill_value: Any, *, dtype: DType | None = None, layout: Any 
          requires_grad: bool = False, pin_memory: bool = False, out: Tensor | None = None, names: Any = None) -> Tensor:
     """`fill_value` in every element; the dtype follows the value."""
     known = dtype is None or dtype.__class__ is DType
-    if known and layout is None and device is None and out is None and size.__class__ is tuple:
+    if known and layout is None and device is None and out is None and size.__class__ is tuple and _plain_sizes(size):
         key = ("full", size, fill_value.__class__, dtype, get_default_device())
         launch = _fresh.get(key)
         if launch is not None:
@@ -258,7 +264,7 @@ def zeros(*sizes: Any, size: Any = None, dtype: DType | None = None, layout: Any
             if len(sizes) == 1 and sizes[0].__class__ is list:
                 return zeros(tuple(sizes[0]), dtype=dtype, requires_grad=requires_grad)
             made = filled(fresh_layout(sizes_of("zeros", sizes), dtype, None), 0)
-            if made._layout.device.type == "cpu" and not any(isinstance(n, list) for n in sizes):
+            if made._layout.device.type == "cpu" and _plain_sizes(sizes):
                 _fresh[sizes, dtype, get_default_device()] = zeros_plan(made._layout)
         return made if requires_grad is False else leaf(made, requires_grad)
     if not (layout is None or layout is strided):
@@ -281,7 +287,7 @@ def ones(*sizes: Any, size: Any = None, dtype: DType | None = None, layout: Any 
             return made if requires_grad is False else leaf(made, requires_grad)
         except (KeyError, TypeError):
             made = filled(fresh_layout(sizes_of("ones", sizes), dtype, None), 1)
-            if made._layout.device.type == "cpu" and not any(isinstance(n, list) for n in sizes):
+            if made._layout.device.type == "cpu" and _plain_sizes(sizes):
                 _fresh["ones", sizes, dtype, get_default_device()] = learn_fill(made._layout, 1)
             return made if requires_grad is False else leaf(made, requires_grad)
     check_layout(layout)

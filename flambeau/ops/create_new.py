@@ -127,8 +127,12 @@ def new_tensor(self: Tensor, data: Any, *, dtype: DType | None = None, device: A
 
 
 @public(namespace=False)
-def new(self: Tensor, *args: Any, device: Any = None) -> Tensor:
+def new(self: Tensor, *args: Any, size: Any = None, data: Any = None, other: Any = None, device: Any = None) -> Tensor:
     """The old constructor: sizes or data, of the dtype of this tensor."""
+    if size is not None:
+        args = tuple(size)
+    elif data is not None or other is not None:
+        args = (other if data is None else data,)
     return create.legacy_constructor(*args, dtype=self._layout.dtype)
 
 

@@ -126,7 +126,7 @@ def integer_range(low: int, high: int, dtype: DType) -> tuple[int, int]:
             high -= 1 << (high - 1).bit_length() - digits
     for name, bound in (("from", low), ("to - 1", high - 1)):
         if not least <= bound <= greatest:
-            raise RuntimeError(f"{name} is out of bounds for {dtype.c_name}")
+            raise RuntimeError(f"{name} is out of bounds for {_UNSIGNED.get(dtype.name, dtype.c_name)}")
     if digits is not None:
         for name, bound in (("from", low), ("to - 1", high - 1)):
             if abs(bound) > 1 << digits:
@@ -136,11 +136,14 @@ def integer_range(low: int, high: int, dtype: DType) -> tuple[int, int]:
     return low, high
 
 
+_UNSIGNED = {"uint16": "short unsigned int", "uint32": "unsigned int", "uint64": "long unsigned int"}
+
+
 @functools.cache
 def integer_limits(dtype: DType) -> tuple[int, int, int | None]:
     """(least, greatest) integer of a dtype, and for floating-point ones the digits of the significand."""
     if dtype.is_complex:
-        return -1 << 63, 1 << 63, None
+        raise RuntimeError("check_random_bounds handles only integral, floating-point and boolean types")
     if dtype in FLOAT8:
         raise NotImplementedError(f'"random_update_from_to" not implemented for \'{dtype.scalar_name}\'')
     if dtype.is_floating_point:

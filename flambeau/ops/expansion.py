@@ -88,6 +88,8 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Any, ...]:
     for tensor in given:
         if tensor._layout.ndim > 1:
             raise RuntimeError(f"torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got: {tensor}")
+        if tensor._layout.device is not given[0]._layout.device:
+            raise RuntimeError("meshgrid expects all tensors to have the same device")
         if tensor._layout.dtype is not given[0]._layout.dtype:
             raise RuntimeError("meshgrid expects all tensors to have the same dtype")
     if indexing is None:

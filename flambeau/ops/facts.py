@@ -8,11 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from flambeau.base import layout as layouts
 from flambeau.base.dtype import DIMENSIONED, NUMBER, ZERO_DIM, number_dtype, result_dtype
 from flambeau.core import absent
 from flambeau.core.arguments import no_combination
-from flambeau.core.create import array_of, copy_array, tolist_array
+from flambeau.core.create import copy_array, tolist_array
 from flambeau.core.derive import public
+from flambeau.core.nested import values_of
 from flambeau.core.tensor import Tensor
 
 
@@ -69,8 +71,23 @@ def const_data_ptr(self: Tensor) -> int:
 
 @public(namespace=False)
 def dim_order(self: Tensor, *, ambiguity_check: bool | list[Any] = False) -> tuple[int, ...]:
-    """The dimensions from the one with the largest step to the one with the smallest."""
+    """The dimensions from the one with the largest step to the one with the smallest.
+
+    ambiguity_check: True refuses tensors of which several orders are true, by RuntimeError; memory formats refuse those that lie
+    in none or in several of them. TypeError for anything else.
+    """
+    formats = ambiguity_check if isinstance(ambiguity_check, list) else []
+    if not isinstance(ambiguity_check, bool) and not (isinstance(ambiguity_check, list) and all(
+            isinstance(f, layouts.memory_format) for f in formats)):
+        raise TypeError("The ambiguity_check argument must be a bool or a list of memory formats.")
     strides = self._layout.strides
+    if ambiguity_check and len(set(strides)) < len(strides):
+        fitting = [f for f in formats if self.is_contiguous(memory_format=f)]  # type: ignore[attr-defined]
+        if len(fitting) != 1:
+            raise RuntimeError("The tensor does not have unique dim order, or cannot map to exact one of the given memory "
+                               "formats.")
+        order = list(range(len(strides)))
+        return tuple(order if fitting[0] is layouts.contiguous_format else [0, *order[2:], 1])
     return tuple(sorted(range(len(strides)), key=lambda d: -strides[d]))
 
 
@@ -88,28 +105,35 @@ def to_dense(self: Tensor, dtype: Any = None, *, masked_grad: bool = True) -> Te
 @public(namespace=False)
 def apply_(self: Tensor, callable: Callable[[Any], Any]) -> Tensor:
     """Replace each element by callable(element), one by one in Python."""
-    values = tolist_array(self)
-    flat = [callable(x) for x in values.reshape(-1).tolist()]
-    return self._replaced(values, flat)  # type: ignore[attr-defined]
+    _refuse_graph("apply_", self)
+    return _replaced(self, [callable(x) for x in tolist_array(self).reshape(-1).tolist()])
 
 
 @public(namespace=False)
 def map_(self: Tensor, tensor: Tensor, callable: Callable[[Any, Any], Any]) -> Tensor:
     """Replace each element by callable(element, the other tensor's element), one by one in Python."""
-    values = tolist_array(self)
-    others = tolist_array(tensor.expand_as(self)).reshape(-1).tolist()  # type: ignore[attr-defined]
-    return self._replaced(values, [callable(a, b) for a, b in zip(values.reshape(-1).tolist(), others)])  # type: ignore[attr-defined]
+    _refuse_graph("map_", self, tensor)
+    return _replaced(self, [callable(a, b) for a, b in zip(*_values_with(self, "map_", other=tensor))])
 
 
-@public(namespace=False)
-def _replaced(self: Tensor, values: Any, flat: list[Any]) -> Tensor:
-    if self._node is not None:
-        raise RuntimeError("Can't call apply_() or map_() on Variable that requires grad. Use var.detach() first.")
-    array = values.copy()
-    array.reshape(-1)[:] = flat
-    if array.dtype == array_of(self).dtype:
-        return self.copy_(copy_array(array, self._layout.dtype))  # type: ignore[attr-defined]
-    return self.copy_(copy_array(array))  # type: ignore[attr-defined]
+def _refuse_graph(name: str, *tensors: Tensor) -> None:
+    if any(x._node is not None for x in tensors):
+        raise RuntimeError(f"Can't call {name}() on Variable that requires grad. Use var.detach().{name}() instead.")
+
+
+def _values_with(self: Tensor, name: str, **others: Tensor) -> list[list[Any]]:
+    """The elements of a tensor and of others of its dtype, expanded to its shape."""
+    for title, x in others.items():
+        if x._layout.dtype is not self._layout.dtype:
+            raise TypeError(f"{name}: expected {self.type()} for '{title}' (got {x.type()})")  # type: ignore[attr-defined]
+    given = [self, *[x.expand_as(self) for x in others.values()]]  # type: ignore[attr-defined]
+    return [tolist_array(x).reshape(-1).tolist() for x in given]
+
+
+def _replaced(self: Tensor, flat: list[Any]) -> Tensor:
+    """Write Python numbers over the elements. TypeError for what can be none."""
+    made = copy_array(values_of(flat, self._layout.dtype, (len(flat),)), self._layout.dtype)
+    return self.copy_(made.reshape(self._layout.shape))  # type: ignore[attr-defined]
 
 
 Tensor.is_cpu = property(lambda self: self._layout.device.type == "cpu", doc="Whether the tensor is on the CPU.")  # type: ignore[attr-defined]

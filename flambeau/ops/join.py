@@ -190,6 +190,8 @@ def _cat_checked(tensors: Any, dim: int, out: Tensor | None) -> Tensor:
         )
     if not is_int(dim):
         raise refused("cat", "dim", "int", dim, 2)
+    if all([x._layout.shape == (0,) for x in given]):
+        dim = 0     # such tensors fit to anything, and lie along any dimension
     return _cat(given, dim, _sizes(given, dim), out=out)
 
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from flambeau.base import geometry, memory_order
+from flambeau.base import elements, geometry, memory_order
 from flambeau.base.device import get_default_device
-from flambeau.base.dtype import bfloat16, bool_, float16, float32, float64, int64, promote_types
+from flambeau.base.dtype import bfloat16, bool_, finfo, float16, float32, float64, int64, promote_types
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import Layout, contiguous_format, register_cache
 from flambeau.base.rng import RANGES, WIDE_RANGE, default_generator, drawing_order
@@ -29,6 +29,7 @@ from flambeau.ops.create import blank, finish, leaf, like, sizes_of
 from flambeau.ops.draws import (
     Sampler,
     draw,
+    integer_limits,
     integer_range,
     integers_between,
     is_straight,
@@ -40,7 +41,7 @@ from flambeau.ops.draws import (
 )
 
 
-@sampler(sampling.uniform_plan, "from_ <= to", "from_, to")
+@sampler(sampling.uniform_plan, "-3e4 <= from_ <= to <= 3e4", "from_, to")      # every floating dtype holds these
 def uniform_(self: Tensor, from_: float = 0, to: float = 1, *, generator: Any = None, **bounds: Any) -> Tensor:
     """Fill with uniform samples of [from, to). Raises RuntimeError if from > to."""
     low = bounds.pop("from", from_)
@@ -48,9 +49,23 @@ def uniform_(self: Tensor, from_: float = 0, to: float = 1, *, generator: Any = 
         raise TypeError(f"uniform_() got an unexpected keyword argument '{next(iter(bounds))}'")
     need_float("check_uniform_bounds", self._layout.dtype)
     low, high = float(low), float(to)
+    _check_uniform(low, high, self._layout.dtype)
     if low > high:
         raise RuntimeError(f"uniform_ expects to return a [from, to) range, but found from={low:g} > to={high:g}")
     return overwrite(self, sampling.uniform, generator, low, high)
+
+
+def _check_uniform(low: float, high: float, dtype: DType) -> None:
+    """RuntimeError for bounds that are no elements of a real dtype, or so far apart that their distance is none."""
+    if dtype.is_complex:
+        return
+    most = finfo(dtype).max
+    for name, bound in (("from", low), ("to", high)):
+        if not -most <= bound <= most:
+            raise RuntimeError(f"{name} is out of bounds for {elements.NAMES[dtype.name]}")
+    if high - low > most:
+        raise RuntimeError(f"uniform_ expects to-from <= std::numeric_limits<{dtype.scalar_name}>::max(), but found to={high:g} "
+                           f"and from={low:g} which result in to-from to exceed the limit")
 
 
 @sampler(sampling.normal_plan, "std >= 0", "source.spare_address, mean, std", "source.spare[1], mean == 0 and std == 1")
@@ -84,17 +99,16 @@ def random_(self: Tensor, *range: int | None, generator: Any = None, **bounds: A
     if bounds or len(range) > 2 or not all(x is None or is_int(x) or x.__class__ in (float, bool) for x in (low, high)):
         raise no_combination("random_", range, bounds)
     name, scalar = self._layout.dtype.name, self._layout.dtype.scalar_name
-    if name not in RANGES:
-        if low is None and high is None:
-            raise NotImplementedError(f'"random_kernel_cpu" not implemented for \'{scalar}\'')
-        raise RuntimeError("check_random_bounds handles only integral, floating-point and boolean types")
+    if name not in RANGES and low is None and high is None:
+        raise NotImplementedError(f'"random_kernel_cpu" not implemented for \'{scalar}\'')
     if low is None and high is None:
         return overwrite(self, sampling.integers, generator, 0, RANGES[name], name in ("int64", "float64"))
     low = 0 if low is None else low
     if high is not None:
         low, high = integer_range(low, high, self._layout.dtype)
     else:
-        high = RANGES[name]
+        high = RANGES[name] if name in RANGES else integer_range(low, integer_limits(self._layout.dtype)[1] + 1,
+                                                                 self._layout.dtype)[1]
     return overwrite(self, sampling.integers, generator, low, high - low, high - low >= WIDE_RANGE)
 
 
@@ -106,6 +120,8 @@ def _learn_integers(layout: Layout, any_of_dtype: bool) -> tuple:
     if not is_straight(layout):
         found: tuple = (None, ())
     elif any_of_dtype:
+        if layout.dtype.name not in RANGES:
+            return None, ()
         found = sampling.all_integers(layout)
     else:
         launch, *between = integers_between(layout)

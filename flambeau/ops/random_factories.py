@@ -7,12 +7,14 @@ result lies, and made beside the first call, whose way is that of all unusual on
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Callable
 from typing import Any
 
+from flambeau.base import elements
 from flambeau.base.device import get_default_device
+from flambeau.base.dtype import FLOAT8, bfloat16, bool_, finfo, int64
 from flambeau.base.dtype import dtype as DType
-from flambeau.base.dtype import int64
 from flambeau.base.layout import Layout, preserve_format, register_cache
 from flambeau.base.rng import WIDE_RANGE, default_generator
 from flambeau.core import modes, sampling
@@ -190,7 +192,8 @@ def randperm(n: int, *, generator: Any = None, dtype: DType | None = int64, layo
             drawn = [randperm(n, generator=generator, dtype=dtype, device=device) for _ in range(lead[0] if lead else 1)]
             return NAMESPACE["stack"](drawn) if lead else drawn[0]
         return modes.local.draws.draw(several, out)
-    dtype, source = dtype or int64, stream(generator)
+    dtype, source = (dtype or int64) if out is None else dtype_asked(None if dtype is int64 else dtype, out), stream(generator)
+    _check_order(int(n), dtype)
     shared = fresh_layout((int(n),), dtype if dtype in sampling.ORDERED else int64, device)
     if n > 1 and shared.device.type != "meta":
         order = sampling.permutation_plan(shared)
@@ -202,6 +205,21 @@ def randperm(n: int, *, generator: Any = None, dtype: DType | None = int64, layo
     if dtype is not shared.dtype:
         made = made.to(dtype)
     return finish(made, requires_grad, out)
+
+
+def _check_order(n: int, dtype: DType) -> None:
+    """NotImplementedError for a dtype in which nothing is permuted, RuntimeError where it doesn't hold the numbers up to n."""
+    if dtype.is_complex or dtype is bool_ or dtype in FLOAT8 or dtype.name in ("uint16", "uint32", "uint64"):
+        raise NotImplementedError(f"\"randperm\" not implemented for '{dtype.scalar_name}'")
+    if dtype.is_floating_point:
+        if dtype is bfloat16:
+            return      # PyTorch lets its numbers repeat
+        most = int(2 / finfo(dtype).eps) + 1
+        if n > most:
+            limit = str(most) if dtype.itemsize == 2 else f"2^{int(math.log2(most - 1))}+1"
+            raise RuntimeError(f"n cannot be greater than {limit} for {dtype.scalar_name} type.")
+    elif n:
+        elements.check(n - 1, dtype)
 
 
 @public(method=False)

@@ -266,6 +266,11 @@ def diff(input: Tensor, n: int = 1, dim: int = -1, prepend: Tensor | None = None
     for x in parts:
         if x._layout.ndim != layout.ndim:
             raise RuntimeError("diff expects prepend or append to be the same dimension as input")
+        for other, (own, size) in enumerate(zip(layout.shape, x._layout.shape)):
+            if own != size and other != d:
+                raise RuntimeError("diff expects the shape of tensor to prepend or append to match that of input except along "
+                                   f"the differencing dimension; input.size({other}) = {own}, but got tensor.size({other}) "
+                                   f"= {size}")
     x = NAMESPACE["cat"](parts, d) if len(parts) > 1 else input
     for _ in range(min(n, x._layout.shape[d])):
         size = x._layout.shape[d] - 1

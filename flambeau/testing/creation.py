@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+import warnings
 from typing import Any
 
 import flambeau as torch
+from flambeau.base.dtype import FLOAT8
 
 
 def make_tensor(
@@ -55,6 +57,8 @@ def make_tensor(
     if math.isnan(low) or math.isnan(high):
         raise ValueError(f"`low` and `high` cannot be NaN, but got low={low} and high={high}")
     if low == high and floating:
+        warnings.warn("Passing `low==high` to `torch.testing.make_tensor` for floating or complex types is deprecated since 2.1 "
+                      "and will be removed in 2.3. Use `torch.full(...)` instead.", FutureWarning, stacklevel=3)
         result = torch.full(shape, low, dtype=dtype, device=device)
     else:
         if low >= high:
@@ -64,9 +68,11 @@ def make_tensor(
             raise ValueError(f"`low` must be less than `high`, but got {low} >= {high}")
         if dtype.is_complex:
             result = torch.empty(shape, dtype=dtype, device=device)
-            torch.view_as_real(result).uniform_(low, high)
+            _draw(torch.view_as_real(result), low, high)
+        elif dtype in FLOAT8:
+            result = _draw(torch.empty(shape, device=device), low, high).to(dtype)
         elif floating:
-            result = torch.empty(shape, dtype=dtype, device=device).uniform_(low, high)
+            result = _draw(torch.empty(shape, dtype=dtype, device=device), low, high)
         else:
             result = torch.randint(math.ceil(low), math.ceil(high), shape, dtype=dtype, device=device)
     if gaps:
@@ -78,3 +84,10 @@ def make_tensor(
     if requires_grad:
         result.requires_grad_(True)
     return result
+
+
+def _draw(made: torch.Tensor, low: float, high: float) -> torch.Tensor:
+    """Uniform numbers of [low, high), also where these are further apart than the dtype has numbers."""
+    if high - low >= torch.finfo(made.dtype).max:
+        return made.uniform_(low / 2, high / 2).mul_(2)
+    return made.uniform_(low, high)
