@@ -19,8 +19,10 @@ from flambeau.core.overrides import (
     dispatch,
     dispatch_to_mode,
     in_order,
+    local,
     mode_on,
     nowrap_functions,
+    redispatch,
 )
 from flambeau.core.tensor import Tensor
 
@@ -43,10 +45,6 @@ __all__ = [
 
 enable_reentrant_dispatch = _absent.function(
     "overrides.enable_reentrant_dispatch",
-    "it concerns __torch_dispatch__, which flambeau doesn't have; use __torch_function__",
-)
-redispatch_function = _absent.function(
-    "overrides.redispatch_function",
     "it concerns __torch_dispatch__, which flambeau doesn't have; use __torch_function__",
 )
 
@@ -169,7 +167,17 @@ def resolve_name(f: Any) -> str | None:
 
 def has_torch_function(relevant_args: Iterable[Any]) -> bool:
     """Whether one of the arguments overrides calls, or a TorchFunctionMode is on."""
+    if local.unasked:
+        local.unasked = False
+        return False
     return mode_on() or any_override(relevant_args)
+
+
+def redispatch_function(
+    func: Callable[..., Any], types: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None
+) -> Any:
+    """func(*args, **kwargs) from within a __torch_function__: it isn't asked again, but the calls that func makes are."""
+    return redispatch(func, types, args, kwargs)
 
 
 def has_torch_function_unary(arg: Any) -> bool:

@@ -72,6 +72,7 @@ class _Local(threading.local):
     multithreading: bool = True
     view_replay: bool = False
     overrides: bool = True
+    unasked: bool = False   # whether the next question for overriding arguments is to be answered with no
     guard: int = 0          # the oldest epoch of memory that a function being differentiated may write to
     forward_grad: bool = True   # whether dual tensors move what is computed from them
     draws: Any = None       # who answers for random operators: the innermost vmap of the thread

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Sequence
-from types import FunctionType, MethodDescriptorType, WrapperDescriptorType
+from types import FunctionType, MethodDescriptorType, MethodWrapperType, WrapperDescriptorType
 from typing import Any
 
 from flambeau.base.naming import public_module
@@ -131,6 +131,28 @@ def disabled(function: Callable, types: Any, args: Sequence[Any] = (), kwargs: d
         return function(*args, **(kwargs or {}))
 
 
+_CALLED_BY_PYTHON = (MethodWrapperType, MethodDescriptorType, WrapperDescriptorType)
+
+
+def redispatch(function: Callable, types: Any, args: Sequence[Any], kwargs: dict[str, Any] | None) -> Any:
+    """The call as it is without being overridden, while the calls that its body makes may be."""
+    keywords = kwargs or {}
+    declared = getattr(function, "operator", None)
+    if getattr(declared, "composite", False) and not hasattr(function, "__self__"):
+        return declared.implementation(*args, **keywords)
+    if declared is not None or isinstance(function, _CALLED_BY_PYTHON) or vars(Tensor).get(
+            getattr(function, "__name__", "")) is function:
+        with DisableTorchFunction():
+            return function(*args, **keywords)
+    if hasattr(function, "__wrapped__"):
+        return function.__wrapped__(*args, **keywords)
+    local.unasked = True  # a function that asks by itself, has_torch_function: the next question is answered with no
+    try:
+        return function(*args, **keywords)
+    finally:
+        local.unasked = False
+
+
 # ---------------------------------------------------------------- what a subclass does unless it says otherwise
 
 
@@ -142,7 +164,13 @@ def keep_flavor(tensor: Any) -> None:
 
 def become(tensor: Tensor, cls: type) -> Any:
     """Turn a fresh tensor into an instance of a subclass."""
-    tensor.__class__ = cls
+    try:
+        tensor.__class__ = cls
+    except TypeError:  # a class with slots of its own: another object
+        made = object.__new__(cls)
+        for name in ("_storage", "_offset", "_layout", "_node", "_index"):
+            setattr(made, name, getattr(tensor, name))
+        tensor = made
     if overriding(cls):
         tensor._layout = tensor._layout.with_flavor(cls)
     return tensor

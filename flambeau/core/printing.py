@@ -267,7 +267,8 @@ def tensor_repr(tensor: Any, prefix: str | None = None, contents: str | None = N
     indent = len(prefix)
     if contents is None:
         contents = tensor_body(tensor, indent) if shown else "..."
-    return with_suffixes(prefix + contents, suffixes, indent)
+    text = with_suffixes(prefix + contents, suffixes, indent)
+    return f"Parameter({text})" if tensor.__dict__.get("_is_param") else text
 
 
 def with_suffixes(text: str, suffixes: list[str], indent: int, force_newline: bool = False) -> str:
