@@ -37,13 +37,13 @@ def _chunk_cat(tensors: Tensors, dim, num_chunks):
     return NAMESPACE["cat"](parts, dim % tensors[0].dim() + 1)
 
 
-@composite(method=False)
+@composite(function=True)
 def _is_all_true(self: Tensor):
     """Whether all of its booleans are True, as a tensor; under vmap one answer for all examples."""
     return self.all()
 
 
-@composite(method=False)
+@composite(function=True)
 def _is_any_true(self: Tensor):
     """Whether one of its booleans is True, as a tensor; under vmap one answer for all examples."""
     return self.any()

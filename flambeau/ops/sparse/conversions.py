@@ -253,6 +253,8 @@ def at_places(x: Any, mask: Any) -> Tensor:
             return NAMESPACE["zeros"](mask._entries._layout.shape, dtype=x._entries._layout.dtype)
         chosen = x._entries.index_select(0, found)
         return NAMESPACE["where"](there.reshape((-1,) + (1,) * (chosen._layout.ndim - 1)), chosen, 0)
+    if not places._layout.shape[0]:  # all dimensions are dense
+        return x.unsqueeze(0).expand(mask._entries._layout.shape).clone()
     return x[tuple(places.unbind(0))]
 
 
