@@ -10,6 +10,7 @@ from flambeau.distributions import constraints
 from flambeau.distributions.distribution import Distribution
 from flambeau.distributions.odds import ODDS, Odds
 from flambeau.distributions.utils import formula
+from flambeau.nn.functional import logsigmoid
 
 __all__ = ["Binomial"]
 
@@ -41,9 +42,7 @@ class Binomial(Odds, Distribution):
     def _log_density(self, k: Tensor) -> Tensor:
         n, rest = self.total_count, self.total_count - k
         ways = torch.lgamma(n + 1) - torch.lgamma(k + 1) - torch.lgamma(rest + 1)
-        # log(1 + exp(logits)), without overflow
-        failure = self.logits.relu() + self.logits.abs().neg().exp().log1p()
-        return ways + k * self.logits - n * failure
+        return ways + k * self.logits + n * logsigmoid(-self.logits)
 
     def _trials(self, name: str) -> int:
         """n, if it is the same for the whole batch. Raises NotImplementedError, naming what needs it, if not."""

@@ -10,7 +10,7 @@ from flambeau import Size, Tensor
 from flambeau.distributions import constraints
 from flambeau.distributions.exp_family import ExponentialFamily
 from flambeau.distributions.odds import Odds
-from flambeau.distributions.utils import clamp_probs, formula, log_odds, uniform_noise
+from flambeau.distributions.utils import clamp_probs, formula, lazy_property, log_odds, logits_to_probs, uniform_noise
 
 __all__ = ["ContinuousBernoulli"]
 
@@ -36,6 +36,11 @@ class ContinuousBernoulli(Odds, ExponentialFamily):
                 raise ValueError("The parameter probs has invalid values")
             self.probs = clamp_probs(self.probs)
         super().__init__(self.param_shape, validate_args=validate_args)
+
+    @lazy_property
+    def probs(self) -> Tensor:
+        """The probabilities, moved away from 0 and 1 so that their logits are finite."""
+        return clamp_probs(logits_to_probs(self.logits, True))
 
     def _steep(self) -> Tensor:
         """Where the probabilities are out of the range of the series."""

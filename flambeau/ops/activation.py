@@ -325,7 +325,7 @@ def logsigmoid(input: Tensor):
 
 @logsigmoid.vjp
 def _(g, input):
-    shrunk = s.exp(-s.abs(input))
+    shrunk = s.exp(-where(input < 0, -input, input))        # unlike the absolute value's, its derivative at 0 isn't 0
     return g * (where(input < 0, 1, shrunk) / (1 + shrunk))
 
 

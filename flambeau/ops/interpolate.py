@@ -15,7 +15,7 @@ import numpy as np
 from flambeau.base import memory_order
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.dtype import float64, uint8
-from flambeau.base.layout import Layout, channels_last, channels_last_3d, register_cache
+from flambeau.base.layout import Layout, channels_last, channels_last_3d, contiguous_strides, register_cache
 from flambeau.base.notices import warn
 from flambeau.codegen.kinds import kind_of
 from flambeau.codegen.resampling import interpolate as kernels
@@ -23,7 +23,7 @@ from flambeau.codegen.runtime import launch as launching
 from flambeau.core import create
 from flambeau.core.declare import composite, operator
 from flambeau.core.op import RELEASE_FROM
-from flambeau.core.tensor import Tensor, within_memory
+from flambeau.core.tensor import Tensor, empty_layout, within_memory
 from flambeau.ops.adaptive_pool import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
 
 NEAREST, EXACT, LINEAR, CUBIC, LANCZOS = "nearest", "nearest-exact", "linear", "bicubic", "lanczos"
@@ -235,11 +235,21 @@ def _resample(input: Tensor, spec: Spec) -> Tensor:
     key = layout, spec
     found = _plans.get(key)
     if found is None:
+        if layout.device.type == "meta":
+            return _without_memory(layout, spec)
         found = _plans[key] = _forward_plan(layout, spec)
     launch, tables, order = found
     if order is not None:
         return launch(None, input.contiguous(), *tables).contiguous(memory_format=order)
     return launch(None, input if layout.is_contiguous else input.contiguous(), *tables)
+
+
+def _without_memory(layout: Layout, spec: Spec) -> Tensor:
+    """The result of an image on the meta device, of any dtype, which needs no tables."""
+    shape = (*layout.shape[:2], *spec.size)
+    last = layout.ndim >= 4 and memory_order.suggests_channels_last(layout.shape, layout.strides)
+    strides = memory_order.channels_last_strides(shape) if last else contiguous_strides(shape)
+    return empty_layout(Layout.of(shape, strides, layout.dtype, layout.device))
 
 
 def _forward_plan(layout: Layout, spec: Spec) -> tuple[Callable, tuple, Any]:
@@ -291,6 +301,8 @@ def resample_backward(grad: Tensor, spec: Spec, image: Layout) -> Tensor:
     key = "backward", grad._layout, spec, image
     found = _plans.get(key)
     if found is None:
+        if image.device.type == "meta":
+            return empty_layout(Layout.contiguous(image.shape, grad._layout.dtype, image.device))
         out = Layout.contiguous(image.shape, grad._layout.dtype, image.device)
         tables = _tables(spec, image.shape[2:], grad._layout.dtype, backward=True)
         found = _plans[key] = _plan(grad._layout, out, tables, copies=False)

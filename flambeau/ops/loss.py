@@ -174,7 +174,7 @@ def _logits(x: Any, y: Any) -> Any:
 
 
 def _logits_rule(g: Any, input: Any, target: Any) -> tuple:
-    return g * (1 / (1 + s.exp(-input)) - target), g * -input
+    return g * (s.sigmoid(input) - target), g * -input      # whose derivative, unlike a quotient's, is never inf / inf
 
 
 def _soft_margin(x: Any, y: Any) -> Any:
@@ -199,7 +199,7 @@ LOGITS = ElementLoss("binary_cross_entropy_with_logits", lambda input, target: _
 _SOFTPLUS_OF_NEGATIVE = Pointwise(
     "softplus_of_negative", lambda input: s.log1p(s.exp(-s.abs(input))) + s.where(input < 0, -input, 0), ["input"],
     node="LogSigmoid")
-_SOFTPLUS_OF_NEGATIVE.rule = lambda g, input: -g / (1 + s.exp(input))
+_SOFTPLUS_OF_NEGATIVE.rule = lambda g, input: -g * s.sigmoid(-input)
 SOFT_MARGIN = ElementLoss("soft_margin_loss", lambda input, target: _soft_margin(input, target), rule=_soft_margin_rule)
 
 

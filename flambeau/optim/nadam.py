@@ -123,11 +123,14 @@ class NAdam(PointwiseOptimizer):
                 apply_updates(nadam, rows, scalars, flags)
 
 
-def _by_mu_product(members: list[Member], mu: Any) -> list[tuple[float, list[Member]]]:
-    """Multiply each member's product of momenta by `mu`; (product, members) for each distinct product."""
-    groups: dict[float, list[Member]] = {}
+def _by_mu_product(members: list[Member], mu: Any) -> list[tuple[Any, list[Member]]]:
+    """Multiply each member's product of momenta by `mu`; (product, members) for each distinct product.
+
+    A product that the graph reaches stays a tensor, with members of its own.
+    """
+    groups: dict[Any, list[Member]] = {}
     for member in members:
         product = member[1]["mu_product"]
         product *= mu
-        groups.setdefault(product.item(), []).append(member)
+        groups.setdefault(product if product.requires_grad else product.item(), []).append(member)
     return list(groups.items())

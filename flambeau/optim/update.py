@@ -107,7 +107,9 @@ def apply_update(
     if not _whole_tensors(scalars):
         pointwise_update(formula, in_out, inputs, scalars, flags)
         return
-    for tensor, value in zip(in_out, formula(*in_out, *inputs, **scalars, **flags), strict=True):
+    # what the graph keeps of the present values must outlast their being overwritten
+    given = [tensor.clone() for tensor in in_out] if flambeau.is_grad_enabled() else in_out
+    for tensor, value in zip(in_out, formula(*given, *inputs, **scalars, **flags), strict=True):
         tensor.copy_(value)
 
 

@@ -129,3 +129,13 @@ def test_parameters_asked_for_without_gradients_still_have_them() -> None:
     with torch.no_grad():
         d.logits
     assert d.logits.requires_grad
+
+
+def test_gradients_at_logits_of_zero_and_far_out():
+    x = torch.zeros(1, requires_grad=True)
+    assert torch.autograd.grad(D.Binomial(1.0, logits=x).log_prob(torch.tensor(0.0)), x)[0].tolist() == [-0.5]
+    for logit in (100.0, -100.0):
+        x = torch.tensor(logit, requires_grad=True)
+        value = D.ContinuousBernoulli(logits=x).log_prob(torch.tensor(0.5))
+        assert abs(value.item() + 47.2310) < 1e-3
+        assert torch.autograd.grad(value, x)[0].item() == (-0.5 if logit > 0 else 0.5)

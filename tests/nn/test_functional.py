@@ -477,3 +477,23 @@ def test_batch_norm_has_no_derivative_for_its_statistics():
         with pytest.raises(RuntimeError, match="batch_norm is not differentiable wrt running_mean and running_var"):
             F.batch_norm(x, mean, torch.ones(2))
     assert torch.nn.BatchNorm2d(3)(torch.ones(0, 3, 2, 2, dtype=torch.float64)).dtype is torch.float64
+
+
+def test_interpolate_without_memory_makes_no_tables():
+    made = F.interpolate(torch.empty(2 * 10**8, 3, 2 * 10**8, device="meta"), scale_factor=2)
+    assert made.shape == (2 * 10**8, 3, 4 * 10**8) and made.device.type == "meta"
+    x = torch.empty_strided((2, 4, 5, 6), (120, 1, 24, 4), device="meta", requires_grad=True)
+    made = F.interpolate(x, scale_factor=2, mode="bilinear")
+    assert made.stride() == (480, 1, 48, 4)
+    made.sum().backward()
+    assert x.grad.shape == x.shape
+
+
+@pytest.mark.parametrize("name", ["logsigmoid", "binary_cross_entropy_with_logits"])
+def test_second_derivatives_of_logarithms_of_sigmoids(name):
+    x = torch.tensor([-200.0, -100.0, -1.0, 0.0, 1.0, 100.0, 200.0], requires_grad=True)
+    value = F.logsigmoid(x) if name == "logsigmoid" else -F.binary_cross_entropy_with_logits(x, torch.zeros(7), reduction="sum")
+    (first,) = torch.autograd.grad(value.sum(), x, create_graph=True)
+    (second,) = torch.autograd.grad(first.sum(), x)
+    sigmoid = x.detach().sigmoid()
+    torch.testing.assert_close(second, -sigmoid * (1 - sigmoid))

@@ -326,3 +326,30 @@ def test_the_helpers_that_other_optimizers_import() -> None:
     }  # fmt: skip
     with pytest.raises(RuntimeError, match=r"Expected !nested_tensorlist\.empty"):
         group([])
+
+
+@pytest.mark.parametrize("make", [
+    lambda p: torch.optim.Adam(p, lr=0.9, differentiable=True, amsgrad=True),
+    lambda p: torch.optim.AdamW(p, lr=0.9, differentiable=True, amsgrad=True),
+    lambda p: torch.optim.NAdam(p, lr=0.9, differentiable=True),
+])  # fmt: skip
+def test_the_states_take_part_in_a_differentiable_step(make):
+    torch.manual_seed(0)
+    names = ("exp_avg", "exp_avg_sq", "max_exp_avg_sq", "mu_product")
+    values = {name: torch.rand(() if name == "mu_product" else 4, dtype=torch.float64) for name in names}
+
+    def stepped(*given):
+        parameter = torch.ones(4, dtype=torch.float64, requires_grad=True).clone()
+        parameter.grad = torch.full((4,), 0.3, dtype=torch.float64)
+        optimizer = make([parameter])
+        state = {"step": torch.tensor(10.0, dtype=torch.float64), **{name: x.clone() for name, x in zip(names, given)}}
+        optimizer.state[parameter].update(state)
+        optimizer.step()
+        return parameter
+
+    inputs = [x.requires_grad_() for x in values.values()]
+    if make([torch.ones(1)]).__class__ is not torch.optim.NAdam:
+        inputs[3].requires_grad_(False)
+    else:
+        inputs[2].requires_grad_(False)
+    assert torch.autograd.gradcheck(stepped, inputs)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import warnings
+from collections.abc import Iterable
 from typing import Any
 
 import flambeau
@@ -30,6 +32,30 @@ def canonical_mask(mask: Tensor | None, name: str, other_type: Any, other_name: 
     if mask.is_floating_point():
         return mask
     return flambeau.zeros_like(mask, dtype=target_type).masked_fill_(mask, float("-inf"))
+
+
+def blind_rows(attn_mask: Tensor | None, padding: Tensor | None, batch: int) -> Tensor:
+    """Which queries, (N, L) or (N, 1), may look at no key in some head, by boolean masks: attn_mask (L, S) or (N * heads, L, S),
+    padding (N, S). One is None at most."""
+    forbidden = None
+    if attn_mask is not None:
+        forbidden = attn_mask.view(1 if attn_mask.dim() == 2 else batch, -1, *attn_mask.shape[-2:])
+    if padding is not None:
+        columns = padding.view(batch, 1, 1, padding.size(-1))
+        forbidden = columns if forbidden is None else forbidden | columns
+    return forbidden.all(-1).any(1)  # type: ignore[union-attr]
+
+
+def blinded(output: Tensor, blind: Tensor | None) -> Tensor:
+    """The output (N, L, E) with nan in the rows of queries that may look at no key."""
+    if blind is None or (blind._layout.flavor is None and blind.device.type == "cpu" and not blind.any()):
+        return output
+    return output.masked_fill(blind.unsqueeze(-1), math.nan)
+
+
+def records(tensors: Iterable[Tensor | None]) -> bool:
+    """Whether a call with these tensors is recorded for a gradient, and so doesn't take PyTorch's fused kernels."""
+    return flambeau.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in tensors)
 
 
 class MultiheadAttention(Module):
@@ -141,6 +167,9 @@ class MultiheadAttention(Module):
             is_causal: says that attn_mask is the causal one.
         """
         batched = query.dim() == 3
+        blind = None
+        if not (self.training or need_weights) and (attn_mask is not None or key_padding_mask is not None) and batched:
+            blind = self._blind_rows(query, key, value, attn_mask, key_padding_mask)
         mask_type = None if attn_mask is None else attn_mask.dtype
         key_padding_mask = canonical_mask(key_padding_mask, "key_padding_mask", mask_type, "attn_mask", query.dtype)
         attn_mask = canonical_mask(attn_mask, "attn_mask", None, "", query.dtype, check_other=False)
@@ -185,8 +214,21 @@ class MultiheadAttention(Module):
             **separate,
         )
         if self.batch_first and batched:
-            return output.transpose(1, 0), weights
-        return output, weights
+            output = output.transpose(1, 0)
+        return blinded(output, blind), weights
+
+    def _blind_rows(self, query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None,
+                    padding: Tensor | None) -> Tensor | None:
+        """The queries whose result is nan, because they may look at no key and PyTorch takes a fused kernel, or None."""
+        masks = [mask for mask in (attn_mask, padding) if mask is not None]
+        fused = (
+            query is key is value and self.batch_first and self.num_heads % 2 == 0 and self._qkv_same_embed_dim
+            and self.in_proj_bias is not None and query.dtype == self.in_proj_bias.dtype and self.bias_k is None
+            and not self.add_zero_attn and all(mask.dtype == flambeau.bool for mask in masks)
+            and not flambeau.is_autocast_enabled(query.device.type)
+            and not records((query, self.in_proj_weight, self.in_proj_bias, self.out_proj.weight, self.out_proj.bias))
+        )  # fmt: skip
+        return blind_rows(attn_mask, padding, query.size(0)) if fused else None
 
     def merge_masks(
         self, attn_mask: Tensor | None, key_padding_mask: Tensor | None, query: Tensor

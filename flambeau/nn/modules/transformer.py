@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import itertools
+import math
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -12,7 +14,7 @@ from flambeau.core.tensor import Tensor
 from flambeau.nn import functional as F
 from flambeau.nn.init import xavier_uniform_
 from flambeau.nn.modules.activation import GELU, ReLU
-from flambeau.nn.modules.attention import MultiheadAttention, canonical_mask
+from flambeau.nn.modules.attention import MultiheadAttention, blind_rows, blinded, canonical_mask, records
 from flambeau.nn.modules.container import ModuleList
 from flambeau.nn.modules.dropout import Dropout
 from flambeau.nn.modules.linear import Linear
@@ -324,11 +326,32 @@ class TransformerEncoderLayer(Module):
         )
         src_mask = canonical_mask(src_mask, "src_mask", None, "", src.dtype, check_other=False)
         x = src
+        masked = src_mask is not None or src_key_padding_mask is not None
+        if masked and not (self.training or is_causal) and self._is_fused(src):
+            x = src + self._fused_attention(self.norm1(src) if self.norm_first else src, src_mask, src_key_padding_mask)
+            return x + self._ff_block(self.norm2(x)) if self.norm_first else self.norm2((x := self.norm1(x)) + self._ff_block(x))
         if self.norm_first:
             x = x + self._sa_block(self.norm1(x), src_mask, src_key_padding_mask, is_causal)
             return x + self._ff_block(self.norm2(x))
         x = self.norm1(x + self._sa_block(x, src_mask, src_key_padding_mask, is_causal))
         return self.norm2(x + self._ff_block(x))
+
+    def _is_fused(self, src: Tensor) -> bool:
+        """Whether PyTorch computes this layer by its fused kernel, to which every number of a mask but 0 means hidden."""
+        attention = self.self_attn
+        return (
+            src.dim() == 3 and attention.batch_first and attention._qkv_same_embed_dim and attention.num_heads % 2 == 0
+            and attention.in_proj_bias is not None and bool(self.activation_relu_or_gelu)
+            and self.norm1.eps == self.norm2.eps and not flambeau.is_autocast_enabled(src.device.type)
+            and not records(itertools.chain((src,), self.parameters()))
+        )  # fmt: skip
+
+    def _fused_attention(self, x: Tensor, mask: Tensor | None, padding: Tensor | None) -> Tensor:
+        """`_sa_block` with masks read so, and nan where a query may look at no key."""
+        mask, padding = (None if each is None else each != 0 for each in (mask, padding))
+        masks = [None if each is None else flambeau.zeros_like(each, dtype=x.dtype).masked_fill_(each, -math.inf)
+                 for each in (mask, padding)]
+        return blinded(self._sa_block(x, *masks), blind_rows(mask, padding, x.size(0)))
 
     def _sa_block(
         self, x: Tensor, attn_mask: Tensor | None, key_padding_mask: Tensor | None, is_causal: bool = False
