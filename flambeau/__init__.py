@@ -71,7 +71,7 @@ _ROOMS = frozenset(
         "__config__", "_jit_internal", "_tensor_str", "_utils", "futures", "mtia", "torch_version",
         "_dynamo", "_higher_order_ops", "_inductor",
         "library", "_ops", "_library", "_custom_op", "_custom_ops",
-        "_prims_common", "numa", "__future__", "_VF", "_functorch", "_vmap_internals", "_linalg_utils",
+        "_prims_common", "numa", "__future__", "_VF", "_functorch", "_vmap_internals", "_linalg_utils", "quasirandom",
     )
 )
 _FROM_ROOMS = {
