@@ -52,7 +52,12 @@ def always_fits(kind: type, dtype: DType) -> bool:
         kind is int and dtype is int64) or (dtype.is_complex and dtype.to_real() is float64)
 
 
+def c_name(dtype: DType) -> str:
+    """What errors about elements call a dtype."""
+    return NAMES.get(dtype.name, dtype.name + "_t")
+
+
 def check(value: Any, dtype: DType) -> None:
     """RuntimeError unless a number can be an element of a dtype."""
     if not fits(value, dtype):
-        raise RuntimeError(f"value cannot be converted to type {NAMES.get(dtype.name, dtype.name + '_t')} without overflow")
+        raise RuntimeError(f"value cannot be converted to type {c_name(dtype)} without overflow")

@@ -52,8 +52,14 @@ def wrap_real_dim(dim: int, ndim: int) -> int:
     return wrap_dim(dim, ndim)
 
 
+MOST_DIMS = 64      # that operators can be told to go along
+TOO_MANY_DIMS = "only tensors with up to 64 dims are supported"
+
+
 def wrap_dims(dims: Sequence[int], ndim: int) -> Shape:
     """Every dimension counted from the front, each at most once. Raises IndexError, RuntimeError for repeats."""
+    if ndim > MOST_DIMS:
+        raise RuntimeError(TOO_MANY_DIMS)
     wrapped: list[int] = []
     for dim in dims:
         place = wrap_dim(dim, ndim)
@@ -66,6 +72,8 @@ def wrap_dims(dims: Sequence[int], ndim: int) -> Shape:
 def wrap_reduction_dims(dims: int | Sequence[int] | None, ndim: int) -> Shape:
     """The dimensions a reduction removes, ascending: None and the empty sequence mean all of them."""
     if isinstance(dims, int):
+        if ndim > MOST_DIMS:
+            raise RuntimeError(TOO_MANY_DIMS)
         return (wrap_dim(dims, ndim),) if ndim else (wrap_dim(dims, ndim),)[:0]
     if dims is None or len(dims) == 0:
         return tuple(range(ndim))

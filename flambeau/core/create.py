@@ -44,7 +44,7 @@ def array_of(tensor: Tensor) -> np.ndarray:
     if layout.strides == _ROW:      # the commonest and quickest
         return np.frombuffer(held, dtype.numpy, layout.numel, tensor._offset * itemsize)
     return np.ndarray(layout.shape, dtype.numpy, storage.bytes_of(held), tensor._offset * itemsize,
-                      tuple([s * itemsize for s in layout.strides]))
+                      tuple([s * itemsize if n > 1 else itemsize for n, s in zip(layout.shape, layout.strides)]))
 
 
 def from_array(array: np.ndarray, dtype: DType | None = None) -> Tensor:

@@ -107,6 +107,7 @@ _UNRECORDED = frozenset("""
     all any argmax argmin bucketize hash_tensor histc isin nonzero searchsorted""".split())    # have no derivative
 
 
+_COMPARISONS = frozenset("eq ne lt le gt ge logical_and logical_or logical_xor logical_not".split())    # don't even look
 _ALONG = frozenset(("sum", "prod", "median", "nanmedian"))     # take `out` only where they are told a dimension
 
 
@@ -160,7 +161,7 @@ def refuse_graph(name: str, inputs: Iterable[Any], outs: Iterable[Any]) -> None:
     """RuntimeError if a tensor of a call with `out=` requires grad, and that is being recorded."""
     if not modes.local.grad:
         return
-    given = any(isinstance(x, Tensor) and x._node is not None for x in outs)
+    given = name not in _COMPARISONS and any(isinstance(x, Tensor) and x._node is not None for x in outs)
     if not given:
         if name in _OUT_ONLY or name in _COPIED or name in _UNRECORDED:
             return

@@ -17,7 +17,7 @@ import numpy as np
 from flambeau.base.dtype import bool_ as boolean
 from flambeau.base.dtype import complex64, complex128, float64, get_default_dtype, int64
 from flambeau.base.small_floats import AS_BITS, from_bits
-from flambeau.core.storage import bytes_of
+from flambeau.core.create import tolist_array
 
 
 @dataclasses.dataclass
@@ -84,18 +84,10 @@ def values(tensor: Any) -> np.ndarray:
     """The tensor's values as a NumPy array (a view where NumPy has the dtype), valid while the tensor lives."""
     layout = tensor._layout
     dtype = layout.dtype
-    storage = tensor._storage
     if layout.numel == 0:
         nothing = np.empty(tuple(layout.shape), dtype.numpy)
         return from_bits(nothing, dtype) if dtype in AS_BITS else nothing
-    array = np.ndarray(
-        tuple(layout.shape),
-        dtype.numpy,
-        buffer=bytes_of(storage),
-        offset=tensor._offset * dtype.itemsize,
-        strides=tuple(stride * dtype.itemsize for stride in layout.strides),
-    )
-    return from_bits(array, dtype) if dtype in AS_BITS else array
+    return tolist_array(tensor)
 
 
 class Column:

@@ -911,7 +911,7 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """Zeros of the dtype and device of this tensor."""
     def nextafter(self, other: Tensor, *, out: Tensor | None = None) -> Tensor:
         """The next floating-point number after input towards other."""
-    def nextafter_(self, other: Tensor) -> Tensor:
+    def nextafter_(self, *args: Any, **kwargs: Any) -> Any:
         """In-place version of nextafter()."""
     def nonzero(self, *, out: Tensor | None = None, as_tuple: _bool = False) -> Any:
         """Positions of the elements that are not zero: (number, ndim) int64, or with as_tuple a vector for each
@@ -1261,7 +1261,7 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
     def unfold(self, dimension: _int, size: _int, step: _int) -> Any:
         """Windows of `size` elements every `step` along a dimension; a window's elements are the new last dimension."""
     def uniform_(self, from_: _float = 0, to: _float = 1, *, generator: Any = None, **bounds: Any) -> Tensor:
-        """Fill with uniform samples of [from, to). Raises RuntimeError if from > to."""
+        """Fill with uniform samples of [from, to). RuntimeError if from > to, and unless they and their distance fit the dtype."""
     def unique(self, sorted: _bool = True, return_inverse: _bool = False, return_counts: _bool = False, dim: _int | None = None) -> Any:
         """torch.unique of this tensor."""
     def unique_consecutive(self, return_inverse: _bool = False, return_counts: _bool = False, dim: _int | None = None, *, axis: Any = None) -> Any:

@@ -11,6 +11,7 @@ from importlib import import_module
 from types import FunctionType
 from typing import Any
 
+from flambeau.base.layout import contiguous_format
 from flambeau.base.naming import adopt
 from flambeau.core import absent, overrides
 from flambeau.core.autocast import LISTED
@@ -198,7 +199,8 @@ def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: floa
     """Samples of the Gumbel-softmax distribution; hard: one-hot, with the gradient of the soft sample."""
     if eps != 1e-10:
         warnings.warn("`eps` parameter is deprecated and has no effect.", stacklevel=2)
-    noise = -NAMESPACE["empty_like"](logits if not isinstance(logits, Tensor) else logits.detach()).exponential_().log()
+    noise = -NAMESPACE["empty_like"](logits if not isinstance(logits, Tensor) else logits.detach(),
+                                     memory_format=contiguous_format).exponential_().log()
     soft = softmax((logits + noise) / tau, dim)
     if not hard:
         return soft

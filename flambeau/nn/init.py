@@ -176,13 +176,14 @@ def trunc_normal_(
                 proposal = flambeau.empty_like(tensor).normal_(mean, std, generator=generator)
                 tensor.copy_(flambeau.where(outside, proposal, tensor))
             return tensor
-        # Density relative to its largest value on [a, b], which is at the point nearest the mean.
-        peak = (min(max(mean, a), b) - mean) ** 2
+        # Density relative to its largest value on [a, b], which is at the point nearest the mean. What is no number (of a
+        # mean that is none, or so many deviations away that squares overflow) rejects nothing: any sample is as good.
+        peak = ((min(max(mean, a), b) - mean) / std) ** 2
         open_places = flambeau.ones_like(tensor, dtype=flambeau.bool)
         while True:
             proposal = flambeau.empty_like(tensor).uniform_(a, b, generator=generator)
             chance = flambeau.empty_like(tensor).uniform_(generator=generator)
-            accepted = chance < flambeau.exp(-((proposal - mean) ** 2 - peak) / (2 * std * std))
+            accepted = ~(chance >= flambeau.exp((peak - ((proposal - mean) / std) ** 2) / 2))
             tensor.copy_(flambeau.where(open_places & accepted, proposal, tensor))
             open_places &= ~accepted
             if not open_places.any():

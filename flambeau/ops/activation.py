@@ -429,7 +429,10 @@ def _(g, noise):
     return g * noise
 
 
-def _check_bounds(lower: float, upper: float) -> None:
+def _check_bounds(lower: float, upper: float, training: bool) -> None:
+    for name, bound in (("lower", lower), ("upper", upper)):
+        if training and not math.isfinite(bound):
+            raise RuntimeError(f"rrelu: {name} bound must be finite, got {bound:g}")
     if lower > upper:
         raise RuntimeError("Lower bound should be less than or equal to the upper bound")
 
@@ -440,7 +443,7 @@ def rrelu(input: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: b
 
     RuntimeError where lower is above upper.
     """
-    _check_bounds(lower, upper)
+    _check_bounds(lower, upper, training)
     if not training:
         return leaky_relu(input, (lower + upper) / 2)
     slopes = rrelu_slopes(input if input._node is None else input.detach(), lower, upper)
@@ -450,7 +453,7 @@ def rrelu(input: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: b
 @composite(method=False)
 def rrelu_(input: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False) -> Tensor:
     """In-place version of rrelu()."""
-    _check_bounds(lower, upper)
+    _check_bounds(lower, upper, training)
     if not training:
         return leaky_relu.inplace(input, (lower + upper) / 2)
     return _rrelu_with_noise.inplace(input, rrelu_slopes(input.detach(), lower, upper))

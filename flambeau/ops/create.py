@@ -397,7 +397,7 @@ def arange(start: Any = None, end: Any = None, step: Any = 1, *surplus: Any, dty
         dtype = dtype_asked(dtype, out) or get_default_dtype()
     if dtype is bool_ or dtype.is_complex or dtype in FLOAT8:
         raise NotImplementedError(f'"arange_cpu" not implemented for \'{dtype.scalar_name}\'')
-    if step == 0:
+    if step == 0 or step != step:
         raise RuntimeError("step must be nonzero")
     if not (whole or (math.isfinite(start) and math.isfinite(end))):
         raise RuntimeError(f"unsupported range: {start} -> {end}")
@@ -407,7 +407,10 @@ def arange(start: Any = None, end: Any = None, step: Any = 1, *surplus: Any, dty
         start, end, step, whole = int(start), int(end), int(step), True
         if not step:
             raise ValueError("step must be nonzero")
-    count = max(0, -(-(end - start) // step) if whole else math.ceil((end - start) / step))
+    length = -(-(end - start) // step) if whole else (end - start) / step
+    if not math.isfinite(length):
+        raise RuntimeError("invalid size, possible overflow?")
+    count = max(0, math.ceil(length))
     layout_made = Layout.contiguous((count,), dtype, home(device))
     if dtype.is_floating_point:
         work = float64 if dtype is float64 or dtype is float32 else float32

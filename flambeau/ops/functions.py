@@ -15,7 +15,7 @@ from flambeau.base.dtype import dtype as DType
 from flambeau.core.annotations import Number, Operand
 from flambeau.core.arguments import within_range
 from flambeau.core.declare import composite
-from flambeau.core.derive import alias, pointwise, publish
+from flambeau.core.derive import NAMESPACE, alias, pointwise, publish
 from flambeau.core.op import NUMBERS
 from flambeau.core.tensor import Tensor
 from flambeau.ir import scalar as s
@@ -170,10 +170,15 @@ def polygamma(n: int, input: Tensor) -> Tensor:
         raise RuntimeError("polygamma(n, x) does not support negative n.")
     if n == 0:
         return digamma(input)
+    if n > LARGEST_ORDER:
+        n = (n + (1 << 31)) % (1 << 32) - (1 << 31)     # PyTorch counts in 32 bits: no number comes out, or infinities
     return _polygammas(n)(input)
 
 
 _made_polygammas: dict[int, Callable] = {}
+LARGEST_FACTORIAL = 170         # that a double holds
+LARGEST_ORDER = (1 << 31) - 1
+MANY_GAMMAS = 16                # that mvlgamma adds up in memory instead of one after the other
 
 
 def _polygammas(n: int) -> Callable:
@@ -183,8 +188,9 @@ def _polygammas(n: int) -> Callable:
             """A derivative of digamma."""
             if n == 1:
                 return s.trigamma(input)
-            return s.zeta(n + 1, input) * ((-1.0) ** (n + 1) * math.factorial(n))
-        made = pointwise(kind="float", types="f", kernel="polygamma", name=f"_polygamma_{n}", function=False, method=False,
+            factorial = float(math.factorial(n)) if 0 <= n <= LARGEST_FACTORIAL else math.inf
+            return s.zeta(n + 1, input) * (factorial if n % 2 else -factorial)
+        made = pointwise(kind="float", types="f", kernel="polygamma", name=f"_polygamma_{n}".replace("-", "minus"), function=False, method=False,
                          node="Polygamma")(body)
         _made_polygammas[n] = made
     return made
@@ -216,9 +222,13 @@ def mvlgamma(input: Tensor, p: int) -> Tensor:
     if input._layout.dtype is bool_:
         raise RuntimeError("The input tensor may not be a boolean tensor.")
     input = input.contiguous()
-    total = lgamma(input)
-    for j in range(1, p):
-        total = total + lgamma(input - j / 2)
+    if p > MANY_GAMMAS:
+        steps = NAMESPACE["arange"](p, dtype=input._layout.dtype if input.is_floating_point() else None) / 2
+        total = lgamma(input.unsqueeze(-1) - steps).sum(-1)
+    else:
+        total = lgamma(input)
+        for j in range(1, p):
+            total = total + lgamma(input - j / 2)
     return total + p * (p - 1) / 4 * math.log(math.pi)
 
 

@@ -46,6 +46,8 @@ def tolist(self: Tensor) -> Any:
     if self._layout.dtype in AS_BITS or self._storage.size_class < 0:
         need_data(self, "tolist")
         return tolist_array(self).tolist()
+    if self._layout.ndim > geometry.MOST_DIMS:      # more than NumPy's arrays have
+        return [part.tolist() for part in self.detach().unbind()]
     return array_of(self).tolist()
 
 

@@ -234,6 +234,10 @@ def _resample(input: Tensor, spec: Spec) -> Tensor:
     layout = input._layout
     key = layout, spec
     found = _plans.get(key)
+    if layout.device.type == "meta":        # without tables, which are as long as the image
+        _check_dtype(spec, layout)
+        out, order = _result(layout, spec)
+        return empty_layout(out) if order is None else empty_layout(out).contiguous(memory_format=order)
     if found is None:
         if layout.device.type == "meta":
             return _without_memory(layout, spec)
@@ -255,13 +259,18 @@ def _without_memory(layout: Layout, spec: Spec) -> Tensor:
 def _forward_plan(layout: Layout, spec: Spec) -> tuple[Callable, tuple, Any]:
     _check_dtype(spec, layout)
     image = Layout.contiguous(layout.shape, layout.dtype, layout.device)
-    out = Layout.contiguous((*layout.shape[:2], *spec.size), layout.dtype, layout.device)
+    out, order = _result(layout, spec)
     within_memory(out)
     launch, tables = _plan(image, out, _tables(spec, layout.shape[2:], layout.dtype), spec.mode in (NEAREST, EXACT))
+    return launch, tables, order
+
+
+def _result(layout: Layout, spec: Spec) -> tuple[Layout, Any]:
+    """The layout of a resampled image, and the memory format that it is then brought into."""
     order = None
     if layout.ndim >= 4 and memory_order.suggests_channels_last(layout.shape, layout.strides):
         order = channels_last if layout.ndim == 4 else channels_last_3d
-    return launch, tables, order
+    return Layout.contiguous((*layout.shape[:2], *spec.size), layout.dtype, layout.device), order
 
 
 def _plan(
@@ -297,6 +306,8 @@ def _(g, spec, layouts):
 @operator(method=False, function=False, node=lambda arguments: arguments[1].title() + "BackwardBackward0")
 def resample_backward(grad: Tensor, spec: Spec, image: Layout) -> Tensor:
     """The gradient of `resample` for an input of layout `image`."""
+    if grad._layout.device.type == "meta":
+        return empty_layout(Layout.contiguous(image.shape, grad._layout.dtype, image.device))
     grad = grad.contiguous()
     key = "backward", grad._layout, spec, image
     found = _plans.get(key)

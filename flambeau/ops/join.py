@@ -21,7 +21,7 @@ from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.modes import active, local
 from flambeau.core.op import common_device, zeros_plan
-from flambeau.core.tensor import Tensor
+from flambeau.core.tensor import Tensor, empty_layout, tensor_from
 from flambeau.core.views import select, slice_
 from flambeau.ops.gathering import make_plan, zeros_and_move
 
@@ -55,15 +55,27 @@ def _in_groups(out: Layout, moves: list[tuple[Move, Layout]]) -> Callable:
     if len(moves) <= MOST_INPUTS:
         return make_plan([m for m, _ in moves], [out], [layout for _, layout in moves])
 
-    def launch(target: Tensor | None, *tensors: Tensor) -> Tensor:
-        for run, first in groups:
-            target = run(target, *tensors[first:first + MOST_INPUTS])
-        return target
-    groups = []
+    groups, alike = [], {}      # groups that only begin at other places of the result share a plan
     for first in range(0, len(moves), MOST_INPUTS):
         part = moves[first:first + MOST_INPUTS]
-        own = [Move(m.dtype, m.sizes, Buffer(1 + i, 0, m.place.strides), m.other) for i, (m, _) in enumerate(part)]
-        groups.append((make_plan(own, [out], [layout for _, layout in part]), first))
+        start = part[0][0].other.offset
+        key = tuple([(layout, m.sizes, m.place.strides, m.other.offset - start, m.other.strides) for m, layout in part])
+        found = alike.get(key)
+        if found is None:
+            own = [Move(m.dtype, m.sizes, Buffer(1 + i, 0, m.place.strides), Buffer(0, m.other.offset - start, m.other.strides))
+                   for i, (m, _) in enumerate(part)]
+            reach = max(m.other.offset + memory_order.extent(m.sizes, m.other.strides) for m in own)
+            written = Layout.contiguous((reach,), out.dtype, out.device)
+            found = alike[key] = make_plan(own, [written], [layout for _, layout in part]), written
+        groups.append((*found, start, first))
+
+    def launch(target: Tensor | None, *tensors: Tensor) -> Tensor:
+        made = empty_layout(out) if target is None else target
+        for run, written, start, first in groups:
+            run(tensor_from(made._storage, made._offset + start, written), *tensors[first:first + MOST_INPUTS])
+        if target is None:
+            made._storage.writes = 0
+        return made
     return launch
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from flambeau.base.dtype import float32
 from flambeau.base.notices import warn_once
+from flambeau.codegen.runtime.launch import KernelCheck
 from flambeau.core import returns
 from flambeau.core.create import copy_array, copy_columns
 from flambeau.core.declare import composite, operator
@@ -123,6 +124,24 @@ def _factors_of_any(LU: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _permutation(pivots: Tensor, LU: Tensor) -> Tensor:
+    """The permutation matrices of row exchanges, a batch of them that broadcasts to LU's. RuntimeError for impossible ones."""
+    *batch, m, n = LU._layout.shape
+    if not pivots._layout.ndim or pivots._layout.shape[-1] < min(m, n):
+        raise RuntimeError(_NO_PIVOTS)
+    pivots = pivots.narrow(-1, 0, min(m, n))
+    if pivots._layout.shape[:-1] != tuple(batch):
+        pivots = pivots.expand(*batch, min(m, n))
+    try:
+        return _permutation_matrix(pivots, LU)
+    except KernelCheck:
+        raise RuntimeError(_NO_PIVOTS) from None
+
+
+_NO_PIVOTS = ("pivots passed to lu_unpack must be between 1 and LU.size(-2) inclusive.Did you properly pass the result of "
+              "lu_factor?")
+
+
+def _permutation_matrix(pivots: Tensor, LU: Tensor) -> Tensor:
     if LU._layout.dtype.name in COMPUTED:
         return factored.lu.permutation_matrix(pivots, LU)
     return factored.lu.permutation_matrix(pivots, LU.new_empty(LU._layout.shape, dtype=float32)).to(LU.dtype)
@@ -131,6 +150,9 @@ def _permutation(pivots: Tensor, LU: Tensor) -> Tensor:
 @composite(method=False, out=True)
 def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpack_pivots: bool = True):
     """(P, L, U) from the results of lu_factor; empty tensors for what is not asked."""
+    if LU_data._layout.ndim < 2:
+        raise RuntimeError("torch.lu_unpack: Expected tensor with 2 or more dimensions. Got size: "
+                           f"{list(LU_data._layout.shape)} instead")
     if unpack_pivots and LU_pivots._layout.dtype.name != "int32":
         raise RuntimeError("torch.lu_unpack: LU_pivots is expected to be a contiguous tensor of torch.int32 "
                            "dtype.\nNote: this function "
@@ -182,6 +204,10 @@ def linalg_ldl_factor(input: Tensor, *, hermitian: bool = False):
 def linalg_ldl_solve(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool = False):
     """X with A X = B from the results of ldl_factor; batches broadcast."""
     factor, swaps, b = values_of(LD), values_of(pivots), values_of(B)
+    for good, words in ((swaps != 0, "|pivot| >= 1"), (np.abs(swaps) <= factor.shape[-2], "|pivot| <= LD.size(-2)")):
+        if not good.all():
+            raise RuntimeError(f"Pivots given to ldl_solve must all satisfy {words}. Did you properly pass the result of "
+                               "ldl_factor?")
     batch = np.broadcast_shapes(factor.shape[:-2], b.shape[:-2])
     made = lapack.ldl_solve(np.broadcast_to(factor, batch + factor.shape[-2:]), np.broadcast_to(swaps, batch + swaps.shape[-1:]),
                             np.broadcast_to(b, batch + b.shape[-2:]), hermitian)

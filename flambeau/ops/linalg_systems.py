@@ -9,6 +9,7 @@ from typing import Any
 
 from flambeau.base import geometry
 from flambeau.base.notices import warn_once
+from flambeau.codegen.runtime.launch import KernelCheck
 from flambeau.core import returns
 from flambeau.core.declare import composite, operator
 from flambeau.core.tensor import Tensor
@@ -157,7 +158,12 @@ def linalg_lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True,
         shapes = f"({n}x{n} and {rows}x{columns})" if left else f"({rows}x{columns} and {n}x{n})"
         raise RuntimeError("linalg.lu_solve: Incompatible shapes of A and B for the equation "
                            f"{'AX = B' if left else 'XA = B'} {shapes}")
-    return factored.lu.lu_solve(LU, pivots, B, bool(left), bool(adjoint))
+    try:
+        return factored.lu.lu_solve(LU, pivots, B, bool(left), bool(adjoint))
+    except KernelCheck:
+        words = "greater or equal to 1" if pivots.min() < 1 else "smaller or equal to LU.size(-2)"
+        raise RuntimeError(f"Pivots given to lu_solve must all be {words}. Did you properly pass the result of "
+                           "lu_factor?") from None
 
 
 @linalg_lu_solve.vjp

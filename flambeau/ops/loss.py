@@ -133,7 +133,7 @@ def _smooth_l1(x: Any, y: Any, beta: Any) -> Any:
 
 def _smooth_l1_rule(g: Any, input: Any, target: Any, beta: Any) -> tuple:
     d = input - target
-    slope = g * s.where(s.abs(d) < beta, d / beta, s.sign(d))
+    slope = g * s.where(s.abs(d) >= beta, s.sign(d), d / beta)      # which a NaN stays in, unlike in its sign
     return slope, -slope
 
 
@@ -144,7 +144,7 @@ def _huber(x: Any, y: Any, delta: Any) -> Any:
 
 def _huber_rule(g: Any, input: Any, target: Any, delta: Any) -> tuple:
     d = input - target
-    slope = g * s.where(s.abs(d) <= delta, d, delta * s.sign(d))
+    slope = g * s.where(s.abs(d) > delta, delta * s.sign(d), d)
     return slope, -slope
 
 

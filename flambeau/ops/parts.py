@@ -80,6 +80,13 @@ def _record_parts(parts: list[Any], source: Any, kind: type[MultiNode], saved: t
             stand_apart(part, MULTI_VIEW)
 
 
+def _need_room(count: int) -> None:
+    """RuntimeError for so many parts that there is no memory for them: asked before the first is made."""
+    if count > MANY_PARTS:
+        storage.empty(64 * count)
+
+
+MANY_PARTS = 1 << 20
 _places: dict[Any, tuple] = register_cache({})  # by the call: layouts and offsets of the parts, and what their node saves
 
 
@@ -132,6 +139,7 @@ def split(tensor: Any, split_size_or_sections: int | Sequence[int] | None = None
             raise RuntimeError(f"split_size can only be 0 if dimension size is 0, but got dimension size of {length}")
         return _split_sizes(tensor, (0,), place, SplitBackward0)
     count = max((length + size - 1) // size, 1)
+    _need_room(count)
     return _split_sizes(tensor, [size] * (count - 1) + [length - size * (count - 1)], place, SplitBackward0,
                         (layout, "split", size, dim))
 
@@ -173,6 +181,7 @@ def chunk(input: Any, chunks: int, dim: int = 0, *, axis: int | None = None) -> 
     place = geometry.wrap_dim(dim, layout.ndim)
     size = (layout.shape[place] + chunks - 1) // chunks
     if size == 0:
+        _need_room(chunks)
         return _split_sizes(input, [0] * chunks, place, SplitWithSizesBackward0)
     made = split(input, size, place)
     if layout.flavor is None:
@@ -231,6 +240,7 @@ def unbind(input: Any, dim: int = 0, *, axis: int | None = None) -> tuple[Any, .
     if not layout.ndim:
         raise IndexError("Dimension specified as 0 but tensor has no dimensions")
     place = geometry.wrap_dim(dim, layout.ndim)
+    _need_room(layout.shape[place])
     made = Layout.of(layout.shape[:place] + layout.shape[place + 1:], layout.strides[:place] + layout.strides[place + 1:],
                      layout.dtype, layout.device)
     places = ([(made, index * layout.strides[place]) for index in range(layout.shape[place])], UnbindBackward0, (place,))
@@ -271,7 +281,7 @@ def tensor_split(input: Any, indices_or_sections: Any = None, dim: int = 0, *, i
             raise wrong.no_combination("tensor_split", (input, given))
         if given <= 0:
             raise RuntimeError(f"number of sections must be larger than 0, got {given}")
-        storage.empty(8 * given)    # room for their addresses; raises where there is none
+        _need_room(given)
         least, more = divmod(length, given)
         cuts = [index * least + min(index, more) for index in range(given + 1)]
     parts = tuple([views.slice_(input, place, start, end, 1) for start, end in itertools.pairwise(cuts)])

@@ -11,7 +11,17 @@ from typing import Any
 
 import numpy as np
 
-from flambeau.base.dtype import FLOAT8, bool_, complex128, float64, get_default_dtype, int64
+from flambeau.base.dtype import (
+    FLOAT8,
+    bool_,
+    complex128,
+    float32,
+    float64,
+    get_default_dtype,
+    int32,
+    int64,
+    promote_types,
+)
 from flambeau.base.dtype import dtype as DType
 from flambeau.core import modes
 from flambeau.core.annotations import Number, Operand
@@ -109,9 +119,11 @@ def _check_division(computation: DType, operands: Sequence[Any], numbers: Sequen
         raise NotImplementedError(f'"div_{mode}_cpu" not implemented for \'{computation.scalar_name}\'')
 
 
-def nonzero_divisor(value: Expr, divisor: Expr) -> Expr:
-    """`value`, an integer division's result, which is an error where the divisor is zero."""
-    return s.guard(value, divisor == 0) if s.is_integral(value.dtype) else value
+def nonzero_divisor(value: Expr, dividend: Expr, divisor: Expr) -> Expr:
+    """`value`, an integer division's result, which is an error where the divisor is zero: in place, the dividend stays there."""
+    if not s.is_integral(value.dtype):
+        return value
+    return s.guard(where(divisor == 0, s.cast(dividend, value.dtype), value), divisor == 0)
 
 
 @pointwise(kind=_rounding_kind, operator="__truediv__", check=_check_division, guarded=True,
@@ -124,7 +136,7 @@ def div(input: Operand, other: Operand, *, rounding_mode=None):
     if rounding_mode is None:
         return input / other
     quotient = s.trunc_divide(input, other) if rounding_mode == "trunc" else s.floor_divide(input, other)
-    return nonzero_divisor(quotient, s.as_expr(other))
+    return nonzero_divisor(quotient, s.as_expr(input), s.as_expr(other))
 
 
 @pointwise(kind="float", inplace=False, function=False, method=False, operator="__rtruediv__", name="_rdiv", node="Mul")
@@ -136,27 +148,27 @@ def _rdiv(input: Tensor, other: Operand):
 @pointwise(operator="__floordiv__", types="if", kernel="div_floor_cpu", guarded=True, undefined="aten::floor_divide")
 def floor_divide(input: Operand, other: Operand):
     """floor(input / other). Raises RuntimeError (ZeroDivisionError) when an integer is divided by zero."""
-    return nonzero_divisor(s.floor_divide(input, other), s.as_expr(other))
+    return nonzero_divisor(s.floor_divide(input, other), s.as_expr(input), s.as_expr(other))
 
 
 @pointwise(inplace=False, function=False, method=False, operator="__rfloordiv__", name="_rfloordiv", types="if",
            kernel="div_floor_cpu", guarded=True, undefined="aten::floor_divide")
 def _rfloordiv(input: Tensor, other: Operand):
     """floor(other / input)."""
-    return nonzero_divisor(s.floor_divide(other, input), input)
+    return nonzero_divisor(s.floor_divide(other, input), s.as_expr(other), input)
 
 
 @pointwise(operator="__mod__", types="if", guarded=True, node=overload("Remainder", "Backward1", "Backward0"))
 def remainder(input: Operand, other: Operand):
     """input - floor(input / other) * other: the sign is the divisor's, as in Python."""
-    return nonzero_divisor(s.remainder(input, other), s.as_expr(other))
+    return nonzero_divisor(s.remainder(input, other), s.as_expr(input), s.as_expr(other))
 
 
 @pointwise(inplace=False, function=False, method=False, name="_rmod", types="if", kernel="remainder_cpu",
            guarded=True, undefined="aten::remainder")
 def _rmod(input: Tensor, other: Operand):
     """other - floor(other / input) * input."""
-    return nonzero_divisor(s.remainder(other, input), input)
+    return nonzero_divisor(s.remainder(other, input), s.as_expr(other), input)
 
 
 def _rmod_operator(self: Tensor, other: Any) -> Any:
@@ -170,7 +182,7 @@ Tensor.__rmod__ = _rmod_operator
 @pointwise(types="if", guarded=True, node=overload("Fmod", "Backward1", "Backward0"))
 def fmod(input: Tensor, other: Operand):
     """input - trunc(input / other) * other: the sign is the dividend's, as in C."""
-    return nonzero_divisor(s.fmod(input, other), s.as_expr(other))
+    return nonzero_divisor(s.fmod(input, other), s.as_expr(input), s.as_expr(other))
 
 
 # ---------------------------------------------------------------- signs and rounding
@@ -290,15 +302,36 @@ def copysign(input: Tensor, other: Operand):
     return s.copysign(input, other)
 
 
-@pointwise(types="f")
-def nextafter(input: Tensor, other: Tensor):
-    """The next floating-point number after input towards other."""
-    return s.nextafter(input, other)
+_FRACTIONS = {"bfloat16": 7, "float16": 10}      # bits of it, beside the 23 of the float32 in which such numbers are computed
 
 
-@nextafter.vjp
-def _(g, input, other):
+@pointwise(types="f", function=False, method=False, inplace=False, name="nextafter")
+def _nextafter(input: Tensor, other: Tensor, small=None):
+    """The next number after input towards other, of their own dtype or of the smaller one with that name."""
+    if small is None:
+        return s.nextafter(input, other)
+    size, step = input.__abs__(), 1 << (23 - _FRACTIONS[small])
+    pattern = s.bitcast(input, int32)
+    outwards = (other > input) == (input > 0)
+    moved = s.bitcast(where(outwards, pattern + step, pattern - step), float32)
+    if small == "float16":      # its subnormal numbers are normal ones of float32, its infinity is not next to its largest
+        apart = s.copysign(input + where(other > input, 2.0**-24, -(2.0**-24)), input)
+        moved = where((size < 2.0**-14) | ((size == 2.0**-14) & ~outwards), apart, moved)
+        moved = where(size == float("inf"), s.copysign(s.constant(65504.0, float32), input), moved)
+    moved = where(input == 0, s.copysign(s.constant(2.0**-24 if small == "float16" else 2.0**-133, float32), other), moved)
+    return where(s.isnan(input) | s.isnan(other), input + other, where(input == other, other, moved))
+
+
+@_nextafter.vjp
+def _(g, input, other, small):
     return where(input == other, 0, g), s.constant(0, g.dtype)
+
+
+@composite(out=True, inplace=True)
+def nextafter(input: Tensor, other: Tensor) -> Tensor:
+    """The next floating-point number after input towards other."""
+    dtype = promote_types(input._layout.dtype, other._layout.dtype)
+    return _nextafter(input, other, small=dtype.name if dtype.name in _FRACTIONS else None)
 
 
 def _check_heaviside(computation: DType, operands: Sequence[Any], *_: Any) -> None:
@@ -428,6 +461,8 @@ def pow(input: Operand, exponent: Operand, *, out: Tensor | None = None) -> Tens
 
     Raises RuntimeError for integers to a negative integer number.
     """
+    if exponent.__class__ is complex and exponent.imag == 0 and isinstance(input, Tensor) and input._layout.dtype.is_complex:
+        exponent = exponent.real
     if (exponent.__class__ is int or exponent.__class__ is float) and isinstance(input, Tensor):
         inexact = input._layout.dtype.is_floating_point or input._layout.dtype.is_complex
         if out is None and input.__class__ in PLAIN:

@@ -43,7 +43,7 @@ from flambeau.ops.draws import (
 
 @sampler(sampling.uniform_plan, "-3e4 <= from_ <= to <= 3e4", "from_, to")      # every floating dtype holds these
 def uniform_(self: Tensor, from_: float = 0, to: float = 1, *, generator: Any = None, **bounds: Any) -> Tensor:
-    """Fill with uniform samples of [from, to). Raises RuntimeError if from > to."""
+    """Fill with uniform samples of [from, to). RuntimeError if from > to, and unless they and their distance fit the dtype."""
     low = bounds.pop("from", from_)
     if bounds:
         raise TypeError(f"uniform_() got an unexpected keyword argument '{next(iter(bounds))}'")
@@ -62,7 +62,7 @@ def _check_uniform(low: float, high: float, dtype: DType) -> None:
     most = finfo(dtype).max
     for name, bound in (("from", low), ("to", high)):
         if not -most <= bound <= most:
-            raise RuntimeError(f"{name} is out of bounds for {elements.NAMES[dtype.name]}")
+            raise RuntimeError(f"{name} is out of bounds for {elements.c_name(dtype)}")
     if high - low > most:
         raise RuntimeError(f"uniform_ expects to-from <= std::numeric_limits<{dtype.scalar_name}>::max(), but found to={high:g} "
                            f"and from={low:g} which result in to-from to exceed the limit")
@@ -71,7 +71,7 @@ def _check_uniform(low: float, high: float, dtype: DType) -> None:
 @sampler(sampling.normal_plan, "std >= 0", "source.spare_address, mean, std", "source.spare[1], mean == 0 and std == 1")
 def normal_(self: Tensor, mean: float = 0, std: float = 1, *, generator: Any = None) -> Tensor:
     """Fill with normal samples. Raises RuntimeError if std is negative."""
-    if std < 0:
+    if not std >= 0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
     layout = self._layout
     need_float("normal_kernel_cpu", layout.dtype)
@@ -173,7 +173,7 @@ def _numbers(tensor: Tensor) -> np.ndarray:
 @sampler(sampling.exponential_plan, "lambd > 0", "-1.0 / lambd")
 def exponential_(self: Tensor, lambd: float = 1, *, generator: Any = None) -> Tensor:
     """Fill with exponential samples of rate `lambd`. RuntimeError unless it is positive, and for other than floating dtypes."""
-    if lambd <= 0:
+    if not lambd > 0:
         raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={lambd:g}")
     _need_continuous("Exponential", self._layout.dtype, self._layout.dtype.scalar_name)
     return overwrite(self, sampling.exponential, generator, float(lambd))
@@ -188,7 +188,7 @@ def _need_continuous(name: str, dtype: DType, called: str) -> None:
 @sampler(sampling.cauchy_plan, "sigma > 0", "median, sigma")
 def cauchy_(self: Tensor, median: float = 0, sigma: float = 1, *, generator: Any = None) -> Tensor:
     """Fill with Cauchy samples. Raises RuntimeError unless sigma is positive, and for other than floating dtypes."""
-    if sigma <= 0:
+    if not sigma > 0:
         raise RuntimeError(f"cauchy_ expects sigma > 0.0, but found sigma={sigma:g}")
     _need_continuous("Cauchy", self._layout.dtype, self._layout.dtype.c_name)
     return overwrite(self, sampling.cauchy, generator, float(median), float(sigma))
@@ -197,7 +197,7 @@ def cauchy_(self: Tensor, median: float = 0, sigma: float = 1, *, generator: Any
 @sampler(sampling.log_normal_plan, "std > 0", "source.spare_address, mean, std", "source.spare[1]")
 def log_normal_(self: Tensor, mean: float = 1, std: float = 2, *, generator: Any = None) -> Tensor:
     """Fill with exponentials of normal samples. Raises RuntimeError unless std is positive."""
-    if std <= 0:
+    if not std > 0:
         raise RuntimeError(f"log_normal_ expects std > 0.0, but found std={std:g}")
     if not self._layout.dtype.is_floating_point:
         raise NotImplementedError(f"\"log_normal_cpu\" not implemented for '{self._layout.dtype.scalar_name}'")
@@ -253,7 +253,7 @@ def normal(mean: Any = MISSING, std: Any = 1.0, size: Any = None, *, generator: 
             raise RuntimeError("normal expects standard deviation to be non-complex")
         if std._layout.numel and bool((std < 0).any()):
             raise RuntimeError("normal expects all elements of std >= 0.0")
-    elif std < 0:
+    elif not std >= 0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
     if isinstance(mean, Tensor) and isinstance(std, Tensor):
         shape = geometry.broadcast(mean._layout.shape, std._layout.shape)
@@ -264,6 +264,8 @@ def normal(mean: Any = MISSING, std: Any = 1.0, size: Any = None, *, generator: 
         mean, std = (x.expand(made._layout.shape) if isinstance(x, Tensor) else x for x in (mean, std))
         return draws.draw(lambda *lead: normal(spread(mean, lead), spread(std, lead), generator=generator))
     mean, std = (x.detach() if isinstance(x, Tensor) and x._node is not None else x for x in (mean, std))
+    if not isinstance(mean, Tensor):
+        elements.check(mean, made._layout.dtype)
     made = made.normal_(0, 1, generator=generator).mul_(std).add_(mean)
     return finish(made, requires_grad, out)
 

@@ -59,13 +59,13 @@ def _indices_address() -> str:
     """Row by row, the rows' numbers in the first row of the result and the columns in the second."""
     f = kernel()
     constants = f.pointer(f.parameter(0))
-    rows, first, columns, step, total = (f.load("i64", constants, i) for i in range(5))
+    begin, rows, first, columns, step, total = (f.load("i64", constants, i) for i in range(6))
     type = f"<{LANES} x i64>"
     counting = ", ".join(f"i64 {i}" for i in range(LANES))
     lower = step.differs(0)
     at = f.variable("i64", 0)
     out = f.buffer(0)
-    with f.loop(0, rows) as r:
+    with f.loop(begin, rows) as r:
         edge = f.minimum(f.maximum(first + r, 0), columns)
         low, high = f.select(lower, f.i64(0), edge), f.select(lower, edge, columns)
         start = at.get()
@@ -86,11 +86,20 @@ def _indices_address() -> str:
     return module(f)
 
 
+def _sum_of_edges(rows: int, first: int, columns: int) -> int:
+    """The sum of min(max(first + r, 0), columns) over all rows r: of nothing, then of steps of one, then of whole rows."""
+    begin = min(max(-first, 0), rows)
+    end = min(max(columns - first, begin), rows)
+    return (2 * first + begin + end - 1) * (end - begin) // 2 + (rows - end) * columns
+
+
 def triangle_indices_plan(rows: int, columns: int, diagonal: int, lower: bool, device: Device):
     """launch(None): the indices (2, n) of a triangle of a matrix."""
     first = diagonal + lower
-    edges = [min(max(first + r, 0), columns) for r in range(rows)]
-    total = sum(edges) if lower else rows * columns - sum(edges)
+    before = _sum_of_edges(rows, first, columns)
+    total = before if lower else rows * columns - before
     layout = Layout.contiguous((2, total), int64, device)
-    phases = [Phase(_indices_address(), 1, 1, [rows, first, columns, int(lower), total])] if total else []
+    # the rows that have any: behind those above the diagonal, or up to those below it
+    begin, end = (min(max(-first, 0), rows), rows) if lower else (0, min(max(columns - first, 0), rows))
+    phases = [Phase(_indices_address(), 1, 1, [begin, end, first, columns, int(lower), total])] if total else []
     return launching.plan(phases if device.type != "meta" else [], [layout], release=total > 1 << 20)

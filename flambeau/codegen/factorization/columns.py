@@ -18,6 +18,7 @@ from flambeau.codegen.cpu import vector_bytes
 from flambeau.codegen.kernel import BYTES, Kernel, suffix, vector
 from flambeau.codegen.runtime.threads import planned_threads
 
+PIVOT_ERROR = 1         # error word: a row exchange names a row that isn't there
 MOST_DEPTH = 64         # columns of A in one update: what of it is copied together stays in the first-level cache
 Scalar = tuple[Value, ...]      # the parts of one element
 

@@ -6,7 +6,7 @@ Stands on columns.py; the factorization is lu.py's.
 from __future__ import annotations
 
 from flambeau.codegen.builder import Value, module
-from flambeau.codegen.factorization.columns import FIELDS, Field, places
+from flambeau.codegen.factorization.columns import FIELDS, PIVOT_ERROR, Field, places
 from flambeau.codegen.jit import compiled
 from flambeau.codegen.kernel import Kernel
 from flambeau.codegen.llvm import LIGHT
@@ -66,7 +66,10 @@ def permutation_kernel(field: Field) -> str:
             f.store(i, order, i)
         with f.loop(0, k) as i:
             other = f.convert(f.load("i32", pivots, i), "i64", "sext") - 1
-            other = f.select(other.unsigned_below(m), other, i)
+            inside = other.unsigned_below(m)
+            with f.when(inside.equals(0)):
+                f.store(f.i64(PIVOT_ERROR), f["p"], 2)
+            other = f.select(inside, other, i)
             a, b = f.load("i64", order, i), f.load("i64", order, other)
             f.store(b, order, i)
             f.store(a, order, other)

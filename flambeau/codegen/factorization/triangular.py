@@ -12,7 +12,17 @@ from typing import NamedTuple
 
 from flambeau.codegen.builder import Value, module
 from flambeau.codegen.cpu import vector_bytes
-from flambeau.codegen.factorization.columns import FIELDS, Field, Scalar, call, clear_text, copy_text, helper, places
+from flambeau.codegen.factorization.columns import (
+    FIELDS,
+    PIVOT_ERROR,
+    Field,
+    Scalar,
+    call,
+    clear_text,
+    copy_text,
+    helper,
+    places,
+)
 from flambeau.codegen.jit import compiled
 from flambeau.codegen.kernel import Kernel
 from flambeau.codegen.llvm import DIRECT
@@ -133,12 +143,16 @@ def _finish_text(field: Field) -> Kernel:
 
 
 def _exchange_text(field: Field) -> Kernel:
-    """void exchange(tile, pivots, n, backward): exchanges of a tile's rows, the last one first if `backward`."""
-    f = helper("exchange", ("tile", "pivots", "n", "backward"), ("tile", "pivots"))
+    """void exchange(tile, pivots, n, backward, p): exchanges of a tile's rows, the last one first if `backward`. A pivot that is
+    no row leaves PIVOT_ERROR in the kernel's frame p.
+    """
+    f = helper("exchange", ("tile", "pivots", "n", "backward", "p"), ("tile", "pivots", "p"))
     with f.loop(0, f["n"]) as step:
         k = f.select(f["backward"].differs(0), f["n"] - 1 - step, step)
         other = f.convert(f.load("i32", f["pivots"], k), "i64", "sext") - 1
         inside = other.unsigned_below(f["n"])
+        with f.when(inside.equals(0)):
+            f.store(f.i64(PIVOT_ERROR), f["p"], 2)
         other = f.select(inside, other, k)
         for v in range(VECTORS):
             one, two = (field.at(f, f["tile"], (row * VECTORS + v) * field.lanes) for row in (k, other))
@@ -169,7 +183,7 @@ def solve_kernel(field: Field, small: bool) -> str:
             call(f, "copy", source, c["b_column"], c["b_row"], tile, 1, wide, count, n)
             call(f, "clear", tile, wide, count, wide, n)
         with f.when(c["exchange"].equals(BEFORE)):
-            call(f, "exchange", tile, f.at("i32", f.slot(c["pivots_slot"]), batch * c["pivots_batch"]), n, 0)
+            call(f, "exchange", tile, f.at("i32", f.slot(c["pivots_slot"]), batch * c["pivots_batch"]), n, 0, f["p"])
         with f.loop(0, c["passes"]) as turn:
             block = f.at("i64", f.load("ptr", f["p"]), turn * len(PASS) + len(HEAD))
             p = {name: f.load("i64", block, i) for i, name in enumerate(PASS)}
@@ -179,7 +193,7 @@ def solve_kernel(field: Field, small: bool) -> str:
             step = f.select(backward, f.i64(-wide), f.i64(wide))
             call(f, "finish" if small else "substitute", start, step, a, p["row"], p["column"], n, p["unit"], p["sign"])
         with f.when(c["exchange"].equals(BEHIND)):
-            call(f, "exchange", tile, f.at("i32", f.slot(c["pivots_slot"]), batch * c["pivots_batch"]), n, 1)
+            call(f, "exchange", tile, f.at("i32", f.slot(c["pivots_slot"]), batch * c["pivots_batch"]), n, 1, f["p"])
         target = field.at(f, f.slot(c["x_slot"]), batch * c["x_batch"] + first * c["x_column"])
         call(f, "copy", tile, 1, wide, target, c["x_column"], c["x_row"], count, n)
     helpers = [copy_text, clear_text, _exchange_text, _finish_text, *([] if small else [_substitute_text])]
