@@ -190,7 +190,8 @@ def _polygammas(n: int) -> Callable:
                 return s.trigamma(input)
             factorial = float(math.factorial(n)) if 0 <= n <= LARGEST_FACTORIAL else math.inf
             return s.zeta(n + 1, input) * (factorial if n % 2 else -factorial)
-        made = pointwise(kind="float", types="f", kernel="polygamma", name=f"_polygamma_{n}".replace("-", "minus"), function=False, method=False,
+        name = f"_polygamma_{n}".replace("-", "minus")
+        made = pointwise(kind="float", types="f", kernel="polygamma", name=name, function=False, method=False,
                          node="Polygamma")(body)
         _made_polygammas[n] = made
     return made

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from flambeau.base import geometry
 from flambeau.base.dtype import bfloat16, bool_
 from flambeau.base.layout import Layout, contiguous_strides, preserve_format, register_cache
 from flambeau.base.notices import warn_once

@@ -323,7 +323,7 @@ def _nextafter(input: Tensor, other: Tensor, small=None):
 
 
 @_nextafter.vjp
-def _(g, input, other, small):
+def _(g, input, other):
     return where(input == other, 0, g), s.constant(0, g.dtype)
 
 

@@ -59,7 +59,7 @@ def test_polygamma_of_a_huge_order():
 
 
 def test_many_gammas():
-    assert torch.mvlgamma(torch.tensor([100000.0], dtype=torch.float64), 500).item() == pytest.approx(524997190.5593582, rel=1e-12)
+    assert torch.mvlgamma(torch.tensor([100000.0], dtype=torch.float64), 500).item() == pytest.approx(524997190.559358)
     refused(r"allocate|overflow", lambda: torch.mvlgamma(torch.tensor([100000.0]), 2**60))
 
 
