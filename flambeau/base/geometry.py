@@ -69,8 +69,19 @@ def wrap_dims(dims: Sequence[int], ndim: int) -> Shape:
     return tuple(wrapped)
 
 
+MOST_DIMS = 64      # of tensors whose dimensions are chosen: PyTorch keeps a choice in a word
+
+
+def too_many_dims() -> RuntimeError:
+    return RuntimeError("only tensors with up to 64 dims are supported")
+
+
 def wrap_reduction_dims(dims: int | Sequence[int] | None, ndim: int) -> Shape:
-    """The dimensions a reduction removes, ascending: None and the empty sequence mean all of them."""
+    """The dimensions a reduction removes, ascending: None and the empty sequence mean all of them. RuntimeError for single ones
+    of more than 64.
+    """
+    if ndim > MOST_DIMS and dims is not None:
+        raise too_many_dims()
     if isinstance(dims, int):
         if ndim > MOST_DIMS:
             raise RuntimeError(TOO_MANY_DIMS)

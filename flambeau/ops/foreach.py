@@ -56,6 +56,16 @@ def _numbers(name: str, argument: str, place: int, value: Any, like: Tensors) ->
     return list(value)
 
 
+def _check_packed(scalars: Tensor, count: int) -> None:
+    """RuntimeError unless a tensor holds a number for each of so many tensors, one after the other."""
+    if scalars.dim() != 1:
+        raise RuntimeError(f"Expected packed scalar Tensor to be of dimension 1. Got {scalars.dim()} instead.")
+    if not scalars.is_contiguous():
+        raise RuntimeError("Expected scalars to be contiguous")
+    if scalars.numel() != count:
+        raise RuntimeError(f"Expected length of scalars to match input of length {count} but got {scalars.numel()} instead.")
+
+
 def _unary(operator: str, inplace: bool) -> Callable[..., Any]:
     method, name = operator + "_" * inplace, f"_foreach_{operator}" + "_" * inplace
 
@@ -84,7 +94,7 @@ def _binary(operator: str, inplace: bool) -> Callable[..., Any]:
                 raise RuntimeError(f"scalar tensor expected to be 0 dim but it has {other.dim()} dimensions and "
                                    f"{other.numel()} elements.")
             made = [getattr(x, of_tensor)(other, **scale) for x in self]
-        elif isinstance(other, (list, tuple)) and _are_tensors(other):
+        elif isinstance(other, (list, tuple)) and other and _are_tensors(other):
             _checked(name, "other", 2, other, self)
             made = [getattr(x, of_tensor)(y, **scale) for x, y in zip(self, other, strict=True)]
         elif isinstance(other, Tensor) and other.dim():
@@ -107,6 +117,8 @@ def _ternary(operator: str, inplace: bool) -> Callable[..., Any]:
         _checked(name, "tensor1", 2, tensor1, self)
         _checked(name, "tensor2", 3, tensor2, self)
         given = scalars if value is None else value
+        if isinstance(given, Tensor):
+            _check_packed(given, len(self))
         values = _numbers(name, "scalars", 4, 1 if given is None else given, self)
         each = zip(self, tensor1, tensor2, values, strict=True)
         made = [getattr(x, method)(first, second, value=number) for x, first, second, number in each]

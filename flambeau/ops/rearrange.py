@@ -50,6 +50,8 @@ def flip_dims(input: Tensor, dims: tuple[int, ...]) -> Tensor:
     """`input` with the order along `dims` reversed; a copy."""
     def describe(layout: Layout) -> tuple[Layout, list[Move]]:
         given = (dims,) if isinstance(dims, int) else dims
+        if layout.ndim > geometry.MOST_DIMS:
+            raise geometry.too_many_dims()
         chosen = [wrap_dim(d, layout.ndim) for d in given]
         for d in chosen:
             if chosen.count(d) > 1:

@@ -280,6 +280,8 @@ def _check_fill(input: Tensor, dim: int, index: Tensor, *others: Any) -> int:
 def index_fill(input: Tensor, dim: int, index: Tensor, value: Operand) -> None:
     """input with the slices along `dim` at the positions `index` (an int64 vector) filled with `value`."""
     at, given = wrap_dim(dim, input._layout.ndim), value
+    if not input._layout.dtype.is_complex and (value.is_complex() if isinstance(value, Tensor) else isinstance(value, complex)):
+        raise RuntimeError("index_fill_(): Converting complex Scalar to non-complex type is not supported")
     if isinstance(value, Tensor):
         if value._layout.ndim:
             raise RuntimeError("index_fill_ only supports a 0-dimensional value tensor, but got tensor with "

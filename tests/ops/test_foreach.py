@@ -101,3 +101,24 @@ def test_lists_that_do_not_fit_are_refused() -> None:
 
 def test_every_name_is_offered() -> None:
     assert len(FOREACH) == 91 and all(getattr(torch, name) is function for name, function in FOREACH.items())
+
+
+def test_lists_of_other_lengths() -> None:
+    x = [torch.ones(1), torch.ones(1)]
+    with pytest.raises(RuntimeError, match=r"^Tensor list must have same number of elements as scalar list.$"):
+        torch._foreach_add(x, [])
+    with pytest.raises(RuntimeError, match=r"^Expected packed scalar Tensor to be of dimension 1. Got 0 instead.$"):
+        torch._foreach_addcmul(x, x, x, scalars=torch.tensor(1.0))
+    with pytest.raises(RuntimeError, match=r"^Expected length of scalars to match input of length 2 but got 3 instead.$"):
+        torch._foreach_addcmul(x, x, x, scalars=torch.ones(3))
+    assert [y.item() for y in torch._foreach_addcmul(x, x, x, scalars=torch.tensor([1.0, 2.0]))] == [2, 3]
+
+
+def test_choices_among_many_dimensions() -> None:
+    x = torch.ones([1] * 65)
+    assert x.sum().item() == 1 and x.unsqueeze(0).dim() == 66 and x.cumsum(0).dim() == 65
+    for call in (lambda: x.sum(0), lambda: x.amax(0), lambda: x.norm(dim=0), lambda: x.flip(0), lambda: x.mean((0, 1))):
+        with pytest.raises(RuntimeError, match=r"^only tensors with up to 64 dims are supported$"):
+            call()
+    with pytest.raises(RuntimeError, match=r"^index_fill_\(\): Converting complex Scalar to non-complex type is not supported$"):
+        torch.ones(2).index_fill(0, torch.tensor([0]), 1j)
