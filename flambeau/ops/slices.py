@@ -257,10 +257,16 @@ def _(g, dim, index, need, layouts):
 
 
 def _fill_moved(layout: Layout, input: Tensor, dim: int, index: Tensor, value: Any) -> list[Move] | None:
+    _refuse_complex(input, value)
     if isinstance(value, Tensor):
         return None
     at = _check_fill(input, dim, index)
     return _row_moves(layout, at, index._layout, Layout.of((), (), layout.dtype, layout.device), None, True, slots=(0, 2, 1))
+
+
+def _refuse_complex(input: Tensor, value: Any) -> None:
+    if not input._layout.dtype.is_complex and (value.is_complex() if isinstance(value, Tensor) else isinstance(value, complex)):
+        raise RuntimeError("index_fill_(): Converting complex Scalar to non-complex type is not supported")
 
 
 def _check_fill(input: Tensor, dim: int, index: Tensor, *others: Any) -> int:
@@ -280,8 +286,7 @@ def _check_fill(input: Tensor, dim: int, index: Tensor, *others: Any) -> int:
 def index_fill(input: Tensor, dim: int, index: Tensor, value: Operand) -> None:
     """input with the slices along `dim` at the positions `index` (an int64 vector) filled with `value`."""
     at, given = wrap_dim(dim, input._layout.ndim), value
-    if not input._layout.dtype.is_complex and (value.is_complex() if isinstance(value, Tensor) else isinstance(value, complex)):
-        raise RuntimeError("index_fill_(): Converting complex Scalar to non-complex type is not supported")
+    _refuse_complex(input, value)
     if isinstance(value, Tensor):
         if value._layout.ndim:
             raise RuntimeError("index_fill_ only supports a 0-dimensional value tensor, but got tensor with "
