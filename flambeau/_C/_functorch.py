@@ -6,17 +6,32 @@ differentiated with respect to are plain tensors here, and none of them is wrapp
 
 from __future__ import annotations
 
+import enum
+
 from flambeau.core.tensor import Tensor
 from flambeau.transform.batched import Batch, Batched, Fallback
 from flambeau.transform.dual import Dual
 from flambeau.transform.levels import Wrapped, stack
 
 __all__ = [
-    "_add_batch_dim", "_is_vmap_fallback_enabled", "_remove_batch_dim", "_set_vmap_fallback_enabled",
-    "_set_vmap_fallback_warning_enabled", "_unwrap_batched", "current_level", "get_unwrapped", "is_batchedtensor",
-    "is_dead_tensor_wrapper", "is_functionaltensor", "is_functorch_wrapped_tensor", "is_gradtrackingtensor",
-    "is_legacy_batchedtensor", "maybe_current_level", "maybe_get_bdim", "maybe_get_level", "unwrap_if_dead",
+    "RandomnessType", "TransformType", "_add_batch_dim", "_is_vmap_fallback_enabled", "_remove_batch_dim",
+    "_set_vmap_fallback_enabled", "_set_vmap_fallback_warning_enabled", "_unwrap_batched", "current_level",
+    "get_unwrapped", "is_batchedtensor", "is_dead_tensor_wrapper", "is_functionaltensor",
+    "is_functorch_wrapped_tensor", "is_gradtrackingtensor", "is_legacy_batchedtensor", "maybe_current_level",
+    "maybe_get_bdim", "maybe_get_level", "unwrap_if_dead",
 ]  # fmt: skip
+
+
+class TransformType(enum.Enum):
+    """What a transform in progress does."""
+
+    Torch, Vmap, Grad, Jvp, Functionalize = range(5)
+
+
+class RandomnessType(enum.Enum):
+    """What random operators do in a vmap."""
+
+    Error, Same, Different = range(3)
 
 
 def is_functorch_wrapped_tensor(tensor: Tensor) -> bool:

@@ -8,6 +8,7 @@ Stands on core.tensor and core.modes; used by every generated variant and by the
 
 from __future__ import annotations
 
+import copyreg
 import functools
 from collections.abc import Callable, Iterable, Sequence
 from types import FunctionType, MethodDescriptorType, MethodWrapperType, WrapperDescriptorType
@@ -174,6 +175,15 @@ def become(tensor: Tensor, cls: type) -> Any:
     if overriding(cls):
         tensor._layout = tensor._layout.with_flavor(cls)
     return tensor
+
+
+def slots_of(tensor: Tensor) -> dict[str, Any]:
+    """What lies in the slots that the tensor's class has beside those of Tensor."""
+    cls = type(tensor)
+    if cls is Tensor:
+        return {}
+    own = set(copyreg._slotnames(cls)) - set(Tensor.__slots__)  # type: ignore[attr-defined]
+    return {name: getattr(tensor, name) for name in sorted(own) if hasattr(tensor, name)}
 
 
 def converted(result: Any, cls: type) -> Any:

@@ -18,6 +18,7 @@ from flambeau.base import dtype as dtypes
 from flambeau.base import layout as layouts
 from flambeau.base.naming import called, findable
 from flambeau.core import storage_io, storage_types
+from flambeau.core.overrides import slots_of
 from flambeau.core.storage import Storage
 from flambeau.core.storage_types import BY_DTYPE, StorageReference
 from flambeau.core.tensor import Tensor
@@ -63,9 +64,10 @@ def _plain_parts(tensor: Tensor) -> tuple[Any, tuple[Any, ...]]:
     return findable(rebuild_tensor_v3), (reference, offset, shape, strides, requires_grad, OrderedDict(), dtype)
 
 
-def attributes_of(tensor: Tensor) -> dict[str, Any]:
-    """The attributes that a program put on a tensor."""
-    return dict(getattr(tensor, "__dict__", None) or {})
+def attributes_of(tensor: Tensor) -> Any:
+    """The attributes that a program put on a tensor: a dict, or of a class with slots the pair (dict, those in slots)."""
+    attributes, slots = dict(getattr(tensor, "__dict__", None) or {}), slots_of(tensor)
+    return (attributes, slots) if slots else attributes
 
 
 def reduce_storage(storage: Storage | StorageReference) -> tuple[Any, ...]:

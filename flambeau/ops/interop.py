@@ -21,7 +21,7 @@ from flambeau.core.create import array_of, tolist_array
 from flambeau.core.derive import NAMESPACE, public
 from flambeau.core.nested import REQUIRES_GRAD, type_name
 from flambeau.core.node import AccumulateGrad
-from flambeau.core.overrides import PLAIN
+from flambeau.core.overrides import PLAIN, become, slots_of
 from flambeau.core.tensor import Tensor, tensor_from
 from flambeau.ops.copy import layout_in_format, suggested_format
 from flambeau.ops.fresh import fresh_from
@@ -212,7 +212,7 @@ def __deepcopy__(self: Tensor, memo: dict[Any, Any]) -> Tensor:
     else:
         made = tensor_from(copy.deepcopy(self._storage, memo), self._offset, layout)
     if self.__class__ is not Tensor:
-        made.__class__ = self.__class__
+        made = become(made, self.__class__)
     memo[id(self)] = made
     if self._node is not None:
         made.requires_grad = True
@@ -221,6 +221,8 @@ def __deepcopy__(self: Tensor, memo: dict[Any, Any]) -> Tensor:
     own = getattr(self, "__dict__", None)
     if own:
         made.__dict__.update(copy.deepcopy(own, memo))
+    for name, value in slots_of(self).items():
+        setattr(made, name, copy.deepcopy(value, memo))
     return made
 
 

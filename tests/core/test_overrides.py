@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import io
+
 import pytest
 
 import flambeau as torch
@@ -184,3 +187,68 @@ def test_names() -> None:
     assert torch.tensor in overrides.get_ignored_functions() and overrides.is_tensor_method_or_property(
         torch.Tensor.add
     )
+
+
+class Slotted(torch.Tensor):
+    """A subclass with a slot, whose calls go on to what they call."""
+
+    __slots__ = ("calls",)
+
+    @classmethod
+    def __torch_function__(cls, func, types, args, kwargs=None):
+        seen = next((x.calls for x in args if isinstance(x, Slotted) and hasattr(x, "calls")), None)
+        if seen is not None:
+            seen.append(func.__name__)
+        return torch.overrides.redispatch_function(func, types, args, kwargs)
+
+
+def slotted(*values):
+    made = torch.tensor(values).as_subclass(Slotted)
+    made.calls = []
+    return made
+
+
+def test_a_class_with_slots_is_copied_and_saved_with_them():
+    x = slotted(1.0, 2.0)
+    x.calls.append("kept")
+    twin = copy.deepcopy(x)
+    assert type(twin) is Slotted and "kept" in twin.calls and twin.calls is not x.calls
+    file = io.BytesIO()
+    torch.save(x, file)
+    file.seek(0)
+    with torch.serialization.safe_globals([Slotted]):
+        loaded = torch.load(file)
+    assert type(loaded) is Slotted and loaded.calls[0] == "kept"
+    assert loaded.as_subclass(torch.Tensor).tolist() == [1.0, 2.0]
+
+
+def test_a_call_goes_on_without_being_asked_again():
+    def scaled(a, b):
+        if torch.overrides.has_torch_function((a, b)):
+            return torch.overrides.handle_torch_function(scaled, (a, b), a, b)
+        return a * b + 1
+
+    x, y = slotted(3.0), slotted(4.0)
+    made = scaled(x, y)
+    assert type(made) is torch.Tensor and made.item() == 13
+    assert x.calls == ["scaled", "mul"]  # the product is of a plain class, and adding to it asks nobody
+
+    class Log(torch.overrides.TorchFunctionMode):
+        seen = []
+
+        def __torch_function__(self, func, types, args, kwargs=None):
+            self.seen.append(func.__name__)
+            with self:
+                return torch.overrides.redispatch_function(func, types, args, kwargs)
+
+    with Log():
+        scaled(torch.tensor(3.0), torch.tensor(4.0))
+    assert Log.seen == ["scaled", "mul", "add"]
+    assert torch.overrides.has_torch_function((x,))
+
+
+def test_a_parameter_of_a_subclass_prints_as_one():
+    class Named(torch.Tensor):
+        pass
+
+    assert repr(torch.nn.Parameter(torch.zeros(2).as_subclass(Named))) == "Parameter(Named([0., 0.], requires_grad=True))"
