@@ -152,11 +152,19 @@ def _models(model_class: type[nn.Module], shape: tuple[int, ...], device: Any) -
 def functional_init(
     model_class: type[nn.Module], ensemble_shape: tuple[int, ...] = (), device: Any = "cpu"
 ) -> Callable[..., tuple[tuple[Tensor, ...], Callable[..., Any], tuple[str, ...]]]:
-    """A function of the class's arguments that gives (parameters, func, their names) of a module, or of so many stacked."""
+    """A function of the class's arguments that gives (parameters, func, their names) of a module, or of so many stacked.
+
+    func takes the parameters and a tuple of arguments.
+    """
 
     def made(*args: Any, **kwargs: Any) -> tuple[tuple[Tensor, ...], Callable[..., Any], tuple[str, ...]]:
         functions, params = zip(*[make_functional(m) for m in _models(model_class, ensemble_shape, device)(*args, **kwargs)])
-        return (transpose_stack(params) if ensemble_shape else params[0]), functions[0], functions[0].param_names
+        first = functions[0]
+        return (
+            transpose_stack(params) if ensemble_shape else params[0],
+            lambda weights, data: first(weights, *data),
+            first.param_names,
+        )
 
     return made
 
@@ -170,6 +178,8 @@ def functional_init_with_buffers(
         functions, params, buffers = zip(
             *[make_functional_with_buffers(m) for m in _models(model_class, ensemble_shape, device)(*args, **kwargs)])
         state = (transpose_stack(params), transpose_stack(buffers)) if ensemble_shape else (params[0], buffers[0])
-        return *state, functions[0], functions[0].param_names, functions[0].buffer_names
+        first = functions[0]
+        return (
+            *state, lambda weights, buffers, data: first(weights, buffers, *data), first.param_names, first.buffer_names)
 
     return made

@@ -39,6 +39,11 @@ def jvp(func: Callable[..., Any], primals: Any, tangents: Any, *, strict: bool =
     primals, tangents: tuples of the same structure. strict: RuntimeError for an output that doesn't depend on the
     primals.
     """
+    return pushed(func, primals, tangents, strict, has_aux, ())
+
+
+def pushed(func: Callable[..., Any], primals: Any, tangents: Any, strict: bool, has_aux: bool, others: Any) -> Any:
+    """jvp of a function that may write to `others` too."""
     name = "jvp(f, primals, tangents)"
     if not isinstance(primals, tuple):
         raise RuntimeError(f"{name}: Expected primals to be a tuple. E.g. it should be valid to call f(*primals).")
@@ -55,7 +60,7 @@ def jvp(func: Callable[..., Any], primals: Any, tangents: Any, *, strict: bool =
                 raise RuntimeError(f"{name}: Expected {words} to only contain Tensors, got {type(x)}")
     if not flat:
         raise RuntimeError(f"{name}: Expected primals to contain at least one Tensor.")
-    with Gradient((primals, tangents)), moving(), DualLevel() as level:
+    with Gradient((primals, tangents, others)), moving(), DualLevel() as level:
         output = func(*tree_unflatten([dual_of(level, p, t) for p, t in zip(flat, moves, strict=True)], spec))
         aux = None
         if has_aux:

@@ -173,7 +173,14 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
 
     The function may be called any number of times. Raises RuntimeError if func returns anything but tensors.
     """
-    pullback = Pullback(func, primals)
+    return pulled(func, primals, None, None, has_aux)
+
+
+def pulled(
+    func: Callable[..., Any], args: tuple[Any, ...], argnums: Argnums | None, kwargs: Any, has_aux: bool
+) -> Any:
+    """vjp with respect to the arguments at argnums, None for all, which are given and returned as their tuple."""
+    pullback = Pullback(func, args, argnums, kwargs)
     output, aux = pullback.output, None
     if has_aux:
         output, aux = split_aux("vjp(f, *primals)", output)

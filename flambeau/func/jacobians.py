@@ -9,8 +9,8 @@ from typing import Any
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.modes import inference_mode
 from flambeau.core.tensor import Tensor
-from flambeau.func.forward import jvp
-from flambeau.func.gradients import Argnums, chosen, replaced, vjp
+from flambeau.func.forward import pushed
+from flambeau.func.gradients import Argnums, aside, chosen, pulled, replaced
 from flambeau.func.vmap import vmap
 from flambeau.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
@@ -60,10 +60,7 @@ def jacrev(
         given = chosen(args, argnums)
         real("jacrev", given)
 
-        def of_chosen(*x: Any) -> Any:
-            return func(*replaced(args, argnums, x), **kwargs)
-
-        output, pull, *aux = vjp(of_chosen, *given, has_aux=has_aux)
+        output, pull, *aux = pulled(func, args, argnums, kwargs, has_aux)
         real("jacrev", output, "outputs")
         outputs, spec = tree_flatten(output)
         inputs, in_spec = tree_flatten(given)
@@ -72,7 +69,11 @@ def jacrev(
         def row(*weights: Any) -> list[Any]:
             return tree_flatten(pull(tree_unflatten(list(weights), spec)))[0]
 
-        columns = vmap(row, chunk_size=chunk_size)(*rows)
+        if chunk_size == 1:  # row by row, as what vmap can't take needs it
+            each = [row(*[w.select(0, i) for w in rows]) for i in range(rows[0]._layout.shape[0])]
+            columns = [NAMESPACE["stack"](list(parts)) for parts in zip(*each, strict=True)]
+        else:
+            columns = vmap(row, chunk_size=chunk_size)(*rows)
         blocks = []  # per output, per input
         counts = [y._layout.numel for y in outputs]
         start = 0
@@ -104,8 +105,10 @@ def jacfwd(
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         given = chosen(args, argnums)
 
+        others = tree_map(aside, (args, kwargs))  # which the function may write to
+
         def of_chosen(*x: Any) -> Any:
-            return func(*replaced(args, argnums, x), **kwargs)
+            return func(*replaced(others[0], argnums, x), **others[1])
 
         inputs, in_spec = tree_flatten(given)
         real("jacfwd", given)
@@ -115,7 +118,8 @@ def jacfwd(
         kept: dict[str, Any] = {}
 
         def column(*tangents: Any) -> list[Any]:
-            result = jvp(of_chosen, given, tree_unflatten(list(tangents), in_spec), has_aux=has_aux)
+            moves = tree_unflatten(list(tangents), in_spec)
+            result = pushed(of_chosen, given, moves, False, has_aux, others)
             real("jacfwd", result[0], "outputs")
             rates, kept["spec"] = tree_flatten(result[1])
             kept["shapes"] = [y._layout.shape for y in rates]

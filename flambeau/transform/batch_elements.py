@@ -192,3 +192,18 @@ def new_empty_strided(batch: Batch, function: Callable, args: Sequence[Any], kwa
     value, size, stride = (named.pop(n) for n in ("self", "size", "stride"))
     length = 0 if 0 in size else 1 + sum((n - 1) * s for n, s in zip(size, stride))
     return batch.wrap(invoke(function, (value.value, (batch.size, *size), (length, *stride)), named))
+
+
+@rule("fill_diagonal_", "fill_diagonal")
+def fill_diagonal(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """The diagonal of each example overwritten with a number; one that wraps around, example by example."""
+    named = dict(zip(("input", "fill_value", "wrap"), args)) | kwargs
+    target, layout = named["input"], named["input"]._layout
+    batch.check_target(target, "fill_diagonal_")
+    equal = layout.ndim >= 2 and (layout.ndim == 2 or len(set(layout.shape)) == 1)
+    if named.get("wrap") or not equal or not function.__name__.endswith("_"):
+        return batch.loop(function, args, kwargs)
+    value = target.value
+    diagonal = (batch.size, min(layout.shape)), (value._layout.strides[0], sum(layout.strides))
+    value.as_strided(*diagonal, value.storage_offset()).fill_(named["fill_value"])
+    return target

@@ -73,11 +73,22 @@ def dims_of(batch: Batch, given: Any) -> Any:
 def placed(batch: Batch, output: Any, dims: Any) -> Any:
     """The outputs of a vmap static method as one example's."""
     if isinstance(output, Tensor):
+        if dims is not None and not isinstance(dims, int):
+            raise _misplaced(output, dims)
         return output if dims is None else batch.wrap(output.movedim(dims, 0))  # type: ignore[attr-defined]
     if isinstance(output, (tuple, list)):
         places = dims if isinstance(dims, (tuple, list)) else [dims] * len(output)
+        if len(places) != len(output):
+            raise _misplaced(output, dims)
         return type(output)([placed(batch, x, d) for x, d in zip(output, places, strict=True)])
     return output
+
+
+def _misplaced(output: Any, dims: Any) -> RuntimeError:
+    return RuntimeError(
+        "The autograd.Function's vmap staticmethod returned an incompatible (output, out_dims) tuple. Expected out_dims="
+        f"{dims} to be compatible with the structure of `output`, a {type(output).__name__}. {MORE}"
+    )
 
 
 def _by_generated(batch: Batch, function: type[Function], args: tuple[Any, ...]) -> Any:

@@ -52,7 +52,7 @@ def test_an_ensemble_is_mapped_over() -> None:
         apart.combine_state_for_ensemble([])
     weights, one, names = apart.functional_init(torch.nn.Linear, (6,))(3, 2)
     assert weights[0].shape == (6, 2, 3) and names == ("weight", "bias")
-    assert vmap(one, (0, None))(weights, x).shape == (6, 5, 2)
+    assert vmap(one, (0, None))(weights, (x,)).shape == (6, 5, 2)
 
 
 def test_the_package_functorch() -> None:
@@ -253,3 +253,60 @@ def test_forward_mode_switched_off() -> None:
             assert jvp(torch.sin, (torch.zeros(1),), (torch.ones(1),))[1].item() == 1
         assert forward_ad.unpack_dual(still).tangent is None
         assert forward_ad.unpack_dual(dual * 2).tangent.tolist() == [2.0, 2.0]
+
+
+@pytest.mark.parametrize("jacobian", [jacrev, jacfwd])
+def test_a_function_writes_to_its_other_arguments(jacobian: Any) -> None:
+    x, y = torch.arange(2.0), torch.ones(2)
+    assert torch.equal(jacobian(lambda x, y: y.copy_(x))(x, y), torch.eye(2))
+    with pytest.raises(RuntimeError, match="mutate a captured Tensor"):
+        jacobian(lambda x: y.copy_(x))(x)
+
+
+def test_rows_one_by_one_need_no_vmap() -> None:
+    class Hidden(Function):
+        @staticmethod
+        def forward(x: torch.Tensor) -> torch.Tensor:
+            return x.sin()
+
+        @staticmethod
+        def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+            ctx.save_for_backward(*inputs)
+
+        @staticmethod
+        def backward(ctx: Any, g: torch.Tensor) -> torch.Tensor:
+            g.nonzero()  # which vmap can't take
+            return g * ctx.saved_tensors[0].cos()
+
+    x = torch.rand(3)
+    assert torch.allclose(jacrev(Hidden.apply, chunk_size=1)(x), torch.diag(x.cos()))
+
+
+def test_diagonals_of_all_examples_at_once() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for shape in ((2, 3, 3), (2, 4, 2), (2, 3, 3, 3)):
+            expected = torch.zeros(shape)
+            for example in expected:
+                example.fill_diagonal_(7.0)
+            assert torch.equal(vmap(lambda a: a.fill_diagonal_(7.0))(torch.zeros(shape)), expected)
+            turned = torch.zeros(shape).transpose(1, 2)
+            assert torch.equal(vmap(lambda a: a.fill_diagonal_(7.0))(turned), expected.transpose(1, 2))
+
+
+def test_dimensions_of_a_vmap_method_that_dont_fit() -> None:
+    class Zeros(Function):
+        @staticmethod
+        def forward(x: torch.Tensor) -> torch.Tensor:
+            return torch.zeros_like(x)
+
+        @staticmethod
+        def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+            """Nothing is kept."""
+
+        @staticmethod
+        def vmap(info: Any, in_dims: Any, x: torch.Tensor) -> Any:
+            return torch.zeros(x.shape[1:]), (None,)
+
+    with pytest.raises(RuntimeError, match=r"returned an incompatible \(output, out_dims\) tuple"):
+        vmap(Zeros.apply)(torch.randn(2, 3))
