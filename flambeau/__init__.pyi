@@ -499,7 +499,7 @@ def frac_(input: Tensor) -> Tensor:
 def frexp(input: Tensor, *, out: Tensor | None = None) -> Any:
     """(mantissa, exponent): input = mantissa * 2 ** exponent with 0.5 <= |mantissa| < 1; the exponent is int32."""
 def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: _bool | None = None) -> Tensor:
-    """A tensor over the memory of an object with `__dlpack__` (or of a DLPack capsule)."""
+    """A tensor over the memory of an object with `__dlpack__` (or of a DLPack capsule, which can be taken once)."""
 def from_numpy(ndarray: Any) -> Tensor:
     """A tensor over the memory of a NumPy array; writes are seen by both. Raises TypeError for unsupported dtypes."""
 def frombuffer(buffer: Any, *, dtype: dtype, count: _int = -1, offset: _int = 0, requires_grad: _bool = False) -> Tensor:

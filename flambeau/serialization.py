@@ -11,6 +11,11 @@ from flambeau.base.naming import adopt
 from flambeau.core.rebuild import get_layout as _get_layout  # noqa: F401 - what pickles call
 from flambeau.serialize import *  # noqa: F403
 from flambeau.serialize import __all__ as __all__
+from flambeau.serialize.records import is_path as _is_path  # noqa: F401 - for programs that take files apart, as those below
+from flambeau.serialize.records import is_zipfile as _is_zipfile  # noqa: F401
+from flambeau.serialize.records import open_file_like as _open_file_like  # noqa: F401
+from flambeau.serialize.records import open_zipfile_reader as _open_zipfile_reader  # noqa: F401
+from flambeau.serialize.records import open_zipfile_writer as _open_zipfile_writer  # noqa: F401
 
 adopt(globals(), __all__)
 

@@ -24,7 +24,7 @@ from flambeau.codegen.images.digest import sha256
 from flambeau.core import arguments, modes, old_overloads, overrides
 from flambeau.core import inplace as rewiring
 from flambeau.core.autocast import autocasting, cast_arguments
-from flambeau.core.create import make_tensor
+from flambeau.core.create import from_array, make_tensor
 from flambeau.core.op import BOOL, NUMBERS, REAL, Folded, Pointwise, as_operand, needs_graph, record, signature_of
 from flambeau.core.out_rules import check_device, check_dtype, refuse_graph
 from flambeau.core.recording import recorder_of
@@ -451,7 +451,12 @@ def _learning(operator: Pointwise, public: str, scope: dict[str, Any], signature
     def learn_operator(*given_operands: Any) -> Any:
         for x in given_operands[1:]:
             if x.__class__ not in NUMBERS and not isinstance(x, (Tensor, np.generic, int, float, complex)):
-                return NotImplemented
+                if public != "eq" or not isinstance(x, np.ndarray):
+                    return NotImplemented
+                try:    # the one operator that takes arrays, from either side
+                    given_operands = (given_operands[0], from_array(np.asarray(x)))
+                except TypeError:
+                    return NotImplemented
         return learn(*given_operands, default_numbers, default_statics, None)
 
     def learn_inplace(*given: Any) -> Tensor:

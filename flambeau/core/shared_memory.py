@@ -56,6 +56,12 @@ def share(held: Any) -> None:
             storage.exchange(held, storage.wrap(root.ptr, root.capacity, root))
 
 
+def descriptor_of(held: Any) -> int:
+    """A descriptor of its own for the shared pages that a storage lies on, or moves to."""
+    share(held)
+    return os.dup(storage.root(held).owner.descriptor)
+
+
 def _move(held: Any) -> None:
     nbytes = held.capacity
     descriptor = os.memfd_create("flambeau-tensor", os.MFD_CLOEXEC)

@@ -49,9 +49,10 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
     def __deepcopy__(self, memo: Any) -> Tensor: ...
     def __div__(self, other: Tensor | _complex) -> Tensor:
         """input / other; rounding_mode "trunc" rounds the quotient towards zero, "floor" down, and both keep integers."""
-    def __dlpack__(self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: _bool | None = None) -> Any:
-        """A DLPack capsule over the same memory. Raises BufferError for tensors that require grad."""
-    def __dlpack_device__(self) -> Any: ...
+    def __dlpack__(self, *, stream: Any = -1, max_version: Any = None, dl_device: Any = None, copy: _bool | None = None) -> Any:
+        """A DLPack capsule over the same memory, or a copy of it. max_version: (major, minor) of the protocol that is understood."""
+    def __dlpack_device__(self) -> Any:
+        """(kind of device, its number). ValueError for a tensor on meta."""
     def __eq__(self, other: Tensor | _complex) -> Tensor:
         """input == other."""
     def __float__(self) -> _float: ...

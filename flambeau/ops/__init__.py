@@ -26,6 +26,7 @@ from flambeau.ops import (
     ctc,
     dispatched,
     distance,
+    dlpack,
     dropout,
     einsum,
     embedding,

@@ -105,6 +105,8 @@ def asarray(obj: Any, *, dtype: DType | None = None, device: Any = None, copy: b
         if copy is False:
             raise RuntimeError("can't alias NumPy scalars. Either remove copy=False or transform it in a ndarray. ")
         made = make_tensor(obj)
+    elif type(obj).__name__ == "PyCapsule":     # of DLPack, or refused
+        made = NAMESPACE["from_dlpack"](obj)
     elif over_storage(obj, dtype) is None and _has_buffer(obj):
         made = _over_buffer(obj, dtype or get_default_dtype(), -1, 0)
     else:

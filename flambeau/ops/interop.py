@@ -1,4 +1,4 @@
-"""Ways out of a tensor: Python numbers, lists, NumPy arrays, DLPack, text, pickles.
+"""Ways out of a tensor: Python numbers, lists, NumPy arrays, text, pickles.
 
 Stands on core.create and core.printing; attaches itself to the Tensor class.
 """
@@ -96,39 +96,6 @@ def __array_wrap__(self: Tensor, array: np.ndarray, context: Any = None, return_
     if array.dtype == bool:
         array = array.astype("uint8")
     return create.copy_array(np.asarray(array))
-
-
-@public(namespace=False)
-def __dlpack_device__(self: Tensor) -> tuple[int, int]:
-    return 1, 0
-
-
-@public(namespace=False)
-def __dlpack__(
-    self: Tensor, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: bool | None = None
-) -> Any:
-    """A DLPack capsule over the same memory. Raises BufferError for tensors that require grad."""
-    if self._node is not None:
-        raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
-    return self.numpy().__dlpack__()
-
-
-class _Exporter:
-    def __init__(self, capsule: Any):
-        self.capsule = capsule
-
-    def __dlpack__(self, **_: Any) -> Any:
-        return self.capsule
-
-    def __dlpack_device__(self) -> tuple[int, int]:
-        return 1, 0
-
-
-def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None) -> Tensor:
-    """A tensor over the memory of an object with `__dlpack__` (or of a DLPack capsule)."""
-    array = np.from_dlpack(ext_tensor if hasattr(ext_tensor, "__dlpack__") else _Exporter(ext_tensor))
-    made = create.from_array(array if array.flags.writeable else array.view())
-    return made.clone() if copy else made
 
 
 @public(namespace=False)
@@ -381,5 +348,4 @@ def resize_as_(self: Tensor, the_template: Tensor, *, memory_format: Any = None)
     return self.resize_(the_template._layout.shape, memory_format=memory_format)
 
 
-NAMESPACE["from_dlpack"] = from_dlpack
 NAMESPACE["is_tensor"] = lambda obj: isinstance(obj, Tensor)

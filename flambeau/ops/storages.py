@@ -240,6 +240,26 @@ class _Untyped(Common):
         """RuntimeError: there is no accelerator."""
         raise RuntimeError("Cannot access accelerator device when none is available.")
 
+    def _share_fd_cpu_(self: Any) -> tuple[int, int]:
+        """(a descriptor of the shared pages that the memory moves to, its size in bytes). RuntimeError on meta."""
+        from flambeau.core.shared_memory import descriptor_of
+        return descriptor_of(self), self.capacity
+
+    def _share_filename_cpu_(self: Any) -> Any:
+        """NotImplementedError: shared pages have no names here. RuntimeError on meta."""
+        if memory.without_memory(self):
+            raise RuntimeError("_share_filename_: only available on CPU")
+        raise NotImplementedError("shared memory has no name here: use _share_fd_cpu_, or send the tensor through "
+                                  "torch.multiprocessing")
+
+    def _write_file(self: Any, file: Any, is_real_file: bool, save_size: bool, element_size: int) -> None:
+        """Write the bytes to a file, behind the number of elements if that is asked for."""
+        if memory.without_memory(self):
+            raise NotImplementedError("Cannot copy out of meta tensor; no data!")
+        if save_size:
+            file.write((self.capacity // element_size).to_bytes(8, "little"))
+        file.write(bytes(self))
+
     def _weak_ref(self: Any) -> int:
         """A number that stands for the storage while it lives, and tells afterwards that it doesn't (`_expired`)."""
         _weak[id(self)] = weakref.ref(self)

@@ -22,7 +22,7 @@ from flambeau.core import storage as memory
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.rebuild import reduce_storage
 from flambeau.core.storage import Storage
-from flambeau.core.storage_types import BY_DTYPE, StorageReference
+from flambeau.core.storage_types import BY_DTYPE, StorageReference, StorageType
 from flambeau.core.tensor import Tensor
 from flambeau.ops.storages import CONVERSIONS, Common, device_of, elements, made_of_bytes, need_memory, shown
 
@@ -322,10 +322,11 @@ class TypedStorage(Common, StorageReference):
         warn_removal()
         return f"torch.{name_of(self.dtype)}" if dtype is None else converted(self._tensor(), dtype)
 
-    def _share_fd_cpu_(self, *arguments: Any) -> Any:
-        return self.storage._share_fd_cpu_(*arguments)
+    def _share_fd_cpu_(self) -> tuple[int, int]:
+        return self.storage._share_fd_cpu_()
 
-    _share_filename_cpu_ = _share_fd_cpu_
+    def _share_filename_cpu_(self) -> Any:
+        return self.storage._share_filename_cpu_()
 
     def _write_file(self, *arguments: Any) -> Any:
         return self.storage._write_file(*arguments)
@@ -358,6 +359,13 @@ def of(held: Any, dtype: Any) -> TypedStorage:
     made = TypedStorage.__new__(TypedStorage)
     made.storage, made.dtype = held, dtype
     return made
+
+
+def retyped(found: Any, marker: StorageType) -> Any:
+    """A storage of a file as another reference to it has it: of no elements, one may be met as several types."""
+    if isinstance(found, StorageReference) and found.dtype is not marker.dtype and not found.storage.capacity:
+        return found.storage if marker.dtype is None else of(found.storage, marker.dtype)
+    return found
 
 
 copyreg.pickle(TypedStorage, reduce_storage)  # type: ignore[arg-type]

@@ -10,6 +10,7 @@ from flambeau.serialize.options import (
     set_crc32_options,
     set_default_load_endianness,
     set_default_mmap_options,
+    skip_data,
 )
 from flambeau.serialize.reading import load
 from flambeau.serialize.unsafe import get_unsafe_globals_in_checkpoint
@@ -20,5 +21,5 @@ __all__ = [
     "get_crc32_options", "get_default_load_endianness", "get_default_mmap_options", "get_safe_globals",
     "get_unsafe_globals_in_checkpoint", "load",
     "location_tag", "register_package", "safe_globals", "save", "set_crc32_options", "set_default_load_endianness",
-    "set_default_mmap_options",
+    "set_default_mmap_options", "skip_data",
 ]  # fmt: skip

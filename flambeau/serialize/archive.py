@@ -34,7 +34,9 @@ from flambeau.serialize.zip_format import (
     Entry,
     damaged,
     directory,
+    length_of,
     read_at,
+    read_some,
 )
 
 ALIGNMENT = 64
@@ -72,9 +74,24 @@ class ArchiveWriter:
 
     def record(self, name: str, content: Any) -> int:
         """Add a record; `content` is a bytes-like object. Returns its checksum."""
-        path = f"{self.folder}/{name}".encode()
         size = memoryview(content).nbytes
         checksum = zlib.crc32(content) if self.checksums else 0
+        self.header(name, size, checksum)
+        self.emit(content)
+        return checksum
+
+    def room(self, name: str, size: int) -> int:
+        """Add a record whose content is to be written later by somebody who knows where it lies; it is zeros. Returns 0."""
+        self.header(name, size, 0)
+        zeros = bytes(min(size, 1 << 20))
+        while size:
+            self.emit(zeros[:size])
+            size -= min(size, len(zeros))
+        return 0
+
+    def header(self, name: str, size: int, checksum: int) -> None:
+        """Write what stands before the content of a record, and note it for the directory."""
+        path = f"{self.folder}/{name}".encode()
         start = self.position
         extra = struct.pack("<HHQQ", EXTRA64, 16, size, size) if size >= FULL32 else b""
         # The first byte of the content lies on a multiple of 64: a field that readers skip fills the gap.
@@ -85,9 +102,7 @@ class ArchiveWriter:
         self.emit(
             LOCAL.pack(LOCAL_SIGNATURE, need, UTF8, 0, 0, DAY_ONE, checksum, shown, shown, len(path), len(extra)) + path + extra
         )
-        self.emit(content)
         self.directory.append((path, checksum, size, start))
-        return checksum
 
     def close(self) -> None:
         """Write the central directory; the file object stays open."""
@@ -125,13 +140,38 @@ def is_archive(file: IO[bytes]) -> bool:
     return head == LOCAL_SIGNATURE
 
 
+class Behind:
+    """A binary file from a place on, which is its beginning; it can be read and nothing else."""
+
+    def __init__(self, file: IO[bytes], start: int):
+        self.file, self.start = file, start
+        into = getattr(file, "readinto", None)
+        if into is not None:
+            self.readinto = into
+
+    def read(self, size: int) -> bytes:
+        """The next bytes."""
+        return self.file.read(size)
+
+    def tell(self) -> int:
+        """Where the file stands."""
+        return self.file.tell() - self.start
+
+    def seek(self, place: int, whence: int = os.SEEK_SET) -> int:
+        """Go to a place."""
+        self.file.seek(place + self.start if whence == os.SEEK_SET else place, whence)
+        return self.tell()
+
+
 class ArchiveReader:
-    """The records of an archive in a seekable binary file."""
+    """The records of an archive that a seekable binary file continues with."""
 
     def __init__(self, file: IO[bytes]):
-        self.file = file
-        entries = directory(file)
-        self.length = file.seek(0, os.SEEK_END)
+        start = file.tell()
+        #: Where the archive begins in the file, from which its own places are counted.
+        self.begins, self.file = start, Behind(file, start) if start else file
+        entries = directory(self.file)
+        self.length = length_of(self.file)
         if not entries:
             raise RuntimeError("archive does not contain any files")
         # Every record lies in one folder, whose name is that of the file when it was saved.
@@ -243,7 +283,7 @@ class ArchiveReader:
 class _Inflated(io.RawIOBase):
     """A compressed record, decompressed as it is read, never past the size that the directory gives."""
 
-    def __init__(self, file: IO[bytes], start: int, entry: Entry, name: str):
+    def __init__(self, file: Any, start: int, entry: Entry, name: str):
         self.file, self.place, self.name = file, start, name
         self.end, self.left = start + entry.stored, entry.size
         self.inflater = zlib.decompressobj(-15)
@@ -280,15 +320,5 @@ class _Inflated(io.RawIOBase):
 
 def read_exactly(file: Any, target: memoryview, name: str) -> None:
     """Fill `target` from the file. Raises RuntimeError at its end."""
-    filled = 0
-    into = getattr(file, "readinto", None)
-    while filled < len(target):
-        if into is not None:
-            count = into(target[filled:])
-        else:
-            piece = file.read(min(len(target) - filled, 1 << 24))
-            count = len(piece)
-            target[filled : filled + count] = piece
-        if not count:
-            raise damaged(f"reading file {name}: file read failed")
-        filled += count
+    if read_some(file, target) < len(target):
+        raise damaged(f"reading file {name}: file read failed")

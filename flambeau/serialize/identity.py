@@ -24,7 +24,7 @@ class StorageIdentity(NamedTuple):
 def parts(identity: Any) -> tuple[Any, ...]:
     """What follows the word "storage" in a persistent id. Raises AssertionError in PyTorch's words for anything else."""
     assert isinstance(identity, tuple), f"saved_id must be a tuple, got {type(identity).__name__}"
-    kind = _text(identity[0])
+    kind = text(identity[0])
     assert kind == "storage", f"Unknown typename for persistent_load, expected 'storage' but got '{shown(kind)}'"
     return identity[1:]
 
@@ -37,11 +37,11 @@ def storage_identity(marker: Any, key: Any, location: Any, numel: Any) -> Storag
         raise TypeError(f"a storage can't have {shown(numel)} elements")
     if numel * marker.itemsize > storage_io.LARGEST:
         raise RuntimeError(f"a storage can't have {numel} elements: that is more memory than there can be")
-    if not isinstance(location := _text(location), str):
+    if not isinstance(location := text(location), str):
         raise TypeError(f"expected string or bytes-like object, got '{type(location).__name__}'")
-    return StorageIdentity(marker, shown(_text(key)), location, numel)
+    return StorageIdentity(marker, shown(text(key)), location, numel)
 
 
-def _text(value: Any) -> Any:
+def text(value: Any) -> Any:
     """Names that Python 2 wrote are bytes."""
     return value.decode("ascii", "replace") if isinstance(value, bytes) else value

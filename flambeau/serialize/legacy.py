@@ -6,7 +6,6 @@ the number of elements and the bytes. Stands on storage_io and locations; the pi
 
 from __future__ import annotations
 
-import os
 import struct
 from collections.abc import Callable
 from typing import IO, Any
@@ -14,10 +13,11 @@ from typing import IO, Any
 from flambeau.core import rebuild, storage_io
 from flambeau.core.storage import Storage
 from flambeau.core.storage_types import StorageReference, StorageType
-from flambeau.ops.typed_storages import of
-from flambeau.serialize.identity import parts, storage_identity
-from flambeau.serialize.keys import Keys, shown
+from flambeau.ops.typed_storages import of, retyped
+from flambeau.serialize.identity import parts, storage_identity, text
+from flambeau.serialize.keys import shown
 from flambeau.serialize.locations import restorer
+from flambeau.serialize.zip_format import length_of, read_some
 
 MAGIC_NUMBER = 0x1950A86A20F9469CFC6C
 PROTOCOL_VERSION = 1001
@@ -37,7 +37,8 @@ class LegacyLoad:
     def __init__(self, file: IO[bytes], map_location: Any, unpickle: Callable[..., Any]):
         self.file, self.unpickle, self.restore = file, unpickle, restorer(map_location)
         start = file.tell()
-        self.left = file.seek(0, os.SEEK_END) - start if file.seekable() else storage_io.LARGEST
+        seekable = getattr(file, "seekable", None)
+        self.left = length_of(file) - start if seekable is None or seekable() else storage_io.LARGEST
         file.seek(start)
         self.filled: dict[str, tuple[Any, StorageType, int]] = {}
         self.references: dict[str, StorageReference | Storage] = {}
@@ -65,10 +66,9 @@ class LegacyLoad:
         finally:
             rebuild.reading.values_follow = False
         keys = self.plain()
-        keys = list(keys)
-        Keys().check(keys)
+        keys = [shown(text(key)) for key in keys]
         for key in keys:
-            assert key in self.filled, f"storage key '{shown(key)}' not found in deserialized_objects"
+            assert key in self.filled, f"storage key '{key}' not found in deserialized_objects"
         if set(keys) != set(self.filled):
             raise RuntimeError("Invalid list of storages; corrupt file?")
         for key in keys:
@@ -93,7 +93,7 @@ class LegacyLoad:
             self.references[key] = reference
         if view is not None:
             reference = self.part(reference, marker, view)
-        return reference
+        return retyped(reference, marker)
 
     def part(self, whole: Any, marker: StorageType, view: Any) -> StorageReference:
         """A storage that is a stretch of another, as PyTorch 0.3 wrote them: (key, offset, number of elements)."""
@@ -117,10 +117,7 @@ class LegacyLoad:
         (count,) = struct.unpack("<q", head)
         if count != numel:
             raise RuntimeError(f"storage has wrong byte size: expected {numel * marker.itemsize} got {count * marker.itemsize}")
-        memory, done = storage_io.memory_of(storage), 0
-        while done < len(memory):
-            piece = self.file.read(min(len(memory) - done, 1 << 24))
-            if not piece:
-                raise RuntimeError(f"unexpected EOF, expected {len(memory) - done} more bytes. The file might be corrupted.")
-            memory[done : done + len(piece)] = piece
-            done += len(piece)
+        memory = storage_io.memory_of(storage)
+        done = read_some(self.file, memory)
+        if done < len(memory):
+            raise RuntimeError(f"unexpected EOF, expected {len(memory) - done} more bytes. The file might be corrupted.")

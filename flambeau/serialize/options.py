@@ -1,9 +1,10 @@
-"""Settings of torch.save and torch.load that hold for the whole process. Stands on the standard library."""
+"""Settings of torch.save and torch.load, for the whole process or a block. Stands on the standard library."""
 
 from __future__ import annotations
 
 import enum
 import mmap
+import threading
 from typing import Any
 
 
@@ -62,3 +63,29 @@ class set_default_mmap_options:
 
     def __exit__(self, *exception: Any) -> None:
         _settings["mmap_flags"] = self.before
+
+
+class _Skipping(threading.local):
+    """Whether this thread writes files without the content of storages."""
+
+    active = False
+
+
+skipping = _Skipping()
+
+
+class skip_data:
+    """Within the block torch.save writes everything but the bytes of storages, for which it leaves room in the file: somebody
+    fills it in later, at `get_record_offset` of each. Old files and torch.load are refused.
+
+    materialize_fake_tensors: there are no fake tensors here, so nothing changes.
+    """
+
+    def __init__(self, materialize_fake_tensors: bool = False):
+        self.materialize_fake_tensors = materialize_fake_tensors
+
+    def __enter__(self) -> None:
+        self.before, skipping.active = skipping.active, True
+
+    def __exit__(self, *exception: object) -> None:
+        skipping.active = self.before

@@ -40,7 +40,7 @@ class Storages:
                 return None
             thing = StorageReference(thing)
         storage, dtype = thing.storage, thing.dtype
-        if self.dtypes.setdefault(id(storage), dtype) is not dtype:
+        if storage.capacity and self.dtypes.setdefault(id(storage), dtype) is not dtype:
             raise RuntimeError(
                 "Cannot save multiple tensors or storages that view the same data as different types"
             )

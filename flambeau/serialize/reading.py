@@ -17,10 +17,11 @@ from typing import IO, Any
 
 import numpy as np
 
+from flambeau.base.notices import warn
 from flambeau.core import storage_io
 from flambeau.core.storage import Storage
 from flambeau.core.storage_types import BY_NAME, StorageReference, StorageType
-from flambeau.ops.typed_storages import of
+from flambeau.ops.typed_storages import of, retyped
 from flambeau.serialize import legacy, names, options, safe
 from flambeau.serialize.archive import ArchiveReader, is_archive
 from flambeau.serialize.identity import parts, storage_identity
@@ -46,11 +47,20 @@ def load(
 
     Raises UnpicklingError for what weights_only refuses, RuntimeError for damaged files, FileNotFoundError.
     """
+    if options.skipping.active:
+        raise RuntimeError("`torch.load` called within a torch.serialization.skip_data context manager is not supported yet. "
+                           "Please call torch.load outside the skip_data context manager.")
+    always, never = _flag("TORCH_FORCE_WEIGHTS_ONLY_LOAD"), _flag("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD")
+    if always and never:
+        raise RuntimeError("Only one of `TORCH_FORCE_WEIGHTS_ONLY_LOAD` or `TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD` should be set, but "
+                           "both were set.")
     if weights_only is None:
         weights_only = pickle_module is None
-        if _flag("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD"):
+        if never:
+            warn("Environment variable TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD detected, since the`weights_only` argument was not "
+                 "explicitly passed to `torch.load`, forcing weights_only=False.")
             weights_only = False
-    if _flag("TORCH_FORCE_WEIGHTS_ONLY_LOAD"):
+    if always:
         weights_only = True
     if weights_only and pickle_module is not None:
         raise RuntimeError("Can not safely load weights when explicit pickle_module is specified")
@@ -171,7 +181,7 @@ class ZipLoad:
             storage = self.restore(self.storage(f"data/{key}", marker, numel), location)
             found = storage if marker.dtype is None else of(storage, marker.dtype)
             self.loaded[key] = found
-        return found
+        return retyped(found, marker)
 
     def storage(self, name: str, marker: StorageType, numel: int) -> Any:
         """A storage with the content of a record, whose size must be `numel` elements."""

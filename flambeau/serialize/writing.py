@@ -83,12 +83,19 @@ def write_archive(file: IO[bytes], name: str, content: bytes, storages: Storages
     if byteorder:
         archive.record("byteorder", sys.byteorder.encode())
     for key, memory in storages.contents():
-        checksum = zlib.crc32(struct.pack("<I", archive.record(f"data/{key}", memory)), checksum)
+        if options.skipping.active:
+            archive.room(f"data/{key}", len(memory))
+        else:
+            checksum = zlib.crc32(struct.pack("<I", archive.record(f"data/{key}", memory)), checksum)
     archive.record("version", b"3\n")
-    # PyTorch identifies a file by its names and checksums; any 40 digits that depend on the content will do.
-    paths = b"".join(entry[0] for entry in archive.directory)
-    archive.record(".data/serialization_id", f"{zlib.crc32(paths):020d}{checksum:020d}".encode())
+    archive.record(".data/serialization_id", identity_of(archive, checksum))
     archive.close()
+
+
+def identity_of(archive: ArchiveWriter, checksum: int) -> bytes:
+    """PyTorch identifies a file by its names and checksums; any 40 digits that depend on the content will do."""
+    paths = b"".join(entry[0] for entry in archive.directory)
+    return f"{zlib.crc32(paths):020d}{checksum:020d}".encode()
 
 
 def legacy_pieces(obj: object, pickle_module: Any, protocol: int) -> list[Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import struct
-from typing import IO, NamedTuple
+from typing import Any, NamedTuple
 
 LOCAL = struct.Struct("<4s5H3I2H")
 CENTRAL = struct.Struct("<4s6H3I5H2I")
@@ -47,15 +47,37 @@ class Entry(NamedTuple):
     header: int
 
 
-def read_at(file: IO[bytes], place: int, size: int) -> bytes:
+def length_of(file: Any) -> int:
+    """The number of bytes of a seekable file (whose seek need not return anything)."""
+    file.seek(0, os.SEEK_END)
+    return file.tell()
+
+
+def read_at(file: Any, place: int, size: int) -> bytes:
     """The bytes at a place; fewer where the file ends."""
     file.seek(place)
     return file.read(size)
 
 
-def directory(file: IO[bytes]) -> list[Entry]:
+def read_some(file: Any, target: memoryview) -> int:
+    """Fill `target` from a file as far as it goes; the number of bytes."""
+    filled, into = 0, getattr(file, "readinto", None)
+    while filled < len(target):
+        if into is not None:
+            count = into(target[filled:])
+        else:
+            piece = file.read(min(len(target) - filled, 1 << 24))
+            count = len(piece)
+            target[filled : filled + count] = piece
+        if not count:
+            break
+        filled += count
+    return filled
+
+
+def directory(file: Any) -> list[Entry]:
     """The entries of a seekable zip file. Raises RuntimeError for a file that isn't a whole archive."""
-    length = file.seek(0, os.SEEK_END)
+    length = length_of(file)
     if length < END.size:
         raise _unreadable("not a ZIP archive")
     count, size, start, disk = _end(file, length)
@@ -73,7 +95,7 @@ def _unreadable(why: str) -> RuntimeError:
     return damaged(f"reading zip archive: {why}")
 
 
-def _end(file: IO[bytes], length: int) -> tuple[int, int, int, int]:
+def _end(file: Any, length: int) -> tuple[int, int, int, int]:
     """(number of entries, size of the directory, its place, number of this disk), from the records behind it."""
     tail = min(length, END.size + FULL16)
     found = read_at(file, length - tail, tail).rfind(END_SIGNATURE, 0, tail - END.size + 4)

@@ -169,3 +169,74 @@ def test_what_a_file_names_that_is_not_safe(tmp_path: pathlib.Path) -> None:
     torch.save({"a": torch.ones(2)}, path, _use_new_zipfile_serialization=False)
     with pytest.raises(ValueError, match=r"a checkpoint returned by torch\.save"):
         torch.serialization.get_unsafe_globals_in_checkpoint(path)
+
+
+class Plain:
+    """A file that can only be read, searched and asked for its place, as some libraries give them."""
+
+    def __init__(self, content: bytes, into: bool = False):
+        self.file = io.BytesIO(content)
+        self.read, self.readline, self.tell = self.file.read, self.file.readline, self.file.tell
+        if into:
+            self.readinto = self.file.readinto
+
+    def seek(self, place: int, whence: int = 0) -> None:
+        self.file.seek(place, whence)
+
+
+@pytest.mark.parametrize("zipped", [True, False])
+@pytest.mark.parametrize("into", [True, False])
+def test_a_file_may_begin_elsewhere_and_know_little(zipped: bool, into: bool) -> None:
+    buffer = io.BytesIO()
+    pickle.dump("a header", buffer)
+    saved = {"x": torch.arange(1000.0), "y": torch.ones(3, dtype=torch.bfloat16)}
+    torch.save(saved, buffer, _use_new_zipfile_serialization=zipped)
+    file = Plain(buffer.getvalue(), into)
+    assert pickle.load(file) == "a header"
+    loaded = torch.load(file)
+    assert torch.equal(loaded["x"], saved["x"]) and torch.equal(loaded["y"], saved["y"])
+
+
+def test_records_one_by_one(tmp_path: pathlib.Path) -> None:
+    path = str(tmp_path / "a.pt")
+    with torch.serialization._open_zipfile_writer(path) as writer:
+        writer.write_record("a", b"12345", 3)
+        writer.write_record("c/d", "text", 4)
+        assert writer.get_all_written_records() == {"a", "c/d"} and writer.archive_name() == "a"
+    with torch.serialization._open_zipfile_reader(path) as reader:
+        assert reader.get_record("a") == b"123" and reader.get_record("c/d") == b"text" and not reader.has_record("b")
+        assert reader.serialization_id() == writer.serialization_id() and reader.get_record("version") == b"3\n"
+        with pytest.raises(RuntimeError, match="locating file b: file not found"):
+            reader.get_record("b")
+    with open(path, "rb") as file:
+        assert torch.serialization._is_zipfile(file)
+        file.seek(5)
+        assert not torch.serialization._is_zipfile(file)
+
+
+def test_a_file_without_its_data_is_filled_in_later(tmp_path: pathlib.Path) -> None:
+    path, x = tmp_path / "a.pt", torch.arange(4.0)
+    with torch.serialization.skip_data():
+        torch.save({"x": x, "view": x[1:]}, path)
+        with pytest.raises(RuntimeError, match=r"Please call torch\.load outside the skip_data context manager"):
+            torch.load(path)
+    assert torch.load(path)["x"].tolist() == [0, 0, 0, 0]
+    with torch.serialization._open_zipfile_reader(str(path)) as reader:
+        place = reader.get_record_offset("data/0")
+    with open(path, "r+b") as file:
+        file.seek(place)
+        file.write(bytes(x.untyped_storage()))
+    loaded = torch.load(path)
+    assert loaded["x"].tolist() == [0, 1, 2, 3] and loaded["view"].data_ptr() == loaded["x"].data_ptr() + 4
+
+
+def test_switches_of_weights_only(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.save(torch.nn.Linear(1, 1), tmp_path / "a")
+    monkeypatch.setenv("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", "1")
+    with pytest.warns(UserWarning, match="forcing weights_only=False"):
+        assert isinstance(torch.load(tmp_path / "a"), torch.nn.Linear)
+    with pytest.raises(pickle.UnpicklingError, match="Weights only load failed"):
+        torch.load(tmp_path / "a", weights_only=True)
+    monkeypatch.setenv("TORCH_FORCE_WEIGHTS_ONLY_LOAD", "1")
+    with pytest.raises(RuntimeError, match="Only one of `TORCH_FORCE_WEIGHTS_ONLY_LOAD`"):
+        torch.load(tmp_path / "a")

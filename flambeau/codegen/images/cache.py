@@ -3,9 +3,9 @@ state of the sources that write it), the CPU and the versions.
 
 Code is run from here, so nothing is believed that somebody else could have written: the directory, chosen once, lies where only
 the user (or root) can exchange it, and it and every file in it are the user's own and nobody else's to write, which is asked of
-what has been opened, not of a name. A file begins with a digest of its name and its content; one that doesn't verify, or isn't
-what it should be, is ignored and written anew. Files appear whole or not at all (base/whole_files.py), so that many processes can
-share a directory. `FLAMBEAU_CACHE` names another directory; `FLAMBEAU_CACHE=0` keeps the cache in memory only.
+what has been opened, not of a name. A file begins with a digest of its content, which ends with its name; one that doesn't
+verify, or isn't what it should be, is ignored and written anew. Files appear whole or not at all (base/whole_files.py), so that
+many processes can share a directory. `FLAMBEAU_CACHE` names another directory; `FLAMBEAU_CACHE=0` keeps the cache in memory only.
 """
 
 from __future__ import annotations
@@ -169,8 +169,10 @@ def read_bytes(name: str) -> memoryview | None:
             os.close(file)
     except OSError:
         return None
-    payload = data[_DIGEST:]
-    return payload if _digest(name, payload) == data[:_DIGEST] else None
+    content, end = data[_DIGEST:], name.encode()
+    if sha256(content).digest() != data[:_DIGEST] or content[-len(end):] != end:    # of another name, it is not valid
+        return None
+    return content[:-len(end)]
 
 
 def _open_own(root: str) -> int:
@@ -180,13 +182,6 @@ def _open_own(root: str) -> int:
         os.close(folder)
         raise PermissionError(13, "others can write to the cache of kernels", root)
     return folder
-
-
-def _digest(name: str, payload: bytes | memoryview) -> bytes:
-    """What a file of this name and content begins with: under another name it is not valid."""
-    digest = sha256(name.encode())
-    digest.update(payload)
-    return digest.digest()
 
 
 def write_bytes(name: str, payload: bytes) -> None:
@@ -199,8 +194,9 @@ def write_bytes(name: str, payload: bytes) -> None:
         folder = _open_own(root)
         try:
             with replacing(name, folder, 0o600) as file:
-                file.write(_digest(name, payload))
-                file.write(payload)
+                content = payload + name.encode()
+                file.write(sha256(content).digest())
+                file.write(content)
         finally:
             os.close(folder)
     except OSError:
