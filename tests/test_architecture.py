@@ -28,7 +28,7 @@ SIBLINGS = {
     "_jit_internal": {"jit"},
     "_utils": {"nn"},
     "autograd": {"profiler"},  # its older interface
-    "_C": {"nn", "library", "_vmap_internals"},
+    "_C": {"nn", "library", "serialize", "_vmap_internals"},  # the reader of files is a name of the native module
     "ao": {"nn"},
     "quantization": {"ao"},  # the older name of a part of it
     "_library": {"library"},  # its modules by their inner names

