@@ -138,10 +138,10 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
         elements[0] = _UINT
     array = np.from_dlpack(_Exporter(capsule))
     made = create.from_array(array)
-    if dtype is not None:
-        made = tensor_from(made._storage, made._offset, _like(made._layout, dtype))
-    if not array.size and isinstance(ext_tensor, Tensor):
-        made = tensor_from(made._storage, 0, ext_tensor._layout)    # NumPy has strides of its own where there are no elements
+    # NumPy has strides of its own where there are no elements, or one along a dimension
+    layout = ext_tensor._layout if isinstance(ext_tensor, Tensor) else made._layout
+    if layout is not made._layout or dtype is not None:
+        made = tensor_from(made._storage, made._offset, _like(layout, dtype or made._layout.dtype))
     return made.clone() if copy else made
 
 
