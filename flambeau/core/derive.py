@@ -84,6 +84,10 @@ save_code = _code.save
 # ---------------------------------------------------------------- pointwise
 
 
+_OF_NUMBERS = frozenset("add sub mul div floor_divide".split())      # take two numbers, too, as functions
+_OF_ARRAYS = frozenset(("eq",))     # what takes a NumPy array as an operator of Python (unlike !=, as in PyTorch)
+
+
 def general(operator: Pointwise, public: Callable, operands: list[Any], numbers: tuple, statics: tuple,
             out: Tensor | None = None) -> Any:
     """A pointwise call in full: modes, subclasses, autocast, NumPy scalars, `out=`, the graph."""
@@ -407,6 +411,8 @@ def _learning(operator: Pointwise, public: str, scope: dict[str, Any], signature
 
     def learn(*given: Any) -> Any:
         *given_operands, numbers_given, statics_given, out = given
+        if operator.name in _OF_NUMBERS and all(x.__class__ in NUMBERS for x in given_operands):
+            given_operands[0] = make_tensor(given_operands[0])
         try:
             result = general(operator, scope[public], given_operands, numbers_given, statics_given, out)
         except arguments.CAUGHT as error:
@@ -449,7 +455,9 @@ def _learning(operator: Pointwise, public: str, scope: dict[str, Any], signature
         raise error
 
     def learn_operator(*given_operands: Any) -> Any:
-        for x in given_operands[1:]:
+        for i, x in enumerate(given_operands[1:], 1):
+            if isinstance(x, np.ndarray) and operator.name in _OF_ARRAYS and x.dtype.kind in "biufc":
+                return learn_operator(*given_operands[:i], make_tensor(x), *given_operands[i + 1:])
             if x.__class__ not in NUMBERS and not isinstance(x, (Tensor, np.generic, int, float, complex)):
                 if public != "eq" or not isinstance(x, np.ndarray):
                     return NotImplemented

@@ -129,8 +129,10 @@ def linalg_matrix_rank(A: Tensor, tol: Any = None, hermitian: bool = False, *, a
 
 
 @operator(method=False, function=False, node="LinalgLstsqBackward0")
-def _least_squares(A: Tensor, B: Tensor, rcond: float, with_residuals: bool):
-    """(X, squared residuals, which are empty if some matrix lacks full rank, ranks)."""
+def _least_squares(A: Tensor, B: Tensor, rcond: float, with_residuals: bool, inclusive: bool):
+    """(X, squared residuals, which are empty if some matrix lacks full rank, ranks). inclusive: singular values that are exactly
+    rcond times the largest count.
+    """
     solved = _full_rank_solution(A, B, rcond) if min(A._layout.shape[-2:]) >= factored.svd.LONG_FROM else None
     if solved is not None:
         rank = NAMESPACE["full"](A._layout.shape[:-2], min(A._layout.shape[-2:]), dtype=int64)
@@ -138,7 +140,7 @@ def _least_squares(A: Tensor, B: Tensor, rcond: float, with_residuals: bool):
         return laid_in_columns(solved), residuals, rank
     U, values, Vh = singular(A, False)
     largest = values.amax(-1, True) if values._layout.shape[-1] else values
-    keep = values > rcond * largest
+    keep = (values >= rcond * largest) & (values > 0) if inclusive else values > rcond * largest
     inverse = NAMESPACE["where"](keep, 1 / values, 0.0)
     found = matmul(adjoint(Vh), inverse.unsqueeze(-1) * matmul(adjoint(U), B))
     residuals = values.new_empty([0])
@@ -202,8 +204,10 @@ def linalg_lstsq(input: Tensor, b: Tensor, rcond: float | None = None, *, driver
     if right._layout.shape[-2] != m:
         raise RuntimeError(f"{name}: input.size(-2) should match other.size(-{1 if vector else 2})")
     epsilon = finfo(input._layout.dtype).eps * max(m, n)
-    limit = epsilon if rcond is None else epsilon if rcond < 0 else rcond
-    made, residuals, rank = _least_squares(input, right, limit, m > n and driver != "gelsy")
+    limit = epsilon if rcond is None or rcond < 0 else rcond
+    if driver == "gelsd" and limit >= 1:        # which that driver takes for a slip
+        limit = epsilon
+    made, residuals, rank = _least_squares(input, right, limit, m > n and driver != "gelsy", driver == "gelsy")
     real = input._layout.dtype.to_real() if input._layout.dtype.is_complex else input._layout.dtype
     values = linalg_svdvals(input.detach()) if driver in ("gelsd", "gelss") else input.new_empty([0], dtype=real)
     rank = rank if driver != "gels" else rank.new_empty([0])

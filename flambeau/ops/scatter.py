@@ -13,6 +13,7 @@ from flambeau.base.layout import Layout
 from flambeau.base.memory_order import overlaps_itself
 from flambeau.base.notices import warn_once
 from flambeau.codegen.elements.move import Move
+from flambeau.core import modes
 from flambeau.core.annotations import Operand, Planned
 from flambeau.core.declare import operator
 from flambeau.core.derive import NAMESPACE
@@ -20,7 +21,7 @@ from flambeau.core.tensor import Tensor, tensor_from
 from flambeau.ops.copy import clone_raw, copy_raw
 from flambeau.ops.gathering import INDEX_TYPES, KernelCheck, along, filling, first_bad, make_plan, plans
 from flambeau.ops.mutating import mutating
-from flambeau.ops.slices import reduce_into
+from flambeau.ops.slices import differentiated_once, reduce_into
 
 
 def _out_of_range(index: Tensor, dim: int, layout: Layout) -> RuntimeError:
@@ -269,6 +270,9 @@ def _(g, input, dim, index, src, reduce, include_self, out, need):
             safe = part.masked_fill(zero, 1)
             others = (g * start.scatter_reduce(dim, index, safe, "prod")).gather(dim, index)
             theirs = NAMESPACE["where"](zero & (count == 1), others, (g * out).gather(dim, index) / safe)
+            if modes.local.grad and bool((zero & (count > 1)).any()):
+                theirs = differentiated_once(theirs, "scatter_reduce(): Double backward is unsupported for src when >1 zeros in "
+                                                     "src are scattered to the same position in self")
     if theirs is not None and tuple(theirs._layout.shape) != tuple(src._layout.shape):
         theirs = NAMESPACE["constant_pad_nd"](
             theirs, [x for a, b in reversed(list(zip(src._layout.shape, theirs._layout.shape))) for x in (0, a - b)]

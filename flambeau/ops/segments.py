@@ -107,10 +107,14 @@ def _(g, out, data, reduce, lengths, offsets, axis, initial):
         nothing = NAMESPACE["zeros"]((counts.numel(), *tail), dtype=g.dtype)
         if reduce == "prod":
             start = 1.0 if initial is None else initial
-            zeros = nothing.scatter_add(0, places, (values == 0).to(g.dtype))[segments]
-            others = (nothing + start).scatter_reduce(0, places, values.masked_fill(values == 0, 1), "prod")[segments]
-            whole = others.masked_fill(zeros > 0, 0) / values.masked_fill(values == 0, 1)
-            part = flat[segments] * NAMESPACE["where"]((values == 0) & (zeros == 1), others, whole.masked_fill(values == 0, 0))
+            zero, missing = values == 0, values.isnan()
+            ordinary = values.masked_fill(zero | missing, 1)
+            product = (nothing + start).scatter_reduce(0, places, ordinary, "prod")[segments]
+            zeros, nans = (nothing.scatter_add(0, places, kind.to(g.dtype))[segments] - kind.to(g.dtype)
+                           for kind in (zero, missing))
+            # the product of the others of the segment, zeros and NaNs among which are counted
+            others = (product / ordinary).masked_fill(zeros > 0, 0).masked_fill(nans > 0, float("nan"))
+            part = flat[segments] * others
         else:
             extreme = out.reshape(-1, *tail)[segments]
             chosen = ((values == extreme) | values.isnan()).detach()

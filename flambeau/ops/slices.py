@@ -14,6 +14,7 @@ from flambeau.base.geometry import wrap_dim
 from flambeau.base.layout import Layout
 from flambeau.base.notices import warn_once
 from flambeau.codegen.elements.move import Buffer, Index, Move
+from flambeau.core import modes
 from flambeau.core.annotations import Operand, Planned
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE
@@ -364,6 +365,17 @@ def reduce_into(reduce: str, include_self: bool, input: Tensor, write: Any, sour
             input.div_(counts.to(dtype), rounding_mode="floor")
 
 
+@operator(method=False, function=False, name="differentiated_once")
+def differentiated_once(input: Tensor, words: str) -> Tensor:
+    """A gradient that can't be differentiated: RuntimeError with these words then."""
+    return clone_raw(input)
+
+
+@differentiated_once.vjp
+def _(g, words):
+    raise RuntimeError(words)
+
+
 @index_reduce.vjp
 def _(g, input, dim, index, source, reduce, include_self, out, need):
     untouched = g.index_fill(dim, index, 0) if need["input"] and not include_self else None
@@ -387,6 +399,9 @@ def _(g, input, dim, index, source, reduce, include_self, out, need):
         others = (g * start.index_reduce(dim, index, safe, "prod")).index_select(dim, index)
         product = (g * out).index_select(dim, index)
         theirs = NAMESPACE["where"](zero & (count == 1), others, product / safe)
+        if modes.local.grad and bool((zero & (count > 1)).any()):
+            theirs = differentiated_once(theirs, "index_reduce(): Double backward is unsupported for source when >1 zeros in "
+                                                 "source are scattered to the same position in self")
     return mine, None, theirs
 
 

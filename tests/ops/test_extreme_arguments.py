@@ -205,3 +205,50 @@ def test_what_has_no_derivative_does_not_come_to_require_one(dtype):
 def test_results_of_comparisons_go_into_any_tensor():
     out = torch.empty(3, requires_grad=True)
     assert torch.eq(torch.ones(3), torch.ones(3), out=out).tolist() == [1] * 3
+
+
+# ---------------------------------------------------------------- gradients at NaN and among zeros
+
+
+def test_nans_share_the_gradient_of_an_extreme_value():
+    for values, expected in (([nan] * 4, [0.25] * 4), ([1.0, nan, 3.0], [0, 1, 0]), ([2.0, 1.0, 2.0], [0.5, 0, 0.5])):
+        x = torch.tensor(values, requires_grad=True)
+        x.max().backward()
+        assert x.grad.tolist() == expected
+
+
+def test_products_of_segments_with_zeros_and_nans():
+    x = torch.tensor([1.0, nan, 3.0, 0.0, 2.0, 5.0, 0.0, 0.0, 4.0], requires_grad=True)
+    torch.segment_reduce(x, "prod", lengths=torch.tensor([3, 3, 3])).sum().backward()
+    assert str(x.grad.tolist()) == str([nan, 3.0, nan, 10.0, 0.0, 0.0, 0.0, 0.0, 0.0])
+
+
+@pytest.mark.parametrize("name", ["scatter_reduce", "index_reduce"])
+def test_a_product_of_several_zeros_has_no_second_derivative_here(name):
+    x = torch.tensor([0.0, 0.0, 2.0], dtype=torch.float64, requires_grad=True)
+    made = getattr(torch.ones(1, dtype=torch.float64), name)(0, torch.tensor([0, 0, 0]), x, "prod")
+    (g,) = torch.autograd.grad(made.sum(), x, create_graph=True)
+    assert g.tolist() == [0, 0, 0]
+    refused("Double backward is unsupported", lambda: torch.autograd.grad(g.sum(), x))
+
+
+# ---------------------------------------------------------------- numbers and arrays
+
+
+def test_sums_of_two_numbers_are_tensors():
+    assert torch.add(True, True).item() is True and torch.mul(2, 3.0).item() == 6 and torch.sub(3, 1).dtype is torch.int64
+    assert torch.add(1, 2, alpha=3).item() == 7 and torch.floor_divide(7, 2).item() == 3
+    refused("must be Tensor|invalid combination", lambda: torch.pow(2, 3), TypeError)
+
+
+def test_tensors_equal_arrays():
+    np = pytest.importorskip("numpy")
+    x, array = torch.tensor([1, 2, 3]), np.array([1, 5, 3])
+    assert (x == array).tolist() == (array == x).tolist() == [True, False, True]
+    assert (x == np.array("a")) is False
+
+
+def test_least_squares_with_a_limit_of_one():
+    A = torch.tensor([[1.0, 0.0], [0.0, 2.0], [0.0, 0.0]])
+    ranks = [torch.linalg.lstsq(A, torch.ones(3, 1), rcond=1.0, driver=d).rank.item() for d in ("gelsy", "gelsd", "gelss")]
+    assert ranks == [1, 2, 0]
