@@ -8,13 +8,14 @@ writes (codegen.memory.guard_function); core.inplace does for what doesn't launc
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 from flambeau.base.errors import CapturedWrite
 from flambeau.base.locks import short_lock
 from flambeau.codegen.runtime import state
-from flambeau.core.modes import local
+from flambeau.core.modes import at_thread_end, local
 
 __all__ = ["MORE", "NO_BACKWARD", "NO_REQUIRES_GRAD", "NO_RETAIN_GRAD", "NO_SETUP_CONTEXT", "guarded", "transformed"]
 
@@ -69,7 +70,13 @@ def transformed() -> bool:
 
 def _guard(epoch: int) -> None:
     """Let this thread write to memory of this epoch and later ones; 0: to all."""
-    words, mine = state.words, local.thread_state
+    _allow(local.thread_state, epoch)
+    local.guard = epoch
+
+
+def _allow(mine: int, epoch: int) -> None:
+    """What `_guard` says, in the words that the launcher reads."""
+    words = state.words
     with _changing:
         count = words[state.GUARDED]
         places = range(state.GUARDS, state.GUARDS + 2 * count, 2)
@@ -87,4 +94,13 @@ def _guard(epoch: int) -> None:
             words[state.GUARDED] = count - 1
         first = state.GUARDS + 1
         words[state.GUARD] = max([words[place] for place in range(first, first + 2 * words[state.GUARDED], 2)], default=0)
-    local.guard = epoch
+
+
+def _in_child() -> None:
+    for thread_state in state.words[state.GUARDS:state.GUARDS + 2 * state.words[state.GUARDED]:2]:
+        if thread_state != local.thread_state:
+            _allow(thread_state, 0)
+
+
+at_thread_end.append(lambda thread_state: _allow(thread_state, 0))
+os.register_at_fork(after_in_child=_in_child)

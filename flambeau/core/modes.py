@@ -11,6 +11,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import inspect
+import os
 import sys
 import threading
 import warnings
@@ -62,6 +63,24 @@ _thread_state = ctypes.pythonapi.PyThreadState_Get
 _thread_state.restype, _thread_state.argtypes = ctypes.c_void_p, []
 
 
+class _End:
+    """Goes with its thread and takes along what that has left open: the address of its thread state will be another thread's."""
+
+    __slots__ = ("autocast_enabled", "modes", "thread_state")
+
+    def __init__(self, thread_state: int, modes: list[Mode], autocast_enabled: dict[str, bool]) -> None:
+        self.thread_state, self.modes, self.autocast_enabled = thread_state, modes, autocast_enabled
+
+    def __del__(self) -> None:
+        for forget in at_thread_end:
+            forget(self.thread_state)
+        for _ in range(len(self.modes) + sum(self.autocast_enabled.values())):
+            active.leave()
+
+
+at_thread_end: list[Callable[[int], None]] = []     # what is to be done for the state of a thread that ends
+
+
 class _Local(threading.local):
     """The state of the current thread; class attributes are the defaults of a fresh thread."""
 
@@ -83,6 +102,7 @@ class _Local(threading.local):
         self.autocast_enabled: dict[str, bool] = {}
         self.autocast_dtype: dict[str, dtype] = {"cpu": bfloat16, "cuda": float16}
         self.autocast_cache: dict[int, tuple[weakref.ref[Any], Any]] = {}
+        self.end = _End(self.thread_state, self.modes, self.autocast_enabled)
         self.saved_tensors_hooks: list[tuple[Callable[[Any], Any], Callable[[Any], Any]]] = []
         self.saved_tensors_disabled: str | None = None
 
@@ -273,9 +293,28 @@ def _set_inference(wanted: bool) -> None:
             words[first + count] = mine
             words[state.INFERENCE] = count + 1
         else:
-            at = next(i for i in range(first, first + count) if words[i] == mine)
+            _leave_inference(mine)
+
+
+def _leave_inference(thread_state: int) -> None:
+    """Strike a thread off those in inference mode, if it is one."""
+    words, first = state.words, state.INFERENCE_THREADS
+    with _marking:
+        count = words[state.INFERENCE]
+        at = next((i for i in range(first, first + count) if words[i] == thread_state), None)
+        if at is not None:
             words[at] = words[first + count - 1]
             words[state.INFERENCE] = count - 1
+
+
+def _in_child() -> None:
+    for thread_state in state.words[state.INFERENCE_THREADS:state.INFERENCE_THREADS + state.words[state.INFERENCE]]:
+        if thread_state != local.thread_state:
+            _leave_inference(thread_state)
+
+
+at_thread_end.append(_leave_inference)
+os.register_at_fork(after_in_child=_in_child)
 
 
 class inference_mode(_Decorator):
