@@ -13,20 +13,19 @@ Stands on the standard library.
 
 from __future__ import annotations
 
+import _imp
 import os
-import sys
 import threading
 import time
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import _bootstrap  # type: ignore[attr-defined]
 from typing import Any
-
-from flambeau.base.naming import PACKAGE
 
 __all__ = ["Gate", "long_lock", "short_lock"]
 
-_IMPORTS_TAKE = 10.0        # seconds that a fork waits for modules that other threads are loading
+_IMPORTS_TAKE = 60.0        # seconds that a fork waits at most for modules that other threads are loading
 
 
 class Gate:
@@ -83,7 +82,7 @@ def long_lock() -> Any:
 def _before() -> None:
     end = time.monotonic() + _IMPORTS_TAKE
     while True:
-        for lock in (_short[0], *_gates, *_short[1:]):
+        for lock in (_short[0], *_gates, *_short[1:], _Imports):
             lock.acquire()
             _taken.append(lock)
         if not _others_load() or time.monotonic() > end:
@@ -104,15 +103,17 @@ def _in_child() -> None:
             lock._at_fork_reinit()
 
 
+class _Imports:
+    """The interpreter's lock of imports: while it is held, no thread begins another one."""
+
+    acquire, release = _imp.acquire_lock, _imp.release_lock
+
+
 def _others_load() -> bool:
-    """Whether other threads are loading modules of this package, which the child could then never load."""
-    loading = {name for name, module in list(sys.modules.items()) if name.partition(".")[0] == PACKAGE
-               and getattr(getattr(module, "__spec__", None), "_initializing", False)}
-    frame = sys._getframe() if loading else None
-    while frame is not None:
-        loading.discard(frame.f_globals.get("__name__", ""))
-        frame = frame.f_back
-    return bool(loading)
+    """Whether other threads are loading modules, which the child could then never load. Import has a lock for each."""
+    own = threading.get_ident()
+    locks = [reference() for reference in list(_bootstrap._module_locks.values())]  # type: ignore[attr-defined]
+    return any(lock is not None and lock.owner not in (None, own) for lock in locks)
 
 
 os.register_at_fork(before=_before, after_in_parent=_after, after_in_child=_in_child)

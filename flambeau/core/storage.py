@@ -6,7 +6,6 @@ them.
 
 from __future__ import annotations
 
-import ctypes
 import os
 from typing import TYPE_CHECKING, Any
 
@@ -91,8 +90,8 @@ def bytes_of(storage: Any) -> np.ndarray:
 
 
 def copy_bytes(into: Any, source: Any, count: int) -> None:
-    """Copy the first `count` bytes of one storage to another."""
-    ctypes.memmove(into.ptr, source.ptr, count)
+    """Copy the first `count` bytes of one storage to another, of as many as both have."""
+    launch.copy_bytes(into, source, count)
 
 
 def resizable(storage: Any) -> bool:
@@ -100,7 +99,7 @@ def resizable(storage: Any) -> bool:
     return root(storage).size_class not in (memory.OWNED_ELSEWHERE, memory.LENT) and not storage.exports
 
 
-_replaced: list[Any] = []      # memory that a launch may still have the address of
+_replaced: dict[int, Any] = {}     # memory that a launch may still have the address of
 
 
 def resize(storage: Any, nbytes: int) -> None:
@@ -114,13 +113,15 @@ def resize(storage: Any, nbytes: int) -> None:
         return
     if not resizable(storage):
         raise RuntimeError("Trying to resize storage that is not resizable")
-    if not state.words[state.RUNNING]:
-        _replaced.clear()
+    replaced = tuple(_replaced)
+    if not state.words[state.RUNNING]:      # whoever had an address in these has ended
+        for key in replaced:
+            _replaced.pop(key, None)
     moved = empty(nbytes)
     copy_bytes(moved, storage, min(nbytes, storage.capacity))
     launch.exchange(storage, moved)
     if state.words[state.RUNNING]:
-        _replaced.append(moved)
+        _replaced[id(moved)] = moved
 
 
 def root(storage: Any) -> Any:

@@ -146,33 +146,33 @@ class _Launcher:
             f.call("void", "Py_DecRef", f.load("ptr", self.results, j))
         f.ret(f.pointer(f.i64(0)))
 
-    def _raise(self, error: int, words: Value, made: Value | None = None) -> None:
+    def _raise(self, error: int, words: Value) -> None:
         self.f.call("void", "PyErr_SetObject", self.f.load("ptr", self.s, error), words)
-        self._fail(made)
+        self._fail()
 
     def _refuse(self, condition: Value, words: int) -> None:
         """RuntimeError with the text in a word of the state if a condition holds."""
         with self.f.when(condition):
             self._raise(state.RUNTIME_ERROR, self.f.load("ptr", self.s, words))
 
-    def _refuse_others(self, given: Value, made: Value) -> None:
+    def _refuse_others(self, given: Value) -> None:
         """TypeError unless `given` is a Tensor, whose slots can be read."""
         f = self.f
         kind, tensor = f.load("ptr", given, 1), f.load("ptr", self.s, state.TENSOR_TYPE)
         with f.when(f.address(kind).differs(f.address(tensor))):
             with f.when((f.call("i32", "PyType_IsSubtype", kind, tensor) + 0).equals(0)):
-                self._raise(state.TYPE_ERROR, kind, made)
+                self._raise(state.TYPE_ERROR, kind)
 
-    def _refuse_write(self, storage: Value, made: Value) -> None:
+    def _refuse_write(self, storage: Value) -> None:
         """Raise if this thread may not write to a storage: to memory of inference mode, or to what a transform captured."""
         f, s = self.f, self.s
         with f.when(f.load("i64", f.at("i8", storage, memory.INFERENCE)).equals(1)):
             with f.when(f.call("i64", "fb_inference", s, declare=False).equals(0)):
-                self._raise(state.RUNTIME_ERROR, f.load("ptr", s, state.WRITE_WORDS), made)
+                self._raise(state.RUNTIME_ERROR, f.load("ptr", s, state.WRITE_WORDS))
         epoch = f.load("i64", f.at("i8", storage, memory.EPOCH))
         with f.when(epoch < f.load("i64", s, state.GUARD)):
             with f.when(epoch < f.call("i64", "fb_guard", s, declare=False)):
-                self._raise(state.CAPTURED_ERROR, f.load("ptr", s, state.NONE), made)
+                self._raise(state.CAPTURED_ERROR, f.load("ptr", s, state.NONE))
 
     # ---- operands
     def _look_at_offer(self) -> None:
@@ -190,7 +190,10 @@ class _Launcher:
         f.call("void", "Py_DecRef", answer)
 
     def _outputs(self) -> None:
-        """Allocate the results given as None, unless this thread offers one like it; count a write to the others."""
+        """Allocate the results given as None, unless this call offers one like it; then count a write to the others.
+
+        An allocation may set the collector to work, and so anybody's destructor: no address is looked up before the last one.
+        """
         f, s = self.f, self.s
         none = f.load("ptr", s, state.NONE)
         target = f.variable("ptr")
@@ -209,12 +212,16 @@ class _Launcher:
                 f.store(f.load("i64", f.at("i8", block, memory.PTR)), self.frame, i + 4)
                 f.store(block, self.held, i)
                 otherwise()
-                self._refuse_others(given, i)
-                storage = f.load("ptr", _object_slot(f, given, s, state.SLOT_STORAGE))
-                self._refuse_write(storage, i)
-                self._place(given, storage, i, f.at("i64", description, 2))
-                version = f.at("i8", storage, memory.VERSION)
                 f.store(_incref(f, given), self.results, i)
+                f.store(f.i64(0), self.held, i)
+        with f.loop(0, self.n_out) as i:
+            with f.when(f.load("i64", self.held, i).equals(0)):
+                given = f.load("ptr", self.results, i)
+                self._refuse_others(given)
+                storage = f.load("ptr", _object_slot(f, given, s, state.SLOT_STORAGE))
+                self._refuse_write(storage)
+                self._place(given, storage, i, f.at("i64", self.descriptions[0], i * OUTPUT_WORDS + 2))
+                version = f.at("i8", storage, memory.VERSION)
                 f.store(f.load("i64", version) + self.counted, version)
 
     def _take_offered(self, target: Variable, none: Value, layout: Value) -> None:
@@ -231,7 +238,7 @@ class _Launcher:
         f = self.f
         with f.loop(0, self.n_in) as i:
             given = f.load("ptr", arguments, i)
-            self._refuse_others(given, self.n_out)
+            self._refuse_others(given)
             storage = f.load("ptr", _object_slot(f, given, self.s, state.SLOT_STORAGE))
             self._place(given, storage, self.n_out + i, f.at("i64", self.descriptions[1], i * INPUT_WORDS))
 
@@ -531,6 +538,7 @@ tensor_from: Callable = _new_function(_definition("tensor_from", _address["fb_te
 view_of: Callable = _new_function(_definition("view_of", _address["fb_view_of"]), state.ADDRESS, None)
 new_storage: Callable = _new_function(_definition("new_storage", _address["fb_new_storage"], METH_O), state.ADDRESS, None)
 wrap_storage: Callable = _new_function(_definition("wrap_storage", _address["fb_wrap_storage"]), state.ADDRESS, None)
+copy_bytes: Callable = _new_function(_definition("copy_bytes", _address["fb_copy_bytes"]), state.ADDRESS, None)
 exchange: Callable = _new_function(_definition("exchange", _address["fb_exchange"]), state.ADDRESS, None)
 owner_of: Callable = _new_function(_definition("owner_of", _address["fb_owner"], METH_O), state.ADDRESS, None)
 set_size: Callable = _new_function(_definition("set_size", _address["fb_set_size"]), state.ADDRESS, None)

@@ -239,6 +239,26 @@ def exchange_function() -> Function:
     return f
 
 
+def copy_bytes_function() -> Function:
+    """copy_bytes(into, source, count): the first bytes of a Block to another, as many as both have. One call, so that neither can
+    get other memory meanwhile.
+    """
+    f = Function("fb_copy_bytes", [("self", "ptr"), ("args", "ptr"), ("nargs", "i64")], "ptr")
+    s = f.pointer(f.call("i64", "PyLong_AsLongLong", f["self"]))
+    count = f.variable("i64", f.call("i64", "PyLong_AsLongLong", f.load("ptr", f["args"], 2)))
+    places = []
+    for i in range(2):
+        block = f.load("ptr", f["args"], i)
+        count.set(f.minimum(count.get(), f.load("i64", f.at("i8", block, NBYTES))))
+        places.append(f.load("ptr", f.at("i8", block, PTR)))
+    with f.when(count.get() > 0):
+        f.call("ptr", "memmove", *places, count.get())
+    none = f.load("ptr", s, state.NONE)
+    f.call("void", "Py_IncRef", none)
+    f.ret(none)
+    return f
+
+
 def owner_function() -> Function:
     """owner(block) -> the Block that keeps its memory alive: itself where another object does. A Block that owns its memory hands
     it over to a new one, which others may then refer to as well: when either gets other memory, this one stays while it is used.
@@ -284,7 +304,7 @@ def set_size_function() -> Function:
 def functions() -> list[Function]:
     return [allocate_function(), release_function(), empty_cache_function(), dealloc_function(), no_memory_function(),
             new_block_function(), inference_function(), guard_function(), version_function(), buffer_function(),
-            release_buffer_function(), exchange_function(), owner_function(), set_size_function()]
+            release_buffer_function(), exchange_function(), copy_bytes_function(), owner_function(), set_size_function()]
 
 
 class _MemberDef(ctypes.Structure):
