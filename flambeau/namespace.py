@@ -507,13 +507,13 @@ _LOSSES = {
 def _loss(name: str, names: tuple[str, ...]) -> Any:
     function = getattr(_importlib.import_module("flambeau.nn.functional"), name)
 
-    def loss(*args: Any, reduction: int = 1, **kwargs: Any) -> Any:
+    def loss(*args: Any, reduction: int = 0, **kwargs: Any) -> Any:
         if len(args) > len(names):
             *args, reduction = args  # type: ignore[assignment]
         return function(**dict(zip(names, args)), **kwargs, reduction=("none", "mean", "sum")[reduction])
 
     loss.__name__ = loss.__qualname__ = name
-    loss.__doc__ = f"nn.functional.{name} with reduction as a number: 0 none, 1 mean, 2 sum."
+    loss.__doc__ = f"nn.functional.{name} with reduction as a number: 0 none (if left out, as in PyTorch), 1 mean, 2 sum."
     return loss
 
 

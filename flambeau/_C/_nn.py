@@ -10,11 +10,50 @@ from flambeau.nn.modules.conversion import parse_to as _parse_to
 __all__ = ["_parse_to"]
 _FUNCTIONAL = frozenset(
     (
-        "adaptive_avg_pool2d", "adaptive_avg_pool3d", "avg_pool2d", "avg_pool3d", "elu_", "gelu", "hardswish", "hardsigmoid",
-        "hardtanh_", "leaky_relu", "leaky_relu_", "linear", "one_hot", "pad", "scaled_dot_product_attention", "silu", "mish",
-        "softplus", "softshrink",
+        "adaptive_avg_pool2d", "adaptive_avg_pool3d", "avg_pool2d", "avg_pool3d", "elu", "elu_", "gelu", "glu", "hardswish",
+        "hardsigmoid", "hardtanh", "hardtanh_", "leaky_relu", "leaky_relu_", "linear", "one_hot", "pad", "relu6",
+        "scaled_dot_product_attention", "silu", "mish", "softplus", "softshrink",
     )
 )  # fmt: skip
+#: Losses, whose reduction is a number here: their parameters in front of it and behind it.
+_LOSSES = {
+    "binary_cross_entropy": (("input", "target", "weight"), ()), "huber_loss": (("input", "target"), ("delta",)),
+    "l1_loss": (("input", "target"), ()), "mse_loss": (("input", "target"), ()),
+    "multi_margin_loss": (("input", "target", "p", "margin", "weight"), ()),
+    "multilabel_margin_loss": (("input", "target"), ()), "nll_loss": (("input", "target", "weight"), ("ignore_index",)),
+    "smooth_l1_loss": (("input", "target"), ("beta",)), "soft_margin_loss": (("input", "target"), ()),
+}  # fmt: skip
+_UPSAMPLED = {
+    "upsample_nearest1d": "nearest", "upsample_nearest2d": "nearest", "upsample_nearest3d": "nearest",
+    "_upsample_nearest_exact1d": "nearest-exact", "_upsample_nearest_exact2d": "nearest-exact",
+    "_upsample_nearest_exact3d": "nearest-exact",
+}  # fmt: skip
+
+
+def _loss(name: str) -> Any:
+    """A loss of nn.functional with its reduction as a number: 0 none (and so if left out, as in PyTorch), 1 mean, 2 sum."""
+    function, (before, behind) = getattr(torch.nn.functional, name), _LOSSES[name]
+
+    def loss(*args: Any, reduction: int = 0, **kwargs: Any) -> Any:
+        given = dict(zip((*before, "reduction", *behind), args))
+        number = given.pop("reduction", reduction)
+        return function(**given, **kwargs, reduction=("none", "mean", "sum")[number])
+
+    loss.__name__ = loss.__qualname__ = name
+    return loss
+
+
+def _upsampling(name: str) -> Any:
+    """interpolate by one mode, to a size or by factors."""
+
+    def upsample(input: Any, output_size: Any, scale_factors: Any = None, *factors: Any, out: Any = None) -> Any:
+        size = tuple(output_size) if output_size is not None else None
+        factor = scale_factors if size is None else None
+        made = torch.nn.functional.interpolate(input, size, factor, _UPSAMPLED[name])
+        return made if out is None else out.resize_(made.shape).copy_(made)
+
+    upsample.__name__ = upsample.__qualname__ = name
+    return upsample
 
 
 def __getattr__(name: str) -> Any:
@@ -22,6 +61,10 @@ def __getattr__(name: str) -> Any:
         return torch.nn.functional.logsigmoid
     if name in _FUNCTIONAL:
         return getattr(torch.nn.functional, name)
+    if name in _LOSSES:
+        return _loss(name)
+    if name in _UPSAMPLED:
+        return _upsampling(name)
     raise AttributeError(
         f"module {__name__!r} has no attribute '{name}': flambeau has no native module; use torch.nn.functional"
     )
