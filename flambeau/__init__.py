@@ -68,7 +68,7 @@ _ROOMS = frozenset(
         "functional", "fx", "optim", "overrides", "profiler", "quantization", "random", "return_types", "serialization", "signal",
         "sparse", "special", "storage", "testing", "types", "utils", "version", "compiler", "export", "multiprocessing", "mps",
         "xpu", "accelerator", "_C", "_tensor", "ao", "cpu", "distributions", "masked",
-        "__config__", "_jit_internal", "_tensor_str", "_utils", "futures", "mtia", "torch_version",
+        "__config__", "_jit_internal", "_utils_internal", "_tensor_str", "_utils", "futures", "mtia", "torch_version",
         "_dynamo", "_higher_order_ops", "_inductor",
         "library", "_ops", "_library", "_custom_op", "_custom_ops",
         "_prims_common", "numa", "__future__", "_VF", "_functorch", "_vmap_internals", "_linalg_utils", "quasirandom",

@@ -33,7 +33,7 @@ SIBLINGS = {
     "quantization": {"ao"},  # the older name of a part of it
     "_library": {"library"},  # its modules by their inner names
     "_custom_op": {"library"},
-    "_custom_ops": {"library"},
+    "_custom_ops": {"library", "_custom_op"},
     "_ops": {"vision_ops", "profiler"},  # whose operators it registers
     "serialization": {"serialize"},  # PyTorch's name for the room
     "distributions": {"nn"},  # softplus and cross-entropies of logits are functions of nn

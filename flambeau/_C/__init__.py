@@ -81,10 +81,10 @@ def _current_autograd_node() -> Any:
 def _will_engine_execute_node(node: Any) -> bool:
     """Whether the backward pass under way gets to a node. RuntimeError outside of one, and for what is no node."""
     run = _running.run
-    if run is None:
-        raise RuntimeError("_will_engine_execute_node should only be called during the backward pass")
     if not isinstance(node, _Node):
         raise RuntimeError(f"_will_engine_execute_node expects an grad_fn, but got {type(node).__name__}")
+    if run is None:
+        raise RuntimeError("_will_engine_execute_node should only be called during the backward pass")
     if run.needed is None:
         return run.reached is not None and node in run.reached
     if not node.edges and not run.accumulate:

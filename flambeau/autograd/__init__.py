@@ -72,6 +72,8 @@ def grad(outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool
 
 def __getattr__(name: str) -> Any:
     """forward_ad and profiler, imported at first use, and what PyTorch's autograd shows of the profiler."""
+    if name == "torch":
+        return importlib.import_module("flambeau")
     if name in ("DeviceType", "ProfilerActivity", "_disable_profiler", "_profiler_enabled", "kineto_available"):
         return getattr(importlib.import_module("flambeau.autograd.profiler"), name)
     return _submodules(name)

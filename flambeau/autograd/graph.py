@@ -2,21 +2,59 @@
 
 from __future__ import annotations
 
+import abc
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from flambeau.base.locks import long_lock
-from flambeau.core import engine
+from flambeau.core.function import BackwardCFunction
 from flambeau.core.hooks import RemovableHandle
 from flambeau.core.modes import local
-from flambeau.core.node import Node, choose_constructor
+from flambeau.core.node import Node as _Node
+from flambeau.core.node import choose_constructor, running
 from flambeau.core.tensor import Tensor, empty_layout
 
 __all__ = [
     "GradientEdge", "Node", "allow_mutation_on_saved_tensors", "disable_saved_tensors_hooks", "get_gradient_edge",
     "increment_version", "register_multi_grad_hook", "save_on_cpu", "saved_tensors_hooks",
 ]
+
+
+class Node(abc.ABC):
+    """What the graph's nodes have in common; all of them, and the contexts of custom Functions, are instances."""
+
+    @abc.abstractmethod
+    def name(self) -> str:
+        """The name of the step, such as "AddBackward0"."""
+
+    @property
+    @abc.abstractmethod
+    def next_functions(self) -> tuple[Any, ...]:
+        """Per input, the node that made it (None if it needs no gradient) and which output of that it is."""
+
+    @abc.abstractmethod
+    def metadata(self) -> dict[Any, Any]:
+        """A dict for the user's notes."""
+
+    @property
+    @abc.abstractmethod
+    def _input_metadata(self) -> list[Any]:
+        raise NotImplementedError
+
+    @abc.abstractmethod
+    def register_hook(self, fn: Callable[..., Any]) -> RemovableHandle:
+        """Call fn(gradients of the inputs, gradients of the outputs) after the step; it may return replacements."""
+
+    @abc.abstractmethod
+    def register_prehook(self, fn: Callable[..., Any]) -> RemovableHandle:
+        """Call fn(gradients of the outputs) before the step; it may return replacements."""
+
+    @classmethod
+    def __subclasshook__(cls, subclass: type) -> bool:
+        if cls is Node and issubclass(subclass, (_Node, BackwardCFunction)):
+            return True
+        return NotImplemented
 
 
 class GradientEdge(NamedTuple):
@@ -100,17 +138,32 @@ def disable_saved_tensors_hooks(error_message: str) -> Iterator[None]:
 
 
 class allow_mutation_on_saved_tensors:
-    """Context: tensors saved for backward may be written to afterwards; they are copied when saved."""
+    """Context: tensors saved for backward may be written to afterwards, as long as the backward pass is in the context too.
+
+    They are copied when they are saved: not every write could be told beforehand. RuntimeError inside another such context;
+    AssertionError for a backward pass outside of it.
+    """
 
     def __init__(self) -> None:
-        self._hooks = saved_tensors_hooks(lambda tensor: tensor.detach().clone(), lambda packed: packed)
+        self._hooks = saved_tensors_hooks(lambda tensor: tensor.clone(), self._unpack)
 
     def __enter__(self) -> allow_mutation_on_saved_tensors:
+        if local.mutation_allowed is not None:
+            raise RuntimeError("allow_mutation_on_saved_tensors contexts cannot be nested")
         self._hooks.__enter__()
+        local.mutation_allowed = self
         return self
 
     def __exit__(self, *exception: Any) -> None:
+        local.mutation_allowed = None
         self._hooks.__exit__()
+
+    def _unpack(self, copy: Any) -> Any:
+        if local.mutation_allowed is not self:
+            raise AssertionError("Trying to backward outside of the 'allow_mutation_on_saved_tensors' context in "
+                                 "which the graph was "
+                                 "originally recorded.")
+        return copy
 
 
 class _MultiHandle:
@@ -143,32 +196,29 @@ def register_multi_grad_hook(tensors: Sequence[Any], fn: Callable[..., Any], *, 
     if any(node is None for node in nodes):
         raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
     lock = long_lock()
-    arrived: dict[str, Any] = {}
-
-    def start() -> None:
-        if not arrived:
-            arrived["gradients"] = [None] * len(nodes)
-            arrived["done"] = False
-            engine.queue_callback(finish)
-
-    def finish() -> None:
-        gradients, done = arrived["gradients"], arrived["done"]
-        arrived.clear()
-        if mode == "all" and not done:
-            fn(gradients)
+    passes: dict[int, list[Any]] = {}   # per backward pass under way: gradients so far, how many will arrive, how many did
 
     def hook_for(position: int) -> Callable[[Any], None]:
         def hook(gradient: Any) -> None:
+            run = running.run
+            number = -1 if run is None else run.number
             with lock:
-                start()
-                arrived["gradients"][position] = gradient
-                if arrived["done"]:
-                    return
-                ready = mode == "any" or all(g is not None for g in arrived["gradients"])
-                if ready:
-                    arrived["done"] = True
+                state = passes.get(number)
+                if state is None:
+                    expected = sum(_runs(node, run) for node in nodes)
+                    state = passes[number] = [[None] * len(nodes), expected, 0]
+                    if run is not None:
+                        run.callbacks.append(lambda: passes.pop(number, None))
+                state[0][position] = gradient
+                state[2] += 1
+                ready = state[2] == (1 if mode == "any" else state[1])
             if ready:
-                fn(gradient if mode == "any" else arrived["gradients"])
+                fn(gradient if mode == "any" else state[0])
         return hook
 
     return _MultiHandle(tuple(tensor.register_hook(hook_for(position)) for position, tensor in enumerate(tensors)))
+
+
+def _runs(node: Any, run: Any) -> bool:
+    """Whether a backward pass gets to a node."""
+    return bool(run is None or node in (run.reached if run.needed is None else run.needed))

@@ -235,6 +235,25 @@ def _run(roots: Sequence[Root], counts: dict[Node, int], leading: set[Node] | No
         buffer = None
 
 
+def _called(node: Node, *gradients: Any, **keywords: Any) -> Any:
+    """node(gradients of its outputs...) -> the gradients of its inputs, one or a tuple; hooks and the graph behind don't run."""
+    if keywords:
+        raise TypeError("keyword arguments are not supported")
+    if len(gradients) != node.output_count:
+        raise TypeError(f"expected {node.output_count} arguments, got {len(gradients)} instead")
+    for position, gradient in enumerate(gradients):
+        if not (gradient is None or isinstance(gradient, tensors.Tensor)):
+            raise TypeError(f"argument {position} is not a Variable")
+    results = list(_trim(node, node.apply(list(gradients))))
+    for position, (result, layout) in enumerate(zip(results, node.inputs)):
+        if result is not None and layout is not None and result._layout is not layout:
+            results[position] = _conform(node, position, result, layout)
+    return results[0] if len(results) == 1 else tuple(results)
+
+
+Node.__call__ = _called  # type: ignore[attr-defined]
+
+
 def _skip(node: Node, counts: dict[Node, int], wanted: Wanted, leading: set[Node]) -> list[Node]:
     """Count a node's edges as done without running it; what becomes ready and leads nowhere is skipped as well. The nodes
     that became ready and are to run.

@@ -254,7 +254,7 @@ class Function:
         if cls is Function:
             cls.forward()
         separate = cls.setup_context is not Function.setup_context
-        if not isinstance(inspect.getattr_static(cls, "forward"), staticmethod):
+        if not isinstance(inspect.getattr_static(cls, "forward"), (staticmethod, classmethod)):
             raise RuntimeError("Legacy autograd function with non-static forward method is deprecated. Please use "
                                "new-style autograd function with static forward method. (Example: "
                                "https://pytorch.org/docs/stable/autograd.html#torch.autograd.Function)")

@@ -90,6 +90,7 @@ class _Local(threading.local):
     autocast_nesting: int = 0
     multithreading: bool = True
     view_replay: bool = False
+    mutation_allowed: Any = None    # the block that lets saved tensors be written to
     overrides: bool = True
     unasked: bool = False   # whether the next question for overriding arguments is to be answered with no
     guard: int = 0          # the oldest epoch of memory that a function being differentiated may write to

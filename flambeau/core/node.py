@@ -202,6 +202,10 @@ class Node:
     def _sequence_nr(self) -> int:
         return self.sequence
 
+    def _set_sequence_nr(self, sequence_nr: int) -> None:
+        """Change the node's priority: those with higher numbers run earlier."""
+        self.sequence = sequence_nr
+
     def extended(self) -> Extras:
         """The extras, made on demand."""
         if self.extras is None:

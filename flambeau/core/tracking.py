@@ -208,16 +208,27 @@ def _backward_hooks(self: Any) -> Any:
     return table or None
 
 
+def _set_backward_hooks(self: Any, table: Any) -> None:
+    """Hooks that were kept elsewhere, a dict by number; of a tensor that requires no grad they are never called."""
+    if self._node is not None and table:
+        self._node.extended().tensor_hooks[self._index] = table
+
+
+def _refuse_deletion(self: Any) -> None:
+    raise RuntimeError("Deleting this attribute of a tensor is not allowed")
+
+
 def attach(cls: type) -> None:
     """Give the Tensor class these methods and properties."""
     made: dict[str, Any] = {
-        "requires_grad": property(_requires_grad, _set_requires_grad, doc=_requires_grad.__doc__),
+        "requires_grad": property(_requires_grad, _set_requires_grad, _refuse_deletion, doc=_requires_grad.__doc__),
         "is_leaf": property(_is_leaf, doc=_is_leaf.__doc__),
         "grad_fn": property(_grad_fn, doc=_grad_fn.__doc__),
+        "_grad_fn": property(_grad_fn, None, _refuse_deletion, doc=_grad_fn.__doc__),
         "grad": property(_grad, _set_grad, _del_grad, doc=_grad.__doc__),
         "retains_grad": property(_retains_grad, doc=_retains_grad.__doc__),
         "output_nr": property(lambda self: self._index, doc="Which result of its node this tensor is."),
-        "_backward_hooks": property(_backward_hooks),
+        "_backward_hooks": property(_backward_hooks, _set_backward_hooks, _refuse_deletion),
         "_base": property(inplace.base_of, doc=inplace.base_of.__doc__),
     }
     for method in (requires_grad_, backward, detach, detach_, register_hook, register_post_accumulate_grad_hook,

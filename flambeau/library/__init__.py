@@ -14,7 +14,7 @@ from flambeau.dispatcher.record import fallthrough_kernel
 from flambeau.library.checks import opcheck as opcheck
 from flambeau.library.custom_ops import CustomOpDef as CustomOpDef
 from flambeau.library.custom_ops import custom_op
-from flambeau.library.libraries import Library, define, impl
+from flambeau.library.libraries import Library, _scoped_library, define, impl
 from flambeau.library.registrations import (
     get_kernel,
     impl_abstract,
@@ -29,6 +29,7 @@ from flambeau.library.registrations import register_kernel as register_kernel
 __all__ = [
     "Library", "impl", "define", "fallthrough_kernel", "impl_abstract", "register_autocast", "register_fake",
     "register_torch_dispatch", "register_vmap", "get_ctx", "get_kernel", "custom_op", "triton_op", "wrap_triton",
+    "_scoped_library",
     "infer_schema",
 ]  # fmt: skip
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from flambeau.base.device import device as Device
@@ -193,6 +194,16 @@ class Library:
     def __del__(self) -> None:
         if getattr(self, "m", None) is not None and sys is not None and not sys.is_finalizing():
             self._destroy()
+
+
+@contextlib.contextmanager
+def _scoped_library(*args: Any, **kwargs: Any) -> Iterator[Library]:
+    """A Library(*args, **kwargs) for a block."""
+    made = Library(*args, **kwargs)
+    try:
+        yield made
+    finally:
+        made._destroy()
 
 
 _BUILT_IN_WORDS = (

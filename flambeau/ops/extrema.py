@@ -177,6 +177,8 @@ def shared_gradient(g: Tensor, out: Tensor, input: Tensor, dim: Any, keepdim: An
     """The gradient of an extreme value, shared evenly among the elements that reach it."""
     layout = input._layout
     mask = input.detach() == kept(out.detach(), layout, dim, keepdim)
+    if layout.dtype.is_floating_point:      # a NaN is the extreme of what holds one
+        mask = mask | (input.detach().isnan() & kept(out.detach().isnan(), layout, dim, keepdim))
     every = tuple(range(layout.ndim))
     count = mask.sum(dim if dim not in (None, (), []) else every, True)
     return kept(g, layout, dim, keepdim) / count * mask

@@ -128,7 +128,8 @@ def _number(name: str, kind: type) -> None:
             warn_once(REQUIRES_GRAD)
         value = create.item(self)
         if value.__class__ is complex and kind is not complex and value.imag:
-            raise RuntimeError(f"value cannot be converted to type {'double' if kind is float else 'int64_t'} without overflow")
+            raise RuntimeError(f"value cannot be converted to type {'double' if kind is float else 'int64_t'} "
+                               f"without overflow")
         return kind(value.real if value.__class__ is complex and kind is not complex else value)
     convert.__name__ = name
     setattr(Tensor, name, convert)
@@ -169,7 +170,8 @@ def __deepcopy__(self: Tensor, memo: dict[Any, Any]) -> Tensor:
     if self._node is not None and type(self._node) is not AccumulateGrad:
         raise RuntimeError("Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol "
                            "at the moment.  "
-                           "If you were attempting to deepcopy a module, this may be because of a torch.nn.utils.weight_norm "
+                           "If you were attempting to deepcopy a module, this may be because of a "
+                           "torch.nn.utils.weight_norm "
                            "usage, see https://github.com/pytorch/pytorch/pull/103001")
     if id(self) in memo:
         return memo[id(self)]
@@ -210,13 +212,22 @@ def _set_data(self: Tensor, value: Tensor) -> None:
         raise TypeError(f"Variable data has to be a tensor, but got {type(value).__name__}")
     if self._node is not None and not (value._layout.dtype.is_floating_point or value._layout.dtype.is_complex):
         raise RuntimeError("data set to a tensor that requires gradients must be floating point or complex dtype")
+    if self.layout != value.layout:     # one of them is sparse
+        raise RuntimeError("Attempted to call `variable.set_data(tensor)`, but `variable` and `tensor` have incompatible tensor "
+                           "type.")
     self._storage, self._offset, self._layout = value._storage, value._offset, value._layout
 
 
+def _del_data(self: Tensor) -> None:
+    raise RuntimeError("Deleting tensor data is not allowed. Delete tensor instead!")
+
+
 del Tensor.data_property
-Tensor.data = property(data_property, _set_data, doc="The tensor without its graph; assigning swaps the memory in place.")
+Tensor.data = property(data_property, _set_data, _del_data, doc="The tensor without its graph; assigning swaps the "
+                                                                "memory in place.")
 Tensor.is_cuda = property(lambda self: False, doc="Whether the tensor is on a CUDA device.")
-Tensor.is_meta = property(lambda self: self._layout.device.type == "meta", doc="Whether the tensor has no memory behind it.")
+Tensor.is_meta = property(lambda self: self._layout.device.type == "meta", doc="Whether the tensor has no memory "
+                                                                               "behind it.")
 for _flag in ("is_sparse", "is_quantized", "is_mkldnn", "is_xpu", "is_mps", "is_ipu", "is_nested", "is_sparse_csr", "is_vulkan",
               "is_xla", "is_maia", "is_mtia"):
     setattr(Tensor, _flag, property(lambda self: False))
@@ -294,9 +305,12 @@ def set_(self: Tensor, source: Any = None, storage_offset: Any = None, size: Any
     if self._node is not None and modes.local.grad:
         inplace.check(self)
     layout, dtype = self._layout, self._layout.dtype
+    if type(self._node) is AccumulateGrad:
+        self._node = AccumulateGrad(self)       # what was computed from it is no function of it any more
     if isinstance(source, Tensor):
         if source._layout.dtype is not dtype:
-            raise RuntimeError(f"Could not set tensor of type {source._layout.dtype.c_name} to a tensor of type {dtype.c_name}")
+            raise RuntimeError(f"Could not set tensor of type {source._layout.dtype.c_name} to a tensor of type "
+                               f"{dtype.c_name}")
         if size is None:
             self._storage, self._offset, self._layout = held, source._offset, source._layout
             return self
@@ -342,7 +356,8 @@ def resize_(self: Tensor, *sizes: Any, size: Any = None, memory_format: Any = No
 def resize_as_(self: Tensor, the_template: Tensor, *, memory_format: Any = None) -> Tensor:
     """resize_ to the shape of another tensor."""
     if not isinstance(the_template, Tensor):
-        raise TypeError(f"resize_as_(): argument 'the_template' (position 1) must be Tensor, not {type(the_template).__name__}")
+        raise TypeError(f"resize_as_(): argument 'the_template' (position 1) must be Tensor, not "
+                        f"{type(the_template).__name__}")
     if memory_format is preserve_format:
         memory_format = suggested_format(the_template._layout)
     return self.resize_(the_template._layout.shape, memory_format=memory_format)

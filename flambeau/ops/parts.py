@@ -18,6 +18,7 @@ from flambeau.core.derive import NAMESPACE, public
 from flambeau.core.inplace import MULTI_VIEW, stand_apart
 from flambeau.core.modes import active, local
 from flambeau.core.node import MultiNode
+from flambeau.core.storage import alias
 from flambeau.core.tensor import Tensor, tensor_from, view_of
 from flambeau.core.views import plain
 
@@ -209,7 +210,7 @@ def _unsafe(split_function: Callable[..., Any]) -> Callable[..., Any]:
 
     def split_apart(input: Any, *arguments: Any, **keywords: Any) -> tuple[Any, ...]:
         parts = split_function(input.detach(), *arguments, **keywords)
-        parts = tuple(tensor_from(part._storage, part._offset, part._layout) for part in parts)
+        parts = tuple(tensor_from(alias(part._storage), part._offset, part._layout) for part in parts)
         if input._node is not None and local.grad:
             like = split_function(input, *arguments, **keywords)[0]._node
             node = _UNSAFE[type(like)](len(parts), like.edges, like.inputs, like.saved)

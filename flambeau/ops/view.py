@@ -25,7 +25,7 @@ from flambeau.base.notices import warn_once
 from flambeau.core import arguments as wrong
 from flambeau.core import indexing, views
 from flambeau.core.derive import NAMESPACE, OPERATORS, public
-from flambeau.core.inplace import AsStridedBackward0, base_of, check, refuse_write
+from flambeau.core.inplace import AsStridedBackward0, base_of, check, creation_of, refuse_write
 from flambeau.core.modes import local
 from flambeau.core.node import AccumulateGrad, rename
 from flambeau.core.tensor import Tensor, tensor_from, view_of
@@ -523,9 +523,9 @@ def _become(operate: Callable[..., Any], public: str) -> None:
         refuse_write(self)
         _check_reshaped(self)
         made = operate(self, *arguments, **keywords)
-        moved = made._node is not self._node
-        self._layout, self._offset, self._node, self._index = made._layout, made._offset, made._node, made._index
-        if moved:
+        self._layout, self._offset = made._layout, made._offset
+        if local.grad and made._node is not self._node:
+            self._node, self._index = made._node, made._index
             rename(self._node, _IN_PLACE[type(self._node).__name__])
         self._storage.writes += 1
         return self
@@ -537,8 +537,8 @@ def _become(operate: Callable[..., Any], public: str) -> None:
 
 
 def _check_reshaped(tensor: Any) -> None:
-    """Refuse to reshape a leaf that requires grad in place."""
-    if type(tensor._node) is AccumulateGrad and local.grad:
+    """Refuse to reshape in place a leaf that requires grad, or a view that must not be written to."""
+    if local.grad and tensor._node is not None and (type(tensor._node) is AccumulateGrad or creation_of(tensor) is not None):
         check(tensor)
 
 

@@ -42,6 +42,8 @@ def compress(x: Any, target: Any, blocksize: Any = None, dense_dim: int | None =
     """A matrix (or a batch of them), dense or sparse, in a compressed layout. suffix: of the conversion that was called, if it
     wasn't to_sparse.
     """
+    if blocksize.__class__ is int:
+        blocksize = (blocksize, blocksize)
     check_conversion(x, target, blocksize, dense_dim, suffix)
     if layout_of(x) is target:
         return x

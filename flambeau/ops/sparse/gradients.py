@@ -29,8 +29,10 @@ def of_rows(gradient: Tensor, indices: Tensor, rows: int, padding: int = -1) -> 
 def of_elements(gradient: Tensor, dim: int, index: Tensor, shape: Sequence[int]) -> SparseCoo:
     """The gradient of elements that were gathered along a dimension, as that of the tensor of this shape."""
     if not len(shape):
-        return coo(NAMESPACE["zeros"]((0, 1), dtype=int64), gradient.reshape(1), shape, True)
+        return coo(NAMESPACE["zeros"]((0, 1), dtype=int64), gradient.sum().reshape(1), shape, True)
     own = index._layout.shape
+    if not len(own):        # one element of a row
+        return coo(index.to(int64).reshape((1, 1)), gradient.reshape(1), shape)
     lines = []
     for d, size in enumerate(own):
         line: Any = (
