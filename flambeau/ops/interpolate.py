@@ -333,6 +333,13 @@ RANKS = {"linear": 3, "bilinear": 4, "bicubic": 4, "lanczos": 4, "trilinear": 5}
 LETTERS = {1: "W", 2: "HW", 3: "DHW"}
 
 
+def _is_whole(value: Any) -> bool:
+    try:
+        return value.__index__() is not None
+    except (AttributeError, TypeError):     # a tensor has the method, and refuses unless it holds an integer
+        return False
+
+
 def _sizes(
     input: Tensor, size: Any, scale_factor: Any, recompute: bool | None
 ) -> tuple[tuple[int, ...], tuple[float | None, ...]]:
@@ -349,7 +356,7 @@ def _sizes(
                 f"{list(spatial)} and output size of {size}. Please provide input tensor in (N, C, d1, d2, ...,dK) format and "
                 "output size in (o1, o2, ...,oK) format."
             )
-        if any(not hasattr(n, "__index__") for n in sizes):
+        if not all(map(_is_whole, sizes)):
             error: Any = TypeError("expected size to be one of int or Tuple[int] or Tuple[int, int] or Tuple[int, int, int], "
                                    f"but got size with types {[type(n) for n in sizes]}")
             error.decided = True

@@ -57,8 +57,9 @@ def _gradients(g: Tensor, distances: Tensor, first: Tensor, second: Tensor, p: f
 
 
 def _again(distances: Tensor, inputs: list[Tensor], g: Tensor) -> tuple:
-    """Gradients of distances in operators, which can be differentiated again."""
-    return tuple(engine.grad(distances, inputs, [g], create_graph=True))
+    """Gradients of distances in operators, which can be differentiated again; zeros for p = 0, which doesn't move."""
+    found = engine.grad(distances, inputs, [g], create_graph=True, allow_unused=True)
+    return tuple([NAMESPACE["zeros_like"](x) if each is None else each for x, each in zip(inputs, found)])
 
 
 # ---------------------------------------------------------------- all pairs of two

@@ -6,6 +6,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import flambeau as torch
+from flambeau.core.node import running
 
 __all__ = ["ModuleTracker"]
 
@@ -22,6 +23,11 @@ class ModuleTracker:
         self.open: list[tuple[Any, str, bool]] = []
         self._known: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
         self._handles: list[Any] = []
+
+    @property
+    def is_bw(self) -> bool:
+        """Whether a backward pass is running in this thread."""
+        return running.run is not None
 
     def name_of(self, module: Any) -> str:
         """The name of a module."""

@@ -497,3 +497,11 @@ def test_second_derivatives_of_logarithms_of_sigmoids(name):
     (second,) = torch.autograd.grad(first.sum(), x)
     sigmoid = x.detach().sigmoid()
     torch.testing.assert_close(second, -sigmoid * (1 - sigmoid))
+
+
+def test_pdist_of_the_zeroth_norm_does_not_move():
+    x = torch.randn(4, 5, dtype=torch.float64, requires_grad=True)
+    made = F.pdist(x, 0.0)
+    assert torch.autograd.grad(made.sum(), x, create_graph=True)[0].tolist() == [[0.0] * 5] * 4
+    with pytest.raises(TypeError, match="expected size to be one of int or"):
+        F.interpolate(torch.zeros(1, 1, 4, 4), size=(torch.tensor(2.0), 2))

@@ -342,3 +342,22 @@ def test_pickles_name_a_function_by_its_place_where_its_name_is_taken(monkeypatc
         within.setitem(sys.modules, rebuild.__module__, other)
         content = pickle.dumps(torch.nn.Parameter(torch.ones(2)))
         assert b"parameter" in content and pickle.loads(content).tolist() == [1, 1]
+
+
+def test_module_tracker_tells_a_backward_pass():
+    from flambeau.utils.module_tracker import ModuleTracker
+
+    seen = []
+    with ModuleTracker() as tracker:
+        x = torch.ones(2, requires_grad=True)
+        x.register_hook(lambda gradient: seen.append(tracker.is_bw))
+        torch.nn.Linear(2, 2)(x).sum().backward()
+        assert tracker.is_bw is False and seen == [True]
+
+
+@pytest.mark.parametrize("arguments", [([],), ({},), (None, True)])
+def test_to_takes_no_containers(arguments):
+    with pytest.raises(TypeError):
+        torch.nn.Linear(1, 1).to(*arguments)
+    with pytest.raises(TypeError):
+        torch.nn.Linear(1, 1).to(*arguments[:1], non_blocking=3)

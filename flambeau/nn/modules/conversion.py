@@ -51,10 +51,10 @@ def parse_to(*args: Any, **kwargs: Any) -> tuple[Any, Any, bool, Any]:
     device = kwargs.pop("device", device)
     dtype = kwargs.pop("dtype", dtype)
     given = dict(kwargs)
-    non_blocking = kwargs.pop("non_blocking", rest.pop(0) if rest else False)
+    non_blocking = kwargs.pop("non_blocking") if "non_blocking" in kwargs else rest.pop(0) if rest else False
     if not isinstance(non_blocking, bool):
         raise _no_such_form(args, given)
-    if "copy" in kwargs or len(rest) == 1:
+    if "copy" in kwargs or (len(rest) == 1 and isinstance(rest[0], bool)):
         raise RuntimeError(".to() does not accept copy argument")
     memory_format = kwargs.pop("memory_format", None)
     if rest or kwargs:
