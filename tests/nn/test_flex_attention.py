@@ -199,3 +199,19 @@ def test_causal_biases(make) -> None:
     assert repr(bias) == repr(mask)
     with pytest.raises(ValueError, match="CausalBias should not be used with causal=True"):
         F.scaled_dot_product_attention(q, k, v, attn_mask=bias, is_causal=True)
+
+
+def test_backends_are_constants_and_no_integers():
+    from flambeau.nn.attention import SDPBackend, sdpa_kernel
+
+    math = SDPBackend.MATH
+    assert (repr(math), str(math), math.name) == ("<SDPBackend.MATH: 0>", "SDPBackend.MATH", "MATH")
+    assert (int(math), [10, 20][math]) == (0, 10)
+    assert math == SDPBackend(0) and math != 0 and math not in {0} and {math: 1}[SDPBackend(0)] == 1
+    assert not isinstance(math, int) and list(SDPBackend.__members__)[:2] == ["ERROR", "MATH"] and SDPBackend(77).name == "???"
+    flash = SDPBackend.FLASH_ATTENTION
+    for wrong in (lambda: math < flash, lambda: SDPBackend("MATH"), lambda: math | 1, lambda: list(SDPBackend)):
+        with pytest.raises(TypeError):
+            wrong()
+    with sdpa_kernel([math, flash]):
+        pass

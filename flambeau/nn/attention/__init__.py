@@ -7,28 +7,60 @@ not depend on it. `nn.functional` may read `_cur_sdpa_kernel_backends()`.
 from __future__ import annotations
 
 import contextlib
+import operator
 from collections.abc import Callable, Iterator
-from enum import IntEnum
-from typing import Any
+from typing import Any, ClassVar, SupportsIndex
 
 WARN_FOR_UNFUSED_KERNELS = False
 
 
-class SDPBackend(IntEnum):
-    """Backends of scaled dot product attention."""
+class SDPBackend:
+    """Backends of scaled dot product attention: constants of this class, which are no integers but convert to them."""
 
-    ERROR = -1
-    MATH = 0
-    FLASH_ATTENTION = 1
-    EFFICIENT_ATTENTION = 2
-    CUDNN_ATTENTION = 3
-    OVERRIDEABLE = 4
+    __slots__ = ("value",)
+    __members__: ClassVar[dict[str, SDPBackend]] = {}
+    ERROR: ClassVar[SDPBackend]
+    MATH: ClassVar[SDPBackend]
+    FLASH_ATTENTION: ClassVar[SDPBackend]
+    EFFICIENT_ATTENTION: ClassVar[SDPBackend]
+    CUDNN_ATTENTION: ClassVar[SDPBackend]
+    OVERRIDEABLE: ClassVar[SDPBackend]
+    value: int
+
+    def __init__(self, value: SupportsIndex) -> None:
+        object.__setattr__(self, "value", operator.index(value))
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(f"'SDPBackend' object has no attribute '{name}'")
+
+    @property
+    def name(self) -> str:
+        """The name of the constant, "???" for a number that none has."""
+        return next((name for name, member in self.__members__.items() if member == self), "???")
+
+    def __int__(self) -> int:
+        return self.value
+
+    __index__ = __hash__ = __int__
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SDPBackend) and self.value == other.value
 
     def __str__(self) -> str:
         return f"SDPBackend.{self.name}"
 
     def __repr__(self) -> str:
         return f"<SDPBackend.{self.name}: {self.value}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return SDPBackend, (self.value,)
+
+
+for _value, _name in enumerate(
+    ("ERROR", "MATH", "FLASH_ATTENTION", "EFFICIENT_ATTENTION", "CUDNN_ATTENTION", "OVERRIDEABLE"), start=-1
+):
+    SDPBackend.__members__[_name] = SDPBackend(_value)
+    setattr(SDPBackend, _name, SDPBackend.__members__[_name])
 
 
 _SELECTABLE = (
