@@ -251,6 +251,11 @@ class _Frame:
             contextlib.suppress(_Stop),
         ):
             self.again()
+        if count > total:
+            raise CheckpointError(
+                "torch.utils.checkpoint: trying to save more tensors during recomputation than during the original forward pass."
+                + _TIP
+            )
         if count != total:
             raise CheckpointError(
                 "torch.utils.checkpoint: A different number of tensors was saved during the original forward and "
