@@ -11,6 +11,7 @@ from typing import Any
 
 from flambeau.base import memory_order
 from flambeau.base.dtype import bool_, int32, int64, promote_types
+from flambeau.base.elements import fits
 from flambeau.base.geometry import wrap_dim
 from flambeau.base.layout import Layout, register_cache
 from flambeau.base.notices import warn_once
@@ -181,11 +182,18 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False, *, out
 # ---------------------------------------------------------------- search
 
 
+def _beside(value: Any, tensor: Tensor) -> Tensor:
+    """A number as a tensor: of the dtype of the tensor that it is compared with, if it is one of its numbers."""
+    dtype = tensor._layout.dtype
+    suits = dtype.is_floating_point if isinstance(value, float) else isinstance(value, int) and fits(value, dtype)
+    return create.make_tensor(value, dtype if suits and dtype is not bool_ else None)
+
+
 def _search(
     name: str, boundaries: Tensor, values: Any, out_int32: bool, right: bool, side: str | None, sorter: Tensor | None
 ) -> Tensor:
     if not isinstance(values, Tensor):
-        values = create.make_tensor(values, boundaries._layout.dtype if isinstance(values, int) else None)
+        values = _beside(values, boundaries)
     if side is not None:
         if side not in ("left", "right"):
             raise RuntimeError(f"torch.searchsorted(): side can only be 'left' or 'right' but got {side}")
@@ -282,9 +290,9 @@ def bucketize(input: Operand, boundaries: Tensor, *, out_int32: bool = False, ri
 def isin(elements: Operand, test_elements: Operand, *, assume_unique: bool = False, invert: bool = False) -> Tensor:
     """Whether each element is one of the test elements (or is not, with `invert`)."""
     if not isinstance(elements, Tensor):
-        elements = create.make_tensor(elements)
+        elements = _beside(elements, test_elements) if isinstance(test_elements, Tensor) else create.make_tensor(elements)
     if not isinstance(test_elements, Tensor):
-        test_elements = create.make_tensor(test_elements)
+        test_elements = _beside(test_elements, elements)
     for dtype in (elements._layout.dtype, test_elements._layout.dtype):
         if dtype.is_complex or dtype is bool_:
             raise RuntimeError(f"Unsupported input type encountered for isin(): {dtype.scalar_name}")

@@ -180,3 +180,18 @@ def test_an_index_is_read_once(call):
     program = RACE.format(package=torch.__name__, call=call)
     answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
     assert answer.returncode == 0, answer.stderr[-2000:]
+
+
+def test_numbers_beside_float64_are_not_rounded():
+    edges = torch.tensor([0.1, 0.2], dtype=torch.float64)
+    assert torch.searchsorted(edges, 0.1).item() == torch.bucketize(0.1, edges).item() == 0
+    assert torch.isin(edges, 0.1).tolist() == [True, False] and torch.isin(0.1, edges).item() is True
+    assert torch.searchsorted(torch.tensor([1, 2], dtype=torch.uint8), 300).item() == 2
+    assert torch.isin(torch.tensor([1, 2]), 1.5).tolist() == [False, False]
+
+
+@pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128])
+def test_complex_numbers_are_multiplied_into_their_places(dtype):
+    x, index = torch.tensor([1 + 2j, 3 - 1j, 2j], dtype=dtype), positions(0, 0, 2)
+    assert torch.ones(3, dtype=dtype).scatter_reduce(0, index, x, "prod").tolist() == [5 + 5j, 1, 2j]
+    assert x.scatter(0, positions(0), 2j, reduce="multiply").tolist() == [-4 + 2j, 3 - 1j, 2j]

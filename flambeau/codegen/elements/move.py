@@ -25,6 +25,7 @@ from flambeau.codegen.runtime.launch import Phase
 from flambeau.codegen.runtime.threads import planned_threads
 
 INDEX_ERROR = 1
+COMPLEX_PRODUCT = "product"     # how complex numbers combine by "mul"; sums are those of their parts
 UNIT = 32768        # bytes of work worth waking a second thread for, times four
 MOVED = {1: "i8", 2: "i16", 4: "i32", 8: "i64", 16: "i128"}
 BYTES = {type: size for size, type in MOVED.items() if size <= 8}   # of the elements that vectors are made of
@@ -259,6 +260,11 @@ class _Writer:
             f.store(f.load(form.type, place, align=align), other, align=align)
         elif form.combine is None:
             f.store(f.load(form.type, other, align=align), place, align=align)
+        elif form.combine == COMPLEX_PRODUCT:
+            part = "float" if form.type == "i64" else "double"
+            (a, b), (c, d) = ([f.load(part, pointer, i) for i in (0, 1)] for pointer in (place, other))
+            f.store(a * c - b * d, place, 0)
+            f.store(a * d + b * c, place, 1)
         else:
             f.store(combined(f, form.combine, f.load(form.type, place), f.load(form.type, other), form.unsigned), place)
 
@@ -367,19 +373,20 @@ def phase(move: Move) -> Phase | None:
     """The phase that does a move; None when there is nothing to do."""
     if 0 in move.sizes:
         return None
-    if move.dtype.is_complex and move.combine is not None:
+    product = move.dtype.is_complex and move.combine == "mul" and move.dtype.itemsize in (8, 16)
+    if move.dtype.is_complex and move.combine is not None and not product:
         move = _as_real(move)
     buffers = [move.place, move.other, *[i.buffer for i in move.indices]]
     sizes, steps = _axes(move, buffers)
     outer, length = sizes[:-1], sizes[-1]
     inner = steps[-1]
-    if move.combine is None:
+    if move.combine is None or product:
         type = MOVED[move.dtype.itemsize]
     elif move.dtype.name in ARITHMETIC:
         type = ARITHMETIC[move.dtype.name]
     else:
         raise NotImplementedError(f"\"scatter_gather_tensor_cpu\" not implemented for '{move.dtype.scalar_name}'")
-    combine = move.combine
+    combine = COMPLEX_PRODUCT if product else move.combine
     if move.dtype.name == "bool" and combine is not None:
         combine = {"add": "max", "mul": "min"}.get(combine, combine)
     split, total, grain, chunk, parts = _divided(move, outer, length, steps)
@@ -406,7 +413,7 @@ def phase(move: Move) -> Phase | None:
 def _as_real(move: Move) -> Move:
     """A sum of complex numbers as one of their parts."""
     if move.combine != "add":
-        raise NotImplementedError(f"scatters of complex numbers that combine by {move.combine!r}: only sums are there")
+        raise NotImplementedError(f"scatters of complex numbers that combine by {move.combine!r}: sums and products are there")
 
     def halves(b: Buffer) -> Buffer:
         return Buffer(b.slot, 2 * b.offset, (*[2 * s for s in b.strides], 1))
