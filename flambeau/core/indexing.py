@@ -512,6 +512,8 @@ def expand_masks(indices: Sequence[Any]) -> list[Any]:
 def broadcast_indices(indices: Sequence[Any]) -> tuple[int, ...]:
     """The common shape of the index tensors. Raises IndexError if they don't broadcast."""
     shapes = [index._layout.shape for index in indices if index is not None]
+    if not shapes:
+        raise RuntimeError("at least one index must be given")
     ndim = max(map(len, shapes))
     result = [1] * ndim
     for shape in shapes:

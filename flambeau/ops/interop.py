@@ -161,6 +161,11 @@ def __iter__(self: Tensor) -> Iterator[Tensor]:
 
 
 @public(namespace=False)
+def __delitem__(self: Tensor, index: Any) -> None:
+    raise TypeError("Tensor does not support deleting items")
+
+
+@public(namespace=False)
 def __reversed__(self: Tensor) -> Tensor:
     return self if self._layout.ndim == 0 else self.flip(0)
 

@@ -158,7 +158,16 @@ def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
     """The coordinates, one tensor for each dimension of `shape`, of flat positions."""
     if indices._layout.dtype.is_floating_point or indices._layout.dtype.is_complex or indices._layout.dtype is bool_:
         raise TypeError(f"expected 'indices' to be integer dtype, but got {indices._layout.dtype}")
-    sizes = (int(shape),) if not isinstance(shape, (tuple, list)) else tuple(int(n) for n in shape)
+    if not isinstance(shape, (tuple, list)):
+        if not isinstance(shape, int):
+            kind = type(next(iter(shape))) if isinstance(shape, str) and shape else type(shape)
+            words = "sequence to only contain ints" if isinstance(shape, str) else "to be int or sequence of ints"
+            raise TypeError(f"expected 'shape' {words}, but got {kind}")
+        shape = (shape,)
+    for n in shape:
+        if not isinstance(n, int):
+            raise TypeError(f"expected 'shape' sequence to only contain ints, but got {type(n)}")
+    sizes = tuple(shape)
     if any(n < 0 for n in sizes):
         raise ValueError(f"'shape' cannot have negative values, but got {sizes}")
     indices = indices.to(int64)

@@ -252,3 +252,14 @@ def test_least_squares_with_a_limit_of_one():
     A = torch.tensor([[1.0, 0.0], [0.0, 2.0], [0.0, 0.0]])
     ranks = [torch.linalg.lstsq(A, torch.ones(3, 1), rcond=1.0, driver=d).rank.item() for d in ("gelsy", "gelsd", "gelss")]
     assert ranks == [1, 2, 0]
+
+
+# ---------------------------------------------------------------- indices that are none
+
+
+def test_indices_and_shapes_that_are_none():
+    x = torch.rand(3)
+    refused("at least one index", lambda: x.index_put([], torch.tensor([1.0]), True))
+    refused("expected 'shape'", lambda: torch.unravel_index(torch.tensor([0]), torch.tensor([2, 2])), TypeError)
+    refused("only contain ints", lambda: torch.unravel_index(torch.tensor([0]), (2, 2.0)), TypeError)
+    refused("does not support deleting", lambda: x.__delitem__(0), TypeError)
