@@ -37,6 +37,9 @@ class Future(Generic[T]):
     devices: of the tensors in the result; on the CPU there are none to name. Raises ValueError for one without an index.
     """
 
+    def __getstate__(self) -> Any:
+        raise RuntimeError("Can not pickle torch.futures.Future")
+
     def __init__(self, *, devices: list[Any] | None = None):
         for device in devices or ():
             _indexed(device)

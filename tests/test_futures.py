@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import threading
 
 import pytest
@@ -68,3 +69,10 @@ def test_another_thread_brings_the_result() -> None:
 def test_devices_must_have_numbers() -> None:
     with pytest.raises(ValueError, match="Expected devices to have indices, got cpu"):
         Future(devices=["cpu"])
+
+
+def test_a_future_cannot_be_pickled():
+    with pytest.raises(RuntimeError, match=r"Can not pickle torch\.futures\.Future"):
+        pickle.dumps(Future())
+    with pytest.raises(RuntimeError, match="Future can't be None"):
+        wait(None)

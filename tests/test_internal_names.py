@@ -300,3 +300,17 @@ def test_gradients_of_softmax_by_name() -> None:
         made = function(x, 1)
         made.backward(grad)
         torch.testing.assert_close(backward(grad, made.detach(), 1, torch.float32), x.grad)
+
+
+def test_facts_of_a_tensor_are_asserted():
+    x = torch.ones(2, 3)
+    torch._assert_tensor_metadata(x, [2, 3], [3, 1], torch.float32, device="cpu", layout=torch.strided)
+    for facts, words in [
+        ({"size": [1]}, r"Tensor sizes mismatch! Expected: \[1\], Got: \[2, 3\]"),
+        ({"stride": [1]}, r"Tensor strides mismatch! Expected: \[1\], Got: \[3, 1\]"),
+        ({"dtype": torch.int32}, "Tensor dtype mismatch! Expected: Int, Got: float"),
+        ({"device": "meta"}, "Tensor device mismatch! Expected: meta, Got: cpu"),
+        ({"layout": torch.sparse_coo}, "Tensor layout mismatch! Expected: Sparse, Got: Strided"),
+    ]:
+        with pytest.raises(RuntimeError, match=words):
+            torch._assert_tensor_metadata(x, **facts)

@@ -76,7 +76,9 @@ def fork(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Future:
 
 
 def wait(future: Future) -> Any:
-    """The result of a Future."""
+    """The result of a Future. RuntimeError for None."""
+    if future is None:
+        raise RuntimeError("Future can't be None")
     return future.wait()
 
 

@@ -110,6 +110,14 @@ class WeakIdKeyDictionary(MutableMapping):  # type: ignore[type-arg]
         made.update(other)
         return made
 
+    def __ror__(self, other: Any) -> Any:
+        if not isinstance(other, MutableMapping | dict):
+            return NotImplemented
+        made = type(self)(ref_type=self.ref_type)
+        made.update(other)
+        made.update(self)
+        return made
+
     def __ior__(self, other: Any) -> Any:
         self.update(other)
         return self

@@ -128,3 +128,28 @@ def test_nothing_stays_behind():
     gc.collect()
     assert not multiprocessing.active_children()
     assert get_worker_info() is None
+
+
+class Broken(torch.utils.data.Dataset):
+    def __len__(self):
+        return 6
+
+    def __getitem__(self, index):
+        if index in (2, 3):
+            raise ValueError(f"bad {index}")
+        return index
+
+
+@pytest.mark.parametrize("settings", [{}, {"num_workers": 2}, {"num_workers": 2, "persistent_workers": True}])
+def test_an_iterator_goes_on_after_what_a_dataset_raised(settings):
+    batches = iter(torch.utils.data.DataLoader(Broken(), **settings))
+    seen = []
+    for _ in range(6):
+        try:
+            seen.append(next(batches).item())
+        except ValueError as error:
+            seen.append(str(error).strip().splitlines()[-1].rpartition(" ")[2])
+    assert seen == [0, 1, "2", "3", 4, 5]
+    for _ in range(2):
+        with pytest.raises(StopIteration):
+            next(batches)

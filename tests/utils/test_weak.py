@@ -38,3 +38,10 @@ def test_an_entry_goes_with_its_key() -> None:
     assert reference() is None and len(table) == 0 and list(table) == []
     with pytest.raises(AssertionError, match=r"expected torch\.Tensor, got <class 'int'>"):
         TensorWeakRef(3)
+
+
+def test_a_dict_is_joined_from_either_side():
+    one, two = torch.ones(1), torch.ones(1)
+    weak = WeakIdKeyDictionary({one: 1})
+    for joined in ({two: 2, one: 3} | weak, weak | {two: 2}):
+        assert type(joined) is WeakIdKeyDictionary and joined[one] == 1 and joined[two] == 2

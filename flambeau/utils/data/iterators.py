@@ -209,13 +209,13 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
                 self.arrived[task] = answer
 
     def give(self, task: int) -> Any:
-        """Hand out an answer that has come, and ask for one more."""
+        """Hand out an answer that has come, and ask for one more. What a worker raised is raised here, and the next call goes on
+        with the next batch.
+        """
         batch = self.arrived.pop(task)
         self.wanted += task == self.wanted
         self.request()
         if isinstance(batch, ExceptionWrapper):
-            if not self.loader.persistent_workers:
-                self._shutdown_workers()
             batch.reraise()
         return batch
 
