@@ -52,8 +52,9 @@ def share(held: Any) -> None:
     with _moving:
         if not storage.is_shared(root):
             _move(root)
-        if held.ptr != root.ptr:
-            storage.exchange(held, storage.wrap(root.ptr, root.capacity, root))
+        for each in (storage.lender(root), held):
+            if each is not None and each.ptr != root.ptr:
+                storage.exchange(each, storage.wrap(root.ptr, root.capacity, root))
 
 
 def descriptor_of(held: Any) -> int:

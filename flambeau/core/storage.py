@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -48,12 +49,19 @@ def empty_without_memory(nbytes: int) -> Any:
     return launch.new_storage(~nbytes)
 
 
+_lenders: WeakValueDictionary[int, Any] = WeakValueDictionary()    # by the block that their memory went to with the first alias
+
+
 def alias(held: Any) -> Any:
     """The same memory with a counter of writes of its own."""
     if held.size_class == memory.META:
         made = empty_without_memory(held.capacity)
     else:
-        made = launch.wrap_storage(held.ptr, held.capacity, launch.owner_of(held))
+        owned = held.size_class != memory.OWNED_ELSEWHERE
+        owner = launch.owner_of(held)
+        if owned and owner is not held:
+            _lenders[id(owner)] = held
+        made = launch.wrap_storage(held.ptr, held.capacity, owner)
     if held.inference:
         made.inference = WRITABLE
     made.epoch = held.epoch
@@ -129,6 +137,11 @@ def root(storage: Any) -> Any:
     while isinstance(storage.owner, Storage):
         storage = storage.owner
     return storage
+
+
+def lender(root: Any) -> Any:
+    """The storage that was there before the first of a root's aliases, and lives; or None."""
+    return _lenders.get(id(root))
 
 
 def is_shared(storage: Any) -> bool:

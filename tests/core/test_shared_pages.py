@@ -86,6 +86,13 @@ def test_a_tensor_in_a_queue_is_shared_with_its_receiver():
     assert answer.tolist() == [2, 22, 22]       # the memory outlives the process that made it
 
 
+def test_data_of_a_tensor_is_shared_with_it():
+    held = torch.ones(2)
+    held.data.share_memory_()
+    held.data.add_(1)
+    assert held.is_shared() and held.tolist() == [2, 2]
+
+
 SPAWN = """
 import flambeau as torch
 import flambeau.multiprocessing as mp
