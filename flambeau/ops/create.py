@@ -225,9 +225,12 @@ def full(size: Any, fill_value: Any, *, dtype: DType | None = None, layout: Any 
          requires_grad: bool = False, pin_memory: bool = False, out: Tensor | None = None, names: Any = None) -> Tensor:
     """`fill_value` in every element; the dtype follows the value."""
     known = dtype is None or dtype.__class__ is DType
-    if known and layout is None and device is None and out is None and size.__class__ is tuple and _plain_sizes(size):
+    if known and layout is None and device is None and out is None and size.__class__ is tuple:
         key = ("full", size, fill_value.__class__, dtype, get_default_device())
-        launch = _fresh.get(key)
+        try:
+            launch = _fresh.get(key)
+        except TypeError:       # sizes that are no ints
+            launch = None
         if launch is not None:
             made = launch(None, fill_value)
             return made if requires_grad is False else leaf(made, requires_grad)

@@ -69,6 +69,9 @@ def _check_result(own: DType, dtype: DType | None) -> None:
                            f"narrowing to the specified dtype ({dtype.scalar_name})")
 
 
+_REAL = frozenset((float, int))
+
+
 def _order(ord: Any) -> float:
     """The order of a norm as a float. TypeError for what is no number, RuntimeError for a complex one."""
     if isinstance(ord, complex):
@@ -109,7 +112,8 @@ def vector_norm(x: Tensor, ord=2, dim: int | Sequence[int] | None = None, keepdi
 
     0 counts the nonzero elements. Raises RuntimeError for integers.
     """
-    return _norms.learn(x, dim, keepdim, ord if ord.__class__ is float else _order(ord), dtype)(x)
+    order = float(ord) if ord.__class__ in _REAL else _order(ord)
+    return _norms.learn(x, dim, keepdim, order, dtype)(x)
 
 
 @pointwise(method=False, function=False, inplace=False, name="_norm_share")

@@ -41,7 +41,7 @@ from flambeau.ops.draws import (
 )
 
 
-@sampler(sampling.uniform_plan, "-3e4 <= from_ <= to <= 3e4", "from_, to")      # every floating dtype holds these
+@sampler(sampling.uniform_plan, "-30000 <= from_ <= to <= 30000", "from_, to")      # every floating dtype holds these
 def uniform_(self: Tensor, from_: float = 0, to: float = 1, *, generator: Any = None, **bounds: Any) -> Tensor:
     """Fill with uniform samples of [from, to). RuntimeError if from > to, and unless they and their distance fit the dtype."""
     low = bounds.pop("from", from_)
