@@ -5,10 +5,7 @@ Stands on core.tensor; used by the generated variants of every kind of operator.
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Callable, Iterable
-from types import FrameType
 from typing import Any
 
 from flambeau.base import memory_order
@@ -16,8 +13,8 @@ from flambeau.base.dtype import can_cast
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import Layout
 from flambeau.base.notices import warn
-from flambeau.codegen.runtime import launch, state
-from flambeau.core import out_rules, returns, storage
+from flambeau.codegen.runtime import state
+from flambeau.core import modes, out_rules, returns, storage
 from flambeau.core.inplace import refuse_shared, refuse_write
 from flambeau.core.tensor import Tensor
 
@@ -67,7 +64,7 @@ def offered(out: Tensor, implementation: Callable[..., Tensor], *args: Any, **kw
     """`out`, with what the implementation computes: the next launch of this thread writes to it whose result would be a fresh one
     like it.
     """
-    offer = (out,)
+    offer = (out, modes.local.thread_state)     # one word says both, so that no other thread comes in between
     try:
         state.words[state.OFFERED] = id(offer)
         result = implementation(*args, **kwargs)
@@ -77,25 +74,6 @@ def offered(out: Tensor, implementation: Callable[..., Tensor], *args: Any, **kw
     if result._storage is out._storage and result._layout is out._layout:
         return out
     return copy_into(out, result)       # a step on the way took it
-
-
-def _may_take(offer: tuple[Tensor]) -> bool:
-    """Whether a launch that is being made may take an offer: this package's functions alone have led to it from `offered`.
-
-    A signal's handler or a destructor that computes in between may not, nor another thread.
-    """
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
-        if frame.f_code is offered.__code__:
-            return frame.f_locals.get("offer") is offer
-        if not frame.f_code.co_filename.startswith(_OWN_FILES):
-            return False
-        frame = frame.f_back
-    return False
-
-
-_OWN_FILES = (os.path.dirname(os.path.dirname(__file__)) + os.sep, "<flambeau ")
-launch.judge_offers(_may_take)
 
 
 def convertible(dtype: DType, target: DType) -> None:

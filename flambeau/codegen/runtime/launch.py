@@ -111,15 +111,12 @@ class _Launcher:
         self.releases = (self.flags & RELEASES).differs(0)
         self.counted = f.select((self.flags & UNCOUNTED).differs(0), f.i64(0), f.i64(1))     # by how much a write moves versions
         self.kept = f.variable("i64", self.flags & RELEASES)             # whether the storages are referred to until the end
-        self.offer = f.variable("i64", 0)       # the tuple with the tensor that a result may be written to
         self.watch = f.stack("i64", threads.WATCH_WORDS)
         f.store(f.i64(0), self.watch, threads.WATCH_ENDED)
 
     def function(self) -> Function:
         """The finished function."""
         f = self.f
-        with f.when(f.load("i64", self.s, state.OFFERED).differs(0)):
-            self._look_at_offer()
         self._outputs()
         inputs = f.at("ptr", f["args"], self.n_out)
         self._inputs(inputs)
@@ -175,32 +172,18 @@ class _Launcher:
                 self._raise(state.CAPTURED_ERROR, f.load("ptr", s, state.NONE))
 
     # ---- operands
-    def _look_at_offer(self) -> None:
-        """Ask whether this launch may take the offered tensor. The answer is Python code, and so comes first."""
-        f, s = self.f, self.s
-        offer = f.load("i64", s, state.OFFERED)
-        f.call("void", "Py_IncRef", f.pointer(offer))
-        answer = f.call("ptr", "PyObject_CallOneArg", f.load("ptr", s, state.OFFER_JUDGE), f.pointer(offer))
-        f.call("void", "Py_DecRef", f.pointer(offer))
-        with f.when(f.address(answer).equals(0)):
-            f.ret(f.pointer(f.i64(0)))
-        # an offer that was withdrawn meanwhile is told by the word, which is looked at again
-        with f.when((f.call("i32", "PyObject_IsTrue", answer) + 0).differs(0)):
-            self.offer.set(offer)
-        f.call("void", "Py_DecRef", answer)
-
     def _outputs(self) -> None:
-        """Allocate the results given as None, unless this call offers one like it; then count a write to the others.
+        """Allocate the results given as None, unless this thread offers one like it; then count a write to the others.
 
         An allocation may set the collector to work, and so anybody's destructor: no address is looked up before the last one.
         """
         f, s = self.f, self.s
         none = f.load("ptr", s, state.NONE)
-        target = f.variable("ptr")
+        target, to_place = f.variable("ptr"), f.variable("i64", 0)
         with f.loop(0, self.n_out) as i:
             target.set(f.load("ptr", f["args"], i))
             description = f.at("i64", self.descriptions[0], i * OUTPUT_WORDS)
-            with f.when(self.offer.get().differs(0)):
+            with f.when(f.load("i64", s, state.OFFERED).differs(0)):
                 self._take_offered(target, none, f.load("i64", description, 0))
             given = target.get()
             with f.branches(f.address(given).equals(f.address(none))) as otherwise:
@@ -214,7 +197,8 @@ class _Launcher:
                 otherwise()
                 f.store(_incref(f, given), self.results, i)
                 f.store(f.i64(0), self.held, i)
-        with f.loop(0, self.n_out) as i:
+                to_place.set(self.n_out)
+        with f.loop(0, to_place.get()) as i:
             with f.when(f.load("i64", self.held, i).equals(0)):
                 given = f.load("ptr", self.results, i)
                 self._refuse_others(given)
@@ -227,9 +211,11 @@ class _Launcher:
     def _take_offered(self, target: Variable, none: Value, layout: Value) -> None:
         """Write to the offered tensor instead of a fresh one, if it has that layout."""
         f, s = self.f, self.s
-        open = f.load("i64", s, state.OFFERED).equals(self.offer.get())
-        with f.when(open & f.address(target.get()).equals(f.address(none))):
-            offered = f.call("ptr", "PyTuple_GetItem", f.pointer(self.offer.get()), f.i64(0))
+        offer = f.load("ptr", s, state.OFFERED)
+        offering = f.call("i64", "PyLong_AsLongLong", f.call("ptr", "PyTuple_GetItem", offer, f.i64(1)))
+        mine = f.address(f.call("ptr", "PyThreadState_Get")).equals(offering)
+        with f.when(mine & f.address(target.get()).equals(f.address(none))):
+            offered = f.call("ptr", "PyTuple_GetItem", offer, f.i64(0))
             with f.when(f.load("i64", _object_slot(f, offered, s, state.SLOT_LAYOUT)).equals(layout)):
                 target.set(offered)
                 f.store(f.i64(0), s, state.OFFERED)
@@ -569,11 +555,6 @@ def bind(storage_class: type, tensor_class: type) -> None:
     w[state.WRITE_WORDS], w[state.SAVE_WORDS] = id(INFERENCE_WRITE), id(_INFERENCE_SAVE)
     w[state.RUNTIME_ERROR], w[state.NO_MEMORY_WORDS], w[state.META_WORDS] = id(RuntimeError), id(_NO_MEMORY), id(NO_DATA)
     w[state.OUTSIDE_WORDS], w[state.FORK_WORDS] = id(OUTSIDE), id(_FORKED)
-
-
-def judge_offers(judge: Callable[[tuple], bool]) -> None:
-    """Have this function, which lives as long as the process, say whether a launch may take the offered tensor."""
-    state.words[state.OFFER_JUDGE] = id(judge)
 
 
 def _span(layout: Layout) -> int:
