@@ -103,8 +103,10 @@ def copy_bytes(into: Any, source: Any, count: int) -> None:
 
 
 def resizable(storage: Any) -> bool:
-    """Whether the memory can get another size: it is the allocator's, and was never handed to NumPy."""
-    return root(storage).size_class not in (memory.OWNED_ELSEWHERE, memory.LENT) and not storage.exports
+    """Whether the memory can get another size: it is the allocator's, no part of a storage, and was never handed to NumPy."""
+    whole = root(storage)
+    owned = whole.size_class not in (memory.OWNED_ELSEWHERE, memory.LENT)
+    return owned and (storage.ptr, storage.capacity) == (whole.ptr, whole.capacity) and not storage.exports
 
 
 _replaced: dict[int, Any] = {}     # memory that a launch may still have the address of

@@ -9,6 +9,7 @@ import pickle
 import pytest
 
 import flambeau as torch
+from flambeau.ops import typed_storages
 
 
 def test_bytes_are_the_tensors_own():
@@ -72,7 +73,7 @@ def test_a_storage_over_a_file(tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore:TypedStorage is deprecated")
-def test_typed_storages(monkeypatch):
+def test_typed_storages():
     x = torch.tensor([1, 2, 3])
     held = x.storage()
     assert held.tolist() == [1, 2, 3] and held.dtype is torch.int64 and len(held) == 3 and held[-1] == 3
@@ -82,6 +83,6 @@ def test_typed_storages(monkeypatch):
     assert x.storage_type() is torch.LongStorage
     shown = "[torch.storage.TypedStorage(dtype=torch.float32, device=cpu) of size 2]"
     assert repr(torch.FloatStorage([1, 2])) == f" 1.0\n 2.0\n{shown}"
-    monkeypatch.setattr("flambeau.base.notices._given", set())     # the warning is given once in a process
+    typed_storages.forget_warning()     # it is given once in a process
     with pytest.warns(UserWarning, match="TypedStorage is deprecated"):
         x.storage()

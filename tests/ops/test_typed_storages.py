@@ -1,4 +1,4 @@
-"""Storages: bytes and elements, sizes that change in place, files and buffers that they are made from."""
+"""Storages of bytes and of one dtype: elements, sizes that change in place, files and buffers that they are made from."""
 
 import copy
 import threading
