@@ -114,7 +114,7 @@ def general(operator: Pointwise, public: Callable, operands: list[Any], numbers:
                 raise arguments.refused_out(operator.name, operands, out)
             out = make_tensor(out)
         check_device(operator.name, out, next(x for x in operands if isinstance(x, Tensor))._layout.device)
-        if operator.kind != BOOL:
+        if operator.kind != BOOL and (operator.differentiable or not operator.name.startswith("special_")):
             refuse_graph(operator.name, operands if operator.differentiable else (), (out,))
         shape = geometry.broadcast(*[x._layout.shape for x in operands if isinstance(x, Tensor)])
         computation, result_dtype = operator.dtypes(operands, statics)

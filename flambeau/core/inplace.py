@@ -84,11 +84,15 @@ def refuse_shared(written: Any, read: Any, wholly: bool = True) -> None:
 
 def check(tensor: Any, recording: bool = True) -> None:
     """Raise RuntimeError unless `tensor` may be written to; `recording` says whether the write goes into the graph."""
+    if recording:
+        check_history(tensor)
     layout = tensor._layout
     if not layout.is_contiguous and memory_order.overlaps_itself(layout.shape, layout.strides):
         raise RuntimeError(memory_order.OVERLAPS_ITSELF)
-    if not recording:
-        return
+
+
+def check_history(tensor: Any) -> None:
+    """Raise RuntimeError for a leaf that requires grad, for its views, and for views that no write may be recorded of."""
     base = base_of(tensor)
     if base is not None:
         creation = creation_of(tensor)
@@ -103,7 +107,7 @@ def check(tensor: Any, recording: bool = True) -> None:
 def refuse_leaf(tensor: Any) -> None:
     """Called where a write has failed: PyTorch would have complained of a leaf that requires grad before anything else."""
     if local.grad and getattr(tensor, "_node", None) is not None:
-        check(tensor)
+        check_history(tensor)
 
 
 def _from_leaf(node: Any) -> bool:

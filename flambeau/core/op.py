@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from flambeau.base import geometry, memory_order
+from flambeau.base import elements, geometry, memory_order
 from flambeau.base.device import device as Device
 from flambeau.base.dtype import (
     DIMENSIONED,
@@ -223,6 +223,10 @@ class Pointwise:
                 raise RuntimeError(f"result type {result.scalar_name} can't be cast to the desired output type "
                                    f"{out_layout.dtype.scalar_name}")
         self.verify(computation)
+        if not computation.is_complex:
+            for value in numbers:
+                if value.__class__ is complex:
+                    elements.check(value, computation)
         return computation, result, out_layout
 
     def _nest(self, operands: Sequence[Any], numbers: Sequence[Any], statics: Sequence[Any], computation: DType, result: DType,

@@ -242,7 +242,7 @@ def _weight_view(weight: Tensor, input: Tensor, axis: int) -> Tensor:
 
 
 def _numbers(input: Tensor, axis: int, ignore_index: int, smoothing: float) -> tuple:
-    return (ignore_index, smoothing, smoothing / input._layout.shape[axis]) if smoothing else (ignore_index,)
+    return (ignore_index, smoothing, smoothing / max(input._layout.shape[axis], 1)) if smoothing else (ignore_index,)
 
 
 def _launcher(rows: Rows, input: Tensor, target: Tensor, weight: Tensor | None, axis: int, numbers: tuple, statics: tuple,

@@ -428,7 +428,9 @@ def linalg_cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
     d = wrap_dim(dim, a.ndim)
     if a.shape[d] != 3 or b.shape[d] != 3:
         raise RuntimeError(f"linalg.cross: inputs dimension {dim} must have length 3. Got {a.shape[d]} and {b.shape[d]}")
-    if a.dtype is b.dtype and a.flavor is None and b.flavor is None and a.device.type == b.device.type == "cpu" \
+    if a.dtype is not b.dtype:
+        raise RuntimeError(f"expected scalar type {a.dtype.scalar_name} but found {b.dtype.scalar_name}")
+    if a.flavor is None and b.flavor is None and a.device.type == b.device.type == "cpu" \
             and a.dtype is not bool_:
         return _cross(input, other, d)
     x, y = input.unbind(d), other.unbind(d)

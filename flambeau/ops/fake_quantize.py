@@ -10,6 +10,7 @@ from typing import Any
 from flambeau.base.dtype import float32, float64
 from flambeau.core.create import make_tensor
 from flambeau.core.declare import operator
+from flambeau.core.derive import NAMESPACE
 from flambeau.core.tensor import Tensor
 
 
@@ -19,7 +20,7 @@ def _grid(input: Tensor, scale: Any, zero_point: Any) -> Tensor:
     """
     wide = input if input._layout.dtype is float64 else input.to(float32)
     whole = (wide * (1 / scale)).round() + zero_point
-    return whole.masked_fill(~(whole.abs() < 2.0 ** 63) if scale._layout.ndim else whole.isnan(), -2.0 ** 63)
+    return NAMESPACE["where"](~(whole.abs() < 2.0 ** 63) if scale._layout.ndim else whole.isnan(), -2.0 ** 63, whole)
 
 
 def _check(kernel: str, input: Tensor, quant_min: int, quant_max: int) -> None:

@@ -307,8 +307,7 @@ def set_(self: Tensor, source: Any = None, storage_offset: Any = None, size: Any
             x is None or (isinstance(x, (tuple, list)) and all(hasattr(n, "__index__") for n in x)) for x in (size, stride)):
         raise TypeError(f"set_() received an invalid combination of arguments - got ({', '.join(map(type_name, given))}), but "
                         f"expected one of:\n{''.join(f' * {form}' + chr(10) for form in _SET_FORMS)}")
-    if self._node is not None and modes.local.grad:
-        inplace.check(self)
+    inplace.refuse_leaf(self)
     layout, dtype = self._layout, self._layout.dtype
     if type(self._node) is AccumulateGrad:
         self._node = AccumulateGrad(self)       # what was computed from it is no function of it any more

@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from flambeau.base import geometry
+from flambeau.base.dtype import bool_, float64, get_default_dtype, promote_types
 from flambeau.base.dtype import dtype as DType
-from flambeau.base.dtype import float64, get_default_dtype, promote_types
 from flambeau.core.arguments import refused
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE, OPERATORS, pointwise
@@ -154,6 +154,8 @@ def _nuclear_norm(input: Tensor, dim: Any, keepdim: bool, dtype: DType | None) -
     """The sum of the singular values of the matrices in two dimensions."""
     if dim is not None and (isinstance(dim, int) or len(dim) != 2):
         raise RuntimeError("norm with order 'nuc' requires two dimensions in dim")
+    if input.dim() < 2:
+        raise RuntimeError("linalg.matrix_norm: The input tensor A must have at least 2 dimensions.")
     first, second = (-2, -1) if dim is None else dim
     x = input if dtype is None else input.to(dtype)
     total = OPERATORS["linalg_svdvals"].public(x.movedim((first, second), (-2, -1))).sum(-1)
@@ -258,6 +260,8 @@ def trace(input: Tensor):
     layout = input._layout
     if layout.ndim != 2:
         raise RuntimeError(f"trace: expected a matrix, but got tensor with dim {layout.ndim}")
+    if layout.dtype is bool_:
+        raise NotImplementedError("\"trace\" not implemented for 'Bool'")
     return input.diagonal().sum()
 
 

@@ -516,9 +516,8 @@ def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Any = 1, alpha: Any
         if vector._layout.ndim != 1:
             raise RuntimeError(f"addr: Expected 1-D argument {name}, but got {vector._layout.ndim}-D")
     input.expand(vec1._layout.shape[0], vec2._layout.shape[0])
-    dtype = input._layout.dtype
-    product = outer(vec1, vec2)
-    common = promote_types(dtype, product._layout.dtype)
+    common = promote_types(input._layout.dtype, promote_types(vec1._layout.dtype, vec2._layout.dtype))
+    product = outer(vec1.to(common), vec2)
     for name, factor in (("beta", beta), ("alpha", alpha)):
         if isinstance(factor, float) and not (common.is_floating_point or common.is_complex):
             raise RuntimeError(f"For integral input tensors, argument {name} must not be a floating point number.")

@@ -175,6 +175,8 @@ def exponential_(self: Tensor, lambd: float = 1, *, generator: Any = None) -> Te
     """Fill with exponential samples of rate `lambd`. RuntimeError unless it is positive, and for other than floating dtypes."""
     if not lambd > 0:
         raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={lambd:g}")
+    if not self._layout.numel:
+        return self
     _need_continuous("Exponential", self._layout.dtype, self._layout.dtype.scalar_name)
     return overwrite(self, sampling.exponential, generator, float(lambd))
 
@@ -251,7 +253,7 @@ def normal(mean: Any = MISSING, std: Any = 1.0, size: Any = None, *, generator: 
     if isinstance(std, Tensor):
         if std._layout.dtype.is_complex:
             raise RuntimeError("normal expects standard deviation to be non-complex")
-        if std._layout.numel and bool((std < 0).any()):
+        if std._layout.numel and not bool((std >= 0).all()):      # a NaN isn't
             raise RuntimeError("normal expects all elements of std >= 0.0")
     elif not std >= 0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")

@@ -25,9 +25,9 @@ from flambeau.base.notices import warn_once
 from flambeau.core import arguments as wrong
 from flambeau.core import indexing, views
 from flambeau.core.derive import NAMESPACE, OPERATORS, public
-from flambeau.core.inplace import AsStridedBackward0, base_of, check, creation_of, refuse_write
+from flambeau.core.inplace import AsStridedBackward0, base_of, check_history, refuse_write
 from flambeau.core.modes import local
-from flambeau.core.node import AccumulateGrad, rename
+from flambeau.core.node import rename
 from flambeau.core.tensor import Tensor, tensor_from, view_of
 from flambeau.core.views import declare, embed, node_class, plain, remember
 from flambeau.ops import parts as _parts  # noqa: F401 - registers the splits, which belong to this family
@@ -537,9 +537,9 @@ def _become(operate: Callable[..., Any], public: str) -> None:
 
 
 def _check_reshaped(tensor: Any) -> None:
-    """Refuse to reshape in place a leaf that requires grad, or a view that must not be written to."""
-    if local.grad and tensor._node is not None and (type(tensor._node) is AccumulateGrad or creation_of(tensor) is not None):
-        check(tensor)
+    """Refuse to reshape in place what no write may be recorded of: a leaf that requires grad, its views."""
+    if tensor._node is not None and local.grad:
+        check_history(tensor)
 
 
 for _operate in (squeeze, unsqueeze, transpose, swapaxes, t, as_strided):

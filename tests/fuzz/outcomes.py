@@ -82,13 +82,11 @@ class Run:
 
     def _alias(self, t: Any) -> Any:
         """The first variable that is this tensor, or shares its memory; None for memory without bytes."""
-        if not t.untyped_storage().nbytes():
-            return None
-        at = t.untyped_storage().data_ptr()
-        for n, x in self.tensors():
+        at = _address(t)
+        for n, x in self.tensors() if at else ():
             if x is t:
                 return [n, "same"]
-            if x.untyped_storage().nbytes() and x.untyped_storage().data_ptr() == at:
+            if _address(x) == at:
                 return [n, "shares"]
         return None
 
@@ -104,6 +102,14 @@ class Run:
             self.outcomes.append(["end", n, self._tensor(t)])
             if t.is_leaf and t.requires_grad:
                 self.outcomes.append(["end", n + ".grad", None if t.grad is None else self._tensor(t.grad)])
+
+
+def _address(t: Any) -> int:
+    """Where a tensor's storage is; 0 without bytes, or where a transform that has ended left none."""
+    try:
+        return t.untyped_storage().data_ptr() if t.untyped_storage().nbytes() else 0
+    except RuntimeError:
+        return 0
 
 
 def packed(array: np.ndarray) -> list[str]:

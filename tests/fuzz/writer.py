@@ -133,6 +133,8 @@ class Filled:
             elif slot == "v":
                 return self.writer._pick(SUBJECTS[slot])[0]
             return self.subject
+        if self.tensor is None:
+            self.subject, self.tensor = self.writer._pick(SUBJECTS["x"])
         return str(getattr(self, "_" + slot)())
 
     def _any(self, test: Any) -> str:
