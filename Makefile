@@ -4,7 +4,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-embeddings test lint stubs bench dist clean
+.PHONY: help demo demo-embeddings test fuzz lint stubs bench dist clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -17,6 +17,7 @@ help:
 	@echo "make demo    install flambeau with matplotlib, train a network on handwritten digits"
 	@echo "make demo-embeddings   sentence-transformers, unmodified, in an environment without PyTorch; TORCH_PYTHON to compare"
 	@echo "make test    run the tests"
+	@echo "make fuzz    random programs under PyTorch and here, and what differs (TORCH_PYTHON=python-with-torch; FUZZ_ARGS)"
 	@echo "make lint    ruff and mypy"
 	@echo "make stubs   rewrite the type stubs from the registered operators"
 	@echo "make bench   measure against PyTorch (TORCH_PYTHON=python-with-torch), rewrite the README's table"
@@ -62,6 +63,16 @@ demo-embeddings: $(EMBEDDINGS)/.installed
 test: $(VENV)/.installed-test
 	@echo "==> pytest -q -n $(WORKERS)"
 	@$(BIN)/python -m pytest -q -n $(WORKERS) $(PYTEST_ARGS) </dev/null
+
+# Without a Python that has PyTorch, only what is recorded and what must agree with itself.
+fuzz: $(VENV)/.installed-test
+ifdef TORCH_PYTHON
+	@echo "==> tests/fuzz/against.py"
+	@ulimit -v 12000000; TORCH_PYTHON=$(TORCH_PYTHON) $(BIN)/python tests/fuzz/against.py $(FUZZ_ARGS) </dev/null
+else
+	@echo "==> pytest -q tests/fuzz (TORCH_PYTHON=/path/bin/python makes it fresh programs against PyTorch)"
+	@$(BIN)/python -m pytest -q tests/fuzz </dev/null
+endif
 
 lint: $(VENV)/.installed-lint
 	@echo "==> ruff check"

@@ -465,7 +465,7 @@ family("query", 3, """
 repr({x})
 str({x})
 {x}.is_contiguous(memory_format=torch.channels_last)
-{len|bool|float|int|complex|list|hash}({x})
+{len|bool|float|int|complex|list}({x})
 {x}.untyped_storage().nbytes()
 {x}.{is_leaf|_version|requires_grad|dtype|shape|ndim|itemsize|nbytes|layout|is_sparse|grad_fn is None|_base is None|
     is_meta|device.type|names}

@@ -13,8 +13,9 @@ from fuzz.writer import Filled, Writer
 
 import flambeau as torch
 
-SEEDS = range(8)
+SEEDS = range(4)
 FORMS = 25      # calls per seed
+IMPURE = re.compile(r"_\(|out=|\w+ [-+*/%&|^<]{1,2}= |rand|drop|rrelu|gumbel|inplace|unique|torch\.(zeros|ones)\(")
 PURE = ("unary", "binary", "ternary", "reduce", "product", "layers", "losses")
 
 
@@ -29,11 +30,8 @@ def calls(seed: int) -> list[tuple[Writer, str, str]]:
         elements = [round(writer.random.gauss(0, 1.5), 3) for _ in range(count)]
         writer.run.step(f"v{writer.count} = torch.tensor({elements}, dtype=torch.float32).reshape({shape})")
     while len(found) < FORMS:
-        template = writer.random.choice(FAMILIES[writer.random.choice(PURE)][1])
-        if re.search(r"_\(|out=|\w+ [-+*/%&|^]{1,2}= |rand|drop|rrelu|gumbel|inplace|unique|torch\.(zeros|ones)\(", template):
-            continue
-        filled = Filled(writer, template)
-        if filled.subject is not None:
+        filled = Filled(writer, writer.random.choice(FAMILIES[writer.random.choice(PURE)][1]))
+        if not IMPURE.search(filled.text):
             found.append((writer, filled.text, filled.subject))
     return found
 
@@ -112,6 +110,8 @@ def test_vmap_gives_what_a_loop_gives(seed):
 def test_gradients_are_those_of_finite_differences(seed):
     rng = np.random.default_rng(seed)
     for writer, line, subject in calls(seed):
+        if "fake_quantize" in line:     # whose gradient is that of the identity, by design
+            continue
         doubled = {name: t.double() for name, t in writer.run.tensors()}
         at = doubled[subject].clone().requires_grad_()
         made = outcome(writer, line, **{**doubled, subject: at})
