@@ -15,6 +15,7 @@ from flambeau.core.operator_recording import (
     PASSED,
     alias_of,
     applier_of,
+    holds_indices,
     list_applier_of,
     list_recorder_of,
     recorder_of,
@@ -151,6 +152,9 @@ class Operator:
             if self.kinds[name] == TENSORS:
                 saved += [len(x), *x]
                 versions += [None, *(y._storage.version for y in x)]
+            elif holds_indices(self, name):
+                saved += x
+                versions += [None if y is None else y._storage.version for y in x]
             else:
                 saved.append(x)
                 versions.append(x._storage.version if isinstance(x, Tensor) else None)

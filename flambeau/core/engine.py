@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import sys
 import threading
+import traceback
 import warnings
 from collections.abc import Callable, Sequence
 from heapq import heappop, heappush, heappushpop
@@ -455,13 +456,20 @@ def _warn_of(node: Node) -> None:
         else:
             words = f"Error detected in {described.name()}. "
         if lines is None:
-            warnings.warn(words + "No forward pass information available. Enable detect anomaly during forward pass "
-                          "for more information.", stacklevel=4)
+            _tell(words + "No forward pass information available. Enable detect anomaly during forward pass "
+                  "for more information.")
             return
-        warnings.warn(words + ("" if following else "Traceback of forward call that caused the error:\n")
-                      + "".join(lines), stacklevel=4)
+        _tell(words + ("" if following else "Traceback of forward call that caused the error:\n") + "".join(lines))
         described = described.metadata.get("parent")
         following = True
+
+
+def _tell(words: str) -> None:
+    """Warn beside an error that is on its way: a warning that is to be an error itself is printed, and doesn't hide that one."""
+    try:
+        warnings.warn(words, stacklevel=5)
+    except Warning as warning:
+        traceback.print_exception(warning)
 
 
 # ---------------------------------------------------------------- the public entrances

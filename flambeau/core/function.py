@@ -254,7 +254,8 @@ class Function:
         if cls is Function:
             cls.forward()
         separate = cls.setup_context is not Function.setup_context
-        if not isinstance(inspect.getattr_static(cls, "forward"), (staticmethod, classmethod)):
+        if type(cls.__dict__.get("forward")) is not staticmethod and not isinstance(
+                inspect.getattr_static(cls, "forward"), (staticmethod, classmethod)):
             raise RuntimeError("Legacy autograd function with non-static forward method is deprecated. Please use "
                                "new-style autograd function with static forward method. (Example: "
                                "https://pytorch.org/docs/stable/autograd.html#torch.autograd.Function)")
@@ -266,9 +267,10 @@ class Function:
             bound.apply_defaults()      # setup_context gets what the caller left out, too
             args = bound.args[len(leading):]
         for argument in args:       # tensors of a transform (vmap, forward mode) know what is to be done
-            if isinstance(argument, Tensor) and argument._layout.flavor is not None and hasattr(
-                    argument._layout.flavor, "apply_function"):
-                return argument._layout.flavor.apply_function(cls, args)
+            if isinstance(argument, Tensor):
+                flavor = argument._layout.flavor
+                if flavor is not None and hasattr(flavor, "apply_function"):
+                    return flavor.apply_function(cls, args)
         return call(cls, args)[0]
 
 
@@ -276,12 +278,13 @@ def call(function: type[Function], args: tuple[Any, ...]) -> tuple[Any, Function
     """The result of a Function on tensors of no transform, recorded; the context that its forward filled in; and what it marked
     as not differentiable.
     """
-    variables = tuple(isinstance(argument, Tensor) for argument in args)
-    needs = tuple(variable and argument._node is not None for variable, argument in zip(variables, args, strict=True))
-    recording = local.grad and any(needs)
+    variables = tuple([isinstance(argument, Tensor) for argument in args])
+    needs = tuple([variable and argument._node is not None for variable, argument in zip(variables, args)])
+    before = local.grad
+    recording = before and True in needs
     context = function._context_cls()
     context.needs_input_grad = needs
-    before, local.grad = local.grad, False
+    local.grad = False
     moving, local.forward_grad = local.forward_grad, False
     try:
         if function.setup_context is not Function.setup_context:
@@ -294,23 +297,33 @@ def call(function: type[Function], args: tuple[Any, ...]) -> tuple[Any, Function
     outputs = list(result) if isinstance(result, tuple) else [result]
     node = None
     if recording:
-        edges = tuple((argument._node, argument._index) if need else NO_EDGE
-                      for argument, variable, need in zip(args, variables, needs, strict=True) if variable)
-        layouts = tuple(argument._layout for argument, variable in zip(args, variables, strict=True) if variable)
+        edges = tuple([(argument._node, argument._index) if need else NO_EDGE
+                       for argument, variable, need in zip(args, variables, needs) if variable])
+        layouts = tuple([argument._layout for argument, variable in zip(args, variables) if variable])
         node = function._backward_cls(len(outputs), edges, layouts)
     wrapped = _wrap(context, node, args, outputs)
     if node is not None:
         _fill(node, context, function, variables, outputs)
     unmoved = context.non_differentiable
-    context.dirty_tensors = context.non_differentiable = ()     # or results would hold themselves
+    if unmoved or context.dirty_tensors:
+        context.dirty_tensors = context.non_differentiable = ()     # or results would hold themselves
     return tuple(wrapped) if isinstance(result, tuple) else wrapped[0], context, unmoved
+
+
+def _place_of(tensor: Any, tensors: Sequence[Any]) -> int | None:
+    """Where this very tensor stands among others, or None."""
+    for place, other in enumerate(tensors):
+        if other is tensor:
+            return place
+    return None
 
 
 def _wrap(context: FunctionCtx, node: FunctionNode | None, args: tuple[Any, ...], outputs: list[Any]) -> list[Any]:
     """The outputs as the caller gets them: joined to the node, inputs among them as aliases unless written to."""
     wrapped: list[Any] = []
-    for dirty in context.dirty_tensors:
-        if not any(dirty is output for output in outputs):
+    written, unmoved = context.dirty_tensors, context.non_differentiable
+    for tensor in written:
+        if _place_of(tensor, outputs) is None:
             raise RuntimeError("Some elements marked as dirty during the forward method were not returned as output. "
                                "The inputs that are modified inplace must all be outputs of the Function.")
     joined = 0
@@ -318,10 +331,9 @@ def _wrap(context: FunctionCtx, node: FunctionNode | None, args: tuple[Any, ...]
         if not isinstance(output, Tensor):
             wrapped.append(output)
             continue
-        is_input = any(output is argument for argument in args)
-        dirty = any(output is tensor for tensor in context.dirty_tensors)
-        differentiable = node is not None and _moves(output) and not any(
-            output is tensor for tensor in context.non_differentiable)
+        is_input = _place_of(output, args) is not None
+        dirty = bool(written) and _place_of(output, written) is not None
+        differentiable = node is not None and _moves(output) and not (unmoved and _place_of(output, unmoved) is not None)
         joined += differentiable
         if dirty:
             if not is_input:
@@ -342,7 +354,7 @@ def _wrap(context: FunctionCtx, node: FunctionNode | None, args: tuple[Any, ...]
         wrapped.append(output)
     for index, output in enumerate(wrapped):    # views, but for inputs that were written to, must not be written to now
         if isinstance(output, Tensor) and inplace.base_of(output) is not None and not (
-                outputs[index] is output and any(output is argument for argument in args)):
+                outputs[index] is output and _place_of(output, args) is not None):
             inplace.mark(output, inplace.MULTI_VIEW if joined > 1 else inplace.FUNCTION_VIEW)
     return wrapped
 
@@ -386,23 +398,23 @@ def _fill(node: FunctionNode, context: FunctionCtx, cls: type[Function], variabl
     """Give the node what backward needs; outputs are saved as aliases outside the graph, or they would hold themselves."""
     node.context, node.function, node.variables = context, cls, variables
     unmoved = () if context._materialize_non_diff_grads else context.non_differentiable
-    node.layouts = tuple(output._layout if isinstance(output, Tensor) and not any(output is x for x in unmoved) else None
-                         for output in outputs)
+    node.layouts = tuple([output._layout if isinstance(output, Tensor) and _place_of(output, unmoved) is None else None
+                          for output in outputs])
     saved: list[Any] = []
     versions: list[int | None] = []
     origins: list[int | None] = []
     for position, tensor in enumerate(context.to_save):
-        if tensor is not None and not isinstance(tensor, Tensor):
-            raise TypeError(f"save_for_backward can only save variables, but argument {position} is of type "
-                            f"{type(tensor).__name__}")
-        origin = next((index for index, output in enumerate(outputs) if output is tensor and tensor is not None), None)
-        if origin is not None and tensor._node is node:
-            saved.append(tensor.detach())
-            origins.append(origin)
-        else:
-            saved.append(tensor)
-            origins.append(None)
-        versions.append(None if tensor is None else tensor._storage.version)
+        version, origin = None, None
+        if tensor is not None:
+            if not isinstance(tensor, Tensor):
+                raise TypeError(f"save_for_backward can only save variables, but argument {position} is of type "
+                                f"{type(tensor).__name__}")
+            if tensor._node is node:
+                origin = _place_of(tensor, outputs)
+            version = tensor._storage.version
+        saved.append(tensor if origin is None else tensor.detach())
+        origins.append(origin)
+        versions.append(version)
     node.origins = tuple(origins)
     node.save(tuple(saved), tuple(versions))
     context.to_save = ()

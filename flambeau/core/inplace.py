@@ -65,10 +65,12 @@ def refuse_stale(tensor: Any) -> None:
 
 def base_of(tensor: Any) -> Any:
     """The tensor this one is a view of, or None."""
-    try:
-        return tensor._root
-    except AttributeError:
-        return None
+    return getattr(tensor, "_root", None)
+
+
+def visible_base(tensor: Any) -> Any:
+    """The tensor this one is a view of, or None; views of memory of inference mode don't tell."""
+    return None if tensor._storage.inference else base_of(tensor)
 
 
 def refuse_shared(written: Any, read: Any, wholly: bool = True) -> None:
@@ -130,14 +132,17 @@ def refuse_write(tensor: Any) -> None:
 def _refusal(tensor: Any, creation: str, written: str) -> str:
     """What is wrong about a write to a marked view (`written`: "is being"), or to what it is a view of."""
     node = tensor._node
-    if node is not None and type(node) is not AccumulateGrad:
-        maker = re.sub(r"Backward\d*$", "", node.name())
-        words = f"Output {tensor._index} of {maker} is a view and {written} modified inplace."
-    elif creation == INFERENCE_VIEW:
-        words = f"A view was created in inference mode and {written} modified inplace in normal mode."
-    else:
-        words = f"A view was created in no_grad mode and {written} modified inplace with grad mode enabled."
-    return words + _REASONS[creation]
+    made, now = _MADE_IN.get(creation, _MADE_IN[NO_GRAD_VIEW])
+    words = f"was created in {made} mode and {written} modified inplace {now}."
+    if node is None or type(node) is AccumulateGrad:
+        return f"A view {words}{_REASONS[creation]}"
+    maker = re.sub(r"Backward\d*$", "", node.name())
+    words = f"of a view which {words}" if creation in _MADE_IN else f"and {written} modified inplace."
+    return f"Output {tensor._index} of {maker} is a view {words}{_REASONS[creation]}"
+
+
+#: For the views that a mode made: the mode, and what holds now.
+_MADE_IN = {NO_GRAD_VIEW: ("no_grad", "with grad mode enabled"), INFERENCE_VIEW: ("inference", "in normal mode")}
 
 
 _MODE_REASON = (" Given that this use case is ambiguous and error-prone, it is forbidden. You can clarify your code "

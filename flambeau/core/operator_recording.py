@@ -48,6 +48,19 @@ def _saved_names(operator: Any) -> list[str]:
     return [n for n in operator.rule_names if n not in PASSED]
 
 
+def holds_indices(operator: Any, name: str) -> bool:
+    """Whether an argument is a sequence of index tensors: they have no gradient, but must not change before the rule has run."""
+    parameter = operator.signature.parameters.get(name)
+    return parameter is not None and str(parameter.annotation) == "Sequence[Tensor | None]"
+
+
+def _saved(operator: Any, name: str) -> tuple[str, str]:
+    """The texts of a saved argument and of its version; the tensors of a sequence of indices are saved one by one."""
+    if holds_indices(operator, name):
+        return f"*{name}", f"*[None if x is None else x._storage.version for x in {name}]"
+    return name, _version(operator, name)
+
+
 _RECORD_SEVERAL = '''
 def record({parameters}, results):
     node = new(kind)
@@ -124,8 +137,9 @@ def recorder_of(operator: Any, kind: type) -> Callable:
             saved.append(f"tensor_from({first}._storage, {first}._offset, {first}._layout)")
             versions.append(f"{first}._storage.version")
         else:
-            saved.append(name)
-            versions.append(_version(operator, name))
+            text, version = _saved(operator, name)
+            saved.append(text)
+            versions.append(version)
     return _record(operator, kind, _RECORD, saved, versions,
                    first="result = result[0]\n    " if operator.differentiable == 1 else "")
 
@@ -142,8 +156,9 @@ def several_recorder_of(operator: Any, kind: type) -> Callable:
             saved.append(f"alias(results[{at}], {at})")
             versions.append(f"results[{at}]._storage.version")
         else:
-            saved.append(name)
-            versions.append(_version(operator, name))
+            text, version = _saved(operator, name)
+            saved.append(text)
+            versions.append(version)
     return _record(operator, kind, _RECORD_SEVERAL, saved, versions,
                    differentiable="" if operator.differentiable is None else f"[:{operator.differentiable}]")
 
@@ -240,7 +255,7 @@ def applier_of(operator: Any) -> Callable:
     """apply(self, gradients) of the nodes of this operator, if they have one result."""
     attached = {"outs": "(self.attach(saved_outs), *saved_other_outs)", "out": "self.attach(saved_out)"}
     return _apply(operator, "gradients[0] is None", attached.get,
-                  ["saved_outs, saved_other_outs" if n == "outs" else f"saved_{n}" for n in _saved_names(operator)])
+                  ["saved_outs, saved_other_outs" if n == "outs" else _unpacked(operator, n) for n in _saved_names(operator)])
 
 
 def several_applier_of(operator: Any) -> Callable:
@@ -250,7 +265,11 @@ def several_applier_of(operator: Any) -> Callable:
             return "tuple([self.attach(x, i) for i, x in enumerate(saved_outs)])"
         return f"self.attach(saved_{name}, {name[3:] or 0})" if name == "out" or single_output(name) else None
     return _apply(operator, "all([g is None for g in gradients])", attached,
-                  [f"*saved_{n}" if n == "outs" else f"saved_{n}" for n in _saved_names(operator)])
+                  [f"*saved_{n}" if n == "outs" else _unpacked(operator, n) for n in _saved_names(operator)])
+
+
+def _unpacked(operator: Any, name: str) -> str:
+    return f"*saved_{name}" if holds_indices(operator, name) else f"saved_{name}"
 
 
 def _tuple(parts: list[str]) -> str:

@@ -229,7 +229,7 @@ def attach(cls: type) -> None:
         "retains_grad": property(_retains_grad, doc=_retains_grad.__doc__),
         "output_nr": property(lambda self: self._index, doc="Which result of its node this tensor is."),
         "_backward_hooks": property(_backward_hooks, _set_backward_hooks, _refuse_deletion),
-        "_base": property(inplace.base_of, doc=inplace.base_of.__doc__),
+        "_base": property(inplace.visible_base, doc=inplace.visible_base.__doc__),
     }
     for method in (requires_grad_, backward, detach, detach_, register_hook, register_post_accumulate_grad_hook,
                    retain_grad):

@@ -44,7 +44,12 @@ def node_class(name: str, gradient: Callable[..., Any], saved_names: tuple[str, 
 
 
 def remember(view: Any, source: Any, kind: type[Node], arguments: tuple[Any, ...]) -> None:
-    """Record that `view` was made from `source`, which requires grad; where nothing is recorded it is a leaf that does."""
+    """Record that `view` was made from `source`, which requires grad; where nothing is recorded it is a leaf that does.
+
+    Views of inference tensors are in no graph.
+    """
+    if view._storage.inference:
+        return
     if local.grad:
         view._node = kind(((source._node, source._index),), (source._layout,), arguments)
     else:

@@ -79,7 +79,7 @@ def _bad_index(input: Tensor, indices: Sequence[Any]) -> Exception:
 
 
 @operator(function=False, method=False, name="index")
-def gather_index(input: Tensor, indices: Sequence[Any]) -> Tensor:
+def gather_index(input: Tensor, indices: Sequence[Tensor | None]) -> Tensor:
     """The elements at the positions that the index tensors name, one per dimension (None: all of it)."""
     key = ("index", input._layout, *[None if i is None else i._layout for i in indices])
     launch = plans.get(key)
@@ -215,7 +215,7 @@ def _put(layout: Layout, other: Layout, indices: Sequence[Any], accumulate: bool
 
 @mutating(name="index_put", function=False, method=False, out=False, keep_order=True, apart=("values",),
           expanded="tensor[indices] = tensor")
-def _index_put(input: Tensor, indices: Sequence[Any], values: Tensor, accumulate: bool = False) -> None:
+def _index_put(input: Tensor, indices: Sequence[Tensor | None], values: Tensor, accumulate: bool = False) -> None:
     """Write `values` (broadcast) to the positions that the index tensors name; accumulate: add to what is there."""
     layout, other = input._layout, values._layout
     if other.dtype is not layout.dtype:

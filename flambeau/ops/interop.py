@@ -343,7 +343,7 @@ def resize_(self: Tensor, *sizes: Any, size: Any = None, memory_format: Any = No
     sizes = sizes if size is None else (size,)
     from flambeau.core.variants import resize
     from flambeau.ops.create import sizes_of
-    if self._node is not None:
+    if self._node is not None and not (modes.local.inference and self._storage.inference):
         raise RuntimeError("cannot resize variables that require grad")
     before = self._storage.capacity
     before, layout = self._storage.capacity, self._layout

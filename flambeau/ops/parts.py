@@ -69,7 +69,7 @@ class UnbindBackward0(_PartsBackward):
 
 def _record_parts(parts: list[Any], source: Any, kind: type[MultiNode], saved: tuple[Any, ...]) -> None:
     creation = MULTI_VIEW, source._storage.writes
-    if source._node is None:
+    if source._node is None or source._storage.inference:
         for part in parts:
             part._creation = creation
     elif local.grad:

@@ -25,7 +25,7 @@ from flambeau.base.notices import warn_once
 from flambeau.core import arguments as wrong
 from flambeau.core import indexing, views
 from flambeau.core.derive import NAMESPACE, OPERATORS, public
-from flambeau.core.inplace import AsStridedBackward0, base_of, check_history, refuse_write
+from flambeau.core.inplace import AsStridedBackward0, check_history, refuse_write, visible_base
 from flambeau.core.modes import local
 from flambeau.core.node import rename
 from flambeau.core.tensor import Tensor, tensor_from, view_of
@@ -489,8 +489,8 @@ def alias(self: Any) -> Any:
 
 @public(namespace=False)
 def _is_view(self: Any) -> bool:
-    """Whether this tensor is a view of another."""
-    return base_of(self) is not None
+    """Whether this tensor is a view of another; memory of inference mode has none."""
+    return visible_base(self) is not None
 
 
 @public(names=("resolve_neg",))

@@ -1,5 +1,7 @@
 """Edges, hooks and saved tensors of the graph."""
 
+import warnings
+
 import pytest
 
 import flambeau as torch
@@ -158,3 +160,68 @@ def test_several_weights_of_complex_numbers_at_once():
     weights = torch.tensor([[1.0, 2.0], [3.0, 4.0]])
     (made,) = torch.autograd.grad(torch.real(z), z, weights, is_grads_batched=True)
     assert made.tolist() == [[1, 2], [3, 4]]
+
+
+def test_index_tensors_are_saved_as_others_are():
+    weight = torch.ones(2, 3, requires_grad=True)
+    ways = [
+        lambda index: weight[:, index],
+        lambda index: weight[index, index],
+        lambda index: torch.zeros(3).index_put((index,), weight[0, :2]),
+        lambda index: torch.zeros(3, 2).index_put_((None, index), weight[0, :2]),
+    ]
+    for way in ways:
+        index = torch.tensor([0, 1])
+        out = way(index)
+        index.add_(0)
+        with pytest.raises(RuntimeError, match=r"modified by an inplace operation: \[torch.LongTensor \[2\]\]"):
+            out.sum().backward()
+        out = way(index)
+        out.sum().backward()
+        with pytest.raises(RuntimeError, match="Specify retain_graph=True"):
+            out.sum().backward()
+    seen = []
+    with graph.saved_tensors_hooks(lambda x: seen.append(x.tolist()) or x.tolist(), torch.tensor):
+        out = weight[0, torch.tensor([2, 2])].sum()
+    weight.grad = None
+    out.backward()
+    assert [2, 2] in seen
+    assert weight.grad.tolist() == [[0, 0, 2], [0, 0, 0]]
+
+
+def test_views_of_inference_tensors_are_in_no_graph():
+    with torch.inference_mode():
+        x = torch.ones(1, 2, 3, requires_grad=True)
+        assert not x[0]._is_view() and x[0]._base is None
+        x.resize_(1, 2)
+        assert x.shape == (1, 2) and x.requires_grad
+    for view in (x.view(-1), x[0], x.t(), *x.unbind(1), *x.split(1), x.as_strided((1,), (1,))):
+        assert view.is_inference() and view.is_leaf
+        assert not view.requires_grad and not view._is_view()
+    assert (x * 1).requires_grad
+
+
+def test_writes_to_views_of_views_name_the_mode():
+    x = torch.ones(2, requires_grad=True) * 1
+    for mode, words in ((torch.no_grad, "no_grad mode and is being modified inplace with grad mode enabled"),
+                        (torch.inference_mode, "inference mode and is being modified inplace in normal mode")):
+        with mode():
+            view = x.view(2)
+        with pytest.raises(RuntimeError, match=f"Output 0 of View is a view of a view which was created in {words}"):
+            view.view(2).mul_(2)
+        with pytest.raises(RuntimeError, match=f"^A view was created in {words}"):
+            view.mul_(2)
+
+
+def test_warnings_of_anomaly_mode_hide_no_error(capsys):
+    x = torch.ones(2, requires_grad=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with torch.autograd.detect_anomaly():
+            middle = x + 1
+            out = middle ** 2
+            middle += 1
+            warnings.simplefilter("error")
+            with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+                out.sum().backward()
+    assert "Error detected in PowBackward0" in capsys.readouterr().err
