@@ -58,6 +58,20 @@ def c_name(dtype: DType) -> str:
 
 
 def check(value: Any, dtype: DType) -> None:
-    """RuntimeError unless a number can be an element of a dtype."""
+    """RuntimeError unless a number can be an element of a dtype; OverflowError for an int that 64 bits don't hold."""
+    if value.__class__ is int and not -1 << 63 <= value < 1 << 64:
+        raise OverflowError("int too big to convert" if value > 0 else "can't convert negative int to unsigned")
     if not fits(value, dtype):
         raise RuntimeError(f"value cannot be converted to type {c_name(dtype)} without overflow")
+
+
+def as_element(value: Any, dtype: DType) -> Any:
+    """A number as kernels take it that write elements of `dtype`: real where those are, and an int of 64 bits with a sign.
+    Raises as `check` does.
+    """
+    check(value, dtype)
+    if value.__class__ is complex and not dtype.is_complex:
+        return value != 0 if dtype is bool_ else value.real
+    if value.__class__ is int and value >= 1 << 63:
+        return True if dtype is bool_ else float(value) if dtype.is_floating_point or dtype.is_complex else value - (1 << 64)
+    return value

@@ -242,11 +242,10 @@ def _apply(self: Any, items: Sequence[Any]) -> tuple[Any, list[Any]]:
     used = sum([_consumed(item) for item in items])
     if used > ndim and (ndim or len(items) > 1):
         raise IndexError(f"too many indices for tensor of dimension {ndim}")
-    view, dim, removed, tensors = self, 0, 0, []
-    for item in items:
+    view, dim, tensors = self, 0, []
+    for place, item in enumerate(items):
         if item.__class__ is int:
-            view = _select(view, dim, item, removed)
-            removed += 1
+            view = _select(view, dim, item, place)
         elif item.__class__ is slice:
             view = _slice(view, dim, item, len(items) == 1)
             dim += 1
@@ -262,8 +261,7 @@ def _apply(self: Any, items: Sequence[Any]) -> tuple[Any, list[Any]]:
         else:
             given = _as_tensor(item)
             if given.__class__ is int:
-                view = _select(view, dim, given, removed)
-                removed += 1
+                view = _select(view, dim, given, place)
                 continue
             layout = given._layout
             if layout.ndim == 0 and layout.flavor is None:
@@ -274,8 +272,7 @@ def _apply(self: Any, items: Sequence[Any]) -> tuple[Any, list[Any]]:
                 elif layout.dtype.is_floating_point or layout.dtype.is_complex:
                     raise IndexError(_WRONG_DTYPE)
                 else:
-                    view = _select(view, dim, int(given.item()), removed)
-                    removed += 1
+                    view = _select(view, dim, int(given.item()), place)
                 continue
             _place(tensors, dim, given)
             dim += layout.ndim if layout.dtype in (bool_, uint8) else 1
@@ -317,7 +314,7 @@ def _as_tensor(item: Any) -> Any:
     raise IndexError(_WRONG_KIND.format(type(item).__name__))
 
 
-def _select(view: Any, dim: int, index: int, removed: int) -> Any:
+def _select(view: Any, dim: int, index: int, place: int) -> Any:
     shape = view._layout.shape
     if not -1 << 63 <= index < 1 << 63:
         raise ValueError("Overflow when unpacking long long")
@@ -326,8 +323,7 @@ def _select(view: Any, dim: int, index: int, removed: int) -> Any:
                          "convert a 0-dim tensor to a number")
     size = shape[dim]
     if not -size <= index < size:
-        # The message counts the places of the index, so dimensions that earlier ints removed count as well.
-        raise IndexError(f"index {index} is out of bounds for dimension {dim + removed} with size {size}")
+        raise IndexError(f"index {index} is out of bounds for dimension {place} with size {size}")    # the place in x[...]
     return views.select(view, dim, index)
 
 

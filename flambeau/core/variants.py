@@ -48,8 +48,13 @@ def resize_out(out: Tensor, shape: tuple[int, ...]) -> None:
 
 _SILENT = frozenset(("addbmm", "bernoulli", "multinomial", "narrow_copy", "log_sigmoid"))    # these resize `out` unasked
 _ANY = frozenset(("sum", "nansum", "prod", "cumsum", "cumprod", "bernoulli"))    # these take any dtype of `out`
-_APART = frozenset("gather take cat stack index_select masked_select max min mode kthvalue nonzero cross linalg_cross".split())
-_ELEMENTWISE = frozenset(("where", "clamp"))
+# those that refuse an `out` that shares elements with an input, and those that refuse it unless it is that input
+_APART = frozenset("""
+    gather take take_along_dim cat stack hstack vstack dstack column_stack index_select masked_select max min aminmax mode median
+    nanmedian kthvalue nonzero cross linalg_cross diff outer ger""".split())
+_ELEMENTWISE = frozenset("""
+    where clamp cumsum cumprod logcumsumexp sort msort topk renorm index_add index_copy index_reduce scatter scatter_add
+    scatter_reduce frexp polygamma nan_to_num""".split())
 _AS_MADE = frozenset("cholesky_inverse geqrf ormqr triangular_solve qr svd lu_solve".split())   # lie as the result where resized
 
 

@@ -149,7 +149,7 @@ def clone(input: Tensor, *, memory_format: memory_format = preserve_format) -> T
     if input.__class__ not in overrides.PLAIN and overrides.any_override([input]):
         return overrides.dispatch(clone, [input], {} if memory_format is preserve_format else {"memory_format": memory_format})
     if input._layout.device.type == "meta":
-        return empty_layout(layout_in_format(input._layout, memory_format))
+        return _only_layout(CLONE, input, layout_in_format(input._layout, memory_format))
     if memory_format is preserve_format or (memory_format is contiguous_format and input._layout.dense() is input._layout):
         launch = CLONE.other_plans.get((input._layout, None))
         if launch is None:
@@ -217,14 +217,27 @@ def suggested_format(layout: Layout) -> memory_format:
     return contiguous_format
 
 
-def convert(input: Tensor, dtype: DType, wanted: memory_format = preserve_format) -> Tensor:
-    """A copy as another dtype, in the same order or in a memory format; recorded."""
+def _only_layout(operator: Copy, input: Tensor, layout: Layout) -> Tensor:
+    """What a copy to the meta device or on it is: a layout; recorded."""
+    out = empty_layout(layout)
+    if needs_graph((input,)) and (layout.dtype.is_floating_point or layout.dtype.is_complex):
+        out._node = record(operator, out, (input,), (), ())
+    return out
+
+
+def _conversion(dtype: DType) -> Copy:
     operator = _conversions.get(dtype)
     if operator is None:
         operator = Copy("to_copy", lambda input: input, ["input"], kind=lambda common: (common, dtype), node="ToCopy")
         _conversions[dtype] = operator
+    return operator
+
+
+def convert(input: Tensor, dtype: DType, wanted: memory_format = preserve_format) -> Tensor:
+    """A copy as another dtype, in the same order or in a memory format; recorded."""
+    operator = _conversion(dtype)
     if input._layout.device.type == "meta":
-        return empty_layout(layout_in_format(input._layout, wanted).with_dtype(dtype))
+        return _only_layout(operator, input, layout_in_format(input._layout, wanted).with_dtype(dtype))
     if wanted is not preserve_format:
         launch = _formats.get((input._layout, dtype, wanted))
         if launch is None:
@@ -268,7 +281,9 @@ def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         return overrides.dispatch(to, [self, *args], kwargs)
     if device is not None and device != layout.device:
         if device.type == "meta":
-            return empty_layout(layout.with_dtype(dtype or layout.dtype).with_device(device))
+            kept = layout_in_format(layout, wanted)
+            dtype = dtype or layout.dtype
+            return _only_layout(_conversion(dtype), self, kept.with_dtype(dtype).with_device(device))
         require(device)
         if layout.device.type == "meta":
             raise NotImplementedError("Cannot copy out of meta tensor; no data!")
@@ -396,25 +411,38 @@ def learn_fill(layout: Layout, value: Any) -> Any:
     kind = {float: "f", complex: "c"}.get(value.__class__, "i")
     dtype = compute_dtype(layout.dtype)
     if kind == "c" and not layout.dtype.is_complex:
-        elements.check(value, layout.dtype)
-        return lambda out, value: (_fills.get((layout, float)) or learn_fill(layout, value.real))(out, value.real)
+        return lambda out, value: _fill_element(out, layout, value)
     nest = Nest("fill", (layout.dtype,), (), (Loop((), ((0, cast(number(0, dtype), dtype)),)),), ((kind, dtype),))
     laid = schedule.lay(nest, (), [()], layout.shape, [layout.strides])
     launch = launching.plan(laid.phases, [layout], (), kind, release=layout.numel >= RELEASE_FROM)
     if not elements.always_fits(value.__class__, layout.dtype):
-        launch = _checked(launch, layout.dtype)
+        launch = _checked(launch, layout)
     _fills[layout, value.__class__] = launch
     return launch
 
 
-def _checked(launch: Any, dtype: DType) -> Any:
+def _checked(launch: Any, layout: Layout) -> Any:
     """A launcher of a fill that refuses numbers which can't be elements."""
     def fill(out: Any, value: Any) -> Any:
-        elements.check(value, dtype)
-        if value.__class__ is int and value >= 1 << 63:
-            value -= 1 << 64        # the same bits, as launchers take integers
-        return launch(out, value)
+        element = elements.as_element(value, layout.dtype)
+        return launch(out, element) if element.__class__ is value.__class__ else fill_or_make(out, layout, element)
     return fill
+
+
+def _fill_element(out: Any, layout: Layout, value: Any) -> Any:
+    """A fill with a number that isn't what the kernel takes: a complex one for real elements, or an int past 2**63."""
+    return fill_or_make(out, layout, elements.as_element(value, layout.dtype))
+
+
+def fill_or_make(out: Tensor | None, layout: Layout, value: Any) -> Tensor:
+    """`out` of that layout, or a fresh tensor, with `value` everywhere."""
+    launch = _fills.get((layout, value.__class__)) or learn_fill(layout, value)
+    try:
+        return launch(out, value)
+    except OverflowError:
+        if value.__class__ is not int:
+            raise
+        return _fill_element(out, layout, value)
 
 
 def fill_raw(self: Tensor, value: Any) -> Tensor:
@@ -422,18 +450,12 @@ def fill_raw(self: Tensor, value: Any) -> Tensor:
     layout = self._layout
     if layout.device.type == "meta":
         return self
-    launch = _fills.get((layout, value.__class__)) or learn_fill(layout, value)
-    return launch(self, value)
+    return fill_or_make(self, layout, value)
 
 
 def filled(layout: Layout, value: Any) -> Tensor:
     """A fresh tensor with `value` everywhere."""
-    launch = _fills.get((layout, value.__class__))
-    if launch is None:
-        if layout.device.type == "meta":
-            return empty_layout(layout)
-        launch = learn_fill(layout, value)
-    return launch(None, value)
+    return empty_layout(layout) if layout.device.type == "meta" else fill_or_make(None, layout, value)
 
 
 def fill_(self: Tensor, value: Any) -> Tensor:

@@ -232,7 +232,10 @@ def full(size: Any, fill_value: Any, *, dtype: DType | None = None, layout: Any 
         except TypeError:       # sizes that are no ints
             launch = None
         if launch is not None:
-            made = launch(None, fill_value)
+            try:
+                made = launch(None, fill_value)
+            except OverflowError:
+                made = filled(fresh_layout(size, dtype or int64, None), fill_value)
             return made if requires_grad is False else leaf(made, requires_grad)
         if fill_value.__class__ in (float, int, bool) and get_default_device().type == "cpu" and all(
                 n.__class__ is int and n > 0 for n in size):

@@ -97,7 +97,10 @@ def new_full(self: Tensor, size: Any, fill_value: Any, *, dtype: DType | None = 
     if dtype is None and device is None and not requires_grad and (kind is float or kind is int):
         launch = _plan(kind, _filling_plan[kind], self._layout, (size,))
         if launch is not None:
-            return launch(None, fill_value)
+            try:
+                return launch(None, fill_value)
+            except OverflowError:   # an int that 64 bits don't hold with a sign: not the kernel's, but maybe an element
+                pass
     return full(size, fill_value, **_new(self, dtype, device), requires_grad=requires_grad)
 
 

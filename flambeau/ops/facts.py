@@ -80,8 +80,8 @@ def dim_order(self: Tensor, *, ambiguity_check: bool | list[Any] = False) -> tup
     if not isinstance(ambiguity_check, bool) and not (isinstance(ambiguity_check, list) and all(
             isinstance(f, layouts.memory_format) for f in formats)):
         raise TypeError("The ambiguity_check argument must be a bool or a list of memory formats.")
-    strides = self._layout.strides
-    if ambiguity_check and len(set(strides)) < len(strides):
+    shape, strides = self._layout.shape, self._layout.strides
+    if ambiguity_check and (1 in shape or 0 in strides or len(set(strides)) < len(strides)):
         fitting = [f for f in formats if self.is_contiguous(memory_format=f)]  # type: ignore[attr-defined]
         if len(fitting) != 1:
             raise RuntimeError("The tensor does not have unique dim order, or cannot map to exact one of the given memory "

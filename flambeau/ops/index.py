@@ -13,7 +13,7 @@ from flambeau.base import memory_order
 from flambeau.base.dtype import bool_, int32, int64, uint8
 from flambeau.base.layout import Layout, register_cache
 from flambeau.codegen.elements.move import Buffer, Index, Move
-from flambeau.core import indexing, overrides
+from flambeau.core import indexing, inplace, overrides
 from flambeau.core.declare import operator
 from flambeau.core.derive import NAMESPACE, explained
 from flambeau.core.modes import active, local
@@ -228,6 +228,8 @@ def _index_put(input: Tensor, indices: Sequence[Tensor | None], values: Tensor, 
         values = clone_raw(values)
         other = values._layout
     if any(i is not None and i._storage is input._storage for i in indices):
+        for i in indices:
+            inplace.refuse_shared(input, i)
         indices = [None if i is None else clone_raw(i) for i in indices]
     key = ("index_put", layout, other, bool(accumulate), *[None if i is None else i._layout for i in indices])
     launch = plans.get(key)

@@ -10,7 +10,7 @@ from typing import Any
 from flambeau.base import elements, geometry, memory_order
 from flambeau.base.dtype import bool_, int64
 from flambeau.base.layout import Layout
-from flambeau.core import indexing
+from flambeau.core import indexing, inplace
 from flambeau.core.annotations import Operand
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE
@@ -91,13 +91,12 @@ def _fill(input: Tensor, mask: Tensor, value: Any, out: Tensor | None) -> Tensor
                                    f"{value._layout.ndim} dimension(s).")
         else:
             value = value.item()
-    if (
-        value.__class__ is complex or (isinstance(value, Tensor) and value._layout.dtype.is_complex)
-    ) and not layout.dtype.is_complex:
-        elements.check(value if value.__class__ is complex else 1j, layout.dtype)
+    if isinstance(value, Tensor) and value._layout.dtype.is_complex and not layout.dtype.is_complex:
+        elements.check(1j, layout.dtype)
         value = value.real
-    elif value.__class__ in NUMBERS and not elements.always_fits(value.__class__, layout.dtype):
-        elements.check(value, layout.dtype)
+    elif value.__class__ in NUMBERS and (value.__class__ is complex or not elements.always_fits(value.__class__, layout.dtype)
+                                         or not -1 << 63 <= value < 1 << 63):
+        value = elements.as_element(value, layout.dtype)
     return _FILL.compute((input, mask, value), (), (), out)
 
 
@@ -125,6 +124,7 @@ def masked_fill(input: Tensor, mask: Tensor, value: Operand) -> None:
             f"output with shape {list(input._layout.shape)} doesn't match the broadcast shape {list(shape)}"
         )
     if mask._storage is input._storage:
+        inplace.refuse_shared(input, mask, wholly=False)
         mask = clone_raw(mask)
     _fill(input, mask, value, input)
 

@@ -14,7 +14,7 @@ from typing import Any
 from flambeau.base import memory_order
 from flambeau.base.layout import Layout, contiguous_format, register_cache
 from flambeau.base.naming import PACKAGE
-from flambeau.base.notices import warn_once
+from flambeau.base.notices import warn
 from flambeau.core import arguments as wrong
 from flambeau.core import inplace as rewiring
 from flambeau.core import modes, overrides
@@ -193,7 +193,7 @@ def _in_place(made: Callable, write: Callable, parameters: list[inspect.Paramete
         if expanded is None:
             refuse_overlap(tensor)
         elif memory_order.overlaps_itself(tensor._layout.shape, tensor._layout.strides):
-            warn_once(f"Use of {public}_ on expanded tensors is deprecated. Please clone() the tensor before performing this "
+            warn(f"Use of {public}_ on expanded tensors is deprecated. Please clone() the tensor before performing this "
                       f"operation. This also applies to advanced indexing e.g. {expanded}")
 
     def once(*args: Any, **kwargs: Any) -> None:

@@ -28,7 +28,7 @@ def narrow_copy(self: Tensor, dim: int, start: int, length: int) -> Tensor:
 
 def map2_(self: Tensor, x: Tensor, y: Tensor, callable: Callable[[Any, Any, Any], Any]) -> Tensor:
     """Replace each element by callable(element, x's element, y's element), one by one in Python."""
-    if self._node is not None:
+    if any(tensor._node is not None for tensor in (self, x, y)):
         raise RuntimeError("Can't call map2_() on Variable that requires grad. Use var.detach().map2_() instead.")
     given = [other.detach().expand_as(self).reshape(-1).tolist() for other in (self, x, y)]
     made = NAMESPACE["tensor"]([callable(*three) for three in zip(*given)], dtype=self._layout.dtype)

@@ -57,6 +57,10 @@ def index_select(input: Tensor, dim: int, index: Tensor) -> Planned:
 
 @index_select.complains
 def _(input, dim, index):
+    layout = input._layout
+    if layout.ndim > 1 and wrap_dim(dim, layout.ndim) == 1:     # there PyTorch's other kernel says it
+        extent = layout.shape[1]
+        return RuntimeError(f"INDICES element is out of DATA bounds, id={first_bad(index, extent, False)} axis_dim={extent}")
     return IndexError("index out of range in self")
 
 
@@ -281,7 +285,7 @@ def _check_fill(input: Tensor, dim: int, index: Tensor, *others: Any) -> int:
 
 
 @mutating(
-    out=False, keep_order=True, expanded="tensor[mask] = scalar", moved=_fill_moved,
+    out=False, keep_order=True, expanded="tensor[mask] = scalar", moved=_fill_moved, apart=("index",),
     node=lambda arguments: f"IndexFillBackward{int(isinstance(arguments[3], Tensor))}"
 )
 def index_fill(input: Tensor, dim: int, index: Tensor, value: Operand) -> None:
@@ -452,7 +456,7 @@ def _(g, index, layouts):
     return zeros_for(layouts[0], g).put(index, g, True)
 
 
-@mutating(out=False, keep_order=True)
+@mutating(out=False, keep_order=True, apart=("index", "source"))
 def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> None:
     """input, seen as one row, with `source` written (accumulate: added) at the positions `index`."""
     layout = input._layout

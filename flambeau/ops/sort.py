@@ -80,8 +80,8 @@ def _spread(g: Tensor, dim: int, indices: Tensor, layout: Layout) -> Tensor:
     return zeros.scatter_(dim, indices, g) if g._layout.flavor is None else zeros.scatter(dim, indices, g)
 
 
-def _named(result: Any, made: type, out: Any) -> Any:
-    return made(result) if out is None else deliver(out, made(result), made.__name__)
+def _named(result: Any, made: type, out: Any, input: Tensor) -> Any:
+    return made(result) if out is None else deliver(out, made(result), made.__name__, (input,))
 
 
 @composite(name="sort")
@@ -90,7 +90,7 @@ def sort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = 
     Stable."""
     if isinstance(dim, bool):
         dim, descending = -1, dim
-    return _named(_sort(input, dim, bool(descending)), returns.sort, out)
+    return _named(_sort(input, dim, bool(descending)), returns.sort, out, input)
 
 
 @composite()
@@ -148,7 +148,7 @@ def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: boo
     indices)."""
     if isinstance(k, Tensor):
         k = int(k.item())
-    return _named(_topk(input, k, dim, bool(largest)), returns.topk, out)
+    return _named(_topk(input, k, dim, bool(largest)), returns.topk, out, input)
 
 
 @operator(method=False, function=False, name="kthvalue", differentiable=1)
@@ -176,7 +176,7 @@ def _(g, out1, dim, keepdim, layouts):
 @composite(name="kthvalue")
 def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False, *, out: Any = None) -> Any:
     """The k-th smallest element along `dim` and its position: a named tuple (values, indices)."""
-    return _named(_kthvalue(input, k, dim, keepdim), returns.kthvalue, out)
+    return _named(_kthvalue(input, k, dim, keepdim), returns.kthvalue, out, input)
 
 
 # ---------------------------------------------------------------- search

@@ -212,3 +212,38 @@ def test_a_number_of_a_tensor_in_a_graph(monkeypatch):
         assert [str(warning.message).split(" may lead")[0] for warning in given] == [
             "Converting a tensor with requires_grad=True to a scalar"]
         assert given[0].filename == __file__
+
+
+def test_copies_on_the_meta_device_are_in_the_graph():
+    made = torch.empty(2, 3, device="meta", requires_grad=True)
+    for copy in (made.clone(), made.double(), made.t().contiguous(), made.to("meta", copy=True), torch.ones(
+            2, requires_grad=True).to("meta")):
+        assert copy.requires_grad and not copy.is_leaf
+    assert not made.long().requires_grad and not made.detach().clone().requires_grad
+    made.half().clone().double().sum().backward()
+    assert made.grad.shape == (2, 3) and made.grad.dtype == torch.float32
+
+
+@pytest.mark.parametrize(("fill", "expected"), [
+    (lambda: torch.full((1,), 2**63, dtype=torch.float32), 2.0**63),
+    (lambda: torch.full((1,), 2**63, dtype=torch.complex64), 2.0**63),
+    (lambda: torch.zeros(1).new_full((1,), 2**64 - 1), 2.0**64),
+    (lambda: torch.zeros(1, dtype=torch.uint64).fill_(2**64 - 1), 2**64 - 1),
+    (lambda: torch.zeros(1).masked_fill(torch.tensor([True]), 2**63), 2.0**63),
+    (lambda: torch.zeros(1, dtype=torch.bool).fill_(1j), True),
+    (lambda: torch.full((1,), 2**63, dtype=torch.bool), True),
+    (lambda: torch.zeros(1, dtype=torch.bool).masked_fill(torch.tensor([True]), 1j), True),
+])
+def test_numbers_no_kernel_takes_are_elements(fill, expected):
+    assert fill().item() == expected
+
+
+@pytest.mark.parametrize(("fill", "error", "words"), [
+    (lambda: torch.full((1,), 2**63), RuntimeError, "value cannot be converted to type int64_t without overflow"),
+    (lambda: torch.full((1,), 2**64, dtype=torch.complex64), OverflowError, "int too big to convert"),
+    (lambda: torch.zeros(1).fill_(2**64), OverflowError, "int too big to convert"),
+    (lambda: torch.zeros(1).fill_(-2**63 - 1), OverflowError, "can't convert negative int to unsigned"),
+])
+def test_ints_past_every_dtype_are_refused(fill, error, words):
+    with pytest.raises(error, match=words):
+        fill()

@@ -140,3 +140,17 @@ def test_an_index_of_a_known_kind_begins_anywhere():
                 x[index]
             with pytest.raises(IndexError, match="out of bounds"):
                 x[index] = 0
+
+
+@pytest.mark.parametrize(("index", "place"), [((..., 7), 1), ((slice(None), ..., 7), 2), ((None, ..., 7), 2), ((0, 7), 1),
+                                              ((None, 8), 1)])
+def test_an_index_out_of_bounds_is_named_by_its_place(index, place):
+    with pytest.raises(IndexError, match=f"is out of bounds for dimension {place} with size"):
+        torch.zeros(3, 4, 5)[index]
+
+
+def test_index_select_names_the_bad_index():
+    with pytest.raises(RuntimeError, match="INDICES element is out of DATA bounds, id=-4 axis_dim=3"):
+        torch.zeros(2, 3).index_select(1, torch.tensor([1, -4, 9]))
+    with pytest.raises(IndexError, match="index out of range in self"):
+        torch.zeros(2, 3).index_select(0, torch.tensor([9]))

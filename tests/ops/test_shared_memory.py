@@ -29,6 +29,16 @@ INDEX, FIRST, ALL = torch.zeros(3, 4, dtype=torch.int64), torch.tensor([0]), tor
     lambda x: torch.cross(x[0, :3], x[1, :3], dim=0, out=x[0, :3]),
     lambda x: torch.where(ALL[1:], x[1:], x[1:], out=x[:-1]),
     lambda x: torch.clamp(x[1:], 0, 1, out=x[:-1]),
+    lambda x: torch.cumsum(x[1:], 0, out=x[:-1]),
+    lambda x: torch.sort(x[0], out=(x.view(-1)[1:5], INDEX[0].clone())),
+    lambda x: torch.topk(x[0], 4, out=(x.view(-1)[1:5], INDEX[0].clone())),
+    lambda x: torch.kthvalue(x[0], 1, out=(x[0, 0], INDEX[0, 0].clone())),
+    lambda x: torch.median(x, 0, out=(x[0], INDEX[0].clone())),
+    lambda x: torch.hstack([x[0], x[1]], out=x.view(-1)[:8]),
+    lambda x: torch.outer(x[0, :3], x[1], out=x),
+    lambda x: torch.nan_to_num(x[1:], out=x[:-1]),
+    lambda x: torch.index_add(x[1:], 0, FIRST, x[:1].clone(), out=x[:-1]),
+    lambda x: x.put_(FIRST, x[1, 1:2]),
     lambda x: x.scatter_(0, INDEX, x),
     lambda x: x.scatter_add_(0, INDEX[:1], x[1:2]),
     lambda x: x.scatter_reduce_(0, INDEX, x, "sum"),
@@ -42,6 +52,31 @@ def test_refused(write):
     with pytest.raises(RuntimeError, match=INPUT):
         write(x)
     assert x.equal(matrix())
+
+
+@pytest.mark.parametrize("write", [
+    lambda x: x.put_(x, x.clone()), lambda x: x.index_fill_(0, x, 0), lambda x: x.index_put_((x,), x.clone()),
+    lambda x: x.__setitem__(x, 0),
+])
+def test_an_index_is_not_written_through_itself(write):
+    x = torch.tensor([2, 1, 0])
+    with pytest.raises(RuntimeError, match=INPUT):
+        write(x)
+    assert x.tolist() == [2, 1, 0]
+
+
+def test_a_mask_is_not_moved_under_itself():
+    mask = torch.tensor([True, False, True])
+    with pytest.raises(RuntimeError, match=INPUT):
+        mask[1:].masked_fill_(mask[:-1], False)
+    assert mask.masked_fill_(mask, False).tolist() == [False] * 3
+
+
+def test_running_sums_may_take_the_place_of_their_input():
+    x = matrix()
+    assert torch.cumsum(x, 1, out=x).tolist() == [[0, 1, 3, 6], [4, 9, 15, 22], [8, 17, 27, 38]]
+    assert torch.sort(x, descending=True, out=(x, INDEX.clone())).values is x
+    assert x[0].tolist() == [6, 3, 1, 0]
 
 
 @pytest.mark.parametrize(("write", "expected"), [
