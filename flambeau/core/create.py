@@ -29,6 +29,7 @@ from flambeau.core.tensor import Tensor, empty_layout, tensor_from
 
 CPU = Device("cpu")
 _ROW = (1,)
+_FAR = 1 << 58         # a stride that only a dimension of size 1 has, in bytes more than an integer of NumPy's holds
 _ONLY_INTS, _ONLY_BOOLS, _NUMBERS = {int}, {bool}, {int, float}
 _PACKED = {float32: "f", float64: "d", int64: "q"}      # what array calls the dtypes of plain numbers
 
@@ -44,7 +45,7 @@ def array_of(tensor: Tensor) -> np.ndarray:
     if layout.strides == _ROW:      # the commonest and quickest
         return np.frombuffer(held, dtype.numpy, layout.numel, tensor._offset * itemsize)
     return np.ndarray(layout.shape, dtype.numpy, storage.bytes_of(held), tensor._offset * itemsize,
-                      tuple([s * itemsize if n > 1 else itemsize for n, s in zip(layout.shape, layout.strides)]))
+                      tuple([s * itemsize if s < _FAR else itemsize for s in layout.strides]))
 
 
 def from_array(array: np.ndarray, dtype: DType | None = None) -> Tensor:

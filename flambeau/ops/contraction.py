@@ -11,6 +11,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from flambeau.base.dtype import bool_
 from flambeau.base.layout import Layout, contiguous_strides, register_cache
 from flambeau.codegen.products.gemm import Matrix, gemm_phases
 from flambeau.codegen.runtime import launch as launching
@@ -58,8 +59,8 @@ def pair(x: Tensor, x_labels: list[Label], y: Tensor, y_labels: list[Label], kee
     shape = [*left._layout.shape[:b + m], *right._layout.shape[b + len(inner):]]
     rows, columns = math.prod(shape[b:b + m]), math.prod(shape[b + m:])
     length = math.prod(left._layout.shape[b + m:])
-    if not inner:
-        left = left.reshape((*left._layout.shape, *[1] * len(y_only)))
+    if not inner or (length == 1 and x._layout.dtype is bool_):      # which have no products of matrices
+        left = left.reshape((*shape[:b + m], *[1] * len(y_only)))
         right = right.reshape((*shape[:b], *[1] * m, *shape[b + m:]))
         return left * right, labels
     same_dtype("einsum", left, right)
@@ -96,7 +97,7 @@ def of_two(equation: Any, given: list[Tensor], full: tuple[tuple[Label, ...], ..
                 kept[key] = launch, None
             return made
         return None
-    if x._layout.dtype is not y._layout.dtype:
+    if x._layout.dtype is not y._layout.dtype or x._layout.dtype is bool_:
         return None
     spec = own, other, result
     made = contraction(x, y, spec)

@@ -23,7 +23,7 @@ from flambeau.core.derive import NAMESPACE, explained
 from flambeau.core.tensor import Tensor
 from flambeau.core.variants import deliver
 from flambeau.ops import factored
-from flambeau.ops.linalg_arguments import constant_zero, eye_like, floating, matrices, square, values_of
+from flambeau.ops.linalg_arguments import constant_zero, eye_like, factorizable, floating, matrices, square, values_of
 from flambeau.ops.linalg_decompositions import linalg_eigvalsh, linalg_svd, linalg_svdvals, singular
 from flambeau.ops.linalg_systems import (
     is_vector,
@@ -220,8 +220,8 @@ def linalg_lstsq(input: Tensor, b: Tensor, rcond: float | None = None, *, driver
 @operator(method=False, function=False, out=True, node="LinalgDetBackward0")
 def linalg_det(A: Tensor):
     """The determinants of square matrices: (*, n, n) gives (*)."""
-    floating("linalg.det", A)
     square("linalg.det", A)
+    factorizable("linalg.det", "lu_cpu", A, empty=False)
     return factored.lu.determinant(A)[3]
 
 
@@ -255,8 +255,8 @@ def det(input: Tensor) -> Tensor:
 @operator(method=False, function=False, out=True, node="LinalgSlogdetBackward0")
 def linalg_slogdet(A: Tensor):
     """(sign, logabsdet): the determinant's sign (or phase) and the logarithm of its size."""
-    floating("linalg.slogdet", A)
     square("linalg.slogdet", A)
+    floating("linalg.slogdet", A)
     return returns.linalg_slogdet(factored.lu.logarithm(A)[3:])
 
 
@@ -284,8 +284,8 @@ def slogdet(input: Tensor):
 @composite()
 def logdet(input: Tensor) -> Tensor:
     """The logarithm of the determinant; NaN for a negative one, -inf for a singular matrix."""
-    floating("logdet", input)
     square("logdet", input)
+    floating("logdet", input)
     sign, size = linalg_slogdet(input)
     if input.is_complex():
         return sign.log() + size
@@ -325,8 +325,8 @@ def linalg_matrix_exp(input: Tensor):
     """The exponential of square matrices: a diagonal Pade approximant, scaled and squared (Higham, The scaling and squaring
     method for the matrix exponential revisited, 2005).
     """
-    floating("linalg.matrix_exp", input)
     square("linalg.matrix_exp", input)
+    floating("linalg.matrix_exp", input)
     *batch, n, _ = input._layout.shape
     if input._layout.numel == 0 or input._layout.device.type == "meta":
         return input.clone()

@@ -39,11 +39,20 @@ def floating(name: str, x: Tensor, low: bool = False) -> None:
 COMPUTED = ("float32", "float64", "complex64", "complex128")
 
 
-def computed(kernel: str, x: Tensor) -> None:
-    """NotImplementedError, which names PyTorch's kernel, unless factorizations of x's dtype are computed."""
+def computed(kernel: str, x: Tensor, empty: bool = False) -> None:
+    """NotImplementedError, which names PyTorch's kernel, unless factorizations of x's dtype are computed.
+
+    empty: nothing is computed of an empty tensor, so that its dtype doesn't matter.
+    """
     dtype = x._layout.dtype
-    if dtype.name not in COMPUTED:
+    if dtype.name not in COMPUTED and not (empty and not x._layout.numel):
         raise NotImplementedError(f"\"{kernel}\" not implemented for '{dtype.scalar_name}'")
+
+
+def factorizable(name: str, kernel: str, x: Tensor, empty: bool = True) -> None:
+    """RuntimeError unless x is of floating or complex dtype, NotImplementedError where that is too short for the kernel."""
+    floating(name, x, low=True)
+    computed(kernel, x, empty)
 
 
 def matrices(name: str, x: Tensor, letter: str = "A") -> None:

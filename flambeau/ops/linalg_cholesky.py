@@ -15,7 +15,7 @@ from flambeau.core.create import copy_array
 from flambeau.core.declare import composite, operator
 from flambeau.core.tensor import Tensor
 from flambeau.ops import factored
-from flambeau.ops.linalg_arguments import computed, floating, square, values_of
+from flambeau.ops.linalg_arguments import computed, factorizable, square, values_of
 from flambeau.ops.linalg_systems import linalg_solve_triangular
 from flambeau.ops.matmul import adjoint, matmul
 from flambeau.ops.matrix_plans import failed, refused
@@ -31,8 +31,8 @@ _INDEFINITE = ("The factorization could not be completed because the input is no
           differentiable=1)
 def linalg_cholesky_ex(input: Tensor, *, upper: bool = False, check_errors: bool = False):
     """(L, info) with L L^H = A for Hermitian positive-definite A (U^H U with `upper`); info tells where it is not."""
-    floating("linalg.cholesky", input)
     square("linalg.cholesky", input)
+    factorizable("linalg.cholesky", "cholesky_cpu", input, empty=False)
     made, info = factored.cholesky.factor(input, bool(upper))
     if check_errors and failed(info):
         raise refused("linalg.cholesky_ex", info, _INDEFINITE)
@@ -69,8 +69,8 @@ def cholesky(input: Tensor, upper: bool = False) -> Tensor:
               "True)\nshould be replaced with\nU = torch.linalg.cholesky(A).mH\nThis transform will produce "
               "equivalent results for "
               "all valid (symmetric positive definite) inputs.")
-    floating("cholesky", input)
     square("cholesky", input)
+    computed("cholesky_cpu", input)
     made, info = linalg_cholesky_ex(input, upper=upper)
     if failed(info):
         raise refused("cholesky", info, _INDEFINITE)

@@ -17,7 +17,7 @@ from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.tensor import Tensor
 from flambeau.ops import factored
-from flambeau.ops.linalg_arguments import eye_like, floating, matrices, square, values_of
+from flambeau.ops.linalg_arguments import computed, eye_like, factorizable, matrices, square, values_of
 from flambeau.ops.linalg_systems import linalg_solve
 from flambeau.ops.matmul import adjoint, matmul
 from flambeau.ops.matrix_plans import checked, failed, laid_in_columns, refused
@@ -114,8 +114,8 @@ def _check_phase(rotation_u: Tensor | None, rotation_v: Tensor | None) -> None:
 @composite(method=False, function=False, out=True)
 def linalg_svd(A: Tensor, full_matrices: bool = True, *, driver: str | None = None):
     """(U, S, Vh) with A = U diag(S) Vh, S descending; U and Vh square with `full_matrices`. LinAlgError if A holds NaN."""
-    floating("linalg.svd", A)
     matrices("linalg.svd", A)
+    factorizable("linalg.svd", "linalg_svd_cpu", A)
     if driver is not None:
         raise RuntimeError("torch.linalg.svd: keyword argument `driver=` is only supported on CUDA inputs with cuSOLVER backend.")
     return _svd(A, full_matrices)
@@ -131,8 +131,8 @@ def _singular_values(A: Tensor):
 @composite(method=False, function=False, out=True)
 def linalg_svdvals(A: Tensor, *, driver: str | None = None) -> Tensor:
     """The singular values in descending order: (*, m, n) gives (*, min(m, n))."""
-    floating("linalg.svd", A)
     matrices("linalg.svd", A)
+    factorizable("linalg.svd", "linalg_svd_cpu", A)
     if A._node is not None:
         return _svd(A, False)[1]
     return _singular_values(A)
@@ -163,8 +163,8 @@ def _read_above(UPLO: Any) -> bool:
 def linalg_eigh(input: Tensor, UPLO: str = "L"):
     """(eigenvalues ascending, eigenvectors in columns) of Hermitian matrices; only the triangle UPLO is read. NaN for a matrix
     that holds NaN or infinities."""
-    floating("linalg.eigh", input)
     square("linalg.eigh", input)
+    computed("linalg_eigh_cpu", input, empty=True)
     *found, info = factored.eigen.factor(input, _read_above(UPLO))
     _check("linalg.eigh", info, "eigenvalues")
     return returns.linalg_eigh(tuple(found))
@@ -201,8 +201,8 @@ def _hermitian_values(A: Tensor, UPLO: str = "L"):
 @composite(method=False, function=False, out=True)
 def linalg_eigvalsh(input: Tensor, UPLO: str = "L") -> Tensor:
     """The eigenvalues of Hermitian matrices, ascending."""
-    floating("linalg.eigh", input)
     square("linalg.eigh", input)
+    computed("linalg_eigh_cpu", input, empty=True)
     return linalg_eigh(input, UPLO)[0] if input._node is not None else _hermitian_values(input, UPLO)
 
 
@@ -220,8 +220,8 @@ def _general_array(x: Tensor, vectors: bool) -> Any:
 @operator(method=False, function=False, out=True, node="LinalgEigBackward0")
 def linalg_eig(input: Tensor):
     """(eigenvalues, eigenvectors in columns), complex, in no particular order, of square matrices."""
-    floating("linalg.eig", input)
     square("linalg.eig", input)
+    factorizable("linalg.eig", "linalg_eig_out_cpu", input, empty=False)
     values, vectors = _general_array(input, True)
     return returns.linalg_eig((copy_array(values), copy_columns(vectors)))
 
@@ -258,6 +258,6 @@ def _eigenvalues(A: Tensor):
 @composite(method=False, function=False, out=True)
 def linalg_eigvals(input: Tensor) -> Tensor:
     """The eigenvalues of square matrices, complex, in no particular order."""
-    floating("linalg.eigvals", input)
     square("linalg.eigvals", input)
+    factorizable("linalg.eigvals", "linalg_eig_out_cpu", input, empty=False)
     return linalg_eig(input)[0] if input._node is not None else _eigenvalues(input)

@@ -19,7 +19,7 @@ from flambeau.core.derive import NAMESPACE
 from flambeau.core.tensor import Tensor
 from flambeau.core.variants import deliver
 from flambeau.ops import factored, lapack
-from flambeau.ops.linalg_arguments import COMPUTED, floating, matrices, square, values_of
+from flambeau.ops.linalg_arguments import COMPUTED, computed, factorizable, matrices, square, values_of
 from flambeau.ops.linalg_systems import linalg_solve_triangular
 from flambeau.ops.matmul import adjoint, matmul
 from flambeau.ops.matrix_plans import failed, refused
@@ -31,7 +31,7 @@ from flambeau.ops.matrix_plans import failed, refused
 def linalg_lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False):
     """(LU, pivots, info): both factors in one matrix, row swaps counted from one, the first zero pivot or 0."""
     matrices("torch.lu_factor", A)
-    floating("torch.lu_factor", A)
+    computed("lu_cpu", A)
     made, pivots, info = factored.lu.factor(A, bool(pivot))
     if check_errors and failed(info):
         raise refused("torch.linalg.lu_factor_ex", info, _SINGULAR, RuntimeError)
@@ -108,7 +108,7 @@ def _(gs, layouts):
 def linalg_lu(A: Tensor, *, pivot: bool = True):
     """(P, L, U) with A = P L U: a permutation (empty without `pivot`), unit lower and upper triangular factors."""
     matrices("linalg.lu", A)
-    floating("linalg.lu", A)
+    computed("lu_cpu", A)
     made, pivots, _ = linalg_lu_factor_ex(A, pivot=pivot)
     P = factored.lu.permutation_matrix(pivots, made) if pivot else made.new_empty([0])
     return returns.linalg_lu((P, *_factors(made)))
@@ -184,8 +184,8 @@ Tensor.lu = lu
 @operator(method=False, function=False, out=True)
 def linalg_ldl_factor_ex(input: Tensor, *, hermitian: bool = False, check_errors: bool = False):
     """(LD, pivots, info) of symmetric (or Hermitian) matrices, in LAPACK's compact form; the lower triangle is read."""
-    floating("torch.linalg.ldl_factor_ex", input)
     square("torch.linalg.ldl_factor_ex", input)
+    factorizable("torch.linalg.ldl_factor_ex", "ldl_factor_kernel_cpu", input)
     made, pivots, info = lapack.ldl(values_of(input), hermitian)
     infos = copy_array(np.asarray(info))
     if check_errors and failed(infos):

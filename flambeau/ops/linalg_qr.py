@@ -15,7 +15,7 @@ from flambeau.core.derive import NAMESPACE
 from flambeau.core.overrides import PLAIN
 from flambeau.core.tensor import Tensor
 from flambeau.ops import factored
-from flambeau.ops.linalg_arguments import computed, constant_zero, floating, half_diagonal, matrices
+from flambeau.ops.linalg_arguments import computed, constant_zero, factorizable, half_diagonal, matrices
 from flambeau.ops.linalg_systems import linalg_solve_triangular
 from flambeau.ops.matmul import adjoint, matmul
 
@@ -26,7 +26,7 @@ from flambeau.ops.matmul import adjoint, matmul
 def linalg_qr(A: Tensor, mode: Any = "reduced"):
     """(Q, R) with A = Q R, Q with orthonormal columns and R upper triangular; mode "reduced", "complete" or "r" (Q is empty)."""
     matrices("linalg.qr", A)
-    floating("linalg.qr", A)
+    factorizable("linalg.qr", "geqrf_cpu", A, empty=False)
     if mode not in ("reduced", "complete", "r"):
         raise RuntimeError(f"qr received unrecognized mode '{mode}' but expected one of 'reduced' (default), 'r', or 'complete'")
     if mode == "r":

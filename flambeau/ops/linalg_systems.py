@@ -14,7 +14,7 @@ from flambeau.core import returns
 from flambeau.core.declare import composite, operator
 from flambeau.core.tensor import Tensor
 from flambeau.ops import factored
-from flambeau.ops.linalg_arguments import eye_like, floating, matrices, square
+from flambeau.ops.linalg_arguments import computed, eye_like, floating, matrices, square
 from flambeau.ops.matmul import adjoint, matmul
 from flambeau.ops.matrix_plans import failed, refused
 
@@ -24,7 +24,6 @@ from flambeau.ops.matrix_plans import failed, refused
 @operator(method=False, function=False, out=True, node="LinalgSolveTriangularBackward0")
 def linalg_solve_triangular(input: Tensor, B: Tensor, *, upper: Any, left: Any = True, unitriangular: Any = False):
     """X with A X = B (or X A = B if not `left`) for triangular A; batches broadcast, only the triangle is read."""
-    floating("linalg.solve_triangular", input)
     square("linalg.solve_triangular", input)
     matrices("linalg.solve_triangular", B, "B")
     if input._layout.dtype is not B._layout.dtype:
@@ -36,6 +35,7 @@ def linalg_solve_triangular(input: Tensor, B: Tensor, *, upper: Any, left: Any =
         shapes = f"({n}x{n} and {rows}x{columns})" if left else f"({rows}x{columns} and {n}x{n})"
         raise RuntimeError(f"linalg.solve_triangular: Incompatible shapes of A and B for the equation "
                            f"{'AX = B' if left else 'XA = B'} {shapes}")
+    computed("triangular_solve_cpu", input)
     return factored.lu.triangular(input, B, bool(upper), bool(left), bool(unitriangular))
 
 
@@ -75,8 +75,8 @@ def is_vector(A: Tensor, B: Tensor) -> bool:
 
 
 def _solution(name: str, A: Tensor, B: Tensor, left: bool) -> tuple[Tensor, Tensor]:
-    floating(name, A)
     square(name, A)
+    floating(name, A, low=True)
     if A._layout.dtype is not B._layout.dtype:
         raise RuntimeError(f"{name}: Expected A and B to have the same dtype, but found A of type "
                            f"{A._layout.dtype.scalar_name} and B of "
@@ -92,6 +92,7 @@ def _solution(name: str, A: Tensor, B: Tensor, left: bool) -> tuple[Tensor, Tens
         rows, columns = right._layout.shape[-2:]
         shapes = f"({n}x{n} and {rows}x{columns})" if left else f"({rows}x{columns} and {n}x{n})"
         raise RuntimeError(f"{name}: Incompatible shapes of A and B for the equation {'AX = B' if left else 'XA = B'} {shapes}")
+    computed("lu_cpu", A)
     made, info = _solve(A, right, left)
     return (made.squeeze(-1) if vector else made), info
 
@@ -197,8 +198,8 @@ def lu_solve(b: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
 @operator(method=False, function=False, out=True, node="LinalgInvExBackward0", differentiable=1)
 def linalg_inv_ex(A: Tensor, *, check_errors: bool = False):
     """(inverse, info); info is not 0 where there is none."""
-    floating("linalg.inv", A)
     square("linalg.inv", A)
+    floating("linalg.inv", A)
     _, _, info, made = factored.lu.inverse(A)
     if check_errors and failed(info):
         raise refused("linalg.inv_ex", info, _NO_INVERSE)

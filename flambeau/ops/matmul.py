@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from flambeau.base import elements, geometry, memory_order
-from flambeau.base.dtype import bool_, float32, promote_types
+from flambeau.base.dtype import bool_, float32, promote_types, uint8
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import Layout
 from flambeau.base.small_floats import FORMATS
@@ -36,7 +36,8 @@ def _product(given: Sequence[Tensor], shape: tuple[int, ...], sizes: tuple[int, 
     own = given[a.slot - 1]._layout
     out = Layout.contiguous(shape, own.dtype, own.device)
     c = Matrix(0, (batch[1] * m * n, m * n, n, 1))
-    phases, scratch = gemm_phases(own.dtype, m, n, k, a, b, c, batch, addend=addend, alpha=alpha, beta=beta)
+    held = uint8 if own.dtype is bool_ else own.dtype       # of booleans there are only empty sums
+    phases, scratch = gemm_phases(held, m, n, k, a, b, c, batch, addend=addend, alpha=alpha, beta=beta)
     return launching.plan(phases, [out], [x._layout for x in given], "", scratch,
                           release=m * n * max(k, 1) * batch[0] * batch[1] >= RELEASE_FROM)
 
@@ -44,11 +45,14 @@ def _product(given: Sequence[Tensor], shape: tuple[int, ...], sizes: tuple[int, 
 _PRODUCTS = frozenset(("float16", "bfloat16", "float32", "float64", "complex64", "complex128", "uint8", "int8", "int16", "int32",
                        "int64"))
 _REFUSALS = {"mm": "addmm_impl_cpu_", "addmm": "addmm_impl_cpu_", "linear": "addmm_impl_cpu_", "mv": "addmv_impl_cpu",
-             "addmv": "addmv_impl_cpu"}
+             "addmv": "addmv_impl_cpu", "einsum": "bmm"}
 
 
 def same_dtype(name: str, *tensors: Tensor) -> None:
-    """Raise unless all tensors have one dtype, which products are defined for, and one device."""
+    """Raise unless all tensors have one dtype, which products are defined for, and one device.
+
+    Booleans will do where there is nothing to multiply, in the product of an empty tensor.
+    """
     first = tensors[0]._layout
     for t in tensors[1:]:
         if t._layout.dtype is not first.dtype:
@@ -60,7 +64,7 @@ def same_dtype(name: str, *tensors: Tensor) -> None:
             raise RuntimeError(f"Expected all tensors to be on the same device, but found at least two devices, "
                                f"{first.device} and "
                                f"{t._layout.device}!")
-    if first.dtype.name not in _PRODUCTS:
+    if first.dtype.name not in _PRODUCTS and (first.dtype is not bool_ or all(t._layout.numel for t in tensors)):
         raise NotImplementedError(f"\"{_REFUSALS.get(name, name)}\" not implemented for '{first.dtype.scalar_name}'")
 
 

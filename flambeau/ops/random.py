@@ -23,6 +23,7 @@ from flambeau.core.arguments import MISSING, is_int, no_combination
 from flambeau.core.create import array_of
 from flambeau.core.declare import operator
 from flambeau.core.derive import NAMESPACE, public
+from flambeau.core.out_rules import refuse_graph
 from flambeau.core.tensor import Tensor, empty_layout
 from flambeau.ops.copy import contiguous
 from flambeau.ops.create import blank, finish, leaf, like, sizes_of
@@ -216,6 +217,10 @@ def geometric_(self: Tensor, p: float, *, generator: Any = None) -> Tensor:
     return overwrite(self, sampling.geometric, generator, float(p))
 
 
+def _normal_node(arguments: Any) -> str:
+    return f"NormalBackward{3 if None not in arguments[:2] else 1 if arguments[1] is None else 2}"
+
+
 _normals: dict[Any, Any] = register_cache({})     # plans of normal samples by what a call with a size says
 
 
@@ -265,11 +270,24 @@ def normal(mean: Any = MISSING, std: Any = 1.0, size: Any = None, *, generator: 
     if draws is not None:
         mean, std = (x.expand(made._layout.shape) if isinstance(x, Tensor) else x for x in (mean, std))
         return draws.draw(lambda *lead: normal(spread(mean, lead), spread(std, lead), generator=generator))
-    mean, std = (x.detach() if isinstance(x, Tensor) and x._node is not None else x for x in (mean, std))
     if not isinstance(mean, Tensor):
         elements.check(mean, made._layout.dtype)
-    made = made.normal_(0, 1, generator=generator).mul_(std).add_(mean)
-    return finish(made, requires_grad, out)
+    if out is not None:
+        refuse_graph("normal", (mean, std), (out,))
+    tensors = [x if isinstance(x, Tensor) else None for x in (mean, std)]
+    shapes = [None if x is None else x._layout.shape for x in tensors]
+    return finish(_normal_samples(*tensors, mean, std, shapes, made, generator), requires_grad, out)
+
+
+@operator(method=False, function=False, node=_normal_node)
+def _normal_samples(means: Tensor | None, deviations: Tensor | None, mean, std, shapes, made, generator) -> Tensor:
+    """Fill `made`. Of mean and std, those that are tensors are given in front too, and their shapes."""
+    return made.normal_(0, 1, generator=generator).mul_(std).add_(mean)
+
+
+@_normal_samples.vjp
+def _(g, shapes):
+    return tuple([None if shape is None else g.new_zeros(shape) for shape in shapes])
 
 
 def spread(x: Any, lead: tuple[int, ...]) -> Any:

@@ -100,3 +100,15 @@ def test_cdist_of_equal_points_has_a_gradient():
     for mode in ("use_mm_for_euclid_dist", "donot_use_mm_for_euclid_dist"):
         torch.cdist(x, x, compute_mode=mode).sum().backward()
         assert not x.grad.isnan().any()
+
+
+def test_booleans_where_nothing_is_summed():
+    """Booleans have no products of matrices, but one of a single term, or of none, needs no sum."""
+    x = torch.tensor([[True], [False]])
+    assert torch.einsum("ij,kj->ik", x, x).tolist() == [[True, False], [False, False]]
+    none = torch.ones(2, 0, dtype=torch.bool)
+    assert torch.einsum("ij,kj->ik", none, none).tolist() == [[False, False], [False, False]]
+    assert torch.bmm(none[None], none.T[None]).tolist() == [[[False, False], [False, False]]]
+    assert torch.mv(none, none[0]).tolist() == [False, False]
+    with pytest.raises(NotImplementedError, match="\"bmm\" not implemented for 'Bool'"):
+        torch.einsum("ij,jk->ik", torch.ones(2, 2, dtype=torch.bool), torch.ones(2, 2, dtype=torch.bool))

@@ -282,3 +282,23 @@ def test_what_is_refused(call, error, words):
     with pytest.raises(error) as caught:
         call(torch.ones(3, 3))
     assert str(caught.value).startswith(words)
+
+
+def test_shapes_are_refused_before_dtypes_and_short_dtypes_by_their_kernel():
+    half = torch.ones(2, 3, dtype=torch.float16)
+    for call in (torch.linalg.det, torch.linalg.inv, torch.linalg.slogdet, torch.linalg.cholesky, torch.linalg.eigh):
+        with pytest.raises(RuntimeError, match="must be batches of square matrices"):
+            call(half)
+        with pytest.raises(RuntimeError, match="at least 2 dimensions"):
+            call(half[0])
+    square = half[:, :2]
+    for call, kernel in ((torch.linalg.det, "lu_cpu"), (torch.linalg.cholesky, "cholesky_cpu"), (torch.linalg.qr, "geqrf_cpu"),
+                         (torch.linalg.svd, "linalg_svd_cpu"), (torch.linalg.eigh, "linalg_eigh_cpu"),
+                         (torch.linalg.lu, "lu_cpu"), (torch.linalg.eig, "linalg_eig_out_cpu"),
+                         (torch.linalg.ldl_factor, "ldl_factor_kernel_cpu")):
+        with pytest.raises(NotImplementedError, match=f"\"{kernel}\" not implemented for 'Half'"):
+            call(square)
+    with pytest.raises(NotImplementedError, match="\"lu_cpu\" not implemented for 'Half'"):
+        torch.linalg.solve(square, square)
+    with pytest.raises(RuntimeError, match=r"linalg\.inv: Low precision dtypes not supported\. Got Half"):
+        torch.linalg.inv(square)

@@ -100,3 +100,18 @@ def test_without_a_seed_every_process_draws_other_numbers(run_python):
     drawn = [run_python("-c", program).stdout for _ in range(2)]
     assert drawn[0] and drawn[0] != drawn[1]
     assert torch.Generator().initial_seed() == 67280421310721
+
+
+def test_samples_depend_on_mean_and_deviation_with_no_derivative():
+    mean, deviation = torch.zeros(3, requires_grad=True), torch.ones(2, 3, requires_grad=True)
+    for given, shapes, name in (((mean, deviation), [(3,), (2, 3)], "NormalBackward3"),
+                                ((0.0, deviation), [(2, 3)], "NormalBackward2"),
+                                ((mean, 1.0), [(3,)], "NormalBackward1")):
+        samples = torch.normal(*given)
+        assert samples.requires_grad and type(samples.grad_fn).__name__ == name
+        gradients = torch.autograd.grad(samples.sum(), [x for x in given if isinstance(x, torch.Tensor)])
+        assert [tuple(g.shape) for g in gradients] == shapes and not any(g.any() for g in gradients)
+    with torch.no_grad():
+        assert not torch.normal(mean, deviation).requires_grad
+    with pytest.raises(RuntimeError, match="don't support automatic differentiation"):
+        torch.normal(mean, 1.0, out=torch.empty(3))
