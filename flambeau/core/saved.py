@@ -1,6 +1,7 @@
 """Saved tensors in the custody of hooks: what `saved_tensors_hooks` makes of them, and `SavedTensor`, which hooks a single one.
 
-A pack hook gets a tensor outside the graph; what an unpack hook returns takes the place in the graph that the saved tensor had.
+A pack hook gets a tensor outside the graph, the saved one itself if that is; what an unpack hook returns takes the place in the
+graph that the saved tensor had.
 Stands on modes; core.node saves by it.
 """
 
@@ -44,7 +45,7 @@ class Packed:
 
 
 def _packed(value: Any, version: int, pack_hook: Hook, unpack_hook: Hook) -> Packed:
-    payload = pack_hook(value.detach())
+    payload = pack_hook(value if value._node is None else value.detach())
     if value._storage.version != version:
         raise RuntimeError("A saved tensor pack hook is modifying its input in place. Tensors provided as input "
                            "to pack hook can not be modified by in-place operations as this can lead to "

@@ -10,14 +10,16 @@ from __future__ import annotations
 
 import contextlib
 import enum
+import traceback
 import warnings
+import weakref
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import flambeau as torch
 from flambeau.core import absent as _absent
 from flambeau.core import node as graph
-from flambeau.core.tensor import tensor_from
+from flambeau.core.saved import PACKED, pack
 
 __all__ = [
     "CheckpointError",
@@ -199,51 +201,67 @@ class _Stop(Exception):
 
 
 class _Place:
-    """What the graph keeps instead of a saved tensor: the how-many-eth it was, and where in the graph it stood."""
+    """What the graph keeps instead of a saved tensor: the how-many-eth it was."""
 
-    __slots__ = ("edge", "index")
+    __slots__ = ("__weakref__", "index")
 
-    def __init__(self, index: int, edge: tuple[Any, int]):
-        self.index, self.edge = index, edge
+    def __init__(self, index: int):
+        self.index = index
 
 
 class _Frame:
-    """One checkpointed call: what its tensors looked like, and those computed again."""
+    """One checkpointed call: what its tensors looked like, and those computed again, by the backward pass that asked for them."""
 
-    def __init__(self, again: Callable[[], None], early_stop: bool, check: Callable[[Any], Any] | None):
-        self.again, self.early_stop, self.check = again, early_stop, check
+    def __init__(self, early_stop: bool, check: Callable[[Any], Any] | None):
+        self.early_stop, self.check = early_stop, check
+        self.again: Callable[[], None] = lambda: None
+        self.places: list[weakref.ref[_Place]] = []
         self.metadata: list[Any] = []
-        self.values: dict[int, Any] = {}
-        self.finished = False
+        self.values: dict[int, dict[int, Any]] = {}
+        self.finished = False   # whether the first run is over; a backward pass inside of it knows no more than what it saved
 
     def pack(self, tensor: Any) -> _Place:
         """Called for each tensor the graph would save in the first run."""
+        place = _Place(len(self.places))
+        self.places.append(weakref.ref(place))
         self.metadata.append(None if self.check is None else self.check(tensor))
-        return _Place(len(self.metadata) - 1, (tensor._node, tensor._index))
+        return place
 
     def unpack(self, place: _Place) -> Any:
-        """The tensor, from running the function again if it isn't there; it stands in the graph where the first stood."""
-        if place.index not in self.values:
-            self.recompute()
-        value = self.values.pop(place.index)
-        tensor = tensor_from(value._storage, value._offset, value._layout)
-        tensor._node, tensor._index = place.edge
-        return tensor
+        """The tensor, from running the function again unless this backward pass has.
 
-    def recompute(self) -> None:
+        CheckpointError if the pass got it before.
+        """
+        run = graph.running.run
+        if run is None:
+            return self.recompute()[place.index]
+        number = run.number
+        if number not in self.values:
+            self.values[number] = self.recompute()
+            run.callbacks.append(lambda: self.values.pop(number, None))
+        if place.index not in self.values[number]:
+            raise CheckpointError(
+                "torch.utils.checkpoint: Unpack is being triggered for a tensor that was already unpacked once. If you are "
+                "calling ctx.saved_tensors in backward, make sure to do so only once. Otherwise please open an issue with "
+                "details on your use case."
+            )
+        return self.values[number].pop(place.index)
+
+    def recompute(self) -> dict[int, Any]:
         """Run the function again and collect what its graph saves."""
-        self.values.clear()
-        count, total, found = 0, len(self.metadata), []
+        count, total = 0, len(self.metadata)
+        values: dict[int, Any] = {}
+        found: list[Any] = []
 
         def keep(tensor: Any) -> Any:
             nonlocal count
-            if count < total:
-                self.values[count] = tensor.detach()
+            if count < total and self.places[count]() is not None:
+                values[count] = tensor
             found.append(None if self.check is None else self.check(tensor))
             count += 1
             if self.early_stop and count == total:
                 raise _Stop
-            return tensor.detach()
+            return tensor
 
         with (
             torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor),
@@ -251,12 +269,12 @@ class _Frame:
             contextlib.suppress(_Stop),
         ):
             self.again()
-        if count > total:
+        if count > total and self.finished:
             raise CheckpointError(
                 "torch.utils.checkpoint: trying to save more tensors during recomputation than during the original forward pass."
                 + _TIP
             )
-        if count != total:
+        if count < total:
             raise CheckpointError(
                 "torch.utils.checkpoint: A different number of tensors was saved during the original forward and "
                 f"recomputation.\nNumber of tensors saved during forward: {total}\n"
@@ -272,6 +290,39 @@ class _Frame:
                 "torch.utils.checkpoint: Recomputed values for the following tensors have different metadata than "
                 f"during the forward pass.\n{lines}.{_TIP}"
             )
+        return values
+
+
+class _Log(torch.overrides.TorchFunctionMode):
+    """Writes down which functions are called, and from where."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: list[tuple[str, list[str]]] = []
+
+    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = getattr(function, "__name__", str(function))
+        self.calls.append((name, traceback.format_stack()[:-2]))
+        return function(*args, **(kwargs or {}))
+
+    def names(self) -> str:
+        """One line per call."""
+        return "".join(f"{number}: {name}\n" for number, (name, _) in enumerate(self.calls))
+
+    def traces(self) -> str:
+        """Where each call came from."""
+        return "\n".join(f"{number}: {name}\n{''.join(stack)}" for number, (name, stack) in enumerate(self.calls))
+
+
+def _explained(error: CheckpointError, first: _Log, second: _Log) -> CheckpointError:
+    """The error that debug=True makes of another: with the functions that both runs called."""
+    return CheckpointError(
+        f"Calls of the original forward, and where they came from:\n{first.traces()}\n"
+        f"Calls of the recomputation, and where they came from:\n{second.traces()}\n"
+        f"Original forward:\n{first.names()}\nRecomputation:\n{second.names()}\n{error}\n\n"
+        "You are seeing this error because you passed `debug=True` to checkpoint and the tensors saved during the original "
+        "forward differ from those saved during recomputation: compare the two lists of calls above."
+    )
 
 
 _TIP = (
@@ -292,25 +343,49 @@ def _checkpoint_without_reentry(
     preserve_rng_state: bool,
     context_fn: Callable[[], Any],
     determinism_check: str,
+    debug: bool,
     early_stop: bool,
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
 ) -> Any:
+    logs = (_Log(), _Log()) if debug else None
+    if logs is not None:
+        if context_fn is not noop_context_fn:
+            raise ValueError("debug=True is incompatible with non-default context_fn")
     if determinism_check not in _CHECKS:
         raise ValueError(f"determinism_check should be one of {list(_CHECKS)} but got {determinism_check}")
-    first, second = context_fn()
-    conditions = _Conditions(preserve_rng_state)
-
-    def again() -> None:
-        with conditions.restored(), second:
-            function(*args, **kwargs)
-
+    first, second = context_fn() if logs is None else logs
     if not torch.is_grad_enabled():
         with first:
             return function(*args, **kwargs)
-    frame = _Frame(again, early_stop, _CHECKS[determinism_check])
-    with torch.autograd.graph.saved_tensors_hooks(frame.pack, frame.unpack), first:
-        return function(*args, **kwargs)
+    conditions = _Conditions(preserve_rng_state)
+    # An outer checkpoint, or other hooks, keep the arguments too.
+    places = [place for place, argument in enumerate(args) if isinstance(argument, torch.Tensor)]
+    tensors, versions = pack(
+        tuple(args[place] for place in places), tuple(args[place]._storage.version for place in places)
+    )
+    rest = [None if isinstance(argument, torch.Tensor) else argument for argument in args]
+
+    def again() -> None:
+        given = list(rest)
+        for place, tensor, version in zip(places, tensors, versions, strict=True):
+            given[place] = tensor.unpacked() if version == PACKED else tensor
+        with conditions.restored(), second:
+            function(*given, **kwargs)
+
+    frame = _Frame(early_stop, _CHECKS[determinism_check])
+    frame.again = again
+
+    def unpack(place: _Place) -> Any:
+        try:
+            return frame.unpack(place)
+        except CheckpointError as error:
+            raise error if logs is None else _explained(error, *logs) from None
+
+    with torch.autograd.graph.saved_tensors_hooks(frame.pack, unpack), first:
+        result = function(*args, **kwargs)
+    frame.finished = True
+    return result
 
 
 # ---------------------------------------------------------------- the public functions
@@ -335,7 +410,8 @@ def checkpoint(
     """function(*args), of which backward keeps the arguments only and computes the rest again.
 
     use_reentrant: which of the two ways (give it; None warns and means True). preserve_rng_state (keyword, default True): random
-    numbers are the same both times. context_fn, determinism_check, early_stop: only for use_reentrant=False.
+    numbers are the same both times. context_fn, determinism_check, early_stop: only for use_reentrant=False, and
+    debug, with which errors list the functions that both runs called.
     Raises ValueError for keyword arguments with use_reentrant=True, CheckpointError if the second run saves other
     tensors than the first.
     """
@@ -355,8 +431,10 @@ def checkpoint(
         if context_fn is not noop_context_fn or debug is not False:
             raise ValueError("Passing `context_fn` or `debug` is only supported when use_reentrant=False.")
         return CheckpointFunction.apply(function, preserve, *args)
+    debug = debug if _state["debug"] is None else _state["debug"]
+    early_stop = early_stop and bool(_state["early_stop"])
     return _checkpoint_without_reentry(
-        function, preserve, context_fn, determinism_check, early_stop and bool(_state["early_stop"]), args, kwargs
+        function, preserve, context_fn, determinism_check, debug, early_stop, args, kwargs
     )
 
 
