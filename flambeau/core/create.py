@@ -22,6 +22,7 @@ from flambeau.base.layout import Layout, register_cache
 from flambeau.base.small_floats import AS_BITS, from_bits, to_bits
 from flambeau.codegen.runtime import launch
 from flambeau.core import storage
+from flambeau.core.arguments import ints, no_combination
 from flambeau.core.modes import local
 from flambeau.core.nested import DEEPEST, infer_dtype, shape_of, values_of
 from flambeau.core.settings import settings
@@ -282,7 +283,9 @@ def _uninitialized(shape: tuple[int, ...], dtype: DType) -> Tensor:
 
 
 def _sizes(args: Sequence[Any]) -> tuple[int, ...]:
-    sizes = tuple(int(a) for a in args)
+    if args[0].__class__ is bool or not hasattr(args[0], "__index__"):
+        raise no_combination("new", args)
+    sizes = ints("new", "size", args)
     for n in sizes:
         if n < 0:
             raise RuntimeError(f"Trying to create tensor with negative dimension {n}: {list(sizes)}")

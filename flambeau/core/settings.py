@@ -51,6 +51,8 @@ def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None
     """
     if not isinstance(mode, bool):
         raise refused("_set_deterministic_algorithms", "mode", "bool", mode, 1)
+    if not isinstance(warn_only, bool):
+        raise refused("_set_deterministic_algorithms", "warn_only", "bool", warn_only, None)
     settings.deterministic, settings.warn_only = bool(mode), bool(warn_only)
     settings.update()
 

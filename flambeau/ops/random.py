@@ -25,6 +25,7 @@ from flambeau.core.declare import operator
 from flambeau.core.derive import NAMESPACE, public
 from flambeau.core.out_rules import refuse_graph
 from flambeau.core.tensor import Tensor, empty_layout
+from flambeau.core.variants import copy_into
 from flambeau.ops.copy import contiguous
 from flambeau.ops.create import blank, finish, leaf, like, sizes_of
 from flambeau.ops.draws import (
@@ -276,7 +277,8 @@ def normal(mean: Any = MISSING, std: Any = 1.0, size: Any = None, *, generator: 
         refuse_graph("normal", (mean, std), (out,))
     tensors = [x if isinstance(x, Tensor) else None for x in (mean, std)]
     shapes = [None if x is None else x._layout.shape for x in tensors]
-    return finish(_normal_samples(*tensors, mean, std, shapes, made, generator), requires_grad, out)
+    made = _normal_samples(*tensors, mean, std, shapes, made, generator)
+    return finish(made, requires_grad, None) if out is None else copy_into(out, made.detach(), "normal")
 
 
 @operator(method=False, function=False, node=_normal_node)

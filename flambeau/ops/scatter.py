@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from flambeau.base.dtype import bfloat16, float16, float32
 from flambeau.base.geometry import wrap_dim
 from flambeau.base.layout import Layout
 from flambeau.base.memory_order import overlaps_itself
@@ -108,6 +109,11 @@ def _scatter(input: Tensor, dim: int, index: Tensor, source: Tensor, combine: st
     if index._storage is input._storage:
         index = clone_raw(index)
         chosen = index._layout
+    if _rounds_once(layout, combine):
+        wide = tensor_from(input._storage, input._offset, layout).to(float32)
+        _scatter(wide, dim, index, source.detach().to(float32), combine)
+        copy_raw(input, wide)
+        return
     key = ("scatter", layout, dim, chosen, source._layout, combine)
     launch = plans.get(key)
     if launch is None:
@@ -116,6 +122,11 @@ def _scatter(input: Tensor, dim: int, index: Tensor, source: Tensor, combine: st
         launch(input, source, index)
     except KernelCheck:
         raise _out_of_range(index, dim, layout) from None
+
+
+def _rounds_once(layout: Layout, combine: str | None) -> bool:
+    """Whether sums and products at one place are of 16 bits: as in PyTorch they are made in float32 and rounded at the end."""
+    return layout.dtype in (float16, bfloat16) and combine in ("add", "mul")
 
 
 def _moves(layout: Layout, dim: int, chosen: Layout, source: Layout, combine: str | None,
@@ -127,8 +138,10 @@ def _moves(layout: Layout, dim: int, chosen: Layout, source: Layout, combine: st
     return [along(dim, layout, chosen, other, slots, True, combine)]
 
 
-def _moved(layout: Layout, input: Tensor, dim: int, index: Tensor, source: Tensor, combine: str | None) -> list[Move]:
-    """What a scatter from a tensor, which is checked, moves into a fresh tensor of a layout."""
+def _moved(layout: Layout, input: Tensor, dim: int, index: Tensor, source: Tensor, combine: str | None) -> list[Move] | None:
+    """What a scatter from a tensor, which is checked, moves into a fresh tensor of a layout; None if moves alone don't do it."""
+    if _rounds_once(layout, combine):
+        return None
     at = _check(input, dim, index, source)
     return _moves(layout, at, index._layout, source._layout, combine, (0, 2, 1))
 

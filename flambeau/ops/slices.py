@@ -180,8 +180,8 @@ def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
     if not _is_one(alpha):
         source = source * filling(alpha, input._layout.dtype, input._layout.device)
     try:
-        if input._layout.dtype in (float16, bfloat16):
-            # summed in float32, so that repeated positions round once
+        if input._layout.dtype in (float16, bfloat16) and input._layout.ndim > 1:
+            # summed in float32, so that repeated positions round once; PyTorch's sums of single elements don't
             wide = tensor_from(input._storage, input._offset, input._layout).to(float32)
             _write_rows("index_add", wide, at, index, source.detach().to(float32), "add")
             copy_raw(input, wide)

@@ -200,3 +200,13 @@ def test_a_tensor_given_for_an_int_is_read_at_every_call():
 def test_einsum_wants_an_equation_and_operands(call):
     with pytest.raises(ValueError, match=r"einsum\(\): must specify the equation string and at least one operand"):
         call()
+
+
+@pytest.mark.parametrize(("sizes", "words"), [
+    (((6, 0), 1), "received an invalid combination of arguments"), ((1.5, 2), "received an invalid combination of arguments"),
+    ((2, 1.5), "failed to unpack the object at pos 2"), ((2, "3"), "failed to unpack the object at pos 2"),
+])
+def test_sizes_of_old_constructors_are_ints(sizes, words):
+    with pytest.raises(TypeError, match=words):
+        torch.FloatTensor(*sizes)
+    assert torch.FloatTensor(2, torch.tensor(3)).shape == (2, 3)

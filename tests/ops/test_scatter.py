@@ -126,3 +126,20 @@ def test_as_strided_scatter_keeps_the_order_in_memory_and_gives_gradients_to_wha
             torch.as_strided_scatter(x, torch.ones(shape), (2, 2), (1, 2))
     with pytest.raises(RuntimeError, match="as_strided_scatter is currently only supported for contiguous inputs"):
         torch.as_strided_scatter(x.detach().t().requires_grad_(), src, (2, 2), (1, 2))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_sums_of_16_bits_are_rounded_once_at_one_place(dtype):
+    large = 2048. if dtype is torch.float16 else 256.       # to which a one is too little to add
+    start, ones = torch.full((1, 1), large, dtype=dtype), torch.ones(2, 1, dtype=dtype)
+    twice = torch.zeros(2, 1, dtype=torch.int64)
+    for made in (start.scatter_add(0, twice, ones), start.clone().scatter_add_(0, twice, ones),
+                 start.scatter_reduce(0, twice, ones, "sum"), start.scatter(0, twice, ones, reduce="add"),
+                 start.index_add(0, twice[:, 0], ones), start[0].scatter_add(0, twice[:, 0], ones[:, 0])):
+        assert made.item() == large + 2
+    assert start[0].index_add(0, twice[:, 0], ones[:, 0]).item() == large       # as in PyTorch
+    thirds = torch.full((2, 1), 1 / 3, dtype=dtype)
+    assert torch.ones(1, 1, dtype=dtype).scatter_reduce(0, twice, thirds, "prod").equal(thirds[:1].double().square().to(dtype))
+    leaf = torch.zeros(1, 1, dtype=dtype, requires_grad=True)
+    leaf.gather(0, torch.zeros(3, 1, dtype=torch.int64)).backward(torch.tensor([[large], [1], [1]], dtype=dtype))
+    assert leaf.grad.item() == large + 2
