@@ -90,7 +90,7 @@ def _(g, input, negative_slope):
     return where(input > 0, g, g * negative_slope)
 
 
-@pointwise(inplace="function", method=False)
+@pointwise(inplace="function", method=False, types="if", kernel="threshold_cpu")
 def threshold(input: Tensor, threshold: Number, value: Number):
     """input above `threshold`, else `value`."""
     return where(input <= threshold, value, input)

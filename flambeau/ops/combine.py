@@ -16,6 +16,7 @@ from flambeau.base.dtype import dtype as DType
 from flambeau.base.notices import warn_once
 from flambeau.core import returns
 from flambeau.core.annotations import Number, Operand
+from flambeau.core.arguments import refused
 from flambeau.core.create import make_tensor
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import alias, pointwise, publish
@@ -431,6 +432,9 @@ def _(g, input):
 def _replacements(input: Tensor, nan: Any, posinf: Any, neginf: Any) -> tuple[float, float, float] | None:
     dtype = input._layout.dtype
     if not (dtype.is_floating_point or dtype.is_complex):
+        for position, (name, value) in enumerate((("nan", nan), ("posinf", posinf), ("neginf", neginf)), 2):
+            if isinstance(value, complex):
+                raise refused("nan_to_num", name, "float", value, position)
         return None
     largest = dtypes.finfo(dtype.to_real() if dtype.is_complex else dtype).max
     return (0.0 if nan is None else float(nan), largest if posinf is None else float(posinf),

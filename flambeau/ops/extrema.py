@@ -128,14 +128,13 @@ def _check_nonempty(name: str, layout: Layout, dims: Sequence[int]) -> None:
 
 def _check_real(name: str, kernel: str, layout: Layout) -> None:
     if layout.dtype.is_complex:
-        if name in ("argmax", "argmin"):
+        if name in ("argmax", "argmin", "max", "min"):
             raise RuntimeError(f"{name}(): does not support complex input")
         raise NotImplementedError(f'"{kernel}" not implemented for \'{layout.dtype.scalar_name}\'')
 
 
 def _prepare_extreme(input: Tensor, dim: Any, keepdim: Any, name: str) -> Callable:
     layout = input._layout
-    _check_real(name, "max_values_cpu" if name == "amax" else "min_values_cpu", layout)
     dims = reduction_dims(name, dim, layout.ndim)
     if layout.numel == 0 and (dim is None or (dim.__class__ in (tuple, list) and not dim)):
         raise RuntimeError(f"{name}(): Expected reduction dim to be specified for input.numel() == 0. Specify the "
@@ -143,6 +142,7 @@ def _prepare_extreme(input: Tensor, dim: Any, keepdim: Any, name: str) -> Callab
     for d in [dim] if dim.__class__ is int else dims:
         if layout.ndim and layout.shape[d] == 0:
             raise IndexError(f"{name}(): Expected reduction dim {d} to have non-zero size.")
+    _check_real(name, "max_values_cpu" if name == "amax" else "min_values_cpu", layout)
     return _EXTREME.launcher((input,), dims, (), (name[1:], bool(keepdim)))
 
 
@@ -196,11 +196,11 @@ def _(g, out, input, dim, keepdim):
 
 def _prepare_whole(input: Tensor, dim: Any, keepdim: Any, which: str) -> Callable:
     layout = input._layout
-    if layout.dtype.is_complex:
-        raise NotImplementedError(f'"{which}_all" not implemented for \'{layout.dtype.scalar_name}\'')
     if layout.numel == 0:
         raise RuntimeError(f"{which}(): Expected reduction dim to be specified for input.numel() == 0. Specify the "
                            "reduction dim with the 'dim' argument.")
+    if layout.dtype.is_complex:
+        raise NotImplementedError(f'"{which}_all" not implemented for \'{layout.dtype.scalar_name}\'')
     return _EXTREME.launcher((input,), tuple(range(layout.ndim)), (), (which, False))
 
 
@@ -209,8 +209,9 @@ _wholes = Reducer(_prepare_whole)
 
 def _prepare_place(input: Tensor, dim: Any, keepdim: Any, name: str) -> Callable:
     layout = input._layout
-    _check_real(name, f"{name}_cpu", layout)
     values = name in ("max", "min")
+    if not values:
+        _check_real(name, f"{name}_cpu", layout)
     if not values and layout.dtype is bool_:
         raise RuntimeError(f"{name}(): does not support bool input")
     if dim is None:
@@ -221,6 +222,7 @@ def _prepare_place(input: Tensor, dim: Any, keepdim: Any, name: str) -> Callable
         d = one_dim(name, dim, layout.ndim)
         dims = (d,) if layout.ndim else ()
         _check_nonempty(name, layout, dims)
+        _check_real(name, f"{name}_cpu", layout)
     twice = stays_cached(layout, dims)
     launch = _PLACE.launcher((input,), dims, (), (name.endswith("max"), bool(keepdim), values, twice))
     if not values:
@@ -352,9 +354,9 @@ for _public, _generated in ((max, _max), (max, _largest), (min, _min), (min, _sm
 def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False):
     """(min, max) of everything, or along `dim`."""
     layout = input._layout
-    _check_real("aminmax", "aminmax_cpu", layout)
     if dim is None and layout.numel == 0:
         raise RuntimeError("aminmax(): cannot compute aminmax over an empty dimension as the operation has no identity.")
+    _check_real("aminmax", "aminmax_cpu", layout)
     dims = tuple(range(layout.ndim)) if dim is None else (one_dim("aminmax", dim, layout.ndim),)[:layout.ndim or 0]
     if dim is not None:
         for d in dims:

@@ -518,6 +518,11 @@ def float_power(input: Operand, exponent: Operand, *, out: Tensor | None = None)
         chosen = _FLOAT_POWERS.get(exponent)
         if chosen is not None:
             return chosen(input.to(complex128 if input._layout.dtype.is_complex else float64))
+    if isinstance(out, Tensor):
+        wanted = _general_float_power.operator.dtypes([input, exponent])[1]
+        if out._layout.dtype is not wanted:
+            raise RuntimeError(f"the output given to float_power has dtype {out._layout.dtype.scalar_name} but the operation's "
+                               f"result requires dtype {wanted.scalar_name}")
     return _general_float_power(input, exponent, out=out)
 
 

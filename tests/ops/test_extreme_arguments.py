@@ -263,3 +263,29 @@ def test_indices_and_shapes_that_are_none():
     refused("expected 'shape'", lambda: torch.unravel_index(torch.tensor([0]), torch.tensor([2, 2])), TypeError)
     refused("only contain ints", lambda: torch.unravel_index(torch.tensor([0]), (2, 2.0)), TypeError)
     refused("does not support deleting", lambda: x.__delitem__(0), TypeError)
+
+
+def test_what_is_refused_of_complex_and_whole_numbers():
+    """Emptiness is noticed before a dtype without an order, and results of another dtype aren't converted."""
+    numbers = torch.tensor([1 + 1j, 2, 3])
+    for call in (torch.max, torch.min):
+        with pytest.raises(RuntimeError, match="does not support complex input"):
+            call(numbers, 0)
+        with pytest.raises(IndexError, match="to have non-zero size"):
+            call(numbers[:0], 0)
+    for call in (torch.max, torch.amin, torch.aminmax):
+        with pytest.raises(NotImplementedError, match="not implemented for 'ComplexFloat'"):
+            call(numbers)
+        with pytest.raises(RuntimeError, match=r"Expected reduction dim|has no identity"):
+            call(numbers[:0])
+    for x in (numbers, numbers.real > 1):
+        with pytest.raises(NotImplementedError, match='"threshold_cpu" not implemented'):
+            torch.threshold(x, 1, 0)
+    whole = torch.tensor([1, -2, 3])
+    with pytest.raises(RuntimeError, match="the output given to float_power has dtype Float"):
+        torch.float_power(whole, 2, out=torch.empty(3))
+    assert torch.float_power(whole, 2, out=torch.empty(3, dtype=torch.float64)).tolist() == [1, 4, 9]
+    with pytest.raises(TypeError, match=r"argument 'posinf' \(position 3\) must be float, not complex"):
+        torch.nan_to_num(whole, 3, 1j)
+    loss = torch.nn.functional.margin_ranking_loss(whole, -whole, whole.sign(), margin=3)
+    assert loss.dtype is torch.float32 and loss.item() == pytest.approx(1 / 3)
