@@ -89,9 +89,8 @@ def _will_engine_execute_node(node: Any) -> bool:
         return run.reached is not None and node in run.reached
     if not node.edges and not run.accumulate:
         raise RuntimeError(
-            "A leaf node was passed to _will_engine_execute_node but we are currently running autograd.grad(). This "
-            "is currently "
-            "not supported."
+            "A leaf node was passed to _will_engine_execute_node but we are currently running autograd.grad(). This is "
+            "currently not supported."
         )
     return node in run.needed
 

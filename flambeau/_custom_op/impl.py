@@ -39,9 +39,8 @@ def parse_qualname(qualname: str) -> tuple[str, str]:
         )
     if "." in name:
         raise ValueError(
-            "The torch.custom_ops APIs do not handle overloads, i.e. operator names with '.' in them. Please name "
-            "your operator "
-            f"something like ns::foo. Got: {qualname}"
+            "The torch.custom_ops APIs do not handle overloads, i.e. operator names with '.' in them. Please name your "
+            f"operator something like ns::foo. Got: {qualname}"
         )
     return namespace, name
 
@@ -61,9 +60,8 @@ def get_op(qualname: str) -> Any:
         return lookup(qualname)
     except AttributeError:
         raise ValueError(
-            f"Could not find the operator {qualname}. Please make sure you have already registered the operator and "
-            f"(if registered "
-            "from C++) loaded it via torch.ops.load_library."
+            f"Could not find the operator {qualname}. Please make sure you have already registered the operator and (if "
+            "registered from C++) loaded it via torch.ops.load_library."
         ) from None
 
 
@@ -90,8 +88,7 @@ class CustomOp:
                  _private: bool = False) -> None:
         if not _private:
             raise RuntimeError(
-                "The CustomOp constructor is private and we do not guarantee BC for it. Please use custom_op(...) "
-                "to create a "
+                "The CustomOp constructor is private and we do not guarantee BC for it. Please use custom_op(...) to create a "
                 "CustomOp object"
             )
         self._lib, self._qualname = lib, operator_name
@@ -134,15 +131,13 @@ class CustomOp:
                 if key in record.kernels:
                     raise RuntimeError(
                         f"Attempting to register a {kind} impl for operator {self._qualname} that already has an "
-                        f"implementation for "
-                        f"this device type from {record.sources.get(key)}."
+                        f"implementation for this device type from {record.sources.get(key)}."
                     )
                 for whole in ("CompositeImplicitAutograd", "CompositeExplicitAutograd"):
                     if whole in record.kernels:
                         raise RuntimeError(
-                            f"Attempting to register a {kind} impl for operator {self._qualname} that already has "
-                            f"an implementation "
-                            f"for this device type from a pre-existing registration to DispatchKey::{whole}."
+                            f"Attempting to register a {kind} impl for operator {self._qualname} that already has an "
+                            f"implementation for this device type from a pre-existing registration to DispatchKey::{whole}."
                         )
             for kind in wanted:
                 key = SUPPORTED_DEVICE_TYPE_TO_KEY[kind]
@@ -178,8 +173,7 @@ class CustomOp:
         if output_differentiability is not None:
             if not isinstance(output_differentiability, list) or not all(x.__class__ is bool for x in output_differentiability):
                 raise RuntimeError(
-                    f"impl_backward(output_differentiability): expected output_differentiability to be a list of "
-                    f"bools, got: "
+                    "impl_backward(output_differentiability): expected output_differentiability to be a list of bools, got: "
                     f"{output_differentiability}"
                 )
             count = len(self._record.schema.returns)  # type: ignore[union-attr]
@@ -204,9 +198,8 @@ class CustomOp:
         for key in _EXISTING:
             if key in record.kernels:
                 raise RuntimeError(
-                    f"impl_backward/impl_save_for_backward: the operator {self._qualname} already has an "
-                    f"implementation for its "
-                    f"autograd via a pre-existing registration to DispatchKey::{key}."
+                    f"impl_backward/impl_save_for_backward: the operator {self._qualname} already has an implementation for "
+                    f"its autograd via a pre-existing registration to DispatchKey::{key}."
                 )
         if not schema.returns:
             words = "has no returns"
@@ -230,9 +223,8 @@ class CustomOp:
         for what, function in (("save_for_backward", self._save), ("backward", self._backward)):
             if function is None:
                 raise RuntimeError(
-                    f"While trying to call the autograd of {self._qualname}: unable to find a '{what}' function. "
-                    f"Please register "
-                    f"one with impl_{what}."
+                    f"While trying to call the autograd of {self._qualname}: unable to find a '{what}' function. Please "
+                    f"register one with impl_{what}."
                 )
         assert self._save is not None
         several = output if isinstance(output, tuple) else (output,)
@@ -241,10 +233,9 @@ class CustomOp:
             lists = isinstance(y, (list, tuple)) and all(isinstance(x, Tensor) for x in y)
             if moves and self._differentiable is not None and not (isinstance(y, Tensor) or lists):
                 raise RuntimeError(
-                    f"With output_differentiability={self._differentiable}. At idx {position}, we received an "
-                    f"object of type "
+                    f"With output_differentiability={self._differentiable}. At idx {position}, we received an object of type "
                     f"{type(y)} that is not a Tensor, so it cannot have be marked as differentiable in "
-                    f"output_differentiability."
+                    "output_differentiability."
                 )
             if not moves:
                 ctx.mark_non_differentiable(*[x for x in ((y,) if isinstance(y, Tensor) else y) if isinstance(x, Tensor)])
@@ -262,11 +253,9 @@ class CustomOp:
             raise RuntimeError(f"{where}expected the output of the backward function to be a dict but got {type(made)}")
         if set(made) != set(tensors):
             surplus = set(made) & (set(names) - set(tensors))
-            words = (f"{where}expected the returned grad_input dict to have keys {set(tensors)} but got "
-                     f"{set(made)}. The backward "
-                     "function must return a gradient (can be None) for each arg to the CustomOp that may be a "
-                     "Tensor or "
-                     "Sequence[Tensor].")
+            words = (f"{where}expected the returned grad_input dict to have keys {set(tensors)} but got {set(made)}. The "
+                     "backward function must return a gradient (can be None) for each arg to the CustomOp that may be a "
+                     "Tensor or Sequence[Tensor].")
             if surplus or not set(tensors) >= set(made):
                 words += " Args declared to be non-Tensor-like types should not appear in the grad_input dict"
             raise RuntimeError(words)
@@ -276,22 +265,19 @@ class CustomOp:
         if isinstance(given, (list, tuple)) and given and all(isinstance(x, Tensor) for x in given):
             if not isinstance(gradient, (list, tuple)):
                 raise RuntimeError(
-                    f"{where}for input '{name}' expected the grad_input dict to hold a list of gradients but got "
-                    f"object of type "
-                    f"{type(gradient)}."
+                    f"{where}for input '{name}' expected the grad_input dict to hold a list of gradients but got object of "
+                    f"type {type(gradient)}."
                 )
             if len(gradient) != len(given):
                 raise RuntimeError(
-                    f"{where}for input '{name}' expected the grad_input dict to hold a list of {len(given)} "
-                    f"gradients but got "
+                    f"{where}for input '{name}' expected the grad_input dict to hold a list of {len(given)} gradients but got "
                     f"{len(gradient)}"
                 )
             for x in gradient:
                 if not (x is None or isinstance(x, Tensor)):
                     raise RuntimeError(
-                        f"{where}for input '{name}' expected the grad_input dict to hold a list of None or Tensor "
-                        f"gradients but got "
-                        f"object of {type(x)}"
+                        f"{where}for input '{name}' expected the grad_input dict to hold a list of None or Tensor gradients "
+                        f"but got object of {type(x)}"
                     )
             return gradient
         if isinstance(given, Tensor) and not (gradient is None or isinstance(gradient, Tensor)):
@@ -328,9 +314,8 @@ def _defined(qualname: str, namespace: str, name: str, schema: str) -> CustomOp:
     made = parse_schema(f"{name}{schema}")
     if not _functional(made):
         raise ValueError(
-            "custom_op only supports functional operators (ops that do not mutate any inputs, do not return views "
-            "of the inputs, and "
-            f"has at least one return). Got the following non-functional schema: {made}"
+            "custom_op only supports functional operators (ops that do not mutate any inputs, do not return views of the "
+            f"inputs, and has at least one return). Got the following non-functional schema: {made}"
         )
     library = Library(namespace, "FRAGMENT")
     library.define(f"{name}{schema}")

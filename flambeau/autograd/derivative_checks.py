@@ -82,18 +82,15 @@ def _tracked(inputs: tuple[Any, ...]) -> list[int]:
         x = inputs[position]
         if x.dtype not in (torch.float64, torch.complex128):
             warnings.warn(
-                f"Input #{position} requires gradient and is not a double precision floating point or complex. This "
-                f"check will "
+                f"Input #{position} requires gradient and is not a double precision floating point or complex. This check will "
                 "likely fail if all the inputs are not of double precision floating point or complex. ",
                 stacklevel=4,
             )
         if not is_sparse(x) and any(stride == 0 and size > 1 for stride, size in zip(x.stride(), x.shape, strict=True)):
             raise RuntimeError(
                 f"The {position}th input has a dimension with stride 0. gradcheck only supports inputs that are "
-                f"non-overlapping "
-                "to be able to compute the numerical gradients correctly. You should call .contiguous on the input "
-                "before "
-                "passing it to gradcheck."
+                "non-overlapping to be able to compute the numerical gradients correctly. You should call .contiguous on the "
+                "input before passing it to gradcheck."
             )
     return tracked
 
@@ -102,9 +99,8 @@ def _check_outputs(outputs: tuple[Any, ...]) -> None:
     for y in outputs:
         if y.requires_grad and is_sparse(y):
             raise ValueError(
-                "Sparse output is not supported at gradcheck yet. Please call to_dense(masked_grad=...) on the "
-                "output of fn for "
-                "gradcheck."
+                "Sparse output is not supported at gradcheck yet. Please call to_dense(masked_grad=...) on the output of fn "
+                "for gradcheck."
             )
 
 
@@ -137,9 +133,8 @@ def _mismatch(analytical: Any, numerical: Any, output: int, position: int, words
 _SLOW = (
     "\nThe above quantities relating the numerical and analytical jacobians are computed \nin fast mode. See: "
     "https://github.com/pytorch/pytorch/issues/53876 for more background \nabout fast mode. Below, we recompute "
-    "numerical and "
-    "analytical jacobians in slow mode:\n\nNumerical:\n {}\nAnalytical:\n{}\n\nThe max per-element difference (slow "
-    "mode) is: {}.\n"
+    "numerical and analytical jacobians in slow mode:\n\nNumerical:\n {}\nAnalytical:\n{}\n\nThe max per-element "
+    "difference (slow mode) is: {}.\n"
 )
 _SAME = (
     "\nThe above quantities relating the numerical and analytical jacobians are computed \nin fast mode; in slow "
@@ -217,10 +212,8 @@ def _check_attributes(analytical: jacobians.Analytical, options: Options) -> Non
 
 _NOT_REENTRANT = (
     "Backward is not reentrant, i.e., running backward with same input and grad_output multiple times gives "
-    "different values, "
-    "although analytical gradient matches numerical gradient.The tolerance for nondeterminism was {}.\n\nIf the "
-    "operator is meant "
-    "to be nondeterministic, pass `nondet_tol=<tol>`.\n"
+    "different values, although analytical gradient matches numerical gradient.The tolerance for nondeterminism was {}.\n\n"
+    "If the operator is meant to be nondeterministic, pass `nondet_tol=<tol>`.\n"
 )
 
 
@@ -388,9 +381,8 @@ def _undefined_tangents(
             a, b = (torch.zeros(()) if t is None else t for t in (a, b))
             if not bool(torch.allclose(a + torch.zeros_like(b), b + torch.zeros_like(a))):
                 raise GradcheckError(
-                    f"Expected the tangent of output {number} to be the same whether the tangents of the other "
-                    f"inputs are zeros or "
-                    "missing"
+                    f"Expected the tangent of output {number} to be the same whether the tangents of the other inputs are "
+                    "zeros or missing"
                 )
 
 
@@ -413,9 +405,8 @@ def _batched_tangents(
             if "random operations" in str(error):
                 raise
             raise GradcheckError(
-                f"While computing batched gradients, got: {error}\n\n\ngradcheck failed while testing batched "
-                f"gradient computation "
-                "with forward-mode AD.\nPass `check_batched_forward_grad=False` to leave this check out.\n"
+                f"While computing batched gradients, got: {error}\n\n\ngradcheck failed while testing batched gradient "
+                "computation with forward-mode AD.\nPass `check_batched_forward_grad=False` to leave this check out.\n"
             ) from error
         _compare_rows(together, apart, "failed while testing batched gradient computation with forward-mode AD")
 
@@ -436,9 +427,8 @@ def _batched_gradients(func: Callable[..., Any], inputs: tuple[Any, ...], tracke
         if "random operations" in str(error):
             raise
         raise GradcheckError(
-            f"While computing batched gradients, got: {error}\n\ngradcheck or gradgradcheck failed while testing "
-            f"batched gradient "
-            "computation.\nPass `check_batched_grad=False` to leave this check out.\n"
+            f"While computing batched gradients, got: {error}\n\ngradcheck or gradgradcheck failed while testing batched "
+            "gradient computation.\nPass `check_batched_grad=False` to leave this check out.\n"
         ) from error
     _compare_rows(together, apart, "or gradgradcheck failed while testing batched gradient computation")
 
@@ -515,8 +505,7 @@ def _undefined_gradients(func: Callable[..., Any], inputs: tuple[Any, ...], trac
         except RuntimeError as error:
             warnings.warn(
                 "Backwards compatibility: New undefined gradient support checking feature is enabled by default, "
-                "but it may break "
-                "existing callers of this function. If this is true for you, you can call this function with "
+                "but it may break existing callers of this function. If this is true for you, you can call this function with "
                 '"check_undefined_grad=False" to disable the feature',
                 stacklevel=5,
             )

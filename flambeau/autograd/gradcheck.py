@@ -164,10 +164,8 @@ def _weight(output: Any, spread: bool) -> Any:
 
 _PRIVATE = (
     "`{}` was part of PyTorch's private API and not meant to be exposed. We are deprecating it and it will be "
-    "removed in a future "
-    "version of PyTorch. If you have a specific use for this or feature request for this to be a stable API, please "
-    "file us an "
-    "issue at https://github.com/pytorch/pytorch/issues/new"
+    "removed in a future version of PyTorch. If you have a specific use for this or feature request for this to be a stable "
+    "API, please file us an issue at https://github.com/pytorch/pytorch/issues/new"
 )
 
 
@@ -207,8 +205,7 @@ def get_analytical_jacobian(inputs: Any, output: Any, nondet_tol: float = 0.0, g
         raise ValueError("Expected grad_out to be 1.0. get_analytical_jacobian no longer supports values of "
                          "grad_out != 1.0.")
     if output.is_complex():
-        raise ValueError("Expected output to be non-complex. get_analytical_jacobian no longer supports functions "
-                         "that return "
+        raise ValueError("Expected output to be non-complex. get_analytical_jacobian no longer supports functions that return "
                          "complex outputs.")
     tracked = [x for x in as_tuple(inputs) if jacobians.requires_grad(x)]
     first, again = (jacobians.by_backward(output, tracked) for _ in range(2))

@@ -160,9 +160,8 @@ class allow_mutation_on_saved_tensors:
 
     def _unpack(self, copy: Any) -> Any:
         if local.mutation_allowed is not self:
-            raise AssertionError("Trying to backward outside of the 'allow_mutation_on_saved_tensors' context in "
-                                 "which the graph was "
-                                 "originally recorded.")
+            raise AssertionError("Trying to backward outside of the 'allow_mutation_on_saved_tensors' context in which the "
+                                 "graph was originally recorded.")
         return copy
 
 

@@ -205,8 +205,7 @@ class Case:
                 if before != now:
                     raise AssertionError(
                         f"Expected `func` to return outputs with the same {what} when inputs are perturbed{step} by "
-                        f"{self.eps}, but "
-                        f"got: {what}s {before} and {now}."
+                        f"{self.eps}, but got: {what}s {before} and {now}."
                     )
         return [(a - b).reshape(-1) / (2 * self.eps) for a, b in zip(high, low, strict=True)]
 

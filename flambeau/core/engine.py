@@ -411,9 +411,8 @@ def _post_hooks(node: Node, results: Sequence[Any], gradients: tuple[Any, ...]) 
 def _replacements(values: Sequence[Any], replaced: Any, hook: Callable[..., Any]) -> list[Any]:
     given = replaced if isinstance(replaced, (tuple, list)) else (replaced,)
     if len(given) != len(values):
-        raise RuntimeError(f"hook '{getattr(hook, '__name__', '<unknown>')}' has returned an incorrect number of "
-                           f"values "
-                           f"(got {len(given)}, but expected {len(values)})")
+        raise RuntimeError(f"hook '{getattr(hook, '__name__', '<unknown>')}' has returned an incorrect number of values (got "
+                           f"{len(given)}, but expected {len(values)})")
     return [value if new is None else _checked(value, new, hook) for value, new in zip(values, given, strict=True)]
 
 
@@ -484,9 +483,8 @@ def _root_of_edge(position: int, edge: Any, gradient: Any) -> Any:
     if edge.layout is not None:
         return _start(position, edge.layout, gradient)
     if not isinstance(gradient, tensors.Tensor):
-        raise RuntimeError(f"a GradientEdge that was not made by get_gradient_edge doesn't know the shape of its "
-                           f"tensor: pass a "
-                           f"gradient for output {position}")
+        raise RuntimeError("a GradientEdge that was not made by get_gradient_edge doesn't know the shape of its tensor: pass "
+                           f"a gradient for output {position}")
     return gradient
 
 
@@ -567,13 +565,10 @@ def backward(outputs: Any, gradients: Any = None, retain_graph: bool | None = No
     roots = _roots(outputs, gradients)
     keep = create_graph if retain_graph is None else retain_graph
     if create_graph:
-        warn_once("Using backward() with create_graph=True will create a reference cycle between the parameter and "
-                  "its gradient "
-                  "which can cause a memory leak. We recommend using autograd.grad when creating the graph to avoid "
-                  "this. If you "
-                  "have to use this function, make sure to reset the .grad fields of your parameters to None after "
-                  "use to break "
-                  "the cycle and avoid the leak.")
+        warn_once("Using backward() with create_graph=True will create a reference cycle between the parameter and its "
+                  "gradient which can cause a memory leak. We recommend using autograd.grad when creating the graph to avoid "
+                  "this. If you have to use this function, make sure to reset the .grad fields of your parameters to None "
+                  "after use to break the cycle and avoid the leak.")
     if inputs is None:
         del gradients
         execute(roots, keep, create_graph)
@@ -636,9 +631,8 @@ def grad(outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool
     for position, gradient in enumerate(captured):
         if gradient is None:
             if not allow_unused:
-                raise RuntimeError(f"The differentiated Tensor at index {position} appears to not have been used in "
-                                   f"the "
-                                   "graph. Set allow_unused=True if this is the desired behavior.")
+                raise RuntimeError(f"The differentiated Tensor at index {position} appears to not have been used in the graph. "
+                                   "Set allow_unused=True if this is the desired behavior.")
             if materialize_grads:
                 if not isinstance(inputs[position], tensors.Tensor):
                     raise RuntimeError("materialize_grads cannot be used when the given input is a GradientEdge")

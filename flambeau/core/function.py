@@ -146,9 +146,8 @@ class FunctionNode(MultiNode):
                     given[index].zero_()
         function = self.function
         if function.backward is not Function.backward and function.vjp is not Function.vjp:
-            raise RuntimeError("Implementing both 'backward' and 'vjp' for a custom Function is not allowed. You "
-                               "should "
-                               "only implement one of them.")
+            raise RuntimeError("Implementing both 'backward' and 'vjp' for a custom Function is not allowed. You should only "
+                               "implement one of them.")
         rule = function.vjp if function.vjp is not Function.vjp else function.backward
         results = rule(context, *given)
         if not isinstance(results, (tuple, list)):
@@ -161,9 +160,8 @@ class FunctionNode(MultiNode):
         if len(results) > expected and all(result is None for result in results[expected:]):
             results = results[:expected]
         if len(results) != expected:
-            raise RuntimeError(f"function {self.name()} returned an incorrect number of gradients (expected "
-                               f"{expected}, "
-                               f"got {len(results)})")
+            raise RuntimeError(f"function {self.name()} returned an incorrect number of gradients (expected {expected}, got "
+                               f"{len(results)})")
         chosen: list[Any] = []
         for position, (result, variable) in enumerate(zip(results, self.variables, strict=True)):
             if not variable:
@@ -213,8 +211,7 @@ class Function:
         cls._backward_cls = type(name, (FunctionNode,), {"__slots__": (), "__module__": module})
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        raise RuntimeError("Legacy autograd function with non-static forward method is deprecated. Please use "
-                           "new-style "
+        raise RuntimeError("Legacy autograd function with non-static forward method is deprecated. Please use new-style "
                            "autograd function with static forward method. (Example: "
                            "https://pytorch.org/docs/stable/autograd.html#torch.autograd.Function)")
 
@@ -337,9 +334,8 @@ def _wrap(context: FunctionCtx, node: FunctionNode | None, args: tuple[Any, ...]
         joined += differentiable
         if dirty:
             if not is_input:
-                warn("ctx.mark_dirty() received a tensor that was not an input. Only input Tensors that have been "
-                     "mutated should be "
-                     "passed to ctx.mark_dirty().", UserWarning)
+                warn("ctx.mark_dirty() received a tensor that was not an input. Only input Tensors that have been mutated "
+                     "should be passed to ctx.mark_dirty().", UserWarning)
             if differentiable:
                 _join_written(output, node, index, args, len(outputs), is_input)    # type: ignore[arg-type]
         elif is_input and not differentiable and output._node is not None:
@@ -376,21 +372,17 @@ def _join_written(output: Any, node: FunctionNode, index: int, args: tuple[Any, 
         if count > 1:
             raise RuntimeError(_WRITTEN_VIEW)
         if output is not next((argument for argument in args if isinstance(argument, Tensor)), None):
-            raise NotImplementedError("a Function that writes to a view must take it as its first tensor argument; "
-                                      "pass a clone "
-                                      "otherwise")
+            raise NotImplementedError("a Function that writes to a view must take it as its first tensor argument; pass a "
+                                      "clone otherwise")
     inplace.rebase(output, node, index)
 
 
-_WRITTEN_VIEW = ("If your Function modifies inplace an input that is a view of another Tensor, your Function cannot "
-                 "return more than "
-                 "one Tensor. This is not supported by the current autograd engine. You should either make sure the "
-                 "input is not a "
-                 "view (using .clone() for example) or make your Function only return one Tensor (potentially "
-                 "splitting it into two "
-                 "Functions: one doing the inplace that returns a single Tensor and a second one that does the "
-                 "other operations). "
-                 "You can ask on the forum https://discuss.pytorch.org/ if you need help to do this change.")
+_WRITTEN_VIEW = ("If your Function modifies inplace an input that is a view of another Tensor, your Function cannot return "
+                 "more than one Tensor. This is not supported by the current autograd engine. You should either make sure the "
+                 "input is not a view (using .clone() for example) or make your Function only return one Tensor (potentially "
+                 "splitting it into two Functions: one doing the inplace that returns a single Tensor and a second one that "
+                 "does the other operations). You can ask on the forum https://discuss.pytorch.org/ if you need help to do "
+                 "this change.")
 
 
 def _fill(node: FunctionNode, context: FunctionCtx, cls: type[Function], variables: tuple[bool, ...],

@@ -146,20 +146,15 @@ _MADE_IN = {NO_GRAD_VIEW: ("no_grad", "with grad mode enabled"), INFERENCE_VIEW:
 
 
 _MODE_REASON = (" Given that this use case is ambiguous and error-prone, it is forbidden. You can clarify your code "
-                "by moving both the "
-                "view and the inplace either both inside the {} block (if you don't want the inplace to be tracked) "
-                "or both outside "
-                "(if you want the inplace to be tracked).")
+                "by moving both the view and the inplace either both inside the {} block (if you don't want the inplace to be "
+                "tracked) or both outside (if you want the inplace to be tracked).")
 _REASONS = {
     NO_GRAD_VIEW: _MODE_REASON.format("no_grad"), INFERENCE_VIEW: _MODE_REASON.format("inference_mode"),
-    MULTI_VIEW: " This view is the output of a function that returns multiple views. Such functions do not allow "
-                "the output views "
-                "to be modified inplace. You should replace the inplace operation by an out-of-place one.",
-    FUNCTION_VIEW: " This view was created inside a custom Function (or because an input was returned as-is) and "
-                   "the autograd logic "
-                   "to handle view+inplace would override the custom backward associated with the custom Function, "
-                   "leading to "
-                   "incorrect gradients. This behavior is forbidden. You can fix this by cloning the output of the "
+    MULTI_VIEW: " This view is the output of a function that returns multiple views. Such functions do not allow the output "
+                "views to be modified inplace. You should replace the inplace operation by an out-of-place one.",
+    FUNCTION_VIEW: " This view was created inside a custom Function (or because an input was returned as-is) and the autograd "
+                   "logic to handle view+inplace would override the custom backward associated with the custom Function, "
+                   "leading to incorrect gradients. This behavior is forbidden. You can fix this by cloning the output of the "
                    "custom Function."}
 
 
@@ -182,9 +177,8 @@ def rebase(tensor: Any, node: Node | None, index: int = 0) -> None:
             _refresh(tensor, None)
         return
     if not _is_seen(base, tensor):
-        raise NotImplementedError("an in-place write, with gradient, to a view of another dtype than its base: "
-                                  "write to "
-                                  "a clone, or to the base")
+        raise NotImplementedError("an in-place write, with gradient, to a view of another dtype than its base: write to a "
+                                  "clone, or to the base")
     written = CopySlices(base, tensor, node)
     _move_retained(base, written, 0)
     base._node, base._index = written, 0

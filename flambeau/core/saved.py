@@ -67,11 +67,9 @@ def pack(values: tuple[Any, ...], versions: tuple[int | None, ...]) -> tuple[tup
     return tuple(kept), tuple(marks)
 
 
-_FREED = ("Calling register_hooks on a saved tensor after it has been freed. Saved intermediate values of the graph "
-          "are freed when "
-          "you call .backward() or autograd.grad(). Specify retain_graph=True if you need to backward through the "
-          "graph a second "
-          "time or if you need to access saved variables after calling backward.")
+_FREED = ("Calling register_hooks on a saved tensor after it has been freed. Saved intermediate values of the graph are freed "
+          "when you call .backward() or autograd.grad(). Specify retain_graph=True if you need to backward through the graph "
+          "a second time or if you need to access saved variables after calling backward.")
 
 
 class SavedTensor:
@@ -114,9 +112,8 @@ class SavedTensor:
         if version is None:
             raise RuntimeError("Calling register_hooks on a saved tensor with value None is forbidden")
         if version == PACKED:
-            raise RuntimeError("Calling register_hooks on a saved tensor whose hooks have already been set. Hint: "
-                               "only one pair of "
-                               "hooks is allowed at a time.")
+            raise RuntimeError("Calling register_hooks on a saved tensor whose hooks have already been set. Hint: only one "
+                               "pair of hooks is allowed at a time.")
         packed = _packed(node.saved[at], version, *hooks)
         node.saved = (*node.saved[:at], packed, *node.saved[at + 1:])
         node.versions = (*node.versions[:at], PACKED, *node.versions[at + 1:])
