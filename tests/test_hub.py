@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import io
+import os
+import signal
 import sys
 from pathlib import Path
 
@@ -65,3 +68,30 @@ def test_a_download_shows_its_progress(tmp_path: Path, capsys: pytest.CaptureFix
     assert capsys.readouterr().err == "\r50.0%"
     torch.hub.download_url_to_file(source.as_uri(), str(tmp_path / "copy.bin"), progress=False)
     assert (tmp_path / "copy.bin").read_bytes() == source.read_bytes() and capsys.readouterr().err == ""
+
+
+def test_downloads_are_whole_or_leave_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = tmp_path / "model.bin"
+    place.write_bytes(b"before")
+    source = tmp_path.parent / "source_of_download.bin"
+    source.write_bytes(b"x" * 1000)
+    with pytest.raises(RuntimeError, match=r'invalid hash value \(expected "123"'):
+        torch.hub.download_url_to_file(source.as_uri(), str(place), hash_prefix="123", progress=False)
+    assert os.listdir(tmp_path) == ["model.bin"] and place.read_bytes() == b"before"
+
+    class KillsItsReader(io.BytesIO):
+        def read(self, size: int = -1) -> bytes:
+            return super().read(size) or os.kill(os.getpid(), signal.SIGKILL)
+
+    monkeypatch.setattr("urllib.request.urlopen", lambda request: KillsItsReader(b"y" * 1000))
+    child = os.fork()
+    if not child:
+        try:
+            torch.hub.download_url_to_file("http://nowhere/model.bin", str(place), progress=False)
+        finally:
+            os._exit(1)
+    assert os.waitpid(child, 0)[1] == signal.SIGKILL
+    assert os.listdir(tmp_path) == ["model.bin"] and place.read_bytes() == b"before"
+    monkeypatch.undo()
+    torch.hub.download_url_to_file(source.as_uri(), str(place), progress=False)
+    assert place.read_bytes() == b"x" * 1000 and os.listdir(tmp_path) == ["model.bin"]

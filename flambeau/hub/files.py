@@ -5,13 +5,12 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import shutil
 import sys
-import tempfile
 from typing import Any
 from urllib.parse import urlparse
 
 import flambeau as torch
+from flambeau.base.whole_files import replacing
 from flambeau.hub.progress import tqdm
 
 __all__ = ["HASH_REGEX", "READ_DATA_CHUNK", "download_url_to_file", "get_dir", "load_state_dict_from_url", "set_dir"]
@@ -43,33 +42,23 @@ def set_dir(d: str | os.PathLike[str]) -> None:
 
 
 def download_url_to_file(url: str, dst: str, hash_prefix: str | None = None, progress: bool = True) -> None:
-    """Download a file; it appears under its name only when it is complete.
+    """Download a file; it appears under its name only when it is complete, and nothing is left of one that doesn't get so far.
 
     hash_prefix: what its SHA-256 in hexadecimal has to begin with. Raises URLError without network, RuntimeError for
     a wrong hash.
     """
     from urllib.request import Request, urlopen
 
-    folder = os.path.dirname(os.path.expanduser(dst)) or "."
     digest = hashlib.sha256()
-    with (
-        urlopen(Request(url, headers={"User-Agent": "torch.hub"})) as source,
-        tempfile.NamedTemporaryFile(dir=folder, delete=False) as file,
-    ):
-        try:
-            length = source.headers.get("Content-Length") if hasattr(source, "headers") else None
-            with tqdm(total=int(length) if length else None, disable=not progress, unit="B", unit_scale=True) as bar:
-                while block := source.read(READ_DATA_CHUNK):
-                    file.write(block)
-                    digest.update(block)
-                    bar.update(len(block))
-            file.close()
-            if hash_prefix is not None and not digest.hexdigest().startswith(hash_prefix):
-                raise RuntimeError(f'invalid hash value (expected "{hash_prefix}", got "{digest.hexdigest()}")')
-            shutil.move(file.name, dst)
-        finally:
-            if os.path.exists(file.name):
-                os.remove(file.name)
+    with urlopen(Request(url, headers={"User-Agent": "torch.hub"})) as source, replacing(os.path.expanduser(dst)) as file:
+        length = source.headers.get("Content-Length") if hasattr(source, "headers") else None
+        with tqdm(total=int(length) if length else None, disable=not progress, unit="B", unit_scale=True) as bar:
+            while block := source.read(READ_DATA_CHUNK):
+                file.write(block)
+                digest.update(block)
+                bar.update(len(block))
+        if hash_prefix is not None and not digest.hexdigest().startswith(hash_prefix):
+            raise RuntimeError(f'invalid hash value (expected "{hash_prefix}", got "{digest.hexdigest()}")')
 
 
 def load_state_dict_from_url(
