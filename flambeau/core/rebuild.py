@@ -65,7 +65,11 @@ def _plain_parts(tensor: Tensor) -> tuple[Any, tuple[Any, ...]]:
 
 
 def attributes_of(tensor: Tensor) -> Any:
-    """The attributes that a program put on a tensor: a dict, or of a class with slots the pair (dict, those in slots)."""
+    """The attributes that a program put on a tensor: a dict, or of a class with slots the pair (dict, those in slots); what
+    `__getstate__` says of a class that has its own.
+    """
+    if type(tensor).__getstate__ is not object.__getstate__:
+        return tensor.__getstate__()
     attributes, slots = dict(getattr(tensor, "__dict__", None) or {}), slots_of(tensor)
     return (attributes, slots) if slots else attributes
 
@@ -151,11 +155,24 @@ def rebuild_from_type_v2(function: Any, cls: type, arguments: tuple[Any, ...], s
         if not (isinstance(cls, type) and issubclass(cls, Tensor)):
             raise TypeError(f"expected a subclass of torch.Tensor, not {cls!r}")
         tensor = tensor.as_subclass(cls)
-    if "__setstate__" in cls.__dict__:
-        tensor.__setstate__(state)
+    return set_attributes(tensor, state)
+
+
+def set_attributes(tensor: Any, state: Any) -> Any:
+    """Gives a tensor that was just made what `attributes_of` said, and returns it. Raises TypeError or RuntimeError for what
+    that can't be.
+    """
+    restore = getattr(tensor, "__setstate__", None)
+    if restore is not None:     # a class's own
+        restore(state)
         return tensor
     # (attributes, slots) is how copyreg writes a class with slots.
-    attributes, slots = state if isinstance(state, tuple) and len(state) == 2 else (state, None)
+    if isinstance(state, tuple) and len(state) != 2:
+        raise RuntimeError(f"Invalid serialized state: a tuple of {len(state)} values")
+    attributes, slots = state if isinstance(state, tuple) else (state, None)
+    for part in (attributes, slots):
+        if part is not None and not (isinstance(part, dict) and all(isinstance(name, str) for name in part)):
+            raise TypeError("the attributes of a tensor must be in a dict, under their names")
     # Straight into __dict__: a file must not reach the slots that say where the tensor's memory is.
     tensor.__dict__.update(attributes or {})
     for name, value in (slots or {}).items():

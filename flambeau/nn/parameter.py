@@ -12,6 +12,7 @@ from typing import Any
 import flambeau
 from flambeau.base.naming import called, findable
 from flambeau.core.overrides import PLAIN, disabled
+from flambeau.core.rebuild import attributes_of, set_attributes
 from flambeau.core.tensor import Tensor
 
 
@@ -65,7 +66,7 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
         return "Parameter containing:\n" + super().__repr__()
 
     def __reduce_ex__(self, protocol: int):
-        attributes = dict(self.__dict__)
+        attributes = attributes_of(self)
         if not attributes:
             return findable(_rebuild_parameter), (self.data, self.requires_grad, OrderedDict())
         return findable(_rebuild_parameter_with_state), (self.data, self.requires_grad, OrderedDict(), attributes)
@@ -82,9 +83,7 @@ def _rebuild_parameter(data: Tensor, requires_grad: bool, backward_hooks: dict) 
 
 @called("_utils", "_rebuild_parameter_with_state")
 def _rebuild_parameter_with_state(data: Tensor, requires_grad: bool, backward_hooks: dict, state: dict) -> Parameter:
-    parameter = Parameter(data, requires_grad)
-    parameter.__dict__.update(state)
-    return parameter
+    return set_attributes(Parameter(data, requires_grad), state)
 
 
 class _BufferMeta(type(Tensor)):

@@ -178,16 +178,19 @@ class ArchiveReader:
         folder, slash, _ = entries[0].name.partition("/")
         if not slash:
             raise RuntimeError(f"file in archive is not in a subdirectory: {entries[0].name}")
-        prefix, outside = folder + slash, []
+        prefix, outside, twice = folder + slash, [], ""
         self.records: dict[str, Entry] = {}
         for entry in entries:
             if entry.name.startswith(prefix):
-                self.records.setdefault(entry.name[len(prefix) :], entry)
+                if self.records.setdefault(entry.name[len(prefix) :], entry) is not entry:
+                    twice = entry.name
             else:
                 outside.append(entry.name)
         self.check_version()
         if outside:
             raise RuntimeError(f"file in archive is not in a subdirectory {prefix}: {outside[0]}")
+        if twice:   # readers of zip files differ in which they take: what one has checked isn't what another one loads
+            raise damaged(f"reading zip archive: two records have the name {twice}")
         if sum(entry.stored for entry in entries) > self.length:
             raise damaged("reading zip archive: records overlap or reach outside the file")
         expanded = sum(entry.size for entry in entries if entry.method != STORED)

@@ -240,3 +240,41 @@ def test_switches_of_weights_only(tmp_path: pathlib.Path, monkeypatch: pytest.Mo
     monkeypatch.setenv("TORCH_FORCE_WEIGHTS_ONLY_LOAD", "1")
     with pytest.raises(RuntimeError, match="Only one of `TORCH_FORCE_WEIGHTS_ONLY_LOAD`"):
         torch.load(tmp_path / "a")
+
+
+class WithState(torch.Tensor):
+    """What is written of it is its own affair."""
+
+    def __getstate__(self):
+        return "mark", self.__dict__
+
+    def __setstate__(self, state):
+        mark, attributes = state
+        self.__dict__.update(attributes, restored=mark)
+
+
+class OfWithState(WithState):
+    pass
+
+
+class WithLess(torch.Tensor):
+    def __getstate__(self):
+        return {"kept": self.kept}
+
+
+def trusted(value):
+    buffer = io.BytesIO()
+    torch.save(value, buffer)
+    buffer.seek(0)
+    return torch.load(buffer, weights_only=False)
+
+
+def test_classes_say_what_is_written_of_them():
+    for cls in (WithState, OfWithState):
+        tensor = torch.arange(3.0).as_subclass(cls)
+        tensor.note = [1, 2]
+        for read in (trusted(tensor), pickle.loads(pickle.dumps(tensor))):
+            assert type(read) is cls and read.__dict__ == {"note": [1, 2], "restored": "mark"} and read.tolist() == [0, 1, 2]
+    tensor = torch.ones(2).as_subclass(WithLess)
+    tensor.kept, tensor.dropped = 1, 2
+    assert trusted(tensor).__dict__ == {"kept": 1}

@@ -297,3 +297,54 @@ def test_random_damage_never_does_more_than_raise(file):
                 damaged[source.randrange(len(damaged))] = source.randrange(256)
             with contextlib.suppress(*RAISED):
                 load(bytes(damaged))
+
+
+@pytest.mark.parametrize("name", ["data.pkl", "data/0", "version"])
+@pytest.mark.parametrize("weights_only", [True, False])
+def test_two_records_of_one_name(name: str, weights_only: bool) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")     # zipfile's
+        content = craft.archive(craft.pickled(craft.tensor()), records=[("data/0", craft.VALUES), (name, b"3\n")])
+    with pytest.raises(RuntimeError, match=f"two records have the name archive/{name}"):
+        load(content, weights_only=weights_only)
+
+
+def sparse(layout: str, *parts: bytes) -> bytes:
+    layout = craft.name("torch.serialization", "_get_layout") + craft.group(craft.text(f"torch.{layout}")) + b"R"
+    return craft.name("torch._utils", "_rebuild_sparse_tensor") + craft.group(layout, craft.group(*parts)) + b"R"
+
+
+INDICES = craft.tensor(key="1", kind="LongStorage", size=(1, 4), stride=(4, 1))
+ORDER = craft.tensor(key="1", kind="LongStorage")
+ODD_SPARSE = {
+    "whole": (sparse("sparse_coo", INDICES, craft.tensor(), craft.group(craft.integer(4)), b"\x88"), None),
+    "negative": (sparse("sparse_coo", INDICES, craft.tensor(), craft.group(craft.integer(-1)), b"\x88"), RuntimeError),
+    "negative rows": (
+        sparse("sparse_csr", ORDER, ORDER, craft.tensor(), craft.group(craft.integer(-1), craft.integer(4))), RuntimeError,
+    ),
+    "too many": (sparse("sparse_csc", ORDER, ORDER, craft.tensor(), craft.group(*[craft.integer(2**40)] * 2)), RuntimeError),
+    "order": (sparse("sparse_coo", INDICES, craft.tensor(), craft.group(craft.integer(4)), INDICES), TypeError),
+}  # fmt: skip
+ODD_PARAMETERS = {
+    "grad": (craft.tensor() + craft.integer(1) + b"}}", TypeError),
+    "attributes": (craft.tensor() + b"\x88}" + craft.group(b"N", b"N", b"N"), RuntimeError),
+    "no names": (craft.tensor() + b"\x88}" + b"}" + craft.integer(1) + b"Ns", TypeError),
+}
+
+
+@pytest.mark.parametrize("case", ODD_SPARSE)
+def test_sparse_tensors_that_cannot_be(case: str) -> None:
+    body, error = ODD_SPARSE[case]
+    content = craft.archive(
+        craft.pickled(body), records=[("data/0", craft.VALUES), ("data/1", struct.pack("<4q", 0, 1, 2, 3))]
+    )
+    with pytest.raises(error) if error else contextlib.nullcontext():
+        assert load(content).to_dense().tolist() == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("case", ODD_PARAMETERS)
+def test_parameters_that_cannot_be(case: str) -> None:
+    arguments, error = ODD_PARAMETERS[case]
+    call = craft.name("torch._utils", "_rebuild_parameter_with_state") + craft.group(arguments) + b"R"
+    with pytest.raises(error, match=r"require_grad|Invalid serialized state|under their names"):
+        load(craft.archive(craft.pickled(call)))

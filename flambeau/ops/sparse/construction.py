@@ -103,7 +103,7 @@ def sparse_coo_tensor(
             size = [*[int(n) + 1 for n in (places.amax(1).tolist() if sparse_dim else [])], *dense]
     else:
         size = (*(0,) * sparse_dim, *dense)
-    shape = Size(size)
+    shape = _shape(size)
     if entries._layout.shape[0] != count:
         raise RuntimeError(
             f"indices and values must have same nnz, but got nnz from indices: {count}, nnz from values: "
@@ -184,7 +184,15 @@ def sparse_compressed_tensor(
         size = _smallest(bounds, others, entries, layout)
     if check_invariants if check_invariants is not None else Invariants.enabled:
         validate_compressed(bounds, others, entries, size, layout)
-    return compressed(bounds, others, entries, Size(size), layout)
+    return compressed(bounds, others, entries, _shape(size), layout)
+
+
+def _shape(size: Any) -> Size:
+    """A size that a tensor can have, whether its parts fit it or not. Raises RuntimeError for another one."""
+    shape = Size(size)
+    if min(shape, default=0) < 0 or math.prod(shape) >= 1 << 63:
+        raise RuntimeError("numel: integer multiplication overflow")
+    return shape
 
 
 def _smallest(bounds: Tensor, others: Tensor, entries: Tensor, layout: Any) -> tuple[int, ...]:

@@ -37,7 +37,9 @@ def rebuild_sparse_tensor(layout: Any, data: Any) -> Any:
     )  # there the numbers come after the pickle
     if layout is layouts.sparse_coo:
         places, entries, size, *ordered = data
-        ordered = bool(ordered and ordered[0])
+        ordered = ordered[0] if ordered else False
+        if not isinstance(ordered, bool):
+            raise TypeError(f"is_coalesced of a sparse tensor in a file must be bool, not {type(ordered).__name__}")
         return sparse_coo_tensor(places, entries, size, check_invariants=check, is_coalesced=ordered)
     if layout in COMPRESSED:
         bounds, others, entries, size = data
