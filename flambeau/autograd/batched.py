@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from flambeau.core.gradient_edge import GradientEdge
 from flambeau.core.tensor import Tensor
 
 __all__ = ["grad", "over_rows"]
 
 
 def _tuple(given: Any) -> tuple[Any, ...]:
-    return (given,) if isinstance(given, Tensor) or hasattr(given, "output_nr") else tuple(given)
+    return (given,) if isinstance(given, (Tensor, GradientEdge)) else tuple(given)
 
 
 def over_rows(function: Callable[..., Any], size: int, rows: Sequence[Any]) -> list[Any]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import abc
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from flambeau.base.locks import long_lock
 from flambeau.core.function import BackwardCFunction
+from flambeau.core.gradient_edge import GradientEdge, edge_of
 from flambeau.core.hooks import RemovableHandle
 from flambeau.core.modes import local
 from flambeau.core.node import Node as _Node
@@ -57,35 +58,11 @@ class Node(abc.ABC):
         return NotImplemented
 
 
-class GradientEdge(NamedTuple):
-    """A place in the graph that can stand for a tensor in `autograd.grad` and `backward`."""
-
-    node: Node
-    output_nr: int
-    ownership_token: Any = None
-
-    @property
-    def layout(self) -> Any:
-        """The Layout of the tensor that the edge was made from; None for one that was made by hand."""
-        return None
-
-
-class _TensorsEdge(GradientEdge):
-    """A GradientEdge that knows its tensor's shape, dtype and device."""
-
-    layout: Any = None
-
-    def __repr__(self) -> str:
-        return "GradientEdge" + super().__repr__().removeprefix(type(self).__name__)
-
-
 def get_gradient_edge(tensor: Any) -> GradientEdge:
     """The edge a tensor's gradient arrives at. Raises RuntimeError if the tensor doesn't require grad."""
     if not tensor.requires_grad:
         raise RuntimeError("It is not possible to get the gradient edge for a Tensor that does not require gradients")
-    edge = _TensorsEdge(tensor._node, tensor._index)
-    edge.layout = tensor._layout
-    return edge
+    return edge_of(tensor)
 
 
 def increment_version(tensor: Any) -> None:

@@ -22,6 +22,7 @@ from typing import Any
 from flambeau.base.layout import Layout, register_cache
 from flambeau.base.notices import warn, warn_once
 from flambeau.core import tensor as tensors
+from flambeau.core.gradient_edge import GradientEdge
 from flambeau.core.modes import active, local
 from flambeau.core.node import AccumulateGrad, Node, Run, added, anomaly, held_gradient, running, type_name
 from flambeau.core.ready import Ready
@@ -475,7 +476,7 @@ def _tell(words: str) -> None:
 
 
 def _sequence(given: Any) -> tuple[Any, ...]:
-    return (given,) if isinstance(given, tensors.Tensor) or hasattr(given, "output_nr") else tuple(given)
+    return (given,) if isinstance(given, (tensors.Tensor, GradientEdge)) else tuple(given)
 
 
 def _root_of_edge(position: int, edge: Any, gradient: Any) -> Any:
@@ -528,14 +529,14 @@ def _roots(outputs: Sequence[Any], gradients: Sequence[Any]) -> list[Root]:
         _refuse_others(outputs)
         raise RuntimeError(f"got {len(outputs)} tensors and {len(gradients)} gradients")
     try:
-        starts = [_root_of_edge(position, *pair) if hasattr(pair[0], "ownership_token") else _root(position, *pair)
+        starts = [_root_of_edge(position, *pair) if isinstance(pair[0], GradientEdge) else _root(position, *pair)
                   for position, pair in enumerate(zip(outputs, gradients, strict=False))]
     except AttributeError:
         _refuse_others(outputs)
         raise
     roots: list[Root] = []
     for position, output in enumerate(outputs):
-        if hasattr(output, "ownership_token"):
+        if isinstance(output, GradientEdge):
             roots.append((output.node, output.output_nr, starts[position]))
             continue
         node = current_node(output)
@@ -593,7 +594,7 @@ def _targets(inputs: Sequence[Any], complaint: str) -> Wanted:
     for position, tensor in enumerate(inputs):
         if isinstance(tensor, tensors.Tensor):
             node, index = current_node(tensor), tensor._index
-        elif hasattr(tensor, "output_nr"):  # a GradientEdge
+        elif isinstance(tensor, GradientEdge):
             node, index = tensor.node, tensor.output_nr
         else:
             raise RuntimeError(f"all inputs have to be Tensors or GradientEdges, but got {type(tensor).__name__}")
@@ -612,7 +613,7 @@ def grad(outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool
                          "but got: allow_unused=False.")
     allow_unused = materialize_grads if allow_unused is None else allow_unused
     outputs = _sequence(outputs)
-    inputs = (inputs,) if isinstance(inputs, tensors.Tensor) or hasattr(inputs, "output_nr") else tuple(inputs)
+    inputs = _sequence(inputs)
     for tensor in (*outputs, *inputs):
         flavor = tensor._layout.flavor if isinstance(tensor, tensors.Tensor) else None
         if flavor is not None and hasattr(flavor, "gradients_of"):      # of a transform
