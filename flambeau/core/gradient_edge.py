@@ -14,7 +14,6 @@ from flambeau.core.node import Node
 class GradientEdge(NamedTuple):
     """A place in the graph that can stand for a tensor in `autograd.grad` and `backward`."""
 
-    __module__ = public_module("autograd.graph")
     node: Node
     output_nr: int
     ownership_token: Any = None
@@ -23,6 +22,9 @@ class GradientEdge(NamedTuple):
     def layout(self) -> Any:
         """The Layout of the tensor that the edge was made from; None for one that was made by hand."""
         return None
+
+
+GradientEdge.__module__ = public_module("autograd.graph")
 
 
 class _TensorsEdge(GradientEdge):
