@@ -995,7 +995,7 @@ def slogdet(input: Tensor, *, out: Tensor | None = None) -> Any:
     """See linalg.slogdet."""
 def softmax(input: Tensor, dim: _int, dtype: Any = None, *, axis: Any = None, out: Tensor | None = None) -> Any:
     """Exponentials along `dim`, scaled to sum to one; of the shape of `input`."""
-def sort(input: Tensor, dim: _int = -1, descending: _bool = False, stable: _bool = False, *, out: Tensor | None = None, axis: Any = None) -> Any:
+def sort(input: Tensor, dim: _int = -1, descending: _bool = False, stable: _bool | None = False, *, out: Tensor | None = None, axis: Any = None) -> Any:
     """The elements in order along `dim` and their positions: a named tuple (values, indices). NaN is the largest.
     Stable."""
 def split(tensor: Any, split_size_or_sections: Any = None, dim: _int = 0, *, split_size: Any = None) -> Any:

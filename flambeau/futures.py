@@ -132,6 +132,11 @@ def _in_callback(error: Exception) -> str:
 
 def collect_all(futures: list[Future[Any]]) -> Future[list[Future[Any]]]:
     """A Future of the list of these Futures, complete when all of them are; it raises the first of their exceptions."""
+    for future in futures:
+        if future is None:
+            raise RuntimeError("Future can't be None")
+        if not isinstance(future, Future):
+            raise TypeError(f"collect_all takes a sequence of Futures, not one with a {type(future).__name__}")
     every: Future[list[Future[Any]]] = Future()
     waiting = [len(futures)]
     lock = long_lock()

@@ -76,3 +76,8 @@ def test_a_future_cannot_be_pickled():
         pickle.dumps(Future())
     with pytest.raises(RuntimeError, match="Future can't be None"):
         wait(None)
+    for gather in (wait_all, collect_all):
+        with pytest.raises(RuntimeError, match="Future can't be None"):
+            gather((Future(), None))
+    with pytest.raises(TypeError, match="sequence of Futures"):
+        collect_all([3])

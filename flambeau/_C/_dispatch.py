@@ -7,6 +7,8 @@ from __future__ import annotations
 from typing import Any
 
 from flambeau.dispatcher import keys
+from flambeau.dispatcher.gradients import get_fallback_mode as _get_autograd_fallback_mode
+from flambeau.dispatcher.gradients import set_fallback_mode as _set_autograd_fallback_mode
 from flambeau.dispatcher.keys import AFTER_AUTOGRAD as _after_autograd_keyset
 from flambeau.dispatcher.keys import AutoDispatchBelowAutograd as _AutoDispatchBelowAutograd
 from flambeau.dispatcher.keys import DispatchKey, DispatchKeySet
@@ -20,7 +22,7 @@ from flambeau.dispatcher.schema import FunctionSchema, qualified
 
 __all__ = [
     "_AliasInfo", "_AutoDispatchBelowAutograd", "_ExcludeDispatchKeyGuard", "_IncludeDispatchKeyGuard",
-    "_after_autograd_keyset", "_dispatch_key_parse",
+    "_after_autograd_keyset", "_dispatch_key_parse", "_get_autograd_fallback_mode", "_set_autograd_fallback_mode",
 ]  # fmt: skip
 
 

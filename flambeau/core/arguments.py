@@ -279,7 +279,7 @@ def kind_of(parameter: inspect.Parameter) -> Kind | None:
     return found
 
 
-_INT_TEXTS, _BOOL_TEXTS = ("int", "int|None"), ("bool",)
+_INT_TEXTS, _BOOL_TEXTS = ("int", "int|None"), ("bool", "bool|None")
 _SIZES_TEXTS = ("tuple[int,...]", "Sequence[int]", "int|Sequence[int]", "tuple[int,...]|None", "Sequence[int]|None",
                 "int|Sequence[int]|None")
 

@@ -35,6 +35,7 @@ NAMESPACE: dict[str, Callable] = {}     # public functions by name: what `import
 OPERATORS: dict[str, Any] = {}          # declarations by name
 _UNCONVERTED = frozenset("""abs bitwise_not ceil conj_physical floor frac lerp neg gelu softplus hardshrink softshrink round sgn
     sign trunc""".split())      # write to no `out` of another dtype
+_JUDGED_FIRST = frozenset("ceil floor neg sign trunc".split())     # of these, those that say more of their input than of `out`
 _NUMBERS_OUT = ("add", "sub", "mul", "div", "floor_divide")   # take a number for a tensor, as `out` too
 
 
@@ -119,8 +120,11 @@ def general(operator: Pointwise, public: Callable, operands: list[Any], numbers:
         shape = geometry.broadcast(*[x._layout.shape for x in operands if isinstance(x, Tensor)])
         computation, result_dtype = operator.dtypes(operands, statics)
         other = out._layout.dtype is not result_dtype
-        if other and operator.name in _UNCONVERTED and not computation.is_complex:
-            raise RuntimeError(f"Found dtype {out._layout.dtype.scalar_name} but expected {result_dtype.scalar_name}")
+        if other and operator.name in _UNCONVERTED and out._layout.dtype is not computation:
+            if operator.name in _JUDGED_FIRST and operator.check is not None:
+                operator.check(computation, operands, numbers, statics)
+            if not computation.is_complex or out._layout.dtype.is_complex or result_dtype.is_complex:
+                raise RuntimeError(f"Found dtype {out._layout.dtype.scalar_name} but expected {computation.scalar_name}")
         check_dtype(operator.name, out, result_dtype)
         if not operator.converts:
             convertible(result_dtype, out._layout.dtype)

@@ -1116,7 +1116,7 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """Exponentials along `dim`, scaled to sum to one; of the shape of `input`."""
     def solve(self, *args: Any, **kwargs: Any) -> Any:
         """Removed from PyTorch: `torch.solve` is deprecated in favor of `torch.linalg.solve`, which takes the matrix first: torch.solve(B, A).solution is torch.linalg.solve(A, B). torch.linalg.lu_factor gives the LU factorization."""
-    def sort(self, dim: _int = -1, descending: _bool = False, stable: _bool = False, *, out: Tensor | None = None, axis: Any = None) -> Any:
+    def sort(self, dim: _int = -1, descending: _bool = False, stable: _bool | None = False, *, out: Tensor | None = None, axis: Any = None) -> Any:
         """The elements in order along `dim` and their positions: a named tuple (values, indices). NaN is the largest.
         Stable."""
     def sparse_dim(self) -> _int:

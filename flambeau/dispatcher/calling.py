@@ -140,7 +140,7 @@ def result_of(schema: FunctionSchema, result: Any) -> Any:
 
 def _one_result(kind: Any, value: Any) -> Any:
     if isinstance(kind, TensorType):
-        if isinstance(value, Tensor):
+        if value is None or isinstance(value, Tensor):
             return value
         raise RuntimeError(f"Unable to cast {value!r} to Tensor")
     if isinstance(kind, ListType) and isinstance(value, tuple):

@@ -17,7 +17,7 @@ from flambeau.core.node import NO_EDGE, MultiNode
 from flambeau.core.tensor import Tensor
 from flambeau.dispatcher.record import OperatorRecord
 
-__all__ = ["recorded", "warn_in_backward"]
+__all__ = ["get_fallback_mode", "recorded", "set_fallback_mode", "warn_in_backward"]
 
 _NO_KERNEL = (
     "{}: an autograd kernel was not registered to the Autograd key(s) but we are trying to backprop through it. "
@@ -27,6 +27,22 @@ _NO_KERNEL = (
     "operator is not differentiable, or to squash this warning and use the previous behavior, please register "
     "torch::CppFunction::makeFallthrough() to DispatchKey::Autograd."
 )
+
+
+_MODES = ("nothing", "warn")
+_fallback = {"mode": "warn"}     # what becomes of operators without an autograd kernel whose arguments want gradients
+
+
+def get_fallback_mode() -> str:
+    """What an operator without an autograd kernel does in a backward pass: "nothing" or "warn"."""
+    return _fallback["mode"]
+
+
+def set_fallback_mode(mode: str) -> None:
+    """Choose it for the process. ValueError for any other word."""
+    if mode not in _MODES:
+        raise ValueError(f"the mode of operators without an autograd kernel is {' or '.join(_MODES)}, not {mode!r}")
+    _fallback["mode"] = mode
 
 
 class _Call:
@@ -170,18 +186,24 @@ class WarnNotImplemented(MultiNode):
 def warn_in_backward(name: str, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> None:
     """Have a backward pass through these results warn that the operator has no gradient of its own.
 
-    Results that are in a graph, by what the kernel itself called, stay in it.
+    Results that are in a graph, by what the kernel itself called or as arguments that it handed back, stay in it. Nothing is
+    done where that is what `set_fallback_mode` asked for.
     """
+    if _fallback["mode"] == "nothing":
+        return
 
     def warn(gradient: Any) -> None:
         warnings.warn(_NO_KERNEL.format(name), UserWarning, stacklevel=2)
 
     fresh = []
     for y in outputs:
-        if any(y is x for x in inputs):
-            continue
         if y._node is not None:
             y.register_hook(warn)  # type: ignore[attr-defined]
+            base = y._base  # type: ignore[attr-defined]
+            if base is not None and base._node is not None and any(y is x for x in inputs):
+                base.register_hook(warn)    # a view that was written to
+        elif any(y is x for x in inputs):
+            continue
         elif y._layout.dtype.is_floating_point or y._layout.dtype.is_complex:
             fresh.append(y)
     if not fresh:

@@ -77,12 +77,12 @@ class Type:
 
 
 class TensorType(Type):
-    """A tensor."""
+    """A tensor; None stands for one that is left undefined."""
 
     written = "Tensor"
 
     def take(self, value: Any) -> Any:
-        if not isinstance(value, Tensor):
+        if value is not None and not isinstance(value, Tensor):
             raise Refused(f"Cast error details: Unable to cast {value!r} to Tensor")
         return value
 

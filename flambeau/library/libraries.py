@@ -182,17 +182,14 @@ class Library:
 
     def _destroy(self) -> None:
         """Take everything back that was registered."""
-        if self.m is None:
-            return
         self.m = None
-        for undo in reversed(self._undo):
-            undo()
-        self._undo.clear()
+        while self._undo:
+            self._undo.pop()()
         if self.kind == "DEF" and _whole.get(self.ns) == self.origin:
             del _whole[self.ns]
 
     def __del__(self) -> None:
-        if getattr(self, "m", None) is not None and sys is not None and not sys.is_finalizing():
+        if hasattr(self, "_undo") and sys is not None and not sys.is_finalizing():    # also after `del library.m`
             self._destroy()
 
 

@@ -85,7 +85,7 @@ def _named(result: Any, made: type, out: Any, input: Tensor) -> Any:
 
 
 @composite(name="sort")
-def sort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False, *, out: Any = None) -> Any:
+def sort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool | None = False, *, out: Any = None) -> Any:
     """The elements in order along `dim` and their positions: a named tuple (values, indices). NaN is the largest.
     Stable."""
     if isinstance(dim, bool):

@@ -85,6 +85,12 @@ class WeakIdKeyDictionary(MutableMapping):  # type: ignore[type-arg]
             if key is not None:
                 return key, value
 
+    def update(self, other: Any = None, /, **named: Any) -> None:  # type: ignore[override]
+        """Take all entries of a mapping, or none if reading it fails."""
+        found = {} if other is None else dict(other.items() if hasattr(other, "items") else other)
+        for key, value in {**found, **named}.items() if named else found.items():
+            self[key] = value
+
     def keyrefs(self) -> list[Any]:
         """The references to the keys; some may be gone by the time they are used."""
         return list(self.data)

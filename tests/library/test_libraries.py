@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import warnings
 from collections.abc import Iterator
 
 import numpy as np
@@ -177,6 +178,55 @@ def test_gradients_by_kernel(library) -> None:
     library.impl("opaque", Seven.apply, "Autograd")
     torch.ops.testlib.opaque(x).sum().backward()
     assert x.grad.tolist() == [7, 7]
+
+
+def test_without_an_autograd_kernel_the_backward_pass_may_be_silent(library) -> None:
+    def write(x):
+        with torch.no_grad():
+            return x.sin_()
+
+    library.define("handed_back(Tensor x) -> Tensor")
+    library.impl("handed_back", lambda x: x, "CPU")
+    library.define("written(Tensor(a!) x) -> Tensor(a!)")
+    library.impl("written", write, "CPU")
+    ops, words = torch.ops.testlib, "an autograd kernel was not registered"
+    assert torch._C._get_autograd_fallback_mode() == "warn"
+    x = torch.ones(3, requires_grad=True)
+    assert ops.handed_back(x) is x
+    with pytest.warns(UserWarning, match=f"handed_back: {words}"):
+        x.sum().backward()
+    whole = x.detach().requires_grad_().clone()
+    ops.written(whole[0])
+    with pytest.warns(UserWarning, match=f"written: {words}"):     # through the tensor that a view of was written to
+        whole.sum().backward()
+    torch._C._set_autograd_fallback_mode("nothing")
+    try:
+        y = torch.ones(3, requires_grad=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            ops.handed_back(y).sum().backward()
+        assert y.grad.tolist() == [1, 1, 1]
+    finally:
+        torch._C._set_autograd_fallback_mode("warn")
+    with pytest.raises(ValueError, match="nothing or warn"):
+        torch._C._set_autograd_fallback_mode("raise")
+
+
+def test_none_is_a_tensor_left_undefined(library) -> None:
+    library.define("pair(Tensor a, Tensor b) -> (Tensor, Tensor)")
+    library.impl("pair", lambda a, b: (None, b), "CPU")
+    x = torch.ones(2, requires_grad=True)
+    assert torch.ops.testlib.pair(None, x)[0] is None
+    with pytest.raises(NotImplementedError, match="There were no tensor arguments"):
+        torch.ops.testlib.pair(None, None)
+
+
+def test_operators_go_when_the_registration_does() -> None:
+    for _ in range(2):
+        made = torch.library.Library("testlib_gone", "FRAGMENT")
+        made.define("f(Tensor x) -> Tensor")
+        del made.m
+        del made
 
 
 def test_autocast_kernels(library) -> None:

@@ -39,6 +39,7 @@ def test_several_results_keep_their_names():
     assert torch.allclose(U @ S.diag() @ Vh, x, atol=1e-5)
     values, indices = torch.empty(0), torch.empty(0, dtype=torch.int64)
     assert str(torch.max(x, 0, out=(values, indices))).startswith("torch.return_types.max_out(\nvalues=tensor([2., 3., 2.])")
+    assert type(torch.max(x, 0, out=(values, indices))) is torch.return_types.max_out
     rank = torch.empty(0, dtype=torch.int64)
     assert torch.linalg.matrix_rank(x, out=rank) is rank and rank.item() == 3
     hist, edges = torch.histogram(torch.tensor([0.0, 1, 1, 2]), 2, out=(torch.empty(0), torch.empty(0)))
@@ -47,6 +48,11 @@ def test_several_results_keep_their_names():
 
 @pytest.mark.parametrize(("call", "words"), [
     (lambda: torch.abs(torch.ones(2), out=torch.empty(2, dtype=torch.float64)), "Found dtype Double but expected Float"),
+    (lambda: torch.neg(torch.ones(2, dtype=torch.complex64), out=torch.empty(2, dtype=torch.complex128)),
+     "Found dtype ComplexDouble but expected ComplexFloat"),
+    (lambda: torch.abs(torch.ones(2, dtype=torch.complex64), out=torch.empty(2, dtype=torch.complex128)),
+     "Found dtype ComplexDouble but expected ComplexFloat"),
+    (lambda: torch.floor(torch.ones(2, dtype=torch.complex64), out=torch.empty(2)), "floor is not supported for complex inputs"),
     (lambda: torch.floor(torch.ones(2), out=torch.empty(2, dtype=torch.int64)), "Found dtype Long but expected Float"),
     (lambda: torch.arange(3, dtype=torch.float64, out=torch.empty(0)), "dtype Double does not match dtype of out parameter "
                                                                        "(Float)"),

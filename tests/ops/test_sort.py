@@ -123,3 +123,9 @@ def test_bfloat16_is_searched_on_every_processor():
     values = torch.tensor([0.5, 2.0, 3.5, 9.0, float("nan")]).to(torch.bfloat16)
     assert torch.searchsorted(boundaries, values).tolist() == [0, 1, 3, 4, 4]
     assert torch.bucketize(values, boundaries, right=True).tolist() == [0, 2, 3, 4, 4]
+
+
+def test_stable_may_be_none():
+    assert torch.tensor([3, 1, 2]).sort(stable=None)[1].tolist() == [1, 2, 0]
+    with pytest.raises(TypeError, match="argsort"):
+        torch.argsort(torch.ones(2), stable=None)

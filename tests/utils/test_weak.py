@@ -45,3 +45,25 @@ def test_a_dict_is_joined_from_either_side():
     weak = WeakIdKeyDictionary({one: 1})
     for joined in ({two: 2, one: 3} | weak, weak | {two: 2}):
         assert type(joined) is WeakIdKeyDictionary and joined[one] == 1 and joined[two] == 2
+
+
+def test_entries_come_from_mappings_pairs_and_names_all_or_none():
+    class Broken:
+        def keys(self):
+            return ["a", "b"]
+
+        def items(self):
+            yield one, 9
+            raise KeyError("b")
+
+    one = torch.ones(1)
+    weak = WeakIdKeyDictionary()
+    weak.update({one: 1})
+    weak.update([(one, weak[one] + 1)])
+    weak.update()
+    assert weak[one] == 2
+    with pytest.raises(KeyError):
+        weak.update(Broken())
+    assert weak[one] == 2
+    with pytest.raises(TypeError, match="weak reference"):
+        weak.update(name=1)
