@@ -218,6 +218,15 @@ class Lowering:
             condition = self._line(f"and {bits} {condition}, {self.mask}")
         return self._call(f"llvm.vector.reduce.or.{self._suffix('i1')}", "i1", [(bits, condition)])
 
+    def first(self, condition: str) -> str:
+        """The number, as an i64, of the first element for which `condition` holds, if it holds for any that exists."""
+        if not self.width:
+            return "0"
+        bits = f"i{self.width}"
+        whole = self._line(f"bitcast {self.type('i1')} {condition} to {bits}")
+        place = self._call(f"llvm.cttz.{bits}", bits, [(bits, whole), ("i1", "true")])
+        return place if self.width == 64 else self._line(f"{'zext' if self.width < 64 else 'trunc'} {bits} {place} to i64")
+
     def _lower(self, node: Expr, args: list[Value]) -> Value:
         op, dtype = node.op, node.dtype
         if op == "guard":

@@ -27,7 +27,7 @@ from flambeau.core.node import one_step, rename
 from flambeau.core.op import signature_of
 from flambeau.core.out_rules import check_dim, refuse_graph
 from flambeau.core.tensor import Tensor, tensor_from
-from flambeau.core.variants import convertible, copy_into, deliver, offered, resize
+from flambeau.core.variants import convertible, copy_into, deliver, leave_fitted, offered, resize
 
 _SOURCE = '''
 def {name}({signature}):
@@ -349,6 +349,7 @@ def _writing(declared: Operator, implementation: Callable, fitting: dict[Any, An
             if not isinstance(error, TypeError):
                 outs = out if isinstance(out, (tuple, list)) else (out,)
                 refuse_graph(declared.name, _flat_tensors(declared, given, named), outs)
+                leave_fitted(declared.name, error, implementation, given, named, out)
             raise
         written = deliver(out, result, declared.name, _flat_tensors(declared, given, named))
         if written.__class__ is Tensor and result._layout is out._layout and not (modes.active.count or refuses):

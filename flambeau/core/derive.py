@@ -29,7 +29,7 @@ from flambeau.core.op import BOOL, NUMBERS, REAL, Folded, Pointwise, as_operand,
 from flambeau.core.out_rules import check_device, check_dtype, refuse_graph
 from flambeau.core.recording import recorder_of
 from flambeau.core.tensor import Tensor
-from flambeau.core.variants import convertible, copy_into, resize_out
+from flambeau.core.variants import convertible, copy_into, of_kernel, resize_out
 
 NAMESPACE: dict[str, Callable] = {}     # public functions by name: what `import flambeau` offers
 OPERATORS: dict[str, Any] = {}          # declarations by name
@@ -128,9 +128,11 @@ def general(operator: Pointwise, public: Callable, operands: list[Any], numbers:
         check_dtype(operator.name, out, result_dtype)
         if not operator.converts:
             convertible(result_dtype, out._layout.dtype)
-        if out._layout.shape != shape and any(x is out for x in operands):
-            raise RuntimeError(f"output with shape {list(out._layout.shape)} doesn't match the broadcast shape {list(shape)}")
-        resize_out(out, shape)
+        if out._layout.shape != shape:
+            if any(x is out for x in operands):
+                raise RuntimeError(f"output with shape {list(out._layout.shape)} doesn't match the broadcast shape {list(shape)}")
+            refuse_early(operator, computation, operands, numbers, statics)
+            resize_out(out, shape)
         if overlapping(out, operands) or (other and result_dtype in (bfloat16, float16)):   # rounded before it is converted
             return copy_into(out, operator.compute(operands, numbers, statics))
         operator.compute(operands, numbers, statics, out)
@@ -139,6 +141,17 @@ def general(operator: Pointwise, public: Callable, operands: list[Any], numbers:
     if recording and (result._layout.dtype.is_floating_point or result._layout.dtype.is_complex):
         result._node = record(operator, result, operands, numbers, statics)
     return result
+
+
+def refuse_early(operator: Pointwise, computation: DType, operands: list[Any], numbers: tuple, statics: tuple) -> None:
+    """Raise what PyTorch finds wrong about a call before it resizes `out`; kernels refuse a dtype after that."""
+    if operator.check is None:
+        return
+    try:
+        operator.check(computation, operands, numbers, statics)
+    except NotImplementedError as error:
+        if not of_kernel(error):
+            raise
 
 
 def unusual_keywords(operator: Pointwise, numbers: tuple, statics: tuple) -> dict[str, Any]:

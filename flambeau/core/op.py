@@ -195,6 +195,10 @@ class Pointwise:
         computation, result, out_layout = self.checked(operands, numbers, statics, out)
         layouts = [x._layout for x in operands if x.__class__ not in NUMBERS]
         shape = out_layout.shape
+        may_fail = self.guarded and not computation.is_floating_point
+        if may_fail and out is not None and result is not out_layout.dtype:     # converted at the end, if it comes to that
+            fresh = self.plan(operands, numbers, statics, None)
+            return lambda out, *given: out.copy_(fresh(None, *given))
         nest = self._nest(operands, numbers, statics, computation, result, out_layout.dtype)
         strides = [out_layout.strides]
         strides += [memory_order.broadcast_strides(layout.shape, layout.strides, shape) for layout in layouts]
@@ -202,7 +206,7 @@ class Pointwise:
         launch = launching.plan(laid.phases, [out_layout], layouts,
                                 "".join([kind for kind, _ in nest.scalars]), laid.scratch,
                                 release=out_layout.numel * schedule.cost(nest) >= RELEASE_FROM)
-        return refusing_zero(launch) if self.guarded and not computation.is_floating_point else launch
+        return refusing_zero(launch) if may_fail else launch
 
     def checked(self, operands: Sequence[Any], numbers: Sequence[Any], statics: Sequence[Any],
                 out: Tensor | None) -> tuple[DType, DType, Layout]:

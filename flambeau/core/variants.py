@@ -5,11 +5,12 @@ Stands on core.tensor; used by the generated variants of every kind of operator.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import re
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from flambeau.base import memory_order
-from flambeau.base.dtype import can_cast
+from flambeau.base import geometry, memory_order
+from flambeau.base.dtype import can_cast, float32, int32, int64
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import Layout
 from flambeau.base.notices import warn
@@ -55,6 +56,10 @@ _APART = frozenset("""
 _ELEMENTWISE = frozenset("""
     where clamp cumsum cumprod logcumsumexp sort msort topk renorm index_add index_copy index_reduce scatter scatter_add
     scatter_reduce frexp polygamma nan_to_num""".split())
+_FITTED_FIRST = frozenset("""
+    var std mean kron stack dot vdot slice_scatter alias_copy as_strided_copy detach_copy diagonal_copy expand_copy permute_copy
+    select_copy slice_copy squeeze_copy t_copy transpose_copy unfold_copy unsqueeze_copy
+    view_copy""".split())     # these resize `out` before they look at its dtype
 _AS_MADE = frozenset("cholesky_inverse geqrf ormqr triangular_solve qr svd lu_solve".split())   # lie as the result where resized
 
 
@@ -90,6 +95,8 @@ def convertible(dtype: DType, target: DType) -> None:
 def copy_into(out: Tensor, result: Any, name: str = "") -> Tensor:
     """Move a computed result into the tensor given as `out=` of the operator `name`."""
     dtype = result._layout.dtype
+    if name in _FITTED_FIRST or name == "matmul" and result._layout.ndim > 2:
+        resize_out(out, result._layout.shape)
     if name:
         out_rules.check_dtype(name, out, dtype)
     out_rules.check_device(name, out, result._layout.device)
@@ -102,6 +109,68 @@ def copy_into(out: Tensor, result: Any, name: str = "") -> Tensor:
         out._layout = result._layout
     out.copy_(result)
     return out
+
+
+def of_kernel(error: BaseException) -> bool:
+    """Whether an error is a kernel's refusal of a dtype, which comes after `out` has been resized."""
+    return isinstance(error, NotImplementedError) and str(error).startswith('"')
+
+
+#: Operators whose kernels refuse a dtype before `out` is resized.
+_REFUSING_FIRST = frozenset("""
+    logcumsumexp inner tensordot histc linalg_det linalg_cond linalg_tensorsolve cholesky_inverse mvlgamma special_multigammaln
+    special_ndtr ndtr normal nansum nanmean""".split())
+_FITTED_BEFORE_DATA = frozenset("""
+    index_select gather take scatter scatter_add index_add index_copy mm matmul""".split())
+_BAD_DATA = re.compile("out of (bounds|range)|expected m1 and m2 to have the same dtype")
+
+
+def leave_fitted(name: str, error: BaseException, implementation: Callable[..., Any], given: Sequence[Any],
+                 named: dict[str, Any], out: Any) -> None:
+    """Give `out` of a call that failed the shape that PyTorch leaves it with: that of the result, if it was the kernel that
+    failed. The shape is that of the result for zeros of a dtype that everything takes.
+    """
+    if name in ("dot", "vdot") or name == "matmul" and all(isinstance(x, Tensor) and x.ndim == 1 for x in given[:2]):
+        shapes = [()]
+    elif name == "matmul" and (shape := _batched_product(*given[:2])) is not None:
+        shapes = [shape]
+    elif (of_kernel(error) and name not in _REFUSING_FIRST
+          or name in _FITTED_BEFORE_DATA and _BAD_DATA.search(str(error)) is not None):
+        first = given[0]
+        if isinstance(first, Tensor) and isinstance(out, Tensor) and first._layout.dtype is not out._layout.dtype:
+            return
+        zero = Tensor.new_zeros
+
+        def stand_in(x: Any) -> Any:
+            if isinstance(x, (tuple, list)):
+                return type(x)([stand_in(y) for y in x])
+            if not isinstance(x, Tensor):
+                return x
+            held = x.dtype if name in _FITTED_BEFORE_DATA and x.dtype in (int32, int64) and x is not first else float32
+            return zero(x, (), dtype=held).expand(x.shape)
+        try:
+            result = implementation(*map(stand_in, given), **{n: stand_in(x) for n, x in named.items()})
+        except (RuntimeError, TypeError, ValueError, IndexError):
+            return
+        shapes = [x.shape for x in (result if isinstance(result, tuple) else (result,))]
+        if name == "matmul" and first.ndim == 1 and given[1].ndim == 2:     # computed as a matrix of one row
+            shapes = [(1, *shapes[0])]
+    else:
+        return
+    for target, shape in zip(out if isinstance(out, (tuple, list)) else (out,), shapes):
+        if isinstance(target, Tensor):
+            resize_out(target, shape)
+
+
+def _batched_product(a: Any, b: Any) -> tuple[int, ...] | None:
+    """The shape of a product of batches of matrices, whether or not rows are as long as columns; None where it isn't one."""
+    if not (isinstance(a, Tensor) and isinstance(b, Tensor)) or not a.ndim or not b.ndim or max(a.ndim, b.ndim) < 3:
+        return None
+    try:
+        batch = geometry.broadcast(a.shape[:-2], b.shape[:-2])
+    except RuntimeError:
+        return None
+    return (*batch, *a.shape[-2:-1], *(b.shape[-1:] if b.ndim > 1 else ()))
 
 
 def deliver(out: Any, result: Any, name: str, inputs: Iterable[Any] = ()) -> Any:

@@ -17,12 +17,12 @@ from flambeau.base.flags import flags
 from flambeau.codegen.builder import Value
 from flambeau.codegen.jit import Address, compile_described
 from flambeau.codegen.llvm import COMBINED, QUICK, Pipeline
-from flambeau.codegen.loops.frame import LANE_CHUNK, Form, Span
+from flambeau.codegen.loops.frame import GUARD_ERROR, LANE_CHUNK, Form, Span
 from flambeau.codegen.loops.operands import VECTOR, Operands, Prepared, is_short
 from flambeau.codegen.loops.partials import Partials, combine, start_of
 from flambeau.codegen.scalar import Lowering, joined, llvm_type, parts_of
 from flambeau.ir.loops import Fold, Loop, Nest, Row, combined, steady
-from flambeau.ir.scalar import Expr, cast, compute_dtype, leaf, substitute
+from flambeau.ir.scalar import Expr, cast, compute_dtype, leaf, substitute, topological
 
 BLOCK = 4          # vectors of a block, if an element takes but a few instructions
 FOLD_BLOCK = 8     # the same where elements are only folded: each vector waits for its own last partial result
@@ -73,6 +73,7 @@ class _Emitter(Operands):
         while block > step and block * held > HELD:
             block //= 2
         partials = [(fold, Partials(self, fold, block or step, step)) for fold in stage.folds]
+        guarded = any(n.op == "guard" for _, e in stage.stores for n in topological(e))
 
         def innermost(indices: list[Value]) -> None:
             prepared = self.prepare(expressions, indices)
@@ -84,13 +85,39 @@ class _Emitter(Operands):
                 env = self.environment(lower, prepared, indices, span.index)
                 for fold, partial in partials:
                     partial.add(lower, [lower.value(e, env) for e in fold.lift])
-                self.store_elements(lower, stage.stores, env, indices, span.index, streamed if span.streams else frozenset())
+                to_stream = streamed if span.streams else frozenset()
+                if guarded:
+                    self._store_checked(lower, stage.stores, env, indices, span, to_stream)
+                else:
+                    self.store_elements(lower, stage.stores, env, indices, span.index, to_stream)
 
         self._nested(innermost)
         count = self.high - self.low if self.form.inner == 1 else self.inner_extents[-1]
         for fold, partial in partials:
             for name, start, value in zip(fold.names, fold.start, partial.total(count)):
                 self.env[leaf(f"acc:{name}", start.dtype)] = value
+
+    def _store_checked(self, low: Lowering, stores, env: dict, indices: list[Value], span: Span, streamed: frozenset) -> None:
+        """Store elements up to the first one that a guard complains of, and nothing from there on: what isn't computed is left."""
+        f = self.f
+        found: list[str] = []
+        low.report = found.append
+        values = [low.value(cast(e, compute_dtype(self.dtypes[j])), env) for j, e in stores]
+        bad = found[0]
+        for other in found[1:]:
+            bad = f.emit(low.type("i1"), f"or {low.type('i1')} {bad}, {other}").name
+        failed_before = self.error.get().differs(0)  # type: ignore[union-attr]
+        self.fail(low.any(bad), GUARD_ERROR)
+        with f.branches(self.error.get().differs(0)) as otherwise:  # type: ignore[union-attr]
+            if low.width:
+                with f.loop(0, f.select(failed_before, f.i64(0), Value(f, "i64", low.first(bad)))) as k:
+                    for (j, _), value in zip(stores, values):
+                        kind = llvm_type(compute_dtype(self.dtypes[j]))
+                        one = f.emit(kind, f"extractelement {low.type(kind)} {value}, i64 {k.name}").name
+                        address = self.address(j, self._shifted(j, indices), span.index + k)
+                        self.lowering().store(self.dtypes[j], one, address.name)
+            otherwise()
+            self.store_elements(low, stores, env, indices, span.index, streamed)
 
     def _with_lanes_prepared(self, stage: Loop) -> Loop:
         """The stage with what is the same along its rows in an array, like a fold's results: computed once for each row."""
