@@ -143,7 +143,7 @@ def general(operator: Pointwise, public: Callable, operands: list[Any], numbers:
     return result
 
 
-def refuse_early(operator: Pointwise, computation: DType, operands: list[Any], numbers: tuple, statics: tuple) -> None:
+def refuse_early(operator: Pointwise, computation: Any, operands: list[Any], numbers: tuple, statics: tuple) -> None:
     """Raise what PyTorch finds wrong about a call before it resizes `out`; kernels refuse a dtype after that."""
     if operator.check is None:
         return

@@ -95,7 +95,7 @@ def convertible(dtype: DType, target: DType) -> None:
 def copy_into(out: Tensor, result: Any, name: str = "") -> Tensor:
     """Move a computed result into the tensor given as `out=` of the operator `name`."""
     dtype = result._layout.dtype
-    if name in _FITTED_FIRST or name == "matmul" and result._layout.ndim > 2:
+    if name in _FITTED_FIRST or (name == "matmul" and result._layout.ndim > 2):
         resize_out(out, result._layout.shape)
     if name:
         out_rules.check_dtype(name, out, dtype)
@@ -130,12 +130,12 @@ def leave_fitted(name: str, error: BaseException, implementation: Callable[..., 
     """Give `out` of a call that failed the shape that PyTorch leaves it with: that of the result, if it was the kernel that
     failed. The shape is that of the result for zeros of a dtype that everything takes.
     """
-    if name in ("dot", "vdot") or name == "matmul" and all(isinstance(x, Tensor) and x.ndim == 1 for x in given[:2]):
+    if name in ("dot", "vdot") or (name == "matmul" and all(isinstance(x, Tensor) and x.ndim == 1 for x in given[:2])):
         shapes = [()]
     elif name == "matmul" and (shape := _batched_product(*given[:2])) is not None:
         shapes = [shape]
-    elif (of_kernel(error) and name not in _REFUSING_FIRST
-          or name in _FITTED_BEFORE_DATA and _BAD_DATA.search(str(error)) is not None):
+    elif ((of_kernel(error) and name not in _REFUSING_FIRST)
+          or (name in _FITTED_BEFORE_DATA and _BAD_DATA.search(str(error)) is not None)):
         first = given[0]
         if isinstance(first, Tensor) and isinstance(out, Tensor) and first._layout.dtype is not out._layout.dtype:
             return

@@ -97,7 +97,8 @@ class _Emitter(Operands):
             for name, start, value in zip(fold.names, fold.start, partial.total(count)):
                 self.env[leaf(f"acc:{name}", start.dtype)] = value
 
-    def _store_checked(self, low: Lowering, stores, env: dict, indices: list[Value], span: Span, streamed: frozenset) -> None:
+    def _store_checked(self, low: Lowering, stores, env: dict, indices: list[Value], span: Span,
+                       streamed: frozenset) -> None:
         """Store elements up to the first one that a guard complains of, and nothing from there on: what isn't computed is left."""
         f = self.f
         found: list[str] = []
