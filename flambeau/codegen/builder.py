@@ -80,6 +80,7 @@ class Value:
     def __neg__(self): return self.f.value(0, self.type) - self if scalar_type(self.type) in INTEGERS else \
         self.f.emit(self.type, f"fneg {self.type} {self.name}")
 
+    def exact_mul(self, other): return self._binary(other, "mul", "fmul")   # rounded before anything is added to it
     def unsigned_div(self, other): return self._binary(other, "udiv", None)
     def unsigned_rem(self, other): return self._binary(other, "urem", None)
 

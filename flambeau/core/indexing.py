@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import operator
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -18,6 +17,7 @@ import numpy as np
 from flambeau.base import elements, memory_order
 from flambeau.base.dtype import bool_, int32, int64, uint8
 from flambeau.base.layout import Layout, entered, register_cache
+from flambeau.base.notices import warn
 from flambeau.core import create, modes, overrides, views
 from flambeau.core.inplace import AsStridedBackward0, base_of
 from flambeau.core.modes import active, local
@@ -204,7 +204,6 @@ def _general(self: Any, index: Any) -> Any:
         return view
     if _gather is None:
         raise NotImplementedError("indexing with tensors needs the operator `index`: import flambeau.ops")
-    check_masks(view, tensors)
     if view._node is not None and local.grad:
         for given in tensors:
             if given is not None and given._storage.inference:
@@ -219,10 +218,9 @@ def _items(index: Any) -> tuple[Any, ...]:
     if isinstance(index, list) and len(index) < 32 and any(
             item is None or item is Ellipsis or isinstance(item, (slice, Tensor, list, tuple, np.ndarray))
             for item in index):
-        warnings.warn("Using a non-tuple sequence for multidimensional indexing is deprecated and will be changed in "
-                      "pytorch 2.9; use x[tuple(seq)] instead of x[seq]. In pytorch 2.9 this will be interpreted as "
-                      "tensor index, x[torch.tensor(seq)], which will result either in an error or a different result",
-                      UserWarning, stacklevel=4)
+        warn("Using a non-tuple sequence for multidimensional indexing is deprecated and will be changed in pytorch 2.9; use "
+             "x[tuple(seq)] instead of x[seq]. In pytorch 2.9 this will be interpreted as tensor index, x[torch.tensor(seq)], "
+             "which will result either in an error or a different result")
         return tuple(index)
     return (index,)
 
@@ -397,16 +395,12 @@ def setitem(self: Any, index: Any, value: Any) -> None:
         return
     if _scatter is None:
         raise NotImplementedError("assigning through tensors needs the operator `index_put_`: import flambeau.ops")
-    check_masks(view, tensors)
     if number:
         if isinstance(value, complex):
             elements.check(value, view._layout.dtype)
         value = create.make_tensor(value, view._layout.dtype)
     else:
         value = _without_leading_ones(value)
-        masks = [tensor for tensor in tensors if tensor is not None]
-        if len(masks) == 1 and masks[0]._layout.dtype in (bool_, uint8) and value._layout.numel == 1:
-            value = value.to(view._layout.dtype)  # filling under a mask casts, other assignments refuse to
     _scatter(view, tensors, value, False)
 
 
@@ -476,9 +470,6 @@ def check_masks(tensor: Any, indices: Sequence[Any]) -> None:
     shape, dim = tensor._layout.shape, 0
     for index in indices:
         if index is not None and index._layout.dtype in (bool_, uint8):
-            if index._layout.dtype is uint8:
-                warnings.warn("indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool "
-                              "instead.", UserWarning, stacklevel=5)
             own = index._layout.shape
             if dim + len(own) > len(shape):
                 raise IndexError(f"too many indices for tensor of dimension {len(shape)}")
@@ -494,10 +485,13 @@ def check_masks(tensor: Any, indices: Sequence[Any]) -> None:
 
 
 def expand_masks(indices: Sequence[Any]) -> list[Any]:
-    """The indices with every mask replaced by the positions of its true elements, one integer tensor per dimension."""
+    """The indices with every mask replaced by the positions of its true elements, one integer tensor per dimension. Warns of
+    masks of bytes."""
     expanded: list[Any] = []
     for index in indices:
         if index is not None and index._layout.dtype in (bool_, uint8):
+            if index._layout.dtype is uint8:
+                warn("indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead.")
             positions = index.nonzero()
             expanded.extend(views.select(positions, 1, dim) for dim in range(index._layout.ndim))
         else:

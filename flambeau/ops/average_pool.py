@@ -45,7 +45,7 @@ def mean_forward(input: Tensor, key: Any, describe: Callable) -> Tensor:
         by_rows = kind.floating and layout.strides[-1] == 1
         slice = (layout.shape[-1] * 8 + 127) // 64 * 64 if by_rows else 0
         constants = windows.constants(layout, out, dims, tables, (), divisor, slice=slice)
-        taps = math.prod([max(t[1], default=1) for t in tables])
+        taps = math.prod(map(windows.most_taps, tables))
         kernel = pool_rows.mean_kernel(kind) if by_rows else kernels.forward_kernel(kind, "mean", None, False)
         found = launcher(kernel, rows, out.numel * taps, constants, [out], [layout], slice)
         _plans[input._layout, key] = found
@@ -77,7 +77,7 @@ def mean_backward(grad: Tensor, image: Layout, key: Any, describe: Callable) -> 
             return found(None, grad)
         constants = windows.constants(out, grad._layout, dims, tables, (), divisor)
         unit = out.strides[-1] == 1 or out.shape[-1] == 1
-        taps = math.prod([max(t[1], default=1) for t in tables])
+        taps = math.prod(map(windows.most_taps, tables))
         found = launcher(
             kernels.spread_kernel(kind, unit),
             windows.planes(out, dims),

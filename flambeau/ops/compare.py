@@ -264,6 +264,8 @@ def isclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-
         return eq(input, other)
     if not (mine.is_floating_point or mine.is_complex):
         return _close_integers(input, other, float(rtol), float(atol))
+    if mine in FLOAT8 and not rtol and not atol:    # which have no arithmetic, but are compared
+        return eq(input, other) | (ne(input, input) & ne(other, other)) if equal_nan else eq(input, other)
     return _close(input, other, float(rtol), float(atol), bool(equal_nan))
 
 

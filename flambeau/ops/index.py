@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from flambeau.base import memory_order
+from flambeau.base import elements, memory_order
 from flambeau.base.dtype import bool_, int32, int64, uint8
 from flambeau.base.layout import Layout, register_cache
 from flambeau.codegen.elements.move import Buffer, Index, Move
@@ -255,6 +255,23 @@ def _(g, indices, accumulate, layouts, need):
     return mine, gather_index(g, indices) if need["values"] else None
 
 
+def _filling(input: Tensor, indices: Sequence[Any], values: Tensor, accumulate: bool) -> Tensor:
+    """The values to write. One number that is written where one mask holds is cast, as masked_fill casts it; RuntimeError if
+    that is a mask of bytes, or if the number doesn't fit."""
+    masks = [i for i in indices if i is not None]
+    if accumulate or len(masks) != 1 or values._layout.numel != 1 or masks[0]._layout.dtype not in (bool_, uint8):
+        return values
+    if masks[0]._layout.dtype is uint8:
+        indexing.check_masks(input, indices)
+        raise RuntimeError("masked_fill_ only supports boolean masks, but got mask with dtype unsigned char")
+    own = input._layout.dtype
+    if values._layout.dtype is own:
+        return values
+    if values._layout.flavor is None and values._layout.device.type == "cpu":
+        elements.check(values.item(), own)
+    return values.to(own)
+
+
 @explained
 def index_put(input: Tensor, indices: Sequence[Any], values: Tensor, accumulate: bool = False) -> Tensor:
     """A copy of `input` with `values` (broadcast) at input[indices]; accumulate: added there."""
@@ -275,6 +292,7 @@ def index_put(input: Tensor, indices: Sequence[Any], values: Tensor, accumulate:
             return made
     if overrides.any_override(indices):
         return overrides.dispatch(index_put, (input, indices, values, accumulate), None, indices)
+    values = _filling(input, indices, values, accumulate)
     return _index_put(input, _expanded(input, indices), values, accumulate)
 
 
@@ -311,6 +329,7 @@ def index_put_(input: Tensor, indices: Sequence[Any], values: Tensor, accumulate
                 return input.masked_fill_(chosen.reshape((*lead, *[1] * (len(shape) - len(lead)))), values)
     if overrides.any_override(indices):
         return overrides.dispatch(index_put_, (input, indices, values, accumulate), None, indices)
+    values = _filling(input, indices, values, accumulate)
     made = _expanded(input, indices)
     if all(i is None for i in made):
         return input.add_(values) if accumulate else input.copy_(values)

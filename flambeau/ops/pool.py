@@ -8,7 +8,7 @@ ops/windows.py; offered by flambeau.nn.functional and the namespace.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from flambeau.base import memory_order
@@ -43,7 +43,7 @@ def kind_for(name: str, dtype: DType, integers: bool) -> Kind:
 
 
 def launcher(
-    kernel: int, total: int, work: int, words: list[int], outputs: list[Layout], inputs: list[Layout], slice: int = 0
+    kernel: int, total: int, work: int, words: Sequence[int], outputs: list[Layout], inputs: list[Layout], slice: int = 0
 ) -> Callable:
     """A plan of one kernel over `total` rows or planes that cost `work` elements in all; slice: bytes of scratch per thread."""
     grain = max(1, WORK * total // max(work, 1))
@@ -60,7 +60,7 @@ def launcher(
 # ---------------------------------------------------------------- places: scatter and gather
 
 
-def _place_words(image: Layout, places: Layout, dims: int) -> list[int]:
+def _place_words(image: Layout, places: Layout, dims: int) -> Sequence[int]:
     return windows.constants(image, places, dims)
 
 
@@ -184,13 +184,13 @@ def windowed_maximum(
     dims, out = len(tables), outputs[0]
     index = INDEX[outputs[1].dtype] if len(outputs) > 1 else None
     rows = windows.planes(out, dims) * math.prod(out.shape[out.ndim - dims : -1])
-    least = min(min(table[1], default=1) for table in tables)
+    least = min(map(windows.least_taps, tables))
     if (
         kind.floating
         and layout.strides[-1] == 1 == steps[-1]
         and layout.shape[-dims:].numel() < 1 << 31
         and least > 0
-        and min(tables[-1][1], default=0) >= kind.lanes
+        and windows.least_taps(tables[-1]) >= kind.lanes
     ):
         constants = windows.constants(layout, out, dims, tables, steps)
         return launcher(pool_lines.wide_kernel(kind, index), rows, out.numel * taps, constants, outputs, [layout])
@@ -201,7 +201,7 @@ def windowed_maximum(
         and least > 0
     ):
         slice = (layout.shape[-1] * 12 + 256) // 64 * 64
-        constants = windows.constants(layout, out, dims, tables, steps, max(tables[-1][1], default=1), slice=slice)
+        constants = windows.constants(layout, out, dims, tables, steps, windows.most_taps(tables[-1]), slice=slice)
         return launcher(
             pool_rows.maximum_kernel(kind, index),
             rows,

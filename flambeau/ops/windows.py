@@ -5,18 +5,19 @@ Stands on base.layout and core.arguments; used, with the kernels of codegen.pool
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from flambeau.base import memory_order
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import Layout
 from flambeau.core.arguments import ints, is_int, refused
 
-Table = tuple[
-    list[int], list[int], list[int]
-]  # per output position: first input position, taps, extent for the divisor
+Table = tuple[np.ndarray, np.ndarray, np.ndarray]  # per output position: first input position, taps, extent for the divisor
 _POSITIONS = {"kernel_size": 2, "stride": 3, "padding": 4, "dilation": 5}
 WORDS = {1: "one int", 2: "two ints", 3: "three ints"}
 
@@ -143,15 +144,11 @@ def maximum_tables(sizes: Sequence[int], counts: Sequence[int], w: Window) -> li
     """Windows clipped to the image, in steps of the dilation."""
     tables: list[Table] = []
     for size, count, kernel, stride, pad, step in zip(sizes, counts, w.kernel, w.stride, w.padding, w.dilation):
-        begin, taps = [], []
-        for o in range(count):
-            first = o * stride - pad
-            end = min(first + (kernel - 1) * step + 1, size)
-            if first < 0:
-                first += -(first // step) * step
-            begin.append(first)
-            taps.append(max(0, -((first - end) // step)))
-        tables.append((begin, taps, taps))
+        first = np.arange(count) * stride - pad
+        end = np.minimum(first + (kernel - 1) * step + 1, size)
+        first = np.where(first < 0, first - first // step * step, first)
+        taps = np.maximum(0, -((first - end) // step))
+        tables.append((first, taps, taps))
     return tables
 
 
@@ -159,16 +156,11 @@ def mean_tables(sizes: Sequence[int], counts: Sequence[int], w: Window) -> list[
     """Windows clipped to the image; the extent counts padding if it takes part in the mean."""
     tables: list[Table] = []
     for size, count, kernel, stride, pad in zip(sizes, counts, w.kernel, w.stride, w.padding):
-        begin, taps, extents = [], [], []
-        for o in range(count):
-            first = o * stride - pad
-            end = min(first + kernel, size + pad)
-            extent = end - first
-            first, end = max(first, 0), min(end, size)
-            begin.append(first)
-            taps.append(max(0, end - first))
-            extents.append(extent if w.count_include_pad else taps[-1])
-        tables.append((begin, taps, extents))
+        first = np.arange(count) * stride - pad
+        end = np.minimum(first + kernel, size + pad)
+        begin = np.maximum(first, 0)
+        taps = np.maximum(0, np.minimum(end, size) - begin)
+        tables.append((begin, taps, end - first if w.count_include_pad else taps))
     return tables
 
 
@@ -176,10 +168,22 @@ def adaptive_tables(sizes: Sequence[int], counts: Sequence[int]) -> list[Table]:
     """`count` windows that cover the axis as evenly as can be."""
     tables: list[Table] = []
     for size, count in zip(sizes, counts):
-        begin = [o * size // count for o in range(count)]
-        taps = [-(-(o + 1) * size // count) - first for o, first in enumerate(begin)]
+        whole, rest = divmod(size, max(count, 1))       # apart: a product of the two sizes might not fit an integer
+        at = np.arange(count)
+        begin = at * whole + at * rest // max(count, 1)
+        taps = (at + 1) * whole - -(at + 1) * rest // max(count, 1) - begin
         tables.append((begin, taps, taps))
     return tables
+
+
+def least_taps(table: Table) -> int:
+    """The elements of an axis in its smallest window; 1 where there is no window."""
+    return int(table[1].min()) if len(table[1]) else 1
+
+
+def most_taps(table: Table) -> int:
+    """The elements of an axis in its largest window; 1 where there is no window."""
+    return int(table[1].max()) if len(table[1]) else 1
 
 
 def check_gradient(name: str, layout: Layout) -> None:
@@ -219,7 +223,7 @@ def constants(
     divisor: int = 0,
     table_plane: int = 0,
     slice: int = 0,
-) -> list[int]:
+) -> array[int]:
     """The constants of a phase (pooling.windows.GEOMETRY and the tables): image strides and size, result strides and size."""
 
     def strides(layout: Layout) -> tuple[int, ...]:
@@ -227,7 +231,7 @@ def constants(
         batch = own[0] if layout.ndim == dims + 2 else 0
         return batch, own[layout.ndim - dims - 1], *three(own[layout.ndim - dims :], 0)
 
-    words = [
+    words = array("q", [
         image.shape[image.ndim - dims - 1],
         *three(result.shape[result.ndim - dims :], 1),
         *strides(image),
@@ -237,12 +241,12 @@ def constants(
         divisor,
         table_plane,
         slice,
-    ]
+    ])
     if tables:
-        single: Table = ([0], [1], [1])
+        single: Table = (np.zeros(1, np.int64), np.ones(1, np.int64), np.ones(1, np.int64))
         for table in [single] * (3 - dims) + list(tables):
             for column in table:
-                words += column
+                words.frombytes(column.tobytes())
     return words
 
 

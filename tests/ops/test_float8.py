@@ -175,3 +175,11 @@ def test_float8_is_asserted_to_be_equal() -> None:
     torch.testing.assert_close(x, x.clone(), equal_nan=True)
     with pytest.raises(AssertionError, match="not"):
         torch.testing.assert_close(x[:2], x[:2].flip(0))
+
+
+def test_float8_is_compared_but_has_no_tolerance() -> None:
+    x = torch.tensor([1.0, 2.0, math.nan]).to(torch.float8_e4m3fn)
+    assert torch.isclose(x, x, rtol=0, atol=0).tolist() == [True, True, False]
+    assert torch.isclose(x, x, rtol=0, atol=0, equal_nan=True).tolist() == [True] * 3
+    with pytest.raises(NotImplementedError, match="not implemented for 'Float8_e4m3fn'"):
+        torch.isclose(x, x)

@@ -156,3 +156,27 @@ def test_a_number_as_out_of_arithmetic():
 def test_index_fill_on_the_meta_device():
     filled = torch.ones(3, device="meta").index_fill(0, torch.tensor([0], device="meta"), 2.0)
     assert (filled.shape, filled.device.type) == ((3,), "meta")
+
+
+def test_masks_of_bytes_warn_once_where_the_program_uses_them():
+    x, mask = torch.arange(6.0).view(3, 2), torch.tensor([1, 0, 1], dtype=torch.uint8)
+    for use in (lambda: x[mask], lambda: x.__setitem__(mask, torch.ones(2, 2)), lambda: x.index_put_((mask,), torch.ones(2, 2))):
+        with pytest.warns(UserWarning, match="uint8 is now deprecated, please use a dtype torch.bool") as caught:
+            use()
+        assert [w.filename for w in caught] == [__file__]
+    with pytest.raises(IndexError, match=r"shape of the mask \[2\]"):
+        x[mask[:2]]
+
+
+def test_one_number_under_one_mask_is_cast_and_needs_a_mask_of_booleans():
+    x, mask = torch.zeros(3, 2), torch.tensor([True, False, True])
+    x.index_put_((mask,), torch.tensor([2]))
+    assert x.tolist() == [[2, 2], [0, 0], [2, 2]]
+    assert torch.zeros(3, dtype=torch.int32).index_put((mask,), torch.tensor(1.5)).tolist() == [1, 0, 1]
+    with pytest.raises(RuntimeError, match="value cannot be converted to type float without overflow"):
+        x.index_put_((mask,), torch.tensor(1j))
+    with pytest.raises(RuntimeError, match="dtypes match, got Float for the destination and Long"):
+        x.index_put_((mask,), torch.tensor([1]), accumulate=True)
+    for write in (lambda m: x.__setitem__(m, 1.0), lambda m: x.index_put_((m,), torch.tensor(1.0))):
+        with pytest.raises(RuntimeError, match="only supports boolean masks, but got mask with dtype unsigned char"):
+            write(mask.byte())

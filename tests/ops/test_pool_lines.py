@@ -74,3 +74,16 @@ def test_small_windows(kernel, step, pad, spread, ceil, dtype, special):
             np.testing.assert_array_equal(made[:, o].double().numpy(), [v for v, _ in wanted])
             assert places[:, o].tolist() == [window[i] for _, i in wanted]
         np.testing.assert_array_equal(F.max_pool1d(x, kernel, step, pad, spread, ceil).double().numpy(), made.double().numpy())
+
+
+def test_long_axes():
+    """A plan of a few hundred thousand windows is made at once, not window by window."""
+    x = torch.arange(400_001.0).reshape(1, 1, -1) % 1000
+    y = x.numpy()[0, 0]
+    largest = F.max_pool1d(x, 3, stride=2, padding=1)[0, 0].numpy()
+    assert np.array_equal(largest[1:-1], np.maximum(np.maximum(y[1:-3:2], y[2:-2:2]), y[3:-1:2]))
+    means = F.avg_pool2d(x[..., None], (3, 1), stride=(2, 1), padding=(1, 0))[0, 0, :, 0].numpy()
+    assert np.allclose(means[1:-1], (y[1:-3:2] + y[2:-2:2] + y[3:-1:2]) / 3)
+    assert np.isclose(means[0], (y[0] + y[1]) / 3)
+    halves = F.adaptive_avg_pool1d(x[..., :-1], 200_000)[0, 0].numpy()
+    assert np.allclose(halves, (y[:-1:2] + y[1:-1:2]) / 2)

@@ -143,3 +143,11 @@ def test_sums_of_16_bits_are_rounded_once_at_one_place(dtype):
     leaf = torch.zeros(1, 1, dtype=dtype, requires_grad=True)
     leaf.gather(0, torch.zeros(3, 1, dtype=torch.int64)).backward(torch.tensor([[large], [1], [1]], dtype=dtype))
     assert leaf.grad.item() == large + 2
+
+
+@pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128])
+def test_complex_products_have_the_bits_of_mul(dtype):
+    a, b = torch.randn(2, 500, dtype=dtype)
+    place = torch.arange(500)
+    for made in (a.scatter_reduce(0, place, b, "prod"), a.clone().scatter_reduce_(0, place, b, "prod")):
+        assert made.equal(a * b)

@@ -263,8 +263,8 @@ class _Writer:
         elif form.combine == COMPLEX_PRODUCT:
             part = "float" if form.type == "i64" else "double"
             (a, b), (c, d) = ([f.load(part, pointer, i) for i in (0, 1)] for pointer in (place, other))
-            f.store(a * c - b * d, place, 0)
-            f.store(a * d + b * c, place, 1)
+            f.store(a.exact_mul(c) - b.exact_mul(d), place, 0)      # the bits of a product anywhere else (ir.complex)
+            f.store(a.exact_mul(d) + b.exact_mul(c), place, 1)
         else:
             f.store(combined(f, form.combine, f.load(form.type, place), f.load(form.type, other), form.unsigned), place)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import struct
+from array import array
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, SupportsIndex
 
@@ -597,19 +598,19 @@ def plan(phases: Sequence[Phase], outputs: Sequence[Layout] = (), inputs: Sequen
     for layout in inputs:
         head += (layout.dtype.itemsize, _span(layout))
     at = len(head) + PHASE_WORDS * len(phases)
-    tail: list[SupportsIndex] = []
+    tail = array("q")
     parallel = False
-    for kernel, total, grain, constants in phases:
-        head += (kernel, total, grain, at)
-        tail += constants
-        at += len(constants)
-        parallel |= total > grain
+    try:
+        for kernel, total, grain, constants in phases:
+            head += (kernel, total, grain, at)
+            tail.extend(constants)      # type: ignore[arg-type]
+            at += len(constants)
+            parallel |= total > grain
+        words = struct.pack(f"{len(head)}q", *head) + tail.tobytes()
+    except (struct.error, OverflowError):
+        raise RuntimeError("numel: integer multiplication overflow") from None
     if parallel and state.words[state.WORKERS] < planned_threads() - 1:
         _start_workers(planned_threads() - 1)
-    try:
-        words = struct.pack(f"{at}q", *head, *tail)
-    except struct.error:
-        raise RuntimeError("numel: integer multiplication overflow") from None
     return _new_function(_launcher, words, (*outputs, *keep))
 
 
