@@ -7,9 +7,10 @@ operators find their plan by identity. Used by every layer; the algebra on shape
 from __future__ import annotations
 
 import math
+import operator
 import sys
 from collections.abc import Iterable, Sequence
-from itertools import count
+from itertools import accumulate, count
 from typing import Any, SupportsIndex, TypeVar, overload
 
 from flambeau.base.device import device as Device
@@ -224,6 +225,10 @@ def _enter(shape: Size, strides: tuple[int, ...], dtype: DType, device: Device, 
             raise RuntimeError(f"Storage size calculation overflowed with sizes={list(shape)}")
         if count >= 1 << 63:
             raise RuntimeError("numel: integer multiplication overflow")
+    if not count and max(accumulate(shape, operator.mul)) >= 1 << 64:
+        raise RuntimeError(f"Storage size calculation overflowed with sizes={list(shape)}")
+    if strides and max(strides) >= 1 << 63:     # of no elements; kernels and PyTorch hold a stride in 64 bits
+        raise RuntimeError("Stride calculation overflowed")
     made = object.__new__(Layout)
     made.shape, made.strides, made.dtype, made.device, made.flavor = key
     made.ndim = len(shape)

@@ -14,9 +14,12 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from flambeau.base import memory_order
 from flambeau.base.errors import CapturedWrite
 from flambeau.codegen.runtime.launch import INFERENCE_WRITE
+from flambeau.core import create
 from flambeau.core import tensor as tensors
 from flambeau.core.modes import local
 from flambeau.core.node import FREED, NO_EDGE, AccumulateGrad, Node, running
@@ -313,10 +316,11 @@ def buffer_for(gradient: Any, layout: Any) -> Any:
 def scatter_strided(gradient: Any, layout: Any, shape: Any, strides: Any, offset: int) -> Any:
     """The gradient of an input of `layout` from that of its view `(shape, strides, offset from the input's)`.
 
-    Elements seen several times get the sum. Differentiable.
+    Elements seen several times get the sum; where several elements of the input are one in memory, each gets an equal
+    share. Differentiable.
     """
-    if memory_order.overlaps_itself(layout.shape, layout.strides):
-        raise NotImplementedError("the gradient of as_strided on an expanded tensor: call clone() on it first")
+    if not (memory_order.is_dense(layout.shape, layout.strides) or _steps_apart(layout.shape, layout.strides)):
+        return _scatter_shared(gradient, layout, shape, strides, offset)
     first = min(offset, 0)
     reach = max(memory_order.extent(layout.shape, layout.strides) - first,
                 offset - first + memory_order.extent(shape, strides))
@@ -343,6 +347,19 @@ def scatter_strided(gradient: Any, layout: Any, shape: Any, strides: Any, offset
         result._node = ScatterStridedBackward0(((gradient._node, gradient._index),), (gradient._layout,),
                                                (layout, shape, strides, offset))
     return result
+
+
+def _scatter_shared(gradient: Any, layout: Any, shape: Any, strides: Any, offset: int) -> Any:
+    """`scatter_strided` for an input whose own elements may share places, in operators on the places."""
+    first = min(offset, 0)
+    reach = max(memory_order.extent(layout.shape, layout.strides) - first,
+                offset - first + memory_order.extent(shape, strides))
+    places = create.copy_array(np.arange(reach))
+    own = places.as_strided(layout.shape, layout.strides, -first).reshape(-1)
+    seen = places.as_strided(shape, strides, offset - first).reshape(-1)
+    sums = gradient.new_zeros((reach,)).index_add(0, seen, gradient.reshape(-1))
+    shares = places.new_zeros((reach,)).index_add(0, own, places.new_ones((own._layout.numel,)))
+    return (sums / shares.clamp(min=1)).index_select(0, own).reshape(layout.shape)
 
 
 def _steps_apart(shape: Sequence[int], strides: Sequence[int]) -> bool:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from flambeau.base import geometry
+from flambeau.base.dtype import int64
 from flambeau.base.layout import Layout, register_cache
 from flambeau.core import arguments as wrong
 from flambeau.core import storage, views
@@ -273,6 +274,9 @@ def tensor_split(input: Any, indices_or_sections: Any = None, dim: int = 0, *, i
         if given._layout.ndim > 1:
             raise RuntimeError("tensor_split expected tensor_indices_or_sections to be a zero-dimensional or "
                                f"one-dimensional tensor, but got a tensor with {given._layout.ndim} dims")
+        if given._layout.dtype is not int64:
+            raise RuntimeError("tensor_split expected tensor_indices_or_sections to have dtype of long, but got "
+                               f"{given._layout.dtype.scalar_name}")
         given = given.tolist()
     length = layout.shape[place]
     if isinstance(given, (tuple, list)):

@@ -3,7 +3,7 @@
 import pytest
 
 import flambeau as torch
-from flambeau.autograd import Function
+from flambeau.autograd import Function, gradcheck, gradgradcheck
 
 
 class Shown(Function):
@@ -129,3 +129,13 @@ def test_numpy_of_what_requires_grad():
         leaf().numpy()
     with torch.no_grad():
         assert leaf().numpy().shape == (2, 3)
+
+
+@pytest.mark.parametrize("view", [
+    lambda x: x.expand(3, 2).as_strided((3, 2), (1, 0), 0), lambda x: x[0].expand(4).as_strided((2,), (0,)),
+    lambda x: x.expand(3, 4).sum(0, keepdim=True).expand(2, 4).as_strided((4, 2), (1, 0)),
+    lambda x: (x[:, 0] * 1).as_strided((2, 2), (1, 1)).as_strided((3,), (1,))])
+def test_as_strided_of_what_overlaps_itself(view):
+    x = torch.tensor([[0.5], [1.5], [-2.0]], dtype=torch.float64, requires_grad=True)
+    assert gradcheck(view, [x])
+    assert gradgradcheck(view, [x])

@@ -14,3 +14,9 @@ def test_each_signature_has_its_name() -> None:
         torch.tensor_split(x, torch.tensor(3)),
     ):
         assert [part.tolist() for part in parts] == [[0, 1], [2, 3], [4, 5]]
+
+
+@pytest.mark.parametrize("places", [torch.tensor(1.5), torch.tensor([1.5]), torch.tensor([2], dtype=torch.int32)])
+def test_places_in_a_tensor_are_of_int64(places):
+    with pytest.raises(RuntimeError, match="tensor_indices_or_sections to have dtype of long, but got (Float|Int)"):
+        torch.tensor_split(torch.arange(6), places)
