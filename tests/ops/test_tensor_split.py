@@ -20,5 +20,5 @@ def test_each_signature_has_its_name() -> None:
 
 @pytest.mark.parametrize("places", [torch.tensor(1.5), torch.tensor([1.5]), torch.tensor([2], dtype=torch.int32)])
 def test_places_in_a_tensor_are_of_int64(places):
-    with pytest.raises(RuntimeError, match="tensor_indices_or_sections to have dtype of long, but got (Float|Int)"):
+    with pytest.raises(RuntimeError, match=r"tensor_indices_or_sections to have dtype of long, but got (Float|Int)"):
         torch.tensor_split(torch.arange(6), places)
